@@ -1,0 +1,1 @@
+//! nacre: the public API.

@@ -1,0 +1,1 @@
+//! The engine that keeps objects in one directory of one machine.

@@ -1,0 +1,1 @@
+//! The shared log: views, striping, sequencer, recovery, client.

@@ -1,0 +1,1 @@
+//! A daemon: assembles roles, listens, reports.

@@ -1,0 +1,70 @@
+//! How an engine runs class methods without knowing what a class is made of.
+
+use bytes::Bytes;
+
+use crate::{ClassName, EntityName, Error, MethodName, ObjectView, Result, Status};
+
+/// A call of a method.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClassCall {
+    /// The class.
+    pub class: ClassName,
+    /// The method.
+    pub method: MethodName,
+    /// The version of the class the caller was written against; `None` takes what is active.
+    pub version: Option<u64>,
+    /// What the method is given.
+    pub input: Bytes,
+}
+
+/// What a method that succeeded said.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CallReply {
+    /// Zero or positive.
+    pub status: Status,
+    /// Its output.
+    pub output: Bytes,
+}
+
+/// What a method may know besides its object.
+#[derive(Debug, Clone)]
+pub struct CallContext {
+    /// Who asks, as authenticated.
+    pub source: EntityName,
+    /// A clock reading: microseconds since 1970, UTC.
+    pub now_micros: u64,
+}
+
+/// Runs methods. Engines are given one; `class::ClassRuntime` is the real one.
+pub trait ClassHost: Send + Sync {
+    /// Whether the method is declared to change nothing, so that it may run beside writers.
+    /// An unknown method is not.
+    fn is_read_only(&self, call: &ClassCall) -> bool;
+
+    /// Runs the method on `view`. Called on the engine's threads: it computes, it does not wait.
+    ///
+    /// # Errors
+    /// Whatever makes the transaction fail: a negative status (`Error::from_status`), `Stale` if
+    /// `call.version` is not the live one, `Fault`, `Exhausted`, `Denied`. The caller drops what
+    /// the method did.
+    fn call(
+        &self,
+        call: &ClassCall,
+        view: &mut dyn ObjectView,
+        context: &CallContext,
+    ) -> Result<CallReply>;
+}
+
+/// A host without classes, for engines that are used for their native ops alone.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoClasses;
+
+impl ClassHost for NoClasses {
+    fn is_read_only(&self, _: &ClassCall) -> bool {
+        false
+    }
+
+    fn call(&self, call: &ClassCall, _: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
+        Err(Error::unsupported(format!("there is no class {}", call.class)))
+    }
+}

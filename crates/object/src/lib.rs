@@ -1,0 +1,33 @@
+//! The words of nacre, and the two traits everything meets at.
+//!
+//! An *object* is a name in a pool, with a byte stream, a sorted key–value map, attributes and a
+//! version. A *transaction* is a list of [`Op`]s on one object that happens wholly or not at all.
+//! Outside an object the waist is [`Store`]: engines, remote nodes and stages answer a
+//! [`Request`] alike, so they compose in any order. Inside an object the waist is [`ObjectView`]:
+//! what a running class method sees, whichever engine it runs on.
+//!
+//! **Invariant:** nothing here knows an engine, a wire format or a clock.
+
+mod class_host;
+mod error;
+pub mod limits;
+mod name;
+mod op;
+mod request;
+mod store;
+mod transaction;
+mod view;
+
+pub use class_host::{CallContext, CallReply, ClassCall, ClassHost, NoClasses};
+pub use error::{Error, ErrorKind, FaultSite, Result, Status};
+pub use name::{
+    ClassName, EntityName, MethodName, ObjectId, ObjectName, PoolName, SnapshotName, TargetName,
+    TenantName,
+};
+pub use op::{MapEntry, MapRange, ObjectStat, Op, OpResult};
+pub use request::{Access, ByteRange, IoHeader, Reply, Request};
+pub use store::{
+    Capabilities, Capability, ListPage, ListRequest, Locate, Store, Watch, WatchEvent, WatchStream,
+};
+pub use transaction::{TransactionView, run_transaction};
+pub use view::ObjectView;

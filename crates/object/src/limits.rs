@@ -1,0 +1,45 @@
+//! Every bound on what a request may name, carry or return, with its reason.
+//!
+//! Past a bound the caller gets `Invalid` (a name or value that can never be accepted) or
+//! `Exhausted` (a total that is full), never growth.
+
+/// Object names: what RADOS accepts (`osd_max_object_name_len` is 2048) with room for a prefix.
+pub const MAX_OBJECT_NAME_BYTES: usize = 1024;
+/// Pools, classes, methods, targets, snapshots, entities: identifiers, not data.
+pub const MAX_IDENTIFIER_BYTES: usize = 128;
+/// A map key. Long enough for a path; short enough that an index block holds several.
+pub const MAX_MAP_KEY_BYTES: usize = 4 * 1024;
+/// A map value. Larger values belong in the byte stream.
+pub const MAX_MAP_VALUE_BYTES: usize = 1024 * 1024;
+/// An attribute's name, as RADOS limits it (`osd_max_attr_name_len` is 100 by default; 255 on disk).
+pub const MAX_ATTRIBUTE_NAME_BYTES: usize = 255;
+/// An attribute's value, as RADOS limits it.
+pub const MAX_ATTRIBUTE_VALUE_BYTES: usize = 64 * 1024;
+/// Attributes of one object: they are read together.
+pub const MAX_ATTRIBUTES: usize = 256;
+/// The byte stream of one object, as RADOS limits it (`osd_max_object_size`).
+pub const MAX_OBJECT_BYTES: u64 = 128 * 1024 * 1024;
+/// Ops in one transaction.
+pub const MAX_OPS: usize = 1024;
+/// Payload of one request, all ops together.
+pub const MAX_REQUEST_BYTES: usize = 8 * 1024 * 1024;
+/// Payload of one reply, all results together.
+pub const MAX_REPLY_BYTES: usize = 8 * 1024 * 1024;
+/// What one transaction may change, class methods included: it is held in memory and logged as one
+/// record.
+pub const MAX_TRANSACTION_BYTES: usize = 32 * 1024 * 1024;
+/// Entries returned by one map range; the caller pages on.
+pub const MAX_MAP_RANGE_ENTRIES: usize = 4096;
+/// Names returned by one listing page; the caller pages on.
+pub const MAX_LIST_ENTRIES: usize = 4096;
+/// Snapshots kept of one object.
+pub const MAX_SNAPSHOTS: usize = 64;
+/// Extents and map entries of an object that can be snapshotted: a snapshot is one transaction.
+pub const MAX_SNAPSHOT_ENTRIES: usize = 65_536;
+/// Numbers cross into scripts as doubles, so positions and epochs stop here.
+pub const MAX_EXACT_INTEGER: u64 = 1 << 53;
+
+const _: () = assert!(MAX_MAP_VALUE_BYTES < MAX_REQUEST_BYTES);
+const _: () = assert!(MAX_REQUEST_BYTES <= MAX_TRANSACTION_BYTES);
+const _: () = assert!(MAX_OBJECT_BYTES < MAX_EXACT_INTEGER);
+const _: () = assert!(MAX_ATTRIBUTES * MAX_ATTRIBUTE_VALUE_BYTES <= MAX_TRANSACTION_BYTES);

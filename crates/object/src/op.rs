@@ -1,0 +1,281 @@
+//! The operations a transaction is made of, and what each answers.
+
+use bytes::Bytes;
+
+use crate::class_host::{CallReply, ClassCall};
+use crate::{ObjectName, SnapshotName};
+
+/// A key of an object's map with its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MapEntry {
+    /// The key.
+    pub key: Bytes,
+    /// The value.
+    pub value: Bytes,
+}
+
+/// Part of an object's map, in key order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MapRange {
+    /// The entries.
+    pub entries: Vec<MapEntry>,
+    /// Whether there are more after the last one: page on with `after` = its key.
+    pub more: bool,
+}
+
+/// What is known of an object without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ObjectStat {
+    /// Length of the byte stream, in bytes.
+    pub size: u64,
+    /// When it was last changed: microseconds since 1970, UTC.
+    pub modified_micros: u64,
+    /// Counts changes; strictly increasing, also over removal and re-creation of the name.
+    pub version: u64,
+}
+
+/// One operation on an object. A list of them is a transaction.
+///
+/// Ops run in order and see what earlier ones did. The first that fails ends the transaction, and
+/// nothing of it remains. A write to an absent object creates it; a read of one is `NotFound`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Op {
+    /// Guard: the object exists, else `NotFound`.
+    AssertExists,
+    /// Guard: the object does not exist, else `Exists`.
+    AssertAbsent,
+    /// Guard: the object's version is this one, else `Conflict` (absent: `NotFound`).
+    AssertVersion(u64),
+    /// Make the object exist; if `exclusive`, it must not exist yet (`Exists`).
+    Create {
+        /// Fail if it exists.
+        exclusive: bool,
+    },
+    /// Remove the object with everything it holds but its snapshots; `NotFound` if absent.
+    Remove,
+    /// Size, time of change, version.
+    Stat,
+    /// Bytes `offset..offset+length`, cut at the end of the stream.
+    Read {
+        /// First byte.
+        offset: u64,
+        /// At most so many bytes.
+        length: u64,
+    },
+    /// Put bytes at `offset`; a gap before it reads as zeros.
+    Write {
+        /// First byte.
+        offset: u64,
+        /// The bytes.
+        data: Bytes,
+    },
+    /// Replace the whole stream.
+    WriteFull {
+        /// The new content.
+        data: Bytes,
+    },
+    /// Put bytes at the end of the stream; answers the offset they went to.
+    Append {
+        /// The bytes.
+        data: Bytes,
+    },
+    /// Cut or extend (with zeros) the stream to `size` bytes.
+    Truncate {
+        /// The new size.
+        size: u64,
+    },
+    /// Make `offset..offset+length` read as zeros; does not change the size.
+    Zero {
+        /// First byte.
+        offset: u64,
+        /// So many bytes.
+        length: u64,
+    },
+    /// An attribute's value; `NotFound` if it has none of that name.
+    GetAttribute {
+        /// Its name.
+        name: String,
+    },
+    /// All attributes, by name.
+    GetAttributes,
+    /// Set an attribute.
+    SetAttribute {
+        /// Its name.
+        name: String,
+        /// Its value.
+        value: Bytes,
+    },
+    /// Remove an attribute; `NotFound` if it has none of that name.
+    RemoveAttribute {
+        /// Its name.
+        name: String,
+    },
+    /// The values of some keys, in the order asked for; `None` for a key that is not there.
+    MapGet {
+        /// The keys.
+        keys: Vec<Bytes>,
+    },
+    /// Set keys.
+    MapSet {
+        /// The entries.
+        entries: Vec<MapEntry>,
+    },
+    /// Remove keys; a key that is not there is no error.
+    MapRemove {
+        /// The keys.
+        keys: Vec<Bytes>,
+    },
+    /// Entries with `prefix` and key greater than `after`, at most `limit`.
+    MapRange {
+        /// Exclusive lower bound; empty for none.
+        after: Bytes,
+        /// Only keys that start so; empty for all.
+        prefix: Bytes,
+        /// At most so many (further bounded by `MAX_MAP_RANGE_ENTRIES` and `MAX_REPLY_BYTES`).
+        limit: u32,
+    },
+    /// Remove every key and the map header.
+    MapClear,
+    /// The map's header; empty if none was set.
+    MapGetHeader,
+    /// Set the map's header.
+    MapSetHeader {
+        /// The header.
+        value: Bytes,
+    },
+    /// Keep the object as it is under a name; `Exists` if the name is taken.
+    SnapshotCreate {
+        /// The snapshot.
+        snapshot: SnapshotName,
+    },
+    /// Drop a snapshot; `NotFound` if there is none of that name.
+    SnapshotRemove {
+        /// The snapshot.
+        snapshot: SnapshotName,
+    },
+    /// The snapshots of the object, by name.
+    SnapshotList,
+    /// Make stream, map and attributes what they were at the snapshot.
+    Rollback {
+        /// The snapshot.
+        snapshot: SnapshotName,
+    },
+    /// Make this object, which must not exist, a copy of another's snapshot on the same target.
+    CloneFrom {
+        /// The other object, of the same pool.
+        source: ObjectName,
+        /// Its snapshot.
+        snapshot: SnapshotName,
+    },
+    /// Run a method of a class, as part of this transaction.
+    Call(ClassCall),
+}
+
+impl Op {
+    /// Whether the op can change the object. A call is taken to; the class may know better.
+    pub fn is_write(&self) -> bool {
+        !matches!(
+            self,
+            Self::AssertExists
+                | Self::AssertAbsent
+                | Self::AssertVersion(_)
+                | Self::Stat
+                | Self::Read { .. }
+                | Self::GetAttribute { .. }
+                | Self::GetAttributes
+                | Self::MapGet { .. }
+                | Self::MapRange { .. }
+                | Self::MapGetHeader
+                | Self::SnapshotList
+        )
+    }
+
+    /// Bytes this op carries, for bounds and back-pressure.
+    pub fn payload_bytes(&self) -> usize {
+        match self {
+            Self::Write { data, .. } | Self::WriteFull { data } | Self::Append { data } => {
+                data.len()
+            }
+            Self::GetAttribute { name } | Self::RemoveAttribute { name } => name.len(),
+            Self::SetAttribute { name, value } => name.len() + value.len(),
+            Self::MapGet { keys } | Self::MapRemove { keys } => keys.iter().map(Bytes::len).sum(),
+            Self::MapSet { entries } => entries.iter().map(|e| e.key.len() + e.value.len()).sum(),
+            Self::MapRange { after, prefix, .. } => after.len() + prefix.len(),
+            Self::MapSetHeader { value } => value.len(),
+            Self::Call(call) => call.input.len(),
+            _ => 0,
+        }
+    }
+
+    /// The op's name, as errors and metrics give it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::AssertExists => "assert-exists",
+            Self::AssertAbsent => "assert-absent",
+            Self::AssertVersion(_) => "assert-version",
+            Self::Create { .. } => "create",
+            Self::Remove => "remove",
+            Self::Stat => "stat",
+            Self::Read { .. } => "read",
+            Self::Write { .. } => "write",
+            Self::WriteFull { .. } => "write-full",
+            Self::Append { .. } => "append",
+            Self::Truncate { .. } => "truncate",
+            Self::Zero { .. } => "zero",
+            Self::GetAttribute { .. } => "get-attribute",
+            Self::GetAttributes => "get-attributes",
+            Self::SetAttribute { .. } => "set-attribute",
+            Self::RemoveAttribute { .. } => "remove-attribute",
+            Self::MapGet { .. } => "map-get",
+            Self::MapSet { .. } => "map-set",
+            Self::MapRemove { .. } => "map-remove",
+            Self::MapRange { .. } => "map-range",
+            Self::MapClear => "map-clear",
+            Self::MapGetHeader => "map-get-header",
+            Self::MapSetHeader { .. } => "map-set-header",
+            Self::SnapshotCreate { .. } => "snapshot-create",
+            Self::SnapshotRemove { .. } => "snapshot-remove",
+            Self::SnapshotList => "snapshot-list",
+            Self::Rollback { .. } => "rollback",
+            Self::CloneFrom { .. } => "clone-from",
+            Self::Call(_) => "call",
+        }
+    }
+}
+
+/// What one op answered; which variant follows from the op.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OpResult {
+    /// Done; nothing to say (guards and most writes).
+    Done,
+    /// For `Stat`.
+    Stat(ObjectStat),
+    /// For `Read`, `GetAttribute` and `MapGetHeader`.
+    Data(Bytes),
+    /// For `Append`: the offset the bytes went to.
+    Offset(u64),
+    /// For `GetAttributes`, by name.
+    Attributes(Vec<(String, Bytes)>),
+    /// For `MapGet`, in the order asked for.
+    Values(Vec<Option<Bytes>>),
+    /// For `MapRange`.
+    Range(MapRange),
+    /// For `SnapshotList`.
+    Snapshots(Vec<SnapshotName>),
+    /// For `Call`.
+    Called(CallReply),
+}
+
+impl OpResult {
+    /// Bytes this result carries, for bounds and back-pressure.
+    pub fn payload_bytes(&self) -> usize {
+        match self {
+            Self::Data(data) => data.len(),
+            Self::Attributes(all) => all.iter().map(|(name, value)| name.len() + value.len()).sum(),
+            Self::Values(values) => values.iter().flatten().map(Bytes::len).sum(),
+            Self::Range(range) => range.entries.iter().map(|e| e.key.len() + e.value.len()).sum(),
+            Self::Called(reply) => reply.output.len(),
+            _ => 0,
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! `Store`: the waist outside an object.
+
+use std::fmt;
+use std::pin::Pin;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::Stream;
+
+use crate::{ObjectId, ObjectName, PoolName, Reply, Request, Result, TargetName};
+
+/// Something a store may or may not be able to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Capability {
+    /// Run class methods.
+    Classes,
+    /// Object snapshots: create, read at, list, remove, roll back.
+    Snapshots,
+    /// `CloneFrom`.
+    Clone,
+    /// List a pool.
+    List,
+    /// Report every committed change to a watched object by itself (`WatchEvent::Changed`).
+    WatchChanges,
+}
+
+impl Capability {
+    /// Every capability.
+    pub const ALL: [Capability; 5] =
+        [Self::Classes, Self::Snapshots, Self::Clone, Self::List, Self::WatchChanges];
+}
+
+/// The capabilities of a store. What is not among them it answers with `Unsupported`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities(u32);
+
+impl Capabilities {
+    /// None at all.
+    pub const NONE: Capabilities = Capabilities(0);
+
+    /// All there are.
+    pub fn all() -> Self {
+        Capability::ALL.into_iter().fold(Self::NONE, Self::with)
+    }
+
+    /// These and one more.
+    pub fn with(self, capability: Capability) -> Self {
+        Self(self.0 | 1 << capability as u8)
+    }
+
+    /// These without one.
+    pub fn without(self, capability: Capability) -> Self {
+        Self(self.0 & !(1 << capability as u8))
+    }
+
+    /// Whether this one is among them.
+    pub fn has(self, capability: Capability) -> bool {
+        self.0 & (1 << capability as u8) != 0
+    }
+
+    /// Those that both have.
+    pub fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// As a bit set, bit n for the n-th of [`Capability::ALL`], for the wire.
+    pub fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// From a bit set; bits without meaning here are dropped.
+    pub fn from_bits(bits: u32) -> Self {
+        Self(bits & Self::all().0)
+    }
+}
+
+/// Which names of a pool to list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListRequest {
+    /// The pool.
+    pub pool: PoolName,
+    /// Exclusive lower bound; `None` to start at the beginning.
+    pub after: Option<ObjectName>,
+    /// Only names that start so; empty for all.
+    pub prefix: String,
+    /// At most so many, and at most `MAX_LIST_ENTRIES`.
+    pub limit: usize,
+}
+
+/// Part of a pool's names, in byte order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListPage {
+    /// The names.
+    pub names: Vec<ObjectName>,
+    /// Whether there are more after the last one.
+    pub more: bool,
+}
+
+/// Anything that answers requests on objects: an engine, a remote node, or a stage round others.
+#[async_trait]
+pub trait Store: Send + Sync + fmt::Debug {
+    /// Runs a transaction. An `Ok` for one that changed something means it is synced; what any
+    /// reply tells survives a crash.
+    ///
+    /// # Errors
+    /// Whatever made it fail; nothing of it remains, except after `Unavailable`, which leaves
+    /// open whether it happened.
+    async fn submit(&self, request: Request) -> Result<Reply>;
+
+    /// Names of a pool, in byte order. Not atomic over pages.
+    ///
+    /// # Errors
+    /// `Unsupported` without [`Capability::List`].
+    async fn list(&self, request: ListRequest) -> Result<ListPage>;
+
+    /// What this store can do.
+    fn capabilities(&self) -> Capabilities;
+}
+
+/// What a watcher is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WatchEvent {
+    /// The object was changed; `version` is its version after, 0 if it was removed. Several changes
+    /// may be reported as one, with the last version.
+    Changed {
+        /// The version after.
+        version: u64,
+    },
+    /// Somebody notified the object's watchers.
+    Notified {
+        /// What they said.
+        payload: Bytes,
+    },
+    /// Events may have been missed; re-read the object. The stream goes on if it can.
+    Lost,
+}
+
+/// The events of one watched object, from the moment the watch was established. It ends when the
+/// store closes; watch again then.
+pub type WatchStream = Pin<Box<dyn Stream<Item = WatchEvent> + Send>>;
+
+/// Stores that can tell of changes.
+#[async_trait]
+pub trait Watch: Send + Sync {
+    /// Watches an object, which need not exist. When this returns, every later event is reported.
+    ///
+    /// # Errors
+    /// `Exhausted` past the store's bound of watches; `Unavailable`.
+    async fn watch(&self, object: &ObjectId) -> Result<WatchStream>;
+
+    /// Tells every watcher of an object something; returns when it is on its way to all.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Invalid` past the store's bound of payload.
+    async fn notify(&self, object: &ObjectId, payload: Bytes) -> Result<()>;
+}
+
+/// Stores that spread objects over targets.
+pub trait Locate: Send + Sync {
+    /// Which target holds the object, whether it exists or not.
+    fn locate(&self, object: &ObjectId) -> TargetName;
+
+    /// Every target.
+    fn targets(&self) -> Vec<TargetName>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_are_a_set() {
+        let all = Capabilities::all();
+        let some = all.without(Capability::Clone);
+        assert!(all.has(Capability::Clone) && !some.has(Capability::Clone));
+        assert_eq!(all.intersection(some), some);
+        assert_eq!(Capabilities::from_bits(some.bits()), some);
+        assert_eq!(Capabilities::from_bits(u32::MAX), all);
+    }
+}

@@ -1,0 +1,134 @@
+//! How a list of ops is applied to a view: once, for every engine.
+
+use crate::limits::{MAX_MAP_RANGE_ENTRIES, MAX_REPLY_BYTES};
+use crate::{
+    CallContext, ClassHost, Error, MapEntry, ObjectName, ObjectView, Op, OpResult, Result,
+    SnapshotName,
+};
+
+/// What native ops can do beyond what a class method can: snapshots.
+///
+/// Errors are those of [`ObjectView`], and `Unsupported` where the engine lacks the capability.
+pub trait TransactionView: ObjectView {
+    /// Keeps the object as it is; `Exists` if the name is taken, `Exhausted` past
+    /// `MAX_SNAPSHOTS` or `MAX_SNAPSHOT_ENTRIES`; the object must exist.
+    fn snapshot_create(&mut self, snapshot: &SnapshotName) -> Result<()>;
+
+    /// Drops a snapshot; `NotFound` if there is none of that name.
+    fn snapshot_remove(&mut self, snapshot: &SnapshotName) -> Result<()>;
+
+    /// The snapshots of the object, by name. They outlive its removal.
+    fn snapshots(&mut self) -> Result<Vec<SnapshotName>>;
+
+    /// Makes stream, map, header and attributes what they were; the object may be absent.
+    fn rollback(&mut self, snapshot: &SnapshotName) -> Result<()>;
+
+    /// Makes the object, which must not exist, a copy of another's snapshot.
+    fn clone_from(&mut self, source: &ObjectName, snapshot: &SnapshotName) -> Result<()>;
+}
+
+/// Applies `ops` in order. On an error the caller drops what `view` collected.
+///
+/// # Errors
+/// The first op's that failed, with that op's name as operation; `Exhausted` if the results
+/// outgrow `MAX_REPLY_BYTES`.
+pub fn run_transaction(
+    ops: &[Op],
+    view: &mut dyn TransactionView,
+    classes: &dyn ClassHost,
+    context: &CallContext,
+) -> Result<Vec<OpResult>> {
+    let mut results = Vec::with_capacity(ops.len());
+    let mut reply_bytes = 0;
+    for op in ops {
+        let result = run_op(op, view, classes, context).map_err(|error| error.during(op.name()))?;
+        reply_bytes += result.payload_bytes();
+        if reply_bytes > MAX_REPLY_BYTES {
+            return Err(Error::exhausted(format!(
+                "the reply would exceed {MAX_REPLY_BYTES} bytes"
+            ))
+            .during(op.name())
+            .hint("ask for less, or page"));
+        }
+        results.push(result);
+    }
+    Ok(results)
+}
+
+fn run_op(
+    op: &Op,
+    view: &mut dyn TransactionView,
+    classes: &dyn ClassHost,
+    context: &CallContext,
+) -> Result<OpResult> {
+    match op {
+        Op::AssertExists | Op::AssertAbsent | Op::AssertVersion(_) => run_guard(op, view),
+        Op::Create { exclusive } => done(view.create(*exclusive)),
+        Op::Remove => done(view.remove()),
+        Op::Stat => view.stat().map(OpResult::Stat),
+        Op::Read { offset, length } => {
+            // A read longer than a reply can hold is the caller's mistake, not a short read.
+            if *length > MAX_REPLY_BYTES as u64 && view.stat()?.size > MAX_REPLY_BYTES as u64 {
+                return Err(Error::exhausted(format!("a read of {length} bytes"))
+                    .hint(format!("read at most {MAX_REPLY_BYTES} bytes at a time")));
+            }
+            view.read(*offset, *length).map(OpResult::Data)
+        }
+        Op::Write { offset, data } => done(view.write(*offset, data.clone())),
+        Op::WriteFull { data } => done(view.write_full(data.clone())),
+        Op::Append { data } => view.append(data.clone()).map(OpResult::Offset),
+        Op::Truncate { size } => done(view.truncate(*size)),
+        Op::Zero { offset, length } => done(view.zero(*offset, *length)),
+        Op::GetAttribute { name } => view
+            .attribute(name)?
+            .map(OpResult::Data)
+            .ok_or_else(|| Error::not_found(format!("no attribute {name:?}"))),
+        Op::GetAttributes => view.attributes().map(OpResult::Attributes),
+        Op::SetAttribute { name, value } => done(view.set_attribute(name, value.clone())),
+        Op::RemoveAttribute { name } => done(view.remove_attribute(name)),
+        Op::MapGet { keys } => {
+            let values: Result<Vec<_>> = keys.iter().map(|key| view.map_get(key)).collect();
+            values.map(OpResult::Values)
+        }
+        Op::MapSet { entries } => done(set_all(entries, view)),
+        Op::MapRemove { keys } => done(keys.iter().try_for_each(|key| view.map_remove(key))),
+        Op::MapRange { after, prefix, limit } => {
+            let limit = (*limit as usize).min(MAX_MAP_RANGE_ENTRIES);
+            view.map_range(after, prefix, limit).map(OpResult::Range)
+        }
+        Op::MapClear => done(view.map_clear()),
+        Op::MapGetHeader => view.map_header().map(OpResult::Data),
+        Op::MapSetHeader { value } => done(view.set_map_header(value.clone())),
+        Op::SnapshotCreate { snapshot } => done(view.snapshot_create(snapshot)),
+        Op::SnapshotRemove { snapshot } => done(view.snapshot_remove(snapshot)),
+        Op::SnapshotList => view.snapshots().map(OpResult::Snapshots),
+        Op::Rollback { snapshot } => done(view.rollback(snapshot)),
+        Op::CloneFrom { source, snapshot } => done(view.clone_from(source, snapshot)),
+        Op::Call(call) => {
+            let view: &mut dyn ObjectView = view;
+            classes.call(call, view, context).map(OpResult::Called)
+        }
+    }
+}
+
+fn run_guard(op: &Op, view: &mut dyn TransactionView) -> Result<OpResult> {
+    let exists = view.exists()?;
+    match op {
+        Op::AssertAbsent if exists => Err(Error::exists("the object is there")),
+        Op::AssertAbsent => Ok(OpResult::Done),
+        _ if !exists => Err(Error::not_found("no such object")),
+        Op::AssertVersion(expected) => match view.version()? {
+            version if version == *expected => Ok(OpResult::Done),
+            version => Err(Error::conflict(format!("version is {version}, not {expected}"))),
+        },
+        _ => Ok(OpResult::Done),
+    }
+}
+
+fn set_all(entries: &[MapEntry], view: &mut dyn TransactionView) -> Result<()> {
+    entries.iter().try_for_each(|entry| view.map_set(&entry.key, entry.value.clone()))
+}
+
+fn done(result: Result<()>) -> Result<OpResult> {
+    result.map(|()| OpResult::Done)
+}

@@ -1,0 +1,91 @@
+//! `ObjectView`: the waist inside an object.
+
+use bytes::Bytes;
+
+use crate::{MapRange, ObjectStat, Result};
+
+/// One object as a running class method sees it, and as native ops are applied to it.
+///
+/// Reads see the transaction's own earlier writes. All of it is committed if the transaction
+/// succeeds and dropped if it fails, so implementations only collect changes. Bounds of
+/// [`crate::limits`] are enforced by the implementation.
+///
+/// Errors of every method: `Corrupt` if stored data fails its checksum, `Exhausted` past a bound
+/// of the object or the transaction, `Invalid` for a name or value that can never be accepted.
+/// Where the object must exist, `NotFound` if it does not. A write to an absent object creates it.
+pub trait ObjectView {
+    /// Whether the object exists.
+    fn exists(&mut self) -> Result<bool>;
+
+    /// Size, time of change and version; the object must exist.
+    ///
+    /// Within a transaction that has changed the object, version and time are still those from
+    /// before it.
+    fn stat(&mut self) -> Result<ObjectStat>;
+
+    /// The version before this transaction; 0 if the name has never been written.
+    fn version(&mut self) -> Result<u64>;
+
+    /// Makes the object exist; `Exists` if it does and `exclusive`.
+    fn create(&mut self, exclusive: bool) -> Result<()>;
+
+    /// Removes stream, map, header and attributes, not the snapshots; the object must exist.
+    fn remove(&mut self) -> Result<()>;
+
+    /// Bytes `offset..offset+length`, cut at the end of the stream; the object must exist.
+    fn read(&mut self, offset: u64, length: u64) -> Result<Bytes>;
+
+    /// Puts bytes at `offset`; a gap before it reads as zeros.
+    fn write(&mut self, offset: u64, data: Bytes) -> Result<()>;
+
+    /// Replaces the whole stream.
+    fn write_full(&mut self, data: Bytes) -> Result<()>;
+
+    /// Puts bytes at the end of the stream; answers the offset they went to.
+    fn append(&mut self, data: Bytes) -> Result<u64>;
+
+    /// Cuts or extends (with zeros) the stream to `size` bytes.
+    fn truncate(&mut self, size: u64) -> Result<()>;
+
+    /// Makes `offset..offset+length` read as zeros, within the stream as it is; the object must
+    /// exist.
+    fn zero(&mut self, offset: u64, length: u64) -> Result<()>;
+
+    /// An attribute, `None` if there is none of that name; the object must exist.
+    fn attribute(&mut self, name: &str) -> Result<Option<Bytes>>;
+
+    /// All attributes in name order; the object must exist.
+    fn attributes(&mut self) -> Result<Vec<(String, Bytes)>>;
+
+    /// Sets an attribute.
+    fn set_attribute(&mut self, name: &str, value: Bytes) -> Result<()>;
+
+    /// Removes an attribute; `NotFound` if there is none of that name.
+    fn remove_attribute(&mut self, name: &str) -> Result<()>;
+
+    /// A key's value, `None` if it is not there; the object must exist.
+    fn map_get(&mut self, key: &[u8]) -> Result<Option<Bytes>>;
+
+    /// Sets a key.
+    fn map_set(&mut self, key: &[u8], value: Bytes) -> Result<()>;
+
+    /// Removes a key, whether it is there or not; the object must exist.
+    fn map_remove(&mut self, key: &[u8]) -> Result<()>;
+
+    /// Removes every key and the header; the object must exist.
+    fn map_clear(&mut self) -> Result<()>;
+
+    /// Entries with `prefix` and key greater than `after` (empty: from the start) in key order, at
+    /// most `limit` and at most what a reply may hold; the object must exist.
+    fn map_range(&mut self, after: &[u8], prefix: &[u8], limit: usize) -> Result<MapRange>;
+
+    /// The last entry with `prefix` in key order; the object must exist. What a log's tail is
+    /// found by without reading the whole map.
+    fn map_last(&mut self, prefix: &[u8]) -> Result<Option<crate::MapEntry>>;
+
+    /// The map's header, empty if none was set; the object must exist.
+    fn map_header(&mut self) -> Result<Bytes>;
+
+    /// Sets the map's header.
+    fn set_map_header(&mut self, value: Bytes) -> Result<()>;
+}

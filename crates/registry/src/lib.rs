@@ -1,0 +1,1 @@
+//! Service metadata: maps with epochs, versioned programs, propagation.

@@ -1,0 +1,1 @@
+//! The sandboxed Luau VM: budgets, an allow-listed environment, the host API.

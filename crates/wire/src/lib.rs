@@ -1,0 +1,1 @@
+//! The protocol: sessions, the remote store, the server.
