@@ -21,8 +21,8 @@ mod view;
 pub use class_host::{CallContext, CallReply, ClassCall, ClassHost, NoClasses};
 pub use error::{Error, ErrorKind, FaultSite, Result, Status};
 pub use name::{
-    ClassName, EntityName, MethodName, ObjectId, ObjectName, PoolName, SnapshotName, TargetName,
-    TenantName,
+    ClassName, EntityName, MapName, MethodName, NodeName, ObjectId, ObjectName, PoolName,
+    ProgramName, SnapshotName, TargetName, TenantName,
 };
 pub use op::{MapEntry, MapRange, ObjectStat, Op, OpResult};
 pub use request::{Access, ByteRange, IoHeader, Reply, Request};

@@ -112,6 +112,21 @@ name_type!(
     TenantName,
     |text| check_identifier("tenant", text)
 );
+name_type!(
+    /// A map: epoch-numbered service metadata.
+    MapName,
+    |text| check_identifier("map", text)
+);
+name_type!(
+    /// A program of some kind; kinds have separate names.
+    ProgramName,
+    |text| check_identifier("program", text)
+);
+name_type!(
+    /// A node: a process that serves the cluster in one or more roles.
+    NodeName,
+    |text| check_identifier("node", text)
+);
 
 impl PoolName {
     /// The pool in which nacre keeps maps, programs and everything else it knows.
