@@ -8,6 +8,7 @@
 //!
 //! **Invariant:** nothing here knows an engine, a wire format or a clock.
 
+pub mod bounds;
 mod class_host;
 mod error;
 pub mod limits;

@@ -32,6 +32,8 @@ pub const MAX_TRANSACTION_BYTES: usize = 32 * 1024 * 1024;
 pub const MAX_MAP_RANGE_ENTRIES: usize = 4096;
 /// Names returned by one listing page; the caller pages on.
 pub const MAX_LIST_ENTRIES: usize = 4096;
+/// What a notification carries: word of a change, not the change.
+pub const MAX_NOTIFY_BYTES: usize = 64 * 1024;
 /// Snapshots kept of one object.
 pub const MAX_SNAPSHOTS: usize = 64;
 /// Extents and map entries of an object that can be snapshotted: a snapshot is one transaction.

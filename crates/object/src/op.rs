@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::class_host::{CallReply, ClassCall};
-use crate::{ObjectName, SnapshotName};
+use crate::{Capability, ObjectName, SnapshotName};
 
 /// A key of an object's map with its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -188,6 +188,19 @@ impl Op {
                 | Self::MapGetHeader
                 | Self::SnapshotList
         )
+    }
+
+    /// What a store must be able to do for this op, beyond what every store can.
+    pub fn capability(&self) -> Option<Capability> {
+        match self {
+            Self::Call(_) => Some(Capability::Classes),
+            Self::CloneFrom { .. } => Some(Capability::Clone),
+            Self::SnapshotCreate { .. }
+            | Self::SnapshotRemove { .. }
+            | Self::SnapshotList
+            | Self::Rollback { .. } => Some(Capability::Snapshots),
+            _ => None,
+        }
     }
 
     /// Bytes this op carries, for bounds and back-pressure.

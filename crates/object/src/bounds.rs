@@ -1,0 +1,110 @@
+//! The checks of [`crate::limits`] that every implementation of [`crate::ObjectView`] makes.
+//!
+//! Names and values are checked wherever they are given, in reads too, so that a call that can
+//! never work fails alike on every engine.
+
+use crate::limits::{
+    MAX_ATTRIBUTE_NAME_BYTES, MAX_ATTRIBUTE_VALUE_BYTES, MAX_ATTRIBUTES, MAX_MAP_KEY_BYTES,
+    MAX_MAP_VALUE_BYTES, MAX_OBJECT_BYTES, MAX_TRANSACTION_BYTES,
+};
+use crate::{Error, Result};
+
+/// Checks a key of a map. The empty key is refused: a range could not be continued after it.
+///
+/// # Errors
+/// `Invalid` unless it has 1 to `MAX_MAP_KEY_BYTES` bytes.
+pub fn check_map_key(key: &[u8]) -> Result<()> {
+    if key.is_empty() || key.len() > MAX_MAP_KEY_BYTES {
+        return Err(Error::invalid(format!("a map key of {} bytes", key.len()))
+            .hint(format!("use 1 to {MAX_MAP_KEY_BYTES} bytes")));
+    }
+    Ok(())
+}
+
+/// Checks the bounds of a map range, which may be empty.
+///
+/// # Errors
+/// `Invalid` if one is longer than a key can be.
+pub fn check_map_range(after: &[u8], prefix: &[u8]) -> Result<()> {
+    let longest = after.len().max(prefix.len());
+    if longest > MAX_MAP_KEY_BYTES {
+        return Err(Error::invalid(format!("a range bound of {longest} bytes"))
+            .hint(format!("keys have at most {MAX_MAP_KEY_BYTES} bytes")));
+    }
+    Ok(())
+}
+
+/// Checks a value of a map, or its header.
+///
+/// # Errors
+/// `Invalid` past `MAX_MAP_VALUE_BYTES`.
+pub fn check_map_value(value: &[u8]) -> Result<()> {
+    if value.len() > MAX_MAP_VALUE_BYTES {
+        return Err(Error::invalid(format!("a map value of {} bytes", value.len())).hint(format!(
+            "at most {MAX_MAP_VALUE_BYTES} bytes fit; larger ones belong in the byte stream"
+        )));
+    }
+    Ok(())
+}
+
+/// Checks an attribute's name.
+///
+/// # Errors
+/// `Invalid` unless it has 1 to `MAX_ATTRIBUTE_NAME_BYTES` bytes and no NUL.
+pub fn check_attribute_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > MAX_ATTRIBUTE_NAME_BYTES || name.contains('\0') {
+        let text = format!("an attribute name of {} bytes: {name:?}", name.len());
+        return Err(Error::invalid(text)
+            .hint(format!("use 1 to {MAX_ATTRIBUTE_NAME_BYTES} bytes of UTF-8 without NUL")));
+    }
+    Ok(())
+}
+
+/// Checks an attribute's value.
+///
+/// # Errors
+/// `Invalid` past `MAX_ATTRIBUTE_VALUE_BYTES`.
+pub fn check_attribute_value(value: &[u8]) -> Result<()> {
+    if value.len() > MAX_ATTRIBUTE_VALUE_BYTES {
+        return Err(Error::invalid(format!("an attribute value of {} bytes", value.len()))
+            .hint(format!("at most {MAX_ATTRIBUTE_VALUE_BYTES} bytes fit")));
+    }
+    Ok(())
+}
+
+/// Checks how many attributes an object would have.
+///
+/// # Errors
+/// `Exhausted` past `MAX_ATTRIBUTES`.
+pub fn check_attribute_count(count: usize) -> Result<()> {
+    if count > MAX_ATTRIBUTES {
+        return Err(Error::exhausted(format!("{count} attributes"))
+            .hint(format!("an object has at most {MAX_ATTRIBUTES}; use its map")));
+    }
+    Ok(())
+}
+
+/// Where `length` bytes put at `offset` end.
+///
+/// # Errors
+/// `Exhausted` past `MAX_OBJECT_BYTES`.
+pub fn check_stream_end(offset: u64, length: u64) -> Result<u64> {
+    let end = offset.saturating_add(length);
+    if end > MAX_OBJECT_BYTES {
+        return Err(Error::exhausted(format!("a byte stream of {end} bytes"))
+            .hint(format!("an object holds at most {MAX_OBJECT_BYTES} bytes")));
+    }
+    Ok(end)
+}
+
+/// Checks what a transaction would have written: stream data, keys, values and names, as given.
+///
+/// # Errors
+/// `Exhausted` past `MAX_TRANSACTION_BYTES`.
+pub fn check_transaction_bytes(bytes: usize) -> Result<()> {
+    if bytes > MAX_TRANSACTION_BYTES {
+        return Err(Error::exhausted(format!("a transaction that writes {bytes} bytes"))
+            .hint(format!("at most {MAX_TRANSACTION_BYTES} bytes fit; split it")));
+    }
+    Ok(())
+}
