@@ -38,7 +38,8 @@ pub struct CallContext {
 /// Runs methods. Engines are given one; `class::ClassRuntime` is the real one.
 pub trait ClassHost: Send + Sync {
     /// Whether the method is declared to change nothing, so that it may run beside writers.
-    /// An unknown method is not.
+    /// An unknown method is not. The host sees to it that such a method's writes are `Denied`: see
+    /// [`crate::ReadOnlyView`].
     fn is_read_only(&self, call: &ClassCall) -> bool;
 
     /// Runs the method on `view`. Called on the engine's threads: it computes, it does not wait.

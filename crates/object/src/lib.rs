@@ -14,6 +14,7 @@ mod error;
 pub mod limits;
 mod name;
 mod op;
+mod read_only;
 mod request;
 mod store;
 mod transaction;
@@ -26,6 +27,7 @@ pub use name::{
     ProgramName, SnapshotName, TargetName, TenantName,
 };
 pub use op::{MapEntry, MapRange, ObjectStat, Op, OpResult};
+pub use read_only::ReadOnlyView;
 pub use request::{Access, ByteRange, IoHeader, Reply, Request};
 pub use store::{
     Capabilities, Capability, ListPage, ListRequest, Locate, Store, Watch, WatchEvent, WatchStream,

@@ -30,7 +30,8 @@ pub struct ObjectStat {
     pub size: u64,
     /// When it was last changed: microseconds since 1970, UTC.
     pub modified_micros: u64,
-    /// Counts changes; strictly increasing, also over removal and re-creation of the name.
+    /// Rises with every transaction that changes the object, also over removal and re-creation of
+    /// the name: no version is ever seen twice.
     pub version: u64,
 }
 
@@ -38,13 +39,18 @@ pub struct ObjectStat {
 ///
 /// Ops run in order and see what earlier ones did. The first that fails ends the transaction, and
 /// nothing of it remains. A write to an absent object creates it; a read of one is `NotFound`.
+///
+/// A transaction with a write among its ops changes the object and gives it a new version, even if
+/// everything is then as it was. Three things are no change: `Create` of an object that is there,
+/// `SnapshotCreate` and `SnapshotRemove`. A `Call` changes the object if the method wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Op {
     /// Guard: the object exists, else `NotFound`.
     AssertExists,
     /// Guard: the object does not exist, else `Exists`.
     AssertAbsent,
-    /// Guard: the object's version is this one, else `Conflict` (absent: `NotFound`).
+    /// Guard: the object's version before this transaction is this one, else `Conflict` (absent:
+    /// `NotFound`).
     AssertVersion(u64),
     /// Make the object exist; if `exclusive`, it must not exist yet (`Exists`).
     Create {
@@ -62,7 +68,8 @@ pub enum Op {
         /// At most so many bytes.
         length: u64,
     },
-    /// Put bytes at `offset`; a gap before it reads as zeros.
+    /// Put bytes at `offset`; a gap before it reads as zeros. No bytes past the end of the stream
+    /// extend it to `offset`. `Exhausted` past `MAX_OBJECT_BYTES`, as are all that extend it.
     Write {
         /// First byte.
         offset: u64,
@@ -84,7 +91,7 @@ pub enum Op {
         /// The new size.
         size: u64,
     },
-    /// Make `offset..offset+length` read as zeros; does not change the size.
+    /// Make `offset..offset+length` read as zeros; does not change the size. `NotFound` if absent.
     Zero {
         /// First byte.
         offset: u64,
@@ -98,7 +105,7 @@ pub enum Op {
     },
     /// All attributes, by name.
     GetAttributes,
-    /// Set an attribute.
+    /// Set an attribute; `Exhausted` past `MAX_ATTRIBUTES`.
     SetAttribute {
         /// Its name.
         name: String,
@@ -115,17 +122,18 @@ pub enum Op {
         /// The keys.
         keys: Vec<Bytes>,
     },
-    /// Set keys.
+    /// Set keys. No entries at all create an absent object.
     MapSet {
         /// The entries.
         entries: Vec<MapEntry>,
     },
-    /// Remove keys; a key that is not there is no error.
+    /// Remove keys; a key that is not there is no error, an absent object is `NotFound`.
     MapRemove {
         /// The keys.
         keys: Vec<Bytes>,
     },
-    /// Entries with `prefix` and key greater than `after`, at most `limit`.
+    /// Entries with `prefix` and key greater than `after`, at most `limit`; with a limit of 0 only
+    /// whether there are any.
     MapRange {
         /// Exclusive lower bound; empty for none.
         after: Bytes,
@@ -134,7 +142,7 @@ pub enum Op {
         /// At most so many (further bounded by `MAX_MAP_RANGE_ENTRIES` and `MAX_REPLY_BYTES`).
         limit: u32,
     },
-    /// Remove every key and the map header.
+    /// Remove every key and the map header; `NotFound` if absent.
     MapClear,
     /// The map's header; empty if none was set.
     MapGetHeader,
@@ -143,7 +151,8 @@ pub enum Op {
         /// The header.
         value: Bytes,
     },
-    /// Keep the object as it is under a name; `Exists` if the name is taken.
+    /// Keep the object, which must exist, as it is under a name; `Exists` if the name is taken,
+    /// `Exhausted` past `MAX_SNAPSHOTS` or `MAX_SNAPSHOT_ENTRIES`.
     SnapshotCreate {
         /// The snapshot.
         snapshot: SnapshotName,
@@ -153,16 +162,18 @@ pub enum Op {
         /// The snapshot.
         snapshot: SnapshotName,
     },
-    /// The snapshots of the object, by name.
+    /// The snapshots of the object, by name; the object may be absent.
     SnapshotList,
-    /// Make stream, map and attributes what they were at the snapshot.
+    /// Make stream, map, header and attributes what they were at the snapshot; the object may be
+    /// absent, and the snapshots stay. `NotFound` if there is none of that name.
     Rollback {
         /// The snapshot.
         snapshot: SnapshotName,
     },
-    /// Make this object, which must not exist, a copy of another's snapshot on the same target.
+    /// Make this object, which must not exist (`Exists`), a copy of another's snapshot on the same
+    /// target: stream, map, header and attributes. `NotFound` if there is no such snapshot.
     CloneFrom {
-        /// The other object, of the same pool.
+        /// The other object, of the same pool. Its own snapshots an object rolls back to.
         source: ObjectName,
         /// Its snapshot.
         snapshot: SnapshotName,

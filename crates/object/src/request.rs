@@ -34,7 +34,8 @@ pub struct IoHeader {
     pub tenant: TenantName,
     /// The object.
     pub object: ObjectId,
-    /// Read the object as it was at this snapshot; writes are then `Invalid`.
+    /// Read the object as it was at this snapshot, version and time included; `NotFound` if there
+    /// is none of that name. Writes are then `Invalid`, and so are calls of methods that may write.
     pub snapshot: Option<SnapshotName>,
     /// What the ops do, taken together.
     pub access: Access,
@@ -57,7 +58,8 @@ impl Request {
     /// A request of the local entity; sessions replace the identity with the authenticated one.
     ///
     /// # Errors
-    /// `Invalid` if there are no ops, more than `MAX_OPS`, or more than `MAX_REQUEST_BYTES`.
+    /// `Invalid` if there are no ops, more than `MAX_OPS`, or more than `MAX_REQUEST_BYTES`, or if
+    /// the object is to be cloned from itself.
     pub fn new(object: ObjectId, ops: Vec<Op>) -> Result<Self> {
         let payload: usize = ops.iter().map(Op::payload_bytes).sum();
         if ops.is_empty() || ops.len() > MAX_OPS {
@@ -68,6 +70,14 @@ impl Request {
             return Err(Error::invalid(format!("a transaction of {payload} bytes"))
                 .on(&object)
                 .hint(format!("at most {MAX_REQUEST_BYTES} bytes fit; split it")));
+        }
+        let of_itself =
+            |op: &Op| matches!(op, Op::CloneFrom { source, .. } if *source == object.name);
+        if ops.iter().any(of_itself) {
+            return Err(Error::invalid("an object is no clone of itself")
+                .during("clone-from")
+                .on(&object)
+                .hint("roll back to the snapshot"));
         }
         let header = IoHeader {
             source: EntityName::new("local")?,

@@ -84,7 +84,7 @@ pub struct ListRequest {
     pub after: Option<ObjectName>,
     /// Only names that start so; empty for all.
     pub prefix: String,
-    /// At most so many, and at most `MAX_LIST_ENTRIES`.
+    /// At most so many, and at most `MAX_LIST_ENTRIES`; 0 only to know whether there are any.
     pub limit: usize,
 }
 
@@ -114,7 +114,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// `Unsupported` without [`Capability::List`].
     async fn list(&self, request: ListRequest) -> Result<ListPage>;
 
-    /// What this store can do.
+    /// What this store can do. An op or header that needs more is `Unsupported` before anything
+    /// of its request runs.
     fn capabilities(&self) -> Capabilities;
 }
 
@@ -122,7 +123,7 @@ pub trait Store: Send + Sync + fmt::Debug {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchEvent {
     /// The object was changed; `version` is its version after, 0 if it was removed. Several changes
-    /// may be reported as one, with the last version.
+    /// may be reported as one, with the last version. Versions of one watch rise.
     Changed {
         /// The version after.
         version: u64,
@@ -143,7 +144,8 @@ pub type WatchStream = Pin<Box<dyn Stream<Item = WatchEvent> + Send>>;
 /// Stores that can tell of changes.
 #[async_trait]
 pub trait Watch: Send + Sync {
-    /// Watches an object, which need not exist. When this returns, every later event is reported.
+    /// Watches an object, which need not exist. When this returns, every later event is reported,
+    /// in order; a watcher too slow for the store's queue gets `Lost`. Dropping the stream ends it.
     ///
     /// # Errors
     /// `Exhausted` past the store's bound of watches; `Unavailable`.
@@ -152,7 +154,7 @@ pub trait Watch: Send + Sync {
     /// Tells every watcher of an object something; returns when it is on its way to all.
     ///
     /// # Errors
-    /// `Unavailable`; `Invalid` past the store's bound of payload.
+    /// `Unavailable`; `Invalid` past `MAX_NOTIFY_BYTES`.
     async fn notify(&self, object: &ObjectId, payload: Bytes) -> Result<()>;
 }
 

@@ -10,7 +10,7 @@ use crate::{
 ///
 /// Errors are those of [`ObjectView`], and `Unsupported` where the engine lacks the capability.
 pub trait TransactionView: ObjectView {
-    /// Keeps the object as it is; `Exists` if the name is taken, `Exhausted` past
+    /// Keeps the object as the transaction has made it so far; `Exists` if the name is taken, `Exhausted` past
     /// `MAX_SNAPSHOTS` or `MAX_SNAPSHOT_ENTRIES`; the object must exist.
     fn snapshot_create(&mut self, snapshot: &SnapshotName) -> Result<()>;
 
@@ -21,9 +21,11 @@ pub trait TransactionView: ObjectView {
     fn snapshots(&mut self) -> Result<Vec<SnapshotName>>;
 
     /// Makes stream, map, header and attributes what they were; the object may be absent.
+    /// `NotFound` if there is no snapshot of that name.
     fn rollback(&mut self, snapshot: &SnapshotName) -> Result<()>;
 
-    /// Makes the object, which must not exist, a copy of another's snapshot.
+    /// Makes the object, which must not exist (`Exists`), a copy of another's snapshot (`NotFound`)
+    /// as it was before this transaction.
     fn clone_from(&mut self, source: &ObjectName, snapshot: &SnapshotName) -> Result<()>;
 }
 
@@ -87,11 +89,15 @@ fn run_op(
         Op::SetAttribute { name, value } => done(view.set_attribute(name, value.clone())),
         Op::RemoveAttribute { name } => done(view.remove_attribute(name)),
         Op::MapGet { keys } => {
+            must_exist(view)?;
             let values: Result<Vec<_>> = keys.iter().map(|key| view.map_get(key)).collect();
             values.map(OpResult::Values)
         }
         Op::MapSet { entries } => done(set_all(entries, view)),
-        Op::MapRemove { keys } => done(keys.iter().try_for_each(|key| view.map_remove(key))),
+        Op::MapRemove { keys } => {
+            must_exist(view)?;
+            done(keys.iter().try_for_each(|key| view.map_remove(key)))
+        }
         Op::MapRange { after, prefix, limit } => {
             let limit = (*limit as usize).min(MAX_MAP_RANGE_ENTRIES);
             view.map_range(after, prefix, limit).map(OpResult::Range)
@@ -125,7 +131,14 @@ fn run_guard(op: &Op, view: &mut dyn TransactionView) -> Result<OpResult> {
     }
 }
 
+fn must_exist(view: &mut dyn TransactionView) -> Result<()> {
+    if view.exists()? { Ok(()) } else { Err(Error::not_found("no such object")) }
+}
+
 fn set_all(entries: &[MapEntry], view: &mut dyn TransactionView) -> Result<()> {
+    if entries.is_empty() {
+        return view.create(false);
+    }
     entries.iter().try_for_each(|entry| view.map_set(&entry.key, entry.value.clone()))
 }
 

@@ -11,8 +11,9 @@ use crate::{MapRange, ObjectStat, Result};
 /// [`crate::limits`] are enforced by the implementation.
 ///
 /// Errors of every method: `Corrupt` if stored data fails its checksum, `Exhausted` past a bound
-/// of the object or the transaction, `Invalid` for a name or value that can never be accepted.
-/// Where the object must exist, `NotFound` if it does not. A write to an absent object creates it.
+/// of the object or the transaction, `Invalid` for a name or value that can never be accepted,
+/// before anything else (see [`crate::bounds`]). Where the object must exist, `NotFound` if it does
+/// not. A write to an absent object creates it.
 pub trait ObjectView {
     /// Whether the object exists.
     fn exists(&mut self) -> Result<bool>;
@@ -23,10 +24,11 @@ pub trait ObjectView {
     /// before it.
     fn stat(&mut self) -> Result<ObjectStat>;
 
-    /// The version before this transaction; 0 if the name has never been written.
+    /// The version before this transaction; 0 if the name has never been written. Of a name that
+    /// is absent but was written, some version not less than its last.
     fn version(&mut self) -> Result<u64>;
 
-    /// Makes the object exist; `Exists` if it does and `exclusive`.
+    /// Makes the object exist; `Exists` if it does and `exclusive`, no change if it does and not.
     fn create(&mut self, exclusive: bool) -> Result<()>;
 
     /// Removes stream, map, header and attributes, not the snapshots; the object must exist.
@@ -35,7 +37,8 @@ pub trait ObjectView {
     /// Bytes `offset..offset+length`, cut at the end of the stream; the object must exist.
     fn read(&mut self, offset: u64, length: u64) -> Result<Bytes>;
 
-    /// Puts bytes at `offset`; a gap before it reads as zeros.
+    /// Puts bytes at `offset`; a gap before it reads as zeros. The stream then ends at
+    /// `offset + data.len()` or later, for no data too.
     fn write(&mut self, offset: u64, data: Bytes) -> Result<()>;
 
     /// Replaces the whole stream.
@@ -76,7 +79,8 @@ pub trait ObjectView {
     fn map_clear(&mut self) -> Result<()>;
 
     /// Entries with `prefix` and key greater than `after` (empty: from the start) in key order, at
-    /// most `limit` and at most what a reply may hold; the object must exist.
+    /// most `limit`, `MAX_MAP_RANGE_ENTRIES` and `MAX_REPLY_BYTES` of keys and values; the object
+    /// must exist.
     fn map_range(&mut self, after: &[u8], prefix: &[u8], limit: usize) -> Result<MapRange>;
 
     /// The last entry with `prefix` in key order; the object must exist. What a log's tail is
