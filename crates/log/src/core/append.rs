@@ -1,0 +1,327 @@
+//! One append: from a position to the certainty that the record is there once, or is not.
+//!
+//! A write that got no answer is in *doubt*: it may be there, or come to be there later. Then the
+//! record must not be written anywhere else until its fate at that position is certain. Positions
+//! are written once, so there are two ways to certainty: write the same again, or fill it. Whatever
+//! comes of that, what the position then holds never changes, and the record carries an id by which
+//! its writer knows it again.
+//!
+//! **Invariant:** a record is written to another position only if it cannot be at any it was
+//! written to before.
+
+/// What an append wants done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AppendCommand {
+    /// Get a position from the sequencer.
+    TakeToken,
+    /// Write the record there, under this epoch.
+    Write {
+        /// The position.
+        position: u64,
+        /// The epoch.
+        epoch: u64,
+    },
+    /// Fill the position, under this epoch.
+    Fill {
+        /// The position.
+        position: u64,
+        /// The epoch.
+        epoch: u64,
+    },
+    /// See what the position holds.
+    Read {
+        /// The position.
+        position: u64,
+        /// The epoch.
+        epoch: u64,
+    },
+    /// Get a view later than this epoch's.
+    Refresh {
+        /// The epoch.
+        epoch: u64,
+    },
+    /// The record is at this position, durably, and nowhere else.
+    Done {
+        /// The position.
+        position: u64,
+    },
+    /// The position was trimmed before the record's fate was known: it may have been there.
+    Lost {
+        /// The position.
+        position: u64,
+    },
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AppendEvent {
+    /// A position, to be used under this epoch.
+    Token {
+        /// The position.
+        position: u64,
+        /// The epoch of the view the caller knows.
+        epoch: u64,
+        /// The epoch at which that view's sequencer was installed.
+        sequencer: u64,
+    },
+    /// The position is not to be used: its target is known not to answer. Nothing was sent.
+    Avoided,
+    /// The write, or the fill, was done.
+    Accepted,
+    /// It was refused: the position is taken.
+    Taken,
+    /// It was refused: the epoch is old.
+    Stale,
+    /// Nobody answered.
+    NoAnswer,
+    /// What the position holds.
+    Holds(ReadBack),
+    /// A later view.
+    View {
+        /// Its epoch.
+        epoch: u64,
+        /// The epoch at which its sequencer was installed.
+        sequencer: u64,
+    },
+}
+
+/// What an append finds at its position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadBack {
+    /// The very record.
+    Mine,
+    /// Another one's, or a filled position.
+    Other,
+    /// Nothing, and whether there was something is not known.
+    Trimmed,
+    /// Nothing yet.
+    Unwritten,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Token,
+    Write,
+    Fill,
+    Read,
+    Refresh,
+    Over,
+}
+
+/// One append.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppendCore {
+    step: Step,
+    position: u64,
+    epoch: u64,
+    /// The sequencer that issued the position.
+    issuer: u64,
+    /// The sequencer of the latest view.
+    sequencer: u64,
+    /// A write to `position` may have happened, or happen yet.
+    doubt: bool,
+}
+
+impl Default for AppendCore {
+    fn default() -> Self {
+        Self { step: Step::Token, position: 0, epoch: 0, issuer: 0, sequencer: 0, doubt: false }
+    }
+}
+
+impl AppendCore {
+    /// What to do first.
+    pub fn start(&self) -> AppendCommand {
+        AppendCommand::TakeToken
+    }
+
+    /// The position at which the record may be although that is not certain.
+    pub fn doubtful_position(&self) -> Option<u64> {
+        self.doubt.then_some(self.position)
+    }
+
+    /// Takes in what happened and says what to do about it.
+    ///
+    /// # Panics
+    /// If the event does not answer the last command: the runtime is broken.
+    pub fn handle(&mut self, event: AppendEvent) -> AppendCommand {
+        use AppendEvent::{Accepted, Avoided, Holds, NoAnswer, Stale, Taken, Token, View};
+        match (self.step, event) {
+            (Step::Token, Token { position, epoch, sequencer }) => {
+                (self.position, self.epoch) = (position, epoch);
+                (self.issuer, self.sequencer) = (sequencer, sequencer);
+                self.write()
+            }
+            (Step::Write, Avoided) if !self.doubt => self.take_token(),
+            (Step::Write, Accepted) => self.done(),
+            // Somebody filled it; or something on the way repeated our write, so look even then.
+            (Step::Write, Taken) => self.read(),
+            (Step::Write, NoAnswer) => {
+                self.doubt = true;
+                self.write()
+            }
+            // A fill that was accepted may have met our record trimmed: look.
+            (Step::Fill, Accepted | Taken) => self.read(),
+            (Step::Fill, NoAnswer) => self.fill(),
+            (Step::Read, NoAnswer) => self.read(),
+            (Step::Read, Holds(found)) => self.judge(found),
+            (Step::Write | Step::Fill | Step::Read, Stale) => {
+                self.step = Step::Refresh;
+                AppendCommand::Refresh { epoch: self.epoch }
+            }
+            (Step::Refresh, View { epoch, sequencer }) => {
+                (self.epoch, self.sequencer) = (epoch, sequencer);
+                self.go_on()
+            }
+            (step, event) => panic!("{event:?} does not answer {step:?}"),
+        }
+    }
+
+    fn judge(&mut self, found: ReadBack) -> AppendCommand {
+        match found {
+            ReadBack::Mine => self.done(),
+            ReadBack::Other => self.take_token(),
+            ReadBack::Unwritten => self.go_on(),
+            // Trimmed before the only write got there: as good as filled.
+            ReadBack::Trimmed if !self.doubt => self.take_token(),
+            ReadBack::Trimmed => {
+                self.step = Step::Over;
+                AppendCommand::Lost { position: self.position }
+            }
+        }
+    }
+
+    /// Under the sequencer that issued it the position is still this append's own. Under another
+    /// one it is not: it may lie past the tail, where a record must not appear out of turn.
+    fn go_on(&mut self) -> AppendCommand {
+        match (self.sequencer == self.issuer, self.doubt) {
+            (true, _) => self.write(),
+            (false, true) => self.fill(),
+            (false, false) => self.take_token(),
+        }
+    }
+
+    fn write(&mut self) -> AppendCommand {
+        self.step = Step::Write;
+        AppendCommand::Write { position: self.position, epoch: self.epoch }
+    }
+
+    fn fill(&mut self) -> AppendCommand {
+        self.step = Step::Fill;
+        AppendCommand::Fill { position: self.position, epoch: self.epoch }
+    }
+
+    fn read(&mut self) -> AppendCommand {
+        self.step = Step::Read;
+        AppendCommand::Read { position: self.position, epoch: self.epoch }
+    }
+
+    fn take_token(&mut self) -> AppendCommand {
+        self.step = Step::Token;
+        self.doubt = false;
+        AppendCommand::TakeToken
+    }
+
+    fn done(&mut self) -> AppendCommand {
+        self.step = Step::Over;
+        self.doubt = false;
+        AppendCommand::Done { position: self.position }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::AppendCommand::{Done, Fill, Lost, Read, Refresh, TakeToken, Write};
+    use super::AppendEvent::{Accepted, Avoided, Holds, NoAnswer, Stale, Taken, Token, View};
+    use super::*;
+
+    /// Each step is an event and the command it must lead to.
+    fn check(steps: &[(AppendEvent, AppendCommand)]) -> AppendCore {
+        let mut core = AppendCore::default();
+        assert_eq!(core.start(), TakeToken);
+        for (n, (event, command)) in steps.iter().enumerate() {
+            assert_eq!(core.handle(*event), *command, "step {n}: {event:?}");
+        }
+        core
+    }
+
+    const TOKEN: AppendEvent = Token { position: 7, epoch: 3, sequencer: 2 };
+    const WRITE: AppendCommand = Write { position: 7, epoch: 3 };
+    const READ: AppendCommand = Read { position: 7, epoch: 3 };
+    const DONE: AppendCommand = Done { position: 7 };
+
+    #[test]
+    fn a_write_that_is_accepted_ends_it() {
+        let core = check(&[(TOKEN, WRITE), (Accepted, DONE)]);
+        assert_eq!(core.doubtful_position(), None);
+    }
+
+    #[test]
+    fn a_position_that_somebody_filled_or_trimmed_is_given_up() {
+        let other = (Holds(ReadBack::Other), TakeToken);
+        check(&[(TOKEN, WRITE), (Taken, READ), other]);
+        check(&[(TOKEN, WRITE), (Taken, READ), (Holds(ReadBack::Trimmed), TakeToken)]);
+        check(&[(TOKEN, WRITE), (Avoided, TakeToken)]);
+    }
+
+    #[test]
+    fn a_write_in_doubt_is_written_again_and_recognised() {
+        let core = check(&[(TOKEN, WRITE), (NoAnswer, WRITE)]);
+        assert_eq!(core.doubtful_position(), Some(7));
+        check(&[(TOKEN, WRITE), (NoAnswer, WRITE), (Accepted, DONE)]);
+        let doubted = [(TOKEN, WRITE), (NoAnswer, WRITE), (Taken, READ)];
+        check(&[&doubted[..], &[(Holds(ReadBack::Mine), DONE)]].concat());
+        check(&[&doubted[..], &[(NoAnswer, READ), (Holds(ReadBack::Mine), DONE)]].concat());
+        check(&[&doubted[..], &[(Holds(ReadBack::Other), TakeToken)]].concat());
+        let lost = [(Holds(ReadBack::Trimmed), Lost { position: 7 })];
+        check(&[&doubted[..], &lost].concat());
+    }
+
+    #[test]
+    fn a_stale_epoch_under_the_same_sequencer_keeps_the_position() {
+        check(&[
+            (TOKEN, WRITE),
+            (Stale, Refresh { epoch: 3 }),
+            (View { epoch: 5, sequencer: 2 }, Write { position: 7, epoch: 5 }),
+        ]);
+    }
+
+    #[test]
+    fn under_another_sequencer_an_undoubted_position_is_given_up() {
+        check(&[
+            (TOKEN, WRITE),
+            (Stale, Refresh { epoch: 3 }),
+            (View { epoch: 4, sequencer: 4 }, TakeToken),
+        ]);
+    }
+
+    #[test]
+    fn under_another_sequencer_a_doubted_position_is_filled_and_looked_at() {
+        let fill = Fill { position: 7, epoch: 4 };
+        let read = Read { position: 7, epoch: 4 };
+        let doubted = [
+            (TOKEN, WRITE),
+            (NoAnswer, WRITE),
+            (Stale, Refresh { epoch: 3 }),
+            (View { epoch: 4, sequencer: 4 }, fill),
+            (NoAnswer, fill),
+        ];
+        let accepted = [(Accepted, read), (Holds(ReadBack::Other), TakeToken)];
+        check(&[&doubted[..], &accepted].concat());
+        let taken = [(Taken, read), (Holds(ReadBack::Mine), DONE)];
+        check(&[&doubted[..], &taken].concat());
+    }
+
+    #[test]
+    fn a_new_position_starts_without_doubt() {
+        let core = check(&[
+            (TOKEN, WRITE),
+            (NoAnswer, WRITE),
+            (Taken, READ),
+            (Holds(ReadBack::Other), TakeToken),
+            (Token { position: 9, epoch: 3, sequencer: 2 }, Write { position: 9, epoch: 3 }),
+            (Taken, Read { position: 9, epoch: 3 }),
+            (Holds(ReadBack::Trimmed), TakeToken),
+        ]);
+        assert_eq!(core.doubtful_position(), None);
+    }
+}

@@ -1,0 +1,39 @@
+//! Every bound of the log, with its reason.
+
+use nacre_object::limits::{MAX_MAP_VALUE_BYTES, MAX_REQUEST_BYTES};
+
+/// Objects of one stripe: a view lists a salt for each, and recovery seals each.
+pub const MAX_WIDTH: u32 = 64;
+/// Entries of one object: an object can then be removed, or compacted, in one go.
+pub const MAX_SLOTS: u32 = 1 << 20;
+/// Ranges of one view: with the widest stripes it still fits a map's value.
+pub const MAX_RANGES: usize = 64;
+/// Names tried for a column until one is placed on the target wanted: at a thousandth of the
+/// cluster's weight a target is still found with all but certainty.
+pub const MAX_SALT_TRIES: u32 = 16 * 1024;
+/// One record, with what is stored around it, is one value of a map.
+pub const MAX_RECORD_BYTES: usize = MAX_MAP_VALUE_BYTES - 64;
+/// Positions one request may take from a sequencer.
+pub const MAX_TOKENS: u32 = 4096;
+/// Logs one node hands out positions for: each costs a few hundred bytes and an open view.
+pub const MAX_HOSTED_LOGS: usize = 16 * 1024;
+
+/// Entries written by one call. Larger batches gain nothing and delay what waits behind them.
+pub(crate) const MAX_WRITE_ENTRIES: usize = 512;
+/// Data written by one call.
+pub(crate) const MAX_WRITE_BYTES: usize = 2 * 1024 * 1024;
+/// Data read by one call: soft, the last entry may exceed it by its length.
+pub(crate) const READ_BYTES: u32 = 2 * 1024 * 1024;
+/// Positions read by one call.
+pub(crate) const MAX_READ_ENTRIES: usize = 512;
+/// Records one log handle appends at a time; the next `append` waits.
+pub(crate) const MAX_APPENDS: usize = 16 * 1024;
+/// Bytes one log handle appends at a time; the next `append` waits.
+pub(crate) const MAX_APPEND_BYTES: usize = 32 * 1024 * 1024;
+/// What a waiting append costs besides its data.
+pub(crate) const APPEND_OVERHEAD_BYTES: usize = 256;
+
+const _: () = assert!(MAX_WRITE_BYTES + MAX_RECORD_BYTES < MAX_REQUEST_BYTES);
+const _: () =
+    assert!(READ_BYTES as usize + MAX_MAP_VALUE_BYTES < nacre_object::limits::MAX_REPLY_BYTES);
+const _: () = assert!(MAX_RECORD_BYTES < MAX_APPEND_BYTES);

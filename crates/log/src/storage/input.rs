@@ -1,0 +1,167 @@
+//! What goes into the methods and comes out of them, both ways.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use nacre_object::{Error, Result, Status};
+
+use super::entry::EntryState;
+use crate::codec::{Decoded, Decoder, Undecodable, put_sized_bytes};
+
+/// Entries of one batch: a call stays far below a script's time budget.
+pub(crate) const MAX_BATCH_ENTRIES: usize = 1024;
+
+/// The input of `seal`.
+pub(crate) fn encode_epoch(epoch: u64) -> Bytes {
+    Bytes::copy_from_slice(&epoch.to_le_bytes())
+}
+
+/// The input of `read`, `fill`, `trim` and `trim_to`.
+pub(crate) fn encode_position(epoch: u64, position: u64) -> Bytes {
+    let mut input = BytesMut::with_capacity(16);
+    input.put_u64_le(epoch);
+    input.put_u64_le(position);
+    input.freeze()
+}
+
+/// The input of `write_batch`.
+pub(crate) fn encode_write_batch<'a>(
+    epoch: u64,
+    entries: impl ExactSizeIterator<Item = (u64, &'a Bytes)> + Clone,
+) -> Bytes {
+    let data: usize = entries.clone().map(|(_, data)| data.len()).sum();
+    let mut input = BytesMut::with_capacity(12 + 12 * entries.len() + data);
+    input.put_u64_le(epoch);
+    input.put_u32_le(entries.len() as u32);
+    for (position, data) in entries {
+        input.put_u64_le(position);
+        put_sized_bytes(&mut input, data);
+    }
+    input.freeze()
+}
+
+/// The input of `fill_batch`.
+pub(crate) fn encode_fill_batch(epoch: u64, positions: &[u64]) -> Bytes {
+    let mut input = BytesMut::with_capacity(12 + 8 * positions.len());
+    input.put_u64_le(epoch);
+    put_positions(&mut input, positions);
+    input.freeze()
+}
+
+/// The input of `read_batch`.
+pub(crate) fn encode_read_batch(epoch: u64, byte_limit: u32, positions: &[u64]) -> Bytes {
+    let mut input = BytesMut::with_capacity(16 + 8 * positions.len());
+    input.put_u64_le(epoch);
+    input.put_u32_le(byte_limit);
+    put_positions(&mut input, positions);
+    input.freeze()
+}
+
+fn put_positions(input: &mut BytesMut, positions: &[u64]) {
+    input.put_u32_le(positions.len() as u32);
+    positions.iter().for_each(|position| input.put_u64_le(*position));
+}
+
+pub(super) fn decode_epoch(input: Bytes) -> Decoded<u64> {
+    let mut decoder = Decoder::new(input);
+    let epoch = decoder.u64()?;
+    decoder.finish()?;
+    Ok(epoch)
+}
+
+pub(super) fn decode_position(input: Bytes) -> Decoded<(u64, u64)> {
+    let mut decoder = Decoder::new(input);
+    let fields = (decoder.u64()?, decoder.position()?);
+    decoder.finish()?;
+    Ok(fields)
+}
+
+pub(super) fn decode_write(input: Bytes) -> Decoded<(u64, u64, Bytes)> {
+    let mut decoder = Decoder::new(input);
+    Ok((decoder.u64()?, decoder.position()?, decoder.rest()))
+}
+
+pub(super) fn decode_write_batch(input: Bytes) -> Decoded<(u64, Vec<(u64, Bytes)>)> {
+    let mut decoder = Decoder::new(input);
+    let epoch = decoder.u64()?;
+    let count = decode_count(&mut decoder)?;
+    let entries: Decoded<Vec<_>> =
+        (0..count).map(|_| Ok((decoder.position()?, decoder.sized_bytes()?))).collect();
+    let entries = entries?;
+    decoder.finish()?;
+    Ok((epoch, entries))
+}
+
+pub(super) fn decode_fill_batch(input: Bytes) -> Decoded<(u64, Vec<u64>)> {
+    let mut decoder = Decoder::new(input);
+    let epoch = decoder.u64()?;
+    Ok((epoch, decode_positions(decoder)?))
+}
+
+pub(super) fn decode_read_batch(input: Bytes) -> Decoded<(u64, usize, Vec<u64>)> {
+    let mut decoder = Decoder::new(input);
+    let epoch = decoder.u64()?;
+    let byte_limit = decoder.u32()? as usize;
+    Ok((epoch, byte_limit, decode_positions(decoder)?))
+}
+
+fn decode_positions(mut decoder: Decoder) -> Decoded<Vec<u64>> {
+    let count = decode_count(&mut decoder)?;
+    let positions: Decoded<Vec<_>> = (0..count).map(|_| decoder.position()).collect();
+    let positions = positions?;
+    decoder.finish()?;
+    Ok(positions)
+}
+
+fn decode_count(decoder: &mut Decoder) -> Decoded<usize> {
+    let count = decoder.u32()? as usize;
+    if count > MAX_BATCH_ENTRIES { Err(Undecodable) } else { Ok(count) }
+}
+
+/// The output of `max_position` and `seal`.
+pub(super) fn encode_maximum(maximum: Option<u64>) -> Bytes {
+    let mut output = BytesMut::with_capacity(9);
+    output.put_u8(u8::from(maximum.is_some()));
+    output.put_u64_le(maximum.unwrap_or(0));
+    output.freeze()
+}
+
+/// The maximum position that `max_position` or `seal` answered, `None` if there is none.
+///
+/// # Errors
+/// `Corrupt` for an answer of another form, here and below: the class is not ours, or broken.
+pub(crate) fn decode_maximum(output: Bytes) -> Result<Option<u64>> {
+    let mut decoder = Decoder::new(output);
+    let parse = |decoder: &mut Decoder| {
+        let exists = decoder.u8()? != 0;
+        let position = decoder.position()?;
+        Ok(exists.then_some(position))
+    };
+    let maximum = parse(&mut decoder).map_err(unexpected)?;
+    decoder.finish().map_err(unexpected)?;
+    Ok(maximum)
+}
+
+/// The statuses that `write_batch` or `fill_batch` answered, one an entry.
+pub(crate) fn decode_statuses(output: Bytes, count: usize) -> Result<Vec<Status>> {
+    let mut decoder = Decoder::new(output);
+    let statuses: Decoded<Vec<_>> = (0..count).map(|_| decoder.i32()).collect();
+    decoder.finish().map_err(unexpected)?;
+    statuses.map_err(unexpected)
+}
+
+/// The states that `read_batch` answered: of the first positions asked for, at least one.
+pub(crate) fn decode_states(output: Bytes, asked: usize) -> Result<Vec<EntryState>> {
+    let mut decoder = Decoder::new(output);
+    let mut states = Vec::with_capacity(asked);
+    while !decoder.is_empty() {
+        states.push(EntryState::decode(&mut decoder).map_err(unexpected)?);
+    }
+    if states.len() > asked || (states.is_empty() && asked > 0) {
+        return Err(unexpected(Undecodable));
+    }
+    Ok(states)
+}
+
+fn unexpected(_: Undecodable) -> Error {
+    Error::corrupt("the log class answered something unexpected")
+        .hint("is the class of the log's view the one of the standard library?")
+}

@@ -1,0 +1,74 @@
+//! The storage interface of the log: what an object of a stripe can do (CORFU, section 3).
+//!
+//! It exists twice, as the native class [`log_class`] and as the program `programs/class/log.lua`.
+//! Both behave alike and store alike, so one can replace the other on live objects; one suite of
+//! cases runs on both (`tests/storage_cases.txt`).
+//!
+//! # Stored format
+//!
+//! An object's map holds its entries; the map's header holds what concerns all of them.
+//!
+//! | where | what |
+//! | --- | --- |
+//! | map header | `NLOG`, format 1 (u8), epoch, trim end, reclaim end (u64 each), CRC-32C of all that (u32); little-endian |
+//! | map key | `e`, then the position, 8 bytes big-endian, so key order is position order |
+//! | map value | `D` and the data; or `F` alone, filled; or `T` alone, trimmed |
+//!
+//! # Methods
+//!
+//! Numbers are little-endian. Positions are below 2^53 − 1 and epochs below 2^53.
+//!
+//! | method | input | output |
+//! | --- | --- | --- |
+//! | `seal` | epoch u64 | `max_position`'s |
+//! | `max_position` | – | u8: is there any; u64: the maximum position, else 0 |
+//! | `read` | epoch u64, position u64 | the data |
+//! | `write` | epoch u64, position u64, data to the end | – |
+//! | `fill`, `trim` | epoch u64, position u64 | – |
+//! | `trim_to` | epoch u64, position u64 | u8: whether entries are left to be reclaimed |
+//! | `read_batch` | epoch u64, byte limit u32, count u32, positions u64 | an [`EntryState`] each, as far as the limit goes, at least one |
+//! | `write_batch` | epoch u64, count u32, then position u64, length u32, data each | a status i32 each |
+//! | `fill_batch` | epoch u64, count u32, positions u64 | a status i32 each |
+//!
+//! # Invariants
+//!
+//! - What a position holds changes only unwritten → data → trimmed or unwritten → filled → trimmed.
+//! - An operation with an epoch older than the sealed one changes nothing and learns nothing.
+//! - The maximum position never falls, whatever is trimmed.
+
+mod class;
+mod entry;
+mod header;
+mod input;
+
+pub use class::log_class;
+pub(crate) use entry::EntryState;
+pub(crate) use input::{
+    MAX_BATCH_ENTRIES, decode_maximum, decode_states, decode_statuses, encode_epoch,
+    encode_fill_batch, encode_position, encode_read_batch, encode_write_batch,
+};
+
+/// The name of the class when it is native.
+pub const NATIVE_CLASS: &str = "log_native";
+/// The name of the class when it is the program of the standard library.
+pub const PROGRAM_CLASS: &str = "log";
+
+/// Statuses of the storage interface, as the public ZLog class has them.
+pub(crate) mod status {
+    use nacre_object::Status;
+
+    /// The object was never sealed.
+    pub const ENOENT: Status = -2;
+    /// The header or the entry is damaged.
+    pub const EIO: Status = -5;
+    /// The input makes no sense, or the epoch is 0.
+    pub const EINVAL: Status = -22;
+    /// The epoch is older than the object's.
+    pub const ESPIPE: Status = -29;
+    /// The position cannot be written any more.
+    pub const EROFS: Status = -30;
+    /// The position is unwritten.
+    pub const ERANGE: Status = -34;
+    /// The position holds no data and never will.
+    pub const ENODATA: Status = -61;
+}

@@ -1,0 +1,327 @@
+//! The view, and the steps from one to the next.
+
+use nacre_object::{ClassName, Error, Locate, NodeName, ObjectId, PoolName, Result, TargetName};
+use serde::{Deserialize, Serialize};
+
+use super::layout::Layout;
+use super::range::{Place, StripeRange};
+use crate::LogName;
+use crate::codec::POSITION_END;
+use crate::limits::MAX_RANGES;
+
+const FORMAT: u32 = 1;
+
+/// Who hands out positions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sequencer {
+    /// The node that hosts it.
+    pub node: NodeName,
+    /// The epoch by which it was installed: what tells it from an earlier one on the same node.
+    pub epoch: u64,
+}
+
+/// One view of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct View {
+    log: LogName,
+    pool: PoolName,
+    epoch: u64,
+    class: ClassName,
+    sequencer: Option<Sequencer>,
+    kept_from: u64,
+    ranges: Vec<StripeRange>,
+}
+
+impl View {
+    /// The view of a new log: one stripe, no sequencer yet.
+    ///
+    /// # Errors
+    /// `Invalid` for a layout out of bounds.
+    pub fn first(
+        log: LogName,
+        pool: PoolName,
+        class: ClassName,
+        layout: Layout,
+        placement: &dyn Locate,
+    ) -> Result<Self> {
+        let stripe = u64::from(layout.check()?.width) * u64::from(layout.slots);
+        let range = layout.range(&log, &pool, 0, 0..stripe, placement, &[])?;
+        Ok(Self { log, pool, epoch: 1, class, sequencer: None, kept_from: 0, ranges: vec![range] })
+    }
+
+    /// The log it is a view of.
+    pub fn log(&self) -> &LogName {
+        &self.log
+    }
+
+    /// Counts views.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The class that implements the storage interface.
+    pub fn class(&self) -> &ClassName {
+        &self.class
+    }
+
+    /// Who hands out positions; `None` before the first sequencer.
+    pub fn sequencer(&self) -> Option<&Sequencer> {
+        self.sequencer.as_ref()
+    }
+
+    /// Positions below are trimmed, and their objects may be gone.
+    pub fn kept_from(&self) -> u64 {
+        self.kept_from
+    }
+
+    /// The ranges, in order; there is always a last one.
+    pub fn ranges(&self) -> &[StripeRange] {
+        &self.ranges
+    }
+
+    /// The range that is being written.
+    pub fn last_range(&self) -> &StripeRange {
+        self.ranges.last().expect("a view has a range")
+    }
+
+    /// One past the last position that has an object.
+    pub fn end(&self) -> u64 {
+        self.last_range().end
+    }
+
+    /// No tail is below: see the invariants of the module.
+    pub fn lowest_tail(&self) -> u64 {
+        self.last_range().first.max(self.kept_from)
+    }
+
+    /// Where a position lives; `None` if that is not decided yet, or forgotten.
+    pub fn place(&self, position: u64) -> Option<Place> {
+        self.range_of(position).map(|range| range.place(position))
+    }
+
+    /// The range a position is in.
+    pub fn range_of(&self, position: u64) -> Option<&StripeRange> {
+        let after = self.ranges.partition_point(|range| range.end <= position);
+        self.ranges.get(after).filter(|range| range.contains(position))
+    }
+
+    /// The object of a place.
+    pub fn object(&self, place: Place) -> Option<ObjectId> {
+        let range = self.ranges.iter().find(|range| range.id == place.range)?;
+        Some(range.object(&self.pool, &self.log, place))
+    }
+
+    /// The targets of the last range, each once.
+    pub fn current_targets(&self, placement: &dyn Locate) -> Vec<TargetName> {
+        let range = self.last_range();
+        let objects =
+            range.stripe_places(0).map(|place| range.object(&self.pool, &self.log, place));
+        let mut targets: Vec<_> = objects.map(|object| placement.locate(&object)).collect();
+        targets.sort();
+        targets.dedup();
+        targets
+    }
+
+    /// The layout of the last range.
+    pub fn layout(&self) -> Layout {
+        let range = self.last_range();
+        Layout { width: range.columns.len() as u32, slots: range.slots }
+    }
+
+    /// The successor in which `node` is the sequencer.
+    pub fn claimed_by(&self, node: NodeName) -> Self {
+        let mut next = self.successor();
+        next.sequencer = Some(Sequencer { node, epoch: next.epoch });
+        next
+    }
+
+    /// The successor whose last range has so many more stripes.
+    ///
+    /// # Errors
+    /// `Exhausted` at the end of all positions.
+    pub fn extended(&self, stripes: u64) -> Result<Self> {
+        let mut next = self.successor();
+        let range = next.ranges.last_mut().expect("a view has a range");
+        let begun = range.stripe_count() + stripes;
+        let end =
+            begun.checked_mul(range.stripe_positions()).and_then(|n| n.checked_add(range.first));
+        range.end = end.filter(|end| *end <= POSITION_END).ok_or_else(no_positions)?;
+        Ok(next)
+    }
+
+    /// The successor whose last range ends at `tail` and is followed by one stripe of another
+    /// range, laid out afresh.
+    ///
+    /// # Errors
+    /// `Invalid` for a layout out of bounds or a tail outside of the last range, `Exhausted` past
+    /// `MAX_RANGES`, `Unavailable` if every target is to be avoided.
+    pub fn cut(
+        &self,
+        tail: u64,
+        layout: Layout,
+        placement: &dyn Locate,
+        avoid: &[TargetName],
+    ) -> Result<Self> {
+        let last = self.last_range();
+        if tail < last.first || tail > last.end {
+            return Err(Error::invalid(format!("{tail} is not in the last range")).on(&self.log));
+        }
+        let end = tail + u64::from(layout.check()?.width) * u64::from(layout.slots);
+        if end > POSITION_END {
+            return Err(no_positions());
+        }
+        let id = last.id + 1;
+        let range = layout.range(&self.log, &self.pool, id, tail..end, placement, avoid)?;
+        let mut next = self.successor();
+        let last = next.ranges.last_mut().expect("a view has a range");
+        last.end = tail;
+        if last.first == tail {
+            next.ranges.pop();
+        }
+        if next.ranges.len() == MAX_RANGES {
+            return Err(Error::exhausted(format!("{MAX_RANGES} ranges"))
+                .on(&self.log)
+                .hint("trim the log: ranges that are trimmed wholly are forgotten"));
+        }
+        next.ranges.push(range);
+        Ok(next)
+    }
+
+    /// The successor in which everything below `position` is forgotten as trimmed.
+    pub fn forgetting_below(&self, position: u64) -> Self {
+        let mut next = self.successor();
+        next.kept_from = self.kept_from.max(position);
+        let last = self.last_range().id;
+        next.ranges.retain(|range| range.id == last || range.end > next.kept_from);
+        next
+    }
+
+    /// The successor that uses another class.
+    pub fn with_class(&self, class: ClassName) -> Self {
+        Self { class, ..self.successor() }
+    }
+
+    fn successor(&self) -> Self {
+        Self { epoch: self.epoch + 1, ..self.clone() }
+    }
+
+    /// Whether `proposed` may follow the view stored at `stored_epoch`, 0 if there is none.
+    ///
+    /// # Errors
+    /// `Stale` if it is not newer than what is stored, `Invalid` if it skips ahead.
+    pub fn check_proposal(stored_epoch: u64, proposed: &View) -> Result<()> {
+        let epoch = proposed.epoch;
+        if epoch <= stored_epoch {
+            let text = format!("view {epoch} was proposed, but {stored_epoch} is stored");
+            return Err(Error::stale(text).on(&proposed.log));
+        }
+        if epoch != stored_epoch + 1 {
+            let text = format!("view {epoch} was proposed, but the next is {}", stored_epoch + 1);
+            return Err(Error::invalid(text).on(&proposed.log));
+        }
+        Ok(())
+    }
+
+    /// The stored form.
+    pub fn encode(&self) -> Vec<u8> {
+        let stored = StoredView {
+            format: FORMAT,
+            log: self.log.to_string(),
+            pool: self.pool.to_string(),
+            epoch: self.epoch,
+            class: self.class.to_string(),
+            sequencer: self.sequencer.as_ref().map(|sequencer| StoredSequencer {
+                node: sequencer.node.to_string(),
+                epoch: sequencer.epoch,
+            }),
+            kept_from: self.kept_from,
+            ranges: self.ranges.clone(),
+        };
+        serde_json::to_vec(&stored).expect("a view has no map with keys that are not text")
+    }
+
+    /// Reads the stored form.
+    ///
+    /// # Errors
+    /// `Corrupt` if it makes no sense, `Unsupported` for a later format.
+    pub fn decode(encoded: &[u8]) -> Result<Self> {
+        let damaged = |what: String| Error::corrupt(format!("a damaged view: {what}"));
+        let stored: StoredView =
+            serde_json::from_slice(encoded).map_err(|error| damaged(error.to_string()))?;
+        if stored.format != FORMAT {
+            return Err(Error::unsupported(format!("a view of format {}", stored.format))
+                .hint("a later release wrote it; upgrade"));
+        }
+        stored.parse().map_err(damaged)
+    }
+}
+
+fn no_positions() -> Error {
+    Error::exhausted(format!("the log ends at position {POSITION_END}"))
+}
+
+/// A view as it is stored: JSON, for people with `nacre map show`.
+#[derive(Serialize, Deserialize)]
+struct StoredView {
+    format: u32,
+    log: String,
+    pool: String,
+    epoch: u64,
+    class: String,
+    sequencer: Option<StoredSequencer>,
+    kept_from: u64,
+    ranges: Vec<StripeRange>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredSequencer {
+    node: String,
+    epoch: u64,
+}
+
+impl StoredView {
+    fn parse(self) -> Result<View, String> {
+        let text = |error: Error| error.message().to_owned();
+        let sequencer = match self.sequencer {
+            Some(stored) => {
+                Some(Sequencer { node: stored.node.parse().map_err(text)?, epoch: stored.epoch })
+            }
+            None => None,
+        };
+        let view = View {
+            log: self.log.parse().map_err(text)?,
+            pool: self.pool.parse().map_err(text)?,
+            epoch: self.epoch,
+            class: self.class.parse().map_err(text)?,
+            sequencer,
+            kept_from: self.kept_from,
+            ranges: self.ranges,
+        };
+        view.check().map(|()| view)
+    }
+}
+
+impl View {
+    /// The invariants of the module, for what comes from outside.
+    fn check(&self) -> Result<(), String> {
+        if self.epoch == 0 || self.sequencer.as_ref().is_some_and(|s| s.epoch > self.epoch) {
+            return Err(format!("epoch {}", self.epoch));
+        }
+        if self.ranges.is_empty() || self.ranges.len() > MAX_RANGES {
+            return Err(format!("{} ranges", self.ranges.len()));
+        }
+        for range in &self.ranges {
+            let layout = Layout { width: range.columns.len() as u32, slots: range.slots };
+            layout.check().map_err(|error| error.message().to_owned())?;
+            if range.first >= range.end || range.end > POSITION_END {
+                return Err(format!("positions {}..{}", range.first, range.end));
+            }
+        }
+        let adjacent =
+            |pair: &[StripeRange]| pair[0].end == pair[1].first && pair[0].id < pair[1].id;
+        if !self.ranges.windows(2).all(adjacent) {
+            return Err("its ranges are not in order".into());
+        }
+        Ok(())
+    }
+}
