@@ -1,0 +1,125 @@
+//! A named statement about stores, and how a list of them is run.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use nacre_object::{Capability, Op};
+
+use super::subject::{Subject, TestObject};
+
+/// A check that takes longer hangs: the slowest takes seconds on a machine that is busy.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// One statement about stores.
+#[derive(Clone, Copy)]
+pub struct Check {
+    /// The statement.
+    pub name: &'static str,
+    /// What a store must be able to do for it to apply.
+    pub needs: &'static [Capability],
+    /// Whether it is about watches.
+    pub watches: bool,
+    /// Panics if it does not hold.
+    pub run: fn(Bench) -> BoxFuture<'static, ()>,
+}
+
+/// What one check gets: the subject, and names that no other check uses.
+#[derive(Clone)]
+pub struct Bench {
+    /// What is tested.
+    pub subject: Subject,
+    /// The check's name.
+    pub check: &'static str,
+}
+
+impl Bench {
+    /// An object of this check. All of them are on one target, so they can be cloned.
+    pub fn object(&self, name: impl std::fmt::Display) -> TestObject {
+        self.subject.object(format!("{{{}}}/{name}", self.check))
+    }
+
+    /// An object of this check that holds what these ops wrote.
+    pub async fn object_with(
+        &self,
+        name: impl std::fmt::Display,
+        ops: impl IntoIterator<Item = Op>,
+    ) -> TestObject {
+        let object = self.object(name);
+        object.submit(ops).await.expect("preparing an object must succeed");
+        object
+    }
+
+    /// An object of this check, on any target.
+    pub fn spread_object(&self, name: impl std::fmt::Display) -> TestObject {
+        self.subject.object(format!("{}/{name}", self.check))
+    }
+}
+
+/// What came of a run of the suite.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// The checks that held.
+    pub passed: Vec<&'static str>,
+    /// Those the store lacks a capability for.
+    pub skipped: Vec<&'static str>,
+    /// Those that did not hold, with what was found.
+    pub failed: Vec<(&'static str, String)>,
+}
+
+impl Check {
+    fn applies_to(&self, subject: &Subject) -> bool {
+        self.needs.iter().all(|capability| subject.has(*capability))
+            && (!self.watches || subject.watch().is_some())
+    }
+
+    async fn run_on(&self, subject: &Subject) -> Result<(), String> {
+        let bench = Bench { subject: subject.clone(), check: self.name };
+        // In a task of its own, so that a panic ends this check and no more.
+        let task = tokio::spawn((self.run)(bench));
+        let abort = task.abort_handle();
+        match tokio::time::timeout(CHECK_TIMEOUT, task).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(panic_text(error)),
+            Err(_) => {
+                abort.abort();
+                Err(format!("not done after {CHECK_TIMEOUT:?}"))
+            }
+        }
+    }
+}
+
+fn panic_text(error: tokio::task::JoinError) -> String {
+    let Ok(payload) = error.try_into_panic() else { return "cancelled".to_owned() };
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("panicked").to_owned()
+}
+
+/// Runs checks one after the other, every one whatever came of the others.
+pub async fn run(checks: &[Check], subject: &Subject) -> Report {
+    let mut report = Report::default();
+    for check in checks {
+        if !check.applies_to(subject) {
+            report.skipped.push(check.name);
+            continue;
+        }
+        match check.run_on(subject).await {
+            Ok(()) => report.passed.push(check.name),
+            Err(text) => report.failed.push((check.name, text)),
+        }
+    }
+    report
+}
+
+impl Report {
+    /// Ends a test: prints the counts.
+    ///
+    /// # Panics
+    /// If a check failed; the text names each.
+    pub fn unwrap(&self) {
+        let (passed, skipped) = (self.passed.len(), self.skipped.len());
+        println!("conformance: {passed} checks hold, {skipped} do not apply {:?}", self.skipped);
+        let failed: Vec<_> =
+            self.failed.iter().map(|(name, text)| format!("- {name}: {text}\n")).collect();
+        assert!(failed.is_empty(), "{} checks do not hold:\n{}", failed.len(), failed.concat());
+    }
+}

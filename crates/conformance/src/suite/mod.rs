@@ -1,0 +1,71 @@
+//! What every store must do, as named checks.
+//!
+//! A check is an async function that panics if its statement does not hold of the store it is
+//! given. All checks of a run share one store, each with objects named after it.
+
+/// The checks of a module: the functions named, what they need, whether they watch.
+macro_rules! checks {
+    (needs: $needs:expr, watches: $watches:expr, $($check:ident),+ $(,)?) => {
+        pub(super) const CHECKS: &[$crate::suite::Check] = &[$($crate::suite::Check {
+            name: stringify!($check),
+            needs: $needs,
+            watches: $watches,
+            run: |bench| Box::pin($check(bench)),
+        }),+];
+    };
+    ($($check:ident),+ $(,)?) => { checks!(needs: &[], watches: false, $($check),+); };
+}
+
+mod attributes;
+mod bounds;
+mod capabilities;
+mod cases;
+mod changes;
+mod check;
+mod classes;
+mod clones;
+mod concurrency;
+mod guards;
+mod listing;
+mod map;
+mod notifications;
+mod snapshots;
+mod stream;
+mod subject;
+mod transactions;
+mod versions;
+mod watcher;
+
+pub use check::{Bench, Check, Report, run};
+pub use subject::{Content, Subject, TestObject};
+
+/// Every check there is.
+pub fn suite() -> Vec<Check> {
+    [
+        stream::CHECKS,
+        map::CHECKS,
+        attributes::CHECKS,
+        guards::CHECKS,
+        transactions::CHECKS,
+        versions::CHECKS,
+        bounds::CHECKS,
+        snapshots::CHECKS,
+        clones::CHECKS,
+        listing::CHECKS,
+        classes::CHECKS,
+        concurrency::CHECKS,
+        notifications::CHECKS,
+        changes::CHECKS,
+        capabilities::CHECKS,
+    ]
+    .concat()
+}
+
+/// Runs the whole suite. Engines that run classes must have been given
+/// [`TestClasses`](crate::TestClasses).
+///
+/// # Panics
+/// If a check fails; the text names each.
+pub async fn run_all(subject: &Subject) {
+    run(&suite(), subject).await.unwrap();
+}
