@@ -1,1 +1,42 @@
-//! The sandboxed Luau VM: budgets, an allow-listed environment, the host API.
+//! The sandboxed Luau VM that programs of every hook run in.
+//!
+//! A [`Script`] is compiled source. A [`Vm`] runs scripts on one thread, one [`Run`] at a time:
+//!
+//! 1. [`Vm::start`] gives the run a fresh global environment and arms its [`Budget`];
+//! 2. [`Run::load`] executes the chunk, which defines functions and returns values;
+//! 3. [`Run::call`] calls one of them; results are plain [`Value`]s or VM handles;
+//! 4. dropping the run disarms the budget and throws its environment away.
+//!
+//! Host functions are added once a VM, by the library given to [`Vm::new`]; they fail with
+//! [`raise`], which a script's `pcall` sees as `false, negative_errno, message`.
+//!
+//! **Invariant:** nothing a script did is visible to a later run: globals and locals of a chunk are
+//! made anew for each, and everything that is shared is read-only.
+//! **Invariant:** a script reaches no file, clock, randomness or other script but what its host
+//! handed it.
+//! **Invariant:** once a budget is exceeded the run ends `Exhausted`; no `pcall`, coroutine or
+//! error handler of the script can turn that into success.
+
+mod budget;
+mod compile;
+mod digest;
+mod environment;
+mod fault;
+mod guards;
+mod meter;
+mod run;
+mod value;
+mod vm;
+
+pub use budget::{
+    Budget, DEFAULT_MEMORY_BYTES, DEFAULT_OUTPUT_BYTES, DEFAULT_STEPS, DEFAULT_TIME,
+    MAX_CACHED_CHUNKS, MAX_SOURCE_BYTES, MAX_VALUE_DEPTH, MAX_VALUE_ENTRIES,
+};
+pub use compile::{CompileError, Script};
+pub use digest::Digest;
+pub use environment::Host;
+pub use fault::{raise, raised};
+pub use meter::MemoryAccount;
+pub use run::{Run, Terms};
+pub use value::Value;
+pub use vm::Vm;

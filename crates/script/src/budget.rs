@@ -1,0 +1,73 @@
+//! What one run of a script may use, and every other bound of this crate with its reason.
+
+use std::time::Duration;
+
+use nacre_object::limits::{MAX_REPLY_BYTES, MAX_TRANSACTION_BYTES};
+
+/// Time of one run. A class method holds up the objects that share its thread, so this is about the
+/// longest stall a client should see; honest methods take microseconds.
+pub const DEFAULT_TIME: Duration = Duration::from_millis(250);
+/// Steps of one run: calls, loop iterations and pattern-matcher steps. What ends a run under a
+/// clock that stands still; under a real one the time is used up first (a step takes over 10 ns).
+pub const DEFAULT_STEPS: u64 = 50_000_000;
+/// Memory of one run: as much as a transaction may change. Garbage counts until it is collected.
+pub const DEFAULT_MEMORY_BYTES: usize = MAX_TRANSACTION_BYTES;
+/// Output of one run: what a reply can carry.
+pub const DEFAULT_OUTPUT_BYTES: usize = MAX_REPLY_BYTES;
+
+/// Source of one script. Compiling it is the one thing no budget interrupts; this much takes
+/// milliseconds.
+pub const MAX_SOURCE_BYTES: usize = 256 * 1024;
+/// Scripts a VM keeps loaded, the least recently used going first.
+pub const MAX_CACHED_CHUNKS: usize = 64;
+/// Nesting of a [`crate::Value`] that crosses the border of a VM.
+pub const MAX_VALUE_DEPTH: usize = 16;
+/// Entries, all tables together, of a [`crate::Value`] that crosses the border of a VM.
+pub const MAX_VALUE_ENTRIES: usize = 65_536;
+
+/// A clock is read once in so many steps: reading it costs several times a step, and between two
+/// steps a script can do at most one call into the library, which the memory budget keeps short.
+pub(crate) const STEPS_PER_CLOCK_READING: u64 = 4;
+/// Garbage a VM may keep between runs, in its heap and again in host memory: collecting less at a
+/// time costs more than it frees.
+pub(crate) const MAX_RETAINED_BYTES: usize = 4 * 1024 * 1024;
+/// Globals a fresh environment has room for without growing.
+pub(crate) const EXPECTED_GLOBALS: usize = 16;
+/// Bytes of subject times bytes of pattern or separator that a search may cost unexamined: under a
+/// millisecond even where the library's search is quadratic.
+pub(crate) const MAX_UNEXAMINED_WORK: usize = 1 << 20;
+/// Character tests one pattern item may make on the whole subject: the matcher cannot be
+/// interrupted while it repeats a single item, and this takes it tens of milliseconds.
+pub(crate) const MAX_PATTERN_WORK: usize = 1 << 26;
+/// Length of a pattern, for the same reason: the matcher runs along literal text uninterrupted.
+pub(crate) const MAX_PATTERN_BYTES: usize = 64 * 1024;
+
+const _: () = assert!(DEFAULT_OUTPUT_BYTES <= DEFAULT_MEMORY_BYTES);
+const _: () = assert!(MAX_RETAINED_BYTES < DEFAULT_MEMORY_BYTES);
+const _: () = assert!(MAX_UNEXAMINED_WORK < MAX_PATTERN_WORK);
+const _: () = assert!(STEPS_PER_CLOCK_READING.is_power_of_two());
+
+/// What one run may use. Exceeding any of it ends the run with `Exhausted`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Budget {
+    /// Time by the clock it is run with.
+    pub time: Duration,
+    /// Calls, loop iterations and pattern-matcher steps.
+    pub steps: u64,
+    /// Bytes the VM may allocate beyond what it held before; and as many bytes again of host memory
+    /// (buffer lists).
+    pub memory_bytes: usize,
+    /// Bytes it may hand back.
+    pub output_bytes: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            time: DEFAULT_TIME,
+            steps: DEFAULT_STEPS,
+            memory_bytes: DEFAULT_MEMORY_BYTES,
+            output_bytes: DEFAULT_OUTPUT_BYTES,
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Source to bytecode, once; and where in the source a mistake is.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mlua::chunk::Compiler;
+use nacre_object::{Error, FaultSite};
+
+use crate::Digest;
+use crate::budget::MAX_SOURCE_BYTES;
+
+/// A compiled script: what a [`crate::Vm`] runs. Cheap to keep and to share between threads.
+pub struct Script {
+    id: u64,
+    name: String,
+    version: u64,
+    digest: Digest,
+    bytecode: Vec<u8>,
+}
+
+impl Script {
+    /// Compiles `source`. `name` and `version` are what faults of it are reported under.
+    ///
+    /// # Errors
+    /// The first syntax error, or that the source exceeds [`MAX_SOURCE_BYTES`].
+    pub fn compile(name: &str, version: u64, source: &[u8]) -> Result<Self, CompileError> {
+        if source.len() > MAX_SOURCE_BYTES {
+            let length = source.len();
+            let message = format!("a source of {length} bytes; at most {MAX_SOURCE_BYTES} fit");
+            return Err(CompileError { line: 1, column: None, message });
+        }
+        // Level 1 of both: optimised as far as line numbers and tracebacks stay true.
+        // A chunk stays loaded while its globals change, so `_G` must not be resolved for good.
+        let compiler = Compiler::new()
+            .set_optimization_level(1)
+            .set_debug_level(1)
+            .set_mutable_globals(vec!["_G".to_owned()]);
+        let bytecode =
+            compiler.compile(source).map_err(|error| CompileError::new(&error, source))?;
+        Ok(Self {
+            id: next_id(),
+            name: name.to_owned(),
+            version,
+            digest: Digest::of(source),
+            bytecode,
+        })
+    }
+
+    /// The program's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The program's version; 0 for a one-off script.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The digest of the source.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// What a VM knows it by: no two compilations share it.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn bytecode(&self) -> &[u8] {
+        &self.bytecode
+    }
+}
+
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Script({} version {}, {})", self.name, self.version, self.digest)
+    }
+}
+
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Why a source does not compile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompileError {
+    /// The line, 1-based.
+    pub line: u32,
+    /// The column of the offending token, 1-based and in characters, where it is certain.
+    pub column: Option<u32>,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl CompileError {
+    fn new(error: &mlua::Error, source: &[u8]) -> Self {
+        let text = match error {
+            mlua::Error::SyntaxError { message, .. } => message.clone(),
+            other => other.to_string(),
+        };
+        // The compiler writes `LINE: MESSAGE`.
+        let (line, message) = match text.split_once(": ") {
+            Some((line, rest)) => (line.trim_start_matches(':').parse(), rest),
+            None => (Ok(1), text.as_str()),
+        };
+        let line = line.unwrap_or(1);
+        let column = line_of(source, line).and_then(|text| column_of(message, &text));
+        Self { line, column, message: message.to_owned() }
+    }
+
+    /// The source line with a caret under the mistake, for a terminal.
+    pub fn excerpt(&self, source: &[u8]) -> String {
+        let Some(text) = line_of(source, self.line) else { return String::new() };
+        let gutter = format!("{:>5} | ", self.line);
+        let Some(column) = self.column else { return format!("{gutter}{text}\n") };
+        // Tabs stay tabs, so that the caret stands where the token does.
+        let indent: String = text
+            .chars()
+            .take(column as usize - 1)
+            .map(|c| if c == '\t' { '\t' } else { ' ' })
+            .collect();
+        format!("{gutter}{text}\n{:>5} | {indent}^\n", "")
+    }
+
+    /// As the fault of a program that never ran, status `-EIO`: what `cls_lua` answers.
+    pub fn into_fault(self, program: &str, version: u64) -> Error {
+        let site = FaultSite {
+            program: program.to_owned(),
+            version,
+            line: Some(self.line),
+            traceback: String::new(),
+        };
+        Error::fault_at(site, self.message)
+    }
+}
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}", self.line)?;
+        if let Some(column) = self.column {
+            write!(f, ", column {column}")?;
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
+impl std::error::Error for CompileError {}
+
+fn line_of(source: &[u8], line: u32) -> Option<String> {
+    let index = (line as usize).checked_sub(1)?;
+    let line = source.split(|byte| *byte == b'\n').nth(index)?;
+    Some(String::from_utf8_lossy(line).trim_end_matches('\r').to_owned())
+}
+
+/// The compiler gives no column but quotes the token it did not expect; if that stands once in the
+/// line, there it is.
+fn column_of(message: &str, line: &str) -> Option<u32> {
+    let got = message.split_once(", got ").or_else(|| message.split_once("near "))?.1;
+    if got.starts_with("<eof>") {
+        return u32::try_from(line.chars().count() + 1).ok();
+    }
+    let token = got.strip_prefix('\'')?.split('\'').next()?;
+    let (before, after) = line.split_once(token)?;
+    let unique = !token.is_empty() && !after.contains(token);
+    unique.then(|| before.chars().count() + 1).and_then(|column| u32::try_from(column).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(source: &str) -> CompileError {
+        Script::compile("test", 1, source.as_bytes()).unwrap_err()
+    }
+
+    #[test]
+    fn a_mistake_has_its_line_and_where_certain_its_column() {
+        let error = failure("x = 1\ny = do\n");
+        assert_eq!((error.line, error.column), (2, Some(5)));
+        assert_eq!(error.excerpt(b"x = 1\ny = do\n"), "    2 | y = do\n      |     ^\n");
+        let error = failure("return (");
+        assert_eq!((error.line, error.column), (1, Some(9)));
+        let ambiguous = failure("x = = 3");
+        assert_eq!((ambiguous.line, ambiguous.column), (1, None));
+        assert_eq!(ambiguous.excerpt(b"x = = 3"), "    1 | x = = 3\n");
+    }
+
+    #[test]
+    fn deep_or_long_sources_are_refused_not_fatal() {
+        let deep = format!("return {}1{}", "(".repeat(100_000), ")".repeat(100_000));
+        let message = failure(&deep).message;
+        assert!(message.contains("recursion depth"), "{message}");
+        let chain = format!("return {}1", "1 .. ".repeat(50_000));
+        assert!(Script::compile("test", 1, chain.as_bytes()).is_err());
+        let long = " ".repeat(MAX_SOURCE_BYTES + 1);
+        assert!(failure(&long).message.contains("at most"));
+    }
+
+    #[test]
+    fn an_empty_source_and_any_bytes_in_strings_are_fine() {
+        assert!(Script::compile("test", 1, b"").is_ok());
+        assert!(Script::compile("test", 1, b"return '\xff\xfe'").is_ok());
+    }
+}

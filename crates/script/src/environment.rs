@@ -1,0 +1,242 @@
+//! What a script finds in its environment: an allow-list, and nothing else.
+//!
+//! The VM's globals and the library's tables are stripped to the names below, some functions are
+//! replaced by those of `prelude.luau`, the host library adds its own, and then everything is made
+//! read-only. Each run gets an empty table of globals that reads through to this base.
+//!
+//! The VM's own globals have to be the base, not a copy of it: the VM resolves the library functions
+//! a chunk names against them when it loads the chunk, whatever environment it runs in later.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use mlua::chunk::Compiler;
+use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
+use nacre_clock::Random;
+
+use crate::budget::{EXPECTED_GLOBALS, MAX_UNEXAMINED_WORK, MAX_VALUE_ENTRIES};
+use crate::guards::{self, OUT_OF_MEMORY};
+use crate::meter::{MemoryAccount, Meter};
+
+/// Global functions and constants. No `load`, `loadstring`, `require`, `dofile`, `getfenv`,
+/// `setfenv`, `collectgarbage`, `gcinfo`, `newproxy` or `print`; no `os`, `debug` or `io`.
+const GLOBALS: &[&str] = &[
+    "_VERSION",
+    "assert",
+    "error",
+    "getmetatable",
+    "ipairs",
+    "next",
+    "pairs",
+    "rawequal",
+    "rawget",
+    "rawlen",
+    "rawset",
+    "select",
+    "setmetatable",
+    "tonumber",
+    "tostring",
+    "type",
+    "typeof",
+    "unpack",
+];
+
+/// Library tables, and what stays in each.
+const LIBRARIES: &[(&str, &[&str])] = &[
+    (
+        "string",
+        &[
+            "byte", "char", "find", "format", "gmatch", "gsub", "len", "lower", "match", "pack",
+            "packsize", "rep", "reverse", "split", "sub", "unpack", "upper",
+        ],
+    ),
+    (
+        "table",
+        &[
+            "clear", "clone", "concat", "create", "find", "freeze", "insert", "isfrozen", "move",
+            "pack", "remove", "sort", "unpack",
+        ],
+    ),
+    (
+        "math",
+        &[
+            "abs",
+            "acos",
+            "asin",
+            "atan",
+            "atan2",
+            "ceil",
+            "clamp",
+            "cos",
+            "cosh",
+            "deg",
+            "exp",
+            "floor",
+            "fmod",
+            "frexp",
+            "huge",
+            "ldexp",
+            "log",
+            "log10",
+            "max",
+            "min",
+            "modf",
+            "pi",
+            "pow",
+            "rad",
+            "random",
+            "randomseed",
+            "round",
+            "sign",
+            "sin",
+            "sinh",
+            "sqrt",
+            "tan",
+            "tanh",
+        ],
+    ),
+    (
+        "coroutine",
+        &["close", "create", "isyieldable", "resume", "running", "status", "wrap", "yield"],
+    ),
+    (
+        "bit32",
+        &[
+            "arshift", "band", "bnot", "bor", "btest", "bxor", "byteswap", "countlz", "countrz",
+            "extract", "lrotate", "lshift", "replace", "rrotate", "rshift",
+        ],
+    ),
+    (
+        "buffer",
+        &[
+            "copy",
+            "create",
+            "fill",
+            "fromstring",
+            "len",
+            "readbits",
+            "readf32",
+            "readf64",
+            "readi16",
+            "readi32",
+            "readi8",
+            "readstring",
+            "readu16",
+            "readu32",
+            "readu8",
+            "tostring",
+            "writebits",
+            "writef32",
+            "writef64",
+            "writei16",
+            "writei32",
+            "writei8",
+            "writestring",
+            "writeu16",
+            "writeu32",
+            "writeu8",
+        ],
+    ),
+    ("utf8", &["char", "charpattern", "codepoint", "codes", "len", "offset"]),
+];
+
+/// What a host library is given to install itself.
+pub struct Host<'a> {
+    /// The VM.
+    pub lua: &'a Lua,
+    /// Where its names go; tables put here become read-only once it is done.
+    pub globals: &'a Table,
+    /// Where its values account for memory outside the VM's heap.
+    pub memory: MemoryAccount,
+}
+
+/// The shared base of every run's environment.
+pub(crate) struct Environment {
+    fresh: Function,
+    template: Table,
+}
+
+impl Environment {
+    /// Builds the base in a new VM and makes it read-only.
+    pub fn new(
+        lua: &Lua,
+        meter: &Rc<Meter>,
+        random: &Rc<RefCell<Random>>,
+        library: impl FnOnce(&Host<'_>) -> mlua::Result<()>,
+    ) -> mlua::Result<Self> {
+        guards::install_random(lua, random)?;
+        let prelude = load_prelude(lua, meter)?;
+        for (library, names) in LIBRARIES {
+            let table: Table = lua.globals().raw_get(*library)?;
+            strip(&table, names)?;
+            if let Some(replacements) = prelude.raw_get::<Option<Table>>(*library)? {
+                copy_all(&replacements, &table)?;
+            }
+        }
+        let base = lua.globals();
+        let libraries = LIBRARIES.iter().map(|(name, _)| *name);
+        strip(&base, &GLOBALS.iter().copied().chain(libraries).collect::<Vec<_>>())?;
+        copy_all(&prelude.raw_get("base")?, &base)?;
+        let memory = MemoryAccount::new(meter.clone());
+        library(&Host { lua, globals: &base, memory })?;
+        // Makes the base, its tables and the metatable of strings read-only.
+        lua.sandbox(true)?;
+        let template = lua.create_table_with_capacity(0, EXPECTED_GLOBALS)?;
+        let metatable = lua.create_table()?;
+        metatable.raw_set("__index", base)?;
+        metatable.set_readonly(true);
+        template.set_metatable(Some(metatable))?;
+        Ok(Self { fresh: prelude.raw_get("environment")?, template })
+    }
+
+    /// A new table of globals.
+    pub fn fresh(&self) -> mlua::Result<Table> {
+        let globals: Table = self.fresh.call(&self.template)?;
+        // Lets the VM resolve library functions when it loads a chunk. They cannot change.
+        globals.set_safeenv(true);
+        Ok(globals)
+    }
+}
+
+/// A VM with the libraries of the list and nothing that reaches outside.
+pub(crate) fn new_lua() -> mlua::Result<Lua> {
+    // Without these two a move over a sparse range takes its length, not its content's.
+    let known = ["LuauTableMoveTimeoutFix", "LuauOptimizeStringSplit"]
+        .map(|flag| Lua::set_fflag(flag, true));
+    debug_assert!(known.iter().all(Result::is_ok), "this Luau has other flags");
+    let libraries = StdLib::STRING
+        | StdLib::TABLE
+        | StdLib::MATH
+        | StdLib::COROUTINE
+        | StdLib::BIT
+        | StdLib::BUFFER
+        | StdLib::UTF8;
+    Lua::new_with(libraries, LuaOptions::new())
+}
+
+fn load_prelude(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
+    let limits = lua.create_table()?;
+    limits.raw_set("out_of_memory", OUT_OF_MEMORY)?;
+    limits.raw_set("unexamined_work", MAX_UNEXAMINED_WORK)?;
+    limits.raw_set("entries_at_once", MAX_VALUE_ENTRIES)?;
+    let compiler = Compiler::new().set_optimization_level(1).set_debug_level(0);
+    lua.load(include_str!("prelude.luau"))
+        .set_name("=prelude")
+        .set_compiler(compiler)
+        .call((guards::host_table(lua, meter)?, limits))
+}
+
+/// Removes every entry that is not listed.
+fn strip(table: &Table, names: &[&str]) -> mlua::Result<()> {
+    for pair in table.pairs::<String, Value>() {
+        let (name, _) = pair?;
+        if !names.contains(&name.as_str()) {
+            table.raw_remove(name)?;
+        }
+    }
+    Ok(())
+}
+
+fn copy_all(from: &Table, to: &Table) -> mlua::Result<()> {
+    from.for_each(|name: String, value: Value| to.raw_set(name, value))
+}

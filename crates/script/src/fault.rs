@@ -1,0 +1,110 @@
+//! Errors across the border of the VM, both ways.
+//!
+//! Inwards, [`raise`] wraps an [`Error`] as the error a host function fails with; a script's `pcall`
+//! unwraps it to `false, negative_errno, message`. Outwards, [`explain`] turns whatever ended a run
+//! into an [`Error`]: a raised one is what it was, anything else is a `Fault`; either tells line and
+//! traceback in the script.
+
+use std::fmt;
+
+use nacre_object::{Error, FaultSite};
+
+use crate::Script;
+
+#[derive(Debug)]
+struct Raised(Error);
+
+impl fmt::Display for Raised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl std::error::Error for Raised {}
+
+/// The error with which a host function makes the running script fail with `error`.
+pub fn raise(error: Error) -> mlua::Error {
+    mlua::Error::external(Raised(error))
+}
+
+/// The error that was raised, if this one came of [`raise`].
+pub fn raised(error: &mlua::Error) -> Option<&Error> {
+    match error {
+        mlua::Error::CallbackError { cause, .. }
+        | mlua::Error::BadArgument { cause, .. }
+        | mlua::Error::WithContext { cause, .. } => raised(cause),
+        mlua::Error::ExternalError(inner) => {
+            inner.downcast_ref::<Raised>().map(|Raised(error)| error)
+        }
+        _ => None,
+    }
+}
+
+/// What a script may be told of an error it caught that was not raised by us.
+pub(crate) fn cause_text(error: &mlua::Error) -> String {
+    match error {
+        mlua::Error::CallbackError { cause, .. } => cause_text(cause),
+        mlua::Error::RuntimeError(text) => text.clone(),
+        mlua::Error::ExternalError(inner) => inner.to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// Why a run of `script` ended.
+pub(crate) fn explain(error: &mlua::Error, script: &Script) -> Error {
+    if let mlua::Error::MemoryError(_) = error {
+        return Error::exhausted("the script ran out of memory");
+    }
+    let (text, traceback) = match error {
+        mlua::Error::CallbackError { traceback, cause } => {
+            (cause_text(cause), traceback.split_once(TRACEBACK).map_or("", |(_, frames)| frames))
+        }
+        mlua::Error::RuntimeError(text) => match text.rsplit_once(TRACEBACK) {
+            Some((message, frames)) => (message.trim_end().to_owned(), frames),
+            None => (text.clone(), ""),
+        },
+        other => (other.to_string(), ""),
+    };
+    let mut site = site_of(script, traceback);
+    let (line, message) = split_position(script, &text);
+    site.line = line.or(site.line);
+    match raised(error) {
+        Some(raised) => raised.clone().with_status(raised.status()).with_fault(site),
+        None => Error::fault_at(site, message.trim_start_matches(PRELUDE_POSITION)),
+    }
+}
+
+/// Where in `script` the innermost of its frames in a traceback is.
+pub(crate) fn site_of(script: &Script, traceback: &str) -> FaultSite {
+    let traceback = frames_of(script, traceback);
+    let (line, _) = split_position(script, &traceback);
+    FaultSite { program: script.name().to_owned(), version: script.version(), line, traceback }
+}
+
+const TRACEBACK: &str = "stack traceback:";
+
+/// What the VM puts before its own messages when it is our prelude that runs into them.
+const PRELUDE_POSITION: &str = "prelude:0: ";
+
+/// The frames of the script itself, one a line, innermost first: those of the host's library would
+/// only be in the way.
+fn frames_of(script: &Script, traceback: &str) -> String {
+    let own = |frame: &&str| {
+        frame.strip_prefix(script.name()).is_some_and(|rest| rest.starts_with(':'))
+            || frame.starts_with("...")
+    };
+    traceback.lines().map(str::trim).filter(own).collect::<Vec<_>>().join("\n")
+}
+
+/// Splits `NAME:LINE: MESSAGE` or `NAME:LINE in …`, as the VM writes positions in this script.
+fn split_position<'a>(script: &Script, text: &'a str) -> (Option<u32>, &'a str) {
+    let Some(rest) = text.strip_prefix(script.name()).and_then(|rest| rest.strip_prefix(':'))
+    else {
+        return (None, text);
+    };
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    match rest[..digits].parse() {
+        Ok(line) => (Some(line), rest[digits..].trim_start_matches(':').trim_start()),
+        Err(_) => (None, text),
+    }
+}

@@ -1,0 +1,211 @@
+//! Watches one run: steps, time, and memory outside the VM's heap.
+//!
+//! The VM asks [`Meter::step`] at every call, loop iteration and matcher step. Once a limit is
+//! exceeded it refuses every further step until the next run, so a script that catches the error
+//! gets no further than to the next call or iteration.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mlua::Lua;
+use nacre_clock::Clock;
+use nacre_object::{Error, Result};
+
+use crate::budget::{Budget, STEPS_PER_CLOCK_READING};
+use crate::fault::raise;
+
+/// Which part of the budget was exceeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Limit {
+    Time,
+    Steps,
+    Memory,
+    Output,
+}
+
+/// That a budget was exceeded.
+pub(crate) struct Exceeded {
+    pub limit: Limit,
+    /// What to fail the run with.
+    pub error: Error,
+    /// Where the script was, if it was interrupted; empty otherwise.
+    pub traceback: String,
+}
+
+pub(crate) struct Meter {
+    running: RefCell<Option<Running>>,
+    steps_left: Cell<u64>,
+    exceeded: Cell<Option<Limit>>,
+    interrupted_at: RefCell<String>,
+    /// Heap size at which to collect garbage at the next step.
+    collect_at: Cell<usize>,
+    heap_limit: Cell<usize>,
+    host_bytes: Cell<usize>,
+    host_bytes_limit: Cell<usize>,
+}
+
+struct Running {
+    clock: Arc<dyn Clock>,
+    deadline: Duration,
+    budget: Budget,
+}
+
+impl Meter {
+    pub fn new() -> Self {
+        Self {
+            running: RefCell::new(None),
+            steps_left: Cell::new(u64::MAX),
+            exceeded: Cell::new(None),
+            interrupted_at: RefCell::default(),
+            collect_at: Cell::new(usize::MAX),
+            heap_limit: Cell::new(usize::MAX),
+            host_bytes: Cell::new(0),
+            host_bytes_limit: Cell::new(usize::MAX),
+        }
+    }
+
+    /// Begins to watch a run that starts with a heap of `heap_bytes`; answers what it may grow to.
+    pub fn arm(&self, budget: &Budget, clock: &Arc<dyn Clock>, heap_bytes: usize) -> usize {
+        let deadline = clock.monotonic().saturating_add(budget.time);
+        self.exceeded.set(None);
+        self.interrupted_at.borrow_mut().clear();
+        self.steps_left.set(budget.steps);
+        self.heap_limit.set(heap_bytes.saturating_add(budget.memory_bytes));
+        self.collect_halfway_from(heap_bytes);
+        self.host_bytes_limit.set(self.host_bytes.get().saturating_add(budget.memory_bytes));
+        *self.running.borrow_mut() =
+            Some(Running { clock: clock.clone(), deadline, budget: budget.clone() });
+        self.heap_limit.get()
+    }
+
+    /// Stops watching.
+    pub fn disarm(&self) {
+        *self.running.borrow_mut() = None;
+        self.exceeded.set(None);
+        self.steps_left.set(u64::MAX);
+        self.collect_at.set(usize::MAX);
+        self.host_bytes_limit.set(usize::MAX);
+    }
+
+    /// One step of the script; refused once a limit is exceeded.
+    pub fn step(&self, lua: &Lua) -> mlua::Result<()> {
+        if let Some(limit) = self.exceeded.get() {
+            return Err(raise(self.describe(limit)));
+        }
+        let Some(left) = self.steps_left.get().checked_sub(1) else {
+            return Err(self.interrupt(lua, Limit::Steps));
+        };
+        self.steps_left.set(left);
+        if left % STEPS_PER_CLOCK_READING == 0 && self.is_late() {
+            return Err(self.interrupt(lua, Limit::Time));
+        }
+        if lua.used_memory() > self.collect_at.get() {
+            // The VM collects in proportion to the number of allocations, not to their size, and
+            // not at all when its allocator refuses: large strings would end a run as garbage.
+            lua.gc_collect()?;
+            self.collect_halfway_from(lua.used_memory());
+        }
+        Ok(())
+    }
+
+    /// Notes that a limit is exceeded and gives the error to raise.
+    pub fn exceed(&self, limit: Limit) -> mlua::Error {
+        let first = self.exceeded.get().unwrap_or(limit);
+        self.exceeded.set(Some(first));
+        raise(self.describe(first))
+    }
+
+    /// Which limit was exceeded first, if one was.
+    pub fn exceeded(&self) -> Option<Exceeded> {
+        let limit = self.exceeded.get()?;
+        let traceback = self.interrupted_at.borrow().clone();
+        Some(Exceeded { limit, error: self.describe(limit), traceback })
+    }
+
+    /// Fails if `bytes` is more than the run may hand back.
+    pub fn check_output(&self, bytes: usize) -> Result<()> {
+        match &*self.running.borrow() {
+            Some(running) if bytes > running.budget.output_bytes => {
+                Err(describe(Limit::Output, &running.budget))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub fn host_bytes(&self) -> usize {
+        self.host_bytes.get()
+    }
+
+    fn interrupt(&self, lua: &Lua, limit: Limit) -> mlua::Error {
+        // An abort that cannot tell where is still an abort.
+        if let Ok(traceback) = lua.traceback(None, 0) {
+            *self.interrupted_at.borrow_mut() = traceback.to_string_lossy();
+        }
+        self.exceed(limit)
+    }
+
+    /// So that a script whose live data and next allocation fit never fails for its garbage.
+    fn collect_halfway_from(&self, heap_bytes: usize) {
+        let room = self.heap_limit.get().saturating_sub(heap_bytes);
+        self.collect_at.set(heap_bytes.saturating_add(room / 2));
+    }
+
+    fn is_late(&self) -> bool {
+        let running = self.running.borrow();
+        running.as_ref().is_some_and(|running| running.clock.monotonic() >= running.deadline)
+    }
+
+    fn describe(&self, limit: Limit) -> Error {
+        match &*self.running.borrow() {
+            Some(running) => describe(limit, &running.budget),
+            None => describe(limit, &Budget::default()),
+        }
+    }
+}
+
+fn describe(limit: Limit, budget: &Budget) -> Error {
+    let (what, allowed): (_, &dyn fmt::Display) = match limit {
+        Limit::Time => ("ran longer than", &format!("{} ms", budget.time.as_millis())),
+        Limit::Steps => ("took more than", &format!("{} steps", budget.steps)),
+        Limit::Memory => ("used more than", &format!("{} bytes of memory", budget.memory_bytes)),
+        Limit::Output => ("handed back more than", &format!("{} bytes", budget.output_bytes)),
+    };
+    Error::exhausted(format!("the script {what} {allowed}"))
+}
+
+/// Memory that values of the host library hold outside the VM's heap, which would not see it.
+#[derive(Clone)]
+pub struct MemoryAccount(Rc<Meter>);
+
+impl MemoryAccount {
+    pub(crate) fn new(meter: Rc<Meter>) -> Self {
+        Self(meter)
+    }
+
+    /// Takes `bytes`, collecting garbage first if that is needed to stay within the run's budget.
+    ///
+    /// # Errors
+    /// `Exhausted`, to be raised as it is, if the budget does not have them.
+    pub fn take(&self, lua: &Lua, bytes: usize) -> mlua::Result<()> {
+        if !self.fits(bytes) {
+            lua.gc_collect()?;
+            if !self.fits(bytes) {
+                return Err(self.0.exceed(Limit::Memory));
+            }
+        }
+        self.0.host_bytes.set(self.0.host_bytes.get() + bytes);
+        Ok(())
+    }
+
+    /// Gives `bytes` back.
+    pub fn give_back(&self, bytes: usize) {
+        self.0.host_bytes.set(self.0.host_bytes.get().saturating_sub(bytes));
+    }
+
+    fn fits(&self, bytes: usize) -> bool {
+        self.0.host_bytes.get().saturating_add(bytes) <= self.0.host_bytes_limit.get()
+    }
+}

@@ -1,0 +1,98 @@
+//! Plain data that crosses the border of a VM, for hooks that need no handles of it.
+
+use bytes::Bytes;
+use mlua::Lua;
+use nacre_object::{Error, Result};
+
+use crate::budget::{MAX_VALUE_DEPTH, MAX_VALUE_ENTRIES};
+
+/// A value without identity: tables cross as copies.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Value {
+    /// `nil`.
+    #[default]
+    Nil,
+    /// A truth value.
+    Boolean(bool),
+    /// A number; whole ones are exact up to 2^53.
+    Number(f64),
+    /// A string of any bytes.
+    Text(Bytes),
+    /// A table: its entries, those of the sequence 1, 2, … first and in order.
+    Table(Vec<(Value, Value)>),
+}
+
+impl Value {
+    /// A text.
+    pub fn text(text: impl AsRef<[u8]>) -> Self {
+        Self::Text(Bytes::copy_from_slice(text.as_ref()))
+    }
+
+    /// A table with entries 1, 2, ….
+    pub fn sequence(values: impl IntoIterator<Item = Value>) -> Self {
+        let number = |(index, value)| (Self::Number((index + 1) as f64), value);
+        Self::Table(values.into_iter().enumerate().map(number).collect())
+    }
+
+    /// A table with named entries.
+    pub fn record<'a>(entries: impl IntoIterator<Item = (&'a str, Value)>) -> Self {
+        Self::Table(entries.into_iter().map(|(name, value)| (Self::text(name), value)).collect())
+    }
+
+    /// The entry of a table under a name.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        let Self::Table(entries) = self else { return None };
+        let named = |key: &Value| matches!(key, Self::Text(text) if text == name.as_bytes());
+        entries.iter().find(|(key, _)| named(key)).map(|(_, value)| value)
+    }
+
+    pub(crate) fn to_lua(&self, lua: &Lua) -> mlua::Result<mlua::Value> {
+        Ok(match self {
+            Self::Nil => mlua::Value::Nil,
+            Self::Boolean(value) => mlua::Value::Boolean(*value),
+            Self::Number(value) => mlua::Value::Number(*value),
+            Self::Text(text) => mlua::Value::String(lua.create_string(text)?),
+            Self::Table(entries) => {
+                let table = lua.create_table_with_capacity(0, entries.len())?;
+                for (key, value) in entries {
+                    table.raw_set(key.to_lua(lua)?, value.to_lua(lua)?)?;
+                }
+                mlua::Value::Table(table)
+            }
+        })
+    }
+
+    /// # Errors
+    /// `Invalid` for a function or other handle, or for a table past the bounds.
+    pub(crate) fn from_lua(value: &mlua::Value) -> Result<Self> {
+        let mut entries_left = MAX_VALUE_ENTRIES;
+        read(value, MAX_VALUE_DEPTH, &mut entries_left)
+    }
+}
+
+fn read(value: &mlua::Value, depth: usize, entries_left: &mut usize) -> Result<Value> {
+    Ok(match value {
+        mlua::Value::Nil => Value::Nil,
+        mlua::Value::Boolean(value) => Value::Boolean(*value),
+        mlua::Value::Integer(value) => Value::Number(*value as f64),
+        mlua::Value::Number(value) => Value::Number(*value),
+        mlua::Value::String(text) => Value::text(text.as_bytes()),
+        mlua::Value::Table(_) if depth == 0 => {
+            return Err(Error::invalid(format!("tables nested deeper than {MAX_VALUE_DEPTH}")));
+        }
+        mlua::Value::Table(table) => {
+            let mut entries = Vec::new();
+            for pair in table.pairs::<mlua::Value, mlua::Value>() {
+                let (key, value) =
+                    pair.map_err(|error| Error::invalid(format!("an odd table: {error}")))?;
+                *entries_left = entries_left.checked_sub(1).ok_or_else(|| {
+                    Error::invalid(format!("tables of more than {MAX_VALUE_ENTRIES} entries"))
+                })?;
+                let key = read(&key, depth - 1, entries_left)?;
+                entries.push((key, read(&value, depth - 1, entries_left)?));
+            }
+            Value::Table(entries)
+        }
+        other => return Err(Error::invalid(format!("a {} is no plain value", other.type_name()))),
+    })
+}

@@ -1,0 +1,152 @@
+//! A VM: one thread's sandbox, with the scripts it has loaded.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use mlua::chunk::ChunkMode;
+use mlua::{Function, Lua, Table, VmState};
+use nacre_clock::Random;
+use nacre_object::{Error, Result};
+
+use crate::Script;
+use crate::budget::{MAX_CACHED_CHUNKS, MAX_RETAINED_BYTES};
+use crate::environment::{Environment, Host, new_lua};
+use crate::fault::{explain, site_of};
+use crate::meter::{Limit, Meter};
+use crate::run::{Run, Terms};
+
+/// A sandboxed VM. It belongs to one thread and runs one script at a time.
+pub struct Vm {
+    lua: Lua,
+    environment: Environment,
+    meter: Rc<Meter>,
+    random: Rc<RefCell<Random>>,
+    chunks: RefCell<Vec<Chunk>>,
+    base_bytes: usize,
+    damaged: Cell<bool>,
+}
+
+/// A loaded script; the list of them is kept with the most recently used last.
+struct Chunk {
+    script: u64,
+    main: Function,
+}
+
+impl Vm {
+    /// A VM whose scripts find, besides the standard environment, what `library` installs.
+    ///
+    /// # Errors
+    /// `Fault` if the library fails to install.
+    pub fn new(library: impl FnOnce(&Host<'_>) -> mlua::Result<()>) -> Result<Self> {
+        let broken = |error: mlua::Error| {
+            Error::new(nacre_object::ErrorKind::Fault, format!("no VM could be made: {error}"))
+        };
+        let lua = new_lua().map_err(broken)?;
+        let meter = Rc::new(Meter::new());
+        let random = Rc::new(RefCell::new(Random::seeded(0)));
+        let environment = Environment::new(&lua, &meter, &random, library).map_err(broken)?;
+        let watcher = meter.clone();
+        lua.set_interrupt(move |lua| watcher.step(lua).map(|()| VmState::Continue));
+        lua.gc_collect().map_err(broken)?;
+        let base_bytes = lua.used_memory();
+        Ok(Self {
+            lua,
+            environment,
+            meter,
+            random,
+            chunks: RefCell::default(),
+            base_bytes,
+            damaged: Cell::new(false),
+        })
+    }
+
+    /// Begins a run of `script` in a fresh environment; end it by dropping it.
+    ///
+    /// # Errors
+    /// `Exhausted` if the memory budget does not even hold the loaded script.
+    pub fn start<'vm>(&'vm mut self, script: &'vm Script, terms: &Terms<'_>) -> Result<Run<'vm>> {
+        *self.random.borrow_mut() = Random::seeded(terms.seed);
+        let limit = self.meter.arm(terms.budget, terms.clock, self.lua.used_memory());
+        // Only a VM without an allocator of its own refuses a limit.
+        self.lua.set_memory_limit(limit).expect("mlua allocates for its VMs");
+        // From here on dropping the run puts the VM back into order.
+        let run = Run::new(self, script);
+        run.open()
+    }
+
+    /// Whether it ran out of memory and should be replaced rather than used again.
+    pub fn is_damaged(&self) -> bool {
+        self.damaged.get()
+    }
+
+    /// The loaded chunk of a script, and a fresh environment it is set to.
+    pub(crate) fn instantiate(&self, script: &Script) -> mlua::Result<(Function, Table)> {
+        let main = self.chunk(script)?;
+        let globals = self.environment.fresh()?;
+        main.set_environment(globals.clone())?;
+        Ok((main, globals))
+    }
+
+    fn chunk(&self, script: &Script) -> mlua::Result<Function> {
+        let mut chunks = self.chunks.borrow_mut();
+        if let Some(last) = chunks.last()
+            && last.script == script.id()
+        {
+            return Ok(last.main.clone());
+        }
+        if let Some(at) = chunks.iter().position(|chunk| chunk.script == script.id()) {
+            chunks[at..].rotate_left(1);
+        } else {
+            let chunk = Chunk { script: script.id(), main: self.load(script)? };
+            if chunks.len() == MAX_CACHED_CHUNKS {
+                chunks.remove(0);
+            }
+            chunks.push(chunk);
+        }
+        Ok(chunks[chunks.len() - 1].main.clone())
+    }
+
+    fn load(&self, script: &Script) -> mlua::Result<Function> {
+        self.lua
+            .load(script.bytecode())
+            .set_name(format!("={}", script.name()))
+            .set_mode(ChunkMode::Binary)
+            .into_function()
+    }
+
+    pub(crate) fn lua(&self) -> &Lua {
+        &self.lua
+    }
+
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// Why a run ended; notes what it did to the VM.
+    pub(crate) fn explain(&self, error: &mlua::Error, script: &Script) -> Error {
+        if let mlua::Error::MemoryError(_) = error {
+            self.meter.exceed(Limit::Memory);
+        }
+        self.verdict(script).err().unwrap_or_else(|| explain(error, script))
+    }
+
+    /// Fails if the run exceeded its budget, whatever its script made of it.
+    pub(crate) fn verdict(&self, script: &Script) -> Result<()> {
+        let Some(exceeded) = self.meter.exceeded() else { return Ok(()) };
+        if exceeded.limit == Limit::Memory {
+            self.damaged.set(true);
+        }
+        Err(exceeded.error.with_fault(site_of(script, &exceeded.traceback)))
+    }
+
+    /// After a run: no limits, and no more garbage than may stay.
+    pub(crate) fn settle(&self) {
+        self.meter.disarm();
+        self.lua.set_memory_limit(0).expect("mlua allocates for its VMs");
+        let heap = self.lua.used_memory().saturating_sub(self.base_bytes);
+        let too_much = heap > MAX_RETAINED_BYTES || self.meter.host_bytes() > MAX_RETAINED_BYTES;
+        if too_much && self.lua.gc_collect().is_err() {
+            self.damaged.set(true);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What the tests of this crate share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mlua::MultiValue;
+use nacre_clock::{Clock, SystemClock};
+use nacre_object::{Error, Result};
+use nacre_script::{Budget, Script, Terms, Vm, raise};
+
+/// Small enough that a hostile script ends soon, and far more than any other test needs.
+pub fn small() -> Budget {
+    Budget { time: Duration::from_millis(100), memory_bytes: 16 * 1024 * 1024, ..Budget::default() }
+}
+
+/// A VM whose scripts can call `fail(message)`, which raises `Conflict`.
+pub fn vm() -> Vm {
+    Vm::new(|host| {
+        let fail = host.lua.create_function(|_, message: String| -> mlua::Result<()> {
+            Err(raise(Error::conflict(message)))
+        })?;
+        host.globals.raw_set("fail", fail)
+    })
+    .unwrap()
+}
+
+pub fn script(source: &str) -> Script {
+    Script::compile("test", 3, source.as_bytes()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Runs a chunk under the small budget; answers what it returned, as text.
+pub fn run(vm: &mut Vm, source: &str) -> Result<Vec<String>> {
+    run_within(vm, source, &small())
+}
+
+pub fn run_within(vm: &mut Vm, source: &str, budget: &Budget) -> Result<Vec<String>> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let script = script(source);
+    let run = vm.start(&script, &Terms { budget, clock: &clock, seed: 1 })?;
+    run.load().map(texts)
+}
+
+fn texts(values: MultiValue) -> Vec<String> {
+    values.iter().map(|value| value.to_string().expect("tests return plain values")).collect()
+}
