@@ -1,6 +1,6 @@
 //! Watching what happens to an object.
 
-use nacre_object::{Capability, Op, WatchEvent};
+use nacre_object::{Capability, Op, OpResult, WatchEvent};
 
 use super::Bench;
 use super::watcher::notified;
@@ -81,29 +81,24 @@ async fn changes_come_in_order_up_to_the_last(bench: Bench) {
 
 /// A version that a watcher is told of is there to be read: no event comes before its change.
 async fn what_is_told_can_be_read(bench: Bench) {
+    const CHANGES: u64 = 50;
     let object = bench.object("a");
     let mut watcher = bench.watch(&object).await;
-    let writer = {
-        let object = object.clone();
-        tokio::spawn(async move {
-            for _ in 0..50 {
-                object.does([append("x")]).await;
-            }
-            object.version().await.expect("it exists")
-        })
-    };
-    for _ in 0..10 {
-        let WatchEvent::Changed { version } = watcher.next().await else {
+    let writer = object.clone();
+    let writer = tokio::spawn(async move {
+        for _ in 0..CHANGES {
+            writer.does([append("x")]).await;
+        }
+    });
+    loop {
+        let WatchEvent::Changed { version: told } = watcher.next().await else {
             panic!("only changes happen here")
         };
-        let found = object.version().await.expect("it exists");
-        assert!(found >= version, "told of {version}, found {found}");
-        if found > version {
-            continue;
-        }
-        if writer.is_finished() {
+        let OpResult::Stat(found) = object.answers(Op::Stat).await else { panic!("no stat") };
+        assert!(found.version >= told, "told of {told}, found {}", found.version);
+        if found.size == CHANGES && found.version == told {
             break;
         }
     }
-    watcher.reach(writer.await.expect("the writer must not panic")).await;
+    writer.await.expect("the writer must not panic");
 }

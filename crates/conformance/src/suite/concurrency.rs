@@ -49,6 +49,8 @@ async fn increment(object: &TestObject) {
         let OpResult::Data(text) = &reply.results[0] else { panic!("a read answers data") };
         let number: u64 =
             std::str::from_utf8(text).ok().and_then(|t| t.parse().ok()).expect("a number");
+        // Others get their turn here, also on a store that never waits.
+        tokio::task::yield_now().await;
         let ops = [Op::AssertVersion(reply.version), write_full((number + 1).to_string())];
         match object.submit(ops).await {
             Ok(_) => return,

@@ -1,0 +1,218 @@
+//! Transactions by chance, few enough names that they meet.
+
+use std::fmt;
+
+use bytes::Bytes;
+use nacre_clock::Random;
+use nacre_object::limits::{MAX_MAP_KEY_BYTES, MAX_OBJECT_BYTES};
+use nacre_object::{Capabilities, Capability, ObjectName, Op};
+
+use crate::ops::*;
+
+/// Objects that steps are about.
+pub const OBJECTS: usize = 4;
+/// Stands for the object's version in an [`Op::AssertVersion`]: stores number differently.
+pub const CURRENT_VERSION: u64 = u64::MAX;
+/// A version no store gets to.
+const NO_VERSION: u64 = u64::MAX - 1;
+/// Ops of one transaction: enough to see each other's effects.
+const MAX_LIST: u64 = 6;
+/// Text of one op in a printed step.
+const MAX_PRINTED_CHARS: usize = 160;
+
+const KEYS: [&[u8]; 10] =
+    [b"a", b"ab", b"abc", b"b", b"\0", b"\xff", b"\xff\0", b"\xff\xff", b"log/1", b"log/2"];
+const PREFIXES: [&[u8]; 7] = [b"", b"", b"a", b"ab", b"\xff", b"log/", b"none"];
+const ATTRIBUTES: [&str; 4] = ["a", "b", "ab", "ä"];
+const SNAPSHOTS: [&str; 3] = ["s1", "s2", "s3"];
+/// Where engines may cut streams into pieces: sizes and offsets fall near these.
+const SEAMS: [u64; 6] = [0, 512, 4096, 16_384, 65_536, 131_072];
+const METHODS: [&str; 6] = ["count", "append", "write-and-fail", "size", "last", "catch"];
+
+/// A transaction on one of [`OBJECTS`] objects.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// Which object.
+    pub object: usize,
+    /// Read it at this snapshot.
+    pub snapshot: Option<&'static str>,
+    /// What to do. [`CURRENT_VERSION`] and the names of sources are to be filled in.
+    pub ops: Vec<Op>,
+}
+
+impl Step {
+    /// The index of an object that `source` of an [`Op::CloneFrom`] stands for.
+    pub(super) fn source_index(source: &ObjectName) -> usize {
+        source.as_str().parse().expect("a generated source is a number")
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "object {}", self.object)?;
+        if let Some(snapshot) = self.snapshot {
+            write!(f, " at {snapshot}")?;
+        }
+        for op in &self.ops {
+            let text = format!("{op:?}");
+            let cut: String = text.chars().take(MAX_PRINTED_CHARS).collect();
+            let dots = if cut.len() < text.len() { "…" } else { "" };
+            write!(f, "\n        {cut}{dots}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes steps: the same seed and capabilities make the same steps.
+#[derive(Debug, Clone)]
+pub struct Generator {
+    random: Random,
+    capabilities: Capabilities,
+}
+
+impl Generator {
+    /// The generator of a seed, for stores that can do this much.
+    pub fn new(seed: u64, capabilities: Capabilities) -> Self {
+        Self { random: Random::seeded(seed), capabilities }
+    }
+
+    /// The next step.
+    pub fn step(&mut self) -> Step {
+        let random = &mut self.random;
+        let object = random.below(OBJECTS as u64) as usize;
+        let at_snapshot = self.capabilities.has(Capability::Snapshots) && random.one_in(10);
+        let snapshot = at_snapshot.then(|| pick(random, &SNAPSHOTS));
+        let mut ops = random_transaction(random, self.capabilities);
+        if snapshot.is_some() && !random.one_in(5) {
+            ops.retain(|op| !op.is_write());
+            ops.push(read_all());
+        }
+        // An object cannot be cloned from itself: that is refused before it reaches a store.
+        let other =
+            ((object + 1 + random.below(OBJECTS as u64 - 1) as usize) % OBJECTS).to_string();
+        for op in &mut ops {
+            if let Op::CloneFrom { source, .. } = op {
+                *source = ObjectName::new(&other).expect("a number is a name");
+            }
+        }
+        Step { object, snapshot, ops }
+    }
+}
+
+/// A list of ops a store of these capabilities can run, most of which succeed. Sources of clones
+/// are called `0`, and only the first op is a version guard.
+pub fn random_transaction(random: &mut Random, capabilities: Capabilities) -> Vec<Op> {
+    let mut ops = Vec::new();
+    if random.one_in(8) {
+        ops.push(random_guard(random));
+    }
+    for _ in 0..=random.below(MAX_LIST) {
+        let op = match random.below(100) {
+            0..30 => stream_op(random),
+            30..60 => map_op(random),
+            60..75 => attribute_op(random),
+            75..83 => lifetime_op(random),
+            83..93 => snapshot_op(random),
+            _ => call_op(random),
+        };
+        if op.capability().is_none_or(|needed| capabilities.has(needed)) {
+            ops.push(op);
+        }
+    }
+    if ops.is_empty() { vec![Op::AssertExists] } else { ops }
+}
+
+fn random_guard(random: &mut Random) -> Op {
+    match random.below(6) {
+        0 => Op::AssertAbsent,
+        1 => Op::AssertExists,
+        2 => Op::AssertVersion(NO_VERSION),
+        _ => Op::AssertVersion(CURRENT_VERSION),
+    }
+}
+
+fn stream_op(random: &mut Random) -> Op {
+    match random.below(16) {
+        0..4 => append(bytes(random)),
+        4..8 => write(offset(random), bytes(random)),
+        8 => write_full(bytes(random)),
+        9 => truncate(offset(random)),
+        10 => zero(offset(random), offset(random)),
+        11 if random.one_in(4) => truncate(MAX_OBJECT_BYTES + 1),
+        12 => read_all(),
+        _ => read(offset(random), offset(random)),
+    }
+}
+
+fn map_op(random: &mut Random) -> Op {
+    match random.below(16) {
+        0..6 => {
+            map_set((0..=random.below(3)).map(|_| (key(random), bytes(random))).collect::<Vec<_>>())
+        }
+        6..8 => map_remove([key(random), key(random)]),
+        8..10 => map_get([key(random), key(random)]),
+        10 => Op::MapGetHeader,
+        11 => map_set_header(bytes(random)),
+        12 if random.one_in(3) => Op::MapClear,
+        13 if random.one_in(8) => map_set([(vec![b'k'; MAX_MAP_KEY_BYTES + 1], "v")]),
+        _ => {
+            let after = if random.one_in(2) { Bytes::new() } else { key(random) };
+            map_range(after, pick(random, &PREFIXES), random.below(5) as u32)
+        }
+    }
+}
+
+fn attribute_op(random: &mut Random) -> Op {
+    let name = pick(random, &ATTRIBUTES);
+    match random.below(8) {
+        0..4 => set_attribute(name, bytes(random)),
+        4 if random.one_in(2) => remove_attribute(name),
+        5 if random.one_in(2) => get_attribute(name),
+        _ => Op::GetAttributes,
+    }
+}
+
+fn lifetime_op(random: &mut Random) -> Op {
+    match random.below(8) {
+        0 => Op::Remove,
+        1 if random.one_in(2) => create(),
+        2..5 => Op::Stat,
+        _ => ensure(),
+    }
+}
+
+fn snapshot_op(random: &mut Random) -> Op {
+    let name = pick(random, &SNAPSHOTS);
+    match random.below(12) {
+        0..4 => snapshot_create(name),
+        4 => snapshot_remove(name),
+        5..8 => rollback(name),
+        8 => clone_from(&ObjectName::new("0").expect("a number is a name"), name),
+        _ => Op::SnapshotList,
+    }
+}
+
+fn call_op(random: &mut Random) -> Op {
+    call(pick(random, &METHODS), Bytes::copy_from_slice(pick(random, &[b"", b"a", b"log/"])))
+}
+
+fn pick<T: Copy>(random: &mut Random, items: &[T]) -> T {
+    *random.pick(items).expect("there is something to pick from")
+}
+
+fn key(random: &mut Random) -> Bytes {
+    Bytes::from_static(pick(random, &KEYS))
+}
+
+/// Mostly few, sometimes enough to cross a seam. Distinct runs of bytes tell where each came from.
+fn bytes(random: &mut Random) -> Bytes {
+    let length = if random.one_in(6) { offset(random) } else { random.below(40) };
+    let first = random.next_u64() as u8;
+    (0..length).map(|i| first.wrapping_add((i / 61) as u8)).collect()
+}
+
+/// Near a seam, more often near the first.
+fn offset(random: &mut Random) -> u64 {
+    let seam = if random.one_in(2) { 0 } else { pick(random, &SEAMS) };
+    (seam + random.below(40)).saturating_sub(random.below(5))
+}
