@@ -1,1 +1,33 @@
 //! Service metadata: maps with epochs, versioned programs, propagation.
+//!
+//! A [map](Maps) is an object of the system pool whose class `map` commits by compare-and-swap and
+//! keeps a window of its history; watchers hear of changes by watch/notify and read what they lack
+//! from that history. There is no consensus code here: the store gives the object linearizability
+//! and durability. Everything else stands on maps.
+//!
+//! **Invariant:** nothing here knows which store it runs on; it is written to
+//! [`Store`](nacre_object::Store) and [`Watch`](nacre_object::Watch).
+
+mod backoff;
+mod catch_up;
+mod events;
+mod follower;
+pub mod limits;
+mod maps;
+mod nodes;
+mod numbered;
+mod programs;
+mod system;
+
+pub use events::{
+    Event, EventItem, EventWatcher, Events, FaultReporter, ProgramFault, ProgramSite, Severity,
+    events_class,
+};
+pub use maps::{
+    Change, EpochRecord, History, MapEvent, MapState, MapWatcher, Maps, Origin, map_class,
+};
+pub use nodes::{Node, Nodes};
+pub use programs::{
+    Checker, NodeStatus, ProgramId, ProgramInfo, ProgramKind, ProgramSource, Programs, Removal,
+    SourceError, VersionInfo,
+};

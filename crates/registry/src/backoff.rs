@@ -1,0 +1,61 @@
+//! How long to wait before asking again a store that did not answer.
+
+use std::time::Duration;
+
+use nacre_clock::Random;
+
+/// The first wait is at most this: a restart of the other side may take no longer.
+const FIRST: Duration = Duration::from_millis(10);
+/// No wait is longer: what a store's return may cost a waiter.
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// Waits that double up to a bound, each drawn from the upper half so that waiters spread out.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    next: Duration,
+    random: Random,
+}
+
+impl Backoff {
+    /// Waits that differ from everybody else's.
+    pub(crate) fn new() -> Self {
+        Self::seeded(Random::from_system().next_u64())
+    }
+
+    pub(crate) fn seeded(seed: u64) -> Self {
+        Self { next: FIRST, random: Random::seeded(seed) }
+    }
+
+    /// The store answered: the next wait is short again.
+    pub(crate) fn reset(&mut self) {
+        self.next = FIRST;
+    }
+
+    /// How long to wait now; longer the next time.
+    pub(crate) fn next(&mut self) -> Duration {
+        let ceiling = u64::try_from(self.next.as_micros()).unwrap_or(u64::MAX);
+        self.next = (self.next * 2).min(LONGEST);
+        Duration::from_micros(ceiling / 2 + self.random.below(ceiling / 2 + 1))
+    }
+
+    /// Waits.
+    pub(crate) async fn wait(&mut self) {
+        tokio::time::sleep(self.next()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_to_a_bound_and_start_over_after_an_answer() {
+        let mut backoff = Backoff::seeded(7);
+        let waits: Vec<_> = (0..40).map(|_| backoff.next()).collect();
+        assert!(waits[0] <= FIRST && waits[0] >= FIRST / 2);
+        assert!(waits.iter().all(|wait| *wait <= LONGEST));
+        assert!(waits[39] >= LONGEST / 2);
+        backoff.reset();
+        assert!(backoff.next() <= FIRST);
+    }
+}

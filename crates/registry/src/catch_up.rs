@@ -1,0 +1,197 @@
+//! Following a bounded, numbered history without missing anything silently: the pure part.
+//!
+//! A source keeps the newest items of a sequence 1, 2, 3, … and drops the oldest. A follower holds
+//! the number up to which it has delivered. Whenever it hears that the source may have changed it
+//! reads the items after that number; if they are no longer kept, or the source has started over,
+//! it asks for the whole instead and goes on from there.
+//!
+//! **Invariant:** what is delivered is either the item after the last one, or the whole.
+
+use std::collections::VecDeque;
+
+/// Part of a source's history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Page<Item> {
+    /// The newest number there is; 0 if there has been none.
+    pub(crate) last: u64,
+    /// Items in order, from the first after the number asked for.
+    pub(crate) items: Vec<(u64, Item)>,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step<Item> {
+    /// Give this to the reader.
+    Deliver(Item),
+    /// Read the items after this number.
+    ReadAfter(u64),
+    /// Read the whole.
+    ReadWhole,
+    /// Nothing until the source stirs.
+    Wait,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lag {
+    /// The source may hold more than was read.
+    Behind,
+    /// What comes next is no longer kept.
+    Missed,
+    /// Nothing has been heard since the newest was read.
+    Level,
+}
+
+/// The follower's state.
+#[derive(Debug)]
+pub(crate) struct CatchUp<Item> {
+    /// The number of the newest item read or told as part of a whole.
+    read: u64,
+    /// Read and not delivered yet.
+    ready: VecDeque<Item>,
+    lag: Lag,
+}
+
+impl<Item> CatchUp<Item> {
+    /// A follower that knows everything up to `number`.
+    pub(crate) fn after(number: u64) -> Self {
+        Self { read: number, ready: VecDeque::new(), lag: Lag::Behind }
+    }
+
+    /// The source may have changed.
+    pub(crate) fn stirred(&mut self) {
+        if self.lag == Lag::Level {
+            self.lag = Lag::Behind;
+        }
+    }
+
+    /// Takes what [`Step::ReadAfter`] found.
+    pub(crate) fn page(&mut self, page: Page<Item>) {
+        let before = self.read;
+        for (number, item) in page.items {
+            if number == self.read + 1 {
+                self.read = number;
+                self.ready.push_back(item);
+            }
+        }
+        self.lag = match page.last {
+            last if last == self.read => Lag::Level,
+            last if last > self.read && self.read > before => Lag::Behind,
+            // The next one is dropped, or the source started over.
+            _ => Lag::Missed,
+        };
+    }
+
+    /// Takes what [`Step::ReadWhole`] found: everything up to `number`.
+    pub(crate) fn whole(&mut self, number: u64, item: Item) {
+        self.read = number;
+        self.ready.push_back(item);
+        self.lag = Lag::Behind;
+    }
+
+    /// What to do next.
+    pub(crate) fn step(&mut self) -> Step<Item> {
+        match (self.ready.pop_front(), self.lag) {
+            (Some(item), _) => Step::Deliver(item),
+            (None, Lag::Behind) => Step::ReadAfter(self.read),
+            (None, Lag::Missed) => Step::ReadWhole,
+            (None, Lag::Level) => Step::Wait,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nacre_clock::Random;
+
+    /// A source that keeps the newest so many numbers.
+    struct Numbers {
+        last: u64,
+        keeps: u64,
+    }
+
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Told {
+        Number(u64),
+        WholeUpTo(u64),
+    }
+
+    impl Numbers {
+        fn page(&self, after: u64, limit: usize) -> Page<Told> {
+            let first_kept = (self.last + 1).saturating_sub(self.keeps).max(1);
+            let numbers = (after + 1).max(first_kept)..=self.last;
+            let items = numbers.take(limit).map(|number| (number, Told::Number(number))).collect();
+            Page { last: self.last, items }
+        }
+
+        /// Does one step of a follower; answers what it delivered, or `None` if it waits.
+        fn serve(&self, follower: &mut CatchUp<Told>, limit: usize) -> Option<Option<Told>> {
+            match follower.step() {
+                Step::Deliver(told) => return Some(Some(told)),
+                Step::ReadAfter(number) => follower.page(self.page(number, limit)),
+                Step::ReadWhole => follower.whole(self.last, Told::WholeUpTo(self.last)),
+                Step::Wait => return None,
+            }
+            Some(None)
+        }
+    }
+
+    fn follow_randomly(seed: u64) -> Vec<Told> {
+        let mut random = Random::seeded(seed);
+        let mut source = Numbers { last: random.below(20), keeps: 1 + random.below(8) };
+        let mut follower = CatchUp::after(random.below(30));
+        let mut position = follower.read;
+        let mut delivered = Vec::new();
+        let mut deliver = |told| {
+            position = match told {
+                Told::Number(number) => {
+                    assert_eq!(number, position + 1, "seed {seed}");
+                    number
+                }
+                Told::WholeUpTo(number) => number,
+            };
+            delivered.push(told);
+            position
+        };
+        let mut at = 0;
+        for _ in 0..500 {
+            match random.below(4) {
+                0 => {
+                    source.last += random.below(4);
+                    follower.stirred();
+                }
+                1 => follower.stirred(),
+                _ => {
+                    let told = source.serve(&mut follower, 1 + random.below(5) as usize).flatten();
+                    at = told.map_or(at, &mut deliver);
+                }
+            }
+        }
+        while let Some(told) = source.serve(&mut follower, 3) {
+            at = told.map_or(at, &mut deliver);
+        }
+        assert_eq!(at, source.last, "seed {seed}");
+        delivered
+    }
+
+    #[test]
+    fn every_item_comes_in_order_or_a_whole_comes_instead() {
+        let told: Vec<_> = (0..300).flat_map(follow_randomly).collect();
+        let wholes = told.iter().filter(|told| matches!(told, Told::WholeUpTo(_))).count();
+        assert!(wholes > 300 && told.len() > 3 * wholes, "{wholes} wholes of {}", told.len());
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_trace() {
+        assert_eq!(follow_randomly(42), follow_randomly(42));
+    }
+
+    #[test]
+    fn a_source_that_started_over_is_read_whole() {
+        let source = Numbers { last: 2, keeps: 5 };
+        let mut follower = CatchUp::after(9);
+        let told: Vec<_> =
+            std::iter::from_fn(|| source.serve(&mut follower, 10)).flatten().collect();
+        assert_eq!(told, [Told::WholeUpTo(2)]);
+    }
+}

@@ -1,0 +1,106 @@
+//! The native class `events`: what happens inside the cluster log's object.
+//!
+//! | method | input | output |
+//! | --- | --- | --- |
+//! | `append` | [`AppendRequest`] | [`AppendReply`] |
+//! | `read` | [`ReadRequest`] | [`ReadReply`] |
+
+use bytes::Bytes;
+use nacre_class::{MethodAccess, NativeClass};
+use nacre_object::{CallContext, CallReply, ClassName, Error, ObjectView, Result};
+use prost::Message;
+
+use super::format::{
+    AppendReply, AppendRequest, EventMessage, FORMAT, Head, ReadReply, ReadRequest,
+};
+use crate::limits::{MAX_EVENTS, MAX_EVENTS_PAGE};
+use crate::numbered::{numbered_after, numbered_key};
+use crate::system::{decode_input, decode_stored};
+
+const EVENT: &[u8] = b"e/";
+
+/// Among how many of the newest events a repeated append looks for itself. One that is repeated
+/// after more events than this is logged twice.
+const APPEND_AGAIN_WINDOW: u64 = 64;
+
+/// The class of the cluster log's object. Whatever runs the system pool's methods has to know it.
+///
+/// # Panics
+/// Never: its names are well formed.
+pub fn events_class() -> NativeClass {
+    let name = ClassName::new("events").expect("a well-formed literal");
+    NativeClass::new(name).method("append", MethodAccess::ReadWrite, append).method(
+        "read",
+        MethodAccess::ReadOnly,
+        read,
+    )
+}
+
+fn append(input: Bytes, view: &mut dyn ObjectView, context: &CallContext) -> Result<CallReply> {
+    let request: AppendRequest = decode_input(input)?;
+    let mut event = request.event.ok_or_else(|| Error::invalid("there is no event"))?;
+    let mut head = read_head(view)?;
+    if request.again
+        && let Some(sequence) = find_again(&event, &head, view)?
+    {
+        return answer(&AppendReply { sequence });
+    }
+    head.last += 1;
+    event.sequence = head.last;
+    if event.at_micros == 0 {
+        event.at_micros = context.now_micros;
+    }
+    view.map_set(&numbered_key(EVENT, head.last), Bytes::from(event.encode_to_vec()))?;
+    while head.last - head.first_kept >= MAX_EVENTS {
+        view.map_remove(&numbered_key(EVENT, head.first_kept))?;
+        head.first_kept += 1;
+    }
+    view.set_map_header(Bytes::from(head.encode_to_vec()))?;
+    answer(&AppendReply { sequence: head.last })
+}
+
+fn read(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
+    let request: ReadRequest = decode_input(input)?;
+    let head = read_head(view)?;
+    let limit = (request.limit as usize).min(MAX_EVENTS_PAGE);
+    let after = request.after.unwrap_or_else(|| head.last.saturating_sub(limit as u64));
+    let events = events_after(after, limit, &head, view)?;
+    answer(&ReadReply { last: head.last, first_kept: head.first_kept, events })
+}
+
+fn answer(message: &impl Message) -> Result<CallReply> {
+    Ok(CallReply { status: 0, output: Bytes::from(message.encode_to_vec()) })
+}
+
+fn read_head(view: &mut dyn ObjectView) -> Result<Head> {
+    let bytes = if view.exists()? { view.map_header()? } else { Bytes::new() };
+    if bytes.is_empty() {
+        return Ok(Head { format: FORMAT, last: 0, first_kept: 1 });
+    }
+    let head: Head = decode_stored("the cluster log's head", bytes)?;
+    if head.format != FORMAT {
+        let text = format!("the cluster log has format {}, this knows {FORMAT}", head.format);
+        return Err(Error::unsupported(text).hint("use a newer nacre"));
+    }
+    Ok(head)
+}
+
+fn find_again(event: &EventMessage, head: &Head, view: &mut dyn ObjectView) -> Result<Option<u64>> {
+    let after = head.last.saturating_sub(APPEND_AGAIN_WINDOW);
+    let newest = events_after(after, APPEND_AGAIN_WINDOW as usize, head, view)?;
+    let same = newest.into_iter().find(|other| other.append_id == event.append_id);
+    Ok(same.map(|other| other.sequence))
+}
+
+fn events_after(
+    after: u64,
+    limit: usize,
+    head: &Head,
+    view: &mut dyn ObjectView,
+) -> Result<Vec<EventMessage>> {
+    if head.last == 0 {
+        return Ok(Vec::new());
+    }
+    let after = after.max(head.first_kept - 1);
+    numbered_after(view, EVENT, after, limit, "an event of the cluster log")
+}

@@ -1,0 +1,132 @@
+//! One line of the cluster log.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use nacre_object::{NodeName, ProgramName};
+
+use crate::limits::{MAX_EVENT_FIELD_BYTES, MAX_EVENT_FIELDS, MAX_EVENT_TEXT_BYTES};
+use crate::programs::ProgramKind;
+
+/// How much an event matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Severity {
+    /// As intended: a version changed, a node came.
+    Info,
+    /// Worth a look: something was retried or delayed.
+    Warning,
+    /// Something failed for somebody.
+    Error,
+}
+
+impl Severity {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Which program an event is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ProgramSite {
+    /// Its kind.
+    pub kind: ProgramKind,
+    /// Its name.
+    pub name: ProgramName,
+    /// Its version; 0 if none is meant.
+    pub version: u64,
+    /// The line, 1-based, where one is meant.
+    pub line: Option<u32>,
+}
+
+/// One line of the cluster log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Its number in the log, from 1; 0 until it is appended.
+    pub sequence: u64,
+    /// When it happened: microseconds since 1970, UTC. 0 stands for when it is appended.
+    pub at_micros: u64,
+    /// How much it matters.
+    pub severity: Severity,
+    /// The node where it happened, if it happened on one.
+    pub node: Option<NodeName>,
+    /// The program it is about, if it is about one.
+    pub program: Option<ProgramSite>,
+    /// What happened, for people.
+    pub text: String,
+    /// More, by name.
+    pub fields: BTreeMap<String, String>,
+}
+
+impl Event {
+    /// An event that happens now. Text past `MAX_EVENT_TEXT_BYTES` is cut.
+    pub fn new(severity: Severity, text: impl Into<String>) -> Self {
+        Self {
+            sequence: 0,
+            at_micros: 0,
+            severity,
+            node: None,
+            program: None,
+            text: cut(text.into(), MAX_EVENT_TEXT_BYTES),
+            fields: BTreeMap::new(),
+        }
+    }
+
+    /// Says on which node.
+    pub fn node(mut self, node: NodeName) -> Self {
+        self.node = Some(node);
+        self
+    }
+
+    /// Says about which program.
+    pub fn program(mut self, program: ProgramSite) -> Self {
+        self.program = Some(program);
+        self
+    }
+
+    /// Says more. Values past `MAX_EVENT_FIELD_BYTES` are cut, fields past `MAX_EVENT_FIELDS`
+    /// left out.
+    pub fn field(mut self, name: &str, value: impl Into<String>) -> Self {
+        if self.fields.len() < MAX_EVENT_FIELDS {
+            self.fields.insert(name.to_owned(), cut(value.into(), MAX_EVENT_FIELD_BYTES));
+        }
+        self
+    }
+}
+
+/// `text`, cut to at most `limit` bytes, with an ellipsis if it was.
+fn cut(mut text: String, limit: usize) -> String {
+    const ELLIPSIS: char = '…';
+    if text.len() > limit {
+        let mut end = limit - ELLIPSIS.len_utf8();
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push(ELLIPSIS);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_text_is_cut_between_characters() {
+        assert_eq!(cut("short".into(), 5), "short");
+        assert_eq!(cut("üüüü".into(), 8), "üüüü");
+        assert_eq!(cut("üüüüü".into(), 8), "üü…");
+        assert_eq!(Event::new(Severity::Info, "x".repeat(9999)).text.len(), MAX_EVENT_TEXT_BYTES);
+    }
+}

@@ -1,0 +1,170 @@
+//! What the class `events` is asked, answers and keeps: protocol-buffer messages (fields may be
+//! added, never renumbered).
+//!
+//! The object's map holds [`Head`] as its header and, under `e/` and the sequence as 8 bytes
+//! big-endian, one [`EventMessage`] for each event that is kept.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use nacre_object::{Error, NodeName, ProgramName, Result};
+use prost::Message;
+
+use super::{Event, ProgramSite, Severity};
+use crate::programs::ProgramKind;
+
+/// The version of this layout. A head with a greater one is `Unsupported`.
+pub(super) const FORMAT: u32 = 1;
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Head {
+    #[prost(uint32, tag = "1")]
+    pub format: u32,
+    /// The number of the newest event; 0 if there has been none.
+    #[prost(uint64, tag = "2")]
+    pub last: u64,
+    /// The number of the oldest event that is kept.
+    #[prost(uint64, tag = "3")]
+    pub first_kept: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct EventMessage {
+    #[prost(uint64, tag = "1")]
+    pub sequence: u64,
+    #[prost(uint64, tag = "2")]
+    pub at_micros: u64,
+    #[prost(enumeration = "SeverityMessage", tag = "3")]
+    pub severity: i32,
+    /// Empty: none.
+    #[prost(string, tag = "4")]
+    pub node: String,
+    #[prost(message, optional, tag = "5")]
+    pub program: Option<ProgramMessage>,
+    #[prost(string, tag = "6")]
+    pub text: String,
+    #[prost(btree_map = "string, string", tag = "7")]
+    pub fields: BTreeMap<String, String>,
+    /// By which a repeated append is recognised.
+    #[prost(bytes = "bytes", tag = "8")]
+    pub append_id: Bytes,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub(super) enum SeverityMessage {
+    Info = 0,
+    Warning = 1,
+    Error = 2,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ProgramMessage {
+    /// As [`ProgramKind::as_str`].
+    #[prost(string, tag = "1")]
+    pub kind: String,
+    #[prost(string, tag = "2")]
+    pub name: String,
+    #[prost(uint64, tag = "3")]
+    pub version: u64,
+    #[prost(uint32, optional, tag = "4")]
+    pub line: Option<u32>,
+}
+
+/// Input of `append`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct AppendRequest {
+    #[prost(message, optional, tag = "1")]
+    pub event: Option<EventMessage>,
+    /// Look whether it was appended before: an earlier attempt was not answered.
+    #[prost(bool, tag = "2")]
+    pub again: bool,
+}
+
+/// Output of `append`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct AppendReply {
+    #[prost(uint64, tag = "1")]
+    pub sequence: u64,
+}
+
+/// Input of `read`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ReadRequest {
+    /// Exclusive; absent: such that the newest `limit` are answered.
+    #[prost(uint64, optional, tag = "1")]
+    pub after: Option<u64>,
+    #[prost(uint32, tag = "2")]
+    pub limit: u32,
+}
+
+/// Output of `read`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ReadReply {
+    #[prost(uint64, tag = "1")]
+    pub last: u64,
+    #[prost(uint64, tag = "2")]
+    pub first_kept: u64,
+    #[prost(message, repeated, tag = "3")]
+    pub events: Vec<EventMessage>,
+}
+
+impl From<Event> for EventMessage {
+    fn from(event: Event) -> Self {
+        let severity = match event.severity {
+            Severity::Info => SeverityMessage::Info,
+            Severity::Warning => SeverityMessage::Warning,
+            Severity::Error => SeverityMessage::Error,
+        };
+        Self {
+            sequence: event.sequence,
+            at_micros: event.at_micros,
+            severity: severity.into(),
+            node: event.node.map(|node| node.to_string()).unwrap_or_default(),
+            program: event.program.map(|site| ProgramMessage {
+                kind: site.kind.as_str().to_owned(),
+                name: site.name.to_string(),
+                version: site.version,
+                line: site.line,
+            }),
+            text: event.text,
+            fields: event.fields,
+            append_id: Bytes::new(),
+        }
+    }
+}
+
+impl TryFrom<EventMessage> for Event {
+    type Error = Error;
+
+    fn try_from(message: EventMessage) -> Result<Self> {
+        let severity = match message.severity() {
+            SeverityMessage::Info => Severity::Info,
+            SeverityMessage::Warning => Severity::Warning,
+            SeverityMessage::Error => Severity::Error,
+        };
+        let node = Some(message.node).filter(|node| !node.is_empty());
+        Ok(Self {
+            sequence: message.sequence,
+            at_micros: message.at_micros,
+            severity,
+            node: node.map(NodeName::new).transpose()?,
+            program: message.program.map(ProgramSite::try_from).transpose()?,
+            text: message.text,
+            fields: message.fields,
+        })
+    }
+}
+
+impl TryFrom<ProgramMessage> for ProgramSite {
+    type Error = Error;
+
+    fn try_from(message: ProgramMessage) -> Result<Self> {
+        Ok(Self {
+            kind: message.kind.parse::<ProgramKind>()?,
+            name: ProgramName::new(&message.name)?,
+            version: message.version,
+            line: message.line,
+        })
+    }
+}

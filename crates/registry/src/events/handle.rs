@@ -1,0 +1,123 @@
+//! `Events`: appending to and reading the cluster log.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use nacre_clock::Random;
+use nacre_object::{ObjectId, Result, Store, Watch};
+
+use super::format::{AppendReply, AppendRequest, EventMessage, ReadReply, ReadRequest};
+use super::{Event, EventWatcher};
+use crate::backoff::Backoff;
+use crate::limits::MAX_EVENTS_PAGE;
+use crate::system::{System, is_transient, system_object};
+
+/// The class of the cluster log's object.
+const CLASS: &str = "events";
+
+/// How often an event is sent to a store that does not answer: some seconds, all waits together.
+const MAX_APPEND_ATTEMPTS: u32 = 10;
+
+/// The cluster log. A clone is another handle on the same.
+#[derive(Clone)]
+pub struct Events {
+    system: System,
+    /// Shared by all clones, so that their append ids differ.
+    random: Arc<Mutex<Random>>,
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events").field("system", &self.system).finish_non_exhaustive()
+    }
+}
+
+/// Part of the cluster log, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct EventPage {
+    pub(super) last: u64,
+    pub(super) first_kept: u64,
+    pub(super) events: Vec<Event>,
+}
+
+impl Events {
+    /// The cluster log kept in `store`, whose system pool must know the class
+    /// [`events`](crate::events_class).
+    pub fn new(store: Arc<dyn Store>, watch: Arc<dyn Watch>) -> Self {
+        Self::on(System::new(store, watch))
+    }
+
+    pub(crate) fn on(system: System) -> Self {
+        Self { system, random: Arc::new(Mutex::new(Random::from_system())) }
+    }
+
+    pub(super) fn object() -> ObjectId {
+        system_object("events")
+    }
+
+    pub(super) fn system(&self) -> &System {
+        &self.system
+    }
+
+    /// Appends an event; answers its number.
+    ///
+    /// # Errors
+    /// `Unavailable` if nobody answered for some seconds: then it may be in the log.
+    pub async fn append(&self, event: Event) -> Result<u64> {
+        let mut event = EventMessage::from(event);
+        event.append_id = self.fresh_id();
+        let mut request = AppendRequest { event: Some(event), again: false };
+        let mut backoff = Backoff::new();
+        for _ in 1..MAX_APPEND_ATTEMPTS {
+            match self.append_once(&request).await {
+                Err(error) if is_transient(&error) => backoff.wait().await,
+                outcome => return outcome,
+            }
+            request.again = true;
+        }
+        self.append_once(&request).await
+    }
+
+    async fn append_once(&self, request: &AppendRequest) -> Result<u64> {
+        let object = Self::object();
+        let reply: AppendReply = self.system.call(&object, CLASS, "append", request).await?;
+        self.system.announce(&object).await;
+        Ok(reply.sequence)
+    }
+
+    fn fresh_id(&self) -> Bytes {
+        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        let halves = [random.next_u64().to_be_bytes(), random.next_u64().to_be_bytes()];
+        Bytes::from(halves.concat())
+    }
+
+    /// The newest events, oldest first: at most `limit`, and at most one page.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Corrupt`.
+    pub async fn recent(&self, limit: usize) -> Result<Vec<Event>> {
+        Ok(self.read(None, limit).await?.events)
+    }
+
+    /// Events after a number, oldest first: at most `limit`, and at most one page. Those no longer
+    /// kept are left out.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Corrupt`.
+    pub async fn after(&self, sequence: u64, limit: usize) -> Result<Vec<Event>> {
+        Ok(self.read(Some(sequence), limit).await?.events)
+    }
+
+    /// Follows the log from after a number.
+    pub fn follow(&self, sequence: u64) -> EventWatcher {
+        EventWatcher::new(self, sequence)
+    }
+
+    pub(super) async fn read(&self, after: Option<u64>, limit: usize) -> Result<EventPage> {
+        let request = ReadRequest { after, limit: limit.min(MAX_EVENTS_PAGE) as u32 };
+        let reply: ReadReply = self.system.call(&Self::object(), CLASS, "read", &request).await?;
+        let events = reply.events.into_iter().map(Event::try_from).collect::<Result<_>>()?;
+        Ok(EventPage { last: reply.last, first_kept: reply.first_kept, events })
+    }
+}

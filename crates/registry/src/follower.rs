@@ -1,0 +1,104 @@
+//! Following a bounded, numbered history: the part that waits and reads.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::{FutureExt, StreamExt};
+use nacre_object::{ObjectId, Result, WatchStream};
+
+use crate::backoff::Backoff;
+use crate::catch_up::{CatchUp, Page, Step};
+use crate::system::{System, is_transient};
+
+/// Where a store does not report changes by itself, the one who made a change may die before it
+/// notifies anybody. Watchers look again after this long without news.
+const LOST_NOTIFY_RECHECK: Duration = Duration::from_secs(30);
+
+/// What can be followed.
+#[async_trait]
+pub(crate) trait Source: Send + Sync {
+    /// What is delivered: an item of the history, or the whole.
+    type Item: Send;
+
+    /// The items after a number.
+    async fn page(&self, after: u64) -> Result<Page<Self::Item>>;
+
+    /// The whole, with the number up to which it tells everything.
+    async fn whole(&self) -> Result<(u64, Self::Item)>;
+}
+
+/// A follower of the history that an object keeps.
+///
+/// It watches before it reads, so that a change is either in what is read or heard of later.
+pub(crate) struct Follower<S: Source> {
+    system: System,
+    object: ObjectId,
+    source: S,
+    core: CatchUp<S::Item>,
+    signal: Option<WatchStream>,
+    backoff: Backoff,
+}
+
+impl<S: Source> Follower<S> {
+    /// A follower that knows everything up to `number`.
+    pub(crate) fn after(number: u64, system: System, object: ObjectId, source: S) -> Self {
+        let core = CatchUp::after(number);
+        Self { system, object, source, core, signal: None, backoff: Backoff::new() }
+    }
+
+    /// The next item; waits for one. A store that does not answer is asked again until it does.
+    /// May be dropped and called again without losing anything.
+    pub(crate) async fn next(&mut self) -> Result<S::Item> {
+        loop {
+            match self.advance().await {
+                Ok(Some(item)) => return Ok(item),
+                Ok(None) => {}
+                Err(error) if is_transient(&error) => self.backoff.wait().await,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn advance(&mut self) -> Result<Option<S::Item>> {
+        if self.signal.is_none() {
+            self.signal = Some(self.system.watch(&self.object).await?);
+            self.core.stirred();
+        }
+        match self.core.step() {
+            Step::Deliver(item) => return Ok(Some(item)),
+            Step::ReadAfter(number) => {
+                let page = self.source.page(number).await?;
+                self.core.page(page);
+                self.backoff.reset();
+            }
+            Step::ReadWhole => {
+                let (number, whole) = self.source.whole().await?;
+                self.core.whole(number, whole);
+                self.backoff.reset();
+            }
+            Step::Wait => self.wait_for_signal().await,
+        }
+        Ok(None)
+    }
+
+    async fn wait_for_signal(&mut self) {
+        let Some(signal) = &mut self.signal else { return };
+        let heard = if self.system.reports_changes() {
+            signal.next().await
+        } else {
+            match tokio::time::timeout(LOST_NOTIFY_RECHECK, signal.next()).await {
+                Ok(heard) => heard,
+                Err(_) => return self.core.stirred(),
+            }
+        };
+        self.core.stirred();
+        if heard.is_none() {
+            // The stream ended: the store closed it. Watch anew, after a breath.
+            self.signal = None;
+            self.backoff.wait().await;
+            return;
+        }
+        // One read answers everything heard so far.
+        while let Some(Some(_)) = signal.next().now_or_never() {}
+    }
+}

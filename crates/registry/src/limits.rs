@@ -1,0 +1,61 @@
+//! Every bound of maps, programs and events, with its reason.
+//!
+//! Maps hold small values and change rarely (the paper: "out of high-performance I/O paths"), so
+//! that a whole map fits one reply and one epoch fits one stored value.
+
+use nacre_object::limits::{MAX_MAP_VALUE_BYTES, MAX_REPLY_BYTES};
+use nacre_script::MAX_SOURCE_BYTES;
+
+/// A key of a map, in bytes of UTF-8: long enough for a path of names.
+pub const MAX_KEY_BYTES: usize = 512;
+/// A value of a map, in bytes. Larger things belong in an object that the map names.
+pub const MAX_VALUE_BYTES: usize = 64 * 1024;
+/// Entries of one map.
+pub const MAX_ENTRIES: u64 = 16_384;
+/// Keys and values of one map together, in bytes: the whole travels in one reply.
+pub const MAX_MAP_BYTES: u64 = 4 * 1024 * 1024;
+/// Changes of one commit.
+pub const MAX_CHANGES: usize = 1024;
+/// Keys and values of one commit together, in bytes: its history record is one stored value.
+pub const MAX_COMMIT_BYTES: usize = 512 * 1024;
+/// Epochs kept in a map's history: what a watcher may lag before it is given the whole.
+pub const MAX_HISTORY_EPOCHS: u64 = 1024;
+/// Bytes of history kept, whatever the number of epochs (the newest epoch always is).
+pub const MAX_HISTORY_BYTES: u64 = 16 * 1024 * 1024;
+/// Epochs in one page of history.
+pub const MAX_HISTORY_PAGE: usize = 256;
+/// Bytes after which a page is closed: it travels in one reply.
+pub const MAX_PAGE_BYTES: usize = 2 * 1024 * 1024;
+/// Triggers of one map that are not carried out yet; past it commits that would add more are
+/// `Exhausted`.
+pub const MAX_PENDING_TRIGGERS: u64 = 1024;
+/// Triggers one commit may cause.
+pub const MAX_TRIGGERS: usize = 16;
+/// Maps in a chain of triggers, the first committed one included: longer is taken for a cycle.
+pub const MAX_TRIGGER_CHAIN: usize = 8;
+/// Versions kept of one program; its record is one value of a map.
+pub const MAX_VERSIONS: usize = 128;
+/// How many rollbacks in a row can go back.
+pub const MAX_ROLLBACKS: usize = 32;
+/// Bytes of a program's last error that a node reports.
+pub const MAX_STATUS_ERROR_BYTES: usize = 512;
+/// Events kept in the cluster log: some days of an eventful cluster.
+pub const MAX_EVENTS: u64 = 10_000;
+/// Events in one page.
+pub const MAX_EVENTS_PAGE: usize = 512;
+/// An event's text, in bytes: a traceback fits.
+pub const MAX_EVENT_TEXT_BYTES: usize = 4 * 1024;
+/// Fields of one event.
+pub const MAX_EVENT_FIELDS: usize = 16;
+/// One field of an event, in bytes.
+pub const MAX_EVENT_FIELD_BYTES: usize = 1024;
+
+const _: () = assert!(2 * MAX_MAP_BYTES as usize <= MAX_REPLY_BYTES);
+const _: () = assert!(2 * MAX_COMMIT_BYTES <= MAX_MAP_VALUE_BYTES);
+const _: () = assert!(MAX_VALUE_BYTES + MAX_KEY_BYTES <= MAX_COMMIT_BYTES);
+// A version takes about 150 bytes of its program's record.
+const _: () = assert!(MAX_VERSIONS * 256 <= MAX_VALUE_BYTES);
+const _: () = assert!(MAX_ROLLBACKS < MAX_VERSIONS);
+// A map's program is one stored value of its object.
+const _: () = assert!(MAX_SOURCE_BYTES <= MAX_MAP_VALUE_BYTES);
+const _: () = assert!(MAX_PAGE_BYTES + MAX_MAP_VALUE_BYTES <= MAX_REPLY_BYTES);

@@ -1,0 +1,233 @@
+//! The native class `map`: what happens inside a map's object.
+//!
+//! | method | input | output | |
+//! | --- | --- | --- | --- |
+//! | `commit` | [`CommitRequest`] | [`CommitReply`] | begins one epoch, or none |
+//! | `get` | [`GetRequest`] | [`GetReply`] | the whole, or one entry |
+//! | `history` | [`PageRequest`] | [`HistoryReply`] | epochs that are kept |
+//! | `triggers` | [`PageRequest`] | [`TriggersReply`] | commits to be carried out |
+//! | `triggers-done` | [`TriggersDoneRequest`] | [`Nothing`] | they were |
+//! | `bind` | [`BindRequest`] | [`Nothing`] | the map's program from now on |
+
+use bytes::Bytes;
+use nacre_class::{MethodAccess, NativeClass};
+use nacre_object::{CallContext, CallReply, ClassName, Error, ObjectView, Result};
+use nacre_script::MAX_SOURCE_BYTES;
+use prost::Message;
+
+use super::Change;
+use super::decision::{Decision, decide, decide_triggered};
+use super::format::{
+    BindRequest, ChangeMessage, CommitReply, CommitRequest, GetReply, GetRequest, Head,
+    HistoryReply, Nothing, PageRequest, Record, TriggersDoneRequest, TriggersReply, Watermark,
+};
+use super::object::MapObject;
+use super::policy::{Policy, Proposal, Verdict};
+use crate::limits::{
+    MAX_CHANGES, MAX_COMMIT_BYTES, MAX_HISTORY_PAGE, MAX_KEY_BYTES, MAX_VALUE_BYTES,
+};
+use crate::system::decode_input;
+
+/// The class of map objects. Whatever runs the system pool's methods has to know it.
+///
+/// # Panics
+/// Never: its names are well formed.
+pub fn map_class() -> NativeClass {
+    let name = ClassName::new("map").expect("a well-formed literal");
+    NativeClass::new(name)
+        .method("commit", MethodAccess::ReadWrite, commit)
+        .method("get", MethodAccess::ReadOnly, get)
+        .method("history", MethodAccess::ReadOnly, history)
+        .method("triggers", MethodAccess::ReadOnly, triggers)
+        .method("triggers-done", MethodAccess::ReadWrite, triggers_done)
+        .method("bind", MethodAccess::ReadWrite, bind)
+}
+
+fn answer(message: &impl Message) -> Result<CallReply> {
+    Ok(CallReply { status: 0, output: Bytes::from(message.encode_to_vec()) })
+}
+
+fn commit(input: Bytes, view: &mut dyn ObjectView, context: &CallContext) -> Result<CallReply> {
+    let request: CommitRequest = decode_input(input)?;
+    let changes: Vec<Change> = request.changes.iter().cloned().map(Change::from).collect();
+    check_changes(&changes)?;
+    let mut map = MapObject::open(view)?;
+    match decide_commit(&request, &mut map)? {
+        Decision::Commit(epoch) => {
+            let verdict = judge(epoch, &request, changes, &mut map, context)?;
+            begin_epoch(epoch, request, verdict, &mut map, context)?;
+            let reply = commit_reply(epoch, &map.head);
+            map.save()?;
+            answer(&reply)
+        }
+        Decision::Done(epoch) => answer(&commit_reply(epoch, &map.head)),
+        Decision::Conflict => {
+            let expected = request.expected_epoch.unwrap_or_default();
+            Err(Error::conflict(format!("the epoch is {}, not {expected}", map.head.epoch))
+                .hint("read the map again and decide anew"))
+        }
+        Decision::Unknown => {
+            let oldest = map.head.first_kept;
+            Err(Error::stale(format!("epochs before {oldest} are no longer kept"))
+                .hint("read the map again and decide anew"))
+        }
+    }
+}
+
+fn commit_reply(epoch: u64, head: &Head) -> CommitReply {
+    CommitReply { epoch, pending_triggers: head.pending_triggers }
+}
+
+fn decide_commit(request: &CommitRequest, map: &mut MapObject) -> Result<Decision> {
+    if let Some(origin) = &request.origin {
+        let source = origin.chain.last().ok_or_else(|| Error::invalid("an origin without maps"))?;
+        let newest = map.watermark(source)?.map(|mark| (mark.sequence, mark.epoch));
+        return Ok(decide_triggered(map.head.epoch, origin.sequence, newest));
+    }
+    let Some(expected) = request.expected_epoch else {
+        return Ok(Decision::Commit(map.head.epoch + 1));
+    };
+    let record = map.record(expected.saturating_add(1))?;
+    let next = map.next_epoch(expected.saturating_add(1), record.as_ref());
+    Ok(decide(map.head.epoch, expected, &request.commit_id, next))
+}
+
+fn begin_epoch(
+    epoch: u64,
+    request: CommitRequest,
+    verdict: Verdict,
+    map: &mut MapObject,
+    context: &CallContext,
+) -> Result<()> {
+    for change in &verdict.changes {
+        map.change(change)?;
+    }
+    let chain = request.origin.iter().flat_map(|origin| origin.chain.iter().cloned());
+    let chain: Vec<_> = chain.chain([request.map]).collect();
+    for (target, changes) in verdict.triggers {
+        map.push_trigger(target.to_string(), changes, chain.clone())?;
+    }
+    if let Some(origin) = &request.origin
+        && let Some(source) = origin.chain.last()
+    {
+        map.set_watermark(source, &Watermark { sequence: origin.sequence, epoch })?;
+    }
+    map.push(&Record {
+        epoch,
+        changes: verdict.changes.into_iter().map(ChangeMessage::from).collect(),
+        author: context.source.to_string(),
+        at_micros: context.now_micros,
+        commit_id: request.commit_id,
+        origin: request.origin,
+    })
+}
+
+/// What the map's program makes of the changes; without one they stay as they are.
+fn judge(
+    epoch: u64,
+    request: &CommitRequest,
+    changes: Vec<Change>,
+    map: &mut MapObject,
+    context: &CallContext,
+) -> Result<Verdict> {
+    let Some(program) = map.head.program.clone() else {
+        return Ok(Verdict { changes, triggers: Vec::new() });
+    };
+    let source = map.program_source()?;
+    let program = Policy { map: &request.map, version: program.version, source: &source };
+    let chain = request.origin.as_ref().map_or(&[][..], |origin| &origin.chain);
+    let proposal = Proposal { epoch, changes, chain, context };
+    let verdict = program.judge(proposal, map)?;
+    let triggered = verdict.triggers.iter().map(|(_, changes)| changes);
+    let changed = std::iter::once(&verdict.changes).filter(|changes| !changes.is_empty());
+    for changes in changed.chain(triggered) {
+        check_changes(changes).map_err(|error| program.blame(error))?;
+    }
+    Ok(verdict)
+}
+
+/// Whether these changes may ever be committed.
+fn check_changes(changes: &[Change]) -> Result<()> {
+    if changes.is_empty() || changes.len() > MAX_CHANGES {
+        return Err(Error::invalid(format!("{} changes in one commit", changes.len()))
+            .hint(format!("commit 1 to {MAX_CHANGES}")));
+    }
+    changes.iter().try_for_each(check_change)?;
+    let bytes: usize = changes.iter().map(Change::payload_bytes).sum();
+    if bytes > MAX_COMMIT_BYTES {
+        return Err(Error::invalid(format!("a commit of {bytes} bytes"))
+            .hint(format!("at most {MAX_COMMIT_BYTES} bytes fit; split it")));
+    }
+    Ok(())
+}
+
+fn check_change(change: &Change) -> Result<()> {
+    let key = change.key();
+    if key.is_empty() || key.len() > MAX_KEY_BYTES {
+        return Err(Error::invalid(format!("a key of {} bytes", key.len()))
+            .hint(format!("use 1 to {MAX_KEY_BYTES} bytes")));
+    }
+    let bytes = change.value().map_or(0, Bytes::len);
+    if bytes > MAX_VALUE_BYTES {
+        return Err(Error::invalid(format!("the value of {key:?} has {bytes} bytes")).hint(
+            format!("at most {MAX_VALUE_BYTES}; keep larger things in an object and name it here"),
+        ));
+    }
+    Ok(())
+}
+
+fn get(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
+    let request: GetRequest = decode_input(input)?;
+    let mut map = MapObject::open(view)?;
+    let entries = match request.key {
+        None => map.entries()?,
+        Some(key) => {
+            let value = map.entry(&key)?;
+            value.map(|value| ChangeMessage { key, value: Some(value) }).into_iter().collect()
+        }
+    };
+    let Head { epoch, pending_triggers, program, .. } = map.head;
+    answer(&GetReply { epoch, entries, pending_triggers, program })
+}
+
+fn history(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
+    let request: PageRequest = decode_input(input)?;
+    let mut map = MapObject::open(view)?;
+    let limit = (request.limit as usize).min(MAX_HISTORY_PAGE);
+    let records = map.records_after(request.after, limit)?;
+    let Head { epoch, first_kept, pending_triggers, .. } = map.head;
+    answer(&HistoryReply { epoch, first_kept, records, pending_triggers })
+}
+
+fn triggers(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
+    let request: PageRequest = decode_input(input)?;
+    let limit = (request.limit as usize).min(MAX_HISTORY_PAGE);
+    let triggers = MapObject::open(view)?.triggers_after(request.after, limit)?;
+    answer(&TriggersReply { triggers })
+}
+
+fn triggers_done(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
+    let request: TriggersDoneRequest = decode_input(input)?;
+    let mut map = MapObject::open(view)?;
+    if map.drop_triggers(request.through)? > 0 {
+        map.save()?;
+    }
+    answer(&Nothing {})
+}
+
+fn bind(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
+    let request: BindRequest = decode_input(input)?;
+    if request.source.len() > MAX_SOURCE_BYTES {
+        return Err(Error::invalid(format!("a source of {} bytes", request.source.len()))
+            .hint(format!("at most {MAX_SOURCE_BYTES}")));
+    }
+    let mut map = MapObject::open(view)?;
+    // Every node tells of an activation, some of them late: the newest one stands.
+    if request.activation > map.head.activation {
+        map.set_program_source(request.program.is_some().then_some(request.source))?;
+        map.head.program = request.program;
+        map.head.activation = request.activation;
+        map.save()?;
+    }
+    answer(&Nothing {})
+}

@@ -1,0 +1,108 @@
+//! Whether a commit may happen: the pure part.
+
+/// What the history says of the epoch a committer wants to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NextEpoch<'a> {
+    /// It has not begun.
+    Open,
+    /// It was begun by the commit of this id.
+    Begun(&'a [u8]),
+    /// It has begun, and its record is no longer kept.
+    Forgotten,
+}
+
+/// What becomes of a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// It begins this epoch.
+    Commit(u64),
+    /// It was done before, as this epoch: its committer did not hear of it.
+    Done(u64),
+    /// Another commit was faster.
+    Conflict,
+    /// Another commit was faster, or this one was done before: nobody can tell any more.
+    Unknown,
+}
+
+/// Decides on a commit that expects an epoch.
+pub(super) fn decide(epoch: u64, expected: u64, commit_id: &[u8], next: NextEpoch) -> Decision {
+    match next {
+        NextEpoch::Open if expected == epoch => Decision::Commit(epoch + 1),
+        NextEpoch::Begun(id) if id == commit_id => Decision::Done(expected + 1),
+        NextEpoch::Forgotten => Decision::Unknown,
+        NextEpoch::Open | NextEpoch::Begun(_) => Decision::Conflict,
+    }
+}
+
+/// Decides on a commit that another map's program triggered: each trigger of a map is committed
+/// once, in order. `newest` is the last one of that map committed here, with its epoch.
+pub(super) fn decide_triggered(epoch: u64, sequence: u64, newest: Option<(u64, u64)>) -> Decision {
+    match newest {
+        Some((newest, at)) if sequence <= newest => Decision::Done(at),
+        _ => Decision::Commit(epoch + 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nacre_clock::Random;
+
+    #[test]
+    fn a_commit_happens_at_the_epoch_it_expects_and_nowhere_else() {
+        let cases = [
+            (5, 5, NextEpoch::Open, Decision::Commit(6)),
+            (5, 6, NextEpoch::Open, Decision::Conflict),
+            (5, 4, NextEpoch::Begun(b"other"), Decision::Conflict),
+            (5, 4, NextEpoch::Begun(b"mine"), Decision::Done(5)),
+            (5, 2, NextEpoch::Begun(b"mine"), Decision::Done(3)),
+            (5, 0, NextEpoch::Forgotten, Decision::Unknown),
+            (0, 0, NextEpoch::Open, Decision::Commit(1)),
+        ];
+        for (epoch, expected, next, decision) in cases {
+            let case = format!("epoch {epoch}, expected {expected}, {next:?}");
+            assert_eq!(decide(epoch, expected, b"mine", next), decision, "{case}");
+        }
+    }
+
+    /// Committers retry at random against a history that forgets; each of their ids begins one
+    /// epoch at most, and whoever is told `Done` or `Commit` is told the truth.
+    #[test]
+    fn every_commit_begins_one_epoch_at_most_whatever_is_retried() {
+        for seed in 0..300 {
+            let mut random = Random::seeded(seed);
+            let mut history: Vec<[u8; 1]> = Vec::new();
+            let attempts: Vec<_> = (0..40_u8).map(|id| ([id], random.below(20))).collect();
+            for _ in 0..400 {
+                let Some(&(id, expected)) = random.pick(&attempts) else { continue };
+                let kept_from = history.len().saturating_sub(8) as u64;
+                let next = match history.get(expected as usize) {
+                    None => NextEpoch::Open,
+                    Some(_) if expected < kept_from => NextEpoch::Forgotten,
+                    Some(begun) => NextEpoch::Begun(begun),
+                };
+                match decide(history.len() as u64, expected, &id, next) {
+                    Decision::Commit(epoch) => {
+                        history.push(id);
+                        assert_eq!(epoch, history.len() as u64, "seed {seed}");
+                    }
+                    Decision::Done(epoch) => assert_eq!(history[epoch as usize - 1], id),
+                    Decision::Conflict => assert_ne!(history.get(expected as usize), Some(&id)),
+                    Decision::Unknown => assert!(expected < kept_from),
+                }
+            }
+            let mut ids = history.clone();
+            ids.sort_unstable();
+            ids.dedup();
+            assert_eq!(ids.len(), history.len(), "seed {seed}: an id began two epochs");
+        }
+    }
+
+    #[test]
+    fn a_trigger_is_committed_once_however_often_it_is_carried_out() {
+        assert_eq!(decide_triggered(3, 1, None), Decision::Commit(4));
+        assert_eq!(decide_triggered(3, 2, Some((1, 3))), Decision::Commit(4));
+        assert_eq!(decide_triggered(7, 2, Some((2, 4))), Decision::Done(4));
+        assert_eq!(decide_triggered(7, 1, Some((2, 4))), Decision::Done(4));
+    }
+}

@@ -1,0 +1,266 @@
+//! What the class `map` is asked, answers and keeps.
+//!
+//! All of it is protocol-buffer messages (fields may be added, never renumbered). The object's map
+//! holds, by key prefix:
+//!
+//! | key | value |
+//! | --- | --- |
+//! | (header) | [`Head`] |
+//! | `e/` key | an entry's value |
+//! | `h/` epoch, 8 bytes big-endian | [`Record`] of that epoch, for the window that is kept |
+//! | `o/` sequence, 8 bytes big-endian | [`Trigger`] that is to be carried out |
+//! | `t/` map name | [`Watermark`]: the newest trigger of that map that was committed here |
+//! | `p/source` | the source of the bound program |
+//!
+//! **Invariant:** head, entries, record and triggers of a commit are written by one transaction.
+
+use bytes::Bytes;
+use nacre_object::{EntityName, Error, MapName, Result};
+use prost::Message;
+
+use super::{Change, EpochRecord, Origin};
+
+/// The version of this layout. A head with a greater one is `Unsupported`.
+pub(super) const FORMAT: u32 = 1;
+
+/// The map's counters, in the header of the object's map.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Head {
+    #[prost(uint32, tag = "1")]
+    pub format: u32,
+    #[prost(uint64, tag = "2")]
+    pub epoch: u64,
+    /// The oldest epoch in the history; `epoch + 1` if it is empty.
+    #[prost(uint64, tag = "3")]
+    pub first_kept: u64,
+    #[prost(uint64, tag = "4")]
+    pub history_bytes: u64,
+    #[prost(uint64, tag = "5")]
+    pub entries: u64,
+    /// Keys and values together.
+    #[prost(uint64, tag = "6")]
+    pub entry_bytes: u64,
+    /// The number of the last trigger recorded, ever.
+    #[prost(uint64, tag = "7")]
+    pub last_trigger: u64,
+    #[prost(uint64, tag = "8")]
+    pub pending_triggers: u64,
+    #[prost(message, optional, tag = "9")]
+    pub program: Option<BoundProgram>,
+    /// Binds of an older activation than this are ignored.
+    #[prost(uint64, tag = "10")]
+    pub activation: u64,
+}
+
+/// Which program has its say in commits.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct BoundProgram {
+    #[prost(uint64, tag = "1")]
+    pub version: u64,
+    /// SHA-256 of the source, in hexadecimal.
+    #[prost(string, tag = "2")]
+    pub digest: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ChangeMessage {
+    #[prost(string, tag = "1")]
+    pub key: String,
+    /// Absent: remove the key.
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub value: Option<Bytes>,
+}
+
+/// One epoch.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Record {
+    #[prost(uint64, tag = "1")]
+    pub epoch: u64,
+    #[prost(message, repeated, tag = "2")]
+    pub changes: Vec<ChangeMessage>,
+    #[prost(string, tag = "3")]
+    pub author: String,
+    #[prost(uint64, tag = "4")]
+    pub at_micros: u64,
+    /// By which a committer recognises its own commit.
+    #[prost(bytes = "bytes", tag = "5")]
+    pub commit_id: Bytes,
+    #[prost(message, optional, tag = "6")]
+    pub origin: Option<OriginMessage>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct OriginMessage {
+    /// The maps of the chain, the one first committed to at the front.
+    #[prost(string, repeated, tag = "1")]
+    pub chain: Vec<String>,
+    #[prost(uint64, tag = "2")]
+    pub sequence: u64,
+}
+
+/// A commit of another map that is to be carried out.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Trigger {
+    #[prost(uint64, tag = "1")]
+    pub sequence: u64,
+    #[prost(string, tag = "2")]
+    pub map: String,
+    #[prost(message, repeated, tag = "3")]
+    pub changes: Vec<ChangeMessage>,
+    /// The maps that led to it, ending with the one that keeps this.
+    #[prost(string, repeated, tag = "4")]
+    pub chain: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Watermark {
+    #[prost(uint64, tag = "1")]
+    pub sequence: u64,
+    /// The epoch that trigger began here.
+    #[prost(uint64, tag = "2")]
+    pub epoch: u64,
+}
+
+/// Input of `commit`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct CommitRequest {
+    /// Absent: whatever the epoch is.
+    #[prost(uint64, optional, tag = "1")]
+    pub expected_epoch: Option<u64>,
+    #[prost(message, repeated, tag = "2")]
+    pub changes: Vec<ChangeMessage>,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub commit_id: Bytes,
+    #[prost(message, optional, tag = "4")]
+    pub origin: Option<OriginMessage>,
+    /// The map's name, for its program.
+    #[prost(string, tag = "5")]
+    pub map: String,
+}
+
+/// Output of `commit`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct CommitReply {
+    #[prost(uint64, tag = "1")]
+    pub epoch: u64,
+    #[prost(uint64, tag = "2")]
+    pub pending_triggers: u64,
+}
+
+/// Input of `get`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct GetRequest {
+    /// Only this entry; absent for all.
+    #[prost(string, optional, tag = "1")]
+    pub key: Option<String>,
+}
+
+/// Output of `get`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct GetReply {
+    #[prost(uint64, tag = "1")]
+    pub epoch: u64,
+    /// As in a commit that would make the map from nothing.
+    #[prost(message, repeated, tag = "2")]
+    pub entries: Vec<ChangeMessage>,
+    #[prost(uint64, tag = "3")]
+    pub pending_triggers: u64,
+    #[prost(message, optional, tag = "4")]
+    pub program: Option<BoundProgram>,
+}
+
+/// Input of `history` and of `triggers`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct PageRequest {
+    /// Exclusive.
+    #[prost(uint64, tag = "1")]
+    pub after: u64,
+    #[prost(uint32, tag = "2")]
+    pub limit: u32,
+}
+
+/// Output of `history`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct HistoryReply {
+    #[prost(uint64, tag = "1")]
+    pub epoch: u64,
+    #[prost(uint64, tag = "2")]
+    pub first_kept: u64,
+    #[prost(message, repeated, tag = "3")]
+    pub records: Vec<Record>,
+    #[prost(uint64, tag = "4")]
+    pub pending_triggers: u64,
+}
+
+/// Output of `triggers`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct TriggersReply {
+    #[prost(message, repeated, tag = "1")]
+    pub triggers: Vec<Trigger>,
+}
+
+/// Input of `triggers-done`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct TriggersDoneRequest {
+    /// Every trigger up to this number has been carried out.
+    #[prost(uint64, tag = "1")]
+    pub through: u64,
+}
+
+/// Input of `bind`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct BindRequest {
+    /// Absent: no program any more.
+    #[prost(message, optional, tag = "1")]
+    pub program: Option<BoundProgram>,
+    #[prost(string, tag = "2")]
+    pub source: String,
+    /// Which activation this is: greater ones win.
+    #[prost(uint64, tag = "3")]
+    pub activation: u64,
+}
+
+/// Output of methods that answer nothing.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Nothing {}
+
+impl From<Change> for ChangeMessage {
+    fn from(change: Change) -> Self {
+        match change {
+            Change::Set { key, value } => Self { key, value: Some(value) },
+            Change::Remove { key } => Self { key, value: None },
+        }
+    }
+}
+
+impl From<ChangeMessage> for Change {
+    fn from(message: ChangeMessage) -> Self {
+        match message.value {
+            Some(value) => Self::Set { key: message.key, value },
+            None => Self::Remove { key: message.key },
+        }
+    }
+}
+
+impl TryFrom<OriginMessage> for Origin {
+    type Error = Error;
+
+    fn try_from(message: OriginMessage) -> Result<Self> {
+        let chain = message.chain.iter().map(MapName::new).collect::<Result<_>>()?;
+        Ok(Self { chain, sequence: message.sequence })
+    }
+}
+
+impl TryFrom<Record> for EpochRecord {
+    type Error = Error;
+
+    fn try_from(record: Record) -> Result<Self> {
+        Ok(Self {
+            epoch: record.epoch,
+            changes: record.changes.into_iter().map(Change::from).collect(),
+            author: EntityName::new(&record.author)?,
+            at_micros: record.at_micros,
+            origin: record.origin.map(Origin::try_from).transpose()?,
+        })
+    }
+}

@@ -1,0 +1,272 @@
+//! `Maps`: the side of a map outside its object.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use nacre_clock::Random;
+use nacre_object::limits::MAX_LIST_ENTRIES;
+use nacre_object::{
+    EntityName, Error, ErrorKind, ListRequest, MapName, ObjectId, PoolName, Result, Store, Watch,
+};
+
+use super::format::{
+    ChangeMessage, CommitReply, CommitRequest, GetReply, GetRequest, HistoryReply, PageRequest,
+};
+use super::triggers::Carrier;
+use super::{Change, EpochRecord, History, MapState, MapWatcher};
+use crate::backoff::Backoff;
+use crate::events::Events;
+use crate::limits::MAX_HISTORY_PAGE;
+use crate::system::{System, is_transient, system_object};
+
+/// The class of map objects.
+pub(super) const CLASS: &str = "map";
+/// Map objects are named so.
+const PREFIX: &str = "map/";
+/// How often a commit is sent whose outcome is not known: some seconds, all waits together.
+const MAX_COMMIT_ATTEMPTS: u32 = 10;
+/// How often an update is decided anew because somebody was faster. Each time somebody made
+/// progress; past this the map is used too hotly to be a map.
+const MAX_UPDATE_ATTEMPTS: u32 = 100;
+
+/// The maps of a cluster. A clone is another handle on the same.
+///
+/// A map comes into being with its first commit; before that it is at epoch 0 and empty.
+#[derive(Clone)]
+pub struct Maps {
+    system: System,
+    /// Shared by all clones, so that their commit ids differ.
+    random: Arc<Mutex<Random>>,
+    carrier: Carrier,
+    events: Events,
+}
+
+impl fmt::Debug for Maps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Maps").field("system", &self.system).finish_non_exhaustive()
+    }
+}
+
+impl Maps {
+    /// The maps kept in `store`, whose system pool must know the class [`map`](crate::map_class).
+    pub fn new(store: Arc<dyn Store>, watch: Arc<dyn Watch>) -> Self {
+        let system = System::new(store, watch);
+        let random = Arc::new(Mutex::new(Random::from_system()));
+        let events = Events::on(system.clone());
+        Self { system, random, carrier: Carrier::default(), events }
+    }
+
+    /// The same maps, asked for on behalf of `source`. A session replaces it by whom it
+    /// authenticated.
+    pub fn acting_as(&self, source: EntityName) -> Self {
+        Self { system: self.system.acting_as(source), ..self.clone() }
+    }
+
+    pub(crate) fn system(&self) -> &System {
+        &self.system
+    }
+
+    /// The cluster log, where refused triggers are reported.
+    pub fn events(&self) -> &Events {
+        &self.events
+    }
+
+    pub(super) fn carrier(&self) -> &Carrier {
+        &self.carrier
+    }
+
+    /// The object that keeps a map.
+    pub(super) fn object(name: &MapName) -> ObjectId {
+        system_object(&format!("{PREFIX}{name}"))
+    }
+
+    /// The whole map.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Corrupt`.
+    pub async fn get(&self, name: &MapName) -> Result<MapState> {
+        let reply = self.read(name, None).await?;
+        let entries = reply.entries.into_iter();
+        let entries: BTreeMap<_, _> =
+            entries.map(|entry| (entry.key, entry.value.unwrap_or_default())).collect();
+        Ok(MapState { name: name.clone(), epoch: reply.epoch, entries })
+    }
+
+    /// One entry of a map, `None` if it is not there, with the map's epoch.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Corrupt`.
+    pub async fn entry(&self, name: &MapName, key: &str) -> Result<(u64, Option<Bytes>)> {
+        let reply = self.read(name, Some(key.to_owned())).await?;
+        Ok((reply.epoch, reply.entries.into_iter().next().and_then(|entry| entry.value)))
+    }
+
+    async fn read(&self, name: &MapName, key: Option<String>) -> Result<GetReply> {
+        let reply: GetReply =
+            self.system.call(&Self::object(name), CLASS, "get", &GetRequest { key }).await?;
+        if reply.pending_triggers > 0 {
+            self.carry_out_later(name);
+        }
+        Ok(reply)
+    }
+
+    /// Commits changes if the map is still at `expected_epoch`; answers the epoch it begins, whose
+    /// record is durable then.
+    ///
+    /// Commits the map's program triggers are on their way when this returns: they happen, be it
+    /// later.
+    ///
+    /// # Errors
+    /// `Conflict` if the epoch has moved on: read again and decide anew. `Denied`, `Invalid` or
+    /// another kind if the map's program refuses, `Fault` if it fails. `Invalid` for keys, values
+    /// or commits that are too large, `Exhausted` if the map is full. `Unavailable` if nobody
+    /// answered for some seconds: then it may have happened.
+    pub async fn commit(
+        &self,
+        name: &MapName,
+        expected_epoch: u64,
+        changes: Vec<Change>,
+    ) -> Result<u64> {
+        self.commit_at(name, Some(expected_epoch), changes).await
+    }
+
+    /// Commits changes whatever the epoch is; for entries that only one writer changes. If the
+    /// store's answer is lost it may commit them twice, to the same effect.
+    ///
+    /// # Errors
+    /// As for [`Maps::commit`], except `Conflict`.
+    pub async fn apply(&self, name: &MapName, changes: Vec<Change>) -> Result<u64> {
+        self.commit_at(name, None, changes).await
+    }
+
+    async fn commit_at(
+        &self,
+        name: &MapName,
+        expected_epoch: Option<u64>,
+        changes: Vec<Change>,
+    ) -> Result<u64> {
+        let request = CommitRequest {
+            expected_epoch,
+            changes: changes.into_iter().map(ChangeMessage::from).collect(),
+            commit_id: self.fresh_id(),
+            origin: None,
+            map: name.to_string(),
+        };
+        let reply = self.submit_commit(name, &request).await?;
+        if reply.pending_triggers > 0 {
+            self.carry_out(name).await;
+        }
+        Ok(reply.epoch)
+    }
+
+    /// Sends a commit until its outcome is known: it carries an id by which the class knows it.
+    pub(super) async fn submit_commit(
+        &self,
+        name: &MapName,
+        request: &CommitRequest,
+    ) -> Result<CommitReply> {
+        let object = Self::object(name);
+        let mut backoff = Backoff::new();
+        let mut in_doubt = None;
+        for _ in 0..MAX_COMMIT_ATTEMPTS {
+            match self.system.call(&object, CLASS, "commit", request).await {
+                Ok(reply) => {
+                    self.system.announce(&object).await;
+                    return Ok(reply);
+                }
+                Err(error) if is_transient(&error) => in_doubt = Some(error),
+                // So many were faster since the first attempt that its record is forgotten.
+                Err(error) if error.kind() == ErrorKind::Stale && in_doubt.is_some() => break,
+                Err(error) => return Err(error),
+            }
+            backoff.wait().await;
+        }
+        let cause = in_doubt.map(|error| error.to_string()).unwrap_or_default();
+        Err(Error::unavailable(format!("the commit may have happened: {cause}"))
+            .during("commit")
+            .on(object)
+            .hint("read the map to see"))
+    }
+
+    fn fresh_id(&self) -> Bytes {
+        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        let halves = [random.next_u64().to_be_bytes(), random.next_u64().to_be_bytes()];
+        Bytes::from(halves.concat())
+    }
+
+    /// Reads the map, asks `decide` for changes and commits them, anew whenever somebody was
+    /// faster. No changes: no commit. Answers the map's epoch then.
+    ///
+    /// # Errors
+    /// Those of `decide`, [`Maps::get`] and [`Maps::commit`]; `Conflict` only if somebody was
+    /// faster a hundred times.
+    pub async fn update(
+        &self,
+        name: &MapName,
+        mut decide: impl FnMut(&MapState) -> Result<Vec<Change>>,
+    ) -> Result<u64> {
+        let mut attempt = 1;
+        loop {
+            let state = self.get(name).await?;
+            let changes = decide(&state)?;
+            if changes.is_empty() {
+                return Ok(state.epoch);
+            }
+            match self.commit(name, state.epoch, changes).await {
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Stale)
+                        && attempt < MAX_UPDATE_ATTEMPTS =>
+                {
+                    attempt += 1;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Watches a map of which everything up to `from_epoch` is known (0: nothing is).
+    pub fn watch(&self, name: &MapName, from_epoch: u64) -> MapWatcher {
+        MapWatcher::new(self, name, from_epoch)
+    }
+
+    /// Epochs after `after`, oldest first, at most `limit` and at most one page.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Corrupt`.
+    pub async fn history(&self, name: &MapName, after: u64, limit: usize) -> Result<History> {
+        let request = PageRequest { after, limit: limit.min(MAX_HISTORY_PAGE) as u32 };
+        let reply: HistoryReply =
+            self.system.call(&Self::object(name), CLASS, "history", &request).await?;
+        if reply.pending_triggers > 0 {
+            self.carry_out_later(name);
+        }
+        let records =
+            reply.records.into_iter().map(EpochRecord::try_from).collect::<Result<_>>()?;
+        Ok(History { epoch: reply.epoch, first_kept: reply.first_kept, records })
+    }
+
+    /// The names of all maps, in order.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Unsupported` if the store cannot list.
+    pub async fn list(&self) -> Result<Vec<MapName>> {
+        let mut request = ListRequest {
+            pool: PoolName::system(),
+            after: None,
+            prefix: PREFIX.to_owned(),
+            limit: MAX_LIST_ENTRIES,
+        };
+        let mut names = Vec::new();
+        loop {
+            let page = self.system.store().list(request.clone()).await?;
+            let bare = page.names.iter().filter_map(|name| name.as_str().strip_prefix(PREFIX));
+            names.extend(bare.filter_map(|name| MapName::new(name).ok()));
+            request.after = page.names.last().cloned();
+            if !page.more {
+                return Ok(names);
+            }
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! A page of a map's history.
+
+use super::EpochRecord;
+
+/// Part of a map's history, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct History {
+    /// The map's epoch when it was read.
+    pub epoch: u64,
+    /// The oldest epoch that is kept; `epoch + 1` if none is.
+    pub first_kept: u64,
+    /// The records asked for, as far as they are kept and fit a page.
+    pub records: Vec<EpochRecord>,
+}

@@ -1,0 +1,64 @@
+//! Watching a map.
+
+use async_trait::async_trait;
+use futures::Stream;
+use nacre_object::{MapName, Result};
+
+use super::handle::Maps;
+use super::{MapEvent, MapState};
+use crate::catch_up::Page;
+use crate::follower::{Follower, Source};
+use crate::limits::MAX_HISTORY_PAGE;
+
+/// A watcher of a map: it sees every epoch in order, or the whole where it missed some.
+///
+/// It outlives every outage of the store: it asks until there is an answer.
+pub struct MapWatcher {
+    follower: Follower<MapHistory>,
+}
+
+impl MapWatcher {
+    pub(super) fn new(maps: &Maps, name: &MapName, from_epoch: u64) -> Self {
+        let history = MapHistory { maps: maps.clone(), name: name.clone() };
+        let object = Maps::object(name);
+        Self { follower: Follower::after(from_epoch, maps.system().clone(), object, history) }
+    }
+
+    /// The next event; waits for it. Can be dropped and called again without losing one.
+    ///
+    /// # Errors
+    /// What no waiting mends: `Denied`, `Corrupt`, `Unsupported`. It can be called again.
+    pub async fn next(&mut self) -> Result<MapEvent> {
+        self.follower.next().await
+    }
+
+    /// The same as a stream, which has no end.
+    pub fn into_stream(self) -> impl Stream<Item = Result<MapEvent>> + Send {
+        futures::stream::unfold(self, |mut watcher| async move {
+            let event = watcher.next().await;
+            Some((event, watcher))
+        })
+    }
+}
+
+struct MapHistory {
+    maps: Maps,
+    name: MapName,
+}
+
+#[async_trait]
+impl Source for MapHistory {
+    type Item = MapEvent;
+
+    async fn page(&self, after: u64) -> Result<Page<MapEvent>> {
+        let history = self.maps.history(&self.name, after, MAX_HISTORY_PAGE).await?;
+        let items = history.records.into_iter();
+        let items = items.map(|record| (record.epoch, MapEvent::Epoch(record))).collect();
+        Ok(Page { last: history.epoch, items })
+    }
+
+    async fn whole(&self) -> Result<(u64, MapEvent)> {
+        let state: MapState = self.maps.get(&self.name).await?;
+        Ok((state.epoch, MapEvent::Whole(state)))
+    }
+}

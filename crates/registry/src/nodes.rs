@@ -1,0 +1,143 @@
+//! Which nodes there are: the map `nodes`, one entry each, by name, in JSON.
+
+use bytes::Bytes;
+use nacre_object::{Error, MapName, NodeName, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::maps::{Change, MapState, MapWatcher, Maps};
+
+/// A process that serves the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its name; a restarted node keeps it.
+    pub name: NodeName,
+    /// What it does, for example `target` or `sequencer`.
+    pub roles: Vec<String>,
+    /// Where it listens.
+    pub address: String,
+    /// Rises with every start of the node.
+    pub incarnation: u64,
+    /// When it was started: microseconds since 1970, UTC.
+    pub started_at_micros: u64,
+    /// Whether it is up, as far as anybody said.
+    pub up: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct NodeRecord {
+    roles: Vec<String>,
+    address: String,
+    incarnation: u64,
+    started_at_micros: u64,
+    up: bool,
+}
+
+/// The node registry. A clone is another handle on the same.
+#[derive(Debug, Clone)]
+pub struct Nodes {
+    maps: Maps,
+}
+
+fn nodes_map() -> MapName {
+    MapName::new("nodes").expect("a well-formed literal")
+}
+
+impl Node {
+    fn parse(name: &str, value: &[u8]) -> Result<Self> {
+        let record: NodeRecord = serde_json::from_slice(value)
+            .map_err(|cause| Error::corrupt(format!("the record of node {name}: {cause}")))?;
+        Ok(Self {
+            name: NodeName::new(name)?,
+            roles: record.roles,
+            address: record.address,
+            incarnation: record.incarnation,
+            started_at_micros: record.started_at_micros,
+            up: record.up,
+        })
+    }
+
+    fn to_value(&self) -> Bytes {
+        let record = NodeRecord {
+            roles: self.roles.clone(),
+            address: self.address.clone(),
+            incarnation: self.incarnation,
+            started_at_micros: self.started_at_micros,
+            up: self.up,
+        };
+        Bytes::from(serde_json::to_vec(&record).expect("a record has nothing JSON lacks"))
+    }
+
+    fn find(state: &MapState, name: &NodeName) -> Result<Option<Self>> {
+        let value = state.entries.get(name.as_str());
+        value.map(|value| Self::parse(name.as_str(), value)).transpose()
+    }
+}
+
+impl Nodes {
+    /// The nodes known to these maps.
+    pub fn new(maps: Maps) -> Self {
+        Self { maps }
+    }
+
+    /// Makes a node known, or known anew after a restart; answers the map's epoch.
+    ///
+    /// # Errors
+    /// `Stale` if a later incarnation of it is registered: another process runs under this name.
+    pub async fn register(&self, node: &Node) -> Result<u64> {
+        let update = |state: &MapState| match Node::find(state, &node.name)? {
+            Some(known) if known == *node => Ok(vec![]),
+            Some(known) if known.incarnation > node.incarnation => Err(Error::stale(format!(
+                "node {} is registered as incarnation {}, this is {}",
+                node.name, known.incarnation, node.incarnation
+            ))
+            .hint("another process runs under this name")),
+            _ => Ok(vec![Change::set(node.name.as_str(), node.to_value())]),
+        };
+        self.maps.update(&nodes_map(), update).await
+    }
+
+    /// Says that an incarnation of a node is down: nobody waits for it any more. A later
+    /// incarnation, or an unknown node, is left alone.
+    ///
+    /// # Errors
+    /// Those of [`Maps::update`].
+    pub async fn mark_down(&self, name: &NodeName, incarnation: u64) -> Result<()> {
+        let update = |state: &MapState| {
+            let known = Node::find(state, name)?;
+            let known = known.filter(|node| node.up && node.incarnation == incarnation);
+            let down = known.map(|node| Node { up: false, ..node });
+            Ok(down.map(|node| Change::set(name.as_str(), node.to_value())).into_iter().collect())
+        };
+        self.maps.update(&nodes_map(), update).await.map(|_| ())
+    }
+
+    /// Forgets a node; one that is not known is no error.
+    ///
+    /// # Errors
+    /// Those of [`Maps::update`].
+    pub async fn forget(&self, name: &NodeName) -> Result<()> {
+        let update = |state: &MapState| {
+            let known = state.entries.contains_key(name.as_str());
+            Ok(known.then(|| Change::remove(name.as_str())).into_iter().collect())
+        };
+        self.maps.update(&nodes_map(), update).await.map(|_| ())
+    }
+
+    /// Every node that is known, by name.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Corrupt`.
+    pub async fn list(&self) -> Result<Vec<Node>> {
+        let state = self.maps.get(&nodes_map()).await?;
+        state.entries.iter().map(|(name, value)| Node::parse(name, value)).collect()
+    }
+
+    /// Watches the map of nodes from now on: list again after each event.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub async fn watch(&self) -> Result<MapWatcher> {
+        let (epoch, _) = self.maps.entry(&nodes_map(), "").await?;
+        Ok(self.maps.watch(&nodes_map(), epoch))
+    }
+}

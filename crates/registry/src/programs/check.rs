@@ -1,0 +1,136 @@
+//! Checking a program before anything of it is stored.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use nacre_object::{Error, FaultSite};
+use nacre_script::{CompileError, MAX_SOURCE_BYTES, Script};
+
+use super::handle::programs_map;
+use super::{ProgramId, ProgramKind};
+use crate::maps::{PolicyError, check_policy};
+
+/// What is wrong with a source, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceError {
+    /// The line, 1-based, where known.
+    pub line: Option<u32>,
+    /// The column in characters, 1-based, where certain.
+    pub column: Option<u32>,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl SourceError {
+    /// Something about the source as a whole.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { line: None, column: None, message: message.into() }
+    }
+
+    /// The line with a caret under the mistake, for a terminal; empty where the line is not known.
+    pub fn excerpt(&self, source: &str) -> String {
+        let Some(line) = self.line else { return String::new() };
+        let message = String::new();
+        CompileError { line, column: self.column, message }.excerpt(source.as_bytes())
+    }
+
+    /// The public error: `Invalid`, with program and line as its fault site.
+    pub fn into_error(self, program: &ProgramId) -> Error {
+        let site =
+            FaultSite { program: program.to_string(), line: self.line, ..FaultSite::default() };
+        Error::invalid(self.message).with_fault(site)
+    }
+}
+
+impl fmt::Display for SourceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, "line {line}")?;
+            if let Some(column) = self.column {
+                write!(f, ", column {column}")?;
+            }
+            f.write_str(": ")?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+impl From<CompileError> for SourceError {
+    fn from(error: CompileError) -> Self {
+        Self { line: Some(error.line), column: error.column, message: error.message }
+    }
+}
+
+/// What a dry run found.
+impl From<Error> for SourceError {
+    fn from(error: Error) -> Self {
+        let line = error.fault().and_then(|site| site.line);
+        Self { line, column: None, message: error.message().to_owned() }
+    }
+}
+
+/// Compiles and dry-runs the programs of one kind.
+pub trait Checker: Send + Sync {
+    /// Whether the source could be made live.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    fn check(&self, program: &ProgramId, source: &str) -> Result<(), SourceError>;
+}
+
+/// One checker for each kind.
+#[derive(Clone)]
+pub(super) struct Checkers(BTreeMap<ProgramKind, Arc<dyn Checker>>);
+
+impl Default for Checkers {
+    fn default() -> Self {
+        let checker = |kind| -> Arc<dyn Checker> {
+            match kind {
+                ProgramKind::Map => Arc::new(MapChecker),
+                _ => Arc::new(CompileChecker),
+            }
+        };
+        Self(ProgramKind::ALL.into_iter().map(|kind| (kind, checker(kind))).collect())
+    }
+}
+
+impl Checkers {
+    pub(super) fn set(&mut self, kind: ProgramKind, checker: Arc<dyn Checker>) {
+        self.0.insert(kind, checker);
+    }
+
+    pub(super) fn check(&self, program: &ProgramId, source: &str) -> Result<(), SourceError> {
+        if source.len() > MAX_SOURCE_BYTES {
+            let bytes = source.len();
+            let text = format!("a source of {bytes} bytes; at most {MAX_SOURCE_BYTES} fit");
+            return Err(SourceError::new(text));
+        }
+        self.0[&program.kind].check(program, source)
+    }
+}
+
+/// For kinds whose hook is checked further by a higher floor: it has to compile.
+struct CompileChecker;
+
+impl Checker for CompileChecker {
+    fn check(&self, program: &ProgramId, source: &str) -> Result<(), SourceError> {
+        Script::compile(&program.to_string(), 0, source.as_bytes())?;
+        Ok(())
+    }
+}
+
+struct MapChecker;
+
+impl Checker for MapChecker {
+    fn check(&self, program: &ProgramId, source: &str) -> Result<(), SourceError> {
+        if program.name.as_str() == programs_map().as_str() {
+            // A program there that fails could not be rolled back.
+            return Err(SourceError::new("the map of programs takes no program itself"));
+        }
+        check_policy(&program.to_string(), source).map_err(|error| match error {
+            PolicyError::Compile(error) => error.into(),
+            PolicyError::DryRun(error) => error.into(),
+        })
+    }
+}

@@ -1,0 +1,403 @@
+//! `Programs`: putting, activating and looking at programs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nacre_clock::Clock;
+use nacre_object::{Error, MapName, Result};
+use nacre_script::Digest;
+use similar::TextDiff;
+
+use super::check::Checkers;
+use super::record::{ProgramRecord, VersionRecord};
+use super::source::{fetch_source, store_source};
+use super::status::{NodeStatus, node_statuses, wait_until_live};
+use super::{Checker, ProgramId, ProgramKind, ProgramSource, SourceError};
+use crate::events::{Event, ProgramSite, Severity};
+use crate::maps::{Change, MapState, Maps};
+
+/// Lines of context in a diff, as `diff -u` has it.
+const DIFF_CONTEXT_LINES: usize = 3;
+
+/// The map that says which programs there are and which versions are active.
+pub(crate) fn programs_map() -> MapName {
+    MapName::new("programs").expect("a well-formed literal")
+}
+
+/// The programs of a cluster. A clone is another handle on the same.
+#[derive(Clone)]
+pub struct Programs {
+    maps: Maps,
+    clock: Arc<dyn Clock>,
+    checkers: Checkers,
+}
+
+impl fmt::Debug for Programs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Programs").field("maps", &self.maps).finish_non_exhaustive()
+    }
+}
+
+/// One version of a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VersionInfo {
+    /// Its number, from 1.
+    pub version: u64,
+    /// The digest of its source.
+    pub digest: Digest,
+    /// The length of its source, in bytes.
+    pub bytes: u64,
+    /// When it was put: microseconds since 1970, UTC.
+    pub created_at_micros: u64,
+}
+
+/// A program with its versions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramInfo {
+    /// The program.
+    pub id: ProgramId,
+    /// Its versions, oldest first.
+    pub versions: Vec<VersionInfo>,
+    /// The one that is to be live everywhere.
+    pub active: Option<u64>,
+    /// The one a rollback would make active.
+    pub rollback_to: Option<u64>,
+}
+
+/// What to do about an active version that is to be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    /// Refuse.
+    UnlessActive,
+    /// Deactivate it: nodes drop it.
+    EvenIfActive,
+}
+
+impl Programs {
+    /// The programs kept in these maps. Sources of classes and map programs are checked in full,
+    /// those of other kinds only compiled, until [`Programs::with_checker`] gives better.
+    pub fn new(maps: Maps, clock: Arc<dyn Clock>) -> Self {
+        Self { maps, clock, checkers: Checkers::default() }
+    }
+
+    /// Checks the programs of one kind so.
+    pub fn with_checker(mut self, kind: ProgramKind, checker: Arc<dyn Checker>) -> Self {
+        self.checkers.set(kind, checker);
+        self
+    }
+
+    /// The maps they are kept in.
+    pub fn maps(&self) -> &Maps {
+        &self.maps
+    }
+
+    /// Whether a source could be put: compiles and dry-runs it. Asks nobody.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it, and where.
+    pub fn check(&self, program: &ProgramId, source: &str) -> Result<(), SourceError> {
+        self.checkers.check(program, source)
+    }
+
+    /// Checks a source and keeps it as the program's next version, which it answers. The latest
+    /// source again is the version it was.
+    ///
+    /// # Errors
+    /// `Invalid` with the line as fault site if [`Programs::check`] fails: then nothing is stored.
+    /// Those of [`Maps::update`].
+    pub async fn put(&self, program: &ProgramId, source: &str) -> Result<u64> {
+        self.check(program, source).map_err(|error| error.into_error(program))?;
+        let digest = store_source(self.maps.system(), source).await?;
+        let version = VersionRecord {
+            digest,
+            bytes: source.len() as u64,
+            created_at_micros: self.clock.now_micros(),
+        };
+        let (_, number) = self.change(program, |record, _| Ok(record.put(version.clone()))).await?;
+        Ok(number)
+    }
+
+    /// Every program, or those of one kind, in order.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Corrupt`.
+    pub async fn list(&self, kind: Option<ProgramKind>) -> Result<Vec<ProgramInfo>> {
+        let records = parse_records(&self.maps.get(&programs_map()).await?)?;
+        let wanted = |id: &ProgramId| kind.is_none_or(|kind| id.kind == kind);
+        let infos = records.into_iter().filter(|(id, record)| wanted(id) && !record.is_removed());
+        Ok(infos.map(|(id, record)| info(id, &record)).collect())
+    }
+
+    /// One program.
+    ///
+    /// # Errors
+    /// `NotFound`; `Unavailable`; `Corrupt`.
+    pub async fn get(&self, program: &ProgramId) -> Result<ProgramInfo> {
+        let record = self.record(program).await?;
+        Ok(info(program.clone(), &record))
+    }
+
+    /// The version that is active, if one is. One small read.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Corrupt`.
+    pub async fn active(&self, program: &ProgramId) -> Result<Option<u64>> {
+        let (_, value) = self.maps.entry(&programs_map(), &program.to_string()).await?;
+        let record = value.map(|value| ProgramRecord::parse(&program.to_string(), &value));
+        Ok(record.transpose()?.and_then(|record| record.active))
+    }
+
+    async fn record(&self, program: &ProgramId) -> Result<ProgramRecord> {
+        let (_, value) = self.maps.entry(&programs_map(), &program.to_string()).await?;
+        let record = value.map(|value| ProgramRecord::parse(&program.to_string(), &value));
+        record
+            .transpose()?
+            .filter(|record| !record.is_removed())
+            .ok_or_else(|| Error::not_found(format!("there is no program {program}")))
+    }
+
+    /// The source of a version; `None` stands for the active one, or the latest if none is.
+    ///
+    /// # Errors
+    /// `NotFound`; `Corrupt` if what is stored is not what was put; `Unavailable`.
+    pub async fn show(&self, program: &ProgramId, version: Option<u64>) -> Result<ProgramSource> {
+        let record = self.record(program).await?;
+        let latest = || record.versions.keys().next_back().copied();
+        let version = version.or(record.active).or_else(latest).unwrap_or_default();
+        let digest = record.version(program, version)?.digest;
+        let source = fetch_source(self.maps.system(), &digest).await?;
+        Ok(ProgramSource { version, digest, source })
+    }
+
+    /// How one version differs from another, as a unified diff; empty if it does not.
+    ///
+    /// # Errors
+    /// Those of [`Programs::show`].
+    pub async fn diff(&self, program: &ProgramId, from: u64, to: u64) -> Result<String> {
+        let (old, new) =
+            futures::try_join!(self.show(program, Some(from)), self.show(program, Some(to)))?;
+        let diff = TextDiff::from_lines(&old.source, &new.source);
+        let header = |version| format!("{program} version {version}");
+        let text = diff
+            .unified_diff()
+            .context_radius(DIFF_CONTEXT_LINES)
+            .header(&header(from), &header(to))
+            .to_string();
+        Ok(text)
+    }
+
+    /// Makes a version the one that is to be live everywhere; answers the epoch of the map
+    /// `programs` then. Nodes follow on their own: see [`Programs::wait`].
+    ///
+    /// # Errors
+    /// `NotFound`; those of [`Maps::update`].
+    pub async fn activate(&self, program: &ProgramId, version: u64) -> Result<u64> {
+        self.activate_all(&[(program.clone(), version)]).await
+    }
+
+    /// Makes several versions active by one commit: every node hears of all or none.
+    ///
+    /// # Errors
+    /// As for [`Programs::activate`]; none is activated then.
+    pub async fn activate_all(&self, versions: &[(ProgramId, u64)]) -> Result<u64> {
+        let mut switches = Vec::new();
+        let update = |state: &MapState| {
+            switches.clear();
+            let mut changes = Vec::new();
+            for (program, version) in versions {
+                let mut record = find(state, program)?;
+                let former = record.active;
+                if record.activate(program, *version, state.epoch + 1)? {
+                    changes.push(Change::set(program.to_string(), record.to_value()));
+                }
+                switches.push(Switch { program: program.clone(), former, record });
+            }
+            Ok(changes)
+        };
+        let epoch = self.maps.update(&programs_map(), update).await?;
+        for switch in &switches {
+            self.follow_up(switch).await?;
+        }
+        Ok(epoch)
+    }
+
+    /// Makes the version active that was so before the active one; answers it. Repeated, it goes
+    /// further back.
+    ///
+    /// # Errors
+    /// `Invalid` if no version was active before; those of [`Maps::update`].
+    pub async fn rollback(&self, program: &ProgramId) -> Result<u64> {
+        let mut former = None;
+        let (record, version) = self
+            .change(program, |record, epoch| {
+                former = record.active;
+                record.roll_back(program, epoch)
+            })
+            .await?;
+        self.follow_up(&Switch { program: program.clone(), former, record }).await?;
+        Ok(version)
+    }
+
+    /// Drops a version, or the program with all of them. Their numbers are not used again; their
+    /// sources stay, as other programs may name the same.
+    ///
+    /// # Errors
+    /// `NotFound`; `Invalid` if it is active and that was not to be overridden; those of
+    /// [`Maps::update`].
+    pub async fn remove(
+        &self,
+        program: &ProgramId,
+        version: Option<u64>,
+        removal: Removal,
+    ) -> Result<()> {
+        let mut former = None;
+        let (record, ()) = self
+            .change(program, |record, epoch| {
+                if record.is_removed() {
+                    return Err(Error::not_found(format!("there is no program {program}")));
+                }
+                version.map(|version| record.version(program, version)).transpose()?;
+                let concerned = |active: &u64| version.is_none_or(|version| version == *active);
+                former = record.active.filter(concerned);
+                if let (Some(active), Removal::UnlessActive) = (former, removal) {
+                    let text = format!("version {active} of {program} is active");
+                    return Err(Error::invalid(text).hint("activate another one, or force it"));
+                }
+                record.remove(version, epoch);
+                Ok(())
+            })
+            .await?;
+        if former.is_some() {
+            self.follow_up(&Switch { program: program.clone(), former, record }).await?;
+        }
+        Ok(())
+    }
+
+    /// Changes the record of one program by one commit; answers it with what `change` said last.
+    async fn change<T>(
+        &self,
+        program: &ProgramId,
+        mut change: impl FnMut(&mut ProgramRecord, u64) -> Result<T>,
+    ) -> Result<(ProgramRecord, T)> {
+        let mut outcome = None;
+        let update = |state: &MapState| {
+            let before = find(state, program)?;
+            let mut record = before.clone();
+            let said = change(&mut record, state.epoch + 1)?;
+            let changes = if record == before {
+                vec![]
+            } else {
+                vec![Change::set(program.to_string(), record.to_value())]
+            };
+            outcome = Some((record, said));
+            Ok(changes)
+        };
+        self.maps.update(&programs_map(), update).await?;
+        Ok(outcome.expect("an update that succeeds has decided"))
+    }
+
+    /// What follows on a commit that switched versions: a map program is bound to its map, and the
+    /// cluster log says so. Nodes bind it too, should this process die here.
+    async fn follow_up(&self, switch: &Switch) -> Result<()> {
+        if switch.program.kind == ProgramKind::Map {
+            bind_map_program(&self.maps, &switch.program, &switch.record).await?;
+        }
+        if switch.former != switch.record.active {
+            // The log was asked for some seconds, and the switch stands whatever it answers.
+            let _ = self.maps.events().append(switch.event()).await;
+        }
+        Ok(())
+    }
+
+    /// How the program stands on every node that is registered or reported on it.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Corrupt`.
+    pub async fn status(&self, program: &ProgramId) -> Result<Vec<NodeStatus>> {
+        node_statuses(&self.maps, program).await
+    }
+
+    /// Waits until the version, which must be active, is live on every node that is up.
+    ///
+    /// # Errors
+    /// `Stale` if another version is or becomes active; `Fault` if a node cannot make it live, with
+    /// the node and why; `Unavailable` after `timeout`, with the nodes that lag.
+    pub async fn wait(&self, program: &ProgramId, version: u64, timeout: Duration) -> Result<()> {
+        wait_until_live(self, program, version, timeout).await
+    }
+}
+
+/// A program whose active version was switched, or was found to be so already.
+struct Switch {
+    program: ProgramId,
+    former: Option<u64>,
+    record: ProgramRecord,
+}
+
+impl Switch {
+    fn event(&self) -> Event {
+        let program = &self.program;
+        let text = match self.record.active {
+            Some(version) => format!("{program} version {version} is active"),
+            None => format!("{program} is no longer active"),
+        };
+        let site = ProgramSite {
+            kind: program.kind,
+            name: program.name.clone(),
+            version: self.record.active.unwrap_or_default(),
+            line: None,
+        };
+        let event = Event::new(Severity::Info, text).program(site);
+        match self.former {
+            Some(former) => event.field("former", former.to_string()),
+            None => event,
+        }
+    }
+}
+
+/// Binds what is active to the map of the same name, or unbinds it. Older activations that come
+/// late are ignored by the map.
+pub(crate) async fn bind_map_program(
+    maps: &Maps,
+    program: &ProgramId,
+    record: &ProgramRecord,
+) -> Result<()> {
+    let map = MapName::new(&program.name)?;
+    match record.active() {
+        Some(active) => {
+            let source = fetch_source(maps.system(), &active.digest).await?;
+            maps.bind(&map, active.version, &source, record.activation).await
+        }
+        None => maps.unbind(&map, record.activation).await,
+    }
+}
+
+fn find(state: &MapState, program: &ProgramId) -> Result<ProgramRecord> {
+    let key = program.to_string();
+    let value = state.entries.get(&key);
+    Ok(value.map(|value| ProgramRecord::parse(&key, value)).transpose()?.unwrap_or_default())
+}
+
+fn parse_records(state: &MapState) -> Result<BTreeMap<ProgramId, ProgramRecord>> {
+    let parse = |(key, value): (&String, &bytes::Bytes)| {
+        Ok((key.parse()?, ProgramRecord::parse(key, value)?))
+    };
+    state.entries.iter().map(parse).collect()
+}
+
+fn info(id: ProgramId, record: &ProgramRecord) -> ProgramInfo {
+    let versions = record.versions.iter().map(|(version, known)| VersionInfo {
+        version: *version,
+        digest: known.digest,
+        bytes: known.bytes,
+        created_at_micros: known.created_at_micros,
+    });
+    ProgramInfo {
+        id,
+        versions: versions.collect(),
+        active: record.active,
+        rollback_to: record.before.last().copied(),
+    }
+}

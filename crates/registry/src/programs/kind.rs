@@ -1,0 +1,56 @@
+//! Which hook a program fills.
+
+use std::fmt;
+use std::str::FromStr;
+
+use nacre_object::{Error, Result};
+
+/// The hook a program fills. Names are separate for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ProgramKind {
+    /// Methods of objects.
+    Class,
+    /// A say in the commits of the map of the same name.
+    Map,
+    /// State, methods and capability policy of inodes.
+    FileType,
+    /// Where metadata load goes.
+    Balancer,
+    /// Which path IO takes.
+    Route,
+}
+
+impl ProgramKind {
+    /// Every kind.
+    pub const ALL: [ProgramKind; 5] =
+        [Self::Class, Self::Map, Self::FileType, Self::Balancer, Self::Route];
+
+    /// The word for it, as it is written and stored.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Class => "class",
+            Self::Map => "map",
+            Self::FileType => "filetype",
+            Self::Balancer => "balancer",
+            Self::Route => "route",
+        }
+    }
+}
+
+impl fmt::Display for ProgramKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for ProgramKind {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or_else(|| {
+            let known: Vec<_> = Self::ALL.iter().map(|kind| kind.as_str()).collect();
+            Error::invalid(format!("{text:?} is not a kind of program"))
+                .hint(format!("use one of {}", known.join(", ")))
+        })
+    }
+}

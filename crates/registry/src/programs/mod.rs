@@ -1,0 +1,27 @@
+//! Programs: versioned policy source for one hook, kept, activated and spread.
+//!
+//! - The source of a version is an immutable object `program/DIGEST` of the system pool.
+//! - What versions there are and which is active is one entry of the map `programs` each
+//!   ([`record`]), so that activation and rollback are one commit.
+//! - Nodes follow that map and report what they made live in the map `program-status`
+//!   ([`status`], `crate::subscriber`).
+
+mod check;
+mod handle;
+mod id;
+mod kind;
+mod record;
+mod source;
+mod status;
+
+pub use check::{Checker, SourceError};
+pub use handle::{ProgramInfo, Programs, Removal, VersionInfo};
+pub use id::ProgramId;
+pub use kind::ProgramKind;
+pub use source::ProgramSource;
+pub use status::NodeStatus;
+
+pub(crate) use handle::{bind_map_program, programs_map};
+pub(crate) use record::{Active, ProgramRecord};
+pub(crate) use source::fetch_source;
+pub(crate) use status::{FailedVersion, StatusReport, not_active, status_key, status_map};

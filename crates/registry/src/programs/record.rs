@@ -1,0 +1,272 @@
+//! What is known of one program, and the rules by which it changes: pure.
+//!
+//! A record is the JSON value of the program's entry in the map `programs`, by `kind/name`:
+//! `{"next": 4, "versions": {"3": {"digest": …, "bytes": …, "created_at_micros": …}}, "active": 3,
+//! "before": [1], "activation": 17}`. It outlives the removal of all versions, so that no version
+//! number is ever used twice.
+//!
+//! **Invariant:** `active` and `before` name versions that are there, and each step back changes
+//! something.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use nacre_object::{Error, Result};
+use nacre_script::Digest;
+use serde::{Deserialize, Serialize};
+
+use super::ProgramId;
+use crate::limits::{MAX_ROLLBACKS, MAX_VERSIONS};
+
+/// One version of a program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct VersionRecord {
+    #[serde(with = "digest_text")]
+    pub(crate) digest: Digest,
+    pub(crate) bytes: u64,
+    pub(crate) created_at_micros: u64,
+}
+
+/// One program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ProgramRecord {
+    /// The version the next put becomes.
+    pub(crate) next: u64,
+    pub(crate) versions: BTreeMap<u64, VersionRecord>,
+    pub(crate) active: Option<u64>,
+    /// The versions that were active before, oldest first: what rollbacks go back to.
+    pub(crate) before: Vec<u64>,
+    /// The epoch of the map `programs` in which `active` changed last. Rises with every
+    /// activation, also over removal.
+    pub(crate) activation: u64,
+}
+
+/// What of a program is to be live.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Active {
+    pub(crate) version: u64,
+    pub(crate) digest: Digest,
+}
+
+impl Default for ProgramRecord {
+    fn default() -> Self {
+        Self { next: 1, versions: BTreeMap::new(), active: None, before: Vec::new(), activation: 0 }
+    }
+}
+
+impl ProgramRecord {
+    pub(crate) fn parse(program: &str, value: &[u8]) -> Result<Self> {
+        serde_json::from_slice(value)
+            .map_err(|cause| Error::corrupt(format!("the record of {program}: {cause}")))
+    }
+
+    pub(crate) fn to_value(&self) -> Bytes {
+        Bytes::from(serde_json::to_vec(self).expect("a record has nothing JSON lacks"))
+    }
+
+    /// What is to be live.
+    pub(crate) fn active(&self) -> Option<Active> {
+        let version = self.active?;
+        let digest = self.versions.get(&version)?.digest;
+        Some(Active { version, digest })
+    }
+
+    /// Whether nothing is left of it but the number of its next version.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.versions.is_empty()
+    }
+
+    /// A version, or `NotFound`.
+    pub(crate) fn version(&self, program: &ProgramId, version: u64) -> Result<&VersionRecord> {
+        self.versions.get(&version).ok_or_else(|| {
+            let known: Vec<_> = self.versions.keys().map(u64::to_string).collect();
+            let hint = match known.as_slice() {
+                [] => "put it first".to_owned(),
+                known => format!("there are {}", known.join(", ")),
+            };
+            Error::not_found(format!("{program} has no version {version}")).hint(hint)
+        })
+    }
+
+    /// Adds a version, unless it is the latest one again; answers its number. The oldest version
+    /// that is neither active nor within reach of a rollback makes room.
+    pub(crate) fn put(&mut self, version: VersionRecord) -> u64 {
+        if let Some((&latest, known)) = self.versions.last_key_value()
+            && known.digest == version.digest
+        {
+            return latest;
+        }
+        let number = self.next;
+        self.next += 1;
+        self.versions.insert(number, version);
+        let in_use = |version: &u64| self.active == Some(*version) || self.before.contains(version);
+        if self.versions.len() > MAX_VERSIONS
+            && let Some(oldest) = self.versions.keys().copied().find(|version| !in_use(version))
+        {
+            self.versions.remove(&oldest);
+        }
+        number
+    }
+
+    /// Makes a version active, in this epoch; answers whether that changed anything.
+    pub(crate) fn activate(
+        &mut self,
+        program: &ProgramId,
+        version: u64,
+        epoch: u64,
+    ) -> Result<bool> {
+        self.version(program, version)?;
+        if self.active == Some(version) {
+            return Ok(false);
+        }
+        self.before.extend(self.active.replace(version));
+        self.drop_empty_steps();
+        if self.before.len() > MAX_ROLLBACKS {
+            self.before.remove(0);
+        }
+        self.activation = epoch;
+        Ok(true)
+    }
+
+    /// Makes the version active that was so before the active one, in this epoch; answers it.
+    /// Repeated, it goes further back; what is rolled back is not come back to.
+    pub(crate) fn roll_back(&mut self, program: &ProgramId, epoch: u64) -> Result<u64> {
+        let version = self.before.pop().ok_or_else(|| {
+            Error::invalid(format!("no version of {program} was active before"))
+                .hint("activate a version by its number")
+        })?;
+        self.active = Some(version);
+        self.activation = epoch;
+        Ok(version)
+    }
+
+    /// Drops a version, or all of them; an active one is deactivated, in this epoch.
+    pub(crate) fn remove(&mut self, version: Option<u64>, epoch: u64) {
+        let stays = |other: u64| version.is_some_and(|version| version != other);
+        self.versions.retain(|other, _| stays(*other));
+        self.before.retain(|other| stays(*other));
+        if self.active.is_some_and(|active| !stays(active)) {
+            self.active = None;
+            self.activation = epoch;
+        }
+        self.drop_empty_steps();
+    }
+
+    /// A, B, A without B: going back from A to A is no step.
+    fn drop_empty_steps(&mut self) {
+        self.before.dedup();
+        if self.before.last() == self.active.as_ref() {
+            self.before.pop();
+        }
+    }
+}
+
+/// A digest in JSON: its hexadecimal digits.
+mod digest_text {
+    use nacre_script::Digest;
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(digest: &Digest, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(digest)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Digest, D::Error> {
+        String::deserialize(from)?.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nacre_clock::Random;
+
+    fn program() -> ProgramId {
+        "class/p".parse().unwrap()
+    }
+
+    fn version(source: &str) -> VersionRecord {
+        VersionRecord { digest: Digest::of(source), bytes: 1, created_at_micros: 0 }
+    }
+
+    fn record(sources: &[&str]) -> ProgramRecord {
+        let mut record = ProgramRecord::default();
+        sources.iter().for_each(|source| {
+            record.put(version(source));
+        });
+        record
+    }
+
+    #[test]
+    fn versions_count_from_1_and_the_latest_source_again_is_no_new_one() {
+        let mut record = record(&[]);
+        let numbers = ["a", "a", "b", "a"].map(|source| record.put(version(source)));
+        assert_eq!(numbers, [1, 1, 2, 3]);
+        record.remove(None, 9);
+        assert_eq!(record.put(version("c")), 4, "numbers are not used twice");
+    }
+
+    #[test]
+    fn rollbacks_go_back_step_by_step_and_end() {
+        let mut record = record(&["a", "b", "c"]);
+        for (epoch, version) in [(10, 1), (11, 2), (12, 3), (13, 2)] {
+            assert!(record.activate(&program(), version, epoch).unwrap());
+        }
+        assert!(!record.activate(&program(), 2, 14).unwrap(), "it is active already");
+        assert_eq!(record.activation, 13);
+        let back: Vec<_> =
+            (20..23).map(|epoch| record.roll_back(&program(), epoch).unwrap()).collect();
+        assert_eq!((back, record.activation), (vec![3, 2, 1], 22));
+        assert!(record.roll_back(&program(), 23).is_err());
+        assert_eq!(record.active, Some(1));
+    }
+
+    #[test]
+    fn removing_the_version_between_leaves_no_empty_step() {
+        let mut record = record(&["a", "b"]);
+        for version in [1, 2, 1] {
+            record.activate(&program(), version, 5).unwrap();
+        }
+        record.remove(Some(2), 6);
+        assert_eq!((record.active, record.activation), (Some(1), 5));
+        assert!(record.roll_back(&program(), 7).is_err());
+    }
+
+    #[test]
+    fn an_unknown_version_is_not_found_with_those_there_are() {
+        let error = record(&["a", "b"]).activate(&program(), 3, 1).unwrap_err();
+        assert_eq!(error.kind(), nacre_object::ErrorKind::NotFound);
+        assert_eq!(error.hint_text(), Some("there are 1, 2"));
+    }
+
+    #[test]
+    fn whatever_happens_the_active_and_the_former_versions_are_there() {
+        for seed in 0..60 {
+            let mut random = Random::seeded(seed);
+            let mut record = ProgramRecord::default();
+            for epoch in 1..400 {
+                let any = 1 + random.below(record.next);
+                match random.below(6) {
+                    0..=2 => {
+                        record.put(version(&random.below(5).to_string()));
+                    }
+                    3 => {
+                        let _ = record.activate(&program(), any, epoch);
+                    }
+                    4 => {
+                        let _ = record.roll_back(&program(), epoch);
+                    }
+                    _ if random.one_in(20) => record.remove(None, epoch),
+                    _ => record.remove(Some(any), epoch),
+                }
+                let there = |version: &u64| record.versions.contains_key(version);
+                assert!(record.active.iter().chain(&record.before).all(there), "seed {seed}");
+                assert!(record.versions.len() <= MAX_VERSIONS, "seed {seed}");
+                assert!(record.before.len() <= MAX_ROLLBACKS, "seed {seed}");
+                let steps = record.before.iter().chain(&record.active).collect::<Vec<_>>();
+                assert!(steps.windows(2).all(|step| step[0] != step[1]), "seed {seed}");
+                let back = ProgramRecord::parse("class/p", &record.to_value()).unwrap();
+                assert_eq!(back, record);
+            }
+        }
+    }
+}

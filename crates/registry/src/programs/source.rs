@@ -1,0 +1,50 @@
+//! Sources: immutable objects named by their digest.
+
+use bytes::Bytes;
+use nacre_object::{Error, ObjectId, Op, OpResult, Result};
+use nacre_script::{Digest, MAX_SOURCE_BYTES};
+
+use crate::system::{System, system_object};
+
+/// The source of one version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramSource {
+    /// The version.
+    pub version: u64,
+    /// The digest of the source.
+    pub digest: Digest,
+    /// The source.
+    pub source: String,
+}
+
+fn object(digest: &Digest) -> ObjectId {
+    system_object(&format!("program/{digest}"))
+}
+
+/// Stores a source; the same one again is no change in content.
+pub(super) async fn store_source(system: &System, source: &str) -> Result<Digest> {
+    let digest = Digest::of(source);
+    let data = Bytes::copy_from_slice(source.as_bytes());
+    system.submit(&object(&digest), vec![Op::WriteFull { data }]).await?;
+    Ok(digest)
+}
+
+/// Reads a source and checks that it is the one the digest names.
+///
+/// # Errors
+/// `NotFound`; `Corrupt` if it is another; `Unavailable`.
+pub(crate) async fn fetch_source(system: &System, digest: &Digest) -> Result<String> {
+    let id = object(digest);
+    // One byte more than a source may have: what is cut cannot pass for whole.
+    let read = Op::Read { offset: 0, length: MAX_SOURCE_BYTES as u64 + 1 };
+    let results = system.submit(&id, vec![read]).await?;
+    let Some(OpResult::Data(data)) = results.into_iter().next() else {
+        return Err(Error::corrupt("a read was not answered as one").on(id));
+    };
+    let source = String::from_utf8(data.to_vec())
+        .map_err(|_| Error::corrupt("a source that is not UTF-8").on(&id))?;
+    if Digest::of(&source) != *digest {
+        return Err(Error::corrupt("the source does not match its digest").on(id));
+    }
+    Ok(source)
+}
