@@ -60,7 +60,7 @@ impl MemoryStore {
     }
 
     fn execute(&self, request: &Request) -> Result<Reply> {
-        self.check_capabilities(request)?;
+        self.capabilities.check(request)?;
         let id = &request.header.object;
         let mut state = self.state();
         let pool = state.pools.entry(id.pool.clone()).or_default();
@@ -93,20 +93,6 @@ impl MemoryStore {
             state.watches.tell(id, &WatchEvent::Changed { version });
         }
         Ok(Reply { version, results })
-    }
-
-    fn check_capabilities(&self, request: &Request) -> Result<()> {
-        let at_snapshot = request.header.snapshot.is_some().then_some(Capability::Snapshots);
-        let needed = request.ops.iter().filter_map(|op| Some((op.name(), op.capability()?)));
-        for (operation, capability) in
-            at_snapshot.map(|capability| ("read", capability)).into_iter().chain(needed)
-        {
-            if !self.capabilities.has(capability) {
-                let text = format!("this store lacks the capability {capability:?}");
-                return Err(Error::unsupported(text).during(operation));
-            }
-        }
-        Ok(())
     }
 
     fn check_read_only(&self, ops: &[Op]) -> Result<()> {

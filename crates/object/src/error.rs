@@ -1,6 +1,9 @@
 //! One error for everything public: the kind says what to do next, the rest is for people.
 
+use std::borrow::Cow;
 use std::fmt;
+
+use crate::TargetName;
 
 /// What came of an operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -128,8 +131,9 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: ErrorKind,
     message: String,
-    operation: Option<&'static str>,
+    operation: Option<Cow<'static, str>>,
     object: Option<String>,
+    target: Option<TargetName>,
     hint: Option<String>,
     status: Option<Status>,
     fault: Option<FaultSite>,
@@ -143,6 +147,7 @@ impl Error {
             message: message.into(),
             operation: None,
             object: None,
+            target: None,
             hint: None,
             status: None,
             fault: None,
@@ -218,8 +223,8 @@ impl Error {
     }
 
     /// Says which operation failed, unless that is known already.
-    pub fn during(mut self, operation: &'static str) -> Self {
-        self.0.operation.get_or_insert(operation);
+    pub fn during(mut self, operation: impl Into<Cow<'static, str>>) -> Self {
+        self.0.operation.get_or_insert_with(|| operation.into());
         self
     }
 
@@ -228,6 +233,12 @@ impl Error {
         if self.0.object.is_none() {
             self.0.object = Some(object.to_string());
         }
+        self
+    }
+
+    /// Says which target it came from, unless that is known already.
+    pub fn at(mut self, target: &TargetName) -> Self {
+        self.0.target.get_or_insert_with(|| target.clone());
         self
     }
 
@@ -261,12 +272,17 @@ impl Error {
 
     /// Which operation failed.
     pub fn operation(&self) -> Option<&str> {
-        self.0.operation
+        self.0.operation.as_deref()
     }
 
     /// Which object it concerned.
     pub fn object(&self) -> Option<&str> {
         self.0.object.as_deref()
+    }
+
+    /// Which target it came from.
+    pub fn target(&self) -> Option<&TargetName> {
+        self.0.target.as_ref()
     }
 
     /// What to do about it.
@@ -293,11 +309,14 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &self.0;
-        if let Some(operation) = inner.operation {
+        if let Some(operation) = &inner.operation {
             write!(f, "{operation}: ")?;
         }
         if let Some(object) = &inner.object {
             write!(f, "{object}: ")?;
+        }
+        if let Some(target) = &inner.target {
+            write!(f, "at {target}: ")?;
         }
         write!(f, "{}: {}", inner.kind, inner.message)?;
         if let Some(site) = &inner.fault {
@@ -333,5 +352,10 @@ mod tests {
     fn text_names_operation_object_cause_and_remedy() {
         let error = Error::invalid("epoch 0").during("seal").on("data/a").hint("epochs start at 1");
         assert_eq!(error.to_string(), "seal: data/a: invalid: epoch 0; epochs start at 1");
+        let error = error.at(&TargetName::new("storage.1").unwrap());
+        assert_eq!(
+            error.to_string(),
+            "seal: data/a: at storage.1: invalid: epoch 0; epochs start at 1"
+        );
     }
 }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::Stream;
 
-use crate::{ObjectId, ObjectName, PoolName, Reply, Request, Result, TargetName};
+use crate::{Error, ObjectId, ObjectName, PoolName, Reply, Request, Result, TargetName};
 
 /// Something a store may or may not be able to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -62,6 +62,22 @@ impl Capabilities {
     /// Those that both have.
     pub fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
+    }
+
+    /// Checks that they suffice for a request.
+    ///
+    /// # Errors
+    /// `Unsupported`, with the operation that needs more.
+    pub fn check(self, request: &Request) -> Result<()> {
+        let at_snapshot = request.header.snapshot.as_ref().map(|_| ("read", Capability::Snapshots));
+        let needs = request.ops.iter().filter_map(|op| Some((op.name(), op.capability()?)));
+        match at_snapshot.into_iter().chain(needs).find(|(_, needed)| !self.has(*needed)) {
+            None => Ok(()),
+            Some((operation, needed)) => {
+                let text = format!("the store lacks the capability {needed:?}");
+                Err(Error::unsupported(text).during(operation).on(&request.header.object))
+            }
+        }
     }
 
     /// As a bit set, bit n for the n-th of [`Capability::ALL`], for the wire.
