@@ -1,0 +1,184 @@
+//! The stage that spreads objects over targets.
+//!
+//! A request goes to its object's target, whole: a transaction is on one object, so nothing is
+//! lost by that. A listing asks every target at once and merges their pages.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::future::try_join_all;
+use nacre_object::limits::MAX_LIST_ENTRIES;
+use nacre_object::{
+    Capabilities, Error, ListPage, ListRequest, Locate, ObjectId, Op, Reply, Request, Result,
+    Store, TargetName, Watch, WatchStream,
+};
+
+use crate::{Placement, Target};
+
+/// A target with the store that reaches it.
+#[derive(Clone)]
+pub struct PlacedTarget {
+    /// Its name and weight.
+    pub target: Target,
+    /// Where its objects are.
+    pub store: Arc<dyn Store>,
+    /// Where they are watched.
+    pub watch: Arc<dyn Watch>,
+}
+
+impl PlacedTarget {
+    /// A target whose store has watches.
+    pub fn new<S: Store + Watch + 'static>(target: Target, store: Arc<S>) -> Self {
+        Self { target, store: store.clone(), watch: store }
+    }
+}
+
+/// A store over several targets. Each object is on one, which [`Locate`] tells.
+pub struct PlacedStore {
+    placement: Placement,
+    /// In the order of the placement's targets.
+    targets: Vec<PlacedTarget>,
+}
+
+impl PlacedStore {
+    /// A store over these targets.
+    ///
+    /// # Errors
+    /// Those of [`Placement::new`].
+    pub fn new(targets: Vec<PlacedTarget>) -> Result<Self> {
+        let placement = Placement::new(targets.iter().map(|of| of.target.clone()).collect())?;
+        Ok(Self { placement, targets })
+    }
+
+    /// By what objects are placed.
+    pub fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
+    fn target_of(&self, object: &ObjectId) -> &PlacedTarget {
+        let key = object.name.placement_key();
+        &self.targets[self.placement.locate_index(&object.pool, key)]
+    }
+
+    /// Refuses to clone across targets.
+    fn check_sources(&self, request: &Request, target: &TargetName) -> Result<()> {
+        let object = &request.header.object;
+        for op in &request.ops {
+            let Op::CloneFrom { source, .. } = op else { continue };
+            let other = self.placement.locate_object(&object.pool, source);
+            if other != target {
+                let text = format!("{source} is on target {other}, the clone on {target}");
+                return Err(Error::unsupported(text)
+                    .during(op.name())
+                    .on(object)
+                    .hint("give both names the same {tag}: objects with one tag share a target"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Store for PlacedStore {
+    async fn submit(&self, request: Request) -> Result<Reply> {
+        self.capabilities().check(&request)?;
+        let PlacedTarget { target, store, .. } = self.target_of(&request.header.object);
+        self.check_sources(&request, &target.name)?;
+        store.submit(request).await.map_err(|error| error.at(&target.name))
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<ListPage> {
+        let pages = self.targets.iter().map(|PlacedTarget { target, store, .. }| {
+            let request = request.clone();
+            async move { store.list(request).await.map_err(|error| error.at(&target.name)) }
+        });
+        Ok(merge(try_join_all(pages).await?, request.limit.min(MAX_LIST_ENTRIES)))
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let all = self.targets.iter().map(|of| of.store.capabilities());
+        all.fold(Capabilities::all(), Capabilities::intersection)
+    }
+}
+
+/// One page of several targets' pages.
+///
+/// A target that has more has said nothing of names behind its last: the page ends there at the
+/// latest.
+fn merge(pages: Vec<ListPage>, limit: usize) -> ListPage {
+    let ends = pages.iter().filter(|page| page.more).map(|page| page.names.last().cloned());
+    let (end, more) = match ends.min() {
+        None => (None, false),
+        Some(end) => (end, true),
+    };
+    let mut names: Vec<_> = pages.into_iter().flat_map(|page| page.names).collect();
+    // A stable sort merges runs that are sorted already.
+    names.sort();
+    names.dedup();
+    let known = match &end {
+        Some(end) => names.partition_point(|name| name <= end),
+        None if more => 0,
+        None => names.len(),
+    };
+    let kept = known.min(limit);
+    let more = more || kept < names.len();
+    names.truncate(kept);
+    ListPage { names, more }
+}
+
+#[async_trait]
+impl Watch for PlacedStore {
+    async fn watch(&self, object: &ObjectId) -> Result<WatchStream> {
+        let PlacedTarget { target, watch, .. } = self.target_of(object);
+        watch.watch(object).await.map_err(|error| error.at(&target.name))
+    }
+
+    async fn notify(&self, object: &ObjectId, payload: Bytes) -> Result<()> {
+        let PlacedTarget { target, watch, .. } = self.target_of(object);
+        watch.notify(object, payload).await.map_err(|error| error.at(&target.name))
+    }
+}
+
+impl Locate for PlacedStore {
+    fn locate(&self, object: &ObjectId) -> TargetName {
+        self.target_of(object).target.name.clone()
+    }
+
+    fn targets(&self) -> Vec<TargetName> {
+        self.targets.iter().map(|of| of.target.name.clone()).collect()
+    }
+}
+
+impl std::fmt::Debug for PlacedStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PlacedStore").field("targets", &self.placement.targets()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nacre_object::ObjectName;
+
+    fn page(names: &str, more: bool) -> ListPage {
+        let names = names.split_whitespace().map(|name| ObjectName::new(name).unwrap()).collect();
+        ListPage { names, more }
+    }
+
+    #[test]
+    fn a_merged_page_ends_where_a_target_fell_silent() {
+        let merged = |pages: &[(&str, bool)], limit| {
+            merge(pages.iter().map(|(names, more)| page(names, *more)).collect(), limit)
+        };
+        assert_eq!(merged(&[("a d", false), ("b", false), ("", false)], 9), page("a b d", false));
+        assert_eq!(merged(&[("a d", false), ("b c", false)], 4), page("a b c d", false));
+        assert_eq!(merged(&[("a d", false), ("b c", false)], 3), page("a b c", true));
+        assert_eq!(merged(&[("a d", false), ("b c", true)], 9), page("a b c", true));
+        assert_eq!(merged(&[("a d", true), ("b c", true)], 9), page("a b c", true));
+        assert_eq!(merged(&[("a b", true), ("c d", true)], 2), page("a b", true));
+        assert_eq!(merged(&[("", false), ("", true)], 0), page("", true));
+        assert_eq!(merged(&[("", false), ("", false)], 0), page("", false));
+        assert_eq!(merged(&[("a b", false), ("a b", false)], 9), page("a b", false));
+    }
+}

@@ -1,0 +1,143 @@
+//! Weighted rendezvous hashing.
+//!
+//! Every target draws a number for every object, and the highest holds it (Thaler, Ravishankar:
+//! "Using name-based mappings to increase hit rates", 1998). Drawn as `−weight / ln(uniform)`, a
+//! target wins in proportion to its weight (Schindelhauer, Schomaker: "Weighted distributed hash
+//! tables", 2005).
+//!
+//! **Invariant:** a target's draw depends on nothing but its name, its weight and the object, so a
+//! target that comes, goes or changes its weight moves only objects that it wins or loses.
+//! **Invariant:** the draw is the same on every machine: a hash with a fixed definition, and a
+//! logarithm that is computed in software. `tests/placements.txt` pins it.
+
+use nacre_object::{Error, ObjectName, PoolName, Result, TargetName};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+/// Targets of one placement: all of them draw for every object. Past this, group them first.
+pub const MAX_TARGETS: usize = 256;
+
+/// A storage target and its share.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Target {
+    /// Its name; renaming it moves its objects.
+    pub name: TargetName,
+    /// How much it holds, relative to the others: a positive number, such as its size.
+    pub weight: f64,
+}
+
+impl Target {
+    /// A target of weight 1.
+    pub fn new(name: TargetName) -> Self {
+        Self { name, weight: 1.0 }
+    }
+}
+
+/// Says which target holds an object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Placement {
+    targets: Vec<Target>,
+    /// The hash of each target's name.
+    seeds: Vec<u64>,
+}
+
+impl Placement {
+    /// A placement over these targets. Their order does not matter to it.
+    ///
+    /// # Errors
+    /// `Invalid` if there are none, more than [`MAX_TARGETS`], two of one name, or one whose weight
+    /// is not a positive number.
+    pub fn new(targets: Vec<Target>) -> Result<Self> {
+        if targets.is_empty() || targets.len() > MAX_TARGETS {
+            return Err(Error::invalid(format!("a placement over {} targets", targets.len()))
+                .hint(format!("use 1 to {MAX_TARGETS}")));
+        }
+        for (i, target) in targets.iter().enumerate() {
+            if !target.weight.is_normal() || target.weight < 0.0 {
+                let text = format!("weight {} of target {}", target.weight, target.name);
+                return Err(Error::invalid(text).hint("weights are positive numbers"));
+            }
+            if targets[..i].iter().any(|other| other.name == target.name) {
+                return Err(Error::invalid(format!("two targets named {}", target.name)));
+            }
+        }
+        let seeds = targets.iter().map(|target| xxh3_64(target.name.as_str().as_bytes())).collect();
+        Ok(Self { targets, seeds })
+    }
+
+    /// The targets, in the order given.
+    pub fn targets(&self) -> &[Target] {
+        &self.targets
+    }
+
+    /// The target that holds objects with this placement key
+    /// ([`ObjectName::placement_key`](nacre_object::ObjectName::placement_key)).
+    pub fn locate(&self, pool: &PoolName, placement_key: &str) -> &TargetName {
+        &self.targets[self.locate_index(pool, placement_key)].name
+    }
+
+    /// The target that holds an object.
+    pub fn locate_object(&self, pool: &PoolName, object: &ObjectName) -> &TargetName {
+        self.locate(pool, object.placement_key())
+    }
+
+    /// As [`Placement::locate`]: which of [`Placement::targets`].
+    pub fn locate_index(&self, pool: &PoolName, placement_key: &str) -> usize {
+        let pool = xxh3_64(pool.as_str().as_bytes());
+        let object = xxh3_64_with_seed(placement_key.as_bytes(), pool).to_le_bytes();
+        let mut best = 0;
+        let mut highest = f64::NEG_INFINITY;
+        for (i, (target, seed)) in self.targets.iter().zip(&self.seeds).enumerate() {
+            let drawn = -target.weight / libm::log(unit(xxh3_64_with_seed(&object, *seed)));
+            // Equal draws are as good as impossible; the name decides, so that the order does not.
+            if drawn > highest || (drawn == highest && target.name < self.targets[best].name) {
+                (best, highest) = (i, drawn);
+            }
+        }
+        best
+    }
+}
+
+/// A hash as a number between 0 and 1, neither of them reached.
+fn unit(hash: u64) -> f64 {
+    /// Bits of a double's fraction, less one for the half that keeps it off 0 and 1.
+    const BITS: u32 = 52;
+    ((hash >> (u64::BITS - BITS)) as f64 + 0.5) / (1_u64 << BITS) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn targets(weights: &[(&str, f64)]) -> Vec<Target> {
+        let target = |(name, weight): &(&str, f64)| Target {
+            name: TargetName::new(name).unwrap(),
+            weight: *weight,
+        };
+        weights.iter().map(target).collect()
+    }
+
+    #[test]
+    fn the_ends_of_the_hash_stay_within_the_unit() {
+        assert!(unit(0) > 0.0 && unit(u64::MAX) < 1.0);
+        assert!(libm::log(unit(0)).is_finite() && libm::log(unit(u64::MAX)) < 0.0);
+    }
+
+    #[test]
+    fn what_cannot_be_placed_on_is_refused() {
+        for wrong in [
+            &[][..],
+            &[("a", 1.0), ("a", 2.0)],
+            &[("a", 0.0)],
+            &[("a", -1.0)],
+            &[("a", f64::NAN)],
+            &[("a", f64::INFINITY)],
+        ] {
+            let error = Placement::new(targets(wrong)).unwrap_err();
+            assert_eq!(error.kind(), nacre_object::ErrorKind::Invalid, "{wrong:?}");
+        }
+        let many: Vec<_> = (0..=MAX_TARGETS).map(|i| format!("t{i}")).collect();
+        let many: Vec<_> = many.iter().map(|name| (name.as_str(), 1.0)).collect();
+        assert!(Placement::new(targets(&many)).is_err());
+        assert!(Placement::new(targets(&many[1..])).is_ok());
+    }
+}

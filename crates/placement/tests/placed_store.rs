@@ -1,0 +1,140 @@
+//! A store over three targets is a store.
+
+use std::sync::Arc;
+
+use nacre_clock::SystemClock;
+use nacre_conformance::{
+    FaultyStore, MemoryStore, Subject, TestClasses, compare, faults, ops, run_all, seeds,
+};
+use nacre_object::{
+    Capabilities, Capability, ErrorKind, ListRequest, Locate, ObjectId, Request, Store, TargetName,
+    Watch,
+};
+use nacre_placement::{PlacedStore, PlacedTarget, Target};
+
+fn target(name: &str, store: MemoryStore) -> (PlacedTarget, FaultyStore) {
+    let faulty = FaultyStore::over_watched(Arc::new(store));
+    let target = Target::new(TargetName::new(name).unwrap());
+    (PlacedTarget::new(target, Arc::new(faulty.clone())), faulty)
+}
+
+fn memory() -> MemoryStore {
+    MemoryStore::new(Arc::new(TestClasses), Arc::new(SystemClock::default()))
+}
+
+/// A store over three targets, and what makes each fail.
+fn three() -> (Arc<PlacedStore>, Vec<FaultyStore>) {
+    let (targets, faulty) = ["a", "b", "c"].iter().map(|name| target(name, memory())).unzip();
+    (Arc::new(PlacedStore::new(targets).unwrap()), faulty)
+}
+
+fn object(name: &str) -> ObjectId {
+    ObjectId::new("data".parse().unwrap(), name.parse().unwrap())
+}
+
+/// A name on each target, in their order.
+fn one_on_each(store: &PlacedStore) -> Vec<ObjectId> {
+    let on = |target: &TargetName| {
+        (0..).map(|i| object(&format!("o{i}"))).find(|id| store.locate(id) == *target).unwrap()
+    };
+    store.targets().iter().map(on).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_conforms() {
+    run_all(&Subject::watched(three().0)).await;
+}
+
+#[tokio::test]
+async fn it_does_what_one_store_does() {
+    let subject = Subject::watched(three().0);
+    for seed in seeds(20) {
+        compare(&subject, seed, 100).await;
+    }
+}
+
+#[tokio::test]
+async fn objects_are_where_locate_says() {
+    let (store, faulty) = three();
+    for (i, id) in one_on_each(&store).into_iter().enumerate() {
+        store.submit(Request::new(id.clone(), vec![ops::append("x")]).unwrap()).await.unwrap();
+        for (j, target) in faulty.iter().enumerate() {
+            let there = Request::new(id.clone(), vec![ops::read_all()]).unwrap();
+            assert_eq!(target.submit(there).await.is_ok(), i == j, "{id} on target {j}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_dead_target_is_named_and_the_others_work_on() {
+    let (store, faulty) = three();
+    let objects = one_on_each(&store);
+    faulty[1].follow(faults::unreachable());
+    for (i, id) in objects.iter().enumerate() {
+        let request = Request::new(id.clone(), vec![ops::append("x")]).unwrap();
+        let result = store.submit(request).await;
+        let watched = store.watch(id).await.map(|_| ());
+        let notified = store.notify(id, "x".into()).await;
+        if i != 1 {
+            assert!(result.is_ok() && watched.is_ok() && notified.is_ok());
+            continue;
+        }
+        for error in [result.unwrap_err(), watched.unwrap_err(), notified.unwrap_err()] {
+            assert_eq!(error.kind(), ErrorKind::Unavailable);
+            assert_eq!(error.target().map(TargetName::as_str), Some("b"), "{error}");
+        }
+    }
+    let pool = objects[0].pool.clone();
+    let all = ListRequest { pool, after: None, prefix: String::new(), limit: 10 };
+    let error = store.list(all.clone()).await.unwrap_err();
+    assert_eq!((error.kind(), error.target().unwrap().as_str()), (ErrorKind::Unavailable, "b"));
+    faulty[1].heal();
+    assert_eq!(store.list(all).await.unwrap().names.len(), 2);
+}
+
+#[tokio::test]
+async fn targets_are_listed_at_once() {
+    let (store, faulty) = three();
+    for target in &faulty {
+        target.follow(Box::new(|operation| {
+            matches!(operation, faults::Operation::List(_)).then_some(faults::Fault::Hold)
+        }));
+    }
+    let pool = "data".parse().unwrap();
+    let all = ListRequest { pool, after: None, prefix: String::new(), limit: 10 };
+    let listing = tokio::spawn(async move { store.list(all).await });
+    for target in &faulty {
+        target.wait_until_held(1).await;
+    }
+    faulty.iter().for_each(|target| target.release(1));
+    listing.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_clone_across_targets_is_unsupported_and_says_what_helps() {
+    let (store, _) = three();
+    let objects = one_on_each(&store);
+    let create = vec![ops::create(), ops::snapshot_create("s")];
+    store.submit(Request::new(objects[0].clone(), create).unwrap()).await.unwrap();
+    let clone = vec![ops::clone_from(&objects[0].name, "s")];
+    let error = store.submit(Request::new(objects[1].clone(), clone).unwrap()).await.unwrap_err();
+    assert_eq!((error.kind(), error.operation()), (ErrorKind::Unsupported, Some("clone-from")));
+    assert!(error.hint_text().unwrap().contains("{tag}"), "{error}");
+}
+
+#[tokio::test]
+async fn it_can_do_what_all_its_targets_can() {
+    let less = memory().with_capabilities(Capabilities::all().without(Capability::Snapshots));
+    let (targets, _): (_, Vec<_>) = [("a", memory()), ("b", less), ("c", memory())]
+        .into_iter()
+        .map(|(name, store)| target(name, store))
+        .unzip();
+    let store = Arc::new(PlacedStore::new(targets).unwrap());
+    assert!(!store.capabilities().has(Capability::Snapshots));
+    assert!(store.capabilities().has(Capability::Clone));
+    for id in one_on_each(&store) {
+        let ops = vec![ops::create(), ops::snapshot_create("s")];
+        let error = store.submit(Request::new(id, ops).unwrap()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "also where the target could");
+    }
+}
