@@ -1,5 +1,36 @@
-//! Methods next to the data: dispatch over `ObjectView`, the class cache, the native classes.
+//! Methods next to the data.
+//!
+//! [`ClassRuntime`] is the [`nacre_object::ClassHost`] that engines are given. A class is a
+//! [`ClassProgram`] in Luau that was made live, a [`NativeClass`] in Rust, or the built-in class
+//! `lua`, whose methods run a script sent along with the call. All three see their object through
+//! `ObjectView` alone and end in a status, an output or an error in the same way.
+//!
+//! Luau programs find the API of Ceph's `cls_lua`: the tables `objclass` and `bufferlist`, and a
+//! `pcall` that tells a storage error as `false, negative_errno, message`. `objclass.rs` is that API
+//! line by line; what nacre adds to it is in `extensions.rs`, and only there.
+//!
+//! **Invariant:** a call starts from the source alone. The compiled chunk is cached, but it is
+//! executed anew for each call in an environment of its own, so nothing passes from one call to
+//! another except through the object.
 
+mod arguments;
+mod buffer_list;
+mod calling;
+mod check;
+mod class_vm;
+mod errno;
+mod eval;
+mod extensions;
+mod fault_sink;
+mod invocation;
 mod native;
+mod objclass;
+mod program;
+mod runtime;
 
+pub use check::{CheckError, CheckedClass, check_program};
+pub use eval::{EVAL_BUFFERLIST, EVAL_JSON, EvalRequest, LUA_CLASS};
+pub use fault_sink::{FaultSink, NoFaultSink, ProgramFault, ProgramLog};
 pub use native::{MethodAccess, NativeClass, NativeMethod};
+pub use program::ClassProgram;
+pub use runtime::{ClassRuntime, LiveClass};

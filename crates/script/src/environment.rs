@@ -16,7 +16,7 @@ use nacre_clock::Random;
 
 use crate::budget::{EXPECTED_GLOBALS, MAX_UNEXAMINED_WORK, MAX_VALUE_ENTRIES};
 use crate::guards::{self, OUT_OF_MEMORY};
-use crate::meter::{MemoryAccount, Meter};
+use crate::meter::{MemoryAccount, Meter, Pulse};
 
 /// Global functions and constants. No `load`, `loadstring`, `require`, `dofile`, `getfenv`,
 /// `setfenv`, `collectgarbage`, `gcinfo`, `newproxy` or `print`; no `os`, `debug` or `io`.
@@ -148,6 +148,8 @@ pub struct Host<'a> {
     pub globals: &'a Table,
     /// Where its values account for memory outside the VM's heap.
     pub memory: MemoryAccount,
+    /// What its long-running functions ask whether to go on.
+    pub pulse: Pulse,
 }
 
 /// The shared base of every run's environment.
@@ -178,7 +180,7 @@ impl Environment {
         strip(&base, &GLOBALS.iter().copied().chain(libraries).collect::<Vec<_>>())?;
         copy_all(&prelude.raw_get("base")?, &base)?;
         let memory = MemoryAccount::new(meter.clone());
-        library(&Host { lua, globals: &base, memory })?;
+        library(&Host { lua, globals: &base, memory, pulse: Pulse::new(meter.clone()) })?;
         // Makes the base, its tables and the metatable of strings read-only.
         lua.sandbox(true)?;
         let template = lua.create_table_with_capacity(0, EXPECTED_GLOBALS)?;

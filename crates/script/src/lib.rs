@@ -36,7 +36,7 @@ pub use compile::{CompileError, Script};
 pub use digest::Digest;
 pub use environment::Host;
 pub use fault::{raise, raised};
-pub use meter::MemoryAccount;
+pub use meter::{MemoryAccount, Pulse};
 pub use run::{Run, Terms};
 pub use value::Value;
 pub use vm::Vm;

@@ -176,6 +176,24 @@ fn describe(limit: Limit, budget: &Budget) -> Error {
     Error::exhausted(format!("the script {what} {allowed}"))
 }
 
+/// Lets a host function that loops be interrupted as the script is.
+#[derive(Clone)]
+pub struct Pulse(Rc<Meter>);
+
+impl Pulse {
+    pub(crate) fn new(meter: Rc<Meter>) -> Self {
+        Self(meter)
+    }
+
+    /// One step of the run.
+    ///
+    /// # Errors
+    /// `Exhausted`, to be raised as it is, if the run is over.
+    pub fn step(&self, lua: &Lua) -> mlua::Result<()> {
+        self.0.step(lua)
+    }
+}
+
 /// Memory that values of the host library hold outside the VM's heap, which would not see it.
 #[derive(Clone)]
 pub struct MemoryAccount(Rc<Meter>);

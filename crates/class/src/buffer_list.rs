@@ -1,0 +1,135 @@
+//! `bufferlist`: bytes that pass between object and method without being copied.
+
+use bytes::{Bytes, BytesMut};
+use mlua::{
+    AnyUserData, Lua, LuaString, MetaMethod, UserData, UserDataMethods, UserDataRef, Value,
+};
+use nacre_script::{Host, MemoryAccount};
+
+/// Bytes a script can append to. They live outside the VM's heap and are accounted for in its
+/// budget.
+pub(crate) struct BufferList {
+    content: Content,
+    memory: MemoryAccount,
+}
+
+enum Content {
+    /// As they came from or went to the object.
+    Shared(Bytes),
+    /// Being appended to.
+    Owned(BytesMut),
+}
+
+impl BufferList {
+    /// A buffer list of these bytes.
+    ///
+    /// # Errors
+    /// `Exhausted` past the memory budget.
+    pub fn new(lua: &Lua, memory: &MemoryAccount, bytes: Bytes) -> mlua::Result<Self> {
+        memory.take(lua, bytes.len())?;
+        Ok(Self { content: Content::Shared(bytes), memory: memory.clone() })
+    }
+
+    /// The bytes, to be kept by others; appending afterwards does not show there.
+    pub fn share(&mut self) -> Bytes {
+        if let Content::Owned(bytes) = &mut self.content {
+            self.content = Content::Shared(std::mem::take(bytes).freeze());
+        }
+        match &self.content {
+            Content::Shared(bytes) => bytes.clone(),
+            Content::Owned(_) => unreachable!("it was shared just now"),
+        }
+    }
+
+    pub fn as_slice(&self) -> &[u8] {
+        match &self.content {
+            Content::Shared(bytes) => bytes,
+            Content::Owned(bytes) => bytes,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.as_slice().len()
+    }
+
+    fn append(&mut self, lua: &Lua, more: &[u8]) -> mlua::Result<()> {
+        self.memory.take(lua, more.len())?;
+        if let Content::Shared(bytes) = &mut self.content {
+            // Nobody else may hold them any more; then this is no copy.
+            let bytes = std::mem::take(bytes);
+            let own = bytes.try_into_mut().unwrap_or_else(|bytes| BytesMut::from(&bytes[..]));
+            self.content = Content::Owned(own);
+        }
+        if let Content::Owned(bytes) = &mut self.content {
+            bytes.extend_from_slice(more);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for BufferList {
+    fn drop(&mut self) {
+        self.memory.give_back(self.len());
+    }
+}
+
+impl UserData for BufferList {
+    fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
+        methods.add_method("str", |lua, this, ()| lua.create_string(this.as_slice()));
+        methods.add_method_mut("append", |lua, this, more: Value| match more {
+            Value::String(more) => this.append(lua, &more.as_bytes()),
+            other => Err(mlua::Error::runtime(format!(
+                "bad argument #1 to 'append' (string expected, got {})",
+                other.type_name()
+            ))),
+        });
+        methods.add_meta_method(MetaMethod::Len, |_, this, ()| Ok(this.len()));
+        type Two = (UserDataRef<BufferList>, UserDataRef<BufferList>);
+        methods
+            .add_meta_function(MetaMethod::Eq, |_, (a, b): Two| Ok(a.as_slice() == b.as_slice()));
+        methods.add_meta_function(MetaMethod::Lt, |_, (a, b): Two| Ok(a.as_slice() < b.as_slice()));
+        methods
+            .add_meta_function(MetaMethod::Le, |_, (a, b): Two| Ok(a.as_slice() <= b.as_slice()));
+        methods.add_meta_function(MetaMethod::Concat, |lua, (a, b): Two| {
+            let mut both = BufferList::new(lua, &a.memory, Bytes::new())?;
+            both.append(lua, a.as_slice())?;
+            both.append(lua, b.as_slice())?;
+            Ok(both)
+        });
+    }
+}
+
+/// Makes buffer lists, for host functions that return them.
+#[derive(Clone)]
+pub(crate) struct BufferLists(MemoryAccount);
+
+impl BufferLists {
+    pub fn new(memory: MemoryAccount) -> Self {
+        Self(memory)
+    }
+
+    pub fn make(&self, lua: &Lua, bytes: Bytes) -> mlua::Result<AnyUserData> {
+        lua.create_userdata(BufferList::new(lua, &self.0, bytes)?)
+    }
+}
+
+/// Puts the table `bufferlist` into a VM's environment.
+pub(crate) fn install(host: &Host<'_>) -> mlua::Result<()> {
+    let lists = BufferLists::new(host.memory.clone());
+    let new = host.lua.create_function(move |lua, ()| lists.make(lua, Bytes::new()))?;
+    let table = host.lua.create_table()?;
+    table.raw_set("new", new)?;
+    host.globals.raw_set("bufferlist", table)
+}
+
+/// What a data argument of an extension may be: a buffer list, shared, or a string, copied.
+pub(crate) fn data_of(value: &Value) -> Option<Bytes> {
+    match value {
+        Value::String(text) => Some(copied(text)),
+        other => crate::arguments::buffer_list_of(other).map(|mut list| list.share()),
+    }
+}
+
+pub(crate) fn copied(text: &LuaString) -> Bytes {
+    Bytes::copy_from_slice(&text.as_bytes())
+}

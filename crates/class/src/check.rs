@@ -1,0 +1,125 @@
+//! Checking a program before anything of it is stored: compile it, and execute its chunk without an
+//! object, which tells the methods it registers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use mlua::Value;
+use nacre_clock::Clock;
+use nacre_object::{Error, MethodName};
+use nacre_script::{Budget, CompileError, Digest, Script, Terms};
+
+use crate::class_vm::with_vm;
+use crate::fault_sink::{FaultSink, NoFaultSink};
+use crate::native::MethodAccess;
+
+/// A program that compiles and registers methods.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckedClass {
+    /// SHA-256 of the source.
+    pub digest: Digest,
+    /// Its methods, in name order.
+    pub methods: Vec<(MethodName, MethodAccess)>,
+}
+
+/// What is wrong with a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckError {
+    /// The line, 1-based, where known.
+    pub line: Option<u32>,
+    /// The column, 1-based and in characters, where known.
+    pub column: Option<u32>,
+    /// What is wrong.
+    pub message: String,
+    /// The line with a caret under the column, for a terminal; empty where no line is known.
+    pub excerpt: String,
+}
+
+impl fmt::Display for CheckError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, "line {line}")?;
+            if let Some(column) = self.column {
+                write!(f, ", column {column}")?;
+            }
+            write!(f, ": ")?;
+        }
+        f.write_str(&self.message)?;
+        if !self.excerpt.is_empty() {
+            write!(f, "\n{}", self.excerpt.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for CheckError {}
+
+impl From<CheckError> for Error {
+    fn from(error: CheckError) -> Self {
+        Error::invalid(error.to_string())
+    }
+}
+
+impl CheckError {
+    fn at(line: Option<u32>, message: String, source: &str) -> Self {
+        let excerpt = line.map_or_else(String::new, |line| {
+            let position = CompileError { line, column: None, message: String::new() };
+            position.excerpt(source.as_bytes())
+        });
+        Self { line, column: None, message, excerpt }
+    }
+
+    fn of_syntax(error: CompileError, source: &str) -> Self {
+        let excerpt = error.excerpt(source.as_bytes());
+        Self { line: Some(error.line), column: error.column, message: error.message, excerpt }
+    }
+}
+
+/// Checks a class program; `clock` bounds how long it may take.
+///
+/// # Errors
+/// That it does not compile, that its chunk fails, or that it registers no method a call can name.
+pub fn check_program(source: &str, clock: &Arc<dyn Clock>) -> Result<CheckedClass, CheckError> {
+    let script = Script::compile("program", 0, source.as_bytes())
+        .map_err(|error| CheckError::of_syntax(error, source))?;
+    let methods = methods_of(&script, clock).map_err(|error| {
+        let line = error.fault().and_then(|site| site.line);
+        let hint = error.hint_text().map_or_else(String::new, |hint| format!("; {hint}"));
+        CheckError::at(line, error.message().to_owned() + &hint, source)
+    })?;
+    let digest = script.digest();
+    Ok(CheckedClass { digest, methods: methods.into_iter().collect() })
+}
+
+/// Executes the chunk without an object; answers the methods it registers.
+pub(crate) fn methods_of(
+    script: &Script,
+    clock: &Arc<dyn Clock>,
+) -> nacre_object::Result<BTreeMap<MethodName, MethodAccess>> {
+    let sink: Arc<dyn FaultSink> = Arc::new(NoFaultSink);
+    let budget = Budget::default();
+    with_vm(|vm| {
+        vm.calling.begin((script.name(), script.version()), None, &sink);
+        let run = vm.vm.start(script, &Terms { budget: &budget, clock, seed: 0 })?;
+        run.load()?;
+        let mut methods = BTreeMap::new();
+        for (name, value) in run.own_globals() {
+            let Value::Function(function) = value else { continue };
+            if let Some(access) = vm.calling.access_of(&function) {
+                methods.insert(MethodName::new(name)?, access);
+            }
+        }
+        if methods.len() < vm.calling.registered_count() {
+            return Err(Error::invalid(
+                "a registered function is not global under a name of its own",
+            )
+            .hint("write `function name(input, output) … end objclass.register(name)`"));
+        }
+        if methods.is_empty() {
+            return Err(Error::invalid("the program registers no method")
+                .hint("end it with `objclass.register(name)` for each method"));
+        }
+        Ok(methods)
+    })
+}

@@ -1,0 +1,108 @@
+//! What nacre adds to `objclass`. A script that uses none of it also runs on stock `cls_lua`.
+//!
+//! | call | returns |
+//! |---|---|
+//! | `register(fn, "readonly")` | –; the method may only read (a write is `-EPERM`) and so may run beside writers |
+//! | `exists()` | whether the object exists |
+//! | `append(data)` | the offset the bytes went to |
+//! | `truncate(size)`, `zero(offset, length)` | – |
+//! | `rmxattr(name)` | – (`-ENODATA`) |
+//! | `map_get(key)` | bufferlist, or nil if there is no such key or object |
+//! | `map_set(key, data)` | – |
+//! | `map_last(prefix)` | the last key with that prefix and its bufferlist, or nil |
+//! | `map_range(after, prefix, max)` | keys in order, their bufferlists, whether there are more |
+//! | `now()` | the time of the call, microseconds since 1970 |
+//! | `source()` | who called, as authenticated |
+//!
+//! `data` is a bufferlist or a string.
+
+use bytes::Bytes;
+use mlua::Value;
+use nacre_object::{Error, ErrorKind};
+
+use crate::arguments::Arguments;
+use crate::buffer_list::data_of;
+use crate::calling::object;
+use crate::errno::ENODATA;
+use crate::objclass::{Library, for_each_entry, if_present};
+
+pub(crate) fn add(library: &Library<'_>) -> mlua::Result<()> {
+    add_stream(library)?;
+    add_map(library)?;
+    let calling = library.calling.clone();
+    library.add("now", move |_, ()| Ok(calling.now_micros()))?;
+    let calling = library.calling.clone();
+    library.add("source", move |_, ()| Ok(calling.source()))
+}
+
+fn data(arguments: Arguments<'_>, position: usize, value: &Value) -> mlua::Result<Bytes> {
+    data_of(value).ok_or_else(|| {
+        let (function, got) = (arguments.function, value.type_name());
+        mlua::Error::runtime(format!(
+            "bad argument #{position} to '{function}' (bufferlist or string expected, got {got})"
+        ))
+    })
+}
+
+fn add_stream(library: &Library<'_>) -> mlua::Result<()> {
+    library.add("exists", |_, ()| object(|view| view.exists()))?;
+    library.add("append", |arguments, bytes: Value| {
+        let bytes = data(arguments, 1, &bytes)?;
+        object(|view| view.append(bytes))
+    })?;
+    library.add("truncate", |arguments, size: Value| {
+        let size = arguments.size(1, &size)?;
+        object(|view| view.truncate(size))
+    })?;
+    library.add("zero", |arguments, (offset, length): (Value, Value)| {
+        let (offset, length) = (arguments.size(1, &offset)?, arguments.size(2, &length)?);
+        object(|view| view.zero(offset, length))
+    })?;
+    library.add("rmxattr", |arguments, name: Value| {
+        let name = arguments.name(1, &name)?;
+        object(|view| view.remove_attribute(&name).map_err(no_attribute))
+    })
+}
+
+/// A missing attribute has an errno of its own, as `getxattr` reports it.
+fn no_attribute(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound => error.with_status(-ENODATA),
+        _ => error,
+    }
+}
+
+fn add_map(library: &Library<'_>) -> mlua::Result<()> {
+    let lists = library.buffer_lists();
+    library.add("map_get", move |arguments, key: Value| {
+        let key = arguments.text(1, &key)?;
+        let value = object(|view| if_present(view, |view| view.map_get(&key.as_bytes())))?;
+        value.map(|value| lists.make(arguments.lua, value)).transpose()
+    })?;
+    library.add("map_set", |arguments, (key, value): (Value, Value)| {
+        let key = arguments.text(1, &key)?;
+        let value = data(arguments, 2, &value)?;
+        object(|view| view.map_set(&key.as_bytes(), value))
+    })?;
+    let lists = library.buffer_lists();
+    library.add("map_last", move |arguments, prefix: Value| {
+        let prefix = arguments.text(1, &prefix)?;
+        let last = object(|view| if_present(view, |view| view.map_last(&prefix.as_bytes())))?;
+        let Some(last) = last else { return Ok((None, None)) };
+        let key = arguments.lua.create_string(&last.key)?;
+        Ok((Some(key), Some(lists.make(arguments.lua, last.value)?)))
+    })?;
+    let (lists, pulse) = (library.buffer_lists(), library.host.pulse.clone());
+    library.add("map_range", move |arguments, (after, prefix, most): (Value, Value, Value)| {
+        let lua = arguments.lua;
+        let (after, prefix) = (arguments.text(1, &after)?, arguments.text(2, &prefix)?);
+        let most = arguments.size(3, &most)?;
+        let (keys, values) = (lua.create_table()?, lua.create_table()?);
+        let (after, prefix) = (after.as_bytes(), prefix.as_bytes());
+        let more = for_each_entry(lua, &pulse, &after, &prefix, most, |entry| {
+            keys.raw_push(lua.create_string(&entry.key)?)?;
+            values.raw_push(lists.make(lua, entry.value)?)
+        })?;
+        Ok((keys, values, more))
+    })
+}

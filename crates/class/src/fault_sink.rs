@@ -1,0 +1,50 @@
+//! Where faults and log lines of programs go: the cluster log, once a node listens.
+
+use nacre_object::Error;
+
+/// That a program failed one of its calls.
+#[derive(Debug)]
+pub struct ProgramFault<'a> {
+    /// The class, or `eval` for a one-off script.
+    pub program: &'a str,
+    /// Its version; 0 for a one-off script.
+    pub version: u64,
+    /// The method that was called.
+    pub method: &'a str,
+    /// The line, 1-based, where known.
+    pub line: Option<u32>,
+    /// `Fault`, or `Exhausted` if it exceeded its budget; what the caller got.
+    pub error: &'a Error,
+}
+
+/// What a program said by `objclass.log`.
+#[derive(Debug)]
+pub struct ProgramLog<'a> {
+    /// The class, or `eval` for a one-off script.
+    pub program: &'a str,
+    /// Its version; 0 for a one-off script.
+    pub version: u64,
+    /// Its level: lower is more important.
+    pub level: i64,
+    /// What it said, cut at `MAX_LOG_BYTES`.
+    pub text: &'a str,
+}
+
+/// Hears of them on the engine's threads, so it must be quick; limiting their rate is its business.
+pub trait FaultSink: Send + Sync {
+    /// A program failed a call.
+    fn fault(&self, fault: &ProgramFault<'_>);
+
+    /// A program said something. Not heard by default.
+    fn log(&self, line: &ProgramLog<'_>) {
+        let _ = line;
+    }
+}
+
+/// Hears nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoFaultSink;
+
+impl FaultSink for NoFaultSink {
+    fn fault(&self, _: &ProgramFault<'_>) {}
+}

@@ -1,0 +1,331 @@
+//! Which classes there are on this node, and how a call finds its method.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use bytes::Bytes;
+use nacre_clock::Clock;
+use nacre_object::{
+    CallContext, CallReply, ClassCall, ClassHost, ClassName, Error, MethodName, ObjectView,
+    ReadOnlyView, Result,
+};
+use nacre_script::{Budget, Digest, Script, Terms};
+
+use crate::check::methods_of;
+use crate::eval::{EVAL_BUFFERLIST, EVAL_JSON, EvalRequest, LUA_CLASS};
+use crate::fault_sink::{FaultSink, NoFaultSink};
+use crate::invocation::Invocation;
+use crate::native::{MethodAccess, NativeClass};
+use crate::program::ClassProgram;
+
+/// Compiled one-off scripts kept for their next call: a client that evaluates sends the same few.
+const MAX_CACHED_EVALS: usize = 256;
+/// What a one-off script is called in faults.
+const EVAL_NAME: &str = "eval";
+
+/// A program that is live.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveClass {
+    /// The class.
+    pub name: ClassName,
+    /// The version calls get.
+    pub version: u64,
+    /// The digest of its source.
+    pub digest: Digest,
+}
+
+/// The classes of a node: what its engines call methods of.
+///
+/// A call of a native class or of `lua` names no version (or 0). A call of a program may name the
+/// version it was written against and is `Stale` unless that is the live one; a node that may be
+/// behind asks [`ClassRuntime::live_version`] first and catches up.
+pub struct ClassRuntime {
+    budget: Budget,
+    clock: Arc<dyn Clock>,
+    sink: Arc<dyn FaultSink>,
+    classes: RwLock<HashMap<ClassName, Class>>,
+    evals: Mutex<EvalCache>,
+}
+
+#[derive(Clone)]
+enum Class {
+    Native(Arc<NativeClass>),
+    Program(Arc<Program>),
+}
+
+struct Program {
+    script: Script,
+    methods: BTreeMap<MethodName, MethodAccess>,
+}
+
+impl ClassRuntime {
+    /// A runtime without classes but `lua`; every call runs within `budget` by `clock`.
+    pub fn new(budget: Budget, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            budget,
+            clock,
+            sink: Arc::new(NoFaultSink),
+            classes: RwLock::default(),
+            evals: Mutex::default(),
+        }
+    }
+
+    /// The same runtime, reporting to `sink`.
+    pub fn reporting_to(mut self, sink: Arc<dyn FaultSink>) -> Self {
+        self.sink = sink;
+        self
+    }
+
+    /// Adds a class written in Rust.
+    ///
+    /// # Errors
+    /// `Exists` if there is a class of that name.
+    pub fn register_native(&self, class: NativeClass) -> Result<()> {
+        let name = class.name().clone();
+        let mut classes = self.classes.write().unwrap_or_else(PoisonError::into_inner);
+        if name.as_str() == LUA_CLASS || classes.contains_key(&name) {
+            return Err(Error::exists(format!("there is a class {name}")));
+        }
+        classes.insert(name, Class::Native(Arc::new(class)));
+        Ok(())
+    }
+
+    /// Makes a program live, in place of any other version of it. Calls under way end with the
+    /// version they began with.
+    ///
+    /// # Errors
+    /// `Exists` if a native class has that name; `Invalid` if the program does not pass
+    /// [`crate::check_program`]'s checks.
+    pub fn install(&self, program: &ClassProgram) -> Result<()> {
+        let name = program.name();
+        if name.as_str() == LUA_CLASS || matches!(self.find(name), Some(Class::Native(_))) {
+            return Err(Error::exists(format!("{name} is a native class"))
+                .hint("give the program another name"));
+        }
+        let refused = |reason: &dyn std::fmt::Display| {
+            Error::invalid(format!("version {} of {name}: {reason}", program.version()))
+        };
+        let source = program.source().as_bytes();
+        let script = Script::compile(name.as_str(), program.version(), source)
+            .map_err(|error| refused(&error))?;
+        let methods = methods_of(&script, &self.clock).map_err(|error| refused(&error))?;
+        let class = Class::Program(Arc::new(Program { script, methods }));
+        let mut classes = self.classes.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Class::Native(_)) = classes.get(name) {
+            return Err(Error::exists(format!("{name} is a native class")));
+        }
+        classes.insert(name.clone(), class);
+        Ok(())
+    }
+
+    /// Takes a program away; answers whether it was there. Native classes stay.
+    pub fn uninstall(&self, name: &ClassName) -> bool {
+        let mut classes = self.classes.write().unwrap_or_else(PoisonError::into_inner);
+        let is_program = matches!(classes.get(name), Some(Class::Program(_)));
+        is_program && classes.remove(name).is_some()
+    }
+
+    /// The live programs, in name order.
+    pub fn live(&self) -> Vec<LiveClass> {
+        let classes = self.classes.read().unwrap_or_else(PoisonError::into_inner);
+        let programs = classes.iter().filter_map(|(name, class)| match class {
+            Class::Program(program) => Some(LiveClass {
+                name: name.clone(),
+                version: program.script.version(),
+                digest: program.script.digest(),
+            }),
+            Class::Native(_) => None,
+        });
+        let mut live: Vec<_> = programs.collect();
+        live.sort_by(|a, b| a.name.cmp(&b.name));
+        live
+    }
+
+    /// The version calls of a class get: a program's own, 0 for a native class, `None` if there is
+    /// no such class.
+    pub fn live_version(&self, name: &ClassName) -> Option<u64> {
+        match self.find(name) {
+            Some(Class::Program(program)) => Some(program.script.version()),
+            Some(Class::Native(_)) => Some(0),
+            None => (name.as_str() == LUA_CLASS).then_some(0),
+        }
+    }
+
+    fn find(&self, name: &ClassName) -> Option<Class> {
+        self.classes.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    fn call_program(
+        &self,
+        program: &Program,
+        call: &ClassCall,
+        view: &mut dyn ObjectView,
+        context: &CallContext,
+    ) -> Result<CallReply> {
+        check_version(call, program.script.version())?;
+        let Some(access) = program.methods.get(&call.method) else {
+            return Err(no_method(call, program.methods.keys()));
+        };
+        let invocation = Invocation {
+            script: &program.script,
+            handler: call.method.as_str(),
+            input: call.input.clone(),
+            access: *access,
+            terms: self.terms(context),
+            context,
+            sink: &self.sink,
+        };
+        invocation.run(view)
+    }
+
+    fn evaluate(
+        &self,
+        call: &ClassCall,
+        view: &mut dyn ObjectView,
+        context: &CallContext,
+    ) -> Result<CallReply> {
+        check_unversioned(call)?;
+        let request = match call.method.as_str() {
+            EVAL_JSON => EvalRequest::from_json(&call.input)?,
+            EVAL_BUFFERLIST => EvalRequest::from_bufferlist(call.input.clone())?,
+            _ => return Err(no_method(call, [EVAL_BUFFERLIST, EVAL_JSON])),
+        };
+        let script = self.compiled(&request.script)?;
+        let invocation = Invocation {
+            script: &script,
+            handler: &request.handler,
+            input: request.input,
+            access: MethodAccess::ReadWrite,
+            terms: self.terms(context),
+            context,
+            sink: &self.sink,
+        };
+        invocation.run(view)
+    }
+
+    /// The compiled form of a one-off script, from the cache if its last use is not too long ago.
+    fn compiled(&self, source: &Bytes) -> Result<Arc<Script>> {
+        let digest = Digest::of(source);
+        if let Some(script) = self.evals().get(&digest) {
+            return Ok(script);
+        }
+        let script = Script::compile(EVAL_NAME, 0, source)
+            .map_err(|error| error.into_fault(EVAL_NAME, 0))?;
+        let script = Arc::new(script);
+        self.evals().insert(digest, script.clone());
+        Ok(script)
+    }
+
+    fn evals(&self) -> MutexGuard<'_, EvalCache> {
+        self.evals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn terms(&self, context: &CallContext) -> Terms<'_> {
+        // The call's own time, so that running it again with the same arguments does the same.
+        Terms { budget: &self.budget, clock: &self.clock, seed: context.now_micros }
+    }
+}
+
+impl ClassHost for ClassRuntime {
+    fn is_read_only(&self, call: &ClassCall) -> bool {
+        let access = match self.find(&call.class) {
+            Some(Class::Native(class)) => class.get(&call.method).map(|(access, _)| access),
+            Some(Class::Program(program)) => program.methods.get(&call.method).copied(),
+            None => None,
+        };
+        access == Some(MethodAccess::ReadOnly)
+    }
+
+    fn call(
+        &self,
+        call: &ClassCall,
+        view: &mut dyn ObjectView,
+        context: &CallContext,
+    ) -> Result<CallReply> {
+        match self.find(&call.class) {
+            Some(Class::Program(program)) => self.call_program(&program, call, view, context),
+            Some(Class::Native(class)) => call_native(&class, call, view, context),
+            None if call.class.as_str() == LUA_CLASS => self.evaluate(call, view, context),
+            None => Err(Error::unsupported(format!("there is no class {}", call.class))
+                .hint("`nacre program list` shows the classes there are")),
+        }
+    }
+}
+
+fn call_native(
+    class: &NativeClass,
+    call: &ClassCall,
+    view: &mut dyn ObjectView,
+    context: &CallContext,
+) -> Result<CallReply> {
+    check_unversioned(call)?;
+    let Some((access, run)) = class.get(&call.method) else {
+        return Err(no_method(call, std::iter::empty::<&str>()));
+    };
+    let reply = match access {
+        MethodAccess::ReadWrite => run(call.input.clone(), view, context)?,
+        MethodAccess::ReadOnly => run(call.input.clone(), &mut ReadOnlyView::new(view), context)?,
+    };
+    if reply.status < 0 {
+        let text = format!("{}.{} returned {}", call.class, call.method, reply.status);
+        return Err(Error::from_status(reply.status, text));
+    }
+    Ok(reply)
+}
+
+fn check_version(call: &ClassCall, live: u64) -> Result<()> {
+    match call.version {
+        Some(asked) if asked < live => {
+            let text = format!("{} is at version {live}, not {asked}", call.class);
+            Err(Error::stale(text).hint("read what changed, then call the live version"))
+        }
+        Some(asked) if asked > live => {
+            let text = format!("{} is still at version {live} here, not {asked}", call.class);
+            Err(Error::stale(text).hint("this node is behind; retry"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_unversioned(call: &ClassCall) -> Result<()> {
+    match call.version {
+        None | Some(0) => Ok(()),
+        Some(asked) => Err(Error::invalid(format!("version {asked} of the native {}", call.class))
+            .hint("native classes have no versions; leave it out")),
+    }
+}
+
+fn no_method<M: std::fmt::Display>(call: &ClassCall, known: impl IntoIterator<Item = M>) -> Error {
+    let error = Error::unsupported(format!("{} has no method {}", call.class, call.method));
+    let known: Vec<_> = known.into_iter().map(|method| method.to_string()).collect();
+    match known.is_empty() {
+        true => error,
+        false => error.hint(format!("it has {}", known.join(", "))),
+    }
+}
+
+/// One-off scripts by the digest of their source, the least recently used going first.
+#[derive(Default)]
+struct EvalCache {
+    scripts: HashMap<Digest, (Arc<Script>, u64)>,
+    uses: u64,
+}
+
+impl EvalCache {
+    fn get(&mut self, digest: &Digest) -> Option<Arc<Script>> {
+        self.uses += 1;
+        let (script, last_use) = self.scripts.get_mut(digest)?;
+        *last_use = self.uses;
+        Some(script.clone())
+    }
+
+    fn insert(&mut self, digest: Digest, script: Arc<Script>) {
+        if self.scripts.len() >= MAX_CACHED_EVALS {
+            let oldest = self.scripts.iter().min_by_key(|(_, (_, last_use))| *last_use);
+            if let Some(oldest) = oldest.map(|(digest, _)| *digest) {
+                self.scripts.remove(&oldest);
+            }
+        }
+        self.scripts.insert(digest, (script, self.uses));
+    }
+}
