@@ -1,4 +1,25 @@
-//! One suite that every store must pass, and the plain in-memory store it is compared with.
+//! What a store must do, as code: one suite that every [`Store`](nacre_object::Store) passes, the
+//! plain in-memory store it is compared with, and the faults stores are tested under.
+//!
+//! An engine or stage is tested so, with [`TestClasses`] as its class host:
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use nacre_clock::SystemClock;
+//! use nacre_conformance::{MemoryStore, Subject, TestClasses, compare, run_all, seeds};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let store = MemoryStore::new(Arc::new(TestClasses), Arc::new(SystemClock::default()));
+//! let subject = Subject::watched(Arc::new(store));
+//! run_all(&subject).await;
+//! for seed in seeds(10) {
+//!     compare(&subject, seed, 100).await;
+//! }
+//! # }
+//! ```
+//!
+//! `NACRE_SEEDS=n` in the environment tries n times as many seeds, `NACRE_SEED=s` one again.
 
 pub mod faults;
 mod faulty_store;
@@ -16,5 +37,5 @@ pub use memory_object::MemoryObject;
 pub use memory_store::MemoryStore;
 pub use random::{compare, seeds};
 pub use suite::{Subject, run_all};
-pub use test_classes::TestClasses;
+pub use test_classes::{FAILED_STATUS, TestClasses};
 pub use watch_hub::{MAX_QUEUED_EVENTS, MAX_WATCHES};

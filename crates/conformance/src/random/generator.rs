@@ -107,26 +107,38 @@ pub fn random_transaction(random: &mut Random, capabilities: Capabilities) -> Ve
         ops.push(random_guard(random));
     }
     for _ in 0..=random.below(MAX_LIST) {
-        let op = match random.below(100) {
-            0..30 => stream_op(random),
-            30..60 => map_op(random),
-            60..75 => attribute_op(random),
-            75..83 => lifetime_op(random),
-            83..93 => snapshot_op(random),
-            _ => call_op(random),
-        };
-        if op.capability().is_none_or(|needed| capabilities.has(needed)) {
-            ops.push(op);
-        }
+        ops.push(random_op(random));
     }
-    if ops.is_empty() { vec![Op::AssertExists] } else { ops }
+    ops.retain(|op| op.capability().is_none_or(|needed| capabilities.has(needed)));
+    if ops.is_empty() {
+        ops.push(Op::AssertExists);
+    }
+    // Most objects are there, so what needs room makes some.
+    let needs_room = |op: &Op| matches!(op, Op::AssertAbsent | Op::CloneFrom { .. });
+    if let Some(at) = ops.iter().position(needs_room)
+        && !random.one_in(3)
+    {
+        ops.insert(at, Op::Remove);
+    }
+    ops
+}
+
+fn random_op(random: &mut Random) -> Op {
+    match random.below(100) {
+        0..30 => stream_op(random),
+        30..60 => map_op(random),
+        60..75 => attribute_op(random),
+        75..83 => lifetime_op(random),
+        83..93 => snapshot_op(random),
+        _ => call_op(random),
+    }
 }
 
 fn random_guard(random: &mut Random) -> Op {
-    match random.below(6) {
-        0 => Op::AssertAbsent,
-        1 => Op::AssertExists,
-        2 => Op::AssertVersion(NO_VERSION),
+    match random.below(8) {
+        0..2 => Op::AssertAbsent,
+        2 => Op::AssertExists,
+        3 => Op::AssertVersion(NO_VERSION),
         _ => Op::AssertVersion(CURRENT_VERSION),
     }
 }
@@ -174,9 +186,9 @@ fn attribute_op(random: &mut Random) -> Op {
 
 fn lifetime_op(random: &mut Random) -> Op {
     match random.below(8) {
-        0 => Op::Remove,
-        1 if random.one_in(2) => create(),
-        2..5 => Op::Stat,
+        0..2 => Op::Remove,
+        2 => create(),
+        3..5 => Op::Stat,
         _ => ensure(),
     }
 }
@@ -187,7 +199,7 @@ fn snapshot_op(random: &mut Random) -> Op {
         0..4 => snapshot_create(name),
         4 => snapshot_remove(name),
         5..8 => rollback(name),
-        8 => clone_from(&ObjectName::new("0").expect("a number is a name"), name),
+        8..10 => clone_from(&ObjectName::new("0").expect("a number is a name"), name),
         _ => Op::SnapshotList,
     }
 }
