@@ -22,10 +22,14 @@ pub const MAX_HOSTED_LOGS: usize = 16 * 1024;
 pub(crate) const MAX_WRITE_ENTRIES: usize = 512;
 /// Data written by one call.
 pub(crate) const MAX_WRITE_BYTES: usize = 2 * 1024 * 1024;
-/// Data read by one call: soft, the last entry may exceed it by its length.
-pub(crate) const READ_BYTES: u32 = 2 * 1024 * 1024;
-/// Positions read by one call.
-pub(crate) const MAX_READ_ENTRIES: usize = 512;
+/// Data read at a time, shared by the objects that are read; each may exceed its share by an entry.
+pub(crate) const READ_BYTES: u32 = 4 * 1024 * 1024;
+/// The least share of an object, so that small entries travel together from wide stripes too.
+pub(crate) const READ_SHARE_BYTES: u32 = 64 * 1024;
+/// Positions read at a time.
+pub const MAX_READ_POSITIONS: usize = 4096;
+/// Objects removed at a time when whole stripes are trimmed.
+pub(crate) const MAX_REMOVALS: usize = 16;
 /// Records one log handle appends at a time; the next `append` waits.
 pub(crate) const MAX_APPENDS: usize = 16 * 1024;
 /// Bytes one log handle appends at a time; the next `append` waits.

@@ -168,6 +168,7 @@ impl AppendCore {
                 self.step = Step::Refresh;
                 AppendCommand::Refresh { epoch: self.epoch }
             }
+            (Step::Refresh, NoAnswer) => AppendCommand::Refresh { epoch: self.epoch },
             (Step::Refresh, View { epoch, sequencer }) => {
                 (self.epoch, self.sequencer) = (epoch, sequencer);
                 self.go_on()

@@ -19,6 +19,14 @@ pub struct Grant {
     pub epoch: u64,
 }
 
+impl Grant {
+    /// Whether another sequencer than the one that issued it is in charge in `view`. Its positions
+    /// may then lie past the tail: a record there would appear out of turn.
+    pub fn is_void_in(&self, view: &View) -> bool {
+        view.sequencer().is_none_or(|sequencer| sequencer.epoch > self.epoch)
+    }
+}
+
 /// Why no position was handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenRefusal {
@@ -85,6 +93,16 @@ impl SequencerCore {
         }
     }
 
+    /// The tail, for those who know the view.
+    pub fn tail_now(&self) -> u64 {
+        self.tail
+    }
+
+    /// The epoch by which it was installed.
+    pub fn installed_at(&self) -> u64 {
+        self.identity.epoch
+    }
+
     /// The view it serves.
     pub fn view(&self) -> &View {
         &self.view
@@ -92,7 +110,8 @@ impl SequencerCore {
 
     /// Whether less than half of a stripe is left, so that the next should be made ready.
     pub fn is_running_short(&self) -> bool {
-        self.view.end() - self.tail < self.view.last_range().stripe_positions().div_ceil(2)
+        self.view.end().saturating_sub(self.tail)
+            < self.view.last_range().stripe_positions().div_ceil(2)
     }
 
     /// Hands out nothing until the next [`SequencerCore::serve`]; answers the tail, which stays.

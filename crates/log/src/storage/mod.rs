@@ -37,16 +37,15 @@
 //! - The maximum position never falls, whatever is trimmed.
 
 mod class;
+mod client;
 mod entry;
 mod header;
 mod input;
 
 pub use class::log_class;
+pub(crate) use client::{Addressed, CallFailure, CallResult, StorageClient};
 pub(crate) use entry::EntryState;
-pub(crate) use input::{
-    MAX_BATCH_ENTRIES, decode_maximum, decode_states, decode_statuses, encode_epoch,
-    encode_fill_batch, encode_position, encode_read_batch, encode_write_batch,
-};
+pub(crate) use input::MAX_BATCH_ENTRIES;
 
 /// The name of the class when it is native.
 pub const NATIVE_CLASS: &str = "log_native";

@@ -111,6 +111,12 @@ impl View {
         Some(range.object(&self.pool, &self.log, place))
     }
 
+    /// Whether everything a place holds is forgotten as trimmed, so that its object may be gone.
+    pub fn is_forgotten(&self, place: Place) -> bool {
+        let range = self.ranges.iter().find(|range| range.id == place.range);
+        range.is_none_or(|range| range.stripe_end(place.stripe) <= self.kept_from)
+    }
+
     /// The targets of the last range, each once.
     pub fn current_targets(&self, placement: &dyn Locate) -> Vec<TargetName> {
         let range = self.last_range();

@@ -1,0 +1,30 @@
+//! How long to wait before asking again somebody who did not answer.
+
+use std::time::Duration;
+
+use nacre_clock::Random;
+
+const FIRST: Duration = Duration::from_millis(5);
+/// What somebody's return may cost a waiter.
+const LONGEST: Duration = Duration::from_millis(500);
+
+/// Waits that double up to a bound, each drawn from the upper half so that waiters spread out.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    next: Duration,
+    random: Random,
+}
+
+impl Backoff {
+    pub fn new() -> Self {
+        Self { next: FIRST, random: Random::from_system() }
+    }
+
+    /// Waits; longer the next time.
+    pub async fn wait(&mut self) {
+        let half = self.next.as_micros() as u64 / 2;
+        let wait = Duration::from_micros(half + self.random.below(half + 1));
+        self.next = (self.next * 2).min(LONGEST);
+        tokio::time::sleep(wait).await;
+    }
+}

@@ -1,0 +1,63 @@
+//! One record on its way.
+
+use bytes::Bytes;
+use nacre_object::{Error, Result};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::time::Instant;
+
+use crate::core::AppendCore;
+use crate::record::RecordId;
+
+/// A record's share of what one handle may have on its way: of the number, and of the bytes.
+pub(super) type Permits = [OwnedSemaphorePermit; 2];
+
+/// A record on its way into the log.
+#[derive(Debug)]
+pub(super) struct Append {
+    pub core: AppendCore,
+    pub id: RecordId,
+    /// The record as it will be stored.
+    pub entry: Bytes,
+    pub deadline: Instant,
+    answer: oneshot::Sender<Result<u64>>,
+    _permits: Permits,
+}
+
+impl Append {
+    pub fn new(
+        id: RecordId,
+        entry: Bytes,
+        deadline: Instant,
+        permits: Permits,
+    ) -> (Self, oneshot::Receiver<Result<u64>>) {
+        let (answer, answered) = oneshot::channel();
+        let core = AppendCore::default();
+        (Self { core, id, entry, deadline, answer, _permits: permits }, answered)
+    }
+
+    pub fn is_late(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+
+    /// Ends it. Whoever asked may have stopped listening.
+    pub fn end(self, result: Result<u64>) {
+        let _nobody_listens = self.answer.send(result);
+    }
+
+    /// Ends it with what went wrong: as it is, unless the record may be in the log all the same.
+    pub fn fail(self, cause: &Error) {
+        let error = match self.core.doubtful_position() {
+            Some(position) => Error::unavailable(format!(
+                "the record may be in the log, at {position}, and may not be: {cause}"
+            ))
+            .hint("read that position when its target is back"),
+            None => cause.clone().during("append"),
+        };
+        self.end(Err(error));
+    }
+
+    /// Ends it for want of time.
+    pub fn fail_late(self) {
+        self.fail(&Error::unavailable("the record could not be appended in time"));
+    }
+}

@@ -1,0 +1,415 @@
+//! Appends: from a queue of records to positions, from positions to lanes.
+//!
+//! One request for positions is under way at a time; records that come meanwhile share the next.
+//! Work runs in tasks of its own, so a caller who stops waiting holds up nobody; its record may be
+//! appended all the same.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use nacre_clock::Random;
+use nacre_object::{Error, ErrorKind, ObjectId, Result};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::{Instant, timeout};
+
+use super::append::{Append, Permits};
+use super::lanes::{Lanes, Write};
+use super::suspects::{Suspects, Suspicion};
+use super::view_cache::ViewCache;
+use crate::backoff::Backoff;
+use crate::core::{AppendCommand, AppendEvent, Grant};
+use crate::env::LogEnv;
+use crate::limits::{
+    APPEND_OVERHEAD_BYTES, MAX_APPEND_BYTES, MAX_APPENDS, MAX_RECORD_BYTES, MAX_TOKENS,
+};
+use crate::record::{self, RecordId};
+use crate::sequencer::{Reconfiguration, SequencerClient};
+use crate::storage::status::{EINVAL, EROFS};
+use crate::storage::{Addressed, CallFailure, CallResult, StorageClient};
+use crate::view::{Place, View};
+
+/// Appends records to one log.
+#[derive(Debug)]
+pub(super) struct Appender {
+    pub env: LogEnv,
+    pub views: Arc<ViewCache>,
+    pub storage: StorageClient,
+    pub sequencer: Arc<SequencerClient>,
+    pub suspects: Suspects,
+    writer: u64,
+    next_number: AtomicU64,
+    /// Bounds the records on their way, by number and by bytes.
+    appends: Arc<Semaphore>,
+    bytes: Arc<Semaphore>,
+    queue: Mutex<TokenQueue>,
+    lanes: Lanes,
+    /// Whether the sequencer is being asked to avoid the suspects.
+    evading: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct TokenQueue {
+    waiting: VecDeque<Append>,
+    is_asking: bool,
+}
+
+impl Appender {
+    pub fn new(
+        env: LogEnv,
+        views: Arc<ViewCache>,
+        storage: StorageClient,
+        sequencer: Arc<SequencerClient>,
+    ) -> Self {
+        Self {
+            env,
+            views,
+            storage,
+            sequencer,
+            suspects: Suspects::default(),
+            writer: Random::from_system().next_u64(),
+            next_number: AtomicU64::new(0),
+            appends: Arc::new(Semaphore::new(MAX_APPENDS)),
+            bytes: Arc::new(Semaphore::new(MAX_APPEND_BYTES)),
+            queue: Mutex::default(),
+            lanes: Lanes::default(),
+            evading: AtomicBool::new(false),
+        }
+    }
+
+    /// Starts to append a record; waits only while too much is on its way.
+    pub async fn start(self: &Arc<Self>, data: &[u8]) -> Result<oneshot::Receiver<Result<u64>>> {
+        check_size(data)?;
+        let permits = self.permits(data).await;
+        let (append, answered) = self.append_of(data, permits);
+        self.enqueue([append]);
+        Ok(answered)
+    }
+
+    /// Starts to append records, in order.
+    pub async fn start_all(
+        self: &Arc<Self>,
+        records: &[Bytes],
+    ) -> Vec<Result<oneshot::Receiver<Result<u64>>>> {
+        let mut started = Vec::with_capacity(records.len());
+        let mut admitted = Vec::with_capacity(records.len());
+        for data in records {
+            if let Err(error) = check_size(data) {
+                started.push(Err(error));
+                continue;
+            }
+            let permits = match self.permits_now(data) {
+                Some(permits) => permits,
+                None => {
+                    // What is admitted must be under way before anything is waited for.
+                    self.enqueue(admitted.drain(..));
+                    self.permits(data).await
+                }
+            };
+            let (append, answered) = self.append_of(data, permits);
+            admitted.push(append);
+            started.push(Ok(answered));
+        }
+        self.enqueue(admitted);
+        started
+    }
+
+    fn append_of(&self, data: &[u8], permits: Permits) -> (Append, oneshot::Receiver<Result<u64>>) {
+        let deadline = Instant::now() + self.env.patience.append;
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        let id = RecordId { writer: self.writer, number };
+        Append::new(id, record::encode(id, data), deadline, permits)
+    }
+
+    async fn permits(&self, data: &[u8]) -> Permits {
+        let open = "the semaphores are never closed";
+        [
+            self.appends.clone().acquire_owned().await.expect(open),
+            self.bytes.clone().acquire_many_owned(cost_of(data)).await.expect(open),
+        ]
+    }
+
+    fn permits_now(&self, data: &[u8]) -> Option<Permits> {
+        let append = self.appends.clone().try_acquire_owned().ok()?;
+        Some([append, self.bytes.clone().try_acquire_many_owned(cost_of(data)).ok()?])
+    }
+
+    fn queue(&self) -> MutexGuard<'_, TokenQueue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues records for positions.
+    pub fn enqueue(self: &Arc<Self>, appends: impl IntoIterator<Item = Append>) {
+        let mut queue = self.queue();
+        queue.waiting.extend(appends);
+        if !queue.waiting.is_empty() && !queue.is_asking {
+            queue.is_asking = true;
+            drop(queue);
+            tokio::spawn(self.clone().take_tokens());
+        }
+    }
+
+    /// Asks for positions until nobody waits for one.
+    async fn take_tokens(self: Arc<Self>) {
+        let mut backoff = Backoff::new();
+        loop {
+            let batch: VecDeque<_> = {
+                let mut queue = self.queue();
+                let count = queue.waiting.len().min(MAX_TOKENS as usize);
+                if count == 0 {
+                    queue.is_asking = false;
+                    return;
+                }
+                queue.waiting.drain(..count).collect()
+            };
+            if self.take_tokens_for(batch).await {
+                backoff = Backoff::new();
+            } else {
+                backoff.wait().await;
+            }
+        }
+    }
+
+    /// Answers whether there was progress.
+    async fn take_tokens_for(self: &Arc<Self>, mut batch: VecDeque<Append>) -> bool {
+        let deadline = batch.iter().map(|append| append.deadline).min();
+        let Some(deadline) = deadline else { return true };
+        match self.sequencer.next(batch.len() as u32, deadline).await {
+            Ok((grant, view)) if grant.is_void_in(&view) => {
+                self.requeue_first(batch.into_iter());
+                true
+            }
+            Ok((grant, view)) => {
+                let granted = batch.len().min(grant.count as usize);
+                let rest = batch.split_off(granted);
+                self.requeue_first(rest.into_iter());
+                self.dispatch(batch, grant, &view);
+                true
+            }
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                let (late, rest): (Vec<_>, Vec<_>) = batch.into_iter().partition(Append::is_late);
+                late.into_iter().for_each(|append| append.fail(&error));
+                self.requeue_first(rest.into_iter());
+                false
+            }
+            Err(error) => {
+                batch.into_iter().for_each(|append| append.fail(&error));
+                true
+            }
+        }
+    }
+
+    fn requeue_first(&self, appends: impl DoubleEndedIterator<Item = Append>) {
+        let mut queue = self.queue();
+        for append in appends.rev() {
+            queue.waiting.push_front(append);
+        }
+    }
+
+    /// Gives each record its position and sends it on its way there.
+    fn dispatch(self: &Arc<Self>, appends: VecDeque<Append>, grant: Grant, view: &View) {
+        let sequencer = view.sequencer().map_or(0, |sequencer| sequencer.epoch);
+        let mut by_place: HashMap<Place, Vec<Write>> = HashMap::new();
+        let mut homeless = vec![];
+        for (mut append, position) in appends.into_iter().zip(grant.first..) {
+            let epoch = view.epoch();
+            let token = AppendEvent::Token { position, epoch, sequencer };
+            let command = append.core.handle(token);
+            debug_assert_eq!(command, AppendCommand::Write { position, epoch });
+            match view.place(position) {
+                Some(place) => {
+                    by_place.entry(place).or_default().push(Write { append, position, epoch });
+                }
+                // Forgotten as trimmed already.
+                None => {
+                    append.core.handle(AppendEvent::Avoided);
+                    homeless.push(append);
+                }
+            }
+        }
+        for (place, writes) in by_place {
+            if self.lanes.push(place, writes) {
+                tokio::spawn(self.clone().run_lane(place));
+            }
+        }
+        self.requeue(homeless);
+    }
+
+    fn requeue(&self, appends: Vec<Append>) {
+        self.queue().waiting.extend(appends);
+    }
+
+    /// Writes what waits for an object until nothing does.
+    async fn run_lane(self: Arc<Self>, place: Place) {
+        loop {
+            let batch = self.lanes.take(place);
+            if batch.is_empty() {
+                return;
+            }
+            self.write_batch(place, batch).await;
+        }
+    }
+
+    async fn write_batch(self: &Arc<Self>, place: Place, batch: Vec<Write>) {
+        let (late, batch): (Vec<_>, Vec<_>) =
+            batch.into_iter().partition(|write| write.append.is_late());
+        late.into_iter().for_each(|write| write.append.fail_late());
+        let Some(epoch) = batch.first().map(|write| write.epoch) else { return };
+        let view = self.views.get();
+        let Some(object) = view.object(place) else {
+            // Forgotten as trimmed since the position was issued.
+            return self.give_up_positions(batch);
+        };
+        if self.is_evaded(&view, &object) {
+            return self.give_up_positions(batch);
+        }
+        let to = Addressed { object: &object, class: view.class(), epoch };
+        let outcome = self.call(to, place, &batch).await;
+        self.conclude(batch, outcome, object);
+    }
+
+    /// Writes; if that takes long the target becomes suspect and whoever waits goes elsewhere.
+    async fn call(
+        self: &Arc<Self>,
+        to: Addressed<'_>,
+        place: Place,
+        batch: &[Write],
+    ) -> CallResult<Vec<i32>> {
+        let entries = batch.iter().map(|write| (write.position, &write.append.entry));
+        let mut call = std::pin::pin!(self.storage.write(to, entries));
+        match timeout(self.env.patience.target, &mut call).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                let _suspicion = self.suspect(to.object);
+                if self.is_evaded(&self.views.get(), to.object) {
+                    self.give_up_positions(self.lanes.drain(place));
+                }
+                call.await
+            }
+        }
+    }
+
+    /// Takes note that an object's target does not answer, and has the log avoid it.
+    pub fn suspect(self: &Arc<Self>, object: &ObjectId) -> Suspicion {
+        let suspicion = self.suspects.suspect(self.env.placement.locate(object));
+        self.evade();
+        suspicion
+    }
+
+    /// Asks the sequencer, once at a time, to lay the log out around the suspects.
+    fn evade(self: &Arc<Self>) {
+        let targets = self.views.get().current_targets(&*self.env.placement);
+        let is_affected = targets.iter().any(|target| self.suspects.contains(target));
+        if !is_affected || self.evading.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let appender = self.clone();
+        tokio::spawn(async move {
+            let avoid = appender.suspects.all();
+            let change = Reconfiguration::Relayout { layout: None, avoid };
+            let deadline = Instant::now() + appender.env.patience.operation;
+            // If it cannot be done, records go round the suspects position by position.
+            let _undone = appender.sequencer.reconfigure(change, deadline).await;
+            appender.evading.store(false, Ordering::Release);
+        });
+    }
+
+    /// Whether records had better take other positions than those on this object.
+    fn is_evaded(&self, view: &View, object: &ObjectId) -> bool {
+        if self.suspects.is_empty() || !self.suspects.contains(&self.env.placement.locate(object)) {
+            return false;
+        }
+        let targets = view.current_targets(&*self.env.placement);
+        targets.iter().any(|target| !self.suspects.contains(target))
+    }
+
+    fn give_up_positions(self: &Arc<Self>, writes: Vec<Write>) {
+        self.enqueue(writes.into_iter().map(|mut write| {
+            write.append.core.handle(AppendEvent::Avoided);
+            write.append
+        }));
+    }
+
+    fn conclude(
+        self: &Arc<Self>,
+        batch: Vec<Write>,
+        outcome: CallResult<Vec<i32>>,
+        object: ObjectId,
+    ) {
+        let mut is_silent = false;
+        let event_of_all = match outcome {
+            Ok(statuses) => {
+                let mut unsettled = vec![];
+                for (write, status) in batch.into_iter().zip(statuses) {
+                    unsettled.extend(conclude_one(write, status));
+                }
+                return self.settle_all(unsettled, &object, is_silent);
+            }
+            Err(CallFailure::Failed(error)) => {
+                return batch.into_iter().for_each(|write| write.append.fail(&error));
+            }
+            Err(CallFailure::Stale) => AppendEvent::Stale,
+            Err(CallFailure::NoAnswer(_)) => {
+                is_silent = true;
+                AppendEvent::NoAnswer
+            }
+            // Removed as trimmed: looking will tell.
+            Err(CallFailure::Unsealed) => AppendEvent::Taken,
+        };
+        let appends = batch.into_iter().map(|mut write| {
+            let command = write.append.core.handle(event_of_all);
+            (write.append, command)
+        });
+        self.settle_all(appends.collect(), &object, is_silent);
+    }
+
+    fn settle_all(
+        self: &Arc<Self>,
+        appends: Vec<(Append, AppendCommand)>,
+        object: &ObjectId,
+        is_silent: bool,
+    ) {
+        for (append, command) in appends {
+            let suspicion = is_silent.then(|| self.suspect(object));
+            tokio::spawn(self.clone().settle(append, command, object.clone(), suspicion));
+        }
+    }
+}
+
+/// Ends an append by the status of its write, if that is all there is to it.
+fn conclude_one(write: Write, status: i32) -> Option<(Append, AppendCommand)> {
+    let Write { mut append, position, .. } = write;
+    match status {
+        0 => {
+            append.core.handle(AppendEvent::Accepted);
+            append.end(Ok(position));
+            None
+        }
+        EROFS => {
+            let command = append.core.handle(AppendEvent::Taken);
+            Some((append, command))
+        }
+        EINVAL => {
+            append.fail(&Error::invalid("the record is too large for the log's class"));
+            None
+        }
+        other => {
+            append.fail(&Error::from_status(other.min(-1), "the entry could not be written"));
+            None
+        }
+    }
+}
+
+fn check_size(data: &[u8]) -> Result<()> {
+    if data.len() > MAX_RECORD_BYTES {
+        return Err(Error::invalid(format!("a record of {} bytes", data.len()))
+            .during("append")
+            .hint(format!("at most {MAX_RECORD_BYTES} bytes fit; split it")));
+    }
+    Ok(())
+}
+
+fn cost_of(data: &[u8]) -> u32 {
+    (data.len() + APPEND_OVERHEAD_BYTES) as u32
+}

@@ -1,0 +1,93 @@
+//! Following: entries in order as they come, holes filled so that nobody waits for a dead writer.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{Stream, stream};
+use nacre_object::Result;
+use tokio::time::Instant;
+
+use super::log::Inner;
+use super::options::{Entry, ReadSlot};
+
+/// Entries with their positions.
+pub type Follow = Pin<Box<dyn Stream<Item = Result<(u64, Entry)>> + Send>>;
+
+/// Positions read ahead.
+const WINDOW: u64 = 1024;
+/// The tail is asked for again after this even if nothing was appended.
+const TAIL_WAIT: Duration = Duration::from_secs(10);
+/// A hole is looked at again after this: about the time a write takes.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+
+pub(super) fn follow(log: Arc<Inner>, from: u64) -> Follow {
+    let follower = Follower { log, next: from, tail: 0, window: VecDeque::new(), hole_since: None };
+    Box::pin(stream::unfold(follower, |mut follower| async move {
+        let item = follower.next_entry().await;
+        Some((item, follower))
+    }))
+}
+
+struct Follower {
+    log: Arc<Inner>,
+    /// The position of the next item, which is the first of the window.
+    next: u64,
+    tail: u64,
+    window: VecDeque<ReadSlot>,
+    /// When the first of the window was found unwritten.
+    hole_since: Option<Instant>,
+}
+
+impl Follower {
+    async fn next_entry(&mut self) -> Result<(u64, Entry)> {
+        loop {
+            match self.window.front_mut().map(|slot| slot.entry.take()) {
+                Some(Some(entry)) => {
+                    self.window.pop_front();
+                    self.hole_since = None;
+                    self.next += 1;
+                    return Ok((self.next - 1, entry));
+                }
+                Some(None) => self.wait_for_hole().await?,
+                None => self.read_ahead().await?,
+            }
+        }
+    }
+
+    async fn read_ahead(&mut self) -> Result<()> {
+        if self.next >= self.tail {
+            let deadline = self.log.deadline() + TAIL_WAIT;
+            self.tail = self.log.tail_beyond(self.next, TAIL_WAIT, deadline).await?;
+        }
+        let end = self.tail.min(self.next + WINDOW);
+        if self.next < end {
+            let positions: Vec<_> = (self.next..end).collect();
+            self.window = self.log.read(&positions).await?.into();
+        }
+        Ok(())
+    }
+
+    /// Looks at the holes of the window again, after some time; fills them if that was too long.
+    async fn wait_for_hole(&mut self) -> Result<()> {
+        let since = *self.hole_since.get_or_insert_with(Instant::now);
+        let holes: Vec<_> = self.holes().map(|slot| slot.position).collect();
+        if since.elapsed() >= self.log.env.patience.hole {
+            let deadline = self.log.deadline();
+            self.log.positions.fill_all(&holes, deadline).await?;
+        } else {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        let found = self.log.read(&holes).await?;
+        for slot in found {
+            let index = (slot.position - self.next) as usize;
+            self.window[index] = slot;
+        }
+        Ok(())
+    }
+
+    fn holes(&self) -> impl Iterator<Item = &ReadSlot> {
+        self.window.iter().filter(|slot| slot.entry.is_none())
+    }
+}

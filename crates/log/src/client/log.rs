@@ -1,0 +1,331 @@
+//! The handle of a log.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::join_all;
+use nacre_object::{Error, ErrorKind, Result};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::appender::Appender;
+use super::follow::{Follow, follow};
+use super::options::{Entry, LogOptions, LogStat, ReadSlot};
+use super::positions::Positions;
+use super::reader::Reader;
+use super::view_cache::ViewCache;
+use crate::LogName;
+use crate::env::LogEnv;
+use crate::limits::MAX_READ_POSITIONS;
+use crate::sequencer::{Reconfiguration, SequencerClient};
+use crate::storage::StorageClient;
+use crate::storage::status::EROFS;
+use crate::view::View;
+
+/// A log. A clone is another handle on the same.
+#[derive(Clone)]
+pub struct Log(Arc<Inner>);
+
+pub(super) struct Inner {
+    pub name: LogName,
+    pub env: LogEnv,
+    pub views: Arc<ViewCache>,
+    pub sequencer: Arc<SequencerClient>,
+    pub reader: Reader,
+    pub positions: Positions,
+    appender: Arc<Appender>,
+    /// The greatest tail this handle has heard of: positions below have been issued.
+    known_tail: AtomicU64,
+}
+
+impl Log {
+    /// Makes a new log and opens it.
+    ///
+    /// # Errors
+    /// `Exists` if there is one of that name; `Invalid` for options out of bounds; `Unavailable`.
+    pub async fn create(env: LogEnv, name: LogName, options: LogOptions) -> Result<Self> {
+        let layout = options.layout(env.placement.targets().len());
+        let LogOptions { pool, class, .. } = options;
+        let view = View::first(name.clone(), pool, class, layout, &*env.placement)?;
+        match env.views.propose(&view).await {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::Stale => {
+                return Err(Error::exists(format!("there is a log {name}")).during("create"));
+            }
+            Err(error) => return Err(error.during("create").on(&name)),
+        }
+        Self::open(env, name).await
+    }
+
+    /// Opens a log.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none of that name; `Unavailable`.
+    pub async fn open(env: LogEnv, name: LogName) -> Result<Self> {
+        let views = Arc::new(ViewCache::open(name.clone(), env.views.clone()).await?);
+        let storage = StorageClient::new(&env);
+        let sequencer = Arc::new(SequencerClient::new(name.clone(), env.clone(), views.clone()));
+        let appender =
+            Appender::new(env.clone(), views.clone(), storage.clone(), sequencer.clone());
+        Ok(Self(Arc::new(Inner {
+            name,
+            env,
+            reader: Reader { views: views.clone(), storage: storage.clone() },
+            positions: Positions { views: views.clone(), storage },
+            views,
+            sequencer,
+            appender: Arc::new(appender),
+            known_tail: AtomicU64::new(0),
+        })))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &LogName {
+        &self.0.name
+    }
+
+    /// The view this handle goes by.
+    pub fn view(&self) -> Arc<View> {
+        self.0.views.get()
+    }
+
+    /// Appends a record; answers its position, which was the tail, once it is durable there.
+    ///
+    /// If this is dropped before it answers the record may be appended all the same.
+    ///
+    /// # Errors
+    /// `Invalid` for a record of more than `MAX_RECORD_BYTES`. `Unavailable` if it could not be
+    /// appended in time; its text says whether the record may be in the log. Other kinds as the
+    /// class of the log has them, `Exhausted` among them; then it is not in the log.
+    pub async fn append(&self, data: impl AsRef<[u8]>) -> Result<u64> {
+        let started = self.0.appender.start(data.as_ref()).await;
+        self.appended(started).await
+    }
+
+    /// Appends records, each at a position of its own; answers for each as [`Log::append`] does.
+    ///
+    /// Positions are asked for together, so they are in order and adjacent unless somebody else
+    /// filled or trimmed one, a target did not answer or the sequencer was replaced meanwhile.
+    pub async fn append_batch(&self, records: &[Bytes]) -> Vec<Result<u64>> {
+        let started = self.0.appender.start_all(records).await;
+        join_all(started.into_iter().map(|started| self.appended(started))).await
+    }
+
+    async fn appended(&self, started: Result<oneshot::Receiver<Result<u64>>>) -> Result<u64> {
+        let ended = started?.await;
+        let stopped = |_| Err(Error::unavailable("the process is stopping").during("append"));
+        let position = ended.unwrap_or_else(stopped).map_err(|error| error.on(&self.0.name))?;
+        self.0.heard_of_tail(position + 1);
+        Ok(position)
+    }
+
+    /// Reads a position.
+    ///
+    /// # Errors
+    /// `NotFound` if it is unwritten; `Corrupt` if what is there is damaged; `Unavailable` if its
+    /// target does not answer.
+    pub async fn read(&self, position: u64) -> Result<Entry> {
+        let slots = self.0.read(&[position]).await?;
+        let entry = slots.into_iter().next().and_then(|slot| slot.entry);
+        entry.ok_or_else(|| {
+            Error::not_found(format!("position {position} is unwritten"))
+                .during("read")
+                .on(&self.0.name)
+        })
+    }
+
+    /// Reads positions from `from` on, up to `limit` of them and not past the tail. The answer may
+    /// be shorter, but has at least one slot if `from` is below the tail and `limit` is not 0: read
+    /// on behind it.
+    ///
+    /// # Errors
+    /// As for [`Log::read`], except that unwritten positions are none.
+    pub async fn read_range(&self, from: u64, limit: usize) -> Result<Vec<ReadSlot>> {
+        let limit = limit.min(MAX_READ_POSITIONS) as u64;
+        let end = from.saturating_add(limit);
+        let mut tail = self.0.known_tail.load(Ordering::Acquire);
+        if tail < end {
+            tail = self.tail().await?;
+        }
+        let positions: Vec<_> = (from..end.min(tail)).collect();
+        self.0.read(&positions).await
+    }
+
+    /// Every entry from `from` on, in order, and then each as it is appended, without end.
+    ///
+    /// A hole is filled after [`Patience::hole`](crate::Patience). An error is an item; the stream
+    /// tries again when it is polled again.
+    pub fn follow(&self, from: u64) -> Follow {
+        follow(self.0.clone(), from)
+    }
+
+    /// Makes sure that a position never holds data. It may be the tail; then the next append skips
+    /// it.
+    ///
+    /// # Errors
+    /// `Exists` if it holds data; `Invalid` past the tail; `Unavailable`.
+    pub async fn fill(&self, position: u64) -> Result<()> {
+        self.check_position(position).await?;
+        let filled = self.0.positions.fill(position, self.0.deadline()).await;
+        match filled.map_err(|error| self.0.explain(error, "fill"))? {
+            true => Ok(()),
+            false => Err(self.0.explain(
+                Error::exists(format!("position {position} holds data")).with_status(EROFS),
+                "fill",
+            )),
+        }
+    }
+
+    /// Gives up what a position holds. It may be the tail; then the next append skips it.
+    ///
+    /// # Errors
+    /// `Invalid` past the tail; `Unavailable`.
+    pub async fn trim(&self, position: u64) -> Result<()> {
+        self.check_position(position).await?;
+        let trimmed = self.0.positions.trim(position, self.0.deadline()).await;
+        trimmed.map_err(|error| self.0.explain(error, "trim"))
+    }
+
+    /// Gives up everything up to and including `position`. When this returns every position up to
+    /// there reads as trimmed; objects that held nothing else are gone.
+    ///
+    /// # Errors
+    /// `Invalid` at or past the tail; `Unavailable`, and then part of it may be done: try again.
+    pub async fn trim_to(&self, position: u64) -> Result<()> {
+        if position >= self.tail().await? {
+            return Err(self.0.explain(past_tail(position), "trim"));
+        }
+        let trimmed = self.trim_issued(position).await;
+        trimmed.map_err(|error| self.0.explain(error, "trim"))
+    }
+
+    async fn trim_issued(&self, position: u64) -> Result<()> {
+        let inner = &self.0;
+        let deadline = inner.deadline();
+        // What is to be forgotten must be found in the view as it is now.
+        let view = inner.views.later_than(inner.views.get().epoch()).await?;
+        if position < view.kept_from() {
+            return Ok(());
+        }
+        let end = position + 1;
+        let stripe_start = view.range_of(position).map_or(view.kept_from(), |range| {
+            let place = range.place(position);
+            if range.stripe_end(place.stripe) == end {
+                end
+            } else {
+                range.first + place.stripe * range.stripe_positions()
+            }
+        });
+        if stripe_start > view.kept_from() {
+            inner.sequencer.reconfigure(Reconfiguration::Forget(stripe_start), deadline).await?;
+            inner.positions.remove_below(&view, stripe_start, deadline).await?;
+        }
+        if stripe_start < end {
+            inner.positions.trim_stripe(position, deadline).await?;
+        }
+        Ok(())
+    }
+
+    /// The position the next record gets, if nobody is faster.
+    ///
+    /// # Errors
+    /// `Unavailable` if the log has no sequencer and none can be found.
+    pub async fn tail(&self) -> Result<u64> {
+        let tail = self.0.tail_beyond(0, Duration::ZERO, self.0.deadline()).await;
+        tail.map_err(|error| self.0.explain(error, "tail"))
+    }
+
+    /// Seals the log at a new epoch and has its sequencer recovered; answers the tail. Whoever
+    /// holds an older view must look again before anything it writes is accepted.
+    ///
+    /// # Errors
+    /// `Unavailable` if an object that must be sealed does not answer.
+    pub async fn seal(&self) -> Result<u64> {
+        let sealed = self.0.sequencer.recover(self.0.deadline()).await;
+        sealed.map_err(|error| self.0.explain(error, "seal"))?;
+        self.tail().await
+    }
+
+    /// Has the log's sequencer change its view.
+    ///
+    /// # Errors
+    /// `Invalid` for a change that cannot be made; `Unavailable`.
+    pub async fn reconfigure(&self, change: Reconfiguration) -> Result<()> {
+        let changed = self.0.sequencer.reconfigure(change, self.0.deadline()).await;
+        changed.map(drop).map_err(|error| self.0.explain(error, "reconfigure"))
+    }
+
+    /// The log at a glance.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub async fn stat(&self) -> Result<LogStat> {
+        let tail = self.tail().await?;
+        let view = self.0.views.later_than(self.view().epoch()).await?;
+        let objects = view.ranges().iter().map(|range| {
+            let forgotten = view.kept_from().saturating_sub(range.first) / range.stripe_positions();
+            range.stripes_before(tail).saturating_sub(forgotten) * range.width()
+        });
+        Ok(LogStat {
+            epoch: view.epoch(),
+            tail,
+            kept_from: view.kept_from(),
+            sequencer: view.sequencer().map(|sequencer| sequencer.node.clone()),
+            class: view.class().clone(),
+            width: view.layout().width,
+            slots: view.layout().slots,
+            ranges: view.ranges().len(),
+            objects: objects.sum(),
+        })
+    }
+
+    async fn check_position(&self, position: u64) -> Result<()> {
+        let known = self.0.known_tail.load(Ordering::Acquire);
+        if position <= known || position <= self.tail().await? {
+            return Ok(());
+        }
+        Err(self.0.explain(past_tail(position), "check"))
+    }
+}
+
+fn past_tail(position: u64) -> Error {
+    Error::invalid(format!("position {position} is past the log's tail"))
+}
+
+impl Inner {
+    pub fn deadline(&self) -> Instant {
+        Instant::now() + self.env.patience.operation
+    }
+
+    fn explain(&self, error: Error, operation: &'static str) -> Error {
+        error.during(operation).on(&self.name)
+    }
+
+    fn heard_of_tail(&self, tail: u64) {
+        self.known_tail.fetch_max(tail, Ordering::AcqRel);
+    }
+
+    /// The tail; waits until it is greater than `beyond`, at most `wait`.
+    pub async fn tail_beyond(&self, beyond: u64, wait: Duration, deadline: Instant) -> Result<u64> {
+        let tail = self.sequencer.tail(beyond, wait, deadline).await?;
+        self.heard_of_tail(tail);
+        Ok(tail)
+    }
+
+    /// What the first of some positions hold, as many as fit an answer.
+    pub async fn read(&self, positions: &[u64]) -> Result<Vec<ReadSlot>> {
+        let entries = self.reader.read(positions, self.deadline()).await;
+        let entries = entries.map_err(|error| self.explain(error, "read"))?;
+        let slots = positions.iter().zip(entries);
+        Ok(slots.map(|(position, entry)| ReadSlot { position: *position, entry }).collect())
+    }
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log").field("name", &self.0.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,18 @@
+//! The log at run time, for those who append and read.
+
+mod append;
+mod appender;
+mod follow;
+mod lanes;
+mod log;
+mod options;
+mod positions;
+mod reader;
+mod settle;
+mod suspects;
+mod view_cache;
+
+pub use follow::Follow;
+pub use log::Log;
+pub use options::{Entry, LogOptions, LogStat, ReadSlot};
+pub(crate) use view_cache::ViewCache;

@@ -1,0 +1,86 @@
+//! What a caller gives and gets.
+
+use bytes::Bytes;
+use nacre_object::{ClassName, NodeName, PoolName};
+
+use crate::PROGRAM_CLASS;
+use crate::view::Layout;
+
+/// The slots of an object unless the creator says otherwise: some ten thousand entries keep an
+/// object small enough to go in one piece, and view changes rare.
+pub const DEFAULT_SLOTS: u32 = 16 * 1024;
+
+/// How a log is made.
+#[derive(Debug, Clone)]
+pub struct LogOptions {
+    /// The pool of its objects.
+    pub pool: PoolName,
+    /// The class that implements the storage interface.
+    pub class: ClassName,
+    /// Objects of a stripe; `None` for as many as there are targets.
+    pub width: Option<u32>,
+    /// Entries of an object.
+    pub slots: u32,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        Self {
+            pool: PoolName::new("log").expect("a literal"),
+            class: ClassName::new(PROGRAM_CLASS).expect("a literal"),
+            width: None,
+            slots: DEFAULT_SLOTS,
+        }
+    }
+}
+
+impl LogOptions {
+    pub(crate) fn layout(&self, targets: usize) -> Layout {
+        let width =
+            self.width.unwrap_or(targets.clamp(1, crate::limits::MAX_WIDTH as usize) as u32);
+        Layout { width, slots: self.slots }
+    }
+}
+
+/// What a position that was written holds, for ever.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// A record.
+    Data(Bytes),
+    /// Nothing: somebody did not wait for the record that was to come here.
+    Filled,
+    /// Nothing any more.
+    Trimmed,
+}
+
+/// A position with what it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadSlot {
+    /// The position.
+    pub position: u64,
+    /// What it holds; `None` while it is unwritten.
+    pub entry: Option<Entry>,
+}
+
+/// A log at a glance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogStat {
+    /// The epoch of its view.
+    pub epoch: u64,
+    /// The position the next record gets.
+    pub tail: u64,
+    /// Positions below are trimmed, and their objects gone. More may be trimmed.
+    pub kept_from: u64,
+    /// Who hands out positions.
+    pub sequencer: Option<NodeName>,
+    /// The class that implements the storage interface.
+    pub class: ClassName,
+    /// Objects of a stripe, where records go now.
+    pub width: u32,
+    /// Entries of an object, where records go now.
+    pub slots: u32,
+    /// Ranges of positions that are striped differently.
+    pub ranges: usize,
+    /// Objects up to the tail.
+    pub objects: u64,
+}

@@ -1,0 +1,144 @@
+//! Reads: positions to objects, all objects at once, whatever view it takes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::future::join_all;
+use nacre_object::{Error, Result};
+use tokio::time::Instant;
+
+use super::options::Entry;
+use super::view_cache::ViewCache;
+use crate::backoff::Backoff;
+use crate::limits::{READ_BYTES, READ_SHARE_BYTES};
+use crate::record;
+use crate::storage::{
+    Addressed, CallFailure, CallResult, EntryState, MAX_BATCH_ENTRIES, StorageClient,
+};
+use crate::view::{Place, View};
+
+#[derive(Debug, Clone)]
+pub(super) struct Reader {
+    pub views: Arc<ViewCache>,
+    pub storage: StorageClient,
+}
+
+/// A position that is to be read: where in the answer, and which.
+type Wanted = (usize, u64);
+
+impl Reader {
+    /// What the first of `positions` hold, at least one and as many as fit an answer; `None` for
+    /// unwritten ones.
+    ///
+    /// # Errors
+    /// `Corrupt` for a damaged entry; `Unavailable` if a target did not answer until the deadline.
+    pub async fn read(&self, positions: &[u64], deadline: Instant) -> Result<Vec<Option<Entry>>> {
+        let mut found: Vec<Option<EntryState>> = vec![None; positions.len()];
+        let mut backoff = Backoff::new();
+        loop {
+            let view = self.views.get();
+            let failures = self.read_round(&view, positions, &mut found).await?;
+            let known = found.iter().take_while(|state| state.is_some()).count();
+            let bytes: usize = found.iter().flatten().map(data_bytes).sum();
+            if known == positions.len() || (known > 0 && bytes >= READ_BYTES as usize) {
+                found.truncate(known);
+                let entries = found.into_iter().flatten().zip(positions);
+                return entries.map(|(state, position)| entry_of(state, *position)).collect();
+            }
+            if let Some(failure) = failures {
+                if Instant::now() >= deadline {
+                    return Err(give_up(failure, positions[known]));
+                }
+                let looked = match failure {
+                    CallFailure::NoAnswer(_) => false,
+                    _ => self.views.later_than(view.epoch()).await?.epoch() > view.epoch(),
+                };
+                if !looked {
+                    backoff.wait().await;
+                }
+            }
+        }
+    }
+
+    /// Reads once whatever is not found yet; answers one of the failures, if any.
+    async fn read_round(
+        &self,
+        view: &View,
+        positions: &[u64],
+        found: &mut [Option<EntryState>],
+    ) -> Result<Option<CallFailure>> {
+        let mut by_place: BTreeMap<Place, Vec<Wanted>> = BTreeMap::new();
+        for (index, position) in positions.iter().copied().enumerate() {
+            if found[index].is_some() {
+                continue;
+            }
+            if position < view.kept_from() {
+                found[index] = Some(EntryState::Trimmed);
+            } else if let Some(place) = view.place(position) {
+                by_place.entry(place).or_default().push((index, position));
+            } else {
+                // No sequencer of this view, or an earlier one, has issued it.
+                found[index] = Some(EntryState::Unwritten);
+            }
+        }
+        let share = (READ_BYTES / by_place.len().max(1) as u32).max(READ_SHARE_BYTES);
+        let reads =
+            by_place.iter().map(|(place, wanted)| self.read_object(view, *place, wanted, share));
+        let mut failure = None;
+        for (wanted, states) in by_place.values().zip(join_all(reads).await) {
+            match states {
+                Ok(states) => {
+                    for ((index, _), state) in wanted.iter().zip(states) {
+                        found[*index] = Some(state);
+                    }
+                }
+                Err(CallFailure::Failed(error)) => return Err(error),
+                Err(other) => failure = Some(other),
+            }
+        }
+        Ok(failure)
+    }
+
+    async fn read_object(
+        &self,
+        view: &View,
+        place: Place,
+        wanted: &[Wanted],
+        byte_limit: u32,
+    ) -> CallResult<Vec<EntryState>> {
+        let object = view.object(place).ok_or(CallFailure::Unsealed)?;
+        let positions: Vec<_> =
+            wanted.iter().take(MAX_BATCH_ENTRIES).map(|(_, position)| *position).collect();
+        let to = Addressed { object: &object, class: view.class(), epoch: view.epoch() };
+        self.storage.read(to, byte_limit, &positions).await
+    }
+}
+
+fn data_bytes(state: &EntryState) -> usize {
+    match state {
+        EntryState::Data(data) => data.len(),
+        _ => 0,
+    }
+}
+
+fn entry_of(state: EntryState, position: u64) -> Result<Option<Entry>> {
+    Ok(Some(match state {
+        EntryState::Unwritten => return Ok(None),
+        EntryState::Data(entry) => Entry::Data(record::decode(entry, position)?),
+        EntryState::Filled => Entry::Filled,
+        EntryState::Trimmed => Entry::Trimmed,
+        EntryState::Damaged => {
+            return Err(Error::corrupt(format!("the entry at {position} is damaged")));
+        }
+    }))
+}
+
+fn give_up(failure: CallFailure, position: u64) -> Error {
+    match failure {
+        CallFailure::NoAnswer(error) | CallFailure::Failed(error) => error,
+        CallFailure::Stale => Error::unavailable("the log's view is changing"),
+        CallFailure::Unsealed => {
+            Error::corrupt(format!("the object of position {position} is gone"))
+        }
+    }
+}

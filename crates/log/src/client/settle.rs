@@ -1,0 +1,142 @@
+//! What an append does when its first write was not simply accepted: rare, and one at a time.
+
+use std::sync::Arc;
+
+use nacre_object::{Error, ObjectId, Result};
+
+use super::append::Append;
+use super::appender::Appender;
+use super::suspects::Suspicion;
+use crate::backoff::Backoff;
+use crate::core::{AppendCommand, AppendEvent, ReadBack};
+use crate::record;
+use crate::storage::status::EROFS;
+use crate::storage::{Addressed, CallFailure, EntryState};
+use crate::view::View;
+
+impl Appender {
+    /// Carries an append on from `command` until it is done, gets another position, or is late.
+    pub(super) async fn settle(
+        self: Arc<Self>,
+        mut append: Append,
+        mut command: AppendCommand,
+        object: ObjectId,
+        mut suspicion: Option<Suspicion>,
+    ) {
+        let mut backoff = Backoff::new();
+        loop {
+            let event = match command {
+                AppendCommand::TakeToken => return self.enqueue([append]),
+                AppendCommand::Done { position } => return append.end(Ok(position)),
+                AppendCommand::Lost { position } => {
+                    let text = format!(
+                        "position {position} was trimmed before it was known whether the record \
+                         was there"
+                    );
+                    return append.end(Err(Error::unavailable(text).during("append")));
+                }
+                _ if append.is_late() => return append.fail_late(),
+                command => self.carry_out(command, &append).await,
+            };
+            let event = match event {
+                Ok(event) => event,
+                Err(error) => return append.fail(&error),
+            };
+            if event == AppendEvent::NoAnswer {
+                if !matches!(command, AppendCommand::Refresh { .. }) {
+                    suspicion.get_or_insert_with(|| self.suspect(&object));
+                }
+                backoff.wait().await;
+            } else {
+                suspicion = None;
+            }
+            command = append.core.handle(event);
+        }
+    }
+
+    async fn carry_out(&self, command: AppendCommand, append: &Append) -> Result<AppendEvent> {
+        match command {
+            AppendCommand::Write { position, epoch } => {
+                self.write_one(position, epoch, append).await
+            }
+            AppendCommand::Fill { position, epoch } => self.fill_one(position, epoch).await,
+            AppendCommand::Read { position, epoch } => self.read_one(position, epoch, append).await,
+            AppendCommand::Refresh { epoch } => match self.views.later_than(epoch).await {
+                Ok(view) if view.epoch() > epoch => Ok(view_event(&view)),
+                // Not to be found yet, or nobody answers.
+                Ok(_) | Err(_) => Ok(AppendEvent::NoAnswer),
+            },
+            AppendCommand::TakeToken | AppendCommand::Done { .. } | AppendCommand::Lost { .. } => {
+                unreachable!("these end the settling")
+            }
+        }
+    }
+
+    async fn write_one(&self, position: u64, epoch: u64, append: &Append) -> Result<AppendEvent> {
+        let view = self.views.get();
+        let Some(object) = view.place(position).and_then(|place| view.object(place)) else {
+            return Ok(AppendEvent::Taken);
+        };
+        let to = Addressed { object: &object, class: view.class(), epoch };
+        let entry = std::iter::once((position, &append.entry));
+        outcome(self.storage.write(to, entry).await)
+    }
+
+    async fn fill_one(&self, position: u64, epoch: u64) -> Result<AppendEvent> {
+        let view = self.views.get();
+        let Some(object) = view.place(position).and_then(|place| view.object(place)) else {
+            return Ok(AppendEvent::Taken);
+        };
+        let to = Addressed { object: &object, class: view.class(), epoch };
+        outcome(self.storage.fill(to, &[position]).await)
+    }
+
+    async fn read_one(&self, position: u64, epoch: u64, append: &Append) -> Result<AppendEvent> {
+        let view = self.views.get();
+        if position < view.kept_from() {
+            return Ok(AppendEvent::Holds(ReadBack::Trimmed));
+        }
+        let Some(object) = view.place(position).and_then(|place| view.object(place)) else {
+            // The range it was in was cut before it: what may be there is not part of the log.
+            return Ok(AppendEvent::Holds(ReadBack::Other));
+        };
+        let to = Addressed { object: &object, class: view.class(), epoch };
+        match self.storage.read(to, u32::MAX, &[position]).await {
+            Ok(states) => Ok(AppendEvent::Holds(match states.into_iter().next() {
+                Some(EntryState::Data(entry)) if record::is(&entry, append.id) => ReadBack::Mine,
+                Some(EntryState::Data(_) | EntryState::Filled) => ReadBack::Other,
+                Some(EntryState::Trimmed) => ReadBack::Trimmed,
+                Some(EntryState::Unwritten) => ReadBack::Unwritten,
+                Some(EntryState::Damaged) | None => {
+                    return Err(Error::corrupt(format!("the entry at {position} is damaged")));
+                }
+            })),
+            Err(CallFailure::Stale | CallFailure::Unsealed) => Ok(AppendEvent::Stale),
+            Err(CallFailure::NoAnswer(_)) => Ok(AppendEvent::NoAnswer),
+            Err(CallFailure::Failed(error)) => Err(error),
+        }
+    }
+}
+
+fn view_event(view: &View) -> AppendEvent {
+    let sequencer = view.sequencer().map_or(0, |sequencer| sequencer.epoch);
+    AppendEvent::View { epoch: view.epoch(), sequencer }
+}
+
+/// The event of a write or fill of one entry.
+fn outcome(called: Result<Vec<i32>, CallFailure>) -> Result<AppendEvent> {
+    match called {
+        Ok(statuses) => match statuses.first() {
+            Some(0) => Ok(AppendEvent::Accepted),
+            Some(&EROFS) => Ok(AppendEvent::Taken),
+            other => {
+                let status = other.copied().unwrap_or(-1).min(-1);
+                Err(Error::from_status(status, "the entry could not be written"))
+            }
+        },
+        Err(CallFailure::Stale) => Ok(AppendEvent::Stale),
+        Err(CallFailure::Unsealed) => Ok(AppendEvent::Taken),
+        Err(CallFailure::NoAnswer(_)) => Ok(AppendEvent::NoAnswer),
+        Err(CallFailure::Failed(error)) => Err(error),
+    }
+}

@@ -1,0 +1,116 @@
+//! What a log needs of the world: four narrow traits and a store.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use nacre_object::{ClassName, Locate, NodeName, Result, Store};
+
+use crate::views::ViewStore;
+
+/// Brings a question to the [`SequencerHost`](crate::SequencerHost) of a node.
+#[async_trait]
+pub trait SequencerTransport: Send + Sync + fmt::Debug {
+    /// Asks `node`: what its host's `handle(method, input)` answers.
+    ///
+    /// # Errors
+    /// The host's own; `Unavailable` if the node does not answer.
+    async fn ask(&self, node: &NodeName, method: &'static str, input: Bytes) -> Result<Bytes>;
+}
+
+/// Knows which nodes host sequencers.
+#[async_trait]
+pub trait SequencerNodes: Send + Sync + fmt::Debug {
+    /// Every node that may become a log's sequencer, alive or not.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    async fn nodes(&self) -> Result<Vec<NodeName>>;
+}
+
+/// Knows which version of a class its caller is written against.
+#[async_trait]
+pub trait ClassVersions: Send + Sync + fmt::Debug {
+    /// The version to put into calls; `None` to take whatever is active.
+    fn version(&self, class: &ClassName) -> Option<u64>;
+
+    /// Learns the active version: a call was refused because it carried another.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    async fn refresh(&self, class: &ClassName) -> Result<()>;
+}
+
+/// Calls take whatever version is active.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AnyVersion;
+
+#[async_trait]
+impl ClassVersions for AnyVersion {
+    fn version(&self, _: &ClassName) -> Option<u64> {
+        None
+    }
+
+    async fn refresh(&self, _: &ClassName) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// How long to wait for what. Each default is said with its reason.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// An append, from the call to its answer. A node that was killed is back in seconds; past
+    /// this the caller decides.
+    pub append: Duration,
+    /// A read, fill or trim, retries included.
+    pub operation: Duration,
+    /// One call on one object. The slowest sync of a busy disk is well below.
+    pub call: Duration,
+    /// A target that lets a call wait this long is avoided by new records until it answers again.
+    pub target: Duration,
+    /// A sequencer that does not answer this long is replaced.
+    pub sequencer: Duration,
+    /// A hole that a follower meets is filled after this. An append takes milliseconds between
+    /// taking its position and writing it.
+    pub hole: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            append: Duration::from_secs(30),
+            operation: Duration::from_secs(10),
+            call: Duration::from_secs(5),
+            target: Duration::from_millis(500),
+            sequencer: Duration::from_millis(300),
+            hole: Duration::from_millis(200),
+        }
+    }
+}
+
+/// What a log needs. A clone is another handle on the same.
+#[derive(Clone)]
+pub struct LogEnv {
+    /// Keeps the entries.
+    pub store: Arc<dyn Store>,
+    /// Knows where the store puts objects.
+    pub placement: Arc<dyn Locate>,
+    /// Keeps the views; [`MapViews`](crate::MapViews) on the registry's maps.
+    pub views: Arc<dyn ViewStore>,
+    /// Reaches the sequencers.
+    pub sequencers: Arc<dyn SequencerTransport>,
+    /// Knows the nodes that host them.
+    pub nodes: Arc<dyn SequencerNodes>,
+    /// Knows the versions of classes.
+    pub classes: Arc<dyn ClassVersions>,
+    /// How long to wait for what.
+    pub patience: Patience,
+}
+
+impl fmt::Debug for LogEnv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogEnv").field("store", &self.store).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,196 @@
+//! Finds the log's sequencer, and has it replaced if it does not answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre_object::{Error, ErrorKind, NodeName, Result};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::messages::{Asked, Question, Reconfiguration, decode_grant, decode_number, is_busy};
+use crate::LogName;
+use crate::backoff::Backoff;
+use crate::client::ViewCache;
+use crate::core::Grant;
+use crate::env::LogEnv;
+use crate::view::View;
+
+/// A sequencer answers from memory, unless it is being recovered; then a repeated question waits
+/// for the same recovery.
+const ASK_PATIENCE: Duration = Duration::from_secs(2);
+/// A node that takes a log over must seal its objects first.
+const RECOVER_PATIENCE: Duration = Duration::from_secs(25);
+
+#[derive(Debug)]
+pub(crate) struct SequencerClient {
+    log: LogName,
+    env: LogEnv,
+    views: Arc<ViewCache>,
+    /// Held while another sequencer is sought, so that one task of a client does it.
+    seeking: tokio::sync::Mutex<()>,
+}
+
+impl SequencerClient {
+    pub fn new(log: LogName, env: LogEnv, views: Arc<ViewCache>) -> Self {
+        Self { log, env, views, seeking: tokio::sync::Mutex::default() }
+    }
+
+    /// Positions, with a view that knows them.
+    ///
+    /// # Errors
+    /// `Unavailable` if there was no sequencer until the deadline.
+    pub async fn next(&self, count: u32, deadline: Instant) -> Result<(Grant, Arc<View>)> {
+        let answer = self.ask(Question::Next { count }, ASK_PATIENCE, deadline).await?;
+        let grant = decode_grant(answer)?;
+        Ok((grant, self.views.at_least(grant.epoch).await?))
+    }
+
+    /// The tail; waits until it is greater than `beyond`, at most `wait`.
+    pub async fn tail(&self, beyond: u64, wait: Duration, deadline: Instant) -> Result<u64> {
+        let question = Question::Tail { beyond, wait };
+        decode_number(self.ask(question, ASK_PATIENCE + wait, deadline).await?)
+    }
+
+    /// Has the sequencer change the view; answers the epoch of the changed view.
+    pub async fn reconfigure(&self, change: Reconfiguration, deadline: Instant) -> Result<u64> {
+        let question = Question::Reconfigure(change);
+        let epoch = decode_number(self.ask(question, RECOVER_PATIENCE, deadline).await?)?;
+        self.views.at_least(epoch).await?;
+        Ok(epoch)
+    }
+
+    /// Has the log sealed at a new epoch and recovered, by its own sequencer if that answers.
+    pub async fn recover(&self, deadline: Instant) -> Result<()> {
+        let before = self.views.later_than(self.views.get().epoch()).await?;
+        let installed = before.sequencer().map_or(0, |sequencer| sequencer.epoch);
+        let mut backoff = Backoff::new();
+        loop {
+            let view = self.views.get();
+            if view.sequencer().is_some_and(|sequencer| sequencer.epoch > installed) {
+                return Ok(());
+            }
+            if let Err(error) = self.replace(&view, None).await
+                && (!is_transient(&error) || Instant::now() >= deadline)
+            {
+                return Err(error);
+            }
+            backoff.wait().await;
+        }
+    }
+
+    async fn ask(
+        &self,
+        question: Question,
+        patience: Duration,
+        deadline: Instant,
+    ) -> Result<Bytes> {
+        let mut backoff = Backoff::new();
+        let mut silent_since = None;
+        loop {
+            let view = self.views.get();
+            let answer = self.ask_once(&view, &question, patience, deadline).await;
+            let error = match answer {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            if !is_transient(&error) {
+                return Err(error);
+            }
+            if is_busy(&error) {
+                silent_since = None;
+            }
+            let now = Instant::now();
+            if now >= deadline {
+                return Err(error);
+            }
+            // Looking is cheaper than replacing: somebody else may have done that.
+            let found = timeout_at(deadline, self.views.later_than(view.epoch())).await;
+            if matches!(found, Ok(Ok(later)) if later.epoch() > view.epoch()) {
+                silent_since = None;
+                continue;
+            }
+            let since = *silent_since.get_or_insert(now);
+            if is_busy(&error) {
+                continue;
+            }
+            if view.sequencer().is_none() || now - since >= self.env.patience.sequencer {
+                let sequencer = view.sequencer().map(|sequencer| &sequencer.node);
+                // If nobody takes over, the sequencer itself may come back.
+                let _nobody = timeout_at(deadline, self.replace(&view, sequencer)).await;
+            }
+            backoff.wait().await;
+        }
+    }
+
+    async fn ask_once(
+        &self,
+        view: &View,
+        question: &Question,
+        patience: Duration,
+        deadline: Instant,
+    ) -> Result<Bytes> {
+        let Some(sequencer) = view.sequencer() else {
+            return Err(Error::unavailable("the log has no sequencer yet").on(&self.log));
+        };
+        let until = deadline.min(Instant::now() + patience);
+        timeout_at(until, self.put(&sequencer.node, view.epoch(), question.clone()))
+            .await
+            .unwrap_or_else(|_| {
+                let text = format!("sequencer {} does not answer", sequencer.node);
+                Err(Error::unavailable(text).on(&self.log))
+            })
+    }
+
+    async fn put(&self, node: &NodeName, epoch: u64, question: Question) -> Result<Bytes> {
+        let method = question.method();
+        let asked = Asked { log: self.log.clone(), epoch, question };
+        self.env.sequencers.ask(node, method, asked.encode()).await
+    }
+
+    /// Has some node take over from the sequencer of `view`, but not `silent`.
+    async fn replace(&self, view: &View, silent: Option<&NodeName>) -> Result<()> {
+        let _alone = self.seeking.lock().await;
+        if self.views.get().epoch() > view.epoch() {
+            return Ok(());
+        }
+        let mut last = Error::unavailable("no node can host the log's sequencer")
+            .on(&self.log)
+            .hint("start a node that hosts sequencers");
+        for node in self.candidates(view).await? {
+            if Some(&node) == silent {
+                continue;
+            }
+            let asked = self.put(&node, view.epoch(), Question::Recover);
+            match timeout(RECOVER_PATIENCE, asked).await {
+                Ok(Ok(answer)) => {
+                    self.views.at_least(decode_number(answer)?).await?;
+                    return Ok(());
+                }
+                Ok(Err(error)) => last = error,
+                Err(_) => {}
+            }
+        }
+        Err(last)
+    }
+
+    /// The nodes to ask: the one the view names first, then the others, from one on that differs
+    /// from log to log.
+    async fn candidates(&self, view: &View) -> Result<Vec<NodeName>> {
+        let mut nodes = self.env.nodes.nodes().await?;
+        nodes.sort();
+        if !nodes.is_empty() {
+            let turn = crc32c::crc32c(self.log.as_str().as_bytes()) as usize % nodes.len();
+            nodes.rotate_left(turn);
+        }
+        if let Some(sequencer) = view.sequencer() {
+            nodes.retain(|node| *node != sequencer.node);
+            nodes.insert(0, sequencer.node.clone());
+        }
+        Ok(nodes)
+    }
+}
+
+/// Whether asking again may help.
+fn is_transient(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Stale)
+}

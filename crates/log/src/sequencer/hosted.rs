@@ -1,0 +1,89 @@
+//! One log on a host: its sequencer, if it serves, and who waits for it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::core::{Grant, SequencerCore, TokenRefusal};
+use crate::view::View;
+
+/// A log on a host.
+#[derive(Debug, Default)]
+pub(super) struct Hosted {
+    /// `None` until this node is the log's sequencer, and after it was deposed.
+    core: Mutex<Option<SequencerCore>>,
+    /// Held by whoever changes the view: one at a time.
+    pub work: tokio::sync::Mutex<()>,
+    /// Whether an extension is under way.
+    pub extending: AtomicBool,
+    /// Told of every position handed out and of every change of view.
+    pub changed: Notify,
+}
+
+/// Why a host has no answer yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NotYet {
+    /// It is not, or no longer, or not known to be the sequencer.
+    NotServing,
+    /// The sequencer says why.
+    Refused(TokenRefusal),
+}
+
+impl Hosted {
+    pub fn core(&self) -> MutexGuard<'_, Option<SequencerCore>> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces the sequencer and wakes all who wait.
+    pub fn install(&self, core: Option<SequencerCore>) {
+        *self.core() = core;
+        self.changed.notify_waiters();
+    }
+
+    /// Goes on with the view that is stored. Answers whether this node is still the sequencer.
+    pub fn adopt(&self, stored: View) -> bool {
+        let mut core = self.core();
+        let serves = core.as_mut().is_some_and(|core| core.serve(stored));
+        if !serves {
+            *core = None;
+        }
+        drop(core);
+        self.changed.notify_waiters();
+        serves
+    }
+
+    /// Goes on with the view there is.
+    pub fn resume(&self) {
+        let view = self.core().as_ref().map(|core| core.view().clone());
+        if let Some(view) = view {
+            self.adopt(view);
+        }
+    }
+
+    /// A grant, and whether the sequencer runs short of positions.
+    pub fn next(&self, epoch: u64, count: u32) -> Result<(Grant, bool), NotYet> {
+        let mut core = self.core();
+        let core = core.as_mut().ok_or(NotYet::NotServing)?;
+        let grant = core.next(epoch, count).map_err(NotYet::Refused)?;
+        let is_short = core.is_running_short();
+        self.changed.notify_waiters();
+        Ok((grant, is_short))
+    }
+
+    pub fn tail(&self, epoch: u64) -> Result<u64, NotYet> {
+        let core = self.core();
+        core.as_ref().ok_or(NotYet::NotServing)?.tail(epoch).map_err(NotYet::Refused)
+    }
+
+    /// Whether the caller is to start the extension.
+    pub fn start_extending(&self) -> bool {
+        !self.extending.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whoever still waits looks again, and may start another.
+    pub fn end_extending(&self) {
+        self.extending.store(false, Ordering::Release);
+        self.changed.notify_waiters();
+    }
+}

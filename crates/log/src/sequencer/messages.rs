@@ -1,0 +1,254 @@
+//! What is asked of a sequencer's host and what it answers.
+//!
+//! Little-endian; a text has its length (u16) before it. Every question starts with the log's name
+//! (text) and the epoch of the asker's view (u64).
+//!
+//! | method | goes on with | answer |
+//! | --- | --- | --- |
+//! | `next` | count u32 | first position u64, count u32, epoch u64 |
+//! | `tail` | beyond u64, wait u32 (ms): answer when the tail is greater, or after that | tail u64 |
+//! | `recover` | – | epoch u64 of the view to use now |
+//! | `reconfigure` | kind u8 and: 0, width u32, slots u32 (0 keeps), count u16 and names of targets to avoid; 1, class (text); 2, position u64 | epoch u64 |
+
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use nacre_object::{ClassName, Error, ErrorKind, Result, Status, TargetName};
+
+use crate::LogName;
+use crate::codec::{Decoded, Decoder, Undecodable, put_text};
+use crate::core::Grant;
+use crate::view::Layout;
+
+/// Targets one question may name: more than any cluster of this design has.
+const MAX_AVOIDED: usize = 1024;
+
+/// A change of a log's view that its sequencer makes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reconfiguration {
+    /// Lay the positions from the tail on out afresh.
+    Relayout {
+        /// The new shape; `None` keeps it.
+        layout: Option<Layout>,
+        /// Targets not to use.
+        avoid: Vec<TargetName>,
+    },
+    /// Use another implementation of the storage interface.
+    Class(ClassName),
+    /// Forget the positions below, which are trimmed.
+    Forget(u64),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Question {
+    Next { count: u32 },
+    Tail { beyond: u64, wait: Duration },
+    Recover,
+    Reconfigure(Reconfiguration),
+}
+
+/// A question about a log by somebody whose view has an epoch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub log: LogName,
+    pub epoch: u64,
+    pub question: Question,
+}
+
+impl Question {
+    pub fn method(&self) -> &'static str {
+        match self {
+            Self::Next { .. } => "next",
+            Self::Tail { .. } => "tail",
+            Self::Recover => "recover",
+            Self::Reconfigure(_) => "reconfigure",
+        }
+    }
+}
+
+impl Asked {
+    pub fn encode(&self) -> Bytes {
+        let mut input = BytesMut::with_capacity(2 + self.log.as_str().len() + 8 + 16);
+        put_text(&mut input, self.log.as_str());
+        input.put_u64_le(self.epoch);
+        match &self.question {
+            Question::Next { count } => input.put_u32_le(*count),
+            Question::Tail { beyond, wait } => {
+                input.put_u64_le(*beyond);
+                input.put_u32_le(u32::try_from(wait.as_millis()).unwrap_or(u32::MAX));
+            }
+            Question::Recover => {}
+            Question::Reconfigure(change) => change.encode(&mut input),
+        }
+        input.freeze()
+    }
+
+    /// # Errors
+    /// `Unsupported` for a method of no host, `Invalid` for input that cannot be decoded.
+    pub fn decode(method: &str, input: Bytes) -> Result<Self> {
+        if !["next", "tail", "recover", "reconfigure"].contains(&method) {
+            return Err(Error::unsupported(format!("a sequencer has no method {method:?}")));
+        }
+        Self::parse(method, input).map_err(|Undecodable| {
+            Error::invalid("the question to the sequencer cannot be decoded")
+                .hint("are client and node of one release?")
+        })
+    }
+
+    fn parse(method: &str, input: Bytes) -> Decoded<Self> {
+        let mut decoder = Decoder::new(input);
+        let log = LogName::new(decoder.text()?).map_err(|_| Undecodable)?;
+        let epoch = decoder.u64()?;
+        let question = match method {
+            "next" => Question::Next { count: decoder.u32()? },
+            "tail" => Question::Tail {
+                beyond: decoder.u64()?,
+                wait: Duration::from_millis(decoder.u32()?.into()),
+            },
+            "recover" => Question::Recover,
+            _ => Question::Reconfigure(Reconfiguration::decode(&mut decoder)?),
+        };
+        decoder.finish()?;
+        Ok(Self { log, epoch, question })
+    }
+}
+
+impl Reconfiguration {
+    fn encode(&self, input: &mut BytesMut) {
+        match self {
+            Self::Relayout { layout, avoid } => {
+                input.put_u8(0);
+                input.put_u32_le(layout.map_or(0, |layout| layout.width));
+                input.put_u32_le(layout.map_or(0, |layout| layout.slots));
+                let avoid = &avoid[..avoid.len().min(MAX_AVOIDED)];
+                input.put_u16_le(avoid.len() as u16);
+                avoid.iter().for_each(|target| put_text(input, target.as_str()));
+            }
+            Self::Class(class) => {
+                input.put_u8(1);
+                put_text(input, class.as_str());
+            }
+            Self::Forget(position) => {
+                input.put_u8(2);
+                input.put_u64_le(*position);
+            }
+        }
+    }
+
+    fn decode(decoder: &mut Decoder) -> Decoded<Self> {
+        Ok(match decoder.u8()? {
+            0 => {
+                let layout = Layout { width: decoder.u32()?, slots: decoder.u32()? };
+                let layout = (layout.width != 0 || layout.slots != 0).then_some(layout);
+                let count = usize::from(decoder.u16()?);
+                if count > MAX_AVOIDED {
+                    return Err(Undecodable);
+                }
+                let name = |_| TargetName::new(decoder.text()?).map_err(|_| Undecodable);
+                let avoid: Decoded<_> = (0..count).map(name).collect();
+                Self::Relayout { layout, avoid: avoid? }
+            }
+            1 => Self::Class(ClassName::new(decoder.text()?).map_err(|_| Undecodable)?),
+            2 => Self::Forget(decoder.position()?),
+            _ => return Err(Undecodable),
+        })
+    }
+}
+
+pub(crate) fn encode_grant(grant: Grant) -> Bytes {
+    let mut output = BytesMut::with_capacity(20);
+    output.put_u64_le(grant.first);
+    output.put_u32_le(grant.count);
+    output.put_u64_le(grant.epoch);
+    output.freeze()
+}
+
+/// # Errors
+/// `Corrupt` for an answer of another form.
+pub(crate) fn decode_grant(output: Bytes) -> Result<Grant> {
+    let parse = || {
+        let mut decoder = Decoder::new(output);
+        let grant =
+            Grant { first: decoder.position()?, count: decoder.u32()?, epoch: decoder.u64()? };
+        decoder.finish()?;
+        if grant.count == 0 { Err(Undecodable) } else { Ok(grant) }
+    };
+    parse().map_err(unexpected)
+}
+
+/// A tail or an epoch.
+pub(crate) fn encode_number(number: u64) -> Bytes {
+    Bytes::copy_from_slice(&number.to_le_bytes())
+}
+
+/// # Errors
+/// `Corrupt` for an answer of another form.
+pub(crate) fn decode_number(output: Bytes) -> Result<u64> {
+    let parse = || {
+        let mut decoder = Decoder::new(output);
+        let number = decoder.u64()?;
+        decoder.finish().map(|()| number)
+    };
+    parse().map_err(unexpected)
+}
+
+/// The status of a host that is there but has no answer yet (EAGAIN): do not replace it.
+const BUSY: Status = -11;
+
+/// The error of a host that is there but has no answer yet.
+pub(super) fn busy(message: &str) -> Error {
+    Error::unavailable(message).with_status(BUSY)
+}
+
+/// Whether somebody is there, who asks for patience.
+pub(super) fn is_busy(error: &Error) -> bool {
+    error.kind() == ErrorKind::Unavailable && error.has_own_status() && error.status() == BUSY
+}
+
+fn unexpected(_: Undecodable) -> Error {
+    Error::corrupt("the sequencer answered something unexpected")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> Vec<Question> {
+        let target = |name: &str| TargetName::new(name).unwrap();
+        vec![
+            Question::Next { count: 7 },
+            Question::Tail { beyond: 1 << 40, wait: Duration::from_millis(250) },
+            Question::Recover,
+            Question::Reconfigure(Reconfiguration::Relayout {
+                layout: Some(Layout { width: 4, slots: 100 }),
+                avoid: vec![target("a"), target("b")],
+            }),
+            Question::Reconfigure(Reconfiguration::Relayout { layout: None, avoid: vec![] }),
+            Question::Reconfigure(Reconfiguration::Class(ClassName::new("log").unwrap())),
+            Question::Reconfigure(Reconfiguration::Forget(12)),
+        ]
+    }
+
+    #[test]
+    fn every_question_arrives_as_it_was_asked() {
+        for question in all() {
+            let method = question.method();
+            let asked = Asked { log: LogName::new("l").unwrap(), epoch: 9, question };
+            assert_eq!(Asked::decode(method, asked.encode()).unwrap(), asked);
+        }
+    }
+
+    #[test]
+    fn a_question_that_is_cut_or_continued_is_refused() {
+        for question in all() {
+            let method = question.method();
+            let asked = Asked { log: LogName::new("l").unwrap(), epoch: 9, question };
+            let good = asked.encode();
+            for length in 0..good.len() {
+                assert!(Asked::decode(method, good.slice(..length)).is_err());
+            }
+            assert!(Asked::decode(method, [&good[..], b"x"].concat().into()).is_err());
+        }
+        assert!(Asked::decode("prev", Bytes::new()).is_err());
+    }
+}

@@ -1,0 +1,12 @@
+//! The sequencer at run time: the host that a node runs, and the client that finds it.
+
+mod client;
+mod host;
+mod hosted;
+mod messages;
+mod reconfigure;
+mod recovery;
+
+pub(crate) use client::SequencerClient;
+pub use host::{SEQUENCER_SERVICE, SequencerHost};
+pub use messages::Reconfiguration;

@@ -1,0 +1,204 @@
+//! The steps of a view that its sequencer makes while it serves: longer, laid out afresh, of another
+//! class, shorter at the front.
+//!
+//! Objects are sealed before the view that names them is proposed, so nobody meets one that is not
+//! there. A layout from the tail on needs the tail to stand still: the sequencer hands out nothing
+//! from then until the proposal is decided, some milliseconds.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::future::join_all;
+use nacre_object::{Error, Result, TargetName};
+use tokio::time::timeout;
+
+use super::hosted::Hosted;
+use super::messages::Reconfiguration;
+use super::recovery::{addressed, is_undecided, object_of};
+use crate::backoff::Backoff;
+use crate::env::LogEnv;
+use crate::storage::{CallFailure, StorageClient};
+use crate::view::{Layout, View};
+
+/// A target that does not seal an empty object in this time gets no new stripe.
+const SEAL_PATIENCE: Duration = Duration::from_secs(1);
+/// How often a step is tried that nobody answered.
+const MAX_ATTEMPTS: usize = 3;
+
+/// Adds a stripe before the last is full. If some targets are not used although there are columns
+/// for them, this is the moment to look whether they are back.
+///
+/// # Errors
+/// `Unavailable`; `Exhausted`. `Stale` if this sequencer is deposed.
+pub(super) async fn extend(env: &LogEnv, hosted: &Hosted) -> Result<()> {
+    let view = match hosted.core().as_ref() {
+        Some(core) if core.is_running_short() => core.view().clone(),
+        _ => return Ok(()),
+    };
+    let used = view.current_targets(&*env.placement).len();
+    let usable = env.placement.targets().len().min(view.layout().width as usize);
+    if used < usable {
+        let _epoch = relayout(env, hosted, view.layout(), vec![]).await?;
+        return Ok(());
+    }
+    let longer = view.extended(1)?;
+    let silent = seal_stripe(env, &longer, longer.last_range().stripe_count() - 1).await?;
+    if silent.is_empty() {
+        propose(env, hosted, InDoubt::GoOn, || view.extended(1)).await.map(drop)
+    } else {
+        relayout(env, hosted, view.layout(), silent).await.map(drop)
+    }
+}
+
+/// Makes a change asked for by somebody who knows the view of `epoch`; answers the epoch after.
+///
+/// # Errors
+/// `Stale` if this sequencer is deposed; else as the change's own method of [`View`].
+pub(super) async fn reconfigure(
+    env: &LogEnv,
+    hosted: &Hosted,
+    epoch: u64,
+    change: Reconfiguration,
+) -> Result<u64> {
+    let view = served_view(hosted)?;
+    match change {
+        Reconfiguration::Relayout { layout: None, avoid } => {
+            // Many clients meet the same dead target; the first one's complaint is enough.
+            let targets = view.current_targets(&*env.placement);
+            if epoch < view.epoch() || !targets.iter().any(|target| avoid.contains(target)) {
+                return Ok(view.epoch());
+            }
+            relayout(env, hosted, view.layout(), avoid).await
+        }
+        Reconfiguration::Relayout { layout: Some(layout), avoid } => {
+            relayout(env, hosted, layout.check()?, avoid).await
+        }
+        Reconfiguration::Class(class) => {
+            propose(env, hosted, InDoubt::GoOn, || {
+                Ok(served_view(hosted)?.with_class(class.clone()))
+            })
+            .await
+        }
+        Reconfiguration::Forget(position) if position <= view.kept_from() => Ok(view.epoch()),
+        Reconfiguration::Forget(position) => {
+            let tail = hosted.core().as_ref().map_or(0, |core| core.tail_now());
+            if position > tail {
+                let text = format!("{position} is past the tail, {tail}");
+                return Err(Error::invalid(text).hint("forget what was appended, not what will be"));
+            }
+            propose(env, hosted, InDoubt::GoOn, || {
+                Ok(served_view(hosted)?.forgetting_below(position))
+            })
+            .await
+        }
+    }
+}
+
+/// Opens a new range at the tail, away from `avoid` and from whatever else does not answer.
+async fn relayout(
+    env: &LogEnv,
+    hosted: &Hosted,
+    layout: Layout,
+    mut avoid: Vec<TargetName>,
+) -> Result<u64> {
+    // Each round finds a silent target more, or is the last.
+    for _ in 0..=env.placement.targets().len() {
+        let view = served_view(hosted)?;
+        let tail = view.lowest_tail();
+        // Objects are named by range, stripe and column, whatever position they start with.
+        let draft = view.cut(tail.min(view.end()), layout, &*env.placement, &avoid)?;
+        let silent = seal_stripe(env, &draft, 0).await?;
+        if silent.is_empty() {
+            // The log must not stand still only to find that views cannot be stored.
+            env.views.current(view.log()).await?;
+            let cut = || {
+                let mut core = hosted.core();
+                let core = core.as_mut().ok_or_else(deposed)?;
+                let tail = core.hold();
+                core.view().cut(tail, layout, &*env.placement, &avoid)
+            };
+            return propose(env, hosted, InDoubt::StepDown, cut).await;
+        }
+        avoid.extend(silent);
+    }
+    Err(Error::unavailable("no storage target answers"))
+}
+
+/// What to do if nobody knows whether a proposal was accepted.
+#[derive(Clone, Copy)]
+enum InDoubt {
+    /// Serve the old view: what it hands out has the same object in both.
+    GoOn,
+    /// Serve no more: recovery will decide which view it is.
+    StepDown,
+}
+
+/// Proposes what `make` makes of the view that is served, until it is decided; answers the epoch
+/// that is served then.
+async fn propose(
+    env: &LogEnv,
+    hosted: &Hosted,
+    in_doubt: InDoubt,
+    make: impl Fn() -> Result<View>,
+) -> Result<u64> {
+    let proposed = make().inspect_err(|_| hosted.resume())?;
+    match decide(env, &proposed).await {
+        Ok(stored) => {
+            let epoch = stored.epoch();
+            if hosted.adopt(stored) { Ok(epoch) } else { Err(deposed()) }
+        }
+        Err(error) => {
+            match in_doubt {
+                InDoubt::GoOn => hosted.resume(),
+                InDoubt::StepDown => hosted.install(None),
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Proposes a view until it, or another of its epoch, is stored; answers that.
+async fn decide(env: &LogEnv, proposed: &View) -> Result<View> {
+    let mut backoff = Backoff::new();
+    for _ in 0..MAX_ATTEMPTS {
+        match env.views.propose(proposed).await {
+            Ok(()) => return Ok(proposed.clone()),
+            Err(error) if is_undecided(&error) => {
+                if let Ok(Some(stored)) = env.views.current(proposed.log()).await
+                    && stored.epoch() >= proposed.epoch()
+                {
+                    return Ok(stored);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+        backoff.wait().await;
+    }
+    Err(Error::unavailable("the log's view cannot be changed now"))
+}
+
+/// Seals the objects of a new stripe; answers the targets that did not answer.
+async fn seal_stripe(env: &LogEnv, view: &View, stripe: u64) -> Result<Vec<TargetName>> {
+    let storage = StorageClient::new(env);
+    let seal = async |place| {
+        let object = object_of(view, place)?;
+        match timeout(SEAL_PATIENCE, storage.seal(addressed(view, &object))).await {
+            // Sealed already: by an attempt to propose this very view.
+            Ok(Ok(_) | Err(CallFailure::Stale)) => Ok(None),
+            Ok(Err(CallFailure::NoAnswer(_))) | Err(_) => Ok(Some(env.placement.locate(&object))),
+            Ok(Err(CallFailure::Failed(error))) => Err(error),
+            Ok(Err(CallFailure::Unsealed)) => Err(Error::corrupt("a seal found no object")),
+        }
+    };
+    let sealed = join_all(view.last_range().stripe_places(stripe).map(seal)).await;
+    let silent: Result<BTreeSet<_>> = sealed.into_iter().filter_map(Result::transpose).collect();
+    Ok(silent?.into_iter().collect())
+}
+
+fn served_view(hosted: &Hosted) -> Result<View> {
+    hosted.core().as_ref().map(|core| core.view().clone()).ok_or_else(deposed)
+}
+
+fn deposed() -> Error {
+    Error::stale("the log has another sequencer since").hint("read the log's view and retry")
+}

@@ -1,0 +1,188 @@
+//! The storage interface as its callers see it: one call on one object.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre_object::{
+    ClassCall, ClassName, Error, ErrorKind, MethodName, ObjectId, Op, OpResult, Request, Result,
+    Status, Store,
+};
+use tokio::time::timeout;
+
+use super::entry::EntryState;
+use super::input::{
+    decode_maximum, decode_states, decode_statuses, encode_epoch, encode_fill_batch,
+    encode_position, encode_read_batch, encode_write_batch,
+};
+use super::status::{EIO, ENOENT, ESPIPE};
+use crate::env::{ClassVersions, LogEnv};
+
+/// How often a call is made anew because the class was replaced meanwhile: more is a loop.
+const MAX_VERSION_ATTEMPTS: usize = 5;
+
+/// Why a call on an object did not do what it should.
+#[derive(Debug)]
+pub(crate) enum CallFailure {
+    /// The epoch is older than the object's.
+    Stale,
+    /// There is no such object, or no longer.
+    Unsealed,
+    /// Nobody knows whether it happened.
+    NoAnswer(Error),
+    /// It did not happen, and would not if tried again.
+    Failed(Error),
+}
+
+pub(crate) type CallResult<T> = Result<T, CallFailure>;
+
+/// Which object, by which class, under which epoch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Addressed<'a> {
+    pub object: &'a ObjectId,
+    pub class: &'a ClassName,
+    pub epoch: u64,
+}
+
+/// Calls the storage interface of objects.
+#[derive(Debug, Clone)]
+pub(crate) struct StorageClient {
+    store: Arc<dyn Store>,
+    versions: Arc<dyn ClassVersions>,
+    patience: Duration,
+}
+
+impl StorageClient {
+    pub fn new(env: &LogEnv) -> Self {
+        let (store, versions) = (env.store.clone(), env.classes.clone());
+        Self { store, versions, patience: env.patience.call }
+    }
+
+    /// Seals; answers the maximum position.
+    pub async fn seal(&self, to: Addressed<'_>) -> CallResult<Option<u64>> {
+        let output = self.call(to, "seal", encode_epoch(to.epoch)).await?;
+        decode_maximum(output).map_err(CallFailure::Failed)
+    }
+
+    pub async fn max_position(&self, to: Addressed<'_>) -> CallResult<Option<u64>> {
+        let output = self.call(to, "max_position", Bytes::new()).await?;
+        decode_maximum(output).map_err(CallFailure::Failed)
+    }
+
+    /// Writes; answers a status an entry.
+    pub async fn write(
+        &self,
+        to: Addressed<'_>,
+        entries: impl ExactSizeIterator<Item = (u64, &Bytes)> + Clone + Send,
+    ) -> CallResult<Vec<Status>> {
+        let count = entries.len();
+        let output = self.call(to, "write_batch", encode_write_batch(to.epoch, entries)).await?;
+        decode_statuses(output, count).map_err(CallFailure::Failed)
+    }
+
+    /// Fills; answers a status a position.
+    pub async fn fill(&self, to: Addressed<'_>, positions: &[u64]) -> CallResult<Vec<Status>> {
+        let output = self.call(to, "fill_batch", encode_fill_batch(to.epoch, positions)).await?;
+        decode_statuses(output, positions.len()).map_err(CallFailure::Failed)
+    }
+
+    /// Reads; answers the states of the first positions, at least one, as far as the limit goes.
+    pub async fn read(
+        &self,
+        to: Addressed<'_>,
+        byte_limit: u32,
+        positions: &[u64],
+    ) -> CallResult<Vec<EntryState>> {
+        let input = encode_read_batch(to.epoch, byte_limit, positions);
+        let output = self.call(to, "read_batch", input).await?;
+        decode_states(output, positions.len()).map_err(CallFailure::Failed)
+    }
+
+    pub async fn trim(&self, to: Addressed<'_>, position: u64) -> CallResult<()> {
+        self.call(to, "trim", encode_position(to.epoch, position)).await.map(drop)
+    }
+
+    /// Trims everything up to a position; answers whether entries are left to be reclaimed.
+    pub async fn trim_to(&self, to: Addressed<'_>, position: u64) -> CallResult<bool> {
+        let output = self.call(to, "trim_to", encode_position(to.epoch, position)).await?;
+        Ok(output.first().is_some_and(|left| *left != 0))
+    }
+
+    /// Removes an object; one that is gone already is no error.
+    pub async fn remove(&self, object: &ObjectId) -> CallResult<()> {
+        match self.submit(object, Op::Remove).await {
+            Ok(_) | Err(CallFailure::Unsealed) => Ok(()),
+            Err(CallFailure::Failed(error)) if error.kind() == ErrorKind::NotFound => Ok(()),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    async fn call(
+        &self,
+        to: Addressed<'_>,
+        method: &'static str,
+        input: Bytes,
+    ) -> CallResult<Bytes> {
+        let mut attempt = 1;
+        loop {
+            let call = ClassCall {
+                class: to.class.clone(),
+                method: MethodName::new(method).expect("a literal"),
+                version: self.versions.version(to.class),
+                input: input.clone(),
+            };
+            match self.submit(to.object, Op::Call(call)).await {
+                Ok(OpResult::Called(reply)) => return Ok(reply.output),
+                Ok(other) => {
+                    let text = format!("the store answered a call with {other:?}");
+                    return Err(CallFailure::Failed(Error::corrupt(text).on(to.object)));
+                }
+                Err(CallFailure::Failed(error)) if is_other_version(&error) => {
+                    if attempt == MAX_VERSION_ATTEMPTS {
+                        return Err(CallFailure::Failed(error));
+                    }
+                    attempt += 1;
+                    self.versions.refresh(to.class).await.map_err(CallFailure::NoAnswer)?;
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
+    async fn submit(&self, object: &ObjectId, op: Op) -> CallResult<OpResult> {
+        let request = Request::new(object.clone(), vec![op]).map_err(CallFailure::Failed)?;
+        let reply = match timeout(self.patience, self.store.submit(request)).await {
+            Ok(Ok(reply)) => reply,
+            Ok(Err(error)) => return Err(classify(error)),
+            Err(_) => {
+                let text = format!("no answer in {:?}", self.patience);
+                return Err(CallFailure::NoAnswer(Error::unavailable(text).on(object)));
+            }
+        };
+        reply.results.into_iter().next().ok_or_else(|| {
+            CallFailure::Failed(Error::corrupt("the store answered nothing").on(object))
+        })
+    }
+}
+
+/// A `Stale` of the class, not of the object: the call carried another version than the live one.
+fn is_other_version(error: &Error) -> bool {
+    error.kind() == ErrorKind::Stale && !error.has_own_status()
+}
+
+fn classify(error: Error) -> CallFailure {
+    match (error.has_own_status().then(|| error.status()), error.kind()) {
+        (Some(ESPIPE), _) => CallFailure::Stale,
+        (Some(ENOENT), _) => CallFailure::Unsealed,
+        // A program can only say EIO; that it failed itself would have come with where.
+        (Some(EIO), ErrorKind::Fault) if error.fault().is_none() => {
+            let damaged = Error::corrupt(error.message()).with_status(EIO);
+            CallFailure::Failed(match error.object() {
+                Some(object) => damaged.on(object),
+                None => damaged,
+            })
+        }
+        (None, ErrorKind::Unavailable) => CallFailure::NoAnswer(error),
+        _ => CallFailure::Failed(error),
+    }
+}

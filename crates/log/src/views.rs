@@ -1,0 +1,87 @@
+//! Where views are kept: one map a log, changed by compare-and-swap.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use nacre_object::{Error, ErrorKind, Result};
+use nacre_registry::{Change, Maps};
+
+use crate::LogName;
+use crate::view::View;
+
+/// The key of a log's map that holds its view.
+const VIEW_KEY: &str = "view";
+/// How often a proposal is made anew because something else in the log's map was changed.
+const MAX_PROPOSAL_ATTEMPTS: usize = 10;
+
+/// Keeps the views of logs.
+#[async_trait]
+pub trait ViewStore: Send + Sync + fmt::Debug {
+    /// The stored view; `None` if there is no such log.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Corrupt`.
+    async fn current(&self, log: &LogName) -> Result<Option<View>>;
+
+    /// Stores `view` if its epoch is the stored one plus one.
+    ///
+    /// # Errors
+    /// `Stale` or `Invalid`, see [`View::check_proposal`]; `Unavailable`, and then it may have
+    /// been stored.
+    async fn propose(&self, view: &View) -> Result<()>;
+
+    /// Every log.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    async fn logs(&self) -> Result<Vec<LogName>>;
+}
+
+/// Views in the registry's maps: the map `log.NAME`, key `view`.
+#[derive(Debug, Clone)]
+pub struct MapViews {
+    maps: Maps,
+}
+
+impl MapViews {
+    /// Views in these maps.
+    pub fn new(maps: Maps) -> Self {
+        Self { maps }
+    }
+
+    /// The stored view with the epoch of its map, which counts every change of the map.
+    async fn read(&self, log: &LogName) -> Result<(u64, Option<View>)> {
+        let (map_epoch, stored) = self.maps.entry(log.map(), VIEW_KEY).await?;
+        let view = match stored {
+            Some(encoded) => Some(View::decode(&encoded).map_err(|error| error.on(log))?),
+            None => None,
+        };
+        Ok((map_epoch, view))
+    }
+}
+
+#[async_trait]
+impl ViewStore for MapViews {
+    async fn current(&self, log: &LogName) -> Result<Option<View>> {
+        Ok(self.read(log).await?.1)
+    }
+
+    async fn propose(&self, view: &View) -> Result<()> {
+        for _ in 0..MAX_PROPOSAL_ATTEMPTS {
+            let (map_epoch, stored) = self.read(view.log()).await?;
+            View::check_proposal(stored.map_or(0, |stored| stored.epoch()), view)?;
+            let change = Change::set(VIEW_KEY, Bytes::from(view.encode()));
+            match self.maps.commit(view.log().map(), map_epoch, vec![change]).await {
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::unavailable("the log's map is changed too often").on(view.log()))
+    }
+
+    async fn logs(&self) -> Result<Vec<LogName>> {
+        Ok(self.maps.list().await?.iter().filter_map(LogName::of_map).collect())
+    }
+}
