@@ -106,11 +106,11 @@ fn log(
     calling: &Calling,
     arguments: Arguments<'_>,
     values: MultiValue,
-) -> mlua::Result<Option<mlua::LuaString>> {
+) -> mlua::Result<MultiValue> {
     let lua = arguments.lua;
     let mut parts: Vec<Value> = values.into_iter().collect();
     if parts.is_empty() {
-        return Ok(None);
+        return Ok(MultiValue::new());
     }
     let mut level = DEFAULT_LOG_LEVEL;
     if parts.len() > 1
@@ -135,7 +135,7 @@ fn log(
     }
     let shown = String::from_utf8_lossy(&text[..text.len().min(MAX_LOG_BYTES)]);
     calling.log(level, &shown);
-    lua.create_string(&text).map(Some)
+    (lua.create_string(&text)?,).into_lua_multi(lua)
 }
 
 fn add_stream(library: &Library<'_>) -> mlua::Result<()> {

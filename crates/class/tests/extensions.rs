@@ -1,0 +1,96 @@
+//! What nacre adds to `objclass`, and what it adds around it.
+
+mod support;
+
+use nacre_object::ErrorKind;
+use support::{Node, status};
+
+#[test]
+fn the_stream_can_be_appended_to_cut_and_cleared() {
+    let node = Node::new();
+    let run = |body: &str| node.body("o", body);
+    assert_eq!(run("assert(objclass.exists() == false)").0, 0);
+    assert_eq!(run("return objclass.append(input)"), (0, String::new()));
+    assert_eq!(run("return objclass.append('and text')").0, 9);
+    assert_eq!(run("assert(objclass.exists()) objclass.zero(0, 4) objclass.truncate(12)").0, 0);
+    assert_eq!(&node.read("o").unwrap()[..], b"\0\0\0\0inputand");
+    assert_eq!(run("objclass.append({})").0, -5);
+    assert_eq!(run("objclass.truncate(-1)").0, -22);
+}
+
+#[test]
+fn attributes_can_be_removed() {
+    let node = Node::new();
+    let body = "objclass.setxattr('a', input) objclass.rmxattr('a') return (select(2, pcall(objclass.rmxattr, 'a')))";
+    assert_eq!(node.body("o", body).0, -61);
+}
+
+#[test]
+fn the_map_has_an_order_and_a_last_key() {
+    let node = Node::new();
+    let fill =
+        "for i = 1, 9 do objclass.map_set('e' .. i, 'v' .. i) end objclass.map_set('f', input)";
+    assert_eq!(node.body("o", fill).0, 0);
+    let body = "assert(objclass.map_get('e1'):str() == 'v1' and objclass.map_get('none') == nil)
+                local key, value = objclass.map_last('e') assert(key == 'e9' and value:str() == 'v9')
+                assert(objclass.map_last('') == 'f' and objclass.map_last('x') == nil)
+                local keys, values, more = objclass.map_range('e2', 'e', 3)
+                assert(more and table.concat(keys, ' ') == 'e3 e4 e5' and values[2]:str() == 'v4')
+                local keys, _, more = objclass.map_range('e7', 'e', 9) assert(#keys == 2 and not more)";
+    assert_eq!(node.body("o", body).0, 0);
+    let absent = "assert(objclass.map_get('k') == nil and objclass.map_last('') == nil)
+                  local keys, values, more = objclass.map_range('', '', 5) assert(#keys == 0 and not more)";
+    assert_eq!(node.body("absent", absent).0, 0);
+}
+
+#[test]
+fn a_method_knows_the_time_and_its_caller() {
+    let node = Node::new();
+    let body =
+        "assert(objclass.now() > 1e15 and objclass.now() < 2^53) output:append(objclass.source())";
+    assert_eq!(node.body("o", body), (0, "local".into()));
+}
+
+#[test]
+fn a_method_registered_read_only_may_read_and_is_denied_every_write() {
+    let node = Node::new();
+    assert_eq!(node.body("o", "objclass.write_full(input) objclass.map_set('k', 'v')").0, 0);
+    let read_only = |body: &str| {
+        let source =
+            format!("function h(input, output) {body} end objclass.register(h, 'readonly')");
+        node.eval("o", &source, "h", b"x")
+    };
+    assert_eq!(status(read_only("return #objclass.read(0, 100) + #objclass.map_get_val('k')")), 10);
+    for write in [
+        "create(false)",
+        "remove()",
+        "write(0, 1, input)",
+        "write_full(input)",
+        "append(input)",
+        "truncate(0)",
+        "zero(0, 1)",
+        "setxattr('a', input)",
+        "rmxattr('a')",
+        "map_set_val('k', input)",
+        "map_set('k', input)",
+        "map_set_vals({k = 'x'})",
+        "map_remove_key('k')",
+        "map_clear()",
+        "map_write_header(input)",
+    ] {
+        let error = read_only(&format!("objclass.{write}")).unwrap_err();
+        assert_eq!((error.kind(), error.status()), (ErrorKind::Denied, -1), "{write}");
+    }
+    assert_eq!(status(read_only("return (select(2, pcall(objclass.remove)))")), -1);
+    assert_eq!(node.body("o", "return #objclass.read(0, 100)").0, 9);
+}
+
+#[test]
+fn output_beyond_the_budget_is_exhausted() {
+    let node = Node::new();
+    let fits = "output:append(('x'):rep(2^20))";
+    assert_eq!(node.body("o", fits).1.len(), 1 << 20);
+    let source = "function h(i, o) o:append(('x'):rep(2^20 + 1)) end objclass.register(h)";
+    let error = node.eval("o", source, "h", b"").unwrap_err();
+    assert_eq!((error.kind(), error.status()), (ErrorKind::Exhausted, -28));
+}

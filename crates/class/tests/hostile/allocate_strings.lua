@@ -1,0 +1,6 @@
+-- expect: exhausted
+function h()
+	local s = 'x'
+	while true do s = s .. s end
+end
+objclass.register(h)

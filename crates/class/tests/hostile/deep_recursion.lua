@@ -1,0 +1,3 @@
+-- expect: fault
+function h() return 1 + h() end
+objclass.register(h)

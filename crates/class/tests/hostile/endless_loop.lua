@@ -1,0 +1,3 @@
+-- expect: exhausted
+function h() while true do end end
+objclass.register(h)

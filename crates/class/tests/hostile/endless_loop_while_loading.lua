@@ -1,0 +1,4 @@
+-- expect: exhausted
+function h() end
+objclass.register(h)
+while true do end

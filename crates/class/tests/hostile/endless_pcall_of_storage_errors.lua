@@ -1,0 +1,3 @@
+-- expect: exhausted
+function h() while true do pcall(objclass.create, true) end end
+objclass.register(h)

@@ -1,0 +1,3 @@
+-- expect: exhausted
+function h() while true do objclass.log('spam') end end
+objclass.register(h)

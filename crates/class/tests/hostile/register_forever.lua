@@ -1,0 +1,2 @@
+-- expect: exhausted
+while true do objclass.register(function() end) end
