@@ -1,1 +1,60 @@
 //! The engine that keeps objects in one directory of one machine.
+//!
+//! ```text
+//! submit ── reads ──────────────────────────────► tables (only what is synced)
+//!    └──── queue ─► shard thread ─► journal ─► sync ─► tables ─► reply
+//! ```
+//!
+//! Objects are spread over *shards*, one plain thread each, which run transactions in order over
+//! the tables and what is not yet in them. What a transaction does to the tables is one record of
+//! the *journal*; many records, of all shards, become durable with one sync. Large payloads stay
+//! in the journal, whose segments are kept as long as something refers to them; everything else
+//! lives in the *tables*, a log-structured merge tree. An acknowledgement means synced, and so does
+//! everything any reply tells.
+//!
+//! | folder or file | holds |
+//! | --- | --- |
+//! | `engine`, `options`, `opening`, `core` | the engine as others see it; how it starts |
+//! | `queue`, `shard`, `batch` | the way of a transaction |
+//! | `view/` | what a transaction sees and does: stream, map, attributes, snapshots |
+//! | `layers`, `change_set`, `tables`, `key`, `value`, `head` | entries: merged, encoded, kept |
+//! | `journal/` | records, groups, segments, recovery |
+//! | `upkeep`, `compaction`, `manifest`, `space` | checkpoints and room |
+//! | `watch`, `stats`, `health`, `disk` | watchers, counts, failure, the seam to the disk |
+//!
+//! A directory holds `MANIFEST`, `LOCK`, `journal/` (ours) and `tables/` (fjall's).
+
+mod batch;
+mod change_set;
+mod codec;
+mod compaction;
+mod core;
+mod disk;
+mod engine;
+mod errors;
+mod head;
+mod health;
+mod journal;
+mod key;
+mod layers;
+mod manifest;
+mod opening;
+mod options;
+mod queue;
+mod shard;
+mod space;
+mod stats;
+mod tables;
+mod upkeep;
+mod upkeep_signal;
+mod value;
+mod view;
+mod watch;
+
+pub use disk::{Create, Disk, DiskFile, RealDisk};
+pub use engine::EmbeddedEngine;
+pub use journal::{DEFAULT_SEGMENT_BYTES, MIN_SEGMENT_BYTES};
+pub use options::{DEFAULT_CACHE_BYTES, DEFAULT_SHARDS, MAX_QUEUED_BYTES, MAX_SHARDS, Options};
+pub use space::DEFAULT_RESERVE_BYTES;
+pub use stats::Stats;
+pub use watch::{MAX_QUEUED_EVENTS, MAX_WATCHES};

@@ -1,0 +1,146 @@
+//! Transactions of one shard that are applied to the tables together.
+
+use std::collections::HashMap;
+use std::ops::Bound::{Excluded, Included};
+
+use nacre_object::Result;
+
+use crate::change_set::{ChangeSet, Overlay};
+use crate::codec::{Put, Take};
+use crate::journal::record::RecordId;
+use crate::journal::segment_table::SegmentTable;
+use crate::key::{self, Key};
+use crate::tables::{TableSnapshot, Tables};
+use crate::value::Value;
+
+/// How far a shard has come; kept in the tables, written with every batch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// Sequence of the last record applied.
+    pub sequence: u64,
+    /// The first node number not given away; 0 is never one.
+    pub next_node: u64,
+}
+
+impl Progress {
+    /// # Errors
+    /// `Corrupt` if the entry is damaged.
+    pub fn load(tables: &TableSnapshot, shard: u16) -> Result<Self> {
+        match tables.get(&key::applied(shard))? {
+            None => Ok(Self { sequence: 0, next_node: 1 }),
+            Some(value) => {
+                let bytes = value.into_inline()?;
+                let mut from = Take(&bytes);
+                Ok(Self { sequence: from.u64()?, next_node: from.u64()? })
+            }
+        }
+    }
+
+    fn encode(self) -> Value {
+        let mut out = Vec::with_capacity(16);
+        out.put_u64(self.sequence);
+        out.put_u64(self.next_node);
+        Value::Inline(out.into())
+    }
+}
+
+/// Bytes of each segment that a shard's entries refer to.
+pub(crate) type LiveBytes = HashMap<u32, i64>;
+
+/// What transactions that are not in the tables yet did, taken together.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    /// The entries they left.
+    pub overlay: Overlay,
+    /// References to payloads: whether there is one now.
+    references: HashMap<Key, bool>,
+    live: LiveBytes,
+    /// A segment for each reference that came.
+    added: Vec<u32>,
+    progress: Option<Progress>,
+}
+
+impl Batch {
+    /// Adds a transaction's changes to those before it.
+    pub fn absorb(&mut self, id: RecordId, changes: ChangeSet) {
+        self.progress = Some(Progress { sequence: id.sequence, next_node: id.next_node });
+        for release in changes.releases {
+            let address = release.address;
+            let reference = key::reference(address.segment, address.offset, &release.owner);
+            self.references.insert(reference, false);
+            *self.live.entry(address.segment).or_default() -= i64::from(release.take);
+        }
+        for (owner, value) in &changes.entries {
+            for piece in value.iter().flat_map(Value::pieces) {
+                let address = piece.source.address().expect("absorbed changes have been placed");
+                let reference = key::reference(address.segment, address.offset, owner);
+                self.references.insert(reference, true);
+                *self.live.entry(address.segment).or_default() += i64::from(piece.take);
+                self.added.push(address.segment);
+            }
+        }
+        if self.overlay.is_empty() {
+            self.overlay = changes.entries;
+        } else {
+            self.overlay.extend(changes.entries);
+        }
+    }
+
+    /// Whether a node became garbage.
+    pub fn leaves_garbage(&self) -> bool {
+        let (first, past) = ([key::GARBAGE].as_slice(), [key::GARBAGE + 1].as_slice());
+        self.overlay.range::<[u8], _>((Included(first), Excluded(past))).any(|(_, v)| v.is_some())
+    }
+
+    /// Entries that would be written.
+    pub fn len(&self) -> usize {
+        self.overlay.len() + self.references.len()
+    }
+
+    /// Writes it all to the tables in one step, and counts the references.
+    ///
+    /// The caller holds a pin from before the transactions ran until this returns.
+    ///
+    /// # Errors
+    /// What the disk says; nothing may be written after that.
+    pub fn apply(
+        self,
+        shard: u16,
+        tables: &Tables,
+        segments: &SegmentTable,
+        shard_live: &mut LiveBytes,
+    ) -> Result<()> {
+        let Some(progress) = self.progress else { return Ok(()) };
+        let mut batch = tables.batch(self.overlay.len() + self.references.len() + 2);
+        for (key, value) in self.overlay {
+            match value {
+                Some(value) => batch.put(key, &value),
+                None => batch.delete(key),
+            }
+        }
+        for (reference, exists) in self.references {
+            if exists {
+                batch.put(reference, &Value::Inline(bytes::Bytes::new()));
+            } else {
+                batch.delete(reference);
+            }
+        }
+        for (segment, delta) in &self.live {
+            let total = shard_live.entry(*segment).or_default();
+            *total += delta;
+            let count = Value::Inline(total.to_le_bytes().to_vec().into());
+            if *total == 0 {
+                shard_live.remove(segment);
+                batch.delete(key::live(*segment, shard).into());
+            } else {
+                batch.put(key::live(*segment, shard).into(), &count);
+            }
+        }
+        batch.put(key::applied(shard).into(), &progress.encode());
+        batch.commit()?;
+        if !self.live.is_empty() {
+            segments.count(&self.live, self.added.into_iter());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! What the threads of an engine share.
+
+use std::sync::Arc;
+
+use nacre_clock::Clock;
+use nacre_object::{CallContext, ClassHost, Error, FaultSite, ObjectId, Op, OpResult, Reply};
+use nacre_object::{Request, Result, run_transaction};
+
+use crate::health::Health;
+use crate::journal::Journal;
+use crate::journal::segment_table::SegmentTable;
+use crate::layers::Layers;
+use crate::queue::Queue;
+use crate::space::Space;
+use crate::stats::{Counters, Stats};
+use crate::tables::Tables;
+use crate::upkeep_signal::UpkeepSignal;
+use crate::view::{Mode, Transaction};
+use crate::watch::Watchers;
+
+/// The parts of an open engine.
+pub(crate) struct Core {
+    pub tables: Tables,
+    pub journal: Journal,
+    pub segments: Arc<SegmentTable>,
+    pub queues: Vec<Queue>,
+    pub classes: Arc<dyn ClassHost>,
+    pub clock: Arc<dyn Clock>,
+    pub space: Space,
+    pub watchers: Arc<Watchers>,
+    pub health: Arc<Health>,
+    pub counters: Arc<Counters>,
+    pub upkeep: UpkeepSignal,
+}
+
+impl Core {
+    /// The shard that runs the transactions of an object. Never changes for a directory.
+    pub fn shard_of(&self, object: &ObjectId) -> u16 {
+        let hash = fnv(&[object.pool.as_str().as_bytes(), &[0], object.name.as_str().as_bytes()]);
+        (hash % self.queues.len() as u64) as u16
+    }
+
+    /// The first op that may change something, as far as that can be known without running it.
+    pub fn first_write<'a>(&self, request: &'a Request) -> Option<&'a Op> {
+        request.ops.iter().find(|op| match op {
+            Op::Call(call) => !self.classes.is_read_only(call),
+            op => op.is_write(),
+        })
+    }
+
+    /// Answers a read-only request from the tables, which hold only what is synced.
+    pub fn read(&self, request: &Request) -> Result<Reply> {
+        // The pin is older than the snapshot, so it keeps whatever the snapshot refers to.
+        let _pin = self.segments.pin();
+        let tables = self.tables.snapshot();
+        let layers = Layers::new(&tables, None);
+        let object = &request.header.object;
+        let mut transaction = match &request.header.snapshot {
+            None => Transaction::begin(layers, &self.segments, object, Mode::Read)?,
+            Some(name) => Transaction::at_snapshot(layers, &self.segments, object, name)?,
+        };
+        let results = self.run(request, &mut transaction, self.clock.now_micros())?;
+        Ok(Reply { version: transaction.finish().version, results })
+    }
+
+    /// Runs the ops; a panicking class fails its own transaction only.
+    pub fn run(
+        &self,
+        request: &Request,
+        transaction: &mut Transaction<'_>,
+        now_micros: u64,
+    ) -> Result<Vec<OpResult>> {
+        let context = CallContext { source: request.header.source.clone(), now_micros };
+        let run = || run_transaction(&request.ops, transaction, &*self.classes, &context);
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+            let program = request.ops.iter().find_map(|op| match op {
+                Op::Call(call) => Some(call.class.to_string()),
+                _ => None,
+            });
+            let site = FaultSite { program: program.unwrap_or_default(), ..FaultSite::default() };
+            Err(Error::fault_at(site, format!("it panicked: {}", panic_text(&*panic))))
+        })
+    }
+
+    pub fn stats(&self) -> Stats {
+        let (counters, segments) = (&self.counters, self.segments.all());
+        Stats {
+            transactions: counters.transactions.get(),
+            reads: counters.reads.get(),
+            failures: counters.failures.get(),
+            groups: counters.groups.get(),
+            journal_bytes: counters.journal_bytes.get(),
+            queued: self.queues.iter().map(Queue::len).sum(),
+            segments: segments.len() as u64,
+            segment_bytes: segments.iter().map(|(_, account)| u64::from(account.capacity)).sum(),
+            live_bytes: segments.iter().map(|(_, account)| account.live_bytes.max(0) as u64).sum(),
+            relocated_bytes: counters.relocated_bytes.get(),
+            segments_freed: counters.segments_freed.get(),
+            checkpoints: counters.checkpoints.get(),
+            replayed: counters.replayed.get(),
+            free_bytes: self.space.free_bytes(),
+        }
+    }
+}
+
+/// What a panic said.
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given")
+}
+
+/// FNV-1a: which shard an object belongs to is part of the directory's format, so it must be the
+/// same in every release.
+fn fnv(parts: &[&[u8]]) -> u64 {
+    let bytes = parts.iter().flat_map(|part| part.iter());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    // Its low bits alone are weak.
+    hash ^ (hash >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_that_spreads_objects_never_changes() {
+        // FNV-1a's published value for "foobar", folded.
+        let published: u64 = 0x8594_4171_f739_67e8;
+        assert_eq!(fnv(&[b"foo", b"bar"]), published ^ (published >> 32));
+    }
+}

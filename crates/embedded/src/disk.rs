@@ -1,0 +1,168 @@
+//! The disk as the journal sees it: the seam through which tests make it fail, fill up and forget.
+//!
+//! **Invariant:** every byte the engine itself writes goes through here. The tables do their own
+//! IO; what they may lose, the journal still has.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{FallocateFlags, fallocate};
+
+/// A file of known length, read and written at offsets.
+pub trait DiskFile: Send + Sync + fmt::Debug {
+    /// Fills `buffer` from `offset` on; an end of file before that is `UnexpectedEof`.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+
+    /// Writes all of `data` at `offset`. It survives a crash only after [`DiskFile::sync`].
+    ///
+    /// # Errors
+    /// What the operating system says; part of `data` may then have been written.
+    fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()>;
+
+    /// Makes what was written, and the length, survive a crash.
+    ///
+    /// # Errors
+    /// What the operating system says. What was written since the last sync may then be lost, even
+    /// if a later sync succeeds.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Makes the file `length` bytes long, with room on disk for all of them.
+    ///
+    /// # Errors
+    /// What the operating system says, above all that there is no room.
+    fn allocate(&self, length: u64) -> io::Result<()>;
+
+    /// Its length in bytes.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn length(&self) -> io::Result<u64>;
+}
+
+/// A place for files.
+pub trait Disk: Send + Sync + fmt::Debug {
+    /// Makes a folder and those above it, unless it is there.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn create_folder(&self, folder: &Path) -> io::Result<()>;
+
+    /// The names in a folder, in no order.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn list(&self, folder: &Path) -> io::Result<Vec<String>>;
+
+    /// Opens a file for reading and writing; `create` makes it, empty, if it is not there.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn open(&self, path: &Path, create: Create) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// Gives a file another name, replacing what had it.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Deletes a file.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn delete(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes creations, renamings and deletions in a folder survive a crash.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn sync_folder(&self, folder: &Path) -> io::Result<()>;
+
+    /// Bytes that can still be written in a folder.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    fn free_bytes(&self, folder: &Path) -> io::Result<u64>;
+}
+
+/// Whether opening may make a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Create {
+    /// It must be there.
+    Never,
+    /// It is made, empty, if it is not there.
+    IfMissing,
+}
+
+/// The machine's own disk.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RealDisk;
+
+#[derive(Debug)]
+struct RealFile(File);
+
+impl Disk for RealDisk {
+    fn create_folder(&self, folder: &Path) -> io::Result<()> {
+        std::fs::create_dir_all(folder)
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
+        let names = std::fs::read_dir(folder)?;
+        names.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+    }
+
+    fn open(&self, path: &Path, create: Create) -> io::Result<Arc<dyn DiskFile>> {
+        let create = create == Create::IfMissing;
+        let file = OpenOptions::new().read(true).write(true).create(create).open(path)?;
+        Ok(Arc::new(RealFile(file)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
+    }
+
+    fn delete(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        File::open(folder)?.sync_all()
+    }
+
+    fn free_bytes(&self, folder: &Path) -> io::Result<u64> {
+        let statistics = rustix::fs::statvfs(folder)?;
+        Ok(statistics.f_bavail.saturating_mul(statistics.f_frsize))
+    }
+}
+
+impl DiskFile for RealFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.0.read_exact_at(buffer, offset)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(data, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        match fallocate(&self.0, FallocateFlags::empty(), 0, length) {
+            // A file system without it: the length alone, and a full disk is found when writing.
+            Err(rustix::io::Errno::OPNOTSUPP) => self.0.set_len(length),
+            result => result.map_err(io::Error::from),
+        }
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+}

@@ -1,0 +1,238 @@
+//! The engine as others see it: a [`Store`] and a [`Watch`] on one directory.
+
+use std::fmt;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread::JoinHandle;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use nacre_object::limits::{MAX_LIST_ENTRIES, MAX_NOTIFY_BYTES};
+use nacre_object::{
+    Capabilities, Error, ListPage, ListRequest, ObjectId, ObjectName, Reply, Request, Result,
+    Store, Watch, WatchEvent, WatchStream,
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use crate::core::Core;
+use crate::key;
+use crate::opening::{self, Opened};
+use crate::options::{MAX_QUEUED_BYTES, Options};
+use crate::queue::{Work, closed};
+use crate::stats::Stats;
+use crate::upkeep::Upkeep;
+
+/// Bytes that one permit of the queue stands for; what a request takes up besides its payload.
+const PERMIT_BYTES: usize = 1024;
+
+/// An engine that keeps objects in one directory. Clones are handles of the same engine, which
+/// closes when the last one goes or any one says so.
+#[derive(Clone)]
+pub struct EmbeddedEngine(Arc<Inner>);
+
+struct Inner {
+    path: PathBuf,
+    /// `None` once closed.
+    core: RwLock<Option<Arc<Core>>>,
+    threads: Mutex<Option<Threads>>,
+    /// Permits for what may be queued.
+    room: Arc<Semaphore>,
+}
+
+type Answer = oneshot::Sender<Result<Reply>>;
+type Permit = OwnedSemaphorePermit;
+
+struct Threads {
+    shards: Vec<JoinHandle<()>>,
+    upkeep: JoinHandle<Upkeep>,
+    lock: File,
+}
+
+impl EmbeddedEngine {
+    /// Opens a directory, or makes one. Blocks while the journal of a crashed engine is replayed.
+    ///
+    /// # Errors
+    /// `Unavailable` if another process has it open or the disk fails, `Corrupt` if something that
+    /// was acknowledged cannot be read back, `Invalid` for options that cannot be.
+    pub fn open(options: Options) -> Result<Self> {
+        let Opened { core, shards, upkeep, lock } =
+            opening::open(&options).map_err(|error| error.during("open"))?;
+        Ok(Self(Arc::new(Inner {
+            path: options.path,
+            core: RwLock::new(Some(core)),
+            threads: Mutex::new(Some(Threads { shards, upkeep, lock })),
+            room: Arc::new(Semaphore::new(MAX_QUEUED_BYTES / PERMIT_BYTES)),
+        })))
+    }
+
+    /// Finishes what is queued, makes a checkpoint and lets go of the directory. Blocks meanwhile;
+    /// closing twice is nothing.
+    pub fn close(&self) {
+        self.0.close();
+    }
+
+    /// What it has done and holds; all zeros once closed.
+    pub fn stats(&self) -> Stats {
+        self.0.core().map(|core| core.stats()).unwrap_or_default()
+    }
+
+    /// Why it no longer writes, if it does not: a write or sync has failed. Reads go on; opening
+    /// the directory again reads back what is really on disk.
+    pub fn failure(&self) -> Option<String> {
+        self.0.core().ok()?.health.failure().map(str::to_owned)
+    }
+}
+
+impl Inner {
+    fn core(&self) -> Result<Arc<Core>> {
+        let core = self.core.read().unwrap_or_else(PoisonError::into_inner);
+        core.clone().ok_or_else(closed)
+    }
+
+    fn close(&self) {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Threads { shards, upkeep, lock }) = threads.take() else { return };
+        let core = self.core.write().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(core) = core else { return };
+        self.room.close();
+        core.queues.iter().for_each(|queue| queue.close());
+        for shard in shards {
+            let _ = shard.join();
+        }
+        core.upkeep.close();
+        if let Ok(mut upkeep) = upkeep.join() {
+            // Without it the next start replays a little more.
+            let _ = upkeep.make_checkpoint();
+        }
+        core.watchers.close();
+        // Readers hold the engine for the length of a request; the directory is free after them.
+        let mut core = core;
+        while let Err(shared) = Arc::try_unwrap(core) {
+            core = shared;
+            std::thread::yield_now();
+        }
+        drop(lock);
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl fmt::Debug for EmbeddedEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EmbeddedEngine").field("path", &self.0.path).finish_non_exhaustive()
+    }
+}
+
+impl EmbeddedEngine {
+    async fn write(&self, request: Request) -> Result<Reply> {
+        let permits = 1 + request.payload_bytes() / PERMIT_BYTES;
+        let permit = Arc::clone(&self.0.room)
+            .acquire_many_owned(permits as u32)
+            .await
+            .map_err(|_| closed())?;
+        let (reply, answer) = oneshot::channel();
+        self.push(Box::new(request), reply, permit)?;
+        answer.await.unwrap_or_else(|_| {
+            Err(Error::unavailable("the engine stopped while the transaction ran")
+                .hint("open the store again; whether it happened can be read then"))
+        })
+    }
+
+    /// Nobody holds the engine over an await, so that closing need not wait for one.
+    fn push(&self, request: Box<Request>, reply: Answer, permit: Permit) -> Result<()> {
+        let core = self.0.core()?;
+        let shard = usize::from(core.shard_of(&request.header.object));
+        core.queues[shard].push(Work::Request { request, reply, permit })
+    }
+
+    /// The reply, if the request only reads; it runs on the thread of whoever asks.
+    fn read(&self, request: &Request) -> Result<Option<Reply>> {
+        let core = self.0.core()?;
+        match core.first_write(request) {
+            None => {
+                let result = core.read(request);
+                core.counters.note_read(&result);
+                result.map(Some)
+            }
+            Some(write) if request.header.snapshot.is_some() => {
+                Err(Error::invalid("a snapshot cannot be written").during(write.name()))
+            }
+            Some(_) => Ok(None),
+        }
+    }
+
+    async fn answer(&self, request: Request) -> Result<Reply> {
+        match self.read(&request)? {
+            Some(reply) => Ok(reply),
+            None => self.write(request).await,
+        }
+    }
+}
+
+#[async_trait]
+impl Store for EmbeddedEngine {
+    async fn submit(&self, request: Request) -> Result<Reply> {
+        let object = request.header.object.clone();
+        self.answer(request).await.map_err(|error| error.on(object))
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<ListPage> {
+        let core = self.0.core()?;
+        list(&core, &request).map_err(|error| error.during("list").on(&request.pool))
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all()
+    }
+}
+
+fn list(core: &Core, request: &ListRequest) -> Result<ListPage> {
+    use std::ops::Bound::{Excluded, Included};
+    let limit = request.limit.min(MAX_LIST_ENTRIES);
+    let prefix = key::head_prefix(&request.pool, &request.prefix);
+    let after = match &request.after {
+        Some(after) => key::head(&ObjectId::new(request.pool.clone(), after.clone())),
+        None => prefix.clone(),
+    };
+    let start = if after > prefix { Excluded(&*after) } else { Included(&*prefix) };
+    let end = key::after_prefix(&prefix).expect("the tag of heads has a successor");
+    let mut page = ListPage::default();
+    if *after >= *end {
+        return Ok(page);
+    }
+    for entry in core.tables.snapshot().range((start, Excluded(&end))) {
+        let (head, _) = entry?;
+        if page.names.len() == limit {
+            page.more = true;
+            break;
+        }
+        let name = std::str::from_utf8(key::name_in_head(&head, &request.pool)).ok();
+        let name = name.and_then(|name| ObjectName::new(name).ok());
+        page.names.push(name.ok_or_else(|| Error::corrupt("an object without a proper name"))?);
+    }
+    Ok(page)
+}
+
+#[async_trait]
+impl Watch for EmbeddedEngine {
+    async fn watch(&self, object: &ObjectId) -> Result<WatchStream> {
+        let core = self.0.core()?;
+        core.watchers.watch(object).map_err(|error| error.during("watch").on(object))
+    }
+
+    async fn notify(&self, object: &ObjectId, payload: Bytes) -> Result<()> {
+        if payload.len() > MAX_NOTIFY_BYTES {
+            return Err(Error::invalid(format!("a notification of {} bytes", payload.len()))
+                .during("notify")
+                .on(object)
+                .hint(format!("at most {MAX_NOTIFY_BYTES} bytes fit")));
+        }
+        self.0.core()?.watchers.tell(object, &WatchEvent::Notified { payload });
+        Ok(())
+    }
+}

@@ -1,0 +1,36 @@
+//! What went wrong underneath, in the words of [`nacre_object::ErrorKind`].
+
+use std::fmt::Display;
+use std::io;
+
+use nacre_object::Error;
+
+/// An error of the operating system while doing `what`.
+pub(crate) fn io(what: impl Display, error: &io::Error) -> Error {
+    let text = format!("{what}: {error}");
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => disk_full(text),
+        io::ErrorKind::UnexpectedEof => Error::corrupt(text),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::denied(text),
+        _ => Error::unavailable(text),
+    }
+}
+
+/// An error of the tables.
+pub(crate) fn tables(error: &fjall::Error) -> Error {
+    match error {
+        fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error)) => {
+            io("the tables", error)
+        }
+        fjall::Error::Poisoned => Error::unavailable("the tables stopped after a failed write")
+            .hint("see to the disk, then open the store again"),
+        fjall::Error::Locked => Error::unavailable("the tables are in use by another process"),
+        other => Error::corrupt(format!("the tables: {other:?}")),
+    }
+}
+
+/// There is no room.
+pub(crate) fn disk_full(text: impl Into<String>) -> Error {
+    Error::exhausted(text)
+        .hint("remove objects or free space on the disk; reads and removals go on meanwhile")
+}

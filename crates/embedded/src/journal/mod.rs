@@ -1,0 +1,332 @@
+//! The journal: where every transaction is written first, and where large payloads stay.
+//!
+//! Shards append records to the *filling* group. Whoever waits for durability and finds nobody
+//! leading leads: it takes the filling group, writes it with one write and syncs it, while the
+//! others fill the next one; then everybody waiting for it goes on, and one of those waiting for
+//! the next leads that. So the disk is never idle while somebody waits, no hand-over between
+//! threads is needed, and the more wait the more each sync carries.
+//!
+//! **Invariant:** one group is in flight at a time, so a group that is on disk proves that all
+//! before it were synced. **Invariant:** a failed write or sync is final (see [`Health`]).
+
+pub(crate) mod record;
+pub(crate) mod recovery;
+pub(crate) mod segment;
+pub(crate) mod segment_source;
+pub(crate) mod segment_table;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use nacre_object::limits::MAX_TRANSACTION_BYTES;
+use nacre_object::{Error, Result};
+
+use crate::errors;
+use crate::health::Health;
+use crate::stats::Counters;
+use record::{Draft, Place};
+use segment::{BLOCK_BYTES, GroupHeader, Segment, round_up_to_block};
+use segment_source::{Fill, SegmentSource};
+use segment_table::SegmentTable;
+
+/// A segment. Small enough that filling the next one with zeros takes some 10 ms in the background
+/// and a fresh store takes little room; large enough that a store of 1 TiB has some 65,000.
+pub const DEFAULT_SEGMENT_BYTES: u32 = 16 * 1024 * 1024;
+/// The least a segment can be: some groups.
+pub const MIN_SEGMENT_BYTES: u32 = 64 * 1024;
+/// Bytes appended between checkpoints: what a crash makes the next start replay, a fraction of a
+/// second's work.
+const CHECKPOINT_BYTES: u64 = 32 * 1024 * 1024;
+/// Share of payloads in a segment from which the next one is not filled with zeros.
+const PAYLOAD_SHARE_PERCENT: u64 = 50;
+/// A group's buffer larger than this is given back rather than kept for the next one.
+const MAX_KEPT_BUFFER_BYTES: usize = 1024 * 1024;
+
+// A record has its payloads and at most as much again of keys and copied values, and must be
+// addressable within its segment.
+const _: () = assert!(MAX_TRANSACTION_BYTES as u64 * 4 < u32::MAX as u64);
+
+/// A place between groups, from which the journal can be replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub segment: u32,
+    pub offset: u32,
+    /// The number of the group there.
+    pub group: u64,
+}
+
+/// Where a journal that was read back ends.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub segment: Segment,
+    /// Where the next group goes in it.
+    pub position: Position,
+    pub shards: usize,
+    /// What was replayed: the next checkpoint is due so much earlier.
+    pub replayed_bytes: u64,
+}
+
+/// The journal, open for writing.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    pub segments: Arc<SegmentTable>,
+    source: SegmentSource,
+    state: Mutex<State>,
+    synced: Condvar,
+    health: Arc<Health>,
+    counters: Arc<Counters>,
+    /// What `appended_bytes` was at the last checkpoint.
+    noted_bytes: AtomicU64,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Groups that the end of their segment closed, before anybody led.
+    closed: Vec<Group>,
+    filling: Group,
+    /// The last group that is synced.
+    durable: u64,
+    is_led: bool,
+    /// Per shard, the group that holds its first record not yet in the tables.
+    unapplied: Vec<Option<Position>>,
+    spare_buffer: Vec<u8>,
+    segment_bytes: SegmentBytes,
+    appended_bytes: u64,
+}
+
+/// What went into the current segment.
+#[derive(Debug, Default)]
+struct SegmentBytes {
+    all: u64,
+    payloads: u64,
+}
+
+#[derive(Debug)]
+struct Group {
+    segment: Segment,
+    position: Position,
+    bytes: Vec<u8>,
+    records: u32,
+}
+
+impl Group {
+    fn empty(segment: Segment, position: Position, mut bytes: Vec<u8>) -> Self {
+        bytes.clear();
+        bytes.resize(GroupHeader::BYTES, 0);
+        Self { segment, position, bytes, records: 0 }
+    }
+
+    fn has_room_for(&self, bytes: usize) -> bool {
+        let end = u64::from(self.position.offset) + (self.bytes.len() + bytes) as u64;
+        round_up_to_block(end) <= u64::from(self.segment.capacity)
+    }
+
+    /// The empty group that comes after this one in the same segment.
+    fn next(&self, buffer: Vec<u8>) -> Self {
+        let length = round_up_to_block(self.bytes.len() as u64) as u32;
+        let position = Position {
+            offset: self.position.offset + length,
+            group: self.position.group + 1,
+            ..self.position
+        };
+        Self::empty(self.segment.clone(), position, buffer)
+    }
+
+    /// Header and padding: what goes to the disk.
+    fn seal(&mut self) {
+        let header = GroupHeader {
+            segment: self.position.segment,
+            length: self.bytes.len() as u32,
+            number: self.position.group,
+            records: self.records,
+        };
+        self.bytes[..GroupHeader::BYTES].copy_from_slice(&header.encode());
+        self.bytes.resize(round_up_to_block(self.bytes.len() as u64) as usize, 0);
+    }
+}
+
+impl Journal {
+    /// Goes on writing where `end` says.
+    pub fn new(
+        segments: Arc<SegmentTable>,
+        source: SegmentSource,
+        end: End,
+        health: Arc<Health>,
+        counters: Arc<Counters>,
+    ) -> Self {
+        let End { segment, position, shards, replayed_bytes } = end;
+        segments.add(&segment);
+        let state = State {
+            closed: Vec::new(),
+            filling: Group::empty(segment, position, Vec::new()),
+            durable: position.group - 1,
+            is_led: false,
+            unapplied: vec![None; shards],
+            spare_buffer: Vec::new(),
+            segment_bytes: SegmentBytes::default(),
+            appended_bytes: replayed_bytes,
+        };
+        let (state, synced) = (Mutex::new(state), Condvar::new());
+        let noted_bytes = AtomicU64::new(0);
+        Self { segments, source, state, synced, health, counters, noted_bytes }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a record into the filling group and says where it will lie.
+    ///
+    /// # Errors
+    /// `Exhausted` if it needs a new segment and there is no room for one: nothing happened then.
+    /// `Unavailable` once the engine is poisoned.
+    pub fn append(&self, shard: u16, draft: &Draft) -> Result<Place> {
+        let mut state = self.lock();
+        self.health.check()?;
+        if !state.filling.has_room_for(draft.len()) {
+            self.open_segment(&mut state, draft.len())?;
+        }
+        let group = &mut state.filling;
+        let place = Place {
+            segment: group.position.segment,
+            offset: group.position.offset + group.bytes.len() as u32,
+            group: group.position.group,
+        };
+        draft.append_to(&mut group.bytes, place.group);
+        group.records += 1;
+        let position = group.position;
+        state.unapplied[usize::from(shard)].get_or_insert(position);
+        state.segment_bytes.all += draft.len() as u64;
+        state.segment_bytes.payloads += draft.payload_bytes() as u64;
+        state.appended_bytes += draft.len() as u64;
+        Ok(place)
+    }
+
+    /// Closes the filling group and starts another at the front of a new segment.
+    fn open_segment(&self, state: &mut State, record_bytes: usize) -> Result<()> {
+        let used = &state.segment_bytes;
+        let large = used.payloads * 100 > used.all * PAYLOAD_SHARE_PERCENT;
+        let fill = if large { Fill::Nothing } else { Fill::Zeros };
+        let needed = u64::from(BLOCK_BYTES) + (GroupHeader::BYTES + record_bytes) as u64;
+        let needed = u32::try_from(round_up_to_block(needed))
+            .map_err(|_| Error::exhausted("a transaction larger than a segment can be"))?;
+        let segment = self
+            .source
+            .take(needed, fill)
+            .map_err(|error| errors::io("making room in the journal", &error))?;
+        self.segments.add(&segment);
+        let is_empty = state.filling.records == 0;
+        let position = Position {
+            segment: segment.id,
+            offset: BLOCK_BYTES,
+            group: state.filling.position.group + u64::from(!is_empty),
+        };
+        let next = Group::empty(segment, position, Vec::new());
+        let last = std::mem::replace(&mut state.filling, next);
+        if !is_empty {
+            state.closed.push(last);
+        }
+        state.segment_bytes = SegmentBytes::default();
+        Ok(())
+    }
+
+    /// Returns once `group` is synced; leads if nobody does.
+    ///
+    /// # Errors
+    /// `Unavailable` if it could not be synced; whether it is on disk is unknown then.
+    pub fn wait_durable(&self, group: u64) -> Result<()> {
+        let mut state = self.lock();
+        loop {
+            if state.durable >= group {
+                return Ok(());
+            }
+            self.health.check()?;
+            if state.is_led {
+                state = self.synced.wait(state).unwrap_or_else(PoisonError::into_inner);
+            } else {
+                state = self.lead(state);
+            }
+        }
+    }
+
+    /// Writes everything there is to write, group by group.
+    fn lead<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.is_led = true;
+        let mut groups = std::mem::take(&mut state.closed);
+        if state.filling.records > 0 {
+            let buffer = std::mem::take(&mut state.spare_buffer);
+            let next = state.filling.next(buffer);
+            groups.push(std::mem::replace(&mut state.filling, next));
+        }
+        drop(state);
+
+        let mut written = None;
+        for group in &mut groups {
+            match self.write(group) {
+                Ok(()) => written = Some(group.position.group),
+                Err(error) => {
+                    self.health.poison(format!("the journal could not be written: {error}"));
+                    break;
+                }
+            }
+        }
+
+        let mut state = self.lock();
+        state.is_led = false;
+        state.durable = written.unwrap_or(state.durable);
+        let buffer = groups.pop().map(|group| group.bytes).unwrap_or_default();
+        if buffer.capacity() <= MAX_KEPT_BUFFER_BYTES {
+            state.spare_buffer = buffer;
+        }
+        self.synced.notify_all();
+        state
+    }
+
+    fn write(&self, group: &mut Group) -> std::io::Result<()> {
+        group.seal();
+        let file = &group.segment.file;
+        file.write_at(u64::from(group.position.offset), &group.bytes)?;
+        file.sync()?;
+        self.counters.groups.add(1);
+        self.counters.journal_bytes.add(group.bytes.len() as u64);
+        Ok(())
+    }
+
+    /// Says that all the shard's records up to now are in the tables.
+    pub fn mark_applied(&self, shard: u16) {
+        self.lock().unapplied[usize::from(shard)] = None;
+    }
+
+    /// Where a replay must start for the tables to have everything.
+    pub fn first_unapplied(&self) -> Position {
+        let state = self.lock();
+        let waiting = state.unapplied.iter().flatten().copied();
+        waiting.min_by_key(|position| position.group).unwrap_or(state.filling.position)
+    }
+
+    /// Bytes appended since the journal was opened, and what was replayed then.
+    pub fn appended_bytes(&self) -> u64 {
+        self.lock().appended_bytes
+    }
+
+    /// Whether a replay from the last checkpoint would take too long.
+    pub fn wants_checkpoint(&self) -> bool {
+        let noted = self.noted_bytes.load(Ordering::Relaxed);
+        self.appended_bytes().saturating_sub(noted) >= CHECKPOINT_BYTES
+    }
+
+    /// Says that a checkpoint has what was appended up to `appended_bytes`.
+    pub fn note_checkpoint(&self, appended_bytes: u64) {
+        self.noted_bytes.store(appended_bytes, Ordering::Relaxed);
+    }
+
+    /// Takes back the files of dead segments.
+    pub fn recycle(&self, id: u32, capacity: u32) {
+        self.source.recycle(id, capacity);
+    }
+
+    /// Gives back the space of files kept for later segments.
+    pub fn delete_spares(&self) {
+        self.source.delete_spares();
+    }
+}

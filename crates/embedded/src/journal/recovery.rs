@@ -1,0 +1,197 @@
+//! Reading the journal back after a crash.
+//!
+//! From the checkpoint on, group after group is read; each must carry the next number and all its
+//! records must be whole. Where that ends there are two cases. A crash tears only the last group,
+//! which nobody was told of: it is dropped and overwritten. But groups go to disk one at a time, so
+//! if any group of a later number is found behind the damage, what is damaged was synced and
+//! perhaps acknowledged: that is `Corrupt`, with the place, and the store is not opened.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use nacre_object::{Error, Result};
+
+use crate::disk::{Create, Disk};
+use crate::errors;
+use crate::journal::Position;
+use crate::journal::record::{Place, Record};
+use crate::journal::segment::{
+    BLOCK_BYTES, GroupHeader, Segment, file_name, id_in_name, id_in_spare_name, round_up_to_block,
+};
+
+/// Read at a time when looking for groups behind damage.
+const SCAN_BYTES: u32 = 1024 * 1024;
+
+/// Files found in the journal's folder.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Oldest first.
+    pub segments: Vec<Segment>,
+    /// Segments that spare files once were.
+    pub spares: Vec<u32>,
+}
+
+/// Opens what is in the journal's folder.
+pub(crate) fn find_files(disk: &Arc<dyn Disk>, folder: &Path) -> Result<Found> {
+    let failed = |error: &io::Error| errors::io(format!("reading {}", folder.display()), error);
+    let mut found = Found::default();
+    for name in disk.list(folder).map_err(|error| failed(&error))? {
+        if let Some(id) = id_in_spare_name(&name) {
+            found.spares.push(id);
+        } else if let Some(id) = id_in_name(&name) {
+            let file =
+                disk.open(&folder.join(&name), Create::Never).map_err(|error| failed(&error))?;
+            let length = file.length().map_err(|error| failed(&error))?;
+            let capacity = u32::try_from(length)
+                .map_err(|_| Error::corrupt(format!("{name} has {length} bytes")))?;
+            found.segments.push(Segment { id, file, capacity });
+        }
+    }
+    found.segments.sort_by_key(|segment| segment.id);
+    Ok(found)
+}
+
+/// Hands every record from `start` on to `visit`; answers where the next group goes.
+///
+/// # Errors
+/// `Corrupt` if something that was synced is damaged; what `visit` says.
+pub(crate) fn replay(
+    segments: &[Segment],
+    start: Position,
+    visit: &mut dyn FnMut(Record) -> Result<()>,
+) -> Result<Position> {
+    let mut end = start;
+    while let Some(group) = next_group(segments, end)? {
+        end = group.end();
+        group.records.into_iter().try_for_each(&mut *visit)?;
+    }
+    check_nothing_later(segments, end)?;
+    Ok(end)
+}
+
+/// A group read back whole.
+struct Group {
+    position: Position,
+    length: u32,
+    records: Vec<Record>,
+}
+
+impl Group {
+    /// Where the next one goes.
+    fn end(&self) -> Position {
+        let offset = self.position.offset + round_up_to_block(u64::from(self.length)) as u32;
+        Position { offset, group: self.position.group + 1, ..self.position }
+    }
+}
+
+/// The whole group numbered `expected.group`: at `expected`, or at the front of a later segment.
+fn next_group(segments: &[Segment], expected: Position) -> Result<Option<Group>> {
+    for segment in segments.iter().filter(|segment| segment.id >= expected.segment) {
+        let offset = if segment.id == expected.segment { expected.offset } else { BLOCK_BYTES };
+        let position = Position { segment: segment.id, offset, ..expected };
+        if let Some(group) = whole_group(segment, position)? {
+            if offset == BLOCK_BYTES {
+                check_header(segment)?;
+            }
+            return Ok(Some(group));
+        }
+    }
+    Ok(None)
+}
+
+fn check_header(segment: &Segment) -> Result<()> {
+    let name = file_name(segment.id);
+    match segment.has_header() {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Error::corrupt(format!("the header of {name} is damaged"))
+            .hint("or a later release of nacre wrote it")),
+        Err(error) => Err(errors::io(format!("reading {name}"), &error)),
+    }
+}
+
+fn whole_group(segment: &Segment, position: Position) -> Result<Option<Group>> {
+    let Some(header) = group_header(segment, position.offset)? else { return Ok(None) };
+    let length = header.length;
+    let fits = u64::from(position.offset) + u64::from(length) <= u64::from(segment.capacity);
+    if header.number != position.group || !fits || (length as usize) < GroupHeader::BYTES {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; length as usize];
+    read(segment, position.offset, &mut bytes)?;
+    let at = Place { segment: segment.id, offset: position.offset, group: header.number };
+    match read_records(&bytes, at) {
+        Ok(records) if records.len() == header.records as usize => {
+            Ok(Some(Group { position, length, records }))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn group_header(segment: &Segment, offset: u32) -> Result<Option<GroupHeader>> {
+    let mut bytes = [0; GroupHeader::BYTES];
+    if u64::from(offset) + bytes.len() as u64 > u64::from(segment.capacity) {
+        return Ok(None);
+    }
+    read(segment, offset, &mut bytes)?;
+    Ok(GroupHeader::decode(&bytes, segment.id))
+}
+
+fn read(segment: &Segment, offset: u32, bytes: &mut [u8]) -> Result<()> {
+    segment
+        .file
+        .read_at(u64::from(offset), bytes)
+        .map_err(|error| errors::io(format!("reading {}", file_name(segment.id)), &error))
+}
+
+/// The records of a group that lies at `group`.
+fn read_records(bytes: &[u8], group: Place) -> Result<Vec<Record>> {
+    let mut records = Vec::new();
+    let mut at = GroupHeader::BYTES;
+    while at < bytes.len() {
+        let place = Place { offset: group.offset + at as u32, ..group };
+        let record = Record::read(&bytes[at..], place)?;
+        at += record.length;
+        records.push(record);
+    }
+    Ok(records)
+}
+
+/// Makes sure that what lies behind `end` is a torn group at most.
+fn check_nothing_later(segments: &[Segment], end: Position) -> Result<()> {
+    for segment in segments.iter().filter(|segment| segment.id >= end.segment) {
+        let start = if segment.id == end.segment { end.offset } else { BLOCK_BYTES };
+        if let Some(later) = find_later_group(segment, start, end.group)? {
+            let (damaged, proof) = (file_name(end.segment), file_name(segment.id));
+            return Err(Error::corrupt(format!(
+                "the journal is damaged: group {} at byte {} of {damaged} cannot be read, but \
+                 group {} at byte {} of {proof} was written after it",
+                end.group, end.offset, later.1.number, later.0
+            ))
+            .hint("restore the folder from a copy; acknowledged transactions may be missing"));
+        }
+    }
+    Ok(())
+}
+
+/// The first group in `segment` from `start` on that is numbered above `number`.
+fn find_later_group(
+    segment: &Segment,
+    start: u32,
+    number: u64,
+) -> Result<Option<(u32, GroupHeader)>> {
+    let mut buffer = vec![0; SCAN_BYTES as usize];
+    let mut offset = start;
+    while offset < segment.capacity {
+        let part = &mut buffer[..(segment.capacity - offset).min(SCAN_BYTES) as usize];
+        read(segment, offset, part)?;
+        for at in (0..part.len()).step_by(BLOCK_BYTES as usize) {
+            let header = GroupHeader::decode(&part[at..], segment.id);
+            if let Some(header) = header.filter(|header| header.number > number) {
+                return Ok(Some((offset + at as u32, header)));
+            }
+        }
+        offset = offset.saturating_add(SCAN_BYTES);
+    }
+    Ok(None)
+}

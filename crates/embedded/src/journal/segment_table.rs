@@ -1,0 +1,328 @@
+//! Every segment there is: reading payloads from them, counting what is still referred to, and
+//! letting go of those that are not.
+//!
+//! A segment may be deleted only when no table entry refers to it *and* nobody who looked at the
+//! tables while one did is still at it. So whoever reads takes a [`Pin`] before the snapshot of the
+//! tables. A segment without references is *retired* under the pin of the moment; once all pins up
+//! to that one are gone, it is dead, unless a transaction that held one of them has meanwhile
+//! copied a reference (a clone does) — then the account shows an addition and it lives on.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+
+use bytes::Bytes;
+use nacre_object::{Error, Result};
+
+use crate::disk::{Create, Disk, DiskFile};
+use crate::errors;
+use crate::journal::segment::{Segment, file_name};
+use crate::value::{PayloadAddress, Piece, Source};
+
+/// Segment files held open for reading: enough for a working set of some GiB, well below the usual
+/// limit of 1024 descriptors.
+const MAX_OPEN_FILES: usize = 256;
+
+/// Holds back the deletion of every segment that was there when it was taken.
+#[derive(Debug, Clone)]
+pub(crate) struct Pin(#[expect(dead_code, reason = "being held is its whole purpose")] Arc<()>);
+
+/// What is known of one segment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Account {
+    /// Length of its file in bytes.
+    pub capacity: u32,
+    /// Bytes that table entries refer to; what several share counts for each.
+    pub live_bytes: i64,
+    /// References that ever came to it.
+    pub additions: u64,
+    state: AccountState,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum AccountState {
+    #[default]
+    Used,
+    Retired,
+    /// A payload in it fails its checksum: kept as it is, for whoever repairs it.
+    Damaged,
+}
+
+/// The segments.
+#[derive(Debug)]
+pub(crate) struct SegmentTable {
+    disk: Arc<dyn Disk>,
+    folder: PathBuf,
+    accounts: Mutex<Accounts>,
+    open: RwLock<HashMap<u32, OpenFile>>,
+    clock: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Accounts {
+    segments: BTreeMap<u32, Account>,
+    current: Arc<()>,
+    retired: VecDeque<Retired>,
+}
+
+#[derive(Debug)]
+struct Retired {
+    segment: u32,
+    additions: u64,
+    /// Gone once nobody holds a pin of then; those of before are in front of it in the queue.
+    pin: Weak<()>,
+}
+
+#[derive(Debug)]
+struct OpenFile {
+    file: Arc<dyn DiskFile>,
+    last_used: AtomicU64,
+}
+
+impl SegmentTable {
+    pub fn new(disk: Arc<dyn Disk>, folder: PathBuf) -> Self {
+        let accounts =
+            Accounts { segments: BTreeMap::new(), current: Arc::new(()), retired: VecDeque::new() };
+        Self {
+            disk,
+            folder,
+            accounts: Mutex::new(accounts),
+            open: RwLock::default(),
+            clock: AtomicU64::new(0),
+        }
+    }
+
+    fn accounts(&self) -> MutexGuard<'_, Accounts> {
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn pin(&self) -> Pin {
+        Pin(Arc::clone(&self.accounts().current))
+    }
+
+    pub fn add(&self, segment: &Segment) {
+        self.accounts().segments.entry(segment.id).or_default().capacity = segment.capacity;
+        self.remember_file(segment.id, Arc::clone(&segment.file));
+    }
+
+    /// Counts references come and gone, per segment.
+    pub fn count(&self, deltas: &HashMap<u32, i64>, added: impl Iterator<Item = u32>) {
+        let mut accounts = self.accounts();
+        for (segment, delta) in deltas {
+            accounts.segments.entry(*segment).or_default().live_bytes += delta;
+        }
+        for segment in added {
+            accounts.segments.entry(segment).or_default().additions += 1;
+        }
+    }
+
+    /// All segments, oldest first.
+    pub fn all(&self) -> Vec<(u32, Account)> {
+        self.accounts().segments.iter().map(|(id, account)| (*id, *account)).collect()
+    }
+
+    /// Retires segments before `end` that nothing refers to.
+    pub fn retire_dead(&self, end: u32) {
+        let mut accounts = self.accounts();
+        let Accounts { segments, current, retired } = &mut *accounts;
+        let pin = Arc::downgrade(current);
+        for (id, account) in segments.range_mut(..end) {
+            if account.live_bytes == 0 && account.state == AccountState::Used {
+                account.state = AccountState::Retired;
+                let (segment, additions) = (*id, account.additions);
+                retired.push_back(Retired { segment, additions, pin: pin.clone() });
+            }
+        }
+        *current = Arc::new(());
+    }
+
+    /// Forgets retired segments that nobody can be reading any more, and says which they were.
+    pub fn take_dead(&self) -> Vec<(u32, Account)> {
+        let mut accounts = self.accounts();
+        let mut dead = Vec::new();
+        while accounts.retired.front().is_some_and(|front| front.pin.strong_count() == 0) {
+            let front = accounts.retired.pop_front().expect("there is a front");
+            let Some(account) = accounts.segments.get_mut(&front.segment) else { continue };
+            if account.live_bytes == 0 && account.additions == front.additions {
+                dead.push((front.segment, *account));
+                accounts.segments.remove(&front.segment);
+            } else {
+                account.state = AccountState::Used;
+            }
+        }
+        drop(accounts);
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        dead.iter().for_each(|(id, _)| {
+            open.remove(id);
+        });
+        dead
+    }
+
+    /// The segment before `end` with the least of its file still referred to, if that is less than
+    /// `max_share` of it.
+    pub fn sparsest(&self, end: u32, max_share: f64) -> Option<u32> {
+        let share = |account: &Account| account.live_bytes as f64 / f64::from(account.capacity);
+        self.accounts()
+            .segments
+            .range(..end)
+            .filter(|(_, account)| account.state == AccountState::Used && account.live_bytes > 0)
+            .map(|(id, account)| (*id, share(account)))
+            .filter(|(_, share)| *share < max_share)
+            .min_by(|a, b| a.1.total_cmp(&b.1))
+            .map(|(id, _)| id)
+    }
+
+    /// Leaves a segment as it is from now on.
+    pub fn mark_damaged(&self, segment: u32) {
+        self.accounts().segments.entry(segment).or_default().state = AccountState::Damaged;
+    }
+
+    fn remember_file(&self, segment: u32, file: Arc<dyn DiskFile>) {
+        let last_used = AtomicU64::new(self.clock.fetch_add(1, Ordering::Relaxed));
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        open.insert(segment, OpenFile { file, last_used });
+        if open.len() > MAX_OPEN_FILES {
+            let used =
+                |(id, file): (&u32, &OpenFile)| (file.last_used.load(Ordering::Relaxed), *id);
+            if let Some((_, oldest)) = open.iter().map(used).min() {
+                open.remove(&oldest);
+            }
+        }
+    }
+
+    fn file(&self, segment: u32) -> io::Result<Arc<dyn DiskFile>> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = open.get(&segment) {
+            found.last_used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+            return Ok(Arc::clone(&found.file));
+        }
+        drop(open);
+        let file = self.disk.open(&self.folder.join(file_name(segment)), Create::Never)?;
+        self.remember_file(segment, Arc::clone(&file));
+        Ok(file)
+    }
+
+    /// Copies a piece into `out`, which has its length.
+    ///
+    /// # Errors
+    /// `Corrupt` if the payload fails its checksum or is not there.
+    pub fn read_piece(&self, piece: &Piece, out: &mut [u8]) -> Result<()> {
+        let (skip, take) = (piece.skip as usize, piece.take as usize);
+        match &piece.source {
+            Source::Fresh(data) | Source::Drafted(_, data) | Source::Unsynced(_, data) => {
+                out.copy_from_slice(&data[skip..skip + take]);
+            }
+            Source::Stored(address) if take == address.length as usize => {
+                self.read_payload_into(address, out)?;
+            }
+            Source::Stored(address) => {
+                let mut whole = vec![0; address.length as usize];
+                self.read_payload_into(address, &mut whole)?;
+                out.copy_from_slice(&whole[skip..skip + take]);
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of pieces, in order.
+    ///
+    /// # Errors
+    /// `Corrupt` if a payload fails its checksum or is not there.
+    pub fn read_pieces(&self, pieces: &[Piece]) -> Result<Bytes> {
+        if let [Piece { source: Source::Fresh(data) | Source::Unsynced(_, data), skip, take }] =
+            pieces
+        {
+            return Ok(data.slice(*skip as usize..(*skip + *take) as usize));
+        }
+        let length = pieces.iter().map(|piece| piece.take as usize).sum();
+        let mut out = vec![0; length];
+        let mut rest = out.as_mut_slice();
+        for piece in pieces {
+            let (part, after) = rest.split_at_mut(piece.take as usize);
+            self.read_piece(piece, part)?;
+            rest = after;
+        }
+        Ok(out.into())
+    }
+
+    fn read_payload_into(&self, address: &PayloadAddress, out: &mut [u8]) -> Result<()> {
+        let place = || format!("{} at byte {}", file_name(address.segment), address.offset);
+        self.file(address.segment)
+            .and_then(|file| file.read_at(u64::from(address.offset), out))
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => Error::corrupt(format!("{} is missing", place())),
+                _ => errors::io(format!("reading {}", place()), &error),
+            })?;
+        if crc32c::crc32c(out) != address.crc {
+            return Err(Error::corrupt(format!("a payload fails its checksum: {}", place())));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::RealDisk;
+
+    fn table_of(segments: u32) -> SegmentTable {
+        let table = SegmentTable::new(Arc::new(RealDisk), PathBuf::from("/nowhere"));
+        for id in 0..segments {
+            table.accounts().segments.entry(id).or_default().capacity = 100;
+        }
+        table
+    }
+
+    fn dead_of(table: &SegmentTable) -> Vec<u32> {
+        table.take_dead().into_iter().map(|(id, _)| id).collect()
+    }
+
+    #[test]
+    fn a_segment_dies_when_the_last_pin_of_its_time_is_gone() {
+        let table = table_of(2);
+        let before = table.pin();
+        table.retire_dead(2);
+        let after = table.pin();
+        assert_eq!(dead_of(&table), []);
+        drop(before);
+        assert_eq!(dead_of(&table), [0, 1]);
+        drop(after);
+    }
+
+    #[test]
+    fn later_segments_wait_for_the_pins_that_earlier_ones_wait_for() {
+        let table = table_of(1);
+        let before = table.pin();
+        table.retire_dead(1);
+        table.accounts().segments.entry(1).or_default().capacity = 100;
+        table.retire_dead(2);
+        assert_eq!(dead_of(&table), []);
+        drop(before);
+        assert_eq!(dead_of(&table), [0, 1]);
+    }
+
+    #[test]
+    fn a_reference_copied_meanwhile_keeps_a_retired_segment_alive() {
+        let table = table_of(1);
+        let cloning = table.pin();
+        table.retire_dead(1);
+        table.count(&HashMap::from([(0, 10)]), [0].into_iter());
+        table.count(&HashMap::from([(0, -10)]), [].into_iter());
+        drop(cloning);
+        assert_eq!(dead_of(&table), [], "it had a reference since");
+        table.retire_dead(1);
+        assert_eq!(dead_of(&table), [0]);
+    }
+
+    #[test]
+    fn the_sparsest_segment_is_the_one_with_the_least_left() {
+        let table = table_of(4);
+        table.count(&HashMap::from([(0, 90), (1, 20), (2, 30), (3, 1)]), [].into_iter());
+        assert_eq!(table.sparsest(3, 0.5), Some(1));
+        table.mark_damaged(1);
+        assert_eq!(table.sparsest(3, 0.5), Some(2));
+        assert_eq!(table.sparsest(3, 0.1), None);
+    }
+}

@@ -1,0 +1,264 @@
+//! Keys of the tables, format 1.
+//!
+//! One sorted keyspace holds everything; the first byte says what an entry is. Numbers are
+//! big-endian so that byte order is number order.
+//!
+//! | key | value |
+//! | --- | --- |
+//! | `h` pool 0 object | the object's [`crate::head::Head`]; listing a pool reads these |
+//! | `s` pool 0 object 0 snapshot | the head as it was |
+//! | `n` node `x` offset:u64 | an extent of a byte stream |
+//! | `n` node `t` slot:u32 | one small append, not yet folded into an extent |
+//! | `n` node `m` key | a map entry |
+//! | `n` node `p` | the map header |
+//! | `n` node `a` name | an attribute |
+//! | `r` segment:u32 offset:u32 owner-key | the owner's value refers to this payload |
+//! | `l` segment:u32 shard:u16 | bytes of the segment that the shard's entries refer to |
+//! | `g` shard:u16 node:u64 | a node whose entries are to be deleted |
+//! | `q` shard:u16 | how far the shard has applied the journal |
+//!
+//! A *node* is a set of entries that come and go together: an object's stream, its map, its
+//! attributes. Dropping a large one is dropping its name; the entries are reclaimed later.
+
+use fjall::Slice;
+use nacre_object::{ObjectId, PoolName, SnapshotName};
+
+/// A key of the tables.
+pub(crate) type Key = Slice;
+
+const HEAD: u8 = b'h';
+const SNAPSHOT: u8 = b's';
+const NODE: u8 = b'n';
+const REFERENCE: u8 = b'r';
+const LIVE: u8 = b'l';
+pub(crate) const GARBAGE: u8 = b'g';
+const APPLIED: u8 = b'q';
+
+const EXTENT: u8 = b'x';
+const SLOT: u8 = b't';
+const MAP_ENTRY: u8 = b'm';
+const MAP_HEADER: u8 = b'p';
+const ATTRIBUTE: u8 = b'a';
+
+/// `n`, the node and the kind of entry.
+const NODE_KIND_BYTES: usize = 10;
+
+/// A set of table entries that come and go together; never used again once dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct NodeId(pub u64);
+
+impl NodeId {
+    /// Bits that number the nodes of one shard; the shard is above them.
+    const NUMBER_BITS: u32 = 48;
+
+    pub fn new(shard: u16, number: u64) -> Self {
+        debug_assert!(number < 1 << Self::NUMBER_BITS);
+        Self(u64::from(shard) << Self::NUMBER_BITS | number)
+    }
+
+    /// The shard that made it, and alone changes it.
+    pub fn shard(self) -> u16 {
+        (self.0 >> Self::NUMBER_BITS) as u16
+    }
+}
+
+fn node_kind(node: NodeId, kind: u8) -> [u8; NODE_KIND_BYTES] {
+    let mut key = [0; NODE_KIND_BYTES];
+    key[0] = NODE;
+    key[1..9].copy_from_slice(&node.0.to_be_bytes());
+    key[9] = kind;
+    key
+}
+
+fn joined(parts: &[&[u8]]) -> Key {
+    let mut key = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
+    parts.iter().for_each(|part| key.extend_from_slice(part));
+    key.into()
+}
+
+pub(crate) fn head(object: &ObjectId) -> Key {
+    joined(&[&[HEAD], object.pool.as_str().as_bytes(), &[0], object.name.as_str().as_bytes()])
+}
+
+/// What the heads of a pool's objects whose names start with `prefix` start with.
+pub(crate) fn head_prefix(pool: &PoolName, prefix: &str) -> Key {
+    joined(&[&[HEAD], pool.as_str().as_bytes(), &[0], prefix.as_bytes()])
+}
+
+/// The object's name in the key of a head of `pool`.
+pub(crate) fn name_in_head<'a>(key: &'a [u8], pool: &PoolName) -> &'a [u8] {
+    &key[1 + pool.as_str().len() + 1..]
+}
+
+pub(crate) fn snapshot(object: &ObjectId, snapshot: &SnapshotName) -> Key {
+    let mut key = snapshot_prefix(object).to_vec();
+    key.extend_from_slice(snapshot.as_str().as_bytes());
+    key.into()
+}
+
+pub(crate) fn snapshot_prefix(object: &ObjectId) -> Key {
+    let (pool, name) = (object.pool.as_str().as_bytes(), object.name.as_str().as_bytes());
+    joined(&[&[SNAPSHOT], pool, &[0], name, &[0]])
+}
+
+pub(crate) fn node_prefix(node: NodeId) -> [u8; 9] {
+    let mut key = [0; 9];
+    key[0] = NODE;
+    key[1..].copy_from_slice(&node.0.to_be_bytes());
+    key
+}
+
+pub(crate) fn extent_prefix(node: NodeId) -> [u8; NODE_KIND_BYTES] {
+    node_kind(node, EXTENT)
+}
+
+pub(crate) fn extent(node: NodeId, offset: u64) -> [u8; NODE_KIND_BYTES + 8] {
+    let mut key = [0; NODE_KIND_BYTES + 8];
+    key[..NODE_KIND_BYTES].copy_from_slice(&extent_prefix(node));
+    key[NODE_KIND_BYTES..].copy_from_slice(&offset.to_be_bytes());
+    key
+}
+
+/// Where an extent starts, from its key.
+pub(crate) fn extent_offset(key: &[u8]) -> u64 {
+    let tail = key[NODE_KIND_BYTES..].try_into().expect("keys of extents end in their offset");
+    u64::from_be_bytes(tail)
+}
+
+pub(crate) fn slot(node: NodeId, slot: u32) -> [u8; NODE_KIND_BYTES + 4] {
+    let mut key = [0; NODE_KIND_BYTES + 4];
+    key[..NODE_KIND_BYTES].copy_from_slice(&node_kind(node, SLOT));
+    key[NODE_KIND_BYTES..].copy_from_slice(&slot.to_be_bytes());
+    key
+}
+
+pub(crate) fn map_prefix(node: NodeId) -> [u8; NODE_KIND_BYTES] {
+    node_kind(node, MAP_ENTRY)
+}
+
+pub(crate) fn map_entry(node: NodeId, key: &[u8]) -> Key {
+    joined(&[&map_prefix(node), key])
+}
+
+pub(crate) fn map_header(node: NodeId) -> [u8; NODE_KIND_BYTES] {
+    node_kind(node, MAP_HEADER)
+}
+
+pub(crate) fn attribute_prefix(node: NodeId) -> [u8; NODE_KIND_BYTES] {
+    node_kind(node, ATTRIBUTE)
+}
+
+pub(crate) fn attribute(node: NodeId, name: &str) -> Key {
+    joined(&[&attribute_prefix(node), name.as_bytes()])
+}
+
+/// What follows node and kind in the key of an entry of a node.
+pub(crate) fn suffix(key: &[u8]) -> &[u8] {
+    &key[NODE_KIND_BYTES..]
+}
+
+/// The same entry in another node.
+pub(crate) fn moved_to(key: &[u8], node: NodeId) -> Key {
+    joined(&[&node_prefix(node), &key[9..]])
+}
+
+/// The node of an entry; `None` if the key is not one of a node's.
+pub(crate) fn node_of(key: &[u8]) -> Option<NodeId> {
+    let number = key.strip_prefix(&[NODE])?.first_chunk()?;
+    Some(NodeId(u64::from_be_bytes(*number)))
+}
+
+pub(crate) fn reference_prefix(segment: u32) -> [u8; 5] {
+    let mut key = [REFERENCE; 5];
+    key[1..].copy_from_slice(&segment.to_be_bytes());
+    key
+}
+
+pub(crate) fn reference(segment: u32, offset: u32, owner: &[u8]) -> Key {
+    joined(&[&reference_prefix(segment), &offset.to_be_bytes(), owner])
+}
+
+/// Offset of the payload and key of the owner, from the key of a reference.
+pub(crate) fn reference_parts(key: &[u8]) -> Option<(u32, &[u8])> {
+    let (offset, owner) = key.get(5..)?.split_first_chunk()?;
+    Some((u32::from_be_bytes(*offset), owner))
+}
+
+pub(crate) fn live(segment: u32, shard: u16) -> [u8; 7] {
+    let mut key = [LIVE; 7];
+    key[1..5].copy_from_slice(&segment.to_be_bytes());
+    key[5..].copy_from_slice(&shard.to_be_bytes());
+    key
+}
+
+pub(crate) fn live_prefix() -> [u8; 1] {
+    [LIVE]
+}
+
+/// Segment and shard, from the key of a count of live bytes.
+pub(crate) fn live_parts(key: &[u8]) -> Option<(u32, u16)> {
+    let (segment, shard) = key.get(1..)?.split_first_chunk()?;
+    Some((u32::from_be_bytes(*segment), u16::from_be_bytes(shard.try_into().ok()?)))
+}
+
+pub(crate) fn garbage_prefix(shard: u16) -> [u8; 3] {
+    let mut key = [GARBAGE; 3];
+    key[1..].copy_from_slice(&shard.to_be_bytes());
+    key
+}
+
+pub(crate) fn garbage(node: NodeId) -> Key {
+    joined(&[&garbage_prefix(node.shard()), &node.0.to_be_bytes()])
+}
+
+/// The node that is garbage, from its key.
+pub(crate) fn garbage_node(key: &[u8]) -> Option<NodeId> {
+    Some(NodeId(u64::from_be_bytes(*key.get(3..)?.first_chunk()?)))
+}
+
+pub(crate) fn applied(shard: u16) -> [u8; 3] {
+    let mut key = [APPLIED; 3];
+    key[1..].copy_from_slice(&shard.to_be_bytes());
+    key
+}
+
+/// The least key greater than every key with `prefix`; `None` if there is no such key.
+pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Key> {
+    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extents_sort_by_offset_within_their_node() {
+        let node = NodeId::new(3, 7);
+        assert!(extent(node, 255) < extent(node, 256));
+        assert!(extent(node, u64::MAX) < extent(NodeId::new(3, 8), 0));
+        assert_eq!(extent_offset(&extent(node, 77)), 77);
+        assert_eq!(node_of(&extent(node, 77)), Some(node));
+        assert_eq!(node.shard(), 3);
+    }
+
+    #[test]
+    fn the_end_of_a_prefix_is_past_all_its_keys() {
+        assert_eq!(after_prefix(b"ab").as_deref(), Some(b"ac".as_slice()));
+        assert_eq!(after_prefix(&[7, 255]).as_deref(), Some([8].as_slice()));
+        assert_eq!(after_prefix(&[255, 255]), None);
+        assert_eq!(after_prefix(b""), None);
+    }
+
+    #[test]
+    fn references_and_counts_give_back_their_parts() {
+        let key = reference(9, 4096, b"owner");
+        assert!(key.starts_with(&reference_prefix(9)));
+        assert_eq!(reference_parts(&key), Some((4096, b"owner".as_slice())));
+        assert_eq!(live_parts(&live(9, 2)), Some((9, 2)));
+        let node = NodeId::new(2, 5);
+        assert_eq!(garbage_node(&garbage(node)), Some(node));
+    }
+}

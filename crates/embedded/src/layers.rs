@@ -1,0 +1,186 @@
+//! What a transaction reads: its own changes, over those of its batch, over the tables.
+//!
+//! **Invariant:** what the batch has that the tables do not is not synced. [`Layers::saw_unsynced`]
+//! tells whether anything of it was looked at, for then the reply must wait for the sync.
+
+use std::cell::Cell;
+use std::collections::btree_map;
+use std::iter::Peekable;
+use std::ops::Bound;
+
+use nacre_object::Result;
+
+use crate::change_set::Overlay;
+use crate::key::{Key, after_prefix};
+use crate::tables::TableSnapshot;
+use crate::value::Value;
+
+/// Which end a scan starts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Forward,
+    Backward,
+}
+
+/// Changes over changes over tables.
+pub(crate) struct Layers<'a> {
+    tables: &'a TableSnapshot,
+    /// Of earlier transactions of the batch.
+    batch: Option<&'a Overlay>,
+    /// Of this transaction.
+    pub own: Overlay,
+    saw_unsynced: Cell<bool>,
+}
+
+impl<'a> Layers<'a> {
+    pub fn new(tables: &'a TableSnapshot, batch: Option<&'a Overlay>) -> Self {
+        Self {
+            tables,
+            batch: batch.filter(|batch| !batch.is_empty()),
+            own: Overlay::new(),
+            saw_unsynced: Cell::new(false),
+        }
+    }
+
+    pub fn saw_unsynced(&self) -> bool {
+        self.saw_unsynced.get()
+    }
+
+    pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        if let Some(value) = self.own.get(key) {
+            return Ok(value.clone());
+        }
+        if let Some(value) = self.batch.and_then(|batch| batch.get(key)) {
+            self.saw_unsynced.set(true);
+            return Ok(value.clone());
+        }
+        self.tables.get(key)
+    }
+
+    pub fn put(&mut self, key: impl Into<Key>, value: Value) {
+        self.own.insert(key.into(), Some(value));
+    }
+
+    pub fn delete(&mut self, key: impl Into<Key>) {
+        self.own.insert(key.into(), None);
+    }
+
+    /// Entries whose keys start with `prefix`.
+    pub fn scan_prefix(&self, prefix: &[u8], direction: Direction) -> Scan<'_> {
+        let end = after_prefix(prefix);
+        let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        self.scan((Bound::Included(prefix), end), direction)
+    }
+
+    /// Entries whose keys are in a range.
+    pub fn scan(&self, range: (Bound<&[u8]>, Bound<&[u8]>), direction: Direction) -> Scan<'_> {
+        let tables = self.tables.range(range);
+        let tables: TableEntries<'_> = match direction {
+            Direction::Forward => Box::new(tables),
+            Direction::Backward => Box::new(tables.rev()),
+        };
+        Scan {
+            tables: tables.peekable(),
+            batch: self.batch.map(|batch| OverlayEntries::of(batch, range, direction)),
+            own: OverlayEntries::of(&self.own, range, direction),
+            direction,
+            saw_unsynced: &self.saw_unsynced,
+        }
+    }
+}
+
+type TableEntries<'a> = Box<dyn Iterator<Item = Result<(Key, Value)>> + 'a>;
+
+struct OverlayEntries<'a> {
+    range: btree_map::Range<'a, Key, Option<Value>>,
+    direction: Direction,
+}
+
+impl<'a> OverlayEntries<'a> {
+    fn of(
+        overlay: &'a Overlay,
+        range: (Bound<&[u8]>, Bound<&[u8]>),
+        direction: Direction,
+    ) -> Peekable<Self> {
+        Self { range: overlay.range::<[u8], _>(range), direction }.peekable()
+    }
+}
+
+impl<'a> Iterator for OverlayEntries<'a> {
+    type Item = (&'a Key, &'a Option<Value>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.direction {
+            Direction::Forward => self.range.next(),
+            Direction::Backward => self.range.next_back(),
+        }
+    }
+}
+
+/// The entries of a range, each as the uppermost layer has it.
+pub(crate) struct Scan<'a> {
+    tables: Peekable<TableEntries<'a>>,
+    batch: Option<Peekable<OverlayEntries<'a>>>,
+    own: Peekable<OverlayEntries<'a>>,
+    direction: Direction,
+    saw_unsynced: &'a Cell<bool>,
+}
+
+impl Scan<'_> {
+    /// The next key of any layer; an error of the tables comes first.
+    fn next_key(&mut self) -> Option<Result<Key>> {
+        let own = self.own.peek().map(|(key, _)| (*key).clone());
+        let batch =
+            self.batch.as_mut().and_then(|batch| batch.peek()).map(|(key, _)| (*key).clone());
+        let tables = match self.tables.peek() {
+            Some(Ok((key, _))) => Some(key.clone()),
+            Some(Err(error)) => return Some(Err(error.clone())),
+            None => None,
+        };
+        let keys = [own, batch, tables].into_iter().flatten();
+        match self.direction {
+            Direction::Forward => keys.min().map(Ok),
+            Direction::Backward => keys.max().map(Ok),
+        }
+    }
+
+    /// Takes what every layer has under `key`; the uppermost says what it is.
+    fn take(&mut self, key: &Key) -> Option<Value> {
+        let tables = self
+            .tables
+            .next_if(|entry| entry.as_ref().is_ok_and(|(found, _)| found == key))
+            .and_then(|entry| entry.ok());
+        let batch = self.batch.as_mut().and_then(|batch| batch.next_if(|(found, _)| *found == key));
+        let own = self.own.next_if(|(found, _)| *found == key);
+        if batch.is_some() {
+            self.saw_unsynced.set(true);
+        }
+        match own.or(batch) {
+            Some((_, value)) => value.clone(),
+            None => tables.map(|(_, value)| value),
+        }
+    }
+}
+
+impl Iterator for Scan<'_> {
+    type Item = Result<(Key, Value)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // Without overlays, as in most reads, there is nothing to merge.
+        if self.batch.is_none() && self.own.peek().is_none() {
+            return self.tables.next();
+        }
+        loop {
+            let key = match self.next_key()? {
+                Ok(key) => key,
+                Err(error) => {
+                    self.tables.next();
+                    return Some(Err(error));
+                }
+            };
+            if let Some(value) = self.take(&key) {
+                return Some(Ok((key, value)));
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The file that says what a directory is and from where its journal is replayed. Format 1.
+//!
+//! ```text
+//! "NACREMAN", format u32, shards u32, segment u32, offset u32, group u64,
+//! then per shard the sequence that was in the tables u64, crc32c u32 of it all
+//! ```
+//!
+//! Replaced whole at every checkpoint, by renaming. **Invariant:** when it is written, the tables
+//! have everything before the position safely on disk; so tables that know less are damaged.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nacre_object::{Error, Result};
+
+use crate::codec::{Put, Take};
+use crate::disk::{Create, Disk};
+use crate::errors;
+use crate::journal::Position;
+
+const MAGIC: &[u8; 8] = b"NACREMAN";
+const FORMAT: u32 = 1;
+const NAME: &str = "MANIFEST";
+const NEW_NAME: &str = "MANIFEST.new";
+
+/// What the file says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Manifest {
+    /// Where a replay starts.
+    pub checkpoint: Position,
+    /// Per shard, the last sequence that was in the tables; as many as there are shards.
+    pub sequences: Vec<u64>,
+}
+
+impl Manifest {
+    fn encode(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        out.put_u32(FORMAT);
+        out.put_u32(self.sequences.len() as u32);
+        out.put_u32(self.checkpoint.segment);
+        out.put_u32(self.checkpoint.offset);
+        out.put_u64(self.checkpoint.group);
+        self.sequences.iter().for_each(|sequence| out.put_u64(*sequence));
+        out.put_u32(crc32c::crc32c(&out));
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self> {
+        let damaged = || Error::corrupt("it fails its checksum");
+        let (content, crc) =
+            bytes.split_at_checked(bytes.len().saturating_sub(4)).ok_or_else(damaged)?;
+        if crc32c::crc32c(content).to_le_bytes() != crc {
+            return Err(damaged());
+        }
+        let mut from = Take(content);
+        if from.bytes(MAGIC.len())? != MAGIC {
+            return Err(damaged());
+        }
+        match from.u32()? {
+            FORMAT => {}
+            other => {
+                return Err(Error::unsupported(format!("it is of format {other}"))
+                    .hint("a later release of nacre wrote it"));
+            }
+        }
+        let shards = from.u32()?;
+        let checkpoint = Position { segment: from.u32()?, offset: from.u32()?, group: from.u64()? };
+        let sequences = (0..shards).map(|_| from.u64()).collect::<Result<_>>()?;
+        Ok(Self { checkpoint, sequences })
+    }
+
+    fn path(folder: &Path) -> PathBuf {
+        folder.join(NAME)
+    }
+
+    /// Reads it; `None` if there is none, as in a new directory.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is damaged, `Unsupported` if it is of a later format.
+    pub fn load(disk: &Arc<dyn Disk>, folder: &Path) -> Result<Option<Self>> {
+        let path = Self::path(folder);
+        let read = || -> io::Result<Vec<u8>> {
+            let file = disk.open(&path, Create::Never)?;
+            let mut bytes = vec![0; file.length()? as usize];
+            file.read_at(0, &mut bytes)?;
+            Ok(bytes)
+        };
+        let bytes = match read() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            result => {
+                result.map_err(|error| errors::io(format!("reading {}", path.display()), &error))?
+            }
+        };
+        Self::decode(&bytes).map(Some).map_err(|error| error.on(path.display()))
+    }
+
+    /// Replaces it; when this returns it survives a crash.
+    ///
+    /// # Errors
+    /// What the operating system says; the old one is still there.
+    pub fn store(&self, disk: &Arc<dyn Disk>, folder: &Path) -> Result<()> {
+        let new = folder.join(NEW_NAME);
+        let write = || -> io::Result<()> {
+            // One left by a crash may be longer.
+            let _ = disk.delete(&new);
+            let file = disk.open(&new, Create::IfMissing)?;
+            file.write_at(0, &self.encode())?;
+            file.sync()?;
+            disk.rename(&new, &Self::path(folder))?;
+            disk.sync_folder(folder)
+        };
+        write().map_err(|error| errors::io(format!("writing {}", new.display()), &error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Manifest {
+        let checkpoint = Position { segment: 3, offset: 4096, group: 17 };
+        Manifest { checkpoint, sequences: vec![5, 6] }
+    }
+
+    #[test]
+    fn the_sample_of_format_1_reads_and_writes() {
+        let hex: String = sample().encode().iter().map(|byte| format!("{byte:02x}")).collect();
+        let expected = "4e414352454d414e010000000200000003000000001000001100000000000000\
+                        05000000000000000600000000000000";
+        assert_eq!(hex[..hex.len() - 8], *expected);
+        assert_eq!(Manifest::decode(&sample().encode()).unwrap(), sample());
+    }
+
+    #[test]
+    fn any_flipped_bit_is_noticed() {
+        let bytes = sample().encode();
+        for bit in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(Manifest::decode(&flipped).is_err(), "bit {bit}");
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Opening a directory: lock it, read the tables, replay the journal, start the threads.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use nacre_object::{Error, Result};
+use rustix::fs::{FlockOperation, flock};
+
+use crate::batch::{Batch, LiveBytes, Progress};
+use crate::core::Core;
+use crate::errors;
+use crate::health::Health;
+use crate::journal::record::Record;
+use crate::journal::recovery::{Found, find_files, replay};
+use crate::journal::segment::{BLOCK_BYTES, Segment, file_name};
+use crate::journal::segment_source::{Fill, SegmentSource};
+use crate::journal::segment_table::SegmentTable;
+use crate::journal::{End, Journal, Position};
+use crate::key;
+use crate::manifest::Manifest;
+use crate::options::Options;
+use crate::queue::Queue;
+use crate::shard::Shard;
+use crate::space::Space;
+use crate::stats::Counters;
+use crate::tables::Tables;
+use crate::upkeep::Upkeep;
+use crate::upkeep_signal::UpkeepSignal;
+
+const LOCK: &str = "LOCK";
+const JOURNAL: &str = "journal";
+const TABLES: &str = "tables";
+/// Entries replayed per batch of the tables.
+const REPLAY_ENTRIES: usize = 4096;
+
+/// An engine whose threads run.
+pub(crate) struct Opened {
+    pub core: Arc<Core>,
+    pub shards: Vec<JoinHandle<()>>,
+    pub upkeep: JoinHandle<Upkeep>,
+    /// Held for as long as the directory is in use.
+    pub lock: File,
+}
+
+/// Opens the directory of `options`.
+///
+/// # Errors
+/// `Unavailable` if another process has it open, `Corrupt` if what was acknowledged cannot be read
+/// back, `Invalid` for options that cannot be.
+pub(crate) fn open(options: &Options) -> Result<Opened> {
+    options.check()?;
+    let folder = &options.path;
+    let lock = prepare_folder(options).map_err(|error| error.on(folder.display()))?;
+    let tables = Tables::open(&folder.join(TABLES), options.cache_bytes)
+        .map_err(|error| error.on(folder.join(TABLES).display()))?;
+    let manifest = load_manifest(options, &tables)?;
+    let recovered = recover(options, &tables, &manifest)?;
+    start(options, lock, tables, manifest, recovered)
+}
+
+fn prepare_folder(options: &Options) -> Result<File> {
+    let folder = &options.path;
+    let failed = |error: std::io::Error| errors::io("making the folder", &error);
+    options.disk.create_folder(&folder.join(JOURNAL)).map_err(failed)?;
+    let lock = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(folder.join(LOCK))
+        .map_err(failed)?;
+    match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(lock),
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            Err(Error::unavailable("another process has this store open")
+                .hint("stop it, or choose another folder"))
+        }
+        Err(error) => Err(failed(error.into())),
+    }
+}
+
+/// The manifest, or that of a new directory.
+fn load_manifest(options: &Options, tables: &Tables) -> Result<Manifest> {
+    let start = Position { segment: 0, offset: BLOCK_BYTES, group: 1 };
+    match Manifest::load(&options.disk, &options.path)? {
+        Some(manifest) => Ok(manifest),
+        None if tables.snapshot().prefix(&[]).next().is_some() => {
+            Err(Error::corrupt("the manifest is missing, but there are tables")
+                .on(options.path.display()))
+        }
+        None => {
+            let manifest = Manifest { checkpoint: start, sequences: vec![0; options.shards] };
+            manifest.store(&options.disk, &options.path)?;
+            Ok(manifest)
+        }
+    }
+}
+
+/// What was read back.
+struct Recovered {
+    segments: Vec<Segment>,
+    spares: Vec<u32>,
+    /// Where the next group goes.
+    end: Position,
+    shards: Vec<RecoveredShard>,
+    replayed: u64,
+    replayed_bytes: u64,
+}
+
+/// A shard as it is read back.
+struct RecoveredShard {
+    id: u16,
+    progress: Progress,
+    live: LiveBytes,
+    batch: Batch,
+    /// What it had come to at the checkpoint.
+    floor: u64,
+    /// Sequence of the last record seen in the journal.
+    last_seen: Option<u64>,
+}
+
+fn recover(options: &Options, tables: &Tables, manifest: &Manifest) -> Result<Recovered> {
+    let folder = options.path.join(JOURNAL);
+    let Found { segments, spares } = find_files(&options.disk, &folder)?;
+    let segment_table = SegmentTable::new(Arc::clone(&options.disk), folder);
+    let mut shards = load_shards(tables, manifest)?;
+    let (mut replayed, mut replayed_bytes) = (0, 0);
+    let end = replay(&segments, manifest.checkpoint, &mut |record| {
+        let shard = shards
+            .get_mut(usize::from(record.id.shard))
+            .ok_or_else(|| Error::corrupt("a journal record of a shard there is not"))?;
+        replayed_bytes += record.length as u64;
+        replayed += u64::from(shard.replay(record)?);
+        if shard.batch.len() >= REPLAY_ENTRIES {
+            shard.apply(tables, &segment_table)?;
+        }
+        Ok(())
+    })?;
+    for shard in &mut shards {
+        shard.apply(tables, &segment_table)?;
+        shard.check_complete()?;
+    }
+    Ok(Recovered { segments, spares, end, shards, replayed, replayed_bytes })
+}
+
+fn load_shards(tables: &Tables, manifest: &Manifest) -> Result<Vec<RecoveredShard>> {
+    let snapshot = tables.snapshot();
+    let mut live: HashMap<u16, LiveBytes> = HashMap::new();
+    for entry in snapshot.prefix(&key::live_prefix()) {
+        let (key, value) = entry?;
+        let damaged = || Error::corrupt("a count of live bytes makes no sense");
+        let (segment, shard) = key::live_parts(&key).ok_or_else(damaged)?;
+        let count = value.into_inline()?;
+        let count = i64::from_le_bytes(count.as_ref().try_into().map_err(|_| damaged())?);
+        live.entry(shard).or_default().insert(segment, count);
+    }
+    let shard = |(id, floor): (usize, &u64)| {
+        let id = id as u16;
+        let progress = Progress::load(&snapshot, id)?;
+        if progress.sequence < *floor {
+            return Err(Error::corrupt(format!(
+                "the tables have lost transactions: shard {id} is at {} and was at {floor}",
+                progress.sequence
+            ))
+            .hint("restore the folder from a copy"));
+        }
+        let live = live.remove(&id).unwrap_or_default();
+        Ok(RecoveredShard {
+            id,
+            progress,
+            live,
+            batch: Batch::default(),
+            floor: *floor,
+            last_seen: None,
+        })
+    };
+    manifest.sequences.iter().enumerate().map(shard).collect()
+}
+
+impl RecoveredShard {
+    /// Takes in a record unless the tables have it; answers whether it was taken in.
+    fn replay(&mut self, record: Record) -> Result<bool> {
+        let sequence = record.id.sequence;
+        if self.last_seen.is_some_and(|last| sequence != last + 1) {
+            return Err(self.incomplete(sequence));
+        }
+        self.last_seen = Some(sequence);
+        if sequence <= self.progress.sequence {
+            return Ok(false);
+        }
+        if sequence != self.progress.sequence + 1 {
+            return Err(self.incomplete(sequence));
+        }
+        self.progress = Progress { sequence, next_node: record.id.next_node };
+        self.batch.absorb(record.id, record.changes);
+        Ok(true)
+    }
+
+    fn apply(&mut self, tables: &Tables, segments: &SegmentTable) -> Result<()> {
+        std::mem::take(&mut self.batch).apply(self.id, tables, segments, &mut self.live)
+    }
+
+    /// Makes sure that the journal did not end before the tables do: what they have was synced in
+    /// the journal first.
+    fn check_complete(&self) -> Result<()> {
+        let last = self.last_seen.unwrap_or(self.floor);
+        if last < self.progress.sequence { Err(self.incomplete(last + 1)) } else { Ok(()) }
+    }
+
+    fn incomplete(&self, sequence: u64) -> Error {
+        Error::corrupt(format!(
+            "the journal is damaged: it lacks transactions of shard {} about {sequence}; the \
+             tables are at {}",
+            self.id, self.progress.sequence
+        ))
+        .hint("restore the folder from a copy; acknowledged transactions may be missing")
+    }
+}
+
+impl Recovered {
+    /// A number no segment has had.
+    fn next_segment(&self) -> u32 {
+        let last = self.segments.last().map(|segment| segment.id);
+        last.max((self.end.group > 1).then_some(self.end.segment)).map_or(0, |last| last + 1)
+    }
+}
+
+/// Fills the table of segments; answers the one to go on writing in.
+fn take_stock(
+    options: &Options,
+    folder: &Path,
+    recovered: &Recovered,
+    table: &SegmentTable,
+) -> Option<Segment> {
+    let mut current = None;
+    for segment in &recovered.segments {
+        match segment.id.cmp(&recovered.end.segment) {
+            std::cmp::Ordering::Less => table.add(segment),
+            std::cmp::Ordering::Equal => current = Some(segment.clone()),
+            // Prepared and never used. One that stays is deleted next time.
+            std::cmp::Ordering::Greater => {
+                let _ = options.disk.delete(&folder.join(file_name(segment.id)));
+            }
+        }
+    }
+    for shard in &recovered.shards {
+        table.count(&shard.live, std::iter::empty());
+    }
+    current
+}
+
+fn start_shard(core: &Arc<Core>, shard: RecoveredShard) -> std::io::Result<JoinHandle<()>> {
+    let RecoveredShard { id, progress, live, .. } = shard;
+    let shard = Shard::new(Arc::clone(core), id, progress, live);
+    std::thread::Builder::new().name(format!("nacre-shard-{id}")).spawn(move || shard.run())
+}
+
+fn start(
+    options: &Options,
+    lock: File,
+    tables: Tables,
+    manifest: Manifest,
+    recovered: Recovered,
+) -> Result<Opened> {
+    let folder = options.path.join(JOURNAL);
+    let (health, counters) = (Arc::<Health>::default(), Arc::<Counters>::default());
+    counters.replayed.add(recovered.replayed);
+    let segments = Arc::new(SegmentTable::new(Arc::clone(&options.disk), folder.clone()));
+    let failed = |error: std::io::Error| errors::io("starting the engine", &error);
+
+    let next_id = recovered.next_segment();
+    let current = take_stock(options, &folder, &recovered, &segments);
+    let source = SegmentSource::start(
+        Arc::clone(&options.disk),
+        folder,
+        options.segment_bytes,
+        next_id,
+        recovered.spares,
+    )
+    .map_err(failed)?;
+    let (segment, position) = match current {
+        Some(segment) => (segment, recovered.end),
+        None => {
+            let segment = source.take(BLOCK_BYTES * 2, Fill::Zeros).map_err(failed)?;
+            let position = Position { segment: segment.id, offset: BLOCK_BYTES, ..recovered.end };
+            (segment, position)
+        }
+    };
+    let shard_count = recovered.shards.len();
+    let journal = Journal::new(
+        Arc::clone(&segments),
+        source,
+        End { segment, position, shards: shard_count, replayed_bytes: recovered.replayed_bytes },
+        Arc::clone(&health),
+        Arc::clone(&counters),
+    );
+    let core = Arc::new(Core {
+        tables,
+        journal,
+        segments,
+        queues: (0..shard_count).map(|_| Queue::default()).collect(),
+        classes: Arc::clone(&options.classes),
+        clock: Arc::clone(&options.clock),
+        space: Space::new(
+            Arc::clone(&options.disk),
+            options.path.clone(),
+            Arc::clone(&options.clock),
+            options.reserve_bytes,
+        ),
+        watchers: Arc::default(),
+        health,
+        counters,
+        upkeep: UpkeepSignal::default(),
+    });
+    let shards = recovered
+        .shards
+        .into_iter()
+        .map(|shard| start_shard(&core, shard))
+        .collect::<std::io::Result<_>>()
+        .map_err(failed)?;
+    let upkeep = Upkeep {
+        core: Arc::clone(&core),
+        disk: Arc::clone(&options.disk),
+        folder: options.path.clone(),
+        checkpoint: manifest.checkpoint,
+        appended_at_checkpoint: 0,
+    };
+    let upkeep = std::thread::Builder::new()
+        .name("nacre-upkeep".into())
+        .spawn(move || upkeep.run())
+        .map_err(failed)?;
+    Ok(Opened { core, shards, upkeep, lock })
+}

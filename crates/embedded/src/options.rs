@@ -1,0 +1,78 @@
+//! How to open an engine.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nacre_clock::Clock;
+use nacre_object::{ClassHost, Error, Result};
+
+use crate::disk::{Disk, RealDisk};
+use crate::journal::segment::BLOCK_BYTES;
+use crate::journal::{DEFAULT_SEGMENT_BYTES, MIN_SEGMENT_BYTES};
+use crate::space::DEFAULT_RESERVE_BYTES;
+
+/// Blocks of the tables held in memory. Small: the process that hosts an engine should be small
+/// when idle, and the kernel caches the files as well.
+pub const DEFAULT_CACHE_BYTES: u64 = 8 * 1024 * 1024;
+/// Shards of a new directory. Each is a thread; two keep the disk busy while transactions run, and
+/// more let classes use more cores.
+pub const DEFAULT_SHARDS: usize = 4;
+/// Shards there can be: their number is part of a node's, and each is a thread.
+pub const MAX_SHARDS: usize = 256;
+/// Payload of requests queued or running, over all shards; further ones wait outside.
+pub const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
+
+/// How to open an engine; [`Options::new`] has defaults for everything else.
+#[derive(Clone)]
+pub struct Options {
+    /// The directory; it is made if it is not there.
+    pub path: PathBuf,
+    /// Threads among which objects are spread. A directory keeps the number it was made with.
+    pub shards: usize,
+    /// Runs the methods of classes.
+    pub classes: Arc<dyn ClassHost>,
+    /// Tells when objects changed.
+    pub clock: Arc<dyn Clock>,
+    /// Where the journal is kept; tests put faults here.
+    pub disk: Arc<dyn Disk>,
+    /// Memory for blocks of the tables, in bytes.
+    pub cache_bytes: u64,
+    /// Length of a new journal segment, in bytes.
+    pub segment_bytes: u32,
+    /// Bytes of the disk below which nothing may grow.
+    pub reserve_bytes: u64,
+}
+
+impl Options {
+    /// An engine in `path` with default sizes on the machine's disk.
+    pub fn new(
+        path: impl Into<PathBuf>,
+        classes: Arc<dyn ClassHost>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            path: path.into(),
+            shards: DEFAULT_SHARDS,
+            classes,
+            clock,
+            disk: Arc::new(RealDisk),
+            cache_bytes: DEFAULT_CACHE_BYTES,
+            segment_bytes: DEFAULT_SEGMENT_BYTES,
+            reserve_bytes: DEFAULT_RESERVE_BYTES,
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.shards == 0 || self.shards > MAX_SHARDS {
+            return Err(Error::invalid(format!("{} shards", self.shards))
+                .hint(format!("use 1 to {MAX_SHARDS}")));
+        }
+        if self.segment_bytes < MIN_SEGMENT_BYTES || !self.segment_bytes.is_multiple_of(BLOCK_BYTES)
+        {
+            return Err(Error::invalid(format!("segments of {} bytes", self.segment_bytes)).hint(
+                format!("use at least {MIN_SEGMENT_BYTES} and a multiple of {BLOCK_BYTES}"),
+            ));
+        }
+        Ok(())
+    }
+}

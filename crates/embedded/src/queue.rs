@@ -1,0 +1,99 @@
+//! The queue of a shard: filled by whoever asks, emptied whole by the shard's thread.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use nacre_object::{Error, Reply, Request, Result};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use crate::key::{Key, NodeId};
+
+/// Something for a shard to do.
+#[derive(Debug)]
+pub(crate) enum Work {
+    Request {
+        request: Box<Request>,
+        reply: oneshot::Sender<Result<Reply>>,
+        /// Its share of what may be queued, given back with the reply.
+        permit: OwnedSemaphorePermit,
+    },
+    /// Delete some entries of a node that is garbage; answers whether it is gone.
+    Reclaim { node: NodeId, reply: oneshot::Sender<Result<bool>> },
+    /// Write payloads of a segment anew for these owners; answers how many bytes that were.
+    Relocate { segment: u32, owners: Vec<Key>, reply: oneshot::Sender<Result<u64>> },
+}
+
+#[derive(Debug, Default)]
+struct State {
+    works: Vec<Work>,
+    is_closed: bool,
+    is_waiting: bool,
+}
+
+/// A shard's queue. What it holds is bounded by the permits of its requests.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    filled: Condvar,
+    /// Works waiting or being run.
+    length: AtomicU64,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// # Errors
+    /// `Unavailable` once closed.
+    pub fn push(&self, work: Work) -> Result<()> {
+        let mut state = self.lock();
+        if state.is_closed {
+            return Err(closed());
+        }
+        state.works.push(work);
+        self.length.fetch_add(1, Ordering::Relaxed);
+        let wake = std::mem::take(&mut state.is_waiting);
+        drop(state);
+        if wake {
+            self.filled.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Swaps everything queued into `works`, which is empty; waits until there is something.
+    /// Answers whether there was: `false` once closed and empty.
+    pub fn take_all(&self, works: &mut Vec<Work>) -> bool {
+        let mut state = self.lock();
+        while state.works.is_empty() {
+            if state.is_closed {
+                return false;
+            }
+            state.is_waiting = true;
+            state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        std::mem::swap(&mut state.works, works);
+        true
+    }
+
+    /// Says that so many works were dealt with.
+    pub fn done(&self, works: usize) {
+        self.length.fetch_sub(works as u64, Ordering::Relaxed);
+    }
+
+    /// Works waiting or being run.
+    pub fn len(&self) -> u64 {
+        self.length.load(Ordering::Relaxed)
+    }
+
+    /// Takes no more; what is queued is still done.
+    pub fn close(&self) {
+        self.lock().is_closed = true;
+        self.filled.notify_all();
+    }
+}
+
+/// The error of asking an engine that was closed.
+pub(crate) fn closed() -> Error {
+    Error::unavailable("this store is closed")
+}

@@ -1,0 +1,108 @@
+//! Room on the disk: growth stops while enough is left to go on without it.
+//!
+//! A full disk must not hit the tables in the middle of a flush, nor keep a removal from being
+//! written. So below a reserve, transactions that may grow the store are refused with `Exhausted`;
+//! reads, removals and the background work that makes room go on. The reserve is looked at again
+//! and again, so writing resumes by itself once there is room.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nacre_clock::Clock;
+use nacre_object::{Op, Result};
+
+use crate::disk::Disk;
+use crate::errors;
+
+/// Held back: flushes of all memtables, a compaction's output, a journal segment and some.
+pub const DEFAULT_RESERVE_BYTES: u64 = 128 * 1024 * 1024;
+/// How long a look at the disk is believed. What a fast disk takes in that time is a fraction of
+/// the reserve.
+const LOOK_AGAIN_AFTER_MICROS: u64 = 20_000;
+
+/// Knows how much room there is.
+#[derive(Debug)]
+pub(crate) struct Space {
+    disk: Arc<dyn Disk>,
+    folder: PathBuf,
+    clock: Arc<dyn Clock>,
+    reserve_bytes: u64,
+    free_bytes: AtomicU64,
+    looked_at_micros: AtomicU64,
+}
+
+impl Space {
+    pub fn new(
+        disk: Arc<dyn Disk>,
+        folder: PathBuf,
+        clock: Arc<dyn Clock>,
+        reserve_bytes: u64,
+    ) -> Self {
+        let space = Self {
+            disk,
+            folder,
+            clock,
+            reserve_bytes,
+            free_bytes: AtomicU64::new(u64::MAX),
+            looked_at_micros: AtomicU64::new(0),
+        };
+        space.look();
+        space
+    }
+
+    fn look(&self) {
+        // A disk that does not say how full it is will say so when it is.
+        let free = self.disk.free_bytes(&self.folder).unwrap_or(u64::MAX);
+        self.free_bytes.store(free, Ordering::Relaxed);
+    }
+
+    fn look_if_due(&self) {
+        let now = self.clock.monotonic().as_micros() as u64;
+        let looked_at = self.looked_at_micros.load(Ordering::Relaxed);
+        if self.is_low() || now.saturating_sub(looked_at) >= LOOK_AGAIN_AFTER_MICROS {
+            self.looked_at_micros.store(now, Ordering::Relaxed);
+            self.look();
+        }
+    }
+
+    pub fn free_bytes(&self) -> u64 {
+        self.free_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether the reserve had been touched when last looked.
+    pub fn is_low(&self) -> bool {
+        self.free_bytes() < self.reserve_bytes
+    }
+
+    /// Whether a transaction of these ops may run.
+    ///
+    /// # Errors
+    /// `Exhausted` if it may grow the store and the reserve has been touched.
+    pub fn admit(&self, ops: &[Op]) -> Result<()> {
+        self.look_if_due();
+        if !self.is_low() || ops.iter().all(cannot_grow) {
+            return Ok(());
+        }
+        let (free, reserve) = (self.free_bytes(), self.reserve_bytes);
+        Err(errors::disk_full(format!(
+            "{} has {free} bytes left, of which {reserve} are reserved",
+            self.folder.display()
+        )))
+    }
+}
+
+/// Whether an op leaves the object no larger than it was.
+fn cannot_grow(op: &Op) -> bool {
+    let frees = matches!(
+        op,
+        Op::Remove
+            | Op::RemoveAttribute { .. }
+            | Op::MapRemove { .. }
+            | Op::MapClear
+            | Op::SnapshotRemove { .. }
+            | Op::Truncate { .. }
+            | Op::Zero { .. }
+    );
+    frees || !op.is_write()
+}

@@ -1,0 +1,73 @@
+//! What the engine counts.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nacre_object::Result;
+
+/// What an engine has done since it was opened, and what it holds. Sizes are bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Transactions that changed something and were acknowledged.
+    pub transactions: u64,
+    /// Requests answered without a change.
+    pub reads: u64,
+    /// Transactions that failed.
+    pub failures: u64,
+    /// Groups of transactions written and synced together; each is one sync.
+    pub groups: u64,
+    /// Bytes written to the journal, padding included.
+    pub journal_bytes: u64,
+    /// Requests waiting for or being run by a shard.
+    pub queued: u64,
+    /// Segments of the journal.
+    pub segments: u64,
+    /// Length of all segments.
+    pub segment_bytes: u64,
+    /// Bytes of segments that objects refer to; what snapshots and clones share counts for each.
+    pub live_bytes: u64,
+    /// Bytes of payloads moved so that their segment could go.
+    pub relocated_bytes: u64,
+    /// Segments that died and were deleted or used again.
+    pub segments_freed: u64,
+    /// Checkpoints: moments from which a replay would start.
+    pub checkpoints: u64,
+    /// Transactions replayed when the store was opened.
+    pub replayed: u64,
+    /// Bytes free on the disk, when last looked.
+    pub free_bytes: u64,
+}
+
+/// A number that many threads count up.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The counts behind [`Stats`].
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub transactions: Counter,
+    pub reads: Counter,
+    pub failures: Counter,
+    pub groups: Counter,
+    pub journal_bytes: Counter,
+    pub relocated_bytes: Counter,
+    pub segments_freed: Counter,
+    pub checkpoints: Counter,
+    pub replayed: Counter,
+}
+
+impl Counters {
+    /// Counts a request that only reads.
+    pub fn note_read<T>(&self, result: &Result<T>) {
+        if result.is_ok() { &self.reads } else { &self.failures }.add(1);
+    }
+}

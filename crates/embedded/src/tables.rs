@@ -1,0 +1,152 @@
+//! The tables: everything that is not in flight, sorted, on fjall.
+//!
+//! **Invariant:** only synced transactions are applied, each batch with the sequence it brings its
+//! shard to, so the tables are always the result of a prefix of every shard's journal. fjall's own
+//! journal is not synced per commit: what it loses in a crash is replayed from ours.
+
+use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable};
+use nacre_object::{Error, Result};
+
+use crate::errors;
+use crate::key::{Key, after_prefix};
+use crate::value::Value;
+
+/// The memtable: what a flush writes and what a crash replays. Small, as it is idle memory.
+const MEMTABLE_BYTES: u64 = 8 * 1024 * 1024;
+/// fjall's journals together; they only bridge the time to the next flush. Its minimum.
+const MAX_TABLE_JOURNAL_BYTES: u64 = 64 * 1024 * 1024;
+/// Threads that flush and compact. With more than one, fjall keeps one free for flushes and that
+/// one spins while the others compact.
+const WORKER_THREADS: usize = 1;
+/// Open table files.
+const MAX_TABLE_FILES: usize = 128;
+
+const KEYSPACE: &str = "nacre";
+
+/// The tables of an engine.
+#[derive(Clone)]
+pub(crate) struct Tables {
+    database: Database,
+    keyspace: Keyspace,
+}
+
+impl Tables {
+    /// Opens the tables in `folder`, or makes them.
+    ///
+    /// # Errors
+    /// `Corrupt` if what is there cannot be read back.
+    pub fn open(folder: &Path, cache_bytes: u64) -> Result<Self> {
+        let open = || -> fjall::Result<Self> {
+            let database = Database::builder(folder)
+                .cache_size(cache_bytes)
+                .manual_journal_persist(true)
+                .max_journaling_size(MAX_TABLE_JOURNAL_BYTES)
+                .worker_threads(WORKER_THREADS)
+                .max_cached_files(Some(MAX_TABLE_FILES))
+                .open()?;
+            let keyspace = database.keyspace(KEYSPACE, keyspace_options)?;
+            Ok(Self { database, keyspace })
+        };
+        // Some damage makes fjall panic rather than say so.
+        match catch_unwind(AssertUnwindSafe(open)) {
+            Ok(result) => result.map_err(|error| errors::tables(&error)),
+            Err(_) => Err(Error::corrupt("the tables cannot be opened")),
+        }
+    }
+
+    /// A view of the tables as they are now.
+    pub fn snapshot(&self) -> TableSnapshot {
+        TableSnapshot { snapshot: self.database.snapshot(), keyspace: self.keyspace.clone() }
+    }
+
+    pub fn batch(&self, entries: usize) -> TableBatch {
+        TableBatch {
+            batch: OwnedWriteBatch::with_capacity(self.database.clone(), entries),
+            keyspace: self.keyspace.clone(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Makes what was applied until now survive a crash.
+    ///
+    /// # Errors
+    /// What the disk says; the tables are unusable then.
+    pub fn persist(&self) -> Result<()> {
+        self.database.persist(PersistMode::SyncAll).map_err(|error| errors::tables(&error))
+    }
+}
+
+fn keyspace_options() -> KeyspaceCreateOptions {
+    let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0));
+    KeyspaceCreateOptions::default()
+        .max_memtable_size(MEMTABLE_BYTES)
+        .manual_journal_persist(true)
+        .filter_policy(FilterPolicy::new([bloom]))
+}
+
+/// Entries applied together.
+pub(crate) struct TableBatch {
+    batch: OwnedWriteBatch,
+    keyspace: Keyspace,
+    scratch: Vec<u8>,
+}
+
+impl TableBatch {
+    pub fn put(&mut self, key: Key, value: &Value) {
+        let stored = value.encode(&key, &mut self.scratch);
+        self.batch.insert(&self.keyspace, key, stored);
+    }
+
+    pub fn delete(&mut self, key: Key) {
+        self.batch.remove(&self.keyspace, key);
+    }
+
+    /// # Errors
+    /// What the disk says; the tables are unusable then.
+    pub fn commit(self) -> Result<()> {
+        self.batch.commit().map_err(|error| errors::tables(&error))
+    }
+}
+
+/// The tables as they were at one moment.
+pub(crate) struct TableSnapshot {
+    snapshot: fjall::Snapshot,
+    keyspace: Keyspace,
+}
+
+impl TableSnapshot {
+    /// # Errors
+    /// `Corrupt` if the entry, or the table it is in, is damaged.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        let stored =
+            self.snapshot.get(&self.keyspace, key).map_err(|error| errors::tables(&error))?;
+        stored.map(|stored| Value::decode(key, &stored)).transpose()
+    }
+
+    /// Entries whose keys start with `prefix`, from either end.
+    pub fn prefix(
+        &self,
+        prefix: &[u8],
+    ) -> impl DoubleEndedIterator<Item = Result<(Key, Value)>> + use<> {
+        let end = after_prefix(prefix);
+        let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        self.range((Bound::Included(prefix), end))
+    }
+
+    /// Entries in a range of keys, from either end.
+    pub fn range(
+        &self,
+        range: (Bound<&[u8]>, Bound<&[u8]>),
+    ) -> impl DoubleEndedIterator<Item = Result<(Key, Value)>> + use<> {
+        self.snapshot.range::<&[u8], _>(&self.keyspace, range).map(|entry| {
+            let (key, stored) = entry.into_inner().map_err(|error| errors::tables(&error))?;
+            let value = Value::decode(&key, &stored)?;
+            Ok((key, value))
+        })
+    }
+}

@@ -1,0 +1,128 @@
+//! Whole nodes: dropping them, and copying them for snapshots and clones.
+
+use bytes::Bytes;
+use nacre_object::limits::{MAX_SNAPSHOT_ENTRIES, MAX_TRANSACTION_BYTES};
+use nacre_object::{Error, Result};
+
+use super::Transaction;
+use crate::head::Content;
+use crate::key::{self, Key, NodeId};
+use crate::layers::Direction;
+use crate::value::{Piece, Value};
+
+/// A node of up to so many entries is emptied at once; a larger one is left to be reclaimed, so
+/// that removing an object takes the same time however large it is.
+const MAX_ENTRIES_DROPPED_AT_ONCE: usize = 16;
+
+/// What became of a dropped node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dropped {
+    /// It is empty and may be used again.
+    Emptied,
+    /// It is garbage.
+    Abandoned,
+}
+
+impl Transaction<'_> {
+    /// Drops every entry of a node of this object.
+    pub(super) fn drop_node(&mut self, node: NodeId) -> Result<Dropped> {
+        let entries: Vec<(Key, Value)> = self
+            .layers
+            .scan_prefix(&key::node_prefix(node), Direction::Forward)
+            .take(MAX_ENTRIES_DROPPED_AT_ONCE + 1)
+            .collect::<Result<_>>()?;
+        if entries.len() > MAX_ENTRIES_DROPPED_AT_ONCE {
+            self.layers.put(key::garbage(node), Value::Inline(Bytes::new()));
+            return Ok(Dropped::Abandoned);
+        }
+        for (key, value) in entries {
+            self.release(&key, value.pieces());
+            self.layers.delete(key);
+        }
+        Ok(Dropped::Emptied)
+    }
+
+    /// A copy of `content` in nodes of its own; payloads are shared.
+    pub(super) fn copy_content(&mut self, content: &Content) -> Result<Content> {
+        let mut budget = CopyBudget::default();
+        let map = self.copy_node(content.map, &mut budget)?;
+        let attributes = self.copy_node(content.attributes, &mut budget)?;
+        let stream = self.copy_stream(content, &mut budget)?;
+        Ok(Content { stream, map, attributes, tail_slots: 0, ..content.clone() })
+    }
+
+    fn copy_node(
+        &mut self,
+        from: Option<NodeId>,
+        budget: &mut CopyBudget,
+    ) -> Result<Option<NodeId>> {
+        let Some(from) = from else { return Ok(None) };
+        let to = self.new_node();
+        let prefix = key::node_prefix(from);
+        let entries = budget.take(self.layers.scan_prefix(&prefix, Direction::Forward))?;
+        for (key, value) in entries {
+            self.layers.put(key::moved_to(&key, to), value);
+        }
+        Ok(Some(to))
+    }
+
+    fn copy_stream(
+        &mut self,
+        content: &Content,
+        budget: &mut CopyBudget,
+    ) -> Result<Option<NodeId>> {
+        let Some(from) = content.stream else { return Ok(None) };
+        let to = self.new_node();
+        let prefix = key::extent_prefix(from);
+        let extents = budget.take(self.layers.scan_prefix(&prefix, Direction::Forward))?;
+        for (key, value) in extents {
+            self.layers.put(key::moved_to(&key, to), value);
+        }
+        if content.tail_slots > 0 {
+            let tail = self.read_tail(content)?;
+            budget.count(tail.len())?;
+            self.put_extents(to, content.tail_start, tail);
+        }
+        Ok(Some(to))
+    }
+}
+
+/// Bounds what a snapshot copies, as it is one transaction.
+#[derive(Debug, Default)]
+struct CopyBudget {
+    entries: usize,
+    bytes: usize,
+}
+
+impl CopyBudget {
+    fn take(
+        &mut self,
+        entries: impl Iterator<Item = Result<(Key, Value)>>,
+    ) -> Result<Vec<(Key, Value)>> {
+        let mut taken = Vec::new();
+        for entry in entries {
+            let (key, value) = entry?;
+            let held = match &value {
+                Value::Inline(data) => data.len(),
+                Value::Pieces(pieces) => pieces.len() * size_of::<Piece>(),
+            };
+            self.count(key.len() + held)?;
+            taken.push((key, value));
+        }
+        Ok(taken)
+    }
+
+    fn count(&mut self, bytes: usize) -> Result<()> {
+        self.entries += 1;
+        self.bytes += bytes;
+        if self.entries > MAX_SNAPSHOT_ENTRIES {
+            return Err(Error::exhausted("a snapshot of too many entries")
+                .hint(format!("at most {MAX_SNAPSHOT_ENTRIES} fit")));
+        }
+        if self.bytes > MAX_TRANSACTION_BYTES {
+            return Err(Error::exhausted("a snapshot of too many small values")
+                .hint(format!("at most {MAX_TRANSACTION_BYTES} bytes are copied")));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,90 @@
+//! Snapshots of an object: eager copies of its entries that share its payloads.
+//!
+//! A snapshot's nodes are written once, when it is taken, and never changed until it is dropped. So
+//! a clone into an object of another shard can read them from the tables without asking that shard:
+//! whatever it finds is the whole snapshot, or, if that has just been dropped, nothing. The pin the
+//! shard holds keeps the segments of shared payloads until the clone's references are counted.
+
+use nacre_object::limits::MAX_SNAPSHOTS;
+use nacre_object::{Error, ObjectId, ObjectName, Result, SnapshotName};
+
+use super::{Mode, Transaction, no_snapshot, read_head};
+use crate::head::{Content, Head};
+use crate::key;
+use crate::layers::Direction;
+use crate::value::Value;
+
+impl Transaction<'_> {
+    pub(super) fn take_snapshot(&mut self, name: &SnapshotName) -> Result<()> {
+        let content = self.existing()?.clone();
+        self.check_writable()?;
+        let taken = self.list_snapshots()?;
+        if taken.contains(name) {
+            return Err(Error::exists(format!("there is a snapshot {name}")));
+        }
+        if taken.len() >= MAX_SNAPSHOTS {
+            return Err(Error::exhausted(format!("{MAX_SNAPSHOTS} snapshots of one object"))
+                .hint("remove some"));
+        }
+        let content = self.copy_content(&content)?;
+        let (version, modified_micros) = match self.mode {
+            // It shows what this transaction did, so it is of the version that this will be.
+            Mode::Write { sequence, now_micros, .. } if self.is_changed => (sequence, now_micros),
+            _ => (self.version, self.modified_micros),
+        };
+        let head = Head { version, modified_micros, content };
+        self.layers.put(key::snapshot(self.object, name), Value::Inline(head.encode()));
+        Ok(())
+    }
+
+    pub(super) fn drop_snapshot(&mut self, name: &SnapshotName) -> Result<()> {
+        self.check_writable()?;
+        let key = key::snapshot(self.object, name);
+        let content = read_head(&self.layers, &key)?.ok_or_else(|| no_snapshot(name))?.content;
+        for node in [content.stream, content.map, content.attributes].into_iter().flatten() {
+            self.drop_node(node)?;
+        }
+        self.layers.delete(key);
+        Ok(())
+    }
+
+    pub(super) fn list_snapshots(&self) -> Result<Vec<SnapshotName>> {
+        let prefix = key::snapshot_prefix(self.object);
+        let entries = self.layers.scan_prefix(&prefix, Direction::Forward);
+        entries
+            .map(|entry| {
+                let (key, _) = entry?;
+                let name = std::str::from_utf8(&key[prefix.len()..]).ok();
+                name.and_then(|name| SnapshotName::new(name).ok())
+                    .ok_or_else(|| Error::corrupt("a snapshot without a proper name"))
+            })
+            .collect()
+    }
+
+    pub(super) fn roll_back(&mut self, name: &SnapshotName) -> Result<()> {
+        let key = key::snapshot(self.object, name);
+        let head = read_head(&self.layers, &key)?.ok_or_else(|| no_snapshot(name))?;
+        let old = std::mem::take(self.writing()?);
+        for node in [old.stream, old.map, old.attributes].into_iter().flatten() {
+            self.drop_node(node)?;
+        }
+        self.become_copy_of(&head.content)
+    }
+
+    pub(super) fn clone_content(&mut self, source: &ObjectName, name: &SnapshotName) -> Result<()> {
+        if self.content.is_some() {
+            return Err(Error::exists("the object is there"));
+        }
+        let source = ObjectId::new(self.object.pool.clone(), source.clone());
+        let head = read_head(&self.layers, &key::snapshot(&source, name))?
+            .ok_or_else(|| Error::not_found(format!("no snapshot {name} of {}", source.name)))?;
+        self.writing()?;
+        self.become_copy_of(&head.content)
+    }
+
+    fn become_copy_of(&mut self, content: &Content) -> Result<()> {
+        let copy = self.copy_content(content)?;
+        *self.writing()? = copy;
+        Ok(())
+    }
+}

@@ -1,0 +1,304 @@
+//! The byte stream of an object: extents, holes and a tail.
+//!
+//! The stream is a map from offsets to *extents* of at most [`PAYLOAD_MAX_BYTES`], in the tables if
+//! small, by reference to the journal if large. What no extent covers reads as zeros. Small appends
+//! do not become extents one by one: they go to numbered *slots*, a table entry each, and once
+//! these hold [`FOLD_BYTES`] they are folded into an extent. The slots' keys are used again for the
+//! next tail, so a stream of small appends leaves no deletions behind, rewrites each byte once and
+//! reads like one that was written in large pieces.
+//!
+//! **Invariants:** extents do not overlap and end at or before `size`; slots, if there are any,
+//! cover `tail_start..size` and no extent does; entries of slots from `tail_slots` on are leftovers
+//! and mean nothing.
+
+use std::ops::Bound;
+
+use bytes::Bytes;
+use nacre_object::{Result, bounds};
+
+use super::Transaction;
+use super::nodes::Dropped;
+use crate::head::Content;
+use crate::key::{self, Key, NodeId};
+use crate::layers::Direction;
+use crate::value::{PAYLOAD_MAX_BYTES, PAYLOAD_MIN_BYTES, Value};
+
+/// Bytes of small appends that are folded into one extent. Measured (`examples/layout.rs`): smaller
+/// makes long reads slow, larger makes a fold felt by the append that does it.
+const FOLD_BYTES: u64 = 32 * 1024;
+/// Slots that are folded however little they hold: a read of the tail scans them.
+const MAX_SLOTS: u32 = 256;
+
+const _: () = assert!(FOLD_BYTES <= PAYLOAD_MAX_BYTES as u64);
+
+/// An extent, or the part of one that matters.
+#[derive(Debug)]
+struct Extent {
+    key: Key,
+    start: u64,
+    value: Value,
+}
+
+impl Extent {
+    fn of((key, value): (Key, Value)) -> Self {
+        Self { start: key::extent_offset(&key), key, value }
+    }
+
+    fn end(&self) -> u64 {
+        self.start + self.value.len()
+    }
+}
+
+impl Transaction<'_> {
+    pub(super) fn read_stream(&self, offset: u64, length: u64) -> Result<Bytes> {
+        let content = self.existing()?;
+        let start = offset.min(content.size);
+        let end = offset.saturating_add(length).min(content.size);
+        let Some(node) = content.stream else {
+            return Ok(Bytes::from(vec![0; (end - start) as usize]));
+        };
+        let extents_end = if content.tail_slots > 0 { content.tail_start } else { content.size };
+        let extents = self.extents(node, start, end.min(extents_end))?;
+        if let [only] = extents.as_slice()
+            && only.start <= start
+            && end <= only.end()
+        {
+            let part = only.value.trimmed(start - only.start, end - only.start);
+            return self.load(&part);
+        }
+        let mut out = vec![0; (end - start) as usize];
+        for extent in &extents {
+            self.copy_extent(extent, start, end, &mut out)?;
+        }
+        if end > extents_end {
+            self.copy_tail(content, node, start, &mut out)?;
+        }
+        Ok(out.into())
+    }
+
+    /// Copies what an extent has of `start..end` to its place in `out`, which begins at `start`.
+    fn copy_extent(&self, extent: &Extent, start: u64, end: u64, out: &mut [u8]) -> Result<()> {
+        let (from, to) = (extent.start.max(start), extent.end().min(end));
+        let place = &mut out[(from - start) as usize..(to - start) as usize];
+        match extent.value.trimmed(from - extent.start, to - extent.start) {
+            Value::Inline(data) => place.copy_from_slice(&data),
+            Value::Pieces(pieces) => {
+                let mut rest = place;
+                for piece in &pieces {
+                    let (part, after) = rest.split_at_mut(piece.take as usize);
+                    self.segments.read_piece(piece, part)?;
+                    rest = after;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies what the tail has from `start` on, as far as `out` reaches.
+    fn copy_tail(&self, content: &Content, node: NodeId, start: u64, out: &mut [u8]) -> Result<()> {
+        let end = start + out.len() as u64;
+        let mut at = content.tail_start;
+        for data in self.slots(node, content.tail_slots) {
+            let data = data?;
+            let (from, to) = (at.max(start), (at + data.len() as u64).min(end));
+            if from < to {
+                let place = &mut out[(from - start) as usize..(to - start) as usize];
+                place.copy_from_slice(&data[(from - at) as usize..(to - at) as usize]);
+            }
+            at += data.len() as u64;
+            if at >= end {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn slots(&self, node: NodeId, count: u32) -> impl Iterator<Item = Result<Bytes>> {
+        let (first, past) = (key::slot(node, 0), key::slot(node, count));
+        let range = (Bound::Included(first.as_slice()), Bound::Excluded(past.as_slice()));
+        let entries = self.layers.scan(range, Direction::Forward);
+        entries.map(|entry| entry?.1.into_inline())
+    }
+
+    /// The bytes in the slots.
+    pub(super) fn read_tail(&self, content: &Content) -> Result<Bytes> {
+        let mut tail = vec![0; (content.size - content.tail_start) as usize];
+        if let Some(node) = content.stream {
+            self.copy_tail(content, node, content.tail_start, &mut tail)?;
+        }
+        Ok(tail.into())
+    }
+
+    /// Extents that cover part of `start..end`, in order.
+    fn extents(&self, node: NodeId, start: u64, end: u64) -> Result<Vec<Extent>> {
+        if start >= end {
+            return Ok(Vec::new());
+        }
+        let mut found = Vec::new();
+        let mut from = start;
+        // At offset 0 nothing can reach in from before.
+        if start > 0
+            && let Some(before) = self.last_extent_at_or_before(node, start)?
+        {
+            from = before.start.saturating_add(1);
+            if before.end() > start {
+                from = before.end();
+                found.push(before);
+            }
+        }
+        if from < end {
+            let (first, past) = (key::extent(node, from), key::extent(node, end));
+            let range = (Bound::Included(first.as_slice()), Bound::Excluded(past.as_slice()));
+            for entry in self.layers.scan(range, Direction::Forward) {
+                found.push(Extent::of(entry?));
+            }
+        }
+        Ok(found)
+    }
+
+    fn last_extent_at_or_before(&self, node: NodeId, offset: u64) -> Result<Option<Extent>> {
+        let (first, last) = (key::extent(node, 0), key::extent(node, offset));
+        let range = (Bound::Included(first.as_slice()), Bound::Included(last.as_slice()));
+        let entry = self.layers.scan(range, Direction::Backward).next().transpose()?;
+        Ok(entry.map(Extent::of))
+    }
+
+    pub(super) fn write_stream(&mut self, offset: u64, data: Bytes) -> Result<()> {
+        let end = bounds::check_stream_end(offset, data.len() as u64)?;
+        self.charge(data.len())?;
+        let size = self.writing()?.size;
+        if data.is_empty() && offset <= size {
+            return Ok(());
+        }
+        let node = self.stream_node()?;
+        if offset == size && data.len() < PAYLOAD_MIN_BYTES {
+            return self.append_slot(node, data);
+        }
+        if end > self.writing()?.tail_start {
+            self.fold_tail(node)?;
+        }
+        self.clear_extents(node, offset, end.min(size))?;
+        self.put_extents(node, offset, data);
+        let content = self.writing()?;
+        content.size = content.size.max(end);
+        Ok(())
+    }
+
+    /// The node of the stream, which is made if there is none.
+    fn stream_node(&mut self) -> Result<NodeId> {
+        if let Some(node) = self.writing()?.stream {
+            return Ok(node);
+        }
+        let node = self.new_node();
+        self.writing()?.stream = Some(node);
+        Ok(node)
+    }
+
+    fn append_slot(&mut self, node: NodeId, data: Bytes) -> Result<()> {
+        let content = self.writing()?;
+        if content.tail_slots == 0 {
+            content.tail_start = content.size;
+        }
+        let slot = content.tail_slots;
+        content.tail_slots += 1;
+        content.size += data.len() as u64;
+        let is_full = content.size - content.tail_start >= FOLD_BYTES || slot + 1 >= MAX_SLOTS;
+        self.layers.put(key::slot(node, slot), Value::Inline(data));
+        if is_full { self.fold_tail(node) } else { Ok(()) }
+    }
+
+    /// Makes an extent of what the slots hold.
+    fn fold_tail(&mut self, node: NodeId) -> Result<()> {
+        let content = self.existing()?.clone();
+        if content.tail_slots == 0 {
+            return Ok(());
+        }
+        let tail = self.read_tail(&content)?;
+        self.put_extents(node, content.tail_start, tail);
+        self.writing()?.tail_slots = 0;
+        Ok(())
+    }
+
+    /// Puts bytes where no extent is. Extents end at multiples of their greatest length, so that
+    /// rewriting aligned blocks replaces whole extents.
+    pub(super) fn put_extents(&mut self, node: NodeId, mut offset: u64, mut data: Bytes) {
+        while !data.is_empty() {
+            let to_boundary = PAYLOAD_MAX_BYTES - (offset % PAYLOAD_MAX_BYTES as u64) as usize;
+            let part = data.split_to(to_boundary.min(data.len()));
+            let next = offset + part.len() as u64;
+            self.layers.put(key::extent(node, offset), Value::of(part));
+            offset = next;
+        }
+    }
+
+    /// Makes a hole of `start..end`, cutting extents that reach over its ends.
+    fn clear_extents(&mut self, node: NodeId, start: u64, end: u64) -> Result<()> {
+        for extent in self.extents(node, start, end)? {
+            self.release(&extent.key, extent.value.pieces());
+            if extent.start < start {
+                let left = extent.value.trimmed(0, start - extent.start);
+                self.layers.put(extent.key.clone(), left);
+            } else {
+                self.layers.delete(extent.key.clone());
+            }
+            if extent.end() > end {
+                let right = extent.value.trimmed(end - extent.start, extent.value.len());
+                self.layers.put(key::extent(node, end), right);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn replace_stream(&mut self, data: Bytes) -> Result<()> {
+        let size = bounds::check_stream_end(0, data.len() as u64)?;
+        self.charge(data.len())?;
+        self.empty_stream()?;
+        self.writing()?.size = size;
+        if !data.is_empty() {
+            let node = self.stream_node()?;
+            self.put_extents(node, 0, data);
+        }
+        Ok(())
+    }
+
+    fn empty_stream(&mut self) -> Result<()> {
+        let content = self.writing()?;
+        content.size = 0;
+        content.tail_slots = 0;
+        if let Some(node) = content.stream
+            && self.drop_node(node)? == Dropped::Abandoned
+        {
+            self.writing()?.stream = None;
+        }
+        Ok(())
+    }
+
+    pub(super) fn resize_stream(&mut self, size: u64) -> Result<()> {
+        bounds::check_stream_end(size, 0)?;
+        let content = self.writing()?;
+        let old_size = content.size;
+        if size == 0 {
+            return self.empty_stream();
+        }
+        if let Some(node) = content.stream {
+            if size <= content.tail_start && content.tail_slots > 0 {
+                content.tail_slots = 0;
+            } else if size != old_size {
+                self.fold_tail(node)?;
+            }
+            self.clear_extents(node, size, old_size)?;
+        }
+        self.writing()?.size = size;
+        Ok(())
+    }
+
+    pub(super) fn zero_stream(&mut self, offset: u64, length: u64) -> Result<()> {
+        let content = self.changing()?;
+        let end = offset.saturating_add(length).min(content.size);
+        let Some(node) = content.stream.filter(|_| offset < end) else { return Ok(()) };
+        if end > content.tail_start {
+            self.fold_tail(node)?;
+        }
+        self.clear_extents(node, offset, end)
+    }
+}

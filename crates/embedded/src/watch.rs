@@ -1,0 +1,200 @@
+//! Watchers: who is told of changes and notifications.
+//!
+//! Each watch has a bounded queue. **Invariant:** a watcher hears everything in order or hears
+//! [`WatchEvent::Lost`]; a slow one never holds up a shard.
+
+use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::task::{Context, Poll, Waker};
+
+use futures::Stream;
+use nacre_object::{Error, ObjectId, Result, WatchEvent, WatchStream};
+
+use crate::queue::closed;
+
+/// Events one watcher may be behind by; a burst of commits fits.
+pub const MAX_QUEUED_EVENTS: usize = 1024;
+/// Watches of one engine: each costs a queue.
+pub const MAX_WATCHES: usize = 4096;
+
+/// All watches of an engine.
+#[derive(Debug, Default)]
+pub(crate) struct Watchers {
+    by_object: RwLock<Watched>,
+    /// So that commits need not look while nobody watches.
+    any: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Watched {
+    queues: HashMap<ObjectId, Vec<Weak<EventQueue>>>,
+    count: usize,
+    is_closed: bool,
+}
+
+impl Watchers {
+    /// Starts a watch.
+    ///
+    /// # Errors
+    /// `Exhausted` past `MAX_WATCHES`, `Unavailable` once closed.
+    pub fn watch(self: &Arc<Self>, object: &ObjectId) -> Result<WatchStream> {
+        let mut watched = self.by_object.write().unwrap_or_else(PoisonError::into_inner);
+        if watched.is_closed {
+            return Err(closed());
+        }
+        if watched.count >= MAX_WATCHES {
+            return Err(Error::exhausted(format!("{MAX_WATCHES} watches")));
+        }
+        let queue = Arc::new(EventQueue::default());
+        watched.queues.entry(object.clone()).or_default().push(Arc::downgrade(&queue));
+        watched.count += 1;
+        self.any.store(true, Ordering::Release);
+        let (watchers, object) = (Arc::clone(self), object.clone());
+        Ok(Box::pin(Events { queue, watchers, object }))
+    }
+
+    /// Tells everybody who watches the object.
+    pub fn tell(&self, object: &ObjectId, event: &WatchEvent) {
+        if !self.any.load(Ordering::Acquire) {
+            return;
+        }
+        let watched = self.by_object.read().unwrap_or_else(PoisonError::into_inner);
+        for queue in watched.queues.get(object).into_iter().flatten().filter_map(Weak::upgrade) {
+            queue.push(event.clone());
+        }
+    }
+
+    fn forget(&self, object: &ObjectId) {
+        let mut watched = self.by_object.write().unwrap_or_else(PoisonError::into_inner);
+        watched.count -= 1;
+        if let Some(queues) = watched.queues.get_mut(object) {
+            queues.retain(|queue| queue.strong_count() > 0);
+            if queues.is_empty() {
+                watched.queues.remove(object);
+            }
+        }
+        self.any.store(watched.count > 0, Ordering::Release);
+    }
+
+    /// Ends every watch.
+    pub fn close(&self) {
+        let mut watched = self.by_object.write().unwrap_or_else(PoisonError::into_inner);
+        watched.is_closed = true;
+        for queue in watched.queues.values().flatten().filter_map(Weak::upgrade) {
+            queue.close();
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct EventQueue(Mutex<EventQueueState>);
+
+#[derive(Debug, Default)]
+struct EventQueueState {
+    events: VecDeque<WatchEvent>,
+    is_closed: bool,
+    reader: Option<Waker>,
+}
+
+impl EventQueue {
+    fn lock(&self) -> MutexGuard<'_, EventQueueState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, event: WatchEvent) {
+        let mut state = self.lock();
+        if state.events.len() >= MAX_QUEUED_EVENTS {
+            // It has to read the object anew anyway.
+            state.events.clear();
+            state.events.push_back(WatchEvent::Lost);
+        } else {
+            state.events.push_back(event);
+        }
+        state.wake();
+    }
+
+    fn close(&self) {
+        let mut state = self.lock();
+        state.is_closed = true;
+        state.wake();
+    }
+}
+
+impl EventQueueState {
+    fn wake(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
+    }
+}
+
+/// A watcher's end; the watch lasts as long as it.
+struct Events {
+    queue: Arc<EventQueue>,
+    watchers: Arc<Watchers>,
+    object: ObjectId,
+}
+
+impl Stream for Events {
+    type Item = WatchEvent;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<WatchEvent>> {
+        let mut state = self.queue.lock();
+        match state.events.pop_front() {
+            Some(event) => Poll::Ready(Some(event)),
+            None if state.is_closed => Poll::Ready(None),
+            None => {
+                state.reader = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        // Only a queue without an owner is forgotten, so let go of it first.
+        self.queue = Arc::default();
+        self.watchers.forget(&self.object);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::{FutureExt, StreamExt};
+
+    use super::*;
+
+    fn next(stream: &mut WatchStream) -> Option<Option<WatchEvent>> {
+        stream.next().now_or_never()
+    }
+
+    #[test]
+    fn a_watcher_that_falls_behind_hears_that_it_lost_something() {
+        let watchers = Arc::new(Watchers::default());
+        let object: ObjectId = "p/a".parse().unwrap();
+        let mut stream = watchers.watch(&object).unwrap();
+        for version in 0..=MAX_QUEUED_EVENTS as u64 {
+            watchers.tell(&object, &WatchEvent::Changed { version });
+        }
+        assert_eq!(next(&mut stream), Some(Some(WatchEvent::Lost)));
+        assert_eq!(next(&mut stream), None);
+        watchers.tell(&object, &WatchEvent::Changed { version: 9 });
+        assert_eq!(next(&mut stream), Some(Some(WatchEvent::Changed { version: 9 })));
+    }
+
+    #[test]
+    fn dropped_watches_are_forgotten_and_closing_ends_the_rest() {
+        let watchers = Arc::new(Watchers::default());
+        let object: ObjectId = "p/a".parse().unwrap();
+        for _ in 0..MAX_WATCHES * 2 {
+            drop(watchers.watch(&object).unwrap());
+        }
+        let mut stream = watchers.watch(&object).unwrap();
+        watchers.close();
+        assert_eq!(next(&mut stream), Some(None));
+        assert!(watchers.watch(&object).is_err());
+    }
+}
