@@ -1,1 +1,29 @@
 //! The protocol: sessions, the remote store, the server.
+//!
+//! The messages and the rules both ends follow are written down in `proto/nacre/v1/*.proto`. A
+//! client has one [`Session`] with a node: a stream each way, on which everything travels in
+//! batches. [`RemoteStore`] makes the store at its far end look like any other. A node serves its
+//! store, its watches and its services with a [`Server`].
+//!
+//! **Invariant:** nothing that comes in is believed: names, bounds and numbers are checked in
+//! `decode`, and who asks is decided by the server.
+
+mod client;
+mod codec;
+mod decode;
+mod encode;
+mod endpoint;
+mod keep_alive;
+pub mod limits;
+mod message;
+mod outbox;
+pub mod proto;
+mod server;
+
+pub use client::{NodeInfo, RemoteStore, Session, SessionOptions};
+pub use endpoint::Endpoint;
+pub use keep_alive::KeepAlive;
+pub use server::{Caller, Listener, Server, ServerBuilder, Service};
+
+/// The gRPC service of a node.
+pub const SERVICE_NAME: &str = "nacre.v1.Nacre";

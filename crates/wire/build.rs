@@ -1,0 +1,18 @@
+//! Compiles the protocol. No `protoc` is needed: `protox` is one in Rust.
+
+use std::path::Path;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("cargo:rerun-if-changed=proto");
+    let mut compiler = protox::Compiler::new(["proto"])?;
+    compiler.include_source_info(true).include_imports(true).open_file("nacre/v1/nacre.proto")?;
+    let descriptors = Path::new(&std::env::var("OUT_DIR")?).join("nacre.v1.bin");
+    std::fs::write(descriptors, compiler.encode_file_descriptor_set())?;
+    tonic_prost_build::configure()
+        // Session and server are written by hand: they send batches that are encoded already.
+        .build_client(false)
+        .build_server(false)
+        .bytes(".")
+        .compile_fds(compiler.file_descriptor_set())?;
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! One connection to a node: dialled, shaken hands on, and read.
+
+use futures::StreamExt;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use nacre_object::{Capabilities, Error, NodeName, Result};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::task::JoinHandle;
+use tonic::body::Body;
+use tonic::client::Grpc;
+use tonic::codegen::http::Uri;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::{Code, Request, Status, Streaming};
+use tower::service_fn;
+
+use super::call::encode;
+use super::session::NodeInfo;
+use super::shared::Shared;
+use crate::codec::BatchCodec;
+use crate::decode::senseless;
+use crate::endpoint::Address;
+use crate::limits::{
+    CONNECTION_WINDOW_BYTES, MAX_BATCH_BYTES, MAX_FRAME_BYTES, PROTOCOL_VERSION,
+    STREAM_WINDOW_BYTES,
+};
+use crate::message::client_fields;
+use crate::outbox::Outbox;
+use crate::proto::client_message::Body as Asked;
+use crate::proto::server_message::Body as Answer;
+use crate::proto::{self as pb, ServerMessage};
+use crate::{Endpoint, SessionOptions};
+
+const SESSION_PATH: PathAndQuery = PathAndQuery::from_static("/nacre.v1.Nacre/Session");
+
+/// A session's connection.
+pub(crate) struct Link {
+    pub(crate) outbox: Outbox,
+    pub(crate) node: NodeInfo,
+    inbound: Streaming<Vec<ServerMessage>>,
+    /// What came together with the welcome.
+    early: Vec<ServerMessage>,
+    _connection: Connection,
+}
+
+/// Drives HTTP/2 for as long as it is held.
+struct Connection(JoinHandle<()>);
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Link {
+    /// Connects and shakes hands.
+    ///
+    /// # Errors
+    /// `Unavailable` if there is no node, `Unsupported` if it speaks another version.
+    pub(crate) async fn dial(endpoint: &Endpoint, options: &SessionOptions) -> Result<Self> {
+        match endpoint.address() {
+            Address::Unix(path) => {
+                let stream = UnixStream::connect(path).await.map_err(unreachable)?;
+                Self::open(stream, options).await
+            }
+            Address::Tcp(address) => {
+                let stream = TcpStream::connect(address).await.map_err(unreachable)?;
+                // Batches are made above: the kernel must not wait for more.
+                stream.set_nodelay(true).map_err(unreachable)?;
+                Self::open(stream, options).await
+            }
+        }
+    }
+
+    async fn open<I>(io: I, options: &SessionOptions) -> Result<Self>
+    where
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .max_frame_size(MAX_FRAME_BYTES)
+            .keep_alive_interval(options.keep_alive.interval)
+            .keep_alive_timeout(options.keep_alive.timeout)
+            .keep_alive_while_idle(true)
+            .handshake::<_, Body>(TokioIo::new(io))
+            .await
+            .map_err(unreachable)?;
+        let connection = Connection(tokio::spawn(async move {
+            // How it ended shows in the session's stream.
+            let _ = connection.await;
+        }));
+
+        let outbox = Outbox::default();
+        let hello = Asked::Hello(pb::Hello {
+            protocol_version: PROTOCOL_VERSION,
+            client_name: options.client_name.to_string(),
+        });
+        let _ = outbox.push(&client_fields(0, 0, 0), &encode(&hello));
+        let mut inbound = open_stream(sender, &outbox).await?;
+        let first = inbound.message().await.map_err(|status| failure(&status))?;
+        let mut early = first.ok_or_else(|| senseless("no welcome"))?.into_iter();
+        let node = match early.next().and_then(|message| message.body) {
+            Some(Answer::Welcome(welcome)) => node_info(&welcome)?,
+            _ => return Err(senseless("something else than a welcome")),
+        };
+        Ok(Self { outbox, node, inbound, early: early.collect(), _connection: connection })
+    }
+
+    /// Takes note of what the node says, until the connection ends; why it did.
+    pub(crate) async fn hear(&mut self, shared: &Shared) -> Error {
+        shared.hear(std::mem::take(&mut self.early));
+        loop {
+            match self.inbound.message().await {
+                Ok(Some(batch)) => shared.hear(batch),
+                Ok(None) => return Error::unavailable("the node has ended the session"),
+                Err(status) => return failure(&status),
+            }
+        }
+    }
+}
+
+async fn open_stream(
+    sender: http2::SendRequest<Body>,
+    outbox: &Outbox,
+) -> Result<Streaming<Vec<ServerMessage>>> {
+    let service = service_fn(move |request| {
+        let mut sender = sender.clone();
+        async move { sender.send_request(request).await }
+    });
+    let batches = outbox.stream().filter_map(|batch| std::future::ready(batch.ok()));
+    let response = Grpc::with_origin(service, Uri::from_static("http://node"))
+        .max_decoding_message_size(MAX_BATCH_BYTES)
+        .streaming(Request::new(batches), SESSION_PATH, BatchCodec::<ServerMessage>::default())
+        .await;
+    Ok(response.map_err(|status| failure(&status))?.into_inner())
+}
+
+fn node_info(welcome: &pb::Welcome) -> Result<NodeInfo> {
+    Ok(NodeInfo {
+        name: NodeName::new(&welcome.node_name)
+            .map_err(|error| senseless(&format!("a welcome from {}", error.message())))?,
+        incarnation: welcome.incarnation,
+        capabilities: Capabilities::from_bits(welcome.capabilities),
+    })
+}
+
+fn unreachable(error: impl std::fmt::Display) -> Error {
+    Error::unavailable(error.to_string())
+}
+
+/// Why a session ended.
+fn failure(status: &Status) -> Error {
+    match status.code() {
+        Code::FailedPrecondition => Error::unsupported(status.message()),
+        Code::ResourceExhausted => Error::unavailable(status.message()),
+        code => Error::unavailable(format!("{code}: {}", status.message())),
+    }
+}

@@ -1,0 +1,16 @@
+//! The asking end: sessions, and the remote store.
+
+mod call;
+mod driver;
+mod link;
+mod options;
+mod remote_store;
+mod session;
+mod shared;
+mod table;
+mod ticket;
+mod watching;
+
+pub use options::SessionOptions;
+pub use remote_store::RemoteStore;
+pub use session::{NodeInfo, Session};

@@ -1,0 +1,35 @@
+//! How a session behaves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nacre_clock::{Clock, SystemClock};
+use nacre_object::EntityName;
+
+use crate::KeepAlive;
+
+/// How a session behaves.
+#[derive(Debug, Clone)]
+pub struct SessionOptions {
+    /// What the client calls itself, for the node's logs.
+    pub client_name: EntityName,
+    /// How long after the connection was lost (or the session opened) requests wait for another.
+    /// Later they fail at once, until there is one.
+    pub patience: Duration,
+    /// How a dead node is found out.
+    pub keep_alive: KeepAlive,
+    /// What deadlines are measured by.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for SessionOptions {
+    /// A client of no particular name that waits five seconds, in which a node restarts.
+    fn default() -> Self {
+        Self {
+            client_name: EntityName::new("client").expect("well formed"),
+            patience: Duration::from_secs(5),
+            keep_alive: KeepAlive::default(),
+            clock: Arc::new(SystemClock::default()),
+        }
+    }
+}

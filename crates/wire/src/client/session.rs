@@ -1,0 +1,208 @@
+//! A client's session with a node.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre_object::{
+    Capabilities, ListPage, ListRequest, NodeName, ObjectId, Op, Reply, Request, Result,
+    WatchStream,
+};
+
+use super::call::{Call, Repeat};
+use super::driver;
+use super::options::SessionOptions;
+use super::shared::{LinkState, Shared};
+use super::watching::{EventStream, Watching};
+use crate::proto::client_message::Body as Asked;
+use crate::proto::server_message::Body as Answer;
+use crate::{Endpoint, decode, encode, proto as pb};
+
+/// Who is at the other end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeInfo {
+    /// The node.
+    pub name: NodeName,
+    /// Another number each time it starts.
+    pub incarnation: u64,
+    /// What its store can do.
+    pub capabilities: Capabilities,
+}
+
+/// A session with a node. Clones are handles of the same one; it is closed with the last of them.
+///
+/// It connects by itself, and again whenever the connection is lost. Any number of calls may be
+/// under way at once; past `CLIENT_ROOM_BYTES` they wait their turn. Every call ends by its
+/// deadline. One that the node cannot have begun when the connection broke is sent again, and so is
+/// one that only reads; any other fails `Unavailable`, which leaves open whether it happened.
+#[derive(Debug, Clone)]
+pub struct Session(Arc<Handle>);
+
+#[derive(Debug)]
+struct Handle(Arc<Shared>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Session {
+    /// A session that connects in the background. Must be called inside a Tokio runtime.
+    pub fn open(endpoint: Endpoint, options: SessionOptions) -> Self {
+        let shared = Arc::new(Shared::new(endpoint, options));
+        driver::start(&shared);
+        Self(Arc::new(Handle(shared)))
+    }
+
+    /// A session that is connected. Must be called inside a Tokio runtime.
+    ///
+    /// # Errors
+    /// `Unavailable` if there is no connection within the session's patience, `Unsupported` if the
+    /// node speaks another version of the protocol.
+    pub async fn connect(endpoint: Endpoint, options: SessionOptions) -> Result<Self> {
+        let session = Self::open(endpoint, options);
+        session.shared().await_link(Duration::MAX).await?;
+        Ok(session)
+    }
+
+    /// Where the node is.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.shared().endpoint
+    }
+
+    /// The node last spoken to; `None` before the first connection.
+    pub fn node(&self) -> Option<NodeInfo> {
+        self.shared().node()
+    }
+
+    /// Whether there is a connection at the moment.
+    pub fn is_connected(&self) -> bool {
+        *self.shared().state.borrow() == LinkState::Up
+    }
+
+    /// Waits until there is a connection, or none any more. For those who want to know of it early:
+    /// calls wait by themselves.
+    pub async fn until_connected(&self, connected: bool) {
+        let awaited = if connected { LinkState::Up } else { LinkState::Down };
+        let mut state = self.shared().state.subscribe();
+        let _ = state.wait_for(|state| *state == awaited || *state == LinkState::Closed).await;
+    }
+
+    /// Calls a method of one of the node's services, at most once; `deadline` is the time from now.
+    ///
+    /// # Errors
+    /// What the method says; `Unsupported` if there is no such service; `Unavailable` if there is
+    /// no answer in time or the connection breaks: it may have happened.
+    pub async fn ask(
+        &self,
+        service: &str,
+        method: &str,
+        input: Bytes,
+        deadline: Duration,
+    ) -> Result<Bytes> {
+        self.call_service(service, method, input, deadline, Repeat::Unsafe).await
+    }
+
+    /// Calls a method that changes nothing: it is asked again if the connection breaks.
+    ///
+    /// # Errors
+    /// As [`Session::ask`].
+    pub async fn query(
+        &self,
+        service: &str,
+        method: &str,
+        input: Bytes,
+        deadline: Duration,
+    ) -> Result<Bytes> {
+        self.call_service(service, method, input, deadline, Repeat::Safe).await
+    }
+
+    async fn call_service(
+        &self,
+        service: &str,
+        method: &str,
+        input: Bytes,
+        deadline: Duration,
+        repeat: Repeat,
+    ) -> Result<Bytes> {
+        let ask = pb::Ask { service: service.to_owned(), method: method.to_owned(), input };
+        let call = Call::new(&Asked::Ask(ask), repeat, deadline)?;
+        match self.shared().exchange(&call).await? {
+            Answer::Answer(answer) => Ok(answer.output),
+            _ => Err(decode::senseless("no answer to an ask")),
+        }
+    }
+
+    /// Runs a transaction.
+    ///
+    /// # Errors
+    /// What the store says, and as [`Session::ask`].
+    pub async fn submit(&self, request: Request, deadline: Duration) -> Result<Reply> {
+        let writes = request.ops.iter().any(Op::is_write);
+        let repeat = if writes { Repeat::Unsafe } else { Repeat::Safe };
+        let object = request.header.object.clone();
+        let trace_id = request.header.trace_id;
+        let answer = async {
+            let mut call = Call::new(&Asked::Request(encode::request(request)), repeat, deadline)?;
+            call.trace_id = trace_id;
+            match self.shared().exchange(&call).await? {
+                Answer::Reply(reply) => decode::reply(reply),
+                _ => Err(decode::senseless("no reply to a transaction")),
+            }
+        };
+        answer.await.map_err(|error| error.on(object))
+    }
+
+    /// Names of a pool, in byte order.
+    ///
+    /// # Errors
+    /// What the store says, and as [`Session::ask`].
+    pub async fn list(&self, request: ListRequest, deadline: Duration) -> Result<ListPage> {
+        let asked = Asked::List(encode::list_request(request));
+        match self.shared().exchange(&Call::new(&asked, Repeat::Safe, deadline)?).await? {
+            Answer::Page(page) => decode::list_page(page),
+            _ => Err(decode::senseless("no page of names")),
+        }
+    }
+
+    /// Watches an object. The watch outlives connections: once it is established again, a `Lost`
+    /// tells that events may have been missed.
+    ///
+    /// # Errors
+    /// What the node says, and as [`Session::ask`].
+    pub async fn watch(&self, object: &ObjectId, deadline: Duration) -> Result<WatchStream> {
+        let watch = pb::Watch { pool: object.pool.to_string(), object: object.name.to_string() };
+        let watching = Watching::new(object.clone());
+        let events = watching.events.clone();
+        let mut call = Call::new(&Asked::Watch(watch), Repeat::Safe, deadline)?;
+        call.watch = Some(watching);
+        match self.shared().exchange(&call).await? {
+            Answer::Done(_) => Ok(Box::pin(EventStream::new(self.shared().clone(), events))),
+            _ => Err(decode::senseless("no answer to a watch")),
+        }
+    }
+
+    /// Tells the watchers of an object something.
+    ///
+    /// # Errors
+    /// What the node says, and as [`Session::ask`].
+    pub async fn notify(
+        &self,
+        object: &ObjectId,
+        payload: Bytes,
+        deadline: Duration,
+    ) -> Result<()> {
+        let notify =
+            pb::Notify { pool: object.pool.to_string(), object: object.name.to_string(), payload };
+        let call = Call::new(&Asked::Notify(notify), Repeat::Unsafe, deadline)?;
+        match self.shared().exchange(&call).await? {
+            Answer::Done(_) => Ok(()),
+            _ => Err(decode::senseless("no answer to a notification")),
+        }
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.0.0
+    }
+}

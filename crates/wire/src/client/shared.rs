@@ -1,0 +1,241 @@
+//! What the handles of a session and its tasks share.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use nacre_object::{Error, ErrorKind, Result};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
+
+use super::call::{Call, Repeat};
+use super::options::SessionOptions;
+use super::session::NodeInfo;
+use super::table::{End, Table};
+use super::ticket::Ticket;
+use crate::limits::{CLIENT_ROOM_BYTES, REQUEST_COST_BYTES};
+use crate::outbox::Outbox;
+use crate::proto::ServerMessage;
+use crate::proto::server_message::Body as Answer;
+use crate::{Endpoint, decode};
+
+/// Whether calls can be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LinkState {
+    Down,
+    Up,
+    /// For good.
+    Closed,
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) options: SessionOptions,
+    /// Changed under the table's lock, so that the two agree.
+    pub(crate) state: watch::Sender<LinkState>,
+    /// Room for requests under way, in bytes.
+    room: Semaphore,
+    table: Mutex<Table>,
+    /// Wakes whoever looks after deadlines.
+    pub(crate) sweep: Notify,
+}
+
+impl Shared {
+    pub(crate) fn new(endpoint: Endpoint, options: SessionOptions) -> Self {
+        let now = options.clock.monotonic();
+        Self {
+            endpoint,
+            options,
+            state: watch::Sender::new(LinkState::Down),
+            room: Semaphore::new(CLIENT_ROOM_BYTES),
+            table: Mutex::new(Table::new(now)),
+            sweep: Notify::new(),
+        }
+    }
+
+    /// Makes a call and waits for its answer.
+    ///
+    /// # Errors
+    /// What the node says; `Unavailable` if nothing came of it in time, or what became of it is
+    /// unknown.
+    pub(crate) async fn exchange(self: &Arc<Self>, call: &Call) -> Result<Answer> {
+        let give_up = self.now().saturating_add(call.deadline);
+        let _room = self.room_for(call, give_up).await?;
+        loop {
+            let Some(ticket) = self.begin(call, give_up) else {
+                self.await_link(give_up).await?;
+                continue;
+            };
+            match ticket.await {
+                Some(End::Answered(Answer::Error(error))) => return Err(decode::error(error)),
+                Some(End::Answered(answer)) => return Ok(answer),
+                Some(End::NotBegun) => {}
+                Some(End::Broken) if call.repeat == Repeat::Safe => {}
+                Some(End::Broken) => return Err(self.broken()),
+                Some(End::Late) => return Err(self.late(call.deadline)),
+                None => return Err(self.closed()),
+            }
+        }
+    }
+
+    /// Waits for room, in turn.
+    async fn room_for(&self, call: &Call, give_up: Duration) -> Result<SemaphorePermit<'_>> {
+        let cost = call.body.len().clamp(REQUEST_COST_BYTES, CLIENT_ROOM_BYTES) as u32;
+        if let Ok(room) = self.room.try_acquire_many(cost) {
+            return Ok(room);
+        }
+        let left = give_up.saturating_sub(self.now());
+        match tokio::time::timeout(left, self.room.acquire_many(cost)).await {
+            Ok(Ok(room)) => Ok(room),
+            Ok(Err(_)) => Err(self.closed()),
+            Err(_) => Err(Error::unavailable(format!(
+                "{} requests to {} are ahead of this one",
+                self.lock().pending_count(),
+                self.endpoint
+            ))
+            .hint("it was not sent; ask for less at a time, or give it longer")),
+        }
+    }
+
+    fn begin(self: &Arc<Self>, call: &Call, give_up: Duration) -> Option<Ticket<'_>> {
+        let now = self.now();
+        let mut table = self.lock();
+        let (id, end) = table.begin(call, now, give_up)?;
+        if !table.swept {
+            table.swept = true;
+            self.sweep.notify_one();
+        }
+        drop(table);
+        Some(Ticket { shared: self, id, end, ended: false })
+    }
+
+    /// Waits for a connection, as long as is reasonable.
+    pub(crate) async fn await_link(&self, give_up: Duration) -> Result<()> {
+        let mut state = self.state.subscribe();
+        let until = give_up.min(self.lock().down_since.saturating_add(self.options.patience));
+        let left = until.saturating_sub(self.now());
+        let changed = state.wait_for(|state| *state != LinkState::Down);
+        let changed = tokio::time::timeout(left, changed).await.map(|state| state.map(|s| *s));
+        match changed {
+            Ok(Ok(LinkState::Up)) => Ok(()),
+            Ok(_) => Err(self.closed()),
+            Err(_) => Err(self.unreachable()),
+        }
+    }
+
+    /// The connection is there.
+    pub(crate) fn connected(&self, outbox: Outbox, node: NodeInfo) {
+        let mut table = self.lock();
+        table.connected(outbox, node);
+        self.set_state(LinkState::Up);
+    }
+
+    /// The connection is lost, because of `failure`.
+    pub(crate) fn disconnected(&self, outbox: &Outbox, failure: Error) {
+        let now = self.now();
+        let mut table = self.lock();
+        table.disconnected(now);
+        table.failure = Some(failure);
+        outbox.end(Ok(()));
+        table.break_all(outbox);
+        self.set_state(LinkState::Down);
+    }
+
+    /// There was no connection to be had.
+    pub(crate) fn failed(&self, failure: Error) {
+        self.lock().failure = Some(failure);
+    }
+
+    /// Takes note of a batch from the node.
+    pub(crate) fn hear(&self, batch: Vec<ServerMessage>) {
+        let mut answers = Vec::with_capacity(batch.len());
+        let closing = batch.iter().any(|each| matches!(each.body, Some(Answer::Closing(_))));
+        let mut table = self.lock();
+        if closing {
+            let now = self.now();
+            table.disconnected(now);
+            self.set_state(LinkState::Down);
+        }
+        batch.into_iter().for_each(|message| table.hear(message, &mut answers));
+        drop(table);
+        for (caller, answer) in answers {
+            let _ = caller.send(End::Answered(answer));
+        }
+    }
+
+    /// Ends the wait of callers whose time is over; whether there are others.
+    pub(crate) fn expire(&self) -> bool {
+        let now = self.now();
+        let mut table = self.lock();
+        table.swept = table.expire(now);
+        table.swept
+    }
+
+    pub(crate) fn abandon(&self, id: u64) {
+        self.lock().abandon(id);
+    }
+
+    pub(crate) fn unwatch(&self, id: u64) {
+        self.lock().unwatch(id);
+    }
+
+    pub(crate) fn node(&self) -> Option<NodeInfo> {
+        self.lock().node.clone()
+    }
+
+    /// Ends the session, for good.
+    pub(crate) fn close(&self) {
+        let mut table = self.lock();
+        table.close();
+        self.room.close();
+        self.set_state(LinkState::Closed);
+    }
+
+    /// Waits until the session is closed.
+    pub(crate) async fn until_closed(&self) {
+        let mut state = self.state.subscribe();
+        let _ = state.wait_for(|state| *state == LinkState::Closed).await;
+    }
+
+    fn set_state(&self, new: LinkState) {
+        self.state.send_if_modified(|state| {
+            let changes = *state != LinkState::Closed && *state != new;
+            if changes {
+                *state = new;
+            }
+            changes
+        });
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.options.clock.monotonic()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().expect("nothing that holds this lock panics")
+    }
+
+    fn broken(&self) -> Error {
+        Error::unavailable(format!("the connection to {} broke", self.endpoint))
+            .hint("it may have happened")
+    }
+
+    fn late(&self, deadline: Duration) -> Error {
+        Error::unavailable(format!("no answer from {} within {deadline:?}", self.endpoint))
+            .hint("it may have happened")
+    }
+
+    fn closed(&self) -> Error {
+        Error::unavailable(format!("the session with {} is closed", self.endpoint))
+    }
+
+    fn unreachable(&self) -> Error {
+        let failure = self.lock().failure.clone();
+        let why = failure.as_ref().map_or("it did not answer in time", Error::message);
+        let kind = match failure.as_ref().map(Error::kind) {
+            Some(ErrorKind::Unsupported) => ErrorKind::Unsupported,
+            _ => ErrorKind::Unavailable,
+        };
+        Error::new(kind, format!("cannot reach {}: {why}", self.endpoint))
+            .hint("it was not sent; see whether the node runs")
+    }
+}

@@ -1,0 +1,232 @@
+//! What a session has under way, behind its one lock: calls that wait for answers, and watches.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use nacre_object::{Error, WatchEvent};
+use tokio::sync::oneshot;
+
+use super::call::{Call, encode};
+use super::session::NodeInfo;
+use super::watching::{Stage, Watching};
+use crate::message::client_fields;
+use crate::outbox::{Outbox, Place};
+use crate::proto::client_message::Body as Asked;
+use crate::proto::server_message::Body as Answer;
+use crate::proto::{self as pb, ServerMessage};
+use crate::{decode, proto};
+
+/// How the wait for an answer ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// With the answer.
+    Answered(Answer),
+    /// The connection broke before the node can have begun it.
+    NotBegun,
+    /// The connection broke; it may have happened.
+    Broken,
+    /// The caller's time is over.
+    Late,
+}
+
+/// A call that waits for its answer.
+#[derive(Debug)]
+struct Pending {
+    give_up: Duration,
+    place: Place,
+    caller: oneshot::Sender<End>,
+}
+
+/// The state of a session.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// Where calls are put, while the node takes any.
+    outbox: Option<Outbox>,
+    /// Since when there has been none.
+    pub(crate) down_since: Duration,
+    /// Why there is none.
+    pub(crate) failure: Option<Error>,
+    /// The node last spoken to.
+    pub(crate) node: Option<NodeInfo>,
+    next_id: u64,
+    pending: HashMap<u64, Pending>,
+    watches: HashMap<u64, Watching>,
+    /// Whether somebody looks after deadlines.
+    pub(crate) swept: bool,
+}
+
+impl Table {
+    pub(crate) fn new(now: Duration) -> Self {
+        Self {
+            outbox: None,
+            down_since: now,
+            failure: None,
+            node: None,
+            next_id: 1,
+            pending: HashMap::new(),
+            watches: HashMap::new(),
+            swept: false,
+        }
+    }
+
+    /// Sends a call; its id and where its end will be told. `None` without a connection.
+    pub(crate) fn begin(
+        &mut self,
+        call: &Call,
+        now: Duration,
+        give_up: Duration,
+    ) -> Option<(u64, oneshot::Receiver<End>)> {
+        let outbox = self.outbox.as_ref()?;
+        let id = self.next_id;
+        let left = give_up.saturating_sub(now).as_micros();
+        let timeout_micros = u64::try_from(left).unwrap_or(u64::MAX).max(1);
+        let place = outbox.push(&client_fields(id, timeout_micros, call.trace_id), &call.body)?;
+        self.next_id += 1;
+        let (caller, end) = oneshot::channel();
+        self.pending.insert(id, Pending { give_up, place, caller });
+        if let Some(watching) = &call.watch {
+            watching.events.set_id(id);
+            self.watches.insert(id, watching.clone());
+        }
+        Some((id, end))
+    }
+
+    /// The caller waits no longer.
+    pub(crate) fn abandon(&mut self, id: u64) {
+        if self.pending.remove(&id).is_some() {
+            self.unwatch(id);
+        }
+    }
+
+    /// Ends a watch.
+    pub(crate) fn unwatch(&mut self, id: u64) {
+        let Some(_) = self.watches.remove(&id) else { return };
+        if let Some(outbox) = &self.outbox {
+            let unwatch = Asked::Unwatch(pb::Unwatch { watch_id: id });
+            let _ = outbox.push(&client_fields(self.next_id, 0, 0), &encode(&unwatch));
+            self.next_id += 1;
+        }
+    }
+
+    /// Calls that wait for their answer.
+    pub(crate) fn pending_count(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// There is a connection. Watches that were live before are asked for again, ahead of anything
+    /// else, so that ids rise.
+    pub(crate) fn connected(&mut self, outbox: Outbox, node: NodeInfo) {
+        let mut broken: Vec<_> = self.watches.iter().collect();
+        broken.sort_by_key(|(id, _)| **id);
+        for (id, watching) in broken {
+            let watch = Asked::Watch(pb::Watch {
+                pool: watching.object.pool.to_string(),
+                object: watching.object.name.to_string(),
+            });
+            let _ = outbox.push(&client_fields(*id, 0, 0), &encode(&watch));
+        }
+        self.outbox = Some(outbox);
+        self.node = Some(node);
+        self.failure = None;
+    }
+
+    /// The node takes no more calls, or there is no connection any more.
+    pub(crate) fn disconnected(&mut self, now: Duration) -> Option<Outbox> {
+        let outbox = self.outbox.take();
+        if outbox.is_some() {
+            self.down_since = now;
+        }
+        outbox
+    }
+
+    /// There will be no more answers to what was sent through `outbox`.
+    pub(crate) fn break_all(&mut self, outbox: &Outbox) {
+        for (_, pending) in self.pending.drain() {
+            let sent = outbox.was_taken(pending.place);
+            let _ = pending.caller.send(if sent { End::Broken } else { End::NotBegun });
+        }
+        self.watches.retain(|_, watching| watching.stage != Stage::Asked);
+        self.watches.values_mut().for_each(|watching| watching.stage = Stage::Broken);
+    }
+
+    /// The session is over.
+    pub(crate) fn close(&mut self) {
+        self.outbox = None;
+        self.pending.clear();
+        self.watches.drain().for_each(|(_, watching)| watching.events.end());
+    }
+
+    /// Ends the wait of callers whose time is over; whether there are others.
+    pub(crate) fn expire(&mut self, now: Duration) -> bool {
+        let late: Vec<u64> = self
+            .pending
+            .iter()
+            .filter_map(|(id, pending)| (pending.give_up <= now).then_some(*id))
+            .collect();
+        for id in late {
+            let pending = self.pending.remove(&id).expect("found just now");
+            let _ = pending.caller.send(End::Late);
+            self.unwatch(id);
+        }
+        !self.pending.is_empty()
+    }
+
+    /// Takes note of what the node says. Answers for callers are left in `answers`.
+    pub(crate) fn hear(
+        &mut self,
+        message: ServerMessage,
+        answers: &mut Vec<(oneshot::Sender<End>, Answer)>,
+    ) {
+        let ServerMessage { id, body } = message;
+        match body {
+            Some(Answer::Event(event)) => self.hear_event(id, event),
+            Some(Answer::Closing(closing)) => self.hear_closing(&closing),
+            answer => {
+                let answer = answer.unwrap_or_else(unknown_answer);
+                if let Some(watching) = self.watches.get_mut(&id) {
+                    let told = watching.stage == Stage::Broken;
+                    if matches!(answer, Answer::Done(_)) {
+                        watching.stage = Stage::Live;
+                        if told {
+                            watching.events.push(WatchEvent::Lost);
+                        }
+                    } else {
+                        watching.events.end();
+                        self.watches.remove(&id);
+                    }
+                }
+                // Otherwise it is late: the caller has gone.
+                if let Some(pending) = self.pending.remove(&id) {
+                    answers.push((pending.caller, answer));
+                }
+            }
+        }
+    }
+
+    fn hear_event(&mut self, id: u64, event: pb::WatchEvent) {
+        let Some(watching) = self.watches.get(&id) else { return };
+        match decode::watch_event(event) {
+            Some(event) => watching.events.push(event),
+            None => {
+                watching.events.end();
+                self.watches.remove(&id);
+            }
+        }
+    }
+
+    /// What the node has not read it will not begin.
+    fn hear_closing(&mut self, closing: &proto::Closing) {
+        let unread: Vec<u64> =
+            self.pending.keys().copied().filter(|id| *id > closing.last_id).collect();
+        for id in unread {
+            let pending = self.pending.remove(&id).expect("found just now");
+            self.watches.remove(&id);
+            let _ = pending.caller.send(End::NotBegun);
+        }
+    }
+}
+
+fn unknown_answer() -> Answer {
+    let error = decode::senseless("an answer that is not known here");
+    Answer::Error(crate::encode::error(&error))
+}

@@ -1,0 +1,209 @@
+//! From the protocol's types to nacre's: the border where everything that came in is checked.
+//!
+//! **Invariant:** what leaves this module is well formed and within the bounds of
+//! `nacre_object::limits`. From a client: `Invalid` says what is wrong. From a node: an answer that
+//! makes no sense is `Corrupt`, as no retry would help.
+
+use nacre_object::{
+    CallReply, ClassCall, ClassName, Error, ErrorKind, FaultSite, ListPage, ListRequest, MapEntry,
+    MapRange, MethodName, ObjectId, ObjectName, ObjectStat, Op, OpResult, PoolName, Reply, Request,
+    Result, SnapshotName, TargetName, WatchEvent,
+};
+
+use crate::proto as pb;
+use crate::proto::op::Op as PbOp;
+use crate::proto::op_result::Result as PbResult;
+
+/// A transaction. Its identity is left to the session.
+pub(crate) fn request(message: pb::ObjectRequest) -> Result<Request> {
+    let id = object(&message.pool, &message.object)?;
+    let ops: Result<Vec<Op>> = message.ops.into_iter().map(op).collect();
+    let ops = ops.map_err(|error| error.on(&id))?;
+    let request = Request::new(id, ops)?;
+    match message.snapshot.as_str() {
+        "" => Ok(request),
+        snapshot => Ok(request.at_snapshot(SnapshotName::new(snapshot)?)),
+    }
+}
+
+/// An object's name.
+pub(crate) fn object(pool: &str, name: &str) -> Result<ObjectId> {
+    Ok(ObjectId::new(PoolName::new(pool)?, ObjectName::new(name)?))
+}
+
+fn op(message: pb::Op) -> Result<Op> {
+    let Some(op) = message.op else {
+        return Err(Error::unsupported("an op that is not known here")
+            .hint("the client speaks a newer protocol"));
+    };
+    Ok(match op {
+        PbOp::AssertExists(_) => Op::AssertExists,
+        PbOp::AssertAbsent(_) => Op::AssertAbsent,
+        PbOp::AssertVersion(version) => Op::AssertVersion(version),
+        PbOp::Create(create) => Op::Create { exclusive: create.exclusive },
+        PbOp::Remove(_) => Op::Remove,
+        PbOp::Stat(_) => Op::Stat,
+        PbOp::Read(read) => Op::Read { offset: read.offset, length: read.length },
+        PbOp::Write(write) => Op::Write { offset: write.offset, data: write.data },
+        PbOp::WriteFull(data) => Op::WriteFull { data },
+        PbOp::Append(data) => Op::Append { data },
+        PbOp::Truncate(size) => Op::Truncate { size },
+        PbOp::Zero(zero) => Op::Zero { offset: zero.offset, length: zero.length },
+        PbOp::GetAttribute(name) => Op::GetAttribute { name },
+        PbOp::GetAttributes(_) => Op::GetAttributes,
+        PbOp::SetAttribute(pb::Attribute { name, value }) => Op::SetAttribute { name, value },
+        PbOp::RemoveAttribute(name) => Op::RemoveAttribute { name },
+        PbOp::MapGet(get) => Op::MapGet { keys: get.keys },
+        PbOp::MapSet(set) => Op::MapSet { entries: map(set.entries) },
+        PbOp::MapRemove(remove) => Op::MapRemove { keys: remove.keys },
+        PbOp::MapRange(range) => {
+            Op::MapRange { after: range.after, prefix: range.prefix, limit: range.limit }
+        }
+        PbOp::MapClear(_) => Op::MapClear,
+        PbOp::MapGetHeader(_) => Op::MapGetHeader,
+        PbOp::MapSetHeader(value) => Op::MapSetHeader { value },
+        PbOp::SnapshotCreate(name) => Op::SnapshotCreate { snapshot: SnapshotName::new(name)? },
+        PbOp::SnapshotRemove(name) => Op::SnapshotRemove { snapshot: SnapshotName::new(name)? },
+        PbOp::SnapshotList(_) => Op::SnapshotList,
+        PbOp::Rollback(name) => Op::Rollback { snapshot: SnapshotName::new(name)? },
+        PbOp::CloneFrom(clone) => Op::CloneFrom {
+            source: ObjectName::new(clone.source)?,
+            snapshot: SnapshotName::new(clone.snapshot)?,
+        },
+        PbOp::Call(call) => Op::Call(ClassCall {
+            class: ClassName::new(call.class_name)?,
+            method: MethodName::new(call.method)?,
+            version: call.version,
+            input: call.input,
+        }),
+    })
+}
+
+/// What a transaction answered.
+pub(crate) fn reply(message: pb::ObjectReply) -> Result<Reply> {
+    let results: Result<Vec<OpResult>> = message.results.into_iter().map(result).collect();
+    Ok(Reply { version: message.version, results: results? })
+}
+
+fn result(message: pb::OpResult) -> Result<OpResult> {
+    let result = message.result.ok_or_else(|| senseless("a result that is not known here"))?;
+    Ok(match result {
+        PbResult::Done(_) => OpResult::Done,
+        PbResult::Stat(stat) => OpResult::Stat(ObjectStat {
+            size: stat.size,
+            modified_micros: stat.modified_micros,
+            version: stat.version,
+        }),
+        PbResult::Data(data) => OpResult::Data(data),
+        PbResult::Offset(offset) => OpResult::Offset(offset),
+        PbResult::Attributes(all) => {
+            let pairs = all.attributes.into_iter().map(|each| (each.name, each.value));
+            OpResult::Attributes(pairs.collect())
+        }
+        PbResult::Values(values) => {
+            OpResult::Values(values.values.into_iter().map(|each| each.value).collect())
+        }
+        PbResult::Range(page) => {
+            OpResult::Range(MapRange { entries: map(page.entries), more: page.more })
+        }
+        PbResult::Snapshots(all) => {
+            let names = all.snapshots.into_iter().map(SnapshotName::new);
+            OpResult::Snapshots(names.collect::<Result<_>>().map_err(as_senseless)?)
+        }
+        PbResult::Called(reply) => {
+            OpResult::Called(CallReply { status: reply.status, output: reply.output })
+        }
+    })
+}
+
+fn map(entries: Vec<pb::MapEntry>) -> Vec<MapEntry> {
+    entries.into_iter().map(|pb::MapEntry { key, value }| MapEntry { key, value }).collect()
+}
+
+/// Which names to list.
+pub(crate) fn list_request(message: pb::ListRequest) -> Result<ListRequest> {
+    let after = match message.after.as_str() {
+        "" => None,
+        name => Some(ObjectName::new(name)?),
+    };
+    Ok(ListRequest {
+        pool: PoolName::new(message.pool)?,
+        after,
+        prefix: message.prefix,
+        limit: message.limit as usize,
+    })
+}
+
+/// A page of names.
+pub(crate) fn list_page(message: pb::ListPage) -> Result<ListPage> {
+    let names = message.names.into_iter().map(ObjectName::new);
+    let names = names.collect::<Result<_>>().map_err(as_senseless)?;
+    Ok(ListPage { names, more: message.more })
+}
+
+/// What a watcher is told; `None` if the watch is over.
+pub(crate) fn watch_event(message: pb::WatchEvent) -> Option<WatchEvent> {
+    use pb::watch_event::Event;
+    match message.event {
+        Some(Event::Changed(changed)) => Some(WatchEvent::Changed { version: changed.version }),
+        Some(Event::Notified(told)) => Some(WatchEvent::Notified { payload: told.payload }),
+        // An event not known here is one that is missed.
+        Some(Event::Lost(_)) | None => Some(WatchEvent::Lost),
+        Some(Event::Ended(_)) => None,
+    }
+}
+
+/// An error, as it was when it was sent.
+pub(crate) fn error(message: pb::Error) -> Error {
+    let mut error = Error::new(kind(message.kind()), message.message);
+    if !message.operation.is_empty() {
+        error = error.during(message.operation);
+    }
+    if !message.object.is_empty() {
+        error = error.on(message.object);
+    }
+    if !message.hint.is_empty() {
+        error = error.hint(message.hint);
+    }
+    if let Ok(target) = TargetName::new(message.target) {
+        error = error.at(&target);
+    }
+    if let Some(status) = message.status {
+        error = error.with_status(status);
+    }
+    if let Some(site) = message.fault {
+        error = error.with_fault(FaultSite {
+            program: site.program,
+            version: site.version,
+            line: (site.line > 0).then_some(site.line),
+            traceback: site.traceback,
+        });
+    }
+    error
+}
+
+fn kind(kind: pb::ErrorKind) -> ErrorKind {
+    match kind {
+        pb::ErrorKind::NotFound => ErrorKind::NotFound,
+        pb::ErrorKind::Exists => ErrorKind::Exists,
+        pb::ErrorKind::Invalid => ErrorKind::Invalid,
+        pb::ErrorKind::Stale => ErrorKind::Stale,
+        pb::ErrorKind::Conflict => ErrorKind::Conflict,
+        pb::ErrorKind::Denied => ErrorKind::Denied,
+        pb::ErrorKind::Exhausted => ErrorKind::Exhausted,
+        pb::ErrorKind::Unavailable => ErrorKind::Unavailable,
+        pb::ErrorKind::Unsupported => ErrorKind::Unsupported,
+        pb::ErrorKind::Fault => ErrorKind::Fault,
+        // A kind from the future says nothing about what to do; nor does none at all.
+        pb::ErrorKind::Corrupt | pb::ErrorKind::Unspecified => ErrorKind::Corrupt,
+    }
+}
+
+/// The error for an answer that makes no sense.
+pub(crate) fn senseless(what: &str) -> Error {
+    Error::corrupt(format!("the node sent {what}"))
+}
+
+fn as_senseless(error: Error) -> Error {
+    senseless(error.message())
+}

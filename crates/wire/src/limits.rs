@@ -1,0 +1,78 @@
+//! Every bound of the protocol, with its reason.
+
+use std::time::Duration;
+
+use nacre_object::limits::{MAX_NOTIFY_BYTES, MAX_REPLY_BYTES, MAX_REQUEST_BYTES};
+
+/// The version of the protocol spoken here.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// One message, encoded: the largest payload a request or reply may carry and as much again for
+/// what surrounds it (a map of one-byte keys is mostly framing).
+pub const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
+/// A batch is closed once it is this long. Four of HTTP/2's default frames: longer ones gain
+/// nothing measurable and delay the first message of the batch.
+pub const BATCH_BYTES: usize = 64 * 1024;
+/// A batch that is received: one message may come on top of a batch that is nearly full.
+pub const MAX_BATCH_BYTES: usize = MAX_MESSAGE_BYTES + BATCH_BYTES;
+/// Messages in a batch that is received, so that a batch of empty ones cannot unfold into
+/// gigabytes. A full batch of the smallest requests has a quarter of this.
+pub const MAX_BATCH_MESSAGES: usize = 16 * 1024;
+
+/// Bytes of requests a client keeps under way; callers past it wait. Enough to keep a node busy
+/// over any local connection.
+pub const CLIENT_ROOM_BYTES: usize = 32 * 1024 * 1024;
+/// What a request counts for at least, so that the bound on bytes bounds the number, too: 8,192.
+pub const REQUEST_COST_BYTES: usize = 4 * 1024;
+/// Events waiting for the reader of one watch; past it they become one `Lost`.
+pub const MAX_QUEUED_EVENTS: usize = 256;
+/// How long a client tries to connect before it counts as failed.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The rest between the first two attempts to connect; it doubles with each further one...
+pub const BACKOFF_MIN: Duration = Duration::from_millis(5);
+/// ...up to this, so that a node that is back is found within a second.
+pub const BACKOFF_MAX: Duration = Duration::from_secs(1);
+/// How often deadlines are looked at, and so how late an expired one may be noticed.
+pub const SWEEP_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Connections of one server. Each costs two buffers and a file descriptor.
+pub const MAX_CONNECTIONS: usize = 4096;
+/// Sessions of one server. A client has one a process.
+pub const MAX_SESSIONS: usize = 4096;
+/// HTTP/2 streams of one connection: a session, and some unary calls beside it.
+pub const MAX_STREAMS: u32 = 64;
+/// Requests of one session under way in the server. Past it the session is read no further.
+pub const MAX_UNDER_WAY: usize = 4096;
+/// Watches of one session.
+pub const MAX_WATCHES: usize = 1024;
+/// Replies waiting to be read by the client. Past it nothing new of its session is begun.
+pub const REPLIES_WAITING_BYTES: usize = 8 * 1024 * 1024;
+/// Replies waiting to be read by the client, when what was begun before went on to end. Past it
+/// the session stops altogether until the client reads, or for [`STALL_TIMEOUT`].
+pub const MAX_REPLIES_WAITING_BYTES: usize = 64 * 1024 * 1024;
+/// How long a session may stand still because its client does not read; then it is ended.
+pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a new connection may take until it speaks, and until its session is open.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a server that was told to stop lets begun requests finish.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long accepting rests when the machine is out of descriptors.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The flow-control window of a session: what the other end may send before it is read. Several
+/// times what fits in the sockets between them.
+pub const STREAM_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
+/// The same for a connection, so that unary calls do not wait for a session that stands still.
+pub const CONNECTION_WINDOW_BYTES: u32 = 2 * STREAM_WINDOW_BYTES;
+/// The largest HTTP/2 frame: a full batch goes out in one.
+pub const MAX_FRAME_BYTES: u32 = 128 * 1024;
+/// A Unix socket's path, as the kernel limits it (`sun_path` has 108 bytes with the final NUL).
+pub const MAX_SOCKET_PATH_BYTES: usize = 107;
+
+const _: () = assert!(2 * MAX_REQUEST_BYTES <= MAX_MESSAGE_BYTES);
+const _: () = assert!(2 * MAX_REPLY_BYTES <= MAX_MESSAGE_BYTES);
+const _: () = assert!(MAX_NOTIFY_BYTES < BATCH_BYTES + MAX_MESSAGE_BYTES);
+const _: () = assert!(MAX_MESSAGE_BYTES <= CLIENT_ROOM_BYTES, "any message has room by itself");
+const _: () = assert!(MAX_MESSAGE_BYTES <= MAX_REPLIES_WAITING_BYTES);
+const _: () = assert!(BATCH_BYTES < MAX_FRAME_BYTES as usize);

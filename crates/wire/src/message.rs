@@ -1,0 +1,68 @@
+//! The small fields of a message, encoded apart from its body: they are known only when it is sent,
+//! and a body that is sent again gets new ones.
+
+use std::ops::Deref;
+
+use prost::encoding::uint64;
+
+/// Three fields of a one-byte key and a number of at most ten bytes.
+const MAX_FIELDS_BYTES: usize = 3 * (1 + 10);
+
+const ID_TAG: u32 = 1;
+const TIMEOUT_TAG: u32 = 2;
+const TRACE_TAG: u32 = 3;
+
+/// Encoded fields.
+pub(crate) struct Fields {
+    bytes: [u8; MAX_FIELDS_BYTES],
+    length: usize,
+}
+
+impl Deref for Fields {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl Fields {
+    fn new() -> Self {
+        Self { bytes: [0; MAX_FIELDS_BYTES], length: 0 }
+    }
+
+    fn with(mut self, tag: u32, value: u64) -> Self {
+        if value != 0 {
+            let mut free = &mut self.bytes[self.length..];
+            uint64::encode(tag, &value, &mut free);
+            self.length = MAX_FIELDS_BYTES - free.len();
+        }
+        self
+    }
+}
+
+/// Those of a `ServerMessage`.
+pub(crate) fn server_fields(id: u64) -> Fields {
+    Fields::new().with(ID_TAG, id)
+}
+
+/// Those of a `ClientMessage`.
+pub(crate) fn client_fields(id: u64, timeout_micros: u64, trace_id: u64) -> Fields {
+    Fields::new().with(ID_TAG, id).with(TIMEOUT_TAG, timeout_micros).with(TRACE_TAG, trace_id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::{ClientMessage, ServerMessage};
+    use prost::Message;
+
+    #[test]
+    fn they_are_the_fields_of_the_messages() {
+        let fields = client_fields(u64::MAX, u64::MAX, u64::MAX);
+        let message = ClientMessage::decode(&*fields).unwrap();
+        assert_eq!(message.id, u64::MAX);
+        assert_eq!((message.timeout_micros, message.trace_id), (u64::MAX, u64::MAX));
+        assert_eq!(ServerMessage::decode(&*server_fields(7)).unwrap().id, 7);
+        assert!(server_fields(0).is_empty());
+    }
+}

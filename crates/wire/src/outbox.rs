@@ -1,0 +1,367 @@
+//! Messages on their way out, encoded by whoever sends them and sent in batches.
+//!
+//! A message is encoded once, outside the lock, and appended to the batch that is open. The stream
+//! takes that batch whole when the connection asks for more, so the busier the connection, the
+//! fuller the batches. Protobuf makes this cheap: a `repeated` field is its elements one after the
+//! other, so a batch is the concatenation of its messages, each behind its tag and length.
+//!
+//! **Invariant:** messages are sent in the order they were pushed.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll, Waker};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use futures::Stream;
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
+use tonic::Status;
+
+use crate::codec::MESSAGES_TAG;
+use crate::limits::BATCH_BYTES;
+use crate::proto::server_message;
+
+/// A message this long is not copied into the batch but sent beside it.
+const LARGE_BYTES: usize = BATCH_BYTES / 2;
+
+/// An encoded `ClientBatch` or `ServerBatch`, in two parts so that a large message is not copied.
+#[derive(Debug, Default)]
+pub(crate) struct EncodedBatch {
+    pub(crate) head: Bytes,
+    pub(crate) tail: Bytes,
+    messages: u64,
+}
+
+impl EncodedBatch {
+    fn len(&self) -> usize {
+        self.head.len() + self.tail.len()
+    }
+}
+
+/// The body of a message, which is most of it.
+pub(crate) trait Body {
+    /// Its length, encoded.
+    fn length(&self) -> usize;
+    /// Appends it, encoded.
+    fn put_into(&self, buffer: &mut BytesMut);
+    /// It, encoded.
+    fn to_bytes(&self) -> Bytes {
+        let mut buffer = BytesMut::with_capacity(self.length());
+        self.put_into(&mut buffer);
+        buffer.freeze()
+    }
+}
+
+/// A body that is encoded already.
+impl Body for Bytes {
+    fn length(&self) -> usize {
+        self.len()
+    }
+
+    fn put_into(&self, buffer: &mut BytesMut) {
+        buffer.put_slice(self);
+    }
+
+    fn to_bytes(&self) -> Bytes {
+        self.clone()
+    }
+}
+
+impl Body for server_message::Body {
+    fn length(&self) -> usize {
+        self.encoded_len()
+    }
+
+    fn put_into(&self, buffer: &mut BytesMut) {
+        self.encode(buffer);
+    }
+}
+
+/// The sending end of a session. Clones are handles of the same one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Outbox(Arc<Mutex<Queue>>);
+
+#[derive(Debug, Default)]
+struct Queue {
+    /// Batches that take no more, oldest first.
+    full: VecDeque<EncodedBatch>,
+    full_bytes: usize,
+    /// The batch that is being filled.
+    open: BytesMut,
+    open_messages: u64,
+    /// Messages ever pushed, and ever handed to the connection.
+    pushed: u64,
+    taken: u64,
+    /// The stream, when it found nothing to send.
+    sender: Option<Waker>,
+    /// Who pushes, to be told of the end and, if `too_full`, of the next batch taken.
+    owner: Option<Waker>,
+    too_full: bool,
+    end: Option<Result<(), Status>>,
+}
+
+/// The place of a message among all that were pushed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place(u64);
+
+impl Outbox {
+    /// Appends a message of these `fields` (encoded: ids and other small ones) and this body, and
+    /// sees to it that it is sent. `None` if the outbox has ended.
+    pub(crate) fn push(&self, fields: &[u8], body: &impl Body) -> Option<Place> {
+        let (place, sender) = {
+            let mut queue = self.lock();
+            (queue.push(fields, body)?, queue.sender.take())
+        };
+        if let Some(sender) = sender {
+            sender.wake();
+        }
+        Some(place)
+    }
+
+    /// The same, but it need not be sent before the next [`Outbox::flush`].
+    pub(crate) fn push_quietly(&self, fields: &[u8], body: &impl Body) -> Option<Place> {
+        self.lock().push(fields, body)
+    }
+
+    /// Sees to it that everything pushed is sent.
+    pub(crate) fn flush(&self) {
+        let mut queue = self.lock();
+        if queue.open.is_empty() && queue.full.is_empty() {
+            return;
+        }
+        let sender = queue.sender.take();
+        drop(queue);
+        if let Some(sender) = sender {
+            sender.wake();
+        }
+    }
+
+    /// Bytes not yet handed to the connection. `context` is woken when the outbox ends and, if
+    /// there are more than `enough`, when there are fewer.
+    pub(crate) fn waiting_bytes(&self, enough: usize, context: &mut Context<'_>) -> usize {
+        let mut queue = self.lock();
+        let bytes = queue.full_bytes + queue.open.len();
+        queue.too_full = bytes > enough;
+        match &mut queue.owner {
+            Some(owner) => owner.clone_from(context.waker()),
+            none => *none = Some(context.waker().clone()),
+        }
+        bytes
+    }
+
+    /// Whether a message was handed to the connection, so that the other end may have it.
+    pub(crate) fn was_taken(&self, place: Place) -> bool {
+        place.0 < self.lock().taken
+    }
+
+    /// No more messages after those that are in. With an error they are dropped, too.
+    pub(crate) fn end(&self, how: Result<(), Status>) {
+        let mut queue = self.lock();
+        if queue.end.is_some() {
+            return;
+        }
+        if how.is_err() {
+            queue.clear();
+        }
+        queue.end = Some(how);
+        let wakers = [queue.sender.take(), queue.owner.take()];
+        drop(queue);
+        wakers.into_iter().flatten().for_each(Waker::wake);
+    }
+
+    /// Whether nothing can be pushed any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.lock().end.is_some()
+    }
+
+    /// The stream of batches, for the connection. There is one; if it is dropped, the outbox ends.
+    pub(crate) fn stream(&self) -> OutboxStream {
+        OutboxStream { outbox: self.clone(), yielded: false }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.0.lock().expect("nothing that holds this lock panics")
+    }
+}
+
+impl Queue {
+    fn push(&mut self, fields: &[u8], body: &impl Body) -> Option<Place> {
+        if self.end.is_some() {
+            return None;
+        }
+        let place = Place(self.pushed);
+        self.pushed += 1;
+        let length = fields.len() + body.length();
+        self.open.reserve(key_len(MESSAGES_TAG) + encoded_len_varint(length as u64) + length);
+        encode_key(MESSAGES_TAG, WireType::LengthDelimited, &mut self.open);
+        encode_varint(length as u64, &mut self.open);
+        self.open.put_slice(fields);
+        self.open_messages += 1;
+        if body.length() >= LARGE_BYTES {
+            self.close_open(body.to_bytes());
+            return Some(place);
+        }
+        body.put_into(&mut self.open);
+        if self.open.len() >= BATCH_BYTES {
+            self.close_open(Bytes::new());
+        }
+        Some(place)
+    }
+
+    fn close_open(&mut self, tail: Bytes) {
+        let messages = std::mem::take(&mut self.open_messages);
+        let batch = EncodedBatch { head: self.open.split().freeze(), tail, messages };
+        self.full_bytes += batch.len();
+        self.full.push_back(batch);
+    }
+
+    fn take(&mut self) -> Option<EncodedBatch> {
+        if self.full.is_empty() && !self.open.is_empty() {
+            self.close_open(Bytes::new());
+        }
+        let batch = self.full.pop_front()?;
+        self.full_bytes -= batch.len();
+        self.taken += batch.messages;
+        Some(batch)
+    }
+
+    fn clear(&mut self) {
+        self.full.clear();
+        self.full_bytes = 0;
+        self.open.clear();
+        self.open_messages = 0;
+    }
+}
+
+/// What the connection takes batches from.
+#[derive(Debug)]
+pub(crate) struct OutboxStream {
+    outbox: Outbox,
+    yielded: bool,
+}
+
+impl Stream for OutboxStream {
+    type Item = Result<EncodedBatch, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let mut queue = self.outbox.lock();
+        if queue.open.is_empty() && queue.full.is_empty() {
+            if let Some(end) = queue.end.take() {
+                queue.end = Some(Ok(()));
+                return Poll::Ready(end.err().map(Err));
+            }
+            queue.sender = Some(context.waker().clone());
+            drop(queue);
+            self.yielded = false;
+            return Poll::Pending;
+        }
+        if !self.yielded {
+            // The first message after a rest wakes this task, which would then run before the
+            // others that have something to say. One turn later they have said it.
+            drop(queue);
+            self.yielded = true;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let batch = queue.take().expect("it is not empty");
+        let owner = if queue.too_full { queue.owner.take() } else { None };
+        drop(queue);
+        if let Some(owner) = owner {
+            owner.wake();
+        }
+        Poll::Ready(Some(Ok(batch)))
+    }
+}
+
+impl Drop for OutboxStream {
+    fn drop(&mut self) {
+        self.outbox.end(Err(Status::cancelled("the connection is gone")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::{FutureExt, StreamExt};
+    use prost::Message;
+
+    use crate::proto::{ClientBatch, Hello, client_message};
+
+    fn body(client_name: &str) -> Bytes {
+        let hello = Hello { protocol_version: 1, client_name: client_name.to_owned() };
+        let mut buffer = BytesMut::new();
+        client_message::Body::Hello(hello).encode(&mut buffer);
+        buffer.freeze()
+    }
+
+    fn take(stream: &mut OutboxStream) -> Option<EncodedBatch> {
+        // Twice, as the first turn only yields.
+        let ready = stream.next().now_or_never().or_else(|| stream.next().now_or_never());
+        ready.flatten().map(Result::unwrap)
+    }
+
+    fn names(batch: &EncodedBatch) -> Vec<String> {
+        let bytes = [&batch.head[..], &batch.tail[..]].concat();
+        let messages = ClientBatch::decode(&bytes[..]).unwrap().messages;
+        let name = |message: crate::proto::ClientMessage| match message.body {
+            Some(client_message::Body::Hello(hello)) => hello.client_name,
+            other => panic!("{other:?}"),
+        };
+        messages.into_iter().map(name).collect()
+    }
+
+    #[test]
+    fn what_is_pushed_together_is_sent_together_and_in_order() {
+        let outbox = Outbox::default();
+        let mut stream = outbox.stream();
+        assert!(take(&mut stream).is_none());
+        let places = ["a", "b"].map(|name| outbox.push(&[], &body(name)).unwrap());
+        assert!(!outbox.was_taken(places[0]));
+        assert_eq!(names(&take(&mut stream).unwrap()), ["a", "b"]);
+        assert!(outbox.was_taken(places[1]));
+        assert!(take(&mut stream).is_none());
+    }
+
+    #[test]
+    fn a_large_message_closes_its_batch_and_is_not_copied() {
+        let outbox = Outbox::default();
+        let mut stream = outbox.stream();
+        let large = "x".repeat(LARGE_BYTES);
+        let bodies = [body("a"), body(&large), body("b")];
+        bodies.iter().for_each(|body| assert!(outbox.push(&[], body).is_some()));
+        let batch = take(&mut stream).unwrap();
+        assert_eq!(batch.tail.as_ptr(), bodies[1].as_ptr());
+        assert_eq!(names(&batch), ["a", &large]);
+        assert_eq!(names(&take(&mut stream).unwrap()), ["b"]);
+    }
+
+    #[test]
+    fn a_batch_is_closed_when_it_is_long_enough() {
+        let outbox = Outbox::default();
+        let mut stream = outbox.stream();
+        let name = "x".repeat(1000);
+        let pushed = 3 * BATCH_BYTES / name.len();
+        (0..pushed).for_each(|_| assert!(outbox.push(&[], &body(&name)).is_some()));
+        let batches: Vec<_> = std::iter::from_fn(|| take(&mut stream)).collect();
+        assert!(batches.iter().all(|batch| batch.len() < BATCH_BYTES + 1100));
+        assert_eq!(batches.iter().map(|batch| names(batch).len()).sum::<usize>(), pushed);
+    }
+
+    #[test]
+    fn after_the_end_nothing_is_accepted_and_what_was_is_sent() {
+        let outbox = Outbox::default();
+        let mut stream = outbox.stream();
+        outbox.push(&[], &body("a")).unwrap();
+        outbox.end(Ok(()));
+        assert!(outbox.push(&[], &body("b")).is_none());
+        assert_eq!(names(&take(&mut stream).unwrap()), ["a"]);
+        assert!(matches!(stream.next().now_or_never(), Some(None)));
+    }
+
+    #[test]
+    fn without_its_stream_it_ends() {
+        let outbox = Outbox::default();
+        drop(outbox.stream());
+        assert!(outbox.has_ended());
+    }
+}

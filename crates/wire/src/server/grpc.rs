@@ -1,0 +1,132 @@
+//! The gRPC service `nacre.v1.Nacre`: a session's handshake, and the unary call.
+//!
+//! Written by hand, not generated: sessions send batches that are encoded already.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
+use nacre_object::limits::MAX_IDENTIFIER_BYTES;
+use nacre_object::{EntityName, Error};
+use tonic::body::Body;
+use tonic::codegen::{Service, http};
+use tonic::server::{Grpc, NamedService};
+use tonic::{Request, Response, Status, Streaming};
+use tonic_prost::ProstCodec;
+use tower::service_fn;
+
+use super::Caller;
+use super::node::Node;
+use super::session::Session;
+use crate::codec::BatchCodec;
+use crate::limits::{HANDSHAKE_TIMEOUT, MAX_BATCH_BYTES, MAX_SESSIONS, PROTOCOL_VERSION};
+use crate::outbox::{Outbox, OutboxStream};
+use crate::proto::client_message::Body as Asked;
+use crate::proto::server_message::Body as Answer;
+use crate::proto::{ClientMessage, Hello, ServerMessage};
+use crate::{SERVICE_NAME, encode, message};
+
+/// The service of a node.
+#[derive(Clone)]
+pub(crate) struct GrpcService(pub(crate) Arc<Node>);
+
+impl NamedService for GrpcService {
+    const NAME: &'static str = SERVICE_NAME;
+}
+
+impl Service<http::Request<Body>> for GrpcService {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<http::Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let node = self.0.clone();
+        let method = request.uri().path().rsplit('/').next().unwrap_or_default();
+        match method {
+            "Session" => session(node, request).map(Ok).boxed(),
+            "Call" => call(node, request).map(Ok).boxed(),
+            _ => {
+                let status = Status::unimplemented(format!("{SERVICE_NAME} has no {method:?}"));
+                std::future::ready(Ok(status.into_http())).boxed()
+            }
+        }
+    }
+}
+
+async fn session(node: Arc<Node>, request: http::Request<Body>) -> http::Response<Body> {
+    Grpc::new(BatchCodec::<ClientMessage>::default())
+        .max_decoding_message_size(MAX_BATCH_BYTES)
+        .streaming(service_fn(move |request| open(node.clone(), request)), request)
+        .await
+}
+
+async fn call(node: Arc<Node>, request: http::Request<Body>) -> http::Response<Body> {
+    let answer = move |request: Request<ClientMessage>| {
+        let node = node.clone();
+        async move { Ok(Response::new(answer_one(&node, request.into_inner()).await)) }
+    };
+    Grpc::new(ProstCodec::<ServerMessage, ClientMessage>::default())
+        .max_decoding_message_size(MAX_BATCH_BYTES)
+        .unary(service_fn(answer), request)
+        .await
+}
+
+async fn answer_one(node: &Node, message: ClientMessage) -> ServerMessage {
+    let ClientMessage { id, timeout_micros: _, trace_id, body } = message;
+    let answer = match body {
+        Some(asked) => node.answer(&Caller::local(0, String::new()), trace_id, asked).await,
+        None => {
+            Answer::Error(encode::error(&Error::unsupported("a message that is not known here")))
+        }
+    };
+    ServerMessage { id, body: Some(answer) }
+}
+
+/// Shakes hands and starts the session.
+async fn open(
+    node: Arc<Node>,
+    request: Request<Streaming<Vec<ClientMessage>>>,
+) -> Result<Response<OutboxStream>, Status> {
+    let place = node.sessions.clone().try_acquire_owned().map_err(|_| {
+        Status::resource_exhausted(format!("this node has {MAX_SESSIONS} sessions already"))
+    })?;
+    let mut inbound = request.into_inner();
+    let first = tokio::time::timeout(HANDSHAKE_TIMEOUT, inbound.next()).await;
+    let mut batch = match first {
+        Ok(Some(batch)) => batch?.into_iter(),
+        Ok(None) => return Err(Status::invalid_argument("a session begins with a hello")),
+        Err(_) => return Err(Status::deadline_exceeded("no hello came")),
+    };
+    let (id, client_name) = match batch.next() {
+        Some(ClientMessage { id, body: Some(Asked::Hello(hello)), .. }) => (id, check(hello)?),
+        _ => return Err(Status::invalid_argument("a session begins with a hello")),
+    };
+    let caller = Caller::local(node.next_session(), client_name);
+    let outbox = Outbox::default();
+    let stream = outbox.stream();
+    let _ = outbox.push(&message::server_fields(id), &Answer::Welcome(node.welcome()));
+    tokio::spawn(Session::new(node, caller, inbound, batch, outbox, place));
+    Ok(Response::new(stream))
+}
+
+/// The client's name, if we understand each other.
+fn check(hello: Hello) -> Result<String, Status> {
+    if hello.protocol_version != PROTOCOL_VERSION {
+        return Err(Status::failed_precondition(format!(
+            "this node speaks version {PROTOCOL_VERSION} of the protocol, not {}",
+            hello.protocol_version
+        )));
+    }
+    if !hello.client_name.is_empty() && EntityName::new(&hello.client_name).is_err() {
+        return Err(Status::invalid_argument(format!(
+            "a client's name is at most {MAX_IDENTIFIER_BYTES} letters, digits, '.', '_' and '-'"
+        )));
+    }
+    Ok(hello.client_name)
+}

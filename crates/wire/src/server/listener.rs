@@ -1,0 +1,188 @@
+//! Where a server listens: Unix sockets and loopback addresses.
+//!
+//! A Unix socket that a killed process left behind is replaced, one that somebody listens on is
+//! not. To tell them apart without a race, whoever listens holds a lock on `PATH.lock`, which the
+//! kernel lets go of when the process ends.
+
+use std::fs::{File, Permissions, TryLockError};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use nacre_object::{Error, ErrorKind, Result};
+use tokio::net::{TcpListener, UnixListener};
+
+use crate::endpoint::{Address, Endpoint};
+
+/// Sockets that are listened on.
+#[derive(Debug, Default)]
+pub struct Listener {
+    pub(crate) sockets: Vec<Socket>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Unix(UnixListener, SocketFile),
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// Listens on an endpoint. Must run inside a Tokio runtime, as must [`Listener::and`].
+    ///
+    /// # Errors
+    /// `Exists` if somebody listens there already, `Denied` if the machine does not permit it,
+    /// `Invalid` for whatever else is wrong with the endpoint.
+    pub async fn bind(endpoint: &Endpoint) -> Result<Self> {
+        Self::default().and(endpoint).await
+    }
+
+    /// Listens on one more endpoint.
+    ///
+    /// # Errors
+    /// As [`Listener::bind`].
+    pub async fn and(mut self, endpoint: &Endpoint) -> Result<Self> {
+        let socket = match endpoint.address() {
+            Address::Unix(path) => {
+                let file = SocketFile::claim(path)?;
+                let listener =
+                    UnixListener::bind(path).map_err(|error| cannot(endpoint, &error))?;
+                // Whoever may connect is trusted as the one who runs the node.
+                std::fs::set_permissions(path, Permissions::from_mode(0o600))
+                    .map_err(|error| cannot(endpoint, &error))?;
+                Socket::Unix(listener, file)
+            }
+            Address::Tcp(address) => {
+                let listener = TcpListener::bind(address).await;
+                Socket::Tcp(listener.map_err(|error| cannot(endpoint, &error))?)
+            }
+        };
+        self.sockets.push(socket);
+        Ok(self)
+    }
+
+    /// Where it listens, with the ports the machine chose.
+    pub fn endpoints(&self) -> Vec<Endpoint> {
+        let endpoint = |socket: &Socket| match socket {
+            Socket::Unix(_, file) => Endpoint::unix(&file.path).ok(),
+            Socket::Tcp(listener) => Endpoint::tcp(listener.local_addr().ok()?).ok(),
+        };
+        self.sockets.iter().filter_map(endpoint).collect()
+    }
+}
+
+/// The file of a Unix socket, and the right to it.
+#[derive(Debug)]
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl SocketFile {
+    /// Takes the path, removing what a dead process left there.
+    fn claim(path: &Path) -> Result<Self> {
+        let shown = path.display();
+        let failed = |error: io::Error| cannot(&format_args!("unix:{shown}"), &error);
+        let mut lock_path = path.as_os_str().to_owned();
+        lock_path.push(".lock");
+        let lock = File::options()
+            .create(true)
+            .write(true)
+            .truncate(false)
+            .open(&lock_path)
+            .map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::exists(format!("somebody listens on unix:{shown}")));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        match std::os::unix::net::UnixStream::connect(path) {
+            Ok(_) => return Err(Error::exists(format!("somebody listens on unix:{shown}"))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // A socket without a listener. Anything else there is not ours to remove.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && is_socket(path) => {
+                std::fs::remove_file(path).map_err(failed)?;
+            }
+            Err(_) => {
+                return Err(Error::exists(format!("{shown} is there and not a socket of ours"))
+                    .hint("remove it, or choose another path"));
+            }
+        }
+        Ok(Self { path: path.to_owned(), _lock: lock })
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Best effort: what stays is replaced by the next one. The lock file stays, as another
+        // process may be about to lock it.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn is_socket(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
+}
+
+fn cannot(endpoint: &dyn std::fmt::Display, error: &io::Error) -> Error {
+    let kind = match error.kind() {
+        io::ErrorKind::AddrInUse => ErrorKind::Exists,
+        io::ErrorKind::PermissionDenied => ErrorKind::Denied,
+        _ => ErrorKind::Invalid,
+    };
+    Error::new(kind, format!("cannot listen on {endpoint}: {error}")).during("listen")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn socket_in(dir: &tempfile::TempDir) -> Endpoint {
+        Endpoint::unix(dir.path().join("node.sock")).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_socket_left_behind_is_replaced_but_not_one_in_use() {
+        let dir = tempfile::tempdir().unwrap();
+        let endpoint = socket_in(&dir);
+        // A listener of the standard library leaves its file, as a killed process does.
+        drop(std::os::unix::net::UnixListener::bind(endpoint.path().unwrap()).unwrap());
+        let listener = Listener::bind(&endpoint).await.unwrap();
+        assert_eq!(listener.endpoints(), [endpoint.clone()]);
+        let error = Listener::bind(&endpoint).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Exists, "{error}");
+        drop(listener);
+        assert!(!endpoint.path().unwrap().exists());
+        Listener::bind(&endpoint).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn somebody_who_listens_without_a_lock_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let endpoint = socket_in(&dir);
+        let other = std::os::unix::net::UnixListener::bind(endpoint.path().unwrap()).unwrap();
+        assert_eq!(Listener::bind(&endpoint).await.unwrap_err().kind(), ErrorKind::Exists);
+        other.accept().unwrap();
+        assert!(endpoint.path().unwrap().exists());
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_no_socket_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let endpoint = socket_in(&dir);
+        std::fs::write(endpoint.path().unwrap(), "precious").unwrap();
+        assert_eq!(Listener::bind(&endpoint).await.unwrap_err().kind(), ErrorKind::Exists);
+        assert_eq!(std::fs::read(endpoint.path().unwrap()).unwrap(), b"precious");
+    }
+
+    #[tokio::test]
+    async fn a_chosen_port_is_told() {
+        let any = "127.0.0.1:0".parse().unwrap();
+        let listener = Listener::bind(&any).await.unwrap();
+        let [endpoint] = &listener.endpoints()[..] else { panic!("one endpoint") };
+        assert_ne!(endpoint, &any);
+        assert_eq!(Listener::bind(endpoint).await.unwrap_err().kind(), ErrorKind::Exists);
+    }
+}

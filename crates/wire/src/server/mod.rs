@@ -1,0 +1,144 @@
+//! The serving end: sessions, unary calls, health and reflection on a node's sockets.
+
+mod connection;
+mod grpc;
+mod listener;
+mod node;
+mod service;
+mod session;
+mod under_way;
+mod watches;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use nacre_object::{Error, NodeName, Result, Store, Watch};
+use tokio::task::JoinSet;
+use tonic::service::Routes;
+use tonic_health::pb::health_server::HealthServer;
+use tonic_health::server::{HealthReporter, HealthService};
+
+pub use listener::Listener;
+pub use service::{Caller, Service};
+
+use self::connection::Connections;
+use self::grpc::GrpcService;
+use self::node::{Node, Phase};
+use crate::limits::{DRAIN_TIMEOUT, MAX_SESSIONS};
+use crate::{KeepAlive, proto};
+
+/// Serves a node. Clones are handles of the same server.
+#[derive(Clone)]
+pub struct Server {
+    node: Arc<Node>,
+    connections: Arc<Connections>,
+    health: HealthReporter,
+}
+
+/// What a server is made of.
+pub struct ServerBuilder {
+    node: Node,
+    keep_alive: KeepAlive,
+}
+
+impl Server {
+    /// A server of the node of this name, without anything to serve yet. The `incarnation` is
+    /// another number each time the node starts.
+    pub fn builder(name: NodeName, incarnation: u64) -> ServerBuilder {
+        ServerBuilder { node: Node::new(name, incarnation), keep_alive: KeepAlive::default() }
+    }
+
+    /// Sessions that are open.
+    pub fn session_count(&self) -> usize {
+        MAX_SESSIONS - self.node.sessions.available_permits()
+    }
+
+    /// Connections that are open, with a session or without.
+    pub fn connection_count(&self) -> usize {
+        self.connections.count()
+    }
+
+    /// Serves, once, until `shutdown`, then finishes what was begun, for at most `DRAIN_TIMEOUT`. Once it
+    /// returns, no connection is open and no socket listened on.
+    ///
+    /// # Errors
+    /// `Invalid` if there is no socket to listen on.
+    pub async fn serve(
+        &self,
+        listener: Listener,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<()> {
+        if listener.sockets.is_empty() {
+            return Err(Error::invalid("a server listens on at least one endpoint"));
+        }
+        self.health.set_serving::<GrpcService>().await;
+        let mut accepting = JoinSet::new();
+        for socket in listener.sockets {
+            accepting.spawn(self.connections.clone().accept(socket));
+        }
+        shutdown.await;
+        self.health.set_not_serving::<GrpcService>().await;
+        accepting.shutdown().await;
+        self.node.phase.send_replace(Phase::Draining);
+        let drained = tokio::time::timeout(DRAIN_TIMEOUT, self.connections.all_closed()).await;
+        if drained.is_err() {
+            self.node.phase.send_replace(Phase::Cut);
+            self.connections.all_closed().await;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+impl ServerBuilder {
+    /// Serves the objects of a store.
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.node.store = Some(store);
+        self
+    }
+
+    /// Lets clients watch objects, and notify those who do.
+    pub fn watch(mut self, watch: Arc<dyn Watch>) -> Self {
+        self.node.watch = Some(watch);
+        self
+    }
+
+    /// Offers a service under a name.
+    ///
+    /// # Panics
+    /// If there is one of that name: two are a mistake in the program text.
+    pub fn service(mut self, name: impl Into<String>, service: Arc<dyn Service>) -> Self {
+        let previous = self.node.services.insert(name.into(), service);
+        assert!(previous.is_none(), "a service is defined twice");
+        self
+    }
+
+    /// How dead clients are found out.
+    pub fn keep_alive(mut self, keep_alive: KeepAlive) -> Self {
+        self.keep_alive = keep_alive;
+        self
+    }
+
+    /// The server.
+    pub fn build(self) -> Server {
+        let node = Arc::new(self.node);
+        let health = HealthReporter::new();
+        let reflection = tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(proto::DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .build_v1()
+            .expect("the compiler's own descriptors are well formed");
+        let routes = Routes::new(GrpcService(node.clone()))
+            .add_service(HealthServer::new(HealthService::from_health_reporter(health.clone())))
+            .add_service(reflection)
+            .prepare();
+        let connections = Connections::new(routes, self.keep_alive, node.phase.subscribe());
+        Server { node, connections: Arc::new(connections), health }
+    }
+}

@@ -1,0 +1,170 @@
+//! What a server serves, and how one message is answered.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nacre_object::limits::MAX_NOTIFY_BYTES;
+use nacre_object::{
+    Capabilities, Capability, Error, NodeName, ObjectId, Result, Store, Watch, WatchStream,
+};
+use tokio::sync::{Semaphore, watch};
+
+use super::{Caller, Service};
+use crate::limits::{MAX_BATCH_BYTES, MAX_MESSAGE_BYTES, MAX_SESSIONS, PROTOCOL_VERSION};
+use crate::outbox::Body as _;
+use crate::proto::client_message::Body as Asked;
+use crate::proto::server_message::Body as Answer;
+use crate::{decode, encode, proto as pb};
+
+/// Where a server is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    /// It takes up whatever comes.
+    Open,
+    /// It finishes what was begun.
+    Draining,
+    /// It drops what is not finished.
+    Cut,
+}
+
+/// A node as its sessions see it.
+pub(crate) struct Node {
+    pub(crate) name: NodeName,
+    pub(crate) incarnation: u64,
+    pub(crate) store: Option<Arc<dyn Store>>,
+    pub(crate) watch: Option<Arc<dyn Watch>>,
+    pub(crate) services: HashMap<String, Arc<dyn Service>>,
+    /// Room for sessions.
+    pub(crate) sessions: Arc<Semaphore>,
+    /// Only ever moves on.
+    pub(crate) phase: watch::Sender<Phase>,
+    session_numbers: AtomicU64,
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut services: Vec<_> = self.services.keys().collect();
+        services.sort();
+        f.debug_struct("Node")
+            .field("name", &self.name)
+            .field("incarnation", &self.incarnation)
+            .field("store", &self.store)
+            .field("services", &services)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Node {
+    pub(crate) fn new(name: NodeName, incarnation: u64) -> Self {
+        Self {
+            name,
+            incarnation,
+            store: None,
+            watch: None,
+            services: HashMap::new(),
+            sessions: Arc::new(Semaphore::new(MAX_SESSIONS)),
+            phase: watch::Sender::new(Phase::Open),
+            session_numbers: AtomicU64::new(1),
+        }
+    }
+
+    pub(crate) fn next_session(&self) -> u64 {
+        self.session_numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn welcome(&self) -> pb::Welcome {
+        pb::Welcome {
+            protocol_version: PROTOCOL_VERSION,
+            node_name: self.name.to_string(),
+            incarnation: self.incarnation,
+            capabilities: self.capabilities().bits(),
+            message_bytes_max: MAX_BATCH_BYTES as u64,
+        }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let all = self.store.as_ref().map_or(Capabilities::NONE, |store| store.capabilities());
+        if self.watch.is_some() { all } else { all.without(Capability::WatchChanges) }
+    }
+
+    /// Runs one message, other than those that are about the session itself.
+    pub(crate) async fn answer(&self, caller: &Caller, trace_id: u64, asked: Asked) -> Answer {
+        let answer = match asked {
+            Asked::Request(request) => self.submit(caller, trace_id, request).await,
+            Asked::Ask(ask) => self.ask(caller, ask).await,
+            Asked::List(list) => self.list(list).await,
+            Asked::Notify(notify) => self.notify(notify).await,
+            Asked::Hello(_) | Asked::Watch(_) | Asked::Unwatch(_) => {
+                Err(Error::invalid("this message makes sense in a session only"))
+            }
+        };
+        bounded(answer.unwrap_or_else(|error| Answer::Error(encode::error(&error))))
+    }
+
+    async fn submit(
+        &self,
+        caller: &Caller,
+        trace_id: u64,
+        request: pb::ObjectRequest,
+    ) -> Result<Answer> {
+        let mut request = decode::request(request)?;
+        request.header.source = caller.entity.clone();
+        request.header.tenant = caller.tenant.clone();
+        request.header.trace_id = trace_id;
+        let reply = self.store()?.submit(request).await?;
+        Ok(Answer::Reply(encode::reply(reply)))
+    }
+
+    async fn ask(&self, caller: &Caller, ask: pb::Ask) -> Result<Answer> {
+        let service = self.services.get(&ask.service).ok_or_else(|| {
+            Error::unsupported(format!("node {} has no service {:?}", self.name, ask.service))
+        })?;
+        let output = service.ask(caller, &ask.method, ask.input).await?;
+        Ok(Answer::Answer(pb::Answer { output }))
+    }
+
+    async fn list(&self, list: pb::ListRequest) -> Result<Answer> {
+        let page = self.store()?.list(decode::list_request(list)?).await?;
+        Ok(Answer::Page(encode::list_page(page)))
+    }
+
+    async fn notify(&self, notify: pb::Notify) -> Result<Answer> {
+        let object = decode::object(&notify.pool, &notify.object)?;
+        if notify.payload.len() > MAX_NOTIFY_BYTES {
+            let text = format!("a notification of {} bytes", notify.payload.len());
+            let hint = format!("at most {MAX_NOTIFY_BYTES} bytes fit");
+            return Err(Error::invalid(text).on(&object).hint(hint));
+        }
+        self.watches()?.notify(&object, notify.payload).await?;
+        Ok(Answer::Done(pb::Done {}))
+    }
+
+    /// Starts watching an object.
+    pub(crate) async fn watch(&self, watch: pb::Watch) -> Result<WatchStream> {
+        let object: ObjectId = decode::object(&watch.pool, &watch.object)?;
+        self.watches()?.watch(&object).await
+    }
+
+    fn store(&self) -> Result<&Arc<dyn Store>> {
+        let nothing = || Error::unsupported(format!("node {} keeps no objects", self.name));
+        self.store.as_ref().ok_or_else(nothing)
+    }
+
+    fn watches(&self) -> Result<&Arc<dyn Watch>> {
+        let nothing = || Error::unsupported(format!("node {} has nothing to watch", self.name));
+        self.watch.as_ref().ok_or_else(nothing)
+    }
+}
+
+/// The answer, if it fits into a message.
+fn bounded(answer: Answer) -> Answer {
+    let bytes = answer.length();
+    if bytes <= MAX_MESSAGE_BYTES {
+        return answer;
+    }
+    let error = Error::exhausted(format!("an answer of {bytes} bytes"))
+        .hint(format!("at most {MAX_MESSAGE_BYTES} bytes fit; ask for less, or page"));
+    Answer::Error(encode::error(&error))
+}

@@ -1,0 +1,41 @@
+//! What a node offers beside its store.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use nacre_object::{EntityName, Result, TenantName};
+
+/// Who calls. Everything but `client_name` is the server's word, not the client's.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// Who it is, as authenticated. Without authentication: the local entity.
+    pub entity: EntityName,
+    /// Whose latency promise its requests count against; derived from `entity`.
+    pub tenant: TenantName,
+    /// The session's number, from 1; 0 for a call without a session.
+    pub session: u64,
+    /// What the client calls itself, for logs; empty without a session.
+    pub client_name: String,
+}
+
+impl Caller {
+    /// A caller on this machine, which is trusted as whoever runs the node.
+    pub(crate) fn local(session: u64, client_name: String) -> Self {
+        let entity = EntityName::new("local").expect("well formed");
+        let tenant = TenantName::new("default").expect("well formed");
+        Self { entity, tenant, session, client_name }
+    }
+}
+
+/// A service of a node: a log's sequencer, the state of programs, administration.
+///
+/// A call runs beside the other requests of its session, on the session's task: one that computes
+/// for long belongs on a thread of its own (`tokio::task::spawn_blocking`). A call that was begun
+/// runs to its end, even if the client goes away meanwhile.
+#[async_trait]
+pub trait Service: Send + Sync {
+    /// Runs a method.
+    ///
+    /// # Errors
+    /// `Unsupported` for a method the service does not have, and whatever the method says.
+    async fn ask(&self, caller: &Caller, method: &str, input: Bytes) -> Result<Bytes>;
+}

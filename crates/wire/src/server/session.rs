@@ -1,0 +1,272 @@
+//! One session in the server: a task that reads messages, runs them and tells what they came to.
+//!
+//! There is no task and no channel for a single message. Its work is polled at once, where most of
+//! it ends; only what has to wait joins the set of works under way. Answers are encoded straight
+//! into the outbox, and the connection is woken once a turn, so a turn's answers share a batch.
+//!
+//! Invariants:
+//! * Messages are begun in the order they were sent. What was begun runs to its end, whatever
+//!   becomes of the client: half a change of many steps is worse than a late one.
+//! * What the session holds is bounded: works under way, watches, and answers the client has not
+//!   read. At a bound it reads no further, and HTTP/2 holds the client back.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, Stream};
+use nacre_object::Error;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Sleep, sleep};
+use tonic::{Status, Streaming};
+
+use super::Caller;
+use super::connection::reached;
+use super::node::{Node, Phase};
+use super::under_way::{Outcome, Progress, UnderWay};
+use super::watches::Watches;
+use crate::limits::{
+    MAX_REPLIES_WAITING_BYTES, MAX_UNDER_WAY, REPLIES_WAITING_BYTES, STALL_TIMEOUT,
+};
+use crate::outbox::Outbox;
+use crate::proto::client_message::Body as Asked;
+use crate::proto::server_message::Body as Answer;
+use crate::proto::{self as pb, ClientMessage};
+use crate::{encode, message};
+
+/// Rounds of a turn; then other tasks have theirs. A round reads one batch.
+const ROUNDS: usize = 16;
+
+/// A session, from its welcome to its end.
+pub(crate) struct Session {
+    node: Arc<Node>,
+    caller: Arc<Caller>,
+    inbound: Streaming<Vec<ClientMessage>>,
+    /// Whether more is read. Once it is not, the session ends with its last work.
+    reading: bool,
+    /// What was read and not begun.
+    backlog: std::vec::IntoIter<ClientMessage>,
+    last_id: u64,
+    under_way: FuturesUnordered<UnderWay>,
+    watches: Watches,
+    outbox: Outbox,
+    /// Ready when the server stops.
+    closing: BoxFuture<'static, ()>,
+    /// Runs while the session stands still because the client does not read.
+    stall: Option<Pin<Box<Sleep>>>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Session {
+    /// A session whose first batch, after the `Hello`, is `backlog`.
+    pub(crate) fn new(
+        node: Arc<Node>,
+        caller: Caller,
+        inbound: Streaming<Vec<ClientMessage>>,
+        backlog: std::vec::IntoIter<ClientMessage>,
+        outbox: Outbox,
+        place: OwnedSemaphorePermit,
+    ) -> Self {
+        let mut phase = node.phase.subscribe();
+        Self {
+            node,
+            caller: Arc::new(caller),
+            inbound,
+            reading: true,
+            backlog,
+            last_id: 0,
+            under_way: FuturesUnordered::new(),
+            watches: Watches::default(),
+            outbox,
+            closing: Box::pin(async move { reached(&mut phase, Phase::Draining).await }),
+            stall: None,
+            _place: place,
+        }
+    }
+
+    /// Takes up what can be taken up; whether there was anything.
+    fn poll_round(&mut self, context: &mut Context<'_>) -> bool {
+        let waiting_bytes = self.outbox.waiting_bytes(REPLIES_WAITING_BYTES, context);
+        if waiting_bytes > MAX_REPLIES_WAITING_BYTES {
+            return self.poll_stall(context);
+        }
+        self.stall = None;
+        let mut any = self.poll_under_way(context);
+        if waiting_bytes <= REPLIES_WAITING_BYTES {
+            any |= self.poll_watches(context);
+            any |= self.poll_messages(context);
+        }
+        any
+    }
+
+    fn poll_stall(&mut self, context: &mut Context<'_>) -> bool {
+        let stall = self.stall.get_or_insert_with(|| Box::pin(sleep(STALL_TIMEOUT)));
+        let too_long = stall.as_mut().poll(context).is_ready();
+        if too_long {
+            self.break_off(Status::resource_exhausted("answers were not read for too long"));
+        }
+        too_long
+    }
+
+    fn poll_under_way(&mut self, context: &mut Context<'_>) -> bool {
+        let mut any = false;
+        while let Poll::Ready(Some(progress)) = Pin::new(&mut self.under_way).poll_next(context) {
+            any = true;
+            match progress {
+                Progress::Finished(id, outcome) => self.finish(id, outcome),
+                Progress::Late(id, work) => self.late(id, work),
+                Progress::Unheard => {}
+            }
+        }
+        any
+    }
+
+    fn poll_watches(&mut self, context: &mut Context<'_>) -> bool {
+        let mut any = false;
+        while let Poll::Ready((id, event)) = self.watches.poll_event(context) {
+            any = true;
+            let event = event.map_or_else(encode::watch_ended, encode::watch_event);
+            self.tell(id, &Answer::Event(event));
+        }
+        any
+    }
+
+    /// Begins the messages of one batch.
+    fn poll_messages(&mut self, context: &mut Context<'_>) -> bool {
+        if !self.reading || self.under_way.len() >= MAX_UNDER_WAY {
+            return false;
+        }
+        if self.backlog.len() == 0 {
+            match Pin::new(&mut self.inbound).poll_next(context) {
+                Poll::Ready(Some(Ok(batch))) => self.backlog = batch.into_iter(),
+                Poll::Ready(Some(Err(status))) => self.break_off(status),
+                Poll::Ready(None) => self.reading = false,
+                Poll::Pending => return false,
+            }
+        }
+        while self.under_way.len() < MAX_UNDER_WAY
+            && let Some(message) = self.backlog.next()
+        {
+            self.begin(message, context);
+        }
+        true
+    }
+
+    fn begin(&mut self, message: ClientMessage, context: &mut Context<'_>) {
+        let ClientMessage { id, timeout_micros, trace_id, body } = message;
+        self.last_id = id;
+        let work: BoxFuture<'static, Outcome> = match body {
+            None => {
+                let error = Error::unsupported("a message that is not known here");
+                return self.tell(id, &Answer::Error(encode::error(&error)));
+            }
+            Some(Asked::Hello(_)) => {
+                return self.break_off(Status::invalid_argument("a second hello"));
+            }
+            Some(Asked::Unwatch(unwatch)) => return self.watches.end(unwatch.watch_id),
+            Some(Asked::Watch(watch)) => match self.watches.begin(id) {
+                Ok(()) => Box::pin(begin_watch(self.node.clone(), watch)),
+                Err(error) => return self.tell(id, &Answer::Error(encode::error(&error))),
+            },
+            Some(asked) => {
+                let (node, caller) = (self.node.clone(), self.caller.clone());
+                Box::pin(async move { node.answer(&caller, trace_id, asked).await.into() })
+            }
+        };
+        self.run(id, timeout_micros, work, context);
+    }
+
+    fn run(
+        &mut self,
+        id: u64,
+        timeout_micros: u64,
+        mut work: BoxFuture<'static, Outcome>,
+        context: &mut Context<'_>,
+    ) {
+        match work.as_mut().poll(context) {
+            Poll::Ready(outcome) => self.finish(id, outcome),
+            Poll::Pending => {
+                let timeout = (timeout_micros > 0).then(|| Duration::from_micros(timeout_micros));
+                self.under_way.push(UnderWay::new(id, timeout, work));
+            }
+        }
+    }
+
+    fn finish(&mut self, id: u64, outcome: Outcome) {
+        self.tell(id, &outcome.answer);
+        match outcome.watch {
+            Some(watch) => self.watches.establish(id, watch),
+            None if matches!(outcome.answer, Answer::Error(_)) => self.watches.end(id),
+            None => {}
+        }
+    }
+
+    /// Tells the client that its time is over, and finishes what it asked for without it.
+    fn late(&mut self, id: u64, work: BoxFuture<'static, Outcome>) {
+        let error = Error::unavailable("it is not done in the time given")
+            .hint("it may still happen; ask again, or give it longer");
+        self.tell(id, &Answer::Error(encode::error(&error)));
+        self.watches.end(id);
+        self.under_way.push(UnderWay::unheard(work));
+    }
+
+    fn tell(&self, id: u64, answer: &Answer) {
+        // Without a client there is nobody to tell.
+        let _ = self.outbox.push_quietly(&message::server_fields(id), answer);
+    }
+
+    /// Reads no more: says so, then ends when the last work has.
+    fn wind_up(&mut self) {
+        self.tell(0, &Answer::Closing(pb::Closing { last_id: self.last_id }));
+        self.stop_reading();
+    }
+
+    /// Ends the session for the client, now.
+    fn break_off(&mut self, status: Status) {
+        self.outbox.end(Err(status));
+        self.stop_reading();
+    }
+
+    fn stop_reading(&mut self) {
+        self.reading = false;
+        self.backlog = Vec::new().into_iter();
+        self.watches.clear();
+    }
+}
+
+async fn begin_watch(node: Arc<Node>, watch: pb::Watch) -> Outcome {
+    match node.watch(watch).await {
+        Ok(stream) => Outcome { answer: Answer::Done(pb::Done {}), watch: Some(stream) },
+        Err(error) => Answer::Error(encode::error(&error)).into(),
+    }
+}
+
+impl Future for Session {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.reading && self.closing.as_mut().poll(context).is_ready() {
+            self.wind_up();
+        }
+        let mut rounds = 0;
+        while self.poll_round(context) {
+            rounds += 1;
+            if rounds == ROUNDS {
+                context.waker().wake_by_ref();
+                break;
+            }
+        }
+        self.outbox.flush();
+        if self.outbox.has_ended() {
+            self.stop_reading();
+        }
+        if self.reading || !self.under_way.is_empty() {
+            return Poll::Pending;
+        }
+        self.outbox.end(Ok(()));
+        Poll::Ready(())
+    }
+}

@@ -1,0 +1,81 @@
+//! A message that was begun and is not answered yet.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use nacre_object::WatchStream;
+use tokio::time::{Sleep, sleep};
+
+use crate::proto::server_message::Body as Answer;
+
+/// What running a message came to.
+pub(crate) struct Outcome {
+    /// What the client is told.
+    pub(crate) answer: Answer,
+    /// The watch the message asked for.
+    pub(crate) watch: Option<WatchStream>,
+}
+
+impl From<Answer> for Outcome {
+    fn from(answer: Answer) -> Self {
+        Self { answer, watch: None }
+    }
+}
+
+/// A message under way. Its work runs to the end, but the client waits for its time only.
+pub(crate) struct UnderWay {
+    /// The message to be answered; `None` once the client waits no longer.
+    id: Option<u64>,
+    patience: Option<Pin<Box<Sleep>>>,
+    work: Option<BoxFuture<'static, Outcome>>,
+}
+
+/// What came of waiting for a message.
+pub(crate) enum Progress {
+    /// It is answered.
+    Finished(u64, Outcome),
+    /// The client waits no longer; the work goes on.
+    Late(u64, BoxFuture<'static, Outcome>),
+    /// The work has ended for which nobody waits.
+    Unheard,
+}
+
+impl UnderWay {
+    /// Work for message `id`, whose client waits for `timeout`.
+    pub(crate) fn new(
+        id: u64,
+        timeout: Option<Duration>,
+        work: BoxFuture<'static, Outcome>,
+    ) -> Self {
+        let patience = timeout.map(|timeout| Box::pin(sleep(timeout)));
+        Self { id: Some(id), patience, work: Some(work) }
+    }
+
+    /// Work whose client waits no longer.
+    pub(crate) fn unheard(work: BoxFuture<'static, Outcome>) -> Self {
+        Self { id: None, patience: None, work: Some(work) }
+    }
+}
+
+impl Future for UnderWay {
+    type Output = Progress;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Progress> {
+        let work = self.work.as_mut().expect("not polled after the end");
+        if let Poll::Ready(outcome) = work.as_mut().poll(context) {
+            let heard = self.id.map(|id| Progress::Finished(id, outcome));
+            return Poll::Ready(heard.unwrap_or(Progress::Unheard));
+        }
+        let expired = match &mut self.patience {
+            Some(patience) => patience.as_mut().poll(context).is_ready(),
+            None => false,
+        };
+        if expired && let (Some(id), Some(work)) = (self.id, self.work.take()) {
+            return Poll::Ready(Progress::Late(id, work));
+        }
+        Poll::Pending
+    }
+}

@@ -1,0 +1,81 @@
+//! The watches of one session.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures::StreamExt;
+use futures::stream::{AbortHandle, BoxStream, SelectAll, Stream, abortable, once};
+use nacre_object::{Error, Result, WatchEvent, WatchStream};
+
+use crate::limits::MAX_WATCHES;
+
+/// What a watch has to tell: its id and the event, or its end.
+type Told = (u64, Option<WatchEvent>);
+
+/// The watches of one session, by the id of the message that asked for each.
+#[derive(Default)]
+pub(crate) struct Watches {
+    states: HashMap<u64, State>,
+    events: SelectAll<BoxStream<'static, Told>>,
+}
+
+enum State {
+    /// Asked for, not yet there.
+    Beginning,
+    /// There.
+    Live(AbortHandle),
+}
+
+impl Watches {
+    /// Reserves a place for a watch that is being established.
+    ///
+    /// # Errors
+    /// `Exhausted` past `MAX_WATCHES`, `Invalid` if the id has one already.
+    pub(crate) fn begin(&mut self, id: u64) -> Result<()> {
+        if self.states.contains_key(&id) {
+            return Err(Error::invalid(format!("message {id} is a watch already")));
+        }
+        if self.states.len() >= MAX_WATCHES {
+            return Err(Error::exhausted(format!(
+                "more than {MAX_WATCHES} watches in one session"
+            )));
+        }
+        self.states.insert(id, State::Beginning);
+        Ok(())
+    }
+
+    /// The watch is there. If it was ended meanwhile, it goes at once.
+    pub(crate) fn establish(&mut self, id: u64, stream: WatchStream) {
+        let Some(state) = self.states.get_mut(&id) else { return };
+        let end = once(std::future::ready((id, None)));
+        let (events, handle) = abortable(stream.map(move |event| (id, Some(event))).chain(end));
+        *state = State::Live(handle);
+        self.events.push(events.boxed());
+    }
+
+    /// The watch is over.
+    pub(crate) fn end(&mut self, id: u64) {
+        if let Some(State::Live(handle)) = self.states.remove(&id) {
+            handle.abort();
+        }
+    }
+
+    /// All are over.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The next event of any. Pending, too, if there is none to come.
+    pub(crate) fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Told> {
+        match Pin::new(&mut self.events).poll_next(context) {
+            Poll::Ready(Some((id, event))) => {
+                if event.is_none() {
+                    self.states.remove(&id);
+                }
+                Poll::Ready((id, event))
+            }
+            Poll::Ready(None) | Poll::Pending => Poll::Pending,
+        }
+    }
+}
