@@ -1,17 +1,19 @@
 //! Checking a program before anything of it is stored: compile it, and execute its chunk without an
 //! object, which tells the methods it registers.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use mlua::Value;
+use mlua::Table;
 use nacre_clock::Clock;
-use nacre_object::{Error, MethodName};
+use nacre_object::{CallContext, EntityName, Error, MethodName, Result};
 use nacre_script::{Budget, CompileError, Digest, Script, Terms};
 
+use crate::calling::Calling;
 use crate::class_vm::with_vm;
-use crate::fault_sink::{FaultSink, NoFaultSink};
+use crate::fault_sink::NoFaultSink;
 use crate::native::MethodAccess;
 
 /// A program that compiles and registers methods.
@@ -96,30 +98,40 @@ pub fn check_program(source: &str, clock: &Arc<dyn Clock>) -> Result<CheckedClas
 pub(crate) fn methods_of(
     script: &Script,
     clock: &Arc<dyn Clock>,
-) -> nacre_object::Result<BTreeMap<MethodName, MethodAccess>> {
-    let sink: Arc<dyn FaultSink> = Arc::new(NoFaultSink);
+) -> Result<BTreeMap<MethodName, MethodAccess>> {
     let budget = Budget::default();
-    with_vm(|vm| {
-        vm.calling.begin((script.name(), script.version()), None, &sink);
-        let run = vm.vm.start(script, &Terms { budget: &budget, clock, seed: 0 })?;
-        run.load()?;
-        let mut methods = BTreeMap::new();
-        for (name, value) in run.own_globals() {
-            let Value::Function(function) = value else { continue };
-            if let Some(access) = vm.calling.access_of(&function) {
-                methods.insert(MethodName::new(name)?, access);
-            }
-        }
-        if methods.len() < vm.calling.registered_count() {
-            return Err(Error::invalid(
-                "a registered function is not global under a name of its own",
-            )
-            .hint("write `function name(input, output) … end objclass.register(name)`"));
-        }
-        if methods.is_empty() {
-            return Err(Error::invalid("the program registers no method")
-                .hint("end it with `objclass.register(name)` for each method"));
-        }
-        Ok(methods)
+    let context = CallContext { source: EntityName::new("check")?, now_micros: 0 };
+    let access = Cell::new(MethodAccess::ReadOnly);
+    let calling =
+        Calling { object: None, context: &context, access: &access, script, sink: &NoFaultSink };
+    calling.during(|| {
+        with_vm(|vm| {
+            let run = vm.vm.start(script, &Terms { budget: &budget, clock, seed: 0 })?;
+            let arguments = (run.chunk(), run.globals());
+            let (named, count): (Table, usize) = run.call_for(&vm.dispatch.inspect, arguments)?;
+            methods_in(&named, count)
+        })
     })
+}
+
+fn methods_in(named: &Table, registered: usize) -> Result<BTreeMap<MethodName, MethodAccess>> {
+    let mut methods = BTreeMap::new();
+    for pair in named.pairs::<String, bool>() {
+        let (name, read_only) =
+            pair.map_err(|_| Error::invalid("a method's name is an identifier"))?;
+        let access = match read_only {
+            true => MethodAccess::ReadOnly,
+            false => MethodAccess::ReadWrite,
+        };
+        methods.insert(MethodName::new(name)?, access);
+    }
+    if methods.len() < registered {
+        return Err(Error::invalid("a registered function is not global under a name of its own")
+            .hint("write `function name(input, output) … end objclass.register(name)`"));
+    }
+    if methods.is_empty() {
+        return Err(Error::invalid("the program registers no method")
+            .hint("end it with `objclass.register(name)` for each method"));
+    }
+    Ok(methods)
 }

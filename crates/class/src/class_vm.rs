@@ -1,34 +1,62 @@
 //! The VM of each thread that calls methods.
 
 use std::cell::RefCell;
-use std::rc::Rc;
 
-use nacre_object::Result;
-use nacre_script::Vm;
+use mlua::chunk::Compiler;
+use mlua::{Function, Lua, Table};
+use nacre_object::{Error, Result};
+use nacre_script::{Vm, raise};
 
 use crate::buffer_list::{self, BufferLists};
-use crate::calling::Calling;
+use crate::calling;
+use crate::errno::EOPNOTSUPP;
 use crate::objclass;
 
-/// A VM with the class API, and the state its host functions share.
+/// A VM with the class API.
 pub(crate) struct ClassVm {
     pub vm: Vm,
-    pub calling: Rc<Calling>,
     pub lists: BufferLists,
+    pub dispatch: Dispatch,
+}
+
+/// The functions of `dispatch.luau`.
+pub(crate) struct Dispatch {
+    /// `(chunk, globals, handler, input, output)` to the last value the handler returned.
+    pub call: Function,
+    /// `(chunk, globals)` to `{name = is_read_only}` and the number of registered functions.
+    pub inspect: Function,
 }
 
 impl ClassVm {
     fn new() -> Result<Self> {
-        let calling = Rc::new(Calling::default());
-        let mut lists = None;
+        let mut installed = None;
         let vm = Vm::new(|host| {
-            lists = Some(BufferLists::new(host.memory.clone()));
             buffer_list::install(host)?;
-            objclass::install(host, &calling)
+            let dispatch = load_dispatch(host.lua)?;
+            objclass::install(host, &dispatch.raw_get("register")?)?;
+            let (call, inspect) = (dispatch.raw_get("call")?, dispatch.raw_get("inspect")?);
+            let lists = BufferLists::new(host.memory.clone());
+            installed = Some((lists, Dispatch { call, inspect }));
+            Ok(())
         })?;
-        let lists = lists.expect("the library was installed");
-        Ok(Self { vm, calling, lists })
+        let (lists, dispatch) = installed.expect("a VM is made with its library installed");
+        Ok(Self { vm, lists, dispatch })
     }
+}
+
+fn load_dispatch(lua: &Lua) -> mlua::Result<Table> {
+    let host = lua.create_table()?;
+    host.raw_set("restrict", lua.create_function(|_, ()| calling::restrict())?)?;
+    host.raw_set("missing", lua.create_function(|_, handler| missing(handler))?)?;
+    // Without line numbers, so that positions in errors are the script's.
+    let compiler = Compiler::new().set_optimization_level(1).set_debug_level(0);
+    let source = include_str!("dispatch.luau");
+    lua.load(source).set_name("=dispatch").set_compiler(compiler).call(host)
+}
+
+fn missing(handler: String) -> mlua::Result<()> {
+    let text = format!("{} has no method {handler:?}", calling::program_name()?);
+    Err(raise(Error::from_status(-EOPNOTSUPP, text)))
 }
 
 thread_local! {
@@ -44,7 +72,6 @@ pub(crate) fn with_vm<R>(body: impl FnOnce(&mut ClassVm) -> Result<R>) -> Result
         None => ClassVm::new()?,
     };
     let result = body(&mut vm);
-    vm.calling.end();
     if !vm.vm.is_damaged() {
         IDLE.set(Some(vm));
     }

@@ -22,17 +22,15 @@ use nacre_object::{Error, ErrorKind};
 
 use crate::arguments::Arguments;
 use crate::buffer_list::data_of;
-use crate::calling::object;
+use crate::calling::{context, read, write};
 use crate::errno::ENODATA;
 use crate::objclass::{Library, for_each_entry, if_present};
 
 pub(crate) fn add(library: &Library<'_>) -> mlua::Result<()> {
     add_stream(library)?;
     add_map(library)?;
-    let calling = library.calling.clone();
-    library.add("now", move |_, ()| Ok(calling.now_micros()))?;
-    let calling = library.calling.clone();
-    library.add("source", move |_, ()| Ok(calling.source()))
+    library.add("now", |_, ()| context(|context| context.now_micros))?;
+    library.add("source", |_, ()| context(|context| context.source.to_string()))
 }
 
 fn data(arguments: Arguments<'_>, position: usize, value: &Value) -> mlua::Result<Bytes> {
@@ -45,22 +43,22 @@ fn data(arguments: Arguments<'_>, position: usize, value: &Value) -> mlua::Resul
 }
 
 fn add_stream(library: &Library<'_>) -> mlua::Result<()> {
-    library.add("exists", |_, ()| object(|view| view.exists()))?;
+    library.add("exists", |_, ()| read(|view| view.exists()))?;
     library.add("append", |arguments, bytes: Value| {
         let bytes = data(arguments, 1, &bytes)?;
-        object(|view| view.append(bytes))
+        write(|view| view.append(bytes))
     })?;
     library.add("truncate", |arguments, size: Value| {
         let size = arguments.size(1, &size)?;
-        object(|view| view.truncate(size))
+        write(|view| view.truncate(size))
     })?;
     library.add("zero", |arguments, (offset, length): (Value, Value)| {
         let (offset, length) = (arguments.size(1, &offset)?, arguments.size(2, &length)?);
-        object(|view| view.zero(offset, length))
+        write(|view| view.zero(offset, length))
     })?;
     library.add("rmxattr", |arguments, name: Value| {
         let name = arguments.name(1, &name)?;
-        object(|view| view.remove_attribute(&name).map_err(no_attribute))
+        write(|view| view.remove_attribute(&name).map_err(no_attribute))
     })
 }
 
@@ -76,18 +74,18 @@ fn add_map(library: &Library<'_>) -> mlua::Result<()> {
     let lists = library.buffer_lists();
     library.add("map_get", move |arguments, key: Value| {
         let key = arguments.text(1, &key)?;
-        let value = object(|view| if_present(view, |view| view.map_get(&key.as_bytes())))?;
+        let value = read(|view| if_present(view, |view| view.map_get(&key.as_bytes())))?;
         value.map(|value| lists.make(arguments.lua, value)).transpose()
     })?;
     library.add("map_set", |arguments, (key, value): (Value, Value)| {
         let key = arguments.text(1, &key)?;
         let value = data(arguments, 2, &value)?;
-        object(|view| view.map_set(&key.as_bytes(), value))
+        write(|view| view.map_set(&key.as_bytes(), value))
     })?;
     let lists = library.buffer_lists();
     library.add("map_last", move |arguments, prefix: Value| {
         let prefix = arguments.text(1, &prefix)?;
-        let last = object(|view| if_present(view, |view| view.map_last(&prefix.as_bytes())))?;
+        let last = read(|view| if_present(view, |view| view.map_last(&prefix.as_bytes())))?;
         let Some(last) = last else { return Ok((None, None)) };
         let key = arguments.lua.create_string(&last.key)?;
         Ok((Some(key), Some(lists.make(arguments.lua, last.value)?)))

@@ -1,9 +1,9 @@
 //! One call of a Luau method, from input to status.
 
-use std::sync::Arc;
+use std::cell::Cell;
 
 use bytes::Bytes;
-use mlua::{AnyUserData, Function, MultiValue, Value};
+use mlua::{AnyUserData, Value};
 use nacre_object::{
     CallContext, CallReply, Error, ErrorKind, FaultSite, ObjectView, Result, Status,
 };
@@ -11,9 +11,8 @@ use nacre_script::{Run, Script, Terms};
 
 use crate::arguments::whole;
 use crate::buffer_list::BufferList;
-use crate::calling::{lend, restrict};
+use crate::calling::Calling;
 use crate::class_vm::{ClassVm, with_vm};
-use crate::errno::EOPNOTSUPP;
 use crate::fault_sink::{FaultSink, ProgramFault};
 use crate::native::MethodAccess;
 
@@ -27,18 +26,21 @@ pub(crate) struct Invocation<'a> {
     pub access: MethodAccess,
     pub terms: Terms<'a>,
     pub context: &'a CallContext,
-    pub sink: &'a Arc<dyn FaultSink>,
+    pub sink: &'a dyn FaultSink,
 }
 
 impl Invocation<'_> {
     /// Executes the chunk, calls the handler, and judges what came of it.
     pub fn run(self, view: &mut dyn ObjectView) -> Result<CallReply> {
-        let program = (self.script.name(), self.script.version());
-        let ran = with_vm(|vm| {
-            vm.calling.begin(program, Some(self.context), self.sink);
-            lend(view, || restrict(self.access, || self.run_in(vm)))
-        });
-        match ran {
+        let access = Cell::new(self.access);
+        let calling = Calling {
+            object: Some(view),
+            context: self.context,
+            access: &access,
+            script: self.script,
+            sink: self.sink,
+        };
+        match calling.during(|| with_vm(|vm| self.run_in(vm))) {
             Ok(reply) if reply.status >= 0 => Ok(reply),
             Ok(failed) => Err(self.failure(failed.status)),
             Err(error) => {
@@ -50,57 +52,47 @@ impl Invocation<'_> {
 
     fn run_in(&self, vm: &mut ClassVm) -> Result<CallReply> {
         let run = vm.vm.start(self.script, &self.terms)?;
-        run.load()?;
-        if self.handler.is_empty() {
-            return Ok(CallReply::default());
-        }
-        let Value::Function(handler) = run.global(self.handler)? else {
-            let text = format!("{} has no method {:?}", self.script.name(), self.handler);
-            return Err(Error::from_status(-EOPNOTSUPP, text));
-        };
-        let Some(access) = vm.calling.access_of(&handler) else {
-            let text = format!("the handler {:?} is not registered", self.handler);
-            return Err(Error::fault_at(self.site(), text));
-        };
-        let make = |bytes| vm.lists.make(run.lua(), bytes).map_err(|error| run.explain(&error));
-        let (input, output) = (make(self.input.clone())?, make(Bytes::new())?);
-        let returned = restrict(access, || self.call(&run, &handler, input, &output))?;
+        let broken = |error: mlua::Error| run.explain(&error);
+        let handler = run.lua().create_string(self.handler).map_err(broken)?;
+        let input = vm.lists.make(run.lua(), self.input.clone()).map_err(broken)?;
+        let output = vm.lists.make(run.lua(), Bytes::new()).map_err(broken)?;
+        let arguments = (run.chunk(), run.globals(), handler, input, &output);
+        let returned: Value = run.call_for(&vm.dispatch.call, arguments)?;
         let status = self.status_of(&run, &returned)?;
         let output = taken(&output);
         run.check_output(output.len()).map_err(|error| error.with_fault(self.site()))?;
         Ok(CallReply { status, output })
     }
 
-    fn call(
-        &self,
-        run: &Run<'_>,
-        handler: &Function,
-        input: AnyUserData,
-        output: &AnyUserData,
-    ) -> Result<MultiValue> {
-        run.call(handler, (input, output))
-    }
-
-    /// The last returned value as a status; nothing returned is 0.
-    fn status_of(&self, run: &Run<'_>, returned: &MultiValue) -> Result<Status> {
-        let Some(last) = returned.back() else { return Ok(0) };
-        let number = match last {
-            Value::Integer(_) | Value::Number(_) | Value::String(_) => {
-                let number = run.lua().coerce_number(last.clone());
+    /// What the handler returned last as a status.
+    fn status_of(&self, run: &Run<'_>, returned: &Value) -> Result<Status> {
+        let number = match returned {
+            Value::Integer(number) => return self.status_in_range(*number),
+            Value::Number(number) => Some(*number),
+            Value::String(_) => {
+                let number = run.lua().coerce_number(returned.clone());
                 number.map_err(|error| run.explain(&error))?
             }
             _ => None,
         };
-        number.and_then(whole).and_then(|status| Status::try_from(status).ok()).ok_or_else(|| {
-            let text = format!("a method returned a {} for a status", last.type_name());
-            Error::fault_at(self.site(), text).hint("return nothing or a whole number")
-        })
+        match number.and_then(whole) {
+            Some(number) => self.status_in_range(number),
+            None => Err(self.no_status(&format!("a {}", returned.type_name()))),
+        }
+    }
+
+    fn status_in_range(&self, number: i64) -> Result<Status> {
+        Status::try_from(number).map_err(|_| self.no_status(&number.to_string()))
+    }
+
+    fn no_status(&self, returned: &str) -> Error {
+        Error::fault_at(self.site(), format!("{:?} returned {returned} for a status", self.handler))
+            .hint("return nothing or a whole number that fits 32 bits")
     }
 
     /// The error of a method that returned a negative status.
     fn failure(&self, status: Status) -> Error {
-        let text = format!("{:?} returned {status}", self.handler);
-        let error = Error::from_status(status, text);
+        let error = Error::from_status(status, format!("{:?} returned {status}", self.handler));
         match error.kind() {
             ErrorKind::Fault => error.with_fault(self.site()),
             _ => error,

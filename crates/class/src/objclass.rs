@@ -22,19 +22,16 @@
 //! Failures raise the storage error. As in an OSD, reading the stream, the map or its header of an
 //! object that does not exist gives nothing rather than an error; `stat` tells the difference.
 
-use std::rc::Rc;
-
 use bytes::Bytes;
-use mlua::{FromLuaMulti, IntoLuaMulti, Lua, MultiValue, Table, Value};
+use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
 use nacre_object::limits::MAX_MAP_RANGE_ENTRIES;
 use nacre_object::{Error, ErrorKind, MapEntry, ObjectView, Result};
 use nacre_script::{Host, Pulse, raise};
 
 use crate::arguments::Arguments;
 use crate::buffer_list::{BufferLists, copied};
-use crate::calling::{Calling, object};
+use crate::calling::{self, read, write};
 use crate::errno::{self, ENODATA};
-use crate::native::MethodAccess;
 
 /// Entries one call answers, as OSDs limit it (`osd_max_omap_entries_per_request`).
 pub(crate) const MAX_MAP_ENTRIES: usize = 131_072;
@@ -47,7 +44,6 @@ const DEFAULT_LOG_LEVEL: i64 = 10;
 pub(crate) struct Library<'a> {
     pub host: &'a Host<'a>,
     pub table: Table,
-    pub calling: Rc<Calling>,
 }
 
 impl Library<'_> {
@@ -67,10 +63,10 @@ impl Library<'_> {
 }
 
 /// Puts the table into a VM's environment.
-pub(crate) fn install(host: &Host<'_>, calling: &Rc<Calling>) -> mlua::Result<()> {
-    let library = Library { host, table: host.lua.create_table()?, calling: calling.clone() };
+pub(crate) fn install(host: &Host<'_>, register: &Function) -> mlua::Result<()> {
+    let library = Library { host, table: host.lua.create_table()? };
     errno::install(&library.table)?;
-    add_management(&library)?;
+    add_management(&library, register)?;
     add_stream(&library)?;
     add_attributes(&library)?;
     add_map_values(&library)?;
@@ -80,33 +76,13 @@ pub(crate) fn install(host: &Host<'_>, calling: &Rc<Calling>) -> mlua::Result<()
     host.globals.raw_set("objclass", library.table)
 }
 
-fn add_management(library: &Library<'_>) -> mlua::Result<()> {
-    let calling = library.calling.clone();
-    library.add("register", move |_, (method, access): (Value, Value)| {
-        let Value::Function(method) = method else {
-            let got = method.type_name();
-            return Err(mlua::Error::runtime(format!("a method is a function, not a {got}")));
-        };
-        // Stock `cls_lua` ignores what follows the function.
-        let access = match access {
-            Value::String(text) if *text.as_bytes() == *b"readonly" => MethodAccess::ReadOnly,
-            _ => MethodAccess::ReadWrite,
-        };
-        if !calling.register(method, access) {
-            return Err(mlua::Error::runtime("a method is registered once"));
-        }
-        Ok(())
-    })?;
-    let calling = library.calling.clone();
-    library.add("log", move |arguments, values: MultiValue| log(&calling, arguments, values))
+fn add_management(library: &Library<'_>, register: &Function) -> mlua::Result<()> {
+    library.table.raw_set("register", register)?;
+    library.add("log", log)
 }
 
 /// Joins the arguments; a first number that is not negative is the level, if more follow.
-fn log(
-    calling: &Calling,
-    arguments: Arguments<'_>,
-    values: MultiValue,
-) -> mlua::Result<MultiValue> {
+fn log(arguments: Arguments<'_>, values: MultiValue) -> mlua::Result<MultiValue> {
     let lua = arguments.lua;
     let mut parts: Vec<Value> = values.into_iter().collect();
     if parts.is_empty() {
@@ -134,18 +110,18 @@ fn log(
         }
     }
     let shown = String::from_utf8_lossy(&text[..text.len().min(MAX_LOG_BYTES)]);
-    calling.log(level, &shown);
+    calling::log(level, &shown)?;
     (lua.create_string(&text)?,).into_lua_multi(lua)
 }
 
 fn add_stream(library: &Library<'_>) -> mlua::Result<()> {
     library.add("create", |_, exclusive: Value| {
         let exclusive = !matches!(exclusive, Value::Nil | Value::Boolean(false));
-        object(|view| view.create(exclusive))
+        write(|view| view.create(exclusive))
     })?;
-    library.add("remove", |_, ()| object(|view| view.remove()))?;
+    library.add("remove", |_, ()| write(|view| view.remove()))?;
     library.add("stat", |_, ()| {
-        let stat = object(|view| view.stat())?;
+        let stat = read(|view| view.stat())?;
         Ok((stat.size, stat.modified_micros / 1_000_000))
     })?;
     let lists = library.buffer_lists();
@@ -155,7 +131,7 @@ fn add_stream(library: &Library<'_>) -> mlua::Result<()> {
             0 => u64::MAX - offset,
             length => length,
         };
-        let bytes = object(|view| if_present(view, |view| view.read(offset, length)))?;
+        let bytes = read(|view| if_present(view, |view| view.read(offset, length)))?;
         lists.make(arguments.lua, bytes)
     })?;
     library.add("write", |arguments, (offset, length, data): (Value, Value, Value)| {
@@ -165,20 +141,20 @@ fn add_stream(library: &Library<'_>) -> mlua::Result<()> {
             let text = format!("a length of {length} for {} bytes", data.len());
             return Err(raise(Error::invalid(text)));
         }
-        object(|view| view.write(offset, data))
+        write(|view| view.write(offset, data))
     })?;
     library.add("write_full", |arguments, data: Value| {
         let data = arguments.buffer_list(1, &data)?.share();
-        object(|view| view.write_full(data))
+        write(|view| view.write_full(data))
     })
 }
 
 /// Reads from the object; from one that does not exist there is nothing to read.
 pub(crate) fn if_present<R: Default>(
     view: &mut dyn ObjectView,
-    read: impl FnOnce(&mut dyn ObjectView) -> Result<R>,
+    look: impl FnOnce(&mut dyn ObjectView) -> Result<R>,
 ) -> Result<R> {
-    match read(view) {
+    match look(view) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(R::default()),
         other => other,
     }
@@ -189,12 +165,12 @@ fn add_attributes(library: &Library<'_>) -> mlua::Result<()> {
     library.add("getxattr", move |arguments, name: Value| {
         let name = arguments.name(1, &name)?;
         let missing = || Error::not_found(format!("no attribute {name:?}")).with_status(-ENODATA);
-        let value = object(|view| view.attribute(&name)?.ok_or_else(missing))?;
+        let value = read(|view| view.attribute(&name)?.ok_or_else(missing))?;
         lists.make(arguments.lua, value)
     })?;
     let lists = library.buffer_lists();
     library.add("getxattrs", move |arguments, ()| {
-        let attributes = object(|view| view.attributes())?;
+        let attributes = read(|view| view.attributes())?;
         let table = arguments.lua.create_table_with_capacity(0, attributes.len())?;
         for (name, value) in attributes {
             table.raw_set(name, lists.make(arguments.lua, value)?)?;
@@ -204,7 +180,7 @@ fn add_attributes(library: &Library<'_>) -> mlua::Result<()> {
     library.add("setxattr", |arguments, (name, value): (Value, Value)| {
         let name = arguments.name(1, &name)?;
         let value = arguments.buffer_list(2, &value)?.share();
-        object(|view| view.set_attribute(&name, value))
+        write(|view| view.set_attribute(&name, value))
     })
 }
 
@@ -212,7 +188,7 @@ fn add_map_values(library: &Library<'_>) -> mlua::Result<()> {
     let lists = library.buffer_lists();
     library.add("map_get_val", move |arguments, key: Value| {
         let key = arguments.text(1, &key)?;
-        let value = object(|view| {
+        let value = read(|view| {
             let value = if_present(view, |view| view.map_get(&key.as_bytes()))?;
             value.ok_or_else(|| Error::not_found(format!("no key {}", key.display())))
         })?;
@@ -221,7 +197,7 @@ fn add_map_values(library: &Library<'_>) -> mlua::Result<()> {
     library.add("map_set_val", |arguments, (key, value): (Value, Value)| {
         let key = arguments.text(1, &key)?;
         let value = arguments.buffer_list(2, &value)?.share();
-        object(|view| view.map_set(&key.as_bytes(), value))
+        write(|view| view.map_set(&key.as_bytes(), value))
     })?;
     library.add("map_set_vals", |arguments, values: Value| {
         let Value::Table(values) = values else {
@@ -230,23 +206,23 @@ fn add_map_values(library: &Library<'_>) -> mlua::Result<()> {
             return Err(mlua::Error::runtime(text));
         };
         let entries = entries_of(arguments.lua, &values)?;
-        object(|view| {
+        write(|view| {
             entries.into_iter().try_for_each(|entry| view.map_set(&entry.key, entry.value))
         })
     })?;
     library.add("map_remove_key", |arguments, key: Value| {
         let key = arguments.text(1, &key)?;
-        object(|view| view.map_remove(&key.as_bytes()))
+        write(|view| view.map_remove(&key.as_bytes()))
     })?;
-    library.add("map_clear", |_, ()| object(|view| view.map_clear()))?;
+    library.add("map_clear", |_, ()| write(|view| view.map_clear()))?;
     let lists = library.buffer_lists();
     library.add("map_read_header", move |arguments, ()| {
-        let header = object(|view| if_present(view, |view| view.map_header()))?;
+        let header = read(|view| if_present(view, |view| view.map_header()))?;
         lists.make(arguments.lua, header)
     })?;
     library.add("map_write_header", |arguments, header: Value| {
         let header = arguments.buffer_list(1, &header)?.share();
-        object(|view| view.set_map_header(header))
+        write(|view| view.set_map_header(header))
     })
 }
 
@@ -315,7 +291,7 @@ pub(crate) fn for_each_entry(
     loop {
         pulse.step(lua)?;
         let limit = left.min(MAX_MAP_RANGE_ENTRIES);
-        let page = object(|view| if_present(view, |view| view.map_range(&after, prefix, limit)))?;
+        let page = read(|view| if_present(view, |view| view.map_range(&after, prefix, limit)))?;
         left = left.saturating_sub(page.entries.len());
         let last = page.entries.last().map(|entry| entry.key.clone());
         page.entries.into_iter().try_for_each(&mut visit)?;
@@ -327,11 +303,11 @@ pub(crate) fn for_each_entry(
 }
 
 fn add_version(library: &Library<'_>) -> mlua::Result<()> {
-    library.add("current_version", |_, ()| object(|view| view.version()))?;
+    library.add("current_version", |_, ()| read(|view| view.version()))?;
     // A method cannot tell which op of its transaction it is.
     library.add("current_subop_num", |_, ()| Ok(0))?;
     library.add("current_subop_version", |_, ()| {
-        let version = object(|view| view.version())?;
+        let version = read(|view| view.version())?;
         Ok(format!("{version}.0"))
     })
 }

@@ -173,7 +173,7 @@ impl ClassRuntime {
             access: *access,
             terms: self.terms(context),
             context,
-            sink: &self.sink,
+            sink: &*self.sink,
         };
         invocation.run(view)
     }
@@ -198,7 +198,7 @@ impl ClassRuntime {
             access: MethodAccess::ReadWrite,
             terms: self.terms(context),
             context,
-            sink: &self.sink,
+            sink: &*self.sink,
         };
         invocation.run(view)
     }

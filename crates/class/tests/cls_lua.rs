@@ -7,7 +7,7 @@ mod support;
 
 use bytes::Bytes;
 use nacre_object::{MapEntry, Op, OpResult};
-use support::{Node, call, status};
+use support::{Node, call, small_budget, status};
 
 const EIO: i32 = -5;
 const ENOENT: i32 = -2;
@@ -243,7 +243,7 @@ fn objclass_holds_the_classic_errno_constants() {
 
 #[test]
 fn a_handler_that_fails_leaves_the_object_as_it_was() {
-    let node = Node::new();
+    let node = Node::with_budget(small_budget());
     let spoil = "local bl = bufferlist.new() bl:append('spoiled')
                  objclass.write_full(bl) objclass.setxattr('x', bl) objclass.map_set_val('k', bl)
                  objclass.map_write_header(bl) ";

@@ -25,7 +25,7 @@ fn scripts() -> Vec<PathBuf> {
 
 #[test]
 fn hostile_scripts_end_in_time_without_a_trace() {
-    let node = Node::new();
+    let node = Node::with_budget(small_budget());
     let clock = SystemClock::default();
     node.submit("o", vec![Op::WriteFull { data: Bytes::from_static(b"as it was") }]).unwrap();
     for path in scripts() {
@@ -59,7 +59,7 @@ fn hostile_scripts_end_in_time_without_a_trace() {
 
 #[test]
 fn hostile_programs_are_refused_or_fail_their_own_calls_only() {
-    let node = Node::new();
+    let node = Node::with_budget(small_budget());
     node.install("good", 1, "function m() return 7 end objclass.register(m)").unwrap();
     for path in scripts() {
         let source = std::fs::read_to_string(&path).unwrap();

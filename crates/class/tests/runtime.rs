@@ -8,7 +8,7 @@ use bytes::Bytes;
 use nacre_class::{CheckError, ClassProgram, MethodAccess, NativeClass, check_program};
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{CallContext, CallReply, ClassHost, ErrorKind, ObjectView, Op, Result};
-use support::{Node, call, class, status};
+use support::{Node, call, class, small_budget, status};
 
 const COUNTER: &str = "
 function add(input)
@@ -226,7 +226,7 @@ fn the_same_call_draws_the_same_random_numbers() {
 
 #[test]
 fn faults_are_reported_with_program_version_method_and_line() {
-    let node = Node::new();
+    let node = Node::with_budget(small_budget());
     let source = "function fault()\n  error('x')\nend\nfunction spin() while true do end end
                   function answer() objclass.stat() end function refuse() return -5 end
                   objclass.register(fault) objclass.register(spin) objclass.register(answer)

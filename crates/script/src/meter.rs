@@ -67,8 +67,8 @@ impl Meter {
         }
     }
 
-    /// Begins to watch a run that starts with a heap of `heap_bytes`; answers what it may grow to.
-    pub fn arm(&self, budget: &Budget, clock: &Arc<dyn Clock>, heap_bytes: usize) -> usize {
+    /// Begins to watch a run that starts with a heap of `heap_bytes`.
+    pub fn arm(&self, budget: &Budget, clock: &Arc<dyn Clock>, heap_bytes: usize) {
         let deadline = clock.monotonic().saturating_add(budget.time);
         self.exceeded.set(None);
         self.interrupted_at.borrow_mut().clear();
@@ -78,6 +78,10 @@ impl Meter {
         self.host_bytes_limit.set(self.host_bytes.get().saturating_add(budget.memory_bytes));
         *self.running.borrow_mut() =
             Some(Running { clock: clock.clone(), deadline, budget: budget.clone() });
+    }
+
+    /// What the heap of this run may grow to, in bytes.
+    pub fn heap_limit(&self) -> usize {
         self.heap_limit.get()
     }
 

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use mlua::{Function, IntoLuaMulti, Lua, MultiValue, Table};
+use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, MultiValue, Table};
 use nacre_clock::Clock;
 use nacre_object::Result;
 
@@ -52,27 +52,32 @@ impl<'vm> Run<'vm> {
 
     /// Executes the chunk; answers what it returned.
     pub fn load(&self) -> Result<MultiValue> {
-        self.call(self.main(), ())
+        self.call(self.chunk(), ())
     }
 
     /// A global the script has set or the base holds; `Nil` if there is none.
     pub fn global(&self, name: &str) -> Result<mlua::Value> {
-        let own = self.globals().raw_get(name);
-        match own {
-            Ok(mlua::Value::Nil) => self.globals().get(name),
+        match self.globals().raw_get(name) {
+            // Reading through to the base may run a metamethod the script has put there.
+            Ok(mlua::Value::Nil) => self.vm.limited(|| self.globals().get(name)),
             known => known,
         }
         .map_err(|error| self.explain(&error))
     }
 
-    /// The names of the globals the script has set, in no order.
-    pub fn own_globals(&self) -> Vec<(String, mlua::Value)> {
-        self.globals().pairs::<String, mlua::Value>().flatten().collect()
+    /// Calls a function of the script, or one of the host that will.
+    pub fn call(&self, function: &Function, arguments: impl IntoLuaMulti) -> Result<MultiValue> {
+        self.call_for(function, arguments)
     }
 
-    /// Calls a function of the script.
-    pub fn call(&self, function: &Function, arguments: impl IntoLuaMulti) -> Result<MultiValue> {
-        let returned = function.call(arguments).map_err(|error| self.explain(&error))?;
+    /// Calls a function for results of known types.
+    pub fn call_for<R: FromLuaMulti>(
+        &self,
+        function: &Function,
+        arguments: impl IntoLuaMulti,
+    ) -> Result<R> {
+        let returned = self.vm.limited(|| function.call(arguments));
+        let returned = returned.map_err(|error| self.explain(&error))?;
         self.vm.verdict(self.script)?;
         Ok(returned)
     }
@@ -102,11 +107,13 @@ impl<'vm> Run<'vm> {
         self.vm.explain(error, self.script)
     }
 
-    fn main(&self) -> &Function {
+    /// The chunk, for a host function that executes it.
+    pub fn chunk(&self) -> &Function {
         &self.opened.as_ref().expect("a run that was handed out is open").0
     }
 
-    fn globals(&self) -> &Table {
+    /// The script's globals.
+    pub fn globals(&self) -> &Table {
         &self.opened.as_ref().expect("a run that was handed out is open").1
     }
 }

@@ -66,9 +66,7 @@ impl Vm {
     /// `Exhausted` if the memory budget does not even hold the loaded script.
     pub fn start<'vm>(&'vm mut self, script: &'vm Script, terms: &Terms<'_>) -> Result<Run<'vm>> {
         *self.random.borrow_mut() = Random::seeded(terms.seed);
-        let limit = self.meter.arm(terms.budget, terms.clock, self.lua.used_memory());
-        // Only a VM without an allocator of its own refuses a limit.
-        self.lua.set_memory_limit(limit).expect("mlua allocates for its VMs");
+        self.meter.arm(terms.budget, terms.clock, self.lua.used_memory());
         // From here on dropping the run puts the VM back into order.
         let run = Run::new(self, script);
         run.open()
@@ -77,6 +75,20 @@ impl Vm {
     /// Whether it ran out of memory and should be replaced rather than used again.
     pub fn is_damaged(&self) -> bool {
         self.damaged.get()
+    }
+
+    /// Runs code of the script, which may allocate as much as its budget has. What the host does
+    /// for a run is not limited: every allocation that might fail costs it a protected call.
+    pub(crate) fn limited<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.limit_memory(self.meter.heap_limit());
+        let result = body();
+        self.limit_memory(0);
+        result
+    }
+
+    fn limit_memory(&self, bytes: usize) {
+        // Only a VM without an allocator of its own refuses a limit.
+        self.lua.set_memory_limit(bytes).expect("mlua allocates for its VMs");
     }
 
     /// The loaded chunk of a script, and a fresh environment it is set to.
@@ -142,7 +154,7 @@ impl Vm {
     /// After a run: no limits, and no more garbage than may stay.
     pub(crate) fn settle(&self) {
         self.meter.disarm();
-        self.lua.set_memory_limit(0).expect("mlua allocates for its VMs");
+        self.limit_memory(0);
         let heap = self.lua.used_memory().saturating_sub(self.base_bytes);
         let too_much = heap > MAX_RETAINED_BYTES || self.meter.host_bytes() > MAX_RETAINED_BYTES;
         if too_much && self.lua.gc_collect().is_err() {

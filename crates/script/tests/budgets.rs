@@ -8,7 +8,7 @@ use std::time::Duration;
 use nacre_clock::{Clock, ManualClock, SystemClock};
 use nacre_object::{Error, ErrorKind};
 use nacre_script::{Budget, Terms};
-use support::{run, run_within, script, small, vm};
+use support::{run, run_within, script, small, unhurried, vm};
 
 /// Runs a hostile script up to three times, as the machine may be busy: once it must end within
 /// twice its time. Every time it must end `Exhausted`, and a replaced or the same VM must go on.
@@ -190,7 +190,8 @@ fn time_is_the_injected_clocks() {
 fn a_run_over_its_memory_leaves_a_vm_that_still_serves() {
     let mut vm = vm();
     for _ in 0..20 {
-        let error = run(&mut vm, "local t = {} while true do t[#t + 1] = {} end").unwrap_err();
+        let source = "local t = {} while true do t[#t + 1] = {} end";
+        let error = run_within(&mut vm, source, &unhurried()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Exhausted);
         assert!(vm.is_damaged(), "its owner is told to replace it");
         assert_eq!(run(&mut vm, "local t = table.create(1000, 'x') return #t").unwrap(), ["1000"]);
@@ -202,14 +203,15 @@ fn garbage_of_a_run_does_not_count_against_the_next() {
     let mut vm = vm();
     for _ in 0..20 {
         // 200 MiB of garbage within a budget of 16 MiB, again and again.
-        assert!(run(&mut vm, "for i = 1, 100 do local s = ('x'):rep(2^20) .. i end").is_ok());
+        let source = "for i = 1, 100 do local s = ('x'):rep(2^20) .. i end";
+        assert!(run_within(&mut vm, source, &unhurried()).is_ok());
     }
     assert!(!vm.is_damaged());
 }
 
 #[test]
 fn an_abort_names_the_line_it_happened_at() {
-    let error: Error = run(&mut vm(), "local x = 1\nwhile true do\n x = x + 1\nend").unwrap_err();
+    let error: Error = run_within(&mut vm(), "local x = 1\nwhile true do\n x = x + 1\nend", &small()).unwrap_err();
     let line = error.fault().and_then(|site| site.line).unwrap();
     assert!((2..=4).contains(&line), "{error}");
 }

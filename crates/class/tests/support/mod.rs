@@ -53,8 +53,9 @@ pub fn small_budget() -> Budget {
 }
 
 impl Node {
+    /// A node whose methods have time enough however busy the machine.
     pub fn new() -> Self {
-        Self::with_budget(small_budget())
+        Self::with_budget(Budget { time: Duration::from_secs(60), ..small_budget() })
     }
 
     pub fn with_budget(budget: Budget) -> Self {

@@ -8,9 +8,14 @@ use nacre_clock::{Clock, SystemClock};
 use nacre_object::{Error, Result};
 use nacre_script::{Budget, Script, Terms, Vm, raise};
 
-/// Small enough that a hostile script ends soon, and far more than any other test needs.
+/// Small enough that a hostile script ends soon.
 pub fn small() -> Budget {
     Budget { time: Duration::from_millis(100), memory_bytes: 16 * 1024 * 1024, ..Budget::default() }
+}
+
+/// The same memory, and time enough however busy the machine.
+pub fn unhurried() -> Budget {
+    Budget { time: Duration::from_secs(60), ..small() }
 }
 
 /// A VM whose scripts can call `fail(message)`, which raises `Conflict`.
@@ -28,9 +33,9 @@ pub fn script(source: &str) -> Script {
     Script::compile("test", 3, source.as_bytes()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs a chunk under the small budget; answers what it returned, as text.
+/// Runs a chunk without hurry; answers what it returned, as text.
 pub fn run(vm: &mut Vm, source: &str) -> Result<Vec<String>> {
-    run_within(vm, source, &small())
+    run_within(vm, source, &unhurried())
 }
 
 pub fn run_within(vm: &mut Vm, source: &str, budget: &Budget) -> Result<Vec<String>> {

@@ -1,0 +1,193 @@
+//! What a method costs over the native op it does, without an engine below.
+//!
+//! `cargo run --release -p nacre-class --example method_cost [PART OF A LABEL]`
+//!
+//! Each figure is CPU time on one thread, on a view that is a bare hash map: what an engine adds to
+//! both sides, commit and sync above all, is left out.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use nacre_class::{ClassProgram, ClassRuntime, EvalRequest, LUA_CLASS, MethodAccess, NativeClass};
+use nacre_clock::{Clock, SystemClock};
+use nacre_object::{
+    CallContext, CallReply, ClassCall, ClassHost, ClassName, Error, MapEntry, MapRange, MethodName,
+    ObjectStat, ObjectView, Result,
+};
+use nacre_script::Budget;
+
+const CALLS: u32 = 200_000;
+
+const ONE: &str = "
+function set(input) objclass.map_set_val('key', input) end
+objclass.register(set)
+";
+
+const LOG_LIKE: &str = "
+local function position_of(input)
+    local epoch, position = string.unpack('<I4I4', input:str())
+    return epoch, string.format('%016x', position)
+end
+
+function set(input)
+    local epoch, key = position_of(input)
+    local sealed = objclass.map_get('epoch')
+    if sealed and epoch < tonumber(sealed:str()) then return -objclass.ESTALE end
+    if objclass.map_get(key) then return -objclass.EEXIST end
+    objclass.map_set_val('key', input)
+end
+objclass.register(set)
+";
+
+fn main() -> Result<()> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let runtime = ClassRuntime::new(Budget::default(), clock.clone());
+    runtime.register_native(NativeClass::new(ClassName::new("native")?).method(
+        "set",
+        MethodAccess::ReadWrite,
+        set,
+    ))?;
+    let nine: String =
+        (0..9).map(|i| format!("function m{i}() end objclass.register(m{i})\n")).collect();
+    for (name, source) in [
+        ("one", ONE.to_owned()),
+        ("ten", format!("{ONE}{nine}")),
+        ("log-like", LOG_LIKE.to_owned()),
+        ("loop", "function set() for i = 1, 1000 do end end objclass.register(set)".to_owned()),
+        ("raise", "function set() pcall(objclass.stat) end objclass.register(set)".to_owned()),
+    ] {
+        runtime.install(&ClassProgram::new(ClassName::new(name)?, 1, source))?;
+    }
+    let input = Bytes::from_static(&[7; 160]);
+    let context = CallContext { source: "client.a".parse()?, now_micros: 0 };
+    let mut view = Map::default();
+    let wanted = std::env::args().nth(1).unwrap_or_default();
+    let measure = |label: &str, run: &mut dyn FnMut() -> Result<()>| -> Result<()> {
+        if !label.contains(&wanted) {
+            return Ok(());
+        }
+        for _ in 0..CALLS / 10 {
+            run()?;
+        }
+        let before = clock.monotonic();
+        for _ in 0..CALLS {
+            run()?;
+        }
+        let nanos = (clock.monotonic() - before).as_nanos() / u128::from(CALLS);
+        println!("{label:<44} {nanos:>6} ns");
+        Ok(())
+    };
+    measure("the native op (map_set of 160 bytes)", &mut || view.map_set(b"key", input.clone()))?;
+    for (label, class) in [
+        ("a native class's method doing it", "native"),
+        ("a Luau method doing it", "one"),
+        ("the same, in a class of ten methods", "ten"),
+        ("a log-like append: unpack, 2 gets, 1 set", "log-like"),
+        ("a method that loops 1,000 times", "loop"),
+        ("a method that catches a storage error", "raise"),
+    ] {
+        let call = call(class, "set", &input)?;
+        measure(label, &mut || runtime.call(&call, &mut view, &context).map(|_| ()))?;
+    }
+    let eval = EvalRequest { script: ONE.into(), handler: "set".into(), input: input.clone() };
+    let call = call(LUA_CLASS, "eval_bufferlist", &eval.to_bufferlist())?;
+    measure("a one-off script doing it", &mut || {
+        runtime.call(&call, &mut view, &context).map(|_| ())
+    })
+}
+
+fn call(class: &str, method: &str, input: &Bytes) -> Result<ClassCall> {
+    Ok(ClassCall {
+        class: ClassName::new(class)?,
+        method: MethodName::new(method)?,
+        version: None,
+        input: input.clone(),
+    })
+}
+
+fn set(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
+    view.map_set(b"key", input)?;
+    Ok(CallReply::default())
+}
+
+/// An object that is its map alone.
+#[derive(Default)]
+struct Map(HashMap<Vec<u8>, Bytes>);
+
+fn without<T>() -> Result<T> {
+    Err(Error::unsupported("this object is its map alone"))
+}
+
+impl ObjectView for Map {
+    fn map_get(&mut self, key: &[u8]) -> Result<Option<Bytes>> {
+        Ok(self.0.get(key).cloned())
+    }
+    fn map_set(&mut self, key: &[u8], value: Bytes) -> Result<()> {
+        self.0.insert(key.to_vec(), value);
+        Ok(())
+    }
+    fn exists(&mut self) -> Result<bool> {
+        Ok(true)
+    }
+    fn stat(&mut self) -> Result<ObjectStat> {
+        without()
+    }
+    fn version(&mut self) -> Result<u64> {
+        without()
+    }
+    fn create(&mut self, _: bool) -> Result<()> {
+        without()
+    }
+    fn remove(&mut self) -> Result<()> {
+        without()
+    }
+    fn read(&mut self, _: u64, _: u64) -> Result<Bytes> {
+        without()
+    }
+    fn write(&mut self, _: u64, _: Bytes) -> Result<()> {
+        without()
+    }
+    fn write_full(&mut self, _: Bytes) -> Result<()> {
+        without()
+    }
+    fn append(&mut self, _: Bytes) -> Result<u64> {
+        without()
+    }
+    fn truncate(&mut self, _: u64) -> Result<()> {
+        without()
+    }
+    fn zero(&mut self, _: u64, _: u64) -> Result<()> {
+        without()
+    }
+    fn attribute(&mut self, _: &str) -> Result<Option<Bytes>> {
+        without()
+    }
+    fn attributes(&mut self) -> Result<Vec<(String, Bytes)>> {
+        without()
+    }
+    fn set_attribute(&mut self, _: &str, _: Bytes) -> Result<()> {
+        without()
+    }
+    fn remove_attribute(&mut self, _: &str) -> Result<()> {
+        without()
+    }
+    fn map_remove(&mut self, _: &[u8]) -> Result<()> {
+        without()
+    }
+    fn map_clear(&mut self) -> Result<()> {
+        without()
+    }
+    fn map_range(&mut self, _: &[u8], _: &[u8], _: usize) -> Result<MapRange> {
+        without()
+    }
+    fn map_last(&mut self, _: &[u8]) -> Result<Option<MapEntry>> {
+        without()
+    }
+    fn map_header(&mut self) -> Result<Bytes> {
+        without()
+    }
+    fn set_map_header(&mut self, _: Bytes) -> Result<()> {
+        without()
+    }
+}
