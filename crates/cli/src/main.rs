@@ -1,2 +1,126 @@
-//! The `nacre` command.
-fn main() {}
+//! The `nacre` command: nouns, then verbs.
+//!
+//! Exit status: 0 it worked, 1 it failed, 2 it was asked wrongly. Results go to standard output,
+//! one JSON document a line with `--json`; everything else goes to standard error.
+
+mod commands;
+mod demo;
+mod input;
+mod lines;
+mod out;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use nacre::Cluster;
+use nacre_object::{Error, ErrorKind, Result};
+use serde_json::json;
+
+use crate::commands::{class, events, log, map, node, object, pool, program, status, up};
+use crate::out::Out;
+
+/// A programmable storage system
+#[derive(Debug, Parser)]
+#[command(name = "nacre", version, propagate_version = true)]
+struct Arguments {
+    /// The cluster's folder
+    #[arg(
+        long,
+        global = true,
+        env = "NACRE_CLUSTER",
+        default_value = "nacre-data",
+        value_name = "DIR"
+    )]
+    cluster: PathBuf,
+    /// Print JSON, one document a line
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a cluster in the foreground until interrupted
+    Up(up::UpArguments),
+    /// Run the main job: a shared log under load, faults included, everything verified
+    Demo(demo::DemoArguments),
+    /// Show the cluster's nodes
+    Status,
+    /// Show what happened: version changes, faults of programs
+    Events(events::EventsArguments),
+    #[command(subcommand)]
+    Object(object::ObjectCommand),
+    #[command(subcommand)]
+    Pool(pool::PoolCommand),
+    #[command(subcommand)]
+    Class(class::ClassCommand),
+    #[command(subcommand)]
+    Program(program::ProgramCommand),
+    #[command(subcommand)]
+    Map(map::MapCommand),
+    #[command(subcommand)]
+    Log(log::LogCommand),
+    #[command(hide = true)]
+    Node(node::NodeArguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let out = Out::new(arguments.json);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            return fail(&Error::unavailable(format!("cannot start threads: {error}")), out);
+        }
+    };
+    let result = runtime.block_on(run(arguments, out));
+    // A read of standard input that never ends must not keep the command from ending.
+    runtime.shutdown_background();
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error, out),
+    }
+}
+
+async fn run(arguments: Arguments, out: Out) -> Result<()> {
+    let folder = arguments.cluster;
+    let connect = || Cluster::connect(&folder);
+    match arguments.command {
+        Command::Up(up) => up::run(up, &folder, out).await,
+        Command::Demo(demo) => demo::run(demo, out).await,
+        Command::Node(node) => node::run(node, &folder).await,
+        Command::Status => status::run(&folder, out).await,
+        Command::Events(events) => events::run(events, &connect().await?, out).await,
+        Command::Object(command) => object::run(command, &connect().await?, out).await,
+        Command::Pool(command) => pool::run(command, &connect().await?, out).await,
+        Command::Class(command) => class::run(command, &connect().await?, out).await,
+        Command::Program(command) => program::run(command, &connect().await?, out).await,
+        Command::Map(command) => map::run(command, &connect().await?, out).await,
+        Command::Log(command) => log::run(command, &connect().await?, out).await,
+    }
+}
+
+fn fail(error: &Error, out: Out) -> ExitCode {
+    if out.is_json() {
+        let fault = error.fault().map(|site| {
+            json!({ "program": site.program, "version": site.version, "line": site.line,
+                    "traceback": site.traceback })
+        });
+        out::note(
+            &json!({ "error": {
+                "kind": error.kind().as_str(), "message": error.message(),
+                "operation": error.operation(), "object": error.object(),
+                "hint": error.hint_text(), "status": error.status(), "fault": fault,
+            }})
+            .to_string(),
+        );
+    } else {
+        out::note(&format!("nacre: {error}"));
+    }
+    match error.kind() {
+        ErrorKind::Invalid => ExitCode::from(2),
+        _ => ExitCode::from(1),
+    }
+}

@@ -1,1 +1,47 @@
-//! nacre: the public API.
+//! nacre: a programmable storage system.
+//!
+//! [`Cluster`] is the door: [`Cluster::connect`] to the nodes of a folder that `nacre up` runs, or
+//! [`Cluster::embedded`] for a cluster in this process. From it come [`Pool`]s of [`Object`]s,
+//! versioned [`Programs`], [`Maps`] of service metadata, and shared [`Log`]s.
+//!
+//! ```no_run
+//! # async fn f() -> nacre::Result<()> {
+//! let cluster = nacre::Cluster::embedded("/tmp/notes").await?;
+//! let object = cluster.pool("data").await?.object("greeting")?;
+//! object.append("hello").await?;
+//! assert_eq!(object.read(0, 100).await?, "hello");
+//! # Ok(()) }
+//! ```
+//!
+//! Every error is an [`Error`] whose [`ErrorKind`] says what to do next.
+
+mod catch_up_store;
+mod class_service;
+mod class_versions;
+mod cluster;
+mod cluster_file;
+mod local;
+mod object;
+mod pool;
+mod pools;
+mod sessions;
+mod transaction;
+
+pub use catch_up_store::CatchUpStore;
+pub use class_service::ClassService;
+pub use cluster::{Cluster, LOG_PROGRAM_SOURCE, Parts, log_program};
+pub use cluster_file::{ClusterFile, NodeEntry, Role};
+pub use nacre_log::{Entry, Log, LogName, LogOptions, LogStat, ReadSlot};
+pub use nacre_object::{
+    CallReply, ClassCall, Error, ErrorKind, MapEntry, MapRange, ObjectStat, Op, OpResult, Reply,
+    Result,
+};
+pub use nacre_registry::{
+    Change, EpochRecord, Event, EventItem, EventWatcher, Events, MapEvent, MapState, MapWatcher,
+    Maps, Node, NodeStatus, Nodes, ProgramId, ProgramInfo, ProgramKind, ProgramSource, Programs,
+    Removal, Severity, SourceError, VersionInfo,
+};
+pub use object::Object;
+pub use pool::Pool;
+pub use sessions::Sessions;
+pub use transaction::Transaction;

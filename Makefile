@@ -1,0 +1,39 @@
+# The two commands a newcomer needs are `make demo` and `make test`; both install what they lack.
+# On a Debian machine with a Rust toolchain nothing else has to be there first.
+
+SHELL := /bin/bash
+CARGO ?= cargo
+# The optimised build lets the demo show what the system can do.
+RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
+DEMO_ARGS ?=
+
+.PHONY: help demo build test check fmt install-deps install-test-deps long bench clean
+
+help: ## Say what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+
+demo: build ## Run the main job on an embedded cluster, faults included
+	$(RELEASE)/nacre demo $(DEMO_ARGS)
+
+build: install-deps ## Build the nacre command, optimised
+	$(CARGO) build --release --locked -p nacre-cli
+
+check: install-deps ## What a developer runs all day: format, lints, unit tests
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) test --workspace --lib --locked -q
+
+test: check install-test-deps ## Everything: check, then the suites that start real processes
+	$(CARGO) test --workspace --locked
+	$(MAKE) demo DEMO_ARGS=--quick
+
+fmt: ## Format the source
+	$(CARGO) fmt --all
+
+install-deps: ## A C and C++ compiler, for the Luau VM
+	@scripts/install-packages c++:g++ cc:gcc
+
+install-test-deps: ## Python with grpcio, the foreign client of the tests
+	@scripts/install-packages /usr/bin/python3:python3 \
+	    /usr/lib/python3/dist-packages/grpc:python3-grpcio \
+	    /usr/lib/python3/dist-packages/grpc_tools:python3-grpc-tools

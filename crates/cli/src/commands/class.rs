@@ -1,0 +1,91 @@
+//! `nacre class …`: methods of objects.
+
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use clap::Subcommand;
+use nacre::{CallReply, ClassCall, Cluster};
+use nacre_object::{ClassName, Error, MethodName, ObjectId, Result};
+use serde_json::json;
+
+use crate::input::{Input, read_text};
+use crate::out::{Out, json_bytes, note};
+
+/// Run methods of classes on objects
+#[derive(Debug, Subcommand)]
+pub enum ClassCommand {
+    /// Run a method of a class on an object; prints its output
+    Call {
+        object: ObjectId,
+        class: ClassName,
+        method: MethodName,
+        #[command(flatten)]
+        input: Input,
+        /// The version of the class this call was written against; another is refused as stale
+        #[arg(long)]
+        class_version: Option<u64>,
+    },
+    /// Run a handler of a script that is not stored anywhere; prints status and output
+    Eval {
+        object: ObjectId,
+        /// The script, as for Ceph's cls_lua
+        #[arg(long, value_name = "FILE")]
+        script: PathBuf,
+        /// The registered function to run; the chunk alone is run if it is empty
+        #[arg(long, default_value = "")]
+        handler: String,
+        #[command(flatten)]
+        input: Input,
+    },
+}
+
+/// Runs one of them.
+pub async fn run(command: ClassCommand, cluster: &Cluster, out: Out) -> Result<()> {
+    match command {
+        ClassCommand::Call { object, class, method, input, class_version } => {
+            let input = input.bytes()?;
+            let call = ClassCall { class, method, version: class_version, input };
+            let reply = cluster.object(&object).await?.call_version(call).await?;
+            show(&reply, out)
+        }
+        ClassCommand::Eval { object, script, handler, input } => {
+            let script = read_text(&script)?;
+            let object = cluster.object(&object).await?;
+            match object.eval(&script, &handler, input.bytes()?).await {
+                Ok(reply) => show_eval(reply.status, &reply.output, out),
+                Err(error) if error.has_own_status() || error.fault().is_some() => {
+                    failed(&error, out)
+                }
+                Err(error) => Err(error),
+            }
+        }
+    }
+}
+
+fn show(reply: &CallReply, out: Out) -> Result<()> {
+    if out.is_json() {
+        return show_eval(reply.status, &reply.output, out);
+    }
+    if reply.output.is_empty() {
+        return Ok(());
+    }
+    out.bytes(&reply.output)?;
+    if reply.output.ends_with(b"\n") { Ok(()) } else { out.bytes(b"\n") }
+}
+
+fn show_eval(status: i32, output: &Bytes, out: Out) -> Result<()> {
+    if out.is_json() {
+        return out.show(&json!({ "status": status, "output": json_bytes(output) }), String::new);
+    }
+    out.line(&format!("status {status}"))?;
+    if output.is_empty() { Ok(()) } else { out.bytes(output) }
+}
+
+/// A script that failed has a status too; the reason goes beside it.
+fn failed(error: &Error, out: Out) -> Result<()> {
+    show_eval(error.status(), &Bytes::new(), out)?;
+    if !out.is_json() {
+        note(&format!("nacre: {error}"));
+    }
+    Err(error.clone())
+}

@@ -1,0 +1,60 @@
+//! `nacre events`: the cluster log.
+
+use nacre::{Cluster, Event, EventItem};
+use nacre_object::Result;
+use serde_json::json;
+
+use crate::out::{Out, note, utc};
+
+/// What `nacre events` can be told
+#[derive(Debug, clap::Args)]
+pub struct EventsArguments {
+    /// The last so many
+    #[arg(long, default_value_t = 50)]
+    limit: usize,
+    /// Go on with every event as it happens, until interrupted
+    #[arg(long, short)]
+    follow: bool,
+}
+
+/// Prints events, oldest first.
+pub async fn run(arguments: EventsArguments, cluster: &Cluster, out: Out) -> Result<()> {
+    let recent = cluster.events().recent(arguments.limit).await?;
+    for event in &recent {
+        show(event, out)?;
+    }
+    if !arguments.follow {
+        return Ok(());
+    }
+    let mut watcher = cluster.events().follow(recent.last().map_or(0, |event| event.sequence));
+    loop {
+        match watcher.next().await? {
+            EventItem::Event(event) => show(&event, out)?,
+            EventItem::Missed { .. } => note("some events are no longer kept"),
+        }
+    }
+}
+
+fn show(event: &Event, out: Out) -> Result<()> {
+    let program = event.program.as_ref();
+    let value = json!({
+        "sequence": event.sequence,
+        "at_micros": event.at_micros,
+        "severity": event.severity.as_str(),
+        "node": event.node.as_ref().map(|node| node.as_str()),
+        "program": program.map(|site| json!({ "program": format!("{}/{}", site.kind, site.name),
+            "version": site.version, "line": site.line })),
+        "text": event.text,
+        "fields": event.fields,
+    });
+    out.show(&value, || {
+        let mut parts = vec![utc(event.at_micros), event.severity.as_str().to_owned()];
+        parts.extend(event.node.as_ref().map(ToString::to_string));
+        parts.push(event.text.clone());
+        if let Some(line) = program.and_then(|site| site.line) {
+            parts.push(format!("line {line}"));
+        }
+        parts.extend(event.fields.iter().map(|(key, value)| format!("{key}={value}")));
+        parts.join("  ")
+    })
+}

@@ -1,0 +1,247 @@
+//! `nacre log …`: shared logs, made for pipes.
+
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use clap::Subcommand;
+use futures::StreamExt;
+use nacre::{Cluster, Entry, Log, LogOptions, LogStat};
+use nacre_object::{ClassName, Error, PoolName, Result};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::lines::{self, Line};
+use crate::out::{Out, json_bytes, note, table};
+
+/// Records appended by one call: enough to fill the pipe to every target.
+const APPEND_BATCH: usize = 512;
+/// Positions asked for at a time by `read`.
+const READ_PAGE: usize = 1024;
+
+/// Work with shared logs
+#[derive(Debug, Subcommand)]
+pub enum LogCommand {
+    /// Make a log
+    Create {
+        log: String,
+        /// Objects records are spread over side by side; as many as there are targets if left out
+        #[arg(long)]
+        width: Option<u32>,
+        /// Records of one object
+        #[arg(long)]
+        slots: Option<u32>,
+        /// The class that stores entries: `log`, the program, or `log_native`
+        #[arg(long)]
+        class: Option<ClassName>,
+        /// The pool of its objects
+        #[arg(long)]
+        pool: Option<PoolName>,
+    },
+    /// List the logs
+    Ls,
+    /// Append the lines of a file, each as a record, in order
+    Append {
+        log: String,
+        /// The file; `-` is standard input
+        #[arg(default_value = "-")]
+        file: PathBuf,
+        /// Print the position of each record
+        #[arg(long)]
+        positions: bool,
+    },
+    /// Print records, one a line: all there are, or one position
+    Read {
+        log: String,
+        position: Option<u64>,
+        /// Begin at this position
+        #[arg(long, conflicts_with = "position", default_value_t = 0)]
+        from: u64,
+        /// Read so many positions
+        #[arg(long, conflicts_with = "position")]
+        limit: Option<u64>,
+        /// Print each record's position before it
+        #[arg(long)]
+        positions: bool,
+    },
+    /// Print records as they are appended, until interrupted
+    Follow {
+        log: String,
+        /// Begin at this position
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+        /// Begin with the next record appended
+        #[arg(long, conflicts_with = "from")]
+        new: bool,
+        /// Print each record's position before it
+        #[arg(long)]
+        positions: bool,
+    },
+    /// Print the position the next record gets
+    Tail { log: String },
+    /// Make sure that a position never holds data
+    Fill { log: String, position: u64 },
+    /// Give up a record, or with --to all records up to it
+    Trim {
+        log: String,
+        position: u64,
+        /// Also everything before it
+        #[arg(long)]
+        to: bool,
+    },
+    /// Seal the log at a new epoch and recover its sequencer
+    Seal { log: String },
+    /// Show a log's view
+    Stat { log: String },
+}
+
+/// Runs one of them.
+pub async fn run(command: LogCommand, cluster: &Cluster, out: Out) -> Result<()> {
+    use LogCommand as C;
+    match command {
+        C::Create { log, width, slots, class, pool } => {
+            let defaults = LogOptions::default();
+            let options = LogOptions {
+                pool: pool.unwrap_or(defaults.pool),
+                class: class.unwrap_or(defaults.class),
+                width: width.or(defaults.width),
+                slots: slots.unwrap_or(defaults.slots),
+            };
+            cluster.create_log(&log, options).await.map(drop)
+        }
+        C::Ls => {
+            for log in cluster.logs().await? {
+                out.show(&json!({ "log": log.as_str() }), || log.as_str().to_owned())?;
+            }
+            Ok(())
+        }
+        C::Append { log, file, positions } => {
+            append(&cluster.log(&log).await?, file, positions, out).await
+        }
+        C::Read { log, position: Some(position), positions, .. } => {
+            let entry = cluster.log(&log).await?.read(position).await?;
+            match &entry {
+                Entry::Data(_) => show(position, &entry, positions, out),
+                _ if out.is_json() => show(position, &entry, positions, out),
+                _ => Err(Error::not_found(format!("position {position} is {}", state(&entry)))),
+            }
+        }
+        C::Read { log, from, limit, positions, .. } => {
+            read(&cluster.log(&log).await?, from, limit, positions, out).await
+        }
+        C::Follow { log, from, new, positions } => {
+            let log = cluster.log(&log).await?;
+            let from = if new { log.tail().await? } else { from };
+            let mut entries = log.follow(from);
+            while let Some(next) = entries.next().await {
+                let (position, entry) = next?;
+                show(position, &entry, positions, out)?;
+            }
+            Ok(())
+        }
+        C::Tail { log } => {
+            let tail = cluster.log(&log).await?.tail().await?;
+            out.show(&json!({ "tail": tail }), || tail.to_string())
+        }
+        C::Fill { log, position } => cluster.log(&log).await?.fill(position).await,
+        C::Trim { log, position, to: false } => cluster.log(&log).await?.trim(position).await,
+        C::Trim { log, position, to: true } => cluster.log(&log).await?.trim_to(position).await,
+        C::Seal { log } => {
+            let tail = cluster.log(&log).await?.seal().await?;
+            out.show(&json!({ "tail": tail }), || format!("sealed; the tail is {tail}"))
+        }
+        C::Stat { log } => stat(&cluster.log(&log).await?.stat().await?, out),
+    }
+}
+
+async fn append(log: &Log, file: PathBuf, positions: bool, out: Out) -> Result<()> {
+    let mut lines: mpsc::Receiver<Line> = lines::read(file);
+    let mut batch = Vec::with_capacity(APPEND_BATCH);
+    let (mut count, mut last) = (0_u64, None);
+    // What has arrived goes together; a slow pipe's lines go one by one, without waiting.
+    while lines.recv_many(&mut batch, APPEND_BATCH).await > 0 {
+        let records: Vec<Bytes> = batch.drain(..).collect::<Result<_>>()?;
+        for appended in log.append_batch(&records).await {
+            let position = appended
+                .map_err(|error| error.hint(format!("{count} records before it are in the log")))?;
+            if positions || out.is_json() {
+                out.show(&json!({ "position": position }), || position.to_string())?;
+            }
+            count += 1;
+            last = Some(position);
+        }
+    }
+    if let Some(last) = last {
+        note(&format!("{count} records appended, the last at position {last}"));
+    }
+    Ok(())
+}
+
+async fn read(log: &Log, from: u64, limit: Option<u64>, positions: bool, out: Out) -> Result<()> {
+    let end = limit.map_or(u64::MAX, |limit| from.saturating_add(limit));
+    let mut at = from;
+    while at < end {
+        let page = log.read_range(at, READ_PAGE.min((end - at) as usize)).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        at = last.position + 1;
+        for slot in &page {
+            match &slot.entry {
+                Some(entry) => show(slot.position, entry, positions, out)?,
+                None if out.is_json() => {
+                    let line = json!({ "position": slot.position, "state": "unwritten" });
+                    out.show(&line, String::new)?;
+                }
+                None => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Records are printed as they are; what holds none is left out, but for JSON.
+fn show(position: u64, entry: &Entry, positions: bool, out: Out) -> Result<()> {
+    match entry {
+        _ if out.is_json() => {
+            let data = match entry {
+                Entry::Data(data) => json_bytes(data),
+                _ => serde_json::Value::Null,
+            };
+            let line = json!({ "position": position, "state": state(entry), "data": data });
+            out.show(&line, String::new)
+        }
+        Entry::Data(data) => {
+            let lead = if positions { format!("{position}\t") } else { String::new() };
+            out.bytes(&[lead.as_bytes(), data, b"\n"].concat())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn state(entry: &Entry) -> &'static str {
+    match entry {
+        Entry::Data(_) => "data",
+        Entry::Filled => "filled",
+        Entry::Trimmed => "trimmed",
+    }
+}
+
+fn stat(stat: &LogStat, out: Out) -> Result<()> {
+    let sequencer = stat.sequencer.as_ref().map(ToString::to_string);
+    let value = json!({ "epoch": stat.epoch, "tail": stat.tail, "kept_from": stat.kept_from,
+        "sequencer": sequencer, "class": stat.class.as_str(), "width": stat.width,
+        "slots": stat.slots, "ranges": stat.ranges, "objects": stat.objects });
+    out.show(&value, || {
+        let rows = [
+            ("epoch", stat.epoch.to_string()),
+            ("tail", stat.tail.to_string()),
+            ("kept from", stat.kept_from.to_string()),
+            ("sequencer", sequencer.clone().unwrap_or_else(|| "none yet".into())),
+            ("class", stat.class.to_string()),
+            ("width", stat.width.to_string()),
+            ("slots", stat.slots.to_string()),
+            ("ranges", stat.ranges.to_string()),
+            ("objects", stat.objects.to_string()),
+        ];
+        let rows = rows.map(|(name, value)| vec![name.to_owned(), value]);
+        table(&["log", ""], &rows)
+    })
+}

@@ -1,0 +1,177 @@
+//! `nacre map …`: service metadata.
+
+use clap::Subcommand;
+use nacre::{Change, Cluster, EpochRecord, MapEvent, MapState};
+use nacre_object::{Error, MapName, Result};
+use serde_json::{Value, json};
+
+use crate::out::{Out, json_bytes, note, table, text_bytes, utc};
+
+/// Epochs shown by `history` unless told otherwise.
+const DEFAULT_HISTORY: usize = 20;
+
+/// Work with maps: strongly consistent, epoch-numbered service metadata
+#[derive(Debug, Subcommand)]
+pub enum MapCommand {
+    /// List the maps
+    Ls,
+    /// Print a map, or one key's value
+    Get { map: MapName, key: Option<String> },
+    /// Set keys in one commit; prints the new epoch
+    Set {
+        map: MapName,
+        /// KEY=VALUE
+        #[arg(required = true, value_parser = parse_entry)]
+        entries: Vec<(String, String)>,
+        /// Commit only if the map is at this epoch
+        #[arg(long)]
+        epoch: Option<u64>,
+    },
+    /// Remove keys in one commit; prints the new epoch
+    Rm {
+        map: MapName,
+        #[arg(required = true)]
+        keys: Vec<String>,
+        /// Commit only if the map is at this epoch
+        #[arg(long)]
+        epoch: Option<u64>,
+    },
+    /// Print what was committed, oldest first
+    History {
+        map: MapName,
+        /// The last so many epochs
+        #[arg(long, default_value_t = DEFAULT_HISTORY)]
+        limit: usize,
+    },
+    /// Print every commit as it happens, until interrupted
+    Watch {
+        map: MapName,
+        /// Begin after this epoch; now if left out
+        #[arg(long)]
+        from: Option<u64>,
+    },
+}
+
+fn parse_entry(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
+        _ => Err("write KEY=VALUE".into()),
+    }
+}
+
+/// Runs one of them.
+pub async fn run(command: MapCommand, cluster: &Cluster, out: Out) -> Result<()> {
+    use MapCommand as C;
+    let maps = cluster.maps();
+    match command {
+        C::Ls => {
+            for name in maps.list().await? {
+                out.show(&json!({ "map": name.as_str() }), || name.to_string())?;
+            }
+            Ok(())
+        }
+        C::Get { map, key: None } => show_map(&maps.get(&map).await?, out),
+        C::Get { map, key: Some(key) } => {
+            let (epoch, value) = maps.entry(&map, &key).await?;
+            let missing = || Error::not_found(format!("map {map} has no key {key:?}"));
+            let value = value.ok_or_else(missing)?;
+            let shown = json!({ "epoch": epoch, "value": json_bytes(&value) });
+            out.show(&shown, || text_bytes(&value))
+        }
+        C::Set { map, entries, epoch } => {
+            let changes = entries.into_iter().map(|(key, value)| Change::set(key, value));
+            commit(cluster, &map, epoch, changes.collect(), out).await
+        }
+        C::Rm { map, keys, epoch } => {
+            commit(cluster, &map, epoch, keys.into_iter().map(Change::remove).collect(), out).await
+        }
+        C::History { map, limit } => history(cluster, &map, limit, out).await,
+        C::Watch { map, from } => watch(cluster, &map, from, out).await,
+    }
+}
+
+async fn commit(
+    cluster: &Cluster,
+    map: &MapName,
+    epoch: Option<u64>,
+    changes: Vec<Change>,
+    out: Out,
+) -> Result<()> {
+    let epoch = match epoch {
+        Some(epoch) => cluster.maps().commit(map, epoch, changes).await?,
+        None => cluster.maps().apply(map, changes).await?,
+    };
+    out.show(&json!({ "epoch": epoch }), || format!("epoch {epoch}"))
+}
+
+fn show_map(state: &MapState, out: Out) -> Result<()> {
+    let entries: serde_json::Map<String, Value> =
+        state.entries.iter().map(|(key, value)| (key.clone(), json_bytes(value))).collect();
+    out.show(&json!({ "epoch": state.epoch, "entries": entries }), || {
+        let entries = state.entries.iter();
+        let rows: Vec<_> =
+            entries.map(|(key, value)| vec![key.clone(), text_bytes(value)]).collect();
+        format!("epoch {}\n{}", state.epoch, table(&["key", "value"], &rows))
+    })
+}
+
+async fn history(cluster: &Cluster, map: &MapName, limit: usize, out: Out) -> Result<()> {
+    let epoch = cluster.maps().get(map).await?.epoch;
+    let mut after = epoch.saturating_sub(limit as u64);
+    loop {
+        let history = cluster.maps().history(map, after, limit).await?;
+        for record in &history.records {
+            show_record(record, out)?;
+        }
+        match history.records.last() {
+            Some(last) if last.epoch < epoch => after = last.epoch,
+            _ => return Ok(()),
+        }
+    }
+}
+
+async fn watch(cluster: &Cluster, map: &MapName, from: Option<u64>, out: Out) -> Result<()> {
+    let from = match from {
+        Some(epoch) => epoch,
+        None => cluster.maps().get(map).await?.epoch,
+    };
+    let mut watcher = cluster.maps().watch(map, from);
+    loop {
+        match watcher.next().await? {
+            MapEvent::Epoch(record) => show_record(&record, out)?,
+            MapEvent::Whole(state) => {
+                note("some epochs are no longer kept; this is the whole map");
+                show_map(&state, out)?;
+            }
+        }
+    }
+}
+
+fn show_record(record: &EpochRecord, out: Out) -> Result<()> {
+    let changes: Vec<_> = record
+        .changes
+        .iter()
+        .map(
+            |change| json!({ "key": change.key(), "value": change.value().map(|v| json_bytes(v)) }),
+        )
+        .collect();
+    let value = json!({ "epoch": record.epoch, "at_micros": record.at_micros,
+        "author": record.author.as_str(), "changes": changes });
+    out.show(&value, || {
+        let changes: Vec<_> = record
+            .changes
+            .iter()
+            .map(|change| match change.value() {
+                Some(value) => format!("{}={}", change.key(), text_bytes(value)),
+                None => format!("{} removed", change.key()),
+            })
+            .collect();
+        format!(
+            "{}  {}  {}  {}",
+            record.epoch,
+            utc(record.at_micros),
+            record.author,
+            changes.join(", ")
+        )
+    })
+}

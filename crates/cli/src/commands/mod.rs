@@ -1,0 +1,12 @@
+//! One module for each noun of the command.
+
+pub mod class;
+pub mod events;
+pub mod log;
+pub mod map;
+pub mod node;
+pub mod object;
+pub mod pool;
+pub mod program;
+pub mod status;
+pub mod up;

@@ -1,0 +1,268 @@
+//! `nacre program …`: versioned policy, replaced at run time.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Subcommand;
+use nacre::{Cluster, ProgramId, ProgramInfo, ProgramKind, Removal, SourceError};
+use nacre_object::{Error, FaultSite, Result};
+use serde_json::json;
+
+use crate::input::read_text;
+use crate::out::{Out, note, table, utc};
+
+/// Work with programs: KIND/NAME, where KIND is class, map, filetype, balancer or route
+#[derive(Debug, Subcommand)]
+pub enum ProgramCommand {
+    /// Check a source and keep it as the program's next version
+    Put {
+        program: ProgramId,
+        /// The source; `-` is standard input
+        file: PathBuf,
+        /// Make it active, and wait until every node runs it
+        #[arg(long)]
+        activate: bool,
+    },
+    /// Check a source without storing anything
+    Check { program: ProgramId, file: PathBuf },
+    /// List programs with their versions
+    #[command(alias = "list")]
+    Ls {
+        /// Only programs of this kind
+        kind: Option<ProgramKind>,
+    },
+    /// Print the source of a version: the active one, or the latest
+    Show {
+        program: ProgramId,
+        #[arg(long)]
+        program_version: Option<u64>,
+    },
+    /// Show how one version differs from another
+    Diff { program: ProgramId, from: u64, to: u64 },
+    /// Make versions active, all by one commit: KIND/NAME@VERSION
+    Activate {
+        #[arg(required = true, value_parser = parse_versioned)]
+        versions: Vec<(ProgramId, u64)>,
+        /// Return without waiting until every node runs them
+        #[arg(long)]
+        no_wait: bool,
+    },
+    /// Make the version active that was so before
+    Rollback { program: ProgramId },
+    /// Remove a version, or the program with all of them
+    #[command(alias = "remove")]
+    Rm {
+        program: ProgramId,
+        #[arg(long)]
+        program_version: Option<u64>,
+        /// Also if it is active: nodes drop it
+        #[arg(long)]
+        force: bool,
+    },
+    /// Show which version each node runs
+    Status { program: ProgramId },
+    /// Wait until every node that is up runs a version
+    Wait {
+        program: ProgramId,
+        version: u64,
+        /// Seconds to wait
+        #[arg(long, default_value_t = 30)]
+        timeout: u64,
+    },
+}
+
+/// How long an activation waits for the nodes.
+const ACTIVATION_TIMEOUT: Duration = Duration::from_secs(30);
+
+fn parse_versioned(text: &str) -> Result<(ProgramId, u64)> {
+    let wrong = || Error::invalid(format!("{text:?}: write KIND/NAME@VERSION"));
+    let (program, version) = text.rsplit_once('@').ok_or_else(wrong)?;
+    Ok((program.parse()?, version.parse().map_err(|_| wrong())?))
+}
+
+/// Runs one of them.
+pub async fn run(command: ProgramCommand, cluster: &Cluster, out: Out) -> Result<()> {
+    use ProgramCommand as C;
+    let programs = cluster.programs();
+    match command {
+        C::Put { program, file, activate } => {
+            let source = read_text(&file)?;
+            check(cluster, &program, &file, &source)?;
+            let version = programs.put(&program, &source).await?;
+            if activate {
+                switch(cluster, vec![(program.clone(), version)], true).await?;
+            }
+            let state = if activate { ", active on every node" } else { "" };
+            out.show(
+                &json!({ "program": program.to_string(), "version": version,
+                              "active": activate }),
+                || format!("{program} version {version}{state}"),
+            )
+        }
+        C::Check { program, file } => {
+            check(cluster, &program, &file, &read_text(&file)?)?;
+            out.show(&json!({ "ok": true }), || format!("{program}: no errors"))
+        }
+        C::Ls { kind } => list(&programs.list(kind).await?, out),
+        C::Show { program, program_version } => {
+            let shown = programs.show(&program, program_version).await?;
+            if out.is_json() {
+                let value = json!({ "version": shown.version,
+                    "digest": shown.digest.to_string(), "source": shown.source });
+                return out.show(&value, String::new);
+            }
+            out.bytes(shown.source.as_bytes())
+        }
+        C::Diff { program, from, to } => {
+            let diff = programs.diff(&program, from, to).await?;
+            out.show(&json!({ "diff": diff }), || diff.trim_end().to_owned())
+        }
+        C::Activate { versions, no_wait } => {
+            switch(cluster, versions.clone(), !no_wait).await?;
+            for (program, version) in versions {
+                let value = json!({ "program": program.to_string(), "version": version });
+                out.show(&value, || format!("{program} version {version} is active"))?;
+            }
+            Ok(())
+        }
+        C::Rollback { program } => {
+            let version = programs.rollback(&program).await?;
+            programs.wait(&program, version, ACTIVATION_TIMEOUT).await?;
+            out.show(&json!({ "program": program.to_string(), "version": version }), || {
+                format!("{program} version {version} is active again")
+            })
+        }
+        C::Rm { program, program_version, force } => {
+            let removal = if force { Removal::EvenIfActive } else { Removal::UnlessActive };
+            programs.remove(&program, program_version, removal).await
+        }
+        C::Status { program } => status(cluster, &program, out).await,
+        C::Wait { program, version, timeout } => {
+            programs.wait(&program, version, Duration::from_secs(timeout)).await
+        }
+    }
+}
+
+async fn switch(cluster: &Cluster, versions: Vec<(ProgramId, u64)>, wait: bool) -> Result<()> {
+    cluster.programs().activate_all(&versions).await?;
+    if wait {
+        for (program, version) in &versions {
+            cluster.programs().wait(program, *version, ACTIVATION_TIMEOUT).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Shows a mistake in a source where it is, before the error that names it.
+fn check(
+    cluster: &Cluster,
+    program: &ProgramId,
+    file: &std::path::Path,
+    source: &str,
+) -> Result<()> {
+    cluster.programs().check(program, source).map_err(|mistake| {
+        note(&excerpt(&mistake, &file.display().to_string(), source));
+        let site =
+            FaultSite { program: program.to_string(), line: mistake.line, ..FaultSite::default() };
+        Error::invalid("the source has an error; nothing was stored").with_fault(site)
+    })
+}
+
+/// The mistake with its line and a caret under its column, as compilers show it.
+fn excerpt(mistake: &SourceError, file: &str, source: &str) -> String {
+    let Some(number) = mistake.line else {
+        return format!("{file}: {}", mistake.message);
+    };
+    let line = source.lines().nth(number as usize - 1).unwrap_or_default();
+    let indent = line.len() - line.trim_start().len();
+    let column = mistake.column.map_or(indent, |column| column as usize - 1);
+    // Tabs stay tabs, so that the caret stands under its character whatever their width.
+    let lead: String =
+        line.chars().take(column).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+    let gutter = number.to_string().len();
+    format!("{file}:{number}: {}\n{number} | {line}\n{:gutter$} | {lead}^", mistake.message, "")
+}
+
+fn list(programs: &[ProgramInfo], out: Out) -> Result<()> {
+    if out.is_json() {
+        for program in programs {
+            let versions: Vec<_> = program
+                .versions
+                .iter()
+                .map(|version| {
+                    json!({ "version": version.version, "digest": version.digest.to_string(),
+                            "bytes": version.bytes, "created_at_micros": version.created_at_micros })
+                })
+                .collect();
+            let value = json!({ "program": program.id.to_string(), "active": program.active,
+                                "rollback_to": program.rollback_to, "versions": versions });
+            out.show(&value, String::new)?;
+        }
+        return Ok(());
+    }
+    let rows = programs.iter().flat_map(|program| {
+        program.versions.iter().map(|version| {
+            let active = program.active == Some(version.version);
+            vec![
+                program.id.to_string(),
+                version.version.to_string(),
+                if active { "active" } else { "" }.to_owned(),
+                version.bytes.to_string(),
+                utc(version.created_at_micros),
+            ]
+        })
+    });
+    out.line(&table(&["program", "version", "state", "bytes", "put"], &rows.collect::<Vec<_>>()))
+}
+
+async fn status(cluster: &Cluster, program: &ProgramId, out: Out) -> Result<()> {
+    let info = cluster.programs().get(program).await?;
+    let nodes = cluster.programs().status(program).await?;
+    let describe = |version: Option<u64>| version.map_or("-".into(), |v| v.to_string());
+    let value: Vec<_> = nodes
+        .iter()
+        .map(|node| {
+            json!({ "node": node.node.as_str(), "up": node.up, "live": node.live,
+                    "failed": node.failed.as_ref().map(|failed| json!({
+                        "version": failed.version, "error": failed.error,
+                        "retrying": failed.retrying })) })
+        })
+        .collect();
+    let value = json!({ "program": program.to_string(), "active": info.active, "nodes": value });
+    out.show(&value, || {
+        let rows: Vec<_> = nodes
+            .iter()
+            .map(|node| {
+                let failed = node.failed.as_ref();
+                vec![
+                    node.node.to_string(),
+                    if node.up { "up" } else { "down" }.to_owned(),
+                    describe(node.live),
+                    failed.map_or(String::new(), |failed| {
+                        format!("version {}: {}", failed.version, failed.error)
+                    }),
+                ]
+            })
+            .collect();
+        let rows = table(&["node", "state", "live", "last error"], &rows);
+        format!("active version {}\n{rows}", describe(info.active))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistake_is_shown_under_its_column() {
+        let mistake = SourceError { line: Some(2), column: Some(3), message: "oops".into() };
+        let shown = excerpt(&mistake, "a.lua", "one\n\txy\n");
+        assert_eq!(shown, "a.lua:2: oops\n2 | \txy\n  | \t ^");
+    }
+
+    #[test]
+    fn without_a_column_the_caret_stands_at_the_first_word() {
+        let mistake = SourceError { line: Some(1), column: None, message: "oops".into() };
+        assert_eq!(excerpt(&mistake, "a", "  x"), "a:1: oops\n1 |   x\n  |   ^");
+    }
+}

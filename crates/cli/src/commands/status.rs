@@ -1,0 +1,92 @@
+//! `nacre status`: the nodes, each asked itself.
+
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::join_all;
+use nacre::{ClusterFile, Error, ErrorKind, NodeEntry, Result, Sessions};
+use nacre_node::{NODE_SERVICE, NodeReport};
+use serde_json::json;
+
+use crate::out::{Out, table, utc};
+
+/// A node that says nothing for so long is shown as down.
+const NODE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Asks every node, and shows those that do not answer as such.
+///
+/// # Errors
+/// `Unavailable` if none answers.
+pub async fn run(folder: &Path, out: Out) -> Result<()> {
+    let file = ClusterFile::read(folder)?;
+    let sessions = Sessions::new(&file)?;
+    let asked = file.nodes().iter().map(|node| ask(&sessions, node));
+    let reports = join_all(asked).await;
+    if out.is_json() {
+        for (node, report) in &reports {
+            let line = match report {
+                Ok(report) => json!({ "node": node.name, "up": true, "report": report }),
+                Err(error) => json!({ "node": node.name, "up": false, "error": error.to_string() }),
+            };
+            out.show(&line, String::new)?;
+        }
+    } else {
+        out.line(&render(&reports))?;
+    }
+    if reports.iter().any(|(_, report)| report.is_ok()) {
+        return Ok(());
+    }
+    Err(Error::unavailable(format!("no node of {} answers", folder.display()))
+        .hint("start the cluster with `nacre up`"))
+}
+
+async fn ask<'a>(sessions: &Sessions, node: &'a NodeEntry) -> (&'a NodeEntry, Result<NodeReport>) {
+    let report = async {
+        let session = sessions.session(&node.name)?;
+        let answer = session.ask(NODE_SERVICE, "status", Bytes::new(), NODE_TIMEOUT).await?;
+        serde_json::from_slice(&answer)
+            .map_err(|error| Error::new(ErrorKind::Corrupt, format!("its status: {error}")))
+    };
+    (node, report.await)
+}
+
+fn render(reports: &[(&NodeEntry, Result<NodeReport>)]) -> String {
+    let row = |(node, report): &(&NodeEntry, Result<NodeReport>)| {
+        let roles: Vec<_> = node.roles.iter().map(|role| role.as_str()).collect();
+        let roles = roles.join(",");
+        let Ok(report) = report else {
+            return vec![node.name.clone(), "down".into(), roles];
+        };
+        let storage = report.storage.as_ref();
+        let number = |n: Option<u64>| n.map_or("-".into(), |n| n.to_string());
+        let classes: Vec<_> =
+            report.classes.iter().map(|(name, version)| format!("{name}@{version}")).collect();
+        vec![
+            node.name.clone(),
+            match storage.and_then(|storage| storage.failure.as_ref()) {
+                Some(failure) => format!("read-only: {failure}"),
+                None => "up".into(),
+            },
+            roles,
+            report.pid.to_string(),
+            utc(report.started_at_micros),
+            number(storage.map(|storage| storage.transactions)),
+            number(storage.map(|storage| storage.syncs)),
+            number(storage.map(|storage| storage.journal_bytes)),
+            if classes.is_empty() { "-".into() } else { classes.join(" ") },
+        ]
+    };
+    let header = [
+        "node",
+        "state",
+        "roles",
+        "pid",
+        "since",
+        "transactions",
+        "syncs",
+        "journal bytes",
+        "classes",
+    ];
+    table(&header, &reports.iter().map(row).collect::<Vec<_>>())
+}

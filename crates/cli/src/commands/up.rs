@@ -1,0 +1,99 @@
+//! `nacre up`: a cluster in the foreground.
+
+use std::path::Path;
+
+use nacre::{Cluster, ClusterFile};
+use nacre_node::{NodeState, Supervisor};
+use nacre_object::{Error, ErrorKind, Result};
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::out::{Out, note};
+
+/// Storage targets of a new cluster, unless told otherwise.
+const DEFAULT_TARGETS: u16 = 3;
+/// More processes than this on one machine is a mistake.
+const MAX_TARGETS: i64 = 64;
+
+/// What `nacre up` can be told
+#[derive(Debug, clap::Args)]
+pub struct UpArguments {
+    /// Storage targets of a new cluster, each a process; an existing one keeps its own
+    #[arg(long, default_value_t = DEFAULT_TARGETS,
+          value_parser = clap::value_parser!(u16).range(1..=MAX_TARGETS))]
+    targets: u16,
+}
+
+/// Runs a cluster until SIGINT or SIGTERM.
+pub async fn run(arguments: UpArguments, folder: &Path, out: Out) -> Result<()> {
+    let cluster = match ClusterFile::read(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            ClusterFile::create(folder, arguments.targets.into())?
+        }
+        found => found?,
+    };
+    let interrupted = interrupted()?;
+    tokio::pin!(interrupted);
+    let program = this_program()?;
+    let mut supervisor = tokio::select! {
+        started = Supervisor::start(cluster, &program) => started?,
+        () = &mut interrupted => return Ok(()),
+    };
+    let outcome = tokio::select! {
+        outcome = prepare_and_wait(&supervisor, folder, out) => outcome,
+        () = &mut interrupted => Ok(()),
+    };
+    note("stopping");
+    supervisor.stop().await;
+    outcome
+}
+
+/// Returns only if something fails.
+async fn prepare_and_wait(supervisor: &Supervisor, folder: &Path, out: Out) -> Result<()> {
+    Cluster::connect(folder).await?.create_default_pools().await?;
+    announce(supervisor, out)?;
+    std::future::pending().await
+}
+
+/// The program that is running, to start nodes with.
+pub fn this_program() -> Result<std::path::PathBuf> {
+    std::env::current_exe()
+        .map_err(|error| Error::unavailable(format!("cannot find this program's file: {error}")))
+}
+
+/// Completes at the first SIGINT or SIGTERM after the call.
+pub fn interrupted() -> Result<impl Future<Output = ()>> {
+    let unable = |error| Error::unavailable(format!("cannot handle signals: {error}"));
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(unable)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(unable)?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    })
+}
+
+fn announce(supervisor: &Supervisor, out: Out) -> Result<()> {
+    let folder = supervisor.cluster().folder().display();
+    let nodes: Vec<_> = supervisor
+        .states()
+        .into_iter()
+        .map(|(name, state)| match state {
+            NodeState::Up { pid } => (name, Some(pid)),
+            _ => (name, None),
+        })
+        .collect();
+    let value = json!({ "cluster": folder.to_string(), "nodes":
+        nodes.iter().map(|(name, pid)| json!({ "name": name, "pid": pid })).collect::<Vec<_>>() });
+    out.show(&value, || {
+        let nodes: Vec<_> = nodes
+            .iter()
+            .map(|(name, pid)| match pid {
+                Some(pid) => format!("{name} (pid {pid})"),
+                None => format!("{name} (restarting)"),
+            })
+            .collect();
+        format!("nacre is up at {folder}: {}\nstop it with Ctrl-C", nodes.join(", "))
+    })
+}

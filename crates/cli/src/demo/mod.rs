@@ -1,0 +1,278 @@
+//! `nacre demo`: the main job, end to end, with nothing simulated.
+//!
+//! A cluster of real processes in a scratch folder; the log's storage interface installed as a
+//! program; writers that append a real file's records; under them the program is replaced, the
+//! sequencer's process is killed, then a storage target's; at the end everything acknowledged is
+//! read back and compared. Faults fire as the writers pass marks, and the writers may pass only
+//! half way to the next mark before it has fired, so each fault meets writers at work however short
+//! the input.
+
+mod records;
+mod report;
+mod timeline;
+mod verify;
+mod writers;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre::{Cluster, ClusterFile, Entry, LOG_PROGRAM_SOURCE, Log, LogOptions, Role, log_program};
+use nacre_clock::{Clock, SystemClock};
+use nacre_node::Supervisor;
+use nacre_object::{Error, Result};
+
+use self::records::Records;
+use self::report::{Event, Report, Run};
+use self::verify::verify;
+use self::writers::Work;
+use crate::commands::up::{interrupted, this_program};
+use crate::out::{Out, note};
+
+/// The log's name.
+const LOG: &str = "demo";
+/// Storage targets, each a process.
+const TARGETS: usize = 3;
+/// Records of a quick run.
+const QUICK_RECORDS: usize = 20_000;
+/// A fault that is not over by then is a failed demo.
+const STEP_DEADLINE: Duration = Duration::from_secs(60);
+/// Positions read at a time at the end.
+const READ_PAGE: usize = 1024;
+/// What version 2 of the interface has and version 1 has not.
+const VERSION_2_ADDITION: &str = "
+function revision(input, output)
+  output:append(\"2\")
+end
+objclass.register(revision, \"readonly\")
+";
+
+/// What `nacre demo` can be told
+#[derive(Debug, clap::Args)]
+pub struct DemoArguments {
+    /// Append the lines of this file; `-` is standard input. Default: Debian's package database
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// Writers that append side by side
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
+    writers: u16,
+    /// Take at most so many records
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    records: Option<u32>,
+    /// Take few records: a run of seconds
+    #[arg(long, conflicts_with = "records")]
+    quick: bool,
+    /// Leave the cluster up at the end, until interrupted
+    #[arg(long)]
+    keep: bool,
+}
+
+/// Runs the demo.
+pub async fn run(arguments: DemoArguments, out: Out) -> Result<()> {
+    let limit = arguments.quick.then_some(QUICK_RECORDS);
+    let limit = limit.or(arguments.records.map(|n| n as usize));
+    let records = Records::load(arguments.input.as_deref(), limit)?;
+    let scratch = tempfile::Builder::new()
+        .prefix("nacre-demo.")
+        .tempdir()
+        .map_err(|error| Error::unavailable(format!("cannot make a scratch folder: {error}")))?;
+    let cut = if records.cut { " (the first of them)" } else { "" };
+    note(&format!("{} records of {}{cut}", records.lines.len(), records.origin));
+
+    let file = ClusterFile::create(scratch.path(), TARGETS)?;
+    let mut supervisor = Supervisor::start(file, &this_program()?).await?;
+    note(&format!("a cluster of {TARGETS} storage targets in {}", scratch.path().display()));
+    let interruption = interrupted()?;
+    let stage = Stage { supervisor: &supervisor, arguments: &arguments };
+    let outcome = tokio::select! {
+        played = stage.play(records) => {
+            played.and_then(|report| conclude(&report, out))
+        }
+        () = interruption => Err(Error::unavailable("interrupted; nothing was verified")),
+    };
+    if arguments.keep && outcome.is_ok() {
+        note(&format!(
+            "the cluster stays up: try `nacre --cluster {} log stat {LOG}`; stop it with Ctrl-C",
+            scratch.path().display()
+        ));
+        interrupted()?.await;
+    }
+    supervisor.stop().await;
+    outcome
+}
+
+fn conclude(report: &Report, out: Out) -> Result<()> {
+    out.show(report, || format!("{}\n\n{}", report.table(), report.last_line()))?;
+    if report.verdict().holds() {
+        return Ok(());
+    }
+    Err(Error::corrupt("what was read back is not what was acknowledged"))
+}
+
+struct Stage<'a> {
+    supervisor: &'a Supervisor,
+    arguments: &'a DemoArguments,
+}
+
+impl Stage<'_> {
+    async fn play(&self, records: Records) -> Result<Report> {
+        let folder = self.supervisor.cluster().folder();
+        let cluster = Cluster::connect(folder).await?;
+        cluster.create_default_pools().await?;
+        let version = install(&cluster, LOG_PROGRAM_SOURCE).await?;
+        note(&format!(
+            "installed the storage interface: program {} version {version}",
+            log_program()
+        ));
+        let log = cluster.create_log(LOG, LogOptions::default()).await?;
+
+        let total = records.lines.len();
+        let work = Work::new(records, Arc::new(SystemClock::default()) as Arc<dyn Clock>);
+        let started = work.now();
+        let count = usize::from(self.arguments.writers);
+        let mut writers = writers::start(count, folder, LOG, &work);
+        let mut events = Vec::new();
+        for (quarter, fault) in [(1, Fault::Program), (2, Fault::Sequencer), (3, Fault::Target)] {
+            work.open_gate((total * quarter + total * (quarter + 1)) / 8);
+            writers.during(passed(&work, total * quarter / 4)).await?;
+            let at = work.now();
+            // The gate opens with the fault, so that it meets writers at work.
+            work.open_gate((total * (quarter + 1)) / 4);
+            let step = tokio::time::timeout(STEP_DEADLINE, self.inflict(fault, &cluster, &log));
+            let step = async { step.await.unwrap_or_else(|_| Err(hangs(fault))) };
+            let what = writers.during(step).await?;
+            note(&what);
+            events.push(Event { what, at });
+        }
+        work.open_gate(total);
+        let told = writers.finish().await?;
+
+        note("reading everything back");
+        let reading = work.now();
+        let read = read_all(folder).await?;
+        let reading = work.now() - reading;
+        let lines = &work.records().lines;
+        let verdict = verify(lines, &told, &read);
+        let bytes = lines.iter().map(Bytes::len).sum();
+        let events = &events;
+        Ok(Report::new(Run { bytes, told: &told, events, started, reading, verdict }))
+    }
+
+    /// Does it, and returns what was done once the cluster is whole again.
+    async fn inflict(&self, fault: Fault, cluster: &Cluster, log: &Log) -> Result<String> {
+        match fault {
+            Fault::Program => {
+                let source = format!("{LOG_PROGRAM_SOURCE}{VERSION_2_ADDITION}");
+                let version = install(cluster, &source).await?;
+                self.check_revision(cluster, log).await?;
+                Ok(format!("interface replaced by version {version}"))
+            }
+            Fault::Sequencer => {
+                let node = self.sequencer()?;
+                self.supervisor.kill(&node, false).await?;
+                self.supervisor.up(&node).await?;
+                Ok(format!("sequencer {node} killed"))
+            }
+            Fault::Target => {
+                let node = self.victim(cluster)?;
+                self.supervisor.kill(&node, true).await?;
+                let avoided = stripes_avoid(cluster, log, &node).await;
+                self.supervisor.resume(&node).await?;
+                avoided.map(|()| format!("target {node} killed"))
+            }
+        }
+    }
+
+    /// Calls the method that only version 2 has, on an object of the log.
+    async fn check_revision(&self, cluster: &Cluster, log: &Log) -> Result<()> {
+        let view = log.view();
+        let place = view.place(0).and_then(|place| view.object(place));
+        let object = place.ok_or_else(|| Error::corrupt("the log's view has no position 0"))?;
+        let class = view.class().as_str();
+        let reply = cluster.object(&object).await?.call(class, "revision", "").await?;
+        if reply.output == "2" {
+            return Ok(());
+        }
+        Err(Error::corrupt("the storage interface answers as its former version"))
+    }
+
+    fn sequencer(&self) -> Result<String> {
+        let mut nodes = self.supervisor.cluster().with_role(Role::Metadata);
+        let node = nodes.next().ok_or_else(|| Error::not_found("no metadata node"))?;
+        Ok(node.name.clone())
+    }
+
+    /// A target that does not keep the map with the log's view: there is one copy of everything
+    /// here, so without that map the log must wait for the target instead of going round it.
+    fn victim(&self, cluster: &Cluster) -> Result<String> {
+        let maps = [format!("nacre.system/map/log.{LOG}"), "nacre.system/map/programs".to_owned()];
+        let keepers: Vec<_> = maps
+            .iter()
+            .map(|map| Ok(cluster.locate(&map.parse()?).to_string()))
+            .collect::<Result<_>>()?;
+        let mut targets = self.supervisor.cluster().with_role(Role::Storage);
+        let victim = targets.find(|node| !keepers.contains(&node.name));
+        Ok(victim.ok_or_else(|| Error::not_found("no target to spare"))?.name.clone())
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    Program,
+    Sequencer,
+    Target,
+}
+
+fn hangs(fault: Fault) -> Error {
+    let limit = STEP_DEADLINE.as_secs();
+    Error::unavailable(format!("the cluster was not whole again {limit} s after: {fault:?}"))
+}
+
+/// Puts and activates a version of the storage interface, and waits until every node runs it.
+async fn install(cluster: &Cluster, source: &str) -> Result<u64> {
+    let programs = cluster.programs();
+    let version = programs.put(&log_program(), source).await?;
+    programs.activate(&log_program(), version).await?;
+    programs.wait(&log_program(), version, STEP_DEADLINE).await?;
+    Ok(version)
+}
+
+async fn passed(work: &Work, mark: usize) -> Result<()> {
+    let mut acknowledged = work.acknowledged();
+    let passed = acknowledged.wait_for(|&count| count >= mark).await;
+    passed.map(drop).map_err(|_| Error::unavailable("the writers ended early"))
+}
+
+/// Returns once the log's records go to other targets: some writer found out and had it changed.
+async fn stripes_avoid(cluster: &Cluster, log: &Log, node: &str) -> Result<()> {
+    let mut changes = cluster.maps().watch(log.name().map(), 0);
+    loop {
+        changes.next().await?;
+        let view = cluster.log_env().views.current(log.name()).await?;
+        let view = view.ok_or_else(|| Error::not_found("the log is gone"))?;
+        let targets = view.current_targets(&**cluster.store());
+        if targets.iter().all(|target| target.as_str() != node) {
+            return Ok(());
+        }
+    }
+}
+
+/// Every position of the log with its data, read by somebody who just came.
+async fn read_all(folder: &Path) -> Result<Vec<(u64, Option<Bytes>)>> {
+    let log = Cluster::connect(folder).await?.log(LOG).await?;
+    let tail = log.tail().await?;
+    let mut read = Vec::new();
+    let mut at = 0;
+    while at < tail {
+        for slot in log.read_range(at, READ_PAGE).await? {
+            let data = match slot.entry {
+                Some(Entry::Data(data)) => Some(data),
+                _ => None,
+            };
+            at = slot.position + 1;
+            read.push((slot.position, data));
+        }
+    }
+    Ok(read)
+}

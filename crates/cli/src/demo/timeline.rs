@@ -1,0 +1,83 @@
+//! When appends were issued and acknowledged, and what that says about service.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+/// One acknowledged append. Times are since the start of the run.
+#[derive(Debug, Clone, Copy)]
+pub struct Ack {
+    /// Which record, by its place in the input.
+    pub record: usize,
+    /// Where it is in the log.
+    pub position: u64,
+    /// When it was issued.
+    pub issued: Duration,
+    /// When it was acknowledged.
+    pub acked: Duration,
+}
+
+/// Latencies of a set of appends, in seconds.
+#[derive(Debug, Clone, Copy, serde::Serialize)]
+pub struct Latency {
+    /// Half were faster.
+    pub seconds_p50: f64,
+    /// 99 of 100 were faster.
+    pub seconds_p99: f64,
+    /// 999 of 1000 were faster.
+    pub seconds_p999: f64,
+    /// None was slower.
+    pub seconds_max: f64,
+}
+
+impl Latency {
+    /// Of some acks; all zero if there are none.
+    pub fn of<'a>(acks: impl Iterator<Item = &'a Ack>) -> Self {
+        let mut micros = Histogram::<u64>::new(3).expect("3 significant digits are supported");
+        for ack in acks {
+            let took = ack.acked.saturating_sub(ack.issued);
+            micros.saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+        }
+        let seconds = |micros: u64| micros as f64 / 1e6;
+        Self {
+            seconds_p50: seconds(micros.value_at_quantile(0.5)),
+            seconds_p99: seconds(micros.value_at_quantile(0.99)),
+            seconds_p999: seconds(micros.value_at_quantile(0.999)),
+            seconds_max: seconds(micros.max()),
+        }
+    }
+}
+
+/// The longest time in `from..until` in which no append was acknowledged.
+///
+/// `acked` holds the times of all acks in ascending order. The time from `from` to the first ack
+/// counts; so does that from the last ack to `until`.
+pub fn longest_silence(acked: &[Duration], from: Duration, until: Duration) -> Duration {
+    let start = acked.partition_point(|&at| at < from);
+    let end = acked.partition_point(|&at| at < until);
+    let mut longest = Duration::ZERO;
+    let mut last = from;
+    for &at in acked[start..end].iter().chain([&until]) {
+        longest = longest.max(at.saturating_sub(last));
+        last = at;
+    }
+    longest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    #[test]
+    fn silence_is_measured_from_the_fault_and_to_the_end() {
+        let acked: Vec<_> = [1, 2, 3, 10, 11, 20].map(ms).to_vec();
+        assert_eq!(longest_silence(&acked, ms(3), ms(12)), ms(7));
+        assert_eq!(longest_silence(&acked, ms(5), ms(12)), ms(5), "not before the fault");
+        assert_eq!(longest_silence(&acked, ms(11), ms(18)), ms(7), "silent to the end");
+        assert_eq!(longest_silence(&[], ms(0), ms(4)), ms(4));
+    }
+}

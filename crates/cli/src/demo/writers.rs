@@ -1,0 +1,133 @@
+//! Writers that append the records side by side, held back only so that faults meet them at work.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use nacre::{Cluster, Log};
+use nacre_clock::Clock;
+use nacre_object::{Error, Result};
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinSet};
+
+use super::records::Records;
+use super::timeline::Ack;
+
+/// What the writers share.
+#[derive(Debug)]
+pub struct Work {
+    records: Records,
+    clock: Arc<dyn Clock>,
+    next: AtomicUsize,
+    acknowledged: watch::Sender<usize>,
+    /// Records below this may be taken.
+    gate: watch::Sender<usize>,
+}
+
+impl Work {
+    /// All of `records`; none may be taken yet.
+    pub fn new(records: Records, clock: Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Self {
+            records,
+            clock,
+            next: AtomicUsize::new(0),
+            acknowledged: watch::Sender::new(0),
+            gate: watch::Sender::new(0),
+        })
+    }
+
+    /// The records.
+    pub fn records(&self) -> &Records {
+        &self.records
+    }
+
+    /// Lets the writers take records up to the `until`-th.
+    pub fn open_gate(&self, until: usize) {
+        self.gate.send_replace(until);
+    }
+
+    /// Records acknowledged so far, and from now on.
+    pub fn acknowledged(&self) -> watch::Receiver<usize> {
+        self.acknowledged.subscribe()
+    }
+
+    /// Time since the start of the run.
+    pub fn now(&self) -> Duration {
+        self.clock.monotonic()
+    }
+
+    /// The next record to append; waits at the gate; `None` when there are none left.
+    async fn take(&self) -> Option<usize> {
+        let record = self.next.fetch_add(1, Ordering::Relaxed);
+        if record >= self.records.lines.len() {
+            return None;
+        }
+        let mut gate = self.gate.subscribe();
+        gate.wait_for(|&until| record < until).await.ok()?;
+        Some(record)
+    }
+}
+
+/// Starts `count` writers, each with a connection of its own; each one's acks are in the order in
+/// which it appended.
+pub fn start(count: usize, folder: &Path, log: &str, work: &Arc<Work>) -> Writers {
+    let mut tasks = JoinSet::new();
+    for _ in 0..count {
+        tasks.spawn(write(folder.to_owned(), log.to_owned(), Arc::clone(work)));
+    }
+    Writers { tasks, done: Vec::new() }
+}
+
+/// Running writers.
+#[derive(Debug)]
+pub struct Writers {
+    tasks: JoinSet<Result<Vec<Ack>>>,
+    done: Vec<Vec<Ack>>,
+}
+
+impl Writers {
+    /// Waits for `event` while the writers run.
+    ///
+    /// # Errors
+    /// The event's, or that of a writer that gave up.
+    pub async fn during<T>(&mut self, event: impl Future<Output = Result<T>>) -> Result<T> {
+        tokio::pin!(event);
+        loop {
+            tokio::select! {
+                outcome = &mut event => return outcome,
+                Some(ended) = self.tasks.join_next() => self.note_end(ended)?,
+            }
+        }
+    }
+
+    /// What each writer was told, when all are done.
+    ///
+    /// # Errors
+    /// That of a writer that gave up.
+    pub async fn finish(mut self) -> Result<Vec<Vec<Ack>>> {
+        while let Some(ended) = self.tasks.join_next().await {
+            self.note_end(ended)?;
+        }
+        Ok(self.done)
+    }
+
+    fn note_end(&mut self, ended: Result<Result<Vec<Ack>>, JoinError>) -> Result<()> {
+        let acks = ended.map_err(|error| Error::unavailable(format!("a writer: {error}")))??;
+        self.done.push(acks);
+        Ok(())
+    }
+}
+
+async fn write(folder: PathBuf, log: String, work: Arc<Work>) -> Result<Vec<Ack>> {
+    let cluster = Cluster::connect(&folder).await?;
+    let log: Log = cluster.log(&log).await?;
+    let mut acks = Vec::new();
+    while let Some(record) = work.take().await {
+        let issued = work.now();
+        let position = log.append(work.records.lines[record].clone()).await?;
+        acks.push(Ack { record, position, issued, acked: work.now() });
+        work.acknowledged.send_modify(|count| *count += 1);
+    }
+    Ok(acks)
+}

@@ -1,0 +1,110 @@
+//! What the command prints: text for people, or one JSON document for programs.
+//!
+//! A reader that goes away (`nacre … | head`) is not an error: the command ends quietly.
+
+use std::io::{self, ErrorKind, Write};
+use std::time::{Duration, UNIX_EPOCH};
+
+use nacre_object::{Error, Result};
+use serde::Serialize;
+
+/// Where results go, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct Out {
+    json: bool,
+}
+
+impl Out {
+    /// Text, or JSON.
+    pub fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    /// Whether JSON was asked for.
+    pub fn is_json(self) -> bool {
+        self.json
+    }
+
+    /// Prints a result: `text` to people, `value` to programs, as one line.
+    pub fn show(self, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<()> {
+        if !self.json {
+            return self.line(&text());
+        }
+        let line = serde_json::to_string(value)
+            .map_err(|error| Error::invalid(format!("cannot print it as JSON: {error}")))?;
+        self.line(&line)
+    }
+
+    /// Prints a line as it is; nothing if it is empty.
+    pub fn line(self, line: &str) -> Result<()> {
+        if line.is_empty() {
+            return Ok(());
+        }
+        let mut out = io::stdout().lock();
+        written(out.write_all(line.as_bytes()).and_then(|()| out.write_all(b"\n")))
+    }
+
+    /// Prints bytes as they are.
+    pub fn bytes(self, bytes: &[u8]) -> Result<()> {
+        let mut out = io::stdout().lock();
+        written(out.write_all(bytes).and_then(|()| out.flush()))
+    }
+}
+
+fn written(result: io::Result<()>) -> Result<()> {
+    match result {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) => Err(Error::unavailable(format!("cannot write the output: {error}"))),
+    }
+}
+
+/// Says something to the person at the terminal, beside the output.
+pub fn note(text: &str) {
+    // Nobody may be reading; that must not stop the work.
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Bytes as a JSON value: text if they are UTF-8, else `{"hex": …}`.
+pub fn json_bytes(bytes: &[u8]) -> serde_json::Value {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(_) => serde_json::json!({ "hex": hex(bytes) }),
+    }
+}
+
+/// Bytes for a terminal: text if they are printable UTF-8, else hexadecimal.
+pub fn text_bytes(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
+        _ => format!("0x{}", hex(bytes)),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A moment for people: UTC with microseconds, as logs give it.
+pub fn utc(micros: u64) -> String {
+    let moment = UNIX_EPOCH + Duration::from_micros(micros);
+    humantime::format_rfc3339_micros(moment).to_string()
+}
+
+/// Rows with their columns aligned, a header first.
+pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<_> = header.iter().map(|cell| cell.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let render = |cells: &mut dyn Iterator<Item = &str>| {
+        let padded: Vec<_> =
+            cells.zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        padded.join("  ").trim_end().to_owned()
+    };
+    let mut lines = vec![render(&mut header.iter().copied())];
+    lines.extend(rows.iter().map(|row| render(&mut row.iter().map(String::as_str))));
+    lines.join("\n")
+}

@@ -1,0 +1,43 @@
+//! A stage before an engine: calls of classes wait until this process is not behind what they ask
+//! for. Inside the engine nothing can wait.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use nacre_object::{Capabilities, ListPage, ListRequest, Op, Reply, Request, Result, Store};
+
+use crate::class_service::ClassService;
+
+/// An engine behind the stage.
+#[derive(Debug)]
+pub struct CatchUpStore {
+    engine: Arc<dyn Store>,
+    classes: ClassService,
+}
+
+impl CatchUpStore {
+    /// `engine`, whose methods `classes` runs.
+    pub fn new(engine: Arc<dyn Store>, classes: ClassService) -> Self {
+        Self { engine, classes }
+    }
+}
+
+#[async_trait]
+impl Store for CatchUpStore {
+    async fn submit(&self, request: Request) -> Result<Reply> {
+        for op in &request.ops {
+            if let Op::Call(call) = op {
+                self.classes.catch_up(call).await?;
+            }
+        }
+        self.engine.submit(request).await
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<ListPage> {
+        self.engine.list(request).await
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.engine.capabilities()
+    }
+}

@@ -1,0 +1,141 @@
+//! The classes of a process that keeps objects: a runtime that is kept at what is active, and
+//! whose faults go to the cluster log.
+//!
+//! The engine is given the runtime before there is a cluster to follow, so this starts in two
+//! steps: [`ClassService::new`], then [`ClassService::follow`].
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use nacre_class::{ClassProgram, ClassRuntime, FaultSink, ProgramFault};
+use nacre_clock::Clock;
+use nacre_log::log_class;
+use nacre_object::{ClassCall, ClassHost, ClassName, NodeName, Result};
+use nacre_registry::{
+    FaultReporter, LiveProgram, ProgramId, ProgramKind, ProgramSink, ProgramSite, Subscriber,
+    events_class, map_class,
+};
+use nacre_script::Budget;
+
+use crate::Cluster;
+
+/// The classes of this process. Cheap to clone.
+#[derive(Clone)]
+pub struct ClassService(Arc<Inner>);
+
+struct Inner {
+    runtime: Arc<ClassRuntime>,
+    faults: Arc<ClusterLog>,
+    subscriber: OnceLock<Subscriber>,
+}
+
+impl fmt::Debug for ClassService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClassService").finish_non_exhaustive()
+    }
+}
+
+impl ClassService {
+    /// The native classes, and no programs yet.
+    ///
+    /// # Errors
+    /// None but a mistake in the native classes.
+    pub fn new(clock: Arc<dyn Clock>) -> Result<Self> {
+        let faults = Arc::new(ClusterLog::default());
+        let sink: Arc<dyn FaultSink> = faults.clone();
+        let runtime = ClassRuntime::new(Budget::default(), clock).reporting_to(sink);
+        for class in [map_class(), events_class(), log_class()] {
+            runtime.register_native(class)?;
+        }
+        let subscriber = OnceLock::new();
+        Ok(Self(Arc::new(Inner { runtime: Arc::new(runtime), faults, subscriber })))
+    }
+
+    /// What an engine runs methods with.
+    pub fn host(&self) -> Arc<dyn ClassHost> {
+        self.0.runtime.clone()
+    }
+
+    /// Follows the programs of a cluster from now on. Needs a tokio runtime.
+    pub fn follow(&self, node: NodeName, cluster: &Cluster) {
+        let reporter = FaultReporter::start(cluster.events().clone(), node.clone());
+        // A second call changes nothing: a process is one node.
+        let _ = self.0.faults.reporter.set(reporter);
+        let sink = Arc::new(RuntimeSink(Arc::clone(&self.0.runtime)));
+        self.0.subscriber.get_or_init(|| Subscriber::start(node, cluster.programs(), sink));
+    }
+
+    /// The programs that are live here, with their versions.
+    pub fn live(&self) -> Vec<(String, u64)> {
+        let live = self.0.runtime.live();
+        live.into_iter().map(|class| (class.name.to_string(), class.version)).collect()
+    }
+
+    /// Makes sure that this process is not behind what a call asks for; one whose class is live in
+    /// the version it names asks nobody.
+    ///
+    /// # Errors
+    /// `Stale` if the caller is behind; `Fault` if the version cannot be made live here;
+    /// `Unavailable` if the programs cannot be read.
+    pub async fn catch_up(&self, call: &ClassCall) -> Result<()> {
+        let live = self.0.runtime.live_version(&call.class);
+        let Some(subscriber) = self.0.subscriber.get() else { return Ok(()) };
+        match call.version {
+            Some(version) if live != Some(version) => {
+                subscriber.caught_up(&program_of(&call.class)?, version).await
+            }
+            // A node that has just started does not know its programs yet.
+            None if live.is_none() => subscriber.ready().await,
+            _ => Ok(()),
+        }
+    }
+}
+
+fn program_of(class: &ClassName) -> Result<ProgramId> {
+    Ok(ProgramId::new(ProgramKind::Class, class.as_str().parse()?))
+}
+
+/// Makes the classes among the programs live. Programs of other kinds have no hook here.
+struct RuntimeSink(Arc<ClassRuntime>);
+
+impl ProgramSink for RuntimeSink {
+    fn install(&self, program: &LiveProgram) -> Result<()> {
+        if program.id.kind != ProgramKind::Class {
+            return Ok(());
+        }
+        let name = ClassName::new(&program.id.name)?;
+        self.0.install(&ClassProgram::new(name, program.version, Arc::clone(&program.source)))
+    }
+
+    fn uninstall(&self, program: &ProgramId) -> Result<()> {
+        if program.kind == ProgramKind::Class {
+            self.0.uninstall(&ClassName::new(&program.name)?);
+        }
+        Ok(())
+    }
+}
+
+/// Takes faults from the engine's threads to the cluster log, once there is one.
+#[derive(Default)]
+struct ClusterLog {
+    reporter: OnceLock<FaultReporter>,
+}
+
+impl FaultSink for ClusterLog {
+    fn fault(&self, fault: &ProgramFault<'_>) {
+        // A one-off script is its caller's business, who was told.
+        if fault.version == 0 {
+            return;
+        }
+        let (Some(reporter), Ok(name)) = (self.reporter.get(), fault.program.parse()) else {
+            return;
+        };
+        let site = ProgramSite {
+            kind: ProgramKind::Class,
+            name,
+            version: fault.version,
+            line: fault.line,
+        };
+        reporter.report(nacre_registry::ProgramFault::new(site, fault.error));
+    }
+}

@@ -1,0 +1,257 @@
+//! `Cluster`: the door to everything.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use nacre_clock::{Clock, SystemClock};
+use nacre_log::{
+    LogEnv, LogName, MapViews, PROGRAM_CLASS, Patience, SequencerNodes, SequencerTransport,
+};
+use nacre_object::{Locate, ObjectId, PoolName, Result, Store, TargetName, Watch};
+use nacre_placement::{PlacedStore, PlacedTarget};
+use nacre_registry::{Events, Maps, Nodes, ProgramId, ProgramKind, Programs};
+
+use crate::class_versions::ProgramVersions;
+use crate::cluster_file::ClusterFile;
+use crate::local::LocalNode;
+use crate::pools::Pools;
+use crate::sessions::Sessions;
+use crate::{Log, LogOptions, Object, Pool};
+
+/// The pools a new cluster begins with.
+const DEFAULT_POOLS: [&str; 2] = ["data", "log"];
+/// The log's storage interface as a program, as this release has it.
+pub const LOG_PROGRAM_SOURCE: &str = include_str!("../../../programs/class/log.lua");
+
+/// The program that is the log's storage interface.
+pub fn log_program() -> ProgramId {
+    let name = PROGRAM_CLASS.parse().expect("a literal");
+    ProgramId::new(ProgramKind::Class, name)
+}
+
+/// A cluster: pools of objects, and the maps, programs and logs kept in them. Cheap to clone.
+#[derive(Clone)]
+pub struct Cluster {
+    store: Arc<PlacedStore>,
+    maps: Maps,
+    programs: Programs,
+    events: Events,
+    nodes: Nodes,
+    pools: Pools,
+    logs: LogEnv,
+    /// In process: what runs here instead of in nodes.
+    local: Option<Arc<LocalNode>>,
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+/// What a cluster is put together from.
+pub struct Parts {
+    /// The storage targets.
+    pub targets: Vec<PlacedTarget>,
+    /// The way to the nodes that host sequencers.
+    pub sequencers: Arc<dyn SequencerTransport>,
+    /// Which nodes these are.
+    pub sequencer_nodes: Arc<dyn SequencerNodes>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Cluster {
+    /// The cluster whose folder this is, as `nacre up` runs it. Connections are made when they are
+    /// needed, so this succeeds while nodes are down.
+    ///
+    /// # Errors
+    /// `NotFound` with what to do if there is no cluster there; `Invalid` if its file makes no
+    /// sense.
+    pub async fn connect(folder: impl AsRef<Path>) -> Result<Self> {
+        let file = ClusterFile::read(folder.as_ref())?;
+        let sessions = Sessions::new(&file)?;
+        Self::assemble(sessions.parts(&[], Arc::new(SystemClock::default()))?)
+    }
+
+    /// A cluster in this process, kept in a folder; no daemon, no socket. One process at a time.
+    ///
+    /// # Errors
+    /// `Unavailable` if another process has it open; `Corrupt` if what is there is damaged.
+    pub async fn embedded(folder: impl AsRef<Path>) -> Result<Self> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let (local, parts) = LocalNode::open(folder.as_ref(), Arc::clone(&clock))?;
+        let mut cluster = Self::assemble(parts)?;
+        local.serve(&cluster, clock).await?;
+        cluster.local = Some(Arc::new(local));
+        cluster.create_default_pools().await?;
+        Ok(cluster)
+    }
+
+    /// A cluster of any stores: how nodes and tests make one.
+    ///
+    /// # Errors
+    /// `Invalid` if the targets do not make a placement.
+    pub fn assemble(parts: Parts) -> Result<Self> {
+        let store = Arc::new(PlacedStore::new(parts.targets)?);
+        let as_store: Arc<dyn Store> = store.clone();
+        let as_watch: Arc<dyn Watch> = store.clone();
+        let maps = Maps::new(Arc::clone(&as_store), Arc::clone(&as_watch));
+        let programs = Programs::new(maps.clone(), parts.clock);
+        let logs = LogEnv {
+            store: Arc::clone(&as_store),
+            placement: store.clone(),
+            views: Arc::new(MapViews::new(maps.clone())),
+            sequencers: parts.sequencers,
+            nodes: parts.sequencer_nodes,
+            classes: Arc::new(ProgramVersions::new(programs.clone())),
+            patience: Patience::default(),
+        };
+        Ok(Self {
+            events: Events::new(as_store, as_watch),
+            nodes: Nodes::new(maps.clone()),
+            pools: Pools::new(maps.clone()),
+            store,
+            maps,
+            programs,
+            logs,
+            local: None,
+        })
+    }
+
+    /// Its targets as one store.
+    pub fn store(&self) -> &Arc<PlacedStore> {
+        &self.store
+    }
+
+    /// Service metadata.
+    pub fn maps(&self) -> &Maps {
+        &self.maps
+    }
+
+    /// Versioned policy.
+    pub fn programs(&self) -> &Programs {
+        &self.programs
+    }
+
+    /// The cluster log.
+    pub fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// The node registry.
+    pub fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    /// What logs are made with.
+    pub fn log_env(&self) -> &LogEnv {
+        &self.logs
+    }
+
+    /// A pool.
+    ///
+    /// # Errors
+    /// `NotFound` with the pools there are; `Unavailable`.
+    pub async fn pool(&self, name: &str) -> Result<Pool> {
+        let name = PoolName::new(name)?;
+        self.pools.check(&name).await?;
+        Ok(Pool::on(self.store.clone(), name))
+    }
+
+    /// An object of an existing pool; the object itself need not exist.
+    ///
+    /// # Errors
+    /// As [`Cluster::pool`].
+    pub async fn object(&self, id: &ObjectId) -> Result<Object> {
+        self.pool(id.pool.as_str()).await?.object(id.name.as_str())
+    }
+
+    /// Which target holds an object, whether it exists or not.
+    pub fn locate(&self, id: &ObjectId) -> TargetName {
+        self.store.locate(id)
+    }
+
+    /// The pools, by name.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub async fn pools(&self) -> Result<Vec<PoolName>> {
+        self.pools.list().await
+    }
+
+    /// Makes a pool; one that is there already is no error.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub async fn create_pool(&self, name: &PoolName) -> Result<()> {
+        self.pools.create(name).await
+    }
+
+    /// Makes the pools a new cluster begins with: `data` for objects, `log` for those of logs.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub async fn create_default_pools(&self) -> Result<()> {
+        for name in DEFAULT_POOLS {
+            self.create_pool(&PoolName::new(name)?).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes a pool that holds no objects.
+    ///
+    /// # Errors
+    /// `Conflict` if it holds objects; `NotFound`; `Unavailable`.
+    pub async fn remove_pool(&self, name: &PoolName) -> Result<()> {
+        let pool = self.pool(name.as_str()).await?;
+        if !pool.list(None, "", 1).await?.names.is_empty() {
+            return Err(nacre_object::Error::conflict(format!("pool {name} holds objects"))
+                .hint(format!("see them with `nacre object ls {name}`")));
+        }
+        self.pools.remove(name).await
+    }
+
+    /// Makes a log.
+    ///
+    /// # Errors
+    /// `Exists`; `Invalid` for a name that is not one; `Unavailable`.
+    pub async fn create_log(&self, name: &str, options: LogOptions) -> Result<Log> {
+        let name = LogName::new(name)?;
+        self.pools.check(&options.pool).await?;
+        if options.class.as_str() == PROGRAM_CLASS {
+            self.install_unless_there(&log_program(), LOG_PROGRAM_SOURCE).await?;
+        }
+        self.logs.classes.refresh(&options.class).await?;
+        Log::create(self.logs.clone(), name, options).await
+    }
+
+    /// Puts and activates a program of the standard library if no version of it is active.
+    async fn install_unless_there(&self, program: &ProgramId, source: &str) -> Result<()> {
+        if self.programs.active(program).await?.is_none() {
+            let version = self.programs.put(program, source).await?;
+            self.programs.activate(program, version).await?;
+        }
+        Ok(())
+    }
+
+    /// A log.
+    ///
+    /// # Errors
+    /// `NotFound`; `Unavailable`.
+    pub async fn log(&self, name: &str) -> Result<Log> {
+        let log = Log::open(self.logs.clone(), LogName::new(name)?).await?;
+        // From here on this client's calls say which version of the class they mean.
+        self.logs.classes.refresh(log.view().class()).await?;
+        Ok(log)
+    }
+
+    /// The logs, by name.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub async fn logs(&self) -> Result<Vec<LogName>> {
+        self.logs.views.logs().await
+    }
+}

@@ -1,0 +1,98 @@
+//! A whole cluster in one process: an engine, its classes and a sequencer host, without sockets.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use nacre_clock::Clock;
+use nacre_embedded::{EmbeddedEngine, Options};
+use nacre_log::{SequencerHost, SequencerNodes, SequencerTransport};
+use nacre_object::{Error, NodeName, Result, Store, TargetName, Watch};
+use nacre_placement::{PlacedTarget, Target};
+use nacre_registry::Node;
+
+use crate::catch_up_store::CatchUpStore;
+use crate::class_service::ClassService;
+use crate::cluster::{Cluster, Parts};
+
+/// The name of the one node, and of its target.
+const LOCAL: &str = "local";
+
+/// What runs in this process for an embedded cluster.
+pub(crate) struct LocalNode {
+    name: NodeName,
+    engine: EmbeddedEngine,
+    classes: ClassService,
+    sequencer: Arc<LocalSequencer>,
+}
+
+impl LocalNode {
+    /// Opens the engine.
+    pub(crate) fn open(folder: &Path, clock: Arc<dyn Clock>) -> Result<(Self, Parts)> {
+        let name = NodeName::new(LOCAL)?;
+        let classes = ClassService::new(Arc::clone(&clock))?;
+        let engine = EmbeddedEngine::open(Options::new(folder, classes.host(), clock.clone()))?;
+        let sequencer = Arc::new(LocalSequencer { node: name.clone(), host: OnceLock::new() });
+        let store: Arc<dyn Store> =
+            Arc::new(CatchUpStore::new(Arc::new(engine.clone()), classes.clone()));
+        let watch: Arc<dyn Watch> = Arc::new(engine.clone());
+        let target = Target::new(TargetName::new(LOCAL)?);
+        let parts = Parts {
+            targets: vec![PlacedTarget { target, store, watch }],
+            sequencers: sequencer.clone(),
+            sequencer_nodes: sequencer.clone(),
+            clock,
+        };
+        Ok((Self { name, engine, classes, sequencer }, parts))
+    }
+
+    /// Starts what needs the cluster itself.
+    pub(crate) async fn serve(&self, cluster: &Cluster, clock: Arc<dyn Clock>) -> Result<()> {
+        let host = SequencerHost::new(self.name.clone(), cluster.log_env().clone());
+        // Set once: this is called once, right after `open`.
+        let _ = self.sequencer.host.set(host);
+        let started = clock.now_micros();
+        let node = Node {
+            name: self.name.clone(),
+            roles: vec!["storage".into(), "metadata".into()],
+            address: "in process".into(),
+            incarnation: started,
+            started_at_micros: started,
+            up: true,
+        };
+        cluster.nodes().register(&node).await?;
+        self.classes.follow(self.name.clone(), cluster);
+        Ok(())
+    }
+}
+
+impl Drop for LocalNode {
+    fn drop(&mut self) {
+        self.engine.close();
+    }
+}
+
+/// The sequencer host of this process.
+#[derive(Debug)]
+struct LocalSequencer {
+    node: NodeName,
+    host: OnceLock<SequencerHost>,
+}
+
+#[async_trait]
+impl SequencerTransport for LocalSequencer {
+    async fn ask(&self, node: &NodeName, method: &'static str, input: Bytes) -> Result<Bytes> {
+        match self.host.get() {
+            Some(host) if *node == self.node => host.handle(method, input).await,
+            _ => Err(Error::unavailable(format!("there is no node {node} in this process"))),
+        }
+    }
+}
+
+#[async_trait]
+impl SequencerNodes for LocalSequencer {
+    async fn nodes(&self) -> Result<Vec<NodeName>> {
+        Ok(vec![self.node.clone()])
+    }
+}

@@ -1,0 +1,68 @@
+//! Which pools there are: the map `pools`, one entry each, by name.
+//!
+//! Engines take any pool; that a pool must be made first is checked here, so that a slip in a name
+//! does not scatter objects.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nacre_object::{Error, MapName, PoolName, Result};
+use nacre_registry::{Change, MapState, Maps};
+
+#[derive(Debug, Clone)]
+pub(crate) struct Pools {
+    maps: Maps,
+    /// Pools seen to exist. One that another client removed meanwhile is empty, so to go on using
+    /// it loses nothing.
+    known: Arc<Mutex<HashSet<PoolName>>>,
+}
+
+fn pools_map() -> MapName {
+    MapName::new("pools").expect("a well-formed literal")
+}
+
+impl Pools {
+    pub(crate) fn new(maps: Maps) -> Self {
+        Self { maps, known: Arc::default() }
+    }
+
+    /// # Errors
+    /// `NotFound`, with the pools there are; `Unavailable`.
+    pub(crate) async fn check(&self, name: &PoolName) -> Result<()> {
+        if *name == PoolName::system() || self.known().contains(name) {
+            return Ok(());
+        }
+        let pools = self.list().await?;
+        if !pools.contains(name) {
+            let names: Vec<_> = pools.iter().map(PoolName::as_str).collect();
+            return Err(Error::not_found(format!("no pool {name}")).hint(format!(
+                "there are: {}; make it with `nacre pool create {name}`",
+                names.join(", ")
+            )));
+        }
+        self.known().insert(name.clone());
+        Ok(())
+    }
+
+    pub(crate) async fn list(&self) -> Result<Vec<PoolName>> {
+        let state = self.maps.get(&pools_map()).await?;
+        state.entries.keys().map(PoolName::new).collect()
+    }
+
+    pub(crate) async fn create(&self, name: &PoolName) -> Result<()> {
+        let missing = |state: &MapState| {
+            let change = Change::set(name.as_str(), "{}");
+            Ok(if state.entries.contains_key(name.as_str()) { vec![] } else { vec![change] })
+        };
+        self.maps.update(&pools_map(), missing).await.map(drop)
+    }
+
+    pub(crate) async fn remove(&self, name: &PoolName) -> Result<()> {
+        self.known().remove(name);
+        self.maps.apply(&pools_map(), vec![Change::remove(name.as_str())]).await.map(drop)
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, HashSet<PoolName>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,52 @@
+//! A node's entry in the node registry: made in the background, taken back when the node stops.
+
+use std::time::Duration;
+
+use nacre::Cluster;
+use nacre_object::ErrorKind;
+use tokio::task::JoinHandle;
+use tokio::time;
+
+/// Between attempts to register while the registry's target is away.
+const REGISTER_AGAIN: Duration = Duration::from_millis(200);
+/// A node that stops tells the registry, but waits no longer than this for it: the others may be
+/// stopping too.
+const LEAVE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// A node's membership.
+#[derive(Debug)]
+pub struct Membership {
+    cluster: Cluster,
+    record: nacre::Node,
+    joining: JoinHandle<()>,
+}
+
+impl Membership {
+    /// Registers the node, in the background, for as long as it takes.
+    pub fn join(cluster: Cluster, record: nacre::Node) -> Self {
+        let joining = tokio::spawn(register(cluster.clone(), record.clone()));
+        Self { cluster, record, joining }
+    }
+
+    /// Says that the node is down.
+    pub async fn leave(self) {
+        self.joining.abort();
+        let nodes = self.cluster.nodes();
+        let leaving = nodes.mark_down(&self.record.name, self.record.incarnation);
+        // If it is not heard, the node looks like one that crashed.
+        let _ = time::timeout(LEAVE_TIMEOUT, leaving).await;
+    }
+}
+
+async fn register(cluster: Cluster, record: nacre::Node) {
+    loop {
+        match cluster.nodes().register(&record).await {
+            Ok(_) => return,
+            Err(error) if error.kind() == ErrorKind::Stale => {
+                eprintln!("{}: not registered: {error}", record.name);
+                return;
+            }
+            Err(_) => time::sleep(REGISTER_AGAIN).await,
+        }
+    }
+}

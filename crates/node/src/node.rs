@@ -1,0 +1,143 @@
+//! `Node`: one process of a cluster, put together from its roles.
+//!
+//! Start: open the engine (storage), listen, then join the cluster in the background: register,
+//! follow the programs. A node serves before it has joined, because what it joins may be kept on
+//! this very node. Stop: leave the registry, finish what is under way, close the engine.
+
+use std::sync::Arc;
+
+use nacre::{CatchUpStore, ClassService, Cluster, ClusterFile, NodeEntry, Role, Sessions};
+use nacre_clock::{Clock, SystemClock};
+use nacre_embedded::{EmbeddedEngine, Options};
+use nacre_log::{SEQUENCER_SERVICE, SequencerHost};
+use nacre_object::{Error, NodeName, Result, Store, Watch};
+use nacre_placement::{PlacedTarget, Target};
+use nacre_wire::{Endpoint, Listener, Server};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::membership::Membership;
+use crate::sequencer_service::SequencerService;
+use crate::status_service::{NODE_SERVICE, StatusService};
+
+/// A running node.
+#[derive(Debug)]
+pub struct Node {
+    shutdown: oneshot::Sender<()>,
+    serving: JoinHandle<Result<()>>,
+    engine: Option<EmbeddedEngine>,
+    membership: Membership,
+}
+
+impl Node {
+    /// Starts a node of a cluster; it serves when this returns.
+    ///
+    /// # Errors
+    /// `NotFound` if the cluster has no such node; `Unavailable` if its folder or socket is in use;
+    /// `Corrupt` if its data is damaged.
+    pub async fn start(cluster: &ClusterFile, name: &str) -> Result<Self> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let entry = cluster.node(name)?;
+        let node = NodeName::new(name)?;
+        let classes = ClassService::new(Arc::clone(&clock))?;
+        let storage = match entry.has(Role::Storage) {
+            true => Some(Storage::open(cluster, entry, &classes, &clock)?),
+            false => None,
+        };
+        let own: Vec<_> = storage.iter().map(Storage::placed).collect();
+        let whole = Cluster::assemble(Sessions::new(cluster)?.parts(&own, Arc::clone(&clock))?)?;
+
+        let record = record_of(cluster, entry, &node, clock.now_micros());
+        let engine = storage.as_ref().map(|storage| storage.engine.clone());
+        let status = StatusService::new(record.clone(), engine.clone(), classes.clone());
+        let mut server = Server::builder(node.clone(), record.incarnation)
+            .service(NODE_SERVICE, Arc::new(status));
+        if let Some(storage) = &storage {
+            server = server.store(Arc::clone(&storage.store)).watch(Arc::clone(&storage.watch));
+        }
+        if entry.has(Role::Metadata) {
+            let host = SequencerHost::new(node.clone(), whole.log_env().clone());
+            server = server.service(SEQUENCER_SERVICE, Arc::new(SequencerService::new(host)));
+        }
+        let server = server.build();
+        let listener = Listener::bind(&Endpoint::unix(cluster.socket(entry))?).await?;
+        let (shutdown, stopped) = oneshot::channel::<()>();
+        let serving = tokio::spawn(async move {
+            let stopped = async {
+                // Sent or dropped: either way the node is done.
+                let _ = stopped.await;
+            };
+            server.serve(listener, stopped).await
+        });
+        classes.follow(node, &whole);
+        let membership = Membership::join(whole, record);
+        Ok(Self { shutdown, serving, engine, membership })
+    }
+
+    /// Leaves the cluster and ends; what was acknowledged stays.
+    ///
+    /// # Errors
+    /// None that matters to what was acknowledged.
+    pub async fn stop(self) -> Result<()> {
+        self.membership.leave().await;
+        drop(self.shutdown);
+        let served = self.serving.await;
+        if let Some(engine) = self.engine {
+            engine.close();
+        }
+        served.unwrap_or_else(|error| Err(Error::unavailable(format!("the server: {error}"))))
+    }
+}
+
+fn record_of(
+    cluster: &ClusterFile,
+    entry: &NodeEntry,
+    name: &NodeName,
+    now_micros: u64,
+) -> nacre::Node {
+    nacre::Node {
+        name: name.clone(),
+        roles: entry.roles.iter().map(|role| role.as_str().to_owned()).collect(),
+        address: cluster.socket(entry).display().to_string(),
+        // A clock that was set back makes the node wait for nothing worse than a refused
+        // registration, which the membership reports.
+        incarnation: now_micros,
+        started_at_micros: now_micros,
+        up: true,
+    }
+}
+
+/// A storage target: an engine, and the stage before it.
+struct Storage {
+    engine: EmbeddedEngine,
+    target: Target,
+    store: Arc<dyn Store>,
+    watch: Arc<dyn Watch>,
+}
+
+impl Storage {
+    fn open(
+        cluster: &ClusterFile,
+        entry: &NodeEntry,
+        classes: &ClassService,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let options = Options::new(cluster.data(entry), classes.host(), Arc::clone(clock));
+        let engine = EmbeddedEngine::open(options)?;
+        let store = CatchUpStore::new(Arc::new(engine.clone()), classes.clone());
+        Ok(Self {
+            target: Target { name: entry.target()?, weight: entry.weight },
+            store: Arc::new(store),
+            watch: Arc::new(engine.clone()),
+            engine,
+        })
+    }
+
+    fn placed(&self) -> PlacedTarget {
+        PlacedTarget {
+            target: self.target.clone(),
+            store: Arc::clone(&self.store),
+            watch: Arc::clone(&self.watch),
+        }
+    }
+}
