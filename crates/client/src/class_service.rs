@@ -56,13 +56,16 @@ impl ClassService {
         self.0.runtime.clone()
     }
 
-    /// Follows the programs of a cluster from now on. Needs a tokio runtime.
-    pub fn follow(&self, node: NodeName, cluster: &Cluster) {
+    /// Follows the programs of a cluster from now on, as this incarnation of a node. Needs a tokio
+    /// runtime.
+    pub fn follow(&self, node: NodeName, incarnation: u64, cluster: &Cluster) {
         let reporter = FaultReporter::start(cluster.events().clone(), node.clone());
         // A second call changes nothing: a process is one node.
         let _ = self.0.faults.reporter.set(reporter);
         let sink = Arc::new(RuntimeSink(Arc::clone(&self.0.runtime)));
-        self.0.subscriber.get_or_init(|| Subscriber::start(node, cluster.programs(), sink));
+        self.0
+            .subscriber
+            .get_or_init(|| Subscriber::start(node, incarnation, cluster.programs(), sink));
     }
 
     /// The programs that are live here, with their versions.

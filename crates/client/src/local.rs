@@ -62,7 +62,7 @@ impl LocalNode {
             up: true,
         };
         cluster.nodes().register(&node).await?;
-        self.classes.follow(self.name.clone(), cluster);
+        self.classes.follow(self.name.clone(), started, cluster);
         Ok(())
     }
 }

@@ -69,7 +69,7 @@ impl Node {
             };
             server.serve(listener, stopped).await
         });
-        classes.follow(node, &whole);
+        classes.follow(node, record.incarnation, &whole);
         let membership = Membership::join(whole, record);
         Ok(Self { shutdown, serving, engine, membership })
     }

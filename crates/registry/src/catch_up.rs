@@ -57,6 +57,11 @@ impl<Item> CatchUp<Item> {
         Self { read: number, ready: VecDeque::new(), lag: Lag::Behind }
     }
 
+    /// A follower that knows nothing and starts with the whole.
+    pub(crate) fn from_whole() -> Self {
+        Self { read: 0, ready: VecDeque::new(), lag: Lag::Missed }
+    }
+
     /// The source may have changed.
     pub(crate) fn stirred(&mut self) {
         if self.lag == Lag::Level {
@@ -184,6 +189,19 @@ mod tests {
     #[test]
     fn the_same_seed_gives_the_same_trace() {
         assert_eq!(follow_randomly(42), follow_randomly(42));
+    }
+
+    #[test]
+    fn a_follower_that_starts_with_the_whole_goes_on_from_there() {
+        let mut source = Numbers { last: 4, keeps: 2 };
+        let mut follower = CatchUp::from_whole();
+        let tell = |source: &Numbers, follower: &mut CatchUp<Told>| -> Vec<_> {
+            std::iter::from_fn(|| source.serve(follower, 10)).flatten().collect()
+        };
+        assert_eq!(tell(&source, &mut follower), [Told::WholeUpTo(4)]);
+        source.last = 5;
+        follower.stirred();
+        assert_eq!(tell(&source, &mut follower), [Told::Number(5)]);
     }
 
     #[test]

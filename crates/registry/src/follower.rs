@@ -40,9 +40,8 @@ pub(crate) struct Follower<S: Source> {
 }
 
 impl<S: Source> Follower<S> {
-    /// A follower that knows everything up to `number`.
-    pub(crate) fn after(number: u64, system: System, object: ObjectId, source: S) -> Self {
-        let core = CatchUp::after(number);
+    /// A follower in this state.
+    pub(crate) fn new(core: CatchUp<S::Item>, system: System, object: ObjectId, source: S) -> Self {
         Self { system, object, source, core, signal: None, backoff: Backoff::new() }
     }
 

@@ -17,6 +17,7 @@ mod maps;
 mod nodes;
 mod numbered;
 mod programs;
+mod subscriber;
 mod system;
 
 pub use events::{
@@ -28,6 +29,7 @@ pub use maps::{
 };
 pub use nodes::{Node, Nodes};
 pub use programs::{
-    Checker, NodeStatus, ProgramId, ProgramInfo, ProgramKind, ProgramSource, Programs, Removal,
-    SourceError, VersionInfo,
+    Checker, FailedVersion, NodeStatus, ProgramId, ProgramInfo, ProgramKind, ProgramSource,
+    Programs, Removal, SourceError, VersionInfo,
 };
+pub use subscriber::{LiveProgram, ProgramSink, Subscriber};

@@ -137,7 +137,7 @@ impl Nodes {
     /// # Errors
     /// `Unavailable`.
     pub async fn watch(&self) -> Result<MapWatcher> {
-        let (epoch, _) = self.maps.entry(&nodes_map(), "").await?;
+        let epoch = self.maps.epoch(&nodes_map()).await?;
         Ok(self.maps.watch(&nodes_map(), epoch))
     }
 }

@@ -104,3 +104,28 @@ fn events_after(
     let after = after.max(head.first_kept - 1);
     numbered_after(view, EVENT, after, limit, "an event of the cluster log")
 }
+
+#[cfg(test)]
+mod tests {
+    use nacre_conformance::MemoryObject;
+    use nacre_object::EntityName;
+
+    use super::*;
+
+    #[test]
+    fn the_oldest_events_make_room() {
+        let mut object = MemoryObject::default();
+        let context = CallContext { source: EntityName::new("local").unwrap(), now_micros: 1 };
+        for _ in 0..MAX_EVENTS + 3 {
+            let event = Some(EventMessage::default());
+            let request = AppendRequest { event, again: false };
+            append(request.encode_to_vec().into(), &mut object, &context).unwrap();
+        }
+        let request = ReadRequest { after: Some(0), limit: 2 };
+        let reply = read(request.encode_to_vec().into(), &mut object, &context).unwrap();
+        let reply = ReadReply::decode(reply.output).unwrap();
+        assert_eq!((reply.last, reply.first_kept), (MAX_EVENTS + 3, 4));
+        let sequences: Vec<_> = reply.events.iter().map(|event| event.sequence).collect();
+        assert_eq!(sequences, [4, 5]);
+    }
+}

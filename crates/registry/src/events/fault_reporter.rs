@@ -1,11 +1,10 @@
 //! Reporting the faults of programs from wherever they happen.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use nacre_clock::Clock;
 use nacre_object::{Error, NodeName};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::event::ProgramSite;
 use super::fault_rate::{FaultRate, FaultReport};
@@ -49,9 +48,9 @@ pub struct FaultReporter {
 
 impl FaultReporter {
     /// A reporter for a node. Needs a tokio runtime.
-    pub fn start(events: Events, node: NodeName, clock: Arc<dyn Clock>) -> Self {
+    pub fn start(events: Events, node: NodeName) -> Self {
         let (faults, waiting) = mpsc::channel(MAX_WAITING);
-        tokio::spawn(report_all(waiting, events, node, clock));
+        tokio::spawn(report_all(waiting, events, node));
         Self { faults }
     }
 
@@ -62,22 +61,18 @@ impl FaultReporter {
     }
 }
 
-async fn report_all(
-    mut waiting: mpsc::Receiver<ProgramFault>,
-    events: Events,
-    node: NodeName,
-    clock: Arc<dyn Clock>,
-) {
+async fn report_all(mut waiting: mpsc::Receiver<ProgramFault>, events: Events, node: NodeName) {
+    let started = Instant::now();
     let mut rate = FaultRate::default();
     loop {
-        let pause = rate.next_due().map(|due| due.saturating_sub(clock.monotonic()));
+        let pause = rate.next_due().map(|due| due.saturating_sub(started.elapsed()));
         let reports: Vec<FaultReport> = tokio::select! {
             fault = waiting.recv() => match fault {
-                Some(fault) => rate.fault(fault, clock.monotonic()).into_iter().collect(),
+                Some(fault) => rate.fault(fault, started.elapsed()).into_iter().collect(),
                 None => return,
             },
             () = tokio::time::sleep(pause.unwrap_or(Duration::MAX)), if pause.is_some() => {
-                rate.due(clock.monotonic())
+                rate.due(started.elapsed())
             }
         };
         for FaultReport { fault, count } in reports {

@@ -5,7 +5,7 @@ use futures::Stream;
 use nacre_object::Result;
 
 use super::{Event, Events};
-use crate::catch_up::Page;
+use crate::catch_up::{CatchUp, Page};
 use crate::follower::{Follower, Source};
 use crate::limits::MAX_EVENTS_PAGE;
 
@@ -30,7 +30,8 @@ impl EventWatcher {
     pub(super) fn new(events: &Events, sequence: u64) -> Self {
         let log = EventLog { events: events.clone() };
         let (system, object) = (events.system().clone(), Events::object());
-        Self { follower: Follower::after(sequence, system, object, log) }
+        let start = CatchUp::after(sequence);
+        Self { follower: Follower::new(start, system, object, log) }
     }
 
     /// The next event; waits for it. Can be dropped and called again without losing one.

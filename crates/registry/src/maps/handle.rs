@@ -17,6 +17,7 @@ use super::format::{
 use super::triggers::Carrier;
 use super::{Change, EpochRecord, History, MapState, MapWatcher};
 use crate::backoff::Backoff;
+use crate::catch_up::CatchUp;
 use crate::events::Events;
 use crate::limits::MAX_HISTORY_PAGE;
 use crate::system::{System, is_transient, system_object};
@@ -101,6 +102,16 @@ impl Maps {
     pub async fn entry(&self, name: &MapName, key: &str) -> Result<(u64, Option<Bytes>)> {
         let reply = self.read(name, Some(key.to_owned())).await?;
         Ok((reply.epoch, reply.entries.into_iter().next().and_then(|entry| entry.value)))
+    }
+
+    /// The epoch of a map.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Corrupt`.
+    pub async fn epoch(&self, name: &MapName) -> Result<u64> {
+        // No entry has an empty key.
+        let (epoch, _) = self.entry(name, "").await?;
+        Ok(epoch)
     }
 
     async fn read(&self, name: &MapName, key: Option<String>) -> Result<GetReply> {
@@ -228,7 +239,12 @@ impl Maps {
 
     /// Watches a map of which everything up to `from_epoch` is known (0: nothing is).
     pub fn watch(&self, name: &MapName, from_epoch: u64) -> MapWatcher {
-        MapWatcher::new(self, name, from_epoch)
+        MapWatcher::new(self, name, CatchUp::after(from_epoch))
+    }
+
+    /// Watches a map of which nothing is known: the first event is the whole as it is now.
+    pub fn watch_whole(&self, name: &MapName) -> MapWatcher {
+        MapWatcher::new(self, name, CatchUp::from_whole())
     }
 
     /// Epochs after `after`, oldest first, at most `limit` and at most one page.

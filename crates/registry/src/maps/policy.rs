@@ -200,7 +200,9 @@ fn map_table<'scope, 'env>(
         Ok(())
     })?;
     let refuse_with = |refuse: fn(String) -> Error| {
-        scope.create_function(move |_, text: String| Err::<MultiValue, _>(raise(refuse(text))))
+        scope.create_function(move |_, text: mlua::LuaString| {
+            Err::<MultiValue, _>(raise(refuse(text.to_string_lossy())))
+        })
     };
     table.raw_set("get", get)?;
     table.raw_set("trigger", trigger)?;
@@ -226,7 +228,10 @@ fn read_change(changes: &Table, index: usize) -> Result<Change, String> {
     };
     let field = |name: &str| change.raw_get::<Value>(name).unwrap_or(Value::Nil);
     let key = match field("key") {
-        Value::String(key) => key.to_string_lossy(),
+        Value::String(key) => match key.to_str() {
+            Ok(key) => key.to_owned(),
+            Err(_) => return Err(format!("the key of change {index} is not UTF-8")),
+        },
         other => return Err(odd("the key", &other)),
     };
     match field("value") {

@@ -6,7 +6,7 @@ use nacre_object::{MapName, Result};
 
 use super::handle::Maps;
 use super::{MapEvent, MapState};
-use crate::catch_up::Page;
+use crate::catch_up::{CatchUp, Page};
 use crate::follower::{Follower, Source};
 use crate::limits::MAX_HISTORY_PAGE;
 
@@ -18,10 +18,10 @@ pub struct MapWatcher {
 }
 
 impl MapWatcher {
-    pub(super) fn new(maps: &Maps, name: &MapName, from_epoch: u64) -> Self {
+    pub(super) fn new(maps: &Maps, name: &MapName, start: CatchUp<MapEvent>) -> Self {
         let history = MapHistory { maps: maps.clone(), name: name.clone() };
         let object = Maps::object(name);
-        Self { follower: Follower::after(from_epoch, maps.system().clone(), object, history) }
+        Self { follower: Follower::new(start, maps.system().clone(), object, history) }
     }
 
     /// The next event; waits for it. Can be dropped and called again without losing one.

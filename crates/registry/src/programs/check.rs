@@ -4,12 +4,17 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use nacre_class::{CheckError, LUA_CLASS, check_program};
+use nacre_clock::Clock;
 use nacre_object::{Error, FaultSite};
 use nacre_script::{CompileError, MAX_SOURCE_BYTES, Script};
 
 use super::handle::programs_map;
 use super::{ProgramId, ProgramKind};
 use crate::maps::{PolicyError, check_policy};
+
+/// Class names that no program can take: every node has these.
+const NATIVE_CLASSES: [&str; 3] = [LUA_CLASS, "map", "events"];
 
 /// What is wrong with a source, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,19 +88,18 @@ pub trait Checker: Send + Sync {
 #[derive(Clone)]
 pub(super) struct Checkers(BTreeMap<ProgramKind, Arc<dyn Checker>>);
 
-impl Default for Checkers {
-    fn default() -> Self {
+impl Checkers {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         let checker = |kind| -> Arc<dyn Checker> {
             match kind {
+                ProgramKind::Class => Arc::new(ClassChecker { clock: clock.clone() }),
                 ProgramKind::Map => Arc::new(MapChecker),
                 _ => Arc::new(CompileChecker),
             }
         };
         Self(ProgramKind::ALL.into_iter().map(|kind| (kind, checker(kind))).collect())
     }
-}
 
-impl Checkers {
     pub(super) fn set(&mut self, kind: ProgramKind, checker: Arc<dyn Checker>) {
         self.0.insert(kind, checker);
     }
@@ -117,6 +121,24 @@ impl Checker for CompileChecker {
     fn check(&self, program: &ProgramId, source: &str) -> Result<(), SourceError> {
         Script::compile(&program.to_string(), 0, source.as_bytes())?;
         Ok(())
+    }
+}
+
+struct ClassChecker {
+    clock: Arc<dyn Clock>,
+}
+
+impl Checker for ClassChecker {
+    fn check(&self, program: &ProgramId, source: &str) -> Result<(), SourceError> {
+        if NATIVE_CLASSES.contains(&program.name.as_str()) {
+            return Err(SourceError::new(format!("{} is a native class", program.name)));
+        }
+        let checked = check_program(source, &self.clock);
+        checked.map(|_| ()).map_err(|CheckError { line, column, message, .. }| SourceError {
+            line,
+            column,
+            message,
+        })
     }
 }
 

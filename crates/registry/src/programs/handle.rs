@@ -79,7 +79,7 @@ impl Programs {
     /// The programs kept in these maps. Sources of classes and map programs are checked in full,
     /// those of other kinds only compiled, until [`Programs::with_checker`] gives better.
     pub fn new(maps: Maps, clock: Arc<dyn Clock>) -> Self {
-        Self { maps, clock, checkers: Checkers::default() }
+        Self { maps, checkers: Checkers::new(clock.clone()), clock }
     }
 
     /// Checks the programs of one kind so.
@@ -359,11 +359,7 @@ impl Switch {
 
 /// Binds what is active to the map of the same name, or unbinds it. Older activations that come
 /// late are ignored by the map.
-pub(crate) async fn bind_map_program(
-    maps: &Maps,
-    program: &ProgramId,
-    record: &ProgramRecord,
-) -> Result<()> {
+async fn bind_map_program(maps: &Maps, program: &ProgramId, record: &ProgramRecord) -> Result<()> {
     let map = MapName::new(&program.name)?;
     match record.active() {
         Some(active) => {

@@ -19,9 +19,11 @@ pub use handle::{ProgramInfo, Programs, Removal, VersionInfo};
 pub use id::ProgramId;
 pub use kind::ProgramKind;
 pub use source::ProgramSource;
-pub use status::NodeStatus;
+pub use status::{FailedVersion, NodeStatus};
 
-pub(crate) use handle::{bind_map_program, programs_map};
+pub(crate) use handle::programs_map;
+#[cfg(test)]
+pub(crate) use record::VersionRecord;
 pub(crate) use record::{Active, ProgramRecord};
 pub(crate) use source::fetch_source;
-pub(crate) use status::{FailedVersion, StatusReport, not_active, status_key, status_map};
+pub(crate) use status::{StatusReport, not_active, status_key, status_key_prefix, status_map};

@@ -18,6 +18,8 @@ use crate::nodes::Nodes;
 /// What a node says of one program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StatusReport {
+    /// The life of the node it is of: the next one starts with nothing live.
+    pub(crate) incarnation: u64,
     /// The version that is live on the node.
     pub(crate) live: Option<u64>,
     /// The version that failed to become live, if one did, with why.
@@ -26,11 +28,13 @@ pub(crate) struct StatusReport {
 
 /// A version that a node could not make live.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct FailedVersion {
-    pub(crate) version: u64,
-    pub(crate) error: String,
-    /// Whether the node goes on trying.
-    pub(crate) retrying: bool,
+pub struct FailedVersion {
+    /// The version; 0 if the program could not be dropped.
+    pub version: u64,
+    /// Why.
+    pub error: String,
+    /// Whether the node goes on trying: something it needs was away.
+    pub retrying: bool,
 }
 
 /// How a program stands on one node.
@@ -43,7 +47,7 @@ pub struct NodeStatus {
     /// The version that is live there.
     pub live: Option<u64>,
     /// The version it could not make live, if there is one, with why.
-    pub failed: Option<(u64, String)>,
+    pub failed: Option<FailedVersion>,
 }
 
 impl StatusReport {
@@ -62,6 +66,11 @@ pub(crate) fn status_map() -> MapName {
     MapName::new("program-status").expect("a well-formed literal")
 }
 
+/// How the keys of a node's reports begin.
+pub(crate) fn status_key_prefix(node: &NodeName) -> String {
+    format!("{node}/")
+}
+
 /// The key of a node's report on a program.
 pub(crate) fn status_key(node: &NodeName, program: &ProgramId) -> String {
     format!("{node}/{program}")
@@ -71,8 +80,10 @@ pub(crate) fn status_key(node: &NodeName, program: &ProgramId) -> String {
 pub(super) async fn node_statuses(maps: &Maps, program: &ProgramId) -> Result<Vec<NodeStatus>> {
     let nodes = Nodes::new(maps.clone()).list().await?;
     let reports = maps.get(&status_map()).await?;
-    let mut statuses: BTreeMap<NodeName, NodeStatus> = BTreeMap::new();
+    let mut statuses = BTreeMap::new();
+    let mut incarnations = BTreeMap::new();
     for node in nodes {
+        incarnations.insert(node.name.clone(), node.incarnation);
         let status = NodeStatus { node: node.name.clone(), up: node.up, live: None, failed: None };
         statuses.insert(node.name, status);
     }
@@ -81,10 +92,13 @@ pub(super) async fn node_statuses(maps: &Maps, program: &ProgramId) -> Result<Ve
         let Some(node) = key.strip_suffix(&suffix) else { continue };
         let node = NodeName::new(node)?;
         let report = StatusReport::parse(key, value)?;
+        if incarnations.get(&node).is_some_and(|registered| *registered != report.incarnation) {
+            continue;
+        }
         let unknown = NodeStatus { node: node.clone(), up: false, live: None, failed: None };
         let status = statuses.entry(node).or_insert(unknown);
         status.live = report.live;
-        status.failed = report.failed.map(|failed| (failed.version, failed.error));
+        status.failed = report.failed;
     }
     Ok(statuses.into_values().collect())
 }
@@ -94,26 +108,26 @@ pub(super) async fn node_statuses(maps: &Maps, program: &ProgramId) -> Result<Ve
 enum Progress {
     /// It is live on every node that is up.
     Live,
-    /// These nodes do not have it yet.
-    Lagging(Vec<NodeName>),
+    /// These nodes do not have it yet; where one said why, with that.
+    Lagging(Vec<String>),
     /// This node cannot make it live.
     Failed(NodeName, String),
 }
 
 /// Judges what nodes reported.
 fn progress(statuses: &[NodeStatus], version: u64) -> Progress {
-    let up = || statuses.iter().filter(|status| status.up && status.live != Some(version));
-    let failed = up().find_map(|status| match &status.failed {
-        Some((failed, error)) if *failed == version => Some((&status.node, error)),
-        _ => None,
-    });
-    if let Some((node, error)) = failed {
-        return Progress::Failed(node.clone(), error.clone());
+    let mut lagging = Vec::new();
+    for status in statuses.iter().filter(|status| status.up && status.live != Some(version)) {
+        match &status.failed {
+            Some(failed) if failed.version != version => lagging.push(status.node.to_string()),
+            Some(failed) if failed.retrying => {
+                lagging.push(format!("{} ({})", status.node, failed.error));
+            }
+            Some(failed) => return Progress::Failed(status.node.clone(), failed.error.clone()),
+            None => lagging.push(status.node.to_string()),
+        }
     }
-    match up().map(|status| status.node.clone()).collect::<Vec<_>>() {
-        lagging if lagging.is_empty() => Progress::Live,
-        lagging => Progress::Lagging(lagging),
-    }
+    if lagging.is_empty() { Progress::Live } else { Progress::Lagging(lagging) }
 }
 
 /// See [`Programs::wait`].
@@ -125,10 +139,8 @@ pub(super) async fn wait_until_live(
 ) -> Result<()> {
     let deadline = tokio::time::Instant::now() + timeout;
     let maps = programs.maps();
-    let (reports, _) = maps.entry(&status_map(), "").await?;
-    let (activations, _) = maps.entry(&programs_map(), "").await?;
-    let mut reports = maps.watch(&status_map(), reports);
-    let mut activations = maps.watch(&programs_map(), activations);
+    let mut reports = maps.watch(&status_map(), maps.epoch(&status_map()).await?);
+    let mut activations = maps.watch(&programs_map(), maps.epoch(&programs_map()).await?);
     let mut nodes = Nodes::new(maps.clone()).watch().await?;
     loop {
         match programs.active(program).await? {
@@ -165,9 +177,8 @@ pub(crate) fn not_active(program: &ProgramId, version: u64, active: Option<u64>)
     Error::stale(text)
 }
 
-fn late(program: &ProgramId, version: u64, lagging: &[NodeName]) -> Error {
-    let names: Vec<_> = lagging.iter().map(NodeName::as_str).collect();
-    let nodes = names.join(", ");
+fn late(program: &ProgramId, version: u64, lagging: &[String]) -> Error {
+    let nodes = lagging.join(", ");
     Error::unavailable(format!("{program} version {version} is not live yet on {nodes}"))
         .hint("they follow when they can reach the store")
 }
@@ -176,25 +187,28 @@ fn late(program: &ProgramId, version: u64, lagging: &[NodeName]) -> Error {
 mod tests {
     use super::*;
 
-    fn status(node: &str, up: bool, live: u64, failed: Option<u64>) -> NodeStatus {
-        let failed = failed.map(|version| (version, "why".to_owned()));
+    fn status(node: &str, up: bool, live: u64, failed: Option<(u64, bool)>) -> NodeStatus {
+        let failed = failed.map(|(version, retrying)| FailedVersion {
+            version,
+            error: "why".into(),
+            retrying,
+        });
         let node = NodeName::new(node).unwrap();
         NodeStatus { node, up, live: (live > 0).then_some(live), failed }
     }
 
     #[test]
-    fn only_nodes_that_are_up_count() {
-        let name = |text| NodeName::new(text).unwrap();
+    fn only_nodes_that_are_up_count_and_only_final_failures_end_the_wait() {
+        let lagging = |text: &str| Progress::Lagging(vec![text.into()]);
+        let failed = |node| Progress::Failed(NodeName::new(node).unwrap(), "why".into());
         let cases = [
             (vec![], Progress::Live),
             (vec![status("a", true, 2, None), status("b", false, 1, None)], Progress::Live),
-            (vec![status("a", true, 1, None)], Progress::Lagging(vec![name("a")])),
-            (vec![status("a", true, 0, Some(1))], Progress::Lagging(vec![name("a")])),
-            (
-                vec![status("a", true, 0, None), status("b", true, 1, Some(2))],
-                Progress::Failed(name("b"), "why".into()),
-            ),
-            (vec![status("a", true, 2, Some(2))], Progress::Live),
+            (vec![status("a", true, 1, None)], lagging("a")),
+            (vec![status("a", true, 0, Some((1, false)))], lagging("a")),
+            (vec![status("a", true, 0, Some((2, true)))], lagging("a (why)")),
+            (vec![status("a", true, 0, None), status("b", true, 1, Some((2, false)))], failed("b")),
+            (vec![status("a", true, 2, Some((2, false)))], Progress::Live),
         ];
         for (statuses, expected) in cases {
             assert_eq!(progress(&statuses, 2), expected, "{statuses:?}");

@@ -3,50 +3,25 @@
 
 use std::sync::Arc;
 
-use nacre_class::{MethodAccess, NativeClass};
+use nacre_class::ClassRuntime;
 use nacre_clock::ManualClock;
 use nacre_conformance::faults::FaultPlan;
 use nacre_conformance::{FaultyStore, MemoryStore};
-use nacre_object::{
-    CallContext, CallReply, ClassCall, ClassHost, Error, MapName, ObjectView, Result,
-};
-use nacre_registry::{Maps, events_class, map_class};
-
-/// The registry's classes and no others.
-struct RegistryClasses(Vec<NativeClass>);
-
-impl RegistryClasses {
-    fn find(&self, call: &ClassCall) -> Result<(MethodAccess, nacre_class::NativeMethod)> {
-        let class = self.0.iter().find(|class| *class.name() == call.class);
-        class
-            .and_then(|class| class.get(&call.method))
-            .ok_or_else(|| Error::unsupported(format!("{}.{}", call.class, call.method)))
-    }
-}
-
-impl ClassHost for RegistryClasses {
-    fn is_read_only(&self, call: &ClassCall) -> bool {
-        matches!(self.find(call), Ok((MethodAccess::ReadOnly, _)))
-    }
-
-    fn call(
-        &self,
-        call: &ClassCall,
-        view: &mut dyn ObjectView,
-        context: &CallContext,
-    ) -> Result<CallReply> {
-        let (_, run) = self.find(call)?;
-        run(call.input.clone(), view, context)
-    }
-}
+use nacre_object::MapName;
+use nacre_registry::{Maps, ProgramId, Programs, events_class, map_class};
+use nacre_script::Budget;
 
 /// When tests happen: microseconds since 1970.
 pub const NOW_MICROS: u64 = 1_700_000_000_000_000;
 
 /// An empty store that knows the registry's classes.
 pub fn store() -> MemoryStore {
-    let classes = RegistryClasses(vec![map_class(), events_class()]);
-    MemoryStore::new(Arc::new(classes), Arc::new(ManualClock::at(NOW_MICROS)))
+    let clock = Arc::new(ManualClock::at(NOW_MICROS));
+    let classes = ClassRuntime::new(Budget::default(), clock.clone());
+    for class in [map_class(), events_class()] {
+        classes.register_native(class).expect("their names differ");
+    }
+    MemoryStore::new(Arc::new(classes), clock)
 }
 
 /// A handle on the maps of a store.
@@ -59,6 +34,16 @@ pub fn faulty_maps(store: &MemoryStore, plan: FaultPlan) -> (Maps, FaultyStore) 
     let stage = FaultyStore::over_watched(Arc::new(store.clone()));
     stage.follow(plan);
     (Maps::new(Arc::new(stage.clone()), Arc::new(stage.clone())), stage)
+}
+
+/// The programs of a store.
+pub fn programs(maps: &Maps) -> Programs {
+    Programs::new(maps.clone(), Arc::new(ManualClock::at(NOW_MICROS)))
+}
+
+/// A program's name.
+pub fn program(text: &str) -> ProgramId {
+    text.parse().expect("a well-formed literal")
 }
 
 /// A map's name.

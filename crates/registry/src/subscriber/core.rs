@@ -1,0 +1,313 @@
+//! What a node does next about its programs: pure.
+//!
+//! News of the map `programs` say which version of each program is wanted; commands bring the node
+//! there one at a time, the newest news counting. A command that may succeed later is repeated
+//! after a pause; one that failed for good is reported and not repeated until the program is
+//! activated anew, with the version that was live before staying so. Reports are written whenever
+//! no command is due.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre_clock::Random;
+use nacre_object::{Error, NodeName};
+
+use super::live_table::{LiveState, LiveTable};
+use crate::backoff::Backoff;
+use crate::limits::{MAX_CHANGES, MAX_STATUS_ERROR_BYTES};
+use crate::maps::Change;
+use crate::programs::{
+    Active, FailedVersion, ProgramId, ProgramKind, ProgramRecord, StatusReport, status_key,
+};
+
+/// What the map `programs` says.
+#[derive(Debug, Clone)]
+pub(super) struct News {
+    /// The map's epoch after it.
+    pub(super) epoch: u64,
+    /// Whether programs that are not among `records` are gone.
+    pub(super) whole: bool,
+    /// The programs that changed.
+    pub(super) records: BTreeMap<ProgramId, ProgramRecord>,
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Command {
+    /// Make this version live.
+    Install { program: ProgramId, active: Active, activation: u64 },
+    /// Drop the program.
+    Uninstall { program: ProgramId, activation: u64 },
+    /// Read what an earlier incarnation of this node reported.
+    ReadReports,
+    /// Report.
+    WriteReports(Vec<Change>),
+}
+
+/// What came of a command on a program.
+#[derive(Debug, Clone)]
+pub(super) enum Outcome {
+    /// It is done.
+    Done,
+    /// It may succeed later.
+    Later(Error),
+    /// It will not.
+    Failed(Error),
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    /// This, and say what came of it.
+    Do(Command),
+    /// Nothing before this time, or news.
+    WaitUntil(Duration),
+    /// Nothing before news.
+    Wait,
+}
+
+/// One program on this node.
+#[derive(Debug)]
+struct Tracked {
+    wanted: Option<Active>,
+    /// Which activation `wanted` is of, and which has been dealt with.
+    activation: u64,
+    settled: u64,
+    live: Option<Active>,
+    error: Option<Error>,
+    pause: Pause,
+}
+
+/// When something may be tried again.
+#[derive(Debug)]
+struct Pause {
+    until: Duration,
+    backoff: Backoff,
+}
+
+/// The state of a node's programs.
+#[derive(Debug)]
+pub(super) struct Core {
+    node: NodeName,
+    incarnation: u64,
+    random: Random,
+    known_epoch: u64,
+    programs: BTreeMap<ProgramId, Tracked>,
+    /// What stands in the map of reports; not known at first.
+    reported: Option<BTreeMap<String, Bytes>>,
+    report_pause: Pause,
+}
+
+impl Pause {
+    fn none(seed: u64) -> Self {
+        Self { until: Duration::ZERO, backoff: Backoff::seeded(seed) }
+    }
+
+    fn begin(&mut self, now: Duration) {
+        self.until = now + self.backoff.next();
+    }
+
+    fn end(&mut self) {
+        self.until = Duration::ZERO;
+        self.backoff.reset();
+    }
+}
+
+impl Tracked {
+    fn is_settled(&self) -> bool {
+        self.settled == self.activation
+    }
+
+    fn state(&self) -> LiveState {
+        LiveState {
+            live: self.live.as_ref().map(|live| live.version),
+            wanted: self.wanted.as_ref().map(|wanted| wanted.version),
+            settled: self.is_settled(),
+            error: self.error.clone(),
+        }
+    }
+
+    fn report(&self, incarnation: u64) -> Option<StatusReport> {
+        let failed = self.error.as_ref().map(|error| FailedVersion {
+            version: self.wanted.as_ref().map_or(0, |wanted| wanted.version),
+            error: cut(error.to_string()),
+            retrying: !self.is_settled(),
+        });
+        let live = self.live.as_ref().map(|live| live.version);
+        (live.is_some() || failed.is_some()).then_some(StatusReport { incarnation, live, failed })
+    }
+}
+
+fn cut(mut text: String) -> String {
+    let mut end = text.len().min(MAX_STATUS_ERROR_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+    text
+}
+
+impl Core {
+    pub(super) fn new(node: NodeName, incarnation: u64, seed: u64) -> Self {
+        let mut random = Random::seeded(seed);
+        let report_pause = Pause::none(random.next_u64());
+        let programs = BTreeMap::new();
+        Self { node, incarnation, random, known_epoch: 0, programs, reported: None, report_pause }
+    }
+
+    /// Takes news of the map `programs`.
+    pub(super) fn news(&mut self, news: News) {
+        self.known_epoch = news.epoch;
+        if news.whole {
+            let gone = self.programs.iter_mut().filter(|(id, _)| !news.records.contains_key(*id));
+            gone.for_each(|(_, tracked)| tracked.want(None, news.epoch));
+        }
+        for (program, record) in news.records {
+            let seed = self.random.next_u64();
+            let tracked = self.programs.entry(program).or_insert_with(|| Tracked::new(seed));
+            tracked.want(record.active(), record.activation);
+        }
+    }
+
+    /// What to do next. A command is repeated by this until it is [`Core::done`].
+    pub(super) fn step(&self, now: Duration) -> Step {
+        let unsettled = || self.programs.iter().filter(|(_, tracked)| !tracked.is_settled());
+        if let Some((program, tracked)) = unsettled().find(|(_, t)| t.pause.until <= now) {
+            return Step::Do(tracked.command(program));
+        }
+        let mut due = unsettled().map(|(_, tracked)| tracked.pause.until).min();
+        if let Some(command) = self.report_command() {
+            if self.report_pause.until <= now {
+                return Step::Do(command);
+            }
+            due = Some(due.map_or(self.report_pause.until, |due| due.min(self.report_pause.until)));
+        }
+        due.map_or(Step::Wait, Step::WaitUntil)
+    }
+
+    fn report_command(&self) -> Option<Command> {
+        let Some(reported) = &self.reported else {
+            // There is nothing to say before the first news.
+            return (self.known_epoch > 0).then_some(Command::ReadReports);
+        };
+        let wanted = self.reports();
+        let set = wanted.iter().filter(|(key, value)| reported.get(*key) != Some(value));
+        let set = set.map(|(key, value)| Change::set(key, value.clone()));
+        let gone = reported.keys().filter(|key| !wanted.contains_key(*key)).map(Change::remove);
+        let changes: Vec<_> = set.chain(gone).take(MAX_CHANGES).collect();
+        (!changes.is_empty()).then_some(Command::WriteReports(changes))
+    }
+
+    fn reports(&self) -> BTreeMap<String, Bytes> {
+        let reports = self.programs.iter();
+        reports
+            .filter_map(|(id, tracked)| {
+                Some((status_key(&self.node, id), tracked.report(self.incarnation)?.to_value()))
+            })
+            .collect()
+    }
+
+    /// Takes what came of `Install` or `Uninstall`.
+    pub(super) fn done(&mut self, command: &Command, outcome: Outcome, now: Duration) {
+        let (program, active, activation) = match command {
+            Command::Install { program, active, activation } => {
+                (program, Some(active.clone()), *activation)
+            }
+            Command::Uninstall { program, activation } => (program, None, *activation),
+            Command::ReadReports | Command::WriteReports(_) => return,
+        };
+        if let Some(tracked) = self.programs.get_mut(program) {
+            tracked.done(active, activation, outcome, now);
+        }
+    }
+
+    /// Takes what stands in the map of reports for this node.
+    pub(super) fn reports_read(&mut self, reports: BTreeMap<String, Bytes>) {
+        self.reported = Some(reports);
+        self.report_pause.end();
+    }
+
+    /// Takes that `WriteReports` was done.
+    pub(super) fn reports_written(&mut self, changes: Vec<Change>) {
+        let Some(reported) = &mut self.reported else { return };
+        for change in changes {
+            match change {
+                Change::Set { key, value } => reported.insert(key, value),
+                Change::Remove { key } => reported.remove(&key),
+            };
+        }
+        self.report_pause.end();
+    }
+
+    /// Takes that `ReadReports` or `WriteReports` failed. What stands there is not known then: the
+    /// write may have happened.
+    pub(super) fn reports_failed(&mut self, now: Duration) {
+        self.reported = None;
+        self.report_pause.begin(now);
+    }
+
+    /// How programs stand.
+    pub(super) fn table(&self) -> LiveTable {
+        let states = self.programs.iter().map(|(id, tracked)| (id.clone(), tracked.state()));
+        LiveTable { known_epoch: self.known_epoch, programs: states.collect() }
+    }
+}
+
+impl Tracked {
+    fn new(seed: u64) -> Self {
+        let pause = Pause::none(seed);
+        Self { wanted: None, activation: 0, settled: 0, live: None, error: None, pause }
+    }
+
+    fn want(&mut self, wanted: Option<Active>, activation: u64) {
+        if activation <= self.activation {
+            return;
+        }
+        self.wanted = wanted;
+        self.activation = activation;
+        self.error = None;
+        self.pause.end();
+    }
+
+    fn command(&self, program: &ProgramId) -> Command {
+        let (program, activation) = (program.clone(), self.activation);
+        match self.wanted.clone() {
+            Some(active) => Command::Install { program, active, activation },
+            None => Command::Uninstall { program, activation },
+        }
+    }
+
+    fn done(&mut self, active: Option<Active>, activation: u64, outcome: Outcome, now: Duration) {
+        let is_current = activation == self.activation;
+        match outcome {
+            Outcome::Done => {
+                self.live = active;
+                if is_current {
+                    self.error = None;
+                    self.settled = activation;
+                }
+            }
+            Outcome::Later(error) if is_current => {
+                self.error = Some(error);
+                self.pause.begin(now);
+            }
+            Outcome::Failed(error) if is_current => {
+                self.error = Some(error);
+                self.settled = activation;
+            }
+            // Newer news have come meanwhile.
+            Outcome::Later(_) | Outcome::Failed(_) => {}
+        }
+    }
+}
+
+/// Whether a command on a program of this kind goes to the node's sink; a map's program goes to the
+/// map's object.
+pub(super) fn goes_to_sink(kind: ProgramKind) -> bool {
+    kind != ProgramKind::Map
+}
+
+#[cfg(test)]
+#[path = "core_tests.rs"]
+mod tests;

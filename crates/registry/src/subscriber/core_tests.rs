@@ -1,0 +1,279 @@
+use nacre_script::Digest;
+
+use super::*;
+use crate::programs::VersionRecord;
+
+const KINDS: [ProgramKind; 2] = [ProgramKind::Class, ProgramKind::Map];
+
+fn program(kind: ProgramKind, name: u64) -> ProgramId {
+    format!("{kind}/p{name}").parse().unwrap()
+}
+
+fn record(versions: u64, active: Option<u64>, activation: u64) -> ProgramRecord {
+    let mut record = ProgramRecord::default();
+    for version in 1..=versions {
+        let digest = Digest::of(version.to_string());
+        record.put(VersionRecord { digest, bytes: 1, created_at_micros: 0 });
+    }
+    ProgramRecord { active, activation, ..record }
+}
+
+fn core() -> Core {
+    Core::new(NodeName::new("n").unwrap(), 1, 1)
+}
+
+fn told(id: &ProgramId, record: ProgramRecord, epoch: u64) -> News {
+    News { epoch, whole: false, records: BTreeMap::from([(id.clone(), record)]) }
+}
+
+/// Does what the core says until it waits; everything succeeds.
+fn settle(core: &mut Core, now: Duration) -> Vec<Command> {
+    let mut commands = Vec::new();
+    while let Step::Do(command) = core.step(now) {
+        match &command {
+            Command::ReadReports => core.reports_read(BTreeMap::new()),
+            Command::WriteReports(changes) => core.reports_written(changes.clone()),
+            other => core.done(other, Outcome::Done, now),
+        }
+        commands.push(command);
+    }
+    commands
+}
+
+#[test]
+fn only_the_newest_activation_is_made_live() {
+    let id = program(ProgramKind::Class, 1);
+    let mut core = core();
+    core.news(told(&id, record(3, Some(1), 5), 5));
+    core.news(told(&id, record(3, Some(2), 6), 6));
+    let commands = settle(&mut core, Duration::ZERO);
+    let installs: Vec<_> = commands
+        .iter()
+        .filter_map(|command| match command {
+            Command::Install { active, .. } => Some(active.version),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(installs, [2]);
+    assert_eq!(core.table().state(&id).live, Some(2));
+    assert_eq!(core.step(Duration::ZERO), Step::Wait);
+}
+
+#[test]
+fn a_version_that_fails_leaves_the_former_one_live_and_is_reported() {
+    let (id, now) = (program(ProgramKind::Class, 1), Duration::ZERO);
+    let mut core = core();
+    core.news(told(&id, record(2, Some(1), 5), 5));
+    settle(&mut core, now);
+    core.news(told(&id, record(2, Some(2), 6), 6));
+    let Step::Do(install) = core.step(now) else { panic!("there is something to do") };
+    core.done(&install, Outcome::Failed(Error::invalid("no good")), now);
+
+    let Step::Do(Command::WriteReports(changes)) = core.step(now) else { panic!("no report") };
+    let report = StatusReport::parse("n", changes[0].value().unwrap()).unwrap();
+    let failed = report.failed.unwrap();
+    assert_eq!((report.live, failed.version, failed.retrying), (Some(1), 2, false));
+    core.reports_written(changes);
+    assert_eq!(core.step(now), Step::Wait, "it is not tried again");
+
+    core.news(told(&id, record(2, Some(2), 7), 7));
+    assert!(matches!(core.step(now), Step::Do(Command::Install { .. })), "activated anew");
+}
+
+#[test]
+fn what_may_succeed_later_is_repeated_after_pauses_and_holds_up_nothing_else() {
+    let (one, two) = (program(ProgramKind::Class, 1), program(ProgramKind::Class, 2));
+    let (mut core, mut now) = (core(), Duration::ZERO);
+    core.news(told(&one, record(1, Some(1), 5), 5));
+    for _ in 0..5 {
+        let Step::Do(install @ Command::Install { .. }) = core.step(now) else { panic!("due") };
+        core.done(&install, Outcome::Later(Error::unavailable("away")), now);
+        settle(&mut core, now);
+        let Step::WaitUntil(due) = core.step(now) else { panic!("it waits to try again") };
+        assert!(due > now);
+        now = due;
+    }
+    core.news(told(&two, record(1, Some(1), 6), 6));
+    settle(&mut core, now);
+    assert_eq!(core.table().state(&two).live, Some(1));
+    assert!(core.table().has_settled_all(6));
+}
+
+#[test]
+fn reports_of_an_earlier_incarnation_are_corrected() {
+    let (id, now) = (program(ProgramKind::Class, 1), Duration::ZERO);
+    let mut core = core();
+    core.news(News { epoch: 9, whole: true, records: BTreeMap::new() });
+    assert_eq!(core.step(now), Step::Do(Command::ReadReports));
+    let stale = StatusReport { incarnation: 0, live: Some(4), failed: None }.to_value();
+    let key = status_key(&core.node, &id);
+    core.reports_read(BTreeMap::from([(key.clone(), stale)]));
+    let expected = Command::WriteReports(vec![Change::remove(key)]);
+    assert_eq!(core.step(now), Step::Do(expected));
+}
+
+/// A world of programs that are activated and removed at random, a sink and a store that fail at
+/// random, and a node that restarts now and then.
+struct World {
+    random: Random,
+    records: BTreeMap<ProgramId, ProgramRecord>,
+    epoch: u64,
+    /// Map programs live outside the node and outlive its restart.
+    bound: BTreeMap<ProgramId, (u64, Option<u64>)>,
+    installed: BTreeMap<ProgramId, u64>,
+    reports: BTreeMap<String, Bytes>,
+    trace: Vec<String>,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        Self {
+            random: Random::seeded(seed),
+            records: BTreeMap::new(),
+            epoch: 0,
+            bound: BTreeMap::new(),
+            installed: BTreeMap::new(),
+            reports: BTreeMap::new(),
+            trace: Vec::new(),
+        }
+    }
+
+    fn change_something(&mut self) -> News {
+        let kind = *self.random.pick(&KINDS).unwrap();
+        let id = program(kind, self.random.below(3));
+        let active = Some(1 + self.random.below(4)).filter(|_| !self.random.one_in(4));
+        self.epoch += 1;
+        let record = record(4, active, self.epoch);
+        self.records.insert(id.clone(), record.clone());
+        told(&id, record, self.epoch)
+    }
+
+    fn whole(&self) -> News {
+        News { epoch: self.epoch, whole: true, records: self.records.clone() }
+    }
+
+    /// Executes a command as the runtime does; version 4 never installs.
+    fn execute(&mut self, core: &mut Core, command: &Command, now: Duration, faults: bool) {
+        self.trace.push(format!("{now:?} {command:?}"));
+        let lost = faults && self.random.one_in(4);
+        let done_unheard = lost && self.random.one_in(2);
+        match command {
+            Command::ReadReports if lost => core.reports_failed(now),
+            Command::ReadReports => core.reports_read(self.reports.clone()),
+            Command::WriteReports(changes) => {
+                if !lost || done_unheard {
+                    self.write_reports(changes);
+                }
+                if lost {
+                    core.reports_failed(now);
+                } else {
+                    core.reports_written(changes.clone());
+                }
+            }
+            Command::Install { active, .. } if active.version == 4 => {
+                core.done(command, Outcome::Failed(Error::invalid("bad")), now);
+            }
+            command => {
+                if !lost || done_unheard {
+                    self.change_program(command);
+                }
+                let away = || Outcome::Later(Error::unavailable("away"));
+                core.done(command, if lost { away() } else { Outcome::Done }, now);
+            }
+        }
+    }
+
+    fn write_reports(&mut self, changes: &[Change]) {
+        for change in changes {
+            match change.value() {
+                Some(value) => self.reports.insert(change.key().to_owned(), value.clone()),
+                None => self.reports.remove(change.key()),
+            };
+        }
+    }
+
+    fn change_program(&mut self, command: &Command) {
+        let (program, version, activation) = match command {
+            Command::Install { program, active, activation } => {
+                (program, Some(active.version), *activation)
+            }
+            Command::Uninstall { program, activation } => (program, None, *activation),
+            _ => return,
+        };
+        if !goes_to_sink(program.kind) {
+            let bound = self.bound.entry(program.clone()).or_default();
+            if activation > bound.0 {
+                *bound = (activation, version);
+            }
+        } else if let Some(version) = version {
+            self.installed.insert(program.clone(), version);
+        } else {
+            self.installed.remove(program);
+        }
+    }
+}
+
+fn live_a_life(seed: u64) -> Vec<String> {
+    let mut world = World::new(seed);
+    let mut node = core();
+    let mut now = Duration::ZERO;
+    let mut waiting: Vec<News> = Vec::new();
+    for _ in 0..200 {
+        match world.random.below(10) {
+            0 => waiting.push(world.change_something()),
+            1 if world.random.one_in(5) => {
+                node = core();
+                world.installed.clear();
+                waiting = vec![world.whole()];
+            }
+            // A watcher that missed some.
+            2 if world.random.one_in(5) => waiting = vec![world.whole()],
+            3 | 4 if !waiting.is_empty() => node.news(waiting.remove(0)),
+            _ => match node.step(now) {
+                Step::Do(command) => world.execute(&mut node, &command, now, true),
+                Step::WaitUntil(due) => now = due,
+                Step::Wait => {}
+            },
+        }
+    }
+    waiting.into_iter().for_each(|news| node.news(news));
+    loop {
+        match node.step(now) {
+            Step::Do(command) => world.execute(&mut node, &command, now, false),
+            Step::WaitUntil(due) => now = due,
+            Step::Wait => break,
+        }
+    }
+    check_end(&world, &node, seed);
+    world.trace
+}
+
+fn check_end(world: &World, node: &Core, seed: u64) {
+    let table = node.table();
+    assert!(table.has_settled_all(world.epoch), "seed {seed}");
+    for (id, record) in &world.records {
+        let state = table.state(id);
+        let live = match goes_to_sink(id.kind) {
+            true => world.installed.get(id).copied(),
+            false => world.bound.get(id).and_then(|(_, version)| *version),
+        };
+        match record.active {
+            Some(4) => assert!(state.error.is_some() && state.live != Some(4), "seed {seed} {id}"),
+            wanted => assert_eq!((live, state.live), (wanted, wanted), "seed {seed} {id}"),
+        }
+    }
+    assert_eq!(world.reports, node.reports(), "seed {seed}");
+}
+
+#[test]
+fn whatever_goes_wrong_in_the_end_everything_active_is_live_or_reported_as_failed() {
+    for seed in 0..500 {
+        live_a_life(seed);
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    assert_eq!(live_a_life(17), live_a_life(17));
+    assert_ne!(live_a_life(17), live_a_life(18));
+}

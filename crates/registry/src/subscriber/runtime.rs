@@ -1,0 +1,332 @@
+//! `Subscriber`: does what the core decides.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use nacre_clock::Random;
+use nacre_object::{Error, FaultSite, NodeName, Result};
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::core::{Command, Core, News, Outcome, Step, goes_to_sink};
+use super::live_table::LiveTable;
+use super::{LiveProgram, ProgramSink};
+use crate::backoff::Backoff;
+use crate::events::{Event, ProgramSite, Severity};
+use crate::maps::{MapEvent, MapWatcher, Maps};
+use crate::programs::{
+    Active, ProgramId, ProgramRecord, Programs, fetch_source, not_active, programs_map,
+    status_key_prefix, status_map,
+};
+use crate::system::is_transient;
+
+/// News that wait while a command runs; the watcher waits with the rest.
+const MAX_WAITING_NEWS: usize = 64;
+
+/// Keeps a node's programs at what is active, until it is dropped.
+pub struct Subscriber {
+    node: NodeName,
+    maps: Maps,
+    table: watch::Receiver<LiveTable>,
+    tasks: [AbortHandle; 2],
+}
+
+impl fmt::Debug for Subscriber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscriber").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Subscriber {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+impl Subscriber {
+    /// Follows the programs on behalf of one incarnation of a node, as it is or will be registered.
+    /// Needs a tokio runtime.
+    pub fn start(
+        node: NodeName,
+        incarnation: u64,
+        programs: &Programs,
+        sink: Arc<dyn ProgramSink>,
+    ) -> Self {
+        let maps = programs.maps().clone();
+        let (news_sender, news) = mpsc::channel(MAX_WAITING_NEWS);
+        let (table_sender, table) = watch::channel(LiveTable::default());
+        let forwarding = Forwarder {
+            watcher: maps.watch_whole(&programs_map()),
+            maps: maps.clone(),
+            news: news_sender,
+        };
+        let worker = Worker {
+            core: Core::new(node.clone(), incarnation, Random::from_system().next_u64()),
+            started: Instant::now(),
+            node: node.clone(),
+            maps: maps.clone(),
+            sink,
+            table: table_sender,
+        };
+        let tasks = [
+            tokio::spawn(forwarding.run()).abort_handle(),
+            tokio::spawn(worker.run(news)).abort_handle(),
+        ];
+        Self { node, maps, table, tasks }
+    }
+
+    /// The version of a program that is live on this node.
+    pub fn live(&self, program: &ProgramId) -> Option<u64> {
+        self.table.borrow().state(program).live
+    }
+
+    /// Returns once everything that is active now is live here, or failed to become so: what a
+    /// starting node waits for before it serves.
+    ///
+    /// # Errors
+    /// `Unavailable` if the store does not answer.
+    pub async fn ready(&self) -> Result<()> {
+        let epoch = self.maps.epoch(&programs_map()).await?;
+        self.wait_for(|table| table.has_settled_all(epoch)).await
+    }
+
+    /// Returns once the version is live here, which a caller says is active: a node that is behind
+    /// catches up first.
+    ///
+    /// If the version is live this asks nobody. Otherwise either the node or the caller is behind,
+    /// and the map `programs` tells which.
+    ///
+    /// # Errors
+    /// `Stale` if another version is active: the caller is behind. `Fault` if the version cannot be
+    /// made live here. `Unavailable` if the store does not answer. It waits as long as the store
+    /// is away: set a deadline.
+    pub async fn caught_up(&self, program: &ProgramId, version: u64) -> Result<()> {
+        if self.live(program) == Some(version) {
+            return Ok(());
+        }
+        let epoch = self.maps.epoch(&programs_map()).await?;
+        self.wait_for(|table| table.has_settled(program, epoch)).await?;
+        let state = self.table.borrow().state(program);
+        match state.error {
+            _ if state.live == Some(version) => Ok(()),
+            Some(error) if state.wanted == Some(version) => {
+                let site =
+                    FaultSite { program: program.to_string(), version, ..Default::default() };
+                let text = format!("node {} cannot make it live: {error}", self.node);
+                Err(Error::fault_at(error.fault().cloned().unwrap_or(site), text))
+            }
+            _ => Err(not_active(program, version, state.wanted)),
+        }
+    }
+
+    async fn wait_for(&self, condition: impl FnMut(&LiveTable) -> bool) -> Result<()> {
+        let mut table = self.table.clone();
+        let outcome = table.wait_for(condition).await.map(|_| ());
+        outcome.map_err(|_| Error::unavailable(format!("node {} is stopping", self.node)))
+    }
+}
+
+/// Turns events of the map `programs` into news.
+struct Forwarder {
+    watcher: MapWatcher,
+    maps: Maps,
+    news: mpsc::Sender<News>,
+}
+
+impl Forwarder {
+    async fn run(mut self) {
+        let mut backoff = Backoff::new();
+        loop {
+            match self.watcher.next().await {
+                Ok(event) => {
+                    backoff.reset();
+                    let news = self.news_of(event);
+                    if self.news.send(news).await.is_err() {
+                        return;
+                    }
+                }
+                // Nothing this node can mend: it keeps what it has, and looks again.
+                Err(_) => backoff.wait().await,
+            }
+        }
+    }
+
+    fn news_of(&self, event: MapEvent) -> News {
+        let (whole, epoch) = (matches!(event, MapEvent::Whole(_)), event.epoch());
+        let entries: Vec<(String, Option<Bytes>)> = match event {
+            MapEvent::Whole(state) => {
+                state.entries.into_iter().map(|(key, value)| (key, Some(value))).collect()
+            }
+            MapEvent::Epoch(record) => {
+                let changes = record.changes.into_iter();
+                changes.map(|change| (change.key().to_owned(), change.value().cloned())).collect()
+            }
+        };
+        let records = entries.into_iter().filter_map(|(key, value)| {
+            match parse_entry(&key, value.as_ref(), epoch) {
+                Ok(entry) => Some(entry),
+                Err(error) => {
+                    report(&self.maps, Event::new(Severity::Warning, error.to_string()));
+                    None
+                }
+            }
+        });
+        News { epoch, whole, records: records.collect() }
+    }
+}
+
+fn parse_entry(key: &str, value: Option<&Bytes>, epoch: u64) -> Result<(ProgramId, ProgramRecord)> {
+    let record = match value {
+        Some(value) => ProgramRecord::parse(key, value)?,
+        // Somebody took the whole record away: nothing is active from this epoch on.
+        None => ProgramRecord { activation: epoch, ..ProgramRecord::default() },
+    };
+    Ok((key.parse()?, record))
+}
+
+/// Puts an event into the cluster log without waiting for it.
+fn report(maps: &Maps, event: Event) {
+    let events = maps.events().clone();
+    // The log was asked for some seconds; the node has more urgent things to do.
+    tokio::spawn(async move { events.append(event).await.ok() });
+}
+
+/// Executes the core's commands, one at a time.
+struct Worker {
+    core: Core,
+    started: Instant,
+    node: NodeName,
+    maps: Maps,
+    sink: Arc<dyn ProgramSink>,
+    table: watch::Sender<LiveTable>,
+}
+
+impl Worker {
+    async fn run(mut self, mut news: mpsc::Receiver<News>) {
+        loop {
+            while let Ok(news) = news.try_recv() {
+                self.core.news(news);
+            }
+            self.table.send_replace(self.core.table());
+            let waited = match self.core.step(self.started.elapsed()) {
+                Step::Do(command) => {
+                    self.execute(command).await;
+                    continue;
+                }
+                Step::WaitUntil(time) => {
+                    tokio::time::timeout_at(self.started + time, news.recv()).await
+                }
+                Step::Wait => Ok(news.recv().await),
+            };
+            match waited {
+                Ok(Some(news)) => self.core.news(news),
+                Ok(None) => return,
+                Err(_) => {}
+            }
+        }
+    }
+
+    async fn execute(&mut self, command: Command) {
+        match command {
+            Command::ReadReports => match self.read_reports().await {
+                Ok(reports) => self.core.reports_read(reports),
+                Err(_) => self.core.reports_failed(self.started.elapsed()),
+            },
+            Command::WriteReports(changes) => {
+                match self.maps.apply(&status_map(), changes.clone()).await {
+                    Ok(_) => self.core.reports_written(changes),
+                    Err(_) => self.core.reports_failed(self.started.elapsed()),
+                }
+            }
+            command => {
+                let outcome = self.change_program(&command).await;
+                self.core.done(&command, outcome, self.started.elapsed());
+            }
+        }
+    }
+
+    async fn read_reports(&self) -> Result<BTreeMap<String, Bytes>> {
+        let state = self.maps.get(&status_map()).await?;
+        let prefix = status_key_prefix(&self.node);
+        Ok(state.entries.into_iter().filter(|(key, _)| key.starts_with(&prefix)).collect())
+    }
+
+    async fn change_program(&self, command: &Command) -> Outcome {
+        let (program, result) = match command {
+            Command::Install { program, active, activation } => {
+                let source = match fetch_source(self.maps.system(), &active.digest).await {
+                    Ok(source) => source,
+                    // Even a source that is missing or damaged may be put again.
+                    Err(error) => return Outcome::Later(error),
+                };
+                (program, self.install(program, active, source, *activation).await)
+            }
+            Command::Uninstall { program, activation } => {
+                (program, self.uninstall(program, *activation).await)
+            }
+            Command::ReadReports | Command::WriteReports(_) => return Outcome::Done,
+        };
+        match result {
+            Ok(()) => Outcome::Done,
+            Err(error) if is_transient(&error) => Outcome::Later(error),
+            Err(error) => {
+                self.report_failure(program, command, &error);
+                Outcome::Failed(error)
+            }
+        }
+    }
+
+    async fn install(
+        &self,
+        program: &ProgramId,
+        active: &Active,
+        source: String,
+        activation: u64,
+    ) -> Result<()> {
+        if !goes_to_sink(program.kind) {
+            let map = program.name.as_str().parse()?;
+            return self.maps.bind(&map, active.version, &source, activation).await;
+        }
+        let program = LiveProgram {
+            id: program.clone(),
+            version: active.version,
+            digest: active.digest,
+            source: source.into(),
+        };
+        self.on_sink(move |sink| sink.install(&program)).await
+    }
+
+    async fn uninstall(&self, program: &ProgramId, activation: u64) -> Result<()> {
+        if !goes_to_sink(program.kind) {
+            return self.maps.unbind(&program.name.as_str().parse()?, activation).await;
+        }
+        let program = program.clone();
+        self.on_sink(move |sink| sink.uninstall(&program)).await
+    }
+
+    async fn on_sink(
+        &self,
+        call: impl FnOnce(&dyn ProgramSink) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        let sink = self.sink.clone();
+        match tokio::task::spawn_blocking(move || call(&*sink)).await {
+            Ok(result) => result,
+            Err(panic) => Err(Error::fault_at(FaultSite::default(), panic.to_string())),
+        }
+    }
+
+    fn report_failure(&self, program: &ProgramId, command: &Command, error: &Error) {
+        let version = match command {
+            Command::Install { active, .. } => active.version,
+            _ => 0,
+        };
+        let line = error.fault().and_then(|site| site.line);
+        let site = ProgramSite { kind: program.kind, name: program.name.clone(), version, line };
+        let text = format!("cannot be made live: {}", error.message());
+        let event = Event::new(Severity::Error, text).node(self.node.clone()).program(site);
+        report(&self.maps, event);
+    }
+}
