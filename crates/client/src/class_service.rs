@@ -12,8 +12,8 @@ use nacre_clock::Clock;
 use nacre_log::log_class;
 use nacre_object::{ClassCall, ClassHost, ClassName, NodeName, Result};
 use nacre_registry::{
-    FaultReporter, LiveProgram, ProgramId, ProgramKind, ProgramSink, ProgramSite, Subscriber,
-    events_class, map_class,
+    FaultReporter, LiveProgram, ProgramId, ProgramKind, ProgramSink, Subscriber, events_class,
+    map_class,
 };
 use nacre_script::Budget;
 
@@ -126,19 +126,8 @@ struct ClusterLog {
 
 impl FaultSink for ClusterLog {
     fn fault(&self, fault: &ProgramFault<'_>) {
-        // A one-off script is its caller's business, who was told.
-        if fault.version == 0 {
-            return;
+        if let Some(reporter) = self.reporter.get() {
+            reporter.fault(fault);
         }
-        let (Some(reporter), Ok(name)) = (self.reporter.get(), fault.program.parse()) else {
-            return;
-        };
-        let site = ProgramSite {
-            kind: ProgramKind::Class,
-            name,
-            version: fault.version,
-            line: fault.line,
-        };
-        reporter.report(nacre_registry::ProgramFault::new(site, fault.error));
     }
 }

@@ -139,7 +139,8 @@ impl Stage<'_> {
             let at = work.now();
             // The gate opens with the fault, so that it meets writers at work.
             work.open_gate((total * (quarter + 1)) / 4);
-            let step = tokio::time::timeout(STEP_DEADLINE, self.inflict(fault, &cluster, &log));
+            let step =
+                tokio::time::timeout(STEP_DEADLINE, self.inflict(fault, &cluster, &log, &work));
             let step = async { step.await.unwrap_or_else(|_| Err(hangs(fault))) };
             let what = writers.during(step).await?;
             note(&what);
@@ -160,7 +161,13 @@ impl Stage<'_> {
     }
 
     /// Does it, and returns what was done once the cluster is whole again.
-    async fn inflict(&self, fault: Fault, cluster: &Cluster, log: &Log) -> Result<String> {
+    async fn inflict(
+        &self,
+        fault: Fault,
+        cluster: &Cluster,
+        log: &Log,
+        work: &Work,
+    ) -> Result<String> {
         match fault {
             Fault::Program => {
                 let source = format!("{LOG_PROGRAM_SOURCE}{VERSION_2_ADDITION}");
@@ -177,7 +184,11 @@ impl Stage<'_> {
             Fault::Target => {
                 let node = self.victim(cluster)?;
                 self.supervisor.kill(&node, true).await?;
-                let avoided = stripes_avoid(cluster, log, &node).await;
+                // It stays down until the log has gone round it, or needed nothing of it.
+                let avoided = tokio::select! {
+                    avoided = stripes_avoid(cluster, log, &node) => avoided,
+                    through = passed(work, work.records().lines.len()) => through,
+                };
                 self.supervisor.resume(&node).await?;
                 avoided.map(|()| format!("target {node} killed"))
             }

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+/// Latencies are told apart up to here; an append gives up long before.
+const MAX_LATENCY_MICROS: u64 = 600_000_000;
+
 /// One acknowledged append. Times are since the start of the run.
 #[derive(Debug, Clone, Copy)]
 pub struct Ack {
@@ -33,7 +36,8 @@ pub struct Latency {
 impl Latency {
     /// Of some acks; all zero if there are none.
     pub fn of<'a>(acks: impl Iterator<Item = &'a Ack>) -> Self {
-        let mut micros = Histogram::<u64>::new(3).expect("3 significant digits are supported");
+        let mut micros = Histogram::<u64>::new_with_max(MAX_LATENCY_MICROS, 3)
+            .expect("3 significant digits are supported");
         for ack in acks {
             let took = ack.acked.saturating_sub(ack.issued);
             micros.saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
@@ -70,6 +74,17 @@ mod tests {
 
     fn ms(n: u64) -> Duration {
         Duration::from_millis(n)
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_acks() {
+        let ack = |n: u64| Ack { record: 0, position: 0, issued: ms(5), acked: ms(5 + n) };
+        let acks: Vec<_> = (1..=100).map(ack).collect();
+        let latency = Latency::of(acks.iter());
+        let near = |seconds: f64, expected: f64| (seconds / expected - 1.0).abs() < 0.001;
+        assert!(near(latency.seconds_p50, 0.050), "{latency:?}");
+        assert!(near(latency.seconds_p99, 0.099), "{latency:?}");
+        assert!(near(latency.seconds_max, 0.100), "{latency:?}");
     }
 
     #[test]

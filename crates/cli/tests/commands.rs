@@ -1,0 +1,232 @@
+//! The command against a real cluster, as a person would use it.
+
+mod common;
+
+use std::fs;
+use std::process::Command;
+
+use common::{NACRE, RunningCluster};
+
+const COUNTER: &str = include_str!("../../../programs/class/counter.lua");
+
+#[test]
+fn a_class_is_put_called_replaced_and_taken_back() {
+    let cluster = RunningCluster::start();
+    let file = cluster.folder().join("counter.lua");
+    let path = file.to_str().unwrap();
+    fs::write(&file, COUNTER).unwrap();
+    let put = cluster.run(&["program", "put", "class/counter", path, "--activate"]);
+    assert_eq!(put, "class/counter version 1, active on every node\n");
+    let add = ["class", "call", "data/visits", "counter", "add", "--input"];
+    assert_eq!(cluster.run(&[&add[..], &["5"]].concat()), "5\n");
+    assert_eq!(cluster.run(&[&add[..], &["2"]].concat()), "7\n");
+
+    fs::write(
+        &file,
+        COUNTER.replace("output:append(tostring(sum))", "output:append('now ' .. sum)"),
+    )
+    .unwrap();
+    cluster.run(&["program", "put", "class/counter", path, "--activate"]);
+    assert_eq!(cluster.run(&[&add[..], &["1"]].concat()), "now 8\n");
+    let diff = cluster.run(&["program", "diff", "class/counter", "1", "2"]);
+    assert!(diff.contains("+  output:append('now ' .. sum)"), "{diff}");
+    let (status, said) = cluster.fails(&[&add[..], &["1", "--class-version", "1"]].concat());
+    assert_eq!(status, 1);
+    assert!(said.contains("stale"), "{said}");
+
+    cluster.run(&["program", "rollback", "class/counter"]);
+    assert_eq!(cluster.run(&[&add[..], &["1"]].concat()), "9\n");
+    let events = cluster.run(&["events"]);
+    assert_eq!(events.matches("class/counter version 1 is active").count(), 2, "{events}");
+    assert_eq!(events.matches("class/counter version 2 is active").count(), 1, "{events}");
+    let status = cluster.run(&["program", "status", "class/counter"]);
+    assert_eq!(status.matches(" up ").count(), 4, "{status}");
+}
+
+#[test]
+fn a_mistake_in_a_program_is_shown_where_it_is_and_nothing_is_stored() {
+    let cluster = RunningCluster::start();
+    let file = cluster.folder().join("wrong.lua");
+    fs::write(&file, "function f(input, output)\n  local x = = 1\nend\nobjclass.register(f)\n")
+        .unwrap();
+    let (status, said) = cluster.fails(&["program", "put", "class/wrong", file.to_str().unwrap()]);
+    assert_eq!(status, 2);
+    assert!(said.contains("wrong.lua:2:") && said.contains("2 |   local x = = 1"), "{said}");
+    assert!(said.contains('^'), "{said}");
+    assert!(!cluster.run(&["program", "ls"]).contains("wrong"));
+}
+
+#[test]
+fn a_fault_fails_its_own_call_and_is_in_the_cluster_log() {
+    let cluster = RunningCluster::start();
+    let file = cluster.folder().join("faulty.lua");
+    let source = "function f(input, output)\n  objclass.map_set_val('k', input)\n  error('oops')\n\
+                  end\nobjclass.register(f)\n";
+    fs::write(&file, source).unwrap();
+    cluster.run(&["program", "put", "class/faulty", file.to_str().unwrap(), "--activate"]);
+    let (_, said) = cluster.fails(&["class", "call", "data/x", "faulty", "f", "--input", "1"]);
+    assert!(said.contains("oops") && said.contains("line 3"), "{said}");
+    cluster.fails(&["object", "stat", "data/x"]);
+    let mut follow = cluster
+        .command(&["events", "--follow"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = std::io::BufRead::lines(std::io::BufReader::new(follow.stdout.take().unwrap()));
+    let found = lines.map_while(Result::ok).any(|line| line.contains("oops"));
+    follow.kill().unwrap();
+    follow.wait().unwrap();
+    assert!(found, "the fault is reported");
+}
+
+#[test]
+fn a_script_is_evaluated_without_being_stored() {
+    let cluster = RunningCluster::start();
+    let file = cluster.folder().join("echo.lua");
+    let path = file.to_str().unwrap();
+    fs::write(&file, "function e(i, o) o:append(i:str()); return 7 end objclass.register(e)")
+        .unwrap();
+    let eval = ["class", "eval", "data/x", "--script", path, "--handler"];
+    let printed = cluster.run(&[&eval[..], &["e", "--input", "hi"]].concat());
+    assert_eq!(printed, "status 7\nhi");
+    let json = cluster.json(&[&eval[..], &["e", "--input", "hi"]].concat());
+    assert_eq!((json["status"].as_i64(), json["output"].as_str()), (Some(7), Some("hi")));
+    let failed = cluster.command(&[&eval[..], &["nobody"]].concat()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&failed.stdout), "status -95\n");
+}
+
+#[test]
+fn objects_keep_bytes_maps_attributes_and_snapshots() {
+    let cluster = RunningCluster::start();
+    cluster.run_with_input(&["object", "put", "data/a"], "hello");
+    assert_eq!(cluster.run_with_input(&["object", "append", "data/a"], " world"), "5\n");
+    cluster.run(&["object", "snapshot", "create", "data/a", "s1"]);
+    cluster.run_with_input(&["object", "write", "data/a", "--offset", "0"], "J");
+    assert_eq!(cluster.run(&["object", "get", "data/a"]), "Jello world");
+    assert_eq!(cluster.run(&["object", "get", "data/a", "--at", "s1"]), "hello world");
+    assert_eq!(cluster.run(&["object", "get", "data/a", "--offset", "6", "--length", "3"]), "wor");
+    cluster.run(&["object", "snapshot", "rollback", "data/a", "s1"]);
+    assert_eq!(cluster.run(&["object", "get", "data/a"]), "hello world");
+    cluster.run(&["object", "map", "set", "data/a", "k", "v"]);
+    assert_eq!(cluster.run(&["object", "map", "get", "data/a", "k"]), "v\n");
+    cluster.run(&["object", "attr", "set", "data/a", "colour", "red"]);
+    assert_eq!(cluster.json(&["object", "attr", "get", "data/a", "colour"])["value"], "red");
+    assert_eq!(cluster.json(&["object", "stat", "data/a"])["size"], 11);
+    for n in 0..5 {
+        cluster.run(&["object", "create", &format!("data/many/{n}")]);
+    }
+    let names = cluster.run(&["object", "ls", "data", "--prefix", "many/"]);
+    assert_eq!(names, "many/0\nmany/1\nmany/2\nmany/3\nmany/4\n");
+    let target = cluster.run(&["object", "locate", "data/a"]);
+    assert!(target.starts_with("storage."), "{target}");
+    cluster.run(&["object", "rm", "data/a"]);
+    assert!(cluster.fails(&["object", "get", "data/a"]).1.contains("not found"));
+}
+
+#[test]
+fn logs_work_with_pipes() {
+    let cluster = RunningCluster::start();
+    cluster.run(&["log", "create", "l"]);
+    let lines: String = (0..1000).map(|n| format!("line {n}\n")).collect();
+    cluster.run_with_input(&["log", "append", "l"], &lines);
+    assert_eq!(cluster.run(&["log", "read", "l"]), lines);
+    assert_eq!(cluster.run(&["log", "tail", "l"]), "1000\n");
+    assert_eq!(cluster.run(&["log", "read", "l", "7"]), "line 7\n");
+    cluster.run(&["log", "trim", "l", "7"]);
+    assert!(cluster.fails(&["log", "read", "l", "7"]).1.contains("trimmed"));
+    cluster.run(&["log", "trim", "l", "499", "--to"]);
+    assert_eq!(cluster.run(&["log", "read", "l"]), lines[lines.find("line 500").unwrap()..]);
+    cluster.run(&["log", "fill", "l", "1000"]);
+    cluster.run_with_input(&["log", "append", "l", "--positions"], "after the hole");
+    assert_eq!(cluster.run(&["log", "read", "l", "--from", "1000"]), "after the hole\n");
+    assert_eq!(cluster.json(&["log", "stat", "l"])["tail"], 1002);
+
+    let mut follow = cluster
+        .command(&["log", "follow", "l", "--from", "1001"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut followed =
+        std::io::BufRead::lines(std::io::BufReader::new(follow.stdout.take().unwrap()));
+    assert_eq!(followed.next().unwrap().unwrap(), "after the hole");
+    cluster.run_with_input(&["log", "append", "l"], "more\n");
+    assert_eq!(followed.next().unwrap().unwrap(), "more");
+    follow.kill().unwrap();
+    follow.wait().unwrap();
+}
+
+#[test]
+fn maps_commit_by_epoch_and_keep_their_history() {
+    let cluster = RunningCluster::start();
+    assert_eq!(cluster.run(&["map", "set", "m", "a=1", "b=2"]), "epoch 1\n");
+    assert_eq!(cluster.run(&["map", "set", "m", "a=3", "--epoch", "1"]), "epoch 2\n");
+    let (status, said) = cluster.fails(&["map", "set", "m", "a=4", "--epoch", "1"]);
+    assert_eq!(status, 1);
+    assert!(said.contains("conflict"), "{said}");
+    assert_eq!(cluster.run(&["map", "get", "m", "a"]), "3\n");
+    cluster.run(&["map", "rm", "m", "b"]);
+    let map = cluster.json(&["map", "get", "m"]);
+    assert_eq!((map["epoch"].as_u64(), &map["entries"]), (Some(3), &serde_json::json!({"a": "3"})));
+    assert_eq!(cluster.run(&["map", "history", "m"]).lines().count(), 3);
+}
+
+#[test]
+fn everything_survives_a_restart_of_the_cluster() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut cluster = RunningCluster::start_in(scratch.path());
+    cluster.run_with_input(&["object", "put", "data/a"], "kept");
+    cluster.run(&["map", "set", "m", "a=1"]);
+    cluster.run(&["log", "create", "l"]);
+    cluster.run_with_input(&["log", "append", "l"], "one\ntwo\n");
+    assert!(cluster.stop(), "it ends with status 0");
+    let (status, said) = cluster.fails(&["status"]);
+    assert_eq!(status, 1);
+    assert!(said.contains("nacre up"), "{said}");
+
+    let cluster = RunningCluster::start_in(scratch.path());
+    assert_eq!(cluster.run(&["object", "get", "data/a"]), "kept");
+    assert_eq!(cluster.run(&["map", "get", "m", "a"]), "1\n");
+    assert_eq!(cluster.run(&["log", "read", "l"]), "one\ntwo\n");
+    cluster.run_with_input(&["log", "append", "l"], "three\n");
+    assert_eq!(cluster.run(&["log", "read", "l"]), "one\ntwo\nthree\n");
+}
+
+#[test]
+fn a_killed_node_is_started_again_and_has_what_it_had() {
+    let cluster = RunningCluster::start();
+    cluster.run_with_input(&["object", "put", "data/a"], "kept");
+    let node = cluster.run(&["object", "locate", "data/a"]).trim().to_owned();
+    let killed = cluster.kill_node(&node);
+    // The read waits for the node, which is somebody else by then.
+    assert_eq!(cluster.run(&["object", "get", "data/a"]), "kept");
+    assert_ne!(cluster.pid_of(&node), Some(killed));
+}
+
+#[test]
+fn one_cluster_a_folder_and_nothing_left_behind() {
+    let mut cluster = RunningCluster::start();
+    let folder = cluster.folder().to_str().unwrap().to_owned();
+    let again = Command::new(NACRE).args(["up", "--cluster", &folder]).output().unwrap();
+    assert_eq!(again.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("is running already"));
+    let nodes = cluster.announced["nodes"].as_array().unwrap().clone();
+    assert!(cluster.stop());
+    for node in nodes {
+        let process = format!("/proc/{}", node["pid"]);
+        assert!(!std::path::Path::new(&process).exists(), "{} is gone", node["name"]);
+    }
+}
+
+#[test]
+fn a_wrong_question_is_told_from_a_failure() {
+    let cluster = RunningCluster::start();
+    assert_eq!(cluster.fails(&["object", "get", "nopool"]).0, 2);
+    assert_eq!(cluster.fails(&["object", "get"]).0, 2);
+    assert_eq!(cluster.fails(&["log", "create", "a/b"]).0, 2);
+    let (status, said) = cluster.fails(&["object", "get", "nopool/x"]);
+    assert_eq!(status, 1);
+    assert!(said.contains("nacre pool create nopool"), "{said}");
+    let (status, said) = cluster.fails(&["class", "call", "data/x", "noclass", "f"]);
+    assert_eq!(status, 1);
+    assert!(said.contains("noclass"), "{said}");
+}

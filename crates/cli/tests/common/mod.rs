@@ -1,0 +1,135 @@
+//! A real cluster in a scratch folder, and the `nacre` command against it.
+
+#![allow(dead_code, reason = "each test file uses its own part of this")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The command under test.
+pub const NACRE: &str = env!("CARGO_BIN_EXE_nacre");
+
+/// `nacre up` in a folder of its own; stopped when dropped.
+pub struct RunningCluster {
+    folder: PathBuf,
+    /// Removed at the end, unless the folder is somebody else's.
+    _scratch: Option<TempDir>,
+    up: Child,
+    /// What `up` said: the nodes with their pids.
+    pub announced: Value,
+}
+
+impl RunningCluster {
+    /// A new cluster.
+    pub fn start() -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        let mut cluster = Self::start_in(scratch.path());
+        cluster._scratch = Some(scratch);
+        cluster
+    }
+
+    /// A cluster in a given folder, which may hold one already.
+    pub fn start_in(folder: &Path) -> Self {
+        let mut up = Command::new(NACRE)
+            .args(["up", "--json", "--cluster"])
+            .arg(folder)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(up.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let announced = serde_json::from_str(&line).expect("`nacre up` announces itself");
+        Self { folder: folder.to_owned(), _scratch: None, up, announced }
+    }
+
+    /// The cluster's folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// A `nacre` command against the cluster.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(NACRE);
+        command.args(arguments).env("NACRE_CLUSTER", &self.folder);
+        command
+    }
+
+    /// Runs it; what it printed, if it worked.
+    #[track_caller]
+    pub fn run(&self, arguments: &[&str]) -> String {
+        self.run_with_input(arguments, "")
+    }
+
+    /// Runs it with something on standard input.
+    #[track_caller]
+    pub fn run_with_input(&self, arguments: &[&str], input: &str) -> String {
+        let output = self.output(arguments, input);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "nacre {arguments:?}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs it; the document it printed.
+    #[track_caller]
+    pub fn json(&self, arguments: &[&str]) -> Value {
+        let printed = self.run(&[arguments, &["--json"]].concat());
+        serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"))
+    }
+
+    /// Runs it to fail; its exit status and what it said.
+    #[track_caller]
+    pub fn fails(&self, arguments: &[&str]) -> (i32, String) {
+        let output = self.output(arguments, "");
+        assert!(!output.status.success(), "nacre {arguments:?} worked");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!said.contains("panicked"), "{said}");
+        (output.status.code().unwrap(), said)
+    }
+
+    fn output(&self, arguments: &[&str], input: &str) -> Output {
+        let mut child = self
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // A command that reads no input may have ended already.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        child.wait_with_output().unwrap()
+    }
+
+    /// A node's process now.
+    pub fn pid_of(&self, node: &str) -> Option<i32> {
+        let status = self.run(&["status", "--json"]);
+        let mut lines = status.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let found = lines.find(|line| line["node"] == node).unwrap();
+        found["report"]["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok())
+    }
+
+    /// Ends a node with SIGKILL.
+    pub fn kill_node(&self, node: &str) -> i32 {
+        let pid = self.pid_of(node).expect("the node is up");
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+        pid
+    }
+
+    /// Asks `nacre up` to finish and waits until it has; whether it ended well.
+    pub fn stop(&mut self) -> bool {
+        let pid = Pid::from_raw(i32::try_from(self.up.id()).unwrap()).unwrap();
+        let _ = kill_process(pid, Signal::TERM);
+        self.up.wait().unwrap().success()
+    }
+}
+
+impl Drop for RunningCluster {
+    fn drop(&mut self) {
+        if matches!(self.up.try_wait(), Ok(None)) {
+            self.stop();
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The main job, faults included, as `make demo` runs it.
+
+mod common;
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use common::NACRE;
+use serde_json::Value;
+
+fn demo(arguments: &[&str], input: &str) -> (bool, String, String) {
+    let mut child = Command::new(NACRE)
+        .arg("demo")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.success(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn every_acknowledged_record_is_there_once_after_all_faults() {
+    let (worked, printed, said) = demo(&["--records", "5000", "--json"], "");
+    assert!(worked, "{said}");
+    let report: Value = serde_json::from_str(&printed).unwrap();
+    let verdict = &report["verdict"];
+    assert_eq!((&verdict["acknowledged"], &verdict["found"]), (&5000.into(), &5000.into()));
+    assert_eq!(report["phases"].as_array().unwrap().len(), 4, "{report}");
+    assert!(report["phases"].as_array().unwrap().iter().all(|phase| phase["records"] != 0));
+}
+
+#[test]
+fn a_few_lines_from_a_pipe_are_enough() {
+    let (worked, printed, said) = demo(&["--input", "-"], "a\nb\na\n\nc\nd\ne\nf\n");
+    assert!(worked, "{said}");
+    let last = printed.lines().last().unwrap();
+    assert!(last.starts_with("verified: 8 records acknowledged, 8 read back"), "{printed}");
+}
+
+#[test]
+fn an_input_that_cannot_be_read_is_said_plainly() {
+    let (worked, _, said) = demo(&["--input", "/nonexistent"], "");
+    assert!(!worked);
+    assert!(said.contains("cannot read /nonexistent"), "{said}");
+    let (worked, _, said) = demo(&["--input", "-"], "");
+    assert!(!worked);
+    assert!(said.contains("holds no records"), "{said}");
+}
