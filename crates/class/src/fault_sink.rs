@@ -5,7 +5,7 @@ use nacre_object::Error;
 /// That a program failed one of its calls.
 #[derive(Debug)]
 pub struct ProgramFault<'a> {
-    /// The class, or `eval` for a one-off script.
+    /// The class; `eval` for a one-off script; `map/NAME` for the program of a map.
     pub program: &'a str,
     /// Its version; 0 for a one-off script.
     pub version: u64,

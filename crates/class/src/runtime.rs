@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use bytes::Bytes;
 use nacre_clock::Clock;
 use nacre_object::{
-    CallContext, CallReply, ClassCall, ClassHost, ClassName, Error, MethodName, ObjectView,
-    ReadOnlyView, Result,
+    CallContext, CallReply, ClassCall, ClassHost, ClassName, Error, ErrorKind, MethodName,
+    ObjectView, ReadOnlyView, Result,
 };
 use nacre_script::{Budget, Digest, Script, Terms};
 
 use crate::check::methods_of;
 use crate::eval::{EVAL_BUFFERLIST, EVAL_JSON, EvalRequest, LUA_CLASS};
-use crate::fault_sink::{FaultSink, NoFaultSink};
+use crate::fault_sink::{FaultSink, NoFaultSink, ProgramFault};
 use crate::invocation::Invocation;
 use crate::native::{MethodAccess, NativeClass};
 use crate::program::ClassProgram;
@@ -178,6 +178,21 @@ impl ClassRuntime {
         invocation.run(view)
     }
 
+    /// A native method may itself run a program, as `map` runs that of its map. Its fault is
+    /// reported like that of a class; the error names the program.
+    fn report_hosted(&self, call: &ClassCall, error: &Error) {
+        let is_fault = matches!(error.kind(), ErrorKind::Fault | ErrorKind::Exhausted);
+        if let (true, Some(site)) = (is_fault, error.fault()) {
+            self.sink.fault(&ProgramFault {
+                program: &site.program,
+                version: site.version,
+                method: call.method.as_str(),
+                line: site.line,
+                error,
+            });
+        }
+    }
+
     fn evaluate(
         &self,
         call: &ClassCall,
@@ -244,7 +259,8 @@ impl ClassHost for ClassRuntime {
     ) -> Result<CallReply> {
         match self.find(&call.class) {
             Some(Class::Program(program)) => self.call_program(&program, call, view, context),
-            Some(Class::Native(class)) => call_native(&class, call, view, context),
+            Some(Class::Native(class)) => call_native(&class, call, view, context)
+                .inspect_err(|error| self.report_hosted(call, error)),
             None if call.class.as_str() == LUA_CLASS => self.evaluate(call, view, context),
             None => Err(Error::unsupported(format!("there is no class {}", call.class))
                 .hint("`nacre program list` shows the classes there are")),

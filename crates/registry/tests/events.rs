@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use common::{faulty_maps, maps, store};
 use futures::StreamExt;
+use nacre_class::FaultSink;
 use nacre_conformance::Fault;
 use nacre_conformance::faults::scripted;
 use nacre_object::{Error, FaultSite, NodeName};
@@ -100,4 +101,33 @@ async fn a_program_that_fails_often_is_reported_once_a_second_with_a_count() {
     assert_eq!(reported[0].program.as_ref().unwrap().line, Some(4));
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(events.recent(9).await.unwrap().len(), 2, "a quiet program is not reported");
+}
+
+#[tokio::test(start_paused = true)]
+async fn faults_the_class_runtime_hears_of_are_reported_by_kind_and_name() {
+    let maps = maps(&store());
+    let events = maps.events().clone();
+    let reporter = FaultReporter::start(events.clone(), NodeName::new("n").unwrap());
+    let error = Error::fault_at(FaultSite::default(), "oh");
+    for (program, version) in [("eval", 0), ("counter", 2), ("map/quota", 3)] {
+        let fault = nacre_class::ProgramFault {
+            program,
+            version,
+            method: "m",
+            line: Some(1),
+            error: &error,
+        };
+        reporter.fault(&fault);
+    }
+    let followed = events.follow(0).into_stream().take(2).collect::<Vec<_>>().await;
+    let sites = followed.into_iter().map(|item| match item.unwrap() {
+        EventItem::Event(event) => {
+            let site = event.program.unwrap();
+            (site.kind, site.name.to_string(), site.version)
+        }
+        EventItem::Missed { .. } => panic!("nothing is missed"),
+    });
+    let expected =
+        [(ProgramKind::Class, "counter".to_owned(), 2), (ProgramKind::Map, "quota".to_owned(), 3)];
+    assert!(sites.eq(expected));
 }

@@ -2,8 +2,11 @@
 
 mod common;
 
+use std::sync::{Arc, Mutex};
+
 use bytes::Bytes;
-use common::{faulty_maps, maps, name, program, programs, seeds, store};
+use common::{faulty_maps, maps, name, program, programs, seeds, store, store_reporting_to};
+use nacre_class::{FaultSink, ProgramFault};
 use nacre_conformance::faults::{FaultOdds, Operation, seeded};
 use nacre_conformance::{Fault, MemoryStore};
 use nacre_object::{EntityName, Error, ErrorKind, Op};
@@ -132,6 +135,30 @@ async fn a_program_that_fails_fails_the_commit_alone() {
         assert_eq!(maps.epoch(&name("t")).await.unwrap(), 0, "{body}");
         assert_eq!(maps.commit(&name("free"), 0, set("a", "1")).await.unwrap(), 1);
     }
+}
+
+/// Notes which programs failed where.
+#[derive(Default)]
+struct Recorder(Mutex<Vec<(String, u64, Option<u32>)>>);
+
+impl FaultSink for Recorder {
+    fn fault(&self, fault: &ProgramFault<'_>) {
+        let site = (fault.program.to_owned(), fault.version, fault.line);
+        self.0.lock().unwrap().push(site);
+    }
+}
+
+#[tokio::test]
+async fn the_fault_of_a_program_is_heard_where_it_happens_and_a_refusal_is_none() {
+    let recorder = Arc::new(Recorder::default());
+    let store = store_reporting_to(recorder.clone());
+    bind(&store, "strict", "function commit(proposal, map) map.deny('no') end").await;
+    bind(&store, "broken", "function commit(proposal, map)\nproposal.x.y = 1 end").await;
+    let maps = maps(&store);
+    for map in ["strict", "broken"] {
+        maps.apply(&name(map), set("k", "v")).await.unwrap_err();
+    }
+    assert_eq!(*recorder.0.lock().unwrap(), [("map/broken".to_owned(), 1, Some(2))]);
 }
 
 #[tokio::test]

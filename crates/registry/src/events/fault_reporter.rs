@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nacre_class::FaultSink;
 use nacre_object::{Error, NodeName};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -9,6 +10,7 @@ use tokio::time::Instant;
 use super::event::ProgramSite;
 use super::fault_rate::{FaultRate, FaultReport};
 use super::{Event, Events, Severity};
+use crate::programs::{ProgramId, ProgramKind};
 
 /// Faults waiting for the reporter. It does little, so more than this means the cluster log does
 /// not answer; further ones are left out.
@@ -58,6 +60,21 @@ impl FaultReporter {
     pub fn report(&self, fault: ProgramFault) {
         // Full or closed: the fault failed its own request, which is what must not be lost.
         let _ = self.faults.try_send(fault);
+    }
+}
+
+/// What the class runtime hears: faults of class programs, by name, and of map programs, as
+/// `map/NAME`. A one-off script is its caller's business, who was told.
+impl FaultSink for FaultReporter {
+    fn fault(&self, fault: &nacre_class::ProgramFault<'_>) {
+        let program = match fault.program.split_once('/') {
+            Some(_) => fault.program.parse(),
+            None => fault.program.parse().map(|name| ProgramId::new(ProgramKind::Class, name)),
+        };
+        if let (Ok(ProgramId { kind, name }), 1..) = (program, fault.version) {
+            let site = ProgramSite { kind, name, version: fault.version, line: fault.line };
+            self.report(ProgramFault::new(site, fault.error));
+        }
     }
 }
 

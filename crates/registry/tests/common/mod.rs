@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use nacre_class::ClassRuntime;
-use nacre_clock::ManualClock;
+use nacre_class::{ClassRuntime, FaultSink, NoFaultSink};
+use nacre_clock::{Clock, ManualClock};
 use nacre_conformance::faults::FaultPlan;
 use nacre_conformance::{FaultyStore, MemoryStore};
 use nacre_object::MapName;
@@ -16,12 +16,23 @@ pub const NOW_MICROS: u64 = 1_700_000_000_000_000;
 
 /// An empty store that knows the registry's classes.
 pub fn store() -> MemoryStore {
+    store_reporting_to(Arc::new(NoFaultSink))
+}
+
+/// The same, whose programs' faults are heard.
+pub fn store_reporting_to(sink: Arc<dyn FaultSink>) -> MemoryStore {
     let clock = Arc::new(ManualClock::at(NOW_MICROS));
-    let classes = ClassRuntime::new(Budget::default(), clock.clone());
+    let classes = classes(clock.clone()).reporting_to(sink);
+    MemoryStore::new(Arc::new(classes), clock)
+}
+
+/// A runtime with the registry's classes.
+pub fn classes(clock: Arc<dyn Clock>) -> ClassRuntime {
+    let classes = ClassRuntime::new(Budget::default(), clock);
     for class in [map_class(), events_class()] {
         classes.register_native(class).expect("their names differ");
     }
-    MemoryStore::new(Arc::new(classes), clock)
+    classes
 }
 
 /// A handle on the maps of a store.
