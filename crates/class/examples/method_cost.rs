@@ -17,7 +17,7 @@ use nacre_object::{
 };
 use nacre_script::Budget;
 
-const CALLS: u32 = 200_000;
+const CALLS: u32 = 100_000;
 
 const ONE: &str = "
 function set(input) objclass.map_set_val('key', input) end

@@ -54,7 +54,7 @@ impl Library<'_> {
         run: impl Fn(Arguments<'_>, A) -> mlua::Result<R> + 'static,
     ) -> mlua::Result<()> {
         let call = move |lua: &Lua, values: A| run(Arguments { lua, function: name }, values);
-        self.table.raw_set(name, self.host.lua.create_function(call)?)
+        self.table.raw_set(name, self.host.function(call)?)
     }
 
     pub fn buffer_lists(&self) -> BufferLists {

@@ -16,7 +16,8 @@ use nacre_clock::Random;
 
 use crate::budget::{EXPECTED_GLOBALS, MAX_UNEXAMINED_WORK, MAX_VALUE_ENTRIES};
 use crate::guards::{self, OUT_OF_MEMORY};
-use crate::meter::{MemoryAccount, Meter, Pulse};
+use crate::host::Host;
+use crate::meter::Meter;
 
 /// Global functions and constants. No `load`, `loadstring`, `require`, `dofile`, `getfenv`,
 /// `setfenv`, `collectgarbage`, `gcinfo`, `newproxy` or `print`; no `os`, `debug` or `io`.
@@ -140,18 +141,6 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("utf8", &["char", "charpattern", "codepoint", "codes", "len", "offset"]),
 ];
 
-/// What a host library is given to install itself.
-pub struct Host<'a> {
-    /// The VM.
-    pub lua: &'a Lua,
-    /// Where its names go; tables put here become read-only once it is done.
-    pub globals: &'a Table,
-    /// Where its values account for memory outside the VM's heap.
-    pub memory: MemoryAccount,
-    /// What its long-running functions ask whether to go on.
-    pub pulse: Pulse,
-}
-
 /// The shared base of every run's environment.
 pub(crate) struct Environment {
     fresh: Function,
@@ -167,7 +156,8 @@ impl Environment {
         library: impl FnOnce(&Host<'_>) -> mlua::Result<()>,
     ) -> mlua::Result<Self> {
         guards::install_random(lua, random)?;
-        let prelude = load_prelude(lua, meter)?;
+        let quiet = lua.create_table()?;
+        let prelude = load_prelude(lua, meter, &quiet)?;
         for (library, names) in LIBRARIES {
             let table: Table = lua.globals().raw_get(*library)?;
             strip(&table, names)?;
@@ -179,8 +169,7 @@ impl Environment {
         let libraries = LIBRARIES.iter().map(|(name, _)| *name);
         strip(&base, &GLOBALS.iter().copied().chain(libraries).collect::<Vec<_>>())?;
         copy_all(&prelude.raw_get("base")?, &base)?;
-        let memory = MemoryAccount::new(meter.clone());
-        library(&Host { lua, globals: &base, memory, pulse: Pulse::new(meter.clone()) })?;
+        library(&Host::new(lua, &base, &quiet, meter))?;
         // Makes the base, its tables and the metatable of strings read-only.
         lua.sandbox(true)?;
         let template = lua.create_table_with_capacity(0, EXPECTED_GLOBALS)?;
@@ -216,16 +205,17 @@ pub(crate) fn new_lua() -> mlua::Result<Lua> {
     Lua::new_with(libraries, LuaOptions::new())
 }
 
-fn load_prelude(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
+fn load_prelude(lua: &Lua, meter: &Rc<Meter>, quiet: &Table) -> mlua::Result<Table> {
     let limits = lua.create_table()?;
     limits.raw_set("out_of_memory", OUT_OF_MEMORY)?;
     limits.raw_set("unexamined_work", MAX_UNEXAMINED_WORK)?;
     limits.raw_set("entries_at_once", MAX_VALUE_ENTRIES)?;
     let compiler = Compiler::new().set_optimization_level(1).set_debug_level(0);
-    lua.load(include_str!("prelude.luau"))
-        .set_name("=prelude")
-        .set_compiler(compiler)
-        .call((guards::host_table(lua, meter)?, limits))
+    lua.load(include_str!("prelude.luau")).set_name("=prelude").set_compiler(compiler).call((
+        guards::host_table(lua, meter)?,
+        limits,
+        quiet,
+    ))
 }
 
 /// Removes every entry that is not listed.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use memchr::memmem;
-use mlua::{Lua, LuaString, Table, Value, Variadic};
+use mlua::{Lua, LuaString, MultiValue, Table, Value, Variadic};
 use nacre_clock::Random;
 use nacre_object::Error;
 
@@ -27,7 +27,7 @@ pub(crate) fn host_table(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
 }
 
 /// What a script that catches `error` is given; an exceeded budget is raised again.
-fn caught(lua: &Lua, meter: &Meter, error: Value) -> mlua::Result<Variadic<Value>> {
+pub(crate) fn caught(lua: &Lua, meter: &Meter, error: Value) -> mlua::Result<MultiValue> {
     let values = match error {
         Value::String(text) if text.as_bytes() == OUT_OF_MEMORY.as_bytes() => {
             return Err(meter.exceed(Limit::Memory));
@@ -46,7 +46,7 @@ fn caught(lua: &Lua, meter: &Meter, error: Value) -> mlua::Result<Variadic<Value
         }
         other => vec![other],
     };
-    Ok(Variadic::from_iter(values))
+    Ok(MultiValue::from_vec(values))
 }
 
 /// `string.find` without patterns, in linear time.

@@ -23,6 +23,7 @@ mod digest;
 mod environment;
 mod fault;
 mod guards;
+mod host;
 mod meter;
 mod run;
 mod value;
@@ -34,8 +35,8 @@ pub use budget::{
 };
 pub use compile::{CompileError, Script};
 pub use digest::Digest;
-pub use environment::Host;
 pub use fault::{raise, raised};
+pub use host::Host;
 pub use meter::{MemoryAccount, Pulse};
 pub use run::{Run, Terms};
 pub use value::Value;

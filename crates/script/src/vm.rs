@@ -10,8 +10,9 @@ use nacre_object::{Error, Result};
 
 use crate::Script;
 use crate::budget::{MAX_CACHED_CHUNKS, MAX_RETAINED_BYTES};
-use crate::environment::{Environment, Host, new_lua};
+use crate::environment::{Environment, new_lua};
 use crate::fault::{explain, site_of};
+use crate::host::Host;
 use crate::meter::{Limit, Meter};
 use crate::run::{Run, Terms};
 

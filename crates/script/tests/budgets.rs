@@ -211,7 +211,8 @@ fn garbage_of_a_run_does_not_count_against_the_next() {
 
 #[test]
 fn an_abort_names_the_line_it_happened_at() {
-    let error: Error = run_within(&mut vm(), "local x = 1\nwhile true do\n x = x + 1\nend", &small()).unwrap_err();
+    let error: Error =
+        run_within(&mut vm(), "local x = 1\nwhile true do\n x = x + 1\nend", &small()).unwrap_err();
     let line = error.fault().and_then(|site| site.line).unwrap();
     assert!((2..=4).contains(&line), "{error}");
 }

@@ -43,6 +43,26 @@ fn a_raised_error_that_is_caught_is_status_and_message() {
 }
 
 #[test]
+fn a_function_made_to_be_caught_behaves_as_any_other() {
+    let mut vm = vm();
+    let mut outcome = |name: &str, arguments: &str| {
+        run(&mut vm, &format!("return pcall({name}, {arguments})")).unwrap()
+    };
+    for arguments in ["'taken'", "'fine'", "5, 6"] {
+        assert_eq!(outcome("quiet", arguments), outcome("fail", arguments), "{arguments}");
+    }
+    // Wrong arguments are caught, too, in other words.
+    for arguments in ["{}", "nil"] {
+        let (quiet, loud) = (outcome("quiet", arguments), outcome("fail", arguments));
+        assert_eq!((quiet.len(), &quiet[0]), (2, &loud[0]), "{arguments}");
+    }
+    assert_eq!(run(&mut vm, "return quiet('fine')").unwrap(), ["fine", "2"]);
+    assert_eq!(run(&mut vm, "quiet('taken')").unwrap_err().kind(), ErrorKind::Conflict);
+    let nested = "return pcall(pcall, quiet, 'taken')";
+    assert_eq!(run(&mut vm, nested).unwrap(), ["true", "false", "-125", "taken"]);
+}
+
+#[test]
 fn an_ordinary_error_that_is_caught_is_the_value_it_was_raised_with() {
     let mut vm = vm();
     assert_eq!(run(&mut vm, "return pcall(error, 'x', 0)").unwrap(), ["false", "x"]);
