@@ -18,6 +18,12 @@ use crate::upkeep_signal::UpkeepSignal;
 use crate::view::{Mode, Transaction};
 use crate::watch::Watchers;
 
+/// Journal used between checkpoints: what a crash makes the next start replay, a fraction of a
+/// second's work.
+const CHECKPOINT_BYTES: u64 = 32 * 1024 * 1024;
+/// The same when room is short: the segments in between cannot be given back.
+const CHECKPOINT_BYTES_WHEN_LOW: u64 = 4 * 1024 * 1024;
+
 /// The parts of an open engine.
 pub(crate) struct Core {
     pub tables: Tables,
@@ -34,6 +40,13 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// Whether so much was written since the last checkpoint that another is due.
+    pub fn is_checkpoint_due(&self) -> bool {
+        let low = self.space.is_low();
+        let limit = if low { CHECKPOINT_BYTES_WHEN_LOW } else { CHECKPOINT_BYTES };
+        self.journal.backlog_bytes() >= limit
+    }
+
     /// The shard that runs the transactions of an object. Never changes for a directory.
     pub fn shard_of(&self, object: &ObjectId) -> u16 {
         let hash = fnv(&[object.pool.as_str().as_bytes(), &[0], object.name.as_str().as_bytes()]);

@@ -16,11 +16,18 @@ pub(crate) fn io(what: impl Display, error: &io::Error) -> Error {
     }
 }
 
-/// An error of the tables.
+/// An error of the tables. Their files name each other, so one that is missing, short or makes no
+/// sense is damage.
 pub(crate) fn tables(error: &fjall::Error) -> Error {
     match error {
         fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error)) => {
-            io("the tables", error)
+            match error.kind() {
+                io::ErrorKind::NotFound
+                | io::ErrorKind::InvalidData
+                | io::ErrorKind::InvalidInput
+                | io::ErrorKind::UnexpectedEof => Error::corrupt(format!("the tables: {error}")),
+                _ => self::io("the tables", error),
+            }
         }
         fjall::Error::Poisoned => Error::unavailable("the tables stopped after a failed write")
             .hint("see to the disk, then open the store again"),

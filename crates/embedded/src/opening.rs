@@ -320,13 +320,8 @@ fn start(
         .map(|shard| start_shard(&core, shard))
         .collect::<std::io::Result<_>>()
         .map_err(failed)?;
-    let upkeep = Upkeep {
-        core: Arc::clone(&core),
-        disk: Arc::clone(&options.disk),
-        folder: options.path.clone(),
-        checkpoint: manifest.checkpoint,
-        appended_at_checkpoint: 0,
-    };
+    let disk = Arc::clone(&options.disk);
+    let upkeep = Upkeep::new(Arc::clone(&core), disk, options.path.clone(), manifest.checkpoint);
     let upkeep = std::thread::Builder::new()
         .name("nacre-upkeep".into())
         .spawn(move || upkeep.run())

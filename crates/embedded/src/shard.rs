@@ -238,7 +238,7 @@ impl Shard {
             },
         )?;
         core.journal.mark_applied(self.id);
-        if leaves_garbage || core.journal.wants_checkpoint() {
+        if leaves_garbage || core.is_checkpoint_due() {
             core.upkeep.ask();
         }
         Ok(())

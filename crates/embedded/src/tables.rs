@@ -66,7 +66,10 @@ impl Tables {
 
     pub fn batch(&self, entries: usize) -> TableBatch {
         TableBatch {
-            batch: OwnedWriteBatch::with_capacity(self.database.clone(), entries),
+            // Handed to the kernel at once: if only the process dies, the tables still know how far
+            // they had come, and a journal damaged at its very end is told from one torn there.
+            batch: OwnedWriteBatch::with_capacity(self.database.clone(), entries)
+                .durability(Some(PersistMode::Buffer)),
             keyspace: self.keyspace.clone(),
             scratch: Vec::new(),
         }

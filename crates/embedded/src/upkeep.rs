@@ -33,16 +33,25 @@ const SPARSE_SHARE_WHEN_LOW: f64 = 0.9;
 
 /// The thread's state.
 pub(crate) struct Upkeep {
-    pub core: Arc<Core>,
-    pub disk: Arc<dyn Disk>,
+    core: Arc<Core>,
+    disk: Arc<dyn Disk>,
     /// The directory of the store.
-    pub folder: PathBuf,
-    pub checkpoint: Position,
-    /// What had been appended to the journal when the last checkpoint was made.
-    pub appended_at_checkpoint: u64,
+    folder: PathBuf,
+    checkpoint: Position,
+    used_at_last_look: u64,
 }
 
 impl Upkeep {
+    /// Of an engine whose last checkpoint is this.
+    pub fn new(
+        core: Arc<Core>,
+        disk: Arc<dyn Disk>,
+        folder: PathBuf,
+        checkpoint: Position,
+    ) -> Self {
+        Self { core, disk, folder, checkpoint, used_at_last_look: 0 }
+    }
+
     /// Works until the engine closes, and comes back for a last checkpoint. Errors end the round;
     /// the next tries again.
     pub fn run(mut self) -> Self {
@@ -59,25 +68,30 @@ impl Upkeep {
 
     fn round(&mut self, wake: Wake) -> Result<()> {
         self.core.health.check()?;
-        let is_low = self.core.space.is_low();
-        let appended = self.core.journal.appended_bytes();
-        let is_behind = appended > self.appended_at_checkpoint;
-        if self.core.journal.wants_checkpoint() || is_behind && (is_low || wake == Wake::Idle) {
+        if self.is_checkpoint_due(wake) {
             self.make_checkpoint()?;
         }
         self.reclaim_garbage()?;
-        self.compact(if is_low { SPARSE_SHARE_WHEN_LOW } else { SPARSE_SHARE })?;
         self.free_dead_segments();
-        if is_low {
+        self.compact()?;
+        if self.core.space.is_low() {
             self.core.journal.delete_spares();
         }
         Ok(())
     }
 
+    /// Also when nothing has been written for a while, so that the next start is quick.
+    fn is_checkpoint_due(&mut self, wake: Wake) -> bool {
+        let used = self.core.journal.used_bytes();
+        let is_quiet = wake == Wake::Idle && used == self.used_at_last_look;
+        self.used_at_last_look = used;
+        self.core.is_checkpoint_due() || is_quiet && self.core.journal.backlog_bytes() > 0
+    }
+
     /// Makes the tables durable and notes from where the journal would have to be replayed.
     pub fn make_checkpoint(&mut self) -> Result<()> {
         let core = &self.core;
-        let appended = core.journal.appended_bytes();
+        let used = core.journal.used_bytes();
         let checkpoint = core.journal.first_unapplied();
         let snapshot = core.tables.snapshot();
         let shards = core.queues.len() as u16;
@@ -89,10 +103,9 @@ impl Upkeep {
             core.health.poison(format!("the tables could not be synced: {error}"));
         })?;
         Manifest { checkpoint, sequences }.store(&self.disk, &self.folder)?;
-        core.journal.note_checkpoint(appended);
+        core.journal.note_checkpoint(used);
         core.counters.checkpoints.add(1);
         self.checkpoint = checkpoint;
-        self.appended_at_checkpoint = appended;
         Ok(())
     }
 
@@ -117,26 +130,30 @@ impl Upkeep {
         Ok(nodes.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
-    /// Empties segments of which little is left.
-    fn compact(&self, sparse_share: f64) -> Result<()> {
-        while let Some(segment) = self.core.segments.sparsest(self.checkpoint.segment, sparse_share)
-        {
-            match self.empty_segment(segment) {
-                Err(error) if error.kind() == ErrorKind::Corrupt => {
-                    self.core.segments.mark_damaged(segment);
-                }
-                result => result?,
-            }
-            if self.core.upkeep.is_closing() || self.core.journal.wants_checkpoint() {
+    /// Empties segments of which little is left, one after the other, until something else is due.
+    fn compact(&self) -> Result<()> {
+        let core = &self.core;
+        while !core.upkeep.is_closing() && !core.is_checkpoint_due() {
+            let share = if core.space.is_low() { SPARSE_SHARE_WHEN_LOW } else { SPARSE_SHARE };
+            let Some(segment) = core.segments.sparsest(self.checkpoint.segment, share) else {
                 break;
+            };
+            match self.empty_segment(segment) {
+                Ok(0) => core.segments.leave_alone(segment),
+                Err(error) if error.kind() == ErrorKind::Corrupt => {
+                    core.segments.leave_alone(segment);
+                }
+                result => drop(result?),
             }
+            self.free_dead_segments();
         }
         Ok(())
     }
 
-    fn empty_segment(&self, segment: u32) -> Result<()> {
+    /// Moves what is left of a segment; answers how many bytes that were.
+    fn empty_segment(&self, segment: u32) -> Result<u64> {
         let mut owners: Vec<Vec<Key>> = vec![Vec::new(); self.core.queues.len()];
-        let mut queued = 0;
+        let (mut moved, mut queued) = (0, 0);
         let snapshot = self.core.tables.snapshot();
         let mut last_offset = None;
         for entry in snapshot.prefix(&key::reference_prefix(segment)) {
@@ -145,25 +162,26 @@ impl Upkeep {
             let Some(node) = key::node_of(owner) else { continue };
             // Owners of one payload follow each other and are moved together.
             if last_offset != Some(offset) && queued >= RELOCATE_BYTES {
-                self.relocate(segment, &mut owners)?;
+                moved += self.relocate(segment, &mut owners)?;
                 queued = 0;
             }
             queued += last_offset.map_or(0, |last| u64::from(offset.saturating_sub(last)));
             last_offset = Some(offset);
             owners[usize::from(node.shard())].push(Key::from(owner));
             if self.core.upkeep.is_closing() {
-                return Ok(());
+                break;
             }
         }
-        self.relocate(segment, &mut owners)
+        Ok(moved + self.relocate(segment, &mut owners)?)
     }
 
-    fn relocate(&self, segment: u32, owners: &mut [Vec<Key>]) -> Result<()> {
+    fn relocate(&self, segment: u32, owners: &mut [Vec<Key>]) -> Result<u64> {
+        let mut moved = 0;
         for (shard, owners) in owners.iter_mut().enumerate().filter(|(_, all)| !all.is_empty()) {
             let owners = std::mem::take(owners);
-            self.ask(shard as u16, |reply| Work::Relocate { segment, owners, reply })?;
+            moved += self.ask(shard as u16, |reply| Work::Relocate { segment, owners, reply })?;
         }
-        Ok(())
+        Ok(moved)
     }
 
     fn ask<T>(

@@ -34,9 +34,6 @@ use segment_table::SegmentTable;
 pub const DEFAULT_SEGMENT_BYTES: u32 = 16 * 1024 * 1024;
 /// The least a segment can be: some groups.
 pub const MIN_SEGMENT_BYTES: u32 = 64 * 1024;
-/// Bytes appended between checkpoints: what a crash makes the next start replay, a fraction of a
-/// second's work.
-const CHECKPOINT_BYTES: u64 = 32 * 1024 * 1024;
 /// Share of payloads in a segment from which the next one is not filled with zeros.
 const PAYLOAD_SHARE_PERCENT: u64 = 50;
 /// A group's buffer larger than this is given back rather than kept for the next one.
@@ -75,8 +72,8 @@ pub(crate) struct Journal {
     synced: Condvar,
     health: Arc<Health>,
     counters: Arc<Counters>,
-    /// What `appended_bytes` was at the last checkpoint.
-    noted_bytes: AtomicU64,
+    /// What `used_bytes` was at the last checkpoint.
+    checkpoint_at: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -91,7 +88,7 @@ struct State {
     unapplied: Vec<Option<Position>>,
     spare_buffer: Vec<u8>,
     segment_bytes: SegmentBytes,
-    appended_bytes: u64,
+    used_bytes: u64,
 }
 
 /// What went into the current segment.
@@ -164,11 +161,11 @@ impl Journal {
             unapplied: vec![None; shards],
             spare_buffer: Vec::new(),
             segment_bytes: SegmentBytes::default(),
-            appended_bytes: replayed_bytes,
+            used_bytes: replayed_bytes,
         };
         let (state, synced) = (Mutex::new(state), Condvar::new());
-        let noted_bytes = AtomicU64::new(0);
-        Self { segments, source, state, synced, health, counters, noted_bytes }
+        let checkpoint_at = AtomicU64::new(0);
+        Self { segments, source, state, synced, health, counters, checkpoint_at }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -198,7 +195,6 @@ impl Journal {
         state.unapplied[usize::from(shard)].get_or_insert(position);
         state.segment_bytes.all += draft.len() as u64;
         state.segment_bytes.payloads += draft.payload_bytes() as u64;
-        state.appended_bytes += draft.len() as u64;
         Ok(place)
     }
 
@@ -223,6 +219,7 @@ impl Journal {
         };
         let next = Group::empty(segment, position, Vec::new());
         let last = std::mem::replace(&mut state.filling, next);
+        state.used_bytes += u64::from(last.segment.capacity - last.position.offset);
         if !is_empty {
             state.closed.push(last);
         }
@@ -256,6 +253,7 @@ impl Journal {
         if state.filling.records > 0 {
             let buffer = std::mem::take(&mut state.spare_buffer);
             let next = state.filling.next(buffer);
+            state.used_bytes += u64::from(next.position.offset - state.filling.position.offset);
             groups.push(std::mem::replace(&mut state.filling, next));
         }
         drop(state);
@@ -304,20 +302,19 @@ impl Journal {
         waiting.min_by_key(|position| position.group).unwrap_or(state.filling.position)
     }
 
-    /// Bytes appended since the journal was opened, and what was replayed then.
-    pub fn appended_bytes(&self) -> u64 {
-        self.lock().appended_bytes
+    /// Bytes of segments used since the journal was opened, and what was replayed then.
+    pub fn used_bytes(&self) -> u64 {
+        self.lock().used_bytes
     }
 
-    /// Whether a replay from the last checkpoint would take too long.
-    pub fn wants_checkpoint(&self) -> bool {
-        let noted = self.noted_bytes.load(Ordering::Relaxed);
-        self.appended_bytes().saturating_sub(noted) >= CHECKPOINT_BYTES
+    /// Bytes of segments used since the last checkpoint: what a replay would read.
+    pub fn backlog_bytes(&self) -> u64 {
+        self.used_bytes().saturating_sub(self.checkpoint_at.load(Ordering::Relaxed))
     }
 
-    /// Says that a checkpoint has what was appended up to `appended_bytes`.
-    pub fn note_checkpoint(&self, appended_bytes: u64) {
-        self.noted_bytes.store(appended_bytes, Ordering::Relaxed);
+    /// Says that a checkpoint has everything up to when `used_bytes` were used.
+    pub fn note_checkpoint(&self, used_bytes: u64) {
+        self.checkpoint_at.store(used_bytes, Ordering::Relaxed);
     }
 
     /// Takes back the files of dead segments.

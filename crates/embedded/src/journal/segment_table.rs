@@ -46,8 +46,8 @@ enum AccountState {
     #[default]
     Used,
     Retired,
-    /// A payload in it fails its checksum: kept as it is, for whoever repairs it.
-    Damaged,
+    /// It cannot be emptied, as when a payload in it fails its checksum: kept as it is.
+    LeftAlone,
 }
 
 /// The segments.
@@ -174,9 +174,9 @@ impl SegmentTable {
             .map(|(id, _)| id)
     }
 
-    /// Leaves a segment as it is from now on.
-    pub fn mark_damaged(&self, segment: u32) {
-        self.accounts().segments.entry(segment).or_default().state = AccountState::Damaged;
+    /// Does not offer a segment to be emptied any more.
+    pub fn leave_alone(&self, segment: u32) {
+        self.accounts().segments.entry(segment).or_default().state = AccountState::LeftAlone;
     }
 
     fn remember_file(&self, segment: u32, file: Arc<dyn DiskFile>) {
@@ -321,7 +321,7 @@ mod tests {
         let table = table_of(4);
         table.count(&HashMap::from([(0, 90), (1, 20), (2, 30), (3, 1)]), [].into_iter());
         assert_eq!(table.sparsest(3, 0.5), Some(1));
-        table.mark_damaged(1);
+        table.leave_alone(1);
         assert_eq!(table.sparsest(3, 0.5), Some(2));
         assert_eq!(table.sparsest(3, 0.1), None);
     }

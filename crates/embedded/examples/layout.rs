@@ -1,0 +1,316 @@
+//! Measures the layout of byte streams at both ends, beside a raw file in the same run:
+//!
+//! ```text
+//! cargo run --release -p nacre-embedded --example layout [-- SECONDS [FOLDER]]
+//! ```
+//!
+//! Writers are tasks that wait for each write to be durable before the next. The raw file is
+//! preallocated, written and synced a group at a time for as many such tasks, with no format at
+//! all: once by a thread of its own, once by whichever waiting thread finds nobody leading.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre_clock::{Clock, Random, SystemClock};
+use nacre_embedded::{EmbeddedEngine, Options};
+use nacre_object::{MapEntry, NoClasses, ObjectId, Op, OpResult, Request, Store};
+use tokio::sync::oneshot;
+
+const WRITERS: usize = 64;
+const SMALL: usize = 128;
+const BLOCK: usize = 4096;
+const LARGE: usize = 1024 * 1024;
+/// Bytes of the streams that are read.
+const STREAM: usize = 16 * LARGE;
+/// Length of the raw file; writing starts over at its end.
+const RAW_BYTES: usize = 64 * LARGE;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let seconds = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(3.0);
+    let base = arguments.next().unwrap_or_else(|| ".".to_owned());
+    let folder = tempfile::TempDir::new_in(base).expect("the folder can be written");
+    let bench = Bench { clock: SystemClock::default(), span: Duration::from_secs_f64(seconds) };
+    let runtime = tokio::runtime::Runtime::new().expect("threads can be started");
+
+    println!("{WRITERS} waiting writers, {seconds} s each\n");
+    println!(
+        "{:<34} {:>10} {:>10} {:>10} {:>6} {:>6}",
+        "writes/s", "ours", "thread", "leader", "of t.", "of l."
+    );
+    for (name, size, op) in writes() {
+        let raw = bench.raw_by_thread(&runtime, folder.path(), size);
+        let led = bench.raw_by_leader(folder.path(), size);
+        let ours = bench.ours(&runtime, &folder.path().join(name), op);
+        println!(
+            "{name:<34} {ours:>10.0} {raw:>10.0} {led:>10.0} {:>6.2} {:>6.2}",
+            ours / raw,
+            ours / led
+        );
+    }
+
+    println!("\n{:<34} {:>10} {:>10}", "reads of 1 MiB, microseconds", "first", "again");
+    let (first, again) = bench.raw_reads(folder.path());
+    println!("{:<34} {first:>10.0} {again:>10.0}", "raw file");
+    for (name, piece) in [
+        ("stream of 128 B appends", SMALL),
+        ("stream of 4 KiB appends", BLOCK),
+        ("stream of 1 MiB writes", LARGE),
+    ] {
+        let (first, again) = bench.reads(&runtime, &folder.path().join(name), piece);
+        println!("{name:<34} {first:>10.0} {again:>10.0}");
+    }
+}
+
+type MakeOp = fn(writer: usize, n: u64) -> Op;
+
+fn writes() -> [(&'static str, usize, MakeOp); 5] {
+    fn data(size: usize) -> Bytes {
+        Bytes::from(vec![7; size])
+    }
+    fn entry(n: u64, size: usize) -> Op {
+        let key = Bytes::copy_from_slice(&n.to_be_bytes());
+        Op::MapSet { entries: vec![MapEntry { key, value: data(size) }] }
+    }
+    [
+        ("append 128 B", SMALL, |_, _| Op::Append { data: data(SMALL) }),
+        ("map_set 128 B", SMALL, |_, n| entry(n, SMALL)),
+        ("append 4 KiB", BLOCK, |_, _| Op::Append { data: data(BLOCK) }),
+        ("overwrite 4 KiB of 4 MiB", BLOCK, |writer, n| {
+            let block = Random::seeded(n * WRITERS as u64 + writer as u64).below(1024);
+            Op::Write { offset: block * BLOCK as u64, data: data(BLOCK) }
+        }),
+        ("map_set 4 KiB", BLOCK, |_, n| entry(n, BLOCK)),
+    ]
+}
+
+struct Bench {
+    clock: SystemClock,
+    span: Duration,
+}
+
+impl Bench {
+    fn rate(&self, done: u64, started: Duration) -> f64 {
+        done as f64 / (self.clock.monotonic() - started).as_secs_f64()
+    }
+
+    fn open(&self, folder: &Path) -> EmbeddedEngine {
+        let clock = Arc::new(SystemClock::default());
+        EmbeddedEngine::open(Options::new(folder, Arc::new(NoClasses), clock)).expect("it opens")
+    }
+
+    /// Transactions of the engine a second.
+    fn ours(&self, runtime: &tokio::runtime::Runtime, folder: &Path, op: MakeOp) -> f64 {
+        let engine = self.open(folder);
+        let (done, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let started = self.clock.monotonic();
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let (engine, done, stop) = (engine.clone(), done.clone(), stop.clone());
+                runtime.spawn(async move {
+                    let object: ObjectId = format!("bench/{writer}").parse().expect("a name");
+                    for n in 0.. {
+                        if stop.load(Ordering::Relaxed) {
+                            return;
+                        }
+                        let request = Request::new(object.clone(), vec![op(writer, n)]);
+                        engine.submit(request.expect("well formed")).await.expect("it works");
+                        done.fetch_add(1, Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        let rate = self.stop_after_span(&done, &stop, started);
+        runtime.block_on(async {
+            for writer in writers {
+                writer.await.expect("no writer panics");
+            }
+        });
+        if std::env::var("VERBOSE").is_ok() {
+            let stats = engine.stats();
+            println!("{stats:?} {:.1} a group", stats.transactions as f64 / stats.groups as f64);
+        }
+        rate
+    }
+
+    fn stop_after_span(&self, done: &AtomicU64, stop: &AtomicBool, started: Duration) -> f64 {
+        let never = Condvar::new();
+        let guard = Mutex::new(());
+        let waited = never.wait_timeout(guard.lock().expect("unshared"), self.span);
+        drop(waited);
+        let rate = self.rate(done.load(Ordering::Relaxed), started);
+        stop.store(true, Ordering::Relaxed);
+        rate
+    }
+
+    /// Writes a second to a raw file by a committing thread, for waiting tasks.
+    fn raw_by_thread(&self, runtime: &tokio::runtime::Runtime, folder: &Path, size: usize) -> f64 {
+        type Waiting = (Vec<u8>, Option<oneshot::Sender<()>>);
+        let (sender, receiver) = std::sync::mpsc::channel::<Waiting>();
+        let file = raw_file(folder);
+        let committer = std::thread::spawn(move || {
+            let mut offset = 0;
+            let mut group = Vec::new();
+            while let Ok(first) = receiver.recv() {
+                let mut waiting: Vec<Waiting> = vec![first];
+                waiting.extend(receiver.try_iter());
+                group.clear();
+                waiting.iter().for_each(|(data, _)| group.extend_from_slice(data));
+                write_and_sync(&file, &mut offset, &group);
+                for (_, reply) in waiting {
+                    reply.map(|reply| reply.send(()));
+                }
+            }
+        });
+        let (done, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let started = self.clock.monotonic();
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|_| {
+                let (sender, done, stop) = (sender.clone(), done.clone(), stop.clone());
+                runtime.spawn(async move {
+                    while !stop.load(Ordering::Relaxed) {
+                        let (reply, answer) = oneshot::channel();
+                        sender.send((vec![7; size], Some(reply))).expect("it listens");
+                        answer.await.expect("it answers");
+                        done.fetch_add(1, Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        let rate = self.stop_after_span(&done, &stop, started);
+        runtime.block_on(async {
+            for writer in writers {
+                writer.await.expect("no writer panics");
+            }
+        });
+        drop(sender);
+        committer.join().expect("it ends");
+        rate
+    }
+
+    /// Writes a second to a raw file by waiting threads, one of which leads.
+    fn raw_by_leader(&self, folder: &Path, size: usize) -> f64 {
+        #[derive(Default)]
+        struct State {
+            filling: Vec<u8>,
+            group: u64,
+            durable: u64,
+            offset: usize,
+            led: bool,
+        }
+        let shared = Arc::new((
+            Mutex::new(State { group: 1, ..State::default() }),
+            Condvar::new(),
+            raw_file(folder),
+        ));
+        let (done, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let started = self.clock.monotonic();
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|_| {
+                let (shared, done, stop) = (shared.clone(), done.clone(), stop.clone());
+                std::thread::spawn(move || {
+                    let (state, synced, file) = &*shared;
+                    while !stop.load(Ordering::Relaxed) {
+                        let data = vec![7; size];
+                        let mut state_now = state.lock().expect("no panic");
+                        state_now.filling.extend_from_slice(&data);
+                        let group = state_now.group;
+                        while state_now.durable < group {
+                            if state_now.led {
+                                state_now = synced.wait(state_now).expect("no panic");
+                                continue;
+                            }
+                            state_now.led = true;
+                            let bytes = std::mem::take(&mut state_now.filling);
+                            let (number, mut offset) = (state_now.group, state_now.offset);
+                            state_now.group += 1;
+                            drop(state_now);
+                            write_and_sync(file, &mut offset, &bytes);
+                            state_now = state.lock().expect("no panic");
+                            state_now.offset = offset;
+                            state_now.durable = number;
+                            state_now.led = false;
+                            synced.notify_all();
+                        }
+                        drop(state_now);
+                        done.fetch_add(1, Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        let rate = self.stop_after_span(&done, &stop, started);
+        writers.into_iter().for_each(|writer| writer.join().expect("no writer panics"));
+        rate
+    }
+
+    /// Microseconds for 1 MiB of a stream: after opening the store, and again.
+    fn reads(&self, runtime: &tokio::runtime::Runtime, folder: &Path, piece: usize) -> (f64, f64) {
+        let object: ObjectId = "bench/stream".parse().expect("a name");
+        let engine = self.open(folder);
+        runtime.block_on(async {
+            // Two streams grow side by side, as they do in real stores. Many appends a transaction
+            // make no other layout: each is an op of its own.
+            let other: ObjectId = "bench/other".parse().expect("a name");
+            let ops_at_once = (256 * 1024 / piece).clamp(1, 512);
+            for _ in 0..STREAM / piece / ops_at_once {
+                for object in [&object, &other] {
+                    let ops = vec![Op::Append { data: Bytes::from(vec![7; piece]) }; ops_at_once];
+                    let request = Request::new(object.clone(), ops).expect("well formed");
+                    engine.submit(request).await.expect("it works");
+                }
+            }
+        });
+        engine.close();
+        let engine = self.open(folder);
+        let read_all = || {
+            let started = self.clock.monotonic();
+            for offset in (0..STREAM).step_by(LARGE) {
+                let op = Op::Read { offset: offset as u64, length: LARGE as u64 };
+                let request = Request::new(object.clone(), vec![op]).expect("well formed");
+                let reply = runtime.block_on(engine.submit(request)).expect("it works");
+                assert!(matches!(&reply.results[0], OpResult::Data(data) if data.len() == LARGE));
+            }
+            (self.clock.monotonic() - started).as_secs_f64() * 1e6 / (STREAM / LARGE) as f64
+        };
+        (read_all(), read_all())
+    }
+
+    fn raw_reads(&self, folder: &Path) -> (f64, f64) {
+        let file = raw_file(folder);
+        let read_all = || {
+            let started = self.clock.monotonic();
+            for offset in (0..STREAM).step_by(LARGE) {
+                let mut data = vec![0; LARGE];
+                file.read_exact_at(&mut data, offset as u64).expect("it can be read");
+            }
+            (self.clock.monotonic() - started).as_secs_f64() * 1e6 / (STREAM / LARGE) as f64
+        };
+        (read_all(), read_all())
+    }
+}
+
+/// A file whose blocks have all been written.
+fn raw_file(folder: &Path) -> File {
+    let path = folder.join("raw");
+    let file = OpenOptions::new().create(true).truncate(true).read(true).write(true).open(path);
+    let file = file.expect("the folder can be written");
+    for offset in (0..RAW_BYTES).step_by(LARGE) {
+        file.write_all_at(&vec![0; LARGE], offset as u64).expect("there is room");
+    }
+    file.sync_all().expect("it can be synced");
+    file
+}
+
+fn write_and_sync(file: &File, offset: &mut usize, group: &[u8]) {
+    if *offset + group.len() > RAW_BYTES {
+        *offset = 0;
+    }
+    file.write_all_at(group, *offset as u64).expect("there is room");
+    file.sync_data().expect("it can be synced");
+    *offset += group.len();
+}

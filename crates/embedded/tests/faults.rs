@@ -1,0 +1,134 @@
+//! A disk that fails stops the writing; a disk that is full only makes it wait.
+
+mod support;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use nacre_clock::Random;
+use nacre_object::{ErrorKind, Op, OpResult};
+use support::ledger::Ledger;
+use support::{Plan, SimDisk, answer, append, object, open_on, read_all, submit};
+use tempfile::TempDir;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_sync_poisons_the_engine_and_nothing_acknowledged_is_lost() {
+    for fail_from in [1, 2, 3, 5, 8, 13, 40] {
+        let (folder, disk, ledger) = (TempDir::new().unwrap(), SimDisk::default(), Ledger::new(6));
+        let engine = open_on(&disk, folder.path()).unwrap();
+        let (syncs, ..) = disk.counts();
+        disk.set(Plan { fail_syncs_from: Some(syncs + fail_from), ..Plan::default() });
+
+        let errors = ledger.run(Arc::new(engine.clone())).await;
+        assert_eq!(errors, vec![ErrorKind::Unavailable; 6], "sync {fail_from}");
+        assert!(engine.failure().is_some());
+        // The disk is well again, but who knows what it dropped: no more writes until reopened.
+        disk.set(Plan::default());
+        let write = submit(&engine, &object("late"), vec![append("x")]).await;
+        assert_eq!(write.unwrap_err().kind(), ErrorKind::Unavailable);
+        ledger.check(&engine).await;
+        engine.close();
+
+        let engine = open_on(&disk, folder.path()).unwrap();
+        ledger.check(&engine).await;
+        submit(&engine, &object("late"), vec![append("x")]).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_sync_leaves_nothing_if_the_machine_then_goes_down() {
+    for seed in 0..6 {
+        let mut random = Random::seeded(seed);
+        let (folder, disk, ledger) = (TempDir::new().unwrap(), SimDisk::default(), Ledger::new(6));
+        let engine = open_on(&disk, folder.path()).unwrap();
+        let (syncs, ..) = disk.counts();
+        let fail_syncs_from = Some(syncs + 1 + random.below(30));
+        disk.set(Plan { fail_syncs_from, ..Plan::default() });
+        ledger.run(Arc::new(engine.clone())).await;
+        let survivor = disk.crash(&mut random);
+        engine.close();
+        let engine = open_on(&survivor, folder.path()).unwrap();
+        ledger.check(&engine).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_write_poisons_the_engine() {
+    for fail in [1, 2, 7, 20] {
+        let (folder, disk, ledger) = (TempDir::new().unwrap(), SimDisk::default(), Ledger::new(6));
+        let engine = open_on(&disk, folder.path()).unwrap();
+        let (_, writes, _) = disk.counts();
+        disk.set(Plan { fail_write: Some(writes + fail), ..Plan::default() });
+        let errors = ledger.run(Arc::new(engine.clone())).await;
+        assert!(!errors.is_empty());
+        ledger.check(&engine).await;
+        engine.close();
+        ledger.check(&open_on(&disk, folder.path()).unwrap()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_journal_that_cannot_grow_refuses_and_goes_on_when_it_can() {
+    for first in 1..8 {
+        let (folder, disk, ledger) = (TempDir::new().unwrap(), SimDisk::default(), Ledger::new(4));
+        let engine = open_on(&disk, folder.path()).unwrap();
+        let (.., allocations) = disk.counts();
+        let full_for_allocations = Some((allocations + first, u64::MAX));
+        disk.set(Plan { full_for_allocations, ..Plan::default() });
+
+        let errors = ledger.run(Arc::new(engine.clone())).await;
+        assert_eq!(errors, vec![ErrorKind::Exhausted; 4], "allocation {first}");
+        assert_eq!(engine.failure(), None);
+        let before = ledger.check(&engine).await;
+
+        disk.set(Plan::default());
+        for writer in 0..4 {
+            let n = support::ledger::check_object(&engine, writer).await;
+            let ops = support::ledger::transaction(n);
+            submit(&engine, &Ledger::object(writer), ops).await.unwrap();
+        }
+        assert_eq!(ledger.check(&engine).await, before + 4);
+        engine.close();
+        let engine = open_on(&disk, folder.path()).unwrap();
+        assert_eq!(ledger.check(&engine).await, before + 4);
+    }
+}
+
+#[tokio::test]
+async fn a_disk_down_to_its_reserve_takes_removals_but_no_growth() {
+    let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
+    let engine = open_on(&disk, folder.path()).unwrap();
+    let id = object("a");
+    let value = Bytes::from(vec![1; 5000]);
+    submit(&engine, &id, vec![append(value.clone())]).await.unwrap();
+
+    disk.set_free_bytes(Some(1000));
+    // A look at the disk is believed for some milliseconds.
+    while submit(&engine, &object("b"), vec![append("x")]).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    let error = submit(&engine, &id, vec![append("x")]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Exhausted);
+    assert!(error.hint_text().is_some());
+    assert_eq!(answer(&engine, &id, read_all()).await.unwrap(), OpResult::Data(value));
+    submit(&engine, &id, vec![Op::Remove]).await.unwrap();
+
+    disk.set_free_bytes(None);
+    submit(&engine, &id, vec![append("x")]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_directory_is_open_once() {
+    let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
+    let engine = open_on(&disk, folder.path()).unwrap();
+    let second = open_on(&disk, folder.path()).unwrap_err();
+    assert_eq!(second.kind(), ErrorKind::Unavailable);
+    assert!(second.to_string().contains(&folder.path().display().to_string()), "{second}");
+    engine.close();
+    let again = open_on(&disk, folder.path()).unwrap();
+    assert_eq!(
+        submit(&engine, &object("a"), vec![append("x")]).await.unwrap_err().kind(),
+        ErrorKind::Unavailable
+    );
+    submit(&again, &object("a"), vec![append("x")]).await.unwrap();
+}
