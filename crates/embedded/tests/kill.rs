@@ -31,8 +31,7 @@ async fn child() {
             let engine = engine.clone();
             tokio::spawn(async move {
                 let mut n = support::ledger::check_object(&engine, writer).await;
-                loop {
-                    submit(&engine, &Ledger::object(writer), transaction(n)).await.unwrap();
+                while submit(&engine, &Ledger::object(writer), transaction(n)).await.is_ok() {
                     n += 1;
                     println!("acknowledged {writer} {n}");
                 }
