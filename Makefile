@@ -33,7 +33,8 @@ fmt: ## Format the source
 install-deps: ## A C and C++ compiler, for the Luau VM
 	@scripts/install-packages c++:g++ cc:gcc
 
-install-test-deps: ## Python with grpcio, the foreign client of the tests
+install-test-deps: install-deps ## Python with grpcio, the foreign client of the tests
 	@scripts/install-packages /usr/bin/python3:python3 \
 	    /usr/lib/python3/dist-packages/grpc:python3-grpcio \
-	    /usr/lib/python3/dist-packages/grpc_tools:python3-grpc-tools
+	    /usr/lib/python3/dist-packages/google/protobuf:python3-protobuf \
+	    protoc:protobuf-compiler grpc_python_plugin:protobuf-compiler-grpc

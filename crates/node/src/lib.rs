@@ -3,10 +3,10 @@
 
 mod membership;
 mod node;
+mod node_service;
 mod sequencer_service;
-mod status_service;
 mod supervisor;
 
 pub use node::Node;
-pub use status_service::{NODE_SERVICE, NodeReport, StorageReport};
+pub use node_service::{NODE_SERVICE, NodeReport, ObjectPlace, StorageReport};
 pub use supervisor::{NodeState, READY_LINE, Supervisor};

@@ -17,8 +17,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::membership::Membership;
+use crate::node_service::{NODE_SERVICE, NodeService};
 use crate::sequencer_service::SequencerService;
-use crate::status_service::{NODE_SERVICE, StatusService};
 
 /// A running node.
 #[derive(Debug)]
@@ -49,9 +49,15 @@ impl Node {
 
         let record = record_of(cluster, entry, &node, clock.now_micros());
         let engine = storage.as_ref().map(|storage| storage.engine.clone());
-        let status = StatusService::new(record.clone(), engine.clone(), classes.clone());
+        let service = NodeService {
+            record: record.clone(),
+            engine: engine.clone(),
+            classes: classes.clone(),
+            file: cluster.clone(),
+            cluster: whole.clone(),
+        };
         let mut server = Server::builder(node.clone(), record.incarnation)
-            .service(NODE_SERVICE, Arc::new(status));
+            .service(NODE_SERVICE, Arc::new(service));
         if let Some(storage) = &storage {
             server = server.store(Arc::clone(&storage.store)).watch(Arc::clone(&storage.watch));
         }
@@ -59,6 +65,8 @@ impl Node {
             let host = SequencerHost::new(node.clone(), whole.log_env().clone());
             server = server.service(SEQUENCER_SERVICE, Arc::new(SequencerService::new(host)));
         }
+        // Before the first request: a node that follows nothing cannot know that it is behind.
+        classes.follow(node, record.incarnation, &whole);
         let server = server.build();
         let listener = Listener::bind(&Endpoint::unix(cluster.socket(entry))?).await?;
         let (shutdown, stopped) = oneshot::channel::<()>();
@@ -69,7 +77,6 @@ impl Node {
             };
             server.serve(listener, stopped).await
         });
-        classes.follow(node, record.incarnation, &whole);
         let membership = Membership::join(whole, record);
         Ok(Self { shutdown, serving, engine, membership })
     }

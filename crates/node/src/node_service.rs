@@ -1,10 +1,17 @@
-//! What a node says of itself: the service `node`, method `status`, answered in JSON.
+//! What a node says of itself and of its cluster: the service `node`, answered in JSON.
+//!
+//! | method | input | answer |
+//! | --- | --- | --- |
+//! | `status` | – | a [`NodeReport`] |
+//! | `locate` | `POOL/OBJECT` | an [`ObjectPlace`]: which node to ask for the object |
+//!
+//! `locate` spares clients in other languages the placement rule.
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use nacre::ClassService;
+use nacre::{ClassService, Cluster, ClusterFile};
 use nacre_embedded::EmbeddedEngine;
-use nacre_object::{Error, Result};
+use nacre_object::{Error, ObjectId, Result};
 use nacre_wire::{Caller, Service};
 use serde::{Deserialize, Serialize};
 
@@ -49,18 +56,36 @@ pub struct StorageReport {
     pub failure: Option<String>,
 }
 
-/// Answers for a node.
-#[derive(Debug)]
-pub struct StatusService {
-    record: nacre::Node,
-    engine: Option<EmbeddedEngine>,
-    classes: ClassService,
+/// Which node keeps an object, whether it exists or not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ObjectPlace {
+    /// The node.
+    pub target: String,
+    /// Its Unix socket.
+    pub socket: String,
 }
 
-impl StatusService {
-    /// Of the node with this record.
-    pub fn new(record: nacre::Node, engine: Option<EmbeddedEngine>, classes: ClassService) -> Self {
-        Self { record, engine, classes }
+/// Answers for a node.
+#[derive(Debug)]
+pub struct NodeService {
+    /// The node, as it registers.
+    pub record: nacre::Node,
+    /// Its engine, if it keeps objects.
+    pub engine: Option<EmbeddedEngine>,
+    /// Its classes.
+    pub classes: ClassService,
+    /// The cluster's nodes.
+    pub file: ClusterFile,
+    /// The cluster.
+    pub cluster: Cluster,
+}
+
+impl NodeService {
+    fn locate(&self, input: &[u8]) -> Result<ObjectPlace> {
+        let text = std::str::from_utf8(input).map_err(|_| Error::invalid("not UTF-8"))?;
+        let target = self.cluster.locate(&text.parse::<ObjectId>()?).to_string();
+        let socket = self.file.socket(self.file.node(&target)?);
+        Ok(ObjectPlace { target, socket: socket.display().to_string() })
     }
 
     fn storage_report(engine: &EmbeddedEngine) -> StorageReport {
@@ -90,12 +115,17 @@ impl StatusService {
 }
 
 #[async_trait]
-impl Service for StatusService {
-    async fn ask(&self, _: &Caller, method: &str, _: Bytes) -> Result<Bytes> {
-        if method != "status" {
-            return Err(Error::unsupported(format!("a node has no method {method:?}")));
+impl Service for NodeService {
+    async fn ask(&self, _: &Caller, method: &str, input: Bytes) -> Result<Bytes> {
+        match method {
+            "status" => json(&self.report()),
+            "locate" => json(&self.locate(&input)?),
+            _ => Err(Error::unsupported(format!("a node has no method {method:?}"))),
         }
-        let report = serde_json::to_vec(&self.report());
-        report.map(Bytes::from).map_err(|error| Error::corrupt(error.to_string()))
     }
+}
+
+fn json(answer: &impl Serialize) -> Result<Bytes> {
+    let text = serde_json::to_vec(answer).map_err(|error| Error::corrupt(error.to_string()))?;
+    Ok(text.into())
 }
