@@ -68,7 +68,8 @@ pub struct Patience {
     pub operation: Duration,
     /// One call on one object. The slowest sync of a busy disk is well below.
     pub call: Duration,
-    /// A target that lets a call wait this long is avoided by new records until it answers again.
+    /// A target that lets a call wait this long is avoided by new records until it answers again;
+    /// if it stays silent this long the log is laid out around it.
     pub target: Duration,
     /// A sequencer that does not answer this long is replaced.
     pub sequencer: Duration,

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use nacre_clock::Random;
-use nacre_object::{Error, ErrorKind, ObjectId, Result};
+use nacre_object::{Error, ErrorKind, ObjectId, Result, TargetName};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout};
 
@@ -297,20 +297,25 @@ impl Appender {
         suspicion
     }
 
-    /// Asks the sequencer, once at a time, to lay the log out around the suspects.
+    /// Asks the sequencer, once at a time, to lay the log out around targets that stay suspect.
+    /// Until it has, and if it cannot, records go round them position by position.
     fn evade(self: &Arc<Self>) {
-        let targets = self.views.get().current_targets(&*self.env.placement);
-        let is_affected = targets.iter().any(|target| self.suspects.contains(target));
-        if !is_affected || self.evading.swap(true, Ordering::AcqRel) {
+        if self.evading.swap(true, Ordering::AcqRel) {
             return;
         }
         let appender = self.clone();
         tokio::spawn(async move {
-            let avoid = appender.suspects.all();
-            let change = Reconfiguration::Relayout { layout: None, avoid };
-            let deadline = Instant::now() + appender.env.patience.operation;
-            // If it cannot be done, records go round the suspects position by position.
-            let _undone = appender.sequencer.reconfigure(change, deadline).await;
+            let suspects = appender.suspects.all();
+            tokio::time::sleep(appender.env.patience.target).await;
+            let used = appender.views.get().current_targets(&*appender.env.placement);
+            let silent =
+                |target: &TargetName| appender.suspects.contains(target) && used.contains(target);
+            let avoid: Vec<_> = suspects.into_iter().filter(silent).collect();
+            if !avoid.is_empty() {
+                let change = Reconfiguration::Relayout { layout: None, avoid };
+                let deadline = Instant::now() + appender.env.patience.operation;
+                let _undone = appender.sequencer.reconfigure(change, deadline).await;
+            }
             appender.evading.store(false, Ordering::Release);
         });
     }

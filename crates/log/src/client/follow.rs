@@ -59,7 +59,7 @@ impl Follower {
     async fn read_ahead(&mut self) -> Result<()> {
         if self.next >= self.tail {
             let deadline = self.log.deadline() + TAIL_WAIT;
-            self.tail = self.log.tail_beyond(self.next, TAIL_WAIT, deadline).await?;
+            (self.tail, _) = self.log.sequencer.tail(self.next, TAIL_WAIT, deadline).await?;
         }
         let end = self.tail.min(self.next + WINDOW);
         if self.next < end {

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -37,8 +36,6 @@ pub(super) struct Inner {
     pub reader: Reader,
     pub positions: Positions,
     appender: Arc<Appender>,
-    /// The greatest tail this handle has heard of: positions below have been issued.
-    known_tail: AtomicU64,
 }
 
 impl Log {
@@ -78,7 +75,6 @@ impl Log {
             views,
             sequencer,
             appender: Arc::new(appender),
-            known_tail: AtomicU64::new(0),
         })))
     }
 
@@ -117,9 +113,7 @@ impl Log {
     async fn appended(&self, started: Result<oneshot::Receiver<Result<u64>>>) -> Result<u64> {
         let ended = started?.await;
         let stopped = |_| Err(Error::unavailable("the process is stopping").during("append"));
-        let position = ended.unwrap_or_else(stopped).map_err(|error| error.on(&self.0.name))?;
-        self.0.heard_of_tail(position + 1);
-        Ok(position)
+        ended.unwrap_or_else(stopped).map_err(|error| error.on(&self.0.name))
     }
 
     /// Reads a position.
@@ -146,7 +140,7 @@ impl Log {
     pub async fn read_range(&self, from: u64, limit: usize) -> Result<Vec<ReadSlot>> {
         let limit = limit.min(MAX_READ_POSITIONS) as u64;
         let end = from.saturating_add(limit);
-        let mut tail = self.0.known_tail.load(Ordering::Acquire);
+        let mut tail = self.0.views.final_below();
         if tail < end {
             tail = self.tail().await?;
         }
@@ -234,8 +228,19 @@ impl Log {
     /// # Errors
     /// `Unavailable` if the log has no sequencer and none can be found.
     pub async fn tail(&self) -> Result<u64> {
-        let tail = self.0.tail_beyond(0, Duration::ZERO, self.0.deadline()).await;
-        tail.map_err(|error| self.0.explain(error, "tail"))
+        self.tail_now().await.map_err(|error| self.0.explain(error, "tail"))
+    }
+
+    async fn tail_now(&self) -> Result<u64> {
+        let deadline = self.0.deadline();
+        loop {
+            let (tail, epoch) = self.0.sequencer.tail(0, Duration::ZERO, deadline).await?;
+            let view = self.0.views.read_now().await?;
+            // A sequencer deposed since may not know of later appends.
+            if view.sequencer().is_some_and(|sequencer| sequencer.epoch <= epoch) {
+                return Ok(tail);
+            }
+        }
     }
 
     /// Seals the log at a new epoch and has its sequencer recovered; answers the tail. Whoever
@@ -283,8 +288,7 @@ impl Log {
     }
 
     async fn check_position(&self, position: u64) -> Result<()> {
-        let known = self.0.known_tail.load(Ordering::Acquire);
-        if position <= known || position <= self.tail().await? {
+        if position < self.0.views.final_below() || position <= self.tail().await? {
             return Ok(());
         }
         Err(self.0.explain(past_tail(position), "check"))
@@ -302,17 +306,6 @@ impl Inner {
 
     fn explain(&self, error: Error, operation: &'static str) -> Error {
         error.during(operation).on(&self.name)
-    }
-
-    fn heard_of_tail(&self, tail: u64) {
-        self.known_tail.fetch_max(tail, Ordering::AcqRel);
-    }
-
-    /// The tail; waits until it is greater than `beyond`, at most `wait`.
-    pub async fn tail_beyond(&self, beyond: u64, wait: Duration, deadline: Instant) -> Result<u64> {
-        let tail = self.sequencer.tail(beyond, wait, deadline).await?;
-        self.heard_of_tail(tail);
-        Ok(tail)
     }
 
     /// What the first of some positions hold, as many as fit an answer.

@@ -25,10 +25,7 @@ pub(super) struct Positions {
 impl Positions {
     /// Fills a position; answers false if it holds data.
     pub async fn fill(&self, position: u64, deadline: Instant) -> Result<bool> {
-        let done = match self.place(position).await? {
-            Some(place) => self.at(place, Operation::Fill(&[position]), deadline).await?,
-            None => None,
-        };
+        let done = self.at_position(position, Operation::Fill(&[position]), deadline).await?;
         match done.as_ref().map(|done| done.statuses.first()) {
             // Forgotten as trimmed, and a trimmed position can be filled.
             None => Ok(true),
@@ -38,7 +35,7 @@ impl Positions {
         }
     }
 
-    /// Fills whichever of some positions hold no data.
+    /// Fills whichever of some positions, which were all issued, hold no data.
     pub async fn fill_all(&self, positions: &[u64], deadline: Instant) -> Result<()> {
         let view = self.views.get();
         let mut by_place: BTreeMap<Place, Vec<u64>> = BTreeMap::new();
@@ -56,10 +53,7 @@ impl Positions {
     }
 
     pub async fn trim(&self, position: u64, deadline: Instant) -> Result<()> {
-        if let Some(place) = self.place(position).await? {
-            self.at(place, Operation::Trim(position), deadline).await?;
-        }
-        Ok(())
+        self.at_position(position, Operation::Trim(position), deadline).await.map(drop)
     }
 
     /// Trims up to `position` what shares a stripe with it, and reclaims the space.
@@ -107,6 +101,25 @@ impl Positions {
                 Err(CallFailure::Failed(error)) => return Err(error),
                 Err(failure) if Instant::now() >= deadline => return Err(give_up(failure)),
                 Err(_) => backoff.wait().await,
+            }
+        }
+    }
+
+    /// Runs an operation where a position lives; `None` if that is forgotten as trimmed.
+    async fn at_position(
+        &self,
+        position: u64,
+        operation: Operation<'_>,
+        deadline: Instant,
+    ) -> Result<Option<Done>> {
+        loop {
+            let Some(place) = self.place(position).await? else { return Ok(None) };
+            let done = self.at(place, operation, deadline).await?;
+            // The tail is not issued yet: meanwhile it may have got another place.
+            if position < self.views.final_below()
+                || self.views.read_now().await?.place(position) == Some(place)
+            {
+                return Ok(done);
             }
         }
     }

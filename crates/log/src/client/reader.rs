@@ -35,12 +35,24 @@ impl Reader {
     pub async fn read(&self, positions: &[u64], deadline: Instant) -> Result<Vec<Option<Entry>>> {
         let mut found: Vec<Option<EntryState>> = vec![None; positions.len()];
         let mut backoff = Backoff::new();
+        let mut final_below = self.views.final_below();
         loop {
             let view = self.views.get();
             let failures = self.read_round(&view, positions, &mut found).await?;
             let known = found.iter().take_while(|state| state.is_some()).count();
             let bytes: usize = found.iter().flatten().map(data_bytes).sum();
             if known == positions.len() || (known > 0 && bytes >= READ_BYTES as usize) {
+                let is_doubtful = |(state, position): (&Option<EntryState>, &u64)| {
+                    *position >= final_below && !matches!(state, Some(EntryState::Data(_)))
+                };
+                if found.iter().zip(positions).take(known).any(is_doubtful) {
+                    // What the stored view says now is final for all that was there before.
+                    final_below = u64::MAX;
+                    if self.views.read_now().await?.epoch() > view.epoch() {
+                        found.fill(None);
+                        continue;
+                    }
+                }
                 found.truncate(known);
                 let entries = found.into_iter().flatten().zip(positions);
                 return entries.map(|(state, position)| entry_of(state, *position)).collect();
@@ -77,7 +89,7 @@ impl Reader {
             } else if let Some(place) = view.place(position) {
                 by_place.entry(place).or_default().push((index, position));
             } else {
-                // No sequencer of this view, or an earlier one, has issued it.
+                // No sequencer has issued it under this view.
                 found[index] = Some(EntryState::Unwritten);
             }
         }

@@ -1,6 +1,13 @@
 //! The view a client goes by. It may be old; then somebody refuses, and the client looks.
+//!
+//! One thing nobody refuses: a sequencer that lays the log out anew from its tail on does not seal
+//! the objects before, so a client with an older view would look for later positions there, and
+//! find nothing. Hence a position's place in a view is only taken for final if the position was
+//! issued before the view was read. Tails come with the epoch of the view they were issued under,
+//! and tell which positions that is known of; about others the client reads the stored view again
+//! before it believes that there is nothing, and after it has changed something.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use nacre_object::{Error, Result};
 
@@ -12,38 +19,74 @@ use crate::views::ViewStore;
 pub(crate) struct ViewCache {
     log: LogName,
     views: Arc<dyn ViewStore>,
-    current: RwLock<Arc<View>>,
+    known: RwLock<Known>,
     /// Held while the stored view is read, so that many who are refused read it once.
     looking: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Clone)]
+struct Known {
+    view: Arc<View>,
+    /// Positions below were issued by the view's sequencer under this view or an earlier one.
+    final_below: u64,
 }
 
 impl ViewCache {
     /// # Errors
     /// `NotFound` if there is no such log.
     pub async fn open(log: LogName, views: Arc<dyn ViewStore>) -> Result<Self> {
-        let view = stored(&*views, &log).await?;
-        let current = RwLock::new(Arc::new(view));
-        Ok(Self { log, views, current, looking: tokio::sync::Mutex::default() })
+        let view = Arc::new(stored(&*views, &log).await?);
+        let known = RwLock::new(Known { view, final_below: 0 });
+        Ok(Self { log, views, known, looking: tokio::sync::Mutex::default() })
+    }
+
+    fn known(&self) -> RwLockReadGuard<'_, Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn get(&self) -> Arc<View> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.known().view.clone()
+    }
+
+    /// Positions below are where the view at hand says, for good.
+    pub fn final_below(&self) -> u64 {
+        self.known().final_below
+    }
+
+    /// Takes note that positions below `tail` were issued by the sequencer of `view`, under that
+    /// view or earlier ones.
+    pub fn heard_of_tail(&self, tail: u64, view: &View) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.view.sequencer() == view.sequencer() {
+            known.final_below = known.final_below.max(tail);
+        }
+    }
+
+    /// The stored view, read now. Positions that were issued before are where it says, for good.
+    pub async fn read_now(&self) -> Result<Arc<View>> {
+        let _alone = self.looking.lock().await;
+        self.read().await
     }
 
     /// The view, read anew unless the one at hand is of a later epoch than `epoch`. The answer may
     /// be no later if nothing later is stored.
     pub async fn later_than(&self, epoch: u64) -> Result<Arc<View>> {
         let _alone = self.looking.lock().await;
-        let current = self.get();
-        if current.epoch() > epoch {
-            return Ok(current);
-        }
+        let view = self.get();
+        if view.epoch() > epoch { Ok(view) } else { self.read().await }
+    }
+
+    async fn read(&self) -> Result<Arc<View>> {
         let view = Arc::new(stored(&*self.views, &self.log).await?);
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        if view.epoch() > current.epoch() {
-            *current = view;
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if view.epoch() > known.view.epoch() {
+            if view.sequencer() != known.view.sequencer() {
+                // What its predecessor issued and nobody wrote the new one issues again.
+                known.final_below = 0;
+            }
+            known.view = view;
         }
-        Ok(current.clone())
+        Ok(known.view.clone())
     }
 
     /// The view if it is of this epoch or a later one, read anew if need be.

@@ -7,7 +7,9 @@ use bytes::Bytes;
 use nacre_object::{Error, ErrorKind, NodeName, Result};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::messages::{Asked, Question, Reconfiguration, decode_grant, decode_number, is_busy};
+use super::messages::{
+    Asked, Question, Reconfiguration, decode_epoch, decode_grant, decode_tail, is_busy,
+};
 use crate::LogName;
 use crate::backoff::Backoff;
 use crate::client::ViewCache;
@@ -42,19 +44,29 @@ impl SequencerClient {
     pub async fn next(&self, count: u32, deadline: Instant) -> Result<(Grant, Arc<View>)> {
         let answer = self.ask(Question::Next { count }, ASK_PATIENCE, deadline).await?;
         let grant = decode_grant(answer)?;
-        Ok((grant, self.views.at_least(grant.epoch).await?))
+        let view = self.views.at_least(grant.epoch).await?;
+        if !grant.is_void_in(&view) {
+            self.views.heard_of_tail(grant.first + u64::from(grant.count), &view);
+        }
+        Ok((grant, view))
     }
 
-    /// The tail; waits until it is greater than `beyond`, at most `wait`.
-    pub async fn tail(&self, beyond: u64, wait: Duration, deadline: Instant) -> Result<u64> {
+    /// The tail, and under which epoch it was that; waits until it is greater than `beyond`, at
+    /// most `wait`.
+    pub async fn tail(&self, beyond: u64, wait: Duration, deadline: Instant) -> Result<(u64, u64)> {
         let question = Question::Tail { beyond, wait };
-        decode_number(self.ask(question, ASK_PATIENCE + wait, deadline).await?)
+        let (tail, epoch) = decode_tail(self.ask(question, ASK_PATIENCE + wait, deadline).await?)?;
+        let view = self.views.at_least(epoch).await?;
+        if view.sequencer().is_some_and(|sequencer| sequencer.epoch <= epoch) {
+            self.views.heard_of_tail(tail, &view);
+        }
+        Ok((tail, epoch))
     }
 
     /// Has the sequencer change the view; answers the epoch of the changed view.
     pub async fn reconfigure(&self, change: Reconfiguration, deadline: Instant) -> Result<u64> {
         let question = Question::Reconfigure(change);
-        let epoch = decode_number(self.ask(question, RECOVER_PATIENCE, deadline).await?)?;
+        let epoch = decode_epoch(self.ask(question, RECOVER_PATIENCE, deadline).await?)?;
         self.views.at_least(epoch).await?;
         Ok(epoch)
     }
@@ -163,7 +175,7 @@ impl SequencerClient {
             let asked = self.put(&node, view.epoch(), Question::Recover);
             match timeout(RECOVER_PATIENCE, asked).await {
                 Ok(Ok(answer)) => {
-                    self.views.at_least(decode_number(answer)?).await?;
+                    self.views.at_least(decode_epoch(answer)?).await?;
                     return Ok(());
                 }
                 Ok(Err(error)) => last = error,

@@ -18,7 +18,9 @@ use nacre_object::{Error, ErrorKind, NodeName, Result};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::hosted::{Hosted, NotYet};
-use super::messages::{Asked, Question, Reconfiguration, busy, encode_grant, encode_number};
+use super::messages::{
+    Asked, Question, Reconfiguration, busy, encode_epoch, encode_grant, encode_tail,
+};
 use super::reconfigure::{extend, reconfigure};
 use super::recovery::{Recovered, no_such_log, recover};
 use crate::LogName;
@@ -69,11 +71,12 @@ impl SequencerHost {
         let answer = match question {
             Question::Next { count } => self.next(&log, epoch, count).await.map(encode_grant),
             Question::Tail { beyond, wait } => {
-                self.tail(&log, epoch, beyond, wait).await.map(encode_number)
+                let answer = self.tail(&log, epoch, beyond, wait).await;
+                answer.map(|(tail, epoch)| encode_tail(tail, epoch))
             }
-            Question::Recover => self.run(&log, Job::Recover(epoch)).await.map(encode_number),
+            Question::Recover => self.run(&log, Job::Recover(epoch)).await.map(encode_epoch),
             Question::Reconfigure(change) => {
-                self.run(&log, Job::Reconfigure(epoch, change)).await.map(encode_number)
+                self.run(&log, Job::Reconfigure(epoch, change)).await.map(encode_epoch)
             }
         };
         answer.map_err(|error| error.on(&log))
@@ -115,7 +118,13 @@ impl SequencerHost {
         }
     }
 
-    async fn tail(&self, log: &LogName, epoch: u64, beyond: u64, wait: Duration) -> Result<u64> {
+    async fn tail(
+        &self,
+        log: &LogName,
+        epoch: u64,
+        beyond: u64,
+        wait: Duration,
+    ) -> Result<(u64, u64)> {
         let hosted = self.hosted(log)?;
         let deadline = Instant::now() + wait.min(MAX_TAIL_WAIT);
         let mut looks = 0;
@@ -123,7 +132,9 @@ impl SequencerHost {
             let mut changed = pin!(hosted.changed.notified());
             changed.as_mut().enable();
             match hosted.tail(epoch) {
-                Ok(tail) if tail > beyond || Instant::now() >= deadline => return Ok(tail),
+                Ok((tail, epoch)) if tail > beyond || Instant::now() >= deadline => {
+                    return Ok((tail, epoch));
+                }
                 Ok(_) => {
                     // Either way there is an answer the next time round.
                     let _elapsed = timeout_at(deadline, changed).await;

@@ -71,9 +71,12 @@ impl Hosted {
         Ok((grant, is_short))
     }
 
-    pub fn tail(&self, epoch: u64) -> Result<u64, NotYet> {
+    /// The tail, with the epoch of the view that is served.
+    pub fn tail(&self, epoch: u64) -> Result<(u64, u64), NotYet> {
         let core = self.core();
-        core.as_ref().ok_or(NotYet::NotServing)?.tail(epoch).map_err(NotYet::Refused)
+        let core = core.as_ref().ok_or(NotYet::NotServing)?;
+        let tail = core.tail(epoch).map_err(NotYet::Refused)?;
+        Ok((tail, core.view().epoch()))
     }
 
     /// Whether the caller is to start the extension.

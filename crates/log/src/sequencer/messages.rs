@@ -6,7 +6,7 @@
 //! | method | goes on with | answer |
 //! | --- | --- | --- |
 //! | `next` | count u32 | first position u64, count u32, epoch u64 |
-//! | `tail` | beyond u64, wait u32 (ms): answer when the tail is greater, or after that | tail u64 |
+//! | `tail` | beyond u64, wait u32 (ms): answer when the tail is greater, or after that | tail u64, epoch u64 of the view positions below it need |
 //! | `recover` | – | epoch u64 of the view to use now |
 //! | `reconfigure` | kind u8 and: 0, width u32, slots u32 (0 keeps), count u16 and names of targets to avoid; 1, class (text); 2, position u64 | epoch u64 |
 
@@ -176,18 +176,37 @@ pub(crate) fn decode_grant(output: Bytes) -> Result<Grant> {
     parse().map_err(unexpected)
 }
 
-/// A tail or an epoch.
-pub(crate) fn encode_number(number: u64) -> Bytes {
-    Bytes::copy_from_slice(&number.to_le_bytes())
+/// A tail, with the epoch of the view that the positions below it need.
+pub(crate) fn encode_tail(tail: u64, epoch: u64) -> Bytes {
+    let mut output = BytesMut::with_capacity(16);
+    output.put_u64_le(tail);
+    output.put_u64_le(epoch);
+    output.freeze()
 }
 
 /// # Errors
 /// `Corrupt` for an answer of another form.
-pub(crate) fn decode_number(output: Bytes) -> Result<u64> {
+pub(crate) fn decode_tail(output: Bytes) -> Result<(u64, u64)> {
     let parse = || {
         let mut decoder = Decoder::new(output);
-        let number = decoder.u64()?;
-        decoder.finish().map(|()| number)
+        let answer = (decoder.u64()?, decoder.u64()?);
+        decoder.finish().map(|()| answer)
+    };
+    parse().map_err(unexpected)
+}
+
+/// An epoch.
+pub(crate) fn encode_epoch(epoch: u64) -> Bytes {
+    Bytes::copy_from_slice(&epoch.to_le_bytes())
+}
+
+/// # Errors
+/// `Corrupt` for an answer of another form.
+pub(crate) fn decode_epoch(output: Bytes) -> Result<u64> {
+    let parse = || {
+        let mut decoder = Decoder::new(output);
+        let epoch = decoder.u64()?;
+        decoder.finish().map(|()| epoch)
     };
     parse().map_err(unexpected)
 }

@@ -179,7 +179,7 @@ fn reclaim(view: &mut dyn ObjectView, header: &mut ObjectHeader) -> Result<()> {
     let range = view.map_range(&after, KEY_PREFIX, RECLAIM_ENTRIES)?;
     header.reclaim_end = header.trim_end;
     for entry in &range.entries {
-        let position = position_of(&entry.key).ok_or_else(foreign_key)?;
+        let Some(position) = position_of(&entry.key) else { continue };
         if position >= header.trim_end {
             header.reclaim_end = header.trim_end;
             break;

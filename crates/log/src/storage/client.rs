@@ -174,8 +174,8 @@ fn classify(error: Error) -> CallFailure {
     match (error.has_own_status().then(|| error.status()), error.kind()) {
         (Some(ESPIPE), _) => CallFailure::Stale,
         (Some(ENOENT), _) => CallFailure::Unsealed,
-        // A program can only say EIO; that it failed itself would have come with where.
-        (Some(EIO), ErrorKind::Fault) if error.fault().is_none() => {
+        // A program can only return EIO; had it failed itself there would be a line.
+        (Some(EIO), ErrorKind::Fault) if error.fault().is_none_or(|site| site.line.is_none()) => {
             let damaged = Error::corrupt(error.message()).with_status(EIO);
             CallFailure::Failed(match error.object() {
                 Some(object) => damaged.on(object),

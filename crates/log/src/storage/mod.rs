@@ -10,7 +10,7 @@
 //!
 //! | where | what |
 //! | --- | --- |
-//! | map header | `NLOG`, format 1 (u8), epoch, trim end, reclaim end (u64 each), CRC-32C of all that (u32); little-endian |
+//! | map header | `NLOG`, format 1 (u32), epoch, trim end, reclaim end (u64 each), their checksum (u32); little-endian |
 //! | map key | `e`, then the position, 8 bytes big-endian, so key order is position order |
 //! | map value | `D` and the data; or `F` alone, filled; or `T` alone, trimmed |
 //!

@@ -1,0 +1,499 @@
+//! The log when nodes and targets fail: every case ends with the checker, which compares the whole
+//! log with what was acknowledged.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::future::join_all;
+use nacre_clock::Random;
+use nacre_conformance::faults::{FaultOdds, Operation, scripted, seeded};
+use nacre_conformance::{Fault, seeds};
+use nacre_log::{ClassVersions, Entry, Log, LogEnv, LogName, Patience, SequencerTransport};
+use nacre_object::{ClassName, ErrorKind, Op, Result};
+use support::{Checker, Cluster, native, node, until};
+use tokio::time::timeout;
+
+/// What a writer waits for one append before it starts the next beside it.
+const WRITER_PATIENCE: Duration = Duration::from_millis(20);
+
+/// Writers that append until they are told to stop. One whose record is in doubt goes on with the
+/// next, as a program with many records does.
+struct Writers {
+    stop: tokio::sync::watch::Sender<bool>,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl Writers {
+    fn start(cluster: &Cluster, checker: &Checker, count: usize) -> Self {
+        let stop = tokio::sync::watch::Sender::new(false);
+        let tasks = (0..count).map(|writer| {
+            let (env, checker, stopped) = (cluster.env.clone(), checker.clone(), stop.subscribe());
+            tokio::spawn(async move {
+                let log = Log::open(env, LogName::new("l").unwrap()).await.unwrap();
+                let mut pending = vec![];
+                for n in 0.. {
+                    if *stopped.borrow() {
+                        break;
+                    }
+                    let (log, checker) = (log.clone(), checker.clone());
+                    let record = format!("{writer}:{n}");
+                    let mut append =
+                        tokio::spawn(async move { checker.append(&log, record).await });
+                    if timeout(WRITER_PATIENCE, &mut append).await.is_err() {
+                        pending.push(append);
+                    }
+                    // Time stands still while anybody is busy: let it pass.
+                    tokio::time::sleep(Duration::from_micros(500)).await;
+                }
+                for append in pending {
+                    append.await.unwrap();
+                }
+            })
+        });
+        Self { tasks: tasks.collect(), stop }
+    }
+
+    async fn stop(self) {
+        self.stop.send_replace(true);
+        for task in join_all(self.tasks).await {
+            task.unwrap();
+        }
+    }
+}
+
+/// Waits until so many more records were acknowledged.
+async fn more(checker: &Checker, count: usize) {
+    let before = checker.acknowledged();
+    let progress = until(async || checker.acknowledged() >= before + count);
+    timeout(Duration::from_secs(120), progress).await.expect("nothing is appended any more");
+}
+
+/// Fails the calls of one method on the log's objects.
+fn on_method(
+    method: &'static str,
+    fault: Fault,
+    times: usize,
+) -> nacre_conformance::faults::FaultPlan {
+    let mut left = times;
+    Box::new(move |operation| {
+        let Operation::Submit(request) = operation else { return None };
+        let is_it = matches!(&request.ops[..], [Op::Call(call)] if call.method.as_str() == method);
+        (is_it && left > 0).then(|| {
+            left -= 1;
+            fault
+        })
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_killed_sequencer_is_replaced_and_nothing_is_lost() {
+    let cluster = Cluster::new(3, 3);
+    let log = cluster.create("l", native(50)).await;
+    let checker = Checker::default();
+    let writers = Writers::start(&cluster, &checker, 6);
+    for _ in 0..4 {
+        more(&checker, 60).await;
+        let sequencer = cluster.sequencer_of(&log).await;
+        cluster.kill_node(sequencer);
+        more(&checker, 60).await;
+        cluster.start_node(sequencer);
+    }
+    writers.stop().await;
+    assert_eq!(checker.unknown(), 0);
+    checker.check(&log).await;
+    assert_eq!(log.view().sequencer().map(|s| s.epoch > 4), Some(true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_comes_back_empty_recovers_before_it_serves() {
+    let cluster = Cluster::new(3, 1);
+    let log = cluster.create("l", native(50)).await;
+    let checker = Checker::default();
+    let writers = Writers::start(&cluster, &checker, 4);
+    for _ in 0..3 {
+        more(&checker, 50).await;
+        cluster.start_node(0);
+    }
+    more(&checker, 50).await;
+    writers.stop().await;
+    checker.check(&log).await;
+    assert_eq!(log.tail().await.unwrap() as usize, checker.check(&log).await.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_recoveries_at_once_one_wins_and_the_other_adopts() {
+    let cluster = Cluster::new(3, 4);
+    let log = cluster.create("l", native(50)).await;
+    for n in 0..20 {
+        log.append(format!("{n}")).await.unwrap();
+    }
+    cluster.kill_node(cluster.sequencer_of(&log).await);
+    let epoch = log.view().epoch();
+    let recover = async |n: usize| {
+        let mut question = vec![1, 0, b'l'];
+        question.extend(epoch.to_le_bytes());
+        let answer = cluster.nodes.ask(&node(n), "recover", question.into()).await.unwrap();
+        u64::from_le_bytes(answer[..].try_into().unwrap())
+    };
+    let live: Vec<_> = (0..4).filter(|n| *n != sequencer_number(&log)).collect();
+    let epochs = join_all(live.iter().map(|n| recover(*n))).await;
+    assert_eq!(epochs, [epoch + 1; 3]);
+    assert_eq!(log.append("next").await.unwrap(), 20);
+    assert_eq!(cluster.open("l").await.view().epoch(), epoch + 1);
+}
+
+fn sequencer_number(log: &Log) -> usize {
+    let name = log.view().sequencer().unwrap().node.to_string();
+    name.strip_prefix("node").unwrap().parse().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deposed_sequencer_that_lives_on_cannot_do_harm() {
+    let cluster = Cluster::new(3, 2);
+    let log = cluster.create("l", native(50)).await;
+    log.append("first").await.unwrap();
+    // A client that reaches only the old sequencer, and does not hear of the new view.
+    let old = sequencer_number(&log);
+    let stale = cluster.open("l").await;
+    stale.append("second").await.unwrap();
+    let mut question = vec![1, 0, b'l'];
+    question.extend(log.view().epoch().to_le_bytes());
+    cluster.nodes.ask(&node(1 - old), "recover", question.into()).await.unwrap();
+    let checker = Checker::default();
+    assert_eq!(checker.append(&cluster.open("l").await, "third".into()).await, Some(2));
+    // The old one still hands out 2; the objects refuse it.
+    assert_eq!(checker.append(&stale, "fourth".into()).await, Some(3));
+    assert_eq!(stale.view().epoch(), log.view().epoch() + 1);
+    log.trim(0).await.unwrap();
+    log.trim(1).await.unwrap();
+    checker.check(&log).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sequencer_does_not_serve_before_every_object_is_sealed() {
+    let cluster = Cluster::new(3, 2);
+    let log = cluster.create("l", native(50)).await;
+    for n in 0..9 {
+        log.append(format!("{n}")).await.unwrap();
+    }
+    let dead = cluster.target_of_position(&log, 8);
+    cluster.kill_node(sequencer_number(&log));
+    cluster.kill_target(dead);
+    // The record at 8 is on the dead target, so nobody knows the tail.
+    let tail = log.tail().await;
+    assert_eq!(tail.unwrap_err().kind(), ErrorKind::Unavailable);
+    cluster.revive_target(dead);
+    assert_eq!(log.tail().await.unwrap(), 9);
+    assert_eq!(log.append("next").await.unwrap(), 9);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_target_is_laid_around_and_its_positions_return_with_it() {
+    let cluster = Cluster::new(3, 2);
+    let log = cluster.create("l", native(200)).await;
+    let checker = Checker::default();
+    let writers = Writers::start(&cluster, &checker, 6);
+    more(&checker, 100).await;
+    let dead = cluster.target_of_position(&log, 0);
+    cluster.kill_target(dead);
+    more(&checker, 200).await;
+    let view = cluster.open("l").await.view();
+    assert_eq!(view.ranges().len(), 2);
+    let used = view.current_targets(&*cluster.env.placement);
+    assert!(!used.contains(&support::target(dead)) && used.len() == 2, "{used:?}");
+    let patience = Patience { operation: Duration::from_millis(100), ..Patience::default() };
+    let impatient = LogEnv { patience, ..cluster.env.clone() };
+    let impatient = Log::open(impatient, log.name().clone()).await.unwrap();
+    let read = impatient.read(0).await.map_err(|error| error.kind());
+    assert_eq!(read, Err(ErrorKind::Unavailable));
+    cluster.revive_target(dead);
+    assert!(matches!(log.read(0).await, Ok(Entry::Data(_))));
+    more(&checker, 50).await;
+    writers.stop().await;
+    assert_eq!(checker.unknown(), 0, "every record in doubt was settled when the target returned");
+    checker.check(&log).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_target_that_is_back_is_used_by_the_next_stripe() {
+    let cluster = Cluster::new(3, 1);
+    let log = cluster.create("l", native(20)).await;
+    let checker = Checker::default();
+    let writers = Writers::start(&cluster, &checker, 4);
+    more(&checker, 20).await;
+    cluster.kill_target(1);
+    more(&checker, 100).await;
+    cluster.revive_target(1);
+    let targets = async || {
+        let view = cluster.open("l").await.view();
+        view.current_targets(&*cluster.env.placement).len()
+    };
+    until(async || targets().await == 3).await;
+    writers.stop().await;
+    checker.check(&log).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_new_view_records_go_round_the_dead_target() {
+    let cluster = Cluster::new(3, 1);
+    let log = cluster.create("l", native(1000)).await;
+    let checker = Checker::default();
+    let writers = Writers::start(&cluster, &checker, 4);
+    more(&checker, 50).await;
+    // The view is on a target of its own, which is dead too: no new view can be made.
+    cluster.system.follow(nacre_conformance::faults::unreachable());
+    cluster.kill_target(2);
+    more(&checker, 200).await;
+    cluster.revive_target(2);
+    cluster.system.heal();
+    more(&checker, 50).await;
+    writers.stop().await;
+    checker.check(&log).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_in_doubt_appears_exactly_once() {
+    for fault in [Fault::FailAfter, Fault::FailBefore] {
+        let cluster = Cluster::new(1, 1);
+        let log = cluster.create("l", native(100)).await;
+        log.append("first").await.unwrap();
+        for times in 1..4 {
+            let target = &cluster.targets[&support::target(0)];
+            target.follow(on_method("write_batch", fault, times));
+            let record = format!("{fault:?} {times}");
+            let position = log.append(&record).await.unwrap();
+            assert_eq!(log.read(position).await.unwrap(), Entry::Data(record.into()));
+            target.heal();
+        }
+        let entries = support_entries(&log).await;
+        let unique: std::collections::HashSet<_> = entries.iter().collect();
+        assert_eq!((entries.len(), unique.len()), (4, 4), "{fault:?}: {entries:?}");
+    }
+}
+
+async fn support_entries(log: &Log) -> Vec<Bytes> {
+    let tail = log.tail().await.unwrap() as usize;
+    let all: Vec<_> = log.follow(0).take(tail).collect().await;
+    all.into_iter()
+        .filter_map(|entry| match entry.unwrap().1 {
+            Entry::Data(data) => Some(data),
+            Entry::Filled | Entry::Trimmed => None,
+        })
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_in_doubt_across_a_recovery_appears_exactly_once() {
+    for is_written in [true, false] {
+        let cluster = Cluster::new(1, 2);
+        let log = cluster.create("l", native(100)).await;
+        log.append("first").await.unwrap();
+        let target = &cluster.targets[&support::target(0)];
+        let fault = if is_written { Fault::HoldReply } else { Fault::Hold };
+        target.follow(on_method("write_batch", fault, 1));
+        let appending = {
+            let log = log.clone();
+            tokio::spawn(async move { log.append("slow").await })
+        };
+        target.wait_until_held(1).await;
+        cluster.kill_node(sequencer_number(&log));
+        let other = cluster.open("l").await;
+        let next = other.append("next").await.unwrap();
+        assert_eq!(next, if is_written { 2 } else { 1 });
+        // The client loses patience with the call, asks again, and is told of the new epoch.
+        let position = appending.await.unwrap().unwrap();
+        target.release(1);
+        assert_eq!(other.read(position).await.unwrap(), Entry::Data("slow".into()));
+        let entries = support_entries(&log).await;
+        assert_eq!(entries.len(), 3, "{entries:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_whose_target_stays_away_is_reported_as_unknown() {
+    let patience = Patience { append: Duration::from_secs(3), ..Patience::default() };
+    let cluster = Cluster::patient(1, 1, patience);
+    let log = cluster.create("l", native(100)).await;
+    log.append("first").await.unwrap();
+    cluster.kill_target(0);
+    let error = log.append("lost").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.message().contains("may be in the log, at 1"), "{error}");
+    cluster.revive_target(0);
+    assert_eq!(log.append("later").await.unwrap(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_any_sequencer_an_append_says_that_nothing_was_written() {
+    let patience = Patience { append: Duration::from_secs(3), ..Patience::default() };
+    let cluster = Cluster::patient(3, 1, patience);
+    let log = cluster.create("l", native(100)).await;
+    log.append("first").await.unwrap();
+    cluster.kill_node(0);
+    let error = log.append("lost").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(!error.message().contains("may be in the log"), "{error}");
+    cluster.start_node(0);
+    assert_eq!(log.append("later").await.unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hole_delays_its_reader_briefly_and_others_not_at_all() {
+    let cluster = Cluster::new(3, 1);
+    let log = cluster.create("l", native(100)).await;
+    log.append("first").await.unwrap();
+    let slow = cluster.open("l").await;
+    let target = cluster.target_of_position(&log, 1);
+    let target = &cluster.targets[&support::target(target)];
+    target.follow(on_method("write_batch", Fault::Hold, 1));
+    let appending = tokio::spawn(async move { slow.append("slow").await });
+    target.wait_until_held(1).await;
+
+    let started = tokio::time::Instant::now();
+    assert_eq!(log.append("third").await.unwrap(), 2);
+    assert_eq!(log.read(2).await.unwrap(), Entry::Data("third".into()));
+    assert_eq!(log.read(1).await.map_err(|error| error.kind()), Err(ErrorKind::NotFound));
+    assert!(started.elapsed() < Duration::from_millis(5), "{:?}", started.elapsed());
+
+    let followers = [log.follow(0), cluster.open("l").await.follow(0)];
+    let followed = join_all(followers.map(|follow| follow.take(3).collect::<Vec<_>>())).await;
+    let waited = started.elapsed();
+    assert!(waited >= Patience::default().hole && waited < Duration::from_secs(1), "{waited:?}");
+    for entries in followed {
+        let entries: Vec<_> = entries.into_iter().map(|entry| entry.unwrap().1).collect();
+        let expected = [Entry::Data("first".into()), Entry::Filled, Entry::Data("third".into())];
+        assert_eq!(entries, expected);
+    }
+    target.release(1);
+    assert_eq!(appending.await.unwrap().unwrap(), 3);
+    assert_eq!(support_entries(&log).await, ["first", "third", "slow"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_with_an_old_view_is_refused_and_looks_again() {
+    let cluster = Cluster::new(3, 1);
+    let log = cluster.create("l", native(100)).await;
+    let old = cluster.open("l").await;
+    old.append("a").await.unwrap();
+    assert_eq!(log.seal().await.unwrap(), 1);
+    let epoch = log.view().epoch();
+    assert!(old.view().epoch() < epoch);
+    assert_eq!(old.append("b").await.unwrap(), 1);
+    assert_eq!(old.view().epoch(), epoch);
+    assert_eq!(log.seal().await.unwrap(), 2);
+    assert_eq!(old.read(0).await.unwrap(), Entry::Data("a".into()));
+    assert_eq!(log.seal().await.unwrap(), 2);
+    old.trim(0).await.unwrap();
+    assert_eq!(log.seal().await.unwrap(), 2);
+    old.trim_to(1).await.unwrap();
+    assert_eq!(log.seal().await.unwrap(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_proposals_one_is_stale_and_none_skips_ahead() {
+    let cluster = Cluster::new(3, 1);
+    let log = cluster.create("l", native(100)).await;
+    log.append("a").await.unwrap();
+    let views = &cluster.env.views;
+    let view = views.current(log.name()).await.unwrap().unwrap();
+    let rivals = [view.claimed_by(node(7)), view.claimed_by(node(8))];
+    let outcomes = join_all(rivals.iter().map(|rival| views.propose(rival))).await;
+    let stale =
+        |result: &Result<()>| result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Stale);
+    assert_eq!(outcomes.iter().filter(|result| result.is_ok()).count(), 1);
+    assert_eq!(outcomes.iter().filter(|result| stale(result)).count(), 1);
+    let skipping = rivals[0].claimed_by(node(7)).claimed_by(node(7));
+    assert_eq!(views.propose(&skipping).await.unwrap_err().kind(), ErrorKind::Invalid);
+    // Views of nodes that do not exist harm nobody for long.
+    assert_eq!(cluster.open("l").await.append("b").await.unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_proposal_whose_answer_is_lost_is_recognised() {
+    let cluster = Cluster::new(3, 2);
+    let log = cluster.create("l", native(100)).await;
+    log.append("a").await.unwrap();
+    let lost = [None, Some(Fault::FailAfter), Some(Fault::FailAfter)];
+    cluster.system.follow(scripted(lost));
+    cluster.kill_node(sequencer_number(&log));
+    assert_eq!(log.append("b").await.unwrap(), 1);
+}
+
+/// Carries a version the node does not have until it is told to look.
+#[derive(Debug)]
+struct OldVersion(AtomicUsize);
+
+#[async_trait]
+impl ClassVersions for OldVersion {
+    fn version(&self, _: &ClassName) -> Option<u64> {
+        Some(if self.0.load(Ordering::SeqCst) == 0 { 7 } else { 1 })
+    }
+
+    async fn refresh(&self, _: &ClassName) -> Result<()> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_with_another_version_of_the_class_is_made_again() {
+    let mut cluster = Cluster::new(3, 1);
+    cluster.create("l", nacre_log::LogOptions::default()).await.append("a").await.unwrap();
+    let versions = Arc::new(OldVersion(AtomicUsize::new(0)));
+    cluster.env.classes = versions.clone();
+    let log = cluster.open("l").await;
+    assert_eq!(log.append("b").await.unwrap(), 1);
+    assert!(versions.0.load(Ordering::SeqCst) > 0);
+}
+
+/// Everything at once, by chance: lost requests and replies on every target, killed and restarted
+/// sequencers, dead targets, seals, holes and followers.
+#[tokio::test(start_paused = true)]
+async fn whatever_happens_what_was_acknowledged_is_there_once() {
+    for seed in seeds(8) {
+        println!("seed {seed}: NACRE_SEED={seed} runs it alone");
+        torture(seed).await;
+    }
+}
+
+async fn torture(seed: u64) {
+    let mut random = Random::seeded(seed);
+    let cluster = Cluster::new(3, 3);
+    let log = cluster.create("l", native(10 + random.below(40) as u32)).await;
+    let odds = FaultOdds { fail_before: 40, fail_after: 40, lose_event: 0 };
+    let shaky = |n: usize, random: &mut Random| {
+        cluster.targets[&support::target(n)].follow(seeded(random.next_u64(), odds));
+    };
+    (0..3).for_each(|n| shaky(n, &mut random));
+    let checker = Checker::default();
+    let writers = Writers::start(&cluster, &checker, 5);
+    let follower = tokio::spawn(log.follow(0).take(150).map(|item| item.is_ok()).count());
+    for _ in 0..8 {
+        more(&checker, 30).await;
+        let n = random.below(3) as usize;
+        match random.below(4) {
+            0 => cluster.kill_node(n),
+            1 => {
+                // If a recovery needs the target nothing goes on until it is back.
+                cluster.kill_target(n);
+                let _stuck = timeout(Duration::from_secs(3), more(&checker, 10)).await;
+                shaky(n, &mut random);
+            }
+            2 => {
+                let _busy = log.seal().await;
+            }
+            _ => {}
+        }
+        cluster.start_node(n);
+    }
+    writers.stop().await;
+    follower.await.unwrap();
+    (0..3).for_each(|n| cluster.revive_target(n));
+    checker.check(&log).await;
+}

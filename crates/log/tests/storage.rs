@@ -1,0 +1,203 @@
+//! The storage interface, native and as a program, by the cases of `storage_cases.txt`.
+
+mod cases;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cases::{Case, Input, Step};
+use nacre_class::{ClassProgram, ClassRuntime};
+use nacre_clock::{Clock, SystemClock};
+use nacre_conformance::{MemoryStore, seeds};
+use nacre_object::{
+    ClassCall, ClassName, MapEntry, MethodName, ObjectId, Op, OpResult, Request, Store,
+};
+use nacre_script::Budget;
+
+const PROGRAM: &str = include_str!("../../../programs/class/log.lua");
+const NATIVE: &str = nacre_log::NATIVE_CLASS;
+const LUAU: &str = nacre_log::PROGRAM_CLASS;
+/// The program where nothing that nacre adds to `objclass` is there.
+const STOCK: &str = "log_on_stock";
+/// Put before the program, on its first line so that line numbers stay.
+const WITHOUT_EXTENSIONS: &str = "local objclass = (function() local stock = {} \
+    for name, value in pairs(objclass) do stock[name] = value end \
+    stock.map_get, stock.map_set, stock.map_last, stock.exists = nil, nil, nil, nil \
+    stock.ENODATA = nil return stock end)() ";
+
+/// One object on a store that has every implementation of the interface.
+struct Subject {
+    store: MemoryStore,
+    object: ObjectId,
+}
+
+impl Subject {
+    fn new() -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let classes = ClassRuntime::new(Budget::default(), clock.clone());
+        classes.register_native(nacre_log::log_class()).unwrap();
+        let stock = format!("{WITHOUT_EXTENSIONS}{PROGRAM}");
+        for (name, source) in [(LUAU, PROGRAM), (STOCK, &stock)] {
+            let name = ClassName::new(name).unwrap();
+            classes.install(&ClassProgram::new(name, 1, source)).unwrap();
+        }
+        let store = MemoryStore::new(Arc::new(classes), clock);
+        Self { store, object: "data/stripe".parse().unwrap() }
+    }
+
+    async fn submit(&self, op: Op) -> nacre_object::Result<OpResult> {
+        let request = Request::new(self.object.clone(), vec![op]).unwrap();
+        Ok(self.store.submit(request).await?.results.remove(0))
+    }
+
+    /// The output, or the status it failed with.
+    async fn call(&self, class: &str, method: &str, input: Bytes) -> Result<Bytes, i32> {
+        let call = ClassCall {
+            class: ClassName::new(class).unwrap(),
+            method: MethodName::new(method).unwrap(),
+            version: None,
+            input,
+        };
+        match self.submit(Op::Call(call)).await {
+            Ok(OpResult::Called(reply)) => Ok(reply.output),
+            Ok(other) => panic!("a call answered {other:?}"),
+            // A status a program returned has no line; an error it did not mean to make has.
+            Err(error) if error.fault().is_some_and(|site| site.line.is_some()) => {
+                panic!("{class}.{method} failed: {error}")
+            }
+            Err(error) => Err(error.status()),
+        }
+    }
+
+    async fn entries(&self) -> usize {
+        let all = Op::MapRange { after: Bytes::new(), prefix: Bytes::new(), limit: u32::MAX };
+        match self.submit(all).await.unwrap() {
+            OpResult::Range(range) => range.entries.len(),
+            other => panic!("a range answered {other:?}"),
+        }
+    }
+
+    async fn flip_header_bit(&self, bit: usize) {
+        let OpResult::Data(header) = self.submit(Op::MapGetHeader).await.unwrap() else {
+            panic!("no header")
+        };
+        let mut header = header.to_vec();
+        header[bit / 8] ^= 1 << (bit % 8);
+        self.submit(Op::MapSetHeader { value: header.into() }).await.unwrap();
+    }
+
+    async fn set_key(&self, key: Bytes, value: Bytes) {
+        self.submit(Op::MapSet { entries: vec![MapEntry { key, value }] }).await.unwrap();
+    }
+
+    /// Does a step with `class` and says what came of it in the words of the cases.
+    async fn outcome(&self, class: &str, step: &Step) -> String {
+        let done = || "ok".to_owned();
+        match &step.input {
+            Input::Call { method, input } => {
+                let result = self.call(class, method, input.clone()).await;
+                step.outcome_of(method, result)
+            }
+            Input::Create => {
+                self.submit(Op::Create { exclusive: false }).await.unwrap();
+                done()
+            }
+            Input::SetHeader(value) => {
+                self.submit(Op::MapSetHeader { value: value.clone() }).await.unwrap();
+                done()
+            }
+            Input::FlipHeader(bit) => {
+                self.flip_header_bit(*bit).await;
+                done()
+            }
+            Input::SetKey(key, value) => {
+                self.set_key(key.clone(), value.clone()).await;
+                done()
+            }
+            Input::Entries => self.entries().await.to_string(),
+            Input::FillMap { from, to } => {
+                for input in cases::fill_map_inputs(*from, *to) {
+                    let _refused = self.call(class, "write_batch", input).await;
+                }
+                done()
+            }
+        }
+    }
+}
+
+/// Runs every case, the classes taking turns from step to step.
+async fn run_all(classes: &[&str]) {
+    let mut failures = vec![];
+    for Case { name, steps } in cases::all() {
+        let subject = Subject::new();
+        for (index, step) in steps.iter().enumerate() {
+            let class = classes[index % classes.len()];
+            let outcome = subject.outcome(class, step).await;
+            if outcome != step.expected {
+                failures
+                    .push(format!("{name}\n  {}: {} but {class}: {outcome}", step.line, step.text));
+                break;
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{classes:?}\n{}", failures.join("\n"));
+}
+
+#[tokio::test]
+async fn the_native_class_does_what_the_cases_say() {
+    run_all(&[NATIVE]).await;
+}
+
+#[tokio::test]
+async fn the_program_does_what_the_cases_say() {
+    run_all(&[LUAU]).await;
+}
+
+#[tokio::test]
+async fn the_program_needs_nothing_that_stock_cls_lua_lacks() {
+    run_all(&[STOCK]).await;
+}
+
+#[tokio::test]
+async fn each_takes_over_the_others_objects_at_every_step() {
+    run_all(&[NATIVE, LUAU]).await;
+    run_all(&[LUAU, NATIVE]).await;
+    run_all(&[NATIVE, STOCK, LUAU]).await;
+}
+
+/// Random operations leave exactly the same object, byte for byte, whichever class does them.
+#[tokio::test]
+async fn random_operations_answer_and_store_alike() {
+    for seed in seeds(40) {
+        let steps = cases::random_steps(seed);
+        let mut seen: Option<Vec<(String, Vec<MapEntry>, Bytes)>> = None;
+        for class in [NATIVE, LUAU, STOCK] {
+            let subject = Subject::new();
+            let mut trace = vec![];
+            for step in &steps {
+                let outcome = subject.outcome(class, step).await;
+                let (entries, header) = subject.stored().await;
+                trace.push((format!("{}: {outcome}", step.text), entries, header));
+            }
+            match &seen {
+                None => seen = Some(trace),
+                Some(first) => {
+                    for (a, b) in first.iter().zip(&trace) {
+                        assert_eq!(a, b, "seed {seed}: {NATIVE} and {class}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Subject {
+    /// The whole stored state, empty while there is no object.
+    async fn stored(&self) -> (Vec<MapEntry>, Bytes) {
+        let all = Op::MapRange { after: Bytes::new(), prefix: Bytes::new(), limit: u32::MAX };
+        match (self.submit(all).await, self.submit(Op::MapGetHeader).await) {
+            (Ok(OpResult::Range(range)), Ok(OpResult::Data(header))) => (range.entries, header),
+            _ => Default::default(),
+        }
+    }
+}

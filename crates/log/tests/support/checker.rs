@@ -1,0 +1,79 @@
+//! What must be true of a log whatever happened to it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+
+use futures::StreamExt;
+use nacre_log::{Entry, Log};
+use nacre_object::ErrorKind;
+
+/// Records what was acknowledged and compares it with the log.
+#[derive(Clone, Default)]
+pub struct Checker(Arc<Mutex<Seen>>);
+
+#[derive(Default)]
+struct Seen {
+    acknowledged: BTreeMap<u64, String>,
+    /// Records of which nobody knows whether they are in the log.
+    unknown: usize,
+}
+
+impl Checker {
+    /// Appends a record and takes note. A record that is appended after another was acknowledged
+    /// must have the greater position.
+    pub async fn append(&self, log: &Log, record: String) -> Option<u64> {
+        let greatest = self.0.lock().unwrap().acknowledged.last_key_value().map(|(p, _)| *p);
+        match log.append(&record).await {
+            Ok(position) => {
+                assert!(Some(position) > greatest, "{record} at {position}, after {greatest:?}");
+                let mut seen = self.0.lock().unwrap();
+                let other = seen.acknowledged.insert(position, record.clone());
+                assert_eq!(other, None, "{record} and another at {position}");
+                Some(position)
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Unavailable, "{record}: {error}");
+                self.0.lock().unwrap().unknown += 1;
+                None
+            }
+        }
+    }
+
+    pub fn acknowledged(&self) -> usize {
+        self.0.lock().unwrap().acknowledged.len()
+    }
+
+    pub fn unknown(&self) -> usize {
+        self.0.lock().unwrap().unknown
+    }
+
+    /// Reads the whole log and compares: every acknowledged record at its position, none twice,
+    /// none that nobody appended, every hole filled; and the same again when read again.
+    pub async fn check(&self, log: &Log) -> BTreeMap<u64, Entry> {
+        let first = read_all(log).await;
+        assert_eq!(first, read_all(log).await, "what was read has changed");
+        let seen = self.0.lock().unwrap();
+        for (position, record) in &seen.acknowledged {
+            let entry = Entry::Data(record.clone().into());
+            assert_eq!(first.get(position), Some(&entry), "at {position}");
+        }
+        let mut positions = HashMap::new();
+        for (position, entry) in &first {
+            if let Entry::Data(data) = entry
+                && let Some(other) = positions.insert(data.clone(), position)
+            {
+                panic!("{data:?} is at {other} and at {position}");
+            }
+        }
+        let extra = positions.len() - seen.acknowledged.len();
+        assert!(extra <= seen.unknown, "{extra} records that nobody knows");
+        first
+    }
+}
+
+/// Every entry up to the tail, holes filled.
+pub async fn read_all(log: &Log) -> BTreeMap<u64, Entry> {
+    let (start, tail) = (log.view().kept_from(), log.tail().await.unwrap());
+    let entries = log.follow(start).take((tail - start) as usize);
+    entries.map(|entry| entry.unwrap()).collect().await
+}

@@ -1,0 +1,187 @@
+//! A cluster in one process: storage targets that fail by plan, nodes that host sequencers and can
+//! be killed, and a checker of what was acknowledged.
+
+#![allow(dead_code, reason = "each test uses its part")]
+
+mod checker;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+pub use checker::Checker;
+use nacre_class::{ClassProgram, ClassRuntime};
+use nacre_clock::{Clock, SystemClock};
+use nacre_conformance::{FaultyStore, MemoryStore, faults};
+use nacre_log::{
+    AnyVersion, Log, LogEnv, LogName, LogOptions, MapViews, NATIVE_CLASS, PROGRAM_CLASS, Patience,
+    SequencerHost, SequencerNodes, SequencerTransport,
+};
+use nacre_object::{ClassName, Error, NodeName, ObjectId, Result, TargetName};
+use nacre_placement::{PlacedStore, PlacedTarget, Target};
+use nacre_registry::{Maps, map_class};
+use nacre_script::Budget;
+
+const PROGRAM: &str = include_str!("../../../../programs/class/log.lua");
+
+/// Nodes that host sequencers, by name; `None` for one that was killed.
+#[derive(Default)]
+pub struct Nodes {
+    hosts: Mutex<BTreeMap<NodeName, Option<SequencerHost>>>,
+}
+
+impl std::fmt::Debug for Nodes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Nodes")
+    }
+}
+
+#[async_trait]
+impl SequencerTransport for Nodes {
+    async fn ask(&self, node: &NodeName, method: &'static str, input: Bytes) -> Result<Bytes> {
+        let host = self.hosts.lock().unwrap().get(node).cloned().flatten();
+        match host {
+            Some(host) => host.handle(method, input).await,
+            None => Err(Error::unavailable(format!("node {node} is dead"))),
+        }
+    }
+}
+
+#[async_trait]
+impl SequencerNodes for Nodes {
+    async fn nodes(&self) -> Result<Vec<NodeName>> {
+        Ok(self.hosts.lock().unwrap().keys().cloned().collect())
+    }
+}
+
+pub struct Cluster {
+    pub targets: BTreeMap<TargetName, FaultyStore>,
+    /// Where the views are.
+    pub system: FaultyStore,
+    pub nodes: Arc<Nodes>,
+    pub env: LogEnv,
+}
+
+impl Cluster {
+    pub fn new(targets: usize, nodes: usize) -> Self {
+        Self::patient(targets, nodes, Patience::default())
+    }
+
+    pub fn patient(targets: usize, nodes: usize, patience: Patience) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let classes = Arc::new(classes(&clock));
+        let memory = || Arc::new(MemoryStore::new(classes.clone(), clock.clone()));
+        let targets: BTreeMap<_, _> =
+            (0..targets).map(|n| (target(n), FaultyStore::over_watched(memory()))).collect();
+        let placed = targets.iter().map(|(name, store)| {
+            PlacedTarget::new(Target::new(name.clone()), Arc::new(store.clone()))
+        });
+        let placed = Arc::new(PlacedStore::new(placed.collect()).unwrap());
+        let system = FaultyStore::over_watched(memory());
+        let maps = Maps::new(Arc::new(system.clone()), Arc::new(system.clone()));
+        let hosts = Arc::new(Nodes::default());
+        let env = LogEnv {
+            store: placed.clone(),
+            placement: placed,
+            views: Arc::new(MapViews::new(maps)),
+            sequencers: hosts.clone(),
+            nodes: hosts.clone(),
+            classes: Arc::new(AnyVersion),
+            patience,
+        };
+        let cluster = Self { targets, system, nodes: hosts, env };
+        (0..nodes).for_each(|n| cluster.start_node(n));
+        cluster
+    }
+
+    pub async fn create(&self, name: &str, options: LogOptions) -> Log {
+        Log::create(self.env.clone(), LogName::new(name).unwrap(), options).await.unwrap()
+    }
+
+    pub async fn open(&self, name: &str) -> Log {
+        Log::open(self.env.clone(), LogName::new(name).unwrap()).await.unwrap()
+    }
+
+    /// Starts a node, or starts it again with nothing in memory.
+    pub fn start_node(&self, n: usize) {
+        let host = SequencerHost::new(node(n), self.env.clone());
+        self.nodes.hosts.lock().unwrap().insert(node(n), Some(host));
+    }
+
+    /// From now on nobody hears of the node. What it was doing it goes on doing: worse than death.
+    pub fn kill_node(&self, n: usize) {
+        self.nodes.hosts.lock().unwrap().insert(node(n), None);
+    }
+
+    /// The number of the node that is a log's sequencer.
+    pub async fn sequencer_of(&self, log: &Log) -> usize {
+        let stat = log.stat().await.unwrap();
+        let name = stat.sequencer.expect("the log has a sequencer");
+        name.as_str().strip_prefix("node").unwrap().parse().unwrap()
+    }
+
+    pub fn kill_target(&self, n: usize) {
+        self.targets[&target(n)].follow(faults::unreachable());
+    }
+
+    pub fn revive_target(&self, n: usize) {
+        self.targets[&target(n)].heal();
+    }
+
+    pub fn target_of(&self, object: &ObjectId) -> usize {
+        let name = self.env.placement.locate(object);
+        name.as_str().strip_prefix("target").unwrap().parse().unwrap()
+    }
+
+    /// The target that holds a position of a log.
+    pub fn target_of_position(&self, log: &Log, position: u64) -> usize {
+        let view = log.view();
+        let place = view.place(position).expect("the position has an object");
+        self.target_of(&view.object(place).unwrap())
+    }
+
+    /// Names of the log's objects on all targets.
+    pub async fn objects(&self) -> usize {
+        let request = nacre_object::ListRequest {
+            pool: nacre_object::PoolName::new("log").unwrap(),
+            after: None,
+            prefix: String::new(),
+            limit: usize::MAX,
+        };
+        self.env.store.list(request).await.unwrap().names.len()
+    }
+}
+
+fn classes(clock: &Arc<dyn Clock>) -> ClassRuntime {
+    let classes = ClassRuntime::new(Budget::default(), clock.clone());
+    classes.register_native(nacre_log::log_class()).unwrap();
+    classes.register_native(map_class()).unwrap();
+    classes.install(&ClassProgram::new(class(PROGRAM_CLASS), 1, PROGRAM)).unwrap();
+    classes
+}
+
+pub fn class(name: &str) -> ClassName {
+    ClassName::new(name).unwrap()
+}
+
+pub fn target(n: usize) -> TargetName {
+    TargetName::new(format!("target{n}")).unwrap()
+}
+
+pub fn node(n: usize) -> NodeName {
+    NodeName::new(format!("node{n}")).unwrap()
+}
+
+/// A log on the native class with objects of so many slots.
+pub fn native(slots: u32) -> LogOptions {
+    LogOptions { class: class(NATIVE_CLASS), slots, ..LogOptions::default() }
+}
+
+/// Waits until `is_so`, looking again whenever everything else has come to rest.
+pub async fn until(mut is_so: impl AsyncFnMut() -> bool) {
+    while !is_so().await {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
