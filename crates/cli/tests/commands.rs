@@ -171,6 +171,28 @@ fn maps_commit_by_epoch_and_keep_their_history() {
 }
 
 #[test]
+fn a_map_program_refuses_mends_and_triggers() {
+    let cluster = RunningCluster::start();
+    let file = cluster.folder().join("limits.lua");
+    let source = "function commit(proposal, map)
+        for _, change in proposal.changes do
+            local value = tonumber(change.value)
+            if not value then map.invalid(change.key .. ' must be a number') end
+            change.value = tostring(math.min(value, 100))
+        end
+        map.trigger('audit', {{key = tostring(proposal.epoch), value = proposal.source}})
+    end";
+    fs::write(&file, source).unwrap();
+    cluster.run(&["program", "put", "map/limits", file.to_str().unwrap(), "--activate"]);
+    cluster.run(&["map", "set", "limits", "jobs=1000"]);
+    assert_eq!(cluster.run(&["map", "get", "limits", "jobs"]), "100\n");
+    let (status, said) = cluster.fails(&["map", "set", "limits", "jobs=many"]);
+    assert_eq!(status, 2);
+    assert!(said.contains("jobs must be a number"), "{said}");
+    assert_eq!(cluster.run(&["map", "get", "audit", "1"]), "local\n");
+}
+
+#[test]
 fn everything_survives_a_restart_of_the_cluster() {
     let scratch = tempfile::tempdir().unwrap();
     let mut cluster = RunningCluster::start_in(scratch.path());
