@@ -8,6 +8,7 @@ use nacre_object::{
 use crate::proto as pb;
 use crate::proto::op::Op as PbOp;
 use crate::proto::op_result::Result as PbResult;
+use crate::proto::server_message::Body as Answer;
 
 /// A transaction, without its identity, which is not the client's to tell.
 pub(crate) fn request(request: Request) -> pb::ObjectRequest {
@@ -140,8 +141,13 @@ pub(crate) fn watch_ended() -> pb::WatchEvent {
     pb::WatchEvent { event: Some(Event::Ended(Ended {})) }
 }
 
+/// An error as the answer to a message.
+pub(crate) fn failure(failed: &Error) -> Answer {
+    Answer::Error(Box::new(error(failed)))
+}
+
 /// An error, with all it knows.
-pub(crate) fn error(error: &Error) -> pb::Error {
+fn error(error: &Error) -> pb::Error {
     let text = |part: Option<&str>| part.unwrap_or_default().to_owned();
     pb::Error {
         kind: kind(error.kind()).into(),

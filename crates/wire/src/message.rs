@@ -3,6 +3,7 @@
 
 use std::ops::Deref;
 
+use nacre_object::Error;
 use prost::encoding::uint64;
 
 /// Three fields of a one-byte key and a number of at most ten bytes.
@@ -38,6 +39,18 @@ impl Fields {
         }
         self
     }
+}
+
+/// The error for a message whose body is from the future.
+pub(crate) fn unknown() -> Error {
+    Error::unsupported("a message that is not known here")
+        .hint("the client speaks a newer protocol")
+}
+
+/// The error for work that takes longer than its client waits.
+pub(crate) fn late() -> Error {
+    Error::unavailable("it is not done in the time given")
+        .hint("it may still happen; ask again, or give it longer")
 }
 
 /// Those of a `ServerMessage`.

@@ -52,6 +52,13 @@ impl Drop for Connection {
     }
 }
 
+impl Drop for Link {
+    fn drop(&mut self) {
+        // Otherwise the connection would stay open for what might still be pushed.
+        self.outbox.end(Ok(()));
+    }
+}
+
 impl Link {
     /// Connects and shakes hands.
     ///

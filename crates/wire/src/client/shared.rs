@@ -58,15 +58,17 @@ impl Shared {
     /// What the node says; `Unavailable` if nothing came of it in time, or what became of it is
     /// unknown.
     pub(crate) async fn exchange(self: &Arc<Self>, call: &Call) -> Result<Answer> {
-        let give_up = self.now().saturating_add(call.deadline);
+        let mut now = self.now();
+        let give_up = now.saturating_add(call.deadline);
         let _room = self.room_for(call, give_up).await?;
         loop {
-            let Some(ticket) = self.begin(call, give_up) else {
+            let Some(ticket) = self.begin(call, now, give_up) else {
                 self.await_link(give_up).await?;
+                now = self.now();
                 continue;
             };
             match ticket.await {
-                Some(End::Answered(Answer::Error(error))) => return Err(decode::error(error)),
+                Some(End::Answered(Answer::Error(error))) => return Err(decode::error(*error)),
                 Some(End::Answered(answer)) => return Ok(answer),
                 Some(End::NotBegun) => {}
                 Some(End::Broken) if call.repeat == Repeat::Safe => {}
@@ -74,6 +76,7 @@ impl Shared {
                 Some(End::Late) => return Err(self.late(call.deadline)),
                 None => return Err(self.closed()),
             }
+            now = self.now();
         }
     }
 
@@ -96,8 +99,12 @@ impl Shared {
         }
     }
 
-    fn begin(self: &Arc<Self>, call: &Call, give_up: Duration) -> Option<Ticket<'_>> {
-        let now = self.now();
+    fn begin(
+        self: &Arc<Self>,
+        call: &Call,
+        now: Duration,
+        give_up: Duration,
+    ) -> Option<Ticket<'_>> {
         let mut table = self.lock();
         let (id, end) = table.begin(call, now, give_up)?;
         if !table.swept {
@@ -135,7 +142,6 @@ impl Shared {
         let mut table = self.lock();
         table.disconnected(now);
         table.failure = Some(failure);
-        outbox.end(Ok(()));
         table.break_all(outbox);
         self.set_state(LinkState::Down);
     }

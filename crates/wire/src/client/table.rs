@@ -1,6 +1,7 @@
 //! What a session has under way, behind its one lock: calls that wait for answers, and watches.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
 use nacre_object::{Error, WatchEvent};
@@ -37,6 +38,27 @@ struct Pending {
     caller: oneshot::Sender<End>,
 }
 
+/// By message id. Ids are our own and count up, so hashing need not withstand anybody.
+type ById<T> = HashMap<u64, T, BuildHasherDefault<IdHasher>>;
+
+#[derive(Debug, Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("ids are hashed, nothing else");
+    }
+
+    fn write_u64(&mut self, id: u64) {
+        // The golden ratio spreads neighbours over all bits (Knuth, volume 3, section 6.4).
+        self.0 = id.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+}
+
 /// The state of a session.
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -49,8 +71,8 @@ pub(crate) struct Table {
     /// The node last spoken to.
     pub(crate) node: Option<NodeInfo>,
     next_id: u64,
-    pending: HashMap<u64, Pending>,
-    watches: HashMap<u64, Watching>,
+    pending: ById<Pending>,
+    watches: ById<Watching>,
     /// Whether somebody looks after deadlines.
     pub(crate) swept: bool,
 }
@@ -63,8 +85,8 @@ impl Table {
             failure: None,
             node: None,
             next_id: 1,
-            pending: HashMap::new(),
-            watches: HashMap::new(),
+            pending: ById::default(),
+            watches: ById::default(),
             swept: false,
         }
     }
@@ -228,5 +250,5 @@ impl Table {
 
 fn unknown_answer() -> Answer {
     let error = decode::senseless("an answer that is not known here");
-    Answer::Error(crate::encode::error(&error))
+    crate::encode::failure(&error)
 }

@@ -7,7 +7,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tonic::service::Routes;
 
 use super::listener::Socket;
@@ -75,26 +75,27 @@ impl Connections {
     /// Accepts connections, for ever. While there is no room for more, they wait in the kernel.
     pub(crate) async fn accept(self: Arc<Self>, socket: Socket) {
         loop {
-            let place = self.room.clone().acquire_owned().await.expect("it is never closed");
-            let accepted = match &socket {
-                Socket::Unix(listener, _) => {
-                    listener.accept().await.map(|(stream, _)| self.clone().start(stream, place))
-                }
-                Socket::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
-                    // Batches are made above: the kernel must not wait for more. Without it, it
-                    // works as well, if slower.
-                    let _ = stream.set_nodelay(true);
-                    self.clone().start(stream, place);
-                }),
-            };
-            if accepted.is_err() {
-                // Out of descriptors, or the client is gone already; neither is for ever.
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+            match &socket {
+                Socket::Unix(listener, _) => match listener.accept().await {
+                    Ok((stream, _)) => self.clone().start(stream).await,
+                    Err(_) => pause().await,
+                },
+                Socket::Tcp(listener) => match listener.accept().await {
+                    Ok((stream, _)) => {
+                        // Batches are made above: the kernel must not wait for more. If it does,
+                        // everything works as well, if slower.
+                        let _ = stream.set_nodelay(true);
+                        self.clone().start(stream).await;
+                    }
+                    Err(_) => pause().await,
+                },
             }
         }
     }
 
-    fn start(self: Arc<Self>, stream: impl Transport, place: OwnedSemaphorePermit) {
+    /// Serves a connection on a task of its own, once there is room for it.
+    async fn start(self: Arc<Self>, stream: impl Transport) {
+        let place = self.room.clone().acquire_owned().await.expect("it is never closed");
         let mut phase = self.phase.clone();
         tokio::spawn(async move {
             let spoken = tokio::time::timeout(HANDSHAKE_TIMEOUT, stream.spoken());
@@ -125,6 +126,11 @@ impl Connections {
             () = reached(&mut phase, Phase::Cut) => {}
         }
     }
+}
+
+/// Rests: the machine is out of descriptors, or the client is gone already; neither is for ever.
+async fn pause() {
+    tokio::time::sleep(ACCEPT_PAUSE).await;
 }
 
 /// Waits for a phase. That the server is gone altogether is the last one.

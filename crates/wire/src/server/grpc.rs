@@ -5,6 +5,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
@@ -20,6 +21,7 @@ use tower::service_fn;
 use super::Caller;
 use super::node::Node;
 use super::session::Session;
+use super::under_way::Outcome;
 use crate::codec::BatchCodec;
 use crate::limits::{HANDSHAKE_TIMEOUT, MAX_BATCH_BYTES, MAX_SESSIONS, PROTOCOL_VERSION};
 use crate::outbox::{Outbox, OutboxStream};
@@ -69,7 +71,7 @@ async fn session(node: Arc<Node>, request: http::Request<Body>) -> http::Respons
 async fn call(node: Arc<Node>, request: http::Request<Body>) -> http::Response<Body> {
     let answer = move |request: Request<ClientMessage>| {
         let node = node.clone();
-        async move { Ok(Response::new(answer_one(&node, request.into_inner()).await)) }
+        async move { Ok(Response::new(answer_one(node, request.into_inner()).await)) }
     };
     Grpc::new(ProstCodec::<ServerMessage, ClientMessage>::default())
         .max_decoding_message_size(MAX_BATCH_BYTES)
@@ -77,15 +79,33 @@ async fn call(node: Arc<Node>, request: http::Request<Body>) -> http::Response<B
         .await
 }
 
-async fn answer_one(node: &Node, message: ClientMessage) -> ServerMessage {
-    let ClientMessage { id, timeout_micros: _, trace_id, body } = message;
+async fn answer_one(node: Arc<Node>, message: ClientMessage) -> ServerMessage {
+    let ClientMessage { id, timeout_micros, trace_id, body } = message;
     let answer = match body {
-        Some(asked) => node.answer(&Caller::local(0, String::new()), trace_id, asked).await,
-        None => {
-            Answer::Error(encode::error(&Error::unsupported("a message that is not known here")))
+        // Its events would have nowhere to go.
+        Some(Asked::Watch(_)) => encode::failure(&Error::invalid("a watch needs a session")),
+        Some(asked) => {
+            let caller = Arc::new(Caller::local(0, String::new()));
+            finish(node.begin(&caller, trace_id, asked), timeout_micros).await
         }
+        None => encode::failure(&message::unknown()),
     };
     ServerMessage { id, body: Some(answer) }
+}
+
+/// Waits for work as long as the client does. On a task of its own, it runs to its end even if the
+/// client goes away.
+async fn finish(work: BoxFuture<'static, Outcome>, timeout_micros: u64) -> Answer {
+    let work = tokio::spawn(work);
+    let finished = match timeout_micros {
+        0 => Ok(work.await),
+        micros => tokio::time::timeout(Duration::from_micros(micros), work).await,
+    };
+    match finished {
+        Ok(Ok(outcome)) => outcome.answer,
+        Ok(Err(_)) => encode::failure(&Error::unavailable("it broke down while it ran")),
+        Err(_) => encode::failure(&message::late()),
+    }
 }
 
 /// Shakes hands and starts the session.

@@ -150,7 +150,7 @@ mod tests {
         // A listener of the standard library leaves its file, as a killed process does.
         drop(std::os::unix::net::UnixListener::bind(endpoint.path().unwrap()).unwrap());
         let listener = Listener::bind(&endpoint).await.unwrap();
-        assert_eq!(listener.endpoints(), [endpoint.clone()]);
+        assert_eq!(listener.endpoints(), vec![endpoint.clone()]);
         let error = Listener::bind(&endpoint).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Exists, "{error}");
         drop(listener);

@@ -12,6 +12,7 @@ mod watches;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use nacre_object::{Error, NodeName, Result, Store, Watch};
 use tokio::task::JoinSet;
@@ -122,6 +123,13 @@ impl ServerBuilder {
     /// How dead clients are found out.
     pub fn keep_alive(mut self, keep_alive: KeepAlive) -> Self {
         self.keep_alive = keep_alive;
+        self
+    }
+
+    /// How long a session may stand still because its client does not read; `STALL_TIMEOUT` if
+    /// nothing is said.
+    pub fn stall_timeout(mut self, timeout: Duration) -> Self {
+        self.node.stall_timeout = timeout;
         self
     }
 

@@ -4,15 +4,18 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use futures::future::BoxFuture;
 use nacre_object::limits::MAX_NOTIFY_BYTES;
-use nacre_object::{
-    Capabilities, Capability, Error, NodeName, ObjectId, Result, Store, Watch, WatchStream,
-};
+use nacre_object::{Capabilities, Capability, Error, NodeName, Result, Store, Watch, WatchStream};
 use tokio::sync::{Semaphore, watch};
 
+use super::under_way::Outcome;
 use super::{Caller, Service};
-use crate::limits::{MAX_BATCH_BYTES, MAX_MESSAGE_BYTES, MAX_SESSIONS, PROTOCOL_VERSION};
+use crate::limits::{
+    MAX_BATCH_BYTES, MAX_MESSAGE_BYTES, MAX_SESSIONS, PROTOCOL_VERSION, STALL_TIMEOUT,
+};
 use crate::outbox::Body as _;
 use crate::proto::client_message::Body as Asked;
 use crate::proto::server_message::Body as Answer;
@@ -36,6 +39,7 @@ pub(crate) struct Node {
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) watch: Option<Arc<dyn Watch>>,
     pub(crate) services: HashMap<String, Arc<dyn Service>>,
+    pub(crate) stall_timeout: Duration,
     /// Room for sessions.
     pub(crate) sessions: Arc<Semaphore>,
     /// Only ever moves on.
@@ -64,6 +68,7 @@ impl Node {
             store: None,
             watch: None,
             services: HashMap::new(),
+            stall_timeout: STALL_TIMEOUT,
             sessions: Arc::new(Semaphore::new(MAX_SESSIONS)),
             phase: watch::Sender::new(Phase::Open),
             session_numbers: AtomicU64::new(1),
@@ -89,18 +94,30 @@ impl Node {
         if self.watch.is_some() { all } else { all.without(Capability::WatchChanges) }
     }
 
-    /// Runs one message, other than those that are about the session itself.
-    pub(crate) async fn answer(&self, caller: &Caller, trace_id: u64, asked: Asked) -> Answer {
-        let answer = match asked {
-            Asked::Request(request) => self.submit(caller, trace_id, request).await,
-            Asked::Ask(ask) => self.ask(caller, ask).await,
-            Asked::List(list) => self.list(list).await,
-            Asked::Notify(notify) => self.notify(notify).await,
-            Asked::Hello(_) | Asked::Watch(_) | Asked::Unwatch(_) => {
-                Err(Error::invalid("this message makes sense in a session only"))
+    /// Begins what a message asks for. Messages about the session itself are the session's, other
+    /// than watches, which end with the stream of their events.
+    ///
+    /// A future for each kind of message, as one for all would be as large as the largest.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        caller: &Arc<Caller>,
+        trace_id: u64,
+        asked: Asked,
+    ) -> BoxFuture<'static, Outcome> {
+        let (node, caller) = (self.clone(), caller.clone());
+        match asked {
+            Asked::Request(request) => {
+                Box::pin(async move { told(node.submit(&caller, trace_id, request).await) })
             }
-        };
-        bounded(answer.unwrap_or_else(|error| Answer::Error(encode::error(&error))))
+            Asked::Ask(ask) => Box::pin(async move { told(node.ask(&caller, ask).await) }),
+            Asked::List(list) => Box::pin(async move { told(node.list(list).await) }),
+            Asked::Notify(notify) => Box::pin(async move { told(node.notify(notify).await) }),
+            Asked::Watch(watch) => Box::pin(async move { watched(node.watch(watch).await) }),
+            Asked::Hello(_) | Asked::Unwatch(_) => {
+                let error = Error::invalid("this message makes sense in a session only");
+                Box::pin(std::future::ready(told(Err(error))))
+            }
+        }
     }
 
     async fn submit(
@@ -141,9 +158,8 @@ impl Node {
         Ok(Answer::Done(pb::Done {}))
     }
 
-    /// Starts watching an object.
-    pub(crate) async fn watch(&self, watch: pb::Watch) -> Result<WatchStream> {
-        let object: ObjectId = decode::object(&watch.pool, &watch.object)?;
+    async fn watch(&self, watch: pb::Watch) -> Result<WatchStream> {
+        let object = decode::object(&watch.pool, &watch.object)?;
         self.watches()?.watch(&object).await
     }
 
@@ -158,13 +174,24 @@ impl Node {
     }
 }
 
+fn watched(watch: Result<WatchStream>) -> Outcome {
+    match watch {
+        Ok(watch) => Outcome { answer: Answer::Done(pb::Done {}), watch: Some(watch) },
+        Err(error) => told(Err(error)),
+    }
+}
+
+fn told(answer: Result<Answer>) -> Outcome {
+    let answer = answer.and_then(bounded).unwrap_or_else(|error| encode::failure(&error));
+    Outcome { answer, watch: None }
+}
+
 /// The answer, if it fits into a message.
-fn bounded(answer: Answer) -> Answer {
+fn bounded(answer: Answer) -> Result<Answer> {
     let bytes = answer.length();
     if bytes <= MAX_MESSAGE_BYTES {
-        return answer;
+        return Ok(answer);
     }
-    let error = Error::exhausted(format!("an answer of {bytes} bytes"))
-        .hint(format!("at most {MAX_MESSAGE_BYTES} bytes fit; ask for less, or page"));
-    Answer::Error(encode::error(&error))
+    Err(Error::exhausted(format!("an answer of {bytes} bytes"))
+        .hint(format!("at most {MAX_MESSAGE_BYTES} bytes fit; ask for less, or page")))
 }

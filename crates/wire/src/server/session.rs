@@ -18,7 +18,6 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, Stream};
-use nacre_object::Error;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Sleep, sleep};
 use tonic::{Status, Streaming};
@@ -28,9 +27,7 @@ use super::connection::reached;
 use super::node::{Node, Phase};
 use super::under_way::{Outcome, Progress, UnderWay};
 use super::watches::Watches;
-use crate::limits::{
-    MAX_REPLIES_WAITING_BYTES, MAX_UNDER_WAY, REPLIES_WAITING_BYTES, STALL_TIMEOUT,
-};
+use crate::limits::{MAX_REPLIES_WAITING_BYTES, MAX_UNDER_WAY, REPLIES_WAITING_BYTES};
 use crate::outbox::Outbox;
 use crate::proto::client_message::Body as Asked;
 use crate::proto::server_message::Body as Answer;
@@ -103,7 +100,8 @@ impl Session {
     }
 
     fn poll_stall(&mut self, context: &mut Context<'_>) -> bool {
-        let stall = self.stall.get_or_insert_with(|| Box::pin(sleep(STALL_TIMEOUT)));
+        let timeout = self.node.stall_timeout;
+        let stall = self.stall.get_or_insert_with(|| Box::pin(sleep(timeout)));
         let too_long = stall.as_mut().poll(context).is_ready();
         if too_long {
             self.break_off(Status::resource_exhausted("answers were not read for too long"));
@@ -158,24 +156,20 @@ impl Session {
     fn begin(&mut self, message: ClientMessage, context: &mut Context<'_>) {
         let ClientMessage { id, timeout_micros, trace_id, body } = message;
         self.last_id = id;
-        let work: BoxFuture<'static, Outcome> = match body {
-            None => {
-                let error = Error::unsupported("a message that is not known here");
-                return self.tell(id, &Answer::Error(encode::error(&error)));
-            }
+        let asked = match body {
             Some(Asked::Hello(_)) => {
                 return self.break_off(Status::invalid_argument("a second hello"));
             }
             Some(Asked::Unwatch(unwatch)) => return self.watches.end(unwatch.watch_id),
-            Some(Asked::Watch(watch)) => match self.watches.begin(id) {
-                Ok(()) => Box::pin(begin_watch(self.node.clone(), watch)),
-                Err(error) => return self.tell(id, &Answer::Error(encode::error(&error))),
-            },
-            Some(asked) => {
-                let (node, caller) = (self.node.clone(), self.caller.clone());
-                Box::pin(async move { node.answer(&caller, trace_id, asked).await.into() })
-            }
+            Some(asked) => asked,
+            None => return self.tell(id, &encode::failure(&message::unknown())),
         };
+        if matches!(asked, Asked::Watch(_))
+            && let Err(error) = self.watches.begin(id)
+        {
+            return self.tell(id, &encode::failure(&error));
+        }
+        let work = self.node.begin(&self.caller, trace_id, asked);
         self.run(id, timeout_micros, work, context);
     }
 
@@ -206,9 +200,7 @@ impl Session {
 
     /// Tells the client that its time is over, and finishes what it asked for without it.
     fn late(&mut self, id: u64, work: BoxFuture<'static, Outcome>) {
-        let error = Error::unavailable("it is not done in the time given")
-            .hint("it may still happen; ask again, or give it longer");
-        self.tell(id, &Answer::Error(encode::error(&error)));
+        self.tell(id, &encode::failure(&message::late()));
         self.watches.end(id);
         self.under_way.push(UnderWay::unheard(work));
     }
@@ -234,13 +226,6 @@ impl Session {
         self.reading = false;
         self.backlog = Vec::new().into_iter();
         self.watches.clear();
-    }
-}
-
-async fn begin_watch(node: Arc<Node>, watch: pb::Watch) -> Outcome {
-    match node.watch(watch).await {
-        Ok(stream) => Outcome { answer: Answer::Done(pb::Done {}), watch: Some(stream) },
-        Err(error) => Answer::Error(encode::error(&error)).into(),
     }
 }
 

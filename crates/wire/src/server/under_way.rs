@@ -19,12 +19,6 @@ pub(crate) struct Outcome {
     pub(crate) watch: Option<WatchStream>,
 }
 
-impl From<Answer> for Outcome {
-    fn from(answer: Answer) -> Self {
-        Self { answer, watch: None }
-    }
-}
-
 /// A message under way. Its work runs to the end, but the client waits for its time only.
 pub(crate) struct UnderWay {
     /// The message to be answered; `None` once the client waits no longer.

@@ -1,0 +1,69 @@
+//! Every call ends by its deadline, and what is late harms nobody.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre_object::ErrorKind;
+use nacre_wire::proto::server_message::Body as Answer;
+use nacre_wire::proto::{ClientMessage, ErrorKind as PbKind};
+
+use crate::harness::{Node, Place, TestService, ask, asking, connect};
+use crate::raw::{RawSession, asks, call};
+
+const SHORT: Duration = Duration::from_millis(30);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_ends_by_its_deadline_and_its_late_answer_is_nobodys() {
+    let place = Place::new();
+    let service = TestService::new();
+    let node = Node::of_service(&place.endpoint(), &service).await;
+    let session = connect(&node.endpoint).await;
+    let error = session.ask("test", "hold", Bytes::new(), SHORT).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    service.release(1);
+    service.until_finished(1).await;
+    assert_eq!(ask(&session, "echo", "next").await.unwrap(), "next");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_goes_away_leaves_no_trace() {
+    let place = Place::new();
+    let service = TestService::new();
+    let node = Node::of_service(&place.endpoint(), &service).await;
+    let session = connect(&node.endpoint).await;
+    let held = asking(&session, "hold", "");
+    service.until_begun(1).await;
+    held.abort();
+    assert!(held.await.unwrap_err().is_cancelled());
+    service.release(1);
+    service.until_finished(1).await;
+    assert_eq!(ask(&session, "echo", "next").await.unwrap(), "next");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_node_keeps_the_time_of_foreign_clients_too() {
+    let place = Place::new();
+    let service = TestService::new();
+    let node = Node::of_service(&place.endpoint(), &service).await;
+    let (mut session, _) = RawSession::open(&node.endpoint).await;
+    let timeout_micros = SHORT.as_micros() as u64;
+    session.send(vec![ClientMessage { timeout_micros, ..asks(1, "hold", "") }]);
+    let late = session.next().await.unwrap().unwrap();
+    assert!(
+        matches!(&late.body, Some(Answer::Error(error)) if error.kind() == PbKind::Unavailable)
+    );
+    assert_eq!(late.id, 1);
+    // It ends all the same, unheard: the next answer is that to the next message.
+    service.release(1);
+    service.until_finished(1).await;
+    session.send(vec![asks(2, "echo", "next")]);
+    assert_eq!(session.next().await.unwrap().unwrap().id, 2);
+
+    let held = ClientMessage { timeout_micros, ..asks(3, "hold", "") };
+    let late = call(&node.endpoint, held).await.unwrap();
+    assert!(
+        matches!(&late.body, Some(Answer::Error(error)) if error.kind() == PbKind::Unavailable)
+    );
+    service.release(1);
+    service.until_finished(3).await;
+}

@@ -1,0 +1,14 @@
+//! Both ends of the protocol together, over real sockets, with faults between them.
+
+mod bounds;
+mod conformance;
+mod deadlines;
+mod harness;
+mod hostile;
+mod ordering;
+mod protocol;
+mod proxy;
+mod python;
+mod raw;
+mod reconnect;
+mod watches;

@@ -1,0 +1,97 @@
+//! Watches, which outlive connections.
+
+use futures::{FutureExt, StreamExt};
+use nacre_conformance::{MemoryStore, ops};
+use nacre_object::{ErrorKind, Store, Watch, WatchEvent};
+use nacre_wire::limits::MAX_WATCHES;
+use nacre_wire::{RemoteStore, Session, SessionOptions};
+
+use crate::harness::{Node, Place, TestService, connect, object, request};
+use crate::proxy::Proxy;
+
+fn said(payload: &'static str) -> WatchEvent {
+    WatchEvent::Notified { payload: payload.into() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_survives_its_connection_and_says_that_it_may_have_missed_something() {
+    let place = Place::new();
+    let store = MemoryStore::plain();
+    let node = Node::of_store(&place.endpoint(), &store).await;
+    let proxy = Proxy::start(&place.named("proxy"), &node.endpoint);
+    let remote = RemoteStore::new(connect(&place.named("proxy")).await);
+    let id = object("data/a");
+    let mut watch = remote.watch(&id).await.unwrap();
+    store.notify(&id, "before".into()).await.unwrap();
+    assert_eq!(watch.next().await, Some(said("before")));
+    for _ in 0..3 {
+        proxy.cut();
+        assert_eq!(watch.next().await, Some(WatchEvent::Lost));
+        // From here on nothing is missed.
+        let reply = store.submit(request("data/a", ops::append("x"))).await.unwrap();
+        assert_eq!(watch.next().await, Some(WatchEvent::Changed { version: reply.version }));
+    }
+    assert!(watch.next().now_or_never().is_none(), "no more was said");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_survives_its_node() {
+    let place = Place::new();
+    let store = MemoryStore::plain();
+    let node = Node::of_store(&place.endpoint(), &store).await;
+    let remote = RemoteStore::new(connect(&node.endpoint).await);
+    let mut watches = Vec::new();
+    for number in 0..20 {
+        watches.push(remote.watch(&object(&format!("data/{number}"))).await.unwrap());
+    }
+    node.stop().await.unwrap().unwrap();
+    let _node = Node::of_store(&place.endpoint(), &store).await;
+    for watch in &mut watches {
+        assert_eq!(watch.next().await, Some(WatchEvent::Lost));
+    }
+    remote.notify(&object("data/7"), "hello".into()).await.unwrap();
+    assert_eq!(watches[7].next().await, Some(said("hello")));
+    assert!(watches[8].next().now_or_never().is_none(), "that was for another");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_has_only_so_many_watches_and_gets_them_back() {
+    let place = Place::new();
+    let node = Node::of_store(&place.endpoint(), &MemoryStore::plain()).await;
+    let remote = RemoteStore::new(connect(&node.endpoint).await);
+    let id = object("data/a");
+    let mut watches = Vec::new();
+    for _ in 0..MAX_WATCHES {
+        watches.push(remote.watch(&id).await.unwrap());
+    }
+    let error = remote.watch(&id).await.err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
+    watches.pop();
+    let mut last = remote.watch(&id).await.unwrap();
+    remote.notify(&id, "all".into()).await.unwrap();
+    assert_eq!(last.next().await, Some(said("all")));
+    assert_eq!(watches[0].next().await, Some(said("all")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_ends_with_its_session() {
+    let place = Place::new();
+    let node = Node::of_store(&place.endpoint(), &MemoryStore::plain()).await;
+    let session = connect(&node.endpoint).await;
+    let remote = RemoteStore::new(session);
+    let mut watch = remote.watch(&object("data/a")).await.unwrap();
+    drop(remote);
+    assert_eq!(watch.next().await, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_without_watches_says_so() {
+    let place = Place::new();
+    let node = Node::of_service(&place.endpoint(), &TestService::new()).await;
+    let session = Session::connect(node.endpoint.clone(), SessionOptions::default()).await.unwrap();
+    let remote = RemoteStore::new(session);
+    let error = remote.watch(&object("data/a")).await.err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let error = remote.submit(request("data/a", ops::read_all())).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+}
