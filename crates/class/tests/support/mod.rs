@@ -168,3 +168,18 @@ pub fn call(name: &str, method: &str, version: Option<u64>, input: impl Into<Byt
     let method = MethodName::new(method).unwrap();
     ClassCall { class: class(name), method, version, input: input.into() }
 }
+
+/// Bodies with the status and output each must have, on absent objects.
+pub fn check(cases: &[(&str, i32, &str)]) {
+    let node = Node::new();
+    for (index, (body, status, output)) in cases.iter().enumerate() {
+        let got = node.body(&format!("object-{index}"), body);
+        assert_eq!((got.0, got.1.as_str()), (*status, *output), "{body}");
+    }
+}
+
+/// Replaces the stream of an object.
+pub fn write(node: &Node, object: &str, data: &[u8]) {
+    let data = Bytes::copy_from_slice(data);
+    node.submit(object, vec![Op::WriteFull { data }]).unwrap();
+}
