@@ -1,4 +1,5 @@
 //! What the tests of this crate share.
+#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::sync::Arc;
 use std::time::Duration;
