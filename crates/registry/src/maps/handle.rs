@@ -219,6 +219,7 @@ impl Maps {
         mut decide: impl FnMut(&MapState) -> Result<Vec<Change>>,
     ) -> Result<u64> {
         let mut attempt = 1;
+        let mut backoff = Backoff::new();
         loop {
             let state = self.get(name).await?;
             let changes = decide(&state)?;
@@ -231,6 +232,9 @@ impl Maps {
                         && attempt < MAX_UPDATE_ATTEMPTS =>
                 {
                     attempt += 1;
+                    // Whoever just committed knows the newest state first: without a pause the
+                    // same ones would go on winning.
+                    backoff.wait().await;
                 }
                 outcome => return outcome,
             }
