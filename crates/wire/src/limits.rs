@@ -10,8 +10,8 @@ pub const PROTOCOL_VERSION: u32 = 1;
 /// One message, encoded: the largest payload a request or reply may carry and as much again for
 /// what surrounds it (a map of one-byte keys is mostly framing).
 pub const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
-/// A batch is closed once it is this long. Four of HTTP/2's default frames: longer ones gain
-/// nothing measurable and delay the first message of the batch.
+/// A batch is closed once it is this long. It holds hundreds of small messages, so what a batch
+/// costs by itself is spread thin; longer ones only delay their first message.
 pub const BATCH_BYTES: usize = 64 * 1024;
 /// A batch that is received: one message may come on top of a batch that is nearly full.
 pub const MAX_BATCH_BYTES: usize = MAX_MESSAGE_BYTES + BATCH_BYTES;

@@ -41,9 +41,8 @@ async fn stay_connected(shared: &Shared) {
         let dialling = Link::dial(&shared.endpoint, &shared.options);
         match timeout(CONNECT_TIMEOUT, dialling).await {
             Ok(Ok(link)) => {
-                let connected_at = shared.now();
-                converse(shared, link).await;
-                if shared.now().saturating_sub(connected_at) >= BACKOFF_MAX {
+                // A node that welcomes and then fails is left in peace as one that is not there.
+                if converse(shared, link).await {
                     backoff.reset();
                 }
             }
@@ -54,10 +53,12 @@ async fn stay_connected(shared: &Shared) {
     }
 }
 
-async fn converse(shared: &Shared, mut link: Link) {
+/// Uses a connection until it ends; whether it was of use.
+async fn converse(shared: &Shared, mut link: Link) -> bool {
     shared.connected(link.outbox.clone(), link.node.clone());
     let failure = link.hear(shared).await;
     shared.disconnected(&link.outbox, failure);
+    link.was_of_use
 }
 
 /// Ends the wait of callers whose time is over. Rests while there are no callers.

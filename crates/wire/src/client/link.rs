@@ -40,6 +40,8 @@ pub(crate) struct Link {
     inbound: Streaming<Vec<ServerMessage>>,
     /// What came together with the welcome.
     early: Vec<ServerMessage>,
+    /// Whether the node has said anything but its welcome.
+    pub(crate) was_of_use: bool,
     _connection: Connection,
 }
 
@@ -112,7 +114,8 @@ impl Link {
             Some(Answer::Welcome(welcome)) => node_info(&welcome)?,
             _ => return Err(senseless("something else than a welcome")),
         };
-        Ok(Self { outbox, node, inbound, early: early.collect(), _connection: connection })
+        let early = early.collect();
+        Ok(Self { outbox, node, inbound, early, was_of_use: false, _connection: connection })
     }
 
     /// Takes note of what the node says, until the connection ends; why it did.
@@ -120,7 +123,10 @@ impl Link {
         shared.hear(std::mem::take(&mut self.early));
         loop {
             match self.inbound.message().await {
-                Ok(Some(batch)) => shared.hear(batch),
+                Ok(Some(batch)) => {
+                    self.was_of_use = true;
+                    shared.hear(batch);
+                }
                 Ok(None) => return Error::unavailable("the node has ended the session"),
                 Err(status) => return failure(&status),
             }
