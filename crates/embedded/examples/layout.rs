@@ -1,7 +1,7 @@
 //! Measures the layout of byte streams at both ends, beside a raw file in the same run:
 //!
 //! ```text
-//! cargo run --release -p nacre-embedded --example layout [-- SECONDS [FOLDER]]
+//! cargo run --release -p nacre-embedded --example layout [-- SECONDS [FOLDER [FIGURE]]]
 //! ```
 //!
 //! Writers are tasks that wait for each write to be durable before the next. The raw file is
@@ -22,6 +22,8 @@ use nacre_object::{MapEntry, NoClasses, ObjectId, Op, OpResult, Request, Store};
 use tokio::sync::oneshot;
 
 const WRITERS: usize = 64;
+/// Times each figure is measured; the median counts.
+const ROUNDS: usize = 3;
 const SMALL: usize = 128;
 const BLOCK: usize = 4096;
 const LARGE: usize = 1024 * 1024;
@@ -34,23 +36,35 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let seconds = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(3.0);
     let base = arguments.next().unwrap_or_else(|| ".".to_owned());
+    let only = arguments.next().unwrap_or_default();
     let folder = tempfile::TempDir::new_in(base).expect("the folder can be written");
     let bench = Bench { clock: SystemClock::default(), span: Duration::from_secs_f64(seconds) };
     let runtime = tokio::runtime::Runtime::new().expect("threads can be started");
 
-    println!("{WRITERS} waiting writers, {seconds} s each\n");
+    println!("{WRITERS} waiting writers, {ROUNDS} times {seconds} s each, medians\n");
     println!(
-        "{:<34} {:>10} {:>10} {:>10} {:>6} {:>6}",
-        "writes/s", "ours", "thread", "leader", "of t.", "of l."
+        "{:<26} {:>22} {:>22} {:>22}",
+        "writes/s (CPU us each)", "ours", "raw, thread", "raw, leader"
     );
-    for (name, size, op) in writes() {
-        let raw = bench.raw_by_thread(&runtime, folder.path(), size);
-        let led = bench.raw_by_leader(folder.path(), size);
-        let ours = bench.ours(&runtime, &folder.path().join(name), op);
+    for (name, size, op) in writes().into_iter().filter(|(name, ..)| name.contains(&only)) {
+        // In turns, as a shared machine is not the same from one second to the next.
+        let mut figures = [(); 3].map(|()| Vec::new());
+        for round in 0..ROUNDS {
+            let store = folder.path().join(format!("{name} {round}"));
+            figures[0].push(bench.ours(&runtime, &store, op));
+            std::fs::remove_dir_all(store).expect("the engine has let go of it");
+            figures[1].push(bench.raw_by_thread(&runtime, folder.path(), size));
+            figures[2].push(bench.raw_by_leader(folder.path(), size));
+        }
+        let [ours, thread, leader] = figures.map(median);
+        let cell = |figure: Figure| format!("{:.0} ({:.1})", figure.rate, figure.cpu_micros);
         println!(
-            "{name:<34} {ours:>10.0} {raw:>10.0} {led:>10.0} {:>6.2} {:>6.2}",
-            ours / raw,
-            ours / led
+            "{name:<26} {:>22} {:>22} {:>22}   {:.2} of thread, {:.2} of leader",
+            cell(ours),
+            cell(thread),
+            cell(leader),
+            ours.rate / thread.rate,
+            ours.rate / leader.rate
         );
     }
 
@@ -67,11 +81,41 @@ fn main() {
     }
 }
 
+/// What came of one run.
+#[derive(Debug, Clone, Copy)]
+struct Figure {
+    /// Writes a second.
+    rate: f64,
+    /// CPU time of the whole process for one write, waiting tasks included.
+    cpu_micros: f64,
+}
+
+fn median(mut figures: Vec<Figure>) -> Figure {
+    figures.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+    figures[figures.len() / 2]
+}
+
+/// CPU time this process has used, in microseconds.
+fn cpu_micros() -> f64 {
+    /// `/proc` counts in ticks of 10 ms on every Linux there is.
+    const TICK_MICROS: f64 = 10_000.0;
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux has it");
+    let (_, fields) = stat.rsplit_once(") ").expect("the name is in parentheses");
+    let ticks =
+        fields.split(' ').skip(11).take(2).map(|field| field.parse::<f64>().expect("ticks"));
+    ticks.sum::<f64>() * TICK_MICROS
+}
+
 type MakeOp = fn(writer: usize, n: u64) -> Op;
 
-fn writes() -> [(&'static str, usize, MakeOp); 5] {
+fn writes() -> [(&'static str, usize, MakeOp); 7] {
     fn data(size: usize) -> Bytes {
         Bytes::from(vec![7; size])
+    }
+    fn rewrite(n: u64, block: usize) -> Op {
+        let start = n as usize * SMALL / block * block;
+        let end = (n as usize + 1) * SMALL;
+        Op::Write { offset: start as u64, data: data(end - start) }
     }
     fn entry(n: u64, size: usize) -> Op {
         let key = Bytes::copy_from_slice(&n.to_be_bytes());
@@ -79,6 +123,10 @@ fn writes() -> [(&'static str, usize, MakeOp); 5] {
     }
     [
         ("append 128 B", SMALL, |_, _| Op::Append { data: data(SMALL) }),
+        // What an append costs where streams are kept in fixed blocks: the block it falls in is
+        // written again, as far as it is full.
+        ("128 B, fixed 4 KiB blocks", SMALL, |_, n| rewrite(n, BLOCK)),
+        ("128 B, fixed 64 KiB blocks", SMALL, |_, n| rewrite(n, 16 * BLOCK)),
         ("map_set 128 B", SMALL, |_, n| entry(n, SMALL)),
         ("append 4 KiB", BLOCK, |_, _| Op::Append { data: data(BLOCK) }),
         ("overwrite 4 KiB of 4 MiB", BLOCK, |writer, n| {
@@ -95,17 +143,13 @@ struct Bench {
 }
 
 impl Bench {
-    fn rate(&self, done: u64, started: Duration) -> f64 {
-        done as f64 / (self.clock.monotonic() - started).as_secs_f64()
-    }
-
     fn open(&self, folder: &Path) -> EmbeddedEngine {
         let clock = Arc::new(SystemClock::default());
         EmbeddedEngine::open(Options::new(folder, Arc::new(NoClasses), clock)).expect("it opens")
     }
 
     /// Transactions of the engine a second.
-    fn ours(&self, runtime: &tokio::runtime::Runtime, folder: &Path, op: MakeOp) -> f64 {
+    fn ours(&self, runtime: &tokio::runtime::Runtime, folder: &Path, op: MakeOp) -> Figure {
         let engine = self.open(folder);
         let (done, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let started = self.clock.monotonic();
@@ -125,7 +169,7 @@ impl Bench {
                 })
             })
             .collect();
-        let rate = self.stop_after_span(&done, &stop, started);
+        let figure = self.stop_after_span(&done, &stop, started);
         runtime.block_on(async {
             for writer in writers {
                 writer.await.expect("no writer panics");
@@ -135,21 +179,28 @@ impl Bench {
             let stats = engine.stats();
             println!("{stats:?} {:.1} a group", stats.transactions as f64 / stats.groups as f64);
         }
-        rate
+        engine.close();
+        figure
     }
 
-    fn stop_after_span(&self, done: &AtomicU64, stop: &AtomicBool, started: Duration) -> f64 {
-        let never = Condvar::new();
-        let guard = Mutex::new(());
-        let waited = never.wait_timeout(guard.lock().expect("unshared"), self.span);
-        drop(waited);
-        let rate = self.rate(done.load(Ordering::Relaxed), started);
+    fn stop_after_span(&self, done: &AtomicU64, stop: &AtomicBool, started: Duration) -> Figure {
+        let cpu = cpu_micros();
+        let (guard, never) = (Mutex::new(()), Condvar::new());
+        drop(never.wait_timeout(guard.lock().expect("unshared"), self.span));
+        let done = done.load(Ordering::Relaxed) as f64;
+        let rate = done / (self.clock.monotonic() - started).as_secs_f64();
+        let cpu_micros = (cpu_micros() - cpu) / done;
         stop.store(true, Ordering::Relaxed);
-        rate
+        Figure { rate, cpu_micros }
     }
 
     /// Writes a second to a raw file by a committing thread, for waiting tasks.
-    fn raw_by_thread(&self, runtime: &tokio::runtime::Runtime, folder: &Path, size: usize) -> f64 {
+    fn raw_by_thread(
+        &self,
+        runtime: &tokio::runtime::Runtime,
+        folder: &Path,
+        size: usize,
+    ) -> Figure {
         type Waiting = (Vec<u8>, Option<oneshot::Sender<()>>);
         let (sender, receiver) = std::sync::mpsc::channel::<Waiting>();
         let file = raw_file(folder);
@@ -182,7 +233,7 @@ impl Bench {
                 })
             })
             .collect();
-        let rate = self.stop_after_span(&done, &stop, started);
+        let figure = self.stop_after_span(&done, &stop, started);
         runtime.block_on(async {
             for writer in writers {
                 writer.await.expect("no writer panics");
@@ -190,11 +241,11 @@ impl Bench {
         });
         drop(sender);
         committer.join().expect("it ends");
-        rate
+        figure
     }
 
     /// Writes a second to a raw file by waiting threads, one of which leads.
-    fn raw_by_leader(&self, folder: &Path, size: usize) -> f64 {
+    fn raw_by_leader(&self, folder: &Path, size: usize) -> Figure {
         #[derive(Default)]
         struct State {
             filling: Vec<u8>,
@@ -243,9 +294,9 @@ impl Bench {
                 })
             })
             .collect();
-        let rate = self.stop_after_span(&done, &stop, started);
+        let figure = self.stop_after_span(&done, &stop, started);
         writers.into_iter().for_each(|writer| writer.join().expect("no writer panics"));
-        rate
+        figure
     }
 
     /// Microseconds for 1 MiB of a stream: after opening the store, and again.

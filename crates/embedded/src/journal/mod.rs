@@ -34,8 +34,9 @@ use segment_table::SegmentTable;
 pub const DEFAULT_SEGMENT_BYTES: u32 = 16 * 1024 * 1024;
 /// The least a segment can be: some groups.
 pub const MIN_SEGMENT_BYTES: u32 = 64 * 1024;
-/// Share of payloads in a segment from which the next one is not filled with zeros.
-const PAYLOAD_SHARE_PERCENT: u64 = 50;
+/// Groups of fewer bytes than this, taken over a segment, wait for the device rather than for the
+/// bytes: then the next segment is filled with zeros.
+const SMALL_GROUP_BYTES: u64 = 256 * 1024;
 /// A group's buffer larger than this is given back rather than kept for the next one.
 const MAX_KEPT_BUFFER_BYTES: usize = 1024 * 1024;
 
@@ -87,15 +88,9 @@ struct State {
     /// Per shard, the group that holds its first record not yet in the tables.
     unapplied: Vec<Option<Position>>,
     spare_buffer: Vec<u8>,
-    segment_bytes: SegmentBytes,
+    /// The first group of the current segment.
+    first_in_segment: u64,
     used_bytes: u64,
-}
-
-/// What went into the current segment.
-#[derive(Debug, Default)]
-struct SegmentBytes {
-    all: u64,
-    payloads: u64,
 }
 
 #[derive(Debug)]
@@ -160,7 +155,7 @@ impl Journal {
             is_led: false,
             unapplied: vec![None; shards],
             spare_buffer: Vec::new(),
-            segment_bytes: SegmentBytes::default(),
+            first_in_segment: position.group,
             used_bytes: replayed_bytes,
         };
         let (state, synced) = (Mutex::new(state), Condvar::new());
@@ -193,16 +188,14 @@ impl Journal {
         group.records += 1;
         let position = group.position;
         state.unapplied[usize::from(shard)].get_or_insert(position);
-        state.segment_bytes.all += draft.len() as u64;
-        state.segment_bytes.payloads += draft.payload_bytes() as u64;
         Ok(place)
     }
 
     /// Closes the filling group and starts another at the front of a new segment.
     fn open_segment(&self, state: &mut State, record_bytes: usize) -> Result<()> {
-        let used = &state.segment_bytes;
-        let large = used.payloads * 100 > used.all * PAYLOAD_SHARE_PERCENT;
-        let fill = if large { Fill::Nothing } else { Fill::Zeros };
+        let groups = state.filling.position.group - state.first_in_segment + 1;
+        let is_small = u64::from(state.filling.segment.capacity) / groups < SMALL_GROUP_BYTES;
+        let fill = if is_small { Fill::Zeros } else { Fill::Nothing };
         let needed = u64::from(BLOCK_BYTES) + (GroupHeader::BYTES + record_bytes) as u64;
         let needed = u32::try_from(round_up_to_block(needed))
             .map_err(|_| Error::exhausted("a transaction larger than a segment can be"))?;
@@ -223,7 +216,7 @@ impl Journal {
         if !is_empty {
             state.closed.push(last);
         }
-        state.segment_bytes = SegmentBytes::default();
+        state.first_in_segment = position.group;
         Ok(())
     }
 
@@ -249,6 +242,10 @@ impl Journal {
     /// Writes everything there is to write, group by group.
     fn lead<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.is_led = true;
+        drop(state);
+        // One turn for those about to append: what they bring need not wait for a sync of its own.
+        std::thread::yield_now();
+        let mut state = self.lock();
         let mut groups = std::mem::take(&mut state.closed);
         if state.filling.records > 0 {
             let buffer = std::mem::take(&mut state.spare_buffer);

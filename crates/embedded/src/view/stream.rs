@@ -14,7 +14,7 @@
 use std::ops::Bound;
 
 use bytes::Bytes;
-use nacre_object::{Result, bounds};
+use nacre_object::{Error, Result, bounds};
 
 use super::Transaction;
 use super::nodes::Dropped;
@@ -113,11 +113,13 @@ impl Transaction<'_> {
         Ok(())
     }
 
+    /// What the slots hold, in order. They are looked up one by one: a scan would walk over every
+    /// earlier tail's version of each, as their keys are used again and again.
     fn slots(&self, node: NodeId, count: u32) -> impl Iterator<Item = Result<Bytes>> {
-        let (first, past) = (key::slot(node, 0), key::slot(node, count));
-        let range = (Bound::Included(first.as_slice()), Bound::Excluded(past.as_slice()));
-        let entries = self.layers.scan(range, Direction::Forward);
-        entries.map(|entry| entry?.1.into_inline())
+        (0..count).map(move |slot| {
+            let missing = || Error::corrupt(format!("slot {slot} of a stream's tail is missing"));
+            self.layers.get(&key::slot(node, slot))?.ok_or_else(missing)?.into_inline()
+        })
     }
 
     /// The bytes in the slots.
@@ -136,15 +138,17 @@ impl Transaction<'_> {
         }
         let mut found = Vec::new();
         let mut from = start;
-        // At offset 0 nothing can reach in from before.
-        if start > 0
-            && let Some(before) = self.last_extent_at_or_before(node, start)?
-        {
-            from = before.start.saturating_add(1);
-            if before.end() > start {
-                from = before.end();
-                found.push(before);
-            }
+        // Aligned reads and writes find the extent they start with by its key.
+        let key = key::extent(node, start);
+        let first = match self.layers.get(&key)? {
+            Some(value) => Some(Extent { key: key.into(), start, value }),
+            // At offset 0 nothing can reach in from before.
+            None if start > 0 => self.last_extent_before(node, start)?,
+            None => None,
+        };
+        if let Some(first) = first.filter(|first| first.end() > start) {
+            from = first.end();
+            found.push(first);
         }
         if from < end {
             let (first, past) = (key::extent(node, from), key::extent(node, end));
@@ -156,9 +160,9 @@ impl Transaction<'_> {
         Ok(found)
     }
 
-    fn last_extent_at_or_before(&self, node: NodeId, offset: u64) -> Result<Option<Extent>> {
-        let (first, last) = (key::extent(node, 0), key::extent(node, offset));
-        let range = (Bound::Included(first.as_slice()), Bound::Included(last.as_slice()));
+    fn last_extent_before(&self, node: NodeId, offset: u64) -> Result<Option<Extent>> {
+        let (first, past) = (key::extent(node, 0), key::extent(node, offset));
+        let range = (Bound::Included(first.as_slice()), Bound::Excluded(past.as_slice()));
         let entry = self.layers.scan(range, Direction::Backward).next().transpose()?;
         Ok(entry.map(Extent::of))
     }
