@@ -59,7 +59,6 @@ impl Appender {
             AppendCommand::Write { position, epoch } => {
                 self.write_one(position, epoch, append).await
             }
-            AppendCommand::Fill { position, epoch } => self.fill_one(position, epoch).await,
             AppendCommand::Read { position, epoch } => self.read_one(position, epoch, append).await,
             AppendCommand::Refresh { epoch } => match self.views.later_than(epoch).await {
                 Ok(view) if view.epoch() > epoch => Ok(view_event(&view)),
@@ -80,15 +79,6 @@ impl Appender {
         let to = Addressed { object: &object, class: view.class(), epoch };
         let entry = std::iter::once((position, &append.entry));
         outcome(self.storage.write(to, entry).await)
-    }
-
-    async fn fill_one(&self, position: u64, epoch: u64) -> Result<AppendEvent> {
-        let view = self.views.get();
-        let Some(object) = view.place(position).and_then(|place| view.object(place)) else {
-            return Ok(AppendEvent::Taken);
-        };
-        let to = Addressed { object: &object, class: view.class(), epoch };
-        outcome(self.storage.fill(to, &[position]).await)
     }
 
     async fn read_one(&self, position: u64, epoch: u64, append: &Append) -> Result<AppendEvent> {
@@ -123,7 +113,7 @@ fn view_event(view: &View) -> AppendEvent {
     AppendEvent::View { epoch: view.epoch(), sequencer }
 }
 
-/// The event of a write or fill of one entry.
+/// The event of a write of one entry.
 fn outcome(called: Result<Vec<i32>, CallFailure>) -> Result<AppendEvent> {
     match called {
         Ok(statuses) => match statuses.first() {

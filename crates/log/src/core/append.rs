@@ -1,10 +1,11 @@
 //! One append: from a position to the certainty that the record is there once, or is not.
 //!
 //! A write that got no answer is in *doubt*: it may be there, or come to be there later. Then the
-//! record must not be written anywhere else until its fate at that position is certain. Positions
-//! are written once, so there are two ways to certainty: write the same again, or fill it. Whatever
-//! comes of that, what the position then holds never changes, and the record carries an id by which
-//! its writer knows it again.
+//! record must not be written anywhere else until its fate at that position is certain. There are
+//! two ways to certainty. Under the epoch it was written, write the same again: a position is
+//! written once, so whatever comes of that will stay. Once the object refuses that epoch, read: no
+//! write of that epoch can arrive any more. The record carries an id by which its writer knows it
+//! again.
 //!
 //! **Invariant:** a record is written to another position only if it cannot be at any it was
 //! written to before.
@@ -16,13 +17,6 @@ pub enum AppendCommand {
     TakeToken,
     /// Write the record there, under this epoch.
     Write {
-        /// The position.
-        position: u64,
-        /// The epoch.
-        epoch: u64,
-    },
-    /// Fill the position, under this epoch.
-    Fill {
         /// The position.
         position: u64,
         /// The epoch.
@@ -66,7 +60,7 @@ pub enum AppendEvent {
     },
     /// The position is not to be used: its target is known not to answer. Nothing was sent.
     Avoided,
-    /// The write, or the fill, was done.
+    /// The write was done.
     Accepted,
     /// It was refused: the position is taken.
     Taken,
@@ -102,7 +96,6 @@ pub enum ReadBack {
 enum Step {
     Token,
     Write,
-    Fill,
     Read,
     Refresh,
     Over,
@@ -159,19 +152,17 @@ impl AppendCore {
                 self.doubt = true;
                 self.write()
             }
-            // A fill that was accepted may have met our record trimmed: look.
-            (Step::Fill, Accepted | Taken) => self.read(),
-            (Step::Fill, NoAnswer) => self.fill(),
             (Step::Read, NoAnswer) => self.read(),
             (Step::Read, Holds(found)) => self.judge(found),
-            (Step::Write | Step::Fill | Step::Read, Stale) => {
+            (Step::Write | Step::Read, Stale) => {
                 self.step = Step::Refresh;
                 AppendCommand::Refresh { epoch: self.epoch }
             }
             (Step::Refresh, NoAnswer) => AppendCommand::Refresh { epoch: self.epoch },
             (Step::Refresh, View { epoch, sequencer }) => {
                 (self.epoch, self.sequencer) = (epoch, sequencer);
-                self.go_on()
+                // Refused, but something on the way may have repeated a write that was not.
+                self.read()
             }
             (step, event) => panic!("{event:?} does not answer {step:?}"),
         }
@@ -181,7 +172,10 @@ impl AppendCore {
         match found {
             ReadBack::Mine => self.done(),
             ReadBack::Other => self.take_token(),
-            ReadBack::Unwritten => self.go_on(),
+            // Under the sequencer that issued it the position is still this append's own. Under
+            // another it is not: it may lie past the tail, where no record must appear.
+            ReadBack::Unwritten if self.sequencer == self.issuer => self.write(),
+            ReadBack::Unwritten => self.take_token(),
             // Trimmed before the only write got there: as good as filled.
             ReadBack::Trimmed if !self.doubt => self.take_token(),
             ReadBack::Trimmed => {
@@ -191,24 +185,9 @@ impl AppendCore {
         }
     }
 
-    /// Under the sequencer that issued it the position is still this append's own. Under another
-    /// one it is not: it may lie past the tail, where a record must not appear out of turn.
-    fn go_on(&mut self) -> AppendCommand {
-        match (self.sequencer == self.issuer, self.doubt) {
-            (true, _) => self.write(),
-            (false, true) => self.fill(),
-            (false, false) => self.take_token(),
-        }
-    }
-
     fn write(&mut self) -> AppendCommand {
         self.step = Step::Write;
         AppendCommand::Write { position: self.position, epoch: self.epoch }
-    }
-
-    fn fill(&mut self) -> AppendCommand {
-        self.step = Step::Fill;
-        AppendCommand::Fill { position: self.position, epoch: self.epoch }
     }
 
     fn read(&mut self) -> AppendCommand {
@@ -231,7 +210,7 @@ impl AppendCore {
 
 #[cfg(test)]
 mod tests {
-    use super::AppendCommand::{Done, Fill, Lost, Read, Refresh, TakeToken, Write};
+    use super::AppendCommand::{Done, Lost, Read, Refresh, TakeToken, Write};
     use super::AppendEvent::{Accepted, Avoided, Holds, NoAnswer, Stale, Taken, Token, View};
     use super::*;
 
@@ -282,34 +261,33 @@ mod tests {
         check(&[
             (TOKEN, WRITE),
             (Stale, Refresh { epoch: 3 }),
-            (View { epoch: 5, sequencer: 2 }, Write { position: 7, epoch: 5 }),
+            (NoAnswer, Refresh { epoch: 3 }),
+            (View { epoch: 5, sequencer: 2 }, Read { position: 7, epoch: 5 }),
+            (Holds(ReadBack::Unwritten), Write { position: 7, epoch: 5 }),
         ]);
     }
 
     #[test]
-    fn under_another_sequencer_an_undoubted_position_is_given_up() {
-        check(&[
-            (TOKEN, WRITE),
-            (Stale, Refresh { epoch: 3 }),
-            (View { epoch: 4, sequencer: 4 }, TakeToken),
-        ]);
-    }
-
-    #[test]
-    fn under_another_sequencer_a_doubted_position_is_filled_and_looked_at() {
-        let fill = Fill { position: 7, epoch: 4 };
+    fn under_another_sequencer_the_position_is_looked_at_and_given_up_if_it_is_unwritten() {
         let read = Read { position: 7, epoch: 4 };
-        let doubted = [
+        let refused = [
             (TOKEN, WRITE),
             (NoAnswer, WRITE),
             (Stale, Refresh { epoch: 3 }),
-            (View { epoch: 4, sequencer: 4 }, fill),
-            (NoAnswer, fill),
+            (View { epoch: 4, sequencer: 4 }, read),
+            (NoAnswer, read),
         ];
-        let accepted = [(Accepted, read), (Holds(ReadBack::Other), TakeToken)];
-        check(&[&doubted[..], &accepted].concat());
-        let taken = [(Taken, read), (Holds(ReadBack::Mine), DONE)];
-        check(&[&doubted[..], &taken].concat());
+        let outcomes = [
+            (Holds(ReadBack::Unwritten), TakeToken),
+            (Holds(ReadBack::Other), TakeToken),
+            (Holds(ReadBack::Mine), DONE),
+            (Stale, Refresh { epoch: 4 }),
+        ];
+        for outcome in outcomes {
+            check(&[&refused[..], &[outcome]].concat());
+        }
+        let undoubted = [refused[0], refused[2], refused[3], (Holds(ReadBack::Mine), DONE)];
+        check(&undoubted);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use nacre_object::{
     ClassCall, ClassName, Error, ErrorKind, MethodName, ObjectId, Op, OpResult, Request, Result,
     Status, Store,
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::entry::EntryState;
 use super::input::{
@@ -16,10 +16,8 @@ use super::input::{
     encode_position, encode_read_batch, encode_write_batch,
 };
 use super::status::{EIO, ENOENT, ESPIPE};
+use crate::backoff::Backoff;
 use crate::env::{ClassVersions, LogEnv};
-
-/// How often a call is made anew because the class was replaced meanwhile: more is a loop.
-const MAX_VERSION_ATTEMPTS: usize = 5;
 
 /// Why a call on an object did not do what it should.
 #[derive(Debug)]
@@ -123,7 +121,8 @@ impl StorageClient {
         method: &'static str,
         input: Bytes,
     ) -> CallResult<Bytes> {
-        let mut attempt = 1;
+        let deadline = Instant::now() + self.patience;
+        let mut backoff = Backoff::new();
         loop {
             let call = ClassCall {
                 class: to.class.clone(),
@@ -138,11 +137,12 @@ impl StorageClient {
                     return Err(CallFailure::Failed(Error::corrupt(text).on(to.object)));
                 }
                 Err(CallFailure::Failed(error)) if is_other_version(&error) => {
-                    if attempt == MAX_VERSION_ATTEMPTS {
-                        return Err(CallFailure::Failed(error));
+                    if Instant::now() >= deadline {
+                        return Err(CallFailure::NoAnswer(error));
                     }
-                    attempt += 1;
                     self.versions.refresh(to.class).await.map_err(CallFailure::NoAnswer)?;
+                    // The caller was behind, or it is the node, which needs a moment.
+                    backoff.wait().await;
                 }
                 Err(failure) => return Err(failure),
             }
