@@ -264,3 +264,43 @@ impl TryFrom<Record> for EpochRecord {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What format 1 looks like on disk. If this fails, stored maps can no longer be read.
+    #[test]
+    fn a_stored_sample_of_format_1_still_reads() {
+        let program = Some(BoundProgram { version: 2, digest: "d".into() });
+        let head = Head {
+            format: 1,
+            epoch: 5,
+            first_kept: 3,
+            history_bytes: 70,
+            entries: 1,
+            entry_bytes: 2,
+            last_trigger: 4,
+            pending_triggers: 1,
+            program,
+            activation: 9,
+        };
+        let stored = b"\x08\x01\x10\x05\x18\x03\x20\x46\x28\x01\x30\x02\x38\x04\x40\x01\
+                       \x4a\x05\x08\x02\x12\x01d\x50\x09";
+        assert_eq!(Head::decode(&stored[..]).unwrap(), head);
+        assert_eq!(head.encode_to_vec(), stored);
+
+        let record = Record {
+            epoch: 5,
+            changes: vec![Change::set("k", "v").into(), Change::remove("r").into()],
+            author: "a".into(),
+            at_micros: 7,
+            commit_id: Bytes::from_static(b"id"),
+            origin: Some(OriginMessage { chain: vec!["m".into()], sequence: 6 }),
+        };
+        let stored = b"\x08\x05\x12\x06\x0a\x01k\x12\x01v\x12\x03\x0a\x01r\x1a\x01a\x20\x07\
+                       \x2a\x02id\x32\x05\x0a\x01m\x10\x06";
+        assert_eq!(Record::decode(&stored[..]).unwrap(), record);
+        assert_eq!(record.encode_to_vec(), stored);
+    }
+}

@@ -196,6 +196,20 @@ mod tests {
         record
     }
 
+    /// What a record looks like in the map. If this fails, stored programs can no longer be read.
+    #[test]
+    fn a_stored_sample_still_reads() {
+        let digest = Digest::of("a");
+        let stored = format!(
+            "{{\"next\":2,\"versions\":{{\"1\":{{\"digest\":\"{digest}\",\"bytes\":1,\
+             \"created_at_micros\":0}}}},\"active\":1,\"before\":[],\"activation\":7}}"
+        );
+        let mut expected = record(&["a"]);
+        expected.activate(&program(), 1, 7).unwrap();
+        assert_eq!(ProgramRecord::parse("class/p", stored.as_bytes()).unwrap(), expected);
+        assert_eq!(expected.to_value(), stored);
+    }
+
     #[test]
     fn versions_count_from_1_and_the_latest_source_again_is_no_new_one() {
         let mut record = record(&[]);
