@@ -28,8 +28,8 @@ const RELOCATE_BYTES: u64 = 512 * 1024;
 /// A segment is emptied when less than this share of it is referred to: at worst a store takes
 /// twice what it holds, and what is moved was mostly dead around it.
 const SPARSE_SHARE: f64 = 0.5;
-/// The same when room is short.
-const SPARSE_SHARE_WHEN_LOW: f64 = 0.9;
+/// The same when room is short; not higher, as moving takes room before it gives some.
+const SPARSE_SHARE_WHEN_LOW: f64 = 0.75;
 
 /// The thread's state.
 pub(crate) struct Upkeep {

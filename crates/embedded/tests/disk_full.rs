@@ -9,16 +9,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use nacre_clock::SystemClock;
 use nacre_conformance::TestClasses;
-use nacre_embedded::{EmbeddedEngine, Options};
+use nacre_embedded::{DEFAULT_RESERVE_BYTES, EmbeddedEngine, Options};
 use nacre_object::{ErrorKind, Op, OpResult};
 use support::{answer, append, object, read_all, submit};
 use tempfile::TempDir;
 
 const MIB: u64 = 1024 * 1024;
-/// The whole file system.
-const DISK_BYTES: u64 = 192 * MIB;
-/// Held back by the engine: room for what fjall writes behind its back.
-const RESERVE_BYTES: u64 = 48 * MIB;
+/// The whole file system: the engine's default reserve and about as much again.
+const DISK_BYTES: u64 = DEFAULT_RESERVE_BYTES + 112 * MIB;
 
 /// A file system in memory, gone with the value.
 struct SmallDisk(TempDir);
@@ -60,7 +58,6 @@ fn open(path: &Path) -> EmbeddedEngine {
     let clock = Arc::new(SystemClock::default());
     let mut options = Options::new(path, Arc::new(TestClasses), clock);
     options.segment_bytes = 4 * MIB as u32;
-    options.reserve_bytes = RESERVE_BYTES;
     EmbeddedEngine::open(options).unwrap()
 }
 
