@@ -7,7 +7,7 @@ CARGO ?= cargo
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 DEMO_ARGS ?=
 
-.PHONY: help demo build test check fmt install-deps install-test-deps long bench clean
+.PHONY: help demo build test check fmt install-deps install-test-deps
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -23,9 +23,8 @@ check: install-deps ## What a developer runs all day: format, lints, unit tests
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --workspace --lib --locked -q
 
-test: check install-test-deps ## Everything: check, then the suites that start real processes
+test: check install-test-deps ## Everything: check, then every suite; the demo is one of them
 	$(CARGO) test --workspace --locked
-	$(MAKE) demo DEMO_ARGS=--quick
 
 fmt: ## Format the source
 	$(CARGO) fmt --all
