@@ -7,7 +7,7 @@ pub mod ledger;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use nacre_clock::{Random, SystemClock};
@@ -20,7 +20,44 @@ const SECTOR: usize = 512;
 
 /// A disk in memory. Clones are the same disk.
 #[derive(Debug, Clone, Default)]
-pub struct SimDisk(Arc<Mutex<State>>);
+pub struct SimDisk(Arc<Mutex<State>>, Arc<Gate>);
+
+/// Where syncs wait while they are held.
+#[derive(Debug, Default)]
+struct Gate {
+    /// Whether it is closed, and how many wait.
+    state: Mutex<(bool, usize)>,
+    moved: Condvar,
+}
+
+/// Syncs wait for as long as this lives.
+#[derive(Debug)]
+pub struct HeldSyncs(Arc<Gate>);
+
+impl HeldSyncs {
+    /// Returns once a sync waits.
+    pub async fn wait_for_one(&self) {
+        while self.0.state.lock().unwrap().1 == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+impl Drop for HeldSyncs {
+    fn drop(&mut self) {
+        self.0.state.lock().unwrap().0 = false;
+        self.0.moved.notify_all();
+    }
+}
+
+impl Gate {
+    fn pass(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.1 += 1;
+        let mut state = self.moved.wait_while(state, |(closed, _)| *closed).unwrap();
+        state.1 -= 1;
+    }
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -72,6 +109,12 @@ impl SimDisk {
         self.state().free_bytes = free_bytes;
     }
 
+    /// Makes syncs of files wait until what is answered is dropped.
+    pub fn hold_syncs(&self) -> HeldSyncs {
+        self.1.state.lock().unwrap().0 = true;
+        HeldSyncs(self.1.clone())
+    }
+
     /// Syncs, writes and allocations so far.
     pub fn counts(&self) -> (u64, u64, u64) {
         let state = self.state();
@@ -89,7 +132,7 @@ impl SimDisk {
             (path.clone(), Arc::new(Mutex::new(file.lock().unwrap().after_crash(random))))
         });
         let files = survivors.collect();
-        SimDisk(Arc::new(Mutex::new(State { files, ..State::default() })))
+        SimDisk(Arc::new(Mutex::new(State { files, ..State::default() })), Arc::default())
     }
 
     /// The same content on another disk.
@@ -99,7 +142,7 @@ impl SimDisk {
             (path.clone(), Arc::new(Mutex::new(file.lock().unwrap().clone())))
         };
         let files = state.files.iter().map(copy).collect();
-        SimDisk(Arc::new(Mutex::new(State { files, ..State::default() })))
+        SimDisk(Arc::new(Mutex::new(State { files, ..State::default() })), Arc::default())
     }
 
     /// Files whose names end so, with their lengths, by name.
@@ -232,6 +275,7 @@ impl DiskFile for SimFile {
     }
 
     fn sync(&self) -> io::Result<()> {
+        self.disk.1.pass();
         self.disk.work(|state| {
             state.syncs += 1;
             state.plan.fail_syncs_from.is_some_and(|from| state.syncs >= from)

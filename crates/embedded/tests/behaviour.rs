@@ -1,0 +1,212 @@
+//! What the engine promises beyond what every store does.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre_embedded::{EmbeddedEngine, Stats};
+use nacre_object::{ErrorKind, ObjectName, Op, OpResult, SnapshotName};
+use support::{SimDisk, answer, append, object, open_on, options, read_all, submit};
+use tempfile::TempDir;
+
+const KIB: usize = 1024;
+
+fn content(n: usize, size: usize) -> Bytes {
+    (0..size).map(|i| (n * 13 + i * 7) as u8).collect::<Vec<_>>().into()
+}
+
+/// Waits for the background to bring about something; a test that hangs here has failed.
+async fn until(engine: &EmbeddedEngine, reached: impl Fn(&Stats) -> bool) {
+    while !reached(&engine.stats()) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn segments_that_are_mostly_dead_are_emptied_while_readers_see_right_data() {
+    let folder = TempDir::new().unwrap();
+    let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
+    const OBJECTS: usize = 400;
+    for n in 0..OBJECTS {
+        submit(&engine, &object(n), vec![append(content(n, 8 * KIB))]).await.unwrap();
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let reader = tokio::spawn({
+        let (engine, stop) = (engine.clone(), stop.clone());
+        async move {
+            while !stop.load(Ordering::Relaxed) {
+                for n in (0..OBJECTS).step_by(5) {
+                    let found = answer(&engine, &object(n), read_all()).await.unwrap();
+                    assert!(found == OpResult::Data(content(n, 8 * KIB)), "object {n}");
+                }
+            }
+        }
+    });
+    let before = engine.stats();
+    for n in (0..OBJECTS).filter(|n| n % 5 != 0) {
+        submit(&engine, &object(n), vec![Op::Remove]).await.unwrap();
+    }
+    let kept = (OBJECTS / 5 * 8 * KIB) as u64;
+    until(&engine, |now| now.live_bytes == kept && now.segments < before.segments / 2).await;
+    assert!(engine.stats().relocated_bytes > 0);
+    stop.store(true, Ordering::Relaxed);
+    reader.await.unwrap();
+
+    engine.close();
+    let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
+    assert_eq!(engine.stats().live_bytes, kept);
+    for n in (0..OBJECTS).step_by(5) {
+        let found = answer(&engine, &object(n), read_all()).await.unwrap();
+        assert!(found == OpResult::Data(content(n, 8 * KIB)), "object {n}");
+    }
+}
+
+#[tokio::test]
+async fn snapshots_and_clones_share_payloads_and_outlive_the_original() {
+    let folder = TempDir::new().unwrap();
+    let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
+    let (id, snapshot) = (object("{t}/original"), SnapshotName::new("s").unwrap());
+    let data = content(1, 600 * KIB);
+    submit(&engine, &id, vec![append(data.clone())]).await.unwrap();
+    let written = engine.stats().journal_bytes;
+    let take = Op::SnapshotCreate { snapshot: snapshot.clone() };
+    submit(&engine, &id, vec![take]).await.unwrap();
+    // As many clones as make some fall to the other shard.
+    for n in 0..6 {
+        let source = ObjectName::new("{t}/original").unwrap();
+        let clone = Op::CloneFrom { source, snapshot: snapshot.clone() };
+        submit(&engine, &object(format!("{{t}}/clone-{n}")), vec![clone]).await.unwrap();
+    }
+    let copied = engine.stats().journal_bytes - written;
+    assert!(copied < 100 * KIB as u64, "{copied} bytes written for seven copies");
+
+    submit(&engine, &id, vec![Op::Remove]).await.unwrap();
+    submit(&engine, &id, vec![Op::SnapshotRemove { snapshot }]).await.unwrap();
+    for n in 0..6 {
+        let clone = object(format!("{{t}}/clone-{n}"));
+        assert!(answer(&engine, &clone, read_all()).await.unwrap() == OpResult::Data(data.clone()));
+        submit(&engine, &clone, vec![Op::Remove]).await.unwrap();
+    }
+    until(&engine, |now| now.live_bytes == 0).await;
+}
+
+#[tokio::test]
+async fn removing_a_large_object_is_one_small_transaction() {
+    let folder = TempDir::new().unwrap();
+    let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
+    let id = object("a");
+    for part in 0..20 {
+        let entry = |n: usize| nacre_object::MapEntry {
+            key: format!("{part}/{n:04}").into(),
+            value: content(n, 1100),
+        };
+        let entries = (0..500).map(entry).collect();
+        submit(&engine, &id, vec![Op::MapSet { entries }]).await.unwrap();
+    }
+    assert_eq!(engine.stats().live_bytes, 10_000 * 1100);
+    let written = engine.stats().journal_bytes;
+    submit(&engine, &id, vec![Op::Remove]).await.unwrap();
+    assert!(engine.stats().journal_bytes - written < 64 * KIB as u64);
+    assert_eq!(answer(&engine, &id, Op::Stat).await.unwrap_err().kind(), ErrorKind::NotFound);
+    until(&engine, |now| now.live_bytes == 0).await;
+}
+
+#[tokio::test]
+async fn large_payloads_are_written_once() {
+    let folder = TempDir::new().unwrap();
+    let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
+    let before = engine.stats().journal_bytes;
+    submit(&engine, &object("a"), vec![append(content(1, 4 * KIB * KIB))]).await.unwrap();
+    let written = engine.stats().journal_bytes - before;
+    assert!(written < (4 * KIB + 64) as u64 * KIB as u64, "{written} bytes");
+    let entries = std::fs::read_dir(folder.path().join("tables")).unwrap();
+    let journals: u64 = entries
+        .map(|entry| entry.unwrap())
+        .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "jnl"))
+        .map(|entry| std::fs::read(entry.path()).unwrap().iter().filter(|b| **b != 0).count())
+        .sum::<usize>() as u64;
+    assert!(journals < 64 * KIB as u64, "{journals} bytes of it went to the tables");
+}
+
+#[tokio::test]
+async fn a_stream_of_small_appends_becomes_a_few_extents() {
+    let folder = TempDir::new().unwrap();
+    let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
+    let mut expected = Vec::new();
+    for n in 0..200 {
+        let ops: Vec<_> = (0..50).map(|i| append(content(n * 50 + i, 128))).collect();
+        (0..50).for_each(|i| expected.extend_from_slice(&content(n * 50 + i, 128)));
+        submit(&engine, &object("a"), ops).await.unwrap();
+    }
+    // All but the tail is kept as payloads, each byte once.
+    let live = engine.stats().live_bytes;
+    let tail = 32 * KIB as u64;
+    assert!((expected.len() as u64 - tail..=expected.len() as u64).contains(&live), "{live}");
+    assert!(
+        answer(&engine, &object("a"), read_all()).await.unwrap() == OpResult::Data(expected.into())
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reads_do_not_wait_for_a_sync_and_do_not_see_what_is_not_synced() {
+    let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
+    let engine = open_on(&disk, folder.path()).unwrap();
+    let id = object("a");
+    submit(&engine, &id, vec![append("old")]).await.unwrap();
+
+    let held = disk.hold_syncs();
+    let write = tokio::spawn({
+        let (engine, id) = (engine.clone(), id.clone());
+        async move { submit(&engine, &id, vec![append("new")]).await }
+    });
+    held.wait_for_one().await;
+    for _ in 0..10 {
+        let found = answer(&engine, &id, read_all()).await.unwrap();
+        assert_eq!(found, OpResult::Data(Bytes::from_static(b"old")));
+    }
+    assert!(!write.is_finished());
+    drop(held);
+    write.await.unwrap().unwrap();
+    let found = answer(&engine, &id, read_all()).await.unwrap();
+    assert_eq!(found, OpResult::Data(Bytes::from_static(b"oldnew")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_that_depends_on_something_unsynced_waits_for_it() {
+    let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
+    let engine = open_on(&disk, folder.path()).unwrap();
+    let id = object("a");
+    let held = disk.hold_syncs();
+    // Occupies the shard, so that the two that follow are run as one batch.
+    let first = tokio::spawn({
+        let (engine, id) = (engine.clone(), id.clone());
+        async move { submit(&engine, &id, vec![append("x")]).await }
+    });
+    held.wait_for_one().await;
+    let other = ObjectName::new("b").unwrap();
+    let other = (0..).map(|n| object(format!("{other}{n}")));
+    let pairs: Vec<_> = other
+        .take(4)
+        .map(|id| {
+            let create = |engine: EmbeddedEngine, id| async move {
+                submit(&engine, &id, vec![Op::Create { exclusive: true }]).await
+            };
+            (
+                tokio::spawn(create(engine.clone(), id.clone())),
+                tokio::spawn(create(engine.clone(), id)),
+            )
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    // Of each pair one creates and one is refused, and neither may be told before the sync.
+    assert!(pairs.iter().all(|(a, b)| !a.is_finished() && !b.is_finished()));
+    drop(held);
+    first.await.unwrap().unwrap();
+    for (a, b) in pairs {
+        let outcomes = [a.await.unwrap(), b.await.unwrap()];
+        assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
+    }
+}
