@@ -58,11 +58,14 @@ async fn a_failed_write_poisons_the_engine() {
         let (folder, disk, ledger) = (TempDir::new().unwrap(), SimDisk::default(), Ledger::new(6));
         let engine = open_on(&disk, folder.path()).unwrap();
         let (_, writes, _) = disk.counts();
+        // From then on every write fails: a single failure could hit the zeros that are written
+        // ahead, which the journal does without.
         disk.set(Plan { fail_write: Some(writes + fail), ..Plan::default() });
         let errors = ledger.run(Arc::new(engine.clone())).await;
         assert!(!errors.is_empty());
         ledger.check(&engine).await;
         engine.close();
+        disk.set(Plan::default());
         ledger.check(&open_on(&disk, folder.path()).unwrap()).await;
     }
 }

@@ -262,7 +262,7 @@ impl DiskFile for SimFile {
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.disk.work(|state| {
             state.writes += 1;
-            state.plan.fail_write == Some(state.writes)
+            state.plan.fail_write.is_some_and(|first| state.writes >= first)
         })?;
         let mut file = self.file.lock().unwrap();
         let (start, end) = (offset as usize, offset as usize + data.len());
