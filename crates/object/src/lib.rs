@@ -11,6 +11,7 @@
 pub mod bounds;
 mod class_host;
 mod error;
+mod guard;
 pub mod limits;
 mod name;
 mod op;
@@ -22,6 +23,7 @@ mod view;
 
 pub use class_host::{CallContext, CallReply, ClassCall, ClassHost, NoClasses};
 pub use error::{Error, ErrorKind, FaultSite, Result, Status};
+pub use guard::{Demand, FINGERPRINT_BYTES, Guard, LocalOnly, Peer, Standing, Unlimited};
 pub use name::{
     ClassName, EntityName, MapName, MethodName, NodeName, ObjectId, ObjectName, PoolName,
     ProgramName, SnapshotName, TargetName, TenantName,

@@ -135,6 +135,36 @@ impl PoolName {
     }
 }
 
+/// Before a node's name in its name as an entity.
+const NODE_ENTITY_PREFIX: &str = "node.";
+
+impl EntityName {
+    /// Whoever runs the node: what a process of that user on the same machine is.
+    pub fn local() -> Self {
+        Self("local".into())
+    }
+
+    /// A node, as others know it: `node.NAME`.
+    ///
+    /// # Errors
+    /// `Invalid` if the name is too long for that.
+    pub fn of_node(node: &NodeName) -> Result<Self> {
+        Self::new(format!("{NODE_ENTITY_PREFIX}{node}"))
+    }
+
+    /// Whether it is a node's.
+    pub fn is_node(&self) -> bool {
+        self.as_str().starts_with(NODE_ENTITY_PREFIX)
+    }
+}
+
+impl TenantName {
+    /// The tenant of whoever was given no other.
+    pub fn standard() -> Self {
+        Self("default".into())
+    }
+}
+
 impl ObjectName {
     /// What placement hashes: the text between the first `{` and the next `}` if there is any,
     /// else the whole name.

@@ -80,8 +80,8 @@ impl Request {
                 .hint("roll back to the snapshot"));
         }
         let header = IoHeader {
-            source: EntityName::new("local")?,
-            tenant: TenantName::new("default")?,
+            source: EntityName::local(),
+            tenant: TenantName::standard(),
             object,
             snapshot: None,
             access: access_of(&ops),

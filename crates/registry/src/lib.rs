@@ -10,6 +10,7 @@
 
 mod backoff;
 mod catch_up;
+mod entities;
 mod events;
 mod follower;
 pub mod limits;
@@ -20,6 +21,10 @@ mod programs;
 mod subscriber;
 mod system;
 
+pub use entities::{
+    Entities, Entity, EntityStanding, Grant, Grants, LiveEntities, Need, Right, Rights, Scope,
+    entities_map, needs_of,
+};
 pub use events::{
     Event, EventItem, EventWatcher, Events, FaultReporter, ProgramFault, ProgramSite, Severity,
     events_class,

@@ -1,5 +1,8 @@
-//! Where a node listens. **Invariant:** nothing beyond this machine, as long as sessions are not
-//! authenticated.
+//! Where a node listens.
+//!
+//! **Invariant:** what is not authenticated by TLS stays on this machine. A Unix socket tells who
+//! connects; a loopback address does not, so whoever listens there, which nodes never do by
+//! themselves, trusts everybody on the machine.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -9,9 +12,10 @@ use std::str::FromStr;
 
 use nacre_object::{Error, Result};
 
-use crate::limits::MAX_SOCKET_PATH_BYTES;
+use crate::limits::{MAX_HOST_BYTES, MAX_SOCKET_PATH_BYTES};
 
-/// An address on this machine. Written `unix:PATH` or `HOST:PORT`.
+/// Where a node listens: written `unix:PATH`, `tls:HOST:PORT`, or `HOST:PORT` for a loopback address
+/// without TLS.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Endpoint(Address);
 
@@ -19,6 +23,8 @@ pub struct Endpoint(Address);
 pub(crate) enum Address {
     Unix(PathBuf),
     Tcp(SocketAddr),
+    /// A host's name or address, and a port.
+    Tls(String, u16),
 }
 
 impl Endpoint {
@@ -39,20 +45,41 @@ impl Endpoint {
     /// A loopback TCP address; port 0 lets the machine choose one when listening.
     ///
     /// # Errors
-    /// `Unsupported` for any other address.
+    /// `Denied` for any other address: that takes TLS.
     pub fn tcp(address: SocketAddr) -> Result<Self> {
         if !address.ip().is_loopback() {
-            return Err(Error::unsupported(format!("{address} is not on this machine"))
-                .hint("sessions are not encrypted yet: use a loopback address or a Unix socket"));
+            return Err(Error::denied(format!("{address} is not on this machine")).hint(format!(
+                "beyond it mutual TLS is required: write tls:{address}; \
+                               `nacre init --listen {address}` makes what it takes"
+            )));
         }
         Ok(Self(Address::Tcp(address)))
+    }
+
+    /// A TCP address with mutual TLS, on any machine; port 0 lets the machine choose one when
+    /// listening.
+    ///
+    /// # Errors
+    /// `Invalid` if it is not `HOST:PORT`.
+    pub fn tls(address: &str) -> Result<Self> {
+        let parts = address.rsplit_once(':').and_then(|(host, port)| {
+            let host =
+                host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+            let named = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':');
+            let fits = !host.is_empty() && host.len() <= MAX_HOST_BYTES && host.chars().all(named);
+            Some((host, port.parse().ok()?)).filter(|_| fits)
+        });
+        let (host, port) = parts.ok_or_else(|| {
+            Error::invalid(format!("{address:?} is not an address")).hint("write HOST:PORT")
+        })?;
+        Ok(Self(Address::Tls(host.to_owned(), port)))
     }
 
     /// The path, if it is a Unix socket.
     pub fn path(&self) -> Option<&Path> {
         match &self.0 {
             Address::Unix(path) => Some(path),
-            Address::Tcp(_) => None,
+            Address::Tcp(_) | Address::Tls(..) => None,
         }
     }
 
@@ -66,6 +93,8 @@ impl fmt::Display for Endpoint {
         match &self.0 {
             Address::Unix(path) => write!(f, "unix:{}", path.display()),
             Address::Tcp(address) => write!(f, "{address}"),
+            Address::Tls(host, port) if host.contains(':') => write!(f, "tls:[{host}]:{port}"),
+            Address::Tls(host, port) => write!(f, "tls:{host}:{port}"),
         }
     }
 }
@@ -77,13 +106,16 @@ impl FromStr for Endpoint {
         if let Some(path) = text.strip_prefix("unix:") {
             return Self::unix(path);
         }
+        if let Some(address) = text.strip_prefix("tls:") {
+            return Self::tls(address);
+        }
         let local = text.strip_prefix("localhost:").and_then(|port| port.parse().ok());
         if let Some(port) = local {
             return Self::tcp(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
         }
         let address = text.parse().map_err(|_| {
             Error::invalid(format!("{text:?} is not an endpoint"))
-                .hint("write unix:PATH or 127.0.0.1:PORT")
+                .hint("write unix:PATH, tls:HOST:PORT or 127.0.0.1:PORT")
         })?;
         Self::tcp(address)
     }
@@ -96,17 +128,28 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back() {
-        for text in ["unix:/run/nacre.sock", "127.0.0.1:7000", "[::1]:7000", "127.3.2.1:1"] {
+        for text in [
+            "unix:/run/nacre.sock",
+            "127.0.0.1:7000",
+            "[::1]:7000",
+            "127.3.2.1:1",
+            "tls:storage-1.example.org:7000",
+            "tls:10.0.0.1:0",
+            "tls:[fe80::1]:7000",
+        ] {
             assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), text);
         }
         assert_eq!("localhost:80".parse::<Endpoint>().unwrap().to_string(), "127.0.0.1:80");
     }
 
     #[test]
-    fn only_this_machine_can_be_named() {
+    fn beyond_this_machine_it_takes_tls() {
         let kind = |text: &str| text.parse::<Endpoint>().unwrap_err().kind();
-        assert_eq!(kind("0.0.0.0:7000"), ErrorKind::Unsupported);
-        assert_eq!(kind("10.0.0.1:7000"), ErrorKind::Unsupported);
+        assert_eq!(kind("0.0.0.0:7000"), ErrorKind::Denied);
+        assert_eq!(kind("10.0.0.1:7000"), ErrorKind::Denied);
+        for text in ["tls:", "tls:host", "tls::1", "tls:host:66000", "tls:a b:1", "tls:[:1"] {
+            assert_eq!(kind(text), ErrorKind::Invalid, "{text}");
+        }
         assert_eq!(kind("example.org:7000"), ErrorKind::Invalid);
         assert_eq!(kind("unix:"), ErrorKind::Invalid);
         assert_eq!(

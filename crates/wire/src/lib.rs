@@ -3,7 +3,8 @@
 //! The messages and the rules both ends follow are written down in `proto/nacre/v1/*.proto`. A
 //! client has one [`Session`] with a node: a stream each way, on which everything travels in
 //! batches. [`RemoteStore`] makes the store at its far end look like any other. A node serves its
-//! store, its watches and its services with a [`Server`].
+//! store, its watches and its services with a [`Server`]. Over the network both prove who they are by
+//! an [`Identity`].
 //!
 //! **Invariant:** nothing that comes in is believed: names, bounds and numbers are checked in
 //! `decode`, and who asks is decided by the server.
@@ -13,6 +14,7 @@ mod codec;
 mod decode;
 mod encode;
 mod endpoint;
+mod identity;
 mod keep_alive;
 pub mod limits;
 mod message;
@@ -22,6 +24,7 @@ mod server;
 
 pub use client::{NodeInfo, RemoteStore, Session, SessionOptions};
 pub use endpoint::Endpoint;
+pub use identity::{Authority, Identity, Usage};
 pub use keep_alive::KeepAlive;
 pub use server::{Caller, Listener, Server, ServerBuilder, Service};
 

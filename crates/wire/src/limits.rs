@@ -37,8 +37,13 @@ pub const SWEEP_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Connections of one server. Each costs two buffers and a file descriptor.
 pub const MAX_CONNECTIONS: usize = 4096;
+/// Connections on which nothing is asked: not greeted yet, or idle. Past it the one that has been so
+/// longest gives way, so that those who never say anything keep nobody out.
+pub const MAX_IDLE_CONNECTIONS: usize = 1024;
 /// Sessions of one server. A client has one a process.
 pub const MAX_SESSIONS: usize = 4096;
+/// Sessions of one entity, so that one that opens ever more leaves room for the others.
+pub const MAX_ENTITY_SESSIONS: usize = 1024;
 /// HTTP/2 streams of one connection: a session, and some unary calls beside it.
 pub const MAX_STREAMS: u32 = 64;
 /// Requests of one session under way in the server. Past it the session is read no further.
@@ -53,8 +58,11 @@ pub const MAX_REPLIES_WAITING_BYTES: usize = 64 * 1024 * 1024;
 /// How long a session may stand still because its client does not read; then it is ended.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a new connection may take until it speaks, and until its session is open.
+/// How long a connection may take until something is asked on it, how long it may be idle
+/// afterwards, and how long a session may take from its request to its hello.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a client may take to hear that its idle connection is closed.
+pub const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a server that was told to stop lets begun requests finish.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long accepting rests when the machine is out of descriptors.
@@ -67,6 +75,8 @@ pub const STREAM_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 pub const CONNECTION_WINDOW_BYTES: u32 = 2 * STREAM_WINDOW_BYTES;
 /// The largest HTTP/2 frame: a full batch goes out in one.
 pub const MAX_FRAME_BYTES: u32 = 128 * 1024;
+/// A host's name, as the domain name system limits it.
+pub const MAX_HOST_BYTES: usize = 253;
 /// A Unix socket's path, as the kernel limits it (`sun_path` has 108 bytes with the final NUL).
 pub const MAX_SOCKET_PATH_BYTES: usize = 107;
 
@@ -75,4 +85,6 @@ const _: () = assert!(2 * MAX_REPLY_BYTES <= MAX_MESSAGE_BYTES);
 const _: () = assert!(MAX_NOTIFY_BYTES < BATCH_BYTES + MAX_MESSAGE_BYTES);
 const _: () = assert!(MAX_MESSAGE_BYTES <= CLIENT_ROOM_BYTES, "any message has room by itself");
 const _: () = assert!(MAX_MESSAGE_BYTES <= MAX_REPLIES_WAITING_BYTES);
+const _: () = assert!(MAX_IDLE_CONNECTIONS < MAX_CONNECTIONS);
+const _: () = assert!(MAX_ENTITY_SESSIONS < MAX_SESSIONS);
 const _: () = assert!(BATCH_BYTES < MAX_FRAME_BYTES as usize);

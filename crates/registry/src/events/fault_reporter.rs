@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::event::ProgramSite;
-use super::fault_rate::{FaultRate, FaultReport};
+use super::report_rate::{Report, ReportRate, Sited};
 use super::{Event, Events, Severity};
 use crate::programs::{ProgramId, ProgramKind};
 
@@ -23,6 +23,14 @@ pub struct ProgramFault {
     pub site: ProgramSite,
     /// Why, with the traceback if there is one.
     pub text: String,
+}
+
+impl Sited for ProgramFault {
+    type Site = ProgramSite;
+
+    fn site(&self) -> &ProgramSite {
+        &self.site
+    }
 }
 
 impl ProgramFault {
@@ -80,19 +88,19 @@ impl FaultSink for FaultReporter {
 
 async fn report_all(mut waiting: mpsc::Receiver<ProgramFault>, events: Events, node: NodeName) {
     let started = Instant::now();
-    let mut rate = FaultRate::default();
+    let mut rate = ReportRate::default();
     loop {
         let pause = rate.next_due().map(|due| due.saturating_sub(started.elapsed()));
-        let reports: Vec<FaultReport> = tokio::select! {
+        let reports: Vec<Report<ProgramFault>> = tokio::select! {
             fault = waiting.recv() => match fault {
-                Some(fault) => rate.fault(fault, started.elapsed()).into_iter().collect(),
+                Some(fault) => rate.happened(fault, started.elapsed()).into_iter().collect(),
                 None => return,
             },
             () = tokio::time::sleep(pause.unwrap_or(Duration::MAX)), if pause.is_some() => {
                 rate.due(started.elapsed())
             }
         };
-        for FaultReport { fault, count } in reports {
+        for Report { what: fault, count } in reports {
             let event = Event::new(Severity::Error, fault.text)
                 .node(node.clone())
                 .program(fault.site)

@@ -265,6 +265,36 @@ impl TryFrom<Record> for EpochRecord {
     }
 }
 
+/// What a commit is about, for whoever decides on it without being the map.
+pub(crate) struct CommitKeys {
+    /// The keys it changes.
+    pub(crate) keys: Vec<String>,
+    /// Whether it claims to come from another map's program.
+    pub(crate) triggered: bool,
+}
+
+/// What the input of `commit` is about; `None` if it is none.
+pub(crate) fn commit_keys(input: &[u8]) -> Option<CommitKeys> {
+    let request = CommitRequest::decode(input).ok()?;
+    let keys = request.changes.into_iter().map(|change| change.key).collect();
+    Some(CommitKeys { keys, triggered: request.origin.is_some() })
+}
+
+/// A commit that changes these keys, for tests of others.
+#[cfg(test)]
+pub(crate) fn commit_input(keys: &[&str]) -> Bytes {
+    let change = |key: &&str| ChangeMessage { key: (*key).to_owned(), value: Some(Bytes::new()) };
+    let changes = keys.iter().map(change).collect();
+    Bytes::from(CommitRequest { changes, ..CommitRequest::default() }.encode_to_vec())
+}
+
+/// A commit that says another map triggered it, for tests of others.
+#[cfg(test)]
+pub(crate) fn triggered_commit_input() -> Bytes {
+    let origin = Some(OriginMessage { chain: vec!["a".to_owned()], sequence: 1 });
+    Bytes::from(CommitRequest { origin, ..CommitRequest::default() }.encode_to_vec())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

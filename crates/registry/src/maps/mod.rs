@@ -18,6 +18,9 @@ mod triggers;
 mod watcher;
 
 pub use class::map_class;
+pub(crate) use format::commit_keys;
+#[cfg(test)]
+pub(crate) use format::{commit_input, triggered_commit_input};
 pub use handle::Maps;
 pub use history::History;
 pub(crate) use policy::{PolicyError, check_policy};

@@ -3,7 +3,7 @@
 use futures::StreamExt;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use nacre_object::{Capabilities, Error, NodeName, Result};
+use nacre_object::{Capabilities, EntityName, Error, NodeName, Result};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinHandle;
@@ -20,6 +20,7 @@ use super::shared::Shared;
 use crate::codec::BatchCodec;
 use crate::decode::senseless;
 use crate::endpoint::Address;
+use crate::identity::Connector;
 use crate::limits::{
     CONNECTION_WINDOW_BYTES, MAX_BATCH_BYTES, MAX_FRAME_BYTES, PROTOCOL_VERSION,
     STREAM_WINDOW_BYTES,
@@ -76,6 +77,18 @@ impl Link {
                 let stream = TcpStream::connect(address).await.map_err(unreachable)?;
                 // Batches are made above: the kernel must not wait for more.
                 stream.set_nodelay(true).map_err(unreachable)?;
+                Self::open(stream, options).await
+            }
+            Address::Tls(host, port) => {
+                let identity = options.identity.as_ref().ok_or_else(|| {
+                    Error::denied(format!("{endpoint} wants to know who connects"))
+                        .hint("give an identity file, as `nacre entity add` makes them")
+                })?;
+                let stream = TcpStream::connect((host.as_str(), *port)).await;
+                let stream = stream.map_err(unreachable)?;
+                stream.set_nodelay(true).map_err(unreachable)?;
+                let (stream, node) = Connector::new(identity)?.connect(stream).await?;
+                check_node(&node, options)?;
                 Self::open(stream, options).await
             }
         }
@@ -159,6 +172,17 @@ fn node_info(welcome: &pb::Welcome) -> Result<NodeInfo> {
     })
 }
 
+/// Whether a node is the one that is meant.
+fn check_node(found: &EntityName, options: &SessionOptions) -> Result<()> {
+    let meant = options.node.as_ref().map(EntityName::of_node).transpose()?;
+    match meant {
+        Some(meant) if meant != *found => {
+            Err(Error::unavailable(format!("{found} answers where {meant} should")))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn unreachable(error: impl std::fmt::Display) -> Error {
     Error::unavailable(error.to_string())
 }
@@ -166,6 +190,7 @@ fn unreachable(error: impl std::fmt::Display) -> Error {
 /// Why a session ended.
 fn failure(status: &Status) -> Error {
     match status.code() {
+        Code::PermissionDenied => Error::denied(status.message()),
         Code::FailedPrecondition => Error::unsupported(status.message()),
         Code::ResourceExhausted => Error::unavailable(status.message()),
         code => Error::unavailable(format!("{code}: {}", status.message())),

@@ -4,15 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nacre_clock::{Clock, SystemClock};
-use nacre_object::EntityName;
+use nacre_object::{EntityName, NodeName};
 
-use crate::KeepAlive;
+use crate::{Identity, KeepAlive};
 
 /// How a session behaves.
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
     /// What the client calls itself, for the node's logs.
     pub client_name: EntityName,
+    /// Who the client is, where the node is reached by TLS.
+    pub identity: Option<Identity>,
+    /// Which node is meant: over TLS any other is refused. `None` takes every node of the authority.
+    pub node: Option<NodeName>,
     /// How long after the connection was lost (or the session opened) requests wait for another.
     /// Later they fail at once, until there is one.
     pub patience: Duration,
@@ -27,6 +31,8 @@ impl Default for SessionOptions {
     fn default() -> Self {
         Self {
             client_name: EntityName::new("client").expect("well formed"),
+            identity: None,
+            node: None,
             patience: Duration::from_secs(5),
             keep_alive: KeepAlive::default(),
             clock: Arc::new(SystemClock::default()),

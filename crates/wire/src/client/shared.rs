@@ -238,10 +238,11 @@ impl Shared {
         let failure = self.lock().failure.clone();
         let why = failure.as_ref().map_or("it did not answer in time", Error::message);
         let kind = match failure.as_ref().map(Error::kind) {
-            Some(ErrorKind::Unsupported) => ErrorKind::Unsupported,
+            Some(kind @ (ErrorKind::Unsupported | ErrorKind::Denied)) => kind,
             _ => ErrorKind::Unavailable,
         };
+        let hint = failure.as_ref().and_then(Error::hint_text);
         Error::new(kind, format!("cannot reach {}: {why}", self.endpoint))
-            .hint("it was not sent; see whether the node runs")
+            .hint(hint.unwrap_or("it was not sent; see whether the node runs"))
     }
 }

@@ -1,22 +1,33 @@
 //! Connections: accepted, spoken HTTP/2 on, and closed when the server stops.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use nacre_object::{Error, Peer, Result};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{Semaphore, watch};
+use tokio::time::{sleep, timeout};
+use tonic::codegen::{Service as _, http};
 use tonic::service::Routes;
+use tower::service_fn;
 
+use super::idle::{Activity, IdleConnections};
 use super::listener::Socket;
 use super::node::Phase;
 use crate::KeepAlive;
+use crate::identity::Acceptor;
 use crate::limits::{
-    ACCEPT_PAUSE, CONNECTION_WINDOW_BYTES, HANDSHAKE_TIMEOUT, MAX_CONNECTIONS, MAX_FRAME_BYTES,
-    MAX_STREAMS, STREAM_WINDOW_BYTES,
+    ACCEPT_PAUSE, CONNECTION_WINDOW_BYTES, FAREWELL_TIMEOUT, HANDSHAKE_TIMEOUT, MAX_CONNECTIONS,
+    MAX_FRAME_BYTES, MAX_STREAMS, STREAM_WINDOW_BYTES,
 };
+
+/// The user who may do everything on the machine.
+const ROOT: u32 = 0;
 
 /// The connections of a server.
 pub(crate) struct Connections {
@@ -24,25 +35,24 @@ pub(crate) struct Connections {
     http: http2::Builder<TokioExecutor>,
     /// Room for connections; each holds a permit until it is closed.
     room: Arc<Semaphore>,
+    idle: IdleConnections,
     phase: watch::Receiver<Phase>,
 }
 
-/// A stream of bytes to a client.
-trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
-    /// Waits until the client has said something.
-    fn spoken(&self) -> impl Future<Output = std::io::Result<()>> + Send;
+/// What a connection is known by to the services: put into the extensions of its requests.
+#[derive(Debug, Clone)]
+pub(crate) struct Connected {
+    /// Who is at the other end.
+    pub(crate) peer: Peer,
+    /// What goes on on it.
+    pub(crate) activity: Activity,
 }
 
-impl Transport for TcpStream {
-    async fn spoken(&self) -> std::io::Result<()> {
-        self.readable().await
-    }
-}
-
-impl Transport for UnixStream {
-    async fn spoken(&self) -> std::io::Result<()> {
-        self.readable().await
-    }
+/// Why a connection is closed by the server.
+enum Closing {
+    Draining,
+    Idle,
+    Evicted,
 }
 
 impl Connections {
@@ -59,7 +69,8 @@ impl Connections {
             .max_concurrent_streams(MAX_STREAMS)
             .keep_alive_interval(keep_alive.interval)
             .keep_alive_timeout(keep_alive.timeout);
-        Self { routes, http, room: Arc::new(Semaphore::new(MAX_CONNECTIONS)), phase }
+        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        Self { routes, http, room, idle: IdleConnections::default(), phase }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -75,62 +86,139 @@ impl Connections {
     /// Accepts connections, for ever. While there is no room for more, they wait in the kernel.
     pub(crate) async fn accept(self: Arc<Self>, socket: Socket) {
         loop {
-            match &socket {
-                Socket::Unix(listener, _) => match listener.accept().await {
-                    Ok((stream, _)) => self.clone().start(stream).await,
-                    Err(_) => pause().await,
-                },
-                Socket::Tcp(listener) => match listener.accept().await {
-                    Ok((stream, _)) => {
-                        // Batches are made above: the kernel must not wait for more. If it does,
-                        // everything works as well, if slower.
-                        let _ = stream.set_nodelay(true);
-                        self.clone().start(stream).await;
-                    }
-                    Err(_) => pause().await,
-                },
+            let accepted = match &socket {
+                Socket::Unix(listener, _) => {
+                    listener.accept().await.map(|(stream, _)| Stream::Unix(stream))
+                }
+                Socket::Tcp(listener) => {
+                    listener.accept().await.map(|(stream, _)| Stream::Tcp(stream))
+                }
+                Socket::Tls(listener, acceptor) => {
+                    let accepted = listener.accept().await;
+                    accepted.map(|(stream, _)| Stream::Tls(stream, acceptor.clone()))
+                }
+            };
+            match accepted {
+                Ok(stream) => self.clone().start(stream).await,
+                Err(_) => pause().await,
             }
         }
     }
 
     /// Serves a connection on a task of its own, once there is room for it.
-    async fn start(self: Arc<Self>, stream: impl Transport) {
+    async fn start(self: Arc<Self>, stream: Stream) {
         let place = self.room.clone().acquire_owned().await.expect("it is never closed");
-        let mut phase = self.phase.clone();
+        let phase = self.phase.clone();
         tokio::spawn(async move {
-            let spoken = tokio::time::timeout(HANDSHAKE_TIMEOUT, stream.spoken());
-            let spoken = tokio::select! {
-                spoken = spoken => matches!(spoken, Ok(Ok(()))),
-                () = reached(&mut phase, Phase::Draining) => false,
-            };
-            if spoken {
-                self.serve(stream, phase).await;
-            }
+            self.greet(stream, phase).await;
             drop(place);
         });
     }
 
+    /// Finds out who is at the other end, and serves them.
+    async fn greet(&self, stream: Stream, mut phase: watch::Receiver<Phase>) {
+        match stream {
+            Stream::Unix(stream) => {
+                // Others see it closed: they are none of the node's business.
+                if let Ok(peer) = local_peer(&stream) {
+                    self.serve(stream, peer, phase).await;
+                }
+            }
+            Stream::Tcp(stream) => {
+                send_at_once(&stream);
+                self.serve(stream, Peer::Local, phase).await;
+            }
+            Stream::Tls(stream, acceptor) => {
+                send_at_once(&stream);
+                let mut place = self.idle.enter();
+                let handshake = tokio::select! {
+                    handshake = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)) => handshake,
+                    () = place.lost() => return,
+                    () = reached(&mut phase, Phase::Draining) => return,
+                };
+                drop(place);
+                if let Ok(Ok((stream, peer))) = handshake {
+                    self.serve(stream, peer, phase).await;
+                }
+            }
+        }
+    }
+
     /// Serves a connection until either end closes it. What goes wrong with it concerns the client
     /// only, who sees it closed.
-    async fn serve(&self, stream: impl Transport, mut phase: watch::Receiver<Phase>) {
-        let service = TowerToHyperService::new(self.routes.clone());
+    async fn serve(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        peer: Peer,
+        mut phase: watch::Receiver<Phase>,
+    ) {
+        let activity = Activity::default();
+        let connected = Connected { peer, activity: activity.clone() };
+        let routes = self.routes.clone();
+        let service = service_fn(move |mut request: http::Request<Incoming>| {
+            request.extensions_mut().insert(connected.clone());
+            routes.clone().call(request)
+        });
+        let service = TowerToHyperService::new(service);
         let connection = self.http.serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
-        tokio::select! {
+        let closing = tokio::select! {
             _ = connection.as_mut() => return,
-            () = reached(&mut phase, Phase::Draining) => {}
-        }
+            () = reached(&mut phase, Phase::Draining) => Closing::Draining,
+            closing = self.watch_idleness(&activity) => closing,
+        };
+        let patience = match closing {
+            Closing::Evicted => return,
+            Closing::Idle => FAREWELL_TIMEOUT,
+            Closing::Draining => Duration::MAX,
+        };
         connection.as_mut().graceful_shutdown();
         tokio::select! {
-            _ = connection => {}
+            _ = timeout(patience, connection) => {}
             () = reached(&mut phase, Phase::Cut) => {}
         }
+    }
+
+    /// Waits until a connection has been idle for too long, or has to give way.
+    async fn watch_idleness(&self, activity: &Activity) -> Closing {
+        loop {
+            activity.until(false).await;
+            let mut place = self.idle.enter();
+            tokio::select! {
+                () = activity.until(true) => {}
+                () = place.lost() => return Closing::Evicted,
+                () = sleep(HANDSHAKE_TIMEOUT) => return Closing::Idle,
+            }
+        }
+    }
+}
+
+/// A connection that was accepted.
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+    Tls(TcpStream, Acceptor),
+}
+
+/// Batches are made above: the kernel must not wait for more. If it does, everything works as
+/// well, if slower.
+fn send_at_once(stream: &TcpStream) {
+    let _ = stream.set_nodelay(true);
+}
+
+/// Who is at the other end of a Unix socket, by the kernel's word.
+fn local_peer(stream: &UnixStream) -> Result<Peer> {
+    let user = stream.peer_cred().map_err(|error| Error::denied(error.to_string()))?.uid();
+    match user {
+        ROOT => Ok(Peer::Local),
+        user if user == rustix::process::geteuid().as_raw() => Ok(Peer::Local),
+        user => Err(Error::denied(format!("user {user} does not run this node"))),
     }
 }
 
 /// Rests: the machine is out of descriptors, or the client is gone already; neither is for ever.
 async fn pause() {
-    tokio::time::sleep(ACCEPT_PAUSE).await;
+    sleep(ACCEPT_PAUSE).await;
 }
 
 /// Waits for a phase. That the server is gone altogether is the last one.

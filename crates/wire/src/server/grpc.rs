@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use nacre_object::limits::MAX_IDENTIFIER_BYTES;
-use nacre_object::{EntityName, Error};
+use nacre_object::{EntityName, Error, ErrorKind, Standing};
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
 use tonic::server::{Grpc, NamedService};
@@ -19,11 +19,12 @@ use tonic_prost::ProstCodec;
 use tower::service_fn;
 
 use super::Caller;
+use super::connection::Connected;
 use super::node::Node;
 use super::session::Session;
 use super::under_way::Outcome;
 use crate::codec::BatchCodec;
-use crate::limits::{HANDSHAKE_TIMEOUT, MAX_BATCH_BYTES, MAX_SESSIONS, PROTOCOL_VERSION};
+use crate::limits::{HANDSHAKE_TIMEOUT, MAX_BATCH_BYTES, PROTOCOL_VERSION};
 use crate::outbox::{Outbox, OutboxStream};
 use crate::proto::client_message::Body as Asked;
 use crate::proto::server_message::Body as Answer;
@@ -49,10 +50,14 @@ impl Service<http::Request<Body>> for GrpcService {
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let node = self.0.clone();
+        let Some(connected) = request.extensions().get::<Connected>().cloned() else {
+            let status = Status::internal("a request without a connection");
+            return std::future::ready(Ok(status.into_http())).boxed();
+        };
         let method = request.uri().path().rsplit('/').next().unwrap_or_default();
         match method {
-            "Session" => session(node, request).map(Ok).boxed(),
-            "Call" => call(node, request).map(Ok).boxed(),
+            "Session" => session(node, connected, request).map(Ok).boxed(),
+            "Call" => call(node, connected, request).map(Ok).boxed(),
             _ => {
                 let status = Status::unimplemented(format!("{SERVICE_NAME} has no {method:?}"));
                 std::future::ready(Ok(status.into_http())).boxed()
@@ -61,17 +66,30 @@ impl Service<http::Request<Body>> for GrpcService {
     }
 }
 
-async fn session(node: Arc<Node>, request: http::Request<Body>) -> http::Response<Body> {
+async fn session(
+    node: Arc<Node>,
+    connected: Connected,
+    request: http::Request<Body>,
+) -> http::Response<Body> {
+    let open = move |request| open(node.clone(), connected.clone(), request);
     Grpc::new(BatchCodec::<ClientMessage>::default())
         .max_decoding_message_size(MAX_BATCH_BYTES)
-        .streaming(service_fn(move |request| open(node.clone(), request)), request)
+        .streaming(service_fn(open), request)
         .await
 }
 
-async fn call(node: Arc<Node>, request: http::Request<Body>) -> http::Response<Body> {
+async fn call(
+    node: Arc<Node>,
+    connected: Connected,
+    request: http::Request<Body>,
+) -> http::Response<Body> {
     let answer = move |request: Request<ClientMessage>| {
-        let node = node.clone();
-        async move { Ok(Response::new(answer_one(node, request.into_inner()).await)) }
+        let (node, connected) = (node.clone(), connected.clone());
+        async move {
+            let _busy = connected.activity.begin();
+            let standing = node.guard.admit(&connected.peer).await.map_err(refusal)?;
+            Ok(Response::new(answer_one(node, standing, request.into_inner()).await))
+        }
     };
     Grpc::new(ProstCodec::<ServerMessage, ClientMessage>::default())
         .max_decoding_message_size(MAX_BATCH_BYTES)
@@ -79,13 +97,17 @@ async fn call(node: Arc<Node>, request: http::Request<Body>) -> http::Response<B
         .await
 }
 
-async fn answer_one(node: Arc<Node>, message: ClientMessage) -> ServerMessage {
+async fn answer_one(
+    node: Arc<Node>,
+    standing: Arc<dyn Standing>,
+    message: ClientMessage,
+) -> ServerMessage {
     let ClientMessage { id, timeout_micros, trace_id, body } = message;
     let answer = match body {
         // Its events would have nowhere to go.
         Some(Asked::Watch(_)) => encode::failure(&Error::invalid("a watch needs a session")),
         Some(asked) => {
-            let caller = Arc::new(Caller::local(0, String::new()));
+            let caller = Arc::new(Caller { standing, session: 0, client_name: String::new() });
             finish(node.begin(&caller, trace_id, asked), timeout_micros).await
         }
         None => encode::failure(&message::unknown()),
@@ -108,14 +130,13 @@ async fn finish(work: BoxFuture<'static, Outcome>, timeout_micros: u64) -> Answe
     }
 }
 
-/// Shakes hands and starts the session.
+/// Shakes hands and starts the session. Until the hello is there nothing is held for the client but
+/// its stream.
 async fn open(
     node: Arc<Node>,
+    connected: Connected,
     request: Request<Streaming<Vec<ClientMessage>>>,
 ) -> Result<Response<OutboxStream>, Status> {
-    let place = node.sessions.clone().try_acquire_owned().map_err(|_| {
-        Status::resource_exhausted(format!("this node has {MAX_SESSIONS} sessions already"))
-    })?;
     let mut inbound = request.into_inner();
     let first = tokio::time::timeout(HANDSHAKE_TIMEOUT, inbound.next()).await;
     let mut batch = match first {
@@ -127,12 +148,28 @@ async fn open(
         Some(ClientMessage { id, body: Some(Asked::Hello(hello)), .. }) => (id, check(hello)?),
         _ => return Err(Status::invalid_argument("a session begins with a hello")),
     };
-    let caller = Caller::local(node.next_session(), client_name);
+    let standing = tokio::time::timeout(HANDSHAKE_TIMEOUT, node.guard.admit(&connected.peer)).await;
+    let standing = standing.map_err(|_| Status::unavailable("entities are not known yet"))?;
+    let standing = standing.map_err(refusal)?;
+    let place = node.sessions.take(standing.entity()).map_err(Status::resource_exhausted)?;
+    let caller = Caller { standing, session: node.next_session(), client_name };
     let outbox = Outbox::default();
     let stream = outbox.stream();
     let _ = outbox.push(&message::server_fields(id), &Answer::Welcome(node.welcome()));
-    tokio::spawn(Session::new(node, caller, inbound, batch, outbox, place));
+    let busy = connected.activity.begin();
+    tokio::spawn(Session::new(node, caller, inbound, batch, outbox, place, busy));
     Ok(Response::new(stream))
+}
+
+/// Why somebody does not come in.
+fn refusal(error: Error) -> Status {
+    match error.kind() {
+        ErrorKind::Denied => Status::permission_denied(match error.hint_text() {
+            Some(hint) => format!("{}; {hint}", error.message()),
+            None => error.message().to_owned(),
+        }),
+        _ => Status::unavailable(error.message()),
+    }
 }
 
 /// The client's name, if we understand each other.

@@ -1,4 +1,4 @@
-//! Where a server listens: Unix sockets and loopback addresses.
+//! Where a server listens: Unix sockets, addresses with mutual TLS, and loopback addresses.
 //!
 //! A Unix socket that a killed process left behind is replaced, one that somebody listens on is
 //! not. To tell them apart without a race, whoever listens holds a lock on `PATH.lock`, which the
@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use nacre_object::{Error, ErrorKind, Result};
 use tokio::net::{TcpListener, UnixListener};
 
+use crate::Identity;
 use crate::endpoint::{Address, Endpoint};
+use crate::identity::Acceptor;
 
 /// Sockets that are listened on.
 #[derive(Debug, Default)]
@@ -24,6 +26,7 @@ pub struct Listener {
 pub(crate) enum Socket {
     Unix(UnixListener, SocketFile),
     Tcp(TcpListener),
+    Tls(TcpListener, Acceptor),
 }
 
 impl Listener {
@@ -55,8 +58,27 @@ impl Listener {
                 let listener = TcpListener::bind(address).await;
                 Socket::Tcp(listener.map_err(|error| cannot(endpoint, &error))?)
             }
+            Address::Tls(..) => {
+                return Err(Error::invalid(format!(
+                    "{endpoint} without an identity to serve with"
+                )));
+            }
         };
         self.sockets.push(socket);
+        Ok(self)
+    }
+
+    /// Listens on an address with mutual TLS, as a node with this identity.
+    ///
+    /// # Errors
+    /// As [`Listener::bind`]; `Invalid` if the identity cannot be used.
+    pub async fn and_tls(mut self, endpoint: &Endpoint, identity: &Identity) -> Result<Self> {
+        let Address::Tls(host, port) = endpoint.address() else {
+            return Err(Error::invalid(format!("{endpoint} is not an address for TLS")));
+        };
+        let listener = TcpListener::bind((host.as_str(), *port)).await;
+        let listener = listener.map_err(|error| cannot(endpoint, &error))?;
+        self.sockets.push(Socket::Tls(listener, Acceptor::new(identity)?));
         Ok(self)
     }
 
@@ -65,6 +87,9 @@ impl Listener {
         let endpoint = |socket: &Socket| match socket {
             Socket::Unix(_, file) => Endpoint::unix(&file.path).ok(),
             Socket::Tcp(listener) => Endpoint::tcp(listener.local_addr().ok()?).ok(),
+            Socket::Tls(listener, _) => {
+                Endpoint::tls(&listener.local_addr().ok()?.to_string()).ok()
+            }
         };
         self.sockets.iter().filter_map(endpoint).collect()
     }

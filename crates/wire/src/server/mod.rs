@@ -2,8 +2,10 @@
 
 mod connection;
 mod grpc;
+mod idle;
 mod listener;
 mod node;
+mod places;
 mod service;
 mod session;
 mod under_way;
@@ -14,7 +16,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nacre_object::{Error, NodeName, Result, Store, Watch};
+use nacre_object::{Error, Guard, NodeName, Result, Store, Watch};
 use tokio::task::JoinSet;
 use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
@@ -26,7 +28,7 @@ pub use service::{Caller, Service};
 use self::connection::Connections;
 use self::grpc::GrpcService;
 use self::node::{Node, Phase};
-use crate::limits::{DRAIN_TIMEOUT, MAX_SESSIONS};
+use crate::limits::DRAIN_TIMEOUT;
 use crate::{KeepAlive, proto};
 
 /// Serves a node. Clones are handles of the same server.
@@ -52,7 +54,7 @@ impl Server {
 
     /// Sessions that are open.
     pub fn session_count(&self) -> usize {
-        MAX_SESSIONS - self.node.sessions.available_permits()
+        self.node.sessions.taken()
     }
 
     /// Connections that are open, with a session or without.
@@ -117,6 +119,13 @@ impl ServerBuilder {
     pub fn service(mut self, name: impl Into<String>, service: Arc<dyn Service>) -> Self {
         let previous = self.node.services.insert(name.into(), service);
         assert!(previous.is_none(), "a service is defined twice");
+        self
+    }
+
+    /// Lets `guard` decide who may come in, and what each may do. If nothing is said, whoever runs
+    /// the node may do everything, and nobody else comes in.
+    pub fn guard(mut self, guard: Arc<dyn Guard>) -> Self {
+        self.node.guard = guard;
         self
     }
 

@@ -2,20 +2,24 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use nacre_object::limits::MAX_NOTIFY_BYTES;
-use nacre_object::{Capabilities, Capability, Error, NodeName, Result, Store, Watch, WatchStream};
-use tokio::sync::{Semaphore, watch};
+use nacre_object::{
+    Capabilities, Capability, Demand, Error, FaultSite, Guard, LocalOnly, NodeName, Result, Store,
+    Watch, WatchStream,
+};
+use tokio::sync::watch;
 
+use super::places::Places;
 use super::under_way::Outcome;
 use super::{Caller, Service};
-use crate::limits::{
-    MAX_BATCH_BYTES, MAX_MESSAGE_BYTES, MAX_SESSIONS, PROTOCOL_VERSION, STALL_TIMEOUT,
-};
+use crate::limits::{MAX_BATCH_BYTES, MAX_MESSAGE_BYTES, PROTOCOL_VERSION, STALL_TIMEOUT};
 use crate::outbox::Body as _;
 use crate::proto::client_message::Body as Asked;
 use crate::proto::server_message::Body as Answer;
@@ -39,9 +43,11 @@ pub(crate) struct Node {
     pub(crate) store: Option<Arc<dyn Store>>,
     pub(crate) watch: Option<Arc<dyn Watch>>,
     pub(crate) services: HashMap<String, Arc<dyn Service>>,
+    /// Decides who may come in.
+    pub(crate) guard: Arc<dyn Guard>,
     pub(crate) stall_timeout: Duration,
     /// Room for sessions.
-    pub(crate) sessions: Arc<Semaphore>,
+    pub(crate) sessions: Places,
     /// Only ever moves on.
     pub(crate) phase: watch::Sender<Phase>,
     session_numbers: AtomicU64,
@@ -68,8 +74,9 @@ impl Node {
             store: None,
             watch: None,
             services: HashMap::new(),
+            guard: Arc::new(LocalOnly),
             stall_timeout: STALL_TIMEOUT,
-            sessions: Arc::new(Semaphore::new(MAX_SESSIONS)),
+            sessions: Places::default(),
             phase: watch::Sender::new(Phase::Open),
             session_numbers: AtomicU64::new(1),
         }
@@ -107,12 +114,16 @@ impl Node {
         let (node, caller) = (self.clone(), caller.clone());
         match asked {
             Asked::Request(request) => {
-                Box::pin(async move { told(node.submit(&caller, trace_id, request).await) })
+                contained(async move { told(node.submit(&caller, trace_id, request).await) })
             }
-            Asked::Ask(ask) => Box::pin(async move { told(node.ask(&caller, ask).await) }),
-            Asked::List(list) => Box::pin(async move { told(node.list(list).await) }),
-            Asked::Notify(notify) => Box::pin(async move { told(node.notify(notify).await) }),
-            Asked::Watch(watch) => Box::pin(async move { watched(node.watch(watch).await) }),
+            Asked::Ask(ask) => contained(async move { told(node.ask(&caller, ask).await) }),
+            Asked::List(list) => contained(async move { told(node.list(&caller, list).await) }),
+            Asked::Notify(notify) => {
+                contained(async move { told(node.notify(&caller, notify).await) })
+            }
+            Asked::Watch(watch) => {
+                contained(async move { watched(node.watch(&caller, watch).await) })
+            }
             Asked::Hello(_) | Asked::Unwatch(_) => {
                 let error = Error::invalid("this message makes sense in a session only");
                 Box::pin(std::future::ready(told(Err(error))))
@@ -127,9 +138,10 @@ impl Node {
         request: pb::ObjectRequest,
     ) -> Result<Answer> {
         let mut request = decode::request(request)?;
-        request.header.source = caller.entity.clone();
-        request.header.tenant = caller.tenant.clone();
+        request.header.source = caller.entity().clone();
+        request.header.tenant = caller.tenant();
         request.header.trace_id = trace_id;
+        caller.standing.allow(Demand::Request(&request))?;
         let reply = self.store()?.submit(request).await?;
         Ok(Answer::Reply(encode::reply(reply)))
     }
@@ -138,28 +150,34 @@ impl Node {
         let service = self.services.get(&ask.service).ok_or_else(|| {
             Error::unsupported(format!("node {} has no service {:?}", self.name, ask.service))
         })?;
-        let output = service.ask(caller, &ask.method, ask.input).await?;
+        let pb::Ask { service: name, method, input } = ask;
+        caller.standing.allow(Demand::Ask { service: &name, method: &method, input: &input })?;
+        let output = service.ask(caller, &method, input).await?;
         Ok(Answer::Answer(pb::Answer { output }))
     }
 
-    async fn list(&self, list: pb::ListRequest) -> Result<Answer> {
-        let page = self.store()?.list(decode::list_request(list)?).await?;
+    async fn list(&self, caller: &Caller, list: pb::ListRequest) -> Result<Answer> {
+        let list = decode::list_request(list)?;
+        caller.standing.allow(Demand::List(&list))?;
+        let page = self.store()?.list(list).await?;
         Ok(Answer::Page(encode::list_page(page)))
     }
 
-    async fn notify(&self, notify: pb::Notify) -> Result<Answer> {
+    async fn notify(&self, caller: &Caller, notify: pb::Notify) -> Result<Answer> {
         let object = decode::object(&notify.pool, &notify.object)?;
         if notify.payload.len() > MAX_NOTIFY_BYTES {
             let text = format!("a notification of {} bytes", notify.payload.len());
             let hint = format!("at most {MAX_NOTIFY_BYTES} bytes fit");
             return Err(Error::invalid(text).on(&object).hint(hint));
         }
+        caller.standing.allow(Demand::Notify(&object))?;
         self.watches()?.notify(&object, notify.payload).await?;
         Ok(Answer::Done(pb::Done {}))
     }
 
-    async fn watch(&self, watch: pb::Watch) -> Result<WatchStream> {
+    async fn watch(&self, caller: &Caller, watch: pb::Watch) -> Result<WatchStream> {
         let object = decode::object(&watch.pool, &watch.object)?;
+        caller.standing.allow(Demand::Watch(&object))?;
         self.watches()?.watch(&object).await
     }
 
@@ -172,6 +190,19 @@ impl Node {
         let nothing = || Error::unsupported(format!("node {} has nothing to watch", self.name));
         self.watch.as_ref().ok_or_else(nothing)
     }
+}
+
+/// Work whose panic fails its own message only: what was wrong is in the process's log, and the
+/// session goes on.
+fn contained(work: impl Future<Output = Outcome> + Send + 'static) -> BoxFuture<'static, Outcome> {
+    // What a panic may leave half done belongs to the store or the service, which must cope with
+    // the end of any request at any point.
+    Box::pin(AssertUnwindSafe(work).catch_unwind().map(|outcome| {
+        outcome.unwrap_or_else(|_| {
+            let failure = Error::fault_at(FaultSite::default(), "the node failed at this message");
+            told(Err(failure.hint("it may have happened; the node's log says more")))
+        })
+    }))
 }
 
 fn watched(watch: Result<WatchStream>) -> Outcome {

@@ -1,16 +1,16 @@
 //! What a node offers beside its store.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bytes::Bytes;
-use nacre_object::{EntityName, Result, TenantName};
+use nacre_object::{EntityName, Result, Standing, TenantName};
 
 /// Who calls. Everything but `client_name` is the server's word, not the client's.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// Who it is, as authenticated. Without authentication: the local entity.
-    pub entity: EntityName,
-    /// Whose latency promise its requests count against; derived from `entity`.
-    pub tenant: TenantName,
+    /// Who it is, as authenticated, and what it may do.
+    pub standing: Arc<dyn Standing>,
     /// The session's number, from 1; 0 for a call without a session.
     pub session: u64,
     /// What the client calls itself, for logs; empty without a session.
@@ -18,11 +18,14 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// A caller on this machine, which is trusted as whoever runs the node.
-    pub(crate) fn local(session: u64, client_name: String) -> Self {
-        let entity = EntityName::new("local").expect("well formed");
-        let tenant = TenantName::new("default").expect("well formed");
-        Self { entity, tenant, session, client_name }
+    /// Who it is.
+    pub fn entity(&self) -> &EntityName {
+        self.standing.entity()
+    }
+
+    /// Whose latency promise its requests count against now.
+    pub fn tenant(&self) -> TenantName {
+        self.standing.tenant()
     }
 }
 

@@ -18,13 +18,14 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, Stream};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Sleep, sleep};
 use tonic::{Status, Streaming};
 
 use super::Caller;
 use super::connection::reached;
+use super::idle::Busy;
 use super::node::{Node, Phase};
+use super::places::Place;
 use super::under_way::{Outcome, Progress, UnderWay};
 use super::watches::Watches;
 use crate::limits::{MAX_REPLIES_WAITING_BYTES, MAX_UNDER_WAY, REPLIES_WAITING_BYTES};
@@ -36,6 +37,12 @@ use crate::{encode, message};
 
 /// Rounds of a turn; then other tasks have theirs. A round reads one batch.
 const ROUNDS: usize = 16;
+
+/// Why a session is closed that its client did not end.
+enum Closing {
+    Stopping,
+    Revoked,
+}
 
 /// A session, from its welcome to its end.
 pub(crate) struct Session {
@@ -50,11 +57,12 @@ pub(crate) struct Session {
     under_way: FuturesUnordered<UnderWay>,
     watches: Watches,
     outbox: Outbox,
-    /// Ready when the server stops.
-    closing: BoxFuture<'static, ()>,
+    /// Ready when the server stops, or the caller may no longer be here.
+    closing: BoxFuture<'static, Closing>,
     /// Runs while the session stands still because the client does not read.
     stall: Option<Pin<Box<Sleep>>>,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
+    _busy: Busy,
 }
 
 impl Session {
@@ -65,9 +73,17 @@ impl Session {
         inbound: Streaming<Vec<ClientMessage>>,
         backlog: std::vec::IntoIter<ClientMessage>,
         outbox: Outbox,
-        place: OwnedSemaphorePermit,
+        place: Place,
+        busy: Busy,
     ) -> Self {
         let mut phase = node.phase.subscribe();
+        let ended = caller.standing.ended();
+        let closing = async move {
+            tokio::select! {
+                () = reached(&mut phase, Phase::Draining) => Closing::Stopping,
+                () = ended => Closing::Revoked,
+            }
+        };
         Self {
             node,
             caller: Arc::new(caller),
@@ -78,9 +94,10 @@ impl Session {
             under_way: FuturesUnordered::new(),
             watches: Watches::default(),
             outbox,
-            closing: Box::pin(async move { reached(&mut phase, Phase::Draining).await }),
+            closing: Box::pin(closing),
             stall: None,
             _place: place,
+            _busy: busy,
         }
     }
 
@@ -229,12 +246,25 @@ impl Session {
     }
 }
 
+fn revoked(caller: &Caller) -> Status {
+    let entity = caller.entity();
+    Status::permission_denied(format!("{entity} is no longer an entity of this cluster"))
+}
+
 impl Future for Session {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.reading && self.closing.as_mut().poll(context).is_ready() {
-            self.wind_up();
+        if self.reading
+            && let Poll::Ready(closing) = self.closing.as_mut().poll(context)
+        {
+            match closing {
+                Closing::Stopping => self.wind_up(),
+                Closing::Revoked => {
+                    let status = revoked(&self.caller);
+                    self.break_off(status);
+                }
+            }
         }
         let mut rounds = 0;
         while self.poll_round(context) {

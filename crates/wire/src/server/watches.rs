@@ -1,6 +1,7 @@
 //! The watches of one session.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -49,6 +50,11 @@ impl Watches {
     pub(crate) fn establish(&mut self, id: u64, stream: WatchStream) {
         let Some(state) = self.states.get_mut(&id) else { return };
         let end = once(std::future::ready((id, None)));
+        // A store that panics over a watch ends that watch.
+        let stream = AssertUnwindSafe(stream)
+            .catch_unwind()
+            .take_while(|event| std::future::ready(event.is_ok()))
+            .filter_map(|event| std::future::ready(event.ok()));
         let (events, handle) = abortable(stream.map(move |event| (id, Some(event))).chain(end));
         *state = State::Live(handle);
         self.events.push(events.boxed());

@@ -147,7 +147,7 @@ impl Service for TestService {
                 Ok(Bytes::from(vec![b'x'; count]))
             }
             "who" => {
-                Ok(format!("{} {} {}", caller.entity, caller.tenant, caller.client_name).into())
+                Ok(format!("{} {} {}", caller.entity(), caller.tenant(), caller.client_name).into())
             }
             _ => Err(Error::unsupported(format!("no method {method}")).during("test")),
         }

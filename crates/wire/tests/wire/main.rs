@@ -5,6 +5,7 @@ mod conformance;
 mod deadlines;
 mod harness;
 mod hostile;
+mod identity;
 mod ordering;
 mod protocol;
 mod proxy;

@@ -1,59 +1,73 @@
-//! How often a program's fault is reported: the pure part.
+//! How often the same thing is reported: the pure part.
 //!
-//! A program that fails fails often. The first fault at a site is reported at once; those that
-//! follow within the window are counted and reported together when it ends.
+//! A program that fails fails often, and who is denied something asks again. The first time at a
+//! site is reported at once; those that follow within the window are counted and reported together
+//! when it ends.
 //!
-//! **Invariant:** every fault is in some report's count, unless more sites than the bound fail at
-//! the same time.
+//! **Invariant:** everything is in some report's count, unless more sites than the bound have
+//! something to report at the same time.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::time::Duration;
-
-use super::ProgramFault;
-use super::event::ProgramSite;
 
 /// One report a site in this time.
 const WINDOW: Duration = Duration::from_secs(1);
-/// Sites counted at the same time; faults at further ones are left out until some window ends.
+/// Sites counted at the same time; what happens at further ones is left out until some window ends.
 const MAX_SITES: usize = 1024;
 
-/// A fault with how often it happened.
+/// Something that happens at a site, again and again.
+pub(crate) trait Sited: Clone {
+    /// What counts as the same thing again.
+    type Site: Clone + Eq + Hash;
+
+    /// Where it happened.
+    fn site(&self) -> &Self::Site;
+}
+
+/// Something with how often it happened; of several, the last.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FaultReport {
-    pub(super) fault: ProgramFault,
-    pub(super) count: u64,
+pub(crate) struct Report<T> {
+    pub(crate) what: T,
+    pub(crate) count: u64,
 }
 
 #[derive(Debug)]
-struct Window {
+struct Window<T> {
     ends: Duration,
-    /// The last fault since the last report, and how many there were.
-    unreported: Option<FaultReport>,
+    /// The last one since the last report, and how many there were.
+    unreported: Option<Report<T>>,
 }
 
-/// The windows of the sites that failed lately.
-#[derive(Debug, Default)]
-pub(super) struct FaultRate {
-    windows: HashMap<ProgramSite, Window>,
+/// The windows of the sites where something happened lately.
+#[derive(Debug)]
+pub(crate) struct ReportRate<T: Sited> {
+    windows: HashMap<T::Site, Window<T>>,
 }
 
-impl FaultRate {
-    /// Takes a fault; answers what to report at once.
-    pub(super) fn fault(&mut self, fault: ProgramFault, now: Duration) -> Option<FaultReport> {
-        if let Some(window) = self.windows.get_mut(&fault.site) {
+impl<T: Sited> Default for ReportRate<T> {
+    fn default() -> Self {
+        Self { windows: HashMap::new() }
+    }
+}
+
+impl<T: Sited> ReportRate<T> {
+    /// Takes what happened; answers what to report at once.
+    pub(crate) fn happened(&mut self, what: T, now: Duration) -> Option<Report<T>> {
+        if let Some(window) = self.windows.get_mut(what.site()) {
             let count = window.unreported.take().map_or(0, |report| report.count) + 1;
-            window.unreported = Some(FaultReport { fault, count });
+            window.unreported = Some(Report { what, count });
             return None;
         }
         if self.windows.len() >= MAX_SITES {
             return None;
         }
-        self.windows.insert(fault.site.clone(), Window { ends: now + WINDOW, unreported: None });
-        Some(FaultReport { fault, count: 1 })
+        self.windows.insert(what.site().clone(), Window { ends: now + WINDOW, unreported: None });
+        Some(Report { what, count: 1 })
     }
 
     /// What to report because its window ended. A site that was quiet is forgotten.
-    pub(super) fn due(&mut self, now: Duration) -> Vec<FaultReport> {
+    pub(crate) fn due(&mut self, now: Duration) -> Vec<Report<T>> {
         let mut reports = Vec::new();
         self.windows.retain(|_, window| {
             if window.ends > now {
@@ -67,7 +81,7 @@ impl FaultRate {
     }
 
     /// When the next window ends.
-    pub(super) fn next_due(&self) -> Option<Duration> {
+    pub(crate) fn next_due(&self) -> Option<Duration> {
         self.windows.values().map(|window| window.ends).min()
     }
 }
@@ -75,6 +89,7 @@ impl FaultRate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::events::{ProgramFault, ProgramSite};
     use crate::programs::ProgramKind;
     use nacre_clock::Random;
     use nacre_object::ProgramName;
@@ -89,18 +104,18 @@ mod tests {
     fn a_site_is_reported_once_a_window_and_no_fault_is_lost() {
         for seed in 0..100 {
             let mut random = Random::seeded(seed);
-            let (mut rate, mut now) = (FaultRate::default(), Duration::ZERO);
+            let (mut rate, mut now) = (ReportRate::default(), Duration::ZERO);
             let mut reported_at: HashMap<u32, Vec<Duration>> = HashMap::new();
             let (mut happened, mut reported) = (0, 0);
-            let mut note = |report: FaultReport, now| {
+            let mut note = |report: Report<ProgramFault>, now| {
                 reported += report.count;
-                reported_at.entry(report.fault.site.line.unwrap()).or_default().push(now);
+                reported_at.entry(report.what.site.line.unwrap()).or_default().push(now);
             };
             for _ in 0..500 {
                 now += Duration::from_millis(random.below(300));
                 rate.due(now).into_iter().for_each(|report| note(report, now));
                 happened += 1;
-                if let Some(report) = rate.fault(fault(random.below(3) as u32), now) {
+                if let Some(report) = rate.happened(fault(random.below(3) as u32), now) {
                     note(report, now);
                 }
             }

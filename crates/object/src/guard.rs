@@ -1,0 +1,137 @@
+//! Who may do what, as a server asks it.
+//!
+//! A server knows a [`Peer`] by its connection, asks a [`Guard`] once whether the peer may come in,
+//! and from then on puts every message as a [`Demand`] before the [`Standing`] it was given. What
+//! the answers follow from (records, grants) is the guard's business.
+//!
+//! **Invariant:** a standing answers by what holds at that moment, so a change of grants reaches
+//! open sessions with their next message.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+
+use crate::{EntityName, ListRequest, ObjectId, Request, Result, TenantName};
+
+/// Bytes of a certificate's fingerprint: SHA-256.
+pub const FINGERPRINT_BYTES: usize = 32;
+
+/// Who is at the other end of a connection, as far as the connection proves it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Peer {
+    /// A process of the user who runs the node, or of root.
+    Local,
+    /// Whoever holds the key of a certificate of the cluster's authority.
+    Certified {
+        /// Whom the certificate names.
+        entity: EntityName,
+        /// SHA-256 of the certificate: another one of the same name is another.
+        fingerprint: [u8; FINGERPRINT_BYTES],
+    },
+}
+
+/// What a message asks for.
+#[derive(Debug, Clone, Copy)]
+pub enum Demand<'a> {
+    /// A transaction on an object.
+    Request(&'a Request),
+    /// Names of a pool.
+    List(&'a ListRequest),
+    /// To be told of an object's changes.
+    Watch(&'a ObjectId),
+    /// To tell an object's watchers something.
+    Notify(&'a ObjectId),
+    /// A call of one of the node's services.
+    Ask {
+        /// The service.
+        service: &'a str,
+        /// Its method.
+        method: &'a str,
+        /// What the method is given.
+        input: &'a [u8],
+    },
+}
+
+/// Decides who may come in.
+#[async_trait]
+pub trait Guard: Send + Sync + fmt::Debug {
+    /// The standing of a peer who asks for a session.
+    ///
+    /// # Errors
+    /// `Denied` if the peer may not come in; `Unavailable` if that cannot be told now.
+    async fn admit(&self, peer: &Peer) -> Result<Arc<dyn Standing>>;
+}
+
+/// Who somebody is and what they may do, as long as they are here.
+pub trait Standing: Send + Sync + fmt::Debug {
+    /// Who it is.
+    fn entity(&self) -> &EntityName;
+
+    /// Whose latency promise its requests count against now.
+    fn tenant(&self) -> TenantName;
+
+    /// Whether this may happen now. Called for every message.
+    ///
+    /// # Errors
+    /// `Denied`, with what is missing and what to do about it.
+    fn allow(&self, demand: Demand<'_>) -> Result<()>;
+
+    /// Completes when the entity may no longer be here.
+    fn ended(&self) -> BoxFuture<'static, ()>;
+}
+
+/// A standing that may do everything, for ever: that of whoever runs the node, and of nodes.
+#[derive(Debug, Clone)]
+pub struct Unlimited {
+    entity: EntityName,
+    tenant: TenantName,
+}
+
+impl Unlimited {
+    /// The standing of `entity`.
+    pub fn new(entity: EntityName) -> Self {
+        Self { entity, tenant: TenantName::standard() }
+    }
+
+    /// That of whoever runs the node.
+    pub fn local() -> Self {
+        Self::new(EntityName::local())
+    }
+}
+
+impl Standing for Unlimited {
+    fn entity(&self) -> &EntityName {
+        &self.entity
+    }
+
+    fn tenant(&self) -> TenantName {
+        self.tenant.clone()
+    }
+
+    fn allow(&self, _: Demand<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn ended(&self) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// Lets in who runs the node, and nobody else.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LocalOnly;
+
+#[async_trait]
+impl Guard for LocalOnly {
+    async fn admit(&self, peer: &Peer) -> Result<Arc<dyn Standing>> {
+        match peer {
+            Peer::Local => Ok(Arc::new(Unlimited::local())),
+            Peer::Certified { entity, .. } => {
+                Err(crate::Error::denied(format!("this node knows no entities, so no {entity}"))
+                    .hint("connect on the node's machine, as the user who runs it"))
+            }
+        }
+    }
+}

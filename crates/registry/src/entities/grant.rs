@@ -1,0 +1,355 @@
+//! One grant, as it is written, stored and compared.
+//!
+//! | written | gives |
+//! | --- | --- |
+//! | `admin` | everything, entities and the system pool included |
+//! | `RIGHTS pool=POOL [class=CLASS [method=METHOD]] [prefix=PREFIX]` | objects of a pool whose names start so |
+//! | `RIGHTS map=MAP` | a map |
+//! | `RIGHTS program=KIND/NAME` | a program: its source and versions, or also to put and activate it |
+//! | `RIGHTS log=LOG` | a log of the pool `log` |
+//! | `x service=SERVICE [method=METHOD]` | methods of a node's service |
+//! | `r events` | the cluster log |
+//!
+//! RIGHTS are letters: `r` to read, list and watch; `w` to change, make and remove; `x` to call
+//! methods, which then do to the object whatever the class does. MAP, KIND/NAME and LOG may end in
+//! `*`. PREFIX comes last and goes on to the end, spaces included. A grant with a class gives calls
+//! of that class only; the class `lua` runs scripts of the caller's, so it needs `rwx`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use nacre_object::{ClassName, Error, MethodName, PoolName, Result};
+
+/// What may be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Right {
+    /// Read, list, watch.
+    Read,
+    /// Change, make, remove.
+    Write,
+    /// Call methods.
+    Execute,
+}
+
+impl Right {
+    const ALL: [Right; 3] = [Self::Read, Self::Write, Self::Execute];
+
+    const fn letter(self) -> char {
+        match self {
+            Self::Read => 'r',
+            Self::Write => 'w',
+            Self::Execute => 'x',
+        }
+    }
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Execute => "execute",
+        }
+    }
+}
+
+/// A set of rights. Written `rwx`, or some of these letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rights(u8);
+
+impl Rights {
+    /// Whether the right is among them.
+    pub fn has(self, right: Right) -> bool {
+        self.0 & (1 << right as u8) != 0
+    }
+
+    fn with(self, right: Right) -> Self {
+        Self(self.0 | (1 << right as u8))
+    }
+
+    fn only_execute(self) -> bool {
+        self == Self::default().with(Right::Execute)
+    }
+}
+
+impl fmt::Display for Rights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let letters = Right::ALL.into_iter().filter(|right| self.has(*right)).map(Right::letter);
+        f.write_str(&letters.collect::<String>())
+    }
+}
+
+impl FromStr for Rights {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mut rights = Self::default();
+        for letter in text.chars() {
+            let right = Right::ALL.into_iter().find(|right| right.letter() == letter);
+            rights = rights.with(right.ok_or_else(|| not_a_grant(text, "rights are r, w and x"))?);
+        }
+        if rights == Self::default() {
+            return Err(not_a_grant(text, "rights are r, w and x"));
+        }
+        Ok(rights)
+    }
+}
+
+/// A name, or all that start with a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pattern(String);
+
+impl Pattern {
+    /// Whether the name is one of those meant.
+    pub fn matches(&self, name: &str) -> bool {
+        match self.0.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => name == self.0,
+        }
+    }
+
+    /// Whether every name is meant.
+    pub fn is_any(&self) -> bool {
+        self.0 == "*"
+    }
+
+    fn new(text: &str) -> Result<Self> {
+        let name = text.strip_suffix('*').unwrap_or(text);
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/');
+        if text.is_empty() || !name.chars().all(allowed) {
+            return Err(not_a_grant(text, "write a name, or the start of names and '*'"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// What a grant is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// Objects of a pool.
+    Objects {
+        /// The pool; never the system pool.
+        pool: PoolName,
+        /// Which class may be called; `None`: any but `lua`.
+        class: Option<ClassName>,
+        /// Which of its methods; `None`: all.
+        method: Option<MethodName>,
+        /// How the objects' names start.
+        prefix: String,
+    },
+    /// Maps, other than those by which nacre keeps its own things.
+    Map(Pattern),
+    /// Programs, by `kind/name`.
+    Program(Pattern),
+    /// Logs.
+    Log(Pattern),
+    /// A service of nodes.
+    Service {
+        /// Its name.
+        service: String,
+        /// One of its methods; `None`: all.
+        method: Option<String>,
+    },
+    /// The cluster log.
+    Events,
+}
+
+/// A grant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Grant {
+    /// Everything.
+    Admin,
+    /// Some rights on something.
+    Some(Rights, Scope),
+}
+
+fn not_a_grant(text: &str, why: &str) -> Error {
+    Error::invalid(format!("{text:?} is not a grant: {why}"))
+        .hint("for example 'rw pool=data', 'x pool=data class=counter', 'r map=NAME' or 'admin'")
+}
+
+/// The words `key=value` of a grant, each taken once.
+struct Words<'a> {
+    grant: &'a str,
+    words: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Words<'a> {
+    fn split(grant: &'a str, text: &'a str) -> Result<Self> {
+        let (mut text, mut words) = (text.trim_start(), Vec::new());
+        while !text.is_empty() {
+            if let Some(prefix) = text.strip_prefix("prefix=") {
+                words.push(("prefix", prefix));
+                break;
+            }
+            let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+            words.push(word.split_once('=').unwrap_or((word, "")));
+            text = rest.trim_start();
+        }
+        Ok(Self { grant, words })
+    }
+
+    fn take(&mut self, key: &str) -> Option<&'a str> {
+        let found = self.words.iter().position(|(word, _)| *word == key)?;
+        Some(self.words.remove(found).1)
+    }
+
+    fn finish(self) -> Result<()> {
+        match self.words.first() {
+            None => Ok(()),
+            Some((word, _)) => Err(not_a_grant(self.grant, &format!("what is {word:?}?"))),
+        }
+    }
+}
+
+impl Scope {
+    fn parse(words: &mut Words<'_>) -> Result<Self> {
+        if let Some(pool) = words.take("pool") {
+            let pool = PoolName::new(pool)?;
+            if pool == PoolName::system() {
+                return Err(not_a_grant(words.grant, "the system pool is reached with 'admin'")
+                    .hint(
+                        "grant maps and programs by name: 'r map=NAME', 'rw program=KIND/NAME'",
+                    ));
+            }
+            let class = words.take("class").map(ClassName::new).transpose()?;
+            let method = words.take("method").map(MethodName::new).transpose()?;
+            if method.is_some() && class.is_none() {
+                return Err(not_a_grant(words.grant, "a method is one of a class"));
+            }
+            let prefix = words.take("prefix").unwrap_or_default().to_owned();
+            return Ok(Self::Objects { pool, class, method, prefix });
+        }
+        if let Some(map) = words.take("map") {
+            return Pattern::new(map).map(Self::Map);
+        }
+        if let Some(program) = words.take("program") {
+            return Pattern::new(program).map(Self::Program);
+        }
+        if let Some(log) = words.take("log") {
+            return Pattern::new(log).map(Self::Log);
+        }
+        if let Some(service) = words.take("service") {
+            let method = words.take("method").map(str::to_owned);
+            return Ok(Self::Service { service: service.to_owned(), method });
+        }
+        if words.take("events").is_some() {
+            return Ok(Self::Events);
+        }
+        Err(not_a_grant(words.grant, "it does not say on what"))
+    }
+
+    /// Whether these rights on it mean something.
+    fn takes(&self, rights: Rights) -> bool {
+        match self {
+            Self::Objects { class: None, .. } => true,
+            Self::Objects { class: Some(class), .. } if class.as_str() == "lua" => true,
+            Self::Objects { .. } | Self::Service { .. } => rights.only_execute(),
+            Self::Map(_) | Self::Program(_) | Self::Log(_) => !rights.has(Right::Execute),
+            Self::Events => !rights.has(Right::Execute) && !rights.has(Right::Write),
+        }
+    }
+}
+
+impl FromStr for Grant {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text == "admin" {
+            return Ok(Self::Admin);
+        }
+        let (rights, rest) = text.split_once(' ').unwrap_or((text, ""));
+        let rights: Rights = rights.parse()?;
+        let mut words = Words::split(text, rest)?;
+        let scope = Scope::parse(&mut words)?;
+        words.finish()?;
+        if !scope.takes(rights) {
+            return Err(not_a_grant(text, &format!("{rights:?} has no meaning there")));
+        }
+        Ok(Self::Some(rights, scope))
+    }
+}
+
+impl fmt::Display for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Admin => f.write_str("admin"),
+            Self::Some(rights, scope) => write!(f, "{rights} {scope}"),
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Objects { pool, class, method, prefix } => {
+                write!(f, "pool={pool}")?;
+                if let Some(class) = class {
+                    write!(f, " class={class}")?;
+                }
+                if let Some(method) = method {
+                    write!(f, " method={method}")?;
+                }
+                if prefix.is_empty() { Ok(()) } else { write!(f, " prefix={prefix}") }
+            }
+            Self::Map(Pattern(map)) => write!(f, "map={map}"),
+            Self::Program(Pattern(program)) => write!(f, "program={program}"),
+            Self::Log(Pattern(log)) => write!(f, "log={log}"),
+            Self::Service { service, method: None } => write!(f, "service={service}"),
+            Self::Service { service, method: Some(method) } => {
+                write!(f, "service={service} method={method}")
+            }
+            Self::Events => f.write_str("events"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for text in [
+            "admin",
+            "r pool=data",
+            "rwx pool=data prefix=my logs/ and=more",
+            "x pool=data class=counter",
+            "x pool=data class=counter method=add prefix=visits",
+            "rwx pool=data class=lua",
+            "rw map=*",
+            "r program=class/*",
+            "rw log=orders",
+            "x service=node method=status",
+            "r events",
+        ] {
+            assert_eq!(text.parse::<Grant>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused() {
+        for text in [
+            "",
+            "root",
+            "r",
+            "rw",
+            "q pool=data",
+            "r pool=",
+            "r pool=nacre.system",
+            "r what=ever",
+            "r pool=data pool=log",
+            "r pool=data extra",
+            "x pool=data method=add",
+            "r map=a b",
+            "rw pool=data class=counter",
+            "x map=m",
+            "w events",
+            "r service=node",
+            "r map=",
+            "r map=*x",
+            "admin pool=data",
+        ] {
+            assert!(text.parse::<Grant>().is_err(), "{text:?}");
+        }
+    }
+}

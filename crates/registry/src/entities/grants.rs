@@ -1,0 +1,133 @@
+//! What an entity may do, all its grants together: the pure decision.
+//!
+//! **Invariant:** what no grant covers is refused; no grant takes away what another gives.
+
+use nacre_object::{ClassName, Demand, ObjectId};
+
+use super::grant::{Grant, Right, Rights, Scope};
+use super::need::{Need, needs_of};
+
+/// The class that runs scripts its callers send.
+const SCRIPTS: &str = "lua";
+/// The pool in which logs are kept that a grant can name.
+const LOG_POOL: &str = "log";
+/// The classes of a log's objects.
+const LOG_CLASSES: [&str; 2] = ["log", "log_native"];
+/// What one who reads a log may call on its objects: a hole must not stop a reader for ever, so
+/// filling is part of reading.
+const LOG_READING: [&str; 5] = ["read", "read_batch", "max_position", "fill", "fill_batch"];
+
+/// Grants of one entity.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Grants(Vec<Grant>);
+
+impl FromIterator<Grant> for Grants {
+    fn from_iter<Iter: IntoIterator<Item = Grant>>(grants: Iter) -> Self {
+        Self(grants.into_iter().collect())
+    }
+}
+
+impl Grants {
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Grant> {
+        self.0.iter()
+    }
+
+    /// Adds a grant that is not there yet.
+    pub fn add(&mut self, grant: Grant) {
+        if !self.0.contains(&grant) {
+            self.0.push(grant);
+        }
+    }
+
+    /// Takes a grant away; whether it was there.
+    pub fn remove(&mut self, grant: &Grant) -> bool {
+        let before = self.0.len();
+        self.0.retain(|each| each != grant);
+        self.0.len() < before
+    }
+
+    /// Whether everything that is demanded is covered.
+    pub fn allows(&self, demand: Demand<'_>) -> bool {
+        needs_of(demand, &mut |need| self.covers(&need).then_some(()).ok_or(())).is_ok()
+    }
+
+    /// Whether some grant covers a need.
+    pub fn covers(&self, need: &Need<'_>) -> bool {
+        self.0.iter().any(|grant| match grant {
+            Grant::Admin => true,
+            Grant::Some(rights, scope) => covers(*rights, scope, need),
+        })
+    }
+}
+
+fn covers(rights: Rights, scope: &Scope, need: &Need<'_>) -> bool {
+    match (need, scope) {
+        (Need::Object { right, object }, Scope::Objects { pool, class: None, prefix, .. }) => {
+            rights.has(*right) && holds(pool.as_str(), prefix, object)
+        }
+        (
+            Need::Call { class: called, method: name, object },
+            Scope::Objects { pool, class, method, prefix },
+        ) => {
+            let enough = if called.as_str() == SCRIPTS {
+                [Right::Read, Right::Write, Right::Execute].iter().all(|right| rights.has(*right))
+            } else {
+                rights.has(Right::Execute)
+            };
+            enough
+                && class.as_ref().is_none_or(|class| class == *called)
+                && method.as_ref().is_none_or(|method| method == *name)
+                && holds(pool.as_str(), prefix, object)
+        }
+        (Need::Call { class, method, object }, Scope::Log(log)) => {
+            let right =
+                if LOG_READING.contains(&method.as_str()) { Right::Read } else { Right::Write };
+            rights.has(right)
+                && is_log_class(class)
+                && log_of_object(object).is_some_and(|name| log.matches(name))
+        }
+        (
+            Need::Names { pool: listed, prefix: asked },
+            Scope::Objects { pool, class: None, prefix, .. },
+        ) => {
+            rights.has(Right::Read)
+                && pool.as_str() == *listed
+                && asked.starts_with(prefix.as_str())
+        }
+        (Need::Map { right, map: name }, Scope::Map(map)) => {
+            rights.has(*right) && map.matches(name)
+        }
+        (Need::MapNames, Scope::Map(names) | Scope::Log(names)) => {
+            rights.has(Right::Read) && names.is_any()
+        }
+        (Need::Program { right, program: name }, Scope::Program(program)) => {
+            rights.has(*right) && program.matches(name)
+        }
+        (Need::AnyProgram { right }, Scope::Program(_)) => rights.has(*right),
+        (Need::Log { right, log: name }, Scope::Log(log)) => {
+            rights.has(*right) && log.matches(name)
+        }
+        (Need::Service { service: asked, method: name }, Scope::Service { service, method }) => {
+            service == asked && method.as_ref().is_none_or(|method| method == name)
+        }
+        (Need::Events, Scope::Events) => true,
+        _ => false,
+    }
+}
+
+/// Whether an object is among those of a pool that start so.
+fn holds(pool: &str, prefix: &str, object: &ObjectId) -> bool {
+    object.pool.as_str() == pool && object.name.as_str().starts_with(prefix)
+}
+
+fn is_log_class(class: &ClassName) -> bool {
+    LOG_CLASSES.contains(&class.as_str())
+}
+
+/// The log that keeps an object: `log/NAME/…` of the pool of logs.
+fn log_of_object(object: &ObjectId) -> Option<&str> {
+    let rest = object.name.as_str().strip_prefix("log/")?;
+    let (log, _) = rest.split_once('/')?;
+    (object.pool.as_str() == LOG_POOL).then_some(log)
+}

@@ -1,0 +1,200 @@
+//! What grants open, and what they do not, demand by demand.
+
+use bytes::Bytes;
+use nacre_object::{
+    ClassCall, ClassName, Demand, ListRequest, MethodName, ObjectId, ObjectName, Op, PoolName,
+    Request,
+};
+use nacre_script::Digest;
+
+use super::*;
+use crate::maps::{commit_input, triggered_commit_input};
+
+fn grants(all: &[&str]) -> Grants {
+    all.iter().map(|grant| grant.parse::<Grant>().unwrap()).collect()
+}
+
+fn object(text: &str) -> ObjectId {
+    text.parse().unwrap()
+}
+
+fn allows_op(grants: &Grants, on: &str, op: Op) -> bool {
+    grants.allows(Demand::Request(&Request::new(object(on), vec![op]).unwrap()))
+}
+
+fn read() -> Op {
+    Op::Read { offset: 0, length: 1 }
+}
+
+fn append() -> Op {
+    Op::Append { data: Bytes::from_static(b"x") }
+}
+
+fn call(class: &str, method: &str, input: Bytes) -> Op {
+    let (class, method) = (ClassName::new(class).unwrap(), MethodName::new(method).unwrap());
+    Op::Call(ClassCall { class, method, version: None, input })
+}
+
+fn calls(grants: &Grants, on: &str, class: &str, method: &str) -> bool {
+    allows_op(grants, on, call(class, method, Bytes::new()))
+}
+
+fn commits(grants: &Grants, map: &str, keys: &[&str]) -> bool {
+    let input = commit_input(keys);
+    allows_op(grants, &format!("nacre.system/map/{map}"), call("map", "commit", input))
+}
+
+fn lists(grants: &Grants, pool: &str, prefix: &str) -> bool {
+    let pool = PoolName::new(pool).unwrap();
+    let request = ListRequest { pool, after: None, prefix: prefix.to_owned(), limit: 1 };
+    grants.allows(Demand::List(&request))
+}
+
+fn asks(grants: &Grants, service: &str, method: &str) -> bool {
+    grants.allows(Demand::Ask { service, method, input: b"" })
+}
+
+#[test]
+fn without_grants_there_is_nothing_but_what_every_client_reads() {
+    let none = Grants::default();
+    assert!(!allows_op(&none, "data/a", read()));
+    assert!(!allows_op(&none, "data/a", append()));
+    assert!(!calls(&none, "data/a", "counter", "add"));
+    assert!(!lists(&none, "data", "") && !asks(&none, "node", "status"));
+    assert!(!none.allows(Demand::Watch(&object("data/a"))));
+    for map in ["pools", "nodes", "programs", "program-status"] {
+        let on = format!("nacre.system/map/{map}");
+        assert!(calls(&none, &on, "map", "get") && calls(&none, &on, "map", "history"), "{map}");
+        assert!(none.allows(Demand::Watch(&object(&on))));
+        assert!(!commits(&none, map, &["k"]), "{map}");
+        assert!(!allows_op(&none, &on, read()) && !allows_op(&none, &on, append()), "{map}");
+        assert!(!calls(&none, &on, "map", "bind"), "{map}");
+    }
+}
+
+#[test]
+fn a_pool_is_opened_by_right_and_prefix() {
+    let some = grants(&["rw pool=data prefix=logs/", "r pool=other"]);
+    assert!(allows_op(&some, "data/logs/a", read()) && allows_op(&some, "data/logs/a", append()));
+    assert!(allows_op(&some, "data/logs/a", Op::Remove));
+    assert!(!allows_op(&some, "data/log", read()) && !allows_op(&some, "log/logs/a", read()));
+    assert!(allows_op(&some, "other/a", Op::Stat) && !allows_op(&some, "other/a", Op::Remove));
+    assert!(!calls(&some, "data/logs/a", "counter", "add"));
+    assert!(
+        lists(&some, "data", "logs/x") && !lists(&some, "data", "") && lists(&some, "other", "")
+    );
+    assert!(some.allows(Demand::Watch(&object("other/a"))));
+    assert!(!some.allows(Demand::Notify(&object("other/a"))));
+    assert!(some.allows(Demand::Notify(&object("data/logs/a"))));
+    // One op that is not covered refuses the whole transaction.
+    let both = Request::new(object("other/a"), vec![read(), append()]).unwrap();
+    assert!(!some.allows(Demand::Request(&both)));
+}
+
+#[test]
+fn a_clone_takes_reading_its_source() {
+    let clone = |source: &str| Op::CloneFrom {
+        source: ObjectName::new(source).unwrap(),
+        snapshot: "s".parse().unwrap(),
+    };
+    let some = grants(&["w pool=data", "r pool=data prefix=open/"]);
+    assert!(allows_op(&some, "data/b", clone("open/a")));
+    assert!(!allows_op(&some, "data/b", clone("a")));
+}
+
+#[test]
+fn calls_are_opened_by_class_and_method_and_scripts_by_every_right() {
+    let some = grants(&["x pool=data class=counter method=add prefix=visits", "rw pool=data"]);
+    assert!(calls(&some, "data/visits", "counter", "add"));
+    assert!(!calls(&some, "data/visits", "counter", "reset"));
+    assert!(!calls(&some, "data/visits", "other", "add"));
+    assert!(!calls(&some, "data/a", "counter", "add"));
+    assert!(!calls(&some, "data/visits", "lua", "eval_json"));
+    let any = grants(&["x pool=data"]);
+    assert!(
+        calls(&any, "data/a", "counter", "reset") && !calls(&any, "data/a", "lua", "eval_json")
+    );
+    assert!(calls(&grants(&["rwx pool=data"]), "data/a", "lua", "eval_json"));
+    assert!(!calls(&any, "nacre.system/map/m", "map", "commit"));
+}
+
+#[test]
+fn a_map_is_opened_by_its_own_calls_and_nothing_else_of_its_object() {
+    let some = grants(&["r map=conf", "rw map=app.*"]);
+    let conf = "nacre.system/map/conf";
+    assert!(calls(&some, conf, "map", "get") && some.allows(Demand::Watch(&object(conf))));
+    assert!(!commits(&some, "conf", &["k"]) && commits(&some, "app.x", &["k"]));
+    assert!(!calls(&some, "nacre.system/map/confx", "map", "get"));
+    for method in ["bind", "triggers", "triggers-done"] {
+        assert!(!calls(&some, "nacre.system/map/app.x", "map", method), "{method}");
+    }
+    assert!(!calls(&some, "nacre.system/map/app.x", "lua", "eval_json"));
+    assert!(!allows_op(&some, "nacre.system/map/app.x", append()));
+    assert!(!allows_op(&some, "nacre.system/map/app.x", Op::GetAttributes));
+    // What claims to be triggered by another map is believed of nodes only.
+    let forged = call("map", "commit", triggered_commit_input());
+    assert!(!allows_op(&some, "nacre.system/map/app.x", forged));
+}
+
+#[test]
+fn no_grant_but_admin_reaches_entities_or_nacres_own_maps() {
+    let all = grants(&["rw map=*", "rw program=*", "rw log=*", "rwx pool=data", "r events"]);
+    for map in ["entities", "nodes", "pools", "program-status"] {
+        assert!(!commits(&all, map, &["k"]), "{map}");
+    }
+    assert!(!calls(&all, "nacre.system/map/entities", "map", "get"));
+    assert!(!all.allows(Demand::Watch(&object("nacre.system/map/entities"))));
+    assert!(!all.allows(Demand::Notify(&object("nacre.system/map/entities"))));
+    assert!(!allows_op(&all, "nacre.system/other", read()) && !lists(&all, "nacre.system", ""));
+    assert!(lists(&all, "nacre.system", "map/"));
+    let admin = grants(&["admin"]);
+    assert!(commits(&admin, "entities", &["k"]) && allows_op(&admin, "nacre.system/x", append()));
+}
+
+#[test]
+fn a_program_is_opened_by_its_record_and_its_source() {
+    let some = grants(&["rw program=class/counter", "r program=map/*"]);
+    assert!(commits(&some, "programs", &["class/counter"]));
+    assert!(!commits(&some, "programs", &["class/counter", "class/other"]));
+    assert!(!commits(&some, "programs", &["map/m"]));
+    assert!(!calls(&some, "nacre.system/map/m", "map", "bind"));
+    assert!(calls(&grants(&["w program=map/m"]), "nacre.system/map/m", "map", "bind"));
+    let source = "return 1";
+    let object = format!("nacre.system/program/{}", Digest::of(source));
+    let put = |text: &'static str| Op::WriteFull { data: Bytes::from_static(text.as_bytes()) };
+    assert!(allows_op(&some, &object, put(source)) && allows_op(&some, &object, read()));
+    assert!(!allows_op(&some, &object, put("return 2")), "it would replace another's source");
+    assert!(!allows_op(&some, &object, Op::Remove) && !allows_op(&some, &object, append()));
+    assert!(!allows_op(&grants(&["r program=*"]), &object, put(source)));
+    assert!(!allows_op(&grants(&["rw map=*"]), &object, read()));
+}
+
+#[test]
+fn a_log_is_opened_by_its_view_and_the_methods_of_its_objects() {
+    let (reader, writer) = (grants(&["r log=orders"]), grants(&["rw log=orders"]));
+    let on = "log/log/orders/0.0.1{orders.0.1.0}";
+    for class in ["log", "log_native"] {
+        assert!(calls(&reader, on, class, "read_batch") && calls(&reader, on, class, "fill"));
+        assert!(!calls(&reader, on, class, "write") && calls(&writer, on, class, "write_batch"));
+        assert!(!calls(&reader, on, class, "seal") && !calls(&reader, on, class, "trim"));
+    }
+    assert!(!calls(&writer, on, "other", "write") && !allows_op(&writer, on, append()));
+    assert!(!calls(&writer, "log/log/orders2/0.0.1", "log", "read"));
+    assert!(!calls(&writer, "data/log/orders/0.0.1", "log", "read"));
+    assert!(calls(&reader, "nacre.system/map/log.orders", "map", "get"));
+    assert!(
+        !commits(&reader, "log.orders", &["view"]) && commits(&writer, "log.orders", &["view"])
+    );
+    assert!(!commits(&grants(&["rw map=*"]), "log.orders", &["view"]));
+}
+
+#[test]
+fn services_and_the_cluster_log_are_opened_by_name() {
+    let some = grants(&["x service=node method=status", "x service=sequencer", "r events"]);
+    assert!(asks(&some, "node", "status") && !asks(&some, "node", "stop"));
+    assert!(asks(&some, "sequencer", "next"));
+    assert!(calls(&some, "nacre.system/events", "events", "read"));
+    assert!(!calls(&some, "nacre.system/events", "events", "append"));
+    assert!(some.allows(Demand::Watch(&object("nacre.system/events"))));
+    assert!(calls(&grants(&["w program=class/a"]), "nacre.system/events", "events", "append"));
+}

@@ -1,0 +1,122 @@
+//! `Entities`: adding, changing and revoking entities, by whoever may commit to their map.
+
+use nacre_object::{EntityName, Error, FINGERPRINT_BYTES, MapName, Result, TenantName};
+
+use super::need::ENTITIES_MAP;
+use super::record::check_name;
+use super::{Entity, Grant, Grants};
+use crate::maps::{Change, MapState, Maps};
+
+/// The entities of a cluster. A clone is another handle on the same.
+///
+/// A change answers the epoch of the map `entities` it begins. It is in force on a node once the
+/// node has that epoch; see [`LiveEntities::reached`](super::LiveEntities::reached).
+#[derive(Debug, Clone)]
+pub struct Entities {
+    maps: Maps,
+}
+
+/// The map that keeps entities.
+pub fn entities_map() -> MapName {
+    MapName::new(ENTITIES_MAP).expect("a well-formed literal")
+}
+
+impl Entities {
+    /// The entities kept in these maps.
+    pub fn new(maps: Maps) -> Self {
+        Self { maps }
+    }
+
+    /// Every entity, by name.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Corrupt`; `Denied`.
+    pub async fn list(&self) -> Result<Vec<(EntityName, Entity)>> {
+        let state = self.maps.get(&entities_map()).await?;
+        let parse = |(name, value): (&String, &bytes::Bytes)| {
+            Ok((EntityName::new(name)?, Entity::parse(name, value)?))
+        };
+        state.entries.iter().map(parse).collect()
+    }
+
+    /// Lets somebody in from now on.
+    ///
+    /// # Errors
+    /// `Exists` if there is an entity of that name; `Invalid` for a name of nacre's own; those of
+    /// [`Maps::update`].
+    pub async fn add(&self, name: &EntityName, entity: &Entity) -> Result<u64> {
+        check_name(name)?;
+        let update = |state: &MapState| {
+            if state.entries.contains_key(name.as_str()) {
+                return Err(Error::exists(format!("there is an entity {name}"))
+                    .hint("give it grants with `nacre entity grant`, or revoke it first"));
+            }
+            Ok(vec![Change::set(name.as_str(), entity.to_value()?)])
+        };
+        self.maps.update(&entities_map(), update).await
+    }
+
+    /// Lets the first administrator in, unless there are or were entities already.
+    ///
+    /// # Errors
+    /// Those of [`Maps::update`].
+    pub async fn found(
+        &self,
+        name: &EntityName,
+        fingerprint: [u8; FINGERPRINT_BYTES],
+        created_at_micros: u64,
+    ) -> Result<u64> {
+        let admin = Entity {
+            tenant: TenantName::standard(),
+            fingerprint,
+            grants: Grants::from_iter([Grant::Admin]),
+            created_at_micros,
+        };
+        let value = admin.to_value()?;
+        let update = |state: &MapState| {
+            let first = Change::set(name.as_str(), value.clone());
+            Ok(if state.epoch == 0 { vec![first] } else { vec![] })
+        };
+        self.maps.update(&entities_map(), update).await
+    }
+
+    /// Changes an entity.
+    ///
+    /// # Errors
+    /// `NotFound`; that of `change`; those of [`Maps::update`].
+    pub async fn change(
+        &self,
+        name: &EntityName,
+        mut change: impl FnMut(&mut Entity) -> Result<()>,
+    ) -> Result<u64> {
+        let update = |state: &MapState| {
+            let mut entity = find(state, name)?;
+            let before = entity.clone();
+            change(&mut entity)?;
+            let changed = Change::set(name.as_str(), entity.to_value()?);
+            Ok(if entity == before { vec![] } else { vec![changed] })
+        };
+        self.maps.update(&entities_map(), update).await
+    }
+
+    /// Lets somebody in no more, and ends the sessions it has. Its certificate is worth nothing
+    /// from then on, whatever is added under its name later.
+    ///
+    /// # Errors
+    /// `NotFound`; those of [`Maps::update`].
+    pub async fn revoke(&self, name: &EntityName) -> Result<u64> {
+        let update = |state: &MapState| {
+            find(state, name)?;
+            Ok(vec![Change::remove(name.as_str())])
+        };
+        self.maps.update(&entities_map(), update).await
+    }
+}
+
+fn find(state: &MapState, name: &EntityName) -> Result<Entity> {
+    match state.entries.get(name.as_str()) {
+        Some(value) => Entity::parse(name.as_str(), value),
+        None => Err(Error::not_found(format!("there is no entity {name}"))
+            .hint("see those there are with `nacre entity list`")),
+    }
+}

@@ -1,0 +1,227 @@
+//! A node's own copy of the entities, kept at what was committed, and standings that follow it.
+//!
+//! **What "at once" means.** A commit is in force on a node from the moment the node has heard of
+//! it (one notification and one read after the commit); from then on it decides every message, also
+//! of open sessions, and the sessions of who was revoked are ended. A node cut off from the map's
+//! object goes on with what it knew last; [`LiveEntities::reached`] is how a change is known to be
+//! in force there. A node that has just started knows nobody until it has read the whole map.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use futures::future::{BoxFuture, FutureExt};
+use nacre_object::{
+    Demand, EntityName, Error, FINGERPRINT_BYTES, NodeName, Result, Standing, TenantName,
+};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use super::denials::{Denial, DenialReporter};
+use super::need::{Need, needs_of};
+use super::{Entity, entities_map};
+use crate::backoff::Backoff;
+use crate::events::{Event, Severity};
+use crate::maps::{MapEvent, MapWatcher, Maps};
+
+/// What is known of one entity; `None`: it may not be here.
+type Record = Option<Arc<Entity>>;
+
+/// The entities as a node knows them. It follows them until it is dropped.
+#[derive(Debug)]
+pub struct LiveEntities {
+    table: Arc<Table>,
+    following: AbortHandle,
+}
+
+#[derive(Debug)]
+struct Table {
+    entities: Mutex<HashMap<EntityName, watch::Sender<Record>>>,
+    /// The epoch of the map that this is; `None` before it was read.
+    epoch: watch::Sender<Option<u64>>,
+    denials: DenialReporter,
+}
+
+impl Drop for LiveEntities {
+    fn drop(&mut self) {
+        self.following.abort();
+    }
+}
+
+impl LiveEntities {
+    /// Follows the entities of these maps for a node. Needs a tokio runtime.
+    pub fn follow(maps: &Maps, node: NodeName) -> Self {
+        let table = Arc::new(Table {
+            entities: Mutex::default(),
+            epoch: watch::Sender::new(None),
+            denials: DenialReporter::start(maps.events().clone(), node),
+        });
+        let following = follow(table.clone(), maps.watch_whole(&entities_map()), maps.clone());
+        Self { table, following: tokio::spawn(following).abort_handle() }
+    }
+
+    /// Waits until this copy has an epoch of the map `entities`; answers the one it has.
+    pub async fn reached(&self, epoch: u64) -> u64 {
+        let mut known = self.table.epoch.subscribe();
+        let reached = known.wait_for(|known| known.is_some_and(|known| known >= epoch)).await;
+        reached.ok().and_then(|known| *known).unwrap_or_default()
+    }
+
+    /// The standing of whoever has a certificate. Waits until this node knows its entities.
+    ///
+    /// # Errors
+    /// `Denied` if the name is not known, or known with another certificate.
+    pub async fn admit(
+        &self,
+        entity: &EntityName,
+        fingerprint: &[u8; FINGERPRINT_BYTES],
+    ) -> Result<EntityStanding> {
+        self.reached(0).await;
+        let record = self.table.lock().get(entity).map(watch::Sender::subscribe);
+        let known = |record: &watch::Receiver<Record>| is_of(&record.borrow(), fingerprint);
+        let Some(record) = record.filter(known) else {
+            let text = format!("{entity} is not, or no longer, an entity of this cluster");
+            let denial = Denial::new(entity.clone(), "a certificate".into(), text.clone());
+            self.table.denials.report(denial);
+            return Err(Error::denied(text)
+                .hint(format!("an administrator can add it: nacre entity add {entity}")));
+        };
+        let (entity, fingerprint) = (entity.clone(), *fingerprint);
+        Ok(EntityStanding { entity, fingerprint, record, denials: self.table.denials.clone() })
+    }
+}
+
+fn is_of(record: &Record, fingerprint: &[u8; FINGERPRINT_BYTES]) -> bool {
+    record.as_ref().is_some_and(|entity| entity.fingerprint == *fingerprint)
+}
+
+async fn follow(table: Arc<Table>, mut watcher: MapWatcher, maps: Maps) {
+    let mut backoff = Backoff::new();
+    loop {
+        match watcher.next().await {
+            Ok(event) => {
+                backoff.reset();
+                table.apply(event, &maps);
+            }
+            // Nothing this node can mend: it keeps what it has, and looks again.
+            Err(_) => backoff.wait().await,
+        }
+    }
+}
+
+impl Table {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<EntityName, watch::Sender<Record>>> {
+        self.entities.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn apply(&self, event: MapEvent, maps: &Maps) {
+        let epoch = event.epoch();
+        match event {
+            MapEvent::Whole(state) => {
+                let gone = |name: &EntityName| !state.entries.contains_key(name.as_str());
+                let gone: Vec<_> = self.lock().keys().filter(|name| gone(name)).cloned().collect();
+                gone.iter().for_each(|name| self.set(name, None));
+                state.entries.iter().for_each(|(name, value)| self.read(name, Some(value), maps));
+            }
+            MapEvent::Epoch(record) => {
+                for change in &record.changes {
+                    self.read(change.key(), change.value(), maps);
+                }
+            }
+        }
+        self.epoch.send_replace(Some(epoch));
+    }
+
+    /// Takes an entry. One that cannot be read lets nobody in.
+    fn read(&self, name: &str, value: Option<&Bytes>, maps: &Maps) {
+        let Ok(entity) = EntityName::new(name) else { return };
+        match value.map(|value| Entity::parse(name, value)).transpose() {
+            Ok(record) => self.set(&entity, record.map(Arc::new)),
+            Err(error) => {
+                self.set(&entity, None);
+                let events = maps.events().clone();
+                let event = Event::new(Severity::Error, error.to_string());
+                // The log was asked for some seconds; the node has more urgent things to do.
+                tokio::spawn(async move { events.append(event).await.ok() });
+            }
+        }
+    }
+
+    fn set(&self, name: &EntityName, record: Record) {
+        let mut entities = self.lock();
+        match (entities.get(name), record) {
+            (Some(known), Some(record)) => {
+                known.send_replace(Some(record));
+            }
+            (None, Some(record)) => {
+                entities.insert(name.clone(), watch::Sender::new(Some(record)));
+            }
+            (Some(known), None) => {
+                known.send_replace(None);
+                entities.remove(name);
+            }
+            (None, None) => {}
+        }
+    }
+}
+
+/// The standing of an entity with a record, as the record is at each moment.
+#[derive(Debug)]
+pub struct EntityStanding {
+    entity: EntityName,
+    fingerprint: [u8; FINGERPRINT_BYTES],
+    record: watch::Receiver<Record>,
+    denials: DenialReporter,
+}
+
+impl EntityStanding {
+    /// Whether the entity has a right now.
+    ///
+    /// # Errors
+    /// `Denied`, with the grant that is missing; the cluster log hears of it.
+    pub fn require(&self, need: Need<'_>) -> Result<()> {
+        match &*self.record.borrow() {
+            Some(entity) if entity.grants.covers(&need) => Ok(()),
+            _ => Err(self.denied(need)),
+        }
+    }
+
+    fn denied(&self, need: Need<'_>) -> Error {
+        let (entity, grant) = (&self.entity, need.grant());
+        let text = format!("{entity} may not {need}");
+        self.denials.report(Denial::new(entity.clone(), grant.clone(), text.clone()));
+        Error::denied(text)
+            .hint(format!("an administrator can allow it: nacre entity grant {entity} '{grant}'"))
+    }
+}
+
+impl Standing for EntityStanding {
+    fn entity(&self) -> &EntityName {
+        &self.entity
+    }
+
+    fn tenant(&self) -> TenantName {
+        match &*self.record.borrow() {
+            Some(entity) => entity.tenant.clone(),
+            None => TenantName::standard(),
+        }
+    }
+
+    fn allow(&self, demand: Demand<'_>) -> Result<()> {
+        let record = self.record.borrow();
+        let grants = record.as_ref().map(|entity| &entity.grants);
+        needs_of(demand, &mut |need| match grants {
+            Some(grants) if grants.covers(&need) => Ok(()),
+            _ => Err(self.denied(need)),
+        })
+    }
+
+    fn ended(&self) -> BoxFuture<'static, ()> {
+        let (mut record, fingerprint) = (self.record.clone(), self.fingerprint);
+        async move {
+            // That nobody keeps the record any more ends it, too.
+            let _ = record.wait_for(|record| !is_of(record, &fingerprint)).await;
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,291 @@
+//! What a demand comes to: the rights without which it must not happen.
+//!
+//! For most pools that is plain: each op reads, changes or calls. The system pool is different: its
+//! objects are how maps, programs and the cluster log are kept, so an access there is translated
+//! into the right on what it is used for, and is `Admin` if it is used for nothing of the kind.
+//!
+//! | object | access | need |
+//! | --- | --- | --- |
+//! | `map/NAME` | `map.get`, `map.history`, watch | to read the map |
+//! | | `map.commit`, notify | to write the map |
+//! | `map/programs` | `map.commit` | to write every program among its keys |
+//! | `map/NAME` | `map.bind` | to write the program `map/NAME` |
+//! | `map/log.NAME` | as other maps | the same right on the log |
+//! | `map/` pools, nodes, programs, program-status | to read | nothing: names and versions, which every client needs |
+//! | `map/` pools, nodes, program-status, entities | otherwise | `Admin` |
+//! | `program/SHA256` | one read | to read some program |
+//! | | one write of the whole, if it is what the name says | to write some program |
+//! | `events` | `events.read`, watch | to read the cluster log |
+//! | | `events.append` | to write some program: switching versions is reported |
+
+use std::fmt;
+
+use nacre_object::{ClassCall, ClassName, Demand, MethodName, ObjectId, Op, PoolName, Request};
+use nacre_script::Digest;
+
+use super::grant::Right;
+use crate::maps::commit_keys;
+
+/// Maps without secrets that every client reads: which pools, nodes and programs there are.
+const COMMON_MAPS: [&str; 4] = ["pools", "nodes", "programs", "program-status"];
+/// The map of programs, whose entries are written by right on each program.
+const PROGRAMS_MAP: &str = "programs";
+/// The map of entities, which is read and written by `admin` alone.
+pub(super) const ENTITIES_MAP: &str = "entities";
+/// What the map of a log is called, before the log's name.
+const LOG_MAP_PREFIX: &str = "log.";
+
+/// A right that is needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need<'a> {
+    /// On an object outside the system pool.
+    Object {
+        /// Which right.
+        right: Right,
+        /// The object.
+        object: &'a ObjectId,
+    },
+    /// To call a method of an object.
+    Call {
+        /// The class.
+        class: &'a ClassName,
+        /// The method.
+        method: &'a MethodName,
+        /// The object.
+        object: &'a ObjectId,
+    },
+    /// To list names of a pool.
+    Names {
+        /// The pool.
+        pool: &'a str,
+        /// How the names start.
+        prefix: &'a str,
+    },
+    /// On a map.
+    Map {
+        /// Which right.
+        right: Right,
+        /// The map.
+        map: &'a str,
+    },
+    /// To list maps and logs.
+    MapNames,
+    /// On a program.
+    Program {
+        /// Which right.
+        right: Right,
+        /// Its kind and name.
+        program: &'a str,
+    },
+    /// On at least one program.
+    AnyProgram {
+        /// Which right.
+        right: Right,
+    },
+    /// On a log.
+    Log {
+        /// Which right.
+        right: Right,
+        /// The log.
+        log: &'a str,
+    },
+    /// To call a method of a service.
+    Service {
+        /// The service.
+        service: &'a str,
+        /// The method.
+        method: &'a str,
+    },
+    /// To read the cluster log.
+    Events,
+    /// What only an administrator may do.
+    Admin,
+}
+
+/// Tells each right a demand needs, until `each` fails.
+///
+/// # Errors
+/// That of `each`.
+pub fn needs_of<Refusal>(
+    demand: Demand<'_>,
+    each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    match demand {
+        Demand::Request(request) if is_system(&request.header.object) => {
+            request.ops.iter().try_for_each(|op| system_need(request, op, each))
+        }
+        Demand::Request(request) => {
+            request.ops.iter().try_for_each(|op| object_needs(&request.header.object, op, each))
+        }
+        Demand::List(list) if list.pool == PoolName::system() => {
+            each(if list.prefix.starts_with("map/") { Need::MapNames } else { Need::Admin })
+        }
+        Demand::List(list) => each(Need::Names { pool: list.pool.as_str(), prefix: &list.prefix }),
+        Demand::Watch(object) if is_system(object) => match object.name.as_str() {
+            "events" => each(Need::Events),
+            name => map_need(name.strip_prefix("map/"), Right::Read, each),
+        },
+        Demand::Watch(object) => each(Need::Object { right: Right::Read, object }),
+        Demand::Notify(object) if is_system(object) => {
+            map_need(object.name.as_str().strip_prefix("map/"), Right::Write, each)
+        }
+        Demand::Notify(object) => each(Need::Object { right: Right::Write, object }),
+        Demand::Ask { service, method, .. } => each(Need::Service { service, method }),
+    }
+}
+
+fn is_system(object: &ObjectId) -> bool {
+    object.pool == PoolName::system()
+}
+
+fn object_needs<Refusal>(
+    object: &ObjectId,
+    op: &Op,
+    each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    match op {
+        Op::Call(ClassCall { class, method, .. }) => each(Need::Call { class, method, object }),
+        Op::CloneFrom { source, .. } => {
+            let source = ObjectId::new(object.pool.clone(), source.clone());
+            each(Need::Object { right: Right::Read, object: &source })?;
+            each(Need::Object { right: Right::Write, object })
+        }
+        op if op.is_write() => each(Need::Object { right: Right::Write, object }),
+        _ => each(Need::Object { right: Right::Read, object }),
+    }
+}
+
+fn system_need<Refusal>(
+    request: &Request,
+    op: &Op,
+    each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    let name = request.header.object.name.as_str();
+    match op {
+        Op::Call(call) if name == "events" && call.class.as_str() == "events" => {
+            match call.method.as_str() {
+                "read" => each(Need::Events),
+                "append" => each(Need::AnyProgram { right: Right::Write }),
+                _ => each(Need::Admin),
+            }
+        }
+        Op::Call(call) if call.class.as_str() == "map" => match name.strip_prefix("map/") {
+            Some(map) => map_call_need(map, call, each),
+            None => each(Need::Admin),
+        },
+        op => match name.strip_prefix("program/") {
+            Some(digest) if request.ops.len() == 1 => source_need(digest, op, each),
+            _ => each(Need::Admin),
+        },
+    }
+}
+
+fn map_call_need<Refusal>(
+    map: &str,
+    call: &ClassCall,
+    each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    match call.method.as_str() {
+        "get" | "history" => map_need(Some(map), Right::Read, each),
+        "commit" => match commit_keys(&call.input) {
+            // What another map triggered is carried over by nodes, or by who may do anything.
+            Some(commit) if commit.triggered => each(Need::Admin),
+            Some(commit) if map == PROGRAMS_MAP => commit
+                .keys
+                .iter()
+                .try_for_each(|program| each(Need::Program { right: Right::Write, program })),
+            Some(_) => map_need(Some(map), Right::Write, each),
+            None => each(Need::Admin),
+        },
+        "bind" => {
+            let program = format!("map/{map}");
+            each(Need::Program { right: Right::Write, program: &program })
+        }
+        _ => each(Need::Admin),
+    }
+}
+
+fn map_need<Refusal>(
+    map: Option<&str>,
+    right: Right,
+    each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    let Some(map) = map else { return each(Need::Admin) };
+    if let Some(log) = map.strip_prefix(LOG_MAP_PREFIX) {
+        return each(Need::Log { right, log });
+    }
+    match right {
+        Right::Read if COMMON_MAPS.contains(&map) => Ok(()),
+        _ if COMMON_MAPS.contains(&map) || map == ENTITIES_MAP => each(Need::Admin),
+        right => each(Need::Map { right, map }),
+    }
+}
+
+fn source_need<Refusal>(
+    digest: &str,
+    op: &Op,
+    each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    match op {
+        Op::Read { .. } => each(Need::AnyProgram { right: Right::Read }),
+        // Under another name it would take the place of somebody else's source.
+        Op::WriteFull { data } if is_digest_of(digest, data) => {
+            each(Need::AnyProgram { right: Right::Write })
+        }
+        _ => each(Need::Admin),
+    }
+}
+
+fn is_digest_of(digest: &str, source: &[u8]) -> bool {
+    std::str::from_utf8(source).is_ok_and(|source| Digest::of(source).to_string() == digest)
+}
+
+impl fmt::Display for Need<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Object { right, object } => write!(f, "{} {object}", right.as_str()),
+            Self::Call { class, method, object } => write!(f, "call {class}.{method} of {object}"),
+            Self::Names { pool, prefix: "" } => write!(f, "list pool {pool}"),
+            Self::Names { pool, prefix } => write!(f, "list pool {pool} from {prefix:?}"),
+            Self::Map { right, map } => write!(f, "{} the map {map}", right.as_str()),
+            Self::MapNames => f.write_str("list maps and logs"),
+            Self::Program { right, program } => {
+                write!(f, "{} the program {program}", right.as_str())
+            }
+            Self::AnyProgram { right } => write!(f, "{} programs", right.as_str()),
+            Self::Log { right, log } => write!(f, "{} the log {log}", right.as_str()),
+            Self::Service { service, method } => write!(f, "call {service}.{method}"),
+            Self::Events => f.write_str("read the cluster log"),
+            Self::Admin => f.write_str("administrate"),
+        }
+    }
+}
+
+impl Need<'_> {
+    /// A grant that covers it, as it is written.
+    pub fn grant(&self) -> String {
+        let letter = |right: &Right| match right {
+            Right::Read => 'r',
+            Right::Write => 'w',
+            Right::Execute => 'x',
+        };
+        match self {
+            Self::Object { right, object } => format!("{} pool={}", letter(right), object.pool),
+            Self::Call { class, object, .. } if class.as_str() == "lua" => {
+                format!("rwx pool={}", object.pool)
+            }
+            Self::Call { class, method, object } => {
+                format!("x pool={} class={class} method={method}", object.pool)
+            }
+            Self::Names { pool, .. } => format!("r pool={pool}"),
+            Self::Map { right, map } => format!("{} map={map}", letter(right)),
+            Self::MapNames => "r map=*".to_owned(),
+            Self::Program { right, program } => format!("{} program={program}", letter(right)),
+            Self::AnyProgram { right } => format!("{} program=KIND/NAME", letter(right)),
+            Self::Log { right, log } => format!("{} log={log}", letter(right)),
+            Self::Service { service, method } => format!("x service={service} method={method}"),
+            Self::Events => "r events".to_owned(),
+            Self::Admin => "admin".to_owned(),
+        }
+    }
+}

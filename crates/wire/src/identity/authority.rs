@@ -1,0 +1,100 @@
+//! The authority of a cluster: the key that vouches for entities and nodes.
+
+use nacre_object::{EntityName, Error, Result};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, SanType,
+};
+
+use super::{ENTITY_URI, Identity, NODE_SERVER_NAME};
+
+/// What a certificate is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Usage {
+    /// To connect.
+    Client,
+    /// To connect, and to be connected to.
+    Node,
+}
+
+/// A certificate authority. Who has its key decides who is who.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    certificate_pem: String,
+}
+
+impl std::fmt::Debug for Authority {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Authority(…)")
+    }
+}
+
+fn unusable(error: rcgen::Error) -> Error {
+    Error::invalid(format!("the authority cannot do it: {error}"))
+}
+
+/// Every authority has the same description; what tells them apart is the key.
+fn description() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, "nacre authority");
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    params
+}
+
+impl Authority {
+    /// A new one, with its key in PEM: whoever has the key is the authority.
+    ///
+    /// # Errors
+    /// `Invalid` if the machine cannot make keys.
+    pub fn create() -> Result<(Self, String)> {
+        let key = KeyPair::generate().map_err(unusable)?;
+        let key_pem = key.serialize_pem();
+        let certificate_pem = description().self_signed(&key).map_err(unusable)?.pem();
+        Ok((Self { issuer: Issuer::new(description(), key), certificate_pem }, key_pem))
+    }
+
+    /// The one with this key and certificate, both in PEM.
+    ///
+    /// # Errors
+    /// `Invalid` if it is no key.
+    pub fn load(key_pem: &str, certificate_pem: String) -> Result<Self> {
+        let key = KeyPair::from_pem(key_pem).map_err(unusable)?;
+        Ok(Self { issuer: Issuer::new(description(), key), certificate_pem })
+    }
+
+    /// Its certificate, in PEM.
+    pub fn certificate_pem(&self) -> &str {
+        &self.certificate_pem
+    }
+
+    /// Vouches for somebody: a new key with a certificate.
+    ///
+    /// # Errors
+    /// `Invalid` if the machine cannot make keys.
+    pub fn issue(&self, entity: &EntityName, usage: Usage) -> Result<Identity> {
+        let mut params = match usage {
+            Usage::Node => CertificateParams::new(vec![NODE_SERVER_NAME.to_owned()]),
+            Usage::Client => CertificateParams::new(vec![]),
+        }
+        .map_err(unusable)?;
+        let uri = format!("{ENTITY_URI}{entity}").try_into().map_err(unusable)?;
+        params.subject_alt_names.push(SanType::URI(uri));
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, entity.as_str());
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        if usage == Usage::Node {
+            params.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
+        }
+        let key = KeyPair::generate().map_err(unusable)?;
+        let certificate = params.signed_by(&key, &self.issuer).map_err(unusable)?;
+        Identity::new(
+            entity.clone(),
+            self.certificate_pem.clone(),
+            certificate.pem(),
+            key.serialize_pem(),
+        )
+    }
+}

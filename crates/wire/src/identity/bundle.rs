@@ -1,0 +1,116 @@
+//! What an end proves itself by, and the file that holds it.
+//!
+//! ```json
+//! {"format": 1, "entity": "alice", "authority": "-----BEGIN CERTIFICATE-----…",
+//!  "certificate": "-----BEGIN CERTIFICATE-----…", "key": "-----BEGIN PRIVATE KEY-----…"}
+//! ```
+//!
+//! Further fields are left to others: a client's file also names the cluster's nodes.
+
+use std::fmt;
+
+use nacre_object::{EntityName, Error, FINGERPRINT_BYTES, Result};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// The format this release writes and reads.
+const FORMAT: u32 = 1;
+
+/// A key with the certificate that says whose it is, and the authority to check others by.
+#[derive(Clone)]
+pub struct Identity {
+    entity: EntityName,
+    file: File,
+}
+
+/// The file, as it is written.
+#[derive(Clone, Serialize, Deserialize)]
+struct File {
+    format: u32,
+    entity: String,
+    authority: String,
+    certificate: String,
+    key: String,
+}
+
+/// Without the key.
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity").field("entity", &self.entity).finish_non_exhaustive()
+    }
+}
+
+impl Identity {
+    pub(super) fn new(
+        entity: EntityName,
+        authority: String,
+        certificate: String,
+        key: String,
+    ) -> Result<Self> {
+        let name = entity.to_string();
+        let identity = Self {
+            entity,
+            file: File { format: FORMAT, entity: name, authority, certificate, key },
+        };
+        identity.certificate()?;
+        identity.key()?;
+        identity.authority()?;
+        Ok(identity)
+    }
+
+    /// Reads what [`Identity::to_json`] wrote.
+    ///
+    /// # Errors
+    /// `Invalid` if it is something else, `Unsupported` if another release wrote it.
+    pub fn parse(json: &[u8]) -> Result<Self> {
+        let file: File = serde_json::from_slice(json)
+            .map_err(|error| Error::invalid(format!("not an identity file: {error}")))?;
+        if file.format != FORMAT {
+            let format = file.format;
+            return Err(Error::unsupported(format!(
+                "an identity file of format {format}, this release reads {FORMAT}"
+            )));
+        }
+        Self::new(EntityName::new(&file.entity)?, file.authority, file.certificate, file.key)
+    }
+
+    /// The identity as a JSON object. It holds the private key.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::to_value(&self.file).expect("a file has nothing JSON lacks")
+    }
+
+    /// Who it is.
+    pub fn entity(&self) -> &EntityName {
+        &self.entity
+    }
+
+    /// SHA-256 of its certificate.
+    pub fn fingerprint(&self) -> [u8; FINGERPRINT_BYTES] {
+        self.certificate().map(|der| fingerprint(&der)).expect("checked when it was made")
+    }
+
+    pub(super) fn certificate(&self) -> Result<CertificateDer<'static>> {
+        certificate(&self.file.certificate, "certificate")
+    }
+
+    pub(super) fn authority(&self) -> Result<CertificateDer<'static>> {
+        certificate(&self.file.authority, "authority")
+    }
+
+    pub(super) fn key(&self) -> Result<PrivateKeyDer<'static>> {
+        PrivateKeyDer::from_pem_slice(self.file.key.as_bytes())
+            .map_err(|error| Error::invalid(format!("the key of an identity: {error}")))
+    }
+}
+
+fn certificate(pem: &str, what: &str) -> Result<CertificateDer<'static>> {
+    CertificateDer::from_pem_slice(pem.as_bytes())
+        .map_err(|error| Error::invalid(format!("the {what} of an identity: {error}")))
+}
+
+/// What a certificate is known by.
+pub(super) fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; FINGERPRINT_BYTES] {
+    Sha256::digest(certificate).into()
+}

@@ -1,0 +1,130 @@
+//! TLS as both ends speak it: mutual, 1.3, by certificates of the cluster's authority.
+
+use std::fmt;
+use std::sync::Arc;
+
+use nacre_object::{EntityName, Error, Peer, Result};
+use tokio::net::TcpStream;
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::version::TLS13;
+use tokio_rustls::rustls::{self, ClientConfig, RootCertStore, ServerConfig};
+use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
+
+use super::bundle::fingerprint;
+use super::{ENTITY_URI, Identity, NODE_SERVER_NAME};
+
+/// What is spoken inside: HTTP/2 and nothing else.
+const ALPN: &[u8] = b"h2";
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn unusable(error: impl fmt::Display) -> Error {
+    Error::invalid(format!("the identity cannot be used: {error}"))
+}
+
+fn roots(identity: &Identity) -> Result<Arc<RootCertStore>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(identity.authority()?).map_err(unusable)?;
+    Ok(Arc::new(roots))
+}
+
+/// Takes connections of those the authority vouches for.
+#[derive(Clone)]
+pub(crate) struct Acceptor(TlsAcceptor);
+
+impl fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Acceptor(…)")
+    }
+}
+
+impl Acceptor {
+    /// # Errors
+    /// `Invalid` for an identity that cannot be used.
+    pub(crate) fn new(identity: &Identity) -> Result<Self> {
+        let clients = WebPkiClientVerifier::builder_with_provider(roots(identity)?, provider())
+            .build()
+            .map_err(unusable)?;
+        let mut config = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&TLS13])
+            .map_err(unusable)?
+            .with_client_cert_verifier(clients)
+            .with_single_cert(vec![identity.certificate()?], identity.key()?)
+            .map_err(unusable)?;
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        // A session is for hours: resuming saves nothing, and every connection shows who it is.
+        config.send_tls13_tickets = 0;
+        Ok(Self(TlsAcceptor::from(Arc::new(config))))
+    }
+
+    /// Shakes hands; who the client is.
+    pub(crate) async fn accept(
+        &self,
+        stream: TcpStream,
+    ) -> Result<(server::TlsStream<TcpStream>, Peer)> {
+        let stream = self.0.accept(stream).await.map_err(unusable)?;
+        let peer = peer(stream.get_ref().1.peer_certificates())?;
+        Ok((stream, peer))
+    }
+}
+
+/// Makes connections as one of those the authority vouches for.
+#[derive(Clone)]
+pub(crate) struct Connector(TlsConnector);
+
+impl Connector {
+    /// # Errors
+    /// `Invalid` for an identity that cannot be used.
+    pub(crate) fn new(identity: &Identity) -> Result<Self> {
+        let mut config = ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&TLS13])
+            .map_err(unusable)?
+            .with_root_certificates(roots(identity)?)
+            .with_client_auth_cert(vec![identity.certificate()?], identity.key()?)
+            .map_err(unusable)?;
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.resumption = rustls::client::Resumption::disabled();
+        Ok(Self(TlsConnector::from(Arc::new(config))))
+    }
+
+    /// Shakes hands; who the node is.
+    ///
+    /// # Errors
+    /// `Unavailable` if the other end is none of the authority's nodes, or does not take us.
+    pub(crate) async fn connect(
+        &self,
+        stream: TcpStream,
+    ) -> Result<(client::TlsStream<TcpStream>, EntityName)> {
+        let name = ServerName::try_from(NODE_SERVER_NAME).map_err(unusable)?;
+        let stream = self.0.connect(name, stream).await.map_err(|error| {
+            Error::unavailable(format!("no handshake: {error}"))
+                .hint("is the identity one of this cluster's authority?")
+        })?;
+        let Peer::Certified { entity, .. } = peer(stream.get_ref().1.peer_certificates())? else {
+            return Err(unusable("the node shows no certificate"));
+        };
+        Ok((stream, entity))
+    }
+}
+
+fn peer(certificates: Option<&[CertificateDer<'_>]>) -> Result<Peer> {
+    let shown = certificates.and_then(<[_]>::first);
+    certified(shown.ok_or_else(|| Error::denied("no certificate was shown"))?)
+}
+
+/// Whom a certificate names that was checked against the authority.
+///
+/// # Errors
+/// `Denied` if it names nobody.
+pub(crate) fn certified(certificate: &CertificateDer<'_>) -> Result<Peer> {
+    let nobody = || Error::denied("the certificate names no entity");
+    let parsed = webpki::EndEntityCert::try_from(certificate).map_err(|_| nobody())?;
+    let mut names = parsed.valid_uri_names().filter_map(|uri| uri.strip_prefix(ENTITY_URI));
+    let (Some(name), None) = (names.next(), names.next()) else { return Err(nobody()) };
+    let entity = EntityName::new(name).map_err(|_| nobody())?;
+    Ok(Peer::Certified { entity, fingerprint: fingerprint(certificate) })
+}

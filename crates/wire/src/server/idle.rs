@@ -1,0 +1,119 @@
+//! Connections on which nothing is asked.
+//!
+//! A connection is idle until a session is open on it or a call has come in, and again after the
+//! last of these. There is room for `MAX_IDLE_CONNECTIONS`; one more makes the one that has been
+//! idle longest give way. So those who connect and say nothing, or only begin to, keep nobody out,
+//! however many they are.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{oneshot, watch};
+
+use crate::limits::MAX_IDLE_CONNECTIONS;
+
+/// The idle connections of a server, in the order in which they became so.
+#[derive(Debug, Default)]
+pub(crate) struct IdleConnections(Mutex<Queue>);
+
+#[derive(Debug, Default)]
+struct Queue {
+    last: u64,
+    waiting: BTreeMap<u64, oneshot::Sender<()>>,
+}
+
+/// A place among the idle connections, until it is dropped.
+pub(crate) struct IdlePlace<'a> {
+    idle: &'a IdleConnections,
+    number: u64,
+    evicted: oneshot::Receiver<()>,
+}
+
+impl IdleConnections {
+    /// The newest place. If that is one too many, the oldest is lost.
+    pub(crate) fn enter(&self) -> IdlePlace<'_> {
+        let (evict, evicted) = oneshot::channel();
+        let mut queue = self.lock();
+        queue.last += 1;
+        let number = queue.last;
+        queue.waiting.insert(number, evict);
+        if queue.waiting.len() > MAX_IDLE_CONNECTIONS {
+            queue.waiting.pop_first();
+        }
+        IdlePlace { idle: self, number, evicted }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl IdlePlace<'_> {
+    /// Waits until the place is lost.
+    pub(crate) async fn lost(&mut self) {
+        let _ = (&mut self.evicted).await;
+    }
+}
+
+impl Drop for IdlePlace<'_> {
+    fn drop(&mut self) {
+        self.idle.lock().waiting.remove(&self.number);
+    }
+}
+
+/// How much is going on on one connection.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Activity(Arc<watch::Sender<usize>>);
+
+/// Something that is going on, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Busy(Activity);
+
+impl Activity {
+    /// Something begins.
+    pub(crate) fn begin(&self) -> Busy {
+        self.0.send_modify(|count| *count += 1);
+        Busy(self.clone())
+    }
+
+    /// Waits until something is going on, or nothing is.
+    pub(crate) async fn until(&self, any: bool) {
+        let mut count = self.0.subscribe();
+        let _ = count.wait_for(|count| (*count > 0) == any).await;
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.0.send_modify(|count| *count -= 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+
+    #[test]
+    fn the_one_idle_longest_gives_way_to_one_too_many() {
+        let idle = IdleConnections::default();
+        let mut places: Vec<_> = (0..MAX_IDLE_CONNECTIONS).map(|_| idle.enter()).collect();
+        drop(places.remove(0));
+        let _fills_up = idle.enter();
+        assert!(places[0].lost().now_or_never().is_none());
+        let _one_too_many = idle.enter();
+        assert!(places[0].lost().now_or_never().is_some());
+        assert!(places[1].lost().now_or_never().is_none());
+    }
+
+    #[test]
+    fn activity_lasts_as_long_as_the_last_of_it() {
+        let activity = Activity::default();
+        let (one, two) = (activity.begin(), activity.begin());
+        drop(one);
+        assert!(activity.until(true).now_or_never().is_some());
+        assert!(activity.until(false).now_or_never().is_none());
+        drop(two);
+        assert!(activity.until(false).now_or_never().is_some());
+    }
+}
