@@ -7,13 +7,20 @@ CARGO ?= cargo
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 DEMO_ARGS ?=
 
-.PHONY: help demo build test check fmt install-deps install-test-deps
+# What `make bench` measures; everything if empty.
+BENCH ?=
+
+.PHONY: help demo bench build test check fmt install-deps install-test-deps
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 demo: build ## Run the main job on an embedded cluster, faults included
 	$(RELEASE)/nacre demo $(DEMO_ARGS)
+
+bench: build ## Measure: every figure beside its baseline, in one run
+	@scripts/install-packages redis-server:redis-server
+	$(RELEASE)/nacre bench $(BENCH)
 
 build: install-deps ## Build the nacre command, optimised
 	$(CARGO) build --release --locked -p nacre-cli

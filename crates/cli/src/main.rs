@@ -17,7 +17,7 @@ use nacre::Cluster;
 use nacre_object::{Error, ErrorKind, Result};
 use serde_json::json;
 
-use crate::commands::{class, events, log, map, node, object, pool, program, status, up};
+use crate::commands::{bench, class, events, log, map, node, object, pool, program, status, up};
 use crate::out::Out;
 
 /// A programmable storage system
@@ -46,6 +46,8 @@ enum Command {
     Up(up::UpArguments),
     /// Run the main job: a shared log under load, faults included, everything verified
     Demo(demo::DemoArguments),
+    /// Measure something beside its baseline, both in one run
+    Bench(bench::BenchArguments),
     /// Show the cluster's nodes
     Status,
     /// Show what happened: version changes, faults of programs
@@ -90,6 +92,7 @@ async fn run(arguments: Arguments, out: Out) -> Result<()> {
     match arguments.command {
         Command::Up(up) => up::run(up, &folder, out).await,
         Command::Demo(demo) => demo::run(demo, out).await,
+        Command::Bench(bench) => bench::run(bench, out).await,
         Command::Node(node) => node::run(node, &folder).await,
         Command::Status => status::run(&folder, out).await,
         Command::Events(events) => events::run(events, &connect().await?, out).await,

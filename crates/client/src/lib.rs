@@ -31,7 +31,9 @@ pub use catch_up_store::CatchUpStore;
 pub use class_service::ClassService;
 pub use cluster::{Cluster, LOG_PROGRAM_SOURCE, Parts, log_program};
 pub use cluster_file::{ClusterFile, NodeEntry, Role};
-pub use nacre_log::{Entry, Log, LogName, LogOptions, LogStat, ReadSlot};
+pub use nacre_log::{
+    Entry, Log, LogName, LogOptions, LogStat, NATIVE_CLASS as LOG_NATIVE_CLASS, ReadSlot,
+};
 pub use nacre_object::{
     CallReply, ClassCall, Error, ErrorKind, MapEntry, MapRange, ObjectStat, Op, OpResult, Reply,
     Result,

@@ -4,6 +4,7 @@
 //! | --- | --- | --- |
 //! | `status` | – | a [`NodeReport`] |
 //! | `locate` | `POOL/OBJECT` | an [`ObjectPlace`]: which node to ask for the object |
+//! | `echo` | anything | the input: what a question costs that needs no work |
 //!
 //! `locate` spares clients in other languages the placement rule.
 
@@ -120,6 +121,7 @@ impl Service for NodeService {
         match method {
             "status" => json(&self.report()),
             "locate" => json(&self.locate(&input)?),
+            "echo" => Ok(input),
             _ => Err(Error::unsupported(format!("a node has no method {method:?}"))),
         }
     }

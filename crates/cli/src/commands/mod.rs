@@ -1,5 +1,6 @@
 //! One module for each noun of the command.
 
+pub mod bench;
 pub mod class;
 pub mod events;
 pub mod log;

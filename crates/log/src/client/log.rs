@@ -1,6 +1,7 @@
 //! The handle of a log.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use super::reader::Reader;
 use super::view_cache::ViewCache;
 use crate::LogName;
 use crate::env::LogEnv;
-use crate::limits::MAX_READ_POSITIONS;
+use crate::limits::{MAX_READ_POSITIONS, MAX_TOKENS};
 use crate::sequencer::{Reconfiguration, SequencerClient};
 use crate::storage::StorageClient;
 use crate::storage::status::EROFS;
@@ -239,6 +240,26 @@ impl Log {
             // A sequencer deposed since may not know of later appends.
             if view.sequencer().is_some_and(|sequencer| sequencer.epoch <= epoch) {
                 return Ok(tail);
+            }
+        }
+    }
+
+    /// Takes the next `count` positions and writes nothing there: tickets in a strict order. To
+    /// readers they are unwritten until somebody fills them. May be granted fewer, at least one.
+    ///
+    /// # Errors
+    /// `Invalid` for no positions at all; `Unavailable` if the log has no sequencer and none can be
+    /// found.
+    pub async fn take_positions(&self, count: u32) -> Result<Range<u64>> {
+        if count == 0 {
+            return Err(Error::invalid("no positions to take").on(self.name()));
+        }
+        let deadline = self.0.deadline();
+        loop {
+            let taken = self.0.sequencer.next(count.min(MAX_TOKENS), deadline).await;
+            let (grant, view) = taken.map_err(|error| self.0.explain(error, "take-positions"))?;
+            if !grant.is_void_in(&view) {
+                return Ok(grant.first..grant.first + u64::from(grant.count));
             }
         }
     }

@@ -1,0 +1,89 @@
+//! `append`: durable appends to a shared log by 64 concurrent writers, through the wire.
+//!
+//! One storage target, because the machine has one disk and the limit is one file on it: the
+//! writers share a client, as the threads of a service do, and each waits for its record.
+
+use std::time::Duration;
+
+use nacre::{Cluster, Log, LogOptions};
+use nacre_object::{ClassName, Result};
+
+use crate::bench::Setup;
+use crate::figure::{Better, Figure, median};
+use crate::load::{self, Outcome, Runs};
+use crate::raw_file;
+use crate::redis_server::{RedisServer, failed};
+use crate::scratch::{self, ScratchCluster};
+
+const WRITERS: usize = 64;
+const SIZES: [usize; 3] = [128, 1024, 4096];
+/// What it is compared with.
+const REDIS: &str = "Redis XADD, appendfsync always";
+/// Storage nodes of the cluster.
+const TARGETS: usize = 1;
+
+pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
+    let folder = scratch::folder(&setup.folder)?;
+    let cluster = ScratchCluster::start(folder.path(), TARGETS, &setup.program).await?;
+    let redis = RedisServer::start(folder.path()).await?;
+    let client = cluster.client().await?;
+    for size in SIZES {
+        let name = format!("{size} B, {WRITERS} writers, through the wire");
+        if !setup.wants(&name) {
+            continue;
+        }
+        let (mut ours, mut raw, mut theirs) = (Runs::default(), vec![], Runs::default());
+        for round in 0..setup.rounds {
+            let log = new_log(&client, &format!("append-{size}-{round}")).await?;
+            ours.push(nacre(&log, size, setup.span).await?);
+            raw.push(raw_file::run(folder.path(), WRITERS, size, setup.span).await?);
+            theirs.push(streams(&redis, &format!("{size}-{round}"), size, setup.span).await?);
+        }
+        let of = |name: &str| ("append", name.to_owned(), "records/s");
+        let raw = (raw_file::NAME, median(raw));
+        report(Figure::new(of(&name), Better::Higher, ours.rate(), raw).aiming_at(0.5));
+        let redis = (REDIS, theirs.rate());
+        report(Figure::new(of(&name), Better::Higher, ours.rate(), redis).aiming_at(2.0));
+        let of = ("append", format!("{name}, latency p99"), "us");
+        report(Figure::new(of, Better::Lower, ours.p99_micros(), (REDIS, theirs.p99_micros())));
+    }
+    redis.stop().await;
+    cluster.stop().await;
+    Ok(())
+}
+
+/// A log whose storage interface is the native class.
+pub(crate) async fn new_log(client: &Cluster, name: &str) -> Result<Log> {
+    let class = ClassName::new(nacre::LOG_NATIVE_CLASS)?;
+    client.create_log(name, LogOptions { class, ..LogOptions::default() }).await
+}
+
+async fn nacre(log: &Log, size: usize, span: Duration) -> Result<Outcome> {
+    load::run(WRITERS, span, |_| {
+        let (log, record) = (log.clone(), vec![7; size]);
+        move |_| {
+            let (log, record) = (log.clone(), record.clone());
+            async move { log.append(record).await.map(drop) }
+        }
+    })
+    .await
+}
+
+async fn streams(
+    redis: &RedisServer,
+    stream: &str,
+    size: usize,
+    span: Duration,
+) -> Result<Outcome> {
+    let connections = redis.connections(WRITERS).await?;
+    load::run(WRITERS, span, |writer| {
+        let connection = connections[writer].clone();
+        let mut add = redis::cmd("XADD");
+        add.arg(stream).arg("*").arg("r").arg(vec![7u8; size]);
+        move |_| {
+            let (mut connection, add) = (connection.clone(), add.clone());
+            async move { add.query_async::<String>(&mut connection).await.map(drop).map_err(failed) }
+        }
+    })
+    .await
+}

@@ -1,0 +1,83 @@
+//! The benches by name, and what they run with.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use nacre_object::{Error, Result};
+
+use crate::{Figure, append, object, read, sequencer};
+
+/// What can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bench {
+    /// Durable log appends through the wire.
+    Append,
+    /// Random reads of a log.
+    Read,
+    /// Objects: durable writes, reads and map sets, in process and through the wire.
+    Object,
+    /// Positions from a sequencer.
+    Sequencer,
+}
+
+impl Bench {
+    /// Every bench, in the order of the README's table.
+    pub const ALL: [Bench; 4] = [Self::Append, Self::Read, Self::Object, Self::Sequencer];
+
+    /// Its name on the command line and in its figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Append => "append",
+            Self::Read => "read",
+            Self::Object => "object",
+            Self::Sequencer => "sequencer",
+        }
+    }
+}
+
+impl FromStr for Bench {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|bench| bench.name() == text).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            Error::invalid(format!("no bench {text:?}")).hint(format!("there are {names}"))
+        })
+    }
+}
+
+/// How to measure.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Where the scratch folders are made: the disk that is measured.
+    pub folder: PathBuf,
+    /// The `nacre` program, to run nodes with.
+    pub program: PathBuf,
+    /// How long each side is measured in a round.
+    pub span: Duration,
+    /// How often each side is measured; the medians count.
+    pub rounds: usize,
+    /// Measure only figures whose names hold this; empty for all.
+    pub only: String,
+}
+
+impl Setup {
+    /// Whether a figure of this name is to be measured.
+    pub(crate) fn wants(&self, figure: &str) -> bool {
+        figure.contains(&self.only)
+    }
+}
+
+/// Runs a bench and hands over its figures as they are known.
+///
+/// # Errors
+/// `Unavailable` with what to install if a baseline is missing, and whatever fails under load.
+pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
+    match bench {
+        Bench::Append => append::run(setup, report).await,
+        Bench::Read => read::run(setup, report).await,
+        Bench::Object => object::run(setup, report).await,
+        Bench::Sequencer => sequencer::run(setup, report).await,
+    }
+}

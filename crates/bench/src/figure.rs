@@ -1,0 +1,81 @@
+//! One measured number beside its baseline.
+
+use serde::Serialize;
+
+/// Which way is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// Rates.
+    Higher,
+    /// Latencies, memory.
+    Lower,
+}
+
+/// A figure as `nacre bench --json` prints it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figure {
+    /// The bench it belongs to.
+    pub bench: &'static str,
+    /// What was measured, with its parameters.
+    pub figure: String,
+    /// Of both numbers.
+    pub unit: &'static str,
+    /// Ours: the median of the rounds.
+    pub ours: f64,
+    /// What it is compared with, measured in the same run (or a published number, then its name
+    /// says so).
+    pub baseline: f64,
+    /// What that is.
+    pub baseline_name: String,
+    /// Above 1 ours is better.
+    pub ratio: f64,
+    /// The ratio aimed at, if there is an aim.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aim: Option<f64>,
+}
+
+impl Figure {
+    /// A figure; its ratio is above 1 if `ours` is the better one.
+    pub fn new(
+        (bench, figure, unit): (&'static str, impl Into<String>, &'static str),
+        better: Better,
+        ours: f64,
+        (baseline_name, baseline): (impl Into<String>, f64),
+    ) -> Self {
+        let ratio = match better {
+            Better::Higher => ours / baseline,
+            Better::Lower => baseline / ours,
+        };
+        let (figure, baseline_name) = (figure.into(), baseline_name.into());
+        Self { bench, figure, unit, ours, baseline, baseline_name, ratio, aim: None }
+    }
+
+    /// The same with the ratio that is aimed at.
+    pub fn aiming_at(self, ratio: f64) -> Self {
+        Self { aim: Some(ratio), ..self }
+    }
+
+    /// Whether there is no aim, or it is met.
+    pub fn is_met(&self) -> bool {
+        self.aim.is_none_or(|aim| self.ratio >= aim)
+    }
+}
+
+/// The middle of some measurements, the upper one of an even number; 0 of none.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_above_one_is_better_whatever_the_unit() {
+        let rate = Figure::new(("b", "f", "ops/s"), Better::Higher, 20.0, ("other", 10.0));
+        let latency = Figure::new(("b", "f", "s"), Better::Lower, 10.0, ("other", 20.0));
+        assert_eq!((rate.ratio, latency.ratio), (2.0, 2.0));
+        assert!(rate.clone().aiming_at(2.0).is_met() && !rate.aiming_at(2.1).is_met());
+    }
+}

@@ -1,0 +1,94 @@
+//! Closed-loop load: workers that wait for each operation before the next.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::try_join_all;
+use hdrhistogram::Histogram;
+use nacre_clock::{Clock, SystemClock};
+use nacre_object::{Error, Result};
+
+use crate::figure::median;
+
+/// Part of a run before what is measured begins: caches fill, files are laid out.
+const WARM_UP_SHARE: f64 = 0.2;
+
+/// What came of a run.
+#[derive(Debug, Clone)]
+pub(crate) struct Outcome {
+    /// Operations a second, after the warm-up.
+    pub rate: f64,
+    /// Of single operations, in nanoseconds.
+    latencies: Histogram<u64>,
+}
+
+impl Outcome {
+    /// A percentile of the operations' durations, in microseconds.
+    pub fn latency_micros(&self, percentile: f64) -> f64 {
+        self.latencies.value_at_percentile(percentile) as f64 / 1e3
+    }
+}
+
+/// The outcomes of several rounds.
+#[derive(Debug, Default)]
+pub(crate) struct Runs(Vec<Outcome>);
+
+impl Runs {
+    pub fn push(&mut self, outcome: Outcome) {
+        self.0.push(outcome);
+    }
+
+    /// The median rate.
+    pub fn rate(&self) -> f64 {
+        median(self.0.iter().map(|outcome| outcome.rate).collect())
+    }
+
+    /// The median of the rounds' 99th percentiles, in microseconds.
+    pub fn p99_micros(&self) -> f64 {
+        median(self.0.iter().map(|outcome| outcome.latency_micros(99.0)).collect())
+    }
+}
+
+/// Runs `workers` tasks for `span` and some warm-up before it; each makes its job once and then
+/// does it again and again. The job is told how often its worker did it before.
+///
+/// # Errors
+/// The first error of any job.
+pub(crate) async fn run<J, F, O>(workers: usize, span: Duration, make_job: J) -> Result<Outcome>
+where
+    J: Fn(usize) -> F,
+    F: FnMut(u64) -> O + Send + 'static,
+    O: Future<Output = Result<()>> + Send,
+{
+    let clock = Arc::new(SystemClock::default());
+    let begin = clock.monotonic() + span.mul_f64(WARM_UP_SHARE);
+    let end = begin + span;
+    let tasks = (0..workers).map(|worker| {
+        let (clock, mut job) = (Arc::clone(&clock), make_job(worker));
+        let task = tokio::spawn(async move {
+            let mut latencies = Histogram::<u64>::new(3).map_err(unmeasurable)?;
+            for n in 0.. {
+                let started = clock.monotonic();
+                if started >= end {
+                    break;
+                }
+                job(n).await?;
+                if started >= begin {
+                    latencies.saturating_record((clock.monotonic() - started).as_nanos() as u64);
+                }
+            }
+            Ok::<_, Error>(latencies)
+        });
+        async { task.await.unwrap_or_else(|error| Err(unmeasurable(error))) }
+    });
+    let mut latencies = Histogram::<u64>::new(3).map_err(unmeasurable)?;
+    for one in try_join_all(tasks).await? {
+        latencies.add(one).map_err(unmeasurable)?;
+    }
+    let measured = clock.monotonic() - begin;
+    Ok(Outcome { rate: latencies.len() as f64 / measured.as_secs_f64(), latencies })
+}
+
+fn unmeasurable(error: impl std::fmt::Display) -> Error {
+    Error::unavailable(format!("the measurement broke off: {error}"))
+}

@@ -1,0 +1,89 @@
+//! A real Redis beside ours: Debian's `redis-server`, on a Unix socket in the scratch folder.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use nacre_object::{Error, Result};
+use redis::aio::MultiplexedConnection;
+use tokio::process::{Child, Command};
+
+/// The server's answer to the first PING is waited for so long.
+const START_PATIENCE: Duration = Duration::from_secs(10);
+/// Between two tries to connect while it starts.
+const START_PAUSE: Duration = Duration::from_millis(10);
+
+/// A running server; it ends with this value.
+#[derive(Debug)]
+pub(crate) struct RedisServer {
+    client: redis::Client,
+    process: Child,
+}
+
+impl RedisServer {
+    /// Starts a server that syncs its log before each answer, as ours does, and nothing else:
+    /// no dumps, no rewrites.
+    ///
+    /// # Errors
+    /// `Unavailable`, with what to install if there is no Redis.
+    pub async fn start(folder: &Path) -> Result<Self> {
+        let socket = folder.join("redis.sock");
+        let process = Command::new("redis-server")
+            .arg("--port")
+            .arg("0")
+            .arg("--unixsocket")
+            .arg(&socket)
+            .arg("--dir")
+            .arg(folder)
+            .args(["--appendonly", "yes", "--appendfsync", "always"])
+            .args(["--save", "", "--auto-aof-rewrite-percentage", "0"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| {
+                Error::unavailable(format!("redis-server cannot be started: {error}"))
+                    .hint("install it: `apt-get install redis-server`, or run `make bench`")
+            })?;
+        let url = format!("redis+unix://{}", socket.display());
+        let client = redis::Client::open(url).map_err(failed)?;
+        let server = Self { client, process };
+        let ready = async {
+            while server.connect().await.is_err() {
+                tokio::time::sleep(START_PAUSE).await;
+            }
+        };
+        tokio::time::timeout(START_PATIENCE, ready)
+            .await
+            .map_err(|_| Error::unavailable("redis-server does not answer"))?;
+        Ok(server)
+    }
+
+    /// A connection of its own.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub async fn connect(&self) -> Result<MultiplexedConnection> {
+        self.client.get_multiplexed_async_connection().await.map_err(failed)
+    }
+
+    /// So many connections.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub async fn connections(&self, count: usize) -> Result<Vec<MultiplexedConnection>> {
+        futures::future::try_join_all((0..count).map(|_| self.connect())).await
+    }
+
+    /// Ends the server and waits until it is gone.
+    pub async fn stop(mut self) {
+        // One that died by itself has failed the bench already.
+        let _ = self.process.kill().await;
+    }
+}
+
+/// A failure of Redis as ours.
+pub(crate) fn failed(error: redis::RedisError) -> Error {
+    Error::unavailable(format!("redis: {error}"))
+}

@@ -1,0 +1,82 @@
+//! `sequencer`: positions handed out over sockets, one a question, beside a bare echo on the same
+//! session stream to the same process.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre::{Cluster, Role, Sessions};
+use nacre_node::NODE_SERVICE;
+use nacre_object::{Error, Result};
+
+use crate::append::new_log;
+use crate::bench::Setup;
+use crate::figure::{Better, Figure, median};
+use crate::load;
+use crate::scratch::{self, ScratchCluster};
+
+const CLIENTS: usize = 4;
+/// Questions each client has under way.
+const IN_FLIGHT: usize = 256;
+const TARGETS: usize = 1;
+/// About what a question for a position carries.
+const ECHO_BYTES: usize = 32;
+/// Tokens a second aimed at.
+const AIM: f64 = 300_000.0;
+/// An echo that takes longer has failed.
+const ECHO_PATIENCE: Duration = Duration::from_secs(10);
+
+pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
+    let folder = scratch::folder(&setup.folder)?;
+    let cluster = ScratchCluster::start(folder.path(), TARGETS, &setup.program).await?;
+    new_log(&cluster.client().await?, "tokens").await?;
+    let (mut ours, mut echoes) = (vec![], vec![]);
+    for _ in 0..setup.rounds {
+        ours.push(tokens(&cluster, setup.span).await?);
+        echoes.push(echo(&cluster, setup.span).await?);
+    }
+    cluster.stop().await;
+    let of = || {
+        let name =
+            format!("{CLIENTS} clients, {IN_FLIGHT} in flight each, one position a question");
+        ("sequencer", name, "tokens/s")
+    };
+    let ours = median(ours);
+    let echo = ("bare echo on the same session stream", median(echoes));
+    report(Figure::new(of(), Better::Higher, ours, echo).aiming_at(0.7));
+    let aim = ("the aim: a published number", AIM);
+    report(Figure::new(of(), Better::Higher, ours, aim).aiming_at(1.0));
+    Ok(())
+}
+
+async fn tokens(cluster: &ScratchCluster, span: Duration) -> Result<f64> {
+    let mut logs = Vec::new();
+    for _ in 0..CLIENTS {
+        let client: Cluster = cluster.client().await?;
+        logs.push(client.log("tokens").await?);
+    }
+    let outcome = load::run(CLIENTS * IN_FLIGHT, span, |worker| {
+        let log = logs[worker % CLIENTS].clone();
+        move |_| {
+            let log = log.clone();
+            async move { log.take_positions(1).await.map(drop) }
+        }
+    });
+    Ok(outcome.await?.rate)
+}
+
+async fn echo(cluster: &ScratchCluster, span: Duration) -> Result<f64> {
+    let file = cluster.supervisor.cluster();
+    let node = file.with_role(Role::Metadata).next();
+    let node = node.ok_or_else(|| Error::not_found("the cluster has no metadata node"))?;
+    let sessions = (0..CLIENTS).map(|_| Sessions::new(file)?.session(&node.name).cloned());
+    let sessions = sessions.collect::<Result<Vec<_>>>()?;
+    let outcome = load::run(CLIENTS * IN_FLIGHT, span, |worker| {
+        let session = sessions[worker % CLIENTS].clone();
+        let payload = Bytes::from(vec![7; ECHO_BYTES]);
+        move |_| {
+            let (session, payload) = (session.clone(), payload.clone());
+            async move { session.ask(NODE_SERVICE, "echo", payload, ECHO_PATIENCE).await.map(drop) }
+        }
+    });
+    Ok(outcome.await?.rate)
+}
