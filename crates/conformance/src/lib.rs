@@ -23,10 +23,12 @@
 
 pub mod faults;
 mod faulty_store;
+pub mod histories;
 mod memory_object;
 mod memory_store;
 pub mod ops;
 pub mod random;
+mod seed_cases;
 pub mod suite;
 mod test_classes;
 mod watch_hub;
@@ -36,6 +38,7 @@ pub use faulty_store::FaultyStore;
 pub use memory_object::MemoryObject;
 pub use memory_store::MemoryStore;
 pub use random::{compare, seeds};
+pub use seed_cases::SeedCases;
 pub use suite::{Subject, run_all};
 pub use test_classes::{FAILED_STATUS, TestClasses};
 pub use watch_hub::{MAX_QUEUED_EVENTS, MAX_WATCHES};

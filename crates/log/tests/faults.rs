@@ -16,7 +16,8 @@ use nacre_conformance::faults::{FaultOdds, Operation, scripted, seeded};
 use nacre_conformance::{Fault, seeds};
 use nacre_log::{ClassVersions, Entry, Log, LogEnv, LogName, Patience, SequencerTransport};
 use nacre_object::{ClassName, ErrorKind, Op, Result};
-use support::{Checker, Cluster, native, node, until};
+use support::checker::Checker;
+use support::{Cluster, native, node, until};
 use tokio::time::timeout;
 
 /// What a writer waits for one append before it starts the next beside it.

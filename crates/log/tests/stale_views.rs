@@ -98,3 +98,50 @@ async fn a_position_issued_again_by_another_sequencer_is_looked_for_anew() {
     assert_eq!(slow.await.unwrap().unwrap(), 3);
     assert_eq!(log.read(3).await.unwrap(), data("slow"));
 }
+
+/// Found by the simulation: the tail has no settled place, and a new layout from it on moves it.
+#[tokio::test(start_paused = true)]
+async fn a_fill_or_trim_of_the_tail_stays_when_the_log_is_laid_out_anew() {
+    let cluster = Cluster::new(3, 1);
+    let log = cluster.create("l", native(100)).await;
+    log.append("first").await.unwrap();
+    log.fill(1).await.unwrap();
+    lay_out_anew(&log).await;
+    assert_eq!(log.append("second").await.unwrap(), 2);
+    assert_eq!(log.read(1).await.unwrap(), Entry::Filled);
+    log.trim(3).await.unwrap();
+    lay_out_anew(&log).await;
+    assert_eq!(log.append("third").await.unwrap(), 4);
+    assert_eq!(log.read(3).await.unwrap(), Entry::Trimmed);
+}
+
+/// The positions of a lost sequencer that nobody wrote are issued again: a follower that waits for
+/// one of them must not fill what its next owner will write.
+#[tokio::test(start_paused = true)]
+async fn a_follower_leaves_positions_alone_that_are_not_issued_any_more() {
+    let cluster = Cluster::new(3, 2);
+    let log = cluster.create("l", native(100)).await;
+    log.append("zero").await.unwrap();
+    let slow = cluster.open("l").await;
+    let target = &cluster.targets[&support::target(cluster.target_of_position(&log, 1))];
+    let mut fault = Some(Fault::Hold);
+    target.follow(Box::new(move |operation| match operation {
+        Operation::Submit(request) if is_write(&request.ops) => fault.take(),
+        _ => None,
+    }));
+    let appending = tokio::spawn(async move { slow.append("slow").await });
+    target.wait_until_held(1).await;
+    let mut follow = cluster.open("l").await.follow(0);
+    assert_eq!(follow.next().await.unwrap().unwrap(), (0, data("zero")));
+    // It has seen the hole at 1; then the log is recovered, and 1 is the tail again.
+    let waiting = tokio::spawn(async move { follow.next().await.unwrap().unwrap() });
+    tokio::task::yield_now().await;
+    assert_eq!(log.seal().await.unwrap(), 1);
+    tokio::time::sleep(10 * nacre_log::Patience::default().hole).await;
+    assert_eq!(log.tail().await.unwrap(), 1, "nobody was given position 1");
+    lay_out_anew(&log).await;
+    assert_eq!(log.append("one").await.unwrap(), 1);
+    assert_eq!(waiting.await.unwrap(), (1, data("one")));
+    target.release(1);
+    assert_eq!(appending.await.unwrap().unwrap(), 2);
+}

@@ -75,6 +75,9 @@ impl Follower {
         let holes: Vec<_> = self.holes().map(|slot| slot.position).collect();
         if since.elapsed() >= self.log.env.patience.hole {
             let deadline = self.log.deadline();
+            if self.is_cut_at_tail(holes.last().copied(), deadline).await? {
+                return Ok(());
+            }
             self.log.positions.fill_all(&holes, deadline).await?;
         } else {
             tokio::time::sleep(LOOK_AGAIN).await;
@@ -85,6 +88,22 @@ impl Follower {
             self.window[index] = slot;
         }
         Ok(())
+    }
+
+    /// Forgets of the window what is not issued any more: the sequencer that did is gone, and its
+    /// successor issues it again. Answers whether there was such a position.
+    async fn is_cut_at_tail(&mut self, hole: Option<u64>, deadline: Instant) -> Result<bool> {
+        let Some(hole) = hole.filter(|hole| self.log.views.issued(*hole).is_none()) else {
+            return Ok(false);
+        };
+        let tail = self.log.sequencer.current_tail(deadline).await?;
+        if hole < tail {
+            return Ok(false);
+        }
+        self.tail = tail;
+        self.window.truncate(tail.saturating_sub(self.next) as usize);
+        self.hole_since = None;
+        Ok(true)
     }
 
     fn holes(&self) -> impl Iterator<Item = &ReadSlot> {

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::join_all;
@@ -14,7 +13,7 @@ use tokio::time::Instant;
 use super::appender::Appender;
 use super::follow::{Follow, follow};
 use super::options::{Entry, LogOptions, LogStat, ReadSlot};
-use super::positions::Positions;
+use super::positions::{Positions, past_tail};
 use super::reader::Reader;
 use super::view_cache::ViewCache;
 use crate::LogName;
@@ -72,7 +71,7 @@ impl Log {
             name,
             env,
             reader: Reader { views: views.clone(), storage: storage.clone() },
-            positions: Positions { views: views.clone(), storage },
+            positions: Positions { views: views.clone(), storage, sequencer: sequencer.clone() },
             views,
             sequencer,
             appender: Arc::new(appender),
@@ -163,7 +162,6 @@ impl Log {
     /// # Errors
     /// `Exists` if it holds data; `Invalid` past the tail; `Unavailable`.
     pub async fn fill(&self, position: u64) -> Result<()> {
-        self.check_position(position).await?;
         let filled = self.0.positions.fill(position, self.0.deadline()).await;
         match filled.map_err(|error| self.0.explain(error, "fill"))? {
             true => Ok(()),
@@ -179,7 +177,6 @@ impl Log {
     /// # Errors
     /// `Invalid` past the tail; `Unavailable`.
     pub async fn trim(&self, position: u64) -> Result<()> {
-        self.check_position(position).await?;
         let trimmed = self.0.positions.trim(position, self.0.deadline()).await;
         trimmed.map_err(|error| self.0.explain(error, "trim"))
     }
@@ -229,19 +226,8 @@ impl Log {
     /// # Errors
     /// `Unavailable` if the log has no sequencer and none can be found.
     pub async fn tail(&self) -> Result<u64> {
-        self.tail_now().await.map_err(|error| self.0.explain(error, "tail"))
-    }
-
-    async fn tail_now(&self) -> Result<u64> {
-        let deadline = self.0.deadline();
-        loop {
-            let (tail, epoch) = self.0.sequencer.tail(0, Duration::ZERO, deadline).await?;
-            let view = self.0.views.read_now().await?;
-            // A sequencer deposed since may not know of later appends.
-            if view.sequencer().is_some_and(|sequencer| sequencer.epoch <= epoch) {
-                return Ok(tail);
-            }
-        }
+        let tail = self.0.sequencer.current_tail(self.0.deadline()).await;
+        tail.map_err(|error| self.0.explain(error, "tail"))
     }
 
     /// Takes the next `count` positions and writes nothing there: tickets in a strict order. To
@@ -307,17 +293,6 @@ impl Log {
             objects: objects.sum(),
         })
     }
-
-    async fn check_position(&self, position: u64) -> Result<()> {
-        if position < self.0.views.final_below() || position <= self.tail().await? {
-            return Ok(());
-        }
-        Err(self.0.explain(past_tail(position), "check"))
-    }
-}
-
-fn past_tail(position: u64) -> Error {
-    Error::invalid(format!("position {position} is past the log's tail"))
 }
 
 impl Inner {

@@ -1,4 +1,9 @@
 //! What is done to single positions besides reading and appending: fill and trim.
+//!
+//! A position that nobody was given yet has no settled place: a layout from the tail on moves it.
+//! So a position is filled or trimmed only under a view whose sequencer has issued it; for the tail
+//! the position is taken first. If another sequencer takes over before the operation gets there it
+//! is refused, and looks again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,6 +17,7 @@ use tokio::time::Instant;
 use super::view_cache::ViewCache;
 use crate::backoff::Backoff;
 use crate::limits::MAX_REMOVALS;
+use crate::sequencer::SequencerClient;
 use crate::storage::status::EROFS;
 use crate::storage::{Addressed, CallFailure, CallResult, MAX_BATCH_ENTRIES, StorageClient};
 use crate::view::{Place, View};
@@ -20,40 +26,48 @@ use crate::view::{Place, View};
 pub(super) struct Positions {
     pub views: Arc<ViewCache>,
     pub storage: StorageClient,
+    pub sequencer: Arc<SequencerClient>,
 }
 
 impl Positions {
     /// Fills a position; answers false if it holds data.
+    ///
+    /// # Errors
+    /// `Invalid` past the tail; `Unavailable`.
     pub async fn fill(&self, position: u64, deadline: Instant) -> Result<bool> {
-        let done = self.at_position(position, Operation::Fill(&[position]), deadline).await?;
-        match done.as_ref().map(|done| done.statuses.first()) {
+        let done = self.run(Operation::Fill(&[position]), deadline).await?;
+        match done.statuses(position)? {
             // Forgotten as trimmed, and a trimmed position can be filled.
             None => Ok(true),
-            Some(Some(0)) => Ok(true),
-            Some(Some(&EROFS)) => Ok(false),
+            Some([0]) => Ok(true),
+            Some([EROFS]) => Ok(false),
             Some(_) => Err(Error::corrupt(format!("the entry at {position} is damaged"))),
         }
     }
 
-    /// Fills whichever of some positions, which were all issued, hold no data.
+    /// Fills whichever of some positions, in order, hold no data. Those at or past the tail are
+    /// left alone: their sequencer is gone, and who is given them next may write them.
     pub async fn fill_all(&self, positions: &[u64], deadline: Instant) -> Result<()> {
-        let view = self.views.get();
+        let Some(view) = positions.last().and_then(|last| self.views.issued(*last)) else {
+            return Ok(());
+        };
         let mut by_place: BTreeMap<Place, Vec<u64>> = BTreeMap::new();
         for position in positions {
             if let Some(place) = view.place(*position) {
                 by_place.entry(place).or_default().push(*position);
             }
         }
-        let batches = by_place.iter().flat_map(|(place, positions)| {
-            positions.chunks(MAX_BATCH_ENTRIES).map(|positions| (*place, positions))
-        });
-        let fills =
-            batches.map(|(place, positions)| self.at(place, Operation::Fill(positions), deadline));
+        let batches = by_place.values().flat_map(|positions| positions.chunks(MAX_BATCH_ENTRIES));
+        let fills = batches.map(|positions| self.run(Operation::Fill(positions), deadline));
         join_all(fills).await.into_iter().try_for_each(|done| done.map(drop))
     }
 
+    /// Trims a position.
+    ///
+    /// # Errors
+    /// `Invalid` past the tail; `Unavailable`.
     pub async fn trim(&self, position: u64, deadline: Instant) -> Result<()> {
-        self.at_position(position, Operation::Trim(position), deadline).await.map(drop)
+        self.run(Operation::Trim(position), deadline).await?.statuses(position).map(drop)
     }
 
     /// Trims up to `position` what shares a stripe with it, and reclaims the space.
@@ -62,8 +76,7 @@ impl Positions {
         let Some(range) = view.range_of(position) else { return Ok(()) };
         for place in range.stripe_places(range.place(position).stripe) {
             // Each call removes a bounded number of entries.
-            let is_left = |done: Option<Done>| done.is_some_and(|done| done.is_left);
-            while is_left(self.at(place, Operation::TrimTo(position), deadline).await?) {}
+            while self.run(Operation::TrimTo(position, place), deadline).await?.is_left() {}
         }
         Ok(())
     }
@@ -105,57 +118,41 @@ impl Positions {
         }
     }
 
-    /// Runs an operation where a position lives; `None` if that is forgotten as trimmed.
-    async fn at_position(
-        &self,
-        position: u64,
-        operation: Operation<'_>,
-        deadline: Instant,
-    ) -> Result<Option<Done>> {
+    /// A view whose sequencer has issued `position`; `None` past the tail. The tail is taken.
+    async fn issuing_view(&self, position: u64, deadline: Instant) -> Result<Option<Arc<View>>> {
         loop {
-            let Some(place) = self.place(position).await? else { return Ok(None) };
-            let done = self.at(place, operation, deadline).await?;
-            // The tail is not issued yet: meanwhile it may have got another place.
-            if position < self.views.final_below()
-                || self.views.read_now().await?.place(position) == Some(place)
-            {
-                return Ok(done);
+            if let Some(view) = self.views.issued(position) {
+                return Ok(Some(view));
+            }
+            let tail = self.sequencer.current_tail(deadline).await?;
+            if position > tail {
+                return Ok(None);
+            }
+            if position == tail {
+                let (grant, _) = self.sequencer.next(1, deadline).await?;
+                if grant.first > position {
+                    // Somebody was faster. Nobody shall wait for what this one does not need.
+                    Box::pin(self.run(Operation::Fill(&[grant.first]), deadline)).await?;
+                }
             }
         }
     }
 
-    /// The place of a position; `None` if it is forgotten as trimmed.
-    async fn place(&self, position: u64) -> Result<Option<Place>> {
-        let mut view = self.views.get();
-        if position >= view.end() {
-            view = self.views.later_than(view.epoch()).await?;
-        }
-        match view.place(position) {
-            _ if position < view.kept_from() => Ok(None),
-            None => Err(Error::invalid(format!("position {position} has no object yet"))
-                .hint("it is past the tail")),
-            place => Ok(place),
-        }
-    }
-
-    /// Runs an operation on the object of a place until it answers; `None` if the place is
-    /// forgotten as trimmed.
-    async fn at(
-        &self,
-        place: Place,
-        operation: Operation<'_>,
-        deadline: Instant,
-    ) -> Result<Option<Done>> {
+    /// Runs an operation where its positions live, until it is answered.
+    async fn run(&self, operation: Operation<'_>, deadline: Instant) -> Result<Outcome> {
         let mut backoff = Backoff::new();
+        let position = operation.last_position();
         loop {
-            let view = self.views.get();
-            let object = match view.object(place) {
-                Some(object) if !view.is_forgotten(place) => object,
-                _ => return Ok(None),
+            let Some(view) = self.issuing_view(position, deadline).await? else {
+                return Ok(Outcome::PastTail);
+            };
+            let place = operation.place(&view).filter(|place| !view.is_forgotten(*place));
+            let Some(object) = place.and_then(|place| view.object(place)) else {
+                return Ok(Outcome::Forgotten);
             };
             let to = Addressed { object: &object, class: view.class(), epoch: view.epoch() };
-            let failure = match self.run(operation, to).await {
-                Ok(done) => return Ok(Some(done)),
+            let failure = match self.call(operation, to).await {
+                Ok(done) => return Ok(done),
                 Err(CallFailure::Failed(error)) => return Err(error),
                 Err(failure) => failure,
             };
@@ -172,19 +169,17 @@ impl Positions {
         }
     }
 
-    async fn run(&self, operation: Operation<'_>, to: Addressed<'_>) -> CallResult<Done> {
+    async fn call(&self, operation: Operation<'_>, to: Addressed<'_>) -> CallResult<Outcome> {
         match operation {
             Operation::Fill(positions) => {
-                let statuses = self.storage.fill(to, positions).await?;
-                Ok(Done { statuses, is_left: false })
+                self.storage.fill(to, positions).await.map(Outcome::Filled)
             }
             Operation::Trim(position) => {
-                self.storage.trim(to, position).await?;
-                Ok(Done::default())
+                self.storage.trim(to, position).await.map(|()| Outcome::Trimmed { is_left: false })
             }
-            Operation::TrimTo(position) => {
+            Operation::TrimTo(position, _) => {
                 let is_left = self.storage.trim_to(to, position).await?;
-                Ok(Done { statuses: vec![], is_left })
+                Ok(Outcome::Trimmed { is_left })
             }
         }
     }
@@ -193,18 +188,65 @@ impl Positions {
 /// What is done to an object.
 #[derive(Debug, Clone, Copy)]
 enum Operation<'a> {
+    /// Fill positions of one place, in order; at least one.
     Fill(&'a [u64]),
+    /// Trim a position.
     Trim(u64),
-    TrimTo(u64),
+    /// Trim what is at a place up to a position, which may be at another.
+    TrimTo(u64, Place),
+}
+
+impl Operation<'_> {
+    fn last_position(&self) -> u64 {
+        match self {
+            Self::Fill(positions) => positions.last().copied().unwrap_or_default(),
+            Self::Trim(position) | Self::TrimTo(position, _) => *position,
+        }
+    }
+
+    /// The one place it concerns; `None` if that is forgotten, or if its positions have parted.
+    fn place(&self, view: &View) -> Option<Place> {
+        match self {
+            Self::Fill(positions) => {
+                let place = view.place(self.last_position());
+                positions.iter().all(|position| view.place(*position) == place).then_some(place)?
+            }
+            Self::Trim(position) => view.place(*position),
+            Self::TrimTo(_, place) => Some(*place),
+        }
+    }
 }
 
 /// What came of it.
-#[derive(Debug, Default)]
-struct Done {
-    /// Of a fill, one a position.
-    statuses: Vec<Status>,
-    /// Of a trim limit: whether entries are left to be reclaimed.
-    is_left: bool,
+#[derive(Debug)]
+enum Outcome {
+    /// Filled: a status a position.
+    Filled(Vec<Status>),
+    /// Trimmed; whether entries are left to be reclaimed.
+    Trimmed { is_left: bool },
+    /// Nothing was to be done: what is there is forgotten as trimmed.
+    Forgotten,
+    /// Nothing was done: nobody was given the position yet.
+    PastTail,
+}
+
+impl Outcome {
+    /// The statuses of a fill; `None` if the position is trimmed.
+    fn statuses(&self, position: u64) -> Result<Option<&[Status]>> {
+        match self {
+            Self::Filled(statuses) => Ok(Some(statuses)),
+            Self::Trimmed { .. } | Self::Forgotten => Ok(None),
+            Self::PastTail => Err(past_tail(position)),
+        }
+    }
+
+    fn is_left(&self) -> bool {
+        matches!(self, Self::Trimmed { is_left: true })
+    }
+}
+
+pub(super) fn past_tail(position: u64) -> Error {
+    Error::invalid(format!("position {position} is past the log's tail"))
 }
 
 fn give_up(failure: CallFailure) -> Error {

@@ -53,6 +53,14 @@ impl ViewCache {
         self.known().final_below
     }
 
+    /// The view at hand, if its sequencer is known to have issued `position`. Then the position is
+    /// where the view says, for good, and no sequencer to come issues it unless every object that
+    /// it may be in refuses this view's epoch by then.
+    pub fn issued(&self, position: u64) -> Option<Arc<View>> {
+        let known = self.known();
+        (position < known.final_below).then(|| known.view.clone())
+    }
+
     /// Takes note that positions below `tail` were issued by the sequencer of `view`, under that
     /// view or earlier ones.
     pub fn heard_of_tail(&self, tail: u64, view: &View) {

@@ -63,6 +63,19 @@ impl SequencerClient {
         Ok((tail, epoch))
     }
 
+    /// The tail, told by the sequencer that is in charge when this returns.
+    pub async fn current_tail(&self, deadline: Instant) -> Result<u64> {
+        loop {
+            let (tail, epoch) = self.tail(0, Duration::ZERO, deadline).await?;
+            let view = self.views.read_now().await?;
+            // A sequencer deposed since may not know of later appends.
+            if view.sequencer().is_some_and(|sequencer| sequencer.epoch <= epoch) {
+                self.views.heard_of_tail(tail, &view);
+                return Ok(tail);
+            }
+        }
+    }
+
     /// Has the sequencer change the view; answers the epoch of the changed view.
     pub async fn reconfigure(&self, change: Reconfiguration, deadline: Instant) -> Result<u64> {
         let question = Question::Reconfigure(change);

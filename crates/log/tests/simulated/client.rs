@@ -1,31 +1,40 @@
-//! A client that appends its records one after the other.
+//! A client that does one thing after the other: mostly it appends; it reads, fills and trims what
+//! it knows of, and asks for the tail.
 
 use nacre_clock::Random;
+use nacre_conformance::histories::{Cell, LogAnswer, LogCall};
 use nacre_log::core::{AppendCommand, AppendCore, AppendEvent, Grant, ReadBack};
 use nacre_log::view::View;
 
-use super::{Answer, Ask, HOSTS, node_number};
-
-const EROFS: i32 = -30;
-const ESPIPE: i32 = -29;
-const ERANGE: i32 = -34;
+use super::host::Asks;
+use super::probe::{Probe, ProbeKind, Wish};
+use super::{Answer, Ask, Chronicle, ENOENT, EROFS, ESPIPE, HOSTS, Sabotage, node_number};
 
 pub struct Client {
     n: usize,
     left: usize,
-    record: u64,
     next_id: u64,
+    first_id_of_this_life: u64,
     view: View,
-    core: Option<AppendCore>,
-    /// The epoch later than which a view is wanted before the append goes on.
-    wanted: Option<Wanted>,
-    /// The greatest position acknowledged to anybody before this append began.
-    pub floor: Option<u64>,
+    task: Option<Task>,
+    /// Why the stored view is being read.
+    wanted: Wanted,
+    /// One past the greatest position it has heard of.
+    seen: u64,
+    /// Positions below were issued by the sequencer of the view at hand.
+    issued_below: u64,
+    sabotage: Option<Sabotage>,
 }
 
-#[derive(Clone, Copy)]
+enum Task {
+    Append { core: AppendCore, record: u64 },
+    Probe(Probe),
+    Tail,
+}
+
+#[derive(Debug, Clone, Copy)]
 enum Wanted {
-    /// For a refused operation.
+    /// A view later than this, for a refused operation.
     LaterThan(u64),
     /// For a position that was handed out under that view.
     AtLeast(Grant),
@@ -33,97 +42,220 @@ enum Wanted {
     Any,
 }
 
-type Done = Option<(u64, u64)>;
-type Asks = Vec<(u64, Ask)>;
+/// What a client does next.
+pub enum Turn {
+    Ask(Asks),
+    /// What it was doing is done.
+    Done(LogAnswer),
+    /// It will never know.
+    Unknown,
+    /// What it was doing had no effect and never will.
+    Refused,
+}
 
 impl Client {
-    pub fn new(n: usize, records: usize, view: View) -> Self {
+    pub fn new(n: usize, left: usize, view: View, sabotage: Option<Sabotage>) -> Self {
         Self {
             n,
-            left: records,
-            record: 0,
+            left,
             next_id: 0,
+            first_id_of_this_life: 0,
             view,
-            core: None,
-            wanted: None,
-            floor: None,
+            task: None,
+            wanted: Wanted::Any,
+            seen: 0,
+            issued_below: 0,
+            sabotage,
         }
     }
 
-    /// Starts the next append, if one is left.
-    pub fn start(&mut self, greatest: Option<u64>) -> Asks {
-        if self.left == 0 {
-            return vec![];
-        }
-        self.left -= 1;
-        self.record = (self.n * 1000 + self.left) as u64;
-        self.floor = greatest;
-        self.core = Some(AppendCore::default());
-        self.take_token()
+    /// What a crash leaves: the things it still has to do.
+    pub fn forget(&mut self) {
+        self.first_id_of_this_life = self.next_id + 1;
+        self.task = None;
     }
 
-    fn ask(&mut self, ask: Ask) -> Asks {
-        self.next_id += 1;
-        vec![(self.next_id, ask)]
-    }
-
-    fn take_token(&mut self) -> Asks {
-        match self.view.sequencer() {
-            Some(sequencer) => {
-                let (host, epoch) = (node_number(&sequencer.node), self.view.epoch());
-                self.ask(Ask::Next { host, epoch })
+    /// Chooses what to do next, if anything is left.
+    pub fn next_call(&mut self, random: &mut Random) -> Option<LogCall> {
+        self.left = self.left.checked_sub(1)?;
+        let record = (self.n * 1000 + self.left) as u64;
+        // Holes are near the tail; what others append meanwhile is past what this one has heard of.
+        let position = (self.seen + 4).saturating_sub(random.below(12));
+        let choice = if self.seen == 0 { 19 } else { random.below(20) };
+        let (kind, call) = match choice {
+            0..3 => (ProbeKind::Read, LogCall::Read(position)),
+            3..6 => (ProbeKind::Fill, LogCall::Fill(position)),
+            6 => (ProbeKind::Trim, LogCall::Trim(position)),
+            7 => {
+                self.task = Some(Task::Tail);
+                return Some(LogCall::Tail);
             }
-            None => self.ask(Ask::Recover { host: self.n % HOSTS, epoch: self.view.epoch() }),
+            _ => {
+                self.task = Some(Task::Append { core: AppendCore::default(), record });
+                return Some(LogCall::Append(record));
+            }
+        };
+        self.task = Some(Task::Probe(Probe::new(kind, position)));
+        Some(call)
+    }
+
+    /// Starts what was chosen.
+    pub fn start(&mut self) -> Turn {
+        match &self.task {
+            Some(Task::Probe(probe)) if !self.must_be_issued(probe) => {
+                let wish = probe.start(&self.view);
+                self.grant(wish)
+            }
+            _ => self.ask_sequencer(),
         }
     }
 
-    fn look(&mut self, wanted: Wanted) -> Asks {
-        self.wanted = Some(wanted);
+    /// Whether the sequencer must be asked first: what it has not issued has no settled place.
+    fn must_be_issued(&self, probe: &Probe) -> bool {
+        probe.changes()
+            && probe.position() >= self.issued_below
+            && self.sabotage != Some(Sabotage::UnissuedFilled)
+    }
+
+    fn ask(&mut self, ask: Ask) -> Turn {
+        self.next_id += 1;
+        Turn::Ask(vec![(self.next_id, ask)])
+    }
+
+    fn ask_sequencer(&mut self) -> Turn {
+        let epoch = self.view.epoch();
+        let Some(sequencer) = self.view.sequencer() else {
+            return self.ask(Ask::Recover { host: self.n % HOSTS, epoch });
+        };
+        let host = node_number(&sequencer.node);
+        match self.task {
+            Some(Task::Tail | Task::Probe(_)) => self.ask(Ask::Tail { host, epoch }),
+            _ => self.ask(Ask::Next { host, epoch }),
+        }
+    }
+
+    fn look(&mut self, wanted: Wanted) -> Turn {
+        self.wanted = wanted;
         self.ask(Ask::ReadView)
     }
 
-    pub fn hear(&mut self, _: u64, ask: &Ask, answer: Answer, random: &mut Random) -> (Asks, Done) {
+    pub fn hear(
+        &mut self,
+        id: u64,
+        ask: &Ask,
+        answer: Answer,
+        random: &mut Random,
+        told: &mut Chronicle,
+    ) -> Turn {
+        if id < self.first_id_of_this_life {
+            return Turn::Ask(vec![]);
+        }
         match (ask, answer) {
             (Ask::Next { .. }, Answer::Granted { position, epoch }) => {
+                self.seen = self.seen.max(position + 1);
                 let grant = Grant { first: position, count: 1, epoch };
                 if epoch > self.view.epoch() {
-                    return (self.look(Wanted::AtLeast(grant)), None);
+                    return self.look(Wanted::AtLeast(grant));
                 }
-                self.use_token(grant)
+                self.use_token(grant, told)
             }
+            (Ask::Tail { .. }, Answer::Tail { tail, epoch }) => self.hear_tail(tail, epoch, told),
             // Have it replaced, by itself or another; then look.
-            (Ask::Next { .. }, _) => {
+            (Ask::Next { .. } | Ask::Tail { .. }, _) => {
                 let host = random.below(HOSTS as u64) as usize;
                 let epoch = self.view.epoch();
-                (self.ask(Ask::Recover { host, epoch }), None)
+                self.ask(Ask::Recover { host, epoch })
             }
-            (Ask::Recover { .. }, _) => (self.look(Wanted::Any), None),
-            (Ask::ReadView, Answer::View(view)) => self.learn(view),
-            (Ask::ReadView, _) => (self.ask(Ask::ReadView), None),
-            (ask, answer) => {
-                let event = event_of(ask, &answer, self.record);
-                self.handle(event)
+            (Ask::Recover { .. }, _) => self.look(Wanted::Any),
+            (Ask::ReadView, Answer::View(view)) => self.learn(view, told),
+            (Ask::ReadView, _) => self.ask(Ask::ReadView),
+            (ask, answer) => self.hear_of_object(ask, &answer, told),
+        }
+    }
+
+    fn hear_tail(&mut self, tail: u64, epoch: u64, told: &mut Chronicle) -> Turn {
+        self.seen = self.seen.max(tail);
+        let Some(Task::Probe(probe)) = &self.task else {
+            return Turn::Done(LogAnswer::Tail(tail));
+        };
+        if epoch > self.view.epoch() {
+            return self.look(Wanted::Any);
+        }
+        self.issued_below = self.issued_below.max(tail);
+        match probe.position() {
+            position if position < tail => self.start(),
+            position if position > tail => Turn::Refused,
+            // The tail is taken for it.
+            _ => {
+                told.note("tail taken to be filled");
+                let sequencer = self.view.sequencer().expect("it told the tail");
+                let (host, epoch) = (node_number(&sequencer.node), self.view.epoch());
+                self.ask(Ask::Next { host, epoch })
             }
         }
     }
 
-    fn learn(&mut self, view: View) -> (Asks, Done) {
+    fn hear_of_object(&mut self, ask: &Ask, answer: &Answer, told: &mut Chronicle) -> Turn {
+        match &mut self.task {
+            Some(Task::Probe(probe)) => {
+                match (ask, answer) {
+                    (Ask::Fill { .. }, Answer::Status(0)) => told.note("hole filled"),
+                    (Ask::Fill { .. }, Answer::Status(EROFS)) => {
+                        told.note("fill lost against data");
+                    }
+                    _ => {}
+                }
+                let wish = probe.hear(answer, &self.view, self.sabotage);
+                self.grant(wish)
+            }
+            Some(Task::Append { record, .. }) => {
+                let event = event_of(ask, answer, *record);
+                self.handle(event, told)
+            }
+            _ => Turn::Ask(vec![]),
+        }
+    }
+
+    fn learn(&mut self, view: View, told: &mut Chronicle) -> Turn {
         if view.epoch() > self.view.epoch() {
+            if view.sequencer() != self.view.sequencer() {
+                // What its predecessor issued and nobody wrote the new one issues again.
+                self.issued_below = 0;
+            }
             self.view = view;
         }
-        match self.wanted.take() {
-            Some(Wanted::LaterThan(epoch)) if self.view.epoch() <= epoch => {
-                (self.look(Wanted::LaterThan(epoch)), None)
+        if let Some(Task::Probe(probe)) = &mut self.task {
+            if probe.changes() && !probe.has_found() {
+                return self.start();
             }
-            Some(Wanted::LaterThan(_)) => {
+            let (wish, again) = probe.learn(&self.view);
+            if again {
+                told.note("probe looked again in a later view");
+            }
+            return self.grant(wish);
+        }
+        match std::mem::replace(&mut self.wanted, Wanted::Any) {
+            Wanted::LaterThan(epoch) if self.view.epoch() <= epoch => {
+                self.look(Wanted::LaterThan(epoch))
+            }
+            Wanted::LaterThan(_) => {
                 let (epoch, sequencer) = (self.view.epoch(), self.sequencer());
-                self.handle(AppendEvent::View { epoch, sequencer })
+                self.handle(AppendEvent::View { epoch, sequencer }, told)
             }
-            Some(Wanted::AtLeast(grant)) if self.view.epoch() < grant.epoch => {
-                (self.look(Wanted::AtLeast(grant)), None)
+            Wanted::AtLeast(grant) if self.view.epoch() < grant.epoch => {
+                self.look(Wanted::AtLeast(grant))
             }
-            Some(Wanted::AtLeast(grant)) => self.use_token(grant),
-            Some(Wanted::Any) | None => (self.take_token(), None),
+            Wanted::AtLeast(grant) => self.use_token(grant, told),
+            Wanted::Any => self.ask_sequencer(),
+        }
+    }
+
+    fn grant(&mut self, wish: Wish) -> Turn {
+        match wish {
+            Wish::Ask(ask) => self.ask(ask),
+            Wish::Look => self.ask(Ask::ReadView),
+            Wish::Done(answer) => Turn::Done(answer),
+            Wish::Refused => Turn::Refused,
         }
     }
 
@@ -131,27 +263,44 @@ impl Client {
         self.view.sequencer().map_or(0, |sequencer| sequencer.epoch)
     }
 
-    fn use_token(&mut self, grant: Grant) -> (Asks, Done) {
-        if grant.is_void_in(&self.view) {
-            return (self.take_token(), None);
+    fn use_token(&mut self, grant: Grant, told: &mut Chronicle) -> Turn {
+        if matches!(self.task, Some(Task::Probe(_))) {
+            if !grant.is_void_in(&self.view) {
+                self.issued_below = self.issued_below.max(grant.first + 1);
+            }
+            return self.start();
+        }
+        if grant.is_void_in(&self.view) && self.sabotage != Some(Sabotage::VoidGrantUsed) {
+            told.note("position of a void grant given up");
+            return self.ask_sequencer();
         }
         let (epoch, sequencer) = (self.view.epoch(), self.sequencer());
-        self.handle(AppendEvent::Token { position: grant.first, epoch, sequencer })
+        self.handle(AppendEvent::Token { position: grant.first, epoch, sequencer }, told)
     }
 
-    fn handle(&mut self, event: AppendEvent) -> (Asks, Done) {
-        let command = self.core.as_mut().expect("an append is under way").handle(event);
-        let record = self.record;
+    fn handle(&mut self, mut event: AppendEvent, told: &mut Chronicle) -> Turn {
+        let Some(Task::Append { core, record }) = &mut self.task else { return Turn::Ask(vec![]) };
+        if self.sabotage == Some(Sabotage::TimedOutIsAbsent) && event == AppendEvent::NoAnswer {
+            // Which is what is heard of a position that nothing was sent to.
+            event = AppendEvent::Avoided;
+            *core = AppendCore::default();
+            core.handle(AppendEvent::Token { position: 0, epoch: 0, sequencer: 0 });
+        }
+        let was_in_doubt = core.doubtful_position().is_some();
+        let command = core.handle(event);
+        note_append(event, command, was_in_doubt, told);
+        let record = *record;
         match command {
-            AppendCommand::TakeToken => (self.take_token(), None),
-            AppendCommand::Done { position } => (vec![], Some((record, position))),
-            AppendCommand::Lost { position } => panic!("nobody trims {position}"),
-            AppendCommand::Refresh { epoch } => (self.look(Wanted::LaterThan(epoch)), None),
+            AppendCommand::TakeToken => self.ask_sequencer(),
+            AppendCommand::Done { position } => Turn::Done(LogAnswer::At(position)),
+            AppendCommand::Lost { .. } => Turn::Unknown,
+            AppendCommand::Refresh { epoch } => self.look(Wanted::LaterThan(epoch)),
             AppendCommand::Write { position, epoch } => {
-                self.on_object(position, |object| Ask::Write { object, epoch, position, record })
+                let ask = |object| Ask::Write { object, epoch, position, record };
+                self.on_object(position, ask, told)
             }
             AppendCommand::Read { position, epoch } => {
-                self.on_object(position, |object| Ask::Read { object, epoch, position })
+                self.on_object(position, |object| Ask::Read { object, epoch, position }, told)
             }
         }
     }
@@ -160,19 +309,36 @@ impl Client {
         &mut self,
         position: u64,
         ask: impl FnOnce(nacre_object::ObjectId) -> Ask,
-    ) -> (Asks, Done) {
+        told: &mut Chronicle,
+    ) -> Turn {
         match self.view.place(position).and_then(|place| self.view.object(place)) {
-            Some(object) => (self.ask(ask(object)), None),
+            Some(object) => self.ask(ask(object)),
             // The range it was in was cut before it: what may be there is not part of the log.
-            None => self.handle_without_object(),
+            None => self.handle(AppendEvent::Holds(ReadBack::Other), told),
         }
     }
+}
 
-    fn handle_without_object(&mut self) -> (Asks, Done) {
-        let other = AppendEvent::Holds(ReadBack::Other);
-        let command = self.core.as_mut().unwrap().handle(other);
-        assert_eq!(command, AppendCommand::TakeToken);
-        (self.take_token(), None)
+fn note_append(
+    event: AppendEvent,
+    command: AppendCommand,
+    was_in_doubt: bool,
+    told: &mut Chronicle,
+) {
+    match (event, command) {
+        (AppendEvent::NoAnswer, AppendCommand::Write { .. }) => told.note("write in doubt"),
+        (AppendEvent::Stale, _) => told.note("write refused for its epoch"),
+        (AppendEvent::Holds(ReadBack::Mine), _) if was_in_doubt => {
+            told.note("write in doubt recognised as done");
+        }
+        (AppendEvent::Holds(ReadBack::Unwritten), AppendCommand::TakeToken) => {
+            told.note("position given up after a new sequencer");
+        }
+        (AppendEvent::Holds(ReadBack::Other), AppendCommand::TakeToken) => {
+            told.note("fill won against an append");
+        }
+        (AppendEvent::Holds(ReadBack::Trimmed), _) => told.note("trim before the append knew"),
+        _ => {}
     }
 }
 
@@ -181,14 +347,15 @@ fn event_of(ask: &Ask, answer: &Answer, record: u64) -> AppendEvent {
         (_, Answer::Silence) => AppendEvent::NoAnswer,
         (_, Answer::Status(ESPIPE)) => AppendEvent::Stale,
         (Ask::Write { .. }, Answer::Status(0)) => AppendEvent::Accepted,
-        (Ask::Write { .. }, Answer::Status(EROFS)) => AppendEvent::Taken,
-        (Ask::Read { .. }, Answer::Data(found)) if *found == record => {
-            AppendEvent::Holds(ReadBack::Mine)
-        }
-        (Ask::Read { .. }, Answer::Status(ERANGE)) => AppendEvent::Holds(ReadBack::Unwritten),
-        (Ask::Read { .. }, Answer::Data(_) | Answer::Status(_)) => {
-            AppendEvent::Holds(ReadBack::Other)
-        }
+        // Removed, or never sealed: looking will tell.
+        (Ask::Write { .. }, Answer::Status(EROFS | ENOENT)) => AppendEvent::Taken,
+        (Ask::Read { .. }, Answer::Status(ENOENT)) => AppendEvent::Stale,
+        (Ask::Read { .. }, Answer::Holds(cell)) => AppendEvent::Holds(match cell {
+            Cell::Data(found) if *found == record => ReadBack::Mine,
+            Cell::Data(_) | Cell::Filled => ReadBack::Other,
+            Cell::Trimmed => ReadBack::Trimmed,
+            Cell::Unwritten => ReadBack::Unwritten,
+        }),
         (ask, answer) => panic!("{answer:?} to {ask:?}"),
     }
 }

@@ -1,209 +1,381 @@
-//! A node that hosts the log's sequencer, recovers it and lays the log out anew now and then.
+//! A node that hosts the log's sequencer: it does what the cores command, one thing at a time, as
+//! the runtime's host does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nacre_log::core::{RecoveryCommand, RecoveryCore, RecoveryEvent, SequencerCore, TokenRefusal};
 use nacre_log::view::{Place, View};
 
-use super::{Answer, Ask, Placement, node};
+use super::{Answer, Ask, Chronicle, ESPIPE, Placement, Sabotage, node};
 
-const ESPIPE: i32 = -29;
-/// After so many positions a sequencer opens a new range at its tail.
-const TOKENS_PER_RANGE: u64 = 30;
+pub type Asks = Vec<(u64, Ask)>;
 
 pub struct Host {
     n: usize,
     pub is_alive: bool,
-    /// Tells answers to what it asked before it died from answers to what it asks now.
     next_id: u64,
+    /// Tells answers to what it asked before it died from answers to what it asks now.
     first_id_of_this_life: u64,
-    known: View,
     serving: Option<SequencerCore>,
-    recovery: Option<RecoveryCore>,
-    /// Which place each question of the recovery is about.
+    job: Option<Job>,
+    /// Which place each question is about, if it is about one.
     places: BTreeMap<u64, Place>,
-    /// A cut that is being proposed: its question, and the objects still to be sealed.
-    cut: Option<Cut>,
+    sabotage: Option<Sabotage>,
 }
 
-struct Cut {
+/// What changes or reads the view.
+enum Job {
+    /// Serve, if the view names this node; go on with the view there is, if this node serves.
+    Look,
+    Recover(RecoveryCore),
+    Change(Change),
+}
+
+/// A new view on its way: its objects are sealed, then it is proposed.
+struct Change {
+    kind: Kind,
     draft: View,
-    unsealed: usize,
+    /// The questions by which its objects are being sealed.
+    unsealed: BTreeSet<u64>,
     proposed: Option<View>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// One more stripe. In doubt it serves the old view: both agree on what it hands out.
+    Extend,
+    /// A new range from the tail on. In doubt it serves no more.
+    Cut,
+}
+
 impl Host {
-    pub fn new(n: usize, known: View) -> Self {
+    pub fn new(n: usize, sabotage: Option<Sabotage>) -> Self {
         Self {
             n,
             is_alive: true,
             next_id: 0,
             first_id_of_this_life: 0,
-            known,
             serving: None,
-            recovery: None,
+            job: None,
             places: BTreeMap::new(),
-            cut: None,
+            sabotage,
         }
     }
 
+    /// What a crash leaves: nothing.
     pub fn forget(&mut self) {
         self.first_id_of_this_life = self.next_id;
         self.serving = None;
-        self.recovery = None;
+        self.job = None;
         self.places.clear();
-        self.cut = None;
     }
 
-    fn id(&mut self) -> u64 {
+    fn ask(&mut self, ask: Ask) -> Asks {
         self.next_id += 1;
-        self.next_id - 1
+        vec![(self.next_id - 1, ask)]
     }
 
-    /// A position, if it serves; `None` while it is dead.
-    pub fn next(&mut self, epoch: u64) -> Option<Answer> {
-        if !self.is_alive {
-            return None;
-        }
-        let Some(core) = &mut self.serving else { return Some(Answer::Refused) };
-        Some(match core.next(epoch, 1) {
-            Ok(grant) => Answer::Granted { position: grant.first, epoch: grant.epoch },
-            Err(TokenRefusal::Stale | TokenRefusal::Full) => Answer::Refused,
-            Err(TokenRefusal::Behind) => {
-                self.serving = None;
-                Answer::Refused
-            }
-        })
+    fn ask_about(&mut self, place: Place, ask: Ask) -> Asks {
+        self.places.insert(self.next_id, place);
+        self.ask(ask)
     }
 
-    /// Starts a recovery, or a new layout if it serves already.
-    pub fn recover(&mut self, epoch: u64) -> (Option<Answer>, Vec<(u64, Ask)>) {
+    /// The epoch by which its sequencer was installed, if it serves.
+    pub fn serves_since(&self) -> Option<u64> {
+        self.serving.as_ref().map(SequencerCore::installed_at)
+    }
+
+    /// Answers a question; `None` while it is dead.
+    pub fn serve(&mut self, ask: &Ask, told: &mut Chronicle) -> (Option<Answer>, Asks) {
         if !self.is_alive {
             return (None, vec![]);
         }
-        let mut asks = vec![];
-        if self.serving.is_some() {
-            asks = self.start_cut();
-        } else if self.recovery.is_none() {
-            let core = RecoveryCore::new(node(self.n), epoch);
-            let commands = core.start();
-            self.recovery = Some(core);
-            asks = self.carry_out(commands);
+        match ask {
+            Ask::Recover { epoch, .. } => (Some(Answer::Refused), self.recover(*epoch)),
+            _ if self.serving.is_none() => (Some(Answer::Refused), self.look()),
+            Ask::Next { epoch, .. } => {
+                let core = self.serving.as_mut().expect("it serves");
+                let granted = core.next(*epoch, 1);
+                let is_short = core.is_running_short();
+                let asks = if is_short { self.change(Kind::Extend) } else { vec![] };
+                match granted {
+                    Ok(grant) => {
+                        let (position, epoch) = (grant.first, grant.epoch);
+                        (Some(Answer::Granted { position, epoch }), asks)
+                    }
+                    Err(refusal) => self.refuse(refusal, asks, told),
+                }
+            }
+            Ask::Tail { epoch, .. } => {
+                let core = self.serving.as_ref().expect("it serves");
+                match core.tail(*epoch) {
+                    Ok(tail) => (Some(Answer::Tail { tail, epoch: core.view().epoch() }), vec![]),
+                    Err(refusal) => self.refuse(refusal, vec![], told),
+                }
+            }
+            other => panic!("{other:?} is not for a host"),
+        }
+    }
+
+    fn refuse(
+        &mut self,
+        refusal: TokenRefusal,
+        mut asks: Asks,
+        told: &mut Chronicle,
+    ) -> (Option<Answer>, Asks) {
+        if refusal == TokenRefusal::Behind {
+            told.note("sequencer learnt that it is behind");
+            asks.extend(self.look());
         }
         (Some(Answer::Refused), asks)
     }
 
-    pub fn hear(&mut self, id: u64, ask: &Ask, answer: Answer) -> Vec<(u64, Ask)> {
+    fn look(&mut self) -> Asks {
+        if self.job.is_some() {
+            return vec![];
+        }
+        self.job = Some(Job::Look);
+        self.ask(Ask::ReadView)
+    }
+
+    /// Becomes the sequencer in place of this epoch's.
+    fn recover(&mut self, epoch: u64) -> Asks {
+        if self.job.is_some() || self.serves_since() > Some(epoch) {
+            return vec![];
+        }
+        self.start_recovery(epoch)
+    }
+
+    fn start_recovery(&mut self, replaces: u64) -> Asks {
+        let core = RecoveryCore::new(node(self.n), replaces);
+        let commands = core.start();
+        self.job = Some(Job::Recover(core));
+        let mut nothing = Chronicle::default();
+        self.carry_out(commands, &mut nothing)
+    }
+
+    pub fn hear(&mut self, id: u64, ask: &Ask, answer: Answer, told: &mut Chronicle) -> Asks {
         if !self.is_alive || id < self.first_id_of_this_life {
             return vec![];
         }
-        if self.cut.is_some() && self.serving.is_some() {
-            return self.hear_of_cut(ask, answer);
-        }
         let place = self.places.remove(&id);
-        let Some(core) = &mut self.recovery else { return vec![] };
-        let event = match (ask, answer) {
-            (Ask::ReadView, Answer::View(view)) => RecoveryEvent::View(view),
-            (Ask::ReadView, _) => return self.carry_out(vec![RecoveryCommand::ReadView]),
-            (Ask::Propose(_), Answer::Proposed(true)) => RecoveryEvent::Proposed,
-            (Ask::Propose(_), _) => RecoveryEvent::NotProposed,
-            (Ask::Seal { .. }, Answer::Maximum(found)) => {
-                RecoveryEvent::Sealed(place.unwrap(), found)
-            }
-            (Ask::Seal { .. }, Answer::Status(ESPIPE)) => {
-                RecoveryEvent::AlreadySealed(place.unwrap())
-            }
-            (Ask::Maximum { .. }, Answer::Maximum(found)) => {
-                RecoveryEvent::Maximum(place.unwrap(), found)
-            }
-            (Ask::Seal { .. } | Ask::Maximum { .. }, _) => RecoveryEvent::NoAnswer(place.unwrap()),
-            // Of a question it asked while it served.
-            _ => return vec![],
-        };
-        let commands = core.handle(event);
-        self.carry_out(commands)
+        match &self.job {
+            Some(Job::Look) => self.hear_of_look(answer),
+            Some(Job::Recover(_)) => self.hear_of_recovery(place, ask, answer, told),
+            Some(Job::Change(_)) => self.hear_of_change(id, ask, answer, told),
+            None => vec![],
+        }
     }
 
-    fn carry_out(&mut self, commands: Vec<RecoveryCommand>) -> Vec<(u64, Ask)> {
+    fn hear_of_look(&mut self, answer: Answer) -> Asks {
+        self.job = None;
+        let Answer::View(view) = answer else { return vec![] };
+        if let Some(core) = &mut self.serving {
+            if !core.serve(view) {
+                self.serving = None;
+            }
+            return vec![];
+        }
+        let is_named = view.sequencer().is_some_and(|sequencer| sequencer.node == node(self.n));
+        if is_named { self.start_recovery(view.epoch()) } else { vec![] }
+    }
+
+    fn hear_of_recovery(
+        &mut self,
+        place: Option<Place>,
+        ask: &Ask,
+        answer: Answer,
+        told: &mut Chronicle,
+    ) -> Asks {
+        let Some(Job::Recover(core)) = &mut self.job else { return vec![] };
+        let event = match (ask, answer, place) {
+            (Ask::ReadView, Answer::View(view), _) => RecoveryEvent::View(view),
+            (Ask::ReadView, _, _) => return self.ask(Ask::ReadView),
+            (Ask::Propose(_), Answer::Proposed(true), _) => RecoveryEvent::Proposed,
+            (Ask::Propose(_), _, _) => RecoveryEvent::NotProposed,
+            (_, Answer::Maximum(found), Some(place)) if matches!(ask, Ask::Seal { .. }) => {
+                RecoveryEvent::Sealed(place, found)
+            }
+            (_, Answer::Maximum(found), Some(place)) => RecoveryEvent::Maximum(place, found),
+            (Ask::Seal { .. }, Answer::Status(ESPIPE), Some(place)) => {
+                told.note("seal met a seal");
+                RecoveryEvent::AlreadySealed(place)
+            }
+            (_, _, Some(place)) => RecoveryEvent::NoAnswer(place),
+            // Of a question it asked in another job.
+            (_, _, None) => return vec![],
+        };
+        let was_claiming = matches!((&event, ask), (RecoveryEvent::View(_), Ask::ReadView));
+        let commands = core.handle(event.clone());
+        let is_sealing = matches!(commands.first(), Some(RecoveryCommand::Seal { .. }));
+        if was_claiming && is_sealing {
+            told.note("claim in doubt was recognised");
+        }
+        if is_sealing && matches!(event, RecoveryEvent::Sealed(..) | RecoveryEvent::Maximum(..)) {
+            told.note("recovery went back a stripe");
+        }
+        self.carry_out(commands, told)
+    }
+
+    fn carry_out(&mut self, commands: Vec<RecoveryCommand>, told: &mut Chronicle) -> Asks {
         let mut asks = vec![];
+        let seals = commands.iter().filter(|c| matches!(c, RecoveryCommand::Seal { .. })).count();
         for command in commands {
-            let id = self.id();
-            match command {
-                RecoveryCommand::ReadView => asks.push((id, Ask::ReadView)),
-                RecoveryCommand::Propose(view) => asks.push((id, Ask::Propose(view))),
+            asks.extend(match command {
+                RecoveryCommand::ReadView => self.ask(Ask::ReadView),
+                RecoveryCommand::Propose(view) => self.ask(Ask::Propose(view)),
                 RecoveryCommand::Seal { view, place } => {
-                    self.places.insert(id, place);
-                    let object = view.object(place).unwrap();
-                    asks.push((id, Ask::Seal { object, epoch: view.epoch() }));
+                    let object = view.object(place).expect("a place of the view");
+                    self.ask_about(place, Ask::Seal { object, epoch: view.epoch() })
                 }
                 RecoveryCommand::AskMaximum { view, place } => {
-                    self.places.insert(id, place);
-                    asks.push((id, Ask::Maximum { object: view.object(place).unwrap() }));
+                    let object = view.object(place).expect("a place of the view");
+                    self.ask_about(place, Ask::Maximum { object })
                 }
-                RecoveryCommand::Serve { view, tail } => {
-                    self.known = view.clone();
+                RecoveryCommand::Serve { view, mut tail } => {
+                    if self.sabotage == Some(Sabotage::WrongTail) {
+                        tail = tail.saturating_sub(1).max(view.lowest_tail());
+                    }
                     self.serving = Some(SequencerCore::new(view, tail));
-                    self.recovery = None;
+                    self.job = None;
+                    vec![]
                 }
                 RecoveryCommand::Adopt(view) => {
-                    self.known = view;
-                    self.recovery = None;
+                    told.note("recovery raced: another view was first");
+                    self.adopt(view)
                 }
-            }
+            });
+        }
+        if self.sabotage == Some(Sabotage::ServesBeforeFrozen) && seals > 1 {
+            self.serve_early(&mut asks, told);
         }
         asks
     }
 
-    /// Opens a new range at the tail: seals its objects, holds the tail, proposes.
-    fn start_cut(&mut self) -> Vec<(u64, Ask)> {
-        let Some(core) = &self.serving else { return vec![] };
-        let view = core.view().clone();
-        let is_due = core.tail_now() - view.last_range().first >= TOKENS_PER_RANGE;
-        if self.cut.is_some() || !is_due {
-            return vec![];
+    /// The planted bug: all but the first object of the stripe are taken to be sealed and empty.
+    fn serve_early(&mut self, asks: &mut Asks, told: &mut Chronicle) {
+        for (id, _) in asks.split_off(1) {
+            let (Some(place), Some(Job::Recover(core))) = (self.places.remove(&id), &mut self.job)
+            else {
+                continue;
+            };
+            let commands = core.handle(RecoveryEvent::Sealed(place, None));
+            asks.extend(self.carry_out(commands, told));
         }
-        let Ok(draft) = view.cut(core.tail_now(), view.layout(), &Placement, &[]) else {
-            return vec![];
-        };
-        let epoch = draft.epoch();
-        let objects: Vec<_> =
-            draft.last_range().stripe_places(0).map(|place| draft.object(place).unwrap()).collect();
-        self.cut = Some(Cut { draft, unsealed: objects.len(), proposed: None });
-        objects.into_iter().map(|object| (self.id(), Ask::Seal { object, epoch })).collect()
     }
 
-    fn hear_of_cut(&mut self, ask: &Ask, answer: Answer) -> Vec<(u64, Ask)> {
-        let (cut, core) = (self.cut.as_mut().unwrap(), self.serving.as_mut().unwrap());
+    fn adopt(&mut self, view: View) -> Asks {
+        self.job = None;
+        let is_named = view.sequencer().is_some_and(|sequencer| sequencer.node == node(self.n));
+        let epoch = view.epoch();
+        let serves = self.serving.as_mut().is_some_and(|core| core.serve(view));
+        if serves || !is_named {
+            if !serves {
+                self.serving = None;
+            }
+            return vec![];
+        }
+        // Named by an earlier life of this node, whose counter is gone.
+        self.serving = None;
+        self.start_recovery(epoch)
+    }
+
+    /// Has it lay the log out anew from its tail on.
+    pub fn lay_out_anew(&mut self) -> Asks {
+        self.change(Kind::Cut)
+    }
+
+    fn change(&mut self, kind: Kind) -> Asks {
+        let (Some(core), None, true) = (&self.serving, &self.job, self.is_alive) else {
+            return vec![];
+        };
+        let view = core.view();
+        // Objects are named by range, stripe and column, whatever position they start with.
+        let draft = match kind {
+            Kind::Extend => view.extended(1),
+            Kind::Cut => view.cut(view.lowest_tail(), view.layout(), &Placement, &[]),
+        };
+        let Ok(draft) = draft else { return vec![] };
+        let range = draft.last_range();
+        let stripe = if kind == Kind::Extend { range.stripe_count() - 1 } else { 0 };
+        let places: Vec<_> = range.stripe_places(stripe).collect();
+        let epoch = draft.epoch();
+        let objects: Vec<_> =
+            places.iter().map(|place| draft.object(*place).expect("its own place")).collect();
+        let asks: Asks =
+            objects.into_iter().flat_map(|object| self.ask(Ask::Seal { object, epoch })).collect();
+        let unsealed = asks.iter().map(|(id, _)| *id).collect();
+        self.job = Some(Job::Change(Change { kind, draft, unsealed, proposed: None }));
+        asks
+    }
+
+    fn hear_of_change(&mut self, id: u64, ask: &Ask, answer: Answer, told: &mut Chronicle) -> Asks {
+        let (Some(Job::Change(change)), Some(core)) = (&mut self.job, &mut self.serving) else {
+            self.job = None;
+            return vec![];
+        };
         match (ask, answer) {
+            // Of an attempt that was given up.
+            (Ask::Seal { .. }, _) if !change.unsealed.remove(&id) => vec![],
             (Ask::Seal { .. }, Answer::Maximum(_) | Answer::Status(ESPIPE)) => {
-                cut.unsealed -= 1;
-                if cut.unsealed > 0 {
+                if !change.unsealed.is_empty() {
                     return vec![];
                 }
-                let tail = core.hold();
-                let layout = cut.draft.layout();
-                let view = core.view().cut(tail, layout, &Placement, &[]).unwrap();
-                cut.proposed = Some(view.clone());
-                vec![(self.id(), Ask::Propose(view))]
-            }
-            (Ask::Propose(view), Answer::Proposed(true)) => {
-                if !core.serve(view.clone()) {
-                    self.serving = None;
-                }
-                self.cut = None;
-                vec![]
-            }
-            // In doubt about the view: serve no more, recovery will decide.
-            (Ask::Propose(_), _) => {
-                self.serving = None;
-                self.cut = None;
-                vec![]
+                let view = match change.kind {
+                    Kind::Extend => core.view().extended(1),
+                    Kind::Cut => {
+                        let tail = core.hold();
+                        core.view().cut(tail, change.draft.layout(), &Placement, &[])
+                    }
+                };
+                let view = view.expect("its draft was made");
+                change.proposed = Some(view.clone());
+                self.ask(Ask::Propose(view))
             }
             (Ask::Seal { .. }, _) => {
-                self.cut = None;
+                self.job = None;
                 vec![]
             }
+            (Ask::Propose(view), Answer::Proposed(true)) => {
+                told.note(match change.kind {
+                    Kind::Extend => "range extended",
+                    Kind::Cut => "range cut at the tail",
+                });
+                let view = view.clone();
+                self.settle_change(view)
+            }
+            // It lost, or nobody knows: look.
+            (Ask::Propose(_), _) => self.ask(Ask::ReadView),
+            (Ask::ReadView, Answer::View(stored)) => match &change.proposed {
+                Some(proposed) if stored.epoch() >= proposed.epoch() => self.settle_change(stored),
+                Some(_) => self.give_change_up(told),
+                None => vec![],
+            },
+            (Ask::ReadView, _) if change.proposed.is_some() => self.give_change_up(told),
             _ => vec![],
         }
+    }
+
+    fn settle_change(&mut self, stored: View) -> Asks {
+        self.job = None;
+        if !self.serving.as_mut().is_some_and(|core| core.serve(stored)) {
+            self.serving = None;
+        }
+        vec![]
+    }
+
+    fn give_change_up(&mut self, told: &mut Chronicle) -> Asks {
+        let Some(Job::Change(change)) = self.job.take() else { return vec![] };
+        match (change.kind, &mut self.serving) {
+            (Kind::Extend, Some(core)) => {
+                let view = core.view().clone();
+                assert!(core.serve(view), "its own view names it");
+            }
+            _ => {
+                told.note("view in doubt: sequencer stepped down");
+                self.serving = None;
+            }
+        }
+        vec![]
     }
 }

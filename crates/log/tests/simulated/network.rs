@@ -1,10 +1,12 @@
-//! Messages on their way: each takes its time; in a storm some are lost and some arrive twice.
+//! Messages on their way: each takes its time. In a storm some are lost, some arrive twice, some
+//! are overtaken; whoever is paused hears nothing, not even its own timers, until it goes on; and
+//! clocks jump, so that timers ring early or late.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use nacre_clock::Random;
 
-use super::{Answer, Ask, Party};
+use super::{Answer, Ask, Chronicle, Party};
 
 /// After so long without an answer an asker takes it that there is none. Answers and repeated
 /// questions may take longer.
@@ -20,33 +22,59 @@ pub struct Delivery {
     pub answer: Option<Answer>,
 }
 
+impl Delivery {
+    fn to(&self) -> Party {
+        if self.answer.is_none() { self.ask.to() } else { self.from }
+    }
+
+    fn is_timer(&self) -> bool {
+        self.answer == Some(Answer::Silence)
+    }
+}
+
 #[derive(Default)]
 pub struct Network {
     pub is_stormy: bool,
-    now: u64,
+    pub now: u64,
     sent: u64,
     /// By time of arrival, and by order of sending for those of one time.
     under_way: BTreeMap<(u64, u64), Delivery>,
     /// Questions that were answered, or given up: whoever asked hears one answer.
     settled: BTreeSet<(Party, u64)>,
+    /// Who stands still, and until when.
+    paused: BTreeMap<Party, u64>,
+    /// The latest message each has got.
+    latest: BTreeMap<Party, u64>,
 }
 
 impl Network {
-    pub fn send(&mut self, random: &mut Random, from: Party, id: u64, ask: Ask) {
+    pub fn send(
+        &mut self,
+        random: &mut Random,
+        told: &mut Chronicle,
+        from: Party,
+        id: u64,
+        ask: Ask,
+    ) {
         let question = Delivery { from, id, ask, answer: None };
-        let silence = Delivery { answer: Some(Answer::Silence), ..question.clone() };
-        if !(self.is_stormy && random.one_in(12)) {
+        let timer = Delivery { answer: Some(Answer::Silence), ..question.clone() };
+        if self.is_stormy && random.one_in(12) {
+            told.note("question lost");
+        } else {
             self.put(random, question.clone());
         }
         if self.is_stormy && random.one_in(12) {
+            told.note("question repeated");
             self.put(random, question);
         }
-        self.put_after(PATIENCE, silence);
+        self.put_after(PATIENCE, timer);
     }
 
-    pub fn reply(&mut self, random: &mut Random, from: Party, id: u64, ask: Ask, answer: Answer) {
-        if !(self.is_stormy && random.one_in(12)) {
-            self.put(random, Delivery { from, id, ask, answer: Some(answer) });
+    pub fn reply(&mut self, random: &mut Random, told: &mut Chronicle, answer: Delivery) {
+        if self.is_stormy && random.one_in(12) {
+            told.note("answer lost");
+        } else {
+            self.put(random, answer);
         }
     }
 
@@ -62,15 +90,54 @@ impl Network {
         self.under_way.insert((self.now + delay, self.sent), delivery);
     }
 
+    /// Stops the world of one party for a while; then it goes on where it was.
+    pub fn pause(&mut self, party: Party, time: u64) {
+        self.paused.insert(party, self.now + time);
+    }
+
+    /// Lets everybody go on.
+    pub fn resume_all(&mut self) {
+        self.paused.clear();
+    }
+
+    /// A party's clock jumps by so much: what it waits for seems to take so much longer or shorter.
+    pub fn jump_clock(&mut self, party: Party, by: i64) {
+        let all = std::mem::take(&mut self.under_way);
+        for ((time, sequence), delivery) in all {
+            let is_its_timer = delivery.is_timer() && delivery.from == party;
+            let jumped = time.saturating_add_signed(-by).max(self.now);
+            self.under_way.insert((if is_its_timer { jumped } else { time }, sequence), delivery);
+        }
+    }
+
     /// The next message to arrive anywhere.
-    pub fn next(&mut self) -> Option<Delivery> {
-        while let Some(((time, _), delivery)) = self.under_way.pop_first() {
+    pub fn next(&mut self, told: &mut Chronicle) -> Option<Delivery> {
+        while let Some(((time, sequence), delivery)) = self.under_way.pop_first() {
             self.now = time;
+            let to = delivery.to();
+            if let Some(until) = self.paused.get(&to).copied() {
+                if until > time {
+                    self.under_way.insert((until, sequence), delivery);
+                    continue;
+                }
+                self.paused.remove(&to);
+            }
             let is_heard =
                 delivery.answer.is_none() || self.settled.insert((delivery.from, delivery.id));
-            if is_heard {
-                return Some(delivery);
+            if !is_heard {
+                if !delivery.is_timer() {
+                    told.note("answer after its asker gave up");
+                }
+                continue;
             }
+            if !delivery.is_timer() {
+                let latest = self.latest.entry(to).or_default();
+                if sequence < *latest {
+                    told.note("message overtaken");
+                }
+                *latest = (*latest).max(sequence);
+            }
+            return Some(delivery);
         }
         None
     }

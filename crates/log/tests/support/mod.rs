@@ -3,7 +3,7 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
-mod checker;
+pub mod checker;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,8 +11,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-#[allow(unused_imports, reason = "not every suite checks histories")]
-pub use checker::Checker;
 use nacre_class::{ClassProgram, ClassRuntime};
 use nacre_clock::{Clock, SystemClock};
 use nacre_conformance::{FaultyStore, MemoryStore, faults};

@@ -1,0 +1,81 @@
+//! Linearizability: the search is `todc-utils`' (Wing and Gong's, with Lowe's cache).
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::marker::PhantomData;
+
+use todc_utils::{Action, History, Specification, WGLChecker};
+
+use super::Operation;
+
+/// What one client at a time would see.
+pub trait Model {
+    /// What is kept; the default is what there is at first.
+    type State: Default + Clone + Eq + Hash + Debug;
+    /// What can be asked.
+    type Call: Clone + Debug;
+    /// What can be heard.
+    type Answer: Clone + Debug;
+
+    /// What is kept after `call`, if it may be answered so. Without an answer it is what the call
+    /// does if it happens, and there always is one: what does nothing leaves the state.
+    fn step(
+        state: &Self::State,
+        call: &Self::Call,
+        answer: Option<&Self::Answer>,
+    ) -> Option<Self::State>;
+}
+
+/// A model in the terms of the library: an operation is a call with what was heard.
+struct Adapted<M>(PhantomData<M>);
+
+impl<M: Model> Specification for Adapted<M> {
+    type State = M::State;
+    type Operation = (M::Call, Option<M::Answer>);
+
+    fn init() -> Self::State {
+        M::State::default()
+    }
+
+    fn apply((call, answer): &Self::Operation, state: &Self::State) -> (bool, Self::State) {
+        match M::step(state, call, answer.as_ref()) {
+            Some(next) => (true, next),
+            None => (false, state.clone()),
+        }
+    }
+}
+
+/// Whether a history is linearizable.
+///
+/// An unknown call ends after everything else: put last it is as good as one that never happened.
+///
+/// # Errors
+/// The whole history, if it is not.
+pub fn check<M: Model>(operations: &[Operation<M::Call, M::Answer>]) -> Result<(), String> {
+    let mut actions = Vec::with_capacity(2 * operations.len());
+    for (process, operation) in operations.iter().enumerate() {
+        let asked = (operation.call.clone(), operation.answer.clone());
+        actions.push((operation.invoked, process, Action::Call(asked.clone())));
+        actions.push((operation.returned, process, Action::Response(asked)));
+    }
+    actions.sort_by_key(|(moment, process, _)| (*moment, *process));
+    let actions: Vec<_> =
+        actions.into_iter().map(|(_, process, action)| (process, action)).collect();
+    if actions.is_empty()
+        || WGLChecker::<Adapted<M>>::is_linearizable(History::from_actions(actions))
+    {
+        return Ok(());
+    }
+    Err(format!("no order explains this history:\n{}", printed(operations)))
+}
+
+fn printed<Call: Debug, Answer: Debug>(operations: &[Operation<Call, Answer>]) -> String {
+    let line = |operation: &Operation<Call, Answer>| {
+        let Operation { call, answer, invoked, returned } = operation;
+        match answer {
+            Some(answer) => format!("    {invoked:4} to {returned:4}: {call:?} -> {answer:?}\n"),
+            None => format!("    {invoked:4} to ever: {call:?} -> unknown\n"),
+        }
+    };
+    operations.iter().map(line).collect()
+}

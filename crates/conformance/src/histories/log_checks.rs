@@ -1,0 +1,221 @@
+//! A shared log, as CORFU promises it.
+//!
+//! A log is not linearizable as one sequence: a position is taken before its record is there, and
+//! who reads it meanwhile finds nothing although later positions are written. What it promises is
+//! checked in three parts, each of which covers all clients:
+//!
+//! - **order**: a record appended after another was acknowledged or read has the greater position,
+//!   and no tail is at or below a record that was acknowledged or read before;
+//! - **positions**: each is a register that is written once; what was seen there stays, except that
+//!   it may be trimmed. Positions are independent, so each is checked by itself;
+//! - **exactly once**: a record is at one position.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Model, Operation, check};
+
+/// What is asked of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogCall {
+    /// Append the record of this number; no two have the same.
+    Append(u64),
+    /// What a position holds.
+    Read(u64),
+    /// Fill a position.
+    Fill(u64),
+    /// Trim a position.
+    Trim(u64),
+    /// Trim all positions up to this one.
+    TrimTo(u64),
+    /// The tail.
+    Tail,
+}
+
+/// What a position holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Cell {
+    /// Nothing yet.
+    #[default]
+    Unwritten,
+    /// The record of this number.
+    Data(u64),
+    /// Nothing, for ever.
+    Filled,
+    /// Something once, perhaps.
+    Trimmed,
+}
+
+/// What a log answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogAnswer {
+    /// The record is at this position.
+    At(u64),
+    /// The position holds this.
+    Holds(Cell),
+    /// Filled or trimmed, as asked.
+    Done,
+    /// It cannot be filled: it holds a record.
+    Written,
+    /// The tail.
+    Tail(u64),
+}
+
+type LogOperation = Operation<LogCall, LogAnswer>;
+
+/// Whether a history of a log keeps what logs promise.
+///
+/// # Errors
+/// The first promise that is broken, with the part of the history that shows it.
+pub fn check_log(operations: &[LogOperation]) -> Result<(), String> {
+    check_exactly_once(operations)?;
+    // An unknown append says nothing about the order: its position is not known either.
+    let ordered: Vec<_> = operations.iter().filter(|o| o.answer.is_some()).cloned().collect();
+    check::<Order>(&ordered).map_err(|text| format!("order: {text}"))?;
+    for position in positions_of(operations) {
+        check::<Position>(&calls_on(position, operations))
+            .map_err(|text| format!("position {position}: {text}"))?;
+    }
+    Ok(())
+}
+
+/// Where a call says that a record is.
+fn sighting(operation: &LogOperation) -> Option<(u64, u64)> {
+    match (&operation.call, &operation.answer) {
+        (LogCall::Append(record), Some(LogAnswer::At(position))) => Some((*record, *position)),
+        (LogCall::Read(position), Some(LogAnswer::Holds(Cell::Data(record)))) => {
+            Some((*record, *position))
+        }
+        _ => None,
+    }
+}
+
+fn check_exactly_once(operations: &[LogOperation]) -> Result<(), String> {
+    let appended = |operation: &LogOperation| match operation.call {
+        LogCall::Append(record) => Some(record),
+        _ => None,
+    };
+    let appended: BTreeSet<_> = operations.iter().filter_map(appended).collect();
+    let mut places = BTreeMap::new();
+    for (record, position) in operations.iter().filter_map(sighting) {
+        if !appended.contains(&record) {
+            return Err(format!("record {record} at {position} was never appended"));
+        }
+        let other = *places.entry(record).or_insert(position);
+        if other != position {
+            return Err(format!("record {record} is at {other} and at {position}"));
+        }
+    }
+    Ok(())
+}
+
+/// The greatest position seen written.
+#[derive(Debug)]
+struct Order;
+
+impl Model for Order {
+    type State = Option<u64>;
+    type Call = LogCall;
+    type Answer = LogAnswer;
+
+    fn step(
+        greatest: &Option<u64>,
+        call: &LogCall,
+        answer: Option<&LogAnswer>,
+    ) -> Option<Option<u64>> {
+        match (call, answer) {
+            (LogCall::Append(_), Some(LogAnswer::At(position))) => {
+                (Some(*position) > *greatest).then_some(Some(*position))
+            }
+            (LogCall::Read(position), Some(LogAnswer::Holds(Cell::Data(_)))) => {
+                Some((*greatest).max(Some(*position)))
+            }
+            // A tail may be lower than an earlier one: positions nobody wrote are issued again.
+            (LogCall::Tail, Some(LogAnswer::Tail(tail))) => {
+                (*greatest < Some(*tail)).then_some(*greatest)
+            }
+            _ => Some(*greatest),
+        }
+    }
+}
+
+/// What is done to one position.
+#[derive(Debug, Clone)]
+enum OnPosition {
+    Write(u64),
+    Read,
+    Fill,
+    Trim,
+}
+
+/// One position.
+#[derive(Debug)]
+struct Position;
+
+impl Model for Position {
+    type State = Cell;
+    type Call = OnPosition;
+    type Answer = LogAnswer;
+
+    fn step(cell: &Cell, call: &OnPosition, answer: Option<&LogAnswer>) -> Option<Cell> {
+        let is_unwritten = *cell == Cell::Unwritten;
+        let (expected, next) = match call {
+            // A write that is known was accepted.
+            OnPosition::Write(record) if is_unwritten => (LogAnswer::Done, Cell::Data(*record)),
+            OnPosition::Write(_) => return answer.is_none().then_some(*cell),
+            OnPosition::Read => (LogAnswer::Holds(*cell), *cell),
+            OnPosition::Fill if is_unwritten => (LogAnswer::Done, Cell::Filled),
+            OnPosition::Fill if matches!(cell, Cell::Data(_)) => (LogAnswer::Written, *cell),
+            OnPosition::Fill => (LogAnswer::Done, *cell),
+            OnPosition::Trim => (LogAnswer::Done, Cell::Trimmed),
+        };
+        answer.is_none_or(|answer| *answer == expected).then_some(next)
+    }
+}
+
+fn positions_of(operations: &[LogOperation]) -> BTreeSet<u64> {
+    let positions = operations.iter().filter_map(|operation| match operation.call {
+        LogCall::Append(_) => sighting(operation).map(|(_, position)| position),
+        LogCall::Read(position) | LogCall::Fill(position) | LogCall::Trim(position) => {
+            Some(position)
+        }
+        LogCall::TrimTo(_) | LogCall::Tail => None,
+    });
+    positions.collect()
+}
+
+/// The part of a history that concerns a position.
+fn calls_on(position: u64, operations: &[LogOperation]) -> Vec<Operation<OnPosition, LogAnswer>> {
+    let read_here = |record: u64| {
+        operations.iter().any(|operation| sighting(operation) == Some((record, position)))
+    };
+    let concerns = |operation: &LogOperation| {
+        let Operation { call, answer, invoked, returned } = operation.clone();
+        let on = match call {
+            LogCall::Append(record) if answer == Some(LogAnswer::At(position)) => {
+                let (call, answer) = (OnPosition::Write(record), Some(LogAnswer::Done));
+                return Some(Operation { call, answer, invoked, returned });
+            }
+            // It may be anywhere, but it is in one place: where it was read, if it was.
+            LogCall::Append(record) if answer.is_none() && read_here(record) => {
+                OnPosition::Write(record)
+            }
+            LogCall::Append(record) if answer.is_none() && !is_seen(record, operations) => {
+                OnPosition::Write(record)
+            }
+            LogCall::Read(at) if at == position => OnPosition::Read,
+            LogCall::Fill(at) if at == position => OnPosition::Fill,
+            LogCall::Trim(at) if at == position => OnPosition::Trim,
+            LogCall::TrimTo(at) if at >= position => OnPosition::Trim,
+            _ => return None,
+        };
+        Some(Operation { call: on, answer, invoked, returned })
+    };
+    let mut calls: Vec<_> = operations.iter().filter_map(concerns).collect();
+    // A read that nobody answered tells nothing and does nothing.
+    calls.retain(|call| call.answer.is_some() || !matches!(call.call, OnPosition::Read));
+    calls
+}
+
+fn is_seen(record: u64, operations: &[LogOperation]) -> bool {
+    operations.iter().filter_map(sighting).any(|(seen, _)| seen == record)
+}

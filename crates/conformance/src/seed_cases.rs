@@ -1,0 +1,69 @@
+//! Seeds that failed once, kept beside the test that they failed.
+
+use crate::seeds;
+
+/// A checked-in list of seeds: one a line, `#` begins a comment.
+#[derive(Debug, Clone, Copy)]
+pub struct SeedCases {
+    /// The file's name, for whoever has a seed to add.
+    pub file: &'static str,
+    /// What is in it.
+    pub text: &'static str,
+}
+
+impl SeedCases {
+    /// Runs the seeds of the list, then those of [`seeds`]; answers how many there were. If one
+    /// fails it is named, with how to run it again.
+    ///
+    /// # Panics
+    /// If a line of the list is no seed.
+    pub fn each(&self, count: u64, mut run: impl FnMut(u64)) -> usize {
+        let is_alone = seeds(2).count() == 1;
+        let kept = if is_alone { vec![] } else { self.kept() };
+        let mut runs = 0;
+        for seed in kept.into_iter().chain(seeds(count)) {
+            let named = Named { seed, file: self.file };
+            run(seed);
+            drop(named);
+            runs += 1;
+        }
+        runs
+    }
+
+    fn kept(&self) -> Vec<u64> {
+        let lines = self.text.lines().map(|line| line.split('#').next().unwrap_or("").trim());
+        let seeds = lines.filter(|line| !line.is_empty());
+        let parsed = seeds.map(|seed| {
+            seed.parse().unwrap_or_else(|error| panic!("{}: {seed}: {error}", self.file))
+        });
+        parsed.collect()
+    }
+}
+
+/// Says which seed it was if the run panics.
+struct Named {
+    seed: u64,
+    file: &'static str,
+}
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let Self { seed, file } = self;
+            eprintln!(
+                "seed {seed} fails; NACRE_SEED={seed} runs it alone; add it to {file} with its cause"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kept_seeds_come_first() {
+        let cases = SeedCases { file: "none", text: "# head\n7 # why\n\n9\n" };
+        assert_eq!(cases.kept(), [7, 9]);
+    }
+}

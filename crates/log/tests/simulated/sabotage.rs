@@ -1,0 +1,41 @@
+//! Bugs planted where the cores meet the world, to see that the checks find them. The cores speak
+//! in events and commands and the objects are a table of methods, so a bug is planted by telling
+//! one of them something else than what happened; the code under test has no switch for it.
+
+/// Known bugs of shared logs, one at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sabotage {
+    /// A fill does not care what is there.
+    FillOverData,
+    /// Of two clients that fill one hole the second is told that it holds data.
+    SecondFillRefused,
+    /// A recovered sequencer begins at the maximum rather than after it.
+    WrongTail,
+    /// A recovery takes the first object's seal for the seal of the stripe.
+    ServesBeforeFrozen,
+    /// Objects forget seals: they accept every epoch.
+    SealsForgotten,
+    /// An append takes a write that timed out for one that did not happen.
+    TimedOutIsAbsent,
+    /// A client writes at positions of a sequencer that has been replaced.
+    VoidGrantUsed,
+    /// A probe believes its old view that there is nothing at a position.
+    OldViewBelieved,
+    /// A position is filled or trimmed that nobody was given yet: this the log itself once did.
+    UnissuedFilled,
+}
+
+impl Sabotage {
+    /// All of them, each with a seed from which on it is not long until one shows it.
+    pub const ALL: [(Self, u64); 9] = [
+        (Self::FillOverData, 0),
+        (Self::SecondFillRefused, 0),
+        (Self::WrongTail, 0),
+        (Self::ServesBeforeFrozen, 0),
+        (Self::SealsForgotten, 0),
+        (Self::TimedOutIsAbsent, 0),
+        (Self::VoidGrantUsed, 210),
+        (Self::OldViewBelieved, 415),
+        (Self::UnissuedFilled, 30),
+    ];
+}
