@@ -1,11 +1,13 @@
 //! What the threads of an engine share.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use nacre_clock::Clock;
 use nacre_object::{CallContext, ClassHost, Error, FaultSite, ObjectId, Op, OpResult, Reply};
 use nacre_object::{Request, Result, run_transaction};
 
+use crate::disk::Disk;
 use crate::health::Health;
 use crate::journal::Journal;
 use crate::journal::segment_table::SegmentTable;
@@ -26,6 +28,9 @@ const CHECKPOINT_BYTES_WHEN_LOW: u64 = 4 * 1024 * 1024;
 
 /// The parts of an open engine.
 pub(crate) struct Core {
+    /// The directory of the store.
+    pub folder: PathBuf,
+    pub disk: Arc<dyn Disk>,
     pub tables: Tables,
     pub journal: Journal,
     pub segments: Arc<SegmentTable>,

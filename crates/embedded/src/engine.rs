@@ -20,6 +20,7 @@ use crate::key;
 use crate::opening::{self, Opened};
 use crate::options::{MAX_QUEUED_BYTES, Options};
 use crate::queue::{Work, closed};
+use crate::scrub::{self, ScrubCursor, ScrubStep};
 use crate::stats::Stats;
 use crate::upkeep::Upkeep;
 
@@ -75,6 +76,17 @@ impl EmbeddedEngine {
     /// What it has done and holds; all zeros once closed.
     pub fn stats(&self) -> Stats {
         self.0.core().map(|core| core.stats()).unwrap_or_default()
+    }
+
+    /// Does one step of a scrub, which reads everything the engine keeps to find damage; the first
+    /// begins at the default cursor, each further one where the last one says. Blocks for the length
+    /// of a step, some milliseconds; everything else goes on meanwhile.
+    ///
+    /// # Errors
+    /// `Unavailable` if the disk does not answer or the engine is closed. Damage is no error.
+    pub fn scrub(&self, cursor: &ScrubCursor) -> Result<ScrubStep> {
+        let core = self.0.core()?;
+        scrub::step(&core, cursor).map_err(|error| error.during("scrub"))
     }
 
     /// Why it no longer writes, if it does not: a write or sync has failed. Reads go on; opening

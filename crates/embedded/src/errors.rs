@@ -29,6 +29,9 @@ pub(crate) fn tables(error: &fjall::Error) -> Error {
                 _ => self::io("the tables", error),
             }
         }
+        fjall::Error::Storage(fjall::LsmError::ChecksumMismatch { .. }) => {
+            Error::corrupt("the tables: a block fails its checksum")
+        }
         fjall::Error::Poisoned => Error::unavailable("the tables stopped after a failed write")
             .hint("see to the disk, then open the store again"),
         fjall::Error::Locked => Error::unavailable("the tables are in use by another process"),

@@ -21,7 +21,7 @@
 //! attributes. Dropping a large one is dropping its name; the entries are reclaimed later.
 
 use fjall::Slice;
-use nacre_object::{ObjectId, PoolName, SnapshotName};
+use nacre_object::{ObjectId, ObjectName, PoolName, SnapshotName};
 
 /// A key of the tables.
 pub(crate) type Key = Slice;
@@ -222,6 +222,78 @@ pub(crate) fn applied(shard: u16) -> [u8; 3] {
     key
 }
 
+/// What an entry is, by its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kind<'a> {
+    Head(ObjectId),
+    Snapshot(ObjectId, SnapshotName),
+    Extent { node: NodeId, offset: u64 },
+    Slot { node: NodeId, slot: u32 },
+    MapEntry { node: NodeId, key: &'a [u8] },
+    MapHeader { node: NodeId },
+    Attribute { node: NodeId, name: &'a [u8] },
+    Reference { segment: u32, offset: u32, owner: &'a [u8] },
+    Live,
+    Garbage,
+    Applied,
+}
+
+impl<'a> Kind<'a> {
+    /// `None` if it is no key of these tables.
+    pub fn of(key: &'a [u8]) -> Option<Self> {
+        let (tag, rest) = key.split_first()?;
+        match *tag {
+            HEAD => {
+                let mut names = rest.split(|byte| *byte == 0);
+                let object = object_of(&mut names)?;
+                names.next().is_none().then_some(Self::Head(object))
+            }
+            SNAPSHOT => {
+                let mut names = rest.split(|byte| *byte == 0);
+                let object = object_of(&mut names)?;
+                let name = SnapshotName::new(std::str::from_utf8(names.next()?).ok()?).ok()?;
+                names.next().is_none().then_some(Self::Snapshot(object, name))
+            }
+            NODE => Self::of_node(node_of(key)?, *key.get(NODE_KIND_BYTES - 1)?, suffix(key)),
+            REFERENCE => {
+                let (segment, _) = rest.split_first_chunk()?;
+                let (offset, owner) = reference_parts(key)?;
+                Some(Self::Reference { segment: u32::from_be_bytes(*segment), offset, owner })
+            }
+            LIVE => live_parts(key).map(|_| Self::Live),
+            GARBAGE => garbage_node(key).map(|_| Self::Garbage),
+            APPLIED => (rest.len() == 2).then_some(Self::Applied),
+            _ => None,
+        }
+    }
+
+    fn of_node(node: NodeId, kind: u8, rest: &'a [u8]) -> Option<Self> {
+        match kind {
+            EXTENT => {
+                let offset = u64::from_be_bytes(rest.try_into().ok()?);
+                Some(Self::Extent { node, offset })
+            }
+            SLOT => Some(Self::Slot { node, slot: u32::from_be_bytes(rest.try_into().ok()?) }),
+            MAP_ENTRY => Some(Self::MapEntry { node, key: rest }),
+            MAP_HEADER => rest.is_empty().then_some(Self::MapHeader { node }),
+            ATTRIBUTE => Some(Self::Attribute { node, name: rest }),
+            _ => None,
+        }
+    }
+}
+
+fn object_of<'a>(names: &mut impl Iterator<Item = &'a [u8]>) -> Option<ObjectId> {
+    let pool = PoolName::new(std::str::from_utf8(names.next()?).ok()?).ok()?;
+    let name = ObjectName::new(std::str::from_utf8(names.next()?).ok()?).ok()?;
+    Some(ObjectId::new(pool, name))
+}
+
+/// Every key is less than this.
+pub(crate) const PAST_ALL: [u8; 1] = [u8::MAX];
+
+/// What the keys of all heads, and of all snapshots' heads, start with.
+pub(crate) const ALL_HEADS: [[u8; 1]; 2] = [[HEAD], [SNAPSHOT]];
+
 /// The least key greater than every key with `prefix`; `None` if there is no such key.
 pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Key> {
     let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
@@ -242,6 +314,30 @@ mod tests {
         assert_eq!(extent_offset(&extent(node, 77)), 77);
         assert_eq!(node_of(&extent(node, 77)), Some(node));
         assert_eq!(node.shard(), 3);
+    }
+
+    #[test]
+    fn a_key_says_what_it_is() {
+        let object: ObjectId = "pool/name".parse().unwrap();
+        let name = SnapshotName::new("s").unwrap();
+        let node = NodeId::new(1, 2);
+        assert_eq!(Kind::of(&head(&object)), Some(Kind::Head(object.clone())));
+        let taken = snapshot(&object, &name);
+        assert_eq!(Kind::of(&taken), Some(Kind::Snapshot(object, name)));
+        assert_eq!(Kind::of(&extent(node, 9)), Some(Kind::Extent { node, offset: 9 }));
+        assert_eq!(Kind::of(&slot(node, 9)), Some(Kind::Slot { node, slot: 9 }));
+        assert_eq!(Kind::of(&map_entry(node, b"")), Some(Kind::MapEntry { node, key: b"" }));
+        assert_eq!(Kind::of(&map_header(node)), Some(Kind::MapHeader { node }));
+        assert_eq!(Kind::of(&attribute(node, "a")), Some(Kind::Attribute { node, name: b"a" }));
+        let owner = b"o".as_slice();
+        let expected = Kind::Reference { segment: 3, offset: 4, owner };
+        assert_eq!(Kind::of(&reference(3, 4, owner)), Some(expected));
+        assert_eq!(Kind::of(&live(3, 4)), Some(Kind::Live));
+        assert_eq!(Kind::of(&garbage(node)), Some(Kind::Garbage));
+        assert_eq!(Kind::of(&applied(1)), Some(Kind::Applied));
+        for nonsense in [b"".as_slice(), b"h", b"hx", b"n", b"nabcdefgh?", b"z", b"q"] {
+            assert_eq!(Kind::of(nonsense), None, "{nonsense:?}");
+        }
     }
 
     #[test]

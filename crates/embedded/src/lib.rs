@@ -17,9 +17,10 @@
 //! | `engine`, `options`, `opening`, `core` | the engine as others see it; how it starts |
 //! | `queue`, `shard`, `batch` | the way of a transaction |
 //! | `view/` | what a transaction sees and does: stream, map, attributes, snapshots |
-//! | `layers`, `change_set`, `tables`, `key`, `value`, `head` | entries: merged, encoded, kept |
+//! | `layers`, `change_set`, `tables`, `table_files`, `key`, `value`, `head` | entries: merged, encoded, kept |
 //! | `journal/` | records, groups, segments, recovery |
 //! | `upkeep`, `compaction`, `manifest`, `space` | checkpoints and room |
+//! | `scrub/` | finding damage before somebody meets it |
 //! | `watch`, `stats`, `health`, `disk` | watchers, counts, failure, the seam to the disk |
 //!
 //! A directory holds `MANIFEST`, `LOCK`, `journal/` (ours) and `tables/` (fjall's).
@@ -41,9 +42,11 @@ mod manifest;
 mod opening;
 mod options;
 mod queue;
+mod scrub;
 mod shard;
 mod space;
 mod stats;
+mod table_files;
 mod tables;
 mod upkeep;
 mod upkeep_signal;
@@ -54,7 +57,13 @@ mod watch;
 pub use disk::{Create, Disk, DiskFile, RealDisk};
 pub use engine::EmbeddedEngine;
 pub use journal::{DEFAULT_SEGMENT_BYTES, MIN_SEGMENT_BYTES};
-pub use options::{DEFAULT_CACHE_BYTES, DEFAULT_SHARDS, MAX_QUEUED_BYTES, MAX_SHARDS, Options};
+pub use options::{
+    DEFAULT_CACHE_BYTES, DEFAULT_MEMTABLE_BYTES, DEFAULT_SHARDS, MAX_QUEUED_BYTES, MAX_SHARDS,
+    Options,
+};
+pub use scrub::{
+    Damage, MAX_STEP_DAMAGES, SCRUB_STEP_BYTES, SCRUB_STEP_ENTRIES, ScrubCursor, ScrubStep,
+};
 pub use space::DEFAULT_RESERVE_BYTES;
 pub use stats::Stats;
 pub use watch::{MAX_QUEUED_EVENTS, MAX_WATCHES};

@@ -54,7 +54,7 @@ pub(crate) fn open(options: &Options) -> Result<Opened> {
     options.check()?;
     let folder = &options.path;
     let lock = prepare_folder(options).map_err(|error| error.on(folder.display()))?;
-    let tables = Tables::open(&folder.join(TABLES), options.cache_bytes)
+    let tables = Tables::open(&folder.join(TABLES), options.cache_bytes, options.memtable_bytes)
         .map_err(|error| error.on(folder.join(TABLES).display()))?;
     let manifest = load_manifest(options, &tables)?;
     let recovered = recover(options, &tables, &manifest)?;
@@ -297,6 +297,8 @@ fn start(
         Arc::clone(&counters),
     );
     let core = Arc::new(Core {
+        folder: options.path.clone(),
+        disk: Arc::clone(&options.disk),
         tables,
         journal,
         segments,
@@ -320,8 +322,7 @@ fn start(
         .map(|shard| start_shard(&core, shard))
         .collect::<std::io::Result<_>>()
         .map_err(failed)?;
-    let disk = Arc::clone(&options.disk);
-    let upkeep = Upkeep::new(Arc::clone(&core), disk, options.path.clone(), manifest.checkpoint);
+    let upkeep = Upkeep::new(Arc::clone(&core), manifest.checkpoint);
     let upkeep = std::thread::Builder::new()
         .name("nacre-upkeep".into())
         .spawn(move || upkeep.run())

@@ -14,6 +14,9 @@ use crate::space::DEFAULT_RESERVE_BYTES;
 /// Blocks of the tables held in memory. Small: the process that hosts an engine should be small
 /// when idle, and the kernel caches the files as well.
 pub const DEFAULT_CACHE_BYTES: u64 = 8 * 1024 * 1024;
+/// Entries held in memory before they become a file of tables: what a flush writes. Small, as it is
+/// idle memory.
+pub const DEFAULT_MEMTABLE_BYTES: u64 = 8 * 1024 * 1024;
 /// Shards of a new directory. Each is a thread; two keep the disk busy while transactions run, and
 /// more let classes use more cores.
 pub const DEFAULT_SHARDS: usize = 4;
@@ -37,6 +40,9 @@ pub struct Options {
     pub disk: Arc<dyn Disk>,
     /// Memory for blocks of the tables, in bytes.
     pub cache_bytes: u64,
+    /// Memory for entries not yet in a file of tables, in bytes. A directory keeps what it was made
+    /// with.
+    pub memtable_bytes: u64,
     /// Length of a new journal segment, in bytes.
     pub segment_bytes: u32,
     /// Bytes of the disk below which nothing may grow.
@@ -57,6 +63,7 @@ impl Options {
             clock,
             disk: Arc::new(RealDisk),
             cache_bytes: DEFAULT_CACHE_BYTES,
+            memtable_bytes: DEFAULT_MEMTABLE_BYTES,
             segment_bytes: DEFAULT_SEGMENT_BYTES,
             reserve_bytes: DEFAULT_RESERVE_BYTES,
         }

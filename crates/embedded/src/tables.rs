@@ -4,20 +4,22 @@
 //! shard to, so the tables are always the result of a prefix of every shard's journal. fjall's own
 //! journal is not synced per commit: what it loses in a crash is replayed from ours.
 
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry};
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable};
+use fjall::{
+    AbstractTree, Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode,
+    Readable, Slice,
+};
 use nacre_object::{Error, Result};
 
 use crate::errors;
 use crate::key::{Key, after_prefix};
+use crate::table_files::check_before_opening;
 use crate::value::Value;
 
-/// The memtable: what a flush writes and what a crash replays. Small, as it is idle memory.
-const MEMTABLE_BYTES: u64 = 8 * 1024 * 1024;
 /// fjall's journals together; they only bridge the time to the next flush. Its minimum.
 const MAX_TABLE_JOURNAL_BYTES: u64 = 64 * 1024 * 1024;
 /// Threads that flush and compact. With more than one, fjall keeps one free for flushes and that
@@ -31,8 +33,19 @@ const KEYSPACE: &str = "nacre";
 /// The tables of an engine.
 #[derive(Clone)]
 pub(crate) struct Tables {
+    folder: PathBuf,
     database: Database,
     keyspace: Keyspace,
+}
+
+/// A file of sorted entries, written once.
+#[derive(Debug)]
+pub(crate) struct TableFile<'a> {
+    /// Files are numbered in the order they were made.
+    pub number: u64,
+    pub path: &'a Path,
+    /// xxh3 of all of it.
+    pub checksum: u128,
 }
 
 impl Tables {
@@ -40,7 +53,8 @@ impl Tables {
     ///
     /// # Errors
     /// `Corrupt` if what is there cannot be read back.
-    pub fn open(folder: &Path, cache_bytes: u64) -> Result<Self> {
+    pub fn open(folder: &Path, cache_bytes: u64, memtable_bytes: u64) -> Result<Self> {
+        check_before_opening(folder)?;
         let open = || -> fjall::Result<Self> {
             let database = Database::builder(folder)
                 .cache_size(cache_bytes)
@@ -49,14 +63,44 @@ impl Tables {
                 .worker_threads(WORKER_THREADS)
                 .max_cached_files(Some(MAX_TABLE_FILES))
                 .open()?;
-            let keyspace = database.keyspace(KEYSPACE, keyspace_options)?;
-            Ok(Self { database, keyspace })
+            let options = || keyspace_options(memtable_bytes);
+            let keyspace = database.keyspace(KEYSPACE, options)?;
+            Ok(Self { folder: folder.into(), database, keyspace })
         };
         // Some damage makes fjall panic rather than say so.
         match catch_unwind(AssertUnwindSafe(open)) {
             Ok(result) => result.map_err(|error| errors::tables(&error)),
             Err(_) => Err(Error::corrupt("the tables cannot be opened")),
         }
+    }
+
+    /// Where they are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Hands the files numbered above `after` to `visit`, in order, until it says to stop. None is
+    /// deleted meanwhile.
+    ///
+    /// # Errors
+    /// What `visit` says.
+    pub fn visit_files(
+        &self,
+        after: Option<u64>,
+        mut visit: impl FnMut(&TableFile<'_>) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let version = self.keyspace.tree.current_version();
+        let mut tables: Vec<_> = version.iter_tables().collect();
+        tables.retain(|table| after.is_none_or(|after| table.id() > after));
+        tables.sort_by_key(|table| table.id());
+        for table in tables {
+            let checksum = table.checksum().into_u128();
+            let file = TableFile { number: table.id(), path: &table.path, checksum };
+            if visit(&file)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// A view of the tables as they are now.
@@ -84,10 +128,10 @@ impl Tables {
     }
 }
 
-fn keyspace_options() -> KeyspaceCreateOptions {
+fn keyspace_options(memtable_bytes: u64) -> KeyspaceCreateOptions {
     let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0));
     KeyspaceCreateOptions::default()
-        .max_memtable_size(MEMTABLE_BYTES)
+        .max_memtable_size(memtable_bytes)
         .manual_journal_persist(true)
         .filter_policy(FilterPolicy::new([bloom]))
 }
@@ -146,10 +190,19 @@ impl TableSnapshot {
         &self,
         range: (Bound<&[u8]>, Bound<&[u8]>),
     ) -> impl DoubleEndedIterator<Item = Result<(Key, Value)>> + use<> {
-        self.snapshot.range::<&[u8], _>(&self.keyspace, range).map(|entry| {
-            let (key, stored) = entry.into_inner().map_err(|error| errors::tables(&error))?;
+        self.stored_range(range).map(|entry| {
+            let (key, stored) = entry?;
             let value = Value::decode(&key, &stored)?;
             Ok((key, value))
         })
+    }
+
+    /// Entries in a range of keys as they are stored, unchecked.
+    pub fn stored_range(
+        &self,
+        range: (Bound<&[u8]>, Bound<&[u8]>),
+    ) -> impl DoubleEndedIterator<Item = Result<(Key, Slice)>> + use<> {
+        let entries = self.snapshot.range::<&[u8], _>(&self.keyspace, range);
+        entries.map(|entry| entry.into_inner().map_err(|error| errors::tables(&error)))
     }
 }

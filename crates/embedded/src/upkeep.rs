@@ -3,7 +3,6 @@
 //! It decides and asks; what changes objects is done by their shards, one small transaction at a
 //! time, so that upkeep never holds more of a shard than a request does.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,6 @@ use tokio::sync::oneshot;
 
 use crate::batch::Progress;
 use crate::core::Core;
-use crate::disk::Disk;
 use crate::journal::Position;
 use crate::key::{self, Key, NodeId};
 use crate::manifest::Manifest;
@@ -34,22 +32,14 @@ const SPARSE_SHARE_WHEN_LOW: f64 = 0.75;
 /// The thread's state.
 pub(crate) struct Upkeep {
     core: Arc<Core>,
-    disk: Arc<dyn Disk>,
-    /// The directory of the store.
-    folder: PathBuf,
     checkpoint: Position,
     used_at_last_look: u64,
 }
 
 impl Upkeep {
     /// Of an engine whose last checkpoint is this.
-    pub fn new(
-        core: Arc<Core>,
-        disk: Arc<dyn Disk>,
-        folder: PathBuf,
-        checkpoint: Position,
-    ) -> Self {
-        Self { core, disk, folder, checkpoint, used_at_last_look: 0 }
+    pub fn new(core: Arc<Core>, checkpoint: Position) -> Self {
+        Self { core, checkpoint, used_at_last_look: 0 }
     }
 
     /// Works until the engine closes, and comes back for a last checkpoint. Errors end the round;
@@ -60,7 +50,9 @@ impl Upkeep {
                 Wake::Closing => return self,
                 wake => {
                     // Whatever stops writing for good has poisoned the engine by itself.
-                    let _ = self.round(wake);
+                    let round = self.round(wake);
+                    // To those who wait for a checkpoint that was not even tried.
+                    self.core.upkeep.answer(&round);
                 }
             }
         }
@@ -69,7 +61,9 @@ impl Upkeep {
     fn round(&mut self, wake: Wake) -> Result<()> {
         self.core.health.check()?;
         if self.is_checkpoint_due(wake) {
-            self.make_checkpoint()?;
+            let made = self.make_checkpoint();
+            self.core.upkeep.answer(&made);
+            made?;
         }
         self.reclaim_garbage()?;
         self.free_dead_segments();
@@ -85,7 +79,8 @@ impl Upkeep {
         let used = self.core.journal.used_bytes();
         let is_quiet = wake == Wake::Idle && used == self.used_at_last_look;
         self.used_at_last_look = used;
-        self.core.is_checkpoint_due() || is_quiet && self.core.journal.backlog_bytes() > 0
+        let is_due = wake == Wake::CheckpointAsked || self.core.is_checkpoint_due();
+        is_due || is_quiet && self.core.journal.backlog_bytes() > 0
     }
 
     /// Makes the tables durable and notes from where the journal would have to be replayed.
@@ -102,7 +97,7 @@ impl Upkeep {
         core.tables.persist().inspect_err(|error| {
             core.health.poison(format!("the tables could not be synced: {error}"));
         })?;
-        Manifest { checkpoint, sequences }.store(&self.disk, &self.folder)?;
+        Manifest { checkpoint, sequences }.store(&core.disk, &core.folder)?;
         core.journal.note_checkpoint(used);
         core.counters.checkpoints.add(1);
         self.checkpoint = checkpoint;

@@ -3,11 +3,18 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use nacre_object::Result;
+use tokio::sync::oneshot;
+
+use crate::queue::closed;
+
 /// What woke the upkeep thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wake {
     /// Somebody asked.
     Asked,
+    /// Somebody waits for a checkpoint.
+    CheckpointAsked,
     /// Nobody did for the whole time.
     Idle,
     /// The engine closes.
@@ -25,6 +32,9 @@ pub(crate) struct UpkeepSignal {
 struct State {
     is_asked: bool,
     is_closing: bool,
+    /// Who waits for a checkpoint, and, of those, for the round under way.
+    waiting: Vec<oneshot::Sender<Result<()>>>,
+    answering: Vec<oneshot::Sender<Result<()>>>,
 }
 
 impl UpkeepSignal {
@@ -33,9 +43,36 @@ impl UpkeepSignal {
         self.set(|state| state.is_asked = true);
     }
 
+    /// Has the thread make a checkpoint, and waits for it.
+    ///
+    /// # Errors
+    /// Why there is none: the disk, or the engine closes.
+    pub fn make_checkpoint(&self) -> Result<()> {
+        let (answer, answered) = oneshot::channel();
+        self.set(|state| {
+            if !state.is_closing {
+                state.waiting.push(answer);
+            }
+        });
+        answered.blocking_recv().unwrap_or_else(|_| Err(closed()))
+    }
+
+    /// Says to those who waited for the round what came of it.
+    pub fn answer(&self, round: &Result<()>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        for answer in state.answering.drain(..) {
+            // Whoever asked may have gone.
+            let _ = answer.send(round.clone());
+        }
+    }
+
     /// Has the thread end.
     pub fn close(&self) {
-        self.set(|state| state.is_closing = true);
+        self.set(|state| {
+            state.is_closing = true;
+            state.waiting.clear();
+            state.answering.clear();
+        });
     }
 
     fn set(&self, change: impl FnOnce(&mut State)) {
@@ -50,7 +87,8 @@ impl UpkeepSignal {
     /// Waits to be asked, at most so long.
     pub fn wait(&self, at_most: Duration) -> Wake {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let quiet = |state: &mut State| !state.is_asked && !state.is_closing;
+        let quiet =
+            |state: &mut State| !state.is_asked && state.waiting.is_empty() && !state.is_closing;
         let (mut state, timeout) = self
             .rung
             .wait_timeout_while(state, at_most, quiet)
@@ -59,6 +97,10 @@ impl UpkeepSignal {
             return Wake::Closing;
         }
         state.is_asked = false;
+        if !state.waiting.is_empty() {
+            state.answering = std::mem::take(&mut state.waiting);
+            return Wake::CheckpointAsked;
+        }
         if timeout.timed_out() { Wake::Idle } else { Wake::Asked }
     }
 }

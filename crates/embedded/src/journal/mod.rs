@@ -287,6 +287,11 @@ impl Journal {
         Ok(())
     }
 
+    /// The last group that is synced.
+    pub fn durable(&self) -> u64 {
+        self.lock().durable
+    }
+
     /// Says that all the shard's records up to now are in the tables.
     pub fn mark_applied(&self, shard: u16) {
         self.lock().unapplied[usize::from(shard)] = None;

@@ -70,6 +70,25 @@ pub(crate) fn replay(
     Ok(end)
 }
 
+/// Where the first group is, from `start` up to the one numbered `last`, that cannot be read back.
+///
+/// # Errors
+/// `Corrupt` if the header of a segment is damaged.
+pub(crate) fn first_damaged(
+    segments: &[Segment],
+    start: Position,
+    last: u64,
+) -> Result<Option<Position>> {
+    let mut at = start;
+    while at.group <= last {
+        match next_group(segments, at)? {
+            Some(group) => at = group.end(),
+            None => return Ok(Some(at)),
+        }
+    }
+    Ok(None)
+}
+
 /// A group read back whole.
 struct Group {
     position: Position,

@@ -123,6 +123,22 @@ impl SegmentTable {
         self.accounts().segments.iter().map(|(id, account)| (*id, *account)).collect()
     }
 
+    /// The segments from `first` on, opened, oldest first.
+    ///
+    /// # Errors
+    /// `Corrupt` if one is missing.
+    pub fn open_from(&self, first: u32) -> Result<Vec<Segment>> {
+        let known = self.all().into_iter().filter(|(id, _)| *id >= first);
+        let open = |(id, account): (u32, Account)| {
+            let file = self.file(id).map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => Error::corrupt(format!("{} is missing", file_name(id))),
+                _ => errors::io(format!("opening {}", file_name(id)), &error),
+            })?;
+            Ok(Segment { id, file, capacity: account.capacity })
+        };
+        known.map(open).collect()
+    }
+
     /// Retires segments before `end` that nothing refers to.
     pub fn retire_dead(&self, end: u32) {
         let mut accounts = self.accounts();

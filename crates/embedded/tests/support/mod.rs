@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub mod contents;
 pub mod ledger;
 
 use std::collections::HashMap;
@@ -12,11 +13,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use bytes::Bytes;
 use nacre_clock::{Random, SystemClock};
 use nacre_conformance::TestClasses;
-use nacre_embedded::{Create, Disk, DiskFile, EmbeddedEngine, MIN_SEGMENT_BYTES, Options};
+use nacre_embedded::{
+    Create, DEFAULT_MEMTABLE_BYTES, Disk, DiskFile, EmbeddedEngine, MIN_SEGMENT_BYTES, Options,
+};
 use nacre_object::{ObjectId, Op, OpResult, Reply, Request, Result, Store};
 
 /// What a crash may tear: disks write whole sectors.
 const SECTOR: usize = 512;
+
+/// Some transactions' worth of entries.
+const MEMTABLE_BYTES: u64 = 8 * 1024;
 
 /// A disk in memory. Clones are the same disk.
 #[derive(Debug, Clone, Default)]
@@ -306,11 +312,12 @@ impl DiskFile for SimFile {
     }
 }
 
-/// Options with segments so small that they fill up all the time.
+/// Options with segments and memtables so small that they fill up all the time.
 pub fn options(folder: &Path) -> Options {
     let clock = Arc::new(SystemClock::default());
     let mut options = Options::new(folder, Arc::new(TestClasses), clock);
     options.segment_bytes = MIN_SEGMENT_BYTES;
+    options.memtable_bytes = MEMTABLE_BYTES;
     options.shards = 2;
     options
 }
@@ -319,6 +326,8 @@ pub fn options(folder: &Path) -> Options {
 pub fn open_on(disk: &SimDisk, folder: &Path) -> Result<EmbeddedEngine> {
     let mut options = options(folder);
     options.disk = Arc::new(disk.clone());
+    // Tests copy the tables while they are in use: they must stay where they are.
+    options.memtable_bytes = DEFAULT_MEMTABLE_BYTES;
     EmbeddedEngine::open(options)
 }
 

@@ -1,0 +1,240 @@
+//! Every entry of the tables in the order of keys, and every payload they refer to.
+//!
+//! Entries and what they refer to name each other: an object's head its slots and attributes, a
+//! value its payloads, a reference its owner; each is looked for from the other end. So what is
+//! missing is found too, not only what fails its checksum.
+
+use std::collections::HashSet;
+
+use nacre_object::{Error, Result};
+
+use super::owners::{Owner, Owners, Whose};
+use super::stretch::{Entries, Stretch, successor};
+use super::{Damage, ScrubCursor, ScrubStep};
+use crate::core::Core;
+use crate::head::Head;
+use crate::journal::segment::file_name;
+use crate::journal::segment_table::SegmentTable;
+use crate::key::{self, ALL_HEADS, Key, Kind, NodeId};
+use crate::tables::TableSnapshot;
+use crate::value::{Piece, Value};
+
+pub(super) fn step(core: &Core, from: &[u8]) -> Result<ScrubStep> {
+    // The pin is older than the snapshot, so it keeps whatever the snapshot refers to.
+    let _pin = core.segments.pin();
+    let tables = core.tables.snapshot();
+    let mut walk = Walk {
+        tables: &tables,
+        segments: &core.segments,
+        step: ScrubStep::default(),
+        found: Vec::new(),
+        stretches: Vec::new(),
+        last_extent: None,
+    };
+    walk.run(from);
+    Ok(walk.finish())
+}
+
+/// Something wrong, before it is known whose it is.
+struct Finding {
+    whose: Whose,
+    place: String,
+    problem: String,
+}
+
+struct Walk<'a> {
+    tables: &'a TableSnapshot,
+    segments: &'a SegmentTable,
+    step: ScrubStep,
+    found: Vec<Finding>,
+    stretches: Vec<Stretch>,
+    /// The last extent seen, and where it ends.
+    last_extent: Option<(NodeId, u64)>,
+}
+
+impl Walk<'_> {
+    fn run(&mut self, from: &[u8]) {
+        for entry in Entries::from(self.tables, from) {
+            match entry {
+                Ok((key, stored)) => {
+                    self.step.entries += 1;
+                    self.step.bytes += (key.len() + stored.len()) as u64;
+                    self.look_at(&key, &stored);
+                    if self.step.is_full() {
+                        self.step.next = Some(ScrubCursor::entries(successor(&key)));
+                        return;
+                    }
+                }
+                Err(stretch) => {
+                    // Finding its end was work enough for a step.
+                    self.step.next = Some(ScrubCursor::entries(stretch.to.as_slice()));
+                    self.stretches.push(stretch);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn look_at(&mut self, key: &Key, stored: &[u8]) {
+        let Some(kind) = Kind::of(key) else {
+            let place = format!("entry {key:02x?}");
+            let problem = "an entry that is none of the engine's".to_owned();
+            return self.found.push(Finding { whose: Whose::Nobody, place, problem });
+        };
+        let value = match Value::decode(key, stored) {
+            Ok(value) => value,
+            Err(error) => return self.find(&kind, error.message()),
+        };
+        let checked = match &kind {
+            Kind::Head(_) | Kind::Snapshot(..) => self.check_head(&value),
+            Kind::Extent { node, offset } => self.check_extent(*node, *offset, &value),
+            Kind::Reference { segment, offset, owner } => {
+                self.check_reference(*segment, *offset, owner)
+            }
+            _ => Ok(()),
+        };
+        if let Err(error) = checked {
+            self.find(&kind, error.message());
+        }
+        for piece in value.pieces() {
+            self.check_piece(&kind, key, piece);
+        }
+    }
+
+    fn find(&mut self, kind: &Kind<'_>, problem: &str) {
+        let (whose, place) = (Whose::of(kind), describe(kind));
+        self.found.push(Finding { whose, place, problem: problem.to_owned() });
+    }
+
+    /// Slots and attributes are counted in the head.
+    fn check_head(&self, value: &Value) -> Result<()> {
+        let head = Head::decode(&value.clone().into_inline()?)?;
+        let content = &head.content;
+        if let Some(node) = content.stream {
+            let mut tail = 0;
+            for slot in 0..content.tail_slots {
+                let missing = || Error::corrupt(format!("slot {slot} of its stream is missing"));
+                tail += self.tables.get(&key::slot(node, slot))?.ok_or_else(missing)?.len();
+            }
+            if content.tail_slots > 0 && content.tail_start + tail != content.size {
+                return Err(Error::corrupt("the slots of its stream are not its tail"));
+            }
+        }
+        if let Some(node) = content.attributes {
+            let mut attributes = 0;
+            for entry in self.tables.prefix(&key::attribute_prefix(node)) {
+                entry?;
+                attributes += 1;
+            }
+            if attributes != content.attribute_count {
+                let expected = content.attribute_count;
+                let text = format!("{attributes} attributes where {expected} should be");
+                return Err(Error::corrupt(text));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_extent(&mut self, node: NodeId, offset: u64, value: &Value) -> Result<()> {
+        let end = offset.saturating_add(value.len());
+        let last = self.last_extent.replace((node, end));
+        match last {
+            Some((last_node, last_end)) if last_node == node && last_end > offset => {
+                Err(Error::corrupt("an extent overlaps the one before it"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_reference(&self, segment: u32, offset: u32, owner: &[u8]) -> Result<()> {
+        // An owner that cannot be read is found where it is.
+        let Ok(value) = self.tables.get(owner) else { return Ok(()) };
+        let pieces = value.iter().flat_map(Value::pieces);
+        let mut addresses = pieces.filter_map(|piece| piece.source.address());
+        if addresses.any(|address| (address.segment, address.offset) == (segment, offset)) {
+            return Ok(());
+        }
+        Err(Error::corrupt("what should refer to this payload is missing or does not"))
+    }
+
+    fn check_piece(&mut self, kind: &Kind<'_>, owner: &[u8], piece: &Piece) {
+        let Some(address) = piece.source.address().copied() else { return };
+        let mut buffer = vec![0; piece.take as usize];
+        self.step.bytes += u64::from(address.length);
+        let problem = match self.segments.read_piece(piece, &mut buffer) {
+            Err(error) => error.message().to_owned(),
+            Ok(()) => {
+                let reference = key::reference(address.segment, address.offset, owner);
+                match self.tables.get(&reference) {
+                    Ok(None) => "the reference that keeps this payload is missing".to_owned(),
+                    // One that cannot be read is found where it is.
+                    _ => return,
+                }
+            }
+        };
+        let file = file_name(address.segment);
+        let place = format!("{} in {file} at byte {}", describe(kind), address.offset);
+        self.found.push(Finding { whose: Whose::of(kind), place, problem });
+    }
+
+    /// Says of everything found whose it is.
+    fn finish(mut self) -> ScrubStep {
+        let node = |finding: &Finding| match finding.whose {
+            Whose::Node(node) => Some(node),
+            _ => None,
+        };
+        let nodes: HashSet<_> = self.found.iter().filter_map(node).collect();
+        let owners = Owners::find(self.tables, &nodes, &self.stretches);
+        for Finding { whose, place, problem } in self.found {
+            let owner = match whose {
+                Whose::Owner(owner) => Some(owner),
+                Whose::Node(node) => owners.of_nodes.get(&node).cloned(),
+                Whose::Nobody => None,
+            };
+            self.step.add(damage(owner, place, problem));
+        }
+        for (stretch, owners) in self.stretches.into_iter().zip(owners.of_stretches) {
+            let place = describe_stretch(&stretch);
+            self.step.add(Damage::of_store(place, stretch.problem.clone()));
+            for owner in owners {
+                self.step.add(damage(Some(owner), "part of it".into(), stretch.problem.clone()));
+            }
+        }
+        self.step
+    }
+}
+
+fn damage(owner: Option<Owner>, place: String, problem: String) -> Damage {
+    let (object, snapshot) = match owner {
+        Some(owner) => (Some(owner.object.to_string()), owner.snapshot.map(|s| s.to_string())),
+        None => (None, None),
+    };
+    Damage { object, snapshot, place, problem, is_repaired: false }
+}
+
+fn describe(kind: &Kind<'_>) -> String {
+    let text = |bytes: &[u8]| format!("{:?}", String::from_utf8_lossy(bytes));
+    match kind {
+        Kind::Head(_) | Kind::Snapshot(..) => "its head".into(),
+        Kind::Extent { offset, .. } => format!("its stream from byte {offset} on"),
+        Kind::Slot { slot, .. } => format!("slot {slot} of its stream"),
+        Kind::MapEntry { key, .. } => format!("its map's entry {}", text(key)),
+        Kind::MapHeader { .. } => "its map's header".into(),
+        Kind::Attribute { name, .. } => format!("its attribute {}", text(name)),
+        Kind::Reference { segment, offset, .. } => {
+            format!("the reference to {} at byte {offset}", file_name(*segment))
+        }
+        Kind::Live => "a count of live bytes".into(),
+        Kind::Garbage => "a mark of something removed".into(),
+        Kind::Applied => "how far a shard has come".into(),
+    }
+}
+
+/// Names that cannot be read are told by those around them.
+fn describe_stretch(stretch: &Stretch) -> String {
+    if !ALL_HEADS.iter().any(|prefix| stretch.may_hold(prefix)) {
+        return "a stretch of the tables".into();
+    }
+    let name = |key: &[u8]| String::from_utf8_lossy(key).replace('\0', "/");
+    format!("names of objects from {:?} to {:?}", name(&stretch.from), name(&stretch.to))
+}

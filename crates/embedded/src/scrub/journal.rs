@@ -1,0 +1,46 @@
+//! The first step: the manifest, and what a crash at this moment would have replayed.
+//!
+//! Every group up to the last synced one is also in the tables, or about to be. So if one of them
+//! or the manifest is damaged, a checkpoint makes it good: after it neither is read again.
+
+use nacre_object::{ErrorKind, Result};
+
+use super::{Damage, ScrubCursor, ScrubStep};
+use crate::core::Core;
+use crate::journal::recovery::first_damaged;
+use crate::journal::segment::file_name;
+use crate::manifest::Manifest;
+
+pub(super) fn step(core: &Core) -> Result<ScrubStep> {
+    let mut step = ScrubStep { next: Some(ScrubCursor::files(None)), ..ScrubStep::default() };
+    for mut damage in look(core)? {
+        damage.is_repaired = core.upkeep.make_checkpoint().is_ok() && look(core)?.is_empty();
+        step.add(damage);
+    }
+    Ok(step)
+}
+
+fn look(core: &Core) -> Result<Vec<Damage>> {
+    // Before the manifest is read: what it needs stays where it is.
+    let _pin = core.segments.pin();
+    let last = core.journal.durable();
+    let manifest = match Manifest::load(&core.disk, &core.folder) {
+        Ok(Some(manifest)) => manifest,
+        Ok(None) => return Ok(vec![Damage::of_store("MANIFEST", "it is missing")]),
+        Err(error) if error.kind() == ErrorKind::Unavailable => return Err(error),
+        Err(error) => return Ok(vec![Damage::of_store("MANIFEST", error.message())]),
+    };
+    let segments = core.segments.open_from(manifest.checkpoint.segment)?;
+    match first_damaged(&segments, manifest.checkpoint, last) {
+        Ok(None) => Ok(Vec::new()),
+        Ok(Some(at)) => {
+            let place = format!("{} at byte {}", file_name(at.segment), at.offset);
+            let problem = format!("group {} of the journal cannot be read back", at.group);
+            Ok(vec![Damage::of_store(place, problem)])
+        }
+        Err(error) if error.kind() == ErrorKind::Corrupt => {
+            Ok(vec![Damage::of_store("journal", error.message())])
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,108 @@
+//! Scrubbing: reading everything the engine keeps, to find what has rotted before somebody needs it.
+//!
+//! A scrub is a walk in steps, each a bounded piece of work that answers what it found and where to
+//! go on; between steps nothing of it remains in the engine. So it holds little memory, whoever
+//! asks for the steps sets its pace, and one that is never finished leaves nothing behind.
+//!
+//! | stage | reads | file |
+//! | --- | --- | --- |
+//! | journal | the manifest, and the groups that a crash now would replay | `journal` |
+//! | files | every file of tables, whole, against its checksum | `files` |
+//! | entries | every entry of the tables and every payload they refer to | `entries` |
+//!
+//! What a step finds is said of objects where that can be known: a payload or an entry belongs to
+//! the objects and snapshots whose node it is in; an unreadable stretch of the tables to all that
+//! have something in it. Damage that a checkpoint makes good (the manifest, groups whose effect the
+//! tables have) is made good.
+//!
+//! **Invariant:** what changes meanwhile is no damage: every step looks at one snapshot of the
+//! tables, under a pin that keeps the segments it refers to.
+
+mod cursor;
+mod entries;
+mod files;
+mod journal;
+mod owners;
+mod stretch;
+
+use nacre_object::Result;
+
+use crate::core::Core;
+pub use cursor::ScrubCursor;
+use cursor::Stage;
+
+/// Bytes of payloads and entries one step reads: some milliseconds of a disk.
+pub const SCRUB_STEP_BYTES: u64 = 4 * 1024 * 1024;
+/// Entries one step looks at, however small.
+pub const SCRUB_STEP_ENTRIES: u64 = 4096;
+/// Findings one step tells in full; the rest of it is only counted.
+pub const MAX_STEP_DAMAGES: usize = 256;
+
+/// Something that is not as it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// Whose it is, as `pool/name`; `None` where that cannot be known or it is nobody's.
+    pub object: Option<String>,
+    /// The snapshot of the object, if it is in one.
+    pub snapshot: Option<String>,
+    /// The file and byte, or the entry.
+    pub place: String,
+    /// What is wrong with it.
+    pub problem: String,
+    /// Whether it was made good.
+    pub is_repaired: bool,
+}
+
+/// What a step of a scrub came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ScrubStep {
+    /// What was found, up to [`MAX_STEP_DAMAGES`].
+    pub damages: Vec<Damage>,
+    /// What was found beyond that.
+    pub more_damages: u64,
+    /// Entries looked at.
+    pub entries: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Where the next step begins; `None` at the end.
+    pub next: Option<ScrubCursor>,
+}
+
+impl ScrubStep {
+    fn add(&mut self, damage: Damage) {
+        if self.damages.len() < MAX_STEP_DAMAGES {
+            self.damages.push(damage);
+        } else {
+            self.more_damages += 1;
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes >= SCRUB_STEP_BYTES || self.entries >= SCRUB_STEP_ENTRIES
+    }
+}
+
+impl Damage {
+    /// Damage that is no object's.
+    fn of_store(place: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self {
+            object: None,
+            snapshot: None,
+            place: place.into(),
+            problem: problem.into(),
+            is_repaired: false,
+        }
+    }
+}
+
+/// Does the step that begins at `cursor`.
+///
+/// # Errors
+/// `Unavailable` if the disk does not answer. Damage is no error.
+pub(crate) fn step(core: &Core, cursor: &ScrubCursor) -> Result<ScrubStep> {
+    match &cursor.0 {
+        Stage::Journal => journal::step(core),
+        Stage::Files { after } => files::step(core, *after),
+        Stage::Entries { from } => entries::step(core, from),
+    }
+}
