@@ -13,11 +13,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use nacre::Cluster;
+use nacre::{Cluster, ClusterFile};
 use nacre_object::{Error, ErrorKind, Result};
 use serde_json::json;
 
-use crate::commands::{bench, class, events, log, map, node, object, pool, program, status, up};
+use crate::commands::{
+    bench, class, entity, events, init, log, map, node, object, pool, program, status, up,
+};
 use crate::out::Out;
 
 /// A programmable storage system
@@ -33,6 +35,9 @@ struct Arguments {
         value_name = "DIR"
     )]
     cluster: PathBuf,
+    /// Connect with this identity file, from any machine; the cluster's folder is not needed
+    #[arg(long, global = true, env = "NACRE_IDENTITY", value_name = "FILE")]
+    identity: Option<PathBuf>,
     /// Print JSON, one document a line
     #[arg(long, global = true)]
     json: bool,
@@ -42,6 +47,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Make a cluster's folder, with keys and certificates if it is to be reached over the network
+    Init(init::InitArguments),
     /// Run a cluster in the foreground until interrupted
     Up(up::UpArguments),
     /// Run the main job: a shared log under load, faults included, everything verified
@@ -52,6 +59,8 @@ enum Command {
     Status,
     /// Show what happened: version changes, faults of programs
     Events(events::EventsArguments),
+    #[command(subcommand)]
+    Entity(entity::EntityCommand),
     #[command(subcommand)]
     Object(object::ObjectCommand),
     #[command(subcommand)]
@@ -88,13 +97,19 @@ fn main() -> ExitCode {
 
 async fn run(arguments: Arguments, out: Out) -> Result<()> {
     let folder = arguments.cluster;
-    let connect = || Cluster::connect(&folder);
+    let cluster_file = || match &arguments.identity {
+        Some(identity) => ClusterFile::of_identity(identity),
+        None => ClusterFile::read(&folder),
+    };
+    let connect = async || Cluster::reach(&cluster_file()?);
     match arguments.command {
         Command::Up(up) => up::run(up, &folder, out).await,
         Command::Demo(demo) => demo::run(demo, out).await,
         Command::Bench(bench) => bench::run(bench, out).await,
         Command::Node(node) => node::run(node, &folder).await,
-        Command::Status => status::run(&folder, out).await,
+        Command::Init(init) => init::run(&init, &folder, out),
+        Command::Status => status::run(&cluster_file()?, out).await,
+        Command::Entity(command) => entity::run(command, &cluster_file()?, out).await,
         Command::Events(events) => events::run(events, &connect().await?, out).await,
         Command::Object(command) => object::run(command, &connect().await?, out).await,
         Command::Pool(command) => pool::run(command, &connect().await?, out).await,

@@ -10,7 +10,7 @@ use nacre_log::{
 };
 use nacre_object::{Locate, ObjectId, PoolName, Result, Store, TargetName, Watch};
 use nacre_placement::{PlacedStore, PlacedTarget};
-use nacre_registry::{Events, Maps, Nodes, ProgramId, ProgramKind, Programs};
+use nacre_registry::{Entities, Events, Maps, Nodes, ProgramId, ProgramKind, Programs};
 
 use crate::class_versions::ProgramVersions;
 use crate::cluster_file::ClusterFile;
@@ -70,8 +70,24 @@ impl Cluster {
     /// `NotFound` with what to do if there is no cluster there; `Invalid` if its file makes no
     /// sense.
     pub async fn connect(folder: impl AsRef<Path>) -> Result<Self> {
-        let file = ClusterFile::read(folder.as_ref())?;
-        let sessions = Sessions::new(&file)?;
+        Self::reach(&ClusterFile::read(folder.as_ref())?)
+    }
+
+    /// The cluster an identity file names, from any machine, as the entity whose file it is.
+    /// Connections are made when they are needed.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such file; `Invalid` if it makes no sense.
+    pub async fn connect_as(identity: impl AsRef<Path>) -> Result<Self> {
+        Self::reach(&ClusterFile::of_identity(identity)?)
+    }
+
+    /// The cluster of these nodes. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// `Invalid` if they do not make a cluster.
+    pub fn reach(file: &ClusterFile) -> Result<Self> {
+        let sessions = Sessions::new(file)?;
         Self::assemble(sessions.parts(&[], Arc::new(SystemClock::default()))?)
     }
 
@@ -138,6 +154,11 @@ impl Cluster {
     /// The cluster log.
     pub fn events(&self) -> &Events {
         &self.events
+    }
+
+    /// Who may come in, and what each may do.
+    pub fn entities(&self) -> Entities {
+        Entities::new(self.maps.clone())
     }
 
     /// The node registry.

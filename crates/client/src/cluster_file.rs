@@ -1,12 +1,15 @@
 //! `cluster.json`: what a client must know before it can ask anybody.
 //!
-//! It lies in the cluster's folder and names every node with its roles and socket. Everything else
-//! nacre knows (maps, programs, events) lives in objects and is found through these nodes.
+//! It lies in the cluster's folder and names every node with its roles, and its socket or address.
+//! Everything else nacre knows (maps, programs, events) lives in objects and is found through these
+//! nodes. An identity file names the nodes in the same way, by address, so that it is all a client on
+//! another machine needs.
 //!
 //! ```json
 //! {"format": 1, "nodes": [
 //!   {"name": "storage.0", "roles": ["storage"], "weight": 1.0, "socket": "run/storage.0.sock"},
-//!   {"name": "meta.0", "roles": ["metadata"], "socket": "run/meta.0.sock"}]}
+//!   {"name": "meta.0", "roles": ["metadata"], "socket": "run/meta.0.sock",
+//!    "address": "10.0.0.1:7000"}]}
 //! ```
 //!
 //! **Invariant:** the list of storage nodes decides placement; it does not change under a cluster
@@ -16,14 +19,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nacre_object::{Error, Result, TargetName};
+use nacre_wire::{Endpoint, Identity};
 use serde::{Deserialize, Serialize};
+
+use crate::keys::Keys;
 
 /// The format this release writes and reads.
 const FORMAT: u32 = 1;
 /// The file's name within the cluster's folder.
 const FILE_NAME: &str = "cluster.json";
-/// Linux's `sun_path` holds 108 bytes with the final NUL.
-const MAX_SOCKET_PATH_BYTES: usize = 107;
 
 /// What a node does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,7 +60,11 @@ pub struct NodeEntry {
     #[serde(default = "one")]
     pub weight: f64,
     /// Its Unix socket, relative to the cluster's folder.
-    pub socket: PathBuf,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<PathBuf>,
+    /// Where it listens with mutual TLS: `HOST:PORT`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
 }
 
 fn one() -> f64 {
@@ -84,11 +92,43 @@ struct Document {
     nodes: Vec<NodeEntry>,
 }
 
-/// A cluster's folder with what its `cluster.json` says.
+/// What an identity file says of the cluster.
+#[derive(Debug, Deserialize)]
+struct RemoteDocument {
+    #[serde(default)]
+    nodes: Vec<NodeEntry>,
+}
+
+/// What a new cluster is to look like.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    /// Storage targets; there is one metadata node besides.
+    pub storage: usize,
+    /// Where the nodes listen with mutual TLS, each `HOST:PORT`, storage first; empty for nowhere.
+    pub addresses: Vec<String>,
+    /// Whether they listen on Unix sockets, too.
+    pub sockets: bool,
+}
+
+/// A cluster's nodes, with the folder they run in or the identity to reach them by.
 #[derive(Debug, Clone)]
 pub struct ClusterFile {
+    /// Empty if it is elsewhere.
     folder: PathBuf,
     nodes: Vec<NodeEntry>,
+    identity: Option<Identity>,
+}
+
+impl Layout {
+    fn node(&self, number: usize) -> NodeEntry {
+        let (name, role) = match number < self.storage {
+            true => (format!("storage.{number}"), Role::Storage),
+            false => ("meta.0".to_owned(), Role::Metadata),
+        };
+        let socket = self.sockets.then(|| Path::new("run").join(format!("{name}.sock")));
+        let address = self.addresses.get(number).cloned();
+        NodeEntry { name, roles: vec![role], weight: 1.0, socket, address }
+    }
 }
 
 impl ClusterFile {
@@ -113,32 +153,74 @@ impl ClusterFile {
                 document.format
             )));
         }
-        let cluster = Self { folder, nodes: document.nodes };
+        let mut cluster = Self { folder, nodes: document.nodes, identity: None };
+        cluster.check()?;
+        // Who can read a node's key is whoever runs it.
+        if let Some(node) = cluster.nodes.iter().find(|node| node.socket.is_none()) {
+            cluster.identity = Keys::of(&cluster).node(&node.name).ok();
+        }
+        Ok(cluster)
+    }
+
+    /// The cluster an identity file names, to be reached by that identity.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such file; `Invalid` if it makes no sense or names no nodes.
+    pub fn of_identity(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let text = fs::read(path).map_err(|error| {
+            Error::not_found(format!("no identity at {}: {error}", path.display()))
+                .hint("`nacre entity add NAME` makes one, on the machine of the cluster's folder")
+        })?;
+        let identity = Identity::parse(&text)?;
+        let document: RemoteDocument = serde_json::from_slice(&text)
+            .map_err(|error| Error::invalid(format!("{}: {error}", path.display())))?;
+        let nodes = document.nodes;
+        let cluster = Self { folder: PathBuf::new(), nodes, identity: Some(identity) };
         cluster.check()?;
         Ok(cluster)
     }
 
-    /// Lays out a new cluster of `storage` targets and one metadata node, and writes its file.
+    /// The same cluster, reached by an identity.
+    pub fn with_identity(self, identity: Identity) -> Self {
+        Self { identity: Some(identity), ..self }
+    }
+
+    /// By which identity it is reached over the network.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
+    }
+
+    /// Lays out a new cluster of `storage` targets and one metadata node on Unix sockets, and writes
+    /// its file.
     ///
     /// # Errors
-    /// `Exists` if the folder holds one; `Invalid` if its path is too long for sockets;
-    /// `Unavailable` if the folder cannot be written.
+    /// As [`ClusterFile::lay_out`].
     pub fn create(folder: impl Into<PathBuf>, storage: usize) -> Result<Self> {
+        Self::lay_out(folder, &Layout { storage, addresses: vec![], sockets: true })
+    }
+
+    /// Lays out a new cluster and writes its file; keys, where there are addresses, are
+    /// [made](Keys::create) besides.
+    ///
+    /// # Errors
+    /// `Exists` if the folder holds one; `Invalid` if its path is too long for sockets or the
+    /// addresses are not one a node; `Unavailable` if the folder cannot be written.
+    pub fn lay_out(folder: impl Into<PathBuf>, layout: &Layout) -> Result<Self> {
         let folder = folder.into();
         let path = folder.join(FILE_NAME);
         if path.exists() {
             return Err(Error::exists(format!("{} holds a cluster", folder.display())));
         }
-        let entry = |name: String, role| NodeEntry {
-            socket: Path::new("run").join(format!("{name}.sock")),
-            name,
-            roles: vec![role],
-            weight: 1.0,
-        };
-        let mut nodes: Vec<_> =
-            (0..storage).map(|n| entry(format!("storage.{n}"), Role::Storage)).collect();
-        nodes.push(entry("meta.0".into(), Role::Metadata));
-        let cluster = Self { folder, nodes };
+        if !layout.addresses.is_empty() && layout.addresses.len() != layout.storage + 1 {
+            return Err(Error::invalid(format!(
+                "{} addresses for {} nodes",
+                layout.addresses.len(),
+                layout.storage + 1
+            )));
+        }
+        let nodes = (0..=layout.storage).map(|n| layout.node(n)).collect();
+        let cluster = Self { folder, nodes, identity: None };
         cluster.check()?;
         let unwritable = |error| {
             Error::unavailable(format!("cannot write {}: {error}", path.display()))
@@ -158,14 +240,7 @@ impl ClusterFile {
     fn check(&self) -> Result<()> {
         for node in &self.nodes {
             node.target()?;
-            let socket = self.socket(node);
-            if socket.as_os_str().len() > MAX_SOCKET_PATH_BYTES {
-                return Err(Error::invalid(format!(
-                    "the socket path {} is longer than the {MAX_SOCKET_PATH_BYTES} bytes Linux allows",
-                    socket.display()
-                ))
-                .hint("use a cluster folder with a shorter path"));
-            }
+            self.endpoint(node)?;
             if !(node.weight > 0.0 && node.weight.is_finite()) {
                 return Err(Error::invalid(format!("weight {} of {}", node.weight, node.name))
                     .hint("weights are positive numbers"));
@@ -209,9 +284,48 @@ impl ClusterFile {
         })
     }
 
-    /// A node's socket.
-    pub fn socket(&self, node: &NodeEntry) -> PathBuf {
-        self.folder.join(&node.socket)
+    /// Where a node is reached from here: its socket if it has one, else its address.
+    ///
+    /// # Errors
+    /// `Invalid` if it has neither, or one that makes no sense.
+    pub fn endpoint(&self, node: &NodeEntry) -> Result<Endpoint> {
+        match (self.socket(node)?, self.address(node)?) {
+            (Some(endpoint), _) | (None, Some(endpoint)) => Ok(endpoint),
+            (None, None) => {
+                Err(Error::invalid(format!("node {} has no socket and no address", node.name)))
+            }
+        }
+    }
+
+    /// A node's Unix socket, if it has one.
+    ///
+    /// # Errors
+    /// `Invalid` if its path is too long.
+    pub fn socket(&self, node: &NodeEntry) -> Result<Option<Endpoint>> {
+        let socket = node.socket.as_ref().map(|socket| Endpoint::unix(self.folder.join(socket)));
+        let too_long = |error: Error| error.hint("use a cluster folder with a shorter path");
+        socket.transpose().map_err(too_long)
+    }
+
+    /// Where a node listens with mutual TLS, if it does.
+    ///
+    /// # Errors
+    /// `Invalid` if that is not `HOST:PORT`.
+    pub fn address(&self, node: &NodeEntry) -> Result<Option<Endpoint>> {
+        node.address.as_deref().map(Endpoint::tls).transpose()
+    }
+
+    /// The nodes as a client on another machine knows them.
+    ///
+    /// # Errors
+    /// `Unsupported` if one of them listens on a Unix socket alone.
+    pub fn remote_nodes(&self) -> Result<Vec<NodeEntry>> {
+        let remote = |node: &NodeEntry| match node.address {
+            Some(_) => Ok(NodeEntry { socket: None, ..node.clone() }),
+            None => Err(Error::unsupported(format!("node {} has no address", node.name))
+                .hint("`nacre init --listen HOST:PORT` makes a cluster that is reached from afar")),
+        };
+        self.nodes.iter().map(remote).collect()
     }
 
     /// Where a node keeps its data.

@@ -1,7 +1,8 @@
 //! nacre: a programmable storage system.
 //!
-//! [`Cluster`] is the door: [`Cluster::connect`] to the nodes of a folder that `nacre up` runs, or
-//! [`Cluster::embedded`] for a cluster in this process. From it come [`Pool`]s of [`Object`]s,
+//! [`Cluster`] is the door: [`Cluster::connect`] to the nodes of a folder that `nacre up` runs,
+//! [`Cluster::connect_as`] an entity from another machine, or [`Cluster::embedded`] for a cluster in
+//! this process. From it come [`Pool`]s of [`Object`]s,
 //! versioned [`Programs`], [`Maps`] of service metadata, and shared [`Log`]s.
 //!
 //! ```no_run
@@ -20,6 +21,7 @@ mod class_service;
 mod class_versions;
 mod cluster;
 mod cluster_file;
+mod keys;
 mod local;
 mod object;
 mod pool;
@@ -30,7 +32,8 @@ mod transaction;
 pub use catch_up_store::CatchUpStore;
 pub use class_service::ClassService;
 pub use cluster::{Cluster, LOG_PROGRAM_SOURCE, Parts, log_program};
-pub use cluster_file::{ClusterFile, NodeEntry, Role};
+pub use cluster_file::{ClusterFile, Layout, NodeEntry, Role};
+pub use keys::Keys;
 pub use nacre_log::{
     Entry, Log, LogName, LogOptions, LogStat, NATIVE_CLASS as LOG_NATIVE_CLASS, ReadSlot,
 };
@@ -39,9 +42,9 @@ pub use nacre_object::{
     Result,
 };
 pub use nacre_registry::{
-    Change, EpochRecord, Event, EventItem, EventWatcher, Events, MapEvent, MapState, MapWatcher,
-    Maps, Node, NodeStatus, Nodes, ProgramId, ProgramInfo, ProgramKind, ProgramSource, Programs,
-    Removal, Severity, SourceError, VersionInfo,
+    Change, Entities, Entity, EpochRecord, Event, EventItem, EventWatcher, Events, Grant, Grants,
+    MapEvent, MapState, MapWatcher, Maps, Node, NodeStatus, Nodes, ProgramId, ProgramInfo,
+    ProgramKind, ProgramSource, Programs, Removal, Severity, SourceError, VersionInfo,
 };
 pub use object::Object;
 pub use pool::Pool;

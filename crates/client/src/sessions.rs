@@ -11,7 +11,7 @@ use nacre_clock::Clock;
 use nacre_log::{SEQUENCER_SERVICE, SequencerNodes, SequencerTransport};
 use nacre_object::{Error, NodeName, Result, Store, Watch};
 use nacre_placement::{PlacedTarget, Target};
-use nacre_wire::{Endpoint, RemoteStore, Session, SessionOptions};
+use nacre_wire::{RemoteStore, Session, SessionOptions};
 
 use crate::cluster::Parts;
 use crate::cluster_file::{ClusterFile, Role};
@@ -42,8 +42,13 @@ impl Sessions {
     /// `Invalid` if the file names a node or a socket wrongly.
     pub fn new(file: &ClusterFile) -> Result<Self> {
         let open = |node: &crate::NodeEntry| {
-            let endpoint = Endpoint::unix(file.socket(node))?;
-            Ok((NodeName::new(&node.name)?, Session::open(endpoint, SessionOptions::default())))
+            let name = NodeName::new(&node.name)?;
+            let options = SessionOptions {
+                identity: file.identity().cloned(),
+                node: Some(name.clone()),
+                ..SessionOptions::default()
+            };
+            Ok((name, Session::open(file.endpoint(node)?, options)))
         };
         let sessions = file.nodes().iter().map(open).collect::<Result<_>>()?;
         Ok(Self(Arc::new(Inner { file: file.clone(), sessions })))

@@ -1,6 +1,7 @@
 //! A node: the process that keeps objects or hosts sequencers, and the supervisor that runs a
 //! cluster of them on one machine.
 
+mod guard;
 mod membership;
 mod node;
 mod node_service;

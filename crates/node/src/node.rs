@@ -6,16 +6,18 @@
 
 use std::sync::Arc;
 
-use nacre::{CatchUpStore, ClassService, Cluster, ClusterFile, NodeEntry, Role, Sessions};
+use nacre::{CatchUpStore, ClassService, Cluster, ClusterFile, Keys, NodeEntry, Role, Sessions};
 use nacre_clock::{Clock, SystemClock};
 use nacre_embedded::{EmbeddedEngine, Options};
 use nacre_log::{SEQUENCER_SERVICE, SequencerHost};
 use nacre_object::{Error, NodeName, Result, Store, Watch};
 use nacre_placement::{PlacedTarget, Target};
-use nacre_wire::{Endpoint, Listener, Server};
+use nacre_registry::LiveEntities;
+use nacre_wire::{Listener, Server};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::guard::NodeGuard;
 use crate::membership::Membership;
 use crate::node_service::{NODE_SERVICE, NodeService};
 use crate::sequencer_service::SequencerService;
@@ -45,18 +47,29 @@ impl Node {
             false => None,
         };
         let own: Vec<_> = storage.iter().map(Storage::placed).collect();
-        let whole = Cluster::assemble(Sessions::new(cluster)?.parts(&own, Arc::clone(&clock))?)?;
+        let identity = match cluster.address(entry)? {
+            Some(_) => Some(Keys::of(cluster).node(name)?),
+            None => None,
+        };
+        let file = match &identity {
+            Some(identity) => cluster.clone().with_identity(identity.clone()),
+            None => cluster.clone(),
+        };
+        let whole = Cluster::assemble(Sessions::new(&file)?.parts(&own, Arc::clone(&clock))?)?;
 
-        let record = record_of(cluster, entry, &node, clock.now_micros());
+        let record = record_of(cluster, entry, &node, clock.now_micros())?;
         let engine = storage.as_ref().map(|storage| storage.engine.clone());
+        let entities = Arc::new(LiveEntities::follow(whole.maps(), node.clone()));
         let service = NodeService {
             record: record.clone(),
             engine: engine.clone(),
             classes: classes.clone(),
             file: cluster.clone(),
             cluster: whole.clone(),
+            entities: Arc::clone(&entities),
         };
         let mut server = Server::builder(node.clone(), record.incarnation)
+            .guard(Arc::new(NodeGuard::new(cluster.clone(), entities)))
             .service(NODE_SERVICE, Arc::new(service));
         if let Some(storage) = &storage {
             server = server.store(Arc::clone(&storage.store)).watch(Arc::clone(&storage.watch));
@@ -68,7 +81,13 @@ impl Node {
         // Before the first request: a node that follows nothing cannot know that it is behind.
         classes.follow(node, record.incarnation, &whole);
         let server = server.build();
-        let listener = Listener::bind(&Endpoint::unix(cluster.socket(entry))?).await?;
+        let mut listener = Listener::default();
+        if let Some(socket) = cluster.socket(entry)? {
+            listener = listener.and(&socket).await?;
+        }
+        if let (Some(address), Some(identity)) = (cluster.address(entry)?, &identity) {
+            listener = listener.and_tls(&address, identity).await?;
+        }
         let (shutdown, stopped) = oneshot::channel::<()>();
         let serving = tokio::spawn(async move {
             let stopped = async {
@@ -101,17 +120,17 @@ fn record_of(
     entry: &NodeEntry,
     name: &NodeName,
     now_micros: u64,
-) -> nacre::Node {
-    nacre::Node {
+) -> Result<nacre::Node> {
+    Ok(nacre::Node {
         name: name.clone(),
         roles: entry.roles.iter().map(|role| role.as_str().to_owned()).collect(),
-        address: cluster.socket(entry).display().to_string(),
+        address: cluster.endpoint(entry)?.to_string(),
         // A clock that was set back makes the node wait for nothing worse than a refused
         // registration, which the membership reports.
         incarnation: now_micros,
         started_at_micros: now_micros,
         up: true,
-    }
+    })
 }
 
 /// A storage target: an engine, and the stage before it.

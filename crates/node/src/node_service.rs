@@ -5,14 +5,18 @@
 //! | `status` | – | a [`NodeReport`] |
 //! | `locate` | `POOL/OBJECT` | an [`ObjectPlace`]: which node to ask for the object |
 //! | `echo` | anything | the input: what a question costs that needs no work |
+//! | `entities` | an epoch of the map `entities`, in digits | the epoch that is in force here, which is that one or later: the answer waits for it |
 //!
 //! `locate` spares clients in other languages the placement rule.
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use nacre::{ClassService, Cluster, ClusterFile};
 use nacre_embedded::EmbeddedEngine;
 use nacre_object::{Error, ObjectId, Result};
+use nacre_registry::LiveEntities;
 use nacre_wire::{Caller, Service};
 use serde::{Deserialize, Serialize};
 
@@ -62,8 +66,12 @@ pub struct StorageReport {
 pub struct ObjectPlace {
     /// The node.
     pub target: String,
-    /// Its Unix socket.
-    pub socket: String,
+    /// Its Unix socket, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<String>,
+    /// Where it listens with mutual TLS, if it does: `HOST:PORT`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
 }
 
 /// Answers for a node.
@@ -79,14 +87,24 @@ pub struct NodeService {
     pub file: ClusterFile,
     /// The cluster.
     pub cluster: Cluster,
+    /// Who may do what here.
+    pub entities: Arc<LiveEntities>,
 }
 
 impl NodeService {
     fn locate(&self, input: &[u8]) -> Result<ObjectPlace> {
         let text = std::str::from_utf8(input).map_err(|_| Error::invalid("not UTF-8"))?;
         let target = self.cluster.locate(&text.parse::<ObjectId>()?).to_string();
-        let socket = self.file.socket(self.file.node(&target)?);
-        Ok(ObjectPlace { target, socket: socket.display().to_string() })
+        let node = self.file.node(&target)?;
+        let socket = self.file.socket(node)?;
+        let socket = socket.and_then(|socket| Some(socket.path()?.display().to_string()));
+        Ok(ObjectPlace { address: node.address.clone(), socket, target })
+    }
+
+    async fn reached(&self, input: &[u8]) -> Result<u64> {
+        let epoch = std::str::from_utf8(input).ok().and_then(|text| text.parse().ok());
+        let epoch = epoch.ok_or_else(|| Error::invalid("the input is no epoch"))?;
+        Ok(self.entities.reached(epoch).await)
     }
 
     fn storage_report(engine: &EmbeddedEngine) -> StorageReport {
@@ -122,6 +140,7 @@ impl Service for NodeService {
             "status" => json(&self.report()),
             "locate" => json(&self.locate(&input)?),
             "echo" => Ok(input),
+            "entities" => json(&self.reached(&input).await?),
             _ => Err(Error::unsupported(format!("a node has no method {method:?}"))),
         }
     }

@@ -2,7 +2,9 @@
 
 pub mod bench;
 pub mod class;
+pub mod entity;
 pub mod events;
+pub mod init;
 pub mod log;
 pub mod map;
 pub mod node;

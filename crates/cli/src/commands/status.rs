@@ -1,6 +1,5 @@
 //! `nacre status`: the nodes, each asked itself.
 
-use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,9 +17,8 @@ const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// `Unavailable` if none answers.
-pub async fn run(folder: &Path, out: Out) -> Result<()> {
-    let file = ClusterFile::read(folder)?;
-    let sessions = Sessions::new(&file)?;
+pub async fn run(file: &ClusterFile, out: Out) -> Result<()> {
+    let sessions = Sessions::new(file)?;
     let asked = file.nodes().iter().map(|node| ask(&sessions, node));
     let reports = join_all(asked).await;
     if out.is_json() {
@@ -37,8 +35,13 @@ pub async fn run(folder: &Path, out: Out) -> Result<()> {
     if reports.iter().any(|(_, report)| report.is_ok()) {
         return Ok(());
     }
-    Err(Error::unavailable(format!("no node of {} answers", folder.display()))
-        .hint("start the cluster with `nacre up`"))
+    // Who may not ask is told so.
+    let mut errors = reports.iter().filter_map(|(_, report)| report.as_ref().err());
+    let denied = errors.find(|error| error.kind() == ErrorKind::Denied).cloned();
+    Err(denied.unwrap_or_else(|| {
+        Error::unavailable(format!("no node of {} answers", file.folder().display()))
+            .hint("start the cluster with `nacre up`")
+    }))
 }
 
 async fn ask<'a>(sessions: &Sessions, node: &'a NodeEntry) -> (&'a NodeEntry, Result<NodeReport>) {

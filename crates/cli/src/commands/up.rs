@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use nacre::{Cluster, ClusterFile};
+use nacre::{Cluster, ClusterFile, Keys};
+use nacre_clock::{Clock, SystemClock};
 use nacre_node::{NodeState, Supervisor};
 use nacre_object::{Error, ErrorKind, Result};
 use serde_json::json;
@@ -15,20 +16,27 @@ const DEFAULT_TARGETS: u16 = 3;
 /// More processes than this on one machine is a mistake.
 const MAX_TARGETS: i64 = 64;
 
-/// What `nacre up` can be told
+/// How large a new cluster is
 #[derive(Debug, clap::Args)]
-pub struct UpArguments {
+pub struct TargetArguments {
     /// Storage targets of a new cluster, each a process; an existing one keeps its own
     #[arg(long, default_value_t = DEFAULT_TARGETS,
           value_parser = clap::value_parser!(u16).range(1..=MAX_TARGETS))]
-    targets: u16,
+    pub targets: u16,
+}
+
+/// What `nacre up` can be told
+#[derive(Debug, clap::Args)]
+pub struct UpArguments {
+    #[command(flatten)]
+    targets: TargetArguments,
 }
 
 /// Runs a cluster until SIGINT or SIGTERM.
 pub async fn run(arguments: UpArguments, folder: &Path, out: Out) -> Result<()> {
     let cluster = match ClusterFile::read(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            ClusterFile::create(folder, arguments.targets.into())?
+            ClusterFile::create(folder, arguments.targets.targets.into())?
         }
         found => found?,
     };
@@ -40,7 +48,7 @@ pub async fn run(arguments: UpArguments, folder: &Path, out: Out) -> Result<()> 
         () = &mut interrupted => return Ok(()),
     };
     let outcome = tokio::select! {
-        outcome = prepare_and_wait(&supervisor, folder, out) => outcome,
+        outcome = prepare_and_wait(&supervisor, out) => outcome,
         () = &mut interrupted => Ok(()),
     };
     note("stopping");
@@ -49,8 +57,16 @@ pub async fn run(arguments: UpArguments, folder: &Path, out: Out) -> Result<()> 
 }
 
 /// Returns only if something fails.
-async fn prepare_and_wait(supervisor: &Supervisor, folder: &Path, out: Out) -> Result<()> {
-    Cluster::connect(folder).await?.create_default_pools().await?;
+async fn prepare_and_wait(supervisor: &Supervisor, out: Out) -> Result<()> {
+    let file = supervisor.cluster();
+    let cluster = Cluster::reach(file)?;
+    cluster.create_default_pools().await?;
+    let keys = Keys::of(file);
+    if keys.exist() {
+        let admin = keys.admin()?;
+        let now_micros = SystemClock::default().now_micros();
+        cluster.entities().found(admin.entity(), admin.fingerprint(), now_micros).await?;
+    }
     announce(supervisor, out)?;
     std::future::pending().await
 }

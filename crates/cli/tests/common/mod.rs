@@ -32,6 +32,20 @@ impl RunningCluster {
         cluster
     }
 
+    /// A new cluster that is reached by mutual TLS alone.
+    pub fn start_tls() -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        let made = Command::new(NACRE)
+            .args(["init", "--targets", "2", "--listen", "127.0.0.2:0", "--tls-only", "--cluster"])
+            .arg(scratch.path())
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let mut cluster = Self::start_in(scratch.path());
+        cluster._scratch = Some(scratch);
+        cluster
+    }
+
     /// A cluster in a given folder, which may hold one already.
     pub fn start_in(folder: &Path) -> Self {
         let mut up = Command::new(NACRE)

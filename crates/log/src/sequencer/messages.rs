@@ -113,6 +113,12 @@ impl Asked {
     }
 }
 
+/// The log a question to a host is about, for whoever decides on it without being the host.
+pub fn log_asked_about(input: Bytes) -> Option<LogName> {
+    let text = Decoder::new(input).text().ok()?;
+    LogName::new(text).ok()
+}
+
 impl Reconfiguration {
     fn encode(&self, input: &mut BytesMut) {
         match self {

@@ -9,4 +9,4 @@ mod recovery;
 
 pub(crate) use client::SequencerClient;
 pub use host::{SEQUENCER_SERVICE, SequencerHost};
-pub use messages::Reconfiguration;
+pub use messages::{Reconfiguration, log_asked_about};

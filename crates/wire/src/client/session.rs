@@ -84,9 +84,10 @@ impl Session {
     /// Waits until there is a connection, or none any more. For those who want to know of it early:
     /// calls wait by themselves.
     pub async fn until_connected(&self, connected: bool) {
-        let awaited = if connected { LinkState::Up } else { LinkState::Down };
-        let mut state = self.shared().state.subscribe();
-        let _ = state.wait_for(|state| *state == awaited || *state == LinkState::Closed).await;
+        let awaited = |state: &LinkState| {
+            (*state == LinkState::Up) == connected || *state == LinkState::Closed
+        };
+        let _ = self.shared().state.subscribe().wait_for(awaited).await;
     }
 
     /// Calls a method of one of the node's services, at most once; `deadline` is the time from now.

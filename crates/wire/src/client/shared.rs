@@ -21,6 +21,8 @@ use crate::{Endpoint, decode};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LinkState {
     Down,
+    /// The node does not let us in: nobody need wait, though it is asked again.
+    Refused,
     Up,
     /// For good.
     Closed,
@@ -124,6 +126,7 @@ impl Shared {
         let changed = tokio::time::timeout(left, changed).await.map(|state| state.map(|s| *s));
         match changed {
             Ok(Ok(LinkState::Up)) => Ok(()),
+            Ok(Ok(LinkState::Refused)) => Err(self.unreachable()),
             Ok(_) => Err(self.closed()),
             Err(_) => Err(self.unreachable()),
         }
@@ -148,7 +151,10 @@ impl Shared {
 
     /// There was no connection to be had.
     pub(crate) fn failed(&self, failure: Error) {
-        self.lock().failure = Some(failure);
+        let refused = failure.kind() == ErrorKind::Denied;
+        let mut table = self.lock();
+        table.failure = Some(failure);
+        self.set_state(if refused { LinkState::Refused } else { LinkState::Down });
     }
 
     /// Takes note of a batch from the node.
@@ -241,8 +247,11 @@ impl Shared {
             Some(kind @ (ErrorKind::Unsupported | ErrorKind::Denied)) => kind,
             _ => ErrorKind::Unavailable,
         };
-        let hint = failure.as_ref().and_then(Error::hint_text);
-        Error::new(kind, format!("cannot reach {}: {why}", self.endpoint))
-            .hint(hint.unwrap_or("it was not sent; see whether the node runs"))
+        let error = Error::new(kind, format!("cannot reach {}: {why}", self.endpoint));
+        match failure.as_ref().and_then(Error::hint_text) {
+            Some(hint) => error.hint(hint),
+            None if kind == ErrorKind::Denied => error,
+            None => error.hint("it was not sent; see whether the node runs"),
+        }
     }
 }

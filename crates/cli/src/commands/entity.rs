@@ -1,0 +1,193 @@
+//! `nacre entity …`: who may come in, and what each may do.
+//!
+//! A change is told as done once every node has said that it is in force there.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::Subcommand;
+use futures::future::join_all;
+use nacre::{Cluster, ClusterFile, Entity, Error, Grant, Grants, Keys, Result, Sessions};
+use nacre_clock::{Clock, SystemClock};
+use nacre_node::NODE_SERVICE;
+use nacre_object::{EntityName, TenantName};
+use serde_json::json;
+
+use crate::out::{Out, table, utc};
+
+/// How long a node may take to say that a change is in force.
+const NODE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What grants look like.
+const GRANTS: &str = "\
+Grants:
+  admin                                     everything, entities included
+  RIGHTS pool=POOL [prefix=PREFIX]          objects whose names start so
+  x pool=POOL class=CLASS [method=METHOD] [prefix=PREFIX]
+                                            calls of one class
+  rw map=MAP                                a map
+  rw program=KIND/NAME                      a program: w puts and activates it
+  rw log=LOG                                a log
+  x service=SERVICE [method=METHOD]         a service of nodes, as node.status
+  r events                                  the cluster log
+RIGHTS are letters of rwx: read, write, call methods. MAP, KIND/NAME and LOG may end in '*'.";
+
+/// Say who may connect, and what each may do
+#[derive(Debug, Subcommand)]
+#[command(after_help = GRANTS)]
+pub enum EntityCommand {
+    /// Let somebody in: write an identity file to connect with (where the cluster's folder is)
+    Add {
+        name: EntityName,
+        /// Something it may do, for example 'rw pool=data'; may be repeated (see `nacre entity --help`)
+        #[arg(long = "grant", value_name = "GRANT")]
+        grants: Vec<Grant>,
+        /// Whose latency promise its requests count against
+        #[arg(long, default_value = "default")]
+        tenant: TenantName,
+        /// The identity file [default: NAME.json]
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// List entities with their grants
+    #[command(visible_alias = "ls")]
+    List,
+    /// Let an entity do more
+    Grant {
+        name: EntityName,
+        #[arg(required = true)]
+        grants: Vec<Grant>,
+    },
+    /// Take grants back
+    Ungrant {
+        name: EntityName,
+        #[arg(required = true)]
+        grants: Vec<Grant>,
+    },
+    /// Count an entity's requests against another tenant
+    Tenant { name: EntityName, tenant: TenantName },
+    /// Let an entity in no more, and end the sessions it has
+    Revoke { name: EntityName },
+}
+
+/// Runs one of them.
+pub async fn run(command: EntityCommand, file: &ClusterFile, out: Out) -> Result<()> {
+    let entities = Cluster::reach(file)?.entities();
+    let (name, epoch) = match command {
+        EntityCommand::List => return list(&entities.list().await?, out),
+        EntityCommand::Add { name, grants, tenant, out: to } => {
+            return add(file, name, grants, tenant, to, out).await;
+        }
+        EntityCommand::Grant { name, grants } => {
+            let more = |entity: &mut Entity| {
+                grants.iter().for_each(|grant| entity.grants.add(grant.clone()));
+                Ok(())
+            };
+            (name.clone(), entities.change(&name, more).await?)
+        }
+        EntityCommand::Ungrant { name, grants } => {
+            let less = |entity: &mut Entity| {
+                grants.iter().try_for_each(|grant| take_back(&name, &mut entity.grants, grant))
+            };
+            (name.clone(), entities.change(&name, less).await?)
+        }
+        EntityCommand::Tenant { name, tenant } => {
+            let other = |entity: &mut Entity| {
+                entity.tenant = tenant.clone();
+                Ok(())
+            };
+            (name.clone(), entities.change(&name, other).await?)
+        }
+        EntityCommand::Revoke { name } => (name.clone(), entities.revoke(&name).await?),
+    };
+    in_force(file, epoch).await?;
+    out.show(&json!({ "entity": name.as_str(), "epoch": epoch }), || {
+        format!("{name}: in force on every node")
+    })
+}
+
+fn take_back(name: &EntityName, grants: &mut Grants, grant: &Grant) -> Result<()> {
+    match grants.remove(grant) {
+        true => Ok(()),
+        false => Err(Error::not_found(format!("{name} has no grant '{grant}'"))
+            .hint("see its grants with `nacre entity list`")),
+    }
+}
+
+async fn add(
+    file: &ClusterFile,
+    name: EntityName,
+    grants: Vec<Grant>,
+    tenant: TenantName,
+    to: Option<PathBuf>,
+    out: Out,
+) -> Result<()> {
+    let to = to.unwrap_or_else(|| PathBuf::from(format!("{name}.json")));
+    let identity = Keys::of(file).issue(file, &name, &to)?;
+    let entity = Entity {
+        tenant,
+        fingerprint: identity.fingerprint(),
+        grants: grants.into_iter().collect(),
+        created_at_micros: SystemClock::default().now_micros(),
+    };
+    let added = Cluster::reach(file)?.entities().add(&name, &entity).await;
+    let epoch = added.inspect_err(|_| {
+        // Nobody knows this certificate: the file would only mislead.
+        let _ = std::fs::remove_file(&to);
+    })?;
+    in_force(file, epoch).await?;
+    let shown = to.display().to_string();
+    out.show(&json!({ "entity": name.as_str(), "identity": shown, "epoch": epoch }), || {
+        format!("{name} connects with {shown}: nacre --identity {shown} …")
+    })
+}
+
+fn list(entities: &[(EntityName, Entity)], out: Out) -> Result<()> {
+    let grants = |entity: &Entity| entity.grants.iter().map(Grant::to_string).collect::<Vec<_>>();
+    if out.is_json() {
+        for (name, entity) in entities {
+            let line = json!({ "entity": name.as_str(), "tenant": entity.tenant.as_str(),
+                "grants": grants(entity), "created_at_micros": entity.created_at_micros });
+            out.show(&line, String::new)?;
+        }
+        return Ok(());
+    }
+    let row = |(name, entity): &(EntityName, Entity)| {
+        let since = utc(entity.created_at_micros);
+        vec![name.to_string(), entity.tenant.to_string(), since, grants(entity).join("; ")]
+    };
+    let rows: Vec<_> = entities.iter().map(row).collect();
+    out.line(&table(&["entity", "tenant", "since", "grants"], &rows))
+}
+
+/// Returns once every node has an epoch of the entities.
+///
+/// # Errors
+/// `Unavailable`, with the nodes that have not said so.
+async fn in_force(file: &ClusterFile, epoch: u64) -> Result<()> {
+    let sessions = Sessions::new(file)?;
+    let asked = file.nodes().iter().map(|node| {
+        let sessions = &sessions;
+        async move {
+            let session = sessions.session(&node.name)?;
+            let epoch = Bytes::from(epoch.to_string());
+            session.query(NODE_SERVICE, "entities", epoch, NODE_TIMEOUT).await.map(drop)
+        }
+    });
+    let answers = join_all(asked).await;
+    let lagging: Vec<_> = file
+        .nodes()
+        .iter()
+        .zip(answers)
+        .filter_map(|(node, answer)| Some(format!("{} ({})", node.name, answer.err()?.message())))
+        .collect();
+    if lagging.is_empty() {
+        return Ok(());
+    }
+    let text = format!("it is committed, and not known to be in force on {}", lagging.join(", "));
+    Err(Error::unavailable(text).hint(
+        "a node that is down hears of it before it lets anybody in; one that is up but cut off \
+         goes on with what it knew",
+    ))
+}

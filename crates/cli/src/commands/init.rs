@@ -1,0 +1,118 @@
+//! `nacre init`: a cluster's folder, with what its nodes and its first administrator prove
+//! themselves by.
+
+use std::net::TcpListener;
+use std::path::Path;
+
+use nacre::{ClusterFile, Keys, Layout};
+use nacre_object::{Error, Result};
+use serde_json::json;
+
+use super::up::TargetArguments;
+use crate::out::Out;
+
+/// What `nacre init` can be told
+#[derive(Debug, clap::Args)]
+pub struct InitArguments {
+    #[command(flatten)]
+    targets: TargetArguments,
+    /// Listen with mutual TLS on this address, and the nodes after the first on the ports that
+    /// follow; repeat it to give each node its own. Port 0 takes ports that are free now
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Vec<String>,
+    /// Listen with TLS only, not on Unix sockets
+    #[arg(long, requires = "listen")]
+    tls_only: bool,
+}
+
+/// Makes the folder; `nacre up` then runs it.
+pub fn run(arguments: &InitArguments, folder: &Path, out: Out) -> Result<()> {
+    let storage = usize::from(arguments.targets.targets);
+    let addresses = addresses(&arguments.listen, storage + 1)?;
+    let layout = Layout { storage, addresses, sockets: !arguments.tls_only };
+    let cluster = ClusterFile::lay_out(folder, &layout)?;
+    let admin = match arguments.listen.is_empty() {
+        true => None,
+        false => Some(Keys::create(&cluster)?.display().to_string()),
+    };
+    let value = json!({ "cluster": folder.display().to_string(), "admin": admin,
+        "nodes": cluster.nodes() });
+    out.show(&value, || {
+        let shown = folder.display();
+        let next = format!("run it with: nacre up --cluster {shown}");
+        match &admin {
+            Some(admin) => format!(
+                "made {shown}; {next}\nthe administrator's identity is {admin}: keep it secret"
+            ),
+            None => format!("made {shown}; {next}"),
+        }
+    })
+}
+
+/// An address for each of so many nodes.
+fn addresses(listen: &[String], nodes: usize) -> Result<Vec<String>> {
+    let parsed: Vec<_> = listen.iter().map(|text| host_and_port(text)).collect::<Result<_>>()?;
+    match &parsed[..] {
+        [] => Ok(vec![]),
+        [(host, 0)] => free_ports(host, nodes),
+        [(host, first)] => (0..nodes)
+            .map(|n| match u16::try_from(usize::from(*first) + n) {
+                Ok(port) => Ok(format!("{host}:{port}")),
+                Err(_) => Err(Error::invalid(format!("there are no {nodes} ports from {first}"))),
+            })
+            .collect(),
+        each if each.len() == nodes && each.iter().all(|(_, port)| *port > 0) => {
+            Ok(each.iter().map(|(host, port)| format!("{host}:{port}")).collect())
+        }
+        each => Err(Error::invalid(format!("{} addresses for {nodes} nodes", each.len()))
+            .hint("give one, or one with a port for each storage target and the metadata node")),
+    }
+}
+
+fn host_and_port(text: &str) -> Result<(&str, u16)> {
+    let parts = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
+    let (host, port) = parts.filter(|(host, _)| !host.is_empty()).ok_or_else(|| {
+        Error::invalid(format!("{text:?} is not an address")).hint("write HOST:PORT")
+    })?;
+    if ["0.0.0.0", "[::]"].contains(&host) {
+        return Err(Error::invalid(format!("{host} is no address to connect to"))
+            .hint("name the machine's address, as clients use it"));
+    }
+    Ok((host, port))
+}
+
+/// Ports nobody listens on now.
+fn free_ports(host: &str, count: usize) -> Result<Vec<String>> {
+    let bind = |_| TcpListener::bind(format!("{host}:0"));
+    // All are held until all are found, so that they differ.
+    let held: std::io::Result<Vec<_>> = (0..count).map(bind).collect();
+    let ports = held.and_then(|held| held.iter().map(TcpListener::local_addr).collect());
+    let ports: Vec<_> = ports.map_err(|error| {
+        Error::unavailable(format!("no free ports on {host}: {error}"))
+            .hint("is it an address of this machine?")
+    })?;
+    Ok(ports.iter().map(|address| format!("{host}:{}", address.port())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_address_is_enough_and_ports_follow_it() {
+        let of = |listen: &[&str]| {
+            let listen: Vec<_> = listen.iter().map(|text| (*text).to_owned()).collect();
+            addresses(&listen, 2)
+        };
+        assert_eq!(of(&["h:7000"]).unwrap(), ["h:7000", "h:7001"]);
+        assert_eq!(of(&["a:1", "b:2"]).unwrap(), ["a:1", "b:2"]);
+        assert!(of(&[]).unwrap().is_empty());
+        let free = of(&["127.0.0.1:0"]).unwrap();
+        assert!(free[0] != free[1] && !free[0].ends_with(":0"));
+        for wrong in
+            [&["h:65535"][..], &["h"], &["0.0.0.0:1"], &["a:1", "b:2", "c:3"], &["a:1", "b:0"]]
+        {
+            assert!(of(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Entities, grants and certificates, with real nodes and the command, as a person would use them.
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{NACRE, RunningCluster};
+use nacre::{Cluster, ErrorKind};
+use rustix::process::{Pid, Signal, kill_process};
+
+const COUNTER: &str = include_str!("../../../programs/class/counter.lua");
+
+/// An entity of a cluster, with its identity file and nothing else.
+struct Person {
+    home: tempfile::TempDir,
+    identity: PathBuf,
+}
+
+impl Person {
+    fn add(cluster: &RunningCluster, name: &str, grants: &[&str]) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let identity = home.path().join("me.json");
+        let mut arguments = vec!["entity", "add", name, "--out", identity.to_str().unwrap()];
+        grants.iter().for_each(|grant| arguments.extend(["--grant", grant]));
+        cluster.run(&arguments);
+        for text in ["hello", "x"] {
+            std::fs::write(home.path().join(text), text).unwrap();
+        }
+        Self { home, identity }
+    }
+
+    /// Runs the command as this person; whether it worked, and what it said.
+    fn try_run(&self, arguments: &[&str]) -> (bool, String) {
+        let output = Command::new(NACRE)
+            .args(arguments)
+            .current_dir(self.home.path())
+            .env_remove("NACRE_CLUSTER")
+            .env("NACRE_IDENTITY", &self.identity)
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(said).unwrap())
+    }
+
+    #[track_caller]
+    fn run(&self, arguments: &[&str]) -> String {
+        let (worked, said) = self.try_run(arguments);
+        assert!(worked, "nacre {arguments:?}: {said}");
+        said
+    }
+
+    #[track_caller]
+    fn is_denied(&self, arguments: &[&str]) -> String {
+        let (worked, said) = self.try_run(arguments);
+        assert!(!worked && said.contains("denied"), "nacre {arguments:?}: {said}");
+        said
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn an_entity_does_what_it_was_granted_and_nothing_else() {
+    let cluster = RunningCluster::start_tls();
+    let alice = Person::add(&cluster, "alice", &["rw pool=data prefix=alice/", "rw map=conf"]);
+    assert_eq!(mode(&alice.identity), 0o600);
+    assert_eq!(mode(&cluster.folder().join("tls/authority.key")), 0o600);
+    assert!(!cluster.folder().join("run/storage.0.sock").exists(), "TLS only");
+
+    alice.run(&["object", "append", "data/alice/a", "hello"]);
+    assert_eq!(alice.run(&["object", "get", "data/alice/a"]), "hello");
+    alice.run(&["map", "set", "conf", "colour=red"]);
+    assert!(alice.run(&["map", "get", "conf"]).contains("red"));
+
+    let said = alice.is_denied(&["object", "append", "data/bob/a", "x"]);
+    assert!(said.contains("alice may not write data/bob/a"), "{said}");
+    assert!(said.contains("nacre entity grant alice 'w pool=data'"), "{said}");
+    alice.is_denied(&["map", "set", "other", "k=v"]);
+    alice.is_denied(&["entity", "list"]);
+    alice.is_denied(&["entity", "grant", "alice", "admin"]);
+    alice.is_denied(&["pool", "create", "mine"]);
+    alice.is_denied(&["events"]);
+    alice.is_denied(&["status"]);
+    alice.is_denied(&["object", "get", "nacre.system/map/entities"]);
+
+    let admin = Person {
+        home: tempfile::tempdir().unwrap(),
+        identity: cluster.folder().join("tls/admin.json"),
+    };
+    let events = admin.run(&["events"]);
+    assert!(events.contains("alice may not write data/bob/a"), "{events}");
+    assert!(events.contains("alice may not administrate"), "{events}");
+    assert!(admin.run(&["entity", "list"]).contains("rw pool=data prefix=alice/; rw map=conf"));
+    assert!(admin.run(&["status"]).matches(" up ").count() == 3);
+}
+
+#[test]
+fn an_entity_works_with_programs_and_logs_it_was_granted() {
+    let cluster = RunningCluster::start_tls();
+    let grants =
+        ["rw program=class/counter", "x pool=data class=counter prefix=visits", "rw log=mine"];
+    let dev = Person::add(&cluster, "dev", &grants);
+    std::fs::write(dev.home.path().join("counter.lua"), COUNTER).unwrap();
+    let put = dev.run(&["program", "put", "class/counter", "counter.lua", "--activate"]);
+    assert_eq!(put, "class/counter version 1, active on every node\n");
+    let call = ["class", "call", "data/visits", "counter", "add", "--input", "5"];
+    assert_eq!(dev.run(&call), "5\n");
+    dev.is_denied(&["class", "call", "data/other", "counter", "add", "--input", "5"]);
+    dev.is_denied(&["object", "get", "data/visits"]);
+    dev.is_denied(&["program", "put", "class/another", "counter.lua"]);
+    let events = cluster.run(&["events"]);
+    assert!(events.contains("class/counter version 1 is active"), "{events}");
+
+    cluster.run(&["log", "create", "mine"]);
+    cluster.run(&["log", "create", "theirs"]);
+    std::fs::write(dev.home.path().join("lines"), "one\ntwo\n").unwrap();
+    dev.run(&["log", "append", "mine", "lines"]);
+    assert!(dev.run(&["log", "read", "mine"]).contains("two"));
+    dev.is_denied(&["log", "read", "theirs"]);
+    let reader = Person::add(&cluster, "reader", &["r log=mine"]);
+    assert!(reader.run(&["log", "read", "mine"]).contains("two"));
+    std::fs::write(reader.home.path().join("lines"), "three\n").unwrap();
+    reader.is_denied(&["log", "append", "mine", "lines"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_reaches_open_sessions_by_the_time_the_command_returns() {
+    let cluster = RunningCluster::start_tls();
+    let alice = Person::add(&cluster, "alice", &["rw pool=data"]);
+    let bob = Person::add(&cluster, "bob", &["rw pool=data"]);
+    let connect = async |person: &Person| {
+        let cluster = Cluster::connect_as(&person.identity).await.unwrap();
+        cluster.pool("data").await.unwrap().object("shared").unwrap()
+    };
+    let (hers, his) = (connect(&alice).await, connect(&bob).await);
+    hers.append("a").await.unwrap();
+    his.append("b").await.unwrap();
+
+    cluster.run(&["entity", "ungrant", "alice", "rw pool=data"]);
+    let error = hers.append("a").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    cluster.run(&["entity", "grant", "alice", "rw pool=data"]);
+    hers.append("a").await.unwrap();
+
+    cluster.run(&["entity", "revoke", "alice"]);
+    let error = hers.append("a").await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Denied | ErrorKind::Unavailable), "{error}");
+    assert!(alice.is_denied(&["object", "stat", "data/shared"]).contains("no longer"));
+    // The same name once more is somebody else: the old file opens nothing.
+    let again = Person::add(&cluster, "alice", &["rw pool=data"]);
+    again.run(&["object", "stat", "data/shared"]);
+    alice.is_denied(&["object", "stat", "data/shared"]);
+    // Nobody else noticed any of it.
+    his.append("b").await.unwrap();
+    assert_eq!(his.read(0, 100).await.unwrap(), "abab");
+}
+
+#[test]
+fn what_was_granted_outlives_the_processes() {
+    let mut cluster = RunningCluster::start_tls();
+    let alice = Person::add(&cluster, "alice", &["rw pool=data"]);
+    alice.run(&["object", "append", "data/a", "x"]);
+    assert!(cluster.stop());
+    let again = RunningCluster::start_in(cluster.folder());
+    assert_eq!(alice.run(&["object", "get", "data/a"]), "x");
+    alice.is_denied(&["entity", "list"]);
+    let (_, said) = again.fails(&["entity", "revoke", "nobody"]);
+    assert!(said.contains("no entity nobody"), "{said}");
+}
+
+#[test]
+fn a_change_that_not_every_node_has_says_which_have_not() {
+    let cluster = RunningCluster::start_tls();
+    Person::add(&cluster, "alice", &["r pool=data"]);
+    // It keeps no objects, so the commit happens without it.
+    let stopped = Pid::from_raw(cluster.pid_of("meta.0").unwrap()).unwrap();
+    kill_process(stopped, Signal::STOP).unwrap();
+    let (status, said) = cluster.fails(&["entity", "grant", "alice", "w pool=data"]);
+    assert_eq!(status, 1);
+    assert!(said.contains("not known to be in force on meta.0"), "{said}");
+    assert!(!said.contains("storage.0"), "{said}");
+    kill_process(stopped, Signal::CONT).unwrap();
+    let granted = cluster.run(&["entity", "grant", "alice", "w pool=data"]);
+    assert_eq!(granted, "alice: in force on every node\n");
+}
+
+#[test]
+fn another_user_of_the_machine_is_refused_at_the_socket() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can act as another user");
+        return;
+    }
+    let cluster = RunningCluster::start();
+    cluster.run_with_input(&["object", "append", "data/a"], "x");
+    // Even where the file system lets them through.
+    let open = |path: &Path| std::fs::set_permissions(path, PermissionsExt::from_mode(0o777));
+    open(cluster.folder()).unwrap();
+    open(&cluster.folder().join("run")).unwrap();
+    for node in ["storage.0", "storage.1", "storage.2", "meta.0"] {
+        open(&cluster.folder().join(format!("run/{node}.sock"))).unwrap();
+    }
+    let program = tempfile::tempdir().unwrap();
+    let nacre = program.path().join("nacre");
+    std::fs::copy(NACRE, &nacre).unwrap();
+    open(program.path()).unwrap();
+    let nobody = |arguments: &[&str]| {
+        let mut command = Command::new(&nacre);
+        command.args(arguments).env("NACRE_CLUSTER", cluster.folder()).uid(65534).gid(65534);
+        command.output().unwrap()
+    };
+    assert!(!nobody(&["object", "get", "data/a"]).status.success());
+    assert!(!nobody(&["status"]).status.success());
+    assert_eq!(cluster.run(&["object", "get", "data/a"]), "x");
+}
+
+#[test]
+fn an_address_beyond_this_machine_takes_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let init = |arguments: &[&str]| {
+        let mut command = Command::new(NACRE);
+        let command = command.arg("init").args(arguments).arg("--cluster").arg(folder.path());
+        let output = command.output().unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (made, said) = init(&["--listen", "0.0.0.0:7000"]);
+    assert!(!made && said.contains("as clients use it"), "{said}");
+    assert!(!folder.path().join("cluster.json").exists());
+    let (made, said) = init(&[]);
+    assert!(made, "{said}");
+    let keys = Command::new(NACRE)
+        .args(["entity", "add", "alice", "--cluster"])
+        .arg(folder.path())
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(keys.stderr).unwrap();
+    assert!(!keys.status.success() && said.contains("nacre init --listen"), "{said}");
+    assert!(!folder.path().join("alice.json").exists());
+}

@@ -1,0 +1,139 @@
+//! The keys in a cluster's folder: who vouches for whom, and what the nodes prove themselves by.
+//!
+//! | file of `tls/` | holds |
+//! | --- | --- |
+//! | `authority.key`, `authority.pem` | the authority's key and certificate |
+//! | `node.NAME.json` | a node's identity |
+//! | `admin.json` | the first administrator's identity file |
+//!
+//! All but `authority.pem` are for the owner's eyes: mode 0600.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nacre_object::{EntityName, Error, NodeName, Result};
+use nacre_wire::{Authority, Identity, Usage};
+use serde_json::json;
+
+use crate::cluster_file::ClusterFile;
+
+/// The folder of keys within that of the cluster.
+const FOLDER: &str = "tls";
+/// The first administrator.
+const ADMIN: &str = "admin";
+
+/// A cluster's keys.
+#[derive(Debug, Clone)]
+pub struct Keys {
+    folder: PathBuf,
+}
+
+impl Keys {
+    /// The keys of a cluster, which has none if it listens on Unix sockets alone.
+    pub fn of(cluster: &ClusterFile) -> Self {
+        Self { folder: cluster.folder().join(FOLDER) }
+    }
+
+    /// Whether there are any.
+    pub fn exist(&self) -> bool {
+        self.folder.join("authority.key").exists()
+    }
+
+    /// Makes an authority, an identity for every node and one for the first administrator, whose
+    /// file this answers.
+    ///
+    /// # Errors
+    /// `Exists` if there are keys; `Unavailable` if the folder cannot be written.
+    pub fn create(cluster: &ClusterFile) -> Result<PathBuf> {
+        let keys = Self::of(cluster);
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&keys.folder)
+            .map_err(|error| unusable(&keys.folder, &error))?;
+        let (authority, key) = Authority::create()?;
+        write_private(&keys.folder.join("authority.key"), key.as_bytes())?;
+        let certificate = keys.folder.join("authority.pem");
+        fs::write(&certificate, authority.certificate_pem())
+            .map_err(|error| unusable(&certificate, &error))?;
+        for node in cluster.nodes() {
+            let name = EntityName::of_node(&NodeName::new(&node.name)?)?;
+            let identity = authority.issue(&name, Usage::Node)?.to_json().to_string();
+            write_private(&keys.node_file(&node.name), identity.as_bytes())?;
+        }
+        let admin = keys.folder.join("admin.json");
+        keys.issue(cluster, &EntityName::new(ADMIN)?, &admin)?;
+        Ok(admin)
+    }
+
+    /// Makes an identity for an entity and writes its file, by which a client reaches the cluster
+    /// from anywhere. The entity has no rights by that.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no authority here; `Exists` if the file is there; `Unavailable` if it
+    /// cannot be written.
+    pub fn issue(&self, cluster: &ClusterFile, entity: &EntityName, to: &Path) -> Result<Identity> {
+        let read = |name: &str| {
+            fs::read_to_string(self.folder.join(name)).map_err(|error| {
+                Error::not_found(format!("no authority at {}: {error}", self.folder.display()))
+                    .hint(
+                        "it is in the folder of a cluster made by `nacre init --listen HOST:PORT`",
+                    )
+            })
+        };
+        let authority = Authority::load(&read("authority.key")?, read("authority.pem")?)?;
+        let identity = authority.issue(entity, Usage::Client)?;
+        let mut file = identity.to_json();
+        file["nodes"] = json!(cluster.remote_nodes()?);
+        write_private(to, format!("{file:#}\n").as_bytes())?;
+        Ok(identity)
+    }
+
+    /// A node's identity.
+    ///
+    /// # Errors
+    /// `NotFound`; `Invalid` if the file makes no sense.
+    pub fn node(&self, node: &str) -> Result<Identity> {
+        read_identity(&self.node_file(node))
+    }
+
+    /// The first administrator's identity.
+    ///
+    /// # Errors
+    /// `NotFound`; `Invalid` if the file makes no sense.
+    pub fn admin(&self) -> Result<Identity> {
+        read_identity(&self.folder.join("admin.json"))
+    }
+
+    fn node_file(&self, node: &str) -> PathBuf {
+        self.folder.join(format!("node.{node}.json"))
+    }
+}
+
+fn read_identity(path: &Path) -> Result<Identity> {
+    let text = fs::read(path).map_err(|error| {
+        Error::not_found(format!("no identity at {}: {error}", path.display()))
+            .hint("make a cluster with keys by `nacre init --listen HOST:PORT`")
+    })?;
+    Identity::parse(&text)
+}
+
+/// Writes a file for its owner's eyes; one that is there is left alone.
+fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
+    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    match file.and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all())) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            Err(Error::exists(format!("{} is there already", path.display()))
+                .hint("move it away, or name another file with --out FILE"))
+        }
+        Err(error) => Err(unusable(path, &error)),
+    }
+}
+
+fn unusable(path: &Path, error: &std::io::Error) -> Error {
+    Error::unavailable(format!("cannot write {}: {error}", path.display()))
+        .hint("choose a writable folder")
+}
