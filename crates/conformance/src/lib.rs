@@ -26,6 +26,7 @@ mod faulty_store;
 pub mod histories;
 mod memory_object;
 mod memory_store;
+pub mod network;
 pub mod ops;
 pub mod random;
 mod seed_cases;

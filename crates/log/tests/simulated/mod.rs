@@ -3,7 +3,6 @@
 mod chronicle;
 mod client;
 mod host;
-mod network;
 mod objects;
 mod probe;
 mod sabotage;
@@ -63,7 +62,7 @@ impl Ask {
     }
 }
 
-/// What is answered. Nothing at all is [`Answer::Silence`], after a while.
+/// What is answered. That there is no answer is heard as [`Answer::Silence`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     Granted { position: u64, epoch: u64 },

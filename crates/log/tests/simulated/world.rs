@@ -2,13 +2,13 @@
 
 use nacre_clock::Random;
 use nacre_conformance::histories::{LogAnswer, LogCall, Recorder, Ticket, check_log};
+use nacre_conformance::network::{Delivery, Leg, Network};
 use nacre_log::view::{Layout, View};
 use nacre_log::{LogName, NATIVE_CLASS};
 use nacre_object::{ClassName, PoolName};
 
 use super::client::{Client, Turn};
 use super::host::{Asks, Host};
-use super::network::{Delivery, Network};
 use super::objects::Objects;
 use super::{Answer, Ask, CLIENTS, Chronicle, HOSTS, Party, Placement, Sabotage, TARGETS};
 
@@ -36,7 +36,7 @@ pub struct Outcome {
 /// Clients that use a log, hosts that sequence, objects that store, and the stored view.
 pub struct World {
     random: Random,
-    network: Network,
+    network: Network<Party, Ask, Answer>,
     objects: Objects,
     stored: View,
     hosts: Vec<Host>,
@@ -176,20 +176,26 @@ impl World {
 
     /// Delivers one message; answers whether there was one.
     fn step(&mut self) -> bool {
-        let Some(delivery) = self.network.next(&mut self.outcome.chronicle) else { return false };
+        let told = &mut self.outcome.chronicle;
+        let Some(delivery) = self.network.next(&mut |what| told.note(what)) else { return false };
         if self.tracing == Tracing::On {
-            self.outcome.trace.push(format!("{} {delivery:?}", self.network.now));
+            self.outcome.trace.push(format!("{} {delivery:?}", self.network.now()));
         }
-        match delivery.answer {
-            None => self.serve(delivery),
-            Some(answer) => self.hear(delivery.from, delivery.id, &delivery.ask, answer),
-        }
+        let answer = match delivery.leg {
+            Leg::Question => {
+                self.serve(delivery);
+                return true;
+            }
+            Leg::Answer(answer) => answer,
+            Leg::Timeout => Answer::Silence,
+        };
+        self.hear(delivery.from, delivery.id, &delivery.ask, answer);
         true
     }
 
     /// Carries out what was asked, if whoever was asked is there.
-    fn serve(&mut self, question: Delivery) {
-        let answer = match question.ask.to() {
+    fn serve(&mut self, question: Delivery<Party, Ask, Answer>) {
+        let answer = match question.to {
             Party::Views => Some(match &question.ask {
                 Ask::Propose(view) => Answer::Proposed(self.propose(view)),
                 _ => Answer::View(self.stored.clone()),
@@ -203,9 +209,9 @@ impl World {
             }
             _ => self.objects.run(&question.ask),
         };
-        if answer.is_some() {
+        if let Some(answer) = answer {
             let told = &mut self.outcome.chronicle;
-            self.network.reply(&mut self.random, told, Delivery { answer, ..question });
+            self.network.reply(&mut self.random, &mut |what| told.note(what), question, answer);
         }
     }
 
@@ -282,7 +288,9 @@ impl World {
 
     fn send_all(&mut self, from: Party, asks: Asks) {
         for (id, ask) in asks {
-            self.network.send(&mut self.random, &mut self.outcome.chronicle, from, id, ask);
+            let told = &mut self.outcome.chronicle;
+            let note = &mut |what| told.note(what);
+            self.network.send(&mut self.random, note, (from, id), (ask.to(), ask));
         }
     }
 

@@ -1,0 +1,214 @@
+//! A simulated network: what simulations of pure cores send their messages over.
+//!
+//! Each message takes its time. In a storm some are lost, some arrive twice, some are overtaken.
+//! Whoever is paused hears nothing, not even its own timers, until it goes on; then it hears
+//! everything at once. A clock that jumps makes the timers of its owner ring early or late. All of
+//! it comes from the seed of the [`Random`] that is passed in, so a seed gives one trace.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nacre_clock::Random;
+
+/// After so long without an answer an asker takes it that there is none. Answers and repeated
+/// questions may take longer.
+pub const PATIENCE: u64 = 60;
+/// A message usually takes less than this.
+const USUAL_DELAY: u64 = 10;
+/// In a storm one message in so many is lost, and one in so many is repeated.
+const LOST_ONE_IN: u64 = 12;
+/// In a storm one message in so many is slow: so slow, often, that nobody waits for it any more.
+const SLOW_ONE_IN: u64 = 10;
+
+/// Takes note of what the network did: each name is a constant.
+pub type Note<'a> = &'a mut dyn FnMut(&'static str);
+
+/// Every name that is given to a [`Note`].
+pub const NOTES: [&str; 5] = [
+    "question lost",
+    "answer lost",
+    "question repeated",
+    "message overtaken",
+    "answer after its asker gave up",
+];
+
+/// Which way a message goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Leg<Answer> {
+    /// From the asker to the asked.
+    Question,
+    /// Back.
+    Answer(Answer),
+    /// The asker has waited for long enough.
+    Timeout,
+}
+
+/// A message that arrives.
+#[derive(Debug, Clone)]
+pub struct Delivery<Party, Ask, Answer> {
+    /// Who asks.
+    pub from: Party,
+    /// Who is asked.
+    pub to: Party,
+    /// Which of the asker's questions it is.
+    pub id: u64,
+    /// The question.
+    pub ask: Ask,
+    /// Where it goes.
+    pub leg: Leg<Answer>,
+}
+
+impl<Party: Copy, Ask, Answer> Delivery<Party, Ask, Answer> {
+    fn receiver(&self) -> Party {
+        match self.leg {
+            Leg::Question => self.to,
+            Leg::Answer(_) | Leg::Timeout => self.from,
+        }
+    }
+
+    fn is_timer(&self) -> bool {
+        matches!(self.leg, Leg::Timeout)
+    }
+}
+
+/// Messages on their way.
+#[derive(Debug)]
+pub struct Network<Party, Ask, Answer> {
+    /// Whether things go wrong.
+    pub is_stormy: bool,
+    now: u64,
+    sent: u64,
+    /// By time of arrival, and by order of sending for those of one time.
+    under_way: BTreeMap<(u64, u64), Delivery<Party, Ask, Answer>>,
+    /// Questions that were answered, or given up: whoever asked hears one answer.
+    settled: BTreeSet<(Party, u64)>,
+    /// Who stands still, and until when.
+    paused: BTreeMap<Party, u64>,
+    /// The latest message each has got.
+    latest: BTreeMap<Party, u64>,
+}
+
+impl<Party, Ask, Answer> Default for Network<Party, Ask, Answer> {
+    fn default() -> Self {
+        Self {
+            is_stormy: false,
+            now: 0,
+            sent: 0,
+            under_way: BTreeMap::new(),
+            settled: BTreeSet::new(),
+            paused: BTreeMap::new(),
+            latest: BTreeMap::new(),
+        }
+    }
+}
+
+impl<Party: Copy + Ord, Ask: Clone, Answer: Clone> Network<Party, Ask, Answer> {
+    /// What the time is.
+    pub fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Sends a question. Its asker hears one answer to it, or that there is none.
+    pub fn send(
+        &mut self,
+        random: &mut Random,
+        note: Note,
+        (from, id): (Party, u64),
+        (to, ask): (Party, Ask),
+    ) {
+        let question = Delivery { from, to, id, ask, leg: Leg::Question };
+        let timer = Delivery { leg: Leg::Timeout, ..question.clone() };
+        if self.is_stormy && random.one_in(LOST_ONE_IN) {
+            note("question lost");
+        } else {
+            self.put(random, question.clone());
+        }
+        if self.is_stormy && random.one_in(LOST_ONE_IN) {
+            note("question repeated");
+            self.put(random, question);
+        }
+        self.put_after(PATIENCE, timer);
+    }
+
+    /// Answers a question.
+    pub fn reply(
+        &mut self,
+        random: &mut Random,
+        note: Note,
+        question: Delivery<Party, Ask, Answer>,
+        answer: Answer,
+    ) {
+        if self.is_stormy && random.one_in(LOST_ONE_IN) {
+            note("answer lost");
+        } else {
+            self.put(random, Delivery { leg: Leg::Answer(answer), ..question });
+        }
+    }
+
+    /// Wakes a party after a while, unless its clock jumps.
+    pub fn wake(&mut self, party: Party, id: u64, ask: Ask, after: u64) {
+        self.put_after(after, Delivery { from: party, to: party, id, ask, leg: Leg::Timeout });
+    }
+
+    fn put(&mut self, random: &mut Random, delivery: Delivery<Party, Ask, Answer>) {
+        let is_slow = self.is_stormy && random.one_in(SLOW_ONE_IN);
+        let delay = 1 + random.below(if is_slow { 5 * PATIENCE } else { USUAL_DELAY });
+        self.put_after(delay, delivery);
+    }
+
+    fn put_after(&mut self, delay: u64, delivery: Delivery<Party, Ask, Answer>) {
+        self.sent += 1;
+        self.under_way.insert((self.now + delay, self.sent), delivery);
+    }
+
+    /// Stops the world of one party for a while; then it goes on where it was.
+    pub fn pause(&mut self, party: Party, time: u64) {
+        self.paused.insert(party, self.now + time);
+    }
+
+    /// Lets everybody go on.
+    pub fn resume_all(&mut self) {
+        self.paused.clear();
+    }
+
+    /// A party's clock jumps by so much: what it waits for seems to take so much longer or shorter.
+    pub fn jump_clock(&mut self, party: Party, by: i64) {
+        let all = std::mem::take(&mut self.under_way);
+        for ((time, sequence), delivery) in all {
+            let is_its_timer = delivery.is_timer() && delivery.from == party;
+            let jumped = time.saturating_add_signed(-by).max(self.now);
+            self.under_way.insert((if is_its_timer { jumped } else { time }, sequence), delivery);
+        }
+    }
+
+    /// The next message to arrive anywhere; `None` when nothing is under way.
+    pub fn next(&mut self, note: Note) -> Option<Delivery<Party, Ask, Answer>> {
+        while let Some(((time, sequence), delivery)) = self.under_way.pop_first() {
+            self.now = time;
+            let receiver = delivery.receiver();
+            if let Some(until) = self.paused.get(&receiver).copied() {
+                if until > time {
+                    self.under_way.insert((until, sequence), delivery);
+                    continue;
+                }
+                self.paused.remove(&receiver);
+            }
+            let is_heard = matches!(delivery.leg, Leg::Question)
+                || self.settled.insert((delivery.from, delivery.id));
+            if !is_heard {
+                if !delivery.is_timer() {
+                    note("answer after its asker gave up");
+                }
+                continue;
+            }
+            if !delivery.is_timer() {
+                let latest = self.latest.entry(receiver).or_default();
+                if sequence < *latest {
+                    note("message overtaken");
+                }
+                *latest = (*latest).max(sequence);
+            }
+            return Some(delivery);
+        }
+        None
+    }
+}
