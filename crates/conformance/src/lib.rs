@@ -21,6 +21,7 @@
 //!
 //! `NACRE_SEEDS=n` in the environment tries n times as many seeds, `NACRE_SEED=s` one again.
 
+mod chronicle;
 pub mod faults;
 mod faulty_store;
 pub mod histories;
@@ -34,6 +35,7 @@ pub mod suite;
 mod test_classes;
 mod watch_hub;
 
+pub use chronicle::Chronicle;
 pub use faults::Fault;
 pub use faulty_store::FaultyStore;
 pub use memory_object::MemoryObject;

@@ -129,6 +129,12 @@ impl<Party: Copy + Ord, Ask: Clone, Answer: Clone> Network<Party, Ask, Answer> {
         self.put_after(PATIENCE, timer);
     }
 
+    /// Sends what is part of a stream: it may be late, and is not lost as long as the stream is
+    /// not. Nobody answers it.
+    pub fn post(&mut self, random: &mut Random, (from, id): (Party, u64), (to, ask): (Party, Ask)) {
+        self.put(random, Delivery { from, to, id, ask, leg: Leg::Question });
+    }
+
     /// Answers a question.
     pub fn reply(
         &mut self,

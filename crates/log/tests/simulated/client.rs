@@ -2,13 +2,14 @@
 //! it knows of, and asks for the tail.
 
 use nacre_clock::Random;
+use nacre_conformance::Chronicle;
 use nacre_conformance::histories::{Cell, LogAnswer, LogCall};
 use nacre_log::core::{AppendCommand, AppendCore, AppendEvent, Grant, ReadBack};
 use nacre_log::view::View;
 
 use super::host::Asks;
 use super::probe::{Probe, ProbeKind, Wish};
-use super::{Answer, Ask, Chronicle, ENOENT, EROFS, ESPIPE, HOSTS, Sabotage, node_number};
+use super::{Answer, Ask, ENOENT, EROFS, ESPIPE, HOSTS, Sabotage, node_number};
 
 pub struct Client {
     n: usize,
@@ -38,6 +39,8 @@ enum Wanted {
     LaterThan(u64),
     /// For a position that was handed out under that view.
     AtLeast(Grant),
+    /// To see whether who told this tail, under this epoch, is in charge still.
+    Tail { tail: u64, epoch: u64 },
     /// Whatever there is.
     Any,
 }
@@ -73,6 +76,7 @@ impl Client {
     pub fn forget(&mut self) {
         self.first_id_of_this_life = self.next_id + 1;
         self.task = None;
+        self.wanted = Wanted::Any;
     }
 
     /// Chooses what to do next, if anything is left.
@@ -159,7 +163,9 @@ impl Client {
                 }
                 self.use_token(grant, told)
             }
-            (Ask::Tail { .. }, Answer::Tail { tail, epoch }) => self.hear_tail(tail, epoch, told),
+            (Ask::Tail { .. }, Answer::Tail { tail, epoch }) => {
+                self.look(Wanted::Tail { tail, epoch })
+            }
             // Have it replaced, by itself or another; then look.
             (Ask::Next { .. } | Ask::Tail { .. }, _) => {
                 let host = random.below(HOSTS as u64) as usize;
@@ -174,13 +180,15 @@ impl Client {
     }
 
     fn hear_tail(&mut self, tail: u64, epoch: u64, told: &mut Chronicle) -> Turn {
+        if self.sequencer() > epoch {
+            // A sequencer deposed since may not know of later appends.
+            told.note("tail of a deposed sequencer asked for again");
+            return self.ask_sequencer();
+        }
         self.seen = self.seen.max(tail);
         let Some(Task::Probe(probe)) = &self.task else {
             return Turn::Done(LogAnswer::Tail(tail));
         };
-        if epoch > self.view.epoch() {
-            return self.look(Wanted::Any);
-        }
         self.issued_below = self.issued_below.max(tail);
         match probe.position() {
             position if position < tail => self.start(),
@@ -224,6 +232,10 @@ impl Client {
             }
             self.view = view;
         }
+        if let Wanted::Tail { tail, epoch } = self.wanted {
+            self.wanted = Wanted::Any;
+            return self.hear_tail(tail, epoch, told);
+        }
         if let Some(Task::Probe(probe)) = &mut self.task {
             if probe.changes() && !probe.has_found() {
                 return self.start();
@@ -246,7 +258,7 @@ impl Client {
                 self.look(Wanted::AtLeast(grant))
             }
             Wanted::AtLeast(grant) => self.use_token(grant, told),
-            Wanted::Any => self.ask_sequencer(),
+            Wanted::Tail { .. } | Wanted::Any => self.ask_sequencer(),
         }
     }
 

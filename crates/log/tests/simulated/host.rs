@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nacre_conformance::Chronicle;
 use nacre_log::core::{RecoveryCommand, RecoveryCore, RecoveryEvent, SequencerCore, TokenRefusal};
 use nacre_log::view::{Place, View};
 
-use super::{Answer, Ask, Chronicle, ESPIPE, Placement, Sabotage, node};
+use super::{Answer, Ask, ESPIPE, Placement, Sabotage, node};
 
 pub type Asks = Vec<(u64, Ask)>;
 

@@ -1,14 +1,14 @@
 //! A world of cores. See [`World`].
 
-mod chronicle;
 mod client;
 mod host;
+mod must_happen;
 mod objects;
 mod probe;
 mod sabotage;
 mod world;
 
-pub use chronicle::Chronicle;
+pub use must_happen::MUST_HAPPEN;
 use nacre_log::view::View;
 use nacre_object::{Locate, NodeName, ObjectId, TargetName};
 pub use sabotage::Sabotage;

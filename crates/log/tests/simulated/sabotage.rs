@@ -31,11 +31,11 @@ impl Sabotage {
         (Self::FillOverData, 0),
         (Self::SecondFillRefused, 0),
         (Self::WrongTail, 0),
-        (Self::ServesBeforeFrozen, 0),
+        (Self::ServesBeforeFrozen, 20),
         (Self::SealsForgotten, 0),
         (Self::TimedOutIsAbsent, 0),
-        (Self::VoidGrantUsed, 210),
-        (Self::OldViewBelieved, 415),
+        (Self::VoidGrantUsed, 465),
+        (Self::OldViewBelieved, 470),
         (Self::UnissuedFilled, 30),
     ];
 }

@@ -1,6 +1,7 @@
 //! Clients, hosts, objects and the stored view on one network. A seed decides everything.
 
 use nacre_clock::Random;
+use nacre_conformance::Chronicle;
 use nacre_conformance::histories::{LogAnswer, LogCall, Recorder, Ticket, check_log};
 use nacre_conformance::network::{Delivery, Leg, Network};
 use nacre_log::view::{Layout, View};
@@ -10,7 +11,7 @@ use nacre_object::{ClassName, PoolName};
 use super::client::{Client, Turn};
 use super::host::{Asks, Host};
 use super::objects::Objects;
-use super::{Answer, Ask, CLIENTS, Chronicle, HOSTS, Party, Placement, Sabotage, TARGETS};
+use super::{Answer, Ask, CLIENTS, HOSTS, Party, Placement, Sabotage, TARGETS};
 
 const CALLS: usize = 40;
 /// Steps after which a world that is whole again must have come to rest.

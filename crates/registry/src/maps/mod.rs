@@ -14,6 +14,8 @@ mod history;
 mod object;
 mod policy;
 mod state;
+#[cfg(test)]
+pub(crate) mod testing;
 mod triggers;
 mod watcher;
 

@@ -9,7 +9,10 @@
 
 mod core;
 mod live_table;
+mod news;
 mod runtime;
+#[cfg(test)]
+mod simulation;
 mod sink;
 
 pub use runtime::Subscriber;

@@ -13,13 +13,14 @@ use tokio::time::Instant;
 
 use super::core::{Command, Core, News, Outcome, Step, goes_to_sink};
 use super::live_table::LiveTable;
+use super::news::news_of;
 use super::{LiveProgram, ProgramSink};
 use crate::backoff::Backoff;
 use crate::events::{Event, ProgramSite, Severity};
-use crate::maps::{MapEvent, MapWatcher, Maps};
+use crate::maps::{MapWatcher, Maps};
 use crate::programs::{
-    Active, ProgramId, ProgramRecord, Programs, fetch_source, not_active, programs_map,
-    status_key_prefix, status_map,
+    Active, ProgramId, Programs, fetch_source, not_active, programs_map, status_key_prefix,
+    status_map,
 };
 use crate::system::is_transient;
 
@@ -143,7 +144,10 @@ impl Forwarder {
             match self.watcher.next().await {
                 Ok(event) => {
                     backoff.reset();
-                    let news = self.news_of(event);
+                    let (news, unreadable) = news_of(event);
+                    for error in unreadable {
+                        report(&self.maps, Event::new(Severity::Warning, error.to_string()));
+                    }
                     if self.news.send(news).await.is_err() {
                         return;
                     }
@@ -153,38 +157,6 @@ impl Forwarder {
             }
         }
     }
-
-    fn news_of(&self, event: MapEvent) -> News {
-        let (whole, epoch) = (matches!(event, MapEvent::Whole(_)), event.epoch());
-        let entries: Vec<(String, Option<Bytes>)> = match event {
-            MapEvent::Whole(state) => {
-                state.entries.into_iter().map(|(key, value)| (key, Some(value))).collect()
-            }
-            MapEvent::Epoch(record) => {
-                let changes = record.changes.into_iter();
-                changes.map(|change| (change.key().to_owned(), change.value().cloned())).collect()
-            }
-        };
-        let records = entries.into_iter().filter_map(|(key, value)| {
-            match parse_entry(&key, value.as_ref(), epoch) {
-                Ok(entry) => Some(entry),
-                Err(error) => {
-                    report(&self.maps, Event::new(Severity::Warning, error.to_string()));
-                    None
-                }
-            }
-        });
-        News { epoch, whole, records: records.collect() }
-    }
-}
-
-fn parse_entry(key: &str, value: Option<&Bytes>, epoch: u64) -> Result<(ProgramId, ProgramRecord)> {
-    let record = match value {
-        Some(value) => ProgramRecord::parse(key, value)?,
-        // Somebody took the whole record away: nothing is active from this epoch on.
-        None => ProgramRecord { activation: epoch, ..ProgramRecord::default() },
-    };
-    Ok((key.parse()?, record))
 }
 
 /// Puts an event into the cluster log without waiting for it.

@@ -1,0 +1,40 @@
+//! What a run over many seeds must bring about, besides what the network does.
+
+/// Each must have happened under some seed, or the run tests less than it says.
+pub const MUST_HAPPEN: [&str; 33] = [
+    // Faults.
+    "host crashed",
+    "target unreachable",
+    "client crashed",
+    "host paused",
+    "target paused",
+    "client paused",
+    "views paused",
+    "clock forward",
+    "clock back",
+    // What they lead to.
+    "sequencer replaced",
+    "recovery raced: another view was first",
+    "recovery went back a stripe",
+    "seal met a seal",
+    "claim in doubt was recognised",
+    "deposed sequencer served",
+    "sequencer learnt that it is behind",
+    "range cut at the tail",
+    "range extended",
+    "view salted away from a target",
+    "view in doubt: sequencer stepped down",
+    "write in doubt",
+    "write in doubt recognised as done",
+    "write refused for its epoch",
+    "position of a void grant given up",
+    "position given up after a new sequencer",
+    "hole filled",
+    "fill won against an append",
+    "fill lost against data",
+    "tail taken to be filled",
+    "trim before the append knew",
+    "probe looked again in a later view",
+    "tail of a deposed sequencer asked for again",
+    "tail lower than one told before",
+];

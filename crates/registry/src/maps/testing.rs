@@ -1,0 +1,70 @@
+//! Questions and answers of the class `map`, for simulations that carry them themselves.
+
+use bytes::Bytes;
+use nacre_object::MapName;
+use prost::Message;
+
+use super::format::{
+    ChangeMessage, CommitReply, CommitRequest, GetReply, GetRequest, HistoryReply, PageRequest,
+};
+use super::{Change, MapEvent, MapState};
+use crate::catch_up::Page;
+use crate::limits::MAX_HISTORY_PAGE;
+
+fn encoded(message: &impl Message) -> Bytes {
+    Bytes::from(message.encode_to_vec())
+}
+
+/// The input of `commit`.
+pub(crate) fn commit(map: &str, expected: Option<u64>, changes: &[Change], id: u64) -> Bytes {
+    encoded(&CommitRequest {
+        expected_epoch: expected,
+        changes: changes.iter().cloned().map(ChangeMessage::from).collect(),
+        commit_id: Bytes::copy_from_slice(&id.to_be_bytes()),
+        origin: None,
+        map: map.to_owned(),
+    })
+}
+
+/// The same commit under another id: as if nobody could know it again.
+pub(crate) fn renamed_commit(input: Bytes, id: u64) -> Bytes {
+    let request = CommitRequest::decode(input).expect("an input of commit");
+    encoded(&CommitRequest { commit_id: Bytes::copy_from_slice(&id.to_be_bytes()), ..request })
+}
+
+/// The epoch that a commit began.
+pub(crate) fn epoch_begun(output: Bytes) -> u64 {
+    CommitReply::decode(output).expect("an output of commit").epoch
+}
+
+/// The input of `get` for the whole.
+pub(crate) fn get() -> Bytes {
+    encoded(&GetRequest { key: None })
+}
+
+/// The whole.
+pub(crate) fn whole(map: &str, output: Bytes) -> MapState {
+    let reply = GetReply::decode(output).expect("an output of get");
+    let entries = reply.entries.into_iter();
+    MapState {
+        name: MapName::new(map).expect("a map of the simulation"),
+        epoch: reply.epoch,
+        entries: entries.map(|entry| (entry.key, entry.value.unwrap_or_default())).collect(),
+    }
+}
+
+/// The input of `history`.
+pub(crate) fn history(after: u64) -> Bytes {
+    encoded(&PageRequest { after, limit: MAX_HISTORY_PAGE as u32 })
+}
+
+/// A page of history, as if the map kept only the newest `kept` epochs.
+pub(crate) fn page(output: Bytes, kept: u64) -> Page<MapEvent> {
+    let reply = HistoryReply::decode(output).expect("an output of history");
+    let records = reply.records.into_iter().filter(|record| record.epoch + kept > reply.epoch);
+    let items = records.map(|record| {
+        let epoch = record.epoch;
+        (epoch, MapEvent::Epoch(record.try_into().expect("a record of the simulation")))
+    });
+    Page { last: reply.epoch, items: items.collect() }
+}
