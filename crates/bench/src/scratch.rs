@@ -33,7 +33,7 @@ impl ScratchCluster {
     pub async fn start(folder: &Path, targets: usize, program: &Path) -> Result<Self> {
         let folder = folder.join("cluster");
         let file = ClusterFile::create(&folder, targets)?;
-        let supervisor = Supervisor::start(file, program).await?;
+        let supervisor = Supervisor::start(file, program, 0).await?;
         let cluster = Self { supervisor, folder };
         cluster.client().await?.create_default_pools().await?;
         Ok(cluster)

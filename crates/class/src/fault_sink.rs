@@ -1,6 +1,7 @@
 //! Where faults and log lines of programs go: the cluster log, once a node listens.
 
 use nacre_object::Error;
+use nacre_script::Limit;
 
 /// That a program failed one of its calls.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub struct ProgramFault<'a> {
     pub line: Option<u32>,
     /// `Fault`, or `Exhausted` if it exceeded its budget; what the caller got.
     pub error: &'a Error,
+    /// The limit it exceeded, where known.
+    pub limit: Option<Limit>,
 }
 
 /// What a program said by `objclass.log`.

@@ -7,12 +7,12 @@ use mlua::{AnyUserData, Value};
 use nacre_object::{
     CallContext, CallReply, Error, ErrorKind, FaultSite, ObjectView, Result, Status,
 };
-use nacre_script::{Run, Script, Terms};
+use nacre_script::{Limit, Run, Script, Terms};
 
 use crate::arguments::whole;
-use crate::buffer_list::BufferList;
+use crate::buffer_list::{BufferList, BufferLists};
 use crate::calling::Calling;
-use crate::class_vm::{ClassVm, with_vm};
+use crate::class_vm::{ClassVm, Dispatch, with_vm};
 use crate::fault_sink::{FaultSink, ProgramFault};
 use crate::native::MethodAccess;
 
@@ -40,25 +40,33 @@ impl Invocation<'_> {
             script: self.script,
             sink: self.sink,
         };
-        match calling.during(|| with_vm(|vm| self.run_in(vm))) {
+        let limit = Cell::new(None);
+        match calling.during(|| with_vm(|vm| self.run_in(vm, &limit))) {
             Ok(reply) if reply.status >= 0 => Ok(reply),
             Ok(failed) => Err(self.failure(failed.status)),
             Err(error) => {
-                self.report(&error);
+                self.report(&error, limit.get());
                 Err(error)
             }
         }
     }
 
-    fn run_in(&self, vm: &mut ClassVm) -> Result<CallReply> {
+    /// Runs; leaves in `limit` which part of the budget it exceeded, if it did.
+    fn run_in(&self, vm: &mut ClassVm, limit: &Cell<Option<Limit>>) -> Result<CallReply> {
         let run = vm.vm.start(self.script, &self.terms)?;
+        let reply = self.call(&run, &vm.lists, &vm.dispatch);
+        limit.set(run.exceeded());
+        reply
+    }
+
+    fn call(&self, run: &Run<'_>, lists: &BufferLists, dispatch: &Dispatch) -> Result<CallReply> {
         let broken = |error: mlua::Error| run.explain(&error);
         let handler = run.lua().create_string(self.handler).map_err(broken)?;
-        let input = vm.lists.make(run.lua(), self.input.clone()).map_err(broken)?;
-        let output = vm.lists.make(run.lua(), Bytes::new()).map_err(broken)?;
+        let input = lists.make(run.lua(), self.input.clone()).map_err(broken)?;
+        let output = lists.make(run.lua(), Bytes::new()).map_err(broken)?;
         let arguments = (run.chunk(), run.globals(), handler, input, &output);
-        let returned: Value = run.call_for(&vm.dispatch.call, arguments)?;
-        let status = self.status_of(&run, &returned)?;
+        let returned: Value = run.call_for(&dispatch.call, arguments)?;
+        let status = self.status_of(run, &returned)?;
         let output = taken(&output);
         run.check_output(output.len()).map_err(|error| error.with_fault(self.site()))?;
         Ok(CallReply { status, output })
@@ -100,7 +108,7 @@ impl Invocation<'_> {
     }
 
     /// Tells of an error that is the program's own fault, not an answer of its object.
-    fn report(&self, error: &Error) {
+    fn report(&self, error: &Error, limit: Option<Limit>) {
         if !matches!(error.kind(), ErrorKind::Fault | ErrorKind::Exhausted) {
             return;
         }
@@ -110,6 +118,7 @@ impl Invocation<'_> {
             method: self.handler,
             line: error.fault().and_then(|site| site.line),
             error,
+            limit,
         });
     }
 

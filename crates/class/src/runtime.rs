@@ -189,6 +189,7 @@ impl ClassRuntime {
                 method: call.method.as_str(),
                 line: site.line,
                 error,
+                limit: None,
             });
         }
     }

@@ -243,8 +243,11 @@ fn faults_are_reported_with_program_version_method_and_line() {
     assert_eq!(status(node.method("o", "buggy", "refuse", "")), -5);
     assert_eq!(node.status("o", "\nlocal x = nil + 1", ""), -5);
     let heard = std::mem::take(&mut *node.heard.faults.lock().unwrap());
-    let expected =
-        ["buggy 3 fault Some(2) fault", "buggy 3 spin Some(4) exhausted", "eval 0  Some(2) fault"];
+    let expected = [
+        "buggy 3 fault Some(2) fault ",
+        "buggy 3 spin Some(4) exhausted time",
+        "eval 0  Some(2) fault ",
+    ];
     assert_eq!(heard, expected);
 }
 

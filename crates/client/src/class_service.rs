@@ -15,7 +15,8 @@ use nacre_registry::{
     FaultReporter, LiveProgram, ProgramId, ProgramKind, ProgramSink, Subscriber, events_class,
     map_class,
 };
-use nacre_script::Budget;
+use nacre_script::{Budget, Limit};
+use nacre_telemetry::Counter;
 
 use crate::Cluster;
 
@@ -74,6 +75,15 @@ impl ClassService {
         live.into_iter().map(|class| (class.name.to_string(), class.version)).collect()
     }
 
+    /// How its programs failed since it started.
+    pub fn failures(&self) -> ProgramFailures {
+        let faults = &self.0.faults;
+        ProgramFailures {
+            faults: faults.faults.get(),
+            exceeded: Limit::ALL.map(|limit| (limit, faults.exceeded[limit as usize].get())),
+        }
+    }
+
     /// Makes sure that this process is not behind what a call asks for; one whose class is live in
     /// the version it names asks nobody.
     ///
@@ -118,14 +128,30 @@ impl ProgramSink for RuntimeSink {
     }
 }
 
-/// Takes faults from the engine's threads to the cluster log, once there is one.
+/// How programs failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProgramFailures {
+    /// Calls that ended with a fault, or for using up a budget.
+    pub faults: u64,
+    /// Of these, how many exceeded which limit of theirs; what a map's program exceeded is not
+    /// told apart.
+    pub exceeded: [(Limit, u64); Limit::ALL.len()],
+}
+
+/// Counts faults, and takes them from the engine's threads to the cluster log, once there is one.
 #[derive(Default)]
 struct ClusterLog {
     reporter: OnceLock<FaultReporter>,
+    faults: Counter,
+    exceeded: [Counter; Limit::ALL.len()],
 }
 
 impl FaultSink for ClusterLog {
     fn fault(&self, fault: &ProgramFault<'_>) {
+        self.faults.add(1);
+        if let Some(limit) = fault.limit {
+            self.exceeded[limit as usize].add(1);
+        }
         if let Some(reporter) = self.reporter.get() {
             reporter.fault(fault);
         }

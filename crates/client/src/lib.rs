@@ -30,7 +30,7 @@ mod sessions;
 mod transaction;
 
 pub use catch_up_store::CatchUpStore;
-pub use class_service::ClassService;
+pub use class_service::{ClassService, ProgramFailures};
 pub use cluster::{Cluster, LOG_PROGRAM_SOURCE, Parts, log_program};
 pub use cluster_file::{ClusterFile, Layout, NodeEntry, Role};
 pub use keys::Keys;

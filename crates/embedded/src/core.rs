@@ -116,6 +116,7 @@ impl Core {
             segments_freed: counters.segments_freed.get(),
             checkpoints: counters.checkpoints.get(),
             replayed: counters.replayed.get(),
+            table_bytes: self.tables.bytes(),
             free_bytes: self.space.free_bytes(),
         }
     }

@@ -21,7 +21,7 @@ use crate::opening::{self, Opened};
 use crate::options::{MAX_QUEUED_BYTES, Options};
 use crate::queue::{Work, closed};
 use crate::scrub::{self, ScrubCursor, ScrubStep};
-use crate::stats::Stats;
+use crate::stats::{GroupStats, Stats};
 use crate::upkeep::Upkeep;
 
 /// Bytes that one permit of the queue stands for; what a request takes up besides its payload.
@@ -87,6 +87,11 @@ impl EmbeddedEngine {
     pub fn scrub(&self, cursor: &ScrubCursor) -> Result<ScrubStep> {
         let core = self.0.core()?;
         scrub::step(&core, cursor).map_err(|error| error.during("scrub"))
+    }
+
+    /// How its groups of transactions became durable; `None` once closed.
+    pub fn groups(&self) -> Option<GroupStats> {
+        Some(self.0.core().ok()?.counters.groups())
     }
 
     /// Why it no longer writes, if it does not: a write or sync has failed. Reads go on; opening

@@ -65,5 +65,5 @@ pub use scrub::{
     Damage, MAX_STEP_DAMAGES, SCRUB_STEP_BYTES, SCRUB_STEP_ENTRIES, ScrubCursor, ScrubStep,
 };
 pub use space::DEFAULT_RESERVE_BYTES;
-pub use stats::Stats;
+pub use stats::{GroupStats, Stats};
 pub use watch::{MAX_QUEUED_EVENTS, MAX_WATCHES};

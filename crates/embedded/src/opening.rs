@@ -295,6 +295,7 @@ fn start(
         End { segment, position, shards: shard_count, replayed_bytes: recovered.replayed_bytes },
         Arc::clone(&health),
         Arc::clone(&counters),
+        Arc::clone(&options.clock),
     );
     let core = Arc::new(Core {
         folder: options.path.clone(),

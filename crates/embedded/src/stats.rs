@@ -1,8 +1,7 @@
 //! What the engine counts.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use nacre_object::Result;
+use nacre_telemetry::{Counter, Durations, HistogramSnapshot, Sizes};
 
 /// What an engine has done since it was opened, and what it holds. Sizes are bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -33,22 +32,21 @@ pub struct Stats {
     pub checkpoints: u64,
     /// Transactions replayed when the store was opened.
     pub replayed: u64,
+    /// Bytes of the tables on disk.
+    pub table_bytes: u64,
     /// Bytes free on the disk, when last looked.
     pub free_bytes: u64,
 }
 
-/// A number that many threads count up.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    pub fn add(&self, n: u64) {
-        self.0.fetch_add(n, Ordering::Relaxed);
-    }
-
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
+/// How an engine's groups of transactions became durable since it was opened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupStats {
+    /// Transactions of a group.
+    pub transactions: HistogramSnapshot,
+    /// Seconds a group's write took.
+    pub write_seconds: HistogramSnapshot,
+    /// Seconds a group's sync took.
+    pub sync_seconds: HistogramSnapshot,
 }
 
 /// The counts behind [`Stats`].
@@ -63,9 +61,21 @@ pub(crate) struct Counters {
     pub segments_freed: Counter,
     pub checkpoints: Counter,
     pub replayed: Counter,
+    pub group_transactions: Sizes,
+    pub write_time: Durations,
+    pub sync_time: Durations,
 }
 
 impl Counters {
+    /// How groups became durable.
+    pub fn groups(&self) -> GroupStats {
+        GroupStats {
+            transactions: self.group_transactions.snapshot(),
+            write_seconds: self.write_time.snapshot(),
+            sync_seconds: self.sync_time.snapshot(),
+        }
+    }
+
     /// Counts a request that only reads.
     pub fn note_read<T>(&self, result: &Result<T>) {
         if result.is_ok() { &self.reads } else { &self.failures }.add(1);

@@ -108,6 +108,12 @@ impl Tables {
         TableSnapshot { snapshot: self.database.snapshot(), keyspace: self.keyspace.clone() }
     }
 
+    /// Bytes on disk: table files, and fjall's journals.
+    pub fn bytes(&self) -> u64 {
+        // What cannot be said counts as nothing: this is for the eye.
+        self.database.disk_space().unwrap_or_default()
+    }
+
     pub fn batch(&self, entries: usize) -> TableBatch {
         TableBatch {
             // Handed to the kernel at once: if only the process dies, the tables still know how far

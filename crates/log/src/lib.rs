@@ -35,6 +35,8 @@ mod views;
 pub use client::{Entry, Follow, Log, LogOptions, LogStat, ReadSlot};
 pub use env::{AnyVersion, ClassVersions, LogEnv, Patience, SequencerNodes, SequencerTransport};
 pub use name::LogName;
-pub use sequencer::{Reconfiguration, SEQUENCER_SERVICE, SequencerHost, log_asked_about};
+pub use sequencer::{
+    Reconfiguration, SEQUENCER_SERVICE, SequencerCounts, SequencerHost, log_asked_about,
+};
 pub use storage::{NATIVE_CLASS, PROGRAM_CLASS, log_class};
 pub use views::{MapViews, ViewStore};

@@ -3,11 +3,14 @@
 
 mod guard;
 mod membership;
+pub mod metrics;
 mod node;
 mod node_service;
+mod scrape_targets;
 mod sequencer_service;
 mod supervisor;
 
-pub use node::Node;
+pub use node::{Node, NodeOptions};
 pub use node_service::{NODE_SERVICE, NodeReport, ObjectPlace, StorageReport};
-pub use supervisor::{NodeState, READY_LINE, Supervisor};
+pub use scrape_targets::ScrapeTargets;
+pub use supervisor::{KeptNode, NodeState, Supervisor, ready_line};

@@ -4,6 +4,7 @@
 //! follow the programs. A node serves before it has joined, because what it joins may be kept on
 //! this very node. Stop: leave the registry, finish what is under way, close the engine.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use nacre::{CatchUpStore, ClassService, Cluster, ClusterFile, Keys, NodeEntry, Role, Sessions};
@@ -19,6 +20,7 @@ use tokio::task::JoinHandle;
 
 use crate::guard::NodeGuard;
 use crate::membership::Membership;
+use crate::metrics::{Metrics, MetricsEndpoint, MetricsListener};
 use crate::node_service::{NODE_SERVICE, NodeService};
 use crate::sequencer_service::SequencerService;
 
@@ -29,6 +31,15 @@ pub struct Node {
     serving: JoinHandle<Result<()>>,
     engine: Option<EmbeddedEngine>,
     membership: Membership,
+    metrics_address: SocketAddr,
+    _metrics: MetricsEndpoint,
+}
+
+/// How a node is to run, besides what its cluster's file says.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NodeOptions {
+    /// The loopback port its metrics are on; 0 for any that is free.
+    pub metrics_port: u16,
 }
 
 impl Node {
@@ -36,8 +47,8 @@ impl Node {
     ///
     /// # Errors
     /// `NotFound` if the cluster has no such node; `Unavailable` if its folder or socket is in use;
-    /// `Corrupt` if its data is damaged.
-    pub async fn start(cluster: &ClusterFile, name: &str) -> Result<Self> {
+    /// `Exists` if the port for its metrics is; `Corrupt` if its data is damaged.
+    pub async fn start(cluster: &ClusterFile, name: &str, options: NodeOptions) -> Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let entry = cluster.node(name)?;
         let node = NodeName::new(name)?;
@@ -60,6 +71,10 @@ impl Node {
         let record = record_of(cluster, entry, &node, clock.now_micros())?;
         let engine = storage.as_ref().map(|storage| storage.engine.clone());
         let entities = Arc::new(LiveEntities::follow(whole.maps(), node.clone()));
+        let metrics_listener = MetricsListener::bind(options.metrics_port).await?;
+        let metrics_address = metrics_listener.address();
+        let mut metrics = Metrics::of_process(record.started_at_micros);
+        metrics.programs(classes.clone());
         let service = NodeService {
             record: record.clone(),
             engine: engine.clone(),
@@ -67,20 +82,24 @@ impl Node {
             file: cluster.clone(),
             cluster: whole.clone(),
             entities: Arc::clone(&entities),
+            metrics: metrics_address,
         };
         let mut server = Server::builder(node.clone(), record.incarnation)
             .guard(Arc::new(NodeGuard::new(cluster.clone(), entities)))
             .service(NODE_SERVICE, Arc::new(service));
         if let Some(storage) = &storage {
+            metrics.engine(storage.engine.clone());
             server = server.store(Arc::clone(&storage.store)).watch(Arc::clone(&storage.watch));
         }
         if entry.has(Role::Metadata) {
             let host = SequencerHost::new(node.clone(), whole.log_env().clone());
+            metrics.sequencers(host.clone());
             server = server.service(SEQUENCER_SERVICE, Arc::new(SequencerService::new(host)));
         }
         // Before the first request: a node that follows nothing cannot know that it is behind.
         classes.follow(node, record.incarnation, &whole);
         let server = server.build();
+        metrics.server(server.clone());
         let mut listener = Listener::default();
         if let Some(socket) = cluster.socket(entry)? {
             listener = listener.and(&socket).await?;
@@ -97,7 +116,13 @@ impl Node {
             server.serve(listener, stopped).await
         });
         let membership = Membership::join(whole, record);
-        Ok(Self { shutdown, serving, engine, membership })
+        let _metrics = metrics_listener.serve(metrics);
+        Ok(Self { shutdown, serving, engine, membership, metrics_address, _metrics })
+    }
+
+    /// Where its metrics are.
+    pub fn metrics_address(&self) -> SocketAddr {
+        self.metrics_address
     }
 
     /// Leaves the cluster and ends; what was acknowledged stays.

@@ -9,6 +9,7 @@
 //!
 //! `locate` spares clients in other languages the placement rule.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -38,6 +39,8 @@ pub struct NodeReport {
     pub started_at_micros: u64,
     /// The classes that are live on it, with their versions.
     pub classes: Vec<(String, u64)>,
+    /// Where its metrics are: `http://ADDRESS/metrics`.
+    pub metrics: SocketAddr,
     /// Its engine, if it keeps objects.
     pub storage: Option<StorageReport>,
 }
@@ -89,6 +92,8 @@ pub struct NodeService {
     pub cluster: Cluster,
     /// Who may do what here.
     pub entities: Arc<LiveEntities>,
+    /// Where the node's metrics are.
+    pub metrics: SocketAddr,
 }
 
 impl NodeService {
@@ -128,6 +133,7 @@ impl NodeService {
             release: env!("CARGO_PKG_VERSION").to_owned(),
             started_at_micros: self.record.started_at_micros,
             classes: self.classes.live(),
+            metrics: self.metrics,
             storage: self.engine.as_ref().map(Self::storage_report),
         }
     }

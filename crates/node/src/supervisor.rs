@@ -9,12 +9,16 @@
 //! here, ends), so nothing is left behind on SIGKILL either.
 
 use std::fs::{File, OpenOptions};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nacre::{ClusterFile, NodeEntry};
+use nacre_clock::{Clock, SystemClock};
 use nacre_object::{Error, Result};
+use nacre_telemetry::Counter;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -23,8 +27,13 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time;
 
-/// What a node prints on standard output once it serves.
-pub const READY_LINE: &str = "ready";
+use crate::metrics::{Metrics, MetricsEndpoint, MetricsListener};
+use crate::scrape_targets::ScrapeTargets;
+
+/// What a node prints on standard output once it serves, before where its metrics are.
+const READY: &str = "ready";
+/// What the supervisor is called among the processes that tell metrics.
+const SUPERVISOR: &str = "supervisor";
 /// The first pause before a dead node is started again.
 const RESTART_PAUSE_MIN: Duration = Duration::from_millis(100);
 /// The longest: a node that cannot start must not keep a core busy.
@@ -62,11 +71,47 @@ enum Order {
     Stop,
 }
 
+/// The line a node prints on standard output once it serves.
+pub fn ready_line(metrics: SocketAddr) -> String {
+    format!("{READY} {metrics}")
+}
+
+/// Where the metrics are of the node that printed this line; `None` if it says something else.
+fn parse_ready(line: &str) -> Option<SocketAddr> {
+    line.strip_prefix(READY)?.trim_start().parse().ok()
+}
+
+/// A node as its supervisor knows it.
+#[derive(Debug, Clone)]
+pub struct KeptNode {
+    name: String,
+    state: watch::Receiver<NodeState>,
+    restarts: Arc<Counter>,
+}
+
+impl KeptNode {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it serves.
+    pub fn is_up(&self) -> bool {
+        matches!(*self.state.borrow(), NodeState::Up { .. })
+    }
+
+    /// How often it was started after it had ended unasked.
+    pub fn restarts(&self) -> u64 {
+        self.restarts.get()
+    }
+}
+
 #[derive(Debug)]
 struct Keeper {
     node: NodeEntry,
     orders: mpsc::Sender<Order>,
     state: watch::Receiver<NodeState>,
+    restarts: Arc<Counter>,
     task: JoinHandle<()>,
 }
 
@@ -75,24 +120,42 @@ struct Keeper {
 pub struct Supervisor {
     cluster: ClusterFile,
     keepers: Vec<Keeper>,
+    targets: Arc<ScrapeTargets>,
+    _metrics: MetricsEndpoint,
     /// Held for the lock on it.
     _lock: File,
 }
 
 impl Supervisor {
-    /// Starts every node with `program node …` and returns when all of them serve.
+    /// Starts every node with `program node …` and returns when all of them serve. Metrics are on
+    /// loopback ports from `metrics_port` on, first its own, or on any that are free if it is 0.
     ///
     /// # Errors
     /// `Unavailable` if another process runs the cluster, or a node does not start: then with the
     /// end of its log, and everything started is stopped.
-    pub async fn start(cluster: ClusterFile, program: &Path) -> Result<Self> {
+    pub async fn start(cluster: ClusterFile, program: &Path, metrics_port: u16) -> Result<Self> {
         let lock = lock_folder(cluster.folder())?;
-        let keepers = cluster
-            .nodes()
-            .iter()
-            .map(|node| Keeper::start(&cluster, node.clone(), program.to_owned()))
-            .collect();
-        let mut supervisor = Self { cluster, keepers, _lock: lock };
+        let listener = MetricsListener::bind(metrics_port).await?;
+        let targets = Arc::new(ScrapeTargets::new(cluster.folder()));
+        targets.set(SUPERVISOR, listener.address())?;
+        let mut next_port = metrics_port;
+        let mut plan = |node: &NodeEntry| {
+            next_port = if metrics_port == 0 { 0 } else { next_port.saturating_add(1) };
+            ChildPlan {
+                program: program.to_owned(),
+                folder: cluster.folder().to_owned(),
+                log: log_path(&cluster, node),
+                name: node.name.clone(),
+                metrics_port: next_port,
+                targets: Arc::clone(&targets),
+            }
+        };
+        let keepers: Vec<_> =
+            cluster.nodes().iter().map(|node| Keeper::start(node.clone(), plan(node))).collect();
+        let mut metrics = Metrics::of_process(SystemClock::default().now_micros());
+        metrics.supervisor(keepers.iter().map(Keeper::kept).collect());
+        let _metrics = listener.serve(metrics);
+        let mut supervisor = Self { cluster, keepers, targets, _metrics, _lock: lock };
         match supervisor.all_up().await {
             Ok(()) => Ok(supervisor),
             Err(error) => {
@@ -105,6 +168,11 @@ impl Supervisor {
     /// The cluster it runs.
     pub fn cluster(&self) -> &ClusterFile {
         &self.cluster
+    }
+
+    /// Where the metrics of all of them are.
+    pub fn scrape_targets(&self) -> &ScrapeTargets {
+        &self.targets
     }
 
     /// Every node with its state.
@@ -188,17 +256,17 @@ impl Supervisor {
 }
 
 impl Keeper {
-    fn start(cluster: &ClusterFile, node: NodeEntry, program: PathBuf) -> Self {
+    fn start(node: NodeEntry, child: ChildPlan) -> Self {
         let (orders, inbox) = mpsc::channel(4);
         let (set_state, state) = watch::channel(NodeState::Starting);
-        let child = ChildPlan {
-            program,
-            folder: cluster.folder().to_owned(),
-            log: log_path(cluster, &node),
-            name: node.name.clone(),
-        };
-        let task = tokio::spawn(keep(child, inbox, set_state));
-        Self { node, orders, state, task }
+        let restarts = Arc::<Counter>::default();
+        let task = tokio::spawn(keep(child, inbox, set_state, restarts.clone()));
+        Self { node, orders, state, restarts, task }
+    }
+
+    fn kept(&self) -> KeptNode {
+        let (state, restarts) = (self.state.clone(), Arc::clone(&self.restarts));
+        KeptNode { name: self.node.name.clone(), state, restarts }
     }
 
     async fn order(&self, order: Order) -> Result<()> {
@@ -214,6 +282,8 @@ struct ChildPlan {
     folder: PathBuf,
     log: PathBuf,
     name: String,
+    metrics_port: u16,
+    targets: Arc<ScrapeTargets>,
 }
 
 impl ChildPlan {
@@ -222,6 +292,7 @@ impl ChildPlan {
         Command::new(&self.program)
             .args(["node", "--supervised", "--name", &self.name, "--cluster"])
             .arg(&self.folder)
+            .args(["--metrics-port", &self.metrics_port.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -239,12 +310,17 @@ enum Next {
     Finish,
 }
 
-async fn keep(plan: ChildPlan, mut orders: mpsc::Receiver<Order>, state: watch::Sender<NodeState>) {
+async fn keep(
+    plan: ChildPlan,
+    mut orders: mpsc::Receiver<Order>,
+    state: watch::Sender<NodeState>,
+    restarts: Arc<Counter>,
+) {
     let mut pause = RESTART_PAUSE_MIN;
     loop {
         state.send_replace(NodeState::Starting);
         let next = match plan.spawn() {
-            Ok(child) => run(child, &mut orders, &state).await,
+            Ok(child) => run(&plan, child, &mut orders, &state).await,
             Err(error) => Next::Restart(format!("cannot run {}: {error}", plan.program.display())),
         };
         let served = matches!(*state.borrow(), NodeState::Up { .. });
@@ -257,7 +333,9 @@ async fn keep(plan: ChildPlan, mut orders: mpsc::Receiver<Order>, state: watch::
             }
             Next::Restart(reason) => {
                 state.send_replace(NodeState::Down { reason });
-                pause_or_stop(pause, &mut orders).await
+                let go_on = pause_or_stop(pause, &mut orders).await;
+                restarts.add(go_on.into());
+                go_on
             }
         };
         if !go_on {
@@ -269,6 +347,7 @@ async fn keep(plan: ChildPlan, mut orders: mpsc::Receiver<Order>, state: watch::
 
 /// Follows one process from its start to its end.
 async fn run(
+    plan: &ChildPlan,
     mut child: Child,
     orders: &mut mpsc::Receiver<Order>,
     state: &watch::Sender<NodeState>,
@@ -288,8 +367,13 @@ async fn run(
                 };
             }
             line = next_line(&mut ready) => match line {
-                Some(line) if line == READY_LINE => { state.send_replace(NodeState::Up { pid }); }
-                Some(_) => {}
+                Some(line) => if let Some(metrics) = parse_ready(&line) {
+                    // Without the file a node serves as well.
+                    if let Err(error) = plan.targets.set(&plan.name, metrics) {
+                        eprintln!("{}: {error}", plan.name);
+                    }
+                    state.send_replace(NodeState::Up { pid });
+                },
                 None => ready = None,
             },
             order = orders.recv() => match order {

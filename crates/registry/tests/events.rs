@@ -116,6 +116,7 @@ async fn faults_the_class_runtime_hears_of_are_reported_by_kind_and_name() {
             method: "m",
             line: Some(1),
             error: &error,
+            limit: None,
         };
         reporter.fault(&fault);
     }

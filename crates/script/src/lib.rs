@@ -37,7 +37,7 @@ pub use compile::{CompileError, Script};
 pub use digest::Digest;
 pub use fault::{raise, raised};
 pub use host::Host;
-pub use meter::{MemoryAccount, Pulse};
+pub use meter::{Limit, MemoryAccount, Pulse};
 pub use run::{Run, Terms};
 pub use value::Value;
 pub use vm::Vm;

@@ -19,11 +19,30 @@ use crate::fault::raise;
 
 /// Which part of the budget was exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Limit {
+pub enum Limit {
+    /// Its time.
     Time,
+    /// Its calls, loop iterations and pattern-matcher steps.
     Steps,
+    /// Its memory.
     Memory,
+    /// What it may hand back.
     Output,
+}
+
+impl Limit {
+    /// Every limit, in declaration order.
+    pub const ALL: [Limit; 4] = [Self::Time, Self::Steps, Self::Memory, Self::Output];
+
+    /// The limit's name, as metrics give it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Time => "time",
+            Self::Steps => "steps",
+            Self::Memory => "memory",
+            Self::Output => "output",
+        }
+    }
 }
 
 /// That a budget was exceeded.
@@ -133,6 +152,7 @@ impl Meter {
     pub fn check_output(&self, bytes: usize) -> Result<()> {
         match &*self.running.borrow() {
             Some(running) if bytes > running.budget.output_bytes => {
+                self.exceeded.set(self.exceeded.get().or(Some(Limit::Output)));
                 Err(describe(Limit::Output, &running.budget))
             }
             _ => Ok(()),

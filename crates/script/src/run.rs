@@ -7,7 +7,7 @@ use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, MultiValue, Table};
 use nacre_clock::Clock;
 use nacre_object::Result;
 
-use crate::{Budget, Script, Value, Vm};
+use crate::{Budget, Limit, Script, Value, Vm};
 
 /// On what terms a script is run.
 #[derive(Debug, Clone, Copy)]
@@ -95,6 +95,11 @@ impl<'vm> Run<'vm> {
     /// Fails if `bytes` of output exceed the budget.
     pub fn check_output(&self, bytes: usize) -> Result<()> {
         self.vm.meter().check_output(bytes)
+    }
+
+    /// Which limit it exceeded first, if it did.
+    pub fn exceeded(&self) -> Option<Limit> {
+        self.vm.meter().exceeded().map(|exceeded| exceeded.limit)
     }
 
     /// The VM, for a host library that makes its own values.

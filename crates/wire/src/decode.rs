@@ -182,7 +182,8 @@ pub(crate) fn error(message: pb::Error) -> Error {
     error
 }
 
-fn kind(kind: pb::ErrorKind) -> ErrorKind {
+/// What to do about an error.
+pub(crate) fn kind(kind: pb::ErrorKind) -> ErrorKind {
     match kind {
         pb::ErrorKind::NotFound => ErrorKind::NotFound,
         pb::ErrorKind::Exists => ErrorKind::Exists,

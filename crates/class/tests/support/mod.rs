@@ -15,7 +15,7 @@ use nacre_object::{
     CallReply, ClassCall, ClassName, Error, MethodName, ObjectId, Op, OpResult, Request, Result,
     Store,
 };
-use nacre_script::Budget;
+use nacre_script::{Budget, Limit};
 
 /// What the sink heard.
 #[derive(Default)]
@@ -26,8 +26,9 @@ pub struct Heard {
 
 impl FaultSink for Heard {
     fn fault(&self, fault: &ProgramFault<'_>) {
-        let ProgramFault { program, version, method, line, error } = fault;
-        let text = format!("{program} {version} {method} {line:?} {}", error.kind());
+        let ProgramFault { program, version, method, line, error, limit } = fault;
+        let limit = limit.map_or("", Limit::as_str);
+        let text = format!("{program} {version} {method} {line:?} {} {limit}", error.kind());
         self.faults.lock().unwrap().push(text);
     }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nacre::ClusterFile;
-use nacre_node::{Node, READY_LINE};
+use nacre_node::{Node, NodeOptions, ready_line};
 use nacre_object::Result;
 use tokio::io::AsyncReadExt;
 
@@ -19,14 +19,18 @@ pub struct NodeArguments {
     /// Finish when standard input ends: the supervisor is gone then
     #[arg(long)]
     supervised: bool,
+    /// The loopback port for its metrics; 0 for any that is free
+    #[arg(long, default_value_t = 0)]
+    metrics_port: u16,
 }
 
 /// Serves until SIGINT, SIGTERM or, supervised, the end of standard input.
 pub async fn run(arguments: NodeArguments, folder: &Path) -> Result<()> {
     let interrupted = interrupted()?;
     let cluster = ClusterFile::read(folder)?;
-    let node = Node::start(&cluster, &arguments.name).await?;
-    Out::new(false).line(READY_LINE)?;
+    let options = NodeOptions { metrics_port: arguments.metrics_port };
+    let node = Node::start(&cluster, &arguments.name, options).await?;
+    Out::new(false).line(&ready_line(node.metrics_address()))?;
     tokio::select! {
         () = interrupted => {}
         () = orphaned(), if arguments.supervised => {}

@@ -77,6 +77,7 @@ fn render(reports: &[(&NodeEntry, Result<NodeReport>)]) -> String {
             number(storage.map(|storage| storage.transactions)),
             number(storage.map(|storage| storage.syncs)),
             number(storage.map(|storage| storage.journal_bytes)),
+            report.metrics.to_string(),
             if classes.is_empty() { "-".into() } else { classes.join(" ") },
         ]
     };
@@ -89,6 +90,7 @@ fn render(reports: &[(&NodeEntry, Result<NodeReport>)]) -> String {
         "transactions",
         "syncs",
         "journal bytes",
+        "metrics",
         "classes",
     ];
     table(&header, &reports.iter().map(row).collect::<Vec<_>>())

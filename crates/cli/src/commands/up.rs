@@ -15,6 +15,10 @@ use crate::out::{Out, note};
 const DEFAULT_TARGETS: u16 = 3;
 /// More processes than this on one machine is a mistake.
 const MAX_TARGETS: i64 = 64;
+/// The highest first port: those of all processes must be ports.
+const MAX_METRICS_PORT: i64 = 65_000;
+
+const _: () = assert!(MAX_METRICS_PORT + MAX_TARGETS + 2 <= u16::MAX as i64);
 
 /// How large a new cluster is
 #[derive(Debug, clap::Args)]
@@ -30,6 +34,10 @@ pub struct TargetArguments {
 pub struct UpArguments {
     #[command(flatten)]
     targets: TargetArguments,
+    /// The first of the loopback ports for metrics, one a process; any free ones if left out
+    #[arg(long, default_value_t = 0,
+          value_parser = clap::value_parser!(u16).range(0..=MAX_METRICS_PORT))]
+    metrics_port: u16,
 }
 
 /// Runs a cluster until SIGINT or SIGTERM.
@@ -44,7 +52,7 @@ pub async fn run(arguments: UpArguments, folder: &Path, out: Out) -> Result<()> 
     tokio::pin!(interrupted);
     let program = this_program()?;
     let mut supervisor = tokio::select! {
-        started = Supervisor::start(cluster, &program) => started?,
+        started = Supervisor::start(cluster, &program, arguments.metrics_port) => started?,
         () = &mut interrupted => return Ok(()),
     };
     let outcome = tokio::select! {
@@ -100,7 +108,8 @@ fn announce(supervisor: &Supervisor, out: Out) -> Result<()> {
             _ => (name, None),
         })
         .collect();
-    let value = json!({ "cluster": folder.to_string(), "nodes":
+    let metrics = supervisor.scrape_targets().path().display();
+    let value = json!({ "cluster": folder.to_string(), "metrics": metrics.to_string(), "nodes":
         nodes.iter().map(|(name, pid)| json!({ "name": name, "pid": pid })).collect::<Vec<_>>() });
     out.show(&value, || {
         let nodes: Vec<_> = nodes
@@ -110,6 +119,7 @@ fn announce(supervisor: &Supervisor, out: Out) -> Result<()> {
                 None => format!("{name} (restarting)"),
             })
             .collect();
-        format!("nacre is up at {folder}: {}\nstop it with Ctrl-C", nodes.join(", "))
+        let nodes = nodes.join(", ");
+        format!("nacre is up at {folder}: {nodes}\nmetrics: {metrics}\nstop it with Ctrl-C")
     })
 }

@@ -81,7 +81,7 @@ pub async fn run(arguments: DemoArguments, out: Out) -> Result<()> {
     note(&format!("{} records of {}{cut}", records.lines.len(), records.origin));
 
     let file = ClusterFile::create(scratch.path(), TARGETS)?;
-    let mut supervisor = Supervisor::start(file, &this_program()?).await?;
+    let mut supervisor = Supervisor::start(file, &this_program()?, 0).await?;
     note(&format!("a cluster of {TARGETS} storage targets in {}", scratch.path().display()));
     let interruption = interrupted()?;
     let stage = Stage { supervisor: &supervisor, arguments: &arguments };

@@ -18,6 +18,7 @@ pub(crate) mod segment_table;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use nacre_clock::Clock;
 use nacre_object::limits::MAX_TRANSACTION_BYTES;
 use nacre_object::{Error, Result};
 
@@ -73,6 +74,7 @@ pub(crate) struct Journal {
     synced: Condvar,
     health: Arc<Health>,
     counters: Arc<Counters>,
+    clock: Arc<dyn Clock>,
     /// What `used_bytes` was at the last checkpoint.
     checkpoint_at: AtomicU64,
 }
@@ -145,6 +147,7 @@ impl Journal {
         end: End,
         health: Arc<Health>,
         counters: Arc<Counters>,
+        clock: Arc<dyn Clock>,
     ) -> Self {
         let End { segment, position, shards, replayed_bytes } = end;
         segments.add(&segment);
@@ -160,7 +163,7 @@ impl Journal {
         };
         let (state, synced) = (Mutex::new(state), Condvar::new());
         let checkpoint_at = AtomicU64::new(0);
-        Self { segments, source, state, synced, health, counters, checkpoint_at }
+        Self { segments, source, state, synced, health, counters, clock, checkpoint_at }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -280,10 +283,17 @@ impl Journal {
     fn write(&self, group: &mut Group) -> std::io::Result<()> {
         group.seal();
         let file = &group.segment.file;
+        let started = self.clock.monotonic();
         file.write_at(u64::from(group.position.offset), &group.bytes)?;
+        let written = self.clock.monotonic();
         file.sync()?;
-        self.counters.groups.add(1);
-        self.counters.journal_bytes.add(group.bytes.len() as u64);
+        let synced = self.clock.monotonic();
+        let counters = &self.counters;
+        counters.groups.add(1);
+        counters.journal_bytes.add(group.bytes.len() as u64);
+        counters.group_transactions.record(group.records.into());
+        counters.write_time.record_duration(written.saturating_sub(started));
+        counters.sync_time.record_duration(synced.saturating_sub(written));
         Ok(())
     }
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nacre_object::{Error, ErrorKind, NodeName, Result};
+use nacre_telemetry::{Counter, Durations, HistogramSnapshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::hosted::{Hosted, NotYet};
@@ -47,12 +48,31 @@ struct Inner {
     node: NodeName,
     env: LogEnv,
     logs: Mutex<HashMap<LogName, Arc<Hosted>>>,
+    positions: Counter,
+    recovery_time: Durations,
+}
+
+/// What a host has done since it was made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SequencerCounts {
+    /// Logs this node is the sequencer of.
+    pub logs: usize,
+    /// Positions handed out.
+    pub positions: u64,
+    /// Seconds each recovery that made this node a sequencer took.
+    pub recovery_seconds: HistogramSnapshot,
 }
 
 impl SequencerHost {
     /// The host of `node`. It asks no other sequencer, so `env` may lack a way to them.
     pub fn new(node: NodeName, env: LogEnv) -> Self {
-        Self(Arc::new(Inner { node, env, logs: Mutex::default() }))
+        Self(Arc::new(Inner {
+            node,
+            env,
+            logs: Mutex::default(),
+            positions: Counter::default(),
+            recovery_time: Durations::default(),
+        }))
     }
 
     /// The node.
@@ -94,6 +114,15 @@ impl SequencerHost {
         serving
     }
 
+    /// What it has done.
+    pub fn counts(&self) -> SequencerCounts {
+        SequencerCounts {
+            logs: self.logs().len(),
+            positions: self.0.positions.get(),
+            recovery_seconds: self.0.recovery_time.snapshot(),
+        }
+    }
+
     async fn next(&self, log: &LogName, epoch: u64, count: u32) -> Result<Grant> {
         let hosted = self.hosted(log)?;
         let mut looks = 0;
@@ -102,6 +131,7 @@ impl SequencerHost {
             changed.as_mut().enable();
             match hosted.next(epoch, count) {
                 Ok((grant, is_short)) => {
+                    self.0.positions.add(grant.count.into());
                     if is_short {
                         self.extend_later(&hosted);
                     }
@@ -260,12 +290,14 @@ impl SequencerHost {
     }
 
     async fn take_over(&self, log: &LogName, hosted: &Hosted, replaces: u64) -> Result<u64> {
+        let started = Instant::now();
         let mut replaces = replaces;
         loop {
             match recover(&self.0.node, &self.0.env, log, replaces).await? {
                 Recovered::Serving(core) => {
                     let epoch = core.view().epoch();
                     hosted.install(Some(core));
+                    self.0.recovery_time.record_duration(started.elapsed());
                     return Ok(epoch);
                 }
                 Recovered::Adopted(view) => {

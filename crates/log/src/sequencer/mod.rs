@@ -8,5 +8,5 @@ mod reconfigure;
 mod recovery;
 
 pub(crate) use client::SequencerClient;
-pub use host::{SEQUENCER_SERVICE, SequencerHost};
+pub use host::{SEQUENCER_SERVICE, SequencerCounts, SequencerHost};
 pub use messages::{Reconfiguration, log_asked_about};

@@ -20,11 +20,12 @@ use tower::service_fn;
 
 use super::Caller;
 use super::connection::Connected;
+use super::meter::{Begun, Ending, Kind};
 use super::node::Node;
 use super::session::Session;
 use super::under_way::Outcome;
 use crate::codec::BatchCodec;
-use crate::limits::{MAX_BATCH_BYTES, PROTOCOL_VERSION};
+use crate::limits::{HANDSHAKE_TIMEOUT, MAX_BATCH_BYTES, PROTOCOL_VERSION};
 use crate::outbox::{Outbox, OutboxStream};
 use crate::proto::client_message::Body as Asked;
 use crate::proto::server_message::Body as Answer;
@@ -108,7 +109,10 @@ async fn answer_one(
         Some(Asked::Watch(_)) => encode::failure(&Error::invalid("a watch needs a session")),
         Some(asked) => {
             let caller = Arc::new(Caller { standing, session: 0, client_name: String::new() });
-            finish(node.begin(&caller, trace_id, asked), timeout_micros).await
+            let begun = Begun { kind: Kind::of(&asked), at: node.meter.now() };
+            let answer = finish(node.begin(&caller, trace_id, asked), timeout_micros).await;
+            node.meter.ended(begun, Ending::of(&answer), node.meter.now());
+            answer
         }
         None => encode::failure(&message::unknown()),
     };
@@ -138,7 +142,7 @@ async fn open(
     request: Request<Streaming<Vec<ClientMessage>>>,
 ) -> Result<Response<OutboxStream>, Status> {
     let mut inbound = request.into_inner();
-    let first = tokio::time::timeout(node.handshake_timeout, inbound.next()).await;
+    let first = tokio::time::timeout(HANDSHAKE_TIMEOUT, inbound.next()).await;
     let mut batch = match first {
         Ok(Some(batch)) => batch?.into_iter(),
         Ok(None) => return Err(Status::invalid_argument("a session begins with a hello")),
@@ -148,8 +152,7 @@ async fn open(
         Some(ClientMessage { id, body: Some(Asked::Hello(hello)), .. }) => (id, check(hello)?),
         _ => return Err(Status::invalid_argument("a session begins with a hello")),
     };
-    let standing =
-        tokio::time::timeout(node.handshake_timeout, node.guard.admit(&connected.peer)).await;
+    let standing = tokio::time::timeout(HANDSHAKE_TIMEOUT, node.guard.admit(&connected.peer)).await;
     let standing = standing.map_err(|_| Status::unavailable("entities are not known yet"))?;
     let standing = standing.map_err(refusal)?;
     let place = node.sessions.take(standing.entity()).map_err(Status::resource_exhausted)?;

@@ -4,6 +4,7 @@ mod connection;
 mod grpc;
 mod idle;
 mod listener;
+mod meter;
 mod node;
 mod places;
 mod service;
@@ -16,6 +17,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nacre_clock::Clock;
 use nacre_object::{Error, Guard, NodeName, Result, Store, Watch};
 use tokio::task::JoinSet;
 use tonic::service::Routes;
@@ -23,10 +25,12 @@ use tonic_health::pb::health_server::HealthServer;
 use tonic_health::server::{HealthReporter, HealthService};
 
 pub use listener::Listener;
+pub use meter::{KindCounts, RequestCounts};
 pub use service::{Caller, Service};
 
 use self::connection::Connections;
 use self::grpc::GrpcService;
+use self::meter::Meter;
 use self::node::{Node, Phase};
 use crate::limits::DRAIN_TIMEOUT;
 use crate::{KeepAlive, proto};
@@ -60,6 +64,11 @@ impl Server {
     /// Connections that are open, with a session or without.
     pub fn connection_count(&self) -> usize {
         self.connections.count()
+    }
+
+    /// What it has answered, and how.
+    pub fn requests(&self) -> RequestCounts {
+        self.node.meter.read()
     }
 
     /// Serves, once, until `shutdown`, then finishes what was begun, for at most `DRAIN_TIMEOUT`. Once it
@@ -142,10 +151,9 @@ impl ServerBuilder {
         self
     }
 
-    /// How long a connection may be without anything asked on it, and a session without its hello;
-    /// `HANDSHAKE_TIMEOUT` if nothing is said.
-    pub fn handshake_timeout(mut self, timeout: Duration) -> Self {
-        self.node.handshake_timeout = timeout;
+    /// What requests are timed by; the system's clock if nothing is said.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.node.meter = Meter::new(clock);
         self
     }
 
@@ -162,7 +170,7 @@ impl ServerBuilder {
             .add_service(HealthServer::new(HealthService::from_health_reporter(health.clone())))
             .add_service(reflection)
             .prepare();
-        let connections = Connections::new(routes, self.keep_alive, &node);
+        let connections = Connections::new(routes, self.keep_alive, node.phase.subscribe());
         Server { node, connections: Arc::new(connections), health }
     }
 }

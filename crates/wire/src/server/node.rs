@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use nacre_clock::SystemClock;
 use nacre_object::limits::MAX_NOTIFY_BYTES;
 use nacre_object::{
     Capabilities, Capability, Demand, Error, FaultSite, Guard, LocalOnly, NodeName, Result, Store,
@@ -16,12 +17,11 @@ use nacre_object::{
 };
 use tokio::sync::watch;
 
+use super::meter::Meter;
 use super::places::Places;
 use super::under_way::Outcome;
 use super::{Caller, Service};
-use crate::limits::{
-    HANDSHAKE_TIMEOUT, MAX_BATCH_BYTES, MAX_MESSAGE_BYTES, PROTOCOL_VERSION, STALL_TIMEOUT,
-};
+use crate::limits::{MAX_BATCH_BYTES, MAX_MESSAGE_BYTES, PROTOCOL_VERSION, STALL_TIMEOUT};
 use crate::outbox::Body as _;
 use crate::proto::client_message::Body as Asked;
 use crate::proto::server_message::Body as Answer;
@@ -48,7 +48,7 @@ pub(crate) struct Node {
     /// Decides who may come in.
     pub(crate) guard: Arc<dyn Guard>,
     pub(crate) stall_timeout: Duration,
-    pub(crate) handshake_timeout: Duration,
+    pub(crate) meter: Meter,
     /// Room for sessions.
     pub(crate) sessions: Places,
     /// Only ever moves on.
@@ -79,7 +79,7 @@ impl Node {
             services: HashMap::new(),
             guard: Arc::new(LocalOnly),
             stall_timeout: STALL_TIMEOUT,
-            handshake_timeout: HANDSHAKE_TIMEOUT,
+            meter: Meter::new(Arc::new(SystemClock::default())),
             sessions: Places::default(),
             phase: watch::Sender::new(Phase::Open),
             session_numbers: AtomicU64::new(1),

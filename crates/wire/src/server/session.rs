@@ -24,6 +24,7 @@ use tonic::{Status, Streaming};
 use super::Caller;
 use super::connection::reached;
 use super::idle::Busy;
+use super::meter::{Begun, Ending, Kind};
 use super::node::{Node, Phase};
 use super::places::Place;
 use super::under_way::{Outcome, Progress, UnderWay};
@@ -53,10 +54,16 @@ pub(crate) struct Session {
     reading: bool,
     /// What was read and not begun.
     backlog: std::vec::IntoIter<ClientMessage>,
+    /// When the backlog was read.
+    read_at: Duration,
     last_id: u64,
     under_way: FuturesUnordered<UnderWay>,
     watches: Watches,
     outbox: Outbox,
+    /// Requests whose answers this turn puts on their way.
+    ended: Vec<(Begun, Ending)>,
+    /// How many works under way the meter knows of.
+    metered: usize,
     /// Ready when the server stops, or the caller may no longer be here.
     closing: BoxFuture<'static, Closing>,
     /// Runs while the session stands still because the client does not read.
@@ -84,16 +91,20 @@ impl Session {
                 () = ended => Closing::Revoked,
             }
         };
+        let read_at = node.meter.now();
         Self {
             node,
             caller: Arc::new(caller),
             inbound,
             reading: true,
             backlog,
+            read_at,
             last_id: 0,
             under_way: FuturesUnordered::new(),
             watches: Watches::default(),
             outbox,
+            ended: Vec::new(),
+            metered: 0,
             closing: Box::pin(closing),
             stall: None,
             _place: place,
@@ -131,8 +142,8 @@ impl Session {
         while let Poll::Ready(Some(progress)) = Pin::new(&mut self.under_way).poll_next(context) {
             any = true;
             match progress {
-                Progress::Finished(id, outcome) => self.finish(id, outcome),
-                Progress::Late(id, work) => self.late(id, work),
+                Progress::Finished(id, begun, outcome) => self.finish(id, begun, outcome),
+                Progress::Late(id, begun, work) => self.late(id, begun, work),
                 Progress::Unheard => {}
             }
         }
@@ -156,7 +167,10 @@ impl Session {
         }
         if self.backlog.len() == 0 {
             match Pin::new(&mut self.inbound).poll_next(context) {
-                Poll::Ready(Some(Ok(batch))) => self.backlog = batch.into_iter(),
+                Poll::Ready(Some(Ok(batch))) => {
+                    self.backlog = batch.into_iter();
+                    self.read_at = self.node.meter.now();
+                }
                 Poll::Ready(Some(Err(status))) => self.break_off(status),
                 Poll::Ready(None) => self.reading = false,
                 Poll::Pending => return false,
@@ -186,27 +200,30 @@ impl Session {
         {
             return self.tell(id, &encode::failure(&error));
         }
+        let begun = Begun { kind: Kind::of(&asked), at: self.read_at };
         let work = self.node.begin(&self.caller, trace_id, asked);
-        self.run(id, timeout_micros, work, context);
+        self.run(id, begun, timeout_micros, work, context);
     }
 
     fn run(
         &mut self,
         id: u64,
+        begun: Begun,
         timeout_micros: u64,
         mut work: BoxFuture<'static, Outcome>,
         context: &mut Context<'_>,
     ) {
         match work.as_mut().poll(context) {
-            Poll::Ready(outcome) => self.finish(id, outcome),
+            Poll::Ready(outcome) => self.finish(id, begun, outcome),
             Poll::Pending => {
                 let timeout = (timeout_micros > 0).then(|| Duration::from_micros(timeout_micros));
-                self.under_way.push(UnderWay::new(id, timeout, work));
+                self.under_way.push(UnderWay::new(id, begun, timeout, work));
             }
         }
     }
 
-    fn finish(&mut self, id: u64, outcome: Outcome) {
+    fn finish(&mut self, id: u64, begun: Begun, outcome: Outcome) {
+        self.ended.push((begun, Ending::of(&outcome.answer)));
         self.tell(id, &outcome.answer);
         match outcome.watch {
             Some(watch) => self.watches.establish(id, watch),
@@ -216,8 +233,10 @@ impl Session {
     }
 
     /// Tells the client that its time is over, and finishes what it asked for without it.
-    fn late(&mut self, id: u64, work: BoxFuture<'static, Outcome>) {
-        self.tell(id, &encode::failure(&message::late()));
+    fn late(&mut self, id: u64, begun: Begun, work: BoxFuture<'static, Outcome>) {
+        let answer = encode::failure(&message::late());
+        self.ended.push((begun, Ending::of(&answer)));
+        self.tell(id, &answer);
         self.watches.end(id);
         self.under_way.push(UnderWay::unheard(work));
     }
@@ -225,6 +244,17 @@ impl Session {
     fn tell(&self, id: u64, answer: &Answer) {
         // Without a client there is nobody to tell.
         let _ = self.outbox.push_quietly(&message::server_fields(id), answer);
+    }
+
+    /// Counts the requests whose answers are on their way, and those that wait.
+    fn meter_turn(&mut self) {
+        let meter = &self.node.meter;
+        if !self.ended.is_empty() {
+            let now = meter.now();
+            self.ended.drain(..).for_each(|(begun, ending)| meter.ended(begun, ending, now));
+        }
+        meter.waiting(self.under_way.len(), self.metered);
+        self.metered = self.under_way.len();
     }
 
     /// Reads no more: says so, then ends when the last work has.
@@ -251,6 +281,12 @@ fn revoked(caller: &Caller) -> Status {
     Status::permission_denied(format!("{entity} is no longer an entity of this cluster"))
 }
 
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.node.meter.waiting(0, self.metered);
+    }
+}
+
 impl Future for Session {
     type Output = ();
 
@@ -275,6 +311,7 @@ impl Future for Session {
             }
         }
         self.outbox.flush();
+        self.meter_turn();
         if self.outbox.has_ended() {
             self.stop_reading();
         }

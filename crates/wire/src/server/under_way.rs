@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use nacre_object::WatchStream;
 use tokio::time::{Sleep, sleep};
 
+use super::meter::Begun;
 use crate::proto::server_message::Body as Answer;
 
 /// What running a message came to.
@@ -22,7 +23,7 @@ pub(crate) struct Outcome {
 /// A message under way. Its work runs to the end, but the client waits for its time only.
 pub(crate) struct UnderWay {
     /// The message to be answered; `None` once the client waits no longer.
-    id: Option<u64>,
+    id: Option<(u64, Begun)>,
     patience: Option<Pin<Box<Sleep>>>,
     work: Option<BoxFuture<'static, Outcome>>,
 }
@@ -30,9 +31,9 @@ pub(crate) struct UnderWay {
 /// What came of waiting for a message.
 pub(crate) enum Progress {
     /// It is answered.
-    Finished(u64, Outcome),
+    Finished(u64, Begun, Outcome),
     /// The client waits no longer; the work goes on.
-    Late(u64, BoxFuture<'static, Outcome>),
+    Late(u64, Begun, BoxFuture<'static, Outcome>),
     /// The work has ended for which nobody waits.
     Unheard,
 }
@@ -41,11 +42,12 @@ impl UnderWay {
     /// Work for message `id`, whose client waits for `timeout`.
     pub(crate) fn new(
         id: u64,
+        begun: Begun,
         timeout: Option<Duration>,
         work: BoxFuture<'static, Outcome>,
     ) -> Self {
         let patience = timeout.map(|timeout| Box::pin(sleep(timeout)));
-        Self { id: Some(id), patience, work: Some(work) }
+        Self { id: Some((id, begun)), patience, work: Some(work) }
     }
 
     /// Work whose client waits no longer.
@@ -60,15 +62,15 @@ impl Future for UnderWay {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Progress> {
         let work = self.work.as_mut().expect("not polled after the end");
         if let Poll::Ready(outcome) = work.as_mut().poll(context) {
-            let heard = self.id.map(|id| Progress::Finished(id, outcome));
+            let heard = self.id.map(|(id, begun)| Progress::Finished(id, begun, outcome));
             return Poll::Ready(heard.unwrap_or(Progress::Unheard));
         }
         let expired = match &mut self.patience {
             Some(patience) => patience.as_mut().poll(context).is_ready(),
             None => false,
         };
-        if expired && let (Some(id), Some(work)) = (self.id, self.work.take()) {
-            return Poll::Ready(Progress::Late(id, work));
+        if expired && let (Some((id, begun)), Some(work)) = (self.id, self.work.take()) {
+            return Poll::Ready(Progress::Late(id, begun, work));
         }
         Poll::Pending
     }

@@ -1,0 +1,168 @@
+//! What Prometheus is told: by every process, in the format it reads, and true.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+
+use serde_json::Value;
+
+use common::RunningCluster;
+
+/// Debian's, which has the packages the Makefile installs.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// All samples of all processes.
+struct Scrape(Vec<(String, String, Value, f64)>);
+
+impl Scrape {
+    fn of(cluster: &RunningCluster) -> Self {
+        let output = Command::new(PYTHON)
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scrape.py"))
+            .arg(cluster.folder().join("metrics.json"))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        Self(serde_json::from_slice(&output.stdout).unwrap())
+    }
+
+    /// The sum of a sample over all processes, of those series that have the labels.
+    fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+        let has = |of: &Value| labels.iter().all(|(label, value)| of[label] == *value);
+        let named = self.0.iter().filter(|(_, sample, of, _)| sample == name && has(of));
+        named.map(|(.., value)| value).sum()
+    }
+
+    /// In how many processes there is a sample.
+    fn processes_with(&self, name: &str) -> usize {
+        let mut nodes: Vec<_> =
+            self.0.iter().filter(|(_, sample, ..)| sample == name).map(|(node, ..)| node).collect();
+        nodes.dedup();
+        nodes.len()
+    }
+}
+
+#[test]
+fn every_process_tells_what_it_does_in_the_format_prometheus_reads() {
+    let cluster = RunningCluster::start();
+    let before = Scrape::of(&cluster);
+    // Three targets, a metadata node, the supervisor.
+    assert_eq!(before.processes_with("process_resident_memory_bytes"), 5);
+    assert_eq!(before.processes_with("nacre_build_info"), 5);
+    assert_eq!(before.processes_with("nacre_transactions_total"), 3);
+    assert_eq!(before.sum("nacre_node_up", &[]), 4.0);
+
+    for object in ["a", "b", "c"] {
+        cluster.run_with_input(&["object", "put", &format!("data/{object}")], "bytes");
+        cluster.run(&["object", "zero", &format!("data/{object}"), "0", "1"]);
+    }
+    cluster.fails(&["object", "get", "data/absent"]);
+    let after = Scrape::of(&cluster);
+    let moved =
+        |name: &str, labels: &[(&str, &str)]| after.sum(name, labels) - before.sum(name, labels);
+    // Nodes write by themselves as well, but they zero nothing.
+    let zero = [("kind", "zero"), ("result", "ok")];
+    assert_eq!(moved("nacre_requests_total", &zero), 3.0);
+    assert_eq!(moved("nacre_request_duration_seconds_count", &zero[..1]), 3.0);
+    assert!(moved("nacre_request_duration_seconds_sum", &zero[..1]) > 0.0);
+    assert!(moved("nacre_requests_total", &[("result", "not found")]) >= 1.0);
+    let groups = moved("nacre_journal_groups_total", &[]);
+    assert!(groups >= 3.0);
+    assert_eq!(moved("nacre_journal_sync_duration_seconds_count", &[]), groups);
+    assert!(moved("nacre_journal_group_transactions_sum", &[]) >= groups);
+    assert!(moved("nacre_journal_written_bytes_total", &[]) > 0.0);
+
+    cluster.run(&["log", "create", "l"]);
+    cluster.run_with_input(&["log", "append", "l"], "1\n2\n3\n4\n");
+    let logged = Scrape::of(&cluster);
+    assert!(logged.sum("nacre_sequencer_positions_total", &[]) >= 4.0);
+    assert_eq!(logged.sum("nacre_sequencer_logs", &[]), 1.0);
+    assert_eq!(logged.sum("nacre_sequencer_recovery_duration_seconds_count", &[]), 1.0);
+}
+
+#[test]
+fn versions_faults_and_budgets_are_told_as_they_change() {
+    let cluster = RunningCluster::start();
+    let folder = cluster.folder().to_owned();
+    let put = |source: &str| {
+        let file = folder.join("spin.lua");
+        std::fs::write(&file, source).unwrap();
+        cluster.run(&["program", "put", "class/spin", file.to_str().unwrap(), "--activate"]);
+    };
+    let spin = |method: &str| cluster.fails(&["class", "call", "data/o", "spin", method]);
+    let version = [("kind", "class"), ("program", "spin")];
+
+    put("function bad() error('oh') end objclass.register(bad)");
+    spin("bad");
+    let first = Scrape::of(&cluster);
+    assert_eq!(first.sum("nacre_program_faults_total", &[]), 1.0);
+    assert_eq!(first.sum("nacre_program_budget_exceeded_total", &[]), 0.0);
+
+    put("function spin() while true do end end objclass.register(spin)");
+    spin("spin");
+    let second = Scrape::of(&cluster);
+    assert_eq!(second.sum("nacre_program_faults_total", &[]), 2.0);
+    assert_eq!(second.sum("nacre_program_budget_exceeded_total", &[("limit", "time")]), 1.0);
+    // The target that was called is at the version called; the others may be on their way.
+    let newest = |scrape: &Scrape, version_number: f64| {
+        let is_it = |of: &Value| version.iter().all(|(label, value)| of[label] == *value);
+        scrape.0.iter().any(|(_, name, of, value)| {
+            name == "nacre_program_version" && is_it(of) && *value == version_number
+        })
+    };
+    assert!(newest(&first, 1.0) && !newest(&first, 2.0));
+    assert!(newest(&second, 2.0));
+}
+
+#[test]
+fn the_supervisor_counts_restarts_and_says_where_a_node_is_now() {
+    let cluster = RunningCluster::start();
+    cluster.kill_node("storage.0");
+    let supervisor = address_of(&cluster, "supervisor");
+    let (up, again) = (
+        r#"nacre_node_up{node="storage.0"} 1"#,
+        r#"nacre_node_restarts_total{node="storage.0"} 1"#,
+    );
+    let mut page = String::new();
+    while !(page.contains(up) && page.contains(again)) {
+        page = ask(&supervisor, b"GET /metrics HTTP/1.1\r\n\r\n");
+        assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+    }
+    assert_eq!(Scrape::of(&cluster).processes_with("nacre_transactions_total"), 3);
+}
+
+/// Where a process' metrics are.
+fn address_of(cluster: &RunningCluster, node: &str) -> String {
+    let targets = std::fs::read(cluster.folder().join("metrics.json")).unwrap();
+    let targets: Vec<Value> = serde_json::from_slice(&targets).unwrap();
+    let group = targets.iter().find(|group| group["labels"]["node"] == node).unwrap();
+    group["targets"][0].as_str().unwrap().to_owned()
+}
+
+/// What a process answers to these bytes.
+fn ask(address: &str, request: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    // It may answer before it has read everything.
+    let _ = stream.write_all(request);
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8(answer).unwrap()
+}
+
+#[test]
+fn a_scraper_that_asks_wrongly_is_told_so_and_silent_ones_keep_nobody_out() {
+    let cluster = RunningCluster::start();
+    let address = address_of(&cluster, "storage.0");
+    let ask = |request: &[u8]| ask(&address, request).lines().next().unwrap_or_default().to_owned();
+    assert_eq!(ask(b"GET /metrics HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 OK");
+    assert_eq!(ask(b"GET / HTTP/1.1\r\n\r\n"), "HTTP/1.1 404 Not Found");
+    assert_eq!(ask(b"PUT /metrics HTTP/1.1\r\n\r\n"), "HTTP/1.1 405 Method Not Allowed");
+    assert_eq!(ask(b"\0\xff\r\n\r\n"), "HTTP/1.1 400 Bad Request");
+    let long = format!("GET /metrics HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(64 * 1024));
+    assert!(ask(long.as_bytes()).contains(" 431 "));
+    let silent: Vec<_> = (0..7).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    assert_eq!(ask(b"GET /metrics HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 OK");
+    drop(silent);
+}

@@ -1,0 +1,34 @@
+//! The programs of a node.
+
+use std::fmt;
+
+use nacre::ClassService;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+
+use super::page::{Page, plain};
+
+/// Reads the classes.
+#[derive(Debug)]
+pub(super) struct ProgramsCollector(pub ClassService);
+
+impl Collector for ProgramsCollector {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut page = Page(encoder);
+        let live = self.0.live();
+        let versions = live
+            .iter()
+            .map(|(name, version)| (vec![("kind", "class"), ("program", &**name)], *version));
+        let help = "The version of a program that is live here";
+        page.gauges(plain("program_version", help), versions)?;
+        let failures = self.0.failures();
+        let help = "Calls that failed by the program's fault, used-up budgets included";
+        page.counter(plain("program_faults", help), failures.faults)?;
+        let exceeded = failures
+            .exceeded
+            .iter()
+            .map(|(limit, count)| (vec![("limit", limit.as_str())], *count));
+        let help = "Calls that ended for exceeding a limit of their budget";
+        page.counters(plain("program_budget_exceeded", help), exceeded)
+    }
+}

@@ -1,0 +1,24 @@
+//! The sequencers of a node.
+
+use std::fmt;
+
+use nacre_log::SequencerHost;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+
+use super::page::{Page, plain, seconds};
+
+/// Reads a host.
+#[derive(Debug)]
+pub(super) struct SequencersCollector(pub SequencerHost);
+
+impl Collector for SequencersCollector {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut page = Page(encoder);
+        let counts = self.0.counts();
+        page.counter(plain("sequencer_positions", "Positions handed out"), counts.positions)?;
+        page.gauge(plain("sequencer_logs", "Logs this node is the sequencer of"), counts.logs)?;
+        let help = "Recoveries that made this node a log's sequencer";
+        page.histogram(seconds("sequencer_recovery_duration", help), &counts.recovery_seconds)
+    }
+}

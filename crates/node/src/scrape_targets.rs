@@ -1,0 +1,82 @@
+//! `metrics.json`: where the metrics of a cluster's processes are, for Prometheus to read.
+//!
+//! The format is that of Prometheus' `file_sd_configs`, which reads the file again whenever it
+//! changes: a node that is started again may have another port.
+//!
+//! ```json
+//! [{"targets": ["127.0.0.1:41301"], "labels": {"node": "storage.0"}}]
+//! ```
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use nacre_object::{Error, Result};
+use serde_json::json;
+
+/// The file's name within the cluster's folder.
+const FILE_NAME: &str = "metrics.json";
+
+/// The file, and what it says.
+#[derive(Debug)]
+pub struct ScrapeTargets {
+    path: PathBuf,
+    addresses: Mutex<BTreeMap<String, SocketAddr>>,
+}
+
+impl ScrapeTargets {
+    /// Those of the cluster in a folder, none yet. The file is written with the first.
+    pub fn new(folder: &Path) -> Self {
+        Self { path: folder.join(FILE_NAME), addresses: Mutex::default() }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Says where a process' metrics are now.
+    ///
+    /// # Errors
+    /// `Unavailable` if the file cannot be written.
+    pub fn set(&self, node: &str, address: SocketAddr) -> Result<()> {
+        // Held while writing, so that the last word is the file's.
+        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        if addresses.insert(node.to_owned(), address) == Some(address) {
+            return Ok(());
+        }
+        let groups = addresses
+            .iter()
+            .map(|(node, at)| json!({ "targets": [at.to_string()], "labels": { "node": node } }));
+        let text = json!(groups.collect::<Vec<_>>()).to_string();
+        let unwritable =
+            |error| Error::unavailable(format!("cannot write {}: {error}", self.path.display()));
+        // Written beside and renamed: whoever reads it sees all of it.
+        let fresh = self.path.with_extension("json.new");
+        fs::write(&fresh, text).map_err(unwritable)?;
+        fs::rename(&fresh, &self.path).map_err(unwritable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_says_where_each_process_is_now() {
+        let folder = tempfile::tempdir().unwrap();
+        let targets = ScrapeTargets::new(folder.path());
+        targets.set("b", "127.0.0.1:1".parse().unwrap()).unwrap();
+        targets.set("a", "127.0.0.1:2".parse().unwrap()).unwrap();
+        targets.set("b", "127.0.0.1:3".parse().unwrap()).unwrap();
+        let read: serde_json::Value =
+            serde_json::from_slice(&fs::read(targets.path()).unwrap()).unwrap();
+        let expected = json!([
+            { "targets": ["127.0.0.1:2"], "labels": { "node": "a" } },
+            { "targets": ["127.0.0.1:3"], "labels": { "node": "b" } },
+        ]);
+        assert_eq!(read, expected);
+    }
+}

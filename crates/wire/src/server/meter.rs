@@ -1,0 +1,297 @@
+//! What a server counts of the messages it answers, by kind and result.
+//!
+//! A request takes as long as it stays with the node: from when the batch that brought it was read
+//! until its answer is on its way. So the clock is read once a batch and once a turn, and a
+//! request costs three relaxed additions in a place found by its number.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use nacre_clock::Clock;
+use nacre_object::ErrorKind;
+use nacre_telemetry::{Counter, Durations, HistogramSnapshot};
+
+use crate::decode;
+use crate::proto::client_message::Body as Asked;
+use crate::proto::op::Op;
+use crate::proto::server_message::Body as Answer;
+use crate::proto::{self as pb};
+
+/// What is asked: a transaction of one op by the op's name, as [`nacre_object::Op::name`] gives it.
+const KINDS: [&str; 34] = [
+    "assert-exists",
+    "assert-absent",
+    "assert-version",
+    "create",
+    "remove",
+    "stat",
+    "read",
+    "write",
+    "write-full",
+    "append",
+    "truncate",
+    "zero",
+    "get-attribute",
+    "get-attributes",
+    "set-attribute",
+    "remove-attribute",
+    "map-get",
+    "map-set",
+    "map-remove",
+    "map-range",
+    "map-clear",
+    "map-get-header",
+    "map-set-header",
+    "snapshot-create",
+    "snapshot-remove",
+    "snapshot-list",
+    "rollback",
+    "clone-from",
+    "call",
+    "transaction",
+    "ask",
+    "list",
+    "notify",
+    "watch",
+];
+const TRANSACTION: u8 = 29;
+
+/// The number of a kind of request, within [`KINDS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kind(u8);
+
+impl Kind {
+    pub(crate) fn of(asked: &Asked) -> Self {
+        Self(match asked {
+            Asked::Request(request) => match &request.ops[..] {
+                [pb::Op { op: Some(op) }] => number_of(op),
+                _ => TRANSACTION,
+            },
+            Asked::Ask(_) => 30,
+            Asked::List(_) => 31,
+            Asked::Notify(_) => 32,
+            // Those that belong to the session itself are not metered.
+            Asked::Watch(_) | Asked::Unwatch(_) | Asked::Hello(_) => 33,
+        })
+    }
+
+    fn name(self) -> &'static str {
+        KINDS[usize::from(self.0)]
+    }
+}
+
+fn number_of(op: &Op) -> u8 {
+    match op {
+        Op::AssertExists(_) => 0,
+        Op::AssertAbsent(_) => 1,
+        Op::AssertVersion(_) => 2,
+        Op::Create(_) => 3,
+        Op::Remove(_) => 4,
+        Op::Stat(_) => 5,
+        Op::Read(_) => 6,
+        Op::Write(_) => 7,
+        Op::WriteFull(_) => 8,
+        Op::Append(_) => 9,
+        Op::Truncate(_) => 10,
+        Op::Zero(_) => 11,
+        Op::GetAttribute(_) => 12,
+        Op::GetAttributes(_) => 13,
+        Op::SetAttribute(_) => 14,
+        Op::RemoveAttribute(_) => 15,
+        Op::MapGet(_) => 16,
+        Op::MapSet(_) => 17,
+        Op::MapRemove(_) => 18,
+        Op::MapRange(_) => 19,
+        Op::MapClear(_) => 20,
+        Op::MapGetHeader(_) => 21,
+        Op::MapSetHeader(_) => 22,
+        Op::SnapshotCreate(_) => 23,
+        Op::SnapshotRemove(_) => 24,
+        Op::SnapshotList(_) => 25,
+        Op::Rollback(_) => 26,
+        Op::CloneFrom(_) => 27,
+        Op::Call(_) => 28,
+    }
+}
+
+/// A request that was taken up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begun {
+    pub(crate) kind: Kind,
+    pub(crate) at: Duration,
+}
+
+/// How a request ended: 0 well, else one more than the place of its error's kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ending(u8);
+
+impl Ending {
+    pub(crate) fn of(answer: &Answer) -> Self {
+        match answer {
+            Answer::Error(error) => Self(1 + decode::kind(error.kind()) as u8),
+            _ => Self(0),
+        }
+    }
+
+    fn name(index: usize) -> &'static str {
+        match index.checked_sub(1) {
+            Some(kind) => ErrorKind::ALL[kind].as_str(),
+            None => "ok",
+        }
+    }
+}
+
+/// The requests of one kind.
+#[derive(Debug, Default)]
+struct KindMeter {
+    endings: [Counter; 1 + ErrorKind::ALL.len()],
+    duration: Durations,
+}
+
+/// What a server counts.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    clock: Arc<dyn Clock>,
+    kinds: [KindMeter; KINDS.len()],
+    waiting: AtomicI64,
+}
+
+impl Meter {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, kinds: std::array::from_fn(|_| KindMeter::default()), waiting: 0.into() }
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.clock.monotonic()
+    }
+
+    /// Notes how many requests of a session wait for something, and how many did before.
+    pub(crate) fn waiting(&self, now: usize, before: usize) {
+        if now != before {
+            self.waiting.fetch_add(now as i64 - before as i64, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a request whose answer is on its way.
+    pub(crate) fn ended(&self, begun: Begun, ending: Ending, now: Duration) {
+        let kind = &self.kinds[usize::from(begun.kind.0)];
+        kind.endings[usize::from(ending.0)].add(1);
+        kind.duration.record_duration(now.saturating_sub(begun.at));
+    }
+
+    pub(crate) fn read(&self) -> RequestCounts {
+        let used = |(kind, meter): (usize, &KindMeter)| {
+            let endings = meter.endings.iter().enumerate();
+            let results: Vec<_> = endings
+                .filter(|(_, count)| count.get() > 0)
+                .map(|(index, count)| (Ending::name(index), count.get()))
+                .collect();
+            let duration = meter.duration.snapshot();
+            (!results.is_empty()).then_some(KindCounts {
+                kind: Kind(kind as u8).name(),
+                results,
+                duration,
+            })
+        };
+        RequestCounts {
+            kinds: self.kinds.iter().enumerate().filter_map(used).collect(),
+            waiting: self.waiting.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// What a server has answered since it was made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RequestCounts {
+    /// By kind; those never asked are left out.
+    pub kinds: Vec<KindCounts>,
+    /// Requests of sessions that were begun and wait for something: a sync, mostly.
+    pub waiting: i64,
+}
+
+/// The requests of one kind.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KindCounts {
+    /// An op's name, `transaction` for several ops, or the kind of message.
+    pub kind: &'static str,
+    /// How many ended how: `ok` or the name of an error's kind.
+    pub results: Vec<(&'static str, u64)>,
+    /// From when the node read it until its answer was on its way.
+    pub duration: HistogramSnapshot,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode;
+    use bytes::Bytes;
+    use nacre_clock::ManualClock;
+    use nacre_conformance::ops;
+    use nacre_object::{Error, Op, Request};
+
+    fn every_op() -> [Op; 29] {
+        [
+            Op::AssertExists,
+            Op::AssertAbsent,
+            Op::AssertVersion(1),
+            ops::create(),
+            Op::Remove,
+            Op::Stat,
+            ops::read_all(),
+            ops::write(0, "a"),
+            ops::write_full("a"),
+            ops::append("a"),
+            ops::truncate(1),
+            ops::zero(0, 1),
+            ops::get_attribute("a"),
+            Op::GetAttributes,
+            ops::set_attribute("a", "b"),
+            ops::remove_attribute("a"),
+            ops::map_get(["a"]),
+            ops::map_set([("a", "b")]),
+            ops::map_remove(["a"]),
+            ops::map_range("", "", 1),
+            Op::MapClear,
+            Op::MapGetHeader,
+            ops::map_set_header("a"),
+            ops::snapshot_create("a"),
+            ops::snapshot_remove("a"),
+            Op::SnapshotList,
+            ops::rollback("a"),
+            ops::clone_from(&"b".parse().unwrap(), "a"),
+            ops::call("a", ""),
+        ]
+    }
+
+    #[test]
+    fn an_op_is_counted_under_its_name() {
+        for (number, op) in every_op().into_iter().enumerate() {
+            let name = op.name();
+            let request = Request::new("data/a".parse().unwrap(), vec![op]).unwrap();
+            let kind = Kind::of(&Asked::Request(encode::request(request)));
+            assert_eq!((usize::from(kind.0), kind.name()), (number, name));
+        }
+        let ask = pb::Ask { service: String::new(), method: String::new(), input: Bytes::new() };
+        assert_eq!(Kind::of(&Asked::Ask(ask)).name(), "ask");
+        let two = pb::ObjectRequest { ops: vec![pb::Op::default(); 2], ..Default::default() };
+        assert_eq!(Kind::of(&Asked::Request(two)).name(), "transaction");
+    }
+
+    #[test]
+    fn results_and_durations_are_counted_by_kind() {
+        let meter = Meter::new(Arc::new(ManualClock::default()));
+        let kind = Kind::of(&Asked::List(pb::ListRequest::default()));
+        let begun = Begun { kind, at: Duration::from_micros(10) };
+        let ok = Ending::of(&Answer::Done(pb::Done {}));
+        let stale = Ending::of(&encode::failure(&Error::stale("")));
+        meter.ended(begun, ok, Duration::from_micros(12));
+        meter.ended(begun, ok, Duration::from_micros(12));
+        meter.ended(begun, stale, Duration::from_micros(11));
+        let counts = meter.read();
+        let [list] = &counts.kinds[..] else { panic!("{counts:?}") };
+        assert_eq!(list.kind, "list");
+        assert_eq!(list.results, [("ok", 2), (ErrorKind::Stale.as_str(), 1)]);
+        assert_eq!(list.duration.buckets[..2], [(1e-6, 1), (2e-6, 2)]);
+    }
+}
