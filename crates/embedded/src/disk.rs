@@ -48,7 +48,8 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
 
 /// A place for files.
 pub trait Disk: Send + Sync + fmt::Debug {
-    /// Makes a folder and those above it, unless it is there.
+    /// Makes a folder and those above it, unless they are there. That they were made survives a
+    /// crash, and so does that the folder is in the one above it.
     ///
     /// # Errors
     /// What the operating system says.
@@ -109,7 +110,22 @@ struct RealFile(File);
 
 impl Disk for RealDisk {
     fn create_folder(&self, folder: &Path) -> io::Result<()> {
-        std::fs::create_dir_all(folder)
+        let above = match folder.parent() {
+            Some(above) if !above.as_os_str().is_empty() => above,
+            // Of a relative path of one name, and of the root.
+            _ => Path::new(if folder.has_root() { "/" } else { "." }),
+        };
+        if !folder.is_dir() {
+            if !above.is_dir() {
+                self.create_folder(above)?;
+            }
+            match std::fs::create_dir(folder) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => made?,
+            }
+        }
+        // Also if it was there: whoever made it may not have come to this.
+        self.sync_folder(above)
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<String>> {

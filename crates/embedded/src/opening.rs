@@ -54,16 +54,24 @@ pub(crate) fn open(options: &Options) -> Result<Opened> {
     options.check()?;
     let folder = &options.path;
     let lock = prepare_folder(options).map_err(|error| error.on(folder.display()))?;
-    let tables = Tables::open(&folder.join(TABLES), options.cache_bytes, options.memtable_bytes)
-        .map_err(|error| error.on(folder.join(TABLES).display()))?;
-    let manifest = load_manifest(options, &tables)?;
+    let (tables, manifest) = match Manifest::load(&options.disk, folder)? {
+        Some(manifest) => (open_tables(options)?, manifest),
+        None => make_store(options)?,
+    };
     let recovered = recover(options, &tables, &manifest)?;
     start(options, lock, tables, manifest, recovered)
+}
+
+fn open_tables(options: &Options) -> Result<Tables> {
+    let folder = options.path.join(TABLES);
+    Tables::open(&folder, options.cache_bytes, options.memtable_bytes)
+        .map_err(|error| error.on(folder.display()))
 }
 
 fn prepare_folder(options: &Options) -> Result<File> {
     let folder = &options.path;
     let failed = |error: std::io::Error| errors::io("making the folder", &error);
+    options.disk.create_folder(folder).map_err(failed)?;
     options.disk.create_folder(&folder.join(JOURNAL)).map_err(failed)?;
     let lock = OpenOptions::new()
         .create(true)
@@ -81,21 +89,34 @@ fn prepare_folder(options: &Options) -> Result<File> {
     }
 }
 
-/// The manifest, or that of a new directory.
-fn load_manifest(options: &Options, tables: &Tables) -> Result<Manifest> {
-    let start = Position { segment: 0, offset: BLOCK_BYTES, group: 1 };
-    match Manifest::load(&options.disk, &options.path)? {
-        Some(manifest) => Ok(manifest),
-        None if tables.snapshot().prefix(&[]).next().is_some() => {
-            Err(Error::corrupt("the manifest is missing, but there are tables")
-                .on(options.path.display()))
-        }
-        None => {
-            let manifest = Manifest { checkpoint: start, sequences: vec![0; options.shards] };
-            manifest.store(&options.disk, &options.path)?;
-            Ok(manifest)
-        }
+/// Makes what a directory without a manifest lacks, which may be the rest of it: whoever began to
+/// make it may have crashed. The manifest comes last, and when it is there all else survives.
+fn make_store(options: &Options) -> Result<(Tables, Manifest)> {
+    let (folder, journal) = (&options.path, options.path.join(JOURNAL));
+    let lost = |what| {
+        let text = format!("the manifest is missing, but there {what}");
+        Err(Error::corrupt(text).on(folder.display()).hint("restore the folder from a copy"))
+    };
+    if !find_files(&options.disk, &journal)?.segments.is_empty() {
+        return lost("is a journal");
     }
+    let tables = match open_tables(options) {
+        // Half made. Nothing was ever written: the journal is made after the manifest.
+        Err(_) => {
+            std::fs::remove_dir_all(folder.join(TABLES))
+                .map_err(|error| errors::io("clearing tables that were never used", &error))?;
+            open_tables(options)?
+        }
+        tables => tables?,
+    };
+    if tables.snapshot().prefix(&[]).next().is_some() {
+        return lost("are tables");
+    }
+    tables.sync_all()?;
+    let checkpoint = Position { segment: 0, offset: BLOCK_BYTES, group: 1 };
+    let manifest = Manifest { checkpoint, sequences: vec![0; options.shards] };
+    manifest.store(&options.disk, folder)?;
+    Ok((tables, manifest))
 }
 
 /// What was read back.
@@ -234,21 +255,28 @@ fn take_stock(
     recovered: &Recovered,
     table: &SegmentTable,
 ) -> Option<Segment> {
-    let mut current = None;
+    let (mut current, end) = (None, &recovered.end);
     for segment in &recovered.segments {
-        match segment.id.cmp(&recovered.end.segment) {
-            std::cmp::Ordering::Less => table.add(segment),
-            std::cmp::Ordering::Equal => current = Some(segment.clone()),
-            // Prepared and never used. One that stays is deleted next time.
-            std::cmp::Ordering::Greater => {
-                let _ = options.disk.delete(&folder.join(file_name(segment.id)));
-            }
+        let is_used = (segment.id, BLOCK_BYTES) < (end.segment, end.offset);
+        if segment.id == end.segment && can_go_on(segment, end) {
+            current = Some(segment.clone());
+        } else if is_used {
+            table.add(segment);
+        } else {
+            // Prepared, or half prepared, and never used. One that stays is deleted next time.
+            let _ = options.disk.delete(&folder.join(file_name(segment.id)));
         }
     }
     for shard in &recovered.shards {
         table.count(&shard.live, std::iter::empty());
     }
     current
+}
+
+/// Whether groups can be written where the last one ended. A crash may have come between the making
+/// of a segment and its header, without which nothing in it would be read back.
+fn can_go_on(segment: &Segment, end: &Position) -> bool {
+    segment.capacity > end.offset && segment.has_header().unwrap_or(false)
 }
 
 fn start_shard(core: &Arc<Core>, shard: RecoveredShard) -> std::io::Result<JoinHandle<()>> {

@@ -145,7 +145,10 @@ fn read_journal(path: &Path, last_number: &mut Option<u64>) -> Result<JournalEnd
         match reader.batch().map_err(failed)? {
             Batch::Whole(number) => {
                 if last_number.is_some_and(|last| number <= last) || number > MAX_BATCH_NUMBER {
-                    let text = format!("the batch at byte {} is out of order", end.offset);
+                    let text = format!(
+                        "batch {number} at byte {} comes after {last_number:?}",
+                        end.offset
+                    );
                     return Err(Error::corrupt(text).on(path.display()));
                 }
                 *last_number = Some(number);

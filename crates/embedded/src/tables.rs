@@ -4,6 +4,8 @@
 //! shard to, so the tables are always the result of a prefix of every shard's journal. fjall's own
 //! journal is not synced per commit: what it loses in a crash is replayed from ours.
 
+use std::fs::File;
+use std::io;
 use std::ops::{Bound, ControlFlow};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -74,6 +76,17 @@ impl Tables {
         }
     }
 
+    /// Makes everything there is survive a crash, names included: fjall does not see to all of that
+    /// when it makes a folder.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn sync_all(&self) -> Result<()> {
+        self.persist()?;
+        sync_tree(&self.folder)
+            .map_err(|error| errors::io(format!("syncing {}", self.folder.display()), &error))
+    }
+
     /// Where they are.
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -132,6 +145,19 @@ impl Tables {
     pub fn persist(&self) -> Result<()> {
         self.database.persist(PersistMode::SyncAll).map_err(|error| errors::tables(&error))
     }
+}
+
+/// Syncs every file and folder in a folder, and it.
+fn sync_tree(folder: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_tree(&entry.path())?;
+        } else {
+            File::open(entry.path())?.sync_all()?;
+        }
+    }
+    File::open(folder)?.sync_all()
 }
 
 fn keyspace_options(memtable_bytes: u64) -> KeyspaceCreateOptions {

@@ -4,6 +4,7 @@
 
 pub mod contents;
 pub mod ledger;
+pub mod power;
 
 use std::collections::HashMap;
 use std::io;
