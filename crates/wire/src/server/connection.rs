@@ -18,12 +18,12 @@ use tower::service_fn;
 
 use super::idle::{Activity, IdleConnections};
 use super::listener::Socket;
-use super::node::Phase;
+use super::node::{Node, Phase};
 use crate::KeepAlive;
 use crate::identity::Acceptor;
 use crate::limits::{
-    ACCEPT_PAUSE, CONNECTION_WINDOW_BYTES, FAREWELL_TIMEOUT, HANDSHAKE_TIMEOUT, MAX_CONNECTIONS,
-    MAX_FRAME_BYTES, MAX_STREAMS, STREAM_WINDOW_BYTES,
+    ACCEPT_PAUSE, CONNECTION_WINDOW_BYTES, FAREWELL_TIMEOUT, MAX_CONNECTIONS, MAX_FRAME_BYTES,
+    MAX_STREAMS, STREAM_WINDOW_BYTES,
 };
 
 /// The user who may do everything on the machine.
@@ -36,6 +36,8 @@ pub(crate) struct Connections {
     /// Room for connections; each holds a permit until it is closed.
     room: Arc<Semaphore>,
     idle: IdleConnections,
+    /// How long one may be idle.
+    timeout: Duration,
     phase: watch::Receiver<Phase>,
 }
 
@@ -56,11 +58,7 @@ enum Closing {
 }
 
 impl Connections {
-    pub(crate) fn new(
-        routes: Routes,
-        keep_alive: KeepAlive,
-        phase: watch::Receiver<Phase>,
-    ) -> Self {
+    pub(crate) fn new(routes: Routes, keep_alive: KeepAlive, node: &Node) -> Self {
         let mut http = http2::Builder::new(TokioExecutor::new());
         http.timer(TokioTimer::new())
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
@@ -70,7 +68,8 @@ impl Connections {
             .keep_alive_interval(keep_alive.interval)
             .keep_alive_timeout(keep_alive.timeout);
         let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        Self { routes, http, room, idle: IdleConnections::default(), phase }
+        let (timeout, phase) = (node.handshake_timeout, node.phase.subscribe());
+        Self { routes, http, room, idle: IdleConnections::default(), timeout, phase }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -132,7 +131,7 @@ impl Connections {
                 send_at_once(&stream);
                 let mut place = self.idle.enter();
                 let handshake = tokio::select! {
-                    handshake = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)) => handshake,
+                    handshake = timeout(self.timeout, acceptor.accept(stream)) => handshake,
                     () = place.lost() => return,
                     () = reached(&mut phase, Phase::Draining) => return,
                 };
@@ -187,7 +186,7 @@ impl Connections {
             tokio::select! {
                 () = activity.until(true) => {}
                 () = place.lost() => return Closing::Evicted,
-                () = sleep(HANDSHAKE_TIMEOUT) => return Closing::Idle,
+                () = sleep(self.timeout) => return Closing::Idle,
             }
         }
     }

@@ -25,7 +25,7 @@ use super::node::Node;
 use super::session::Session;
 use super::under_way::Outcome;
 use crate::codec::BatchCodec;
-use crate::limits::{HANDSHAKE_TIMEOUT, MAX_BATCH_BYTES, PROTOCOL_VERSION};
+use crate::limits::{MAX_BATCH_BYTES, PROTOCOL_VERSION};
 use crate::outbox::{Outbox, OutboxStream};
 use crate::proto::client_message::Body as Asked;
 use crate::proto::server_message::Body as Answer;
@@ -142,7 +142,7 @@ async fn open(
     request: Request<Streaming<Vec<ClientMessage>>>,
 ) -> Result<Response<OutboxStream>, Status> {
     let mut inbound = request.into_inner();
-    let first = tokio::time::timeout(HANDSHAKE_TIMEOUT, inbound.next()).await;
+    let first = tokio::time::timeout(node.handshake_timeout, inbound.next()).await;
     let mut batch = match first {
         Ok(Some(batch)) => batch?.into_iter(),
         Ok(None) => return Err(Status::invalid_argument("a session begins with a hello")),
@@ -152,7 +152,8 @@ async fn open(
         Some(ClientMessage { id, body: Some(Asked::Hello(hello)), .. }) => (id, check(hello)?),
         _ => return Err(Status::invalid_argument("a session begins with a hello")),
     };
-    let standing = tokio::time::timeout(HANDSHAKE_TIMEOUT, node.guard.admit(&connected.peer)).await;
+    let standing =
+        tokio::time::timeout(node.handshake_timeout, node.guard.admit(&connected.peer)).await;
     let standing = standing.map_err(|_| Status::unavailable("entities are not known yet"))?;
     let standing = standing.map_err(refusal)?;
     let place = node.sessions.take(standing.entity()).map_err(Status::resource_exhausted)?;

@@ -157,6 +157,13 @@ impl ServerBuilder {
         self
     }
 
+    /// How long a connection may be without anything asked on it, and a session without its hello;
+    /// `HANDSHAKE_TIMEOUT` if nothing is said.
+    pub fn handshake_timeout(mut self, timeout: Duration) -> Self {
+        self.node.handshake_timeout = timeout;
+        self
+    }
+
     /// The server.
     pub fn build(self) -> Server {
         let node = Arc::new(self.node);
@@ -170,7 +177,7 @@ impl ServerBuilder {
             .add_service(HealthServer::new(HealthService::from_health_reporter(health.clone())))
             .add_service(reflection)
             .prepare();
-        let connections = Connections::new(routes, self.keep_alive, node.phase.subscribe());
+        let connections = Connections::new(routes, self.keep_alive, &node);
         Server { node, connections: Arc::new(connections), health }
     }
 }

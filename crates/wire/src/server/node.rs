@@ -21,7 +21,9 @@ use super::meter::Meter;
 use super::places::Places;
 use super::under_way::Outcome;
 use super::{Caller, Service};
-use crate::limits::{MAX_BATCH_BYTES, MAX_MESSAGE_BYTES, PROTOCOL_VERSION, STALL_TIMEOUT};
+use crate::limits::{
+    HANDSHAKE_TIMEOUT, MAX_BATCH_BYTES, MAX_MESSAGE_BYTES, PROTOCOL_VERSION, STALL_TIMEOUT,
+};
 use crate::outbox::Body as _;
 use crate::proto::client_message::Body as Asked;
 use crate::proto::server_message::Body as Answer;
@@ -49,6 +51,7 @@ pub(crate) struct Node {
     pub(crate) guard: Arc<dyn Guard>,
     pub(crate) stall_timeout: Duration,
     pub(crate) meter: Meter,
+    pub(crate) handshake_timeout: Duration,
     /// Room for sessions.
     pub(crate) sessions: Places,
     /// Only ever moves on.
@@ -80,6 +83,7 @@ impl Node {
             guard: Arc::new(LocalOnly),
             stall_timeout: STALL_TIMEOUT,
             meter: Meter::new(Arc::new(SystemClock::default())),
+            handshake_timeout: HANDSHAKE_TIMEOUT,
             sessions: Places::default(),
             phase: watch::Sender::new(Phase::Open),
             session_numbers: AtomicU64::new(1),

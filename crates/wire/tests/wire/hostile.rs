@@ -1,12 +1,29 @@
 //! Whatever comes in on a socket, the server lives.
 
-use nacre_clock::Random;
-use nacre_wire::Endpoint;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::harness::{Node, Place, TestService, ask, connect, eventually};
-use crate::raw::{RawSession, asks};
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::StreamExt;
+use nacre_clock::Random;
+use nacre_object::{
+    Capabilities, ErrorKind, ListPage, ListRequest, ObjectId, Op, Reply, Request, Result, Store,
+    Watch, WatchEvent, WatchStream,
+};
+use nacre_wire::limits::{MAX_ENTITY_SESSIONS, MAX_IDLE_CONNECTIONS};
+use nacre_wire::{Authority, Caller, Endpoint, Listener, RemoteStore, Server, Service, Usage};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+use tonic::Code;
+
+use crate::harness::{Node, Place, TestService, ask, connect, eventually, object, request};
+use crate::raw::{RawSession, asks, hello};
+
+/// What a client of HTTP/2 says first.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// An empty SETTINGS frame.
+const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
 
 /// Sends bytes and reads until the server closes the connection.
 async fn send(endpoint: &Endpoint, bytes: &[u8]) {
@@ -25,12 +42,11 @@ async fn garbage_closes_its_connection_only() {
     let node = Node::of_service(&place.endpoint(), &service).await;
     let bystander = connect(&node.endpoint).await;
     let mut random = Random::seeded(1);
-    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     for round in 0..50 {
         let noise: Vec<u8> = (0..random.below(5000)).map(|_| random.next_u64() as u8).collect();
         match round % 3 {
             0 => send(&node.endpoint, &noise).await,
-            1 => send(&node.endpoint, &[preface, &noise[..]].concat()).await,
+            1 => send(&node.endpoint, &[PREFACE, &noise[..]].concat()).await,
             _ => send(&node.endpoint, b"GET / HTTP/1.1\r\n\r\n").await,
         }
     }
@@ -51,4 +67,222 @@ async fn what_a_client_began_ends_though_it_is_killed() {
     service.release(100);
     service.until_finished(100).await;
     eventually("its session is forgotten", || node.server.session_count() == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_says_nothing_or_only_begins_to_keeps_no_place() {
+    let place = Place::new();
+    let service = TestService::new();
+    let node = Node::start(&place.endpoint(), 1, |builder| {
+        builder.service("test", service.clone()).handshake_timeout(Duration::from_millis(200))
+    })
+    .await;
+    let bystander = connect(&node.endpoint).await;
+    let mut silent = Vec::new();
+    for beginning in [&b""[..], b"P", PREFACE, &[PREFACE, SETTINGS].concat(), &[0; 9]] {
+        let mut stream = UnixStream::connect(node.endpoint.path().unwrap()).await.unwrap();
+        stream.write_all(beginning).await.unwrap();
+        silent.push(stream);
+    }
+    for stream in &mut silent {
+        // It ends, however it does.
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest).await;
+    }
+    // A session without a hello is none.
+    let error =
+        RawSession::begin(&node.endpoint, vec![]).await.err().expect("no hello, no session");
+    assert!([Code::DeadlineExceeded, Code::InvalidArgument].contains(&error.code()), "{error}");
+    eventually("only the bystander is connected", || node.server.connection_count() == 1).await;
+    assert_eq!(node.server.session_count(), 1);
+    assert_eq!(ask(&bystander, "echo", "here").await.unwrap(), "here");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handshake_left_unfinished_keeps_no_place() {
+    let (authority, _) = Authority::create().unwrap();
+    let own = authority.issue(&"node.a".parse().unwrap(), Usage::Node).unwrap();
+    let any = Endpoint::tls("127.0.0.1:0").unwrap();
+    let listener = Listener::default().and_tls(&any, &own).await.unwrap();
+    let endpoint = listener.endpoints().remove(0).to_string();
+    let address = endpoint.strip_prefix("tls:").unwrap();
+    let server = Server::builder("a".parse().unwrap(), 1)
+        .handshake_timeout(Duration::from_millis(200))
+        .build();
+    let serving = server.clone();
+    tokio::spawn(async move { serving.serve(listener, std::future::pending()).await });
+    let mut random = Random::seeded(2);
+    let mut streams = Vec::new();
+    for round in 0..60 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let noise: Vec<u8> = (0..random.below(300)).map(|_| random.next_u64() as u8).collect();
+        // A record that promises a long hello, a plain HTTP/2 preface, noise, nothing.
+        let beginning: &[u8] = match round % 4 {
+            0 => &[22, 3, 1, 0x3f, 0xff, 1, 0],
+            1 => PREFACE,
+            2 => &noise,
+            _ => &[],
+        };
+        let _ = stream.write_all(beginning).await;
+        streams.push(stream);
+    }
+    for stream in &mut streams {
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest).await;
+    }
+    eventually("none is connected", || server.connection_count() == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thousands_who_say_nothing_keep_nobody_out() {
+    let place = Place::new();
+    let service = TestService::new();
+    let node = Node::of_service(&place.endpoint(), &service).await;
+    let bystander = connect(&node.endpoint).await;
+    let mut idle = Vec::new();
+    for _ in 0..3 * MAX_IDLE_CONNECTIONS {
+        let mut stream = UnixStream::connect(node.endpoint.path().unwrap()).await.unwrap();
+        let _ = stream.write_all(b"P").await;
+        idle.push(stream);
+    }
+    // While they are there, whoever asks is served: first those who were there, then a new one.
+    assert_eq!(ask(&bystander, "echo", "here").await.unwrap(), "here");
+    let new = connect(&node.endpoint).await;
+    assert_eq!(ask(&new, "echo", "me too").await.unwrap(), "me too");
+    let bound = MAX_IDLE_CONNECTIONS + 2;
+    eventually("those who waited longest are gone", || node.server.connection_count() <= bound)
+        .await;
+    assert!(node.server.connection_count() >= MAX_IDLE_CONNECTIONS);
+    drop(idle);
+    eventually("all of them are gone", || node.server.connection_count() == 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_entity_has_only_so_many_sessions() {
+    let place = Place::new();
+    let node = Node::of_service(&place.endpoint(), &TestService::new()).await;
+    let mut sessions = Vec::new();
+    for _ in 0..MAX_ENTITY_SESSIONS {
+        sessions.push(RawSession::open(&node.endpoint).await.0);
+    }
+    let error =
+        RawSession::begin(&node.endpoint, vec![hello(1)]).await.err().expect("one too many");
+    assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
+    sessions.pop();
+    eventually("a place is free", || node.server.session_count() < MAX_ENTITY_SESSIONS).await;
+    RawSession::open(&node.endpoint).await;
+}
+
+/// A request for a session, and its reset, as frames of stream `id`.
+fn rapid_reset(id: u32) -> Vec<u8> {
+    let path = b"/nacre.v1.Nacre/Session";
+    let mut headers = vec![0x83, 0x86, 0x04, path.len() as u8];
+    headers.extend(path);
+    let mut frames = vec![0, 0, headers.len() as u8, 1, 4];
+    frames.extend(id.to_be_bytes());
+    frames.extend(headers);
+    frames.extend([0, 0, 4, 3, 0]);
+    frames.extend(id.to_be_bytes());
+    frames.extend(8_u32.to_be_bytes());
+    frames
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_requests_taken_back_costs_its_connection() {
+    let place = Place::new();
+    let service = TestService::new();
+    let node = Node::of_service(&place.endpoint(), &service).await;
+    let bystander = connect(&node.endpoint).await;
+    let (mut reads, mut writes) =
+        UnixStream::connect(node.endpoint.path().unwrap()).await.unwrap().into_split();
+    let flood = tokio::spawn(async move {
+        let mut id = 1;
+        let mut sent = writes.write_all(&[PREFACE, SETTINGS].concat()).await;
+        while sent.is_ok() {
+            sent = writes.write_all(&rapid_reset(id)).await;
+            id += 2;
+        }
+    });
+    let mut said = Vec::new();
+    let _ = reads.read_to_end(&mut said).await;
+    flood.await.unwrap();
+    assert_eq!(ask(&bystander, "echo", "here").await.unwrap(), "here");
+    eventually("it lost its connection", || node.server.connection_count() == 1).await;
+}
+
+/// A store and a service that panic when they are told to.
+#[derive(Debug)]
+struct Panics;
+
+#[async_trait]
+impl Service for Panics {
+    async fn ask(&self, _: &Caller, method: &str, input: Bytes) -> Result<Bytes> {
+        match method {
+            "at-once" => panic!("at once, as asked"),
+            "later" => {
+                tokio::task::yield_now().await;
+                panic!("later, as asked")
+            }
+            _ => Ok(input),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Panics {
+    async fn submit(&self, _: Request) -> Result<Reply> {
+        panic!("the store, as asked")
+    }
+
+    async fn list(&self, _: ListRequest) -> Result<ListPage> {
+        panic!("the store, as asked")
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::NONE
+    }
+}
+
+#[async_trait]
+impl Watch for Panics {
+    async fn watch(&self, _: &ObjectId) -> Result<WatchStream> {
+        let first = futures::stream::once(async { WatchEvent::Lost });
+        Ok(first.chain(futures::stream::once(async { panic!("the watch, as asked") })).boxed())
+    }
+
+    async fn notify(&self, _: &ObjectId, _: Bytes) -> Result<()> {
+        panic!("the watch, as asked")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_panic_fails_its_message_and_nothing_else() {
+    let place = Place::new();
+    let panics = Arc::new(Panics);
+    let node = Node::start(&place.endpoint(), 1, |builder| {
+        builder.store(panics.clone()).watch(panics.clone()).service("test", panics.clone())
+    })
+    .await;
+    let session = connect(&node.endpoint).await;
+    let store = RemoteStore::new(session.clone());
+    for _ in 0..3 {
+        for method in ["at-once", "later"] {
+            let error = ask(&session, method, "").await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Fault, "{error}");
+        }
+        let error = store.submit(request("data/a", Op::Stat)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Fault, "{error}");
+        let error = store.notify(&object("data/a"), Bytes::new()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Fault, "{error}");
+        let mut watch = store.watch(&object("data/a")).await.unwrap();
+        assert_eq!(watch.next().await, Some(WatchEvent::Lost));
+        assert_eq!(watch.next().await, None, "the watch has ended");
+    }
+    assert_eq!(ask(&session, "echo", "still here").await.unwrap(), "still here");
+    assert_eq!(node.server.session_count(), 1);
+    assert_eq!(node.server.connection_count(), 1);
+    drop((session, store));
+    eventually("its session is forgotten", || node.server.session_count() == 0).await;
+    eventually("its connection is closed", || node.server.connection_count() == 0).await;
+    node.stop().await.unwrap().unwrap();
 }
