@@ -13,6 +13,9 @@ use crate::figure::median;
 /// Part of a run before what is measured begins: caches fill, files are laid out.
 const WARM_UP_SHARE: f64 = 0.2;
 
+/// An operation that takes longer counts as this long.
+const MAX_LATENCY_NANOS: u64 = 60_000_000_000;
+
 /// What came of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
@@ -66,7 +69,7 @@ where
     let tasks = (0..workers).map(|worker| {
         let (clock, mut job) = (Arc::clone(&clock), make_job(worker));
         let task = tokio::spawn(async move {
-            let mut latencies = Histogram::<u64>::new(3).map_err(unmeasurable)?;
+            let mut latencies = new_histogram()?;
             for n in 0.. {
                 let started = clock.monotonic();
                 if started >= end {
@@ -81,12 +84,16 @@ where
         });
         async { task.await.unwrap_or_else(|error| Err(unmeasurable(error))) }
     });
-    let mut latencies = Histogram::<u64>::new(3).map_err(unmeasurable)?;
+    let mut latencies = new_histogram()?;
     for one in try_join_all(tasks).await? {
         latencies.add(one).map_err(unmeasurable)?;
     }
     let measured = clock.monotonic() - begin;
     Ok(Outcome { rate: latencies.len() as f64 / measured.as_secs_f64(), latencies })
+}
+
+fn new_histogram() -> Result<Histogram<u64>> {
+    Histogram::new_with_max(MAX_LATENCY_NANOS, 3).map_err(unmeasurable)
 }
 
 fn unmeasurable(error: impl std::fmt::Display) -> Error {

@@ -10,7 +10,7 @@ use crate::codec::{Put, Take};
 use crate::journal::record::RecordId;
 use crate::journal::segment_table::SegmentTable;
 use crate::key::{self, Key};
-use crate::tables::{TableSnapshot, Tables};
+use crate::tables::{TableBatch, TableSnapshot, Tables};
 use crate::value::Value;
 
 /// How far a shard has come; kept in the tables, written with every batch.
@@ -62,9 +62,9 @@ pub(crate) struct Batch {
 
 impl Batch {
     /// Adds a transaction's changes to those before it.
-    pub fn absorb(&mut self, id: RecordId, changes: ChangeSet) {
+    pub fn absorb(&mut self, id: RecordId, changes: &ChangeSet) {
         self.progress = Some(Progress { sequence: id.sequence, next_node: id.next_node });
-        for release in changes.releases {
+        for release in &changes.releases {
             let address = release.address;
             let reference = key::reference(address.segment, address.offset, &release.owner);
             self.references.insert(reference, false);
@@ -79,11 +79,8 @@ impl Batch {
                 self.added.push(address.segment);
             }
         }
-        if self.overlay.is_empty() {
-            self.overlay = changes.entries;
-        } else {
-            self.overlay.extend(changes.entries);
-        }
+        let entries = changes.entries.iter().map(|(key, value)| (key.clone(), value.clone()));
+        self.overlay.extend(entries);
     }
 
     /// Whether a node became garbage.
@@ -97,32 +94,51 @@ impl Batch {
         self.overlay.len() + self.references.len()
     }
 
-    /// Writes it all to the tables in one step, and counts the references.
+    /// Writes the batches of all shards, each at its place, to the tables in one step, and counts
+    /// the references.
     ///
     /// The caller holds a pin from before the transactions ran until this returns.
     ///
     /// # Errors
     /// What the disk says; nothing may be written after that.
-    pub fn apply(
-        self,
-        shard: u16,
+    pub fn apply_all(
+        batches: Vec<Self>,
         tables: &Tables,
         segments: &SegmentTable,
-        shard_live: &mut LiveBytes,
+        live: &mut [LiveBytes],
     ) -> Result<()> {
-        let Some(progress) = self.progress else { return Ok(()) };
-        let mut batch = tables.batch(self.overlay.len() + self.references.len() + 2);
+        let entries = batches.iter().map(|batch| batch.len() + batch.live.len() + 1).sum();
+        let mut all = tables.batch(entries);
+        let mut counts = Vec::new();
+        for ((shard, batch), live) in (0..).zip(batches).zip(live) {
+            counts.extend(batch.put_into(&mut all, shard, live));
+        }
+        all.commit()?;
+        for (live, added) in counts.into_iter().filter(|(live, _)| !live.is_empty()) {
+            segments.count(&live, added.into_iter());
+        }
+        Ok(())
+    }
+
+    /// Adds the entries to those that are to be written; answers what is to be counted then.
+    fn put_into(
+        self,
+        all: &mut TableBatch,
+        shard: u16,
+        shard_live: &mut LiveBytes,
+    ) -> Option<(LiveBytes, Vec<u32>)> {
+        let progress = self.progress?;
         for (key, value) in self.overlay {
             match value {
-                Some(value) => batch.put(key, &value),
-                None => batch.delete(key),
+                Some(value) => all.put(key, &value),
+                None => all.delete(key),
             }
         }
         for (reference, exists) in self.references {
             if exists {
-                batch.put(reference, &Value::Inline(bytes::Bytes::new()));
+                all.put(reference, &Value::Inline(bytes::Bytes::new()));
             } else {
-                batch.delete(reference);
+                all.delete(reference);
             }
         }
         for (segment, delta) in &self.live {
@@ -131,16 +147,12 @@ impl Batch {
             let count = Value::Inline(total.to_le_bytes().to_vec().into());
             if *total == 0 {
                 shard_live.remove(segment);
-                batch.delete(key::live(*segment, shard).into());
+                all.delete(key::live(*segment, shard).into());
             } else {
-                batch.put(key::live(*segment, shard).into(), &count);
+                all.put(key::live(*segment, shard).into(), &count);
             }
         }
-        batch.put(key::applied(shard).into(), &progress.encode());
-        batch.commit()?;
-        if !self.live.is_empty() {
-            segments.count(&self.live, self.added.into_iter());
-        }
-        Ok(())
+        all.put(key::applied(shard).into(), &progress.encode());
+        Some((self.live, self.added))
     }
 }

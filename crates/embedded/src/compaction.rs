@@ -3,11 +3,13 @@
 
 use bytes::Bytes;
 use nacre_object::Result;
+use tokio::sync::oneshot;
 
 use crate::change_set::{ChangeSet, Release};
+use crate::commit::Held;
 use crate::key::{self, Key, NodeId};
 use crate::layers::Direction;
-use crate::shard::{Running, Shard};
+use crate::shard::{Shard, Turn};
 use crate::value::{Piece, Value};
 
 /// Entries deleted by one step: some milliseconds, between which others get their turn.
@@ -15,9 +17,28 @@ const RECLAIM_ENTRIES: usize = 512;
 
 impl Shard {
     /// Deletes some entries of a node nobody can reach any more; answers whether it is gone.
-    pub(crate) fn reclaim(&mut self, running: &mut Running, node: NodeId) -> Result<bool> {
-        let entries: Vec<(Key, Value)> = running
-            .layers()
+    pub(crate) fn reclaim(
+        &mut self,
+        turn: &Turn,
+        node: NodeId,
+        reply: oneshot::Sender<Result<bool>>,
+    ) {
+        let (changes, is_gone) = match self.emptied(turn, node) {
+            Ok(emptied) => emptied,
+            Err(error) => return drop(reply.send(Err(error))),
+        };
+        let held = Held::Reclaimed { reply, is_gone };
+        if let Err((error, Held::Reclaimed { reply, .. })) =
+            self.append(turn, changes, self.next_node(), held)
+        {
+            let _ = reply.send(Err(error));
+        }
+    }
+
+    /// Deletions of some of a node's entries, and whether these are the last.
+    fn emptied(&self, turn: &Turn, node: NodeId) -> Result<(ChangeSet, bool)> {
+        let entries: Vec<(Key, Value)> = self
+            .layers(turn)
             .scan_prefix(&key::node_prefix(node), Direction::Forward)
             .take(RECLAIM_ENTRIES)
             .collect::<Result<_>>()?;
@@ -31,8 +52,7 @@ impl Shard {
         if is_last {
             changes.entries.insert(key::garbage(node), None);
         }
-        self.append(running, changes, self.next_node())?;
-        Ok(is_last)
+        Ok((changes, is_last))
     }
 
     /// Writes what `owners` refer to in `segment` anew; answers how many bytes that were.
@@ -41,14 +61,28 @@ impl Shard {
     /// share a payload go on sharing it if they are moved together.
     pub(crate) fn relocate(
         &mut self,
-        running: &mut Running,
+        turn: &Turn,
         segment: u32,
         owners: &[Key],
-    ) -> Result<u64> {
+        reply: oneshot::Sender<Result<u64>>,
+    ) {
+        let (changes, bytes) = match self.moved(turn, segment, owners) {
+            Ok(moved) => moved,
+            Err(error) => return drop(reply.send(Err(error))),
+        };
+        let held = Held::Relocated { reply, bytes };
+        match self.append(turn, changes, self.next_node(), held) {
+            Err((error, Held::Relocated { reply, .. })) => drop(reply.send(Err(error))),
+            _ => self.core.counters.relocated_bytes.add(bytes),
+        }
+    }
+
+    /// What `owners` have in `segment` as fresh payloads, and how many bytes these are.
+    fn moved(&self, turn: &Turn, segment: u32, owners: &[Key]) -> Result<(ChangeSet, u64)> {
         let mut changes = ChangeSet::default();
         let mut moved: Vec<(Piece, Bytes)> = Vec::new();
         for owner in owners {
-            let Some(Value::Pieces(mut pieces)) = running.layers().get(owner)? else { continue };
+            let Some(Value::Pieces(mut pieces)) = self.layers(turn).get(owner)? else { continue };
             let mut is_moved = false;
             for piece in &mut pieces {
                 if piece.source.address().is_some_and(|address| address.segment == segment) {
@@ -62,9 +96,7 @@ impl Shard {
             }
         }
         let bytes = moved.iter().map(|(_, data)| data.len() as u64).sum();
-        self.append(running, changes, self.next_node())?;
-        self.core.counters.relocated_bytes.add(bytes);
-        Ok(bytes)
+        Ok((changes, bytes))
     }
 
     /// The bytes of a piece, the same ones each time it is asked for the same piece.

@@ -46,6 +46,7 @@ type Permit = OwnedSemaphorePermit;
 
 struct Threads {
     shards: Vec<JoinHandle<()>>,
+    committer: JoinHandle<()>,
     upkeep: JoinHandle<Upkeep>,
     lock: File,
 }
@@ -57,12 +58,12 @@ impl EmbeddedEngine {
     /// `Unavailable` if another process has it open or the disk fails, `Corrupt` if something that
     /// was acknowledged cannot be read back, `Invalid` for options that cannot be.
     pub fn open(options: Options) -> Result<Self> {
-        let Opened { core, shards, upkeep, lock } =
+        let Opened { core, shards, committer, upkeep, lock } =
             opening::open(&options).map_err(|error| error.during("open"))?;
         Ok(Self(Arc::new(Inner {
             path: options.path,
             core: RwLock::new(Some(core)),
-            threads: Mutex::new(Some(Threads { shards, upkeep, lock })),
+            threads: Mutex::new(Some(Threads { shards, committer, upkeep, lock })),
             room: Arc::new(Semaphore::new(MAX_QUEUED_BYTES / PERMIT_BYTES)),
         })))
     }
@@ -109,7 +110,7 @@ impl Inner {
 
     fn close(&self) {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Threads { shards, upkeep, lock }) = threads.take() else { return };
+        let Some(Threads { shards, committer, upkeep, lock }) = threads.take() else { return };
         let core = self.core.write().unwrap_or_else(PoisonError::into_inner).take();
         let Some(core) = core else { return };
         self.room.close();
@@ -117,6 +118,8 @@ impl Inner {
         for shard in shards {
             let _ = shard.join();
         }
+        core.journal.close();
+        let _ = committer.join();
         core.upkeep.close();
         if let Ok(mut upkeep) = upkeep.join() {
             // Without it the next start replays a little more.

@@ -1,7 +1,7 @@
-//! What a transaction reads: its own changes, over those of its batch, over the tables.
+//! What a transaction reads: its own changes, over its shard's recent ones, over the tables.
 //!
-//! **Invariant:** what the batch has that the tables do not is not synced. [`Layers::saw_unsynced`]
-//! tells whether anything of it was looked at, for then the reply must wait for the sync.
+//! **Invariant:** what is recent and not in the tables may not be synced. [`Layers::saw_unsynced`]
+//! tells whether anything recent was looked at, for then the reply must wait for the sync.
 
 use std::cell::Cell;
 use std::collections::btree_map;
@@ -12,6 +12,7 @@ use nacre_object::Result;
 
 use crate::change_set::Overlay;
 use crate::key::{Key, after_prefix};
+use crate::recent::Recent;
 use crate::tables::TableSnapshot;
 use crate::value::Value;
 
@@ -25,18 +26,18 @@ pub(crate) enum Direction {
 /// Changes over changes over tables.
 pub(crate) struct Layers<'a> {
     tables: &'a TableSnapshot,
-    /// Of earlier transactions of the batch.
-    batch: Option<&'a Overlay>,
+    /// Of the shard's transactions that may not be in the tables yet, the newer ones first.
+    recent: [Option<&'a Overlay>; 2],
     /// Of this transaction.
     pub own: Overlay,
     saw_unsynced: Cell<bool>,
 }
 
 impl<'a> Layers<'a> {
-    pub fn new(tables: &'a TableSnapshot, batch: Option<&'a Overlay>) -> Self {
+    pub fn new(tables: &'a TableSnapshot, recent: Option<&'a Recent>) -> Self {
         Self {
             tables,
-            batch: batch.filter(|batch| !batch.is_empty()),
+            recent: recent.map(Recent::overlays).unwrap_or_default(),
             own: Overlay::new(),
             saw_unsynced: Cell::new(false),
         }
@@ -50,7 +51,7 @@ impl<'a> Layers<'a> {
         if let Some(value) = self.own.get(key) {
             return Ok(value.clone());
         }
-        if let Some(value) = self.batch.and_then(|batch| batch.get(key)) {
+        if let Some(value) = self.recent.iter().flatten().find_map(|recent| recent.get(key)) {
             self.saw_unsynced.set(true);
             return Ok(value.clone());
         }
@@ -81,7 +82,9 @@ impl<'a> Layers<'a> {
         };
         Scan {
             tables: tables.peekable(),
-            batch: self.batch.map(|batch| OverlayEntries::of(batch, range, direction)),
+            recent: self
+                .recent
+                .map(|recent| recent.map(|recent| OverlayEntries::of(recent, range, direction))),
             own: OverlayEntries::of(&self.own, range, direction),
             direction,
             saw_unsynced: &self.saw_unsynced,
@@ -120,7 +123,7 @@ impl<'a> Iterator for OverlayEntries<'a> {
 /// The entries of a range, each as the uppermost layer has it.
 pub(crate) struct Scan<'a> {
     tables: Peekable<TableEntries<'a>>,
-    batch: Option<Peekable<OverlayEntries<'a>>>,
+    recent: [Option<Peekable<OverlayEntries<'a>>>; 2],
     own: Peekable<OverlayEntries<'a>>,
     direction: Direction,
     saw_unsynced: &'a Cell<bool>,
@@ -129,15 +132,15 @@ pub(crate) struct Scan<'a> {
 impl Scan<'_> {
     /// The next key of any layer; an error of the tables comes first.
     fn next_key(&mut self) -> Option<Result<Key>> {
-        let own = self.own.peek().map(|(key, _)| (*key).clone());
-        let batch =
-            self.batch.as_mut().and_then(|batch| batch.peek()).map(|(key, _)| (*key).clone());
         let tables = match self.tables.peek() {
             Some(Ok((key, _))) => Some(key.clone()),
             Some(Err(error)) => return Some(Err(error.clone())),
             None => None,
         };
-        let keys = [own, batch, tables].into_iter().flatten();
+        let recent = self.recent.iter_mut().flatten();
+        let overlays = std::iter::once(&mut self.own).chain(recent);
+        let keys = overlays.filter_map(|overlay| overlay.peek().map(|(key, _)| (*key).clone()));
+        let keys = keys.chain(tables);
         match self.direction {
             Direction::Forward => keys.min().map(Ok),
             Direction::Backward => keys.max().map(Ok),
@@ -150,12 +153,16 @@ impl Scan<'_> {
             .tables
             .next_if(|entry| entry.as_ref().is_ok_and(|(found, _)| found == key))
             .and_then(|entry| entry.ok());
-        let batch = self.batch.as_mut().and_then(|batch| batch.next_if(|(found, _)| *found == key));
+        let recent = self.recent.each_mut().map(|recent| {
+            recent.as_mut().and_then(|recent| recent.next_if(|(found, _)| *found == key))
+        });
         let own = self.own.next_if(|(found, _)| *found == key);
-        if batch.is_some() {
+        let [newer, older] = recent;
+        let recent = newer.or(older);
+        if recent.is_some() {
             self.saw_unsynced.set(true);
         }
-        match own.or(batch) {
+        match own.or(recent) {
             Some((_, value)) => value.clone(),
             None => tables.map(|(_, value)| value),
         }
@@ -167,7 +174,7 @@ impl Iterator for Scan<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         // Without overlays, as in most reads, there is nothing to merge.
-        if self.batch.is_none() && self.own.peek().is_none() {
+        if self.recent.iter().all(Option::is_none) && self.own.peek().is_none() {
             return self.tables.next();
         }
         loop {

@@ -15,7 +15,7 @@
 //! | folder or file | holds |
 //! | --- | --- |
 //! | `engine`, `options`, `opening`, `core` | the engine as others see it; how it starts |
-//! | `queue`, `shard`, `batch` | the way of a transaction |
+//! | `queue`, `shard`, `recent`, `commit`, `committer`, `batch` | the way of a transaction |
 //! | `view/` | what a transaction sees and does: stream, map, attributes, snapshots |
 //! | `layers`, `change_set`, `tables`, `table_files`, `key`, `value`, `head` | entries: merged, encoded, kept |
 //! | `journal/` | records, groups, segments, recovery |
@@ -28,6 +28,8 @@
 mod batch;
 mod change_set;
 mod codec;
+mod commit;
+mod committer;
 mod compaction;
 mod core;
 mod disk;
@@ -42,6 +44,7 @@ mod manifest;
 mod opening;
 mod options;
 mod queue;
+mod recent;
 mod scrub;
 mod shard;
 mod space;

@@ -10,6 +10,7 @@ use nacre_object::{Error, Result};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::batch::{Batch, LiveBytes, Progress};
+use crate::committer::Committer;
 use crate::core::Core;
 use crate::errors;
 use crate::health::Health;
@@ -40,6 +41,7 @@ const REPLAY_ENTRIES: usize = 4096;
 pub(crate) struct Opened {
     pub core: Arc<Core>,
     pub shards: Vec<JoinHandle<()>>,
+    pub committer: JoinHandle<()>,
     pub upkeep: JoinHandle<Upkeep>,
     /// Held for as long as the directory is in use.
     pub lock: File,
@@ -155,15 +157,24 @@ fn recover(options: &Options, tables: &Tables, manifest: &Manifest) -> Result<Re
         replayed_bytes += record.length as u64;
         replayed += u64::from(shard.replay(record)?);
         if shard.batch.len() >= REPLAY_ENTRIES {
-            shard.apply(tables, &segment_table)?;
+            apply(&mut shards, tables, &segment_table)?;
         }
         Ok(())
     })?;
-    for shard in &mut shards {
-        shard.apply(tables, &segment_table)?;
-        shard.check_complete()?;
-    }
+    apply(&mut shards, tables, &segment_table)?;
+    shards.iter().try_for_each(RecoveredShard::check_complete)?;
     Ok(Recovered { segments, spares, end, shards, replayed, replayed_bytes })
+}
+
+/// Writes what was taken in to the tables.
+fn apply(shards: &mut [RecoveredShard], tables: &Tables, segments: &SegmentTable) -> Result<()> {
+    let batches = shards.iter_mut().map(|shard| std::mem::take(&mut shard.batch)).collect();
+    let mut live: Vec<_> = shards.iter_mut().map(|shard| std::mem::take(&mut shard.live)).collect();
+    let applied = Batch::apply_all(batches, tables, segments, &mut live);
+    for (shard, live) in shards.iter_mut().zip(live) {
+        shard.live = live;
+    }
+    applied
 }
 
 fn load_shards(tables: &Tables, manifest: &Manifest) -> Result<Vec<RecoveredShard>> {
@@ -215,12 +226,8 @@ impl RecoveredShard {
             return Err(self.incomplete(sequence));
         }
         self.progress = Progress { sequence, next_node: record.id.next_node };
-        self.batch.absorb(record.id, record.changes);
+        self.batch.absorb(record.id, &record.changes);
         Ok(true)
-    }
-
-    fn apply(&mut self, tables: &Tables, segments: &SegmentTable) -> Result<()> {
-        std::mem::take(&mut self.batch).apply(self.id, tables, segments, &mut self.live)
     }
 
     /// Makes sure that the journal did not end before the tables do: what they have was synced in
@@ -279,10 +286,15 @@ fn can_go_on(segment: &Segment, end: &Position) -> bool {
     segment.capacity > end.offset && segment.has_header().unwrap_or(false)
 }
 
-fn start_shard(core: &Arc<Core>, shard: RecoveredShard) -> std::io::Result<JoinHandle<()>> {
-    let RecoveredShard { id, progress, live, .. } = shard;
-    let shard = Shard::new(Arc::clone(core), id, progress, live);
+fn start_shard(core: &Arc<Core>, shard: &RecoveredShard) -> std::io::Result<JoinHandle<()>> {
+    let id = shard.id;
+    let shard = Shard::new(Arc::clone(core), id, shard.progress);
     std::thread::Builder::new().name(format!("nacre-shard-{id}")).spawn(move || shard.run())
+}
+
+fn start_committer(core: &Arc<Core>, live: Vec<LiveBytes>) -> std::io::Result<JoinHandle<()>> {
+    let committer = Committer::new(Arc::clone(core), live);
+    std::thread::Builder::new().name("nacre-commit".into()).spawn(move || committer.run())
 }
 
 fn start(
@@ -320,7 +332,7 @@ fn start(
     let journal = Journal::new(
         Arc::clone(&segments),
         source,
-        End { segment, position, shards: shard_count, replayed_bytes: recovered.replayed_bytes },
+        End { segment, position, replayed_bytes: recovered.replayed_bytes },
         Arc::clone(&health),
         Arc::clone(&counters),
         Arc::clone(&options.clock),
@@ -347,14 +359,16 @@ fn start(
     });
     let shards = recovered
         .shards
-        .into_iter()
+        .iter()
         .map(|shard| start_shard(&core, shard))
         .collect::<std::io::Result<_>>()
         .map_err(failed)?;
+    let live = recovered.shards.into_iter().map(|shard| shard.live).collect();
+    let committer = start_committer(&core, live).map_err(failed)?;
     let upkeep = Upkeep::new(Arc::clone(&core), manifest.checkpoint);
     let upkeep = std::thread::Builder::new()
         .name("nacre-upkeep".into())
         .spawn(move || upkeep.run())
         .map_err(failed)?;
-    Ok(Opened { core, shards, upkeep, lock })
+    Ok(Opened { core, shards, committer, upkeep, lock })
 }

@@ -1,10 +1,9 @@
 //! The journal: where every transaction is written first, and where large payloads stay.
 //!
-//! Shards append records to the *filling* group. Whoever waits for durability and finds nobody
-//! leading leads: it takes the filling group, writes it with one write and syncs it, while the
-//! others fill the next one; then everybody waiting for it goes on, and one of those waiting for
-//! the next leads that. So the disk is never idle while somebody waits, no hand-over between
-//! threads is needed, and the more wait the more each sync carries.
+//! Shards append records to the *filling* group, each with what it does to the tables and who is to
+//! be answered. The committer takes the group, writes it with one write and syncs it, while the
+//! shards fill the next one. So the disk is never idle while somebody waits, and the more wait the
+//! more each sync carries.
 //!
 //! **Invariant:** one group is in flight at a time, so a group that is on disk proves that all
 //! before it were synced. **Invariant:** a failed write or sync is final (see [`Health`]).
@@ -22,6 +21,7 @@ use nacre_clock::Clock;
 use nacre_object::limits::MAX_TRANSACTION_BYTES;
 use nacre_object::{Error, Result};
 
+use crate::commit::{Commit, Held, Recorded};
 use crate::errors;
 use crate::health::Health;
 use crate::stats::Counters;
@@ -38,6 +38,9 @@ pub const MIN_SEGMENT_BYTES: u32 = 64 * 1024;
 /// Groups of fewer bytes than this, taken over a segment, wait for the device rather than for the
 /// bytes: then the next segment is filled with zeros.
 const SMALL_GROUP_BYTES: u64 = 256 * 1024;
+/// Bytes that may wait for the committer; who would append more waits for it. Some hundred times
+/// what a group of small transactions has, and little memory.
+const MAX_UNSYNCED_BYTES: usize = 8 * 1024 * 1024;
 /// A group's buffer larger than this is given back rather than kept for the next one.
 const MAX_KEPT_BUFFER_BYTES: usize = 1024 * 1024;
 
@@ -60,9 +63,32 @@ pub(crate) struct End {
     pub segment: Segment,
     /// Where the next group goes in it.
     pub position: Position,
-    pub shards: usize,
     /// What was replayed: the next checkpoint is due so much earlier.
     pub replayed_bytes: u64,
+}
+
+/// Room for a record, with the journal held until it is filled.
+pub(crate) struct Slot<'a> {
+    journal: &'a Journal,
+    state: MutexGuard<'a, State>,
+    place: Place,
+}
+
+impl Slot<'_> {
+    /// Where the record will lie.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Puts the record there, with what it does to the tables and whoever waits for that.
+    pub fn fill(mut self, draft: &Draft, recorded: Recorded, held: Held) {
+        let group = &mut self.state.filling;
+        draft.append_to(&mut group.bytes, self.place.group);
+        group.records += 1;
+        self.state.waiting.recorded.push(recorded);
+        self.state.waiting.held.push(held);
+        self.journal.wake_committer(self.state);
+    }
 }
 
 /// The journal, open for writing.
@@ -71,7 +97,12 @@ pub(crate) struct Journal {
     pub segments: Arc<SegmentTable>,
     source: SegmentSource,
     state: Mutex<State>,
-    synced: Condvar,
+    /// There is something for the committer.
+    filled: Condvar,
+    /// The committer has taken what there was.
+    taken: Condvar,
+    /// The last group that is in the tables.
+    applied: AtomicU64,
     health: Arc<Health>,
     counters: Arc<Counters>,
     clock: Arc<dyn Clock>,
@@ -81,22 +112,36 @@ pub(crate) struct Journal {
 
 #[derive(Debug)]
 struct State {
-    /// Groups that the end of their segment closed, before anybody led.
+    /// Groups that the end of their segment closed, before the committer took them.
     closed: Vec<Group>,
     filling: Group,
+    /// What waits for the closed groups and the filling one.
+    waiting: Commit,
+    /// Where the groups that the committer has taken and not yet applied begin.
+    in_flight: Option<Position>,
     /// The last group that is synced.
     durable: u64,
-    is_led: bool,
-    /// Per shard, the group that holds its first record not yet in the tables.
-    unapplied: Vec<Option<Position>>,
+    is_committer_idle: bool,
+    is_closed: bool,
     spare_buffer: Vec<u8>,
     /// The first group of the current segment.
     first_in_segment: u64,
     used_bytes: u64,
 }
 
+impl State {
+    fn has_work(&self) -> bool {
+        self.filling.records > 0 || !self.closed.is_empty() || !self.waiting.is_empty()
+    }
+
+    fn unsynced_bytes(&self) -> usize {
+        self.closed.iter().chain([&self.filling]).map(|group| group.bytes.len()).sum()
+    }
+}
+
+/// Records of one sync.
 #[derive(Debug)]
-struct Group {
+pub(crate) struct Group {
     segment: Segment,
     position: Position,
     bytes: Vec<u8>,
@@ -149,49 +194,75 @@ impl Journal {
         counters: Arc<Counters>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let End { segment, position, shards, replayed_bytes } = end;
+        let End { segment, position, replayed_bytes } = end;
         segments.add(&segment);
         let state = State {
             closed: Vec::new(),
             filling: Group::empty(segment, position, Vec::new()),
+            waiting: Commit::default(),
+            in_flight: None,
             durable: position.group - 1,
-            is_led: false,
-            unapplied: vec![None; shards],
+            is_committer_idle: false,
+            is_closed: false,
             spare_buffer: Vec::new(),
             first_in_segment: position.group,
             used_bytes: replayed_bytes,
         };
-        let (state, synced) = (Mutex::new(state), Condvar::new());
-        let checkpoint_at = AtomicU64::new(0);
-        Self { segments, source, state, synced, health, counters, clock, checkpoint_at }
+        Self {
+            segments,
+            source,
+            state: Mutex::new(state),
+            filled: Condvar::new(),
+            taken: Condvar::new(),
+            applied: AtomicU64::new(position.group - 1),
+            health,
+            counters,
+            clock,
+            checkpoint_at: AtomicU64::new(0),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a record into the filling group and says where it will lie.
+    /// Makes room for a record of so many bytes; waits while too much is unsynced. Nothing else is
+    /// appended until the slot is filled or dropped.
     ///
     /// # Errors
     /// `Exhausted` if it needs a new segment and there is no room for one: nothing happened then.
     /// `Unavailable` once the engine is poisoned.
-    pub fn append(&self, shard: u16, draft: &Draft) -> Result<Place> {
+    pub fn slot(&self, bytes: usize) -> Result<Slot<'_>> {
         let mut state = self.lock();
-        self.health.check()?;
-        if !state.filling.has_room_for(draft.len()) {
-            self.open_segment(&mut state, draft.len())?;
+        while state.unsynced_bytes() > MAX_UNSYNCED_BYTES && self.health.check().is_ok() {
+            state = self.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        let group = &mut state.filling;
+        self.health.check()?;
+        if !state.filling.has_room_for(bytes) {
+            self.open_segment(&mut state, bytes)?;
+        }
+        let group = &state.filling;
         let place = Place {
             segment: group.position.segment,
             offset: group.position.offset + group.bytes.len() as u32,
             group: group.position.group,
         };
-        draft.append_to(&mut group.bytes, place.group);
-        group.records += 1;
-        let position = group.position;
-        state.unapplied[usize::from(shard)].get_or_insert(position);
-        Ok(place)
+        Ok(Slot { journal: self, state, place })
+    }
+
+    /// Has an answer wait until everything appended so far is in the tables.
+    pub fn hold(&self, held: Held) {
+        let mut state = self.lock();
+        state.waiting.held.push(held);
+        self.wake_committer(state);
+    }
+
+    fn wake_committer(&self, mut state: MutexGuard<'_, State>) {
+        let wake = std::mem::take(&mut state.is_committer_idle);
+        drop(state);
+        if wake {
+            self.filled.notify_one();
+        }
     }
 
     /// Closes the filling group and starts another at the front of a new segment.
@@ -223,32 +294,22 @@ impl Journal {
         Ok(())
     }
 
-    /// Returns once `group` is synced; leads if nobody does.
-    ///
-    /// # Errors
-    /// `Unavailable` if it could not be synced; whether it is on disk is unknown then.
-    pub fn wait_durable(&self, group: u64) -> Result<()> {
+    /// For the committer: takes all that waits, waiting until there is something. `None` once
+    /// closed and empty.
+    pub fn take(&self) -> Option<(Vec<Group>, Commit)> {
         let mut state = self.lock();
-        loop {
-            if state.durable >= group {
-                return Ok(());
+        while !state.has_work() {
+            if state.is_closed {
+                return None;
             }
-            self.health.check()?;
-            if state.is_led {
-                state = self.synced.wait(state).unwrap_or_else(PoisonError::into_inner);
-            } else {
-                state = self.lead(state);
-            }
+            state.is_committer_idle = true;
+            state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-    }
-
-    /// Writes everything there is to write, group by group.
-    fn lead<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        state.is_led = true;
         drop(state);
         // One turn for those about to append: what they bring need not wait for a sync of its own.
         std::thread::yield_now();
         let mut state = self.lock();
+        state.is_committer_idle = false;
         let mut groups = std::mem::take(&mut state.closed);
         if state.filling.records > 0 {
             let buffer = std::mem::take(&mut state.spare_buffer);
@@ -256,31 +317,30 @@ impl Journal {
             state.used_bytes += u64::from(next.position.offset - state.filling.position.offset);
             groups.push(std::mem::replace(&mut state.filling, next));
         }
-        drop(state);
-
-        let mut written = None;
-        for group in &mut groups {
-            match self.write(group) {
-                Ok(()) => written = Some(group.position.group),
-                Err(error) => {
-                    self.health.poison(format!("the journal could not be written: {error}"));
-                    break;
-                }
-            }
-        }
-
-        let mut state = self.lock();
-        state.is_led = false;
-        state.durable = written.unwrap_or(state.durable);
-        let buffer = groups.pop().map(|group| group.bytes).unwrap_or_default();
-        if buffer.capacity() <= MAX_KEPT_BUFFER_BYTES {
-            state.spare_buffer = buffer;
-        }
-        self.synced.notify_all();
-        state
+        // What failed before stays where a replay must start.
+        state.in_flight = state.in_flight.or(groups.first().map(|group| group.position));
+        self.taken.notify_all();
+        Some((groups, std::mem::take(&mut state.waiting)))
     }
 
-    fn write(&self, group: &mut Group) -> std::io::Result<()> {
+    /// Writes and syncs groups, one after the other.
+    ///
+    /// # Errors
+    /// `Unavailable` if one could not be synced: the engine is poisoned then, and whether that one
+    /// is on disk is unknown.
+    pub fn write(&self, groups: &mut [Group]) -> Result<()> {
+        for group in groups {
+            if let Err(error) = self.write_group(group) {
+                self.health.poison(format!("the journal could not be written: {error}"));
+                self.taken.notify_all();
+            }
+            self.health.check()?;
+            self.lock().durable = group.position.group;
+        }
+        Ok(())
+    }
+
+    fn write_group(&self, group: &mut Group) -> std::io::Result<()> {
         group.seal();
         let file = &group.segment.file;
         let started = self.clock.monotonic();
@@ -302,16 +362,34 @@ impl Journal {
         self.lock().durable
     }
 
-    /// Says that all the shard's records up to now are in the tables.
-    pub fn mark_applied(&self, shard: u16) {
-        self.lock().unapplied[usize::from(shard)] = None;
+    /// Says that what was taken last is in the tables, and gives its groups back.
+    pub fn note_applied(&self, mut groups: Vec<Group>) {
+        let Some(last) = groups.pop() else { return };
+        let mut state = self.lock();
+        state.in_flight = None;
+        if last.bytes.capacity() <= MAX_KEPT_BUFFER_BYTES {
+            state.spare_buffer = last.bytes;
+        }
+        // Before anybody who waits is answered, and after the tables have it.
+        self.applied.store(last.position.group, Ordering::Release);
+    }
+
+    /// The last group that is in the tables.
+    pub fn applied(&self) -> u64 {
+        self.applied.load(Ordering::Acquire)
+    }
+
+    /// Takes no more; what waits is still done.
+    pub fn close(&self) {
+        self.lock().is_closed = true;
+        self.filled.notify_all();
     }
 
     /// Where a replay must start for the tables to have everything.
     pub fn first_unapplied(&self) -> Position {
         let state = self.lock();
-        let waiting = state.unapplied.iter().flatten().copied();
-        waiting.min_by_key(|position| position.group).unwrap_or(state.filling.position)
+        let closed = state.closed.first().map(|group| group.position);
+        state.in_flight.or(closed).unwrap_or(state.filling.position)
     }
 
     /// Bytes of segments used since the journal was opened, and what was replayed then.

@@ -11,7 +11,7 @@ use crate::limits::{MAX_WRITE_BYTES, MAX_WRITE_ENTRIES};
 use crate::view::Place;
 
 /// Calls one object is sent at a time. The second is on its way while the first is synced.
-const CALLS_PER_OBJECT: usize = 2;
+const CALLS_PER_OBJECT: usize = 8;
 
 /// A write that waits: the record, where it is to go, and under which epoch.
 #[derive(Debug)]

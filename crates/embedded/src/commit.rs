@@ -1,0 +1,57 @@
+//! What becomes visible once a group is synced: changes for the tables, and answers that wait.
+
+use std::sync::Arc;
+
+use nacre_object::{Error, ObjectId, Reply, Result};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use crate::change_set::ChangeSet;
+use crate::journal::record::RecordId;
+use crate::journal::segment_table::Pin;
+
+/// To whom the outcome of a request goes.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub to: oneshot::Sender<Result<Reply>>,
+    /// Its share of what may be queued, given back once answered.
+    pub _permit: OwnedSemaphorePermit,
+}
+
+impl Answer {
+    pub fn send(self, result: Result<Reply>) {
+        // Whoever asked may have gone; the transaction stands all the same.
+        let _ = self.to.send(result);
+    }
+}
+
+/// An answer that waits for something to be synced.
+#[derive(Debug)]
+pub(crate) enum Held {
+    Reply { answer: Answer, reply: Reply, changed: Option<ObjectId> },
+    Failure { answer: Answer, error: Error },
+    Reclaimed { reply: oneshot::Sender<Result<bool>>, is_gone: bool },
+    Relocated { reply: oneshot::Sender<Result<u64>>, bytes: u64 },
+}
+
+/// What a record of the journal does to the tables.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    pub id: RecordId,
+    pub changes: Arc<ChangeSet>,
+    /// Taken before the snapshot that the transaction saw; held until this is in the tables.
+    pub pin: Pin,
+}
+
+/// What waits for one sync.
+#[derive(Debug, Default)]
+pub(crate) struct Commit {
+    /// In the order of their records.
+    pub recorded: Vec<Recorded>,
+    pub held: Vec<Held>,
+}
+
+impl Commit {
+    pub fn is_empty(&self) -> bool {
+        self.recorded.is_empty() && self.held.is_empty()
+    }
+}
