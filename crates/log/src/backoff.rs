@@ -12,18 +12,21 @@ const LONGEST: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(crate) struct Backoff {
     next: Duration,
-    random: Random,
+    /// Made when it is first needed: most questions are answered at once.
+    random: Option<Random>,
 }
 
 impl Backoff {
     pub fn new() -> Self {
-        Self { next: FIRST, random: Random::from_system() }
+        Self { next: FIRST, random: None }
     }
 
     /// Waits; longer the next time.
     pub async fn wait(&mut self) {
         let half = self.next.as_micros() as u64 / 2;
-        let wait = Duration::from_micros(half + self.random.below(half + 1));
+        let wait = Duration::from_micros(
+            half + self.random.get_or_insert_with(Random::from_system).below(half + 1),
+        );
         self.next = (self.next * 2).min(LONGEST);
         tokio::time::sleep(wait).await;
     }

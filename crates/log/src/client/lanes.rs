@@ -10,7 +10,8 @@ use super::append::Append;
 use crate::limits::{MAX_WRITE_BYTES, MAX_WRITE_ENTRIES};
 use crate::view::Place;
 
-/// Calls one object is sent at a time. The second is on its way while the first is synced.
+/// Calls one object is sent at a time. While one is synced the next ones gather on the object's node
+/// and share a sync, which lets more records through than larger calls that wait for each other.
 const CALLS_PER_OBJECT: usize = 8;
 
 /// A write that waits: the record, where it is to go, and under which epoch.

@@ -126,9 +126,8 @@ impl SequencerHost {
     async fn next(&self, log: &LogName, epoch: u64, count: u32) -> Result<Grant> {
         let hosted = self.hosted(log)?;
         let mut looks = 0;
+        let mut changed = None;
         loop {
-            let mut changed = pin!(hosted.changed.notified());
-            changed.as_mut().enable();
             match hosted.next(epoch, count) {
                 Ok((grant, is_short)) => {
                     self.0.positions.add(grant.count.into());
@@ -137,12 +136,20 @@ impl SequencerHost {
                     }
                     return Ok(grant);
                 }
-                Err(NotYet::Refused(TokenRefusal::Full)) => {
-                    self.extend_later(&hosted);
-                    if timeout(BUSY_AFTER, changed).await.is_err() {
-                        return Err(busy("the log's next stripe is not ready"));
+                Err(NotYet::Refused(TokenRefusal::Full)) => match changed.take() {
+                    // Listens before it looks once more, so that no change falls in between.
+                    None => {
+                        let mut heard = Box::pin(hosted.changed.notified());
+                        heard.as_mut().enable();
+                        changed = Some(heard);
                     }
-                }
+                    Some(heard) => {
+                        self.extend_later(&hosted);
+                        if timeout(BUSY_AFTER, heard).await.is_err() {
+                            return Err(busy("the log's next stripe is not ready"));
+                        }
+                    }
+                },
                 Err(other) => self.get_ready(log, other, &mut looks).await?,
             }
         }
