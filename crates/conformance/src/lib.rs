@@ -34,6 +34,7 @@ mod seed_cases;
 pub mod suite;
 mod test_classes;
 mod watch_hub;
+pub mod workloads;
 
 pub use chronicle::Chronicle;
 pub use faults::Fault;

@@ -376,6 +376,24 @@ async fn a_hole_delays_its_reader_briefly_and_others_not_at_all() {
     assert_eq!(support_entries(&log).await, ["first", "third", "slow"]);
 }
 
+/// The bound of the test above is one that clients without patience's limit break.
+#[tokio::test(start_paused = true)]
+async fn a_follower_that_does_not_fill_holes_would_be_noticed() {
+    let planted = Patience { hole: Duration::from_secs(5), ..Patience::default() };
+    let cluster = Cluster::patient(3, 1, planted);
+    let log = cluster.create("l", native(100)).await;
+    let slow = cluster.open("l").await;
+    let target = cluster.target_of_position(&log, 0);
+    let target = &cluster.targets[&support::target(target)];
+    target.follow(on_method("write_batch", Fault::Hold, 1));
+    let appending = tokio::spawn(async move { slow.append("slow").await });
+    target.wait_until_held(1).await;
+    let mut follow = log.follow(0);
+    assert!(timeout(Duration::from_secs(1), follow.next()).await.is_err(), "the hole is filled");
+    target.release(1);
+    appending.await.unwrap().unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_client_with_an_old_view_is_refused_and_looks_again() {
     let cluster = Cluster::new(3, 1);

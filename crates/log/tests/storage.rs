@@ -1,6 +1,8 @@
 //! The storage interface, native and as a program, by the cases of `storage_cases.txt`.
 
 mod cases;
+#[path = "support/planted.rs"]
+mod planted;
 
 use std::sync::Arc;
 
@@ -13,8 +15,8 @@ use nacre_object::{
     ClassCall, ClassName, MapEntry, MethodName, ObjectId, Op, OpResult, Request, Store,
 };
 use nacre_script::Budget;
+use planted::PROGRAM;
 
-const PROGRAM: &str = include_str!("../../../programs/class/log.lua");
 const NATIVE: &str = nacre_log::NATIVE_CLASS;
 const LUAU: &str = nacre_log::PROGRAM_CLASS;
 /// The program where nothing that nacre adds to `objclass` is there.
@@ -33,11 +35,16 @@ struct Subject {
 
 impl Subject {
     fn new() -> Self {
+        Self::with_program(PROGRAM)
+    }
+
+    /// With another program of the interface.
+    fn with_program(program: &str) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let classes = ClassRuntime::new(Budget::default(), clock.clone());
         classes.register_native(nacre_log::log_class()).unwrap();
-        let stock = format!("{WITHOUT_EXTENSIONS}{PROGRAM}");
-        for (name, source) in [(LUAU, PROGRAM), (STOCK, &stock)] {
+        let stock = format!("{WITHOUT_EXTENSIONS}{program}");
+        for (name, source) in [(LUAU, program), (STOCK, &stock)] {
             let name = ClassName::new(name).unwrap();
             classes.install(&ClassProgram::new(name, 1, source)).unwrap();
         }
@@ -199,5 +206,22 @@ impl Subject {
             (Ok(OpResult::Range(range)), Ok(OpResult::Data(header))) => (range.entries, header),
             _ => Default::default(),
         }
+    }
+}
+
+#[tokio::test]
+async fn bugs_planted_in_the_program_do_not_get_past_the_cases() {
+    for bug in planted::IN_FILL.iter().chain([&planted::IN_SEAL]) {
+        let mut refused = vec![];
+        for case in cases::all() {
+            let subject = Subject::with_program(&bug.planted());
+            for step in &case.steps {
+                if subject.outcome(LUAU, step).await != step.expected {
+                    refused.push(step.line);
+                }
+            }
+        }
+        assert!(!refused.is_empty(), "nobody notices: {}", bug.what);
+        println!("{}: lines {refused:?}", bug.what);
     }
 }

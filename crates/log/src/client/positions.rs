@@ -97,8 +97,9 @@ impl Positions {
             let whole = move |stripe: &u64| range.stripe_end(*stripe) <= position;
             (gone..ends).filter(whole).flat_map(|stripe| range.stripe_places(stripe))
         });
-        let objects = stripes.filter_map(|place| before.object(place));
-        let removals = objects.map(|object| self.remove(object, deadline));
+        // Made before anything is waited for, so that the future can move between threads.
+        let objects: Vec<_> = stripes.filter_map(|place| before.object(place)).collect();
+        let removals = objects.into_iter().map(|object| self.remove(object, deadline));
         let mut running = stream::iter(removals).buffer_unordered(MAX_REMOVALS);
         while let Some(removed) = running.next().await {
             removed?;

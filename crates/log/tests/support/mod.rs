@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 pub mod checker;
+pub mod planted;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -22,8 +23,7 @@ use nacre_object::{ClassName, Error, NodeName, ObjectId, Result, TargetName};
 use nacre_placement::{PlacedStore, PlacedTarget, Target};
 use nacre_registry::{Maps, map_class};
 use nacre_script::Budget;
-
-const PROGRAM: &str = include_str!("../../../../programs/class/log.lua");
+use planted::PROGRAM;
 
 /// Nodes that host sequencers, by name; `None` for one that was killed.
 #[derive(Default)]
@@ -69,8 +69,17 @@ impl Cluster {
     }
 
     pub fn patient(targets: usize, nodes: usize, patience: Patience) -> Self {
+        Self::built(targets, nodes, patience, PROGRAM)
+    }
+
+    /// A cluster with another program of the storage interface.
+    pub fn with_program(targets: usize, nodes: usize, program: &str) -> Self {
+        Self::built(targets, nodes, Patience::default(), program)
+    }
+
+    fn built(targets: usize, nodes: usize, patience: Patience, program: &str) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-        let classes = Arc::new(classes(&clock));
+        let classes = Arc::new(classes(&clock, program));
         let memory = || Arc::new(MemoryStore::new(classes.clone(), clock.clone()));
         let targets: BTreeMap<_, _> =
             (0..targets).map(|n| (target(n), FaultyStore::over_watched(memory()))).collect();
@@ -153,11 +162,11 @@ impl Cluster {
     }
 }
 
-fn classes(clock: &Arc<dyn Clock>) -> ClassRuntime {
+fn classes(clock: &Arc<dyn Clock>, program: &str) -> ClassRuntime {
     let classes = ClassRuntime::new(Budget::default(), clock.clone());
     classes.register_native(nacre_log::log_class()).unwrap();
     classes.register_native(map_class()).unwrap();
-    classes.install(&ClassProgram::new(class(PROGRAM_CLASS), 1, PROGRAM)).unwrap();
+    classes.install(&ClassProgram::new(class(PROGRAM_CLASS), 1, program)).unwrap();
     classes
 }
 
