@@ -6,7 +6,12 @@ use std::time::Duration;
 
 use nacre_object::{Error, Result};
 
-use crate::{Figure, append, object, read, sequencer};
+use crate::{Figure, append, call, object, propagate, read, recover, scale, sequencer, start};
+
+/// Objects that `scale` grows to unless told otherwise: what is written in half a minute.
+pub const DEFAULT_SCALE_OBJECTS: u64 = 100_000;
+/// The pool that `scale` grows to unless told otherwise, in GiB, for the same reason.
+pub const DEFAULT_SCALE_POOL_GIB: u64 = 1;
 
 /// What can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,13 +22,33 @@ pub enum Bench {
     Read,
     /// Objects: durable writes, reads and map sets, in process and through the wire.
     Object,
+    /// Methods in Luau beside native ops.
+    Call,
     /// Positions from a sequencer.
     Sequencer,
+    /// Programs on their way to their subscribers.
+    Propagate,
+    /// Logs after a process was killed.
+    Recover,
+    /// Clients, objects, bytes: much beside little.
+    Scale,
+    /// A cluster's start, and its memory.
+    Start,
 }
 
 impl Bench {
     /// Every bench, in the order of the README's table.
-    pub const ALL: [Bench; 4] = [Self::Append, Self::Read, Self::Object, Self::Sequencer];
+    pub const ALL: [Bench; 9] = [
+        Self::Append,
+        Self::Read,
+        Self::Object,
+        Self::Call,
+        Self::Sequencer,
+        Self::Propagate,
+        Self::Recover,
+        Self::Scale,
+        Self::Start,
+    ];
 
     /// Its name on the command line and in its figures.
     pub fn name(self) -> &'static str {
@@ -31,7 +56,12 @@ impl Bench {
             Self::Append => "append",
             Self::Read => "read",
             Self::Object => "object",
+            Self::Call => "call",
             Self::Sequencer => "sequencer",
+            Self::Propagate => "propagate",
+            Self::Recover => "recover",
+            Self::Scale => "scale",
+            Self::Start => "start",
         }
     }
 }
@@ -60,6 +90,10 @@ pub struct Setup {
     pub rounds: usize,
     /// Measure only figures whose names hold this; empty for all.
     pub only: String,
+    /// Objects that `scale` grows a pool to.
+    pub objects: u64,
+    /// Bytes that `scale` grows a pool to.
+    pub pool_bytes: u64,
 }
 
 impl Setup {
@@ -78,6 +112,11 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
         Bench::Append => append::run(setup, report).await,
         Bench::Read => read::run(setup, report).await,
         Bench::Object => object::run(setup, report).await,
+        Bench::Call => call::run(setup, report).await,
         Bench::Sequencer => sequencer::run(setup, report).await,
+        Bench::Propagate => propagate::run(setup, report).await,
+        Bench::Recover => recover::run(setup, report).await,
+        Bench::Scale => scale::run(setup, report).await,
+        Bench::Start => start::run(setup, report).await,
     }
 }

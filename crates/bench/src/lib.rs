@@ -10,14 +10,19 @@
 
 mod append;
 mod bench;
+mod call;
 mod figure;
 mod load;
 mod object;
+mod propagate;
 mod raw_file;
 mod read;
+mod recover;
 mod redis_server;
+mod scale;
 mod scratch;
 mod sequencer;
+mod start;
 
-pub use bench::{Bench, Setup, run};
+pub use bench::{Bench, DEFAULT_SCALE_OBJECTS, DEFAULT_SCALE_POOL_GIB, Setup, run};
 pub use figure::{Better, Figure};

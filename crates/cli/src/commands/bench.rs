@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nacre_bench::{Bench, Figure, Setup};
+use nacre_bench::{Bench, DEFAULT_SCALE_OBJECTS, DEFAULT_SCALE_POOL_GIB, Figure, Setup};
 use nacre_object::Result;
 
 use super::up::{interrupted, this_program};
@@ -27,6 +27,14 @@ pub struct BenchArguments {
     /// Measure the disk of this folder
     #[arg(long, default_value = ".", value_name = "DIR")]
     folder: PathBuf,
+    /// Objects that `scale` grows a pool to
+    #[arg(long, default_value_t = DEFAULT_SCALE_OBJECTS,
+          value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    objects: u64,
+    /// Size that `scale` grows a pool to
+    #[arg(long, default_value_t = DEFAULT_SCALE_POOL_GIB, value_name = "GIB",
+          value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pool_gib: u64,
 }
 
 fn parse(text: &str) -> Result<Bench> {
@@ -48,6 +56,8 @@ pub async fn run(arguments: BenchArguments, out: Out) -> Result<()> {
         span: Duration::from_secs_f64(arguments.seconds),
         rounds: arguments.rounds.into(),
         only: arguments.only,
+        objects: arguments.objects,
+        pool_bytes: arguments.pool_gib << 30,
     };
     let benches = match arguments.benches.is_empty() {
         true => Bench::ALL.to_vec(),

@@ -1,0 +1,136 @@
+//! `propagate`: from the request to activate a program until it is live with 120 subscribers, each
+//! with sessions of its own over sockets, each compiling it as a node does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::try_join_all;
+use nacre::{Cluster, ProgramId, ProgramKind};
+use nacre_class::{ClassProgram, ClassRuntime};
+use nacre_clock::{Clock, SystemClock};
+use nacre_object::{ClassName, Error, NodeName, Result};
+use nacre_registry::{LiveProgram, ProgramSink, Subscriber};
+use nacre_script::Budget;
+use tokio::sync::mpsc;
+
+use crate::bench::Setup;
+use crate::figure::{Better, Figure};
+use crate::scratch::{self, ScratchCluster};
+
+const SUBSCRIBERS: usize = 120;
+const TARGETS: usize = 1;
+/// Activations that are measured, whatever was asked for: percentiles need them.
+const MIN_ACTIVATIONS: u64 = 20;
+const CLASS: &str = "policy";
+/// A version that is not live everywhere after this never will be.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What is aimed at, in milliseconds.
+const AIM_P90_MILLIS: f64 = 10.0;
+const AIM_WORST_MILLIS: f64 = 50.0;
+/// What the Malacology paper measured for 120 subscribers (EuroSys 2017, figure 8).
+const PAPER: &str = "the Malacology paper";
+const PAPER_P90_MILLIS: f64 = 54.0;
+const PAPER_WORST_MILLIS: f64 = 194.0;
+
+/// Tells when a version became live.
+struct Telling {
+    runtime: ClassRuntime,
+    clock: Arc<dyn Clock>,
+    live: mpsc::UnboundedSender<(u64, Duration)>,
+}
+
+impl ProgramSink for Telling {
+    fn install(&self, program: &LiveProgram) -> Result<()> {
+        let name = ClassName::new(&program.id.name)?;
+        let source = Arc::clone(&program.source);
+        self.runtime.install(&ClassProgram::new(name, program.version, source))?;
+        // Nobody listens any more once the bench is over.
+        let _ = self.live.send((program.version, self.clock.monotonic()));
+        Ok(())
+    }
+
+    fn uninstall(&self, program: &ProgramId) -> Result<()> {
+        self.runtime.uninstall(&ClassName::new(&program.name)?);
+        Ok(())
+    }
+}
+
+pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
+    let folder = scratch::folder(&setup.folder)?;
+    let cluster = ScratchCluster::start(folder.path(), TARGETS, &setup.program).await?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let client = cluster.client().await?;
+    let (tell, mut live) = mpsc::unbounded_channel();
+    let subscribers = (0..SUBSCRIBERS).map(|n| subscribe(&cluster, n, &clock, tell.clone()));
+    let subscribers = try_join_all(subscribers).await?;
+    try_join_all(subscribers.iter().map(|(_, subscriber)| subscriber.ready())).await?;
+
+    let mut millis = Vec::new();
+    for round in 0..MIN_ACTIVATIONS.max(setup.rounds as u64) {
+        let waited = activate(&client, round, &clock, &mut live).await?;
+        // The first finds every connection cold.
+        if round > 0 {
+            millis.extend(waited);
+        }
+    }
+    drop(subscribers);
+    cluster.stop().await;
+    millis.sort_by(f64::total_cmp);
+    let p90 = millis[millis.len() * 9 / 10];
+    let worst = millis[millis.len() - 1];
+    for (what, ours, paper, aim) in [
+        ("p90", p90, PAPER_P90_MILLIS, AIM_P90_MILLIS),
+        ("worst", worst, PAPER_WORST_MILLIS, AIM_WORST_MILLIS),
+    ] {
+        let name = format!("activation to {SUBSCRIBERS} live subscribers, {what}");
+        let figure = Figure::new(("propagate", name, "ms"), Better::Lower, ours, (PAPER, paper));
+        report(figure.aiming_at(paper / aim));
+    }
+    Ok(())
+}
+
+/// A subscriber with sessions of its own; they end with its cluster.
+async fn subscribe(
+    cluster: &ScratchCluster,
+    number: usize,
+    clock: &Arc<dyn Clock>,
+    live: mpsc::UnboundedSender<(u64, Duration)>,
+) -> Result<(Cluster, Subscriber)> {
+    let own = cluster.client().await?;
+    let clock = Arc::clone(clock);
+    let runtime = ClassRuntime::new(Budget::default(), Arc::clone(&clock));
+    let sink = Arc::new(Telling { runtime, clock, live });
+    let node = NodeName::new(format!("subscriber.{number}"))?;
+    let subscriber = Subscriber::start(node, 1, own.programs(), sink);
+    Ok((own, subscriber))
+}
+
+/// Activates a new version; how long each subscriber took, in milliseconds.
+async fn activate(
+    client: &Cluster,
+    round: u64,
+    clock: &Arc<dyn Clock>,
+    live: &mut mpsc::UnboundedReceiver<(u64, Duration)>,
+) -> Result<Vec<f64>> {
+    let program = ProgramId::new(ProgramKind::Class, CLASS.parse()?);
+    let source = format!(
+        "function rank(input, output) output:append('{round}') end objclass.register(rank)"
+    );
+    let version = client.programs().put(&program, &source).await?;
+    let begin = clock.monotonic();
+    client.programs().activate(&program, version).await?;
+    let mut millis = Vec::with_capacity(SUBSCRIBERS);
+    while millis.len() < SUBSCRIBERS {
+        let told = tokio::time::timeout(PATIENCE, live.recv()).await;
+        let Ok(Some((told_version, at))) = told else {
+            let text = format!("version {version} is live with {} subscribers", millis.len());
+            return Err(Error::unavailable(text));
+        };
+        if told_version == version {
+            millis.push(at.saturating_sub(begin).as_secs_f64() * 1e3);
+        }
+    }
+    // What follows from it, the reports of all nodes, belongs to this round.
+    client.programs().wait(&program, version, PATIENCE).await?;
+    Ok(millis)
+}
