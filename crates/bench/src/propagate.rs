@@ -24,6 +24,8 @@ const MIN_ACTIVATIONS: u64 = 20;
 const CLASS: &str = "policy";
 /// A version that is not live everywhere after this never will be.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Between looks at the subscribers' reports.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// What is aimed at, in milliseconds.
 const AIM_P90_MILLIS: f64 = 10.0;
 const AIM_WORST_MILLIS: f64 = 50.0;
@@ -130,7 +132,19 @@ async fn activate(
             millis.push(at.saturating_sub(begin).as_secs_f64() * 1e3);
         }
     }
-    // What follows from it, the reports of all nodes, belongs to this round.
-    client.programs().wait(&program, version, PATIENCE).await?;
+    // What follows from it, the reports of all subscribers, belongs to this round.
+    let reported = tokio::time::timeout(PATIENCE, reported(client, &program, version)).await;
+    reported.map_err(|_| Error::unavailable("not every subscriber reports"))??;
     Ok(millis)
+}
+
+/// Waits until every subscriber has reported the version live.
+async fn reported(client: &Cluster, program: &ProgramId, version: u64) -> Result<()> {
+    loop {
+        let statuses = client.programs().status(program).await?;
+        if statuses.iter().filter(|status| status.live == Some(version)).count() >= SUBSCRIBERS {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
 }

@@ -85,8 +85,14 @@ fn memory_mib(up: &Child) -> Result<f64> {
     let unreadable = || Error::unavailable("the kernel does not tell the memory of nacre up");
     let pid = up.id().ok_or_else(unreadable)?;
     let read = |path: String| std::fs::read_to_string(path).map_err(|_| unreadable());
-    let children = read(format!("/proc/{pid}/task/{pid}/children"))?;
-    let pids = children.split_whitespace().map(str::to_owned).chain([pid.to_string()]);
+    let mut pids = vec![pid.to_string()];
+    // A child belongs to the thread that made it.
+    for thread in
+        std::fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| unreadable())?.flatten()
+    {
+        let children = read(thread.path().join("children").display().to_string())?;
+        pids.extend(children.split_whitespace().map(str::to_owned));
+    }
     let mut kib = 0.0;
     for pid in pids {
         let rollup = read(format!("/proc/{pid}/smaps_rollup"))?;
