@@ -10,7 +10,7 @@ DEMO_ARGS ?=
 # What `make bench` measures; everything if empty.
 BENCH ?=
 
-.PHONY: help demo bench build test check fmt install-deps install-test-deps
+.PHONY: help demo bench build test soak-engine check fmt install-deps install-test-deps
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -32,6 +32,11 @@ check: install-deps ## What a developer runs all day: format, lints, unit tests
 
 test: check install-test-deps ## Everything: check, then every suite; the demo is one of them
 	$(CARGO) test --workspace --locked
+
+soak-engine: install-test-deps ## The engine's long forms: power cuts, kills, flipped bits
+	NACRE_SEEDS=60 $(CARGO) test --locked -p nacre-embedded --test power_loss -- --nocapture
+	NACRE_SEEDS=100 $(CARGO) test --locked -p nacre-embedded --test kill -- --nocapture
+	NACRE_SEEDS=30 $(CARGO) test --locked -p nacre-embedded --test bit_flips
 
 fmt: ## Format the source
 	$(CARGO) fmt --all

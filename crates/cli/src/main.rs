@@ -18,7 +18,7 @@ use nacre_object::{Error, ErrorKind, Result};
 use serde_json::json;
 
 use crate::commands::{
-    bench, class, entity, events, init, log, map, node, object, pool, program, status, up,
+    bench, class, entity, events, init, log, map, node, object, pool, program, scrub, status, up,
 };
 use crate::out::Out;
 
@@ -57,6 +57,8 @@ enum Command {
     Bench(bench::BenchArguments),
     /// Show the cluster's nodes
     Status,
+    /// Read everything every node keeps, and say what is damaged; status 1 if something is
+    Scrub,
     /// Show what happened: version changes, faults of programs
     Events(events::EventsArguments),
     #[command(subcommand)]
@@ -125,6 +127,7 @@ async fn run(arguments: Arguments, out: Out) -> Result<()> {
         Command::Node(node) => node::run(node, &folder).await,
         Command::Init(init) => init::run(&init, &folder, out),
         Command::Status => status::run(&cluster_file()?, out).await,
+        Command::Scrub => scrub::run(&cluster_file()?, out).await,
         Command::Entity(command) => entity::run(command, &cluster_file()?, out).await,
         Command::Events(events) => events::run(events, &connect().await?, out).await,
         Command::Object(command) => object::run(command, &connect().await?, out).await,

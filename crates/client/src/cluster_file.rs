@@ -16,6 +16,7 @@
 //! that holds data.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use nacre_object::{Error, Result, TargetName};
@@ -86,6 +87,12 @@ impl NodeEntry {
     }
 }
 
+/// What every format has.
+#[derive(Debug, Deserialize)]
+struct Head {
+    format: u32,
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 struct Document {
     format: u32,
@@ -144,15 +151,17 @@ impl ClusterFile {
             Error::not_found(format!("no cluster at {}: {error}", folder.display()))
                 .hint("start one with `nacre up`, or name its folder with --cluster DIR")
         })?;
-        let document: Document = serde_json::from_slice(&text)
-            .map_err(|error| Error::invalid(format!("{}: {error}", path.display())))?;
-        if document.format != FORMAT {
+        let senseless = |error| Error::invalid(format!("{}: {error}", path.display()));
+        // Before the rest, which another format may say differently.
+        let Head { format } = serde_json::from_slice(&text).map_err(senseless)?;
+        if format != FORMAT {
             return Err(Error::unsupported(format!(
-                "{} has format {}, this release reads {FORMAT}",
-                path.display(),
-                document.format
-            )));
+                "{} has format {format}, this release reads {FORMAT}",
+                path.display()
+            ))
+            .hint("use the release that wrote it, or a later one"));
         }
+        let document: Document = serde_json::from_slice(&text).map_err(senseless)?;
         let mut cluster = Self { folder, nodes: document.nodes, identity: None };
         cluster.check()?;
         // Who can read a node's key is whoever runs it.
@@ -232,8 +241,14 @@ impl ClusterFile {
             .map_err(|error| Error::invalid(format!("cluster.json: {error}")))?;
         // Written beside and renamed, so that a crash leaves no half of it.
         let fresh = path.with_extension("json.new");
-        fs::write(&fresh, text).map_err(unwritable)?;
-        fs::rename(&fresh, &path).map_err(unwritable)?;
+        let write = || {
+            let mut file = fs::File::create(&fresh)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&fresh, &path)?;
+            fs::File::open(&cluster.folder)?.sync_all()
+        };
+        write().map_err(unwritable)?;
         Ok(cluster)
     }
 
@@ -337,6 +352,31 @@ impl ClusterFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What release 0.1 wrote; never change it, add a sample of the next format beside it.
+    const SAMPLE_FORMAT_1: &str = r#"{ "format": 1, "nodes": [
+        { "name": "storage.0", "roles": ["storage"], "weight": 2.0, "socket": "run/storage.0.sock" },
+        { "name": "meta.0", "roles": ["metadata"], "socket": "run/meta.0.sock" } ] }"#;
+
+    #[test]
+    fn the_sample_of_format_1_reads() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(FILE_NAME), SAMPLE_FORMAT_1).unwrap();
+        let cluster = ClusterFile::read(folder.path()).unwrap();
+        let storage = cluster.node("storage.0").unwrap();
+        assert_eq!((storage.weight, storage.has(Role::Storage)), (2.0, true));
+        assert_eq!(cluster.node("meta.0").unwrap().weight, 1.0);
+        assert_eq!(cluster.data(storage), folder.path().join("storage.0"));
+    }
+
+    #[test]
+    fn a_later_format_is_refused_with_what_to_do_whatever_else_it_says() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(FILE_NAME), r#"{"format": 2, "machines": {}}"#).unwrap();
+        let refused = ClusterFile::read(folder.path()).unwrap_err();
+        assert_eq!(refused.kind(), nacre_object::ErrorKind::Unsupported);
+        assert!(refused.hint_text().unwrap().contains("release"));
+    }
 
     #[test]
     fn a_new_cluster_reads_back_and_is_not_laid_out_twice() {

@@ -18,16 +18,24 @@ impl SeedCases {
     /// # Panics
     /// If a line of the list is no seed.
     pub fn each(&self, count: u64, mut run: impl FnMut(u64)) -> usize {
-        let is_alone = seeds(2).count() == 1;
-        let kept = if is_alone { vec![] } else { self.kept() };
         let mut runs = 0;
-        for seed in kept.into_iter().chain(seeds(count)) {
+        for seed in self.seeds(count) {
             let named = Named { seed, file: self.file };
             run(seed);
             drop(named);
             runs += 1;
         }
         runs
+    }
+
+    /// The seeds of the list, then those of [`seeds`]; one alone if one is asked for.
+    ///
+    /// # Panics
+    /// If a line of the list is no seed.
+    pub fn seeds(&self, count: u64) -> Vec<u64> {
+        let is_alone = seeds(2).count() == 1;
+        let kept = if is_alone { vec![] } else { self.kept() };
+        kept.into_iter().chain(seeds(count)).collect()
     }
 
     fn kept(&self) -> Vec<u64> {

@@ -32,6 +32,8 @@ pub(crate) fn tables(error: &fjall::Error) -> Error {
         fjall::Error::Storage(fjall::LsmError::ChecksumMismatch { .. }) => {
             Error::corrupt("the tables: a block fails its checksum")
         }
+        fjall::Error::InvalidVersion(_) => Error::unsupported("the tables are of another format")
+            .hint("use the release of nacre that wrote them, or a later one"),
         fjall::Error::Poisoned => Error::unavailable("the tables stopped after a failed write")
             .hint("see to the disk, then open the store again"),
         fjall::Error::Locked => Error::unavailable("the tables are in use by another process"),

@@ -61,7 +61,7 @@ impl Manifest {
             FORMAT => {}
             other => {
                 return Err(Error::unsupported(format!("it is of format {other}"))
-                    .hint("a later release of nacre wrote it"));
+                    .hint("a later release of nacre wrote it: use that one, or a later one"));
             }
         }
         let shards = from.u32()?;

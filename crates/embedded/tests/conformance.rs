@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use nacre_clock::{Random, SystemClock};
 use nacre_conformance::random::{Comparison, Generator};
-use nacre_conformance::{Subject, TestClasses, compare, run_all, seeds};
+use nacre_conformance::{SeedCases, Subject, TestClasses, compare, run_all};
 use nacre_embedded::{EmbeddedEngine, MIN_SEGMENT_BYTES, Options};
 use nacre_object::Capabilities;
 use tempfile::TempDir;
 
+/// Seeds that failed once.
+const CASES: SeedCases =
+    SeedCases { file: "tests/random_seeds.txt", text: include_str!("random_seeds.txt") };
 /// Steps of one random run.
 const STEPS: usize = 150;
 /// Random runs.
@@ -34,7 +37,7 @@ async fn random_transactions_do_what_the_model_does() {
     let folder = TempDir::new().unwrap();
     let engine = EmbeddedEngine::open(options(&folder)).unwrap();
     let subject = Subject::watched(Arc::new(engine));
-    for seed in seeds(SEEDS) {
+    for seed in CASES.seeds(SEEDS) {
         compare(&subject, seed, STEPS).await;
     }
 }
@@ -42,7 +45,7 @@ async fn random_transactions_do_what_the_model_does() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reopening_changes_nothing() {
     let folder = TempDir::new().unwrap();
-    for seed in seeds(SEEDS / 2) {
+    for seed in CASES.seeds(SEEDS / 2) {
         let mut random = Random::seeded(seed);
         let mut generator = Generator::new(seed, Capabilities::all());
         let mut comparison = Comparison::new(&format!("reopened-{seed}"));

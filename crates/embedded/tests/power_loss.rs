@@ -6,13 +6,18 @@ mod support;
 use std::sync::Arc;
 
 use nacre_clock::Random;
-use nacre_conformance::seeds;
+use nacre_conformance::random::{Comparison, Generator};
+use nacre_conformance::{SeedCases, Subject};
 use nacre_embedded::EmbeddedEngine;
+use nacre_object::Capabilities;
 use support::contents::scrub;
 use support::ledger::Ledger;
 use support::options;
 use support::power::{Fault, Plan, PowerDisk};
 
+/// Seeds that failed once.
+const CASES: SeedCases =
+    SeedCases { file: "tests/power_seeds.txt", text: include_str!("power_seeds.txt") };
 /// Runs, each of some lives; `NACRE_SEEDS=n` makes n times as many.
 const RUNS: u64 = 12;
 /// Lives of one store: each ends with a power cut.
@@ -24,7 +29,7 @@ const MAX_CALLS: u64 = 700;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everything_acknowledged_or_read_survives_a_power_cut_at_any_call() {
     let mut cuts = 0;
-    for seed in seeds(RUNS) {
+    for seed in CASES.seeds(RUNS) {
         let mut random = Random::seeded(seed);
         let mut disk = PowerDisk::mount();
         let ledger = Ledger::new(WRITERS);
@@ -58,4 +63,27 @@ async fn everything_acknowledged_or_read_survives_a_power_cut_at_any_call() {
         }
     }
     println!("{cuts} power cuts");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_power_cut_between_random_transactions_a_store_is_what_the_model_is() {
+    for seed in CASES.seeds(RUNS / 2) {
+        let mut random = Random::seeded(seed);
+        let mut generator = Generator::new(seed, Capabilities::all());
+        let mut comparison = Comparison::new(&format!("cut-{seed}"));
+        let mut disk = PowerDisk::mount();
+        for life in 0..LIVES {
+            let engine = EmbeddedEngine::open(options(&disk.store())).unwrap();
+            let subject = Subject::watched(Arc::new(engine.clone()));
+            let agrees = comparison.check(&subject).await;
+            agrees.unwrap_or_else(|text| panic!("seed {seed}, life {life}: {text}"));
+            for step in 0..random.below(120) {
+                let result = comparison.apply(&subject, &generator.step()).await;
+                result.unwrap_or_else(|text| panic!("seed {seed}, {life}, step {step}: {text}"));
+            }
+            let keep = random.below(9);
+            disk.cut(keep, &mut random);
+            engine.close();
+        }
+    }
 }

@@ -11,6 +11,8 @@ mod sequencer_service;
 mod supervisor;
 
 pub use node::{Node, NodeOptions};
-pub use node_service::{NODE_SERVICE, NodeReport, ObjectPlace, StorageReport};
+pub use node_service::{
+    DamageReport, NODE_SERVICE, NodeReport, ObjectPlace, ScrubReport, StorageReport,
+};
 pub use scrape_targets::ScrapeTargets;
 pub use supervisor::{KeptNode, NodeState, Supervisor, ready_line};

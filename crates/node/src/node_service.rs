@@ -5,6 +5,7 @@
 //! | `status` | – | a [`NodeReport`] |
 //! | `locate` | `POOL/OBJECT` | an [`ObjectPlace`]: which node to ask for the object |
 //! | `echo` | anything | the input: what a question costs that needs no work |
+//! | `scrub` | where a step of a scrub begins, as the one before said; nothing for the first | a [`ScrubReport`] |
 //! | `entities` | an epoch of the map `entities`, in digits | the epoch that is in force here, which is that one or later: the answer waits for it |
 //!
 //! `locate` spares clients in other languages the placement rule.
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use nacre::{ClassService, Cluster, ClusterFile};
-use nacre_embedded::EmbeddedEngine;
+use nacre_embedded::{Damage, EmbeddedEngine, ScrubCursor, ScrubStep};
 use nacre_object::{Error, ObjectId, Result};
 use nacre_registry::LiveEntities;
 use nacre_wire::{Caller, Service};
@@ -62,6 +63,55 @@ pub struct StorageReport {
     pub free_bytes: u64,
     /// Why it takes no more writes, if it does not.
     pub failure: Option<String>,
+}
+
+/// What one step of a scrub came to. A caller asks step after step, as fast as it likes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScrubReport {
+    /// What was found.
+    pub damages: Vec<DamageReport>,
+    /// What was found besides, counted only.
+    pub more_damages: u64,
+    /// Entries looked at.
+    pub entries: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Where the next step begins; `None` at the end.
+    pub next: Option<String>,
+}
+
+/// Something on a node's disk that is not as it was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DamageReport {
+    /// Whose it is, as `POOL/OBJECT`, if it is an object's and that can be known.
+    pub object: Option<String>,
+    /// The object's snapshot, if it is in one.
+    pub snapshot: Option<String>,
+    /// Where it is: a file and byte, or an entry.
+    pub place: String,
+    /// What is wrong.
+    pub problem: String,
+    /// Whether it was made good.
+    pub repaired: bool,
+}
+
+impl From<ScrubStep> for ScrubReport {
+    fn from(step: ScrubStep) -> Self {
+        let damage = |damage: Damage| DamageReport {
+            object: damage.object,
+            snapshot: damage.snapshot,
+            place: damage.place,
+            problem: damage.problem,
+            repaired: damage.is_repaired,
+        };
+        Self {
+            damages: step.damages.into_iter().map(damage).collect(),
+            more_damages: step.more_damages,
+            entries: step.entries,
+            bytes: step.bytes,
+            next: step.next.map(|next| next.to_string()),
+        }
+    }
 }
 
 /// Which node keeps an object, whether it exists or not.
@@ -112,6 +162,20 @@ impl NodeService {
         Ok(self.entities.reached(epoch).await)
     }
 
+    async fn scrub(&self, input: &[u8]) -> Result<ScrubReport> {
+        let nothing = || Error::unsupported(format!("node {} keeps no objects", self.record.name));
+        let engine = self.engine.clone().ok_or_else(nothing)?;
+        let cursor = match std::str::from_utf8(input) {
+            Ok("") => ScrubCursor::default(),
+            Ok(text) => text.parse()?,
+            Err(_) => return Err(Error::invalid("not UTF-8")),
+        };
+        // It reads from the disk: not on a thread that serves others.
+        let step = tokio::task::spawn_blocking(move || engine.scrub(&cursor)).await;
+        let step = step.map_err(|error| Error::corrupt(format!("the scrub: {error}")))?;
+        Ok(step?.into())
+    }
+
     fn storage_report(engine: &EmbeddedEngine) -> StorageReport {
         let stats = engine.stats();
         StorageReport {
@@ -145,6 +209,7 @@ impl Service for NodeService {
         match method {
             "status" => json(&self.report()),
             "locate" => json(&self.locate(&input)?),
+            "scrub" => json(&self.scrub(&input).await?),
             "echo" => Ok(input),
             "entities" => json(&self.reached(&input).await?),
             _ => Err(Error::unsupported(format!("a node has no method {method:?}"))),

@@ -11,5 +11,6 @@ pub mod node;
 pub mod object;
 pub mod pool;
 pub mod program;
+pub mod scrub;
 pub mod status;
 pub mod up;

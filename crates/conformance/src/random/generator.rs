@@ -27,7 +27,23 @@ const ATTRIBUTES: [&str; 4] = ["a", "b", "ab", "ä"];
 const SNAPSHOTS: [&str; 3] = ["s1", "s2", "s3"];
 /// Where engines may cut streams into pieces: sizes and offsets fall near these.
 const SEAMS: [u64; 6] = [0, 512, 4096, 16_384, 65_536, 131_072];
-const METHODS: [&str; 6] = ["count", "append", "write-and-fail", "size", "last", "catch"];
+/// All of [`TestClasses`](crate::TestClasses) whose outcome is the model's: not those that tell
+/// versions and times.
+const METHODS: [&str; 13] = [
+    "count",
+    "append",
+    "append",
+    "write-and-fail",
+    "fault",
+    "remove",
+    "catch",
+    "size",
+    "last",
+    "range",
+    "echo",
+    "liar",
+    "none",
+];
 
 /// A transaction on one of [`OBJECTS`] objects.
 #[derive(Debug, Clone)]

@@ -113,7 +113,8 @@ impl Ledger {
     }
 }
 
-async fn count(store: &dyn Store, writer: usize) -> Option<u64> {
+/// What a writer's count says; `None` if it cannot be read or nothing was written yet.
+pub async fn count(store: &dyn Store, writer: usize) -> Option<u64> {
     let keys = vec![Bytes::from_static(b"count")];
     let reply = submit(store, &Ledger::object(writer), vec![Op::MapGet { keys }]).await.ok()?;
     match &reply.results[0] {

@@ -1,0 +1,81 @@
+//! Folders that earlier releases left, and folders of releases to come.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use nacre_embedded::EmbeddedEngine;
+use nacre_object::ErrorKind;
+use support::contents::{Contents, make_store, scrub};
+use support::{append, copy_folder, object, options, submit};
+use tempfile::TempDir;
+
+/// A store as [`make_store`] of release 0.1 made it and a kill left it. Never change it; add one of
+/// the next format beside it, made by `NACRE_WRITE_SAMPLE=PATH cargo test -p nacre-embedded --test
+/// formats`.
+const SAMPLE_FORMAT_1: &str = "tests/samples/format-1.tar.gz";
+
+fn tar(arguments: &[&str], folder: &Path) {
+    let status = Command::new("tar").args(arguments).arg("-C").arg(folder).arg(".").status();
+    assert!(status.unwrap().success(), "tar {arguments:?}");
+}
+
+fn unpack(sample: &str) -> TempDir {
+    let folder = TempDir::new().unwrap();
+    tar(&["--extract", "--gzip", "--file", sample], folder.path());
+    folder
+}
+
+#[tokio::test]
+async fn the_sample_of_format_1_opens_reads_right_and_goes_on() {
+    let fresh = TempDir::new().unwrap();
+    let engine = make_store(fresh.path()).await;
+    let contents = Contents::of(&engine).await.without_times();
+    if let Some(path) = std::env::var_os("NACRE_WRITE_SAMPLE").map(PathBuf::from) {
+        let left = TempDir::new().unwrap();
+        copy_folder(fresh.path(), left.path());
+        tar(&["--create", "--gzip", "--sparse", "--file", path.to_str().unwrap()], left.path());
+        return;
+    }
+    let folder = unpack(SAMPLE_FORMAT_1);
+    for _ in 0..2 {
+        let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
+        assert!(contents.compare(&engine).await.is_empty());
+        assert_eq!(scrub(&engine), []);
+        submit(&engine, &object("{t}/all-0"), vec![append("")]).await.unwrap();
+        engine.close();
+    }
+}
+
+/// The format number of a manifest is behind its magic; a checksum of all of it ends it.
+fn set_format(manifest: &Path, format: u32) {
+    let mut bytes = std::fs::read(manifest).unwrap();
+    let end = bytes.len() - 4;
+    bytes[8..12].copy_from_slice(&format.to_le_bytes());
+    let crc = crc32c::crc32c(&bytes[..end]).to_le_bytes();
+    bytes[end..].copy_from_slice(&crc);
+    std::fs::write(manifest, bytes).unwrap();
+}
+
+#[test]
+fn a_folder_of_a_later_format_is_refused_with_what_to_do_and_left_as_it_is() {
+    let folder = unpack(SAMPLE_FORMAT_1);
+    let manifest = folder.path().join("MANIFEST");
+    set_format(&manifest, 2);
+    let refused = EmbeddedEngine::open(options(folder.path())).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+    assert!(refused.hint_text().unwrap().contains("use that one"), "{refused}");
+    set_format(&manifest, 1);
+
+    // The tables' own format.
+    let version = folder.path().join("tables/version");
+    let known = std::fs::read(&version).unwrap();
+    std::fs::write(&version, b"FJL\x04").unwrap();
+    let refused = EmbeddedEngine::open(options(folder.path())).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+    assert!(refused.hint_text().unwrap().contains("release"), "{refused}");
+
+    std::fs::write(&version, known).unwrap();
+    EmbeddedEngine::open(options(folder.path())).unwrap();
+}
