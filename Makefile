@@ -6,6 +6,7 @@ CARGO ?= cargo
 # The optimised build lets the demo show what the system can do.
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 DEMO_ARGS ?=
+FUZZ_SECONDS ?= 3600
 
 # What `make bench` measures; everything if empty.
 BENCH ?=
@@ -37,6 +38,9 @@ soak-engine: install-test-deps ## The engine's long forms: power cuts, kills, fl
 	NACRE_SEEDS=60 $(CARGO) test --locked -p nacre-embedded --test power_loss -- --nocapture
 	NACRE_SEEDS=100 $(CARGO) test --locked -p nacre-embedded --test kill -- --nocapture
 	NACRE_SEEDS=30 $(CARGO) test --locked -p nacre-embedded --test bit_flips
+
+fuzz: install-deps ## Throw mutated bytes at every parser, FUZZ_SECONDS (3600) each
+	NACRE_FUZZ_SECONDS=$(FUZZ_SECONDS) $(CARGO) test --workspace --locked fuzz_ -- --nocapture
 
 fmt: ## Format the source
 	$(CARGO) fmt --all

@@ -13,6 +13,8 @@ mod catch_up;
 mod entities;
 mod events;
 mod follower;
+#[cfg(test)]
+mod fuzz_tests;
 pub mod limits;
 mod maps;
 mod nodes;

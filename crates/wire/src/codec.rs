@@ -82,7 +82,7 @@ impl<M: Message + Default + 'static> Decoder for BatchDecoder<M> {
 }
 
 /// The messages of a batch. Bytes in them are slices of `batch`, not copies.
-fn decode_batch<M: Message + Default>(mut batch: Bytes) -> Result<Vec<M>, Status> {
+pub(crate) fn decode_batch<M: Message + Default>(mut batch: Bytes) -> Result<Vec<M>, Status> {
     let mut messages = Vec::new();
     while batch.has_remaining() {
         let (tag, wire_type) = decode_key(&mut batch).map_err(malformed)?;

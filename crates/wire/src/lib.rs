@@ -14,6 +14,8 @@ mod codec;
 mod decode;
 mod encode;
 mod endpoint;
+#[cfg(test)]
+mod fuzz_tests;
 mod identity;
 mod keep_alive;
 pub mod limits;

@@ -1,6 +1,8 @@
 //! The sequencer at run time: the host that a node runs, and the client that finds it.
 
 mod client;
+#[cfg(test)]
+mod fuzz_tests;
 mod host;
 mod hosted;
 mod messages;

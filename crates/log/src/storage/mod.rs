@@ -39,6 +39,8 @@
 mod class;
 mod client;
 mod entry;
+#[cfg(test)]
+mod fuzz_tests;
 mod header;
 mod input;
 

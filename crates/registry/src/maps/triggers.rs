@@ -67,8 +67,11 @@ impl Maps {
 
     /// Carries out the triggers; what has to wait is tried again in the background.
     pub(super) async fn carry_out(&self, name: &MapName) {
-        if self.settle(name).await.is_err() {
-            self.carry_out_later(name);
+        match self.settle(name).await {
+            // Not this one's business: whoever may, a node or an administrator, does it on reading.
+            Err(error) if error.kind() == ErrorKind::Denied => {}
+            Err(_) => self.carry_out_later(name),
+            Ok(()) => {}
         }
     }
 
@@ -83,8 +86,9 @@ impl Maps {
             tokio::time::sleep(RESCUE_DELAY + Duration::from_millis(jitter)).await;
             let mut backoff = Backoff::new();
             for _ in 0..RESCUE_ATTEMPTS {
-                if maps.settle(&name).await.is_ok() {
-                    break;
+                match maps.settle(&name).await {
+                    Err(error) if error.kind() != ErrorKind::Denied => {}
+                    _ => break,
                 }
                 backoff.wait().await;
             }

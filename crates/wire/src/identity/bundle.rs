@@ -91,7 +91,7 @@ impl Identity {
         self.certificate().map(|der| fingerprint(&der)).expect("checked when it was made")
     }
 
-    pub(super) fn certificate(&self) -> Result<CertificateDer<'static>> {
+    pub(crate) fn certificate(&self) -> Result<CertificateDer<'static>> {
         certificate(&self.file.certificate, "certificate")
     }
 

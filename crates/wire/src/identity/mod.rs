@@ -15,6 +15,8 @@ mod tls;
 
 pub use authority::{Authority, Usage};
 pub use bundle::Identity;
+#[cfg(test)]
+pub(crate) use tls::certified;
 pub(crate) use tls::{Acceptor, Connector};
 
 /// The name by which every node's certificate is one of a node.

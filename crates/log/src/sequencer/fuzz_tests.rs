@@ -1,0 +1,53 @@
+//! What is asked of a sequencer's host and what it answers.
+
+use bytes::Bytes;
+use nacre_fuzz::fuzz;
+use nacre_object::ClassName;
+
+use super::messages::*;
+use crate::LogName;
+use crate::core::Grant;
+
+const CRATE: &str = env!("CARGO_MANIFEST_DIR");
+
+#[test]
+fn fuzz_questions_to_a_sequencer() {
+    const METHODS: [&str; 4] = ["next", "tail", "recover", "reconfigure"];
+    let class = ClassName::new("log").unwrap();
+    let questions = [
+        Question::Next { count: 3 },
+        Question::Tail { beyond: 9, wait: std::time::Duration::from_millis(5) },
+        Question::Recover,
+        Question::Reconfigure(Reconfiguration::Class(class)),
+    ];
+    let samples: Vec<_> = (0_u8..)
+        .zip(questions)
+        .map(|(method, question)| {
+            let asked = Asked { log: LogName::new("orders").unwrap(), epoch: 7, question };
+            [&[method], &asked.encode()[..]].concat()
+        })
+        .collect();
+    fuzz(CRATE, "sequencer_questions", &samples, |input| {
+        let Some((method, rest)) = input.split_first() else { return false };
+        let (method, rest) = (METHODS[usize::from(*method) % 4], Bytes::copy_from_slice(rest));
+        match Asked::decode(method, rest.clone()) {
+            Ok(asked) => {
+                assert_eq!(asked.encode(), rest, "what is read is what was written");
+                assert_eq!(log_asked_about(rest), Some(asked.log));
+                true
+            }
+            Err(_) => false,
+        }
+    });
+}
+
+#[test]
+fn fuzz_answers_of_a_sequencer() {
+    let grant = encode_grant(Grant { first: 1, count: 2, epoch: 3 });
+    fuzz(CRATE, "sequencer_answers", &[grant.to_vec(), encode_epoch(4).to_vec()], |input| {
+        let input = Bytes::copy_from_slice(input);
+        let grant = decode_grant(input.clone()).is_ok();
+        let tail = decode_tail(input.clone()).is_ok();
+        decode_epoch(input).is_ok() || grant || tail
+    });
+}
