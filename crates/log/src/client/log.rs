@@ -182,7 +182,7 @@ impl Log {
     }
 
     /// Gives up everything up to and including `position`. When this returns every position up to
-    /// there reads as trimmed; objects that held nothing else are gone.
+    /// there reads as trimmed; of objects that held nothing else a header of some bytes is left.
     ///
     /// # Errors
     /// `Invalid` at or past the tail; `Unavailable`, and then part of it may be done: try again.
@@ -213,7 +213,7 @@ impl Log {
         });
         if stripe_start > view.kept_from() {
             inner.sequencer.reconfigure(Reconfiguration::Forget(stripe_start), deadline).await?;
-            inner.positions.remove_below(&view, stripe_start, deadline).await?;
+            inner.positions.bury_below(&view, stripe_start, deadline).await?;
         }
         if stripe_start < end {
             inner.positions.trim_stripe(position, deadline).await?;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use futures::StreamExt;
 use futures::future::join_all;
 use futures::stream;
-use nacre_object::{Error, ObjectId, Result, Status};
+use nacre_object::{ClassName, Error, ObjectId, Result, Status};
 use tokio::time::Instant;
 
 use super::view_cache::ViewCache;
@@ -19,7 +19,9 @@ use crate::backoff::Backoff;
 use crate::limits::MAX_REMOVALS;
 use crate::sequencer::SequencerClient;
 use crate::storage::status::EROFS;
-use crate::storage::{Addressed, CallFailure, CallResult, MAX_BATCH_ENTRIES, StorageClient};
+use crate::storage::{
+    Addressed, CallFailure, CallResult, LAST_EPOCH, MAX_BATCH_ENTRIES, StorageClient,
+};
 use crate::view::{Place, View};
 
 #[derive(Debug, Clone)]
@@ -81,13 +83,8 @@ impl Positions {
         Ok(())
     }
 
-    /// Removes the objects of `before` that lie wholly below `position`, which is forgotten.
-    pub async fn remove_below(
-        &self,
-        before: &View,
-        position: u64,
-        deadline: Instant,
-    ) -> Result<()> {
+    /// Buries the objects of `before` that lie wholly below `position`, which is forgotten.
+    pub async fn bury_below(&self, before: &View, position: u64, deadline: Instant) -> Result<()> {
         let ranges = before.ranges().iter();
         let stripes = ranges.flat_map(|range| {
             // Those that were forgotten earlier are gone.
@@ -95,22 +92,35 @@ impl Positions {
             let gone = first.saturating_sub(range.first) / range.stripe_positions();
             let ends = range.stripes_before(position);
             let whole = move |stripe: &u64| range.stripe_end(*stripe) <= position;
-            (gone..ends).filter(whole).flat_map(|stripe| range.stripe_places(stripe))
+            (gone..ends).filter(whole).flat_map(move |stripe| {
+                let last = range.stripe_end(stripe) - 1;
+                range.stripe_places(stripe).map(move |place| (place, last))
+            })
         });
         // Made before anything is waited for, so that the future can move between threads.
-        let objects: Vec<_> = stripes.filter_map(|place| before.object(place)).collect();
-        let removals = objects.into_iter().map(|object| self.remove(object, deadline));
-        let mut running = stream::iter(removals).buffer_unordered(MAX_REMOVALS);
-        while let Some(removed) = running.next().await {
-            removed?;
+        let objects: Vec<_> =
+            stripes.filter_map(|(place, last)| Some((before.object(place)?, last))).collect();
+        let class = before.class();
+        let burials =
+            objects.into_iter().map(|(object, last)| self.bury(object, class, last, deadline));
+        let mut running = stream::iter(burials).buffer_unordered(MAX_REMOVALS);
+        while let Some(buried) = running.next().await {
+            buried?;
         }
         Ok(())
     }
 
-    async fn remove(&self, object: ObjectId, deadline: Instant) -> Result<()> {
+    async fn bury(
+        &self,
+        object: ObjectId,
+        class: &ClassName,
+        last: u64,
+        deadline: Instant,
+    ) -> Result<()> {
         let mut backoff = Backoff::new();
         loop {
-            match self.storage.remove(&object).await {
+            let to = Addressed { object: &object, class, epoch: LAST_EPOCH };
+            match self.storage.bury(to, last).await {
                 Ok(()) => return Ok(()),
                 Err(CallFailure::Failed(error)) => return Err(error),
                 Err(failure) if Instant::now() >= deadline => return Err(give_up(failure)),

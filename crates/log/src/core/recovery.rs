@@ -161,6 +161,11 @@ impl RecoveryCore {
 
     fn begin_stripe(&mut self, view: View) -> Vec<RecoveryCommand> {
         let last = view.last_range().stripe_count() - 1;
+        let lowest_tail = view.lowest_tail();
+        // Objects that are wholly forgotten refuse every epoch.
+        if view.last_range().stripe_end(last) <= lowest_tail {
+            return self.serve(view, lowest_tail);
+        }
         self.seal_stripe(view, last)
     }
 

@@ -10,6 +10,7 @@ use nacre_object::{
 };
 use tokio::time::{Instant, timeout};
 
+use super::LAST_EPOCH;
 use super::entry::EntryState;
 use super::input::{
     decode_maximum, decode_states, decode_statuses, encode_epoch, encode_fill_batch,
@@ -106,13 +107,18 @@ impl StorageClient {
         Ok(output.first().is_some_and(|left| *left != 0))
     }
 
-    /// Removes an object; one that is gone already is no error.
-    pub async fn remove(&self, object: &ObjectId) -> CallResult<()> {
-        match self.submit(object, Op::Remove).await {
-            Ok(_) | Err(CallFailure::Unsealed) => Ok(()),
-            Err(CallFailure::Failed(error)) if error.kind() == ErrorKind::NotFound => Ok(()),
-            Err(failure) => Err(failure),
+    /// Ends an object for good: it refuses every epoch from now on and keeps no entry up to
+    /// `position`, its last one. Its header stays, for a late seal would otherwise bring the object
+    /// to life again, empty, and a late write would be accepted once more.
+    pub async fn bury(&self, to: Addressed<'_>, position: u64) -> CallResult<()> {
+        let to = Addressed { epoch: LAST_EPOCH, ..to };
+        match self.seal(to).await {
+            // It was buried before.
+            Ok(_) | Err(CallFailure::Stale) => {}
+            Err(failure) => return Err(failure),
         }
+        while self.trim_to(to, position).await? {}
+        Ok(())
     }
 
     async fn call(

@@ -49,6 +49,9 @@ pub(crate) use client::{Addressed, CallFailure, CallResult, StorageClient};
 pub(crate) use entry::EntryState;
 pub(crate) use input::MAX_BATCH_ENTRIES;
 
+/// The epoch of objects that are forgotten: no view has it, so that whoever comes is too late.
+pub(crate) const LAST_EPOCH: u64 = (1 << 53) - 1;
+
 /// The name of the class when it is native.
 pub const NATIVE_CLASS: &str = "log_native";
 /// The name of the class when it is the program of the standard library.

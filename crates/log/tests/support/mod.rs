@@ -19,7 +19,10 @@ use nacre_log::{
     AnyVersion, Log, LogEnv, LogName, LogOptions, MapViews, NATIVE_CLASS, PROGRAM_CLASS, Patience,
     SequencerHost, SequencerNodes, SequencerTransport,
 };
-use nacre_object::{ClassName, Error, NodeName, ObjectId, Result, TargetName};
+use nacre_object::{
+    ClassName, Error, ListRequest, NodeName, ObjectId, Op, OpResult, PoolName, Request, Result,
+    TargetName,
+};
 use nacre_placement::{PlacedStore, PlacedTarget, Target};
 use nacre_registry::{Maps, map_class};
 use nacre_script::Budget;
@@ -150,15 +153,22 @@ impl Cluster {
         self.target_of(&view.object(place).unwrap())
     }
 
-    /// Names of the log's objects on all targets.
-    pub async fn objects(&self) -> usize {
-        let request = nacre_object::ListRequest {
-            pool: nacre_object::PoolName::new("log").unwrap(),
-            after: None,
-            prefix: String::new(),
-            limit: usize::MAX,
-        };
-        self.env.store.list(request).await.unwrap().names.len()
+    /// Entries that the log's objects hold, on all targets.
+    pub async fn entries(&self) -> usize {
+        let pool = PoolName::new("log").unwrap();
+        let (after, prefix) = (None, String::new());
+        let request = ListRequest { pool: pool.clone(), after, prefix, limit: usize::MAX };
+        let mut entries = 0;
+        for name in self.env.store.list(request).await.unwrap().names {
+            let (after, prefix) = (Bytes::new(), Bytes::new());
+            let range = vec![Op::MapRange { after, prefix, limit: 1000 }];
+            let request = Request::new(ObjectId::new(pool.clone(), name), range).unwrap();
+            match &self.env.store.submit(request).await.unwrap().results[..] {
+                [OpResult::Range(range)] => entries += range.entries.len(),
+                other => panic!("{other:?} is no range"),
+            }
+        }
+        entries
     }
 }
 
