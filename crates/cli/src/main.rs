@@ -82,11 +82,7 @@ enum Command {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let out = Out::new(arguments.json);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(worker_threads(&arguments.command))
-        .enable_all()
-        .build();
-    let runtime = match runtime {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             return fail(&Error::unavailable(format!("cannot start threads: {error}")), out);
@@ -99,18 +95,6 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error, out),
     }
-}
-
-/// The processes of a cluster on one machine and its clients share the cores: with a thread a core
-/// in each they mostly wake each other. A node keeps two, so that one long read-only method does not
-/// hold up everybody.
-fn worker_threads(command: &Command) -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let least = match command {
-        Command::Node(_) => 2,
-        _ => 1,
-    };
-    least.max(cores / 2)
 }
 
 async fn run(arguments: Arguments, out: Out) -> Result<()> {

@@ -36,8 +36,9 @@ pub const DEFAULT_SEGMENT_BYTES: u32 = 16 * 1024 * 1024;
 /// The least a segment can be: some groups.
 pub const MIN_SEGMENT_BYTES: u32 = 64 * 1024;
 /// Groups of fewer bytes than this, taken over a segment, wait for the device rather than for the
-/// bytes: then the next segment is filled with zeros.
-const SMALL_GROUP_BYTES: u64 = 256 * 1024;
+/// bytes: then the next segment is filled with zeros, so that a sync has no blocks to convert. Above
+/// it the zeros cost more of the disk than they save: 1 KiB and 4 KiB appends lost a quarter.
+const SMALL_GROUP_BYTES: u64 = 16 * 1024;
 /// Bytes that may wait for the committer; who would append more waits for it. Some hundred times
 /// what a group of small transactions has, and little memory.
 const MAX_UNSYNCED_BYTES: usize = 8 * 1024 * 1024;
