@@ -98,11 +98,12 @@ impl Committer {
                 }
                 answer.send(Ok(reply));
             }
-            (Held::Failure { answer, error }, None) => answer.send(Err(error)),
-            (Held::Reply { answer, .. } | Held::Failure { answer, .. }, Some(error)) => {
+            (Held::Reply { answer, .. }, Some(error)) => {
                 self.core.counters.failures.add(1);
                 answer.send(Err(error));
             }
+            // Counted by its shard.
+            (Held::Failure { answer, error }, failed) => answer.send(Err(failed.unwrap_or(error))),
             (Held::Reclaimed { reply, is_gone }, failed) => {
                 let _ = reply.send(failed.map_or(Ok(is_gone), Err));
             }

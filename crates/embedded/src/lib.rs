@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! submit ── reads ──────────────────────────────► tables (only what is synced)
-//!    └──── queue ─► shard thread ─► journal ─► sync ─► tables ─► reply
+//!    └──── queue ─► shard: run ─► journal ─► committer: write, sync ─► tables ─► reply
 //! ```
 //!
 //! Objects are spread over *shards*, one plain thread each, which run transactions in order over
 //! the tables and what is not yet in them. What a transaction does to the tables is one record of
-//! the *journal*; many records, of all shards, become durable with one sync. Large payloads stay
+//! the *journal*; many records, of all shards, become durable with one sync of the *committer*, one
+//! more thread, while the shards run on. Large payloads stay
 //! in the journal, whose segments are kept as long as something refers to them; everything else
 //! lives in the *tables*, a log-structured merge tree. An acknowledgement means synced, and so does
 //! everything any reply tells.

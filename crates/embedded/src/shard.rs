@@ -104,10 +104,10 @@ impl Shard {
     }
 
     fn fail(&self, answer: Answer, error: Error, saw_unsynced: bool) {
+        self.core.counters.failures.add(1);
         if saw_unsynced {
             self.core.journal.hold(Held::Failure { answer, error });
         } else {
-            self.core.counters.failures.add(1);
             answer.send(Err(error));
         }
     }

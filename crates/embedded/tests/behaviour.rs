@@ -209,4 +209,5 @@ async fn a_refusal_that_depends_on_something_unsynced_waits_for_it() {
         let outcomes = [a.await.unwrap(), b.await.unwrap()];
         assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
     }
+    assert_eq!(engine.stats().failures, 4, "refusals that had to wait count like others");
 }
