@@ -8,8 +8,8 @@ use futures::StreamExt;
 use nacre_conformance::Fault;
 use nacre_conformance::faults::Operation;
 use nacre_log::view::Layout;
-use nacre_log::{Entry, Log, Reconfiguration};
-use nacre_object::{ErrorKind, Op};
+use nacre_log::{Entry, Log, LogOptions, Reconfiguration};
+use nacre_object::{ClassCall, ErrorKind, MethodName, Op, Request};
 use support::{Cluster, native};
 
 fn data(text: &'static str) -> Entry {
@@ -144,4 +144,37 @@ async fn a_follower_leaves_positions_alone_that_are_not_issued_any_more() {
     assert_eq!(waiting.await.unwrap(), (1, data("one")));
     target.release(1);
     assert_eq!(appending.await.unwrap().unwrap(), 2);
+}
+
+/// What a deposed sequencer and a slow writer may still send long after all was trimmed.
+#[tokio::test(start_paused = true)]
+async fn a_late_seal_or_write_brings_no_forgotten_object_back() {
+    /// The epoch is old.
+    const ESPIPE: i32 = -29;
+    for options in [native(4), LogOptions { slots: 4, ..LogOptions::default() }] {
+        let cluster = Cluster::new(3, 1);
+        let log = cluster.create("l", options).await;
+        for n in 0..24 {
+            log.append(format!("{n}")).await.unwrap();
+        }
+        let view = log.view();
+        let object = view.object(view.place(0).unwrap()).unwrap();
+        log.trim_to(20).await.unwrap();
+        let latest = cluster.open("l").await.view().epoch();
+        for epoch in [view.epoch(), latest, latest + 100] {
+            let write = [epoch.to_le_bytes().as_slice(), &0u64.to_le_bytes(), b"late"].concat();
+            for (method, input) in [("seal", epoch.to_le_bytes().to_vec()), ("write", write)] {
+                let call = ClassCall {
+                    class: view.class().clone(),
+                    method: MethodName::new(method).unwrap(),
+                    version: None,
+                    input: input.into(),
+                };
+                let request = Request::new(object.clone(), vec![Op::Call(call)]).unwrap();
+                let refused = cluster.env.store.submit(request).await.unwrap_err();
+                assert_eq!(refused.status(), ESPIPE, "{method} at {epoch}: {refused}");
+            }
+        }
+        assert_eq!(log.read(0).await.unwrap(), Entry::Trimmed);
+    }
 }

@@ -359,7 +359,7 @@ impl Appender {
                 is_silent = true;
                 AppendEvent::NoAnswer
             }
-            // Removed as trimmed: looking will tell.
+            // Nobody has sealed it yet: looking will tell.
             Err(CallFailure::Unsealed) => AppendEvent::Taken,
         };
         let appends = batch.into_iter().map(|mut write| {

@@ -69,7 +69,7 @@ pub struct LogStat {
     pub epoch: u64,
     /// The position the next record gets.
     pub tail: u64,
-    /// Positions below are trimmed, and their objects gone. More may be trimmed.
+    /// Positions below are trimmed, and their objects buried. More may be trimmed.
     pub kept_from: u64,
     /// Who hands out positions.
     pub sequencer: Option<NodeName>,

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::view_cache::ViewCache;
 use crate::backoff::Backoff;
-use crate::limits::MAX_REMOVALS;
+use crate::limits::MAX_BURIALS;
 use crate::sequencer::SequencerClient;
 use crate::storage::status::EROFS;
 use crate::storage::{
@@ -87,7 +87,7 @@ impl Positions {
     pub async fn bury_below(&self, before: &View, position: u64, deadline: Instant) -> Result<()> {
         let ranges = before.ranges().iter();
         let stripes = ranges.flat_map(|range| {
-            // Those that were forgotten earlier are gone.
+            // Those that were forgotten earlier are buried.
             let first = before.kept_from().max(range.first);
             let gone = first.saturating_sub(range.first) / range.stripe_positions();
             let ends = range.stripes_before(position);
@@ -103,7 +103,7 @@ impl Positions {
         let class = before.class();
         let burials =
             objects.into_iter().map(|(object, last)| self.bury(object, class, last, deadline));
-        let mut running = stream::iter(burials).buffer_unordered(MAX_REMOVALS);
+        let mut running = stream::iter(burials).buffer_unordered(MAX_BURIALS);
         while let Some(buried) = running.next().await {
             buried?;
         }

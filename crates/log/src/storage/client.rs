@@ -25,7 +25,7 @@ use crate::env::{ClassVersions, LogEnv};
 pub(crate) enum CallFailure {
     /// The epoch is older than the object's.
     Stale,
-    /// There is no such object, or no longer.
+    /// There is no such object yet.
     Unsealed,
     /// Nobody knows whether it happened.
     NoAnswer(Error),

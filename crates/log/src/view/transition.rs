@@ -69,7 +69,7 @@ impl View {
         self.sequencer.as_ref()
     }
 
-    /// Positions below are trimmed, and their objects may be gone.
+    /// Positions below are trimmed, and their objects may be buried.
     pub fn kept_from(&self) -> u64 {
         self.kept_from
     }
@@ -111,7 +111,7 @@ impl View {
         Some(range.object(&self.pool, &self.log, place))
     }
 
-    /// Whether everything a place holds is forgotten as trimmed, so that its object may be gone.
+    /// Whether everything a place holds is forgotten as trimmed, so that its object may be buried.
     pub fn is_forgotten(&self, place: Place) -> bool {
         let range = self.ranges.iter().find(|range| range.id == place.range);
         range.is_none_or(|range| range.stripe_end(place.stripe) <= self.kept_from)
