@@ -3,19 +3,16 @@
 
 mod support;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::join_all;
 use nacre_clock::Random;
 use nacre_conformance::faults::{FaultOdds, Operation, scripted, seeded};
 use nacre_conformance::{Fault, seeds};
-use nacre_log::{ClassVersions, Entry, Log, LogEnv, LogName, Patience, SequencerTransport};
-use nacre_object::{ClassName, ErrorKind, Op, Result};
+use nacre_log::{Entry, Log, LogEnv, LogName, Patience, SequencerTransport};
+use nacre_object::{ErrorKind, Op};
 use support::checker::Checker;
 use support::{Cluster, native, node, until};
 use tokio::time::timeout;
@@ -415,25 +412,6 @@ async fn a_client_with_an_old_view_is_refused_and_looks_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_proposals_one_is_stale_and_none_skips_ahead() {
-    let cluster = Cluster::new(3, 1);
-    let log = cluster.create("l", native(100)).await;
-    log.append("a").await.unwrap();
-    let views = &cluster.env.views;
-    let view = views.current(log.name()).await.unwrap().unwrap();
-    let rivals = [view.claimed_by(node(7)), view.claimed_by(node(8))];
-    let outcomes = join_all(rivals.iter().map(|rival| views.propose(rival))).await;
-    let stale =
-        |result: &Result<()>| result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Stale);
-    assert_eq!(outcomes.iter().filter(|result| result.is_ok()).count(), 1);
-    assert_eq!(outcomes.iter().filter(|result| stale(result)).count(), 1);
-    let skipping = rivals[0].claimed_by(node(7)).claimed_by(node(7));
-    assert_eq!(views.propose(&skipping).await.unwrap_err().kind(), ErrorKind::Invalid);
-    // Views of nodes that do not exist harm nobody for long.
-    assert_eq!(cluster.open("l").await.append("b").await.unwrap(), 1);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_proposal_whose_answer_is_lost_is_recognised() {
     let cluster = Cluster::new(3, 2);
     let log = cluster.create("l", native(100)).await;
@@ -442,34 +420,6 @@ async fn a_proposal_whose_answer_is_lost_is_recognised() {
     cluster.system.follow(scripted(lost));
     cluster.kill_node(sequencer_number(&log));
     assert_eq!(log.append("b").await.unwrap(), 1);
-}
-
-/// Carries a version the node does not have until it was refused a dozen times.
-#[derive(Debug)]
-struct OldVersion(AtomicUsize);
-
-#[async_trait]
-impl ClassVersions for OldVersion {
-    fn version(&self, _: &ClassName) -> Option<u64> {
-        // As of a node that is still behind when it is asked again.
-        Some(if self.0.load(Ordering::SeqCst) < 12 { 7 } else { 1 })
-    }
-
-    async fn refresh(&self, _: &ClassName) -> Result<()> {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        Ok(())
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_call_with_another_version_of_the_class_is_made_again() {
-    let mut cluster = Cluster::new(3, 1);
-    cluster.create("l", nacre_log::LogOptions::default()).await.append("a").await.unwrap();
-    let versions = Arc::new(OldVersion(AtomicUsize::new(0)));
-    cluster.env.classes = versions.clone();
-    let log = cluster.open("l").await;
-    assert_eq!(log.append("b").await.unwrap(), 1);
-    assert_eq!(versions.0.load(Ordering::SeqCst), 12);
 }
 
 /// Everything at once, by chance: lost requests and replies on every target, killed and restarted

@@ -2,11 +2,17 @@
 
 mod support;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::join_all;
-use nacre_log::{Entry, Log, LogName, LogOptions, NATIVE_CLASS, PROGRAM_CLASS, Reconfiguration};
-use nacre_object::ErrorKind;
+use nacre_log::{
+    ClassVersions, Entry, Log, LogName, LogOptions, NATIVE_CLASS, PROGRAM_CLASS, Reconfiguration,
+};
+use nacre_object::{ClassName, ErrorKind, Result};
 use support::checker::Checker;
 use support::{Cluster, class, native};
 
@@ -14,7 +20,7 @@ fn data(text: &str) -> Entry {
     Entry::Data(Bytes::copy_from_slice(text.as_bytes()))
 }
 
-fn kind<T>(result: nacre_object::Result<T>) -> Option<ErrorKind> {
+fn kind<T>(result: Result<T>) -> Option<ErrorKind> {
     result.err().map(|error| error.kind())
 }
 
@@ -278,4 +284,32 @@ async fn a_log_is_laid_out_anew_from_the_tail_on() {
     let ends: Vec<_> = view.ranges().iter().map(|range| (range.first, range.end)).collect();
     assert_eq!(ends, [(0, 7), (7, 37)]);
     assert_eq!((log.read(6).await.unwrap(), log.read(7).await.unwrap()), (data("x"), data("y")));
+}
+
+/// Carries a version the node does not have until it was refused a dozen times.
+#[derive(Debug)]
+struct OldVersion(AtomicUsize);
+
+#[async_trait]
+impl ClassVersions for OldVersion {
+    fn version(&self, _: &ClassName) -> Option<u64> {
+        // As of a node that is still behind when it is asked again.
+        Some(if self.0.load(Ordering::SeqCst) < 12 { 7 } else { 1 })
+    }
+
+    async fn refresh(&self, _: &ClassName) -> Result<()> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_with_another_version_of_the_class_is_made_again() {
+    let mut cluster = Cluster::new(3, 1);
+    cluster.create("l", LogOptions::default()).await.append("a").await.unwrap();
+    let versions = Arc::new(OldVersion(AtomicUsize::new(0)));
+    cluster.env.classes = versions.clone();
+    let log = cluster.open("l").await;
+    assert_eq!(log.append("b").await.unwrap(), 1);
+    assert_eq!(versions.0.load(Ordering::SeqCst), 12);
 }

@@ -5,12 +5,13 @@ mod support;
 
 use bytes::Bytes;
 use futures::StreamExt;
+use futures::future::join_all;
 use nacre_conformance::Fault;
 use nacre_conformance::faults::Operation;
 use nacre_log::view::Layout;
 use nacre_log::{Entry, Log, LogOptions, Reconfiguration};
-use nacre_object::{ClassCall, ErrorKind, MethodName, Op, Request};
-use support::{Cluster, native};
+use nacre_object::{ClassCall, ErrorKind, MethodName, Op, Request, Result};
+use support::{Cluster, native, node};
 
 fn data(text: &'static str) -> Entry {
     Entry::Data(Bytes::from_static(text.as_bytes()))
@@ -177,4 +178,23 @@ async fn a_late_seal_or_write_brings_no_forgotten_object_back() {
         }
         assert_eq!(log.read(0).await.unwrap(), Entry::Trimmed);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_proposals_one_is_stale_and_none_skips_ahead() {
+    let cluster = Cluster::new(3, 1);
+    let log = cluster.create("l", native(100)).await;
+    log.append("a").await.unwrap();
+    let views = &cluster.env.views;
+    let view = views.current(log.name()).await.unwrap().unwrap();
+    let rivals = [view.claimed_by(node(7)), view.claimed_by(node(8))];
+    let outcomes = join_all(rivals.iter().map(|rival| views.propose(rival))).await;
+    let stale =
+        |result: &Result<()>| result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Stale);
+    assert_eq!(outcomes.iter().filter(|result| result.is_ok()).count(), 1);
+    assert_eq!(outcomes.iter().filter(|result| stale(result)).count(), 1);
+    let skipping = rivals[0].claimed_by(node(7)).claimed_by(node(7));
+    assert_eq!(views.propose(&skipping).await.unwrap_err().kind(), ErrorKind::Invalid);
+    // Views of nodes that do not exist harm nobody for long.
+    assert_eq!(cluster.open("l").await.append("b").await.unwrap(), 1);
 }
