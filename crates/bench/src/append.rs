@@ -13,20 +13,16 @@ use crate::figure::{Better, Figure, median};
 use crate::load::{self, Outcome, Runs};
 use crate::raw_file;
 use crate::redis_server::{RedisServer, failed};
-use crate::scratch::{self, ScratchCluster};
+use crate::scratch::BesideRedis;
 
 const WRITERS: usize = 64;
 const SIZES: [usize; 3] = [128, 1024, 4096];
 /// What it is compared with.
 const REDIS: &str = "Redis XADD, appendfsync always";
-/// Storage nodes of the cluster.
-const TARGETS: usize = 1;
 
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
-    let folder = scratch::folder(&setup.folder)?;
-    let cluster = ScratchCluster::start(folder.path(), TARGETS, &setup.program).await?;
-    let redis = RedisServer::start(folder.path()).await?;
-    let client = cluster.client().await?;
+    let both = BesideRedis::start(setup).await?;
+    let client = both.cluster.client().await?;
     for size in SIZES {
         let name = format!("{size} B, {WRITERS} writers, through the wire");
         if !setup.wants(&name) {
@@ -36,8 +32,8 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
         for round in 0..setup.rounds {
             let log = new_log(&client, &format!("append-{size}-{round}")).await?;
             ours.push(nacre(&log, size, setup.span).await?);
-            raw.push(raw_file::run(folder.path(), WRITERS, size, setup.span).await?);
-            theirs.push(streams(&redis, &format!("{size}-{round}"), size, setup.span).await?);
+            raw.push(raw_file::run(both.folder.path(), WRITERS, size, setup.span).await?);
+            theirs.push(streams(&both.redis, &format!("{size}-{round}"), size, setup.span).await?);
         }
         let of = |name: &str| ("append", name.to_owned(), "records/s");
         let raw = (raw_file::NAME, median(raw));
@@ -47,8 +43,7 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
         let of = ("append", format!("{name}, latency p99"), "us");
         report(Figure::new(of, Better::Lower, ours.p99_micros(), (REDIS, theirs.p99_micros())));
     }
-    redis.stop().await;
-    cluster.stop().await;
+    both.stop().await;
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use crate::figure::{Better, Figure, median};
 use crate::load;
 use crate::raw_file;
 use crate::redis_server::{RedisServer, failed};
-use crate::scratch::{self, ScratchCluster};
+use crate::scratch::BesideRedis;
 
 const WORKERS: usize = 64;
 const SIZES: [usize; 2] = [128, 4096];
@@ -20,7 +20,6 @@ const SIZES: [usize; 2] = [128, 4096];
 const OBJECTS: u64 = 10_000;
 /// Keys of each worker's map.
 const MAP_KEYS: u64 = 1000;
-const TARGETS: usize = 1;
 
 /// What a worker does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,22 +53,20 @@ impl Work {
 }
 
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
-    let folder = scratch::folder(&setup.folder)?;
-    let cluster = ScratchCluster::start(folder.path(), TARGETS, &setup.program).await?;
-    let redis = RedisServer::start(folder.path()).await?;
-    let remote = cluster.client().await?;
-    let local = Cluster::embedded(folder.path().join("embedded")).await?;
+    let both = BesideRedis::start(setup).await?;
+    let (folder, redis) = (both.folder.path(), &both.redis);
+    let remote = both.cluster.client().await?;
+    let local = Cluster::embedded(folder.join("embedded")).await?;
     for size in SIZES {
         for work in Work::ALL {
             if !setup.wants(&format!("{} {size} B", work.name())) {
                 continue;
             }
-            let sides = Sides { local: &local, remote: &remote, redis: &redis, size, work };
-            sides.measure(setup, folder.path(), report).await?;
+            let sides = Sides { local: &local, remote: &remote, redis, size, work };
+            sides.measure(setup, folder, report).await?;
         }
     }
-    redis.stop().await;
-    cluster.stop().await;
+    both.stop().await;
     Ok(())
 }
 

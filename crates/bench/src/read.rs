@@ -12,7 +12,7 @@ use crate::bench::Setup;
 use crate::figure::{Better, Figure, median};
 use crate::load;
 use crate::redis_server::{RedisServer, failed};
-use crate::scratch::{self, ScratchCluster};
+use crate::scratch::BesideRedis;
 
 const READERS: usize = 64;
 const SIZES: [usize; 2] = [128, 4096];
@@ -20,13 +20,10 @@ const SIZES: [usize; 2] = [128, 4096];
 const ENTRIES: usize = 20_000;
 /// Appended at a time while the log is filled.
 const FILL_BATCH: usize = 500;
-const TARGETS: usize = 1;
 
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
-    let folder = scratch::folder(&setup.folder)?;
-    let cluster = ScratchCluster::start(folder.path(), TARGETS, &setup.program).await?;
-    let redis = RedisServer::start(folder.path()).await?;
-    let client = cluster.client().await?;
+    let both = BesideRedis::start(setup).await?;
+    let client = both.cluster.client().await?;
     for size in SIZES {
         let name = format!("{size} B, {READERS} readers, through the wire");
         if !setup.wants(&name) {
@@ -38,11 +35,11 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
             log.append_batch(&records).await.into_iter().collect::<Result<Vec<_>>>()?;
         }
         let stream = format!("read-{size}");
-        let ids = fill_stream(&redis, &stream, size).await?;
+        let ids = fill_stream(&both.redis, &stream, size).await?;
         let (mut ours, mut theirs) = (vec![], vec![]);
         for _ in 0..setup.rounds {
             ours.push(nacre(&log, size, setup.span).await?);
-            theirs.push(xrange(&redis, &stream, &ids, setup.span).await?);
+            theirs.push(xrange(&both.redis, &stream, &ids, setup.span).await?);
         }
         let figure = Figure::new(
             ("read", name, "reads/s"),
@@ -52,8 +49,7 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
         );
         report(figure.aiming_at(1.0));
     }
-    redis.stop().await;
-    cluster.stop().await;
+    both.stop().await;
     Ok(())
 }
 

@@ -7,6 +7,9 @@ use nacre_node::Supervisor;
 use nacre_object::{Error, Result};
 use tempfile::TempDir;
 
+use crate::bench::Setup;
+use crate::redis_server::RedisServer;
+
 /// Makes a scratch folder in `base`; it goes with the value.
 ///
 /// # Errors
@@ -16,6 +19,34 @@ pub(crate) fn folder(base: &Path) -> Result<TempDir> {
         Error::unavailable(format!("cannot make a scratch folder in {}: {error}", base.display()))
             .hint("name a writable folder with --folder")
     })
+}
+
+/// What the figures beside Redis are measured on: one storage target, because the machine has one
+/// disk, and a Redis on the same disk.
+#[derive(Debug)]
+pub(crate) struct BesideRedis {
+    pub cluster: ScratchCluster,
+    pub redis: RedisServer,
+    pub folder: TempDir,
+}
+
+impl BesideRedis {
+    /// Starts both.
+    ///
+    /// # Errors
+    /// `Unavailable` if one does not start.
+    pub async fn start(setup: &Setup) -> Result<Self> {
+        let folder = folder(&setup.folder)?;
+        let cluster = ScratchCluster::start(folder.path(), 1, &setup.program).await?;
+        let redis = RedisServer::start(folder.path()).await?;
+        Ok(Self { cluster, redis, folder })
+    }
+
+    /// Ends both.
+    pub async fn stop(self) {
+        self.redis.stop().await;
+        self.cluster.stop().await;
+    }
 }
 
 /// A running cluster.
