@@ -18,7 +18,7 @@ fn python_reads_writes_and_calls_a_method() {
     cluster.run(&["program", "put", "class/counter", counter.to_str().unwrap(), "--activate"]);
 
     let generated = tempfile::tempdir().unwrap();
-    let protocol = here.join("../wire/proto");
+    let protocol = here.join("../protocol/proto");
     let run = |command: &mut Command| {
         let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

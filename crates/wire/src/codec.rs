@@ -111,7 +111,7 @@ fn malformed(why: impl std::fmt::Display) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::{ClientBatch, ClientMessage};
+    use nacre_protocol::proto::{ClientBatch, ClientMessage};
     use tonic::Code;
 
     #[test]

@@ -8,10 +8,11 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 
 use crate::codec::decode_batch;
 use crate::identity::certified;
-use crate::proto::client_message::Body as Asked;
-use crate::proto::server_message::Body as Answer;
-use crate::proto::{self as pb, ClientMessage, ServerMessage};
-use crate::{Authority, Endpoint, Identity, Usage, decode, encode};
+use crate::{Authority, Endpoint, Identity, Usage};
+use nacre_protocol::proto::client_message::Body as Asked;
+use nacre_protocol::proto::server_message::Body as Answer;
+use nacre_protocol::proto::{self as pb, ClientMessage, ServerMessage};
+use nacre_protocol::{decode, encode};
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 

@@ -1,7 +1,6 @@
 //! The protocol: sessions, the remote store, the server.
 //!
-//! The messages and the rules both ends follow are written down in `proto/nacre/v1/*.proto`. A
-//! client has one [`Session`] with a node: a stream each way, on which everything travels in
+//! The messages and the rules both ends follow are written down in crate `protocol`. A client has one [`Session`] with a node: a stream each way, on which everything travels in
 //! batches. [`RemoteStore`] makes the store at its far end look like any other. A node serves its
 //! store, its watches and its services with a [`Server`]. Over the network both prove who they are by
 //! an [`Identity`].
@@ -11,8 +10,6 @@
 
 mod client;
 mod codec;
-mod decode;
-mod encode;
 mod endpoint;
 #[cfg(test)]
 mod fuzz_tests;
@@ -21,8 +18,9 @@ mod keep_alive;
 pub mod limits;
 mod message;
 mod outbox;
-pub mod proto;
 mod server;
+
+pub use nacre_protocol::proto;
 
 pub use client::{NodeInfo, RemoteStore, Session, SessionOptions};
 pub use endpoint::Endpoint;

@@ -66,7 +66,7 @@ pub(crate) fn client_fields(id: u64, timeout_micros: u64, trace_id: u64) -> Fiel
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::{ClientMessage, ServerMessage};
+    use nacre_protocol::proto::{ClientMessage, ServerMessage};
     use prost::Message;
 
     #[test]

@@ -19,7 +19,7 @@ use tonic::Status;
 
 use crate::codec::MESSAGES_TAG;
 use crate::limits::BATCH_BYTES;
-use crate::proto::server_message;
+use nacre_protocol::proto::server_message;
 
 /// A message this long is not copied into the batch but sent beside it.
 const LARGE_BYTES: usize = BATCH_BYTES / 2;
@@ -285,7 +285,7 @@ mod tests {
     use futures::{FutureExt, StreamExt};
     use prost::Message;
 
-    use crate::proto::{ClientBatch, Hello, client_message};
+    use nacre_protocol::proto::{ClientBatch, Hello, client_message};
 
     fn body(client_name: &str) -> Bytes {
         let hello = Hello { protocol_version: 1, client_name: client_name.to_owned() };
@@ -303,7 +303,7 @@ mod tests {
     fn names(batch: &EncodedBatch) -> Vec<String> {
         let bytes = [&batch.head[..], &batch.tail[..]].concat();
         let messages = ClientBatch::decode(&bytes[..]).unwrap().messages;
-        let name = |message: crate::proto::ClientMessage| match message.body {
+        let name = |message: nacre_protocol::proto::ClientMessage| match message.body {
             Some(client_message::Body::Hello(hello)) => hello.client_name,
             other => panic!("{other:?}"),
         };

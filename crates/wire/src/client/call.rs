@@ -7,7 +7,7 @@ use nacre_object::{Error, Result};
 
 use super::watching::Watching;
 use crate::limits::MAX_MESSAGE_BYTES;
-use crate::proto::client_message::Body as Asked;
+use nacre_protocol::proto::client_message::Body as Asked;
 
 /// Whether a call may be sent again when it is not known what became of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,7 +18,6 @@ use super::call::encode;
 use super::session::NodeInfo;
 use super::shared::Shared;
 use crate::codec::BatchCodec;
-use crate::decode::senseless;
 use crate::endpoint::Address;
 use crate::identity::Connector;
 use crate::limits::{
@@ -27,10 +26,11 @@ use crate::limits::{
 };
 use crate::message::client_fields;
 use crate::outbox::Outbox;
-use crate::proto::client_message::Body as Asked;
-use crate::proto::server_message::Body as Answer;
-use crate::proto::{self as pb, ServerMessage};
 use crate::{Endpoint, SessionOptions};
+use nacre_protocol::decode::senseless;
+use nacre_protocol::proto::client_message::Body as Asked;
+use nacre_protocol::proto::server_message::Body as Answer;
+use nacre_protocol::proto::{self as pb, ServerMessage};
 
 const SESSION_PATH: PathAndQuery = PathAndQuery::from_static("/nacre.v1.Nacre/Session");
 

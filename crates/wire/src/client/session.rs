@@ -14,9 +14,10 @@ use super::driver;
 use super::options::SessionOptions;
 use super::shared::{LinkState, Shared};
 use super::watching::{EventStream, Watching};
-use crate::proto::client_message::Body as Asked;
-use crate::proto::server_message::Body as Answer;
-use crate::{Endpoint, decode, encode, proto as pb};
+use crate::Endpoint;
+use nacre_protocol::proto::client_message::Body as Asked;
+use nacre_protocol::proto::server_message::Body as Answer;
+use nacre_protocol::{decode, encode, proto as pb};
 
 /// Who is at the other end.
 #[derive(Debug, Clone, PartialEq, Eq)]

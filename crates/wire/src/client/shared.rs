@@ -11,11 +11,12 @@ use super::options::SessionOptions;
 use super::session::NodeInfo;
 use super::table::{End, Table};
 use super::ticket::Ticket;
+use crate::Endpoint;
 use crate::limits::{CLIENT_ROOM_BYTES, REQUEST_COST_BYTES};
 use crate::outbox::Outbox;
-use crate::proto::ServerMessage;
-use crate::proto::server_message::Body as Answer;
-use crate::{Endpoint, decode};
+use nacre_protocol::decode;
+use nacre_protocol::proto::ServerMessage;
+use nacre_protocol::proto::server_message::Body as Answer;
 
 /// Whether calls can be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

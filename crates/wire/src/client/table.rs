@@ -12,10 +12,10 @@ use super::session::NodeInfo;
 use super::watching::{Stage, Watching};
 use crate::message::client_fields;
 use crate::outbox::{Outbox, Place};
-use crate::proto::client_message::Body as Asked;
-use crate::proto::server_message::Body as Answer;
-use crate::proto::{self as pb, ServerMessage};
-use crate::{decode, proto};
+use nacre_protocol::proto::client_message::Body as Asked;
+use nacre_protocol::proto::server_message::Body as Answer;
+use nacre_protocol::proto::{self as pb, ServerMessage};
+use nacre_protocol::{decode, proto};
 
 /// How the wait for an answer ended.
 #[derive(Debug)]
@@ -250,5 +250,5 @@ impl Table {
 
 fn unknown_answer() -> Answer {
     let error = decode::senseless("an answer that is not known here");
-    crate::encode::failure(&error)
+    nacre_protocol::encode::failure(&error)
 }

@@ -27,10 +27,11 @@ use super::under_way::Outcome;
 use crate::codec::BatchCodec;
 use crate::limits::{MAX_BATCH_BYTES, PROTOCOL_VERSION};
 use crate::outbox::{Outbox, OutboxStream};
-use crate::proto::client_message::Body as Asked;
-use crate::proto::server_message::Body as Answer;
-use crate::proto::{ClientMessage, Hello, ServerMessage};
-use crate::{SERVICE_NAME, encode, message};
+use crate::{SERVICE_NAME, message};
+use nacre_protocol::encode;
+use nacre_protocol::proto::client_message::Body as Asked;
+use nacre_protocol::proto::server_message::Body as Answer;
+use nacre_protocol::proto::{ClientMessage, Hello, ServerMessage};
 
 /// The service of a node.
 #[derive(Clone)]

@@ -12,11 +12,11 @@ use nacre_clock::Clock;
 use nacre_object::ErrorKind;
 use nacre_telemetry::{Counter, Durations, HistogramSnapshot};
 
-use crate::decode;
-use crate::proto::client_message::Body as Asked;
-use crate::proto::op::Op;
-use crate::proto::server_message::Body as Answer;
-use crate::proto::{self as pb};
+use nacre_protocol::decode;
+use nacre_protocol::proto::client_message::Body as Asked;
+use nacre_protocol::proto::op::Op;
+use nacre_protocol::proto::server_message::Body as Answer;
+use nacre_protocol::proto::{self as pb};
 
 /// What is asked: a transaction of one op by the op's name, as [`nacre_object::Op::name`] gives it.
 const KINDS: [&str; 34] = [
@@ -224,11 +224,11 @@ pub struct KindCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encode;
     use bytes::Bytes;
     use nacre_clock::ManualClock;
     use nacre_conformance::ops;
     use nacre_object::{Error, Op, Request};
+    use nacre_protocol::encode;
 
     fn every_op() -> [Op; 29] {
         [

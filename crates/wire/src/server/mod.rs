@@ -32,8 +32,9 @@ use self::connection::Connections;
 use self::grpc::GrpcService;
 use self::meter::Meter;
 use self::node::{Node, Phase};
+use crate::KeepAlive;
 use crate::limits::DRAIN_TIMEOUT;
-use crate::{KeepAlive, proto};
+use nacre_protocol::proto;
 
 /// Serves a node. Clones are handles of the same server.
 #[derive(Clone)]

@@ -25,9 +25,9 @@ use crate::limits::{
     HANDSHAKE_TIMEOUT, MAX_BATCH_BYTES, MAX_MESSAGE_BYTES, PROTOCOL_VERSION, STALL_TIMEOUT,
 };
 use crate::outbox::Body as _;
-use crate::proto::client_message::Body as Asked;
-use crate::proto::server_message::Body as Answer;
-use crate::{decode, encode, proto as pb};
+use nacre_protocol::proto::client_message::Body as Asked;
+use nacre_protocol::proto::server_message::Body as Answer;
+use nacre_protocol::{decode, encode, proto as pb};
 
 /// Where a server is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

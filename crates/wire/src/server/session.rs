@@ -30,11 +30,12 @@ use super::places::Place;
 use super::under_way::{Outcome, Progress, UnderWay};
 use super::watches::Watches;
 use crate::limits::{MAX_REPLIES_WAITING_BYTES, MAX_UNDER_WAY, REPLIES_WAITING_BYTES};
+use crate::message;
 use crate::outbox::Outbox;
-use crate::proto::client_message::Body as Asked;
-use crate::proto::server_message::Body as Answer;
-use crate::proto::{self as pb, ClientMessage};
-use crate::{encode, message};
+use nacre_protocol::encode;
+use nacre_protocol::proto::client_message::Body as Asked;
+use nacre_protocol::proto::server_message::Body as Answer;
+use nacre_protocol::proto::{self as pb, ClientMessage};
 
 /// Rounds of a turn; then other tasks have theirs. A round reads one batch.
 const ROUNDS: usize = 16;

@@ -10,7 +10,7 @@ use nacre_object::WatchStream;
 use tokio::time::{Sleep, sleep};
 
 use super::meter::Begun;
-use crate::proto::server_message::Body as Answer;
+use nacre_protocol::proto::server_message::Body as Answer;
 
 /// What running a message came to.
 pub(crate) struct Outcome {

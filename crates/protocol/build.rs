@@ -8,11 +8,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     compiler.include_source_info(true).include_imports(true).open_file("nacre/v1/nacre.proto")?;
     let descriptors = Path::new(&std::env::var("OUT_DIR")?).join("nacre.v1.bin");
     std::fs::write(descriptors, compiler.encode_file_descriptor_set())?;
-    tonic_prost_build::configure()
-        // Session and server are written by hand: they send batches that are encoded already.
-        .build_client(false)
-        .build_server(false)
-        .bytes(".")
+    // Messages only: session and server are written by hand, they send batches that are encoded
+    // already.
+    prost_build::Config::new()
+        .bytes(["."])
         // The rare case must not make the others large: answers are moved about a lot.
         .boxed(".nacre.v1.ServerMessage.body.error")
         .compile_fds(compiler.file_descriptor_set())?;

@@ -11,7 +11,7 @@ use crate::proto::op_result::Result as PbResult;
 use crate::proto::server_message::Body as Answer;
 
 /// A transaction, without its identity, which is not the client's to tell.
-pub(crate) fn request(request: Request) -> pb::ObjectRequest {
+pub fn request(request: Request) -> pb::ObjectRequest {
     let header = request.header;
     pb::ObjectRequest {
         pool: header.object.pool.to_string(),
@@ -66,7 +66,7 @@ fn op(op: Op) -> PbOp {
 }
 
 /// What a transaction answered.
-pub(crate) fn reply(reply: Reply) -> pb::ObjectReply {
+pub fn reply(reply: Reply) -> pb::ObjectReply {
     let results = reply.results.into_iter();
     pb::ObjectReply {
         version: reply.version,
@@ -110,7 +110,7 @@ fn map(entries: Vec<MapEntry>) -> Vec<pb::MapEntry> {
 }
 
 /// Which names to list. A limit beyond what any page holds is cut.
-pub(crate) fn list_request(request: ListRequest) -> pb::ListRequest {
+pub fn list_request(request: ListRequest) -> pb::ListRequest {
     pb::ListRequest {
         pool: request.pool.to_string(),
         after: request.after.map(|name| name.to_string()).unwrap_or_default(),
@@ -120,12 +120,12 @@ pub(crate) fn list_request(request: ListRequest) -> pb::ListRequest {
 }
 
 /// A page of names.
-pub(crate) fn list_page(page: ListPage) -> pb::ListPage {
+pub fn list_page(page: ListPage) -> pb::ListPage {
     pb::ListPage { names: page.names.iter().map(ToString::to_string).collect(), more: page.more }
 }
 
 /// What a watcher is told.
-pub(crate) fn watch_event(event: WatchEvent) -> pb::WatchEvent {
+pub fn watch_event(event: WatchEvent) -> pb::WatchEvent {
     use pb::watch_event::{Changed, Event, Lost, Notified};
     let event = match event {
         WatchEvent::Changed { version } => Event::Changed(Changed { version }),
@@ -136,13 +136,13 @@ pub(crate) fn watch_event(event: WatchEvent) -> pb::WatchEvent {
 }
 
 /// What a watcher is told last.
-pub(crate) fn watch_ended() -> pb::WatchEvent {
+pub fn watch_ended() -> pb::WatchEvent {
     use pb::watch_event::{Ended, Event};
     pb::WatchEvent { event: Some(Event::Ended(Ended {})) }
 }
 
 /// An error as the answer to a message.
-pub(crate) fn failure(failed: &Error) -> Answer {
+pub fn failure(failed: &Error) -> Answer {
     Answer::Error(Box::new(error(failed)))
 }
 

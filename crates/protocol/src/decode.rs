@@ -15,7 +15,7 @@ use crate::proto::op::Op as PbOp;
 use crate::proto::op_result::Result as PbResult;
 
 /// A transaction. Its identity is left to the session.
-pub(crate) fn request(message: pb::ObjectRequest) -> Result<Request> {
+pub fn request(message: pb::ObjectRequest) -> Result<Request> {
     let id = object(&message.pool, &message.object)?;
     let ops: Result<Vec<Op>> = message.ops.into_iter().map(op).collect();
     let ops = ops.map_err(|error| error.on(&id))?;
@@ -27,7 +27,7 @@ pub(crate) fn request(message: pb::ObjectRequest) -> Result<Request> {
 }
 
 /// An object's name.
-pub(crate) fn object(pool: &str, name: &str) -> Result<ObjectId> {
+pub fn object(pool: &str, name: &str) -> Result<ObjectId> {
     Ok(ObjectId::new(PoolName::new(pool)?, ObjectName::new(name)?))
 }
 
@@ -80,7 +80,7 @@ fn op(message: pb::Op) -> Result<Op> {
 }
 
 /// What a transaction answered.
-pub(crate) fn reply(message: pb::ObjectReply) -> Result<Reply> {
+pub fn reply(message: pb::ObjectReply) -> Result<Reply> {
     let results: Result<Vec<OpResult>> = message.results.into_iter().map(result).collect();
     Ok(Reply { version: message.version, results: results? })
 }
@@ -121,7 +121,7 @@ fn map(entries: Vec<pb::MapEntry>) -> Vec<MapEntry> {
 }
 
 /// Which names to list.
-pub(crate) fn list_request(message: pb::ListRequest) -> Result<ListRequest> {
+pub fn list_request(message: pb::ListRequest) -> Result<ListRequest> {
     let after = match message.after.as_str() {
         "" => None,
         name => Some(ObjectName::new(name)?),
@@ -135,14 +135,14 @@ pub(crate) fn list_request(message: pb::ListRequest) -> Result<ListRequest> {
 }
 
 /// A page of names.
-pub(crate) fn list_page(message: pb::ListPage) -> Result<ListPage> {
+pub fn list_page(message: pb::ListPage) -> Result<ListPage> {
     let names = message.names.into_iter().map(ObjectName::new);
     let names = names.collect::<Result<_>>().map_err(as_senseless)?;
     Ok(ListPage { names, more: message.more })
 }
 
 /// What a watcher is told; `None` if the watch is over.
-pub(crate) fn watch_event(message: pb::WatchEvent) -> Option<WatchEvent> {
+pub fn watch_event(message: pb::WatchEvent) -> Option<WatchEvent> {
     use pb::watch_event::Event;
     match message.event {
         Some(Event::Changed(changed)) => Some(WatchEvent::Changed { version: changed.version }),
@@ -154,7 +154,7 @@ pub(crate) fn watch_event(message: pb::WatchEvent) -> Option<WatchEvent> {
 }
 
 /// An error, as it was when it was sent.
-pub(crate) fn error(message: pb::Error) -> Error {
+pub fn error(message: pb::Error) -> Error {
     let mut error = Error::new(kind(message.kind()), message.message);
     if !message.operation.is_empty() {
         error = error.during(message.operation);
@@ -183,7 +183,7 @@ pub(crate) fn error(message: pb::Error) -> Error {
 }
 
 /// What to do about an error.
-pub(crate) fn kind(kind: pb::ErrorKind) -> ErrorKind {
+pub fn kind(kind: pb::ErrorKind) -> ErrorKind {
     match kind {
         pb::ErrorKind::NotFound => ErrorKind::NotFound,
         pb::ErrorKind::Exists => ErrorKind::Exists,
@@ -201,7 +201,7 @@ pub(crate) fn kind(kind: pb::ErrorKind) -> ErrorKind {
 }
 
 /// The error for an answer that makes no sense.
-pub(crate) fn senseless(what: &str) -> Error {
+pub fn senseless(what: &str) -> Error {
     Error::corrupt(format!("the node sent {what}"))
 }
 
