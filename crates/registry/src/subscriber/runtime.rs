@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -24,6 +25,9 @@ use crate::programs::{
 };
 use crate::system::is_transient;
 
+/// A source of at most this many bytes is made live where the news of it were heard: compiling it
+/// takes less than handing it to another thread and back.
+const MAX_INLINE_SOURCE_BYTES: usize = 16 * 1024;
 /// News that wait while a command runs; the watcher waits with the rest.
 const MAX_WAITING_NEWS: usize = 64;
 
@@ -268,7 +272,8 @@ impl Worker {
             digest: active.digest,
             source: source.into(),
         };
-        self.on_sink(move |sink| sink.install(&program)).await
+        let is_short = program.source.len() <= MAX_INLINE_SOURCE_BYTES;
+        self.on_sink(is_short, move |sink| sink.install(&program)).await
     }
 
     async fn uninstall(&self, program: &ProgramId, activation: u64) -> Result<()> {
@@ -276,18 +281,27 @@ impl Worker {
             return self.maps.unbind(&program.name.as_str().parse()?, activation).await;
         }
         let program = program.clone();
-        self.on_sink(move |sink| sink.uninstall(&program)).await
+        self.on_sink(true, move |sink| sink.uninstall(&program)).await
     }
 
+    /// Has the sink do something; a panic of it fails this and nothing else.
     async fn on_sink(
         &self,
+        is_short: bool,
         call: impl FnOnce(&dyn ProgramSink) -> Result<()> + Send + 'static,
     ) -> Result<()> {
         let sink = self.sink.clone();
-        match tokio::task::spawn_blocking(move || call(&*sink)).await {
-            Ok(result) => result,
-            Err(panic) => Err(Error::fault_at(FaultSite::default(), panic.to_string())),
+        let contained = move || {
+            catch_unwind(AssertUnwindSafe(|| call(&*sink))).unwrap_or_else(|_| {
+                let text = "the node failed at this program; its log says more";
+                Err(Error::fault_at(FaultSite::default(), text))
+            })
+        };
+        if is_short {
+            return contained();
         }
+        let ended = tokio::task::spawn_blocking(contained).await;
+        ended.unwrap_or_else(|_| Err(Error::unavailable(format!("node {} stops", self.node))))
     }
 
     fn report_failure(&self, program: &ProgramId, command: &Command, error: &Error) {
