@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use nacre_object::{Error, Result};
 
-use crate::{Figure, append, call, object, propagate, read, recover, scale, sequencer, start};
+use crate::{
+    Figure, append, call, handover, object, propagate, read, recover, scale, sequencer, start,
+};
 
 /// Objects that `scale` grows to unless told otherwise: what is written in half a minute.
 pub const DEFAULT_SCALE_OBJECTS: u64 = 100_000;
@@ -34,11 +36,13 @@ pub enum Bench {
     Scale,
     /// A cluster's start, and its memory.
     Start,
+    /// What the machine takes to wake a thread.
+    Handover,
 }
 
 impl Bench {
     /// Every bench, in the order of the README's table.
-    pub const ALL: [Bench; 9] = [
+    pub const ALL: [Bench; 10] = [
         Self::Append,
         Self::Read,
         Self::Object,
@@ -48,6 +52,7 @@ impl Bench {
         Self::Recover,
         Self::Scale,
         Self::Start,
+        Self::Handover,
     ];
 
     /// Its name on the command line and in its figures.
@@ -62,6 +67,7 @@ impl Bench {
             Self::Recover => "recover",
             Self::Scale => "scale",
             Self::Start => "start",
+            Self::Handover => "handover",
         }
     }
 }
@@ -118,5 +124,6 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
         Bench::Recover => recover::run(setup, report).await,
         Bench::Scale => scale::run(setup, report).await,
         Bench::Start => start::run(setup, report).await,
+        Bench::Handover => handover::run(setup, report),
     }
 }

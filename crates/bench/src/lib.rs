@@ -12,6 +12,7 @@ mod append;
 mod bench;
 mod call;
 mod figure;
+mod handover;
 mod load;
 mod object;
 mod propagate;

@@ -1,4 +1,5 @@
-//! Closed-loop load: workers that wait for each operation before the next.
+//! Load: workers that wait for each operation before the next, which they begin at once or at a
+//! given pace.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,14 +64,40 @@ where
     F: FnMut(u64) -> O + Send + 'static,
     O: Future<Output = Result<()>> + Send,
 {
+    run_paced(workers, span, Duration::ZERO, make_job).await
+}
+
+/// The same at a pace: all workers together begin an operation every `interval`, in turns, unless
+/// one has not come back from its last.
+///
+/// # Errors
+/// The first error of any job.
+pub(crate) async fn run_paced<J, F, O>(
+    workers: usize,
+    span: Duration,
+    interval: Duration,
+    make_job: J,
+) -> Result<Outcome>
+where
+    J: Fn(usize) -> F,
+    F: FnMut(u64) -> O + Send + 'static,
+    O: Future<Output = Result<()>> + Send,
+{
     let clock = Arc::new(SystemClock::default());
-    let begin = clock.monotonic() + span.mul_f64(WARM_UP_SHARE);
+    let first = clock.monotonic();
+    let begin = first + span.mul_f64(WARM_UP_SHARE);
     let end = begin + span;
     let tasks = (0..workers).map(|worker| {
         let (clock, mut job) = (Arc::clone(&clock), make_job(worker));
         let task = tokio::spawn(async move {
             let mut latencies = new_histogram()?;
             for n in 0.. {
+                let turn = (n * workers as u64 + worker as u64) as f64;
+                let due = first + interval.mul_f64(turn);
+                let early = due.saturating_sub(clock.monotonic());
+                if !early.is_zero() {
+                    tokio::time::sleep(early).await;
+                }
                 let started = clock.monotonic();
                 if started >= end {
                     break;

@@ -1,0 +1,75 @@
+//! `handover`: what it costs to hand something to a thread that waits on another CPU.
+//!
+//! A request crosses several threads on its way to disk and back, and while few are under way most
+//! of its time is their waking. This is what the machine takes for one, beside a thread on the same
+//! CPU: the part of every latency that no code of ours can save but by handing over less.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::thread;
+
+use nacre_clock::{Clock, SystemClock};
+use nacre_object::{Error, Result};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::bench::Setup;
+use crate::figure::{Better, Figure, median};
+
+/// Round trips of a measurement.
+const ROUND_TRIPS: u32 = 20_000;
+
+pub(crate) fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
+    let usable = sched_getaffinity(None).map_err(failed)?;
+    let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| usable.is_set(*cpu)).take(2).collect();
+    let &[here, there] = cpus.as_slice() else {
+        return Err(Error::unsupported("there is one CPU only").during("handover"));
+    };
+    let (mut other, mut same) = (vec![], vec![]);
+    for _ in 0..setup.rounds {
+        other.push(one_way_micros(here, there)?);
+        same.push(one_way_micros(here, here)?);
+    }
+    let of = ("handover", "to a thread that waits on another CPU", "us");
+    let baseline = ("to one on the same CPU", median(same));
+    report(Figure::new(of, Better::Lower, median(other), baseline));
+    Ok(())
+}
+
+/// From a thread on one CPU to a thread on another, by a socket.
+fn one_way_micros(here: usize, there: usize) -> Result<f64> {
+    // Threads of their own: what they are bound to ends with them.
+    let measured = thread::spawn(move || -> io::Result<f64> {
+        let (mut ours, mut theirs) = UnixStream::pair()?;
+        let peer = thread::spawn(move || -> io::Result<()> {
+            bind(there)?;
+            let mut byte = [0];
+            for _ in 0..ROUND_TRIPS {
+                theirs.read_exact(&mut byte)?;
+                theirs.write_all(&byte)?;
+            }
+            Ok(())
+        });
+        bind(here)?;
+        let clock = SystemClock::default();
+        let (begin, mut byte) = (clock.monotonic(), [0]);
+        for _ in 0..ROUND_TRIPS {
+            ours.write_all(&byte)?;
+            ours.read_exact(&mut byte)?;
+        }
+        let span = clock.monotonic() - begin;
+        drop(ours);
+        peer.join().map_err(|_| io::Error::other("a thread panicked"))??;
+        Ok(span.as_secs_f64() * 1e6 / f64::from(ROUND_TRIPS) / 2.0)
+    });
+    measured.join().map_err(|_| failed("a thread panicked"))?.map_err(failed)
+}
+
+fn bind(cpu: usize) -> io::Result<()> {
+    let mut only = CpuSet::new();
+    only.set(cpu);
+    Ok(sched_setaffinity(None, &only)?)
+}
+
+fn failed(error: impl std::fmt::Display) -> Error {
+    Error::unavailable(error.to_string()).during("handover")
+}
