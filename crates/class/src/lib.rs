@@ -22,6 +22,8 @@ mod errno;
 mod eval;
 mod extensions;
 mod fault_sink;
+#[cfg(test)]
+mod fuzz_tests;
 mod invocation;
 mod native;
 mod objclass;

@@ -5,6 +5,8 @@
 
 mod commands;
 mod demo;
+#[cfg(test)]
+mod fuzz_tests;
 mod input;
 mod lines;
 mod out;

@@ -21,6 +21,8 @@ mod class_service;
 mod class_versions;
 mod cluster;
 mod cluster_file;
+#[cfg(test)]
+mod fuzz_tests;
 mod keys;
 mod local;
 mod object;

@@ -22,7 +22,9 @@ pub(crate) fn tables(error: &fjall::Error) -> Error {
     match error {
         fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error)) => {
             match error.kind() {
+                // Where a file is missing that tells of others, these are made anew, and exist.
                 io::ErrorKind::NotFound
+                | io::ErrorKind::AlreadyExists
                 | io::ErrorKind::InvalidData
                 | io::ErrorKind::InvalidInput
                 | io::ErrorKind::UnexpectedEof => Error::corrupt(format!("the tables: {error}")),

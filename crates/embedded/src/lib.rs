@@ -36,6 +36,8 @@ mod core;
 mod disk;
 mod engine;
 mod errors;
+#[cfg(test)]
+mod fuzz_tests;
 mod head;
 mod health;
 mod journal;

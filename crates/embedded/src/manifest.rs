@@ -34,7 +34,7 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.put_u32(FORMAT);
         out.put_u32(self.sequences.len() as u32);
@@ -46,7 +46,7 @@ impl Manifest {
         out
     }
 
-    fn decode(bytes: &[u8]) -> Result<Self> {
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
         let damaged = || Error::corrupt("it fails its checksum");
         let (content, crc) =
             bytes.split_at_checked(bytes.len().saturating_sub(4)).ok_or_else(damaged)?;

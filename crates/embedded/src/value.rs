@@ -203,7 +203,14 @@ impl Piece {
     }
 
     pub fn decode(from: &mut Take<'_>) -> Result<Self> {
-        let address = PayloadAddress::decode(from)?;
+        Self::of_stored(PayloadAddress::decode(from)?, from)
+    }
+
+    /// The piece of a stored payload whose `skip` and `take` come next.
+    ///
+    /// # Errors
+    /// `Corrupt` if the payload is not that long.
+    pub fn of_stored(address: PayloadAddress, from: &mut Take<'_>) -> Result<Self> {
         let (skip, take) = (from.u32()?, from.u32()?);
         if u64::from(skip) + u64::from(take) > u64::from(address.length) {
             return Err(Error::corrupt("a piece longer than its payload"));

@@ -15,4 +15,4 @@ mod corpus;
 mod mutate;
 mod run;
 
-pub use run::fuzz;
+pub use run::{fuzz, fuzz_slow};

@@ -29,6 +29,20 @@ pub fn fuzz(
     manifest_dir: &str,
     target: &str,
     samples: &[Vec<u8>],
+    parse: impl FnMut(&[u8]) -> bool,
+) {
+    fuzz_slow(manifest_dir, target, SHORT_RUN, samples, parse);
+}
+
+/// As [`fuzz`], for a target that is more than a parser: a short run tries `short_run` inputs.
+///
+/// # Panics
+/// As [`fuzz`].
+pub fn fuzz_slow(
+    manifest_dir: &str,
+    target: &str,
+    short_run: u64,
+    samples: &[Vec<u8>],
     mut parse: impl FnMut(&[u8]) -> bool,
 ) {
     let corpus = Corpus::of(manifest_dir, target);
@@ -46,14 +60,14 @@ pub fn fuzz(
         pool.push(input);
     }
 
-    let (seed, length) = plan();
+    let (seed, length) = plan(short_run);
     let (clock, mut random) = (SystemClock::default(), Random::seeded(seed));
     let (started, protected) = (clock.monotonic(), pool.len());
     let (mut tried, mut accepted) = (0_u64, 0_u64);
     loop {
         let over = match length {
             Length::Inputs(inputs) => tried >= inputs,
-            Length::Time(time) => tried.is_multiple_of(256) && clock.monotonic() - started >= time,
+            Length::Time(time) => clock.monotonic() - started >= time,
         };
         if over {
             break;
@@ -78,7 +92,7 @@ pub fn fuzz(
     println!("{target}: seed {seed}, {tried} inputs, {accepted} made sense");
 }
 
-fn plan() -> (u64, Length) {
+fn plan(short_run: u64) -> (u64, Length) {
     let number = |name| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     match number("NACRE_FUZZ_SECONDS") {
         Some(seconds) => {
@@ -86,7 +100,7 @@ fn plan() -> (u64, Length) {
             let seed = seed.unwrap_or_else(|| Random::from_system().next_u64());
             (seed, Length::Time(Duration::from_secs(seconds)))
         }
-        None => (number("NACRE_FUZZ_SEED").unwrap_or(1), Length::Inputs(SHORT_RUN)),
+        None => (number("NACRE_FUZZ_SEED").unwrap_or(1), Length::Inputs(short_run)),
     }
 }
 

@@ -69,7 +69,7 @@ fn addresses(listen: &[String], nodes: usize) -> Result<Vec<String>> {
     }
 }
 
-fn host_and_port(text: &str) -> Result<(&str, u16)> {
+pub(crate) fn host_and_port(text: &str) -> Result<(&str, u16)> {
     let parts = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
     let (host, port) = parts.filter(|(host, _)| !host.is_empty()).ok_or_else(|| {
         Error::invalid(format!("{text:?} is not an address")).hint("write HOST:PORT")

@@ -312,7 +312,33 @@ fn read_piece(meta: &mut Take<'_>, own: &[PayloadAddress]) -> Result<Piece> {
             *own.get(index).ok_or_else(|| Error::corrupt("a journal record: its payloads"))?
         }
     };
-    Ok(Piece { source: Source::Stored(address), skip: meta.u32()?, take: meta.u32()? })
+    Piece::of_stored(address, meta)
+}
+
+/// Puts the checksums right of what is at the front of `bytes`; answers its length, unless there is
+/// no record.
+#[cfg(test)]
+pub(crate) fn reseal(bytes: &mut [u8], group: u64) -> Option<usize> {
+    let number = |bytes: &[u8], at: usize| Take(&bytes[at..]).u32().ok().map(|n| n as usize);
+    let length = number(bytes.get(..HEADER_BYTES)?, LENGTH_AT)?;
+    let meta_end = HEADER_BYTES.checked_add(number(bytes, META_LENGTH_AT)?)?;
+    if meta_end > length || length > bytes.len() {
+        return None;
+    }
+    let (mut entry, mut at) = (HEADER_BYTES, meta_end);
+    for _ in 0..number(bytes, META_LENGTH_AT + 4)? {
+        if entry + 8 > meta_end {
+            break;
+        }
+        let end = at.checked_add(number(bytes, entry)?)?;
+        let Some(data) = bytes.get(at..end) else { break };
+        let crc = crc32c::crc32c(data);
+        bytes[entry + 4..entry + 8].copy_from_slice(&crc.to_le_bytes());
+        (entry, at) = (entry + 8, end);
+    }
+    let crc = bind_to_group(crc32c::crc32c(&bytes[COVERED_FROM..meta_end]), group);
+    bytes[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
+    Some(length)
 }
 
 #[cfg(test)]

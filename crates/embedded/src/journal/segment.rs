@@ -57,7 +57,7 @@ pub(crate) fn round_up_to_block(bytes: u64) -> u64 {
     bytes.next_multiple_of(u64::from(BLOCK_BYTES))
 }
 
-fn header(id: u32) -> Vec<u8> {
+pub(crate) fn header(id: u32) -> Vec<u8> {
     let mut header = MAGIC.to_vec();
     header.put_u32(FORMAT);
     header.put_u32(id);

@@ -104,6 +104,23 @@ impl Contents {
         self
     }
 
+    /// Asks all of it of a store that may have lost any of it.
+    ///
+    /// # Panics
+    /// At an error that does not say so.
+    pub async fn ask_again(&self, engine: &EmbeddedEngine) {
+        for (name, at, number) in self.0.keys() {
+            let id: ObjectId = name.parse().unwrap();
+            if let Err(error) = ask(engine, &id, at.clone(), questions()[*number].clone()).await {
+                let lost = matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound);
+                assert!(lost, "{name}: {error}");
+            }
+        }
+        if let Err(error) = list(engine).await {
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        }
+    }
+
     /// Asks all of it again; answers the objects that could not be read.
     ///
     /// # Panics
@@ -163,4 +180,12 @@ pub fn scrub(engine: &EmbeddedEngine) -> Vec<Damage> {
         next = step.next;
     }
     damages
+}
+
+/// Scrubs all of it, however much is damaged.
+pub fn scrub_whatever_there_is(engine: &EmbeddedEngine) {
+    let mut next = Some(ScrubCursor::default());
+    while let Some(cursor) = next {
+        next = engine.scrub(&cursor).unwrap().next;
+    }
 }

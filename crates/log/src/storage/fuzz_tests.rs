@@ -1,15 +1,31 @@
 //! What is asked of a log's objects, and what they answer and keep.
 
+use std::sync::Arc;
+
 use bytes::{Bytes, BytesMut};
-use nacre_fuzz::fuzz;
+use futures::FutureExt;
+use nacre_class::{ClassProgram, ClassRuntime};
+use nacre_clock::ManualClock;
+use nacre_conformance::MemoryStore;
+use nacre_fuzz::{fuzz, fuzz_slow};
+use nacre_object::{
+    ClassCall, ClassName, ErrorKind, MethodName, ObjectId, Op, OpResult, Request, Store,
+};
+use nacre_script::Budget;
 
 use super::entry::EntryState;
 use super::header::ObjectHeader;
 use super::input::*;
+use super::{NATIVE_CLASS, PROGRAM_CLASS, log_class};
 use crate::codec::Decoder;
 use crate::record;
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
+/// Inputs of a short run where each is two calls.
+const CALLS_SHORT_RUN: u64 = 5_000;
+/// Inputs that meet on one object: enough that some find what others left.
+const INPUTS_AN_OBJECT: u64 = 64;
+const PROGRAM: &str = include_str!("../../../../programs/class/log.lua");
 
 #[test]
 fn fuzz_inputs_of_storage_methods() {
@@ -52,5 +68,93 @@ fn fuzz_answers_entries_and_headers_of_storage() {
             4 => ObjectHeader::decode(rest).is_ok(),
             _ => record::decode(rest, 1).is_ok(),
         }
+    });
+}
+
+/// Objects of either class.
+struct Objects {
+    store: MemoryStore,
+    calls: u64,
+}
+
+impl Objects {
+    fn new() -> Self {
+        let clock = Arc::new(ManualClock::at(1_700_000_000_000_000));
+        let classes = ClassRuntime::new(Budget::default(), clock.clone());
+        classes.register_native(log_class()).unwrap();
+        let name = ClassName::new(PROGRAM_CLASS).unwrap();
+        classes.install(&ClassProgram::new(name, 1, PROGRAM)).unwrap();
+        Self { store: MemoryStore::new(Arc::new(classes), clock), calls: 0 }
+    }
+
+    /// What a class answers on its own object: the output, or the status.
+    ///
+    /// # Panics
+    /// If the class failed rather than refused.
+    fn call(&self, class: &str, method: &str, input: &[u8]) -> Result<Bytes, i32> {
+        let name = format!("data/{class}-{}", self.calls / INPUTS_AN_OBJECT);
+        let object: ObjectId = name.parse().unwrap();
+        let call = ClassCall {
+            class: ClassName::new(class).unwrap(),
+            method: MethodName::new(method).unwrap(),
+            version: None,
+            input: Bytes::copy_from_slice(input),
+        };
+        let request = Request::new(object, vec![Op::Call(call)]).unwrap();
+        let answer = self.store.submit(request).now_or_never().expect("memory does not wait");
+        match answer.map(|mut reply| reply.results.remove(0)) {
+            Ok(OpResult::Called(reply)) => Ok(reply.output),
+            Ok(other) => panic!("a call answered {other:?}"),
+            // A status a program returned has no line; an error it did not mean to make has.
+            Err(error) => {
+                let meant = error.fault().is_none_or(|site| site.line.is_none());
+                assert!(meant && error.kind() != ErrorKind::Exhausted, "{class}.{method}: {error}");
+                Err(error.status())
+            }
+        }
+    }
+}
+
+#[test]
+fn fuzz_calls_of_either_storage_class_which_answer_alike() {
+    const METHODS: [&str; 10] = [
+        "seal",
+        "max_position",
+        "read",
+        "write",
+        "fill",
+        "trim",
+        "trim_to",
+        "read_batch",
+        "write_batch",
+        "fill_batch",
+    ];
+    let of = |method: u8, input: Bytes| [&[method], &input[..]].concat();
+    let write = [&encode_position(1, 3)[..], b"data"].concat();
+    let samples = [
+        of(1, Bytes::new()),
+        of(3, write.into()),
+        of(4, encode_position(1, 4)),
+        of(5, encode_position(1, 4)),
+        of(6, encode_position(1, 4)),
+        of(7, encode_read_batch(1, 100, &[1, 2])),
+        of(8, encode_write_batch(1, [(1, &Bytes::from_static(b"abc"))].into_iter())),
+        of(9, encode_fill_batch(1, &[1, 2])),
+        of(0, encode_epoch(2)),
+    ];
+    let mut objects = Objects::new();
+    fuzz_slow(CRATE, "storage_calls", CALLS_SHORT_RUN, &samples, |input| {
+        let Some((method, rest)) = input.split_first() else { return false };
+        if objects.calls.is_multiple_of(INPUTS_AN_OBJECT) {
+            for class in [NATIVE_CLASS, PROGRAM_CLASS] {
+                objects.call(class, "seal", &encode_epoch(1)).ok();
+            }
+        }
+        let method = METHODS[usize::from(*method) % METHODS.len()];
+        let native = objects.call(NATIVE_CLASS, method, rest);
+        let program = objects.call(PROGRAM_CLASS, method, rest);
+        assert_eq!(native, program, "{method}: native, program");
+        objects.calls += 1;
+        native.is_ok()
     });
 }

@@ -1,0 +1,77 @@
+//! Whatever is on the command line: it is understood, or refused as a wrong question, status 2.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::ffi::OsStringExt;
+
+use clap::{CommandFactory, Parser};
+use nacre_fuzz::fuzz_slow;
+
+use super::Arguments;
+use crate::commands::init::host_and_port;
+
+const CRATE: &str = env!("CARGO_MANIFEST_DIR");
+/// Command lines of a short run: clap builds all its commands for each.
+const SHORT_RUN: u64 = 1_000;
+
+/// One of each kind of value the command takes, a line each; words are separated by `|`.
+const SAMPLES: [&str; 24] = [
+    "init|--targets|3|--listen|127.0.0.1:7000|--tls-only",
+    "up|--metrics-port|9100",
+    "demo|--help",
+    "bench|append|--seconds|0.5|--rounds|2|--only|4096 B|--pool-gib|7",
+    "--cluster|d|--json|status",
+    "events",
+    "--identity|f|entity|add|alice|--grant|rw pool=data prefix=a b|--tenant|t|--out|a.json",
+    "entity|grant|alice|x pool=d class=c method=m|r events",
+    "entity|tenant|alice|gold",
+    "object|put|data/o|-",
+    "object|get|data/o|--offset|7|--length|18446744073709551615|--at|s",
+    "object|write|data/o|--offset|7|-",
+    "object|truncate|data/o|9",
+    "object|zero|data/{t}o|9|9",
+    "class|call|data/o|counter|add|--input|7",
+    "program|put|class/counter|counter.lua|--activate",
+    "program|wait|class/counter|3|--timeout|30",
+    "map|set|m|k=v|l=|--epoch|7",
+    "map|get|m|k",
+    "map|history|m|--limit|3",
+    "log|create|l|--width|3|--slots|100",
+    "log|append|l",
+    "log|read|l",
+    "--version",
+];
+
+#[test]
+fn the_command_is_put_together_rightly() {
+    Arguments::command().debug_assert();
+}
+
+#[test]
+fn fuzz_command_lines() {
+    let samples = SAMPLES.map(|line| line.replace('|', "\n").into_bytes());
+    fuzz_slow(CRATE, "command_lines", SHORT_RUN, &samples, |input| {
+        let words = input.split(|byte| *byte == b'\n').map(|word| OsString::from_vec(word.into()));
+        match Arguments::try_parse_from([OsString::from("nacre")].into_iter().chain(words)) {
+            Ok(arguments) => !format!("{arguments:?}").is_empty(),
+            Err(error) => {
+                // Status 0 is that of help and version, which were asked for rightly.
+                let asked_rightly = !error.use_stderr();
+                assert_eq!(error.exit_code(), if asked_rightly { 0 } else { 2 });
+                write!(std::io::sink(), "{}", error.render().ansi()).unwrap();
+                asked_rightly
+            }
+        }
+    });
+}
+
+#[test]
+fn fuzz_addresses() {
+    let samples = ["h:7000", "[::1]:1", "127.0.0.1:0"].map(|text| text.as_bytes().to_vec());
+    nacre_fuzz::fuzz(CRATE, "addresses", &samples, |input| {
+        let Ok(text) = std::str::from_utf8(input) else { return false };
+        let Ok((host, _)) = host_and_port(text) else { return false };
+        assert!(!host.is_empty() && text.starts_with(host));
+        true
+    });
+}

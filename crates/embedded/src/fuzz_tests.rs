@@ -1,0 +1,264 @@
+//! What the engine reads from disk, field by field.
+//!
+//! Checksums turn nearly every mutation away, so targets put them right ([`sealed`] and its like):
+//! what is tried is how a parser takes content that makes no sense under a checksum that does.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use nacre_fuzz::{fuzz, fuzz_slow};
+
+use crate::change_set::{ChangeSet, Release};
+use crate::codec::Put;
+use crate::disk::{Disk, RealDisk};
+use crate::head::{Content, Head};
+use crate::journal::Position;
+use crate::journal::record::{Draft, HEADER_BYTES, Place, Record, RecordId, reseal};
+use crate::journal::recovery::{find_files, first_damaged, replay};
+use crate::journal::segment::{BLOCK_BYTES, GroupHeader, file_name, header};
+use crate::key::{self, Key, Kind, NodeId};
+use crate::manifest::Manifest;
+use crate::scrub::ScrubCursor;
+use crate::table_files::check_before_opening;
+use crate::value::{PAYLOAD_MIN_BYTES, PayloadAddress, Piece, Source, Value};
+
+const CRATE: &str = env!("CARGO_MANIFEST_DIR");
+/// Inputs of a short run of a target that writes files: some hundred microseconds each.
+const FILES_SHORT_RUN: u64 = 2_000;
+/// Length of the segment that is replayed.
+const SEGMENT_BYTES: usize = 8 * 1024;
+const SEGMENT: u32 = 3;
+const FIRST_GROUP: u64 = 5;
+
+/// `content` and its checksum.
+fn sealed(content: &[u8]) -> Vec<u8> {
+    let mut bytes = content.to_vec();
+    bytes.put_u32(crc32c::crc32c(content));
+    bytes
+}
+
+/// Changes with one of each kind.
+fn sample_changes() -> ChangeSet {
+    let address = PayloadAddress { segment: 1, offset: 40, length: 9000, crc: 77 };
+    let older = Piece { source: Source::Stored(address), skip: 1, take: 5000 };
+    let mut changes = ChangeSet::default();
+    let mut put = |key: &str, value| changes.entries.insert(Key::from(key), value);
+    put("small", Some(Value::Inline(Bytes::from_static(b"value"))));
+    put("large", Some(Value::of(Bytes::from(vec![7; PAYLOAD_MIN_BYTES]))));
+    put("older", Some(Value::Pieces(vec![older])));
+    put("gone", None);
+    changes.releases.push(Release { owner: Key::from("old"), address, take: 9 });
+    changes
+}
+
+fn record_bytes(changes: &mut ChangeSet, sequence: u64, group: u64) -> Vec<u8> {
+    let mut draft = Draft::default();
+    draft.write(RecordId { shard: 0, sequence, next_node: 4 }, changes);
+    let mut bytes = Vec::new();
+    draft.append_to(&mut bytes, group);
+    bytes
+}
+
+fn group_bytes(number: u64) -> Vec<u8> {
+    let records: Vec<u8> =
+        (1..3).flat_map(|n| record_bytes(&mut sample_changes(), n, number)).collect();
+    let length = (GroupHeader::BYTES + records.len()) as u32;
+    let mut bytes = GroupHeader { segment: SEGMENT, length, number, records: 2 }.encode();
+    bytes.put_bytes(&records);
+    bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES as usize), 0);
+    bytes
+}
+
+#[test]
+fn fuzz_journal_records() {
+    let place = Place { segment: SEGMENT, offset: 64, group: FIRST_GROUP };
+    let samples = [record_bytes(&mut sample_changes(), 9, place.group)];
+    fuzz(CRATE, "journal_records", &samples, |input| {
+        let mut input = input.to_vec();
+        reseal(&mut input, place.group);
+        let Ok(mut record) = Record::read(&input, place) else { return false };
+        assert!(record.length >= HEADER_BYTES && record.length <= input.len());
+        // What was read can be written down, and the tables take it.
+        let again = record_bytes(&mut record.changes, record.id.sequence, place.group);
+        let again = Record::read(&again, place).unwrap();
+        assert_eq!(format!("{:?}", again.changes), format!("{:?}", record.changes));
+        for (key, value) in record.changes.entries {
+            let Some(value) = value else { continue };
+            let stored = value.encode(&key, &mut Vec::new());
+            Value::decode(&key, &stored).unwrap();
+        }
+        true
+    });
+}
+
+/// Puts the checksums right of every group that starts with its magic number.
+fn reseal_groups(segment: &mut [u8]) {
+    for start in (BLOCK_BYTES as usize..segment.len()).step_by(BLOCK_BYTES as usize) {
+        let group = &mut segment[start..];
+        let Some(header) = group.get(..GroupHeader::BYTES) else { return };
+        if header[..4] != *b"NGRP" {
+            continue;
+        }
+        let crc = crc32c::crc32c(&header[8..]);
+        group[4..8].copy_from_slice(&crc.to_le_bytes());
+        let Some(header) = GroupHeader::decode(group, SEGMENT) else { continue };
+        let end = (header.length as usize).min(group.len());
+        let mut at = GroupHeader::BYTES;
+        while at < end {
+            match reseal(&mut group[at..end], header.number) {
+                Some(length) => at += length,
+                None => break,
+            }
+        }
+    }
+}
+
+#[test]
+fn fuzz_segments() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let groups: Vec<u8> = (FIRST_GROUP..FIRST_GROUP + 2).flat_map(group_bytes).collect();
+    let start = Position { segment: SEGMENT, offset: BLOCK_BYTES, group: FIRST_GROUP };
+    fuzz_slow(CRATE, "segments", FILES_SHORT_RUN, &[groups], |input| {
+        let mut segment = header(SEGMENT);
+        segment.resize(BLOCK_BYTES as usize, 0);
+        segment.put_bytes(&input[..input.len().min(SEGMENT_BYTES)]);
+        reseal_groups(&mut segment);
+        std::fs::write(folder.path().join(file_name(SEGMENT)), segment).unwrap();
+        let segments = find_files(&disk, folder.path()).unwrap().segments;
+        let mut records = 0;
+        let end = replay(&segments, start, &mut |_| {
+            records += 1;
+            Ok(())
+        });
+        let last = end.as_ref().map_or(u64::MAX, |end| end.group - 1);
+        let damaged = first_damaged(&segments, start, last).unwrap();
+        assert_eq!(damaged.is_none(), end.is_ok(), "a replay and a scrub see the same groups");
+        end.is_ok() && records > 0
+    });
+}
+
+#[test]
+fn fuzz_manifests() {
+    let checkpoint = Position { segment: 1, offset: 512, group: 9 };
+    let sample = Manifest { checkpoint, sequences: vec![3, 4] }.encode();
+    fuzz(CRATE, "manifests", &[sample[..sample.len() - 4].to_vec()], |input| {
+        let _ = Manifest::decode(input);
+        Manifest::decode(&sealed(input))
+            .is_ok_and(|manifest| manifest.encode().starts_with(&input[..32]))
+    });
+}
+
+#[test]
+fn fuzz_table_values_and_heads() {
+    let key = b"key".as_slice();
+    let address = PayloadAddress { segment: 1, offset: 2, length: 300, crc: 4 };
+    let piece = Piece { source: Source::Stored(address), skip: 100, take: 200 };
+    let content = Content { size: 7, stream: Some(NodeId::new(1, 9)), ..Content::default() };
+    let head = Head { version: 3, modified_micros: 5, content }.encode();
+    let of = |value: Value| {
+        let stored = value.encode(key, &mut Vec::new());
+        stored[..stored.len() - 4].to_vec()
+    };
+    let samples = [of(Value::Inline(head)), of(Value::Pieces(vec![piece]))];
+    fuzz(CRATE, "table_values", &samples, |input| {
+        let _ = Value::decode(key, input);
+        let mut stored = input.to_vec();
+        stored.put_u32(crc32c::crc32c_append(crc32c::crc32c(key), input));
+        let Ok(value) = Value::decode(key, &stored) else { return false };
+        assert_eq!(value.encode(key, &mut Vec::new()).to_vec(), stored);
+        if let Ok(Ok(head)) = value.into_inline().map(|bytes| Head::decode(&bytes)) {
+            assert_eq!(Head::decode(&head.encode()).unwrap(), head);
+        }
+        true
+    });
+}
+
+#[test]
+fn fuzz_table_keys() {
+    let node = NodeId::new(1, 2);
+    let object = "pool/name".parse().unwrap();
+    let samples = [
+        key::head(&object).to_vec(),
+        key::snapshot(&object, &"s".parse().unwrap()).to_vec(),
+        key::extent(node, 9).to_vec(),
+        key::slot(node, 9).to_vec(),
+        key::map_entry(node, b"k").to_vec(),
+        key::map_header(node).to_vec(),
+        key::attribute(node, "a").to_vec(),
+        key::reference(3, 4, b"owner").to_vec(),
+        key::live(3, 4).to_vec(),
+        key::garbage(node).to_vec(),
+        key::applied(1).to_vec(),
+    ];
+    fuzz(CRATE, "table_keys", &samples, |input| {
+        key::node_of(input);
+        key::live_parts(input);
+        key::garbage_node(input);
+        key::reference_parts(input);
+        let past = key::after_prefix(input);
+        assert!(past.is_none_or(|past| &past[..] > input));
+        match Kind::of(input) {
+            Some(Kind::Head(object)) => assert_eq!(&key::head(&object)[..], input),
+            Some(Kind::Snapshot(object, name)) => {
+                assert_eq!(&key::snapshot(&object, &name)[..], input);
+            }
+            other => return other.is_some(),
+        }
+        true
+    });
+}
+
+#[test]
+fn fuzz_scrub_cursors() {
+    let samples = ["files:", "files:7", "entries:00ff", "journal"];
+    fuzz(CRATE, "scrub_cursors", &samples.map(|text| text.as_bytes().to_vec()), |input| {
+        let Ok(text) = std::str::from_utf8(input) else { return false };
+        let Ok(cursor) = text.parse::<ScrubCursor>() else { return false };
+        assert_eq!(cursor.to_string().parse::<ScrubCursor>().unwrap(), cursor);
+        true
+    });
+}
+
+/// A batch of one item in the tables' journal, whose checksum a parser reaches only after the rest.
+fn batch(number: u64) -> Vec<u8> {
+    let mut item = vec![2, 0, 0];
+    item.put_u64(1);
+    item.put_u16(1);
+    item.put_u32(2);
+    item.put_u32(2);
+    item.put_bytes(b"kvv");
+    let mut bytes = vec![1];
+    bytes.put_u32(1);
+    bytes.put_u64(number);
+    bytes.put_bytes(&item);
+    bytes.put_u8(3);
+    bytes.put_u64(xxhash_rust::xxh3::xxh3_64(&item));
+    bytes.put_bytes(b"FJL\x03");
+    bytes
+}
+
+#[test]
+fn fuzz_files_of_the_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let keyspace = folder.path().join("keyspaces/1");
+    std::fs::create_dir_all(&keyspace).unwrap();
+    let write = |path: &Path, bytes: &[u8]| std::fs::write(path, bytes).unwrap();
+    write(&keyspace.join("v1"), b"tables");
+    let mut current = 1_u64.to_le_bytes().to_vec();
+    current.put_bytes(&xxhash_rust::xxh3::xxh3_128(b"tables").to_le_bytes());
+    current.put_u8(0);
+    let journal: Vec<u8> = (1..4).flat_map(batch).collect();
+    let samples = [[&current[..], &journal[..]].concat()];
+    fuzz_slow(CRATE, "files_of_the_tables", FILES_SHORT_RUN, &samples, |input| {
+        let (named, batches) = input.split_at(input.len().min(current.len()));
+        write(&keyspace.join("current"), named);
+        let middle = batches.len() / 2;
+        write(&folder.path().join("0.jnl"), &batches[..middle]);
+        write(&folder.path().join("1.jnl"), batches);
+        let _ = check_before_opening(folder.path());
+        write(&folder.path().join("0.jnl"), &[]);
+        check_before_opening(folder.path()).is_ok()
+    });
+}
