@@ -102,6 +102,15 @@ async fn what_is_active_becomes_live_on_every_node_and_is_reported() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_longest_wait_there_is_ends_when_the_version_is_live() {
+    let maps = maps(&store());
+    let (programs, id) = (programs(&maps), program("route/r"));
+    activate(&programs, &id, "one").await;
+    let _node = start(&maps, "a", 1).await;
+    programs.wait(&id, 1, Duration::MAX).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_version_that_cannot_be_made_live_is_reported_with_its_line() {
     let maps = maps(&store());
     let (programs, id) = (programs(&maps), program("route/r"));

@@ -137,7 +137,9 @@ pub(super) async fn wait_until_live(
     version: u64,
     timeout: Duration,
 ) -> Result<()> {
-    let deadline = tokio::time::Instant::now() + timeout;
+    // A time without end is far away here, where adding it to now would overflow.
+    let deadline = tokio::time::sleep(timeout);
+    tokio::pin!(deadline);
     let maps = programs.maps();
     let mut reports = maps.watch(&status_map(), maps.epoch(&status_map()).await?);
     let mut activations = maps.watch(&programs_map(), maps.epoch(&programs_map()).await?);
@@ -159,7 +161,7 @@ pub(super) async fn wait_until_live(
             event = reports.next() => { event?; }
             event = activations.next() => { event?; }
             event = nodes.next() => { event?; }
-            () = tokio::time::sleep_until(deadline) => return Err(late(program, version, &lagging)),
+            () = &mut deadline => return Err(late(program, version, &lagging)),
         }
     }
 }
