@@ -3,12 +3,12 @@
 mod common;
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 
 use serde_json::Value;
 
-use common::RunningCluster;
+use common::{NACRE, RunningCluster};
 
 /// Debian's, which has the packages the Makefile installs.
 const PYTHON: &str = "/usr/bin/python3";
@@ -165,4 +165,50 @@ fn a_scraper_that_asks_wrongly_is_told_so_and_silent_ones_keep_nobody_out() {
     let silent: Vec<_> = (0..7).map(|_| TcpStream::connect(&address).unwrap()).collect();
     assert_eq!(ask(b"GET /metrics HTTP/1.1\r\n\r\n"), "HTTP/1.1 200 OK");
     drop(silent);
+}
+
+/// The first of as many ports in a row that nobody has, below those that connections are given.
+fn free_ports(count: u16) -> u16 {
+    let first = 20_000 + u16::try_from(std::process::id() % 1_000).unwrap() * 10;
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let mut bases = (first..32_000).step_by(usize::from(count));
+    bases.find(|base| (*base..base + count).all(is_free)).expect("some ports are free")
+}
+
+#[test]
+fn metrics_are_on_the_ports_they_were_promised_on() {
+    let folder = tempfile::tempdir().unwrap();
+    // The supervisor, three targets, a metadata node.
+    let first = free_ports(5);
+    let port = first.to_string();
+    let cluster = RunningCluster::start_with(folder.path(), &["--metrics-port", &port]);
+    let nodes = ["supervisor", "storage.0", "storage.1", "storage.2", "meta.0"];
+    for (node, port) in nodes.into_iter().zip(first..) {
+        let address = format!("127.0.0.1:{port}");
+        assert_eq!(address_of(&cluster, node), address, "{node}");
+        let page = ask(&address, b"GET /metrics HTTP/1.1\r\n\r\n");
+        assert!(page.contains("nacre_build_info"), "{node}: {page}");
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_named_and_nothing_is_left_running() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = free_ports(5);
+    // The supervisor's own, then that of a node.
+    for taken in [first, first + 2] {
+        let held = TcpListener::bind(("127.0.0.1", taken)).unwrap();
+        let up = Command::new(NACRE)
+            .args(["up", "--metrics-port", &first.to_string(), "--cluster"])
+            .arg(folder.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(up.stderr).unwrap();
+        assert_eq!(up.status.code(), Some(1), "{said}");
+        assert!(said.contains(&taken.to_string()), "{said}");
+        drop(held);
+    }
+    let port = first.to_string();
+    let cluster = RunningCluster::start_with(folder.path(), &["--metrics-port", &port]);
+    assert_eq!(address_of(&cluster, "storage.1"), format!("127.0.0.1:{}", first + 2));
 }

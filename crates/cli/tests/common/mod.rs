@@ -48,9 +48,15 @@ impl RunningCluster {
 
     /// A cluster in a given folder, which may hold one already.
     pub fn start_in(folder: &Path) -> Self {
+        Self::start_with(folder, &[])
+    }
+
+    /// The same, with `up` told more.
+    pub fn start_with(folder: &Path, arguments: &[&str]) -> Self {
         let mut up = Command::new(NACRE)
             .args(["up", "--json", "--cluster"])
             .arg(folder)
+            .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
