@@ -20,7 +20,7 @@ use crate::{
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 /// Inputs of a short run where each is compiled and run.
-const PROGRAMS_SHORT_RUN: u64 = 1_000;
+const PROGRAMS_SHORT_RUN: u64 = 5_000;
 /// What the budget is of a run; a mutated program may use all of it.
 const RUN_TIME: Duration = Duration::from_millis(20);
 /// No program takes longer, however busy the machine: some budgets one after another.
