@@ -64,7 +64,9 @@ pub enum ProgramCommand {
     /// Wait until every node that is up runs a version
     Wait {
         program: ProgramId,
-        version: u64,
+        // `version` is the name of the option that shows the command's own.
+        #[arg(value_name = "VERSION")]
+        program_version: u64,
         /// Seconds to wait
         #[arg(long, default_value_t = 30)]
         timeout: u64,
@@ -137,7 +139,7 @@ pub async fn run(command: ProgramCommand, cluster: &Cluster, out: Out) -> Result
             programs.remove(&program, program_version, removal).await
         }
         C::Status { program } => status(cluster, &program, out).await,
-        C::Wait { program, version, timeout } => {
+        C::Wait { program, program_version: version, timeout } => {
             programs.wait(&program, version, Duration::from_secs(timeout)).await
         }
     }
