@@ -21,6 +21,7 @@
 //!
 //! `NACRE_SEEDS=n` in the environment tries n times as many seeds, `NACRE_SEED=s` one again.
 
+mod ceph_cluster;
 mod chronicle;
 pub mod faults;
 mod faulty_store;
@@ -36,6 +37,7 @@ mod test_classes;
 mod watch_hub;
 pub mod workloads;
 
+pub use ceph_cluster::CephCluster;
 pub use chronicle::Chronicle;
 pub use faults::Fault;
 pub use faulty_store::FaultyStore;

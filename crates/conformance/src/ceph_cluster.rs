@@ -1,0 +1,102 @@
+//! A Ceph cluster of real daemons for a test: `scripts/ceph-cluster`, held by a pipe.
+//!
+//! **Invariant:** however the test ends, SIGKILL included, the pipe ends with it, and the script takes
+//! every daemon and the folder down.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A cluster that lives as long as this value.
+#[derive(Debug)]
+pub struct CephCluster {
+    folder: PathBuf,
+    holder: Child,
+}
+
+impl CephCluster {
+    /// Starts a cluster; `options` are those of `ceph-cluster up`.
+    ///
+    /// # Panics
+    /// If it does not come up; the script has said why on standard error.
+    pub fn start(options: &[&str]) -> Self {
+        let folder = Self::unused_folder();
+        let mut holder = Self::command("up", &folder)
+            .args(options)
+            .arg("--hold")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("scripts/ceph-cluster can be run");
+        let mut said = String::new();
+        let output = holder.stdout.as_mut().expect("its output is a pipe");
+        BufReader::new(output).read_line(&mut said).expect("its output can be read");
+        let cluster = Self { folder, holder };
+        assert!(!said.is_empty(), "the cluster did not come up");
+        cluster
+    }
+
+    /// The script with a command and a folder.
+    pub fn command(command: &str, folder: &Path) -> Command {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/ceph-cluster");
+        let mut process = Command::new(script);
+        process.arg(command).arg("--folder").arg(folder);
+        process
+    }
+
+    /// A folder that no other test uses; it does not exist yet.
+    pub fn unused_folder() -> PathBuf {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        std::env::temp_dir().join(format!("nacre-ceph-{}-{number}", std::process::id()))
+    }
+
+    /// Everything the cluster has.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What a client needs to know.
+    pub fn conf(&self) -> PathBuf {
+        self.folder.join("ceph.conf")
+    }
+
+    /// Its daemons with their pids, `None` of one that does not run.
+    ///
+    /// # Panics
+    /// If the script fails, as in all that follow.
+    pub fn daemons(&self) -> Vec<(String, Option<u32>)> {
+        let output = Self::command("status", &self.folder).output().expect("it can be asked");
+        assert!(output.status.success(), "status: {output:?}");
+        let text = String::from_utf8(output.stdout).expect("it answers text");
+        let daemon = |line: &str| {
+            let (name, state) = line.split_once('\t').expect("a name and a state");
+            (name.to_owned(), state.strip_prefix("runs, pid ").and_then(|pid| pid.parse().ok()))
+        };
+        text.lines().map(daemon).collect()
+    }
+
+    /// Ends one daemon with SIGKILL.
+    pub fn kill(&self, daemon: &str) {
+        self.run("kill", daemon);
+    }
+
+    /// Starts one daemon again.
+    pub fn restart(&self, daemon: &str) {
+        self.run("start", daemon);
+    }
+
+    fn run(&self, command: &str, daemon: &str) {
+        let status = Self::command(command, &self.folder).arg(daemon).status();
+        assert!(status.is_ok_and(|status| status.success()), "{command} {daemon}");
+    }
+}
+
+impl Drop for CephCluster {
+    fn drop(&mut self) {
+        drop(self.holder.stdin.take());
+        // A test that panics must not panic again; what is left would be seen by the next one.
+        let _ = self.holder.wait();
+    }
+}
