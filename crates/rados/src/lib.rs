@@ -1,5 +1,33 @@
 //! The engine on Ceph: a [`Store`](nacre_object::Store) over librados, with no daemon of ours.
+//!
+//! nacre's pools are namespaces of one RADOS pool, its objects are RADOS objects (`rados-layout` says
+//! how they lie there), so RADOS replicates them and orders what is done to one. How a transaction is
+//! run is told in [`transaction`]; the decisions are pure ([`blind`], [`plan`], [`draft`], [`image`]),
+//! and all that is unsafe is in [`ffi`], which loads librados when it is asked for: the program runs
+//! where Ceph is not installed.
 
+mod blind;
+mod connection;
+mod draft;
+mod draft_map;
+mod draft_stream;
+mod engine;
+mod event_queue;
+mod failure;
+#[allow(unsafe_code, reason = "the binding of a C library; see the module")]
+mod ffi;
+mod image;
+mod in_flight;
+mod listing;
+mod location;
+mod mailbox;
+mod map_bounds;
 mod options;
+mod plan;
+mod transaction;
+mod turns;
+mod watches;
 
+pub use engine::RadosEngine;
+pub use location::Location;
 pub use options::RadosOptions;

@@ -1,0 +1,76 @@
+//! Attributes, as xattrs.
+//!
+//! RADOS limits an xattr's name (`osd_max_attr_name_len`, 100 by default) below what nacre allows. A
+//! longer name is abbreviated to its SHA-256, and the value begins with the name: its length in two
+//! bytes, little-endian, then its bytes.
+
+use sha2::{Digest, Sha256};
+
+/// The longest name that is stored as it is: every RADOS takes it.
+const MAX_PLAIN_BYTES: usize = 96;
+/// Begins the xattr of an abbreviated name. A plain name that begins so is abbreviated as well.
+const ABBREVIATED: &str = "nacre.long.";
+
+/// One attribute as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attribute {
+    /// The xattr's name.
+    pub stored_name: String,
+    /// What its value begins with, before the attribute's own.
+    pub preamble: Vec<u8>,
+}
+
+impl Attribute {
+    /// How the attribute of a name is stored. Names have at most 65,535 bytes.
+    pub fn named(name: &str) -> Self {
+        if name.len() <= MAX_PLAIN_BYTES && !name.starts_with(ABBREVIATED) {
+            return Self { stored_name: name.to_owned(), preamble: vec![] };
+        }
+        let digest = Sha256::digest(name);
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let length = u16::try_from(name.len()).unwrap_or(u16::MAX).to_le_bytes();
+        Self {
+            stored_name: format!("{ABBREVIATED}{hex}"),
+            preamble: [&length[..], name.as_bytes()].concat(),
+        }
+    }
+
+    /// The attribute's name, and where its value begins; `None` of an xattr that is not ours.
+    pub fn read(stored_name: &[u8], stored_value: &[u8]) -> Option<(String, usize)> {
+        let stored_name = std::str::from_utf8(stored_name).ok()?;
+        if !stored_name.starts_with(ABBREVIATED) {
+            return Some((stored_name.to_owned(), 0));
+        }
+        let (length, rest) = stored_value.split_first_chunk::<2>()?;
+        let name = rest.get(..usize::from(u16::from_le_bytes(*length)))?;
+        let name = std::str::from_utf8(name).ok()?.to_owned();
+        let start = length.len() + name.len();
+        (Self::named(&name).stored_name == stored_name).then_some((name, start))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_every_length_come_back() {
+        let names = ["a".to_owned(), "x".repeat(96), "x".repeat(97), "ä".repeat(127)];
+        for name in names.into_iter().chain(["nacre.long.", "nacre.long.x"].map(str::to_owned)) {
+            let attribute = Attribute::named(&name);
+            assert!(attribute.stored_name.len() <= 100, "{name}");
+            let stored = [attribute.preamble.as_slice(), b"value"].concat();
+            let (found, start) =
+                Attribute::read(attribute.stored_name.as_bytes(), &stored).expect("it is ours");
+            assert_eq!((found, &stored[start..]), (name, &b"value"[..]));
+        }
+    }
+
+    #[test]
+    fn what_only_looks_abbreviated_is_not_ours() {
+        for value in [&b""[..], b"\x05", b"\x05\0ab", b"\x01\0a"] {
+            assert_eq!(Attribute::read(b"nacre.long.00", value), None);
+        }
+        assert_eq!(Attribute::read(b"\xff", b""), None);
+    }
+}

@@ -1,0 +1,105 @@
+//! Keys of the map, as omap keys.
+//!
+//! librados' C interface passes the bounds of a range as C strings, which end at a zero byte. So a
+//! byte 0 is stored as `1 1` and a byte 1 as `1 2`. **Invariant:** order and prefixes stay: the codes
+//! of single bytes are ordered as the bytes are, and none begins another.
+
+/// Stands for a byte that cannot stand for itself.
+const ESCAPE: u8 = 1;
+/// What follows [`ESCAPE`] for a byte is the byte plus this.
+const SHIFT: u8 = 1;
+/// The omap key of the map's header: no escaped key begins so.
+pub const HEADER_KEY: &[u8] = b"\x01\x03header";
+
+/// What an omap key is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoredKey {
+    /// A key of the map.
+    Entry(Vec<u8>),
+    /// The map's header.
+    Header,
+    /// Not ours: no escaped key looks so.
+    Foreign,
+}
+
+/// The omap key, or the beginning of one, for a key of the map or the beginning of one.
+pub fn escape_key(key: &[u8]) -> Vec<u8> {
+    let mut escaped = Vec::with_capacity(key.len());
+    for byte in key {
+        match byte {
+            0 | 1 => escaped.extend([ESCAPE, byte + SHIFT]),
+            _ => escaped.push(*byte),
+        }
+    }
+    escaped
+}
+
+/// What an omap key is.
+pub fn unescape_key(stored: &[u8]) -> StoredKey {
+    if stored == HEADER_KEY {
+        return StoredKey::Header;
+    }
+    let mut key = Vec::with_capacity(stored.len());
+    let mut bytes = stored.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match (byte, if byte == ESCAPE { bytes.next() } else { None }) {
+            (ESCAPE, Some(code @ 1..=2)) => key.push(code - SHIFT),
+            (0 | ESCAPE, _) => return StoredKey::Foreign,
+            (byte, _) => key.push(byte),
+        }
+    }
+    StoredKey::Entry(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every key of up to three bytes out of those that matter, in order.
+    fn keys() -> Vec<Vec<u8>> {
+        let bytes = [0, 1, 2, 3, b'a', 255];
+        let mut keys = vec![vec![]];
+        for length in 0..3 {
+            for key in keys.clone().iter().filter(|key| key.len() == length) {
+                keys.extend(bytes.map(|byte| [key.as_slice(), &[byte]].concat()));
+            }
+        }
+        keys.sort();
+        keys
+    }
+
+    #[test]
+    fn what_is_escaped_comes_back_and_holds_no_zero() {
+        for key in keys() {
+            let escaped = escape_key(&key);
+            assert!(!escaped.contains(&0), "{key:?}");
+            assert_eq!(unescape_key(&escaped), StoredKey::Entry(key));
+        }
+    }
+
+    #[test]
+    fn order_and_prefixes_stay() {
+        let keys = keys();
+        assert!(keys.iter().map(|key| escape_key(key)).is_sorted());
+        for key in &keys {
+            for prefix in &keys {
+                let escaped = escape_key(key).starts_with(&escape_key(prefix));
+                assert_eq!(escaped, key.starts_with(prefix), "{key:?} {prefix:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_header_is_behind_every_key_that_needs_escaping_and_before_all_others() {
+        assert!(escape_key(&[1, 255, 255]).as_slice() < HEADER_KEY);
+        assert!(HEADER_KEY < escape_key(&[2]).as_slice());
+        assert_eq!(unescape_key(HEADER_KEY), StoredKey::Header);
+    }
+
+    #[test]
+    fn what_no_key_is_escaped_to_is_foreign() {
+        for stored in [&b"\0"[..], b"a\0", b"\x01", b"a\x01\x03", b"\x01\x01\x01"] {
+            assert_eq!(unescape_key(stored), StoredKey::Foreign, "{stored:?}");
+        }
+    }
+}

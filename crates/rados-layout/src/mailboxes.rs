@@ -1,0 +1,63 @@
+//! Where watchers of an object listen.
+//!
+//! RADOS lets only objects be watched that are there, and nacre any name. So watchers of a pool's
+//! objects watch one of a fixed number of small objects, the mailboxes, chosen by the name, in a
+//! namespace of their own; a letter says which object it is about. Nothing grows with the names that
+//! were ever watched.
+
+use sha2::{Digest, Sha256};
+
+/// Mailboxes of a pool: enough that two watched objects rarely share one.
+pub const MAILBOXES: u32 = 1024;
+
+/// The namespace of a pool's mailboxes: no pool is named so.
+pub fn mailbox_namespace(pool: &str) -> String {
+    format!("{pool}/mail")
+}
+
+/// The mailbox of an object.
+pub fn mailbox(object: &str) -> String {
+    let digest = Sha256::digest(object);
+    let number = u32::from_le_bytes([digest[0], digest[1], digest[2], digest[3]]) % MAILBOXES;
+    format!("{number:04}")
+}
+
+/// A notification about an object: the name's length in two bytes, little-endian, the name, the
+/// payload. Names have at most 65,535 bytes.
+pub fn encode_letter(object: &str, payload: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(object.len()).unwrap_or(u16::MAX).to_le_bytes();
+    [&length[..], object.as_bytes(), payload].concat()
+}
+
+/// Which object a notification is about, and where its payload begins; `None` if it is not ours.
+pub fn decode_letter(letter: &[u8]) -> Option<(&str, usize)> {
+    let (length, rest) = letter.split_first_chunk::<2>()?;
+    let object = rest.get(..usize::from(u16::from_le_bytes(*length)))?;
+    let object = std::str::from_utf8(object).ok()?;
+    Some((object, length.len() + object.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_letter_comes_back() {
+        let letter = encode_letter("a/ü", b"payload");
+        let (object, start) = decode_letter(&letter).unwrap();
+        assert_eq!((object, &letter[start..]), ("a/ü", &b"payload"[..]));
+    }
+
+    #[test]
+    fn what_is_no_letter_is_refused() {
+        for bytes in [&b""[..], b"\x01", b"\x02\0a", b"\x01\0\xff"] {
+            assert_eq!(decode_letter(bytes), None);
+        }
+    }
+
+    #[test]
+    fn a_name_has_its_mailbox_for_ever() {
+        assert_eq!(mailbox("map/programs"), mailbox("map/programs"));
+        assert_eq!((mailbox("a").as_str(), mailbox("b").as_str()), ("0458", "0318"));
+    }
+}

@@ -1,0 +1,69 @@
+//! How a cluster is reached: librados loaded, ceph.conf and key found, monitors asked.
+
+use std::ffi::{CStr, CString};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nacre_object::{Error, Result};
+
+use crate::RadosOptions;
+use crate::failure::{connection_failed, operation_failed};
+use crate::ffi::{Cluster, IoContext, Library};
+
+/// Connects; waits for the monitors, at most as long as the options say.
+///
+/// # Errors
+/// `Unsupported` without librados; `Invalid`, `Denied` or `Unavailable` with what to check.
+pub fn connect(options: &RadosOptions) -> Result<Arc<Cluster>> {
+    let library = Library::load()?;
+    let conf = options.conf.as_ref().map_or_else(
+        || "Ceph's usual configuration (/etc/ceph/ceph.conf)".to_owned(),
+        |path| path.display().to_string(),
+    );
+    let failed = |status| connection_failed(status, &conf, &options.user);
+    let cluster = Cluster::new(library, &c_string(options.user.as_bytes())?).map_err(failed)?;
+    let file = options.conf.as_ref().map(|path| c_string(path.as_os_str().as_bytes()));
+    cluster.read_configuration(file.transpose()?.as_deref()).map_err(|status| {
+        let name = std::io::Error::from_raw_os_error(status.saturating_neg());
+        Error::invalid(format!("{conf} cannot be read ({name})"))
+            .hint("write --engine ceph:/path/ceph.conf")
+    })?;
+    for (option, limit) in [
+        (c"client_mount_timeout", options.connect_timeout),
+        (c"rados_mon_op_timeout", options.operation_timeout),
+        (c"rados_osd_op_timeout", options.operation_timeout),
+    ] {
+        set_seconds(&cluster, option, limit).map_err(failed)?;
+    }
+    cluster.connect().map_err(failed)?;
+    Ok(Arc::new(cluster))
+}
+
+/// Opens a namespace of the pool of the options.
+///
+/// # Errors
+/// `NotFound` if there is no such pool, with how to make it.
+pub fn open(
+    cluster: &Arc<Cluster>,
+    options: &RadosOptions,
+    namespace: &str,
+) -> Result<Arc<IoContext>> {
+    let pool = &options.pool;
+    match IoContext::open(cluster.clone(), pool, namespace) {
+        Ok(context) => Ok(Arc::new(context)),
+        Err(-2) => Err(Error::not_found(format!("the Ceph cluster has no pool {pool}")).hint(
+            format!("make it: ceph osd pool create {pool} && ceph osd pool application enable {pool} nacre"),
+        )),
+        Err(status) => Err(operation_failed(status)),
+    }
+}
+
+fn set_seconds(cluster: &Cluster, option: &CStr, limit: Duration) -> Result<(), i32> {
+    let seconds = CString::new(limit.as_secs().max(1).to_string()).unwrap_or_default();
+    cluster.set(option, &seconds)
+}
+
+fn c_string(bytes: &[u8]) -> Result<CString> {
+    CString::new(bytes).map_err(|_| Error::invalid("a zero byte in the name of a cluster"))
+}

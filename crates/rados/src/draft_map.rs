@@ -1,0 +1,161 @@
+//! The map of an object within a transaction: what is known of it, with changes over it.
+
+use std::collections::BTreeMap;
+use std::iter::Peekable;
+use std::ops::Bound;
+
+use bytes::Bytes;
+use nacre_object::{MapEntry, MapRange};
+
+use crate::ffi::Fetch;
+use crate::image::{Image, MAX_FETCHED_ENTRIES, range_from};
+use crate::map_bounds::{first_behind_prefix, first_of_range};
+
+/// A map as a transaction has made it so far.
+#[derive(Debug)]
+pub struct DraftMap<'a> {
+    image: &'a Image,
+    /// Whether nothing of what was there shows through.
+    cleared: bool,
+    /// Keys set, or removed (`None`).
+    changes: BTreeMap<Bytes, Option<Bytes>>,
+}
+
+impl<'a> DraftMap<'a> {
+    /// The map as it is known.
+    pub fn new(image: &'a Image) -> Self {
+        Self { image, cleared: image.stat.is_none(), changes: BTreeMap::new() }
+    }
+
+    /// Sets or removes a key.
+    pub fn set(&mut self, key: &[u8], value: Option<Bytes>) {
+        self.changes.insert(Bytes::copy_from_slice(key), value);
+    }
+
+    /// Removes every key.
+    pub fn clear(&mut self) {
+        self.cleared = true;
+        self.changes.clear();
+    }
+
+    /// What is at a key; `None` if that is not known.
+    pub fn get(&self, key: &[u8]) -> Option<Option<Bytes>> {
+        match self.changes.get(key) {
+            Some(value) => Some(value.clone()),
+            None if self.cleared => Some(None),
+            None => self.image.entry(key),
+        }
+    }
+
+    /// Entries with `prefix` behind `after`, at most `limit` and `max_bytes`.
+    ///
+    /// # Errors
+    /// What to fetch, if too little is known.
+    pub fn range(
+        &self,
+        after: &[u8],
+        prefix: &[u8],
+        limit: usize,
+        max_bytes: usize,
+    ) -> Result<MapRange, Fetch> {
+        let first = first_of_range(after, prefix);
+        let known = self.known_until(&first);
+        let mut range = MapRange::default();
+        let mut bytes = 0;
+        for (key, value) in self.entries(&first, prefix, known.as_deref()) {
+            bytes += key.len() + value.len();
+            if range.entries.len() == limit || bytes > max_bytes {
+                range.more = true;
+                return Ok(range);
+            }
+            range.entries.push(MapEntry { key: key.clone(), value: value.clone() });
+        }
+        match self.unknown_part(known, prefix) {
+            None => Ok(range),
+            Some(known) => {
+                let wanted = limit - range.entries.len() + 1;
+                let affordable = match range.entries.len() {
+                    // Of entries nothing is known of, some could be as large as they may.
+                    0 => FIRST_FETCHED_ENTRIES,
+                    found => (max_bytes * found / bytes.max(1)).max(FIRST_FETCHED_ENTRIES),
+                };
+                Err(range_from(&known, prefix, wanted.min(affordable) + 1))
+            }
+        }
+    }
+
+    /// The last entry with `prefix`: RADOS has no way from behind, so all of them are looked at.
+    ///
+    /// # Errors
+    /// What to fetch, if too little is known.
+    pub fn last(&self, prefix: &[u8]) -> Result<Option<MapEntry>, Fetch> {
+        let known = self.known_until(prefix);
+        if let Some(known) = self.unknown_part(known.clone(), prefix) {
+            return Err(range_from(&known, prefix, MAX_FETCHED_ENTRIES));
+        }
+        let last = self.entries(prefix, prefix, known.as_deref()).last();
+        Ok(last.map(|(key, value)| MapEntry { key: key.clone(), value: value.clone() }))
+    }
+
+    fn known_until(&self, first: &[u8]) -> Option<Bytes> {
+        if self.cleared { None } else { self.image.known_until(first) }
+    }
+
+    /// Where the unknown begins, if it begins before the end of the prefix.
+    fn unknown_part(&self, known: Option<Bytes>, prefix: &[u8]) -> Option<Bytes> {
+        let behind = first_behind_prefix(prefix);
+        known.filter(|known| behind.is_none_or(|behind| *known < behind))
+    }
+
+    /// The entries with `prefix` from `first` until `known`, in key order.
+    fn entries<'b>(
+        &'b self,
+        first: &'b [u8],
+        prefix: &'b [u8],
+        known: Option<&'b [u8]>,
+    ) -> impl Iterator<Item = (&'b Bytes, &'b Bytes)> {
+        let base = (!self.cleared).then(|| self.image.entries_from(first));
+        let base = base.into_iter().flatten();
+        let changes = self.changes.range::<[u8], _>((Bound::Included(first), Bound::Unbounded));
+        let merged = Merged { base: base.peekable(), changes: changes.peekable() };
+        merged.take_while(move |(key, _)| {
+            key.starts_with(prefix) && known.is_none_or(|known| ***key < *known)
+        })
+    }
+}
+
+/// Entries asked for where their size is not known: with the largest values still bearable.
+const FIRST_FETCHED_ENTRIES: usize = 64;
+
+/// Two sorted sequences as one; where both have a key, the changes count.
+struct Merged<B: Iterator, C: Iterator> {
+    base: Peekable<B>,
+    changes: Peekable<C>,
+}
+
+impl<'b, B, C> Iterator for Merged<B, C>
+where
+    B: Iterator<Item = (&'b Bytes, &'b Bytes)>,
+    C: Iterator<Item = (&'b Bytes, &'b Option<Bytes>)>,
+{
+    type Item = (&'b Bytes, &'b Bytes);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let changed = self.changes.peek().map(|(key, _)| *key);
+            match (self.base.peek(), changed) {
+                (Some((key, _)), Some(changed)) if *key < changed => return self.base.next(),
+                (Some((key, _)), Some(changed)) if *key == changed => {
+                    self.base.next();
+                }
+                (Some(_), None) => return self.base.next(),
+                (None, None) => return None,
+                (_, Some(_)) => {
+                    if let Some((key, Some(value))) = self.changes.next() {
+                        return Some((key, value));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! [`RadosEngine`]: the store over a Ceph cluster.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use nacre_clock::Clock;
+use nacre_object::limits::MAX_NOTIFY_BYTES;
+use nacre_object::{
+    CallContext, Capabilities, Capability, ClassHost, Error, ListPage, ListRequest, ObjectId,
+    Reply, Request, Result, Store, Watch, WatchStream,
+};
+use nacre_rados_layout::{encode_letter, mailbox, mailbox_namespace};
+
+use crate::failure::{operation_failed, status};
+use crate::ffi::{Cluster, IoContext};
+use crate::in_flight::InFlight;
+use crate::listing::Page;
+use crate::location::{self, Location};
+use crate::transaction::Transaction;
+use crate::turns::Turns;
+use crate::watches::Watches;
+use crate::{RadosOptions, connection};
+
+/// Open namespaces that are remembered: opening one again is cheap.
+const MAX_CONTEXTS: usize = 256;
+/// A watcher that has not acknowledged a notification by then is not there; it will hear `Lost`.
+const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A store that keeps its objects in a pool of a Ceph cluster. Clones are handles of the same one.
+#[derive(Clone)]
+pub struct RadosEngine(Arc<Inner>);
+
+struct Inner {
+    cluster: Arc<Cluster>,
+    options: RadosOptions,
+    classes: Arc<dyn ClassHost>,
+    clock: Arc<dyn Clock>,
+    contexts: Mutex<HashMap<String, Arc<IoContext>>>,
+    in_flight: InFlight,
+    turns: Turns,
+    watches: Watches,
+}
+
+impl RadosEngine {
+    /// Connects with a cluster; methods of `classes` are run here, on what is read of their object,
+    /// and what they did is written if the object is still as it was.
+    ///
+    /// # Errors
+    /// `Unsupported` where librados is not installed; `Invalid`, `Denied`, `NotFound` or, after the
+    /// options' `connect_timeout`, `Unavailable`, each with what to check.
+    pub async fn connect(
+        options: RadosOptions,
+        classes: Arc<dyn ClassHost>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let asked = options.clone();
+        let connecting = move || {
+            let cluster = connection::connect(&asked)?;
+            // The pool must be there.
+            connection::open(&cluster, &asked, "")?;
+            Ok(cluster)
+        };
+        let cluster = blocking(connecting).await.map_err(|error: Error| error.during("connect"))?;
+        Ok(Self(Arc::new(Inner {
+            cluster,
+            options,
+            classes,
+            clock,
+            contexts: Mutex::default(),
+            in_flight: InFlight::default(),
+            turns: Turns::default(),
+            watches: Watches::default(),
+        })))
+    }
+
+    /// Where the cluster keeps an object, whether it exists or not, as the monitors have it now.
+    ///
+    /// # Errors
+    /// `Unavailable` if the monitors do not answer.
+    pub async fn locate(&self, object: &ObjectId) -> Result<Location> {
+        let (cluster, pool) = (self.0.cluster.clone(), self.0.options.pool.clone());
+        let asked = object.clone();
+        let located = blocking(move || location::ask(&cluster, &pool, &asked)).await;
+        located.map_err(|error| error.during("locate").on(object))
+    }
+
+    fn context(&self, namespace: &str) -> Result<Arc<IoContext>> {
+        let mut contexts = self.0.contexts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(context) = contexts.get(namespace) {
+            return Ok(context.clone());
+        }
+        if contexts.len() >= MAX_CONTEXTS {
+            // Those in use stay with whom they are used by.
+            contexts.clear();
+        }
+        let context = connection::open(&self.0.cluster, &self.0.options, namespace)?;
+        contexts.insert(namespace.to_owned(), context.clone());
+        Ok(context)
+    }
+
+    async fn run(&self, request: &Request) -> Result<Reply> {
+        self.capabilities().check(request)?;
+        let object = &request.header.object;
+        let context = self.context(object.pool.as_str())?;
+        let source = request.header.source.clone();
+        let transaction = Transaction {
+            context: &context,
+            in_flight: &self.0.in_flight,
+            classes: &*self.0.classes,
+            request,
+            call: CallContext { source, now_micros: self.0.clock.now_micros() },
+        };
+        if let Some(reply) = transaction.run_blind().await? {
+            return Ok(reply);
+        }
+        let _turn =
+            if transaction.wants_turn() { Some(self.0.turns.take(object).await) } else { None };
+        transaction.run().await
+    }
+
+    async fn run_list(&self, request: ListRequest) -> Result<ListPage> {
+        let context = self.context(request.pool.as_str())?;
+        blocking(move || {
+            let mut page = Page::new(request);
+            context.visit_names(|name| page.see(name)).map_err(operation_failed)?;
+            Ok(page.finish())
+        })
+        .await
+    }
+
+    fn mail(&self, object: &ObjectId) -> Result<Arc<IoContext>> {
+        self.context(&mailbox_namespace(object.pool.as_str()))
+    }
+
+    async fn run_notify(&self, object: &ObjectId, payload: &Bytes) -> Result<()> {
+        if payload.len() > MAX_NOTIFY_BYTES {
+            return Err(Error::invalid(format!("a notification of {} bytes", payload.len()))
+                .hint(format!("at most {MAX_NOTIFY_BYTES} bytes fit")));
+        }
+        let _permit = self.0.in_flight.admit(payload.len()).await?;
+        let letter = encode_letter(object.name.as_str(), payload);
+        let mail = self.mail(object)?;
+        let name = mailbox(object.name.as_str());
+        match mail.notify(&name, letter, NOTIFY_TIMEOUT).await {
+            // Nobody has ever watched, or some did not answer and will hear that they missed it.
+            (status::ABSENT, _) | (status::TIMED_OUT, true) => Ok(()),
+            (status, _) if status < 0 => Err(operation_failed(status)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Runs what waits for the cluster on a thread that may wait.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(Error::unavailable(format!("the work was cut off: {error}"))))
+}
+
+#[async_trait]
+impl Store for RadosEngine {
+    async fn submit(&self, request: Request) -> Result<Reply> {
+        self.run(&request).await.map_err(|error| error.on(&request.header.object))
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<ListPage> {
+        self.run_list(request).await.map_err(|error| error.during("list"))
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::NONE.with(Capability::Classes).with(Capability::List)
+    }
+}
+
+#[async_trait]
+impl Watch for RadosEngine {
+    async fn watch(&self, object: &ObjectId) -> Result<WatchStream> {
+        let stream = async { self.0.watches.watch(self.mail(object)?, object).await };
+        stream.await.map_err(|error| error.during("watch").on(object))
+    }
+
+    async fn notify(&self, object: &ObjectId, payload: Bytes) -> Result<()> {
+        let told = self.run_notify(object, &payload).await;
+        told.map_err(|error| error.during("notify").on(object))
+    }
+}
+
+impl fmt::Debug for RadosEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RadosEngine").field("options", &self.0.options).finish()
+    }
+}

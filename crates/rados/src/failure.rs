@@ -1,0 +1,59 @@
+//! What librados' statuses mean.
+
+use nacre_object::{Error, ErrorKind};
+
+/// Negated errnos that decide something.
+pub mod status {
+    /// `ENOENT`: the object is not there.
+    pub const ABSENT: i32 = -2;
+    /// `EEXIST`: the object is there.
+    pub const PRESENT: i32 = -17;
+    /// `ERANGE`: its version is higher than the one asserted.
+    pub const NEWER: i32 = -34;
+    /// `EOVERFLOW`: its version is lower than the one asserted.
+    pub const OLDER: i32 = -75;
+    /// `ETIMEDOUT`: nobody answered in time.
+    pub const TIMED_OUT: i32 = -110;
+}
+
+/// The error of an operation on an object that ended with a negative status.
+pub fn operation_failed(status: i32) -> Error {
+    let name = std::io::Error::from_raw_os_error(status.saturating_neg());
+    let error = |kind, text: &str| Error::new(kind, format!("{text} ({name})"));
+    match status.saturating_neg() {
+        2 => error(ErrorKind::NotFound, "no such object"),
+        1 | 13 => error(ErrorKind::Denied, "the cluster does not permit it").hint(
+            "the Ceph user needs: mon 'allow r', osd 'allow rwx pool=POOL'; see `ceph auth get`",
+        ),
+        28 | 122 => error(ErrorKind::Exhausted, "the cluster or the pool's quota is full")
+            .hint("remove objects or add OSDs; see `ceph df` and `ceph osd pool get-quota`"),
+        7 | 27 | 36 | 90 => error(ErrorKind::Exhausted, "the cluster's limits forbid it").hint(
+            "see osd_max_object_size, osd_max_write_size, osd_max_object_name_len and \
+             osd_max_attr_size of the OSDs",
+        ),
+        95 => error(ErrorKind::Unsupported, "the pool cannot do it")
+            .hint("nacre's pool must be replicated: erasure-coded pools keep no maps"),
+        5 => error(ErrorKind::Corrupt, "the cluster cannot read the object")
+            .hint("see `ceph health detail`"),
+        108 => error(ErrorKind::Unavailable, "the cluster has shut this client out")
+            .hint("see `ceph osd blocklist ls`; start again"),
+        _ => error(ErrorKind::Unavailable, "the cluster does not answer")
+            .hint("see `ceph health detail`: an OSD may be down or a placement group inactive"),
+    }
+}
+
+/// The error of a connection that did not come about.
+pub fn connection_failed(status: i32, conf: &str, user: &str) -> Error {
+    let name = std::io::Error::from_raw_os_error(status.saturating_neg());
+    let error = |kind, text: String| Error::new(kind, format!("{text} ({name})"));
+    match status.saturating_neg() {
+        1 | 13 => error(ErrorKind::Denied, format!("the cluster does not know client.{user}"))
+            .hint(format!("see `ceph auth get client.{user}`, and the keyring that {conf} names")),
+        2 => error(ErrorKind::Denied, format!("there is no key of client.{user}"))
+            .hint(format!("{conf} must name a keyring that holds it (keyring = PATH)")),
+        22 => error(ErrorKind::Invalid, format!("{conf} names no cluster"))
+            .hint("it needs mon_host = ADDRESS and keyring = PATH"),
+        _ => error(ErrorKind::Unavailable, "no monitor of the cluster answers".to_owned())
+            .hint(format!("check that mon_host in {conf} is right and that ceph-mon runs there")),
+    }
+}

@@ -1,0 +1,139 @@
+//! A connection with a cluster.
+
+use std::cell::Cell;
+use std::ffi::{CStr, CString};
+use std::ptr;
+
+use super::library::{Handle, Library};
+
+/// A connection. It ends with the last handle that uses it.
+#[derive(Debug)]
+pub struct Cluster {
+    pub(super) library: &'static Library,
+    pub(super) handle: Handle,
+}
+
+// SAFETY: librados' handles may be used from any thread, by several at once.
+unsafe impl Send for Cluster {}
+// SAFETY: as above.
+unsafe impl Sync for Cluster {}
+
+impl Cluster {
+    /// A client that is not connected yet.
+    ///
+    /// # Errors
+    /// librados' status, as of all that follow.
+    pub fn new(library: &'static Library, user: &CStr) -> Result<Self, i32> {
+        let mut handle = ptr::null_mut();
+        // SAFETY: `handle` is written only on success.
+        check(unsafe { (library.rados_create)(&mut handle, user.as_ptr()) })?;
+        Ok(Self { library, handle })
+    }
+
+    /// Reads the configuration: this file, or wherever Ceph's clients look.
+    pub fn read_configuration(&self, file: Option<&CStr>) -> Result<(), i32> {
+        let path = file.map_or(ptr::null(), CStr::as_ptr);
+        // SAFETY: both take null for their usual places.
+        unsafe {
+            check((self.library.rados_conf_read_file)(self.handle, path))?;
+            check((self.library.rados_conf_parse_env)(self.handle, ptr::null()))
+        }
+    }
+
+    /// Sets an option of the client.
+    pub fn set(&self, option: &CStr, value: &CStr) -> Result<(), i32> {
+        // SAFETY: librados copies both.
+        check(unsafe {
+            (self.library.rados_conf_set)(self.handle, option.as_ptr(), value.as_ptr())
+        })
+    }
+
+    /// Connects; waits for the monitors.
+    pub fn connect(&self) -> Result<(), i32> {
+        // SAFETY: the handle is alive.
+        check(unsafe { (self.library.rados_connect)(self.handle) })
+    }
+
+    /// Asks the monitors, and waits; answers what they said.
+    pub fn ask(&self, command: &CStr) -> Result<Vec<u8>, i32> {
+        let commands = [command.as_ptr()];
+        let (mut output, mut output_length) = (ptr::null_mut(), 0);
+        let (mut text, mut text_length) = (ptr::null_mut(), 0);
+        // SAFETY: librados writes buffers of its own to the four, which are freed below.
+        let status = unsafe {
+            (self.library.rados_mon_command)(
+                self.handle,
+                commands.as_ptr(),
+                commands.len(),
+                ptr::null(),
+                0,
+                &mut output,
+                &mut output_length,
+                &mut text,
+                &mut text_length,
+            )
+        };
+        let mut answer = Vec::new();
+        for (buffer, length, wanted) in [(output, output_length, true), (text, text_length, false)]
+        {
+            if buffer.is_null() {
+                continue;
+            }
+            // SAFETY: librados says how long its buffer is, and nobody has freed it.
+            unsafe {
+                if wanted {
+                    answer.extend_from_slice(std::slice::from_raw_parts(buffer.cast(), length));
+                }
+                (self.library.rados_buffer_free)(buffer);
+            }
+        }
+        check(status).map(|()| answer)
+    }
+}
+
+thread_local! {
+    /// Whether this thread is librados' own, calling us.
+    static CALLED_BACK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Marks the present thread as one of librados', on which a connection cannot be ended.
+pub(super) fn on_librados_thread() {
+    CALLED_BACK.set(true);
+}
+
+/// A connection nobody uses any more.
+struct Unused(&'static Library, Handle);
+
+// SAFETY: as for the cluster.
+unsafe impl Send for Unused {}
+
+impl Unused {
+    fn shut_down(self) {
+        // SAFETY: nobody else has the handle.
+        unsafe { (self.0.rados_shutdown)(self.1) }
+    }
+}
+
+impl Drop for Cluster {
+    /// Waits until librados' threads have ended: they must not outlive the process' globals. If the
+    /// last handle is dropped by one of them, which cannot wait for itself, another thread does it.
+    fn drop(&mut self) {
+        let unused = Unused(self.library, self.handle);
+        if CALLED_BACK.get() {
+            std::thread::spawn(move || unused.shut_down());
+        } else {
+            unused.shut_down();
+        }
+    }
+}
+
+/// The status of a call that answers nothing else.
+pub(super) fn check(status: i32) -> Result<(), i32> {
+    if status < 0 { Err(status) } else { Ok(()) }
+}
+
+/// Text for librados. What is parsed at the border holds no zero byte; what does ends there.
+pub(super) fn c_string(text: &str) -> CString {
+    let end = text.find('\0').unwrap_or(text.len());
+    CString::new(&text[..end]).unwrap_or_default()
+}

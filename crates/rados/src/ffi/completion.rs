@@ -1,0 +1,79 @@
+//! librados' completions, awaited.
+//!
+//! **Invariant:** whatever librados was given a pointer to lives in a box that belongs to the
+//! completion. Its callback takes the box back, so a caller that stopped waiting takes nothing away.
+
+use std::ffi::{c_int, c_void};
+
+use tokio::sync::oneshot;
+
+use super::cluster::on_librados_thread;
+use super::library::{Handle, Library};
+
+/// What came of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Answer {
+    /// Zero or positive, or a negated errno.
+    pub status: i32,
+    /// The object's user version: after a write the new one, at a read the present one, of an absent
+    /// object one that is not less than any it had.
+    pub version: u64,
+}
+
+/// An operation that librados works on.
+struct Pending<K> {
+    library: &'static Library,
+    kept: K,
+    waiting: oneshot::Sender<(Answer, K)>,
+}
+
+/// Starts an operation and answers what to wait for. `submit` gets the completion, and the place
+/// where `kept` stays until it is done.
+pub fn start<K: Send + 'static>(
+    library: &'static Library,
+    kept: K,
+    submit: impl FnOnce(Handle, *mut K) -> c_int,
+) -> oneshot::Receiver<(Answer, K)> {
+    let (waiting, answer) = oneshot::channel();
+    let pending = Box::into_raw(Box::new(Pending { library, kept, waiting }));
+    let mut completion: Handle = std::ptr::null_mut();
+    // SAFETY: `complete::<K>` expects a `Pending<K>`, and is called once at most.
+    let status = unsafe {
+        (library.rados_aio_create_completion2)(pending.cast(), complete::<K>, &mut completion)
+    };
+    assert!(status == 0, "librados makes completions from memory alone");
+    // SAFETY: nobody else has the box before the operation is submitted.
+    let status = submit(completion, unsafe { &raw mut (*pending).kept });
+    if status < 0 {
+        // SAFETY: what was not submitted is not completed: completion and box are ours.
+        let pending = unsafe {
+            (library.rados_aio_release)(completion);
+            *Box::from_raw(pending)
+        };
+        pending.finish(Answer { status, version: 0 });
+    }
+    answer
+}
+
+impl<K> Pending<K> {
+    fn finish(self, answer: Answer) {
+        // Nobody may be waiting any more.
+        let _ = self.waiting.send((answer, self.kept));
+    }
+}
+
+/// Runs on a thread of librados.
+unsafe extern "C" fn complete<K: Send + 'static>(completion: Handle, argument: *mut c_void) {
+    on_librados_thread();
+    // SAFETY: `start` gave this pointer to this completion, which is completed once.
+    let pending = unsafe { *Box::from_raw(argument.cast::<Pending<K>>()) };
+    let library = pending.library;
+    // SAFETY: the completion is librados' own, alive until it is released here.
+    let answer = unsafe {
+        let status = (library.rados_aio_get_return_value)(completion);
+        let version = (library.rados_aio_get_version)(completion);
+        (library.rados_aio_release)(completion);
+        Answer { status, version }
+    };
+    pending.finish(answer);
+}

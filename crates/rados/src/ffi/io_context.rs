@@ -1,0 +1,116 @@
+//! One namespace of a pool, through which its objects are reached.
+
+use std::ptr;
+use std::sync::Arc;
+
+use tokio::sync::oneshot::Receiver;
+
+use super::cluster::{Cluster, c_string, check};
+use super::completion::{self, Answer};
+use super::library::{FULL_TRY, Handle};
+use super::read::{Fetch, Fetched, ReadOperation};
+use super::write::{Change, WriteOperation};
+
+/// A namespace of a pool.
+#[derive(Debug)]
+pub struct IoContext {
+    pub(super) cluster: Arc<Cluster>,
+    pub(super) handle: Handle,
+}
+
+// SAFETY: an io context may be used from any thread, by several at once, as long as its settings stay
+// as they are; they are set only while it is made.
+unsafe impl Send for IoContext {}
+// SAFETY: as above.
+unsafe impl Sync for IoContext {}
+
+impl IoContext {
+    /// Opens a namespace of a pool, which exists if the pool does.
+    ///
+    /// # Errors
+    /// librados' status.
+    pub fn open(cluster: Arc<Cluster>, pool: &str, namespace: &str) -> Result<Self, i32> {
+        let (pool, namespace) = (c_string(pool), c_string(namespace));
+        let mut handle = ptr::null_mut();
+        // SAFETY: `handle` is written only on success; librados copies the names.
+        unsafe {
+            let library = cluster.library;
+            check((library.rados_ioctx_create)(cluster.handle, pool.as_ptr(), &mut handle))?;
+            (library.rados_ioctx_set_namespace)(handle, namespace.as_ptr());
+        }
+        Ok(Self { cluster, handle })
+    }
+
+    /// Reads parts of an object as they are at one moment; at `version` only, if it is given.
+    pub async fn fetch(
+        self: &Arc<Self>,
+        object: &str,
+        version: Option<u64>,
+        fetches: Vec<Fetch>,
+    ) -> (Answer, Vec<Fetched>) {
+        let (answer, operation) = settle(self.start_fetch(object, version, fetches)).await;
+        match operation {
+            Some(operation) if answer.status >= 0 => (answer, operation.results()),
+            _ => (answer, vec![]),
+        }
+    }
+
+    fn start_fetch(
+        self: &Arc<Self>,
+        object: &str,
+        version: Option<u64>,
+        fetches: Vec<Fetch>,
+    ) -> Receiver<(Answer, ReadOperation)> {
+        let object = c_string(object);
+        let operation = ReadOperation::new(self.clone(), fetches);
+        let library = self.cluster.library;
+        completion::start(library, operation, |completion, operation| {
+            // SAFETY: librados is given places within the boxed operation, which stays.
+            unsafe { (*operation).submit(version, &object, completion) }
+        })
+    }
+
+    /// Changes an object: all of the changes happen, in order, or none.
+    pub async fn apply(self: &Arc<Self>, object: &str, changes: &[Change]) -> Answer {
+        settle(self.start_apply(object, changes)).await.0
+    }
+
+    fn start_apply(
+        self: &Arc<Self>,
+        object: &str,
+        changes: &[Change],
+    ) -> Receiver<(Answer, Arc<Self>)> {
+        let object = c_string(object);
+        let library = self.cluster.library;
+        let operation = WriteOperation::new(library, changes);
+        completion::start(library, self.clone(), |completion, _| {
+            // SAFETY: all handles are alive; librados has copied what is written.
+            unsafe {
+                (library.rados_aio_write_op_operate)(
+                    operation.handle,
+                    self.handle,
+                    completion,
+                    object.as_ptr(),
+                    ptr::null_mut(),
+                    FULL_TRY,
+                )
+            }
+        })
+    }
+}
+
+impl Drop for IoContext {
+    fn drop(&mut self) {
+        // SAFETY: whatever uses the context holds it.
+        unsafe { (self.cluster.library.rados_ioctx_destroy)(self.handle) }
+    }
+}
+
+/// Waits for an operation. That librados drops one unanswered happens only at its end.
+pub(super) async fn settle<K>(operation: Receiver<(Answer, K)>) -> (Answer, Option<K>) {
+    const SHUT_DOWN: i32 = -108;
+    match operation.await {
+        Ok((answer, kept)) => (answer, Some(kept)),
+        Err(_) => (Answer { status: SHUT_DOWN, version: 0 }, None),
+    }
+}

@@ -1,0 +1,58 @@
+//! A walk over the names of a namespace, in the cluster's order.
+
+use std::ptr;
+use std::sync::Arc;
+
+use super::cluster::check;
+use super::io_context::IoContext;
+use super::library::Handle;
+
+/// No more names.
+const END: i32 = -2;
+
+impl IoContext {
+    /// Calls `visit` with every name. Waits for the cluster, so it belongs on a thread that may.
+    ///
+    /// # Errors
+    /// librados' status.
+    pub fn visit_names(self: &Arc<Self>, mut visit: impl FnMut(&[u8])) -> Result<(), i32> {
+        let library = self.cluster.library;
+        let mut handle = ptr::null_mut();
+        // SAFETY: `handle` is written only on success.
+        check(unsafe { (library.rados_nobjects_list_open)(self.handle, &mut handle) })?;
+        let walk = Walk { context: self, handle };
+        loop {
+            let (mut name, mut key, mut namespace) = (ptr::null(), ptr::null(), ptr::null());
+            let (mut length, mut key_length, mut namespace_length) = (0, 0, 0);
+            // SAFETY: the walk is alive; the name stays until the next step.
+            unsafe {
+                let status = (library.rados_nobjects_list_next2)(
+                    walk.handle,
+                    &mut name,
+                    &mut key,
+                    &mut namespace,
+                    &mut length,
+                    &mut key_length,
+                    &mut namespace_length,
+                );
+                if status == END {
+                    return Ok(());
+                }
+                check(status)?;
+                visit(std::slice::from_raw_parts(name.cast(), length));
+            }
+        }
+    }
+}
+
+struct Walk<'a> {
+    context: &'a IoContext,
+    handle: Handle,
+}
+
+impl Drop for Walk<'_> {
+    fn drop(&mut self) {
+        // SAFETY: opened by `visit_names`, closed once.
+        unsafe { (self.context.cluster.library.rados_nobjects_list_close)(self.handle) }
+    }
+}

@@ -1,0 +1,22 @@
+//! The binding of librados' C interface: the only unsafe code of the crate.
+//!
+//! What it offers is safe: an operation owns every buffer that librados writes to until librados has
+//! said that it is done, whether anybody still waits or not. Statuses are librados' own (zero or
+//! positive, or a negated errno); what they mean is said in [`crate::failure`].
+
+mod cluster;
+mod completion;
+mod io_context;
+mod library;
+mod listing;
+mod read;
+mod watch;
+mod write;
+
+pub use cluster::Cluster;
+pub use completion::Answer;
+pub use io_context::IoContext;
+pub use library::Library;
+pub use read::{Fetch, Fetched};
+pub use watch::{Listener, WatchId};
+pub use write::Change;

@@ -1,0 +1,195 @@
+//! What is known of an object as it was at one version.
+//!
+//! **Invariant:** everything in an image is of that version: later fetches are asserted to be.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use bytes::Bytes;
+use nacre_object::{Error, Result};
+use nacre_rados_layout::{Attribute, HEADER_KEY, StoredKey, escape_key, unescape_key};
+
+use crate::ffi::{Fetch, Fetched};
+use crate::map_bounds::{after_of, first_behind_prefix, first_of_range, next_key};
+
+/// Most omap entries that are asked for at once: an OSD gives no more
+/// (`osd_max_omap_entries_per_request`).
+pub const MAX_FETCHED_ENTRIES: usize = 1024;
+/// Fewest: one may be the header, which is no entry of the map.
+const MIN_FETCHED_ENTRIES: usize = 2;
+/// The first key behind those that are stored in front of the header.
+const BEHIND_HEADER: u8 = 2;
+
+/// What is known of an object.
+#[derive(Debug, Clone, Default)]
+pub struct Image {
+    /// Its version; of an absent object, one that is not less than its last.
+    pub version: u64,
+    /// `None` if it does not exist.
+    pub stat: Option<Stat>,
+    /// Its attributes, once they are known.
+    pub attributes: Option<BTreeMap<String, Bytes>>,
+    /// Its map's header, once it is known.
+    pub header: Option<Bytes>,
+    /// Keys looked at, and what was there.
+    entries: BTreeMap<Bytes, Option<Bytes>>,
+    /// Spans of keys all of which are known: first key, first key behind (`None`: no end).
+    known_keys: Vec<(Bytes, Option<Bytes>)>,
+    /// Parts of the byte stream: where they start and what they are.
+    data: Vec<(u64, Bytes)>,
+}
+
+/// Size and time of change of an object that exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// Bytes of its stream.
+    pub size: u64,
+    /// Microseconds since 1970; RADOS tells seconds.
+    pub modified_micros: u64,
+}
+
+impl Image {
+    /// Takes in what was fetched.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is nothing that nacre writes.
+    pub fn learn(&mut self, fetches: &[Fetch], fetched: Vec<Fetched>) -> Result<()> {
+        for (fetch, fetched) in fetches.iter().zip(fetched) {
+            match (fetch, fetched) {
+                (Fetch::Stat, Fetched::Stat { size, modified_seconds }) => {
+                    let seconds = u64::try_from(modified_seconds).unwrap_or(0);
+                    let modified_micros = seconds.saturating_mul(1_000_000);
+                    self.stat = Some(Stat { size, modified_micros });
+                }
+                (Fetch::Data { offset, .. }, Fetched::Data(data)) => {
+                    self.data.push((*offset, data));
+                }
+                (Fetch::Attributes, Fetched::Attributes(found)) => {
+                    self.attributes = Some(attributes(found));
+                }
+                (Fetch::Keys(asked), Fetched::Keys(found)) => self.learn_keys(asked, found)?,
+                (Fetch::Range { after, prefix, .. }, Fetched::Range { entries, more }) => {
+                    self.learn_range(after, prefix, entries, more)?;
+                }
+                _ => return Err(Error::corrupt("the cluster answered another question")),
+            }
+        }
+        Ok(())
+    }
+
+    fn learn_keys(&mut self, asked: &[Vec<u8>], found: Vec<(Bytes, Bytes)>) -> Result<()> {
+        let found: BTreeMap<_, _> = found.into_iter().collect();
+        for stored in asked {
+            let value = found.get(stored.as_slice()).cloned();
+            match unescape_key(stored) {
+                StoredKey::Header => self.header = Some(value.unwrap_or_default()),
+                StoredKey::Entry(key) => {
+                    self.entries.insert(key.into(), value);
+                }
+                StoredKey::Foreign => return Err(foreign_key()),
+            }
+        }
+        Ok(())
+    }
+
+    fn learn_range(
+        &mut self,
+        after: &[u8],
+        prefix: &[u8],
+        found: Vec<(Bytes, Bytes)>,
+        more: bool,
+    ) -> Result<()> {
+        let (StoredKey::Entry(after), StoredKey::Entry(prefix)) =
+            (unescape_key(after), unescape_key(prefix))
+        else {
+            return Err(foreign_key());
+        };
+        let first = first_of_range(&after, &prefix);
+        let mut behind = Some(first.clone());
+        for (stored, value) in found {
+            match unescape_key(&stored) {
+                StoredKey::Entry(key) => {
+                    behind = Some(next_key(&key));
+                    self.entries.insert(key.into(), Some(value));
+                }
+                StoredKey::Header => {
+                    behind = Some(vec![BEHIND_HEADER]);
+                    self.header = Some(value);
+                }
+                StoredKey::Foreign => return Err(foreign_key()),
+            }
+        }
+        if !more {
+            behind = first_behind_prefix(&prefix);
+        }
+        self.known_keys.push((first.into(), behind.map(Bytes::from)));
+        Ok(())
+    }
+
+    /// What is at a key; `None` if that is not known.
+    pub fn entry(&self, key: &[u8]) -> Option<Option<Bytes>> {
+        if let Some(value) = self.entries.get(key) {
+            return Some(value.clone());
+        }
+        let known = self.known_until(key).is_none_or(|behind| *key < *behind);
+        known.then_some(None)
+    }
+
+    /// From `first` on every key is known up to this one, exclusive; `None`: to the end.
+    pub fn known_until(&self, first: &[u8]) -> Option<Bytes> {
+        let mut known = Bytes::copy_from_slice(first);
+        loop {
+            let reaches = |span: &&(Bytes, Option<Bytes>)| {
+                span.0 <= known && span.1.as_ref().is_none_or(|behind| *behind > known)
+            };
+            match self.known_keys.iter().find(reaches) {
+                None => return Some(known),
+                Some((_, None)) => return None,
+                Some((_, Some(behind))) => known = behind.clone(),
+            }
+        }
+    }
+
+    /// The known entries from `first` on, in key order.
+    pub fn entries_from(&self, first: &[u8]) -> impl Iterator<Item = (&Bytes, &Bytes)> {
+        let range = self.entries.range::<[u8], _>((Bound::Included(first), Bound::Unbounded));
+        range.filter_map(|(key, value)| Some((key, value.as_ref()?)))
+    }
+
+    /// Bytes of the stream; `None` if they are not known.
+    pub fn data(&self, offset: u64, length: u64) -> Option<Bytes> {
+        let end = offset.checked_add(length)?;
+        let holds =
+            |(start, data): &&(u64, Bytes)| *start <= offset && end <= start + data.len() as u64;
+        let (start, data) = self.data.iter().find(holds)?;
+        let from = usize::try_from(offset - start).ok()?;
+        Some(data.slice(from..from + usize::try_from(length).ok()?))
+    }
+}
+
+/// How a range of the map is asked for that begins with `first`, inclusive.
+pub fn range_from(first: &[u8], prefix: &[u8], limit: usize) -> Fetch {
+    Fetch::Range {
+        after: escape_key(&after_of(first, prefix)),
+        prefix: escape_key(prefix),
+        limit: limit.clamp(MIN_FETCHED_ENTRIES, MAX_FETCHED_ENTRIES) as u64,
+    }
+}
+
+/// How the header is asked for.
+pub fn header() -> Fetch {
+    Fetch::Keys(vec![HEADER_KEY.to_vec()])
+}
+
+fn attributes(found: Vec<(Bytes, Bytes)>) -> BTreeMap<String, Bytes> {
+    let ours = |(stored_name, stored_value): (Bytes, Bytes)| {
+        let (name, start) = Attribute::read(&stored_name, &stored_value)?;
+        Some((name, stored_value.slice(start..)))
+    };
+    found.into_iter().filter_map(ours).collect()
+}
+
+fn foreign_key() -> Error {
+    Error::corrupt("the map has a key that nacre does not write")
+        .hint("another program writes to this object; see the layout of keys")
+}

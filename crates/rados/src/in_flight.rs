@@ -1,0 +1,51 @@
+//! How much may be under way: past it callers wait, rather than librados' callers block.
+
+use std::sync::Arc;
+
+use nacre_object::{Error, Result};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Operations at a time. librados blocks its caller's thread past `objecter_inflight_ops` (1024).
+pub const MAX_OPERATIONS: usize = 512;
+/// Bytes at a time, in and out, as operations announce them.
+pub const MAX_BYTES: usize = 256 * 1024 * 1024;
+/// Permits are counted in pages, so that they fit a semaphore.
+const PAGE: usize = 4096;
+
+/// What is under way with one cluster.
+#[derive(Debug, Clone)]
+pub struct InFlight {
+    operations: Arc<Semaphore>,
+    pages: Arc<Semaphore>,
+}
+
+/// The right to have one operation under way.
+#[derive(Debug)]
+pub struct Permit {
+    _operation: OwnedSemaphorePermit,
+    _pages: OwnedSemaphorePermit,
+}
+
+impl Default for InFlight {
+    fn default() -> Self {
+        Self {
+            operations: Arc::new(Semaphore::new(MAX_OPERATIONS)),
+            pages: Arc::new(Semaphore::new(MAX_BYTES / PAGE)),
+        }
+    }
+}
+
+impl InFlight {
+    /// Waits for room for an operation of so many bytes.
+    ///
+    /// # Errors
+    /// `Unavailable` once the engine is closed.
+    pub async fn admit(&self, bytes: usize) -> Result<Permit> {
+        let pages = u32::try_from(bytes.min(MAX_BYTES) / PAGE).unwrap_or(u32::MAX);
+        let closed = |_| Error::unavailable("the engine is closed");
+        Ok(Permit {
+            _operation: self.operations.clone().acquire_owned().await.map_err(closed)?,
+            _pages: self.pages.clone().acquire_many_owned(pages).await.map_err(closed)?,
+        })
+    }
+}

@@ -1,0 +1,71 @@
+//! Bounds of ranges of keys, in byte order.
+
+use nacre_object::limits::MAX_MAP_KEY_BYTES;
+
+/// The least key greater than `key`.
+pub fn next_key(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
+}
+
+/// The least key greater than every key with `prefix`; `None` if there is no such key.
+pub fn first_behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
+    let mut behind = prefix[..=last].to_vec();
+    behind[last] += 1;
+    Some(behind)
+}
+
+/// The first key that a range of keys greater than `after` with `prefix` may hold.
+pub fn first_of_range(after: &[u8], prefix: &[u8]) -> Vec<u8> {
+    if prefix > after || after.is_empty() { prefix.to_vec() } else { next_key(after) }
+}
+
+/// An exclusive bound that, together with `prefix`, begins at `first`: keys greater than it are those
+/// from `first` on.
+pub fn after_of(first: &[u8], prefix: &[u8]) -> Vec<u8> {
+    match first.split_last() {
+        Some((last, before)) if first > prefix => match last.checked_sub(1) {
+            None => before.to_vec(),
+            // Nothing that can be a key lies between the longest below and `first`.
+            Some(below) => [before, &[below], &[u8::MAX; MAX_MAP_KEY_BYTES]].concat(),
+        },
+        _ => vec![],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_begins_where_its_range_does() {
+        let cases: [(&[u8], &[u8]); 7] = [
+            (b"", b""),
+            (b"a", b""),
+            (b"", b"p"),
+            (b"pa", b"p"),
+            (b"z", b"p"),
+            (b"", b"p\0"),
+            (b"p\0", b"p\0"),
+        ];
+        for (after, prefix) in cases {
+            let first = first_of_range(after, prefix);
+            let again = first_of_range(&after_of(&first, prefix), prefix);
+            assert_eq!(again, first, "after {after:?}, prefix {prefix:?}");
+        }
+    }
+
+    #[test]
+    fn a_bound_before_any_key_lets_that_key_in_and_none_below() {
+        let after = after_of(b"b", b"");
+        assert!(after.as_slice() < &b"b"[..] && after.as_slice() >= &[b'a', 255, 255][..]);
+    }
+
+    #[test]
+    fn behind_a_prefix_comes_the_next_that_could_be_one() {
+        assert_eq!(first_behind_prefix(b"a"), Some(b"b".to_vec()));
+        assert_eq!(first_behind_prefix(b"a\xff"), Some(b"b".to_vec()));
+        assert_eq!(first_behind_prefix(b"\xff"), None);
+        assert_eq!(first_behind_prefix(b""), None);
+    }
+}

@@ -1,0 +1,74 @@
+//! The watches of one engine.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll};
+
+use futures::Stream;
+use nacre_object::{Error, ObjectId, Result, WatchEvent, WatchStream};
+use nacre_rados_layout::mailbox;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::event_queue::EventQueue;
+use crate::ffi::IoContext;
+use crate::mailbox::Mailbox;
+
+/// Watches of one engine: each costs a queue.
+pub const MAX_WATCHES: usize = 4096;
+
+/// Who listens where.
+#[derive(Debug)]
+pub struct Watches {
+    /// Mailboxes that somebody listens to, by pool and name.
+    mailboxes: Mutex<HashMap<(String, String), Weak<Mailbox>>>,
+    free: Arc<Semaphore>,
+}
+
+impl Default for Watches {
+    fn default() -> Self {
+        Self { mailboxes: Mutex::default(), free: Arc::new(Semaphore::new(MAX_WATCHES)) }
+    }
+}
+
+impl Watches {
+    /// Watches an object; `mail` is the namespace of its pool's mailboxes.
+    ///
+    /// # Errors
+    /// `Exhausted` past [`MAX_WATCHES`]; what a watch may fail with.
+    pub async fn watch(&self, mail: Arc<IoContext>, object: &ObjectId) -> Result<WatchStream> {
+        let permit = self.free.clone().try_acquire_owned();
+        let permit = permit.map_err(|_| Error::exhausted(format!("{MAX_WATCHES} watches")))?;
+        let mailbox = self.mailbox(mail, object);
+        let queue = mailbox.listen(object.name.as_str()).await?;
+        Ok(Box::pin(Events { queue, _mailbox: mailbox, _permit: permit }))
+    }
+
+    fn mailbox(&self, mail: Arc<IoContext>, object: &ObjectId) -> Arc<Mailbox> {
+        let name = mailbox(object.name.as_str());
+        let key = (object.pool.as_str().to_owned(), name.clone());
+        let mut mailboxes = self.mailboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = mailboxes.get(&key).and_then(Weak::upgrade) {
+            return found;
+        }
+        mailboxes.retain(|_, mailbox| mailbox.strong_count() > 0);
+        let made = Arc::new(Mailbox::new(mail, name));
+        mailboxes.insert(key, Arc::downgrade(&made));
+        made
+    }
+}
+
+/// A watcher's end; the watch lasts as long as it.
+struct Events {
+    queue: Arc<EventQueue>,
+    _mailbox: Arc<Mailbox>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Stream for Events {
+    type Item = WatchEvent;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<WatchEvent>> {
+        self.queue.poll(context).map(Some)
+    }
+}
