@@ -1,10 +1,14 @@
-//! One cluster for a whole test binary.
+//! Clusters and engines for tests.
+
+#![allow(dead_code, reason = "every test binary uses a part of it")]
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
 use nacre_clock::SystemClock;
-use nacre_conformance::{CephCluster, TestClasses};
+use nacre_conformance::{CephCluster, Subject, TestClasses};
+use nacre_object::Result;
 use nacre_rados::{RadosEngine, RadosOptions};
 
 /// The configuration of the binary's cluster, which goes with the binary: the pipe that holds it is
@@ -14,9 +18,30 @@ pub fn conf() -> PathBuf {
     CLUSTER.get_or_init(|| CephCluster::start(&["--osds", "3"])).conf()
 }
 
+/// How to reach the cluster of a configuration.
+pub fn options(conf: PathBuf) -> RadosOptions {
+    RadosOptions { conf: Some(conf), ..Default::default() }
+}
+
+/// An engine with these options.
+pub async fn connect(options: RadosOptions) -> Result<RadosEngine> {
+    RadosEngine::connect(options, Arc::new(TestClasses), Arc::new(SystemClock::default())).await
+}
+
 /// An engine on the binary's cluster.
 pub async fn engine() -> RadosEngine {
-    let options = RadosOptions { conf: Some(conf()), ..Default::default() };
-    let clock = Arc::new(SystemClock::default());
-    RadosEngine::connect(options, Arc::new(TestClasses), clock).await.expect("it can be reached")
+    connect(options(conf())).await.expect("the cluster can be reached")
+}
+
+/// A connection of its own with the binary's cluster, in this pool.
+pub async fn subject(pool: &str) -> Subject {
+    Subject::watched(Arc::new(engine().await)).in_pool(pool.parse().expect("a pool's name"))
+}
+
+/// What a plain client of Ceph prints.
+pub fn ceph(program: &str, conf: PathBuf, arguments: &[&str]) -> String {
+    let output = Command::new(program).arg("-c").arg(conf).args(arguments).output();
+    let output = output.expect("ceph-common is installed");
+    assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("it prints text")
 }

@@ -1,0 +1,122 @@
+//! What the engine does beyond what every store does: how it finds its cluster, how objects lie there.
+
+mod support;
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use nacre_conformance::ops::*;
+use nacre_conformance::{CephCluster, Subject};
+use nacre_object::ErrorKind::{Denied, Invalid, NotFound, Unavailable};
+use nacre_object::{ErrorKind, Op, OpResult, Watch, WatchEvent};
+use nacre_rados::RadosOptions;
+use support::{ceph, conf, connect, engine, options, subject};
+
+async fn refused(options: RadosOptions) -> (ErrorKind, String) {
+    let error = connect(options).await.expect_err("it must not connect");
+    assert!(error.hint_text().is_some(), "{error} does not say what to do");
+    (error.kind(), error.to_string())
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_not_there_is_unavailable_within_seconds() {
+    let folder = CephCluster::unused_folder();
+    std::fs::create_dir(&folder).unwrap();
+    let file = folder.join("ceph.conf");
+    // The discard port: nobody listens there.
+    let keyring = conf().with_file_name("keyring");
+    let text = format!("[global]\nmon_host = 127.0.0.1:9\nkeyring = {}\n", keyring.display());
+    std::fs::write(&file, text).unwrap();
+    let connect_timeout = Duration::from_secs(2);
+    let (kind, text) = refused(RadosOptions { connect_timeout, ..options(file) }).await;
+    assert_eq!(kind, Unavailable, "{text}");
+    assert!(text.contains("mon_host"), "{text}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_connection_is_said() {
+    let (kind, text) = refused(options("/nowhere/ceph.conf".into())).await;
+    assert_eq!(kind, Invalid, "{text}");
+    let (kind, text) = refused(RadosOptions { pool: "none".into(), ..options(conf()) }).await;
+    assert_eq!(kind, NotFound, "{text}");
+    assert!(text.contains("ceph osd pool create none"), "{text}");
+    let (kind, text) = refused(RadosOptions { user: "nobody".into(), ..options(conf()) }).await;
+    assert_eq!(kind, Denied, "{text}");
+    assert!(text.contains("client.nobody"), "{text}");
+}
+
+#[tokio::test]
+async fn a_plain_client_sees_the_object_as_it_is() {
+    let object = subject("plain").await.object("seen");
+    object.does([write(0, "bytes"), map_set([("key", "value")]), set_attribute("a", "v")]).await;
+    let rados = |arguments: &[&str]| {
+        let pool = ["-p", "nacre", "-N", "plain"];
+        ceph("rados", conf(), &[&pool[..], arguments].concat())
+    };
+    assert_eq!(rados(&["get", "seen", "-"]), "bytes");
+    assert_eq!(rados(&["listomapkeys", "seen"]), "key\n");
+    assert_eq!(rados(&["getxattr", "seen", "a"]), "v");
+    assert_eq!(rados(&["ls"]), "seen\n");
+
+    rados(&["setomapval", "seen", "theirs", "1"]);
+    rados(&["setxattr", "seen", "theirs", "2"]);
+    let found = object.does([map_get(["theirs"]), get_attribute("theirs")]).await;
+    assert_eq!(found, [values([Some("1")]), data("2")]);
+}
+
+#[tokio::test]
+async fn an_object_can_be_located() {
+    let engine = engine().await;
+    let here = engine.locate(&"located/a".parse().unwrap()).await.unwrap();
+    assert!((0..3).contains(&here.primary) && here.acting == [here.primary], "{here:?}");
+    let mut primaries: Vec<i64> = Vec::new();
+    for i in 0..30 {
+        let object = format!("located/{i}").parse().unwrap();
+        primaries.push(engine.locate(&object).await.unwrap().primary);
+    }
+    primaries.sort_unstable();
+    primaries.dedup();
+    assert_eq!(primaries, [0, 1, 2], "objects spread over the OSDs");
+}
+
+#[tokio::test]
+async fn clients_that_overtake_each_other_lose_nothing() {
+    const ROUNDS: usize = 50;
+    let subjects = [subject("shared").await, subject("shared").await, subject("shared").await];
+    let count = |subject: &Subject| {
+        let object = subject.object("counter");
+        async move {
+            for _ in 0..ROUNDS {
+                object.does([call("count", "")]).await;
+            }
+        }
+    };
+    futures::future::join_all(subjects.iter().map(count)).await;
+    let total = (subjects.len() * ROUNDS).to_string();
+    let results = subjects[0].object("counter").does([map_get(["count"])]).await;
+    assert_eq!(results, [OpResult::Values(vec![Some(total.into())])]);
+}
+
+#[tokio::test]
+async fn what_nobody_waits_for_any_more_does_no_harm() {
+    let object = subject("dropped").await.object("a");
+    object.does([write_full(vec![7; 100_000]), map_set([("k", "v")])]).await;
+    for _ in 0..200 {
+        let reading = object.submit([read_all(), map_range("", "", 9), Op::GetAttributes]);
+        // Begun, and dropped at once.
+        assert!(futures::poll!(std::pin::pin!(reading)).is_pending());
+    }
+    assert_eq!(object.answers(read(0, 2)).await, data(vec![7, 7]));
+}
+
+#[tokio::test]
+async fn clients_hear_each_others_notifications() {
+    let (one, two) = (engine().await, engine().await);
+    let object = "heard/never written".parse().unwrap();
+    let mut stream = one.watch(&object).await.unwrap();
+    two.notify(&object, "hello".into()).await.unwrap();
+    assert_eq!(stream.next().await, Some(WatchEvent::Notified { payload: "hello".into() }));
+    // That somebody listened leaves no object of that name.
+    assert_eq!(subject("heard").await.object("never written").version().await, None);
+}

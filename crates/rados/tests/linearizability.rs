@@ -1,0 +1,38 @@
+//! What concurrent clients of one cluster see has an order, also where answers are lost.
+
+mod support;
+
+use std::sync::Arc;
+
+use nacre_conformance::faults::{FaultOdds, seeded};
+use nacre_conformance::histories::{ObjectModel, check};
+use nacre_conformance::workloads::use_object;
+use nacre_conformance::{FaultyStore, seeds};
+use nacre_object::Store;
+
+/// Each has a connection of its own, so their transactions overtake each other.
+const CLIENTS: usize = 4;
+const CALLS: usize = 30;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn histories_of_concurrent_clients_have_an_order() {
+    let mut engines = Vec::new();
+    for _ in 0..CLIENTS {
+        engines.push(support::engine().await);
+    }
+    let odds = FaultOdds { fail_before: 40, fail_after: 25, lose_event: 0 };
+    let mut unknown = 0;
+    for seed in seeds(20) {
+        let lossy = |(n, engine): (usize, &nacre_rados::RadosEngine)| {
+            let lossy = FaultyStore::over(Arc::new(engine.clone()));
+            lossy.follow(seeded(seed * 100 + n as u64, odds));
+            Arc::new(lossy) as Arc<dyn Store>
+        };
+        let stores: Vec<_> = engines.iter().enumerate().map(lossy).collect();
+        let object = format!("histories/seed-{seed}").parse().unwrap();
+        let history = use_object(&stores, &object, seed, CALLS).await;
+        unknown += history.iter().filter(|operation| operation.answer.is_none()).count();
+        check::<ObjectModel>(&history).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+    assert!(unknown > 0, "nothing was lost");
+}

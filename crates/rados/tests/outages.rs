@@ -1,0 +1,89 @@
+//! Daemons that die, and a cluster that is full or stricter than usual.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use nacre_conformance::ops::*;
+use nacre_conformance::{CephCluster, Subject};
+use nacre_object::ErrorKind::{Exhausted, Unavailable};
+use nacre_object::{ObjectId, Watch, WatchEvent};
+use nacre_rados::{RadosEngine, RadosOptions};
+use support::{ceph, connect, options};
+
+/// Longer than an OSD takes to start, shorter than a test may.
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(2);
+
+async fn engine(cluster: &CephCluster, operation_timeout: Duration) -> RadosEngine {
+    connect(RadosOptions { operation_timeout, ..options(cluster.conf()) }).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_acknowledged_is_there_after_a_crash_of_its_osd() {
+    let cluster = CephCluster::start(&["--osds", "1", "--store", "bluestore"]);
+    let patient = Subject::new(Arc::new(engine(&cluster, Duration::from_secs(40)).await));
+    let hasty = Subject::new(Arc::new(engine(&cluster, OPERATION_TIMEOUT).await));
+    let version = patient.object("a").replies([write(0, "kept"), map_set([("k", "v")])]).await;
+
+    cluster.kill("osd.0");
+    let error = hasty.object("a").submit([read_all()]).await.expect_err("nobody can answer");
+    assert_eq!(error.kind(), Unavailable, "{error}");
+    assert!(error.hint_text().is_some(), "{error}");
+
+    // What waits while the OSD is away is answered when it is back.
+    let object = patient.object("a");
+    let waiting = tokio::spawn(async move { object.replies([append("!")]).await });
+    cluster.restart("osd.0");
+    assert!(waiting.await.unwrap().version > version.version);
+    let results = patient.object("a").does([read_all(), map_get(["k"])]).await;
+    assert_eq!(results, [data("kept!"), values([Some("v")])]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_outlives_its_osd_and_says_what_it_may_have_missed() {
+    let cluster = CephCluster::start(&["--osds", "1", "--store", "bluestore"]);
+    let engine = engine(&cluster, Duration::from_secs(40)).await;
+    let object: ObjectId = "data/watched".parse().unwrap();
+    let mut events = engine.watch(&object).await.unwrap();
+    cluster.kill("osd.0");
+    cluster.restart("osd.0");
+    engine.notify(&object, "after".into()).await.unwrap();
+    let event = tokio::time::timeout(Duration::from_secs(60), events.next()).await;
+    match event.expect("an event must come") {
+        Some(WatchEvent::Notified { payload }) => assert_eq!(payload, "after"),
+        Some(WatchEvent::Lost) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_full_cluster_takes_no_writes_and_says_so() {
+    let cluster = CephCluster::start(&["--osds", "1"]);
+    let subject = Subject::new(Arc::new(engine(&cluster, Duration::from_secs(40)).await));
+    let object = subject.object("a");
+    object.does([write_full(vec![b'x'; 8 << 20])]).await;
+    // So 8 MiB are more than a full store holds; its OSD finds out when it looks next.
+    for ratio in ["set-nearfull-ratio", "set-backfillfull-ratio", "set-full-ratio"] {
+        ceph("ceph", cluster.conf(), &["osd", ratio, "0.001"]);
+    }
+    let error = loop {
+        match object.submit([append("more")]).await {
+            Err(error) => break error,
+            Ok(_) => tokio::task::yield_now().await,
+        }
+    };
+    assert_eq!(error.kind(), Exhausted, "{error}");
+    assert_eq!(object.does([read(0, 2)]).await, [data("xx")], "it can be read");
+}
+
+#[tokio::test]
+async fn limits_of_the_cluster_are_named() {
+    let small = ["--osds", "1", "--set", "osd_max_object_size=1048576"];
+    let cluster = CephCluster::start(&small);
+    let subject = Subject::new(Arc::new(engine(&cluster, Duration::from_secs(40)).await));
+    let error = subject.object("a").refuses([write(1 << 20, "x")]).await;
+    assert_eq!(error.kind(), Exhausted, "{error}");
+    assert!(error.to_string().contains("osd_max_object_size"), "{error}");
+}
