@@ -30,7 +30,7 @@ async fn a_python_client_reads_writes_and_calls_a_method() {
     let place = Place::new();
     let generated = tempfile::tempdir().unwrap();
     let out = |kind: &str| format!("--{kind}={}", generated.path().display());
-    let proto = crate_folder.join("proto");
+    let proto = crate_folder.join("../protocol/proto");
     run(Command::new("protoc")
         .arg(format!("--proto_path={}", proto.display()))
         .args([out("python_out"), out("grpc_out")])
