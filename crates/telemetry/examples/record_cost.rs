@@ -1,11 +1,13 @@
-//! What recording costs: a counter and a histogram, as one request does both, in nanoseconds.
+//! What recording costs, in nanoseconds: a counter and a histogram, as one request does both; a
+//! border that work crosses, if it is not traced; a span, if it is.
 //! `cargo run --release -p nacre-telemetry --example record_cost`
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Duration;
 
-use nacre_clock::{Clock, SystemClock};
-use nacre_telemetry::{Counter, Durations};
+use nacre_clock::{Clock, Random, SystemClock};
+use nacre_telemetry::{Counter, Durations, OpenSpan, Spans};
 
 const REQUESTS: u64 = 20_000_000;
 
@@ -24,4 +26,16 @@ fn main() {
         black_box(clock.monotonic());
     }
     println!("a clock reading: {:.1} ns", nanos(clock.monotonic() - begin));
+    let begin = clock.monotonic();
+    for _ in 0..REQUESTS {
+        black_box(OpenSpan::here("part"));
+    }
+    println!("a border, untraced: {:.1} ns", nanos(clock.monotonic() - begin));
+    let spans = Spans::new(Arc::new(clock.clone()), Random::seeded(1));
+    let trace = spans.begin("whole").trace();
+    let begin = clock.monotonic();
+    for _ in 0..REQUESTS {
+        black_box(trace.begin("part"));
+    }
+    println!("a span: {:.1} ns", nanos(clock.monotonic() - begin));
 }

@@ -1,0 +1,49 @@
+//! Which of the requests that nobody asked to trace are traced.
+
+use std::sync::Arc;
+
+use nacre_clock::Random;
+
+use crate::{Id, OpenSpan, Spans, Trace};
+
+/// Picks one in so many. One belongs to one task, so picking is counting down: a request that is
+/// not picked costs a subtraction and a branch.
+#[derive(Debug)]
+pub struct Sampler {
+    spans: Arc<Spans>,
+    random: Random,
+    one_in: u32,
+    left: u32,
+}
+
+impl Sampler {
+    pub(crate) fn new(spans: Arc<Spans>, random: Random, one_in: u32) -> Self {
+        let mut sampler = Self { spans, random, one_in: one_in.max(1), left: 0 };
+        sampler.left = sampler.gap();
+        sampler
+    }
+
+    /// Begins a trace with its first span for the next request, if it is picked; what runs
+    /// [`traced`](crate::traced) by it belongs to that trace, in every process it goes through.
+    pub fn begin(&mut self, name: &'static str) -> Option<OpenSpan> {
+        Some(self.pick()?.begin(name))
+    }
+
+    /// A trace of its own for the next request, if it is picked.
+    pub fn pick(&mut self) -> Option<Trace> {
+        if self.left > 0 {
+            self.left -= 1;
+            return None;
+        }
+        self.left = self.gap();
+        Some(self.spans.join(Id(self.random.next_u64().max(1)), Id::NONE))
+    }
+
+    /// Requests that are not picked before the next that is. Drawn anew each time, so that no rhythm
+    /// of the requests is in step with it, and the first one drawn as the others, so that many short
+    /// sessions are sampled as one long one.
+    fn gap(&mut self) -> u32 {
+        let span = 2 * u64::from(self.one_in) - 1;
+        self.random.below(span) as u32
+    }
+}

@@ -1,0 +1,175 @@
+//! The trace that work belongs to: an id, the span it is a part of, and where spans are kept.
+//!
+//! A task's trace goes with it: [`traced`] makes it current whenever the task runs, and whatever
+//! sends a message, or hands the work to a thread, takes the current one along. So nothing between
+//! the two need know of traces, and work that is not traced pays one look at a thread's own variable
+//! at each such border. Tasks that are spawned begin without.
+//!
+//! Times are the clock's UTC microseconds, cut, never rounded: on one machine a part never seems to
+//! begin before its whole, or to end after it, in whichever process it ran.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+
+use crate::span::{Fields, Value};
+use crate::{Id, Spans};
+
+thread_local! {
+    static CURRENT: RefCell<Option<Trace>> = const { RefCell::new(None) };
+}
+
+/// What work belongs to. There is none for work that is not traced.
+#[derive(Debug, Clone)]
+pub struct Trace {
+    spans: Arc<Spans>,
+    id: Id,
+    parent: Id,
+}
+
+impl Trace {
+    pub(crate) fn new(spans: Arc<Spans>, id: Id, parent: Id) -> Self {
+        Self { spans, id, parent }
+    }
+
+    /// The trace of the task that runs.
+    pub fn current() -> Option<Self> {
+        CURRENT.with_borrow(Clone::clone)
+    }
+
+    /// Its id.
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
+    /// The span that new ones become parts of.
+    pub fn parent(&self) -> Id {
+        self.parent
+    }
+
+    /// Begins a span, which ends when it is dropped.
+    pub fn begin(&self, name: &'static str) -> OpenSpan {
+        OpenSpan {
+            of: self.clone(),
+            span_id: self.spans.next_id(),
+            name,
+            start_micros: self.now_micros(),
+            fields: Fields::default(),
+        }
+    }
+
+    /// The time spans are measured by.
+    pub fn now_micros(&self) -> u64 {
+        self.spans.now_micros()
+    }
+
+    pub(crate) fn spans(&self) -> &Spans {
+        &self.spans
+    }
+}
+
+/// Something that is going on. It is remembered when it ends: when this is dropped.
+#[derive(Debug)]
+pub struct OpenSpan {
+    /// What it is a part of.
+    of: Trace,
+    span_id: Id,
+    name: &'static str,
+    start_micros: u64,
+    fields: Fields,
+}
+
+impl OpenSpan {
+    /// Begins a span of the current trace, if there is one.
+    pub fn here(name: &'static str) -> Option<Self> {
+        Some(Trace::current()?.begin(name))
+    }
+
+    /// What its parts belong to.
+    pub fn trace(&self) -> Trace {
+        Trace { parent: self.span_id, ..self.of.clone() }
+    }
+
+    /// Says more of it.
+    pub fn field(&mut self, name: &'static str, value: impl Into<Value>) {
+        self.fields.add(name, value);
+    }
+}
+
+impl Drop for OpenSpan {
+    fn drop(&mut self) {
+        let fields = std::mem::take(&mut self.fields);
+        let end_micros = self.of.now_micros();
+        self.of.remember(self.span_id, self.name, self.start_micros, end_micros, fields);
+    }
+}
+
+/// Runs `work` as a part of `span`; as it is, if there is none.
+pub async fn traced<T>(span: Option<&OpenSpan>, work: impl Future<Output = T>) -> T {
+    let Some(span) = span else { return work.await };
+    let mut trace = Some(span.trace());
+    let mut work = pin!(work);
+    poll_fn(|context| {
+        let _current = Current::enter(&mut trace);
+        work.as_mut().poll(context)
+    })
+    .await
+}
+
+/// Makes a trace current until it is dropped.
+struct Current<'a>(&'a mut Option<Trace>);
+
+impl<'a> Current<'a> {
+    fn enter(trace: &'a mut Option<Trace>) -> Self {
+        CURRENT.with_borrow_mut(|current| std::mem::swap(current, trace));
+        Self(trace)
+    }
+}
+
+impl Drop for Current<'_> {
+    fn drop(&mut self) {
+        CURRENT.with_borrow_mut(|current| std::mem::swap(current, self.0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nacre_clock::{ManualClock, Random};
+    use std::task::{Context, Poll, Waker};
+
+    #[test]
+    fn a_trace_is_current_while_its_work_runs_and_at_no_other_time() {
+        let spans = Spans::new(Arc::new(ManualClock::default()), Random::seeded(1));
+        let (outer, inner) = (spans.begin("outer"), spans.begin("inner"));
+        let id = || Trace::current().map(|trace| trace.id());
+        let (of_outer, of_inner) = (outer.trace().id(), inner.trace().id());
+        let mut polls = 0;
+        let twice = poll_fn(|_| {
+            assert_eq!(id(), Some(of_inner));
+            polls += 1;
+            if polls < 2 { Poll::Pending } else { Poll::Ready(()) }
+        });
+        let work = traced(Some(&outer), async {
+            assert_eq!(id(), Some(of_outer));
+            traced(Some(&inner), twice).await;
+            assert_eq!(id(), Some(of_outer));
+        });
+        let mut work = pin!(work);
+        let mut context = Context::from_waker(Waker::noop());
+        assert_eq!(work.as_mut().poll(&mut context), Poll::Pending);
+        assert_eq!(id(), None);
+        assert_eq!(work.as_mut().poll(&mut context), Poll::Ready(()));
+        assert_eq!(id(), None);
+    }
+
+    #[test]
+    fn untraced_work_leaves_nothing() {
+        let spans = Spans::new(Arc::new(ManualClock::default()), Random::seeded(1));
+        let mut work = pin!(traced(None, async { OpenSpan::here("part").is_none() }));
+        let mut context = Context::from_waker(Waker::noop());
+        assert_eq!(work.as_mut().poll(&mut context), Poll::Ready(true));
+        assert!(spans.traces(crate::Order::Recent, 1).is_empty());
+    }
+}
