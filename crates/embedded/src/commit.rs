@@ -8,6 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use crate::change_set::ChangeSet;
 use crate::journal::record::RecordId;
 use crate::journal::segment_table::Pin;
+use crate::trail::Trail;
 
 /// To whom the outcome of a request goes.
 #[derive(Debug)]
@@ -15,6 +16,7 @@ pub(crate) struct Answer {
     pub to: oneshot::Sender<Result<Reply>>,
     /// Its share of what may be queued, given back once answered.
     pub _permit: OwnedSemaphorePermit,
+    pub trail: Trail,
 }
 
 impl Answer {

@@ -18,6 +18,7 @@ use crate::batch::{Batch, LiveBytes};
 use crate::commit::{Commit, Held, Recorded};
 use crate::core::{Core, panic_text};
 use crate::journal::Group;
+use crate::trail::Trails;
 
 /// The committer, owned by its thread.
 pub(crate) struct Committer {
@@ -45,8 +46,10 @@ impl Committer {
         }
     }
 
-    fn round(&mut self, mut groups: Vec<Group>, Commit { recorded, held }: Commit) {
-        let result = self.commit(&mut groups, recorded);
+    fn round(&mut self, mut groups: Vec<Group>, Commit { recorded, mut held }: Commit) {
+        let mut trails = Trails::of(&mut held);
+        trails.step("gather");
+        let result = self.commit(&mut groups, recorded, &mut trails);
         if result.is_ok() {
             self.core.journal.note_applied(groups);
         }
@@ -58,13 +61,20 @@ impl Committer {
         }
     }
 
-    fn commit(&mut self, groups: &mut [Group], recorded: Vec<Recorded>) -> Result<()> {
+    fn commit(
+        &mut self,
+        groups: &mut [Group],
+        recorded: Vec<Recorded>,
+        trails: &mut Trails<'_>,
+    ) -> Result<()> {
         let core = Arc::clone(&self.core);
         core.health.check()?;
-        core.journal.write(groups)?;
+        trails.synced(&core.journal.write(groups)?);
         self.apply(recorded).inspect_err(|error| {
             core.health.poison(format!("the tables could not be written: {error}"));
-        })
+        })?;
+        trails.step("tables");
+        Ok(())
     }
 
     /// Applies the changes of all shards in one step.

@@ -22,6 +22,7 @@ use crate::options::{MAX_QUEUED_BYTES, Options};
 use crate::queue::{Work, closed};
 use crate::scrub::{self, ScrubCursor, ScrubStep};
 use crate::stats::{GroupStats, Stats};
+use crate::trail::{Trail, fields_of};
 use crate::upkeep::Upkeep;
 
 /// Bytes that one permit of the queue stands for; what a request takes up besides its payload.
@@ -167,7 +168,7 @@ impl EmbeddedEngine {
     fn push(&self, request: Box<Request>, reply: Answer, permit: Permit) -> Result<()> {
         let core = self.0.core()?;
         let shard = usize::from(core.shard_of(&request.header.object));
-        core.queues[shard].push(Work::Request { request, reply, permit })
+        core.queues[shard].push(Work::Request { request, reply, permit, trail: Trail::begin() })
     }
 
     /// The reply, if the request only reads; it runs on the thread of whoever asks.
@@ -175,7 +176,9 @@ impl EmbeddedEngine {
         let core = self.0.core()?;
         match core.first_write(request) {
             None => {
+                let mut trail = Trail::begin();
                 let result = core.read(request);
+                trail.step("read", || fields_of(request));
                 core.counters.note_read(&result);
                 result.map(Some)
             }

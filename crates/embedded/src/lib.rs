@@ -54,6 +54,7 @@ mod space;
 mod stats;
 mod table_files;
 mod tables;
+mod trail;
 mod upkeep;
 mod upkeep_signal;
 mod value;

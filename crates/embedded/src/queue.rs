@@ -7,6 +7,7 @@ use nacre_object::{Error, Reply, Request, Result};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::key::{Key, NodeId};
+use crate::trail::Trail;
 
 /// Something for a shard to do.
 #[derive(Debug)]
@@ -16,6 +17,7 @@ pub(crate) enum Work {
         reply: oneshot::Sender<Result<Reply>>,
         /// Its share of what may be queued, given back with the reply.
         permit: OwnedSemaphorePermit,
+        trail: Trail,
     },
     /// Delete some entries of a node that is garbage; answers whether it is gone.
     Reclaim { node: NodeId, reply: oneshot::Sender<Result<bool>> },

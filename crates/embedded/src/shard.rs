@@ -12,6 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use nacre_object::{Error, Reply, Request, Result};
+use nacre_telemetry::Fields;
 
 use crate::batch::Progress;
 use crate::change_set::ChangeSet;
@@ -23,6 +24,7 @@ use crate::layers::Layers;
 use crate::queue::Work;
 use crate::recent::Recent;
 use crate::tables::TableSnapshot;
+use crate::trail::fields_of;
 use crate::view::{Mode, Outcome, Transaction};
 
 /// A queue's buffer with room for more works than this is given back after a burst.
@@ -72,8 +74,8 @@ impl Shard {
         let turn = self.turn();
         for work in works {
             match work {
-                Work::Request { request, reply, permit } => {
-                    let answer = Answer { to: reply, _permit: permit };
+                Work::Request { request, reply, permit, trail } => {
+                    let answer = Answer { to: reply, _permit: permit, trail };
                     self.run_request(&turn, *request, answer);
                 }
                 Work::Reclaim { node, reply } => self.reclaim(&turn, node, reply),
@@ -96,8 +98,11 @@ impl Shard {
         Layers::new(&turn.tables, Some(&self.recent))
     }
 
-    fn run_request(&mut self, turn: &Turn, request: Request, answer: Answer) {
-        match self.run_transaction(turn, &request) {
+    fn run_request(&mut self, turn: &Turn, request: Request, mut answer: Answer) {
+        answer.trail.step("queue", || Fields::default().with("shard", u64::from(self.id)));
+        let result = self.run_transaction(turn, &request);
+        answer.trail.step("run", || fields_of(&request));
+        match result {
             Ok((reply, outcome)) => self.conclude(turn, request, answer, reply, outcome),
             Err(Failed { error, saw_unsynced }) => self.fail(answer, error, saw_unsynced),
         }

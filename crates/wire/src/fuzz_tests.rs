@@ -17,7 +17,8 @@ use nacre_protocol::{decode, encode};
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
 fn client_batch(body: Asked) -> Vec<u8> {
-    let message = ClientMessage { id: 7, timeout_micros: 5, trace_id: 9, body: Some(body) };
+    let message =
+        ClientMessage { id: 7, timeout_micros: 5, trace_id: 9, span_id: 3, body: Some(body) };
     pb::ClientBatch { messages: vec![message] }.encode_to_vec()
 }
 

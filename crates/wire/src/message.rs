@@ -6,12 +6,20 @@ use std::ops::Deref;
 use nacre_object::Error;
 use prost::encoding::uint64;
 
-/// Three fields of a one-byte key and a number of at most ten bytes.
-const MAX_FIELDS_BYTES: usize = 3 * (1 + 10);
+/// Four fields of a one-byte key and a number of at most ten bytes.
+const MAX_FIELDS_BYTES: usize = 4 * (1 + 10);
 
 const ID_TAG: u32 = 1;
 const TIMEOUT_TAG: u32 = 2;
 const TRACE_TAG: u32 = 3;
+const SPAN_TAG: u32 = 11;
+
+/// The trace a message belongs to and the sender's span it is a part of; zeros if untraced.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Origin {
+    pub(crate) trace_id: u64,
+    pub(crate) span_id: u64,
+}
 
 /// Encoded fields.
 pub(crate) struct Fields {
@@ -59,8 +67,12 @@ pub(crate) fn server_fields(id: u64) -> Fields {
 }
 
 /// Those of a `ClientMessage`.
-pub(crate) fn client_fields(id: u64, timeout_micros: u64, trace_id: u64) -> Fields {
-    Fields::new().with(ID_TAG, id).with(TIMEOUT_TAG, timeout_micros).with(TRACE_TAG, trace_id)
+pub(crate) fn client_fields(id: u64, timeout_micros: u64, origin: Origin) -> Fields {
+    let fields = Fields::new().with(ID_TAG, id).with(TIMEOUT_TAG, timeout_micros);
+    if origin.trace_id == 0 {
+        return fields;
+    }
+    fields.with(TRACE_TAG, origin.trace_id).with(SPAN_TAG, origin.span_id)
 }
 
 #[cfg(test)]
@@ -71,10 +83,11 @@ mod tests {
 
     #[test]
     fn they_are_the_fields_of_the_messages() {
-        let fields = client_fields(u64::MAX, u64::MAX, u64::MAX);
+        let fields =
+            client_fields(u64::MAX, u64::MAX, Origin { trace_id: u64::MAX, span_id: u64::MAX });
         let message = ClientMessage::decode(&*fields).unwrap();
-        assert_eq!(message.id, u64::MAX);
-        assert_eq!((message.timeout_micros, message.trace_id), (u64::MAX, u64::MAX));
+        assert_eq!((message.id, message.timeout_micros), (u64::MAX, u64::MAX));
+        assert_eq!((message.trace_id, message.span_id), (u64::MAX, u64::MAX));
         assert_eq!(ServerMessage::decode(&*server_fields(7)).unwrap().id, 7);
         assert!(server_fields(0).is_empty());
     }

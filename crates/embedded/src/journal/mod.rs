@@ -16,6 +16,7 @@ pub(crate) mod segment_table;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use nacre_clock::Clock;
 use nacre_object::limits::MAX_TRANSACTION_BYTES;
@@ -138,6 +139,14 @@ impl State {
     fn unsynced_bytes(&self) -> usize {
         self.closed.iter().chain([&self.filling]).map(|group| group.bytes.len()).sum()
     }
+}
+
+/// What making groups durable came to.
+#[derive(Debug, Default)]
+pub(crate) struct Spent {
+    pub sync: Duration,
+    pub transactions: u64,
+    pub bytes: u64,
 }
 
 /// Records of one sync.
@@ -329,19 +338,20 @@ impl Journal {
     /// # Errors
     /// `Unavailable` if one could not be synced: the engine is poisoned then, and whether that one
     /// is on disk is unknown.
-    pub fn write(&self, groups: &mut [Group]) -> Result<()> {
+    pub fn write(&self, groups: &mut [Group]) -> Result<Spent> {
+        let mut spent = Spent::default();
         for group in groups {
-            if let Err(error) = self.write_group(group) {
+            if let Err(error) = self.write_group(group, &mut spent) {
                 self.health.poison(format!("the journal could not be written: {error}"));
                 self.taken.notify_all();
             }
             self.health.check()?;
             self.lock().durable = group.position.group;
         }
-        Ok(())
+        Ok(spent)
     }
 
-    fn write_group(&self, group: &mut Group) -> std::io::Result<()> {
+    fn write_group(&self, group: &mut Group, spent: &mut Spent) -> std::io::Result<()> {
         group.seal();
         let file = &group.segment.file;
         let started = self.clock.monotonic();
@@ -355,6 +365,9 @@ impl Journal {
         counters.group_transactions.record(group.records.into());
         counters.write_time.record_duration(written.saturating_sub(started));
         counters.sync_time.record_duration(synced.saturating_sub(written));
+        spent.sync += synced.saturating_sub(written);
+        spent.transactions += u64::from(group.records);
+        spent.bytes += group.bytes.len() as u64;
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use nacre_object::{Error, Result};
+use nacre_telemetry::OpenSpan;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::Instant;
 
@@ -19,6 +20,8 @@ pub(super) struct Append {
     /// The record as it will be stored.
     pub entry: Bytes,
     pub deadline: Instant,
+    /// From its start to its end, if whoever asked is traced.
+    pub span: Option<OpenSpan>,
     answer: oneshot::Sender<Result<u64>>,
     _permits: Permits,
 }
@@ -31,16 +34,32 @@ impl Append {
         permits: Permits,
     ) -> (Self, oneshot::Receiver<Result<u64>>) {
         let (answer, answered) = oneshot::channel();
-        let core = AppendCore::default();
-        (Self { core, id, entry, deadline, answer, _permits: permits }, answered)
+        let (core, span) = (AppendCore::default(), OpenSpan::here("append"));
+        (Self { core, id, entry, deadline, span, answer, _permits: permits }, answered)
     }
 
     pub fn is_late(&self) -> bool {
         Instant::now() >= self.deadline
     }
 
+    /// A span of records that travel together, if one of them is traced: below that of the first
+    /// that is.
+    pub fn span_of<'a>(
+        name: &'static str,
+        records: impl ExactSizeIterator<Item = &'a Self>,
+    ) -> Option<OpenSpan> {
+        let count = records.len() as u64;
+        let first = { records }.find_map(|record| record.span.as_ref())?;
+        let mut span = first.trace().begin(name);
+        span.field("records", count);
+        Some(span)
+    }
+
     /// Ends it. Whoever asked may have stopped listening.
-    pub fn end(self, result: Result<u64>) {
+    pub fn end(mut self, result: Result<u64>) {
+        if let (Some(mut span), Ok(position)) = (self.span.take(), &result) {
+            span.field("position", *position);
+        }
         let _nobody_listens = self.answer.send(result);
     }
 

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use nacre_clock::Random;
 use nacre_object::{Error, ErrorKind, ObjectId, Result, TargetName};
+use nacre_telemetry::traced;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout};
 
@@ -175,7 +176,11 @@ impl Appender {
     async fn take_tokens_for(self: &Arc<Self>, mut batch: VecDeque<Append>) -> bool {
         let deadline = batch.iter().map(|append| append.deadline).min();
         let Some(deadline) = deadline else { return true };
-        match self.sequencer.next(batch.len() as u32, deadline).await {
+        let span = Append::span_of("token", batch.iter());
+        let asked = self.sequencer.next(batch.len() as u32, deadline);
+        let asked = traced(span.as_ref(), asked).await;
+        drop(span);
+        match asked {
             Ok((grant, view)) if grant.is_void_in(&view) => {
                 self.requeue_first(batch.into_iter());
                 true
@@ -277,7 +282,8 @@ impl Appender {
         batch: &[Write],
     ) -> CallResult<Vec<i32>> {
         let entries = batch.iter().map(|write| (write.position, &write.append.entry));
-        let mut call = std::pin::pin!(self.storage.write(to, entries));
+        let span = Append::span_of("write", batch.iter().map(|write| &write.append));
+        let mut call = std::pin::pin!(traced(span.as_ref(), self.storage.write(to, entries)));
         match timeout(self.env.patience.target, &mut call).await {
             Ok(outcome) => outcome,
             Err(_) => {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use nacre_object::{Error, ObjectId, Result};
+use nacre_telemetry::traced;
 
 use super::append::Append;
 use super::appender::Appender;
@@ -78,7 +79,7 @@ impl Appender {
         };
         let to = Addressed { object: &object, class: view.class(), epoch };
         let entry = std::iter::once((position, &append.entry));
-        outcome(self.storage.write(to, entry).await)
+        outcome(traced(append.span.as_ref(), self.storage.write(to, entry)).await)
     }
 
     async fn read_one(&self, position: u64, epoch: u64, append: &Append) -> Result<AppendEvent> {
@@ -91,7 +92,8 @@ impl Appender {
             return Ok(AppendEvent::Holds(ReadBack::Other));
         };
         let to = Addressed { object: &object, class: view.class(), epoch };
-        match self.storage.read(to, u32::MAX, &[position]).await {
+        let read = async { self.storage.read(to, u32::MAX, &[position]).await };
+        match traced(append.span.as_ref(), read).await {
             Ok(states) => Ok(AppendEvent::Holds(match states.into_iter().next() {
                 Some(EntryState::Data(entry)) if record::is(&entry, append.id) => ReadBack::Mine,
                 Some(EntryState::Data(_) | EntryState::Filled) => ReadBack::Other,

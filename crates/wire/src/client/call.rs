@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use nacre_object::{Error, Result};
+use nacre_telemetry::OpenSpan;
 
 use super::watching::Watching;
 use crate::limits::MAX_MESSAGE_BYTES;
+use crate::message::Origin;
 use nacre_protocol::proto::client_message::Body as Asked;
 
 /// Whether a call may be sent again when it is not known what became of it.
@@ -23,7 +25,9 @@ pub(crate) enum Repeat {
 pub(crate) struct Call {
     /// The message's body, encoded: it may be sent more than once.
     pub(crate) body: Bytes,
-    pub(crate) trace_id: u64,
+    pub(crate) origin: Origin,
+    /// From when the call is made until it is over.
+    _span: Option<OpenSpan>,
     /// How long the caller waits, from when the call is made.
     pub(crate) deadline: Duration,
     pub(crate) repeat: Repeat,
@@ -42,8 +46,25 @@ impl Call {
             return Err(Error::invalid(format!("a message of {} bytes", body.len()))
                 .hint(format!("at most {MAX_MESSAGE_BYTES} bytes fit; split it")));
         }
-        Ok(Self { body, trace_id: 0, deadline, repeat, watch: None })
+        let span = span_of(asked, body.len());
+        let origin = span.as_ref().map(origin_below).unwrap_or_default();
+        Ok(Self { body, origin, _span: span, deadline, repeat, watch: None })
     }
+}
+
+/// The span of a call of the current trace, if there is one.
+fn span_of(asked: &Asked, bytes: usize) -> Option<OpenSpan> {
+    let mut span = OpenSpan::here("session")?;
+    span.field("bytes", bytes as u64);
+    if let Asked::Ask(ask) = asked {
+        span.field("ask", &*format!("{}.{}", ask.service, ask.method));
+    }
+    Some(span)
+}
+
+fn origin_below(span: &OpenSpan) -> Origin {
+    let trace = span.trace();
+    Origin { trace_id: trace.id().0, span_id: trace.parent().0 }
 }
 
 /// A message's body, encoded.

@@ -24,7 +24,7 @@ use crate::limits::{
     CONNECTION_WINDOW_BYTES, MAX_BATCH_BYTES, MAX_FRAME_BYTES, PROTOCOL_VERSION,
     STREAM_WINDOW_BYTES,
 };
-use crate::message::client_fields;
+use crate::message::{Origin, client_fields};
 use crate::outbox::Outbox;
 use crate::{Endpoint, SessionOptions};
 use nacre_protocol::decode::senseless;
@@ -119,7 +119,7 @@ impl Link {
             protocol_version: PROTOCOL_VERSION,
             client_name: options.client_name.to_string(),
         });
-        let _ = outbox.push(&client_fields(0, 0, 0), &encode(&hello));
+        let _ = outbox.push(&client_fields(0, 0, Origin::default()), &encode(&hello));
         let mut inbound = open_stream(sender, &outbox).await?;
         let first = inbound.message().await.map_err(|status| failure(&status))?;
         let mut early = first.ok_or_else(|| senseless("no welcome"))?.into_iter();

@@ -147,7 +147,9 @@ impl Session {
         let trace_id = request.header.trace_id;
         let answer = async {
             let mut call = Call::new(&Asked::Request(encode::request(request)), repeat, deadline)?;
-            call.trace_id = trace_id;
+            if call.origin.trace_id == 0 {
+                call.origin.trace_id = trace_id;
+            }
             match self.shared().exchange(&call).await? {
                 Answer::Reply(reply) => decode::reply(reply),
                 _ => Err(decode::senseless("no reply to a transaction")),

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::call::{Call, encode};
 use super::session::NodeInfo;
 use super::watching::{Stage, Watching};
-use crate::message::client_fields;
+use crate::message::{Origin, client_fields};
 use crate::outbox::{Outbox, Place};
 use nacre_protocol::proto::client_message::Body as Asked;
 use nacre_protocol::proto::server_message::Body as Answer;
@@ -102,7 +102,7 @@ impl Table {
         let id = self.next_id;
         let left = give_up.saturating_sub(now).as_micros();
         let timeout_micros = u64::try_from(left).unwrap_or(u64::MAX).max(1);
-        let place = outbox.push(&client_fields(id, timeout_micros, call.trace_id), &call.body)?;
+        let place = outbox.push(&client_fields(id, timeout_micros, call.origin), &call.body)?;
         self.next_id += 1;
         let (caller, end) = oneshot::channel();
         self.pending.insert(id, Pending { give_up, place, caller });
@@ -125,7 +125,8 @@ impl Table {
         let Some(_) = self.watches.remove(&id) else { return };
         if let Some(outbox) = &self.outbox {
             let unwatch = Asked::Unwatch(pb::Unwatch { watch_id: id });
-            let _ = outbox.push(&client_fields(self.next_id, 0, 0), &encode(&unwatch));
+            let _ =
+                outbox.push(&client_fields(self.next_id, 0, Origin::default()), &encode(&unwatch));
             self.next_id += 1;
         }
     }
@@ -145,7 +146,7 @@ impl Table {
                 pool: watching.object.pool.to_string(),
                 object: watching.object.name.to_string(),
             });
-            let _ = outbox.push(&client_fields(*id, 0, 0), &encode(&watch));
+            let _ = outbox.push(&client_fields(*id, 0, Origin::default()), &encode(&watch));
         }
         self.outbox = Some(outbox);
         self.node = Some(node);

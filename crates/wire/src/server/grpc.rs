@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use nacre_object::limits::MAX_IDENTIFIER_BYTES;
 use nacre_object::{EntityName, Error, ErrorKind, Standing};
+use nacre_telemetry::Id;
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
 use tonic::server::{Grpc, NamedService};
@@ -104,14 +105,15 @@ async fn answer_one(
     standing: Arc<dyn Standing>,
     message: ClientMessage,
 ) -> ServerMessage {
-    let ClientMessage { id, timeout_micros, trace_id, body } = message;
+    let ClientMessage { id, timeout_micros, trace_id, span_id, body } = message;
     let answer = match body {
         // Its events would have nowhere to go.
         Some(Asked::Watch(_)) => encode::failure(&Error::invalid("a watch needs a session")),
         Some(asked) => {
             let caller = Arc::new(Caller { standing, session: 0, client_name: String::new() });
             let begun = Begun { kind: Kind::of(&asked), at: node.meter.now() };
-            let answer = finish(node.begin(&caller, trace_id, asked), timeout_micros).await;
+            let trace = (trace_id != 0).then(|| node.spans.join(Id(trace_id), Id(span_id)));
+            let answer = finish(node.begin(&caller, trace, asked), timeout_micros).await;
             node.meter.ended(begun, Ending::of(&answer), node.meter.now());
             answer
         }

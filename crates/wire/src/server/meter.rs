@@ -76,7 +76,7 @@ impl Kind {
         })
     }
 
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         KINDS[usize::from(self.0)]
     }
 }

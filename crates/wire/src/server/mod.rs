@@ -9,6 +9,7 @@ mod node;
 mod places;
 mod service;
 mod session;
+mod tracing;
 mod under_way;
 mod watches;
 
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 use nacre_clock::Clock;
 use nacre_object::{Error, Guard, NodeName, Result, Store, Watch};
+use nacre_telemetry::Spans;
 use tokio::task::JoinSet;
 use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
@@ -155,6 +157,13 @@ impl ServerBuilder {
     /// What requests are timed by; the system's clock if nothing is said.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.node.meter = Meter::new(clock);
+        self
+    }
+
+    /// Where spans are kept of the messages that are traced; if nothing is said, where only the
+    /// server itself finds them.
+    pub fn spans(mut self, spans: Arc<Spans>) -> Self {
+        self.node.spans = spans;
         self
     }
 

@@ -9,18 +9,19 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use nacre_clock::SystemClock;
+use nacre_clock::{Random, SystemClock};
 use nacre_object::limits::MAX_NOTIFY_BYTES;
 use nacre_object::{
     Capabilities, Capability, Demand, Error, FaultSite, Guard, LocalOnly, NodeName, Result, Store,
     Watch, WatchStream,
 };
+use nacre_telemetry::{Spans, Trace, traced};
 use tokio::sync::watch;
 
 use super::meter::Meter;
 use super::places::Places;
 use super::under_way::Outcome;
-use super::{Caller, Service};
+use super::{Caller, Service, tracing};
 use crate::limits::{
     HANDSHAKE_TIMEOUT, MAX_BATCH_BYTES, MAX_MESSAGE_BYTES, PROTOCOL_VERSION, STALL_TIMEOUT,
 };
@@ -51,6 +52,8 @@ pub(crate) struct Node {
     pub(crate) guard: Arc<dyn Guard>,
     pub(crate) stall_timeout: Duration,
     pub(crate) meter: Meter,
+    /// Those of messages that are traced.
+    pub(crate) spans: Arc<Spans>,
     pub(crate) handshake_timeout: Duration,
     /// Room for sessions.
     pub(crate) sessions: Places,
@@ -74,6 +77,7 @@ impl fmt::Debug for Node {
 
 impl Node {
     pub(crate) fn new(name: NodeName, incarnation: u64) -> Self {
+        let clock = Arc::new(SystemClock::default());
         Self {
             name,
             incarnation,
@@ -82,7 +86,8 @@ impl Node {
             services: HashMap::new(),
             guard: Arc::new(LocalOnly),
             stall_timeout: STALL_TIMEOUT,
-            meter: Meter::new(Arc::new(SystemClock::default())),
+            meter: Meter::new(clock.clone()),
+            spans: Spans::new(clock, Random::from_system()),
             handshake_timeout: HANDSHAKE_TIMEOUT,
             sessions: Places::default(),
             phase: watch::Sender::new(Phase::Open),
@@ -109,11 +114,29 @@ impl Node {
         if self.watch.is_some() { all } else { all.without(Capability::WatchChanges) }
     }
 
+    /// Begins what a message asks for, as a part of what it belongs to.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        caller: &Arc<Caller>,
+        trace: Option<Trace>,
+        asked: Asked,
+    ) -> BoxFuture<'static, Outcome> {
+        let Some(trace) = trace else { return self.work(caller, 0, asked) };
+        let span = tracing::begin(&trace, caller, &asked);
+        let work = self.work(caller, trace.id().0, asked);
+        Box::pin(async move {
+            let outcome = traced(Some(&span), work).await;
+            // Remembered before the client can ask for it.
+            drop(span);
+            outcome
+        })
+    }
+
     /// Begins what a message asks for. Messages about the session itself are the session's, other
     /// than watches, which end with the stream of their events.
     ///
     /// A future for each kind of message, as one for all would be as large as the largest.
-    pub(crate) fn begin(
+    fn work(
         self: &Arc<Self>,
         caller: &Arc<Caller>,
         trace_id: u64,

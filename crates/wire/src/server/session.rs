@@ -27,10 +27,11 @@ use super::idle::Busy;
 use super::meter::{Begun, Ending, Kind};
 use super::node::{Node, Phase};
 use super::places::Place;
+use super::tracing::Tracing;
 use super::under_way::{Outcome, Progress, UnderWay};
 use super::watches::Watches;
 use crate::limits::{MAX_REPLIES_WAITING_BYTES, MAX_UNDER_WAY, REPLIES_WAITING_BYTES};
-use crate::message;
+use crate::message::{self, Origin};
 use crate::outbox::Outbox;
 use nacre_protocol::encode;
 use nacre_protocol::proto::client_message::Body as Asked;
@@ -60,6 +61,7 @@ pub(crate) struct Session {
     last_id: u64,
     under_way: FuturesUnordered<UnderWay>,
     watches: Watches,
+    tracing: Tracing,
     outbox: Outbox,
     /// Requests whose answers this turn puts on their way.
     ended: Vec<(Begun, Ending)>,
@@ -93,6 +95,7 @@ impl Session {
             }
         };
         let read_at = node.meter.now();
+        let tracing = Tracing::new(&node.spans);
         Self {
             node,
             caller: Arc::new(caller),
@@ -103,6 +106,7 @@ impl Session {
             last_id: 0,
             under_way: FuturesUnordered::new(),
             watches: Watches::default(),
+            tracing,
             outbox,
             ended: Vec::new(),
             metered: 0,
@@ -186,7 +190,7 @@ impl Session {
     }
 
     fn begin(&mut self, message: ClientMessage, context: &mut Context<'_>) {
-        let ClientMessage { id, timeout_micros, trace_id, body } = message;
+        let ClientMessage { id, timeout_micros, trace_id, span_id, body } = message;
         self.last_id = id;
         let asked = match body {
             Some(Asked::Hello(_)) => {
@@ -202,7 +206,8 @@ impl Session {
             return self.tell(id, &encode::failure(&error));
         }
         let begun = Begun { kind: Kind::of(&asked), at: self.read_at };
-        let work = self.node.begin(&self.caller, trace_id, asked);
+        let trace = self.tracing.of(Origin { trace_id, span_id });
+        let work = self.node.begin(&self.caller, trace, asked);
         self.run(id, begun, timeout_micros, work, context);
     }
 
