@@ -9,18 +9,23 @@ mod demo;
 mod fuzz_tests;
 mod input;
 mod lines;
+mod otlp;
 mod out;
+mod span_tree;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use clap::{Parser, Subcommand};
-use nacre::{Cluster, ClusterFile};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use nacre::{Cluster, ClusterFile, Spans, traced};
+use nacre_clock::{Random, SystemClock};
 use nacre_object::{Error, ErrorKind, Result};
 use serde_json::json;
 
 use crate::commands::{
-    bench, class, entity, events, init, log, map, node, object, pool, program, scrub, status, up,
+    bench, class, entity, events, init, log, map, node, object, pool, program, scrub, status,
+    trace, up,
 };
 use crate::out::Out;
 
@@ -28,6 +33,21 @@ use crate::out::Out;
 #[derive(Debug, Parser)]
 #[command(name = "nacre", version, propagate_version = true)]
 struct Arguments {
+    #[command(flatten)]
+    place: Place,
+    /// Print JSON, one document a line
+    #[arg(long, global = true)]
+    json: bool,
+    /// Trace the command, and print on standard error what took how long, on every node
+    #[arg(long, global = true)]
+    trace: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Which cluster is meant
+#[derive(Debug, clap::Args)]
+struct Place {
     /// The cluster's folder
     #[arg(
         long,
@@ -40,11 +60,6 @@ struct Arguments {
     /// Connect with this identity file, from any machine; the cluster's folder is not needed
     #[arg(long, global = true, env = "NACRE_IDENTITY", value_name = "FILE")]
     identity: Option<PathBuf>,
-    /// Print JSON, one document a line
-    #[arg(long, global = true)]
-    json: bool,
-    #[command(subcommand)]
-    command: Command,
 }
 
 #[derive(Debug, Subcommand)]
@@ -63,6 +78,8 @@ enum Command {
     Scrub,
     /// Show what happened: version changes, faults of programs
     Events(events::EventsArguments),
+    /// Show what nodes remember of traces: what took how long, on every node
+    Trace(trace::TraceArguments),
     #[command(subcommand)]
     Entity(entity::EntityCommand),
     #[command(subcommand)]
@@ -81,8 +98,28 @@ enum Command {
     Node(node::NodeArguments),
 }
 
+impl Place {
+    fn cluster_file(&self) -> Result<ClusterFile> {
+        match &self.identity {
+            Some(identity) => ClusterFile::of_identity(identity),
+            None => ClusterFile::read(&self.cluster),
+        }
+    }
+}
+
+impl Command {
+    /// Whether it asks a cluster that runs without it.
+    fn is_traceable(&self) -> bool {
+        !matches!(
+            self,
+            Self::Init(_) | Self::Up(_) | Self::Demo(_) | Self::Bench(_) | Self::Node(_)
+        )
+    }
+}
+
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let matches = Arguments::command().get_matches();
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let out = Out::new(arguments.json);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -90,7 +127,12 @@ fn main() -> ExitCode {
             return fail(&Error::unavailable(format!("cannot start threads: {error}")), out);
         }
     };
-    let result = runtime.block_on(run(arguments, out));
+    let result = runtime.block_on(async {
+        match arguments.trace {
+            true => run_traced(arguments, &verbs_of(&matches), out).await,
+            false => run(arguments, out).await,
+        }
+    });
     // A read of standard input that never ends must not keep the command from ending.
     runtime.shutdown_background();
     match result {
@@ -99,20 +141,46 @@ fn main() -> ExitCode {
     }
 }
 
+/// The names of a command: `log append`.
+fn verbs_of(matches: &ArgMatches) -> String {
+    let mut verbs = Vec::new();
+    let mut matches = matches;
+    while let Some((verb, below)) = matches.subcommand() {
+        verbs.push(verb);
+        matches = below;
+    }
+    verbs.join(" ")
+}
+
+/// Runs a command as one trace, and shows that trace, also if the command failed.
+async fn run_traced(arguments: Arguments, verbs: &str, out: Out) -> Result<()> {
+    if !arguments.command.is_traceable() {
+        return Err(Error::invalid(format!("`nacre {verbs}` cannot be traced"))
+            .hint("trace a command that asks a running cluster"));
+    }
+    let file = arguments.place.cluster_file()?;
+    let spans = Spans::new(Arc::new(SystemClock::default()), Random::from_system());
+    let mut span = spans.begin("command");
+    span.field("command", verbs);
+    let trace_id = span.trace().id();
+    let result = traced(Some(&span), run(arguments, out)).await;
+    drop(span);
+    trace::show(&file, trace_id, spans.of(trace_id), out).await?;
+    result
+}
+
 async fn run(arguments: Arguments, out: Out) -> Result<()> {
-    let folder = arguments.cluster;
-    let cluster_file = || match &arguments.identity {
-        Some(identity) => ClusterFile::of_identity(identity),
-        None => ClusterFile::read(&folder),
-    };
+    let folder = &arguments.place.cluster;
+    let cluster_file = || arguments.place.cluster_file();
     let connect = async || Cluster::reach(&cluster_file()?);
     match arguments.command {
-        Command::Up(up) => up::run(up, &folder, out).await,
+        Command::Up(up) => up::run(up, folder, out).await,
         Command::Demo(demo) => demo::run(demo, out).await,
         Command::Bench(bench) => bench::run(bench, out).await,
-        Command::Node(node) => node::run(node, &folder).await,
-        Command::Init(init) => init::run(&init, &folder, out),
+        Command::Node(node) => node::run(node, folder).await,
+        Command::Init(init) => init::run(&init, folder, out),
         Command::Status => status::run(&cluster_file()?, out).await,
+        Command::Trace(trace) => trace::run(trace, &cluster_file()?, out).await,
         Command::Scrub => scrub::run(&cluster_file()?, out).await,
         Command::Entity(command) => entity::run(command, &cluster_file()?, out).await,
         Command::Events(events) => events::run(events, &connect().await?, out).await,

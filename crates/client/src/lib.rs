@@ -48,6 +48,7 @@ pub use nacre_registry::{
     MapEvent, MapState, MapWatcher, Maps, Node, NodeStatus, Nodes, ProgramId, ProgramInfo,
     ProgramKind, ProgramSource, Programs, Removal, Severity, SourceError, VersionInfo,
 };
+pub use nacre_telemetry::{OpenSpan, Sampler, Span, Spans, traced};
 pub use object::Object;
 pub use pool::Pool;
 pub use sessions::Sessions;

@@ -5,12 +5,15 @@ mod guard;
 mod membership;
 pub mod metrics;
 mod node;
+mod node_log;
 mod node_service;
 mod scrape_targets;
 mod sequencer_service;
 mod supervisor;
+mod traces;
 
 pub use node::{Node, NodeOptions};
+pub use node_log::{Level, NodeLog};
 pub use node_service::{
     DamageReport, NODE_SERVICE, NodeReport, ObjectPlace, ScrubReport, StorageReport,
 };

@@ -7,6 +7,8 @@ use nacre_object::ErrorKind;
 use tokio::task::JoinHandle;
 use tokio::time;
 
+use crate::node_log::{Level, NodeLog};
+
 /// Between attempts to register while the registry's target is away.
 const REGISTER_AGAIN: Duration = Duration::from_millis(200);
 /// A node that stops tells the registry, but waits no longer than this for it: the others may be
@@ -23,8 +25,8 @@ pub struct Membership {
 
 impl Membership {
     /// Registers the node, in the background, for as long as it takes.
-    pub fn join(cluster: Cluster, record: nacre::Node) -> Self {
-        let joining = tokio::spawn(register(cluster.clone(), record.clone()));
+    pub fn join(cluster: Cluster, record: nacre::Node, log: NodeLog) -> Self {
+        let joining = tokio::spawn(register(cluster.clone(), record.clone(), log));
         Self { cluster, record, joining }
     }
 
@@ -38,12 +40,12 @@ impl Membership {
     }
 }
 
-async fn register(cluster: Cluster, record: nacre::Node) {
+async fn register(cluster: Cluster, record: nacre::Node, log: NodeLog) {
     loop {
         match cluster.nodes().register(&record).await {
             Ok(_) => return,
             Err(error) if error.kind() == ErrorKind::Stale => {
-                eprintln!("{}: not registered: {error}", record.name);
+                log.say(Level::Error, &format!("not registered: {error}"), &[]);
                 return;
             }
             Err(_) => time::sleep(REGISTER_AGAIN).await,

@@ -8,12 +8,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use nacre::{CatchUpStore, ClassService, Cluster, ClusterFile, Keys, NodeEntry, Role, Sessions};
-use nacre_clock::{Clock, SystemClock};
+use nacre_clock::{Clock, Random, SystemClock};
 use nacre_embedded::{EmbeddedEngine, Options};
 use nacre_log::{SEQUENCER_SERVICE, SequencerHost};
 use nacre_object::{Error, NodeName, Result, Store, Watch};
 use nacre_placement::{PlacedTarget, Target};
 use nacre_registry::LiveEntities;
+use nacre_telemetry::Spans;
 use nacre_wire::{Listener, Server};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -21,6 +22,7 @@ use tokio::task::JoinHandle;
 use crate::guard::NodeGuard;
 use crate::membership::Membership;
 use crate::metrics::{Metrics, MetricsEndpoint, MetricsListener};
+use crate::node_log::NodeLog;
 use crate::node_service::{NODE_SERVICE, NodeService};
 use crate::sequencer_service::SequencerService;
 
@@ -75,6 +77,7 @@ impl Node {
         let metrics_address = metrics_listener.address();
         let mut metrics = Metrics::of_process(record.started_at_micros);
         metrics.programs(classes.clone());
+        let spans = Spans::new(Arc::clone(&clock), Random::from_system());
         let service = NodeService {
             record: record.clone(),
             engine: engine.clone(),
@@ -82,9 +85,11 @@ impl Node {
             file: cluster.clone(),
             cluster: whole.clone(),
             entities: Arc::clone(&entities),
+            spans: Arc::clone(&spans),
             metrics: metrics_address,
         };
         let mut server = Server::builder(node.clone(), record.incarnation)
+            .spans(spans)
             .guard(Arc::new(NodeGuard::new(cluster.clone(), entities)))
             .service(NODE_SERVICE, Arc::new(service));
         if let Some(storage) = &storage {
@@ -115,7 +120,7 @@ impl Node {
             };
             server.serve(listener, stopped).await
         });
-        let membership = Membership::join(whole, record);
+        let membership = Membership::join(whole, record, NodeLog::new(name, clock));
         let _metrics = metrics_listener.serve(metrics);
         Ok(Self { shutdown, serving, engine, membership, metrics_address, _metrics })
     }

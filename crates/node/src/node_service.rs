@@ -6,6 +6,7 @@
 //! | `locate` | `POOL/OBJECT` | an [`ObjectPlace`]: which node to ask for the object |
 //! | `echo` | anything | the input: what a question costs that needs no work |
 //! | `scrub` | where a step of a scrub begins, as the one before said; nothing for the first | a [`ScrubReport`] |
+//! | `traces` | an id, `recent` or `slow` | the spans of that trace, or summaries of traces, as [`nacre_telemetry`] has them |
 //! | `entities` | an epoch of the map `entities`, in digits | the epoch that is in force here, which is that one or later: the answer waits for it |
 //!
 //! `locate` spares clients in other languages the placement rule.
@@ -19,8 +20,11 @@ use nacre::{ClassService, Cluster, ClusterFile};
 use nacre_embedded::{Damage, EmbeddedEngine, ScrubCursor, ScrubStep};
 use nacre_object::{Error, ObjectId, Result};
 use nacre_registry::LiveEntities;
+use nacre_telemetry::Spans;
 use nacre_wire::{Caller, Service};
 use serde::{Deserialize, Serialize};
+
+use crate::traces;
 
 /// The service's name on the wire.
 pub const NODE_SERVICE: &str = "node";
@@ -142,6 +146,8 @@ pub struct NodeService {
     pub cluster: Cluster,
     /// Who may do what here.
     pub entities: Arc<LiveEntities>,
+    /// Those of traced requests.
+    pub spans: Arc<Spans>,
     /// Where the node's metrics are.
     pub metrics: SocketAddr,
 }
@@ -211,13 +217,14 @@ impl Service for NodeService {
             "locate" => json(&self.locate(&input)?),
             "scrub" => json(&self.scrub(&input).await?),
             "echo" => Ok(input),
+            "traces" => traces::tell(&self.spans, &input),
             "entities" => json(&self.reached(&input).await?),
             _ => Err(Error::unsupported(format!("a node has no method {method:?}"))),
         }
     }
 }
 
-fn json(answer: &impl Serialize) -> Result<Bytes> {
+pub(crate) fn json(answer: &impl Serialize) -> Result<Bytes> {
     let text = serde_json::to_vec(answer).map_err(|error| Error::corrupt(error.to_string()))?;
     Ok(text.into())
 }

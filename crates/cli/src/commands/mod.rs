@@ -13,4 +13,5 @@ pub mod pool;
 pub mod program;
 pub mod scrub;
 pub mod status;
+pub mod trace;
 pub mod up;

@@ -1,9 +1,11 @@
 //! `nacre node`: one node's process, started by a supervisor.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use nacre::ClusterFile;
-use nacre_node::{Node, NodeOptions, ready_line};
+use nacre_clock::SystemClock;
+use nacre_node::{Level, Node, NodeLog, NodeOptions, ready_line};
 use nacre_object::Result;
 use tokio::io::AsyncReadExt;
 
@@ -26,16 +28,42 @@ pub struct NodeArguments {
 
 /// Serves until SIGINT, SIGTERM or, supervised, the end of standard input.
 pub async fn run(arguments: NodeArguments, folder: &Path) -> Result<()> {
+    let log = NodeLog::new(&arguments.name, Arc::new(SystemClock::default()));
+    report_panics(log.clone());
+    if let Err(error) = serve(arguments, folder, &log).await {
+        log.say(Level::Error, &error.to_string(), &[("kind", error.kind().as_str().into())]);
+        // It has been said, in the form everything here is said in.
+        std::process::exit(1);
+    }
+    Ok(())
+}
+
+async fn serve(arguments: NodeArguments, folder: &Path, log: &NodeLog) -> Result<()> {
     let interrupted = interrupted()?;
     let cluster = ClusterFile::read(folder)?;
     let options = NodeOptions { metrics_port: arguments.metrics_port };
     let node = Node::start(&cluster, &arguments.name, options).await?;
+    let metrics = node.metrics_address().to_string();
+    log.say(Level::Info, "serving", &[("metrics", metrics.into())]);
     Out::new(false).line(&ready_line(node.metrics_address()))?;
     tokio::select! {
         () = interrupted => {}
         () = orphaned(), if arguments.supervised => {}
     }
+    log.say(Level::Info, "stopping", &[]);
     node.stop().await
+}
+
+/// Has panics told in the log as everything else. What panicked fails by itself.
+fn report_panics(log: NodeLog) {
+    std::panic::set_hook(Box::new(move |panic| {
+        let place = panic.location().map(ToString::to_string);
+        let payload = panic.payload();
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let text = text.unwrap_or("no reason given");
+        log.say(Level::Error, &format!("panicked: {text}"), &[("place", place.into())]);
+    }));
 }
 
 async fn orphaned() {

@@ -1,0 +1,222 @@
+//! One id from client to disk, with real nodes and the command, as a person would use it.
+
+mod common;
+
+use std::collections::{HashMap, HashSet};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::{NACRE, RunningCluster};
+use nacre::{ClusterFile, Sessions};
+use serde_json::Value;
+
+/// A span, as the command prints it.
+#[derive(Debug)]
+struct Span(Value);
+
+impl Span {
+    fn text(&self, key: &str) -> &str {
+        self.0[key].as_str().unwrap_or_default()
+    }
+
+    fn start(&self) -> u64 {
+        self.0["start_micros"].as_u64().unwrap()
+    }
+
+    fn end(&self) -> u64 {
+        self.start() + self.0["duration_micros"].as_u64().unwrap()
+    }
+
+    fn field(&self, name: &str) -> Option<&Value> {
+        let fields = self.0["fields"].as_array().unwrap();
+        fields.iter().find(|field| field[0] == name).map(|field| &field[1])
+    }
+}
+
+/// The spans of one trace.
+struct Trace(Vec<Span>);
+
+impl Trace {
+    /// Of what the command says on standard error with `--trace --json`.
+    #[track_caller]
+    fn of(cluster: &RunningCluster, arguments: &[&str], input: &str) -> Self {
+        use std::io::Write;
+        let mut child = cluster
+            .command(&[&["--trace", "--json"], arguments].concat())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        let lines = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        Self(lines.filter(|line| line.get("span_id").is_some()).map(Span).collect())
+    }
+
+    #[track_caller]
+    fn id(&self) -> String {
+        let ids: HashSet<_> = self.0.iter().map(|span| span.text("trace_id")).collect();
+        assert_eq!(ids.len(), 1, "one id: {ids:?}");
+        ids.into_iter().next().unwrap().to_owned()
+    }
+
+    fn named(&self, name: &str) -> Vec<&Span> {
+        self.0.iter().filter(|span| span.text("name") == name).collect()
+    }
+
+    fn parent_of(&self, span: &Span) -> Option<&Span> {
+        self.0.iter().find(|each| each.text("span_id") == span.text("parent"))
+    }
+
+    /// The names from a span up to the root.
+    fn way_up(&self, span: &Span) -> Vec<String> {
+        let all = std::iter::successors(Some(span), |span| self.parent_of(span));
+        all.map(|span| span.text("name").to_owned()).collect()
+    }
+
+    /// Every part within its whole, and one root.
+    #[track_caller]
+    fn is_nested(&self) {
+        let mut roots = 0;
+        for span in &self.0 {
+            match self.parent_of(span) {
+                Some(whole) => assert!(
+                    whole.start() <= span.start() && span.end() <= whole.end(),
+                    "{span:?} is not within {whole:?}"
+                ),
+                None => roots += 1,
+            }
+        }
+        assert_eq!(roots, 1);
+    }
+}
+
+#[test]
+fn an_append_is_followed_from_the_client_to_the_sync_of_its_node() {
+    let cluster = RunningCluster::start();
+    cluster.run(&["log", "create", "l"]);
+    let trace = Trace::of(&cluster, &["log", "append", "l"], "record\n");
+    trace.id();
+    trace.is_nested();
+
+    let [run] = trace.named("run")[..] else { panic!("one write: {:?}", trace.0) };
+    let node = run.text("process");
+    assert!(node.starts_with("storage."), "{node}");
+    let way = ["message", "session", "write", "append", "command"];
+    assert_eq!(trace.way_up(run)[1..], way);
+    assert!(run.field("method").unwrap().as_str().unwrap().ends_with(".write_batch"));
+    let object = run.field("object").unwrap().as_str().unwrap();
+    let place = cluster.json(&["object", "locate", object]);
+    assert_eq!(place["target"], node);
+    let mut end = run.start();
+    for step in ["queue", "run", "gather", "journal write", "sync", "tables"] {
+        let steps = trace.named(step);
+        let [step] = steps[..] else { panic!("one {step}: {:?}", trace.0) };
+        assert_eq!(
+            (step.text("process"), &trace.way_up(step)[1..]),
+            (node, &way.map(String::from)[..])
+        );
+        assert!(step.text("name") == "queue" || step.start() == end, "no gap before {step:?}");
+        end = step.end();
+    }
+    let [token] = trace.named("token")[..] else { panic!("one question: {:?}", trace.0) };
+    assert_eq!(trace.way_up(token), ["token", "append", "command"]);
+    let asked = trace
+        .named("message")
+        .into_iter()
+        .find(|span| span.field("ask").is_some_and(|asked| asked == "sequencer.next"));
+    let asked = asked.expect("the sequencer's node was asked");
+    assert_eq!(asked.text("process"), "meta.0");
+    assert_eq!(trace.way_up(asked)[1..], ["session", "token", "append", "command"]);
+}
+
+#[test]
+fn nodes_remember_a_trace_and_export_it_and_others_leave_none() {
+    let cluster = RunningCluster::start();
+    let trace = Trace::of(&cluster, &["object", "put", "data/o"], "bytes");
+    let id = trace.id();
+    trace.is_nested();
+    let told = cluster.run(&["trace", &id, "--json"]);
+    let of_nodes = trace.0.iter().filter(|span| span.text("process") != "client").count();
+    assert_eq!(told.lines().count(), of_nodes);
+    assert!(cluster.run(&["trace", "list", "--slow"]).contains(&id));
+    assert!(cluster.run(&["trace", &id]).contains("sync"));
+
+    let export: Value = serde_json::from_str(&cluster.run(&["trace", &id, "--otlp"])).unwrap();
+    let mut exported = HashMap::new();
+    for resource in export["resourceSpans"].as_array().unwrap() {
+        for span in resource["scopeSpans"][0]["spans"].as_array().unwrap() {
+            assert_eq!(span["traceId"], format!("{id:0>32}"));
+            let nanos = |key: &str| span[key].as_str().unwrap().parse::<u64>().unwrap();
+            assert!(nanos("startTimeUnixNano") <= nanos("endTimeUnixNano"));
+            exported.insert(span["spanId"].as_str().unwrap().to_owned(), span.clone());
+        }
+    }
+    assert_eq!(exported.len(), of_nodes);
+
+    // What was not to be traced leaves nothing, but for what a node picks by itself, which has an
+    // id of its own.
+    cluster.run_with_input(&["object", "put", "data/o"], "more");
+    assert_eq!(cluster.run(&["trace", &id, "--json"]), told);
+    assert_eq!(cluster.fails(&["trace", "0000000000000001"]).0, 1);
+    assert_eq!(cluster.fails(&["trace", "nonsense"]).0, 2);
+    assert_eq!(cluster.fails(&["--trace", "up"]).0, 2);
+}
+
+#[tokio::test]
+async fn a_node_traces_some_requests_by_itself_and_not_all() {
+    let cluster = RunningCluster::start();
+    let file = ClusterFile::read(cluster.folder()).unwrap();
+    let sessions = Sessions::new(&file).unwrap();
+    let session = sessions.session("meta.0").unwrap();
+    // One in 1,024 at distances of at most 2,046: three in this many at least, of one session.
+    let asked = 3 * 2_047;
+    for _ in 0..asked {
+        let patience = Duration::from_secs(30);
+        session.ask("node", "echo", "x".into(), patience).await.unwrap();
+    }
+    let listed = cluster.run(&["trace", "list", "--json"]);
+    let lines = listed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let spans = lines.map(|line| Span(line["trace"]["span"].clone()));
+    let echoes = spans.filter(|span| span.field("ask").is_some_and(|ask| ask == "node.echo"));
+    let ids: HashSet<_> = echoes.map(|span| span.text("trace_id").to_owned()).collect();
+    assert!((3..100).contains(&ids.len()), "{ids:?}");
+}
+
+#[test]
+fn what_a_node_says_is_one_json_document_a_line() {
+    let mut cluster = RunningCluster::start();
+    assert!(cluster.stop());
+    let log = std::fs::read_to_string(cluster.folder().join("run/storage.0.log")).unwrap();
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let said: Vec<_> = lines.iter().map(|line| line["message"].as_str().unwrap()).collect();
+    assert_eq!(said, ["serving", "stopping"]);
+    assert!(lines.iter().all(|line| line["node"] == "storage.0" && line["level"] == "info"));
+    assert!(lines[0]["time"].as_str().unwrap().ends_with('Z'));
+}
+
+#[test]
+fn a_command_that_fails_is_shown_as_well() {
+    let cluster = RunningCluster::start();
+    let (status, said) = cluster.fails(&["--trace", "object", "get", "data/absent"]);
+    assert_eq!(status, 1);
+    assert!(said.contains("message") && said.contains("not found"), "{said}");
+}
+
+#[test]
+fn who_may_not_ask_a_node_reads_no_traces() {
+    let cluster = RunningCluster::start_tls();
+    let file = cluster.folder().join("alice.json");
+    let file = file.to_str().unwrap();
+    cluster.run(&["entity", "add", "alice", "--out", file, "--grant", "rw pool=data"]);
+    let output = Command::new(NACRE)
+        .args(["--identity", file, "trace", "list"])
+        .env_remove("NACRE_CLUSTER")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("denied"), "{said}");
+}

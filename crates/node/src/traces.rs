@@ -1,0 +1,30 @@
+//! What a node tells of the traces that went through it: the method `traces` of the service `node`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use nacre_object::{Error, Result};
+use nacre_telemetry::{Id, Order, Spans};
+
+use crate::node_service::json;
+
+/// Traces told of at a time: some screens full, and a hundredth of what fits into a message.
+const MAX_LISTED: usize = 100;
+
+/// Answers `recent` or `slow` with summaries, an id with the spans of that trace.
+///
+/// # Errors
+/// `Invalid` for anything else.
+pub(crate) fn tell(spans: &Arc<Spans>, input: &[u8]) -> Result<Bytes> {
+    match std::str::from_utf8(input) {
+        Ok("recent") => json(&spans.traces(Order::Recent, MAX_LISTED)),
+        Ok("slow") => json(&spans.traces(Order::Slow, MAX_LISTED)),
+        Ok(id) => {
+            let id: Id = id.parse().map_err(|error| {
+                Error::invalid(format!("{error}")).hint("or ask for `recent` or `slow`")
+            })?;
+            json(&spans.of(id))
+        }
+        Err(_) => Err(Error::invalid("not UTF-8")),
+    }
+}
