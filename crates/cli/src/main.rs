@@ -5,6 +5,7 @@
 
 mod commands;
 mod demo;
+mod engine;
 #[cfg(test)]
 mod fuzz_tests;
 mod input;

@@ -12,6 +12,9 @@
 //!    "address": "10.0.0.1:7000"}]}
 //! ```
 //!
+//! A cluster whose data another system keeps says so with `"engine": "ceph:/etc/ceph/ceph.conf"` and
+//! has format 2, which earlier releases refuse.
+//!
 //! **Invariant:** the list of storage nodes decides placement; it does not change under a cluster
 //! that holds data.
 
@@ -25,8 +28,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::keys::Keys;
 
-/// The format this release writes and reads.
+/// The format of a cluster that keeps its data itself.
 const FORMAT: u32 = 1;
+/// The format of one that names its engine.
+const FORMAT_WITH_ENGINE: u32 = 2;
 /// The file's name within the cluster's folder.
 const FILE_NAME: &str = "cluster.json";
 
@@ -96,6 +101,8 @@ struct Head {
 #[derive(Debug, Serialize, Deserialize)]
 struct Document {
     format: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    engine: Option<String>,
     nodes: Vec<NodeEntry>,
 }
 
@@ -109,7 +116,10 @@ struct RemoteDocument {
 /// What a new cluster is to look like.
 #[derive(Debug, Clone)]
 pub struct Layout {
-    /// Storage targets; there is one metadata node besides.
+    /// What keeps the data, if that is not the nodes: `ceph:…`.
+    pub engine: Option<String>,
+    /// Storage targets; there is one metadata node besides. With an engine of its own kind a cluster
+    /// has one node that does both, and keeps nothing itself.
     pub storage: usize,
     /// Where the nodes listen with mutual TLS, each `HOST:PORT`, storage first; empty for nowhere.
     pub addresses: Vec<String>,
@@ -122,19 +132,28 @@ pub struct Layout {
 pub struct ClusterFile {
     /// Empty if it is elsewhere.
     folder: PathBuf,
+    engine: Option<String>,
     nodes: Vec<NodeEntry>,
     identity: Option<Identity>,
 }
 
 impl Layout {
-    fn node(&self, number: usize) -> NodeEntry {
-        let (name, role) = match number < self.storage {
-            true => (format!("storage.{number}"), Role::Storage),
-            false => ("meta.0".to_owned(), Role::Metadata),
+    /// Every node's name and what it does.
+    fn nodes(&self) -> Vec<NodeEntry> {
+        let named = match &self.engine {
+            Some(_) => vec![("gateway.0".to_owned(), vec![Role::Storage, Role::Metadata])],
+            None => {
+                let storage = |n| (format!("storage.{n}"), vec![Role::Storage]);
+                let metadata = ("meta.0".to_owned(), vec![Role::Metadata]);
+                (0..self.storage).map(storage).chain([metadata]).collect()
+            }
         };
-        let socket = self.sockets.then(|| Path::new("run").join(format!("{name}.sock")));
-        let address = self.addresses.get(number).cloned();
-        NodeEntry { name, roles: vec![role], weight: 1.0, socket, address }
+        let entry = |(number, (name, roles)): (usize, (String, Vec<Role>))| {
+            let socket = self.sockets.then(|| Path::new("run").join(format!("{name}.sock")));
+            let address = self.addresses.get(number).cloned();
+            NodeEntry { name, roles, weight: 1.0, socket, address }
+        };
+        named.into_iter().enumerate().map(entry).collect()
     }
 }
 
@@ -154,15 +173,16 @@ impl ClusterFile {
         let senseless = |error| Error::invalid(format!("{}: {error}", path.display()));
         // Before the rest, which another format may say differently.
         let Head { format } = serde_json::from_slice(&text).map_err(senseless)?;
-        if format != FORMAT {
+        if ![FORMAT, FORMAT_WITH_ENGINE].contains(&format) {
             return Err(Error::unsupported(format!(
-                "{} has format {format}, this release reads {FORMAT}",
+                "{} has format {format}, this release reads {FORMAT} and {FORMAT_WITH_ENGINE}",
                 path.display()
             ))
             .hint("use the release that wrote it, or a later one"));
         }
         let document: Document = serde_json::from_slice(&text).map_err(senseless)?;
-        let mut cluster = Self { folder, nodes: document.nodes, identity: None };
+        let Document { engine, nodes, .. } = document;
+        let mut cluster = Self { folder, engine, nodes, identity: None };
         cluster.check()?;
         // Who can read a node's key is whoever runs it.
         if let Some(node) = cluster.nodes.iter().find(|node| node.socket.is_none()) {
@@ -185,7 +205,8 @@ impl ClusterFile {
         let document: RemoteDocument = serde_json::from_slice(&text)
             .map_err(|error| Error::invalid(format!("{}: {error}", path.display())))?;
         let nodes = document.nodes;
-        let cluster = Self { folder: PathBuf::new(), nodes, identity: Some(identity) };
+        let cluster =
+            Self { folder: PathBuf::new(), engine: None, nodes, identity: Some(identity) };
         cluster.check()?;
         Ok(cluster)
     }
@@ -206,7 +227,7 @@ impl ClusterFile {
     /// # Errors
     /// As [`ClusterFile::lay_out`].
     pub fn create(folder: impl Into<PathBuf>, storage: usize) -> Result<Self> {
-        Self::lay_out(folder, &Layout { storage, addresses: vec![], sockets: true })
+        Self::lay_out(folder, &Layout { engine: None, storage, addresses: vec![], sockets: true })
     }
 
     /// Lays out a new cluster and writes its file; keys, where there are addresses, are
@@ -221,22 +242,21 @@ impl ClusterFile {
         if path.exists() {
             return Err(Error::exists(format!("{} holds a cluster", folder.display())));
         }
-        if !layout.addresses.is_empty() && layout.addresses.len() != layout.storage + 1 {
-            return Err(Error::invalid(format!(
-                "{} addresses for {} nodes",
-                layout.addresses.len(),
-                layout.storage + 1
-            )));
+        let (nodes, addresses) = (layout.nodes(), layout.addresses.len());
+        if addresses != 0 && addresses != nodes.len() {
+            let text = format!("{addresses} addresses for {} nodes", nodes.len());
+            return Err(Error::invalid(text));
         }
-        let nodes = (0..=layout.storage).map(|n| layout.node(n)).collect();
-        let cluster = Self { folder, nodes, identity: None };
+        let cluster = Self { folder, engine: layout.engine.clone(), nodes, identity: None };
         cluster.check()?;
         let unwritable = |error| {
             Error::unavailable(format!("cannot write {}: {error}", path.display()))
                 .hint("choose a writable folder")
         };
         fs::create_dir_all(cluster.folder.join("run")).map_err(unwritable)?;
-        let document = Document { format: FORMAT, nodes: cluster.nodes.clone() };
+        let format = if cluster.engine.is_some() { FORMAT_WITH_ENGINE } else { FORMAT };
+        let (engine, nodes) = (cluster.engine.clone(), cluster.nodes.clone());
+        let document = Document { format, engine, nodes };
         let text = serde_json::to_vec_pretty(&document)
             .map_err(|error| Error::invalid(format!("cluster.json: {error}")))?;
         // Written beside and renamed, so that a crash leaves no half of it.
@@ -275,6 +295,11 @@ impl ClusterFile {
     /// The cluster's folder.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// What keeps the data, if that is not the nodes.
+    pub fn engine(&self) -> Option<&str> {
+        self.engine.as_deref()
     }
 
     /// Every node.
@@ -369,10 +394,24 @@ mod tests {
         assert_eq!(cluster.data(storage), folder.path().join("storage.0"));
     }
 
+    /// What the first release with an engine wrote.
+    const SAMPLE_FORMAT_2: &str = r#"{ "format": 2, "engine": "ceph:/etc/ceph/ceph.conf", "nodes": [
+        { "name": "gateway.0", "roles": ["storage", "metadata"], "socket": "run/gateway.0.sock" } ] }"#;
+
+    #[test]
+    fn the_sample_of_format_2_reads() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(FILE_NAME), SAMPLE_FORMAT_2).unwrap();
+        let cluster = ClusterFile::read(folder.path()).unwrap();
+        assert_eq!(cluster.engine(), Some("ceph:/etc/ceph/ceph.conf"));
+        let gateway = cluster.node("gateway.0").unwrap();
+        assert!(gateway.has(Role::Storage) && gateway.has(Role::Metadata));
+    }
+
     #[test]
     fn a_later_format_is_refused_with_what_to_do_whatever_else_it_says() {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join(FILE_NAME), r#"{"format": 2, "machines": {}}"#).unwrap();
+        fs::write(folder.path().join(FILE_NAME), r#"{"format": 3, "machines": {}}"#).unwrap();
         let refused = ClusterFile::read(folder.path()).unwrap_err();
         assert_eq!(refused.kind(), nacre_object::ErrorKind::Unsupported);
         assert!(refused.hint_text().unwrap().contains("release"));

@@ -9,6 +9,7 @@ mod node_log;
 mod node_service;
 mod scrape_targets;
 mod sequencer_service;
+mod storage;
 mod supervisor;
 mod traces;
 

@@ -1,18 +1,17 @@
 //! `Node`: one process of a cluster, put together from its roles.
 //!
-//! Start: open the engine (storage), listen, then join the cluster in the background: register,
+//! Start: open the engine (storage), or connect with the system that keeps the data, listen, then join the cluster in the background: register,
 //! follow the programs. A node serves before it has joined, because what it joins may be kept on
 //! this very node. Stop: leave the registry, finish what is under way, close the engine.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use nacre::{CatchUpStore, ClassService, Cluster, ClusterFile, Keys, NodeEntry, Role, Sessions};
+use nacre::{ClassService, Cluster, ClusterFile, Keys, NodeEntry, Role, Sessions};
 use nacre_clock::{Clock, Random, SystemClock};
-use nacre_embedded::{EmbeddedEngine, Options};
+use nacre_embedded::EmbeddedEngine;
 use nacre_log::{SEQUENCER_SERVICE, SequencerHost};
-use nacre_object::{Error, NodeName, Result, Store, Watch};
-use nacre_placement::{PlacedTarget, Target};
+use nacre_object::{Error, NodeName, Result};
 use nacre_registry::LiveEntities;
 use nacre_telemetry::Spans;
 use nacre_wire::{Listener, Server};
@@ -25,6 +24,7 @@ use crate::metrics::{Metrics, MetricsEndpoint, MetricsListener};
 use crate::node_log::NodeLog;
 use crate::node_service::{NODE_SERVICE, NodeService};
 use crate::sequencer_service::SequencerService;
+use crate::storage::Storage;
 
 /// A running node.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Node {
         let node = NodeName::new(name)?;
         let classes = ClassService::new(Arc::clone(&clock))?;
         let storage = match entry.has(Role::Storage) {
-            true => Some(Storage::open(cluster, entry, &classes, &clock)?),
+            true => Some(Storage::open(cluster, entry, &classes, &clock).await?),
             false => None,
         };
         let own: Vec<_> = storage.iter().map(Storage::placed).collect();
@@ -71,7 +71,7 @@ impl Node {
         let whole = Cluster::assemble(Sessions::new(&file)?.parts(&own, Arc::clone(&clock))?)?;
 
         let record = record_of(cluster, entry, &node, clock.now_micros())?;
-        let engine = storage.as_ref().map(|storage| storage.engine.clone());
+        let engine = storage.as_ref().and_then(|storage| storage.embedded.clone());
         let entities = Arc::new(LiveEntities::follow(whole.maps(), node.clone()));
         let metrics_listener = MetricsListener::bind(options.metrics_port).await?;
         let metrics_address = metrics_listener.address();
@@ -93,7 +93,9 @@ impl Node {
             .guard(Arc::new(NodeGuard::new(cluster.clone(), entities)))
             .service(NODE_SERVICE, Arc::new(service));
         if let Some(storage) = &storage {
-            metrics.engine(storage.engine.clone());
+            if let Some(engine) = &engine {
+                metrics.engine(engine.clone());
+            }
             server = server.store(Arc::clone(&storage.store)).watch(Arc::clone(&storage.watch));
         }
         if entry.has(Role::Metadata) {
@@ -161,39 +163,4 @@ fn record_of(
         started_at_micros: now_micros,
         up: true,
     })
-}
-
-/// A storage target: an engine, and the stage before it.
-struct Storage {
-    engine: EmbeddedEngine,
-    target: Target,
-    store: Arc<dyn Store>,
-    watch: Arc<dyn Watch>,
-}
-
-impl Storage {
-    fn open(
-        cluster: &ClusterFile,
-        entry: &NodeEntry,
-        classes: &ClassService,
-        clock: &Arc<dyn Clock>,
-    ) -> Result<Self> {
-        let options = Options::new(cluster.data(entry), classes.host(), Arc::clone(clock));
-        let engine = EmbeddedEngine::open(options)?;
-        let store = CatchUpStore::new(Arc::new(engine.clone()), classes.clone());
-        Ok(Self {
-            target: Target { name: entry.target()?, weight: entry.weight },
-            store: Arc::new(store),
-            watch: Arc::new(engine.clone()),
-            engine,
-        })
-    }
-
-    fn placed(&self) -> PlacedTarget {
-        PlacedTarget {
-            target: self.target.clone(),
-            store: Arc::clone(&self.store),
-            watch: Arc::clone(&self.watch),
-        }
-    }
 }

@@ -29,7 +29,7 @@ pub struct InitArguments {
 pub fn run(arguments: &InitArguments, folder: &Path, out: Out) -> Result<()> {
     let storage = usize::from(arguments.targets.targets);
     let addresses = addresses(&arguments.listen, storage + 1)?;
-    let layout = Layout { storage, addresses, sockets: !arguments.tls_only };
+    let layout = Layout { engine: None, storage, addresses, sockets: !arguments.tls_only };
     let cluster = ClusterFile::lay_out(folder, &layout)?;
     let admin = match arguments.listen.is_empty() {
         true => None,

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use nacre::{Cluster, ClusterFile, Keys};
+use nacre::{Cluster, ClusterFile, Keys, Layout};
 use nacre_clock::{Clock, SystemClock};
 use nacre_node::{NodeState, Supervisor};
 use nacre_object::{Error, ErrorKind, Result};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::engine::Engine;
 use crate::out::{Out, note};
 
 /// Storage targets of a new cluster, unless told otherwise.
@@ -34,6 +35,9 @@ pub struct TargetArguments {
 pub struct UpArguments {
     #[command(flatten)]
     targets: TargetArguments,
+    /// What keeps a new cluster's data: `embedded`, or Ceph as `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`
+    #[arg(long, default_value_t = Engine::Embedded)]
+    engine: Engine,
     /// The first of the loopback ports for metrics, one a process; any free ones if left out
     #[arg(long, default_value_t = 0,
           value_parser = clap::value_parser!(u16).range(0..=MAX_METRICS_PORT))]
@@ -44,9 +48,15 @@ pub struct UpArguments {
 pub async fn run(arguments: UpArguments, folder: &Path, out: Out) -> Result<()> {
     let cluster = match ClusterFile::read(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            ClusterFile::create(folder, arguments.targets.targets.into())?
+            let layout = Layout {
+                engine: arguments.engine.to_entry(),
+                storage: arguments.targets.targets.into(),
+                addresses: vec![],
+                sockets: true,
+            };
+            ClusterFile::lay_out(folder, &layout)?
         }
-        found => found?,
+        found => arguments.engine.check(found?)?,
     };
     let interrupted = interrupted()?;
     tokio::pin!(interrupted);

@@ -1,0 +1,85 @@
+//! What keeps a cluster's data, as a command line says it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use nacre::ClusterFile;
+use nacre_object::{Error, Result};
+use nacre_rados::RadosOptions;
+
+/// What keeps the data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Engine {
+    /// The nodes themselves.
+    Embedded,
+    /// A Ceph cluster, named as [`RadosOptions`] are, with an absolute path.
+    Ceph(String),
+}
+
+impl Engine {
+    /// What a cluster's file says of it.
+    pub fn to_entry(&self) -> Option<String> {
+        match self {
+            Self::Embedded => None,
+            Self::Ceph(entry) => Some(entry.clone()),
+        }
+    }
+
+    /// The cluster, if it has this engine or none was asked for.
+    ///
+    /// # Errors
+    /// `Invalid` if its data is kept elsewhere.
+    pub fn check(&self, cluster: ClusterFile) -> Result<ClusterFile> {
+        match self {
+            Self::Ceph(asked) if cluster.engine() != Some(asked) => {
+                let folder = cluster.folder().display();
+                let kept = cluster.engine().unwrap_or("embedded");
+                Err(Error::invalid(format!("the cluster at {folder} keeps its data in {kept}"))
+                    .hint("name another folder with --cluster, or leave --engine out"))
+            }
+            _ => Ok(cluster),
+        }
+    }
+}
+
+impl FromStr for Engine {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text == "embedded" {
+            return Ok(Self::Embedded);
+        }
+        let options: RadosOptions = text.parse()?;
+        let Some(path) = options.conf else { return Ok(Self::Ceph(text.to_owned())) };
+        // Nodes may be started in another folder.
+        let absolute = std::path::absolute(&path)
+            .map_err(|error| Error::invalid(format!("{}: {error}", path.display())))?;
+        let rest = &text[RadosOptions::PREFIX.len() + path.as_os_str().len()..];
+        Ok(Self::Ceph(format!("{}{}{rest}", RadosOptions::PREFIX, absolute.display())))
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Embedded => f.write_str("embedded"),
+            Self::Ceph(entry) => f.write_str(entry),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_made_absolute_and_the_rest_is_kept() {
+        let here = std::env::current_dir().unwrap();
+        let engine: Engine = "ceph:a/ceph.conf?user=me".parse().unwrap();
+        let expected = format!("ceph:{}/a/ceph.conf?user=me", here.display());
+        assert_eq!(engine, Engine::Ceph(expected));
+        assert_eq!("ceph:".parse::<Engine>().unwrap(), Engine::Ceph("ceph:".to_owned()));
+        assert_eq!("embedded".parse::<Engine>().unwrap(), Engine::Embedded);
+        assert!("redis".parse::<Engine>().is_err());
+    }
+}

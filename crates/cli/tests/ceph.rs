@@ -1,0 +1,79 @@
+//! The same cluster with its data kept by Ceph: real daemons, OSDs on files, two copies of everything.
+
+mod common;
+
+use std::process::Command;
+
+use nacre_conformance::CephCluster;
+
+use common::{NACRE, RunningCluster};
+
+const COUNTER: &str = r#"
+function add(input, output)
+  local found, count = pcall(objclass.map_get_val, "count")
+  local sum = (found and tonumber(count:str()) or 0) + tonumber(input:str())
+  local value = bufferlist.new()
+  value:append(tostring(sum))
+  objclass.map_set_val("count", value)
+  output:append(tostring(sum))
+end
+objclass.register(add)
+"#;
+
+fn lines(numbers: std::ops::Range<u32>) -> String {
+    numbers.map(|n| format!("record {n}\n")).collect()
+}
+
+#[test]
+fn objects_classes_and_a_log_live_on_ceph_and_outlive_a_node_an_osd_and_the_folder() {
+    let ceph = CephCluster::start(&["--osds", "3", "--store", "bluestore", "--size", "2"]);
+    let engine = format!("ceph:{}", ceph.conf().display());
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let mut cluster = RunningCluster::start_with(folders[0].path(), &["--engine", &engine]);
+
+    cluster.run_with_input(&["object", "put", "data/greeting"], "hello");
+    let source = folders[0].path().join("counter.lua");
+    std::fs::write(&source, COUNTER).unwrap();
+    let source = source.to_str().unwrap();
+    cluster.run(&["program", "put", "class/counter", source, "--activate"]);
+    let call = ["class", "call", "data/visits", "counter", "add", "--input"];
+    let add = |cluster: &RunningCluster, n| cluster.run(&[&call[..], &[n]].concat());
+    assert_eq!(add(&cluster, "5").trim(), "5");
+    cluster.run(&["log", "create", "l"]);
+    cluster.run_with_input(&["log", "append", "l"], &lines(0..100));
+
+    cluster.kill_node("gateway.0");
+    cluster.run_with_input(&["log", "append", "l"], &lines(100..200));
+    ceph.kill("osd.1");
+    cluster.run_with_input(&["log", "append", "l"], &lines(200..300));
+    ceph.restart("osd.1");
+    assert_eq!(add(&cluster, "2").trim(), "7");
+    assert!(cluster.stop());
+
+    // Another folder, another node: everything is in Ceph.
+    let cluster = RunningCluster::start_with(folders[1].path(), &["--engine", &engine]);
+    assert_eq!(cluster.run(&["object", "get", "data/greeting"]), "hello");
+    assert_eq!(add(&cluster, "3").trim(), "10");
+    assert_eq!(cluster.run(&["log", "read", "l"]), lines(0..300));
+}
+
+#[test]
+fn an_engine_that_is_not_there_or_not_the_clusters_is_said_plainly() {
+    let scratch = tempfile::tempdir().unwrap();
+    let up = |folder: &str, engine: &str| {
+        let output = Command::new(NACRE)
+            .args(["up", "--engine", engine, "--cluster", folder])
+            .current_dir(scratch.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!said.contains("panicked"), "{said}");
+        (output.status.code(), said)
+    };
+    let (status, said) = up("a", "ceph:absent.conf");
+    assert!(status == Some(1) && said.contains("absent.conf cannot be read"), "{said}");
+    let (status, said) = up("a", "ceph:other.conf");
+    assert!(status == Some(2) && said.contains("keeps its data in"), "{said}");
+    let (status, said) = up("b", "redis");
+    assert!(status == Some(2) && said.contains("ceph:/path/ceph.conf"), "{said}");
+}

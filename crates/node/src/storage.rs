@@ -1,0 +1,59 @@
+//! A storage target: an engine, and the stage before it.
+
+use std::sync::Arc;
+
+use nacre::{CatchUpStore, ClassService, ClusterFile, NodeEntry};
+use nacre_clock::Clock;
+use nacre_embedded::{EmbeddedEngine, Options};
+use nacre_object::{Result, Store, Watch};
+use nacre_placement::{PlacedTarget, Target};
+use nacre_rados::{RadosEngine, RadosOptions};
+
+/// A node's share of the objects, or, where another system keeps them, its way there.
+pub(crate) struct Storage {
+    /// The engine that keeps objects in this process, if it does.
+    pub embedded: Option<EmbeddedEngine>,
+    pub store: Arc<dyn Store>,
+    pub watch: Arc<dyn Watch>,
+    target: Target,
+}
+
+impl Storage {
+    /// Opens what the cluster's file says.
+    ///
+    /// # Errors
+    /// `Corrupt` if the node's data is damaged, `Unavailable` if it is in use or the system that
+    /// keeps it does not answer; `Invalid` if the file names no engine there is.
+    pub async fn open(
+        cluster: &ClusterFile,
+        entry: &NodeEntry,
+        classes: &ClassService,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let target = Target { name: entry.target()?, weight: entry.weight };
+        let Some(engine) = cluster.engine() else {
+            let options = Options::new(cluster.data(entry), classes.host(), Arc::clone(clock));
+            let engine = EmbeddedEngine::open(options)?;
+            let store = caught_up(engine.clone(), classes);
+            let watch = Arc::new(engine.clone());
+            return Ok(Self { embedded: Some(engine), store, watch, target });
+        };
+        let options: RadosOptions = engine.parse()?;
+        let engine = RadosEngine::connect(options, classes.host(), Arc::clone(clock)).await?;
+        let store = caught_up(engine.clone(), classes);
+        Ok(Self { embedded: None, store, watch: Arc::new(engine), target })
+    }
+
+    /// It, as a cluster is assembled from.
+    pub fn placed(&self) -> PlacedTarget {
+        PlacedTarget {
+            target: self.target.clone(),
+            store: Arc::clone(&self.store),
+            watch: Arc::clone(&self.watch),
+        }
+    }
+}
+
+fn caught_up(engine: impl Store + 'static, classes: &ClassService) -> Arc<dyn Store> {
+    Arc::new(CatchUpStore::new(Arc::new(engine), classes.clone()))
+}
