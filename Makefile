@@ -6,6 +6,8 @@ CARGO ?= cargo
 # The optimised build lets the demo show what the system can do.
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 DEMO_ARGS ?=
+# Where `make demo` keeps its data: `embedded` or `ceph`.
+ENGINE ?= embedded
 FUZZ_SECONDS ?= 3600
 
 # What `make bench` measures; everything if empty.
@@ -16,8 +18,13 @@ BENCH ?=
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
-demo: build ## Run the main job on an embedded cluster, faults included
+demo: build ## Run the main job, faults included, on an embedded cluster; with ENGINE=ceph on real Ceph daemons
+ifeq ($(ENGINE),ceph)
+	scripts/on-ceph --mons 3 --osds 3 --store bluestore --size 2 -- \
+	    $(RELEASE)/nacre demo --ceph-cluster scripts/ceph-cluster --dev-ceph {} $(DEMO_ARGS)
+else
 	$(RELEASE)/nacre demo $(DEMO_ARGS)
+endif
 
 bench: build ## Measure: every figure beside its baseline, in one run
 	@scripts/install-packages redis-server:redis-server

@@ -2,11 +2,12 @@
 //!
 //! A cluster of real processes in a scratch folder; the log's storage interface installed as a
 //! program; writers that append a real file's records; under them the program is replaced, the
-//! sequencer's process is killed, then a storage target's; at the end everything acknowledged is
-//! read back and compared. Faults fire as the writers pass marks, and the writers may pass only
+//! sequencer's process is killed, then a storage target's (on Ceph: the OSD that serves the log's
+//! object, and the leading monitor); at the end everything acknowledged is read back and compared. Faults fire as the writers pass marks, and the writers may pass only
 //! half way to the next mark before it has fired, so each fault meets writers at work however short
 //! the input.
 
+mod dev_ceph;
 mod records;
 mod report;
 mod timeline;
@@ -18,16 +19,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacre::{Cluster, ClusterFile, Entry, LOG_PROGRAM_SOURCE, Log, LogOptions, Role, log_program};
+use nacre::{
+    Cluster, ClusterFile, Entry, LOG_PROGRAM_SOURCE, Layout, Log, LogOptions, Role, log_program,
+};
 use nacre_clock::{Clock, SystemClock};
 use nacre_node::Supervisor;
-use nacre_object::{Error, Result};
+use nacre_object::{Error, ObjectId, Result};
 
+use self::dev_ceph::DevCeph;
 use self::records::Records;
 use self::report::{Event, Report, Run};
 use self::verify::verify;
 use self::writers::Work;
 use crate::commands::up::{interrupted, this_program};
+use crate::engine::Engine;
 use crate::out::{Out, note};
 
 /// The log's name.
@@ -66,6 +71,26 @@ pub struct DemoArguments {
     /// Leave the cluster up at the end, until interrupted
     #[arg(long)]
     keep: bool,
+    /// Keep the data in the Ceph cluster that `scripts/ceph-cluster` runs in this folder, and hit its
+    /// daemons instead of storage targets
+    #[arg(long, value_name = "DIR", requires = "ceph_cluster")]
+    dev_ceph: Option<PathBuf>,
+    /// The script that runs it
+    #[arg(long, value_name = "PROGRAM", requires = "dev_ceph")]
+    ceph_cluster: Option<PathBuf>,
+}
+
+impl DemoArguments {
+    fn ceph(&self) -> Option<DevCeph> {
+        Some(DevCeph::new(self.ceph_cluster.as_ref()?, self.dev_ceph.as_ref()?))
+    }
+
+    fn engine(&self) -> Result<Engine> {
+        match &self.dev_ceph {
+            Some(folder) => format!("ceph:{}", folder.join("ceph.conf").display()).parse(),
+            None => Ok(Engine::Embedded),
+        }
+    }
 }
 
 /// Runs the demo.
@@ -80,11 +105,19 @@ pub async fn run(arguments: DemoArguments, out: Out) -> Result<()> {
     let cut = if records.cut { " (the first of them)" } else { "" };
     note(&format!("{} records of {}{cut}", records.lines.len(), records.origin));
 
-    let file = ClusterFile::create(scratch.path(), TARGETS)?;
+    let engine = arguments.engine()?;
+    let layout =
+        Layout { engine: engine.to_entry(), storage: TARGETS, addresses: vec![], sockets: true };
+    let file = ClusterFile::lay_out(scratch.path(), &layout)?;
     let mut supervisor = Supervisor::start(file, &this_program()?, 0).await?;
-    note(&format!("a cluster of {TARGETS} storage targets in {}", scratch.path().display()));
+    let folder = scratch.path().display();
+    note(&match &engine {
+        Engine::Embedded => format!("a cluster of {TARGETS} storage targets in {folder}"),
+        Engine::Ceph(entry) => format!("a node in {folder} whose data is kept in {entry}"),
+    });
     let interruption = interrupted()?;
-    let stage = Stage { supervisor: &supervisor, arguments: &arguments };
+    let ceph = arguments.ceph();
+    let stage = Stage { supervisor: &supervisor, arguments: &arguments, ceph };
     let outcome = tokio::select! {
         played = stage.play(records) => {
             played.and_then(|report| conclude(&report, out))
@@ -113,6 +146,8 @@ fn conclude(report: &Report, out: Out) -> Result<()> {
 struct Stage<'a> {
     supervisor: &'a Supervisor,
     arguments: &'a DemoArguments,
+    /// What keeps the data, if that is not the supervisor's nodes.
+    ceph: Option<DevCeph>,
 }
 
 impl Stage<'_> {
@@ -168,20 +203,21 @@ impl Stage<'_> {
         log: &Log,
         work: &Work,
     ) -> Result<String> {
-        match fault {
-            Fault::Program => {
+        match (fault, &self.ceph) {
+            (Fault::Program, _) => {
                 let source = format!("{LOG_PROGRAM_SOURCE}{VERSION_2_ADDITION}");
                 let version = install(cluster, &source).await?;
                 self.check_revision(cluster, log).await?;
                 Ok(format!("interface replaced by version {version}"))
             }
-            Fault::Sequencer => {
+            (Fault::Sequencer, _) => {
                 let node = self.sequencer()?;
                 self.supervisor.kill(&node, false).await?;
                 self.supervisor.up(&node).await?;
                 Ok(format!("sequencer {node} killed"))
             }
-            Fault::Target => {
+            (Fault::Target, Some(ceph)) => hit(ceph, log, work).await,
+            (Fault::Target, None) => {
                 let node = self.victim(cluster)?;
                 self.supervisor.kill(&node, true).await?;
                 // It stays down until the log has gone round it, or needed nothing of it.
@@ -197,9 +233,7 @@ impl Stage<'_> {
 
     /// Calls the method that only version 2 has, on an object of the log.
     async fn check_revision(&self, cluster: &Cluster, log: &Log) -> Result<()> {
-        let view = log.view();
-        let place = view.place(0).and_then(|place| view.object(place));
-        let object = place.ok_or_else(|| Error::corrupt("the log's view has no position 0"))?;
+        let (view, object) = (log.view(), first_object(log)?);
         let class = view.class().as_str();
         let reply = cluster.object(&object).await?.call(class, "revision", "").await?;
         if reply.output == "2" {
@@ -233,6 +267,28 @@ enum Fault {
     Program,
     Sequencer,
     Target,
+}
+
+/// The object of the log's first position.
+fn first_object(log: &Log) -> Result<ObjectId> {
+    let view = log.view();
+    let object = view.place(0).and_then(|place| view.object(place));
+    object.ok_or_else(|| Error::corrupt("the log's view has no position 0"))
+}
+
+/// Kills the OSD that serves the log's object and the leading monitor, and starts them again once
+/// the writers have come on without them.
+async fn hit(ceph: &DevCeph, log: &Log, work: &Work) -> Result<String> {
+    let osd = ceph.primary(&first_object(log)?).await?;
+    let monitor = ceph.leader().await?;
+    ceph.kill(&osd).await?;
+    ceph.kill(&monitor).await?;
+    let total = work.records().lines.len();
+    let before = *work.acknowledged().borrow();
+    passed(work, (before + total / 16).min(total)).await?;
+    ceph.start(&osd).await?;
+    ceph.start(&monitor).await?;
+    Ok(format!("{osd} and {monitor} killed"))
 }
 
 fn hangs(fault: Fault) -> Error {
