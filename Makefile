@@ -13,7 +13,7 @@ FUZZ_SECONDS ?= 3600
 # What `make bench` measures; everything if empty.
 BENCH ?=
 
-.PHONY: help demo bench build test soak-engine check fmt install-deps install-test-deps
+.PHONY: help demo bench build ceph-plugin test soak-engine check fmt install-deps install-test-deps
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -38,7 +38,13 @@ check: install-deps ## What a developer runs all day: format, lints, unit tests
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --workspace --lib --locked -q
 
-test: check install-test-deps ## Everything: check, then every suite; the demo is one of them
+ceph-plugin: install-deps ## Build the object class for Ceph's OSDs, target/release/libcls_nacre.so
+	@scripts/install-packages c++:g++ /usr/include/rados/objclass.h:rados-objclass-dev \
+	    /usr/include/rados/buffer.h:libradospp-dev /usr/include/rados/librados.h:librados-dev
+	$(CARGO) rustc --release --locked -p nacre-osd-class --features plugin --lib --crate-type cdylib
+	strip --strip-debug -o $(RELEASE)/libcls_nacre.so $(RELEASE)/libnacre_osd_class.so
+
+test: check install-test-deps ceph-plugin ## Everything: check, then every suite; the demo is one of them
 	$(CARGO) test --workspace --locked
 
 soak-engine: install-test-deps ## The engine's long forms: power cuts, kills, flipped bits

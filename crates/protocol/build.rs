@@ -5,7 +5,8 @@ use std::path::Path;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=proto");
     let mut compiler = protox::Compiler::new(["proto"])?;
-    compiler.include_source_info(true).include_imports(true).open_file("nacre/v1/nacre.proto")?;
+    compiler.include_source_info(true).include_imports(true);
+    compiler.open_file("nacre/v1/nacre.proto")?.open_file("nacre/v1/osd.proto")?;
     let descriptors = Path::new(&std::env::var("OUT_DIR")?).join("nacre.v1.bin");
     std::fs::write(descriptors, compiler.encode_file_descriptor_set())?;
     // Messages only: session and server are written by hand, they send batches that are encoded

@@ -147,7 +147,7 @@ pub fn failure(failed: &Error) -> Answer {
 }
 
 /// An error, with all it knows.
-fn error(error: &Error) -> pb::Error {
+pub fn error(error: &Error) -> pb::Error {
     let text = |part: Option<&str>| part.unwrap_or_default().to_owned();
     pb::Error {
         kind: kind(error.kind()).into(),

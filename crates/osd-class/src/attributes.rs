@@ -1,0 +1,77 @@
+//! The attributes within a transaction.
+//!
+//! They are few and small, and how many there are is bounded, so all are read once one is asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use nacre_object::Result;
+use nacre_rados_layout::Attribute;
+
+use crate::{Change, OsdObject};
+
+/// The attributes as a transaction has made them so far.
+#[derive(Debug, Default)]
+pub(crate) struct Attributes {
+    /// All of them, once they were asked for.
+    known: Option<BTreeMap<String, Bytes>>,
+    changed: BTreeSet<String>,
+}
+
+impl Attributes {
+    /// None, whatever lies in the OSD.
+    pub fn none() -> Self {
+        Self { known: Some(BTreeMap::new()), changed: BTreeSet::new() }
+    }
+
+    /// All of them.
+    pub fn all(&mut self, object: &mut dyn OsdObject) -> Result<&BTreeMap<String, Bytes>> {
+        self.load(object).map(|known| &*known)
+    }
+
+    /// Sets one.
+    pub fn set(&mut self, name: &str, value: Bytes, object: &mut dyn OsdObject) -> Result<()> {
+        self.load(object)?.insert(name.to_owned(), value);
+        self.changed.insert(name.to_owned());
+        Ok(())
+    }
+
+    /// Removes one.
+    pub fn remove(&mut self, name: &str, object: &mut dyn OsdObject) -> Result<()> {
+        self.load(object)?.remove(name);
+        self.changed.insert(name.to_owned());
+        Ok(())
+    }
+
+    /// What makes those in the OSD so; `fresh` if it has none.
+    pub fn changes(mut self, fresh: bool) -> Vec<Change> {
+        let mut known = self.known.take().unwrap_or_default();
+        let change = |name: String| {
+            let value = known.remove(&name);
+            let Attribute { stored_name, preamble } = Attribute::named(&name);
+            match value {
+                Some(value) if preamble.is_empty() => {
+                    Some(Change::SetAttribute { name: stored_name, value })
+                }
+                Some(value) => {
+                    let value = [&preamble[..], &value].concat().into();
+                    Some(Change::SetAttribute { name: stored_name, value })
+                }
+                None if fresh => None,
+                None => Some(Change::RemoveAttribute(stored_name)),
+            }
+        };
+        self.changed.into_iter().filter_map(change).collect()
+    }
+
+    fn load(&mut self, object: &mut dyn OsdObject) -> Result<&mut BTreeMap<String, Bytes>> {
+        if self.known.is_none() {
+            let ours = |(stored_name, stored_value): (Bytes, Bytes)| {
+                let (name, start) = Attribute::read(&stored_name, &stored_value)?;
+                Some((name, stored_value.slice(start..)))
+            };
+            self.known = Some(object.attributes()?.into_iter().filter_map(ours).collect());
+        }
+        Ok(self.known.get_or_insert_default())
+    }
+}

@@ -1,0 +1,45 @@
+//! The classes that one request may call: the native ones, and the programs it names.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use nacre_class::ClassRuntime;
+use nacre_object::{
+    CallContext, CallReply, ClassCall, ClassHost, ClassName, Error, ObjectView, Result,
+};
+
+/// The classes of one request.
+pub(crate) struct RequestClasses<'a> {
+    /// The native classes and `lua`.
+    pub native: &'a ClassRuntime,
+    /// A runtime for each program, which holds that alone.
+    pub programs: HashMap<ClassName, Arc<ClassRuntime>>,
+}
+
+impl RequestClasses<'_> {
+    fn find(&self, class: &ClassName) -> Option<&ClassRuntime> {
+        if self.native.live_version(class).is_some() {
+            return Some(self.native);
+        }
+        self.programs.get(class).map(|runtime| &**runtime)
+    }
+}
+
+impl ClassHost for RequestClasses<'_> {
+    fn is_read_only(&self, call: &ClassCall) -> bool {
+        self.find(&call.class).is_some_and(|runtime| runtime.is_read_only(call))
+    }
+
+    fn call(
+        &self,
+        call: &ClassCall,
+        view: &mut dyn ObjectView,
+        context: &CallContext,
+    ) -> Result<CallReply> {
+        match self.find(&call.class) {
+            Some(runtime) => runtime.call(call, view, context),
+            None => Err(Error::unsupported(format!("there is no class {}", call.class))
+                .hint("`nacre program list` shows the classes there are")),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! One call of the class `nacre`, from its input to its output.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use nacre_class::{ClassRuntime, FaultSink};
+use nacre_clock::Clock;
+use nacre_log::log_class;
+use nacre_object::{
+    CallContext, ClassHost, ClassName, EntityName, Error, OpResult, Reply, Request, Result,
+    run_transaction,
+};
+use nacre_protocol::proto::osd_answer::Answer;
+use nacre_protocol::proto::{self as pb, Unsuited};
+use nacre_protocol::{decode, encode};
+use nacre_registry::{events_class, map_class};
+use nacre_script::{Budget, Digest};
+use prost::Message;
+
+use crate::classes::RequestClasses;
+use crate::program_cache::{ProgramCache, ProgramKey};
+use crate::{Change, OsdObject, View};
+
+/// Programs that one request may name: as many classes as a sensible one calls.
+const MAX_REQUEST_PROGRAMS: usize = 64;
+
+/// Which method of the class was called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// `submit`: it may change the object.
+    Submit,
+    /// `inspect`: it may not.
+    Inspect,
+}
+
+/// The class `nacre`: what its calls share.
+pub struct OsdClass {
+    native: ClassRuntime,
+    programs: ProgramCache,
+    clock: Arc<dyn Clock>,
+}
+
+/// How a call ends short of a transaction that succeeded: the object is left as it was.
+enum Refusal {
+    Failed(Error),
+    Needs(Vec<Bytes>),
+    Unsuited(Unsuited),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl OsdClass {
+    /// The class with its native classes; faults of programs are told to `sink`.
+    ///
+    /// # Errors
+    /// None but a mistake in the native classes.
+    pub fn new(clock: Arc<dyn Clock>, sink: Arc<dyn FaultSink>) -> Result<Self> {
+        let native = ClassRuntime::new(Budget::default(), clock.clone()).reporting_to(sink.clone());
+        for class in [map_class(), events_class(), log_class()] {
+            native.register_native(class)?;
+        }
+        Ok(Self { native, programs: ProgramCache::new(clock.clone(), sink), clock })
+    }
+
+    /// Runs the request in `input` on `object`; answers the output.
+    ///
+    /// # Errors
+    /// The OSD's own, while it took in the changes: the call must fail then, as some of them may have
+    /// been taken in. Whatever else goes wrong is an answer.
+    pub fn call(&self, mode: Mode, input: Bytes, object: &mut dyn OsdObject) -> Result<Vec<u8>> {
+        let answer = match self.run(mode, input, object) {
+            Ok((reply, changes)) => {
+                changes.into_iter().try_for_each(|change| object.apply(change))?;
+                Answer::Reply(reply)
+            }
+            Err(Refusal::Failed(error)) => Answer::Error(encode::error(&error)),
+            Err(Refusal::Needs(digests)) => Answer::ProgramsNeeded(pb::ProgramsNeeded { digests }),
+            Err(Refusal::Unsuited(why)) => Answer::Unsuited(why.into()),
+        };
+        Ok(pb::OsdAnswer { answer: Some(answer) }.encode_to_vec())
+    }
+
+    /// Runs the request as far as the changes that it asks for.
+    fn run(
+        &self,
+        mode: Mode,
+        input: Bytes,
+        object: &mut dyn OsdObject,
+    ) -> Result<(pb::OsdReply, Vec<Change>), Refusal> {
+        let message = pb::OsdRequest::decode(input)
+            .map_err(|error| Error::invalid(format!("not a request: {error}")))?;
+        let request = message.request.ok_or_else(|| Error::invalid("a request without ops"))?;
+        let request = decode::request(request)?;
+        let source = EntityName::new(message.source)?;
+        let programs = self.programs_of(message.programs)?;
+        let classes = RequestClasses { native: &self.native, programs };
+        let context = CallContext { source, now_micros: self.clock.now_micros() };
+        let done = transact(&request, &classes, &context, object);
+        let (reply, changes) = done.map_err(|error| error.on(&request.header.object))?;
+        match mode {
+            Mode::Inspect if !changes.is_empty() => Err(Refusal::Unsuited(Unsuited::Writes)),
+            _ if changes.iter().any(removes_attribute) => {
+                Err(Refusal::Unsuited(Unsuited::RemovesAttribute))
+            }
+            _ => Ok((reply, changes)),
+        }
+    }
+
+    fn programs_of(
+        &self,
+        named: Vec<pb::OsdProgram>,
+    ) -> Result<HashMap<ClassName, Arc<ClassRuntime>>, Refusal> {
+        if named.len() > MAX_REQUEST_PROGRAMS {
+            let error = Error::invalid(format!("{} programs with a request", named.len()));
+            return Err(error.hint(format!("at most {MAX_REQUEST_PROGRAMS}")).into());
+        }
+        let mut programs = HashMap::new();
+        let mut needed = Vec::new();
+        for program in named {
+            let key = key_of(&program)?;
+            let runtime = match self.programs.get(&key) {
+                Some(runtime) => runtime,
+                None if program.source.is_empty() => {
+                    needed.push(program.digest);
+                    continue;
+                }
+                None => self.programs.compile(&key, &program.source)?,
+            };
+            programs.insert(key.class, runtime);
+        }
+        if needed.is_empty() { Ok(programs) } else { Err(Refusal::Needs(needed)) }
+    }
+}
+
+fn key_of(program: &pb::OsdProgram) -> Result<ProgramKey> {
+    let class = ClassName::new(program.class_name.as_str())?;
+    let digest: [u8; 32] = program.digest[..].try_into().map_err(|_| {
+        Error::invalid(format!("a digest of {} bytes, of {class}", program.digest.len()))
+    })?;
+    Ok(ProgramKey { class, version: program.version, digest: Digest::from(digest) })
+}
+
+fn transact(
+    request: &Request,
+    classes: &dyn ClassHost,
+    context: &CallContext,
+    object: &mut dyn OsdObject,
+) -> Result<(pb::OsdReply, Vec<Change>)> {
+    if request.header.snapshot.is_some() {
+        return Err(Error::unsupported("objects on Ceph have no snapshots yet").during("read"));
+    }
+    let mut view = View::new(object)?;
+    let results = run_transaction(&request.ops, &mut view, classes, context)?;
+    let exists = view.is_present();
+    let reply = pb::OsdReply { exists, results: encoded(results) };
+    Ok((reply, view.into_changes()))
+}
+
+fn encoded(results: Vec<OpResult>) -> Vec<pb::OpResult> {
+    // The version is told by RADOS.
+    encode::reply(Reply { version: 0, results }).results
+}
+
+fn removes_attribute(change: &Change) -> bool {
+    matches!(change, Change::RemoveAttribute(_))
+}

@@ -1,0 +1,60 @@
+//! What the class API of an OSD gives of the object a method was called on.
+
+use bytes::Bytes;
+use nacre_object::Result;
+
+use crate::Change;
+
+/// Size and time of change of an object that exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OsdStat {
+    /// Bytes of the data.
+    pub size: u64,
+    /// Microseconds since 1970.
+    pub modified_micros: u64,
+}
+
+/// A stored name or key, and its value.
+pub type StoredEntry = (Bytes, Bytes);
+
+/// Some omap entries in key order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StoredRange {
+    /// The entries.
+    pub entries: Vec<StoredEntry>,
+    /// Whether there are more with the prefix behind them.
+    pub more: bool,
+}
+
+/// One object of an OSD, during one call.
+///
+/// Reads tell the object as it was before the call, whatever was applied since. Only
+/// [`OsdObject::stat`] and [`OsdObject::version`] may be asked of one that does not exist.
+///
+/// Errors of every method are the OSD's own: `Corrupt` or `Unavailable`.
+pub trait OsdObject {
+    /// Size and time; `None` if it does not exist.
+    fn stat(&mut self) -> Result<Option<OsdStat>>;
+
+    /// Its version; of an absent object, one that is not less than its last.
+    fn version(&mut self) -> Result<u64>;
+
+    /// Bytes of the data, cut at its end.
+    fn read(&mut self, offset: u64, length: u64) -> Result<Bytes>;
+
+    /// All xattrs.
+    fn attributes(&mut self) -> Result<Vec<StoredEntry>>;
+
+    /// The value of an omap entry.
+    fn entry(&mut self, key: &[u8]) -> Result<Option<Bytes>>;
+
+    /// Omap entries with `prefix` and a key greater than `after`, at most `limit`. An OSD may answer
+    /// fewer than there are and it was asked for.
+    fn range(&mut self, after: &[u8], prefix: &[u8], limit: usize) -> Result<StoredRange>;
+
+    /// Adds a change to what the OSD commits if the call succeeds.
+    ///
+    /// # Errors
+    /// Then the call must fail, so that the OSD drops what was added before.
+    fn apply(&mut self, change: Change) -> Result<()>;
+}

@@ -1,0 +1,158 @@
+//! Calls of the class, on an OSD in memory: what is asked for, what is answered, what is left alone.
+
+mod support;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use nacre_class::NoFaultSink;
+use nacre_clock::SystemClock;
+use nacre_object::{ErrorKind, Op, OpResult};
+use nacre_osd_class::{Mode, OsdClass};
+use nacre_protocol::proto::Unsuited;
+use support::memory_osd::MemoryOsd;
+use support::{Outcome, Send, call, input, program, request};
+
+const COUNTER: &str = "function add(input, output)
+    local before = 0
+    pcall(function() before = tonumber(objclass.map_get_val('n'):str()) end)
+    local value = bufferlist.new()
+    value:append(tostring(before + 1))
+    objclass.map_set_val('n', value)
+    output:append(objclass.map_get_val('n'):str())
+end
+objclass.register(add)
+function peek(input, output) output:append(objclass.map_get_val('n'):str()) end
+objclass.register(peek)";
+
+struct Osd {
+    class: OsdClass,
+    object: MemoryOsd,
+}
+
+impl Osd {
+    fn new() -> Self {
+        let clock = Arc::new(SystemClock::default());
+        let class = OsdClass::new(clock, Arc::new(NoFaultSink)).unwrap();
+        Self { class, object: MemoryOsd::default() }
+    }
+
+    fn call(&mut self, mode: Mode, input: Vec<u8>) -> Outcome {
+        let mut call = self.object.begin();
+        let output = self.class.call(mode, input.into(), &mut call).unwrap();
+        self.object = call.after;
+        Outcome::of(&output)
+    }
+
+    fn submit(&mut self, ops: Vec<Op>) -> Outcome {
+        self.call(Mode::Submit, input(request("o", ops), &[]))
+    }
+}
+
+fn output(outcome: Outcome) -> Bytes {
+    match outcome.reply().results.pop() {
+        Some(OpResult::Called(reply)) => reply.output,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_program_is_asked_for_once() {
+    let mut osd = Osd::new();
+    let counter = program("counter", 3, COUNTER);
+    let add = |send| input(request("o", vec![call("counter", "add", "")]), &[(&counter, send)]);
+    match osd.call(Mode::Submit, add(Send::Digest)) {
+        Outcome::NeedsSources(digests) => assert_eq!(digests, [&counter.digest().as_bytes()[..]]),
+        other => panic!("{other:?}"),
+    }
+    assert!(!osd.object.exists);
+    assert_eq!(output(osd.call(Mode::Submit, add(Send::Source))), "1");
+    assert_eq!(output(osd.call(Mode::Submit, add(Send::Digest))), "2");
+}
+
+#[test]
+fn a_source_that_is_not_what_was_announced_is_refused() {
+    let mut osd = Osd::new();
+    let counter = program("counter", 1, COUNTER);
+    let mut forged =
+        input(request("o", vec![call("counter", "add", "")]), &[(&counter, Send::Source)]);
+    let at = forged.windows(3).position(|bytes| bytes == b"add").unwrap();
+    let last = forged.windows(4).rposition(|bytes| bytes == b"peek").unwrap();
+    assert!(at < last);
+    forged[last] = b'P';
+    assert_eq!(osd.call(Mode::Submit, forged).error().kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn two_programs_of_one_name_and_version_are_not_mixed_up() {
+    let mut osd = Osd::new();
+    let source = |text: &str| {
+        format!("function say(input, output) output:append('{text}') end objclass.register(say)")
+    };
+    let (one, two) = (program("c", 1, &source("one")), program("c", 1, &source("two")));
+    for (program, text) in [(&one, "one"), (&two, "two"), (&one, "one")] {
+        let request = request("o", vec![call("c", "say", "")]);
+        let said = output(osd.call(Mode::Submit, input(request, &[(program, Send::Source)])));
+        assert_eq!(said, text);
+    }
+}
+
+#[test]
+fn a_failure_is_an_answer_and_leaves_nothing() {
+    let mut osd = Osd::new();
+    let ops = vec![
+        Op::WriteFull { data: Bytes::from_static(b"never") },
+        call("lua", "eval_json", r#"{"script": "error('no')", "handler": ""}"#),
+    ];
+    let error = osd.submit(ops).error();
+    assert_eq!((error.kind(), error.operation()), (ErrorKind::Fault, Some("call")));
+    assert_eq!(error.object(), Some("data/o"));
+    assert!(!osd.object.exists);
+}
+
+#[test]
+fn inspect_reads_and_refuses_to_write() {
+    let mut osd = Osd::new();
+    osd.submit(vec![Op::WriteFull { data: Bytes::from_static(b"data") }]).reply();
+    let read = vec![Op::Read { offset: 1, length: 2 }];
+    let reply = osd.call(Mode::Inspect, input(request("o", read), &[])).reply();
+    assert_eq!(reply.results, [OpResult::Data(Bytes::from_static(b"at"))]);
+    let write = input(request("o", vec![Op::Truncate { size: 0 }]), &[]);
+    assert!(matches!(osd.call(Mode::Inspect, write), Outcome::Unsuited(Unsuited::Writes)));
+    assert_eq!(osd.object.data, b"data");
+}
+
+#[test]
+fn what_no_object_class_can_do_is_left_to_the_client() {
+    let mut osd = Osd::new();
+    let set = Op::SetAttribute { name: "a".into(), value: Bytes::from_static(b"v") };
+    osd.submit(vec![set]).reply();
+    let outcome = osd.submit(vec![Op::RemoveAttribute { name: "a".into() }]);
+    assert!(matches!(outcome, Outcome::Unsuited(Unsuited::RemovesAttribute)));
+    assert!(osd.object.attributes.contains_key("a"));
+}
+
+#[test]
+fn what_is_no_request_is_invalid() {
+    let mut osd = Osd::new();
+    let good = input(request("o", vec![Op::Stat]), &[]);
+    for bytes in [vec![], vec![0xff; 40], good[..good.len() - 1].to_vec(), vec![8; 3]] {
+        let kind = osd.call(Mode::Submit, bytes.clone()).error().kind();
+        assert!(matches!(kind, ErrorKind::Invalid | ErrorKind::Unsupported), "{bytes:?}: {kind}");
+    }
+}
+
+#[test]
+fn the_last_of_many_keys_is_found() {
+    let mut osd = Osd::new();
+    for at in 0..3000_u32 {
+        let key = Bytes::from(format!("entry.{:020}", at * 977));
+        osd.object.omap.insert(key, Bytes::new());
+    }
+    osd.object.exists = true;
+    osd.object.omap.insert(Bytes::from_static(b"f"), Bytes::new());
+    let script = "function h(i, o) o:append(objclass.map_last('entry.')) end objclass.register(h)";
+    let last = program("c", 1, script);
+    let asked = input(request("o", vec![call("c", "h", "")]), &[(&last, Send::Source)]);
+    assert_eq!(output(osd.call(Mode::Inspect, asked)), format!("entry.{:020}", 2999 * 977));
+}
