@@ -15,6 +15,9 @@ use crate::{Change, OsdObject};
 const FIRST_PAGE_ENTRIES: usize = 8;
 /// Most entries read at once: an OSD gives no more by default.
 const MAX_PAGE_ENTRIES: usize = 1024;
+/// Entries looked at for the last one where nothing but looking at all helps: a walk is not interrupted
+/// and holds up other objects, and this many take about as long as a program may.
+const MAX_WALKED_ENTRIES: usize = 100_000;
 /// About how much is read at once.
 const PAGE_BYTES: usize = 1024 * 1024;
 
@@ -158,10 +161,14 @@ impl Map {
     fn last_of_all(&self, prefix: &[u8], object: &mut dyn OsdObject) -> Result<Option<MapEntry>> {
         let mut entries = self.entries(&[], prefix, usize::MAX, object);
         let mut last = None;
-        while let Some((key, value)) = entries.next()? {
-            last = Some(MapEntry { key, value });
+        for _ in 0..MAX_WALKED_ENTRIES {
+            match entries.next()? {
+                Some((key, value)) => last = Some(MapEntry { key, value }),
+                None => return Ok(last),
+            }
         }
-        Ok(last)
+        let text = format!("the last of more than {MAX_WALKED_ENTRIES} keys, some just removed");
+        Err(Error::exhausted(text).hint("ask for it in a transaction of its own"))
     }
 
     fn entries<'a>(
