@@ -10,6 +10,7 @@ use nacre_log::{
 };
 use nacre_object::{Locate, ObjectId, PoolName, Result, Store, TargetName, Watch};
 use nacre_placement::{PlacedStore, PlacedTarget};
+use nacre_rados::RadosOptions;
 use nacre_registry::{Entities, Events, Maps, Nodes, ProgramId, ProgramKind, Programs};
 
 use crate::class_versions::ProgramVersions;
@@ -98,6 +99,22 @@ impl Cluster {
     pub async fn embedded(folder: impl AsRef<Path>) -> Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let (local, parts) = LocalNode::open(folder.as_ref(), Arc::clone(&clock))?;
+        Self::serve(local, parts, clock).await
+    }
+
+    /// The cluster that is kept in a pool of a Ceph cluster, with no daemon of nacre's: classes and
+    /// sequencers run in this process, and in each other that does the same.
+    ///
+    /// # Errors
+    /// `Unsupported` where librados is not installed; `Invalid`, `Denied`, `NotFound` or, after
+    /// seconds, `Unavailable`, each with what to check.
+    pub async fn ceph(options: RadosOptions) -> Result<Self> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let (local, parts) = LocalNode::connect(options, Arc::clone(&clock)).await?;
+        Self::serve(local, parts, clock).await
+    }
+
+    async fn serve(local: LocalNode, parts: Parts, clock: Arc<dyn Clock>) -> Result<Self> {
         let mut cluster = Self::assemble(parts)?;
         local.serve(&cluster, clock).await?;
         cluster.local = Some(Arc::new(local));

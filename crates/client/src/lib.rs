@@ -1,8 +1,8 @@
 //! nacre: a programmable storage system.
 //!
 //! [`Cluster`] is the door: [`Cluster::connect`] to the nodes of a folder that `nacre up` runs,
-//! [`Cluster::connect_as`] an entity from another machine, or [`Cluster::embedded`] for a cluster in
-//! this process. From it come [`Pool`]s of [`Object`]s,
+//! [`Cluster::connect_as`] an entity from another machine, [`Cluster::embedded`] for a cluster in
+//! this process, or [`Cluster::ceph`] for one that a Ceph cluster keeps. From it come [`Pool`]s of [`Object`]s,
 //! versioned [`Programs`], [`Maps`] of service metadata, and shared [`Log`]s.
 //!
 //! ```no_run
@@ -43,6 +43,7 @@ pub use nacre_object::{
     CallReply, ClassCall, Error, ErrorKind, MapEntry, MapRange, ObjectStat, Op, OpResult, Reply,
     Result,
 };
+pub use nacre_rados::RadosOptions;
 pub use nacre_registry::{
     Change, Entities, Entity, EpochRecord, Event, EventItem, EventWatcher, Events, Grant, Grants,
     MapEvent, MapState, MapWatcher, Maps, Node, NodeStatus, Nodes, ProgramId, ProgramInfo,

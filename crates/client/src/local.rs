@@ -1,4 +1,8 @@
 //! A whole cluster in one process: an engine, its classes and a sequencer host, without sockets.
+//!
+//! On a folder the process is all there is. On Ceph any number of processes are each such a node, of
+//! one name, and know of each other only what is stored: that there is one sequencer at a time the log
+//! sees to by sealing, so one that another process displaced is refused and displaces it again.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -10,6 +14,7 @@ use nacre_embedded::{EmbeddedEngine, Options};
 use nacre_log::{SequencerHost, SequencerNodes, SequencerTransport};
 use nacre_object::{Error, NodeName, Result, Store, TargetName, Watch};
 use nacre_placement::{PlacedTarget, Target};
+use nacre_rados::{RadosEngine, RadosOptions};
 use nacre_registry::Node;
 
 use crate::catch_up_store::CatchUpStore;
@@ -18,33 +23,57 @@ use crate::cluster::{Cluster, Parts};
 
 /// The name of the one node, and of its target.
 const LOCAL: &str = "local";
+/// The same where the target is a Ceph cluster.
+const CEPH: &str = "ceph";
 
 /// What runs in this process for an embedded cluster.
 pub(crate) struct LocalNode {
     name: NodeName,
-    engine: EmbeddedEngine,
+    /// The engine to close in the end, if it is one that is open here alone.
+    folder: Option<EmbeddedEngine>,
     classes: ClassService,
     sequencer: Arc<LocalSequencer>,
 }
 
 impl LocalNode {
-    /// Opens the engine.
+    /// Opens the engine in a folder.
     pub(crate) fn open(folder: &Path, clock: Arc<dyn Clock>) -> Result<(Self, Parts)> {
-        let name = NodeName::new(LOCAL)?;
         let classes = ClassService::new(Arc::clone(&clock))?;
-        let engine = EmbeddedEngine::open(Options::new(folder, classes.host(), clock.clone()))?;
-        let sequencer = Arc::new(LocalSequencer { node: name.clone(), host: OnceLock::new() });
+        let options = Options::new(folder, classes.host(), Arc::clone(&clock));
+        let engine = EmbeddedEngine::open(options)?;
+        let (mut node, parts) = Self::over(LOCAL, engine.clone(), classes, clock)?;
+        node.folder = Some(engine);
+        Ok((node, parts))
+    }
+
+    /// Connects the engine with a Ceph cluster.
+    pub(crate) async fn connect(
+        options: RadosOptions,
+        clock: Arc<dyn Clock>,
+    ) -> Result<(Self, Parts)> {
+        let classes = ClassService::new(Arc::clone(&clock))?;
+        let engine = RadosEngine::connect(options, classes.host(), Arc::clone(&clock)).await?;
+        Self::over(CEPH, engine, classes, clock)
+    }
+
+    fn over<E: Store + Watch + Clone + 'static>(
+        name: &str,
+        engine: E,
+        classes: ClassService,
+        clock: Arc<dyn Clock>,
+    ) -> Result<(Self, Parts)> {
+        let node = NodeName::new(name)?;
+        let sequencer = Arc::new(LocalSequencer { node: node.clone(), host: OnceLock::new() });
         let store: Arc<dyn Store> =
             Arc::new(CatchUpStore::new(Arc::new(engine.clone()), classes.clone()));
-        let watch: Arc<dyn Watch> = Arc::new(engine.clone());
-        let target = Target::new(TargetName::new(LOCAL)?);
+        let target = Target::new(TargetName::new(name)?);
         let parts = Parts {
-            targets: vec![PlacedTarget { target, store, watch }],
+            targets: vec![PlacedTarget { target, store, watch: Arc::new(engine) }],
             sequencers: sequencer.clone(),
             sequencer_nodes: sequencer.clone(),
             clock,
         };
-        Ok((Self { name, engine, classes, sequencer }, parts))
+        Ok((Self { name: node, folder: None, classes, sequencer }, parts))
     }
 
     /// Starts what needs the cluster itself.
@@ -69,7 +98,9 @@ impl LocalNode {
 
 impl Drop for LocalNode {
     fn drop(&mut self) {
-        self.engine.close();
+        if let Some(engine) = &self.folder {
+            engine.close();
+        }
     }
 }
 

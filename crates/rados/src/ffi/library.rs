@@ -136,18 +136,23 @@ impl Library {
     /// `Unsupported`, with what to install, where there is none.
     pub fn load() -> Result<&'static Self> {
         static LOADED: OnceLock<Library> = OnceLock::new();
-        if let Some(library) = LOADED.get() {
-            return Ok(library);
+        match LOADED.get() {
+            Some(library) => Ok(library),
+            None => Self::open(NAME).map(|library| LOADED.get_or_init(|| library)),
         }
+    }
+
+    fn open(name: &str) -> Result<Self> {
         let missing = |error: libloading::Error| {
             Error::unsupported(format!("Ceph's client library cannot be used: {error}"))
-                .hint(format!("install {NAME}, in Debian the package librados2"))
+                .hint(format!("install {name}, in Debian the package librados2"))
         };
         // SAFETY: loading runs the initialisers of librados, as linking with it would.
-        let library = unsafe { libloading::Library::new(NAME) }.map_err(missing)?;
+        let library = unsafe { libloading::Library::new(name) }.map_err(missing)?;
         let functions = Self::resolve(&library).map_err(missing)?;
+        // Never unloaded: the functions are pointers into it.
         std::mem::forget(library);
-        Ok(LOADED.get_or_init(|| functions))
+        Ok(functions)
     }
 }
 
@@ -165,3 +170,21 @@ pub const CREATE_EXCLUSIVE: c_int = 1;
 pub const CREATE_IDEMPOTENT: c_int = 0;
 
 const _: () = assert!(size_of::<c_uint>() == 4, "librados counts in 32 bits");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_it_is_missing_what_to_install_is_said() {
+        let error = Library::open("libnowhere.so.2").expect_err("there is no such library");
+        assert_eq!(error.kind(), nacre_object::ErrorKind::Unsupported, "{error}");
+        assert!(error.to_string().contains("librados2"), "{error}");
+    }
+
+    #[test]
+    fn a_library_without_the_functions_is_refused() {
+        let error = Library::open("libc.so.6").expect_err("it is another library");
+        assert_eq!(error.kind(), nacre_object::ErrorKind::Unsupported, "{error}");
+    }
+}
