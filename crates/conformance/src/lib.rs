@@ -47,4 +47,4 @@ pub use random::{compare, seeds};
 pub use seed_cases::SeedCases;
 pub use suite::{Subject, run_all};
 pub use test_classes::{FAILED_STATUS, TestClasses};
-pub use watch_hub::{MAX_QUEUED_EVENTS, MAX_WATCHES};
+pub use watch_hub::MAX_WATCHES;

@@ -1,25 +1,20 @@
 //! Watches in memory: one bounded queue a watcher.
-//!
-//! **Invariant:** a queue that overflows is emptied and holds `Lost` in place of what it held, so a
-//! watcher either hears everything in order or hears that it did not.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
 
 use futures::Stream;
-use nacre_object::{Error, ObjectId, Result, WatchEvent, WatchStream};
+use nacre_object::{Error, EventQueue, ObjectId, Result, WatchEvent, WatchStream};
 
-/// Events one watcher may be behind by: enough for a burst, little enough to be read at once.
-pub const MAX_QUEUED_EVENTS: usize = 1024;
 /// Watches of one store: each costs a queue.
 pub const MAX_WATCHES: usize = 4096;
 
 /// Who watches what.
 #[derive(Debug, Default)]
 pub(crate) struct WatchHub {
-    queues: BTreeMap<ObjectId, Vec<Weak<Queue>>>,
+    queues: BTreeMap<ObjectId, Vec<Weak<EventQueue>>>,
 }
 
 impl WatchHub {
@@ -32,7 +27,7 @@ impl WatchHub {
         if self.queues.values().map(Vec::len).sum::<usize>() >= MAX_WATCHES {
             return Err(Error::exhausted(format!("{MAX_WATCHES} watches")).during("watch"));
         }
-        let queue = Arc::new(Queue::default());
+        let queue = Arc::new(EventQueue::default());
         self.queues.entry(object.clone()).or_default().push(Arc::downgrade(&queue));
         Ok(Box::pin(Events(queue)))
     }
@@ -53,62 +48,13 @@ impl Drop for WatchHub {
     }
 }
 
-#[derive(Debug, Default)]
-struct Queue(Mutex<QueueState>);
-
-#[derive(Debug, Default)]
-struct QueueState {
-    events: VecDeque<WatchEvent>,
-    closed: bool,
-    reader: Option<Waker>,
-}
-
-impl Queue {
-    fn state(&self) -> MutexGuard<'_, QueueState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn push(&self, event: WatchEvent) {
-        let mut state = self.state();
-        if state.events.len() >= MAX_QUEUED_EVENTS {
-            state.events.clear();
-            state.events.push_back(WatchEvent::Lost);
-        } else {
-            state.events.push_back(event);
-        }
-        state.wake();
-    }
-
-    fn close(&self) {
-        let mut state = self.state();
-        state.closed = true;
-        state.wake();
-    }
-}
-
-impl QueueState {
-    fn wake(&mut self) {
-        if let Some(reader) = self.reader.take() {
-            reader.wake();
-        }
-    }
-}
-
 /// A watcher's end of its queue.
-struct Events(Arc<Queue>);
+struct Events(Arc<EventQueue>);
 
 impl Stream for Events {
     type Item = WatchEvent;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<WatchEvent>> {
-        let mut state = self.0.state();
-        match state.events.pop_front() {
-            Some(event) => Poll::Ready(Some(event)),
-            None if state.closed => Poll::Ready(None),
-            None => {
-                state.reader = Some(context.waker().clone());
-                Poll::Pending
-            }
-        }
+        self.0.poll(context)
     }
 }

@@ -73,4 +73,4 @@ pub use scrub::{
 };
 pub use space::DEFAULT_RESERVE_BYTES;
 pub use stats::{GroupStats, Stats};
-pub use watch::{MAX_QUEUED_EVENTS, MAX_WATCHES};
+pub use watch::MAX_WATCHES;

@@ -1,21 +1,16 @@
-//! Watchers: who is told of changes and notifications.
-//!
-//! Each watch has a bounded queue. **Invariant:** a watcher hears everything in order or hears
-//! [`WatchEvent::Lost`]; a slow one never holds up a shard.
+//! Watchers: who is told of changes and notifications. A slow one never holds up a shard.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::task::{Context, Poll};
 
 use futures::Stream;
-use nacre_object::{Error, ObjectId, Result, WatchEvent, WatchStream};
+use nacre_object::{Error, EventQueue, ObjectId, Result, WatchEvent, WatchStream};
 
 use crate::queue::closed;
 
-/// Events one watcher may be behind by; a burst of commits fits.
-pub const MAX_QUEUED_EVENTS: usize = 1024;
 /// Watches of one engine: each costs a queue.
 pub const MAX_WATCHES: usize = 4096;
 
@@ -88,48 +83,6 @@ impl Watchers {
     }
 }
 
-#[derive(Debug, Default)]
-struct EventQueue(Mutex<EventQueueState>);
-
-#[derive(Debug, Default)]
-struct EventQueueState {
-    events: VecDeque<WatchEvent>,
-    is_closed: bool,
-    reader: Option<Waker>,
-}
-
-impl EventQueue {
-    fn lock(&self) -> MutexGuard<'_, EventQueueState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn push(&self, event: WatchEvent) {
-        let mut state = self.lock();
-        if state.events.len() >= MAX_QUEUED_EVENTS {
-            // It has to read the object anew anyway.
-            state.events.clear();
-            state.events.push_back(WatchEvent::Lost);
-        } else {
-            state.events.push_back(event);
-        }
-        state.wake();
-    }
-
-    fn close(&self) {
-        let mut state = self.lock();
-        state.is_closed = true;
-        state.wake();
-    }
-}
-
-impl EventQueueState {
-    fn wake(&mut self) {
-        if let Some(reader) = self.reader.take() {
-            reader.wake();
-        }
-    }
-}
-
 /// A watcher's end; the watch lasts as long as it.
 struct Events {
     queue: Arc<EventQueue>,
@@ -141,15 +94,7 @@ impl Stream for Events {
     type Item = WatchEvent;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<WatchEvent>> {
-        let mut state = self.queue.lock();
-        match state.events.pop_front() {
-            Some(event) => Poll::Ready(Some(event)),
-            None if state.is_closed => Poll::Ready(None),
-            None => {
-                state.reader = Some(context.waker().clone());
-                Poll::Pending
-            }
-        }
+        self.queue.poll(context)
     }
 }
 
@@ -169,20 +114,6 @@ mod tests {
 
     fn next(stream: &mut WatchStream) -> Option<Option<WatchEvent>> {
         stream.next().now_or_never()
-    }
-
-    #[test]
-    fn a_watcher_that_falls_behind_hears_that_it_lost_something() {
-        let watchers = Arc::new(Watchers::default());
-        let object: ObjectId = "p/a".parse().unwrap();
-        let mut stream = watchers.watch(&object).unwrap();
-        for version in 0..=MAX_QUEUED_EVENTS as u64 {
-            watchers.tell(&object, &WatchEvent::Changed { version });
-        }
-        assert_eq!(next(&mut stream), Some(Some(WatchEvent::Lost)));
-        assert_eq!(next(&mut stream), None);
-        watchers.tell(&object, &WatchEvent::Changed { version: 9 });
-        assert_eq!(next(&mut stream), Some(Some(WatchEvent::Changed { version: 9 })));
     }
 
     #[test]

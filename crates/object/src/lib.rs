@@ -11,6 +11,7 @@
 pub mod bounds;
 mod class_host;
 mod error;
+mod event_queue;
 mod guard;
 pub mod limits;
 mod name;
@@ -23,6 +24,7 @@ mod view;
 
 pub use class_host::{CallContext, CallReply, ClassCall, ClassHost, NoClasses};
 pub use error::{Error, ErrorKind, FaultSite, Result, Status};
+pub use event_queue::EventQueue;
 pub use guard::{Demand, FINGERPRINT_BYTES, Guard, LocalOnly, Peer, Standing, Unlimited};
 pub use name::{
     ClassName, EntityName, MapName, MethodName, NodeName, ObjectId, ObjectName, PoolName,

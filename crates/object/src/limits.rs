@@ -34,6 +34,10 @@ pub const MAX_MAP_RANGE_ENTRIES: usize = 4096;
 pub const MAX_LIST_ENTRIES: usize = 4096;
 /// What a notification carries: word of a change, not the change.
 pub const MAX_NOTIFY_BYTES: usize = 64 * 1024;
+/// Events one watcher may be behind by: a burst of commits or notifications fits.
+pub const MAX_QUEUED_EVENTS: usize = 1024;
+/// What the notifications one watcher may be behind by carry, all together.
+pub const MAX_QUEUED_NOTIFY_BYTES: usize = 1024 * 1024;
 /// Snapshots kept of one object.
 pub const MAX_SNAPSHOTS: usize = 64;
 /// Extents and map entries of an object that can be snapshotted: a snapshot is one transaction.
@@ -43,5 +47,6 @@ pub const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
 const _: () = assert!(MAX_MAP_VALUE_BYTES < MAX_REQUEST_BYTES);
 const _: () = assert!(MAX_REQUEST_BYTES <= MAX_TRANSACTION_BYTES);
+const _: () = assert!(MAX_NOTIFY_BYTES <= MAX_QUEUED_NOTIFY_BYTES);
 const _: () = assert!(MAX_OBJECT_BYTES < MAX_EXACT_INTEGER);
 const _: () = assert!(MAX_ATTRIBUTES * MAX_ATTRIBUTE_VALUE_BYTES <= MAX_TRANSACTION_BYTES);

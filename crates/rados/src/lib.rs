@@ -12,7 +12,6 @@ mod draft;
 mod draft_map;
 mod draft_stream;
 mod engine;
-mod event_queue;
 mod failure;
 #[allow(unsafe_code, reason = "the binding of a C library; see the module")]
 mod ffi;

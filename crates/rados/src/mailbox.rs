@@ -9,11 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacre_object::{Result, WatchEvent};
+use nacre_object::{EventQueue, Result, WatchEvent};
 use nacre_rados_layout::decode_letter;
 use tokio::runtime::Handle;
 
-use crate::event_queue::EventQueue;
 use crate::failure::operation_failed;
 use crate::ffi::{Change, IoContext, Listener, WatchId};
 

@@ -6,11 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 
 use futures::Stream;
-use nacre_object::{Error, ObjectId, Result, WatchEvent, WatchStream};
+use nacre_object::{Error, EventQueue, ObjectId, Result, WatchEvent, WatchStream};
 use nacre_rados_layout::mailbox;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::event_queue::EventQueue;
 use crate::ffi::IoContext;
 use crate::mailbox::Mailbox;
 
@@ -69,6 +68,6 @@ impl Stream for Events {
     type Item = WatchEvent;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<WatchEvent>> {
-        self.queue.poll(context).map(Some)
+        self.queue.poll(context)
     }
 }

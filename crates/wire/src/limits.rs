@@ -24,8 +24,6 @@ pub const MAX_BATCH_MESSAGES: usize = 16 * 1024;
 pub const CLIENT_ROOM_BYTES: usize = 32 * 1024 * 1024;
 /// What a request counts for at least, so that the bound on bytes bounds the number, too: 8,192.
 pub const REQUEST_COST_BYTES: usize = 4 * 1024;
-/// Events waiting for the reader of one watch; past it they become one `Lost`.
-pub const MAX_QUEUED_EVENTS: usize = 256;
 /// How long a client tries to connect before it counts as failed.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The rest between the first two attempts to connect; it doubles with each further one...

@@ -178,11 +178,11 @@ impl Session {
     pub async fn watch(&self, object: &ObjectId, deadline: Duration) -> Result<WatchStream> {
         let watch = pb::Watch { pool: object.pool.to_string(), object: object.name.to_string() };
         let watching = Watching::new(object.clone());
-        let events = watching.events.clone();
+        let reader = watching.reader.clone();
         let mut call = Call::new(&Asked::Watch(watch), Repeat::Safe, deadline)?;
         call.watch = Some(watching);
         match self.shared().exchange(&call).await? {
-            Answer::Done(_) => Ok(Box::pin(EventStream::new(self.shared().clone(), events))),
+            Answer::Done(_) => Ok(Box::pin(EventStream::new(self.shared().clone(), reader))),
             _ => Err(decode::senseless("no answer to a watch")),
         }
     }

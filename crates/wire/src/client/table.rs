@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nacre_object::{Error, WatchEvent};
@@ -107,7 +108,7 @@ impl Table {
         let (caller, end) = oneshot::channel();
         self.pending.insert(id, Pending { give_up, place, caller });
         if let Some(watching) = &call.watch {
-            watching.events.set_id(id);
+            watching.reader.id.store(id, Ordering::Relaxed);
             self.watches.insert(id, watching.clone());
         }
         Some((id, end))
@@ -176,7 +177,7 @@ impl Table {
     pub(crate) fn close(&mut self) {
         self.outbox = None;
         self.pending.clear();
-        self.watches.drain().for_each(|(_, watching)| watching.events.end());
+        self.watches.drain().for_each(|(_, watching)| watching.reader.events.close());
     }
 
     /// Ends the wait of callers whose time is over; whether there are others.
@@ -211,10 +212,10 @@ impl Table {
                     if matches!(answer, Answer::Done(_)) {
                         watching.stage = Stage::Live;
                         if told {
-                            watching.events.push(WatchEvent::Lost);
+                            watching.reader.events.push(WatchEvent::Lost);
                         }
                     } else {
-                        watching.events.end();
+                        watching.reader.events.close();
                         self.watches.remove(&id);
                     }
                 }
@@ -229,9 +230,9 @@ impl Table {
     fn hear_event(&mut self, id: u64, event: pb::WatchEvent) {
         let Some(watching) = self.watches.get(&id) else { return };
         match decode::watch_event(event) {
-            Some(event) => watching.events.push(event),
+            Some(event) => watching.reader.events.push(event),
             None => {
-                watching.events.end();
+                watching.reader.events.close();
                 self.watches.remove(&id);
             }
         }
