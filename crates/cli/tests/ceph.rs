@@ -8,17 +8,7 @@ use nacre_conformance::CephCluster;
 
 use common::{NACRE, RunningCluster};
 
-const COUNTER: &str = r#"
-function add(input, output)
-  local found, count = pcall(objclass.map_get_val, "count")
-  local sum = (found and tonumber(count:str()) or 0) + tonumber(input:str())
-  local value = bufferlist.new()
-  value:append(tostring(sum))
-  objclass.map_set_val("count", value)
-  output:append(tostring(sum))
-end
-objclass.register(add)
-"#;
+const COUNTER: &str = include_str!("../../../programs/class/counter.lua");
 
 fn lines(numbers: std::ops::Range<u32>) -> String {
     numbers.map(|n| format!("record {n}\n")).collect()
