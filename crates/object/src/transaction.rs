@@ -8,25 +8,41 @@ use crate::{
 
 /// What native ops can do beyond what a class method can: snapshots.
 ///
-/// Errors are those of [`ObjectView`], and `Unsupported` where the engine lacks the capability.
+/// Errors are those of [`ObjectView`]. By default every method is `Unsupported`: a view whose engine
+/// has no snapshots has nothing to add.
 pub trait TransactionView: ObjectView {
     /// Keeps the object as the transaction has made it so far; `Exists` if the name is taken, `Exhausted` past
     /// `MAX_SNAPSHOTS` or `MAX_SNAPSHOT_ENTRIES`; the object must exist.
-    fn snapshot_create(&mut self, snapshot: &SnapshotName) -> Result<()>;
+    fn snapshot_create(&mut self, snapshot: &SnapshotName) -> Result<()> {
+        no_snapshots(snapshot)
+    }
 
     /// Drops a snapshot; `NotFound` if there is none of that name.
-    fn snapshot_remove(&mut self, snapshot: &SnapshotName) -> Result<()>;
+    fn snapshot_remove(&mut self, snapshot: &SnapshotName) -> Result<()> {
+        no_snapshots(snapshot)
+    }
 
     /// The snapshots of the object, by name. They outlive its removal.
-    fn snapshots(&mut self) -> Result<Vec<SnapshotName>>;
+    fn snapshots(&mut self) -> Result<Vec<SnapshotName>> {
+        Err(Error::unsupported("this engine has no snapshots"))
+    }
 
     /// Makes stream, map, header and attributes what they were; the object may be absent.
     /// `NotFound` if there is no snapshot of that name.
-    fn rollback(&mut self, snapshot: &SnapshotName) -> Result<()>;
+    fn rollback(&mut self, snapshot: &SnapshotName) -> Result<()> {
+        no_snapshots(snapshot)
+    }
 
     /// Makes the object, which must not exist (`Exists`), a copy of another's snapshot (`NotFound`)
     /// as it was before this transaction.
-    fn clone_from(&mut self, source: &ObjectName, snapshot: &SnapshotName) -> Result<()>;
+    fn clone_from(&mut self, source: &ObjectName, snapshot: &SnapshotName) -> Result<()> {
+        let _ = source;
+        no_snapshots(snapshot)
+    }
+}
+
+fn no_snapshots(snapshot: &SnapshotName) -> Result<()> {
+    Err(Error::unsupported(format!("this engine has no snapshots, so no {snapshot}")))
 }
 
 /// Applies `ops` in order. On an error the caller drops what `view` collected.

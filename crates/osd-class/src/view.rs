@@ -8,8 +8,7 @@
 use bytes::Bytes;
 use nacre_object::limits::{MAX_MAP_RANGE_ENTRIES, MAX_REPLY_BYTES};
 use nacre_object::{
-    Error, MapEntry, MapRange, ObjectName, ObjectStat, ObjectView, Result, SnapshotName,
-    TransactionView, bounds,
+    Error, MapEntry, MapRange, ObjectStat, ObjectView, Result, TransactionView, bounds,
 };
 
 use crate::attributes::Attributes;
@@ -281,28 +280,4 @@ impl ObjectView for View<'_> {
     }
 }
 
-fn no_snapshots<T>() -> Result<T> {
-    Err(Error::unsupported("objects on Ceph have no snapshots yet"))
-}
-
-impl TransactionView for View<'_> {
-    fn snapshot_create(&mut self, _: &SnapshotName) -> Result<()> {
-        no_snapshots()
-    }
-
-    fn snapshot_remove(&mut self, _: &SnapshotName) -> Result<()> {
-        no_snapshots()
-    }
-
-    fn snapshots(&mut self) -> Result<Vec<SnapshotName>> {
-        no_snapshots()
-    }
-
-    fn rollback(&mut self, _: &SnapshotName) -> Result<()> {
-        no_snapshots()
-    }
-
-    fn clone_from(&mut self, _: &ObjectName, _: &SnapshotName) -> Result<()> {
-        no_snapshots()
-    }
-}
+impl TransactionView for View<'_> {}

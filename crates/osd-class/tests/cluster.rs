@@ -2,12 +2,12 @@
 
 mod support;
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use nacre_clock::{Clock, SystemClock};
+use nacre_conformance::{HostileScript, hostile_scripts};
 use nacre_object::{ErrorKind, MapEntry, Op, OpResult};
 use support::ceph::{Osds, outcome, plugin};
 use support::{Outcome, Send, call, input, program, request};
@@ -158,11 +158,8 @@ fn a_hostile_program_ends_within_its_budget_and_others_are_served() {
     let over = AtomicBool::new(false);
     let (served, slowest) = std::thread::scope(|scope| {
         let others = scope.spawn(|| serve_others(&osds, &over));
-        for path in hostile_scripts() {
-            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-            let script = std::fs::read_to_string(&path).unwrap();
-            let expected = script.lines().next().and_then(|line| line.strip_prefix("-- expect: "));
-            let eval = serde_json::json!({ "script": script, "handler": "h", "input": "" });
+        for HostileScript { name, source, expected } in hostile_scripts() {
+            let eval = serde_json::json!({ "script": source, "handler": "h", "input": "" });
             let began = clock.monotonic();
             let (outcome, _) =
                 osds.submit("victim", vec![call("lua", "eval_json", eval.to_string())], &[]);
@@ -175,7 +172,7 @@ fn a_hostile_program_ends_within_its_budget_and_others_are_served() {
                 },
                 other => panic!("{name}: {other:?}"),
             };
-            assert_eq!(Some(said.as_str()), expected, "{name}");
+            assert_eq!(said, expected, "{name}");
             assert!(took < PATIENCE, "{name} took {took:?}");
             let left = osds.reply("victim", vec![Op::Read { offset: 0, length: 99 }]);
             assert_eq!(left.results, [OpResult::Data(bytes("as it was"))], "{name}");
@@ -199,16 +196,6 @@ fn serve_others(osds: &Osds, over: &AtomicBool) -> (u32, Duration) {
         served += 1;
     }
     (served, slowest)
-}
-
-fn hostile_scripts() -> Vec<std::path::PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../class/tests/hostile");
-    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut scripts: Vec<_> =
-        entries.filter(|path| path.extension().is_some_and(|e| e == "lua")).collect();
-    scripts.sort();
-    assert!(scripts.len() >= 20, "the scripts are there");
-    scripts
 }
 
 #[test]

@@ -10,14 +10,17 @@ pub struct DraftStream {
     size: u64,
     /// Bytes before this show what the stream was; those behind are zero where no patch is.
     base_end: u64,
-    /// What was written, by its first byte. **Invariant:** patches do not overlap, and end before
-    /// `size`.
+    /// What was written, by its first byte. **Invariant:** patches are not empty, do not overlap, and
+    /// end before `size`.
     patches: BTreeMap<u64, Patch>,
 }
 
+/// A part of a stream that a transaction has written.
 #[derive(Debug, Clone)]
-enum Patch {
+pub enum Patch {
+    /// With these bytes.
     Data(Bytes),
+    /// With so many zeros.
     Zeros(u64),
 }
 
@@ -46,6 +49,24 @@ impl DraftStream {
     /// Its size now.
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Where what the stream was ends: bytes behind are zero where no patch is.
+    pub fn base_end(&self) -> u64 {
+        self.base_end
+    }
+
+    /// What was written, in order; patches are not empty, do not overlap, and end before its size.
+    pub fn into_patches(self) -> impl Iterator<Item = (u64, Patch)> {
+        self.patches.into_iter()
+    }
+
+    /// All of it, if one patch holds that.
+    pub fn whole(&self) -> Option<&Bytes> {
+        match self.patches.first_key_value() {
+            Some((0, Patch::Data(data))) if data.len() as u64 == self.size => Some(data),
+            _ => None,
+        }
     }
 
     /// Puts bytes, extending it if need be.
@@ -127,16 +148,15 @@ impl DraftStream {
     }
 
     fn patch(&mut self, offset: u64, patch: Patch) {
-        self.clear(offset, offset + patch.len());
         if patch.len() > 0 {
+            self.clear(offset, offset + patch.len());
             self.patches.insert(offset, patch);
         }
     }
 
-    /// Takes away what patches hold of `offset..end`.
+    /// Takes away what patches hold of `offset..end`, which is not empty.
     fn clear(&mut self, offset: u64, end: u64) {
-        let Some(first) = self.patches.range(..end).next_back().map(|_| offset) else { return };
-        let first = self.patches.range(..=first).next_back().map_or(first, |(at, _)| *at);
+        let first = self.patches.range(..=offset).next_back().map_or(offset, |(at, _)| *at);
         let touched: Vec<u64> = self.patches.range(first..end).map(|(at, _)| *at).collect();
         for at in touched {
             let Some(patch) = self.patches.remove(&at) else { continue };

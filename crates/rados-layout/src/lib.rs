@@ -1,4 +1,5 @@
-//! How nacre's objects lie in RADOS: what the engine and the object class must agree on.
+//! What the engine on Ceph and the object class share: how nacre's objects lie in RADOS, and a byte
+//! stream within a transaction ([`DraftStream`]), which neither may write before it has succeeded.
 //!
 //! | nacre | RADOS |
 //! |---|---|
@@ -14,9 +15,11 @@
 //! So a plain client sees what it expects to see, but for keys with bytes 0 or 1 and long names.
 
 mod attributes;
+mod draft_stream;
 mod keys;
 mod mailboxes;
 
 pub use attributes::Attribute;
+pub use draft_stream::{DraftStream, Patch};
 pub use keys::{HEADER_KEY, StoredKey, escape_key, unescape_key};
 pub use mailboxes::{MAILBOXES, decode_letter, encode_letter, mailbox, mailbox_namespace};

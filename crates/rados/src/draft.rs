@@ -9,13 +9,11 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use nacre_object::limits::{MAX_MAP_RANGE_ENTRIES, MAX_OBJECT_BYTES, MAX_REPLY_BYTES};
 use nacre_object::{
-    Error, MapEntry, MapRange, ObjectName, ObjectStat, ObjectView, Result, SnapshotName,
-    TransactionView, bounds,
+    Error, MapEntry, MapRange, ObjectStat, ObjectView, Result, TransactionView, bounds,
 };
-use nacre_rados_layout::{Attribute, HEADER_KEY, escape_key};
+use nacre_rados_layout::{Attribute, DraftStream, HEADER_KEY, escape_key};
 
 use crate::draft_map::DraftMap;
-use crate::draft_stream::DraftStream;
 use crate::ffi::{Change, Fetch};
 use crate::image::{self, Image};
 
@@ -387,29 +385,5 @@ impl ObjectView for Draft<'_> {
     }
 }
 
-/// The engine lacks the capability, so no request that needs it gets here.
-fn no_snapshots<T>() -> Result<T> {
-    Err(Error::unsupported("objects on Ceph have no snapshots yet"))
-}
-
-impl TransactionView for Draft<'_> {
-    fn snapshot_create(&mut self, _: &SnapshotName) -> Result<()> {
-        no_snapshots()
-    }
-
-    fn snapshot_remove(&mut self, _: &SnapshotName) -> Result<()> {
-        no_snapshots()
-    }
-
-    fn snapshots(&mut self) -> Result<Vec<SnapshotName>> {
-        no_snapshots()
-    }
-
-    fn rollback(&mut self, _: &SnapshotName) -> Result<()> {
-        no_snapshots()
-    }
-
-    fn clone_from(&mut self, _: &ObjectName, _: &SnapshotName) -> Result<()> {
-        no_snapshots()
-    }
-}
+/// The engine declares that it has no snapshots, so no request that needs one gets here.
+impl TransactionView for Draft<'_> {}

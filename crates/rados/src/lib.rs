@@ -10,7 +10,6 @@ mod blind;
 mod connection;
 mod draft;
 mod draft_map;
-mod draft_stream;
 mod engine;
 mod failure;
 #[allow(unsafe_code, reason = "the binding of a C library; see the module")]
