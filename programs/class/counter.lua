@@ -1,3 +1,4 @@
+--!cls_lua
 function add(input, output)
   local found, count = pcall(objclass.map_get_val, "count")
   local sum = (found and tonumber(count:str()) or 0) + tonumber(input:str())

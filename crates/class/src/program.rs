@@ -37,6 +37,11 @@ impl ClassProgram {
         &self.source
     }
 
+    /// The source, shared.
+    pub(crate) fn shared_source(&self) -> Arc<str> {
+        self.source.clone()
+    }
+
     /// SHA-256 of the source.
     pub fn digest(&self) -> Digest {
         self.digest

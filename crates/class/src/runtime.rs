@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use bytes::Bytes;
 use nacre_clock::Clock;
 use nacre_object::{
-    CallContext, CallReply, ClassCall, ClassHost, ClassName, Error, ErrorKind, MethodName,
-    ObjectView, ReadOnlyView, Result,
+    CallContext, CallReply, ClassCall, ClassForm, ClassHost, ClassName, Error, ErrorKind,
+    MethodName, ObjectView, ProgramSource, ReadOnlyView, RemoteFault, Result,
 };
-use nacre_script::{Budget, Digest, Script, Terms};
+use nacre_script::{Budget, Digest, Limit, Script, Terms};
 
 use crate::check::methods_of;
 use crate::eval::{EVAL_BUFFERLIST, EVAL_JSON, EvalRequest, LUA_CLASS};
@@ -55,6 +55,7 @@ enum Class {
 
 struct Program {
     script: Script,
+    source: Arc<str>,
     methods: BTreeMap<MethodName, MethodAccess>,
 }
 
@@ -109,7 +110,8 @@ impl ClassRuntime {
         let script = Script::compile(name.as_str(), program.version(), source)
             .map_err(|error| refused(&error))?;
         let methods = methods_of(&script, &self.clock).map_err(|error| refused(&error))?;
-        let class = Class::Program(Arc::new(Program { script, methods }));
+        let source = program.shared_source();
+        let class = Class::Program(Arc::new(Program { script, source, methods }));
         let mut classes = self.classes.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(Class::Native(_)) = classes.get(name) {
             return Err(Error::exists(format!("{name} is a native class")));
@@ -266,6 +268,30 @@ impl ClassHost for ClassRuntime {
             None => Err(Error::unsupported(format!("there is no class {}", call.class))
                 .hint("`nacre program list` shows the classes there are")),
         }
+    }
+
+    fn form(&self, class: &ClassName) -> ClassForm {
+        match self.find(class) {
+            Some(Class::Native(_)) => ClassForm::Native,
+            Some(Class::Program(program)) => ClassForm::Program(ProgramSource {
+                version: program.script.version(),
+                digest: *program.script.digest().as_bytes(),
+                source: program.source.clone(),
+            }),
+            None if class.as_str() == LUA_CLASS => ClassForm::Native,
+            None => ClassForm::Here,
+        }
+    }
+
+    fn failed_elsewhere(&self, fault: &RemoteFault, error: &Error) {
+        self.sink.fault(&ProgramFault {
+            program: &fault.program,
+            version: fault.version,
+            method: &fault.method,
+            line: fault.line,
+            error,
+            limit: fault.limit.as_deref().and_then(Limit::named),
+        });
     }
 }
 

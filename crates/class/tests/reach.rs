@@ -6,7 +6,7 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use nacre_object::{ErrorKind, ListRequest, ObjectStat, Op, OpResult, PoolName, Store};
+use nacre_object::{ErrorKind, ListRequest, ObjectStat, Op, OpResult, PoolName};
 use support::{Node, small_budget};
 
 /// For each host function at least one hostile use. A function that is not here fails the suite.

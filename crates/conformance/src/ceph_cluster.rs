@@ -15,6 +15,20 @@ pub struct CephCluster {
     holder: Child,
 }
 
+/// The folder with the object class that `make ceph-plugin` made, beside what this was built into.
+///
+/// # Panics
+/// If it is not there.
+pub fn ceph_plugin_folder() -> PathBuf {
+    // Tests are in `PROFILE/deps`, examples in `PROFILE/examples`.
+    let this = std::env::current_exe().expect("a process has a program");
+    let target = this.ancestors().nth(3).expect("it is in the target folder");
+    let folder = target.join("release");
+    let plugin = folder.join("libcls_nacre.so");
+    assert!(plugin.exists(), "{} is not there: `make ceph-plugin` makes it", plugin.display());
+    folder
+}
+
 impl CephCluster {
     /// Starts a cluster; `options` are those of `ceph-cluster up`.
     ///

@@ -38,7 +38,7 @@ mod test_classes;
 mod watch_hub;
 pub mod workloads;
 
-pub use ceph_cluster::CephCluster;
+pub use ceph_cluster::{CephCluster, ceph_plugin_folder};
 pub use chronicle::Chronicle;
 pub use faults::Fault;
 pub use faulty_store::FaultyStore;

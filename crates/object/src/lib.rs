@@ -22,7 +22,9 @@ mod store;
 mod transaction;
 mod view;
 
-pub use class_host::{CallContext, CallReply, ClassCall, ClassHost, NoClasses};
+pub use class_host::{
+    CallContext, CallReply, ClassCall, ClassForm, ClassHost, NoClasses, ProgramSource, RemoteFault,
+};
 pub use error::{Error, ErrorKind, FaultSite, Result, Status};
 pub use event_queue::EventQueue;
 pub use guard::{Demand, FINGERPRINT_BYTES, Guard, LocalOnly, Peer, Standing, Unlimited};

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use nacre_class::EvalRequest;
 use nacre_clock::{Clock, SystemClock};
+use nacre_conformance::ceph_plugin_folder;
 use support::ceph::Osds;
 use support::librados::Pending;
 use support::{Send, call, input, program, request};
@@ -36,7 +37,7 @@ const VALUE: &str = "sixteen bytes...";
 type Begin<'a> = Box<dyn Fn(&str) -> Pending + 'a>;
 
 fn main() {
-    let osds = Osds::start(support::ceph::plugin().parent().expect("a file's folder"), &[]);
+    let osds = Osds::start(&ceph_plugin_folder(), &[]);
     let class = program("bench", 1, SCRIPT);
     let named = |send| {
         let call = request("bench", vec![call("bench", "set", VALUE)]);

@@ -8,6 +8,7 @@ mod support;
 
 use std::collections::VecDeque;
 
+use nacre_conformance::ceph_plugin_folder;
 use support::ceph::Osds;
 use support::librados::Pending;
 use support::{Send, call, input, program, request};
@@ -30,7 +31,7 @@ const VALUE: &[u8] = b"sixteen bytes...";
 fn main() {
     let short_logs = SHORT_LOGS.iter().flat_map(|setting| ["--set", setting]);
     let options: Vec<&str> = ["--osds", "1"].into_iter().chain(short_logs).collect();
-    let osds = Osds::start(support::ceph::plugin().parent().expect("a file's folder"), &options);
+    let osds = Osds::start(&ceph_plugin_folder(), &options);
     let inputs: Vec<Vec<u8>> = (0..CLASSES).map(|number| call_of(number, &osds)).collect();
     let client = &osds.client;
     for _ in 0..PARTS {

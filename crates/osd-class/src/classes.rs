@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nacre_class::ClassRuntime;
 use nacre_object::{
-    CallContext, CallReply, ClassCall, ClassHost, ClassName, Error, ObjectView, Result,
+    CallContext, CallReply, ClassCall, ClassHost, ClassName, Error, ObjectView, Op, Request, Result,
 };
 
 /// The classes of one request.
@@ -17,6 +17,14 @@ pub(crate) struct RequestClasses<'a> {
 }
 
 impl RequestClasses<'_> {
+    /// Whether every class that the request calls is there.
+    pub fn hold_all_of(&self, request: &Request) -> bool {
+        request.ops.iter().all(|op| match op {
+            Op::Call(call) => self.find(&call.class).is_some(),
+            _ => true,
+        })
+    }
+
     fn find(&self, class: &ClassName) -> Option<&ClassRuntime> {
         if self.native.live_version(class).is_some() {
             return Some(self.native);

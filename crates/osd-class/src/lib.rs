@@ -21,6 +21,7 @@ mod map;
 mod object_info;
 mod osd_class;
 mod osd_object;
+mod overheard;
 #[cfg(feature = "plugin")]
 mod plugin;
 mod program_cache;

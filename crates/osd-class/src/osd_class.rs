@@ -8,17 +8,17 @@ use nacre_class::{ClassRuntime, FaultSink};
 use nacre_clock::Clock;
 use nacre_log::log_class;
 use nacre_object::{
-    CallContext, ClassHost, ClassName, EntityName, Error, OpResult, Reply, Request, Result,
-    run_transaction,
+    CallContext, ClassHost, ClassName, EntityName, Error, Reply, Request, Result, run_transaction,
 };
 use nacre_protocol::proto::osd_answer::Answer;
 use nacre_protocol::proto::{self as pb, Unsuited};
-use nacre_protocol::{decode, encode};
+use nacre_protocol::{OSD_INTERFACE, decode, encode};
 use nacre_registry::{events_class, map_class};
 use nacre_script::{Budget, Digest};
 use prost::Message;
 
 use crate::classes::RequestClasses;
+use crate::overheard::Overheard;
 use crate::program_cache::{ProgramCache, ProgramKey};
 use crate::{Change, OsdObject, View};
 
@@ -48,6 +48,30 @@ enum Refusal {
     Unsuited(Unsuited),
 }
 
+/// A transaction that succeeded.
+struct Done {
+    /// The answer.
+    reply: Vec<u8>,
+    /// What the OSD is to do.
+    changes: Vec<Change>,
+}
+
+impl Done {
+    /// Why it cannot be left at that.
+    fn hindrance(&self, mode: Mode, max_reply_bytes: usize) -> Option<Unsuited> {
+        let changes = !self.changes.is_empty();
+        if changes && mode == Mode::Inspect {
+            Some(Unsuited::Writes)
+        } else if self.changes.iter().any(|change| matches!(change, Change::RemoveAttribute(_))) {
+            Some(Unsuited::RemovesAttribute)
+        } else if changes && self.reply.len() > max_reply_bytes {
+            Some(Unsuited::LongReply)
+        } else {
+            None
+        }
+    }
+}
+
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         Self::Failed(error)
@@ -60,6 +84,7 @@ impl OsdClass {
     /// # Errors
     /// None but a mistake in the native classes.
     pub fn new(clock: Arc<dyn Clock>, sink: Arc<dyn FaultSink>) -> Result<Self> {
+        let sink: Arc<dyn FaultSink> = Arc::new(Overheard(sink));
         let native = ClassRuntime::new(Budget::default(), clock.clone()).reporting_to(sink.clone());
         for class in [map_class(), events_class(), log_class()] {
             native.register_native(class)?;
@@ -73,41 +98,41 @@ impl OsdClass {
     /// The OSD's own, while it took in the changes: the call must fail then, as some of them may have
     /// been taken in. Whatever else goes wrong is an answer.
     pub fn call(&self, mode: Mode, input: Bytes, object: &mut dyn OsdObject) -> Result<Vec<u8>> {
+        Overheard::take();
         let answer = match self.run(mode, input, object) {
-            Ok((reply, changes)) => {
+            Ok(Done { reply, changes }) => {
                 changes.into_iter().try_for_each(|change| object.apply(change))?;
-                Answer::Reply(reply)
+                return Ok(reply);
             }
             Err(Refusal::Failed(error)) => Answer::Error(encode::error(&error)),
             Err(Refusal::Needs(digests)) => Answer::ProgramsNeeded(pb::ProgramsNeeded { digests }),
             Err(Refusal::Unsuited(why)) => Answer::Unsuited(why.into()),
         };
-        Ok(pb::OsdAnswer { answer: Some(answer) }.encode_to_vec())
+        Ok(encoded(answer, Overheard::take()))
     }
 
     /// Runs the request as far as the changes that it asks for.
-    fn run(
-        &self,
-        mode: Mode,
-        input: Bytes,
-        object: &mut dyn OsdObject,
-    ) -> Result<(pb::OsdReply, Vec<Change>), Refusal> {
+    fn run(&self, mode: Mode, input: Bytes, object: &mut dyn OsdObject) -> Result<Done, Refusal> {
         let message = pb::OsdRequest::decode(input)
             .map_err(|error| Error::invalid(format!("not a request: {error}")))?;
+        if message.interface != OSD_INTERFACE {
+            return Err(Refusal::Unsuited(Unsuited::OtherInterface));
+        }
         let request = message.request.ok_or_else(|| Error::invalid("a request without ops"))?;
         let request = decode::request(request)?;
+        let max_reply_bytes = message.max_reply_bytes as usize;
         let source = EntityName::new(message.source)?;
         let programs = self.programs_of(message.programs)?;
         let classes = RequestClasses { native: &self.native, programs };
+        if !classes.hold_all_of(&request) {
+            return Err(Refusal::Unsuited(Unsuited::UnknownClass));
+        }
         let context = CallContext { source, now_micros: self.clock.now_micros() };
         let done = transact(&request, &classes, &context, object);
-        let (reply, changes) = done.map_err(|error| error.on(&request.header.object))?;
-        match mode {
-            Mode::Inspect if !changes.is_empty() => Err(Refusal::Unsuited(Unsuited::Writes)),
-            _ if changes.iter().any(removes_attribute) => {
-                Err(Refusal::Unsuited(Unsuited::RemovesAttribute))
-            }
-            _ => Ok((reply, changes)),
+        let done = done.map_err(|error| error.on(&request.header.object))?;
+        match done.hindrance(mode, max_reply_bytes) {
+            Some(why) => Err(Refusal::Unsuited(why)),
+            None => Ok(done),
         }
     }
 
@@ -150,22 +175,19 @@ fn transact(
     classes: &dyn ClassHost,
     context: &CallContext,
     object: &mut dyn OsdObject,
-) -> Result<(pb::OsdReply, Vec<Change>)> {
+) -> Result<Done> {
     if request.header.snapshot.is_some() {
         return Err(Error::unsupported("objects on Ceph have no snapshots yet").during("read"));
     }
     let mut view = View::new(object)?;
     let results = run_transaction(&request.ops, &mut view, classes, context)?;
     let exists = view.is_present();
-    let reply = pb::OsdReply { exists, results: encoded(results) };
-    Ok((reply, view.into_changes()))
-}
-
-fn encoded(results: Vec<OpResult>) -> Vec<pb::OpResult> {
     // The version is told by RADOS.
-    encode::reply(Reply { version: 0, results }).results
+    let results = encode::reply(Reply { version: 0, results }).results;
+    let reply = encoded(Answer::Reply(pb::OsdReply { exists, results }), None);
+    Ok(Done { reply, changes: view.into_changes() })
 }
 
-fn removes_attribute(change: &Change) -> bool {
-    matches!(change, Change::RemoveAttribute(_))
+fn encoded(answer: Answer, fault: Option<pb::OsdFault>) -> Vec<u8> {
+    pb::OsdAnswer { answer: Some(answer), fault }.encode_to_vec()
 }

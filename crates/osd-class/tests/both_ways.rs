@@ -9,22 +9,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
 use nacre_clock::SystemClock;
-use nacre_conformance::{Subject, compare, run_all, seeds};
+use nacre_conformance::{Subject, ceph_plugin_folder, compare, run_all, seeds};
 use nacre_object::{
     Capabilities, Error, ListPage, ListRequest, NoClasses, OpResult, Reply, Request, Result, Store,
 };
 use nacre_protocol::proto::Unsuited;
 use nacre_rados::{RadosEngine, RadosOptions};
-use support::ceph::{Osds, outcome, plugin};
-use support::{Outcome, input};
+use support::ceph::{Osds, outcome};
+use support::{MAX_REPLY_BYTES, Outcome, input};
 
 /// Random runs.
 const SEEDS: u64 = 8;
 /// Steps of one.
 const STEPS: usize = 150;
-/// What a transaction that writes may answer: the suite reads in such transactions too.
-const LONG_REPLIES: &str = "osd_max_write_op_reply_len=16777216";
-
 /// Every second transaction runs in the OSD.
 struct BothWays {
     osds: Osds,
@@ -40,9 +37,8 @@ impl fmt::Debug for BothWays {
 
 impl BothWays {
     async fn start(namespace: &str) -> Subject {
-        let class_dir = plugin();
-        let class_dir = class_dir.parent().unwrap();
-        let osds = Osds::start(class_dir, &["--set", LONG_REPLIES]);
+        let long_replies = format!("osd_max_write_op_reply_len={MAX_REPLY_BYTES}");
+        let osds = Osds::start(&ceph_plugin_folder(), &["--set", &long_replies]);
         osds.enter(namespace);
         let options = RadosOptions { conf: Some(osds.cluster.conf()), ..Default::default() };
         let clock = Arc::new(SystemClock::default());

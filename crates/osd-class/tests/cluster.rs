@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nacre_clock::{Clock, SystemClock};
-use nacre_conformance::{HostileScript, hostile_scripts};
+use nacre_conformance::{HostileScript, ceph_plugin_folder, hostile_scripts};
 use nacre_object::{ErrorKind, MapEntry, Op, OpResult};
-use support::ceph::{Osds, outcome, plugin};
+use support::ceph::{Osds, outcome};
 use support::{Outcome, Send, call, input, program, request};
 
 const NOTES: &str = "function put(input, output)
@@ -200,7 +200,7 @@ fn serve_others(osds: &Osds, over: &AtomicBool) -> (u32, Duration) {
 
 #[test]
 fn an_osd_of_another_ceph_gets_no_methods_and_says_why() {
-    let library = std::fs::read(plugin()).unwrap();
+    let library = std::fs::read(ceph_plugin_folder().join("libcls_nacre.so")).unwrap();
     let mark = b"nacre-built-for-ceph:";
     let at = library.windows(mark.len()).position(|bytes| bytes == mark).expect("it is marked");
     let mut other = library;

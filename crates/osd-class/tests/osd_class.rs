@@ -9,7 +9,9 @@ use nacre_class::NoFaultSink;
 use nacre_clock::SystemClock;
 use nacre_object::{ErrorKind, Op, OpResult};
 use nacre_osd_class::{Mode, OsdClass};
-use nacre_protocol::proto::Unsuited;
+use nacre_protocol::OSD_INTERFACE;
+use nacre_protocol::proto::{self as pb, Unsuited};
+use prost::Message;
 use support::memory_osd::MemoryOsd;
 use support::{Outcome, Send, call, input, program, request};
 
@@ -133,10 +135,44 @@ fn what_no_object_class_can_do_is_left_to_the_client() {
 }
 
 #[test]
+fn a_change_whose_answer_an_osd_would_drop_is_not_made() {
+    let mut osd = Osd::new();
+    osd.submit(vec![Op::WriteFull { data: Bytes::from_static(b"as it was") }]).reply();
+    let with_bound = |max_reply_bytes, ops| {
+        let bytes = input(request("o", ops), &[]);
+        let message = pb::OsdRequest::decode(&bytes[..]).unwrap();
+        pb::OsdRequest { max_reply_bytes, ..message }.encode_to_vec()
+    };
+    let read = Op::Read { offset: 0, length: 9 };
+    let change = vec![read.clone(), Op::Truncate { size: 0 }];
+    let outcome = osd.call(Mode::Submit, with_bound(12, change.clone()));
+    assert!(matches!(outcome, Outcome::Unsuited(Unsuited::LongReply)), "{outcome:?}");
+    assert_eq!(osd.object.data, b"as it was");
+    // What changes nothing is sent however long it is.
+    osd.call(Mode::Submit, with_bound(12, vec![read])).reply();
+    osd.call(Mode::Submit, with_bound(64, change)).reply();
+    assert_eq!(osd.object.data, b"");
+}
+
+#[test]
+fn a_client_of_another_release_is_told_so() {
+    let mut osd = Osd::new();
+    let bytes = input(request("o", vec![Op::Create { exclusive: true }]), &[]);
+    let message = pb::OsdRequest::decode(&bytes[..]).unwrap();
+    let other = pb::OsdRequest { interface: OSD_INTERFACE + 1, ..message };
+    let outcome = osd.call(Mode::Submit, other.encode_to_vec());
+    assert!(matches!(outcome, Outcome::Unsuited(Unsuited::OtherInterface)), "{outcome:?}");
+    assert!(!osd.object.exists);
+}
+
+#[test]
 fn what_is_no_request_is_invalid() {
     let mut osd = Osd::new();
     let good = input(request("o", vec![Op::Stat]), &[]);
-    for bytes in [vec![], vec![0xff; 40], good[..good.len() - 1].to_vec(), vec![8; 3]] {
+    let empty = pb::OsdRequest { interface: OSD_INTERFACE, ..Default::default() };
+    for bytes in
+        [empty.encode_to_vec(), vec![0xff; 40], good[..good.len() - 1].to_vec(), vec![8; 3]]
+    {
         let kind = osd.call(Mode::Submit, bytes.clone()).error().kind();
         assert!(matches!(kind, ErrorKind::Invalid | ErrorKind::Unsupported), "{bytes:?}: {kind}");
     }

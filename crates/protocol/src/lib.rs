@@ -7,6 +7,10 @@
 //! **Invariant:** nothing that comes in is believed: names, bounds and numbers are checked in
 //! [`decode`].
 
+/// What client and object class must agree on: `osd.proto`, and what the native classes do. Whoever
+/// changes either counts this up, so that neither takes the other for what it is not.
+pub const OSD_INTERFACE: u32 = 1;
+
 pub mod decode;
 pub mod encode;
 pub mod proto;

@@ -18,6 +18,7 @@ use nacre_rados_layout::{encode_letter, mailbox, mailbox_namespace};
 use crate::failure::{operation_failed, status};
 use crate::ffi::{Cluster, IoContext};
 use crate::in_flight::InFlight;
+use crate::in_osd::{InOsd, OsdCounts, OsdRequest};
 use crate::listing::Page;
 use crate::location::{self, Location};
 use crate::transaction::Transaction;
@@ -41,13 +42,15 @@ struct Inner {
     clock: Arc<dyn Clock>,
     contexts: Mutex<HashMap<String, Arc<IoContext>>>,
     in_flight: InFlight,
+    in_osd: InOsd,
     turns: Turns,
     watches: Watches,
 }
 
 impl RadosEngine {
-    /// Connects with a cluster; methods of `classes` are run here, on what is read of their object,
-    /// and what they did is written if the object is still as it was.
+    /// Connects with a cluster. Methods of `classes` are run inside the OSD of their object where it
+    /// has a class that can; else here, on what is read of the object, and what they did is written if
+    /// the object is still as it was.
     ///
     /// # Errors
     /// `Unsupported` where librados is not installed; `Invalid`, `Denied`, `NotFound` or, after the
@@ -72,6 +75,7 @@ impl RadosEngine {
             clock,
             contexts: Mutex::default(),
             in_flight: InFlight::default(),
+            in_osd: InOsd::default(),
             turns: Turns::default(),
             watches: Watches::default(),
         })))
@@ -86,6 +90,11 @@ impl RadosEngine {
         let asked = object.clone();
         let located = blocking(move || location::ask(&cluster, &pool, &asked)).await;
         located.map_err(|error| error.during("locate").on(object))
+    }
+
+    /// How many requests were run inside OSDs.
+    pub fn osd_counts(&self) -> OsdCounts {
+        self.0.in_osd.counts()
     }
 
     fn context(&self, namespace: &str) -> Result<Arc<IoContext>> {
@@ -115,6 +124,16 @@ impl RadosEngine {
             call: CallContext { source, now_micros: self.0.clock.now_micros() },
         };
         if let Some(reply) = transaction.run_blind().await? {
+            return Ok(reply);
+        }
+        let asked = OsdRequest {
+            context: &context,
+            in_flight: &self.0.in_flight,
+            classes: &*self.0.classes,
+            request,
+            clock: &*self.0.clock,
+        };
+        if let Some(reply) = self.0.in_osd.run(asked).await? {
             return Ok(reply);
         }
         let _turn =

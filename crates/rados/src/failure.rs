@@ -12,8 +12,23 @@ pub mod status {
     pub const NEWER: i32 = -34;
     /// `EOVERFLOW`: its version is lower than the one asserted.
     pub const OLDER: i32 = -75;
+    /// `EOVERFLOW`, of a method: what it answered was dropped.
+    pub const OVERFLOW: i32 = OLDER;
     /// `ETIMEDOUT`: nobody answered in time.
     pub const TIMED_OUT: i32 = -110;
+    /// `EOPNOTSUPP`: the OSD has no such class or method.
+    pub const UNSUPPORTED: i32 = -95;
+    /// `EPERM`: this user must not, or no client may call this class.
+    pub const NOT_PERMITTED: i32 = -1;
+    /// `EIO`: the OSD could not read, or could not load a class.
+    pub const BROKEN: i32 = -5;
+    /// `ENOTCONN`, `ESHUTDOWN`, `ECANCELED`: the connection ended.
+    const CUT_OFF: [i32; 3] = [-107, -108, -125];
+
+    /// Whether a change that ended so may have happened: librados says it, rather than an OSD.
+    pub fn may_have_happened(status: i32) -> bool {
+        status == TIMED_OUT || CUT_OFF.contains(&status)
+    }
 }
 
 /// The error of an operation on an object that ended with a negative status.

@@ -43,6 +43,11 @@ impl Limit {
             Self::Output => "output",
         }
     }
+
+    /// The limit that a word is for.
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|limit| limit.as_str() == word)
+    }
 }
 
 /// That a budget was exceeded.

@@ -1,10 +1,10 @@
 //! A cluster whose OSDs offer the class.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use nacre_class::ClassProgram;
-use nacre_conformance::CephCluster;
+use nacre_conformance::{CephCluster, ceph_plugin_folder};
 use nacre_object::{Op, Reply};
 
 use super::librados::{Answer, Client};
@@ -19,16 +19,6 @@ pub struct Osds {
     pub client: Arc<Client>,
 }
 
-/// Where `make ceph-plugin` puts the library, beside what this was built into.
-pub fn plugin() -> PathBuf {
-    // Tests are in `PROFILE/deps`, examples in `PROFILE/examples`.
-    let this = std::env::current_exe().unwrap();
-    let target = this.ancestors().nth(3).unwrap();
-    let plugin = target.join("release/libcls_nacre.so");
-    assert!(plugin.exists(), "{} is not there: `make ceph-plugin` makes it", plugin.display());
-    plugin
-}
-
 impl Osds {
     /// Starts a cluster whose OSDs offer the classes in a folder.
     pub fn start(class_dir: &Path, options: &[&str]) -> Self {
@@ -40,7 +30,7 @@ impl Osds {
 
     /// Starts a cluster of one OSD that offers the plugin.
     pub fn with_plugin() -> Self {
-        Self::start(plugin().parent().unwrap(), &["--osds", "1"])
+        Self::start(&ceph_plugin_folder(), &["--osds", "1"])
     }
 
     /// Works in a namespace of the pool from now on.

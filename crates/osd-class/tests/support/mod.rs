@@ -11,8 +11,11 @@ use nacre_class::ClassProgram;
 use nacre_object::{ClassCall, ClassName, Error, ObjectId, Op, Reply, Request};
 use nacre_protocol::proto::osd_answer::Answer as OsdAnswer;
 use nacre_protocol::proto::{self as pb};
-use nacre_protocol::{decode, encode};
+use nacre_protocol::{OSD_INTERFACE, decode, encode};
 use prost::Message;
+
+/// What a transaction that writes may answer here: the suite reads in such transactions too.
+pub const MAX_REPLY_BYTES: u32 = 16 * 1024 * 1024;
 
 /// What the class answered, decoded.
 #[derive(Debug)]
@@ -79,7 +82,8 @@ pub fn input(request: Request, programs: &[(&ClassProgram, Send)]) -> Vec<u8> {
     let source = request.header.source.to_string();
     let programs = programs.iter().map(program).collect();
     let request = Some(encode::request(request));
-    pb::OsdRequest { request, source, programs }.encode_to_vec()
+    let (interface, max_reply_bytes) = (OSD_INTERFACE, MAX_REPLY_BYTES);
+    pb::OsdRequest { request, source, programs, interface, max_reply_bytes }.encode_to_vec()
 }
 
 pub fn request(object: &str, ops: Vec<Op>) -> Request {

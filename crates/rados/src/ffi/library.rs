@@ -82,6 +82,11 @@ functions! {
     fn rados_read_op_omap_get_vals_by_keys2(
         Handle, *const *const c_char, usize, *const usize, *mut Handle, *mut c_int,
     );
+    fn rados_read_op_set_flags(Handle, c_int);
+    fn rados_read_op_exec(
+        Handle, *const c_char, *const c_char, *const c_char, usize,
+        *mut *mut c_char, *mut usize, *mut c_int,
+    );
     fn rados_aio_read_op_operate(Handle, Handle, Handle, *const c_char, c_int) -> c_int;
     fn rados_getxattrs_next(Handle, *mut *const c_char, *mut *const c_char, *mut usize) -> c_int;
     fn rados_getxattrs_end(Handle);
@@ -164,6 +169,10 @@ impl std::fmt::Debug for Library {
 
 /// Bits of an operation's flags: fail with `ENOSPC` rather than wait while the cluster is full.
 pub const FULL_TRY: c_int = 64;
+/// Bits of an operation's flags: a change answers what its methods put out.
+pub const RETURN_OUTPUT: c_int = 1024;
+/// Flag of one part of an operation: its failure is not the operation's.
+pub const MAY_FAIL: c_int = 2;
 /// Of `rados_write_op_create`: fail if the object exists.
 pub const CREATE_EXCLUSIVE: c_int = 1;
 /// Of `rados_write_op_create`: do not.

@@ -6,6 +6,7 @@
 
 mod cluster;
 mod completion;
+mod exec;
 mod io_context;
 mod library;
 mod listing;
@@ -15,6 +16,7 @@ mod write;
 
 pub use cluster::Cluster;
 pub use completion::Answer;
+pub use exec::{Call, Called};
 pub use io_context::IoContext;
 pub use library::Library;
 pub use read::{Fetch, Fetched};

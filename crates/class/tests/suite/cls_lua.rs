@@ -4,10 +4,8 @@
 //! Most are a handler's body with the status and output it must have. `check` runs each on an
 //! object of its own.
 
-mod support;
-
+use crate::support::{Node, call, check, small_budget, status, write};
 use bytes::Bytes;
-use support::{Node, call, check, small_budget, status, write};
 
 const EIO: i32 = -5;
 const ENOENT: i32 = -2;

@@ -1,14 +1,12 @@
 //! Which classes there are, who may call what, and what a node is told.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{Node, call, class, small_budget, status};
 use bytes::Bytes;
 use nacre_class::{CheckError, ClassProgram, MethodAccess, NativeClass, check_program};
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{CallContext, CallReply, ClassHost, ErrorKind, ObjectView, Op, Result};
-use support::{Node, call, class, small_budget, status};
 
 const COUNTER: &str = "
 function add(input)

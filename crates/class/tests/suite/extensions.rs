@@ -1,9 +1,7 @@
 //! What nacre adds to `objclass`, and what it adds around it.
 
-mod support;
-
+use crate::support::{Node, status};
 use nacre_object::ErrorKind;
-use support::{Node, status};
 
 #[test]
 fn the_stream_can_be_appended_to_cut_and_cleared() {
@@ -87,10 +85,10 @@ fn a_method_registered_read_only_may_read_and_is_denied_every_write() {
 
 #[test]
 fn output_beyond_the_budget_is_exhausted() {
-    let node = Node::new();
-    let fits = "output:append(('x'):rep(2^20))";
-    assert_eq!(node.body("o", fits).1.len(), 1 << 20);
-    let source = "function h(i, o) o:append(('x'):rep(2^20 + 1)) end objclass.register(h)";
+    let node = Node::with_budget(nacre_script::Budget::default());
+    let fits = "output:append(('x'):rep(2^23))";
+    assert_eq!(node.body("o", fits).1.len(), 1 << 23);
+    let source = "function h(i, o) o:append(('x'):rep(2^23 + 1)) end objclass.register(h)";
     let error = node.eval("o", source, "h", b"").unwrap_err();
     assert_eq!((error.kind(), error.status()), (ErrorKind::Exhausted, -28));
 }

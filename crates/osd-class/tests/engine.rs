@@ -1,0 +1,252 @@
+//! The engine has its requests run by the class inside the OSDs, and answers as it would itself.
+
+mod support;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use nacre_class::{ClassProgram, ClassRuntime, FaultSink, ProgramFault};
+use nacre_clock::{Clock, SystemClock};
+use nacre_conformance::{
+    CephCluster, Subject, TestClasses, ceph_plugin_folder, compare, run_all, seeds,
+};
+use nacre_log::log_class;
+use nacre_object::{CallReply, ClassHost, ErrorKind, Op, OpResult, Request, Result, Store};
+use nacre_rados::{OsdCounts, RadosEngine, RadosOptions};
+use nacre_script::Budget;
+use support::{call, program, request};
+
+/// Random runs.
+const SEEDS: u64 = 8;
+/// Steps of one.
+const STEPS: usize = 150;
+
+/// A program of both languages: it counts, and answers as long a text as it is asked for.
+const COUNTER: &str = include_str!("../../../programs/class/counter.lua");
+const NOTES: &str = "function put(input, output)
+    objclass.map_set_val('last', input)
+    output:append('put ' .. objclass.map_get_val('last'):str())
+end
+objclass.register(put)
+function count_loudly(input, output)
+    local found, count = pcall(objclass.map_get_val, 'count')
+    local sum = (found and tonumber(count:str()) or 0) + 1
+    local value = bufferlist.new()
+    value:append(tostring(sum))
+    objclass.map_set_val('count', value)
+    output:append(tostring(sum) .. string.rep('!', tonumber(input:str())))
+end
+objclass.register(count_loudly)
+function fail(input, output)
+    objclass.map_set_val('last', input)
+    error('on purpose')
+end
+objclass.register(fail)
+function last(input, output) output:append(objclass.map_get_val('last'):str()) end
+objclass.register(last, 'readonly')";
+
+/// What the sink heard.
+#[derive(Default)]
+struct Heard(Mutex<Vec<String>>);
+
+impl FaultSink for Heard {
+    fn fault(&self, fault: &ProgramFault<'_>) {
+        let ProgramFault { program, version, method, line, .. } = fault;
+        self.0.lock().unwrap().push(format!("{program} {version} {method} {line:?}"));
+    }
+}
+
+/// An engine with programs, on a cluster of its own.
+struct Node {
+    ceph: CephCluster,
+    engine: RadosEngine,
+    runtime: Arc<ClassRuntime>,
+    heard: Arc<Heard>,
+}
+
+async fn connect(ceph: &CephCluster, classes: Arc<dyn ClassHost>) -> RadosEngine {
+    let options = RadosOptions { conf: Some(ceph.conf()), ..Default::default() };
+    RadosEngine::connect(options, classes, Arc::new(SystemClock::default())).await.unwrap()
+}
+
+fn cluster(class_dir: &Path, options: &[&str]) -> CephCluster {
+    let class_dir = class_dir.to_str().unwrap();
+    CephCluster::start(&[&["--class-dir", class_dir], options].concat())
+}
+
+impl Node {
+    async fn on(ceph: CephCluster) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let heard = Arc::new(Heard::default());
+        let runtime = ClassRuntime::new(Budget::default(), clock).reporting_to(heard.clone());
+        runtime.register_native(log_class()).unwrap();
+        let runtime = Arc::new(runtime);
+        let engine = connect(&ceph, runtime.clone()).await;
+        Self { ceph, engine, runtime, heard }
+    }
+
+    async fn with_plugin() -> Self {
+        Self::on(cluster(&ceph_plugin_folder(), &["--osds", "1"])).await
+    }
+
+    fn install(&self, program: &ClassProgram) {
+        self.runtime.install(program).unwrap();
+    }
+
+    async fn submit(&self, object: &str, ops: Vec<Op>) -> Result<Vec<OpResult>> {
+        Ok(self.engine.submit(request(object, ops)).await?.results)
+    }
+
+    async fn call(
+        &self,
+        object: &str,
+        class: &str,
+        method: &str,
+        input: &str,
+    ) -> Result<CallReply> {
+        match self.submit(object, vec![call(class, method, input.to_owned())]).await?.pop() {
+            Some(OpResult::Called(reply)) => Ok(reply),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn counts(&self) -> (u64, u64) {
+        let OsdCounts { by_plugin, by_stock } = self.engine.osd_counts();
+        (by_plugin, by_stock)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_engine_with_the_class_in_the_osds_passes_the_suite() {
+    let ceph = cluster(&ceph_plugin_folder(), &[]);
+    let engine = connect(&ceph, Arc::new(TestClasses)).await;
+    let subject = Subject::watched(Arc::new(engine.clone()));
+    run_all(&subject).await;
+    let after_suite = engine.osd_counts().by_plugin;
+    assert!(after_suite > 100, "{after_suite} requests ran there");
+    for seed in seeds(SEEDS) {
+        compare(&subject, seed, STEPS).await;
+    }
+    let random = engine.osd_counts().by_plugin - after_suite;
+    assert!(random > SEEDS * STEPS as u64 / 10, "{random} requests ran there");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_are_run_in_the_osd() {
+    let node = Node::with_plugin().await;
+    node.install(&program("notes", 3, NOTES));
+    a_program_goes_there_once(&node).await;
+    a_reply_that_is_too_long_comes_all_the_same_and_is_counted_once(&node).await;
+    a_fault_is_told_here(&node).await;
+    time_goes_on(&node).await;
+    what_reads_only_is_answered_from_absent_objects_too(&node).await;
+    clients_that_count_at_once_lose_nothing(&node).await;
+}
+
+async fn a_program_goes_there_once(node: &Node) {
+    let (before, _) = node.counts();
+    for text in ["x", "y"] {
+        let reply = node.call("notes", "notes", "put", text).await.unwrap();
+        assert_eq!(reply.output, format!("put {text}"));
+    }
+    assert_eq!(node.call("notes", "notes", "last", "").await.unwrap().output, "y");
+    let (after, by_stock) = node.counts();
+    assert_eq!((after - before, by_stock), (3, 0));
+    let stale = Op::Call(nacre_object::ClassCall {
+        class: "notes".parse().unwrap(),
+        method: "put".parse().unwrap(),
+        version: Some(2),
+        input: Bytes::new(),
+    });
+    let error = node.submit("notes", vec![stale]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Stale, "{error}");
+}
+
+async fn a_reply_that_is_too_long_comes_all_the_same_and_is_counted_once(node: &Node) {
+    for count in 1..4 {
+        let reply = node.call("loud", "notes", "count_loudly", "5000").await.unwrap();
+        assert_eq!(reply.output, format!("{count}{}", "!".repeat(5000)));
+    }
+    let (before, _) = node.counts();
+    // Others of the same method are run here for a while, others of the class are not.
+    node.call("loud", "notes", "count_loudly", "1").await.unwrap();
+    node.call("loud", "notes", "put", "z").await.unwrap();
+    assert_eq!(node.counts().0 - before, 1);
+}
+
+async fn a_fault_is_told_here(node: &Node) {
+    let ops = vec![Op::WriteFull { data: Bytes::from("never") }, call("notes", "fail", "never")];
+    let error = node.submit("notes", ops).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Fault, "{error}");
+    assert_eq!(error.fault().and_then(|site| site.line), Some(17), "{error}");
+    assert_eq!(*node.heard.0.lock().unwrap(), ["notes 3 fail Some(17)"]);
+    assert_eq!(node.call("notes", "notes", "last", "").await.unwrap().output, "y");
+}
+
+async fn time_goes_on(node: &Node) {
+    let modified = async || match node.submit("timed", vec![Op::Stat]).await.unwrap().pop() {
+        Some(OpResult::Stat(stat)) => stat.modified_micros,
+        other => panic!("{other:?}"),
+    };
+    node.call("timed", "notes", "put", "x").await.unwrap();
+    let first = modified().await;
+    let now = SystemClock::default().now_micros();
+    assert!(now - first < 10_000_000, "{first} is now, {now}");
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    node.call("timed", "notes", "put", "y").await.unwrap();
+    assert!(modified().await > first);
+}
+
+async fn what_reads_only_is_answered_from_absent_objects_too(node: &Node) {
+    let error = node.call("nowhere", "notes", "last", "").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+}
+
+async fn clients_that_count_at_once_lose_nothing(node: &Node) {
+    node.install(&program("counter", 1, COUNTER));
+    let others = connect(&node.ceph, node.runtime.clone()).await;
+    let add = |engine: &RadosEngine| {
+        let engine = engine.clone();
+        tokio::spawn(async move {
+            let add = vec![call("counter", "add", "1")];
+            engine.submit(Request::new("data/sum".parse().unwrap(), add).unwrap()).await
+        })
+    };
+    let adding: Vec<_> = (0..100).flat_map(|_| [add(&node.engine), add(&others)]).collect();
+    for added in adding {
+        added.await.unwrap().unwrap();
+    }
+    assert_eq!(node.call("sum", "counter", "add", "0").await.unwrap().output, "200");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_the_class_is_missing_marked_programs_are_run_by_cls_lua_and_others_by_the_engine() {
+    let empty = tempfile::tempdir().unwrap();
+    let node = Node::on(cluster(empty.path(), &["--osds", "1"])).await;
+    node.install(&program("counter", 1, COUNTER));
+    node.install(&program("notes", 1, NOTES));
+    assert!(COUNTER.starts_with("--!cls_lua"), "it says that it is made for both");
+    for (input, sum) in [("5", "5"), ("2", "7"), ("-10", "-3")] {
+        assert_eq!(node.call("sum", "counter", "add", input).await.unwrap().output, sum);
+    }
+    assert_eq!(node.counts(), (0, 3));
+    // What would be written otherwise in Lua 5.3 is not left to it.
+    assert_eq!(node.call("sum", "counter", "add", "0.5").await.unwrap().output, "-2.5");
+    assert_eq!(node.call("notes", "notes", "put", "x").await.unwrap().output, "put x");
+    assert_eq!(node.counts(), (0, 3));
+    let stat = node.submit("sum", vec![Op::Stat]).await.unwrap();
+    let OpResult::Stat(stat) = &stat[0] else { panic!("{stat:?}") };
+    let guarded = vec![Op::AssertVersion(stat.version), call("counter", "add", "1")];
+    node.submit("sum", guarded).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_no_class_may_be_called_the_engine_runs_everything() {
+    let options = ["--osds", "1", "--set", "osd_class_load_list=rbd", "--set"];
+    let options = [&options[..], &["osd_class_default_list=rbd"]].concat();
+    let node = Node::on(CephCluster::start(&options)).await;
+    node.install(&program("counter", 1, COUNTER));
+    assert_eq!(node.call("sum", "counter", "add", "5").await.unwrap().output, "5");
+    assert_eq!(node.counts(), (0, 0));
+}

@@ -1,0 +1,174 @@
+//! A call of a method of an object class.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::ptr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::oneshot::Receiver;
+
+use super::cluster::c_string;
+use super::completion::{self, Answer};
+use super::io_context::{IoContext, settle};
+use super::library::{FULL_TRY, Handle, MAY_FAIL, RETURN_OUTPUT, Time};
+
+/// Which method, and what it is given.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// The class.
+    pub class: &'static CStr,
+    /// The method.
+    pub method: &'static CStr,
+    /// Its input.
+    pub input: Bytes,
+    /// Whether the class says that the method writes. Such a call brings the time of change along,
+    /// and may be made of an absent object.
+    pub writes: bool,
+    /// Whether to find out if the object exists afterwards.
+    pub asks_existence: bool,
+}
+
+/// What a method that succeeded said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Called {
+    /// Zero or positive.
+    pub status: i32,
+    /// Its output.
+    pub output: Bytes,
+    /// Whether the object exists then, if that was asked.
+    pub exists: bool,
+}
+
+/// A call with the places for what comes of it.
+struct CallOperation {
+    context: Arc<IoContext>,
+    output: *mut c_char,
+    length: usize,
+    status: c_int,
+    size: u64,
+    modified: Time,
+    stat_status: c_int,
+}
+
+// SAFETY: the output is a buffer of librados' that belongs to nobody else.
+unsafe impl Send for CallOperation {}
+
+impl IoContext {
+    /// Calls a method of the class in the object's OSD. If the answer's status is negative, nothing
+    /// was changed, unless nobody answered in time.
+    pub async fn call(self: &Arc<Self>, object: &str, call: &Call) -> (Answer, Option<Called>) {
+        let (answer, operation) = settle(self.start_call(object, call)).await;
+        match operation {
+            Some(operation) if answer.status >= 0 => (answer, Some(operation.called())),
+            _ => (answer, None),
+        }
+    }
+
+    fn start_call(
+        self: &Arc<Self>,
+        object: &str,
+        call: &Call,
+    ) -> Receiver<(Answer, CallOperation)> {
+        let object = c_string(object);
+        let operation = CallOperation {
+            context: self.clone(),
+            output: ptr::null_mut(),
+            length: 0,
+            status: 0,
+            size: 0,
+            modified: 0,
+            stat_status: 0,
+        };
+        completion::start(self.cluster.library, operation, |completion, operation| {
+            // SAFETY: librados is given places within the boxed operation, which stays.
+            unsafe { (*operation).submit(call, &object, completion) }
+        })
+    }
+}
+
+impl CallOperation {
+    /// Hands the call to librados.
+    ///
+    /// librados' C interface has no function that adds a method with an output to a write, and one that
+    /// is sent as a read leaves the object's time of change as it was. But a write of librados begins
+    /// with what a read is (`ObjectOperationImpl`, since Ceph 14; before it was the same type), so what
+    /// adds a part to a read does it to a write.
+    ///
+    /// # Safety
+    /// `self` must stay where it is until the completion is called.
+    unsafe fn submit(&mut self, call: &Call, object: &CStr, completion: Handle) -> c_int {
+        let (library, context) = (self.context.cluster.library, self.context.handle);
+        // SAFETY: librados keeps what it needs of an operation that was submitted.
+        unsafe {
+            if call.writes {
+                let operation = (library.rados_create_write_op)();
+                self.add_to(operation, call);
+                let (object, now) = (object.as_ptr(), ptr::null_mut());
+                let status = (library.rados_aio_write_op_operate)(
+                    operation,
+                    context,
+                    completion,
+                    object,
+                    now,
+                    FULL_TRY | RETURN_OUTPUT,
+                );
+                (library.rados_release_write_op)(operation);
+                status
+            } else {
+                let operation = (library.rados_create_read_op)();
+                self.add_to(operation, call);
+                let object = object.as_ptr();
+                let status =
+                    (library.rados_aio_read_op_operate)(operation, context, completion, object, 0);
+                (library.rados_release_read_op)(operation);
+                status
+            }
+        }
+    }
+
+    /// Adds the parts of the call to an operation.
+    ///
+    /// # Safety
+    /// As for [`Self::submit`]; the operation must be alive.
+    unsafe fn add_to(&mut self, operation: Handle, call: &Call) {
+        let library = self.context.cluster.library;
+        // SAFETY: librados copies class, method and input.
+        unsafe {
+            (library.rados_read_op_exec)(
+                operation,
+                call.class.as_ptr(),
+                call.method.as_ptr(),
+                call.input.as_ptr().cast(),
+                call.input.len(),
+                &mut self.output,
+                &mut self.length,
+                &mut self.status,
+            );
+            if call.asks_existence {
+                let (size, modified) = (&mut self.size, &mut self.modified);
+                (library.rados_read_op_stat)(operation, size, modified, &mut self.stat_status);
+                (library.rados_read_op_set_flags)(operation, MAY_FAIL);
+            }
+        }
+    }
+
+    fn called(self) -> Called {
+        let output = match self.output.is_null() {
+            true => Bytes::new(),
+            // SAFETY: librados has said how long its buffer is.
+            false => Bytes::copy_from_slice(unsafe {
+                std::slice::from_raw_parts(self.output.cast(), self.length)
+            }),
+        };
+        Called { status: self.status, output, exists: self.stat_status >= 0 }
+    }
+}
+
+impl Drop for CallOperation {
+    fn drop(&mut self) {
+        if !self.output.is_null() {
+            // SAFETY: librados made the buffer for us.
+            unsafe { (self.context.cluster.library.rados_buffer_free)(self.output) }
+        }
+    }
+}

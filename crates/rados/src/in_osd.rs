@@ -1,0 +1,200 @@
+//! Requests that are run next to their object, by a class inside its OSD.
+//!
+//! nacre's own class is tried first; where it is missing, Ceph's class `lua`, for programs that are made
+//! for it ([`crate::stock_call`]). What neither can do the client does on its own, as
+//! [`crate::transaction`] tells. **Invariant:** one way is left for the next only after an answer that
+//! says that nothing happened: an operation that an OSD has failed, or an answer of our class. Nothing
+//! is done twice; if nobody answers at all, that is the outcome.
+//!
+//! An OSD drops what a change answers past its `osd_max_write_op_reply_len`, though it makes the change.
+//! So a class that would answer more changes nothing and says so; the client then runs the request
+//! itself, and goes on doing so for a while with that method.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nacre_clock::Clock;
+use nacre_object::{
+    CallReply, ClassCall, ClassHost, ClassName, Error, MethodName, ObjectId, Op, OpResult, Reply,
+    Request, Result,
+};
+use nacre_telemetry::Counter;
+
+use crate::failure::{operation_failed, status};
+use crate::ffi::{Answer, Call, Called, IoContext};
+use crate::in_flight::InFlight;
+use crate::plugin_call::{MAX_REPLY_BYTES, Outcome, PluginCall};
+use crate::remembered::Remembered;
+use crate::stock_call::stock_call;
+
+/// What is known of the OSDs' classes, and how often which was used.
+#[derive(Debug, Default)]
+pub struct InOsd {
+    /// Objects whose OSD lacks our class, or Ceph's `lua`.
+    lacks_plugin: Remembered,
+    lacks_stock: Remembered,
+    /// Methods whose answers an OSD does not let through.
+    long_answers: Remembered,
+    by_plugin: Counter,
+    by_stock: Counter,
+}
+
+/// How many requests which class has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OsdCounts {
+    /// nacre's class.
+    pub by_plugin: u64,
+    /// Ceph's class `lua`.
+    pub by_stock: u64,
+}
+
+/// One request with what it takes to run it.
+#[derive(Clone, Copy)]
+pub struct OsdRequest<'a> {
+    /// The namespace of the object's pool.
+    pub context: &'a Arc<IoContext>,
+    /// What bounds the work under way.
+    pub in_flight: &'a InFlight,
+    /// Knows the programs.
+    pub classes: &'a dyn ClassHost,
+    /// The request.
+    pub request: &'a Request,
+    /// Tells how long something was found out ago.
+    pub clock: &'a dyn Clock,
+}
+
+/// What came of a call, unless it failed as every operation may.
+enum Attempt {
+    Called(Answer, Called),
+    /// The OSD does not have the class, or not for us.
+    Lacking,
+    /// It failed in the OSD, with this status, for a reason that the client will find.
+    Refused(i32),
+}
+
+impl InOsd {
+    /// How often which class was used.
+    pub fn counts(&self) -> OsdCounts {
+        OsdCounts { by_plugin: self.by_plugin.get(), by_stock: self.by_stock.get() }
+    }
+
+    /// Runs it in the OSD; `None` if it is the client's to run, and nothing happened.
+    ///
+    /// # Errors
+    /// The request's own, and those of the cluster.
+    pub async fn run(&self, asked: OsdRequest<'_>) -> Result<Option<Reply>> {
+        let now = asked.clock.monotonic();
+        if methods(asked.request).any(|method| self.long_answers.holds(&method, now)) {
+            return Ok(None);
+        }
+        if let Some(reply) = self.run_by_plugin(asked, now).await? {
+            return Ok(Some(reply));
+        }
+        self.run_by_stock(asked, now).await
+    }
+
+    async fn run_by_plugin(&self, asked: OsdRequest<'_>, now: Duration) -> Result<Option<Reply>> {
+        let object = asked.object();
+        if self.lacks_plugin.holds(object, now) {
+            return Ok(None);
+        }
+        let Some(call) = PluginCall::of(asked.request, asked.classes) else { return Ok(None) };
+        let mut attempt = asked.attempt(&call.call()).await?;
+        if let Attempt::Called(_, called) = &attempt
+            && matches!(Outcome::of(called)?, Outcome::NeedsSources)
+        {
+            attempt = asked.attempt(&call.call_with_sources()).await?;
+        }
+        match attempt {
+            Attempt::Called(answer, called) => match Outcome::of(&called)? {
+                Outcome::Done { results, exists } => {
+                    self.by_plugin.add(1);
+                    Ok(Some(Reply { version: if exists { answer.version } else { 0 }, results }))
+                }
+                Outcome::Failed(error, fault) => {
+                    // It is heard of where programs are looked after, wherever it happened.
+                    fault.iter().for_each(|fault| asked.classes.failed_elsewhere(fault, &error));
+                    Err(error)
+                }
+                Outcome::OtherInterface => {
+                    self.lacks_plugin.note(object, now);
+                    Ok(None)
+                }
+                Outcome::LongReply => {
+                    methods(asked.request).for_each(|method| self.long_answers.note(&method, now));
+                    Ok(None)
+                }
+                Outcome::NeedsSources | Outcome::Unsuited => Ok(None),
+            },
+            Attempt::Lacking => {
+                self.lacks_plugin.note(object, now);
+                Ok(None)
+            }
+            Attempt::Refused(status) => {
+                if status == status::BROKEN {
+                    self.lacks_plugin.note(object, now);
+                }
+                // Else an absent object, which cannot be inspected.
+                Ok(None)
+            }
+        }
+    }
+
+    async fn run_by_stock(&self, asked: OsdRequest<'_>, now: Duration) -> Result<Option<Reply>> {
+        let object = asked.object();
+        if self.lacks_stock.holds(object, now) || !self.lacks_plugin.holds(object, now) {
+            return Ok(None);
+        }
+        let Some(call) = stock_call(asked.request, asked.classes) else { return Ok(None) };
+        match asked.attempt(&call).await? {
+            Attempt::Called(answer, Called { status, output, exists }) => {
+                self.by_stock.add(1);
+                let version = if exists { answer.version } else { 0 };
+                let results = vec![OpResult::Called(CallReply { status, output })];
+                Ok(Some(Reply { version, results }))
+            }
+            Attempt::Lacking => {
+                self.lacks_stock.note(object, now);
+                Ok(None)
+            }
+            Attempt::Refused(_) => Ok(None),
+        }
+    }
+}
+
+impl OsdRequest<'_> {
+    fn object(&self) -> &ObjectId {
+        &self.request.header.object
+    }
+
+    async fn attempt(&self, call: &Call) -> Result<Attempt> {
+        let _permit = self.in_flight.admit(call.input.len()).await?;
+        let (answer, called) = self.context.call(self.object().name.as_str(), call).await;
+        Ok(match (called, answer.status) {
+            (Some(called), _) => Attempt::Called(answer, called),
+            (None, status::UNSUPPORTED | status::NOT_PERMITTED) => Attempt::Lacking,
+            (None, status::OVERFLOW) => return Err(answer_lost()),
+            (None, status) if status::may_have_happened(status) => {
+                return Err(operation_failed(status));
+            }
+            (None, status) => Attempt::Refused(status),
+        })
+    }
+}
+
+/// The OSD lets through less than any does by default: the change was made.
+fn answer_lost() -> Error {
+    Error::unavailable("the OSD made the change and dropped what was answered to it")
+        .hint(format!("osd_max_write_op_reply_len must be at least {MAX_REPLY_BYTES} on every OSD"))
+}
+
+fn calls(request: &Request) -> impl Iterator<Item = &ClassCall> {
+    request.ops.iter().filter_map(|op| match op {
+        Op::Call(call) => Some(call),
+        _ => None,
+    })
+}
+
+fn methods(request: &Request) -> impl Iterator<Item = (&ClassName, &MethodName)> {
+    calls(request).map(|call| (&call.class, &call.method))
+}

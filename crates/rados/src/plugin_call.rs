@@ -1,0 +1,172 @@
+//! A request as a call of nacre's class inside an OSD (`nacre/v1/osd.proto`), and back.
+
+use bytes::Bytes;
+use nacre_object::{
+    ClassForm, ClassHost, ClassName, Error, Op, OpResult, ProgramSource, RemoteFault, Reply,
+    Request, Result,
+};
+use nacre_protocol::proto::osd_answer::Answer;
+use nacre_protocol::proto::{self as pb, Unsuited};
+use nacre_protocol::{OSD_INTERFACE, decode, encode};
+use prost::Message;
+
+use crate::ffi::{Call, Called};
+
+/// What an OSD lets through of the answer to a change unless somebody has raised its
+/// `osd_max_write_op_reply_len`, which no client can ask it for. Past it the OSD drops the answer of a
+/// change that has happened, so nothing longer is ever asked for.
+pub const MAX_REPLY_BYTES: usize = 64;
+
+/// A request that the class in the OSD can run.
+#[derive(Debug)]
+pub struct PluginCall {
+    message: pb::OsdRequest,
+    sources: Vec<Bytes>,
+    writes: bool,
+}
+
+/// What the class answered.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It happened.
+    Done {
+        /// What the ops answered.
+        results: Vec<OpResult>,
+        /// Whether the object exists now.
+        exists: bool,
+    },
+    /// It failed, and nothing happened.
+    Failed(Error, Option<RemoteFault>),
+    /// The class lacks sources of programs; nothing happened.
+    NeedsSources,
+    /// It changes something and answers more than an OSD lets through; nothing happened.
+    LongReply,
+    /// The class cannot do this one; nothing happened.
+    Unsuited,
+    /// The class is another release's; nothing happened.
+    OtherInterface,
+}
+
+impl PluginCall {
+    /// The request, if it gains by being run next to its object, and can be: a method is called that
+    /// others than this process can run, or a change depends on what the object is.
+    pub fn of(request: &Request, classes: &dyn ClassHost) -> Option<Self> {
+        let mut programs: Vec<(ClassName, ProgramSource)> = Vec::new();
+        let (mut writes, mut calls, mut reads) = (false, false, false);
+        for op in &request.ops {
+            match op {
+                Op::Call(call) => {
+                    calls = true;
+                    writes |= !classes.is_read_only(call);
+                    match classes.form(&call.class) {
+                        ClassForm::Here => return None,
+                        ClassForm::Native => {}
+                        ClassForm::Program(_) if programs.iter().any(|p| p.0 == call.class) => {}
+                        ClassForm::Program(source) => programs.push((call.class.clone(), source)),
+                    }
+                }
+                // No object class can.
+                Op::RemoveAttribute { .. } => return None,
+                op if op.is_write() => writes = true,
+                op => reads |= answers_data(op),
+            }
+        }
+        // A change answers little; and what only reads is fetched in one way already.
+        if !(calls || writes) || (writes && reads) {
+            return None;
+        }
+        let source_of = |(_, source): &(_, ProgramSource)| source.source.clone();
+        let sources = programs.iter().map(source_of).map(|text| as_bytes(&text)).collect();
+        let message = pb::OsdRequest {
+            request: Some(encode::request(request.clone())),
+            source: request.header.source.to_string(),
+            programs: programs.into_iter().map(named).collect(),
+            interface: OSD_INTERFACE,
+            max_reply_bytes: MAX_REPLY_BYTES as u32,
+        };
+        Some(Self { message, sources, writes })
+    }
+
+    /// It, with programs named by their digests.
+    pub fn call(&self) -> Call {
+        self.encoded(&self.message)
+    }
+
+    /// It, with the programs themselves.
+    pub fn call_with_sources(&self) -> Call {
+        let mut message = self.message.clone();
+        for (program, source) in message.programs.iter_mut().zip(&self.sources) {
+            program.source = source.clone();
+        }
+        self.encoded(&message)
+    }
+
+    fn encoded(&self, message: &pb::OsdRequest) -> Call {
+        Call {
+            class: c"nacre",
+            method: if self.writes { c"submit" } else { c"inspect" },
+            input: message.encode_to_vec().into(),
+            writes: self.writes,
+            asks_existence: false,
+        }
+    }
+}
+
+/// Whether the op's result holds bytes of the object: an OSD sends few along with a change.
+fn answers_data(op: &Op) -> bool {
+    !matches!(op, Op::AssertExists | Op::AssertAbsent | Op::AssertVersion(_) | Op::Stat)
+}
+
+fn as_bytes(text: &str) -> Bytes {
+    Bytes::copy_from_slice(text.as_bytes())
+}
+
+fn named((class, program): (ClassName, ProgramSource)) -> pb::OsdProgram {
+    pb::OsdProgram {
+        class_name: class.to_string(),
+        version: program.version,
+        digest: Bytes::copy_from_slice(&program.digest),
+        source: Bytes::new(),
+    }
+}
+
+impl Outcome {
+    /// Reads what the class answered.
+    ///
+    /// # Errors
+    /// `Corrupt` if that makes no sense.
+    pub fn of(called: &Called) -> Result<Self> {
+        let senseless = |what: &str| Error::corrupt(format!("the OSD's class answers {what}"));
+        let answer = pb::OsdAnswer::decode(called.output.clone())
+            .map_err(|error| senseless(&error.to_string()))?;
+        Ok(match answer.answer.ok_or_else(|| senseless("nothing"))? {
+            Answer::Reply(pb::OsdReply { exists, results }) => {
+                let Reply { results, .. } = decode::reply(pb::ObjectReply { version: 0, results })?;
+                Self::Done { results: results.into_iter().map(in_seconds).collect(), exists }
+            }
+            Answer::Error(error) => Self::Failed(decode::error(error), answer.fault.map(remote)),
+            Answer::ProgramsNeeded(_) => Self::NeedsSources,
+            Answer::Unsuited(why) => match Unsuited::try_from(why) {
+                Ok(Unsuited::OtherInterface) => Self::OtherInterface,
+                Ok(Unsuited::LongReply) => Self::LongReply,
+                _ => Self::Unsuited,
+            },
+        })
+    }
+}
+
+fn remote(fault: pb::OsdFault) -> RemoteFault {
+    let pb::OsdFault { program, version, method, line, limit } = fault;
+    RemoteFault { program, version, method, line, limit }
+}
+
+/// librados tells a time in whole seconds; it is to be the same whoever asks.
+fn in_seconds(result: OpResult) -> OpResult {
+    match result {
+        OpResult::Stat(mut stat) => {
+            stat.modified_micros -= stat.modified_micros % 1_000_000;
+            OpResult::Stat(stat)
+        }
+        other => other,
+    }
+}

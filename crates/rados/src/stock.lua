@@ -1,0 +1,271 @@
+-- Runs a method of a nacre program inside Ceph's class `lua`: Lua 5.3, in an OSD.
+--
+-- The input is the program's source, the method's name and the method's input, each behind its length.
+-- The program gets an environment in which everything either means what it means in nacre or calls
+-- `refuse`; once something was refused the call fails, whatever the program made of it, and nacre runs
+-- it in another way. So what succeeds here did exactly what it does there.
+
+local outer = objclass
+
+-- Bounds of nacre that stock Ceph does not have, or has otherwise.
+local MAX_KEY, MAX_VALUE = 4096, 1024 * 1024
+local MAX_ATTRIBUTE_NAME, MAX_ATTRIBUTE_VALUE, MAX_ATTRIBUTES = 96, 64 * 1024, 256
+local MAX_STATUS = 2 ^ 31 - 1
+local MAX_OUTPUT = 8 * 1024 * 1024
+-- What an OSD lets through of the answer to a change.
+local MAX_CHANGE_OUTPUT = 64
+-- Entries that an OSD answers at most at a time.
+local MAX_ENTRIES = 1024
+-- Up to here whole numbers are the same in doubles and in 64 bits.
+local MAX_WHOLE = 2 ^ 53
+
+local refused, written, read_only = false, false, false
+
+local function refuse()
+  refused = true
+  error("this is not for stock cls_lua", 0)
+end
+
+-- A number as Luau would write it: whole ones without a fraction.
+local function whole(number)
+  if math.type(number) ~= "float" then
+    if number > MAX_WHOLE or number < -MAX_WHOLE then refuse() end
+    return number
+  end
+  if number ~= math.floor(number) or number >= MAX_WHOLE or number <= -MAX_WHOLE then refuse() end
+  return math.tointeger(number)
+end
+
+local function normal(value)
+  if type(value) == "number" then return whole(value) end
+  return value
+end
+
+-- The text of a key; bytes 0 and 1 are stored otherwise.
+local function key_of(value)
+  local key = normal(value)
+  if type(key) == "number" then key = tostring(key) end
+  if type(key) ~= "string" or #key == 0 or #key > MAX_KEY or key:find("[\0\1]") then refuse() end
+  return key
+end
+
+local function size_of(value)
+  local size = normal(value)
+  if math.type(size) ~= "integer" or size < 0 then refuse() end
+  return size
+end
+
+local function bound_of(value)
+  if type(value) ~= "string" or #value > MAX_KEY or value:find("[\0\1]") then refuse() end
+  return value
+end
+
+-- Looks at the object: not once something was written, which would not be seen.
+local function look(read)
+  if written then refuse() end
+  return read
+end
+
+local function change(write)
+  if read_only then refuse() end
+  written = true
+  return write
+end
+
+local function listed(entries, most)
+  local count = 0
+  for key in pairs(entries) do
+    count = count + 1
+    if key:find("[\0\1]") then refuse() end
+  end
+  if count >= MAX_ENTRIES and most > count then refuse() end
+  return entries
+end
+
+-- Reads that may fail differently here must not fail at all.
+local function surely(read, ...)
+  local found, first, second = pcall(read, ...)
+  if not found then refuse() end
+  return first, second
+end
+
+local given = {}
+
+function given.create(exclusive)
+  if exclusive then look() end
+  return change(outer.create)(exclusive)
+end
+
+function given.stat()
+  return surely(look(outer.stat))
+end
+
+function given.read(offset, length)
+  return surely(look(outer.read), size_of(offset), size_of(length))
+end
+
+function given.write(offset, length, data)
+  if size_of(length) ~= #data then refuse() end
+  return change(outer.write)(size_of(offset), length, data)
+end
+
+function given.write_full(data)
+  return change(outer.write_full)(data)
+end
+
+function given.getxattr(name)
+  return surely(look(outer.getxattr), name)
+end
+
+function given.setxattr(name, data)
+  if type(name) ~= "string" or #name == 0 or #name > MAX_ATTRIBUTE_NAME then refuse() end
+  if name:find("^nacre%.") or name:find("\0") or #data > MAX_ATTRIBUTE_VALUE then refuse() end
+  local found, all = pcall(outer.getxattrs)
+  local count = 0
+  for _ in pairs(found and all or {}) do count = count + 1 end
+  -- What this call set already is not among them.
+  if count >= MAX_ATTRIBUTES // 2 then refuse() end
+  return change(outer.setxattr)(name, data)
+end
+
+function given.map_get_val(key)
+  return look(outer.map_get_val)(key_of(key))
+end
+
+function given.map_set_val(key, data)
+  if #data > MAX_VALUE then refuse() end
+  return change(outer.map_set_val)(key_of(key), data)
+end
+
+function given.map_set_vals(values)
+  if next(values) == nil then refuse() end
+  local checked = {}
+  for key, value in pairs(values) do
+    if type(value) ~= "string" or #value > MAX_VALUE then refuse() end
+    checked[key_of(key)] = value
+  end
+  return change(outer.map_set_vals)(checked)
+end
+
+function given.map_remove_key(key)
+  return change(outer.map_remove_key)(key_of(key))
+end
+
+function given.map_get_keys(after, most)
+  local keys = look(outer.map_get_keys)
+  return listed(surely(keys, bound_of(after), size_of(most)), most)
+end
+
+function given.map_get_vals(after, prefix, most)
+  local vals = look(outer.map_get_vals)
+  return listed(surely(vals, bound_of(after), bound_of(prefix), size_of(most)), most)
+end
+
+given.log = outer.log
+
+local registered = {}
+
+function given.register(method, access)
+  if type(method) ~= "function" or registered[method] ~= nil then refuse() end
+  registered[method] = access == "readonly"
+end
+
+for name, value in pairs(outer) do
+  if type(value) == "number" then given[name] = value end
+end
+given.ENODATA, given.ESTALE, given.EOPNOTSUPP = 61, 116, 95
+
+-- A table that cannot be changed nor listed.
+local function library(functions)
+  local function find(_, name)
+    local found = functions[name]
+    if found == nil then refuse() end
+    return found
+  end
+  return setmetatable({}, { __index = find, __newindex = refuse, __pairs = refuse })
+end
+
+local function format(pattern, ...)
+  local values = { ... }
+  for index, value in pairs(values) do
+    values[index] = normal(value)
+  end
+  return string.format(pattern, table.unpack(values, 1, select("#", ...)))
+end
+
+local function concat(values, ...)
+  for _, value in ipairs(values) do
+    if math.type(value) == "float" then refuse() end
+  end
+  return table.concat(values, ...)
+end
+
+local strings = library {
+  byte = string.byte, char = string.char, find = string.find, format = format,
+  gmatch = string.gmatch, gsub = string.gsub, len = string.len, lower = string.lower,
+  match = string.match, rep = string.rep, reverse = string.reverse, sub = string.sub,
+  upper = string.upper,
+}
+local unpack = string.unpack
+
+local environment = {
+  assert = assert, error = error, ipairs = ipairs, pairs = pairs, pcall = pcall, select = select,
+  type = type, unpack = table.unpack,
+  bufferlist = library { new = bufferlist.new },
+  objclass = library(given),
+  string = strings,
+  table = library {
+    concat = concat, insert = table.insert, remove = table.remove, unpack = table.unpack,
+  },
+  math = library {
+    abs = math.abs, ceil = math.ceil, floor = math.floor, max = math.max, min = math.min,
+  },
+}
+
+function environment.tonumber(value, base)
+  if base ~= nil then refuse() end
+  return normal(tonumber(value))
+end
+
+function environment.tostring(value)
+  local kind = type(value)
+  if kind ~= "number" and kind ~= "string" and kind ~= "boolean" and kind ~= "nil" then refuse() end
+  return tostring(normal(value))
+end
+
+-- Names that nacre gives a meaning and this does not; any other is nil in both.
+local ABSENT = {
+  _G = true, _VERSION = true, bit32 = true, buffer = true, coroutine = true, getmetatable = true,
+  next = true, rawequal = true, rawget = true, rawlen = true, rawset = true, setmetatable = true,
+  typeof = true, utf8 = true, vector = true, xpcall = true,
+}
+
+setmetatable(environment, {
+  __index = function(_, name)
+    if ABSENT[name] then refuse() end
+  end,
+})
+
+-- The status that a method returned, if that is one in nacre too.
+local function finish(output, ...)
+  local status = select(-1, 0, ...)
+  if math.type(status) ~= "integer" or status > MAX_STATUS or status < 0 then refuse() end
+  if refused or #output > (written and MAX_CHANGE_OUTPUT or MAX_OUTPUT) then refuse() end
+  return status
+end
+
+function run_program(input, output)
+  local source, method, text = unpack("<s4s4s4", input:str())
+  -- Methods of strings are looked up there.
+  getmetatable("").__index = strings
+  local chunk = load(source, "=program", "t", environment)
+  if not chunk then refuse() end
+  chunk()
+  local run = rawget(environment, method)
+  if registered[run] == nil then refuse() end
+  read_only = registered[run]
+  local data = bufferlist.new()
+  data:append(text)
+  return finish(output, run(data, output))
+end
+objclass.register(run_program)
