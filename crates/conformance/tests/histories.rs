@@ -192,6 +192,20 @@ fn a_log_that_breaks_a_promise_is_refused() {
             ],
         ),
         (
+            "a position that is filled by who was given it instead of the tail",
+            true,
+            vec![
+                op(1, 2, Fill(3), Done),
+                op(3, 4, Read(5), Holds(Cell::Filled)),
+                op(5, 6, Read(4), Holds(Cell::Unwritten)),
+            ],
+        ),
+        (
+            "a position that is filled before anybody fills or trims anything",
+            false,
+            vec![op(1, 2, Read(5), Holds(Cell::Filled)), op(3, 4, Fill(3), Done)],
+        ),
+        (
             "a tail below what is acknowledged",
             false,
             vec![op(1, 2, Append(7), At(0)), op(3, 4, LogCall::Tail, Tail(0))],

@@ -188,6 +188,8 @@ fn calls_on(position: u64, operations: &[LogOperation]) -> Vec<Operation<OnPosit
     let read_here = |record: u64| {
         operations.iter().any(|operation| sighting(operation) == Some((record, position)))
     };
+    let filled = (&LogCall::Read(position), &Some(LogAnswer::Holds(Cell::Filled)));
+    let is_read_filled = operations.iter().any(|o| (&o.call, &o.answer) == filled);
     let concerns = |operation: &LogOperation| {
         let Operation { call, answer, invoked, returned } = operation.clone();
         let on = match call {
@@ -205,6 +207,12 @@ fn calls_on(position: u64, operations: &[LogOperation]) -> Vec<Operation<OnPosit
             LogCall::Read(at) if at == position => OnPosition::Read,
             LogCall::Fill(at) if at == position => OnPosition::Fill,
             LogCall::Trim(at) if at == position => OnPosition::Trim,
+            // Who takes the tail to fill or trim it, and is given a later position than the one he
+            // asked for, fills that, so that nobody waits for it.
+            LogCall::Fill(at) | LogCall::Trim(at) if at < position && is_read_filled => {
+                let (call, answer, returned) = (OnPosition::Fill, None, u64::MAX);
+                return Some(Operation { call, answer, invoked, returned });
+            }
             LogCall::TrimTo(at) if at >= position => OnPosition::Trim,
             _ => return None,
         };

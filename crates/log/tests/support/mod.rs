@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use nacre_class::{ClassProgram, ClassRuntime};
 use nacre_clock::{Clock, SystemClock};
-use nacre_conformance::{FaultyStore, MemoryStore, faults};
+use nacre_conformance::{FaultyStore, faults};
 use nacre_log::{
     AnyVersion, Log, LogEnv, LogName, LogOptions, MapViews, NATIVE_CLASS, PROGRAM_CLASS, Patience,
     SequencerHost, SequencerNodes, SequencerTransport,
@@ -27,6 +27,8 @@ use nacre_placement::{PlacedStore, PlacedTarget, Target};
 use nacre_registry::{Maps, map_class};
 use nacre_script::Budget;
 use planted::PROGRAM;
+
+use crate::bed::Bed;
 
 /// Nodes that host sequencers, by name; `None` for one that was killed.
 #[derive(Default)]
@@ -67,30 +69,31 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    pub fn new(targets: usize, nodes: usize) -> Self {
-        Self::patient(targets, nodes, Patience::default())
+    pub async fn new(targets: usize, nodes: usize) -> Self {
+        Self::patient(targets, nodes, Patience::default()).await
     }
 
-    pub fn patient(targets: usize, nodes: usize, patience: Patience) -> Self {
-        Self::built(targets, nodes, patience, PROGRAM)
+    pub async fn patient(targets: usize, nodes: usize, patience: Patience) -> Self {
+        Self::built(targets, nodes, patience, PROGRAM).await
     }
 
     /// A cluster with another program of the storage interface.
-    pub fn with_program(targets: usize, nodes: usize, program: &str) -> Self {
-        Self::built(targets, nodes, Patience::default(), program)
+    pub async fn with_program(targets: usize, nodes: usize, program: &str) -> Self {
+        Self::built(targets, nodes, Patience::default(), program).await
     }
 
-    fn built(targets: usize, nodes: usize, patience: Patience, program: &str) -> Self {
+    async fn built(targets: usize, nodes: usize, patience: Patience, program: &str) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let classes = Arc::new(classes(&clock, program));
-        let memory = || Arc::new(MemoryStore::new(classes.clone(), clock.clone()));
+        let bed = Bed::new(classes, clock).await;
+        let names = (0..targets).map(target);
         let targets: BTreeMap<_, _> =
-            (0..targets).map(|n| (target(n), FaultyStore::over_watched(memory()))).collect();
+            names.map(|name| (name.clone(), bed.store(name.as_str()))).collect();
         let placed = targets.iter().map(|(name, store)| {
             PlacedTarget::new(Target::new(name.clone()), Arc::new(store.clone()))
         });
         let placed = Arc::new(PlacedStore::new(placed.collect()).unwrap());
-        let system = FaultyStore::over_watched(memory());
+        let system = bed.store("system");
         let maps = Maps::new(Arc::new(system.clone()), Arc::new(system.clone()));
         let hosts = Arc::new(Nodes::default());
         let env = LogEnv {
@@ -133,12 +136,17 @@ impl Cluster {
         name.as_str().strip_prefix("node").unwrap().parse().unwrap()
     }
 
+    /// A target, to make it fail.
+    pub fn target(&self, n: usize) -> &FaultyStore {
+        &self.targets[&target(n)]
+    }
+
     pub fn kill_target(&self, n: usize) {
-        self.targets[&target(n)].follow(faults::unreachable());
+        self.target(n).follow(faults::unreachable());
     }
 
     pub fn revive_target(&self, n: usize) {
-        self.targets[&target(n)].heal();
+        self.target(n).heal();
     }
 
     pub fn target_of(&self, object: &ObjectId) -> usize {

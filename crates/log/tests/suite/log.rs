@@ -1,10 +1,10 @@
 //! The log as its users see it, on a cluster in one process.
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::support::checker::Checker;
+use crate::support::{Cluster, class, native};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
@@ -13,8 +13,6 @@ use nacre_log::{
     ClassVersions, Entry, Log, LogName, LogOptions, NATIVE_CLASS, PROGRAM_CLASS, Reconfiguration,
 };
 use nacre_object::{ClassName, ErrorKind, Result};
-use support::checker::Checker;
-use support::{Cluster, class, native};
 
 fn data(text: &str) -> Entry {
     Entry::Data(Bytes::copy_from_slice(text.as_bytes()))
@@ -26,7 +24,7 @@ fn kind<T>(result: Result<T>) -> Option<ErrorKind> {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_log_is_empty_and_an_append_answers_what_was_the_tail() {
-    let cluster = Cluster::new(3, 1);
+    let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", LogOptions::default()).await;
     assert_eq!(log.tail().await.unwrap(), 0);
     for n in 0..10 {
@@ -40,7 +38,7 @@ async fn a_new_log_is_empty_and_an_append_answers_what_was_the_tail() {
 
 #[tokio::test(start_paused = true)]
 async fn a_log_is_created_once_and_found_by_its_name() {
-    let cluster = Cluster::new(3, 1);
+    let cluster = Cluster::new(3, 1).await;
     let name = LogName::new("l").unwrap();
     assert_eq!(kind(Log::open(cluster.env.clone(), name.clone()).await), Some(ErrorKind::NotFound));
     let log = cluster.create("l", native(8)).await;
@@ -53,7 +51,7 @@ async fn a_log_is_created_once_and_found_by_its_name() {
 
 #[tokio::test(start_paused = true)]
 async fn a_log_out_of_bounds_is_refused() {
-    let cluster = Cluster::new(3, 1);
+    let cluster = Cluster::new(3, 1).await;
     for options in [native(0), native(u32::MAX), LogOptions { width: Some(0), ..native(8) }] {
         let created = Log::create(cluster.env.clone(), LogName::new("l").unwrap(), options).await;
         assert_eq!(kind(created), Some(ErrorKind::Invalid));
@@ -67,7 +65,7 @@ async fn a_log_out_of_bounds_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn filled_trimmed_and_unwritten_are_told_apart() {
-    let cluster = Cluster::new(3, 1);
+    let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", native(8)).await;
     log.append("a").await.unwrap();
     assert_eq!(kind(log.fill(0).await), Some(ErrorKind::Exists));
@@ -86,7 +84,7 @@ async fn filled_trimmed_and_unwritten_are_told_apart() {
 
 #[tokio::test(start_paused = true)]
 async fn trimming_or_filling_the_tail_makes_the_next_append_skip_it() {
-    let cluster = Cluster::new(3, 1);
+    let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", native(8)).await;
     log.append("a").await.unwrap();
     log.trim(1).await.unwrap();
@@ -99,7 +97,7 @@ async fn trimming_or_filling_the_tail_makes_the_next_append_skip_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_is_adjacent_and_in_order() {
-    let cluster = Cluster::new(3, 1);
+    let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", native(1000)).await;
     log.append("first").await.unwrap();
     let records: Vec<_> = (0..500).map(|n| Bytes::from(format!("{n}"))).collect();
@@ -115,7 +113,7 @@ async fn a_batch_is_adjacent_and_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn a_range_ends_at_the_tail_and_shows_holes() {
-    let cluster = Cluster::new(3, 1);
+    let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", native(8)).await;
     log.append_batch(&[Bytes::from("a"), Bytes::from("b")]).await;
     log.trim(0).await.unwrap();
@@ -128,7 +126,7 @@ async fn a_range_ends_at_the_tail_and_shows_holes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_long_range_of_large_records_comes_in_pieces() {
-    let cluster = Cluster::new(3, 1);
+    let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", native(100)).await;
     let record = Bytes::from(vec![7; 512 * 1024]);
     let records = vec![record; 32];
@@ -163,7 +161,7 @@ async fn append_from_many(cluster: &Cluster, checker: &Checker, writers: usize, 
 #[tokio::test(start_paused = true)]
 async fn many_writers_share_one_order_on_either_class() {
     for class_name in [NATIVE_CLASS, PROGRAM_CLASS] {
-        let cluster = Cluster::new(3, 1);
+        let cluster = Cluster::new(3, 1).await;
         let options = LogOptions { class: class(class_name), slots: 20, ..LogOptions::default() };
         let log = cluster.create("l", options).await;
         let checker = Checker::default();
@@ -176,7 +174,7 @@ async fn many_writers_share_one_order_on_either_class() {
 
 #[tokio::test(start_paused = true)]
 async fn stripes_are_added_before_they_are_needed() {
-    let cluster = Cluster::new(3, 1);
+    let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", native(4)).await;
     for n in 0..100 {
         assert_eq!(log.append(format!("{n}")).await.unwrap(), n);
@@ -191,7 +189,7 @@ async fn stripes_are_added_before_they_are_needed() {
 
 #[tokio::test(start_paused = true)]
 async fn entries_are_spread_evenly_over_the_targets() {
-    let cluster = Cluster::new(3, 1);
+    let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", native(1000)).await;
     log.append("a").await.unwrap();
     let targets: Vec<_> = (0..6).map(|p| cluster.target_of_position(&log, p)).collect();
@@ -203,7 +201,7 @@ async fn entries_are_spread_evenly_over_the_targets() {
 
 #[tokio::test(start_paused = true)]
 async fn a_trim_is_seen_at_once_and_gives_the_space_back() {
-    let cluster = Cluster::new(3, 1);
+    let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", native(4)).await;
     let other = cluster.open("l").await;
     for n in 0..100 {
@@ -227,7 +225,7 @@ async fn a_trim_is_seen_at_once_and_gives_the_space_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_log_that_is_trimmed_wholly_keeps_its_tail_through_recovery() {
-    let cluster = Cluster::new(3, 2);
+    let cluster = Cluster::new(3, 2).await;
     let log = cluster.create("l", native(4)).await;
     for n in 0..24 {
         log.append(format!("{n}")).await.unwrap();
@@ -240,7 +238,7 @@ async fn a_log_that_is_trimmed_wholly_keeps_its_tail_through_recovery() {
 
 #[tokio::test(start_paused = true)]
 async fn following_shows_what_is_there_and_then_what_comes() {
-    let cluster = Cluster::new(3, 1);
+    let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", native(10)).await;
     for n in 0..50 {
         log.append(format!("{n}")).await.unwrap();
@@ -256,7 +254,7 @@ async fn following_shows_what_is_there_and_then_what_comes() {
 
 #[tokio::test(start_paused = true)]
 async fn the_class_of_a_log_is_replaced_under_its_writers() {
-    let cluster = Cluster::new(3, 1);
+    let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", native(20)).await;
     let checker = Checker::default();
     let change = async {
@@ -273,7 +271,7 @@ async fn the_class_of_a_log_is_replaced_under_its_writers() {
 
 #[tokio::test(start_paused = true)]
 async fn a_log_is_laid_out_anew_from_the_tail_on() {
-    let cluster = Cluster::new(3, 1);
+    let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", LogOptions { width: Some(1), ..native(100) }).await;
     log.append_batch(&vec![Bytes::from("x"); 7]).await;
     let layout = nacre_log::view::Layout { width: 6, slots: 5 };
@@ -305,7 +303,7 @@ impl ClassVersions for OldVersion {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_with_another_version_of_the_class_is_made_again() {
-    let mut cluster = Cluster::new(3, 1);
+    let mut cluster = Cluster::new(3, 1).await;
     cluster.create("l", LogOptions::default()).await.append("a").await.unwrap();
     let versions = Arc::new(OldVersion(AtomicUsize::new(0)));
     cluster.env.classes = versions.clone();

@@ -1,11 +1,9 @@
 //! Histories of concurrent clients of the real log, with lost requests and answers, dead nodes and
-//! targets, seals and new layouts, keep what a log promises; and bugs planted in the program of the
-//! storage interface do not get past the checker.
-
-mod support;
+//! targets, seals and new layouts, keep what a log promises.
 
 use std::time::Duration;
 
+use crate::support::{Cluster, native};
 use bytes::Bytes;
 use futures::future::join_all;
 use nacre_clock::Random;
@@ -13,17 +11,15 @@ use nacre_conformance::faults::{FaultOdds, seeded};
 use nacre_conformance::histories::{
     Cell, LogAnswer, LogCall, Operation, Recorder, Ticket, check_log,
 };
-use nacre_conformance::seeds;
 use nacre_log::view::Layout;
-use nacre_log::{Entry, Log, LogOptions, PROGRAM_CLASS, Reconfiguration};
+use nacre_log::{Entry, Log, Reconfiguration};
 use nacre_object::{Error, ErrorKind, Result};
-use support::{Cluster, class, native, planted, target};
 use tokio::time::{sleep, timeout};
 
 const CLIENTS: u64 = 4;
 const CALLS: u64 = 25;
 
-type History = Recorder<LogCall, LogAnswer>;
+pub type History = Recorder<LogCall, LogAnswer>;
 
 /// A client that does one thing after the other, and takes down what it hears.
 struct Client {
@@ -132,7 +128,7 @@ fn number(data: &Bytes) -> u64 {
 }
 
 /// Lets clients use a log while things go wrong, and reads all of it when they are well again.
-async fn use_log(cluster: &Cluster, log: &Log, seed: u64) -> History {
+pub async fn use_log(cluster: &Cluster, log: &Log, seed: u64) -> History {
     let history = History::default();
     let mut clients = vec![];
     for name in 0..CLIENTS {
@@ -146,7 +142,7 @@ async fn use_log(cluster: &Cluster, log: &Log, seed: u64) -> History {
         let n = random.below(3) as usize;
         match random.below(5) {
             0 => cluster.kill_node(n),
-            1 => cluster.targets[&target(n)].follow(seeded(random.next_u64(), odds)),
+            1 => cluster.target(n).follow(seeded(random.next_u64(), odds)),
             2 => drop(timeout(Duration::from_secs(2), log.seal()).await),
             3 => {
                 let layout = Some(Layout { width: 1 + n as u32, slots: 4 + n as u32 });
@@ -177,31 +173,11 @@ async fn use_log(cluster: &Cluster, log: &Log, seed: u64) -> History {
 
 #[tokio::test(start_paused = true)]
 async fn histories_of_concurrent_clients_keep_what_a_log_promises() {
-    for seed in seeds(12) {
-        let cluster = Cluster::new(3, 3);
+    for seed in crate::bed::seeds(12) {
+        let cluster = Cluster::new(3, 3).await;
         let log = cluster.create("l", native(6)).await;
         let history = use_log(&cluster, &log, seed).await.operations();
         assert!(history.len() > 80, "{} calls", history.len());
         check_log(&history).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn bugs_planted_in_storage_do_not_get_past_the_checker() {
-    for bug in planted::IN_FILL {
-        let mut found = None;
-        for seed in 0..40 {
-            let cluster = Cluster::with_program(3, 3, &bug.planted());
-            let options =
-                LogOptions { class: class(PROGRAM_CLASS), slots: 6, ..LogOptions::default() };
-            let log = cluster.create("l", options).await;
-            let history = use_log(&cluster, &log, seed).await.operations();
-            if let Err(error) = check_log(&history) {
-                found = Some((seed, error));
-                break;
-            }
-        }
-        let Some((seed, error)) = found else { panic!("nobody notices: {}", bug.what) };
-        println!("{}: seed {seed}: {}", bug.what, error.lines().next().unwrap_or_default());
     }
 }

@@ -1,20 +1,18 @@
 //! The log when nodes and targets fail: every case ends with the checker, which compares the whole
 //! log with what was acknowledged.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::checker::Checker;
+use crate::support::{Cluster, native, node, target, until};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::join_all;
 use nacre_clock::Random;
+use nacre_conformance::Fault;
 use nacre_conformance::faults::{FaultOdds, Operation, scripted, seeded};
-use nacre_conformance::{Fault, seeds};
 use nacre_log::{Entry, Log, LogEnv, LogName, Patience, SequencerTransport};
 use nacre_object::{ErrorKind, Op};
-use support::checker::Checker;
-use support::{Cluster, native, node, until};
 use tokio::time::timeout;
 
 /// What a writer waits for one append before it starts the next beside it.
@@ -73,7 +71,7 @@ async fn more(checker: &Checker, count: usize) {
 }
 
 /// Fails the calls of one method on the log's objects.
-fn on_method(
+pub fn on_method(
     method: &'static str,
     fault: Fault,
     times: usize,
@@ -91,7 +89,7 @@ fn on_method(
 
 #[tokio::test(start_paused = true)]
 async fn a_killed_sequencer_is_replaced_and_nothing_is_lost() {
-    let cluster = Cluster::new(3, 3);
+    let cluster = Cluster::new(3, 3).await;
     let log = cluster.create("l", native(50)).await;
     let checker = Checker::default();
     let writers = Writers::start(&cluster, &checker, 6);
@@ -110,7 +108,7 @@ async fn a_killed_sequencer_is_replaced_and_nothing_is_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_comes_back_empty_recovers_before_it_serves() {
-    let cluster = Cluster::new(3, 1);
+    let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", native(50)).await;
     let checker = Checker::default();
     let writers = Writers::start(&cluster, &checker, 4);
@@ -126,7 +124,7 @@ async fn a_node_that_comes_back_empty_recovers_before_it_serves() {
 
 #[tokio::test(start_paused = true)]
 async fn of_two_recoveries_at_once_one_wins_and_the_other_adopts() {
-    let cluster = Cluster::new(3, 4);
+    let cluster = Cluster::new(3, 4).await;
     let log = cluster.create("l", native(50)).await;
     for n in 0..20 {
         log.append(format!("{n}")).await.unwrap();
@@ -153,7 +151,7 @@ fn sequencer_number(log: &Log) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn a_deposed_sequencer_that_lives_on_cannot_do_harm() {
-    let cluster = Cluster::new(3, 2);
+    let cluster = Cluster::new(3, 2).await;
     let log = cluster.create("l", native(50)).await;
     log.append("first").await.unwrap();
     // A client that reaches only the old sequencer, and does not hear of the new view.
@@ -175,7 +173,7 @@ async fn a_deposed_sequencer_that_lives_on_cannot_do_harm() {
 
 #[tokio::test(start_paused = true)]
 async fn a_sequencer_does_not_serve_before_every_object_is_sealed() {
-    let cluster = Cluster::new(3, 2);
+    let cluster = Cluster::new(3, 2).await;
     let log = cluster.create("l", native(50)).await;
     for n in 0..9 {
         log.append(format!("{n}")).await.unwrap();
@@ -193,7 +191,7 @@ async fn a_sequencer_does_not_serve_before_every_object_is_sealed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_target_is_laid_around_and_its_positions_return_with_it() {
-    let cluster = Cluster::new(3, 2);
+    let cluster = Cluster::new(3, 2).await;
     let log = cluster.create("l", native(200)).await;
     let checker = Checker::default();
     let writers = Writers::start(&cluster, &checker, 6);
@@ -204,7 +202,7 @@ async fn a_dead_target_is_laid_around_and_its_positions_return_with_it() {
     let view = cluster.open("l").await.view();
     assert_eq!(view.ranges().len(), 2);
     let used = view.current_targets(&*cluster.env.placement);
-    assert!(!used.contains(&support::target(dead)) && used.len() == 2, "{used:?}");
+    assert!(!used.contains(&target(dead)) && used.len() == 2, "{used:?}");
     let patience = Patience { operation: Duration::from_millis(100), ..Patience::default() };
     let impatient = LogEnv { patience, ..cluster.env.clone() };
     let impatient = Log::open(impatient, log.name().clone()).await.unwrap();
@@ -220,7 +218,7 @@ async fn a_dead_target_is_laid_around_and_its_positions_return_with_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_target_that_is_back_is_used_by_the_next_stripe() {
-    let cluster = Cluster::new(3, 1);
+    let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", native(20)).await;
     let checker = Checker::default();
     let writers = Writers::start(&cluster, &checker, 4);
@@ -239,7 +237,7 @@ async fn a_target_that_is_back_is_used_by_the_next_stripe() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_new_view_records_go_round_the_dead_target() {
-    let cluster = Cluster::new(3, 1);
+    let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", native(1000)).await;
     let checker = Checker::default();
     let writers = Writers::start(&cluster, &checker, 4);
@@ -258,24 +256,25 @@ async fn without_a_new_view_records_go_round_the_dead_target() {
 #[tokio::test(start_paused = true)]
 async fn a_write_in_doubt_appears_exactly_once() {
     for fault in [Fault::FailAfter, Fault::FailBefore] {
-        let cluster = Cluster::new(1, 1);
+        let cluster = Cluster::new(1, 1).await;
         let log = cluster.create("l", native(100)).await;
         log.append("first").await.unwrap();
         for times in 1..4 {
-            let target = &cluster.targets[&support::target(0)];
+            let target = cluster.target(0);
             target.follow(on_method("write_batch", fault, times));
             let record = format!("{fault:?} {times}");
             let position = log.append(&record).await.unwrap();
             assert_eq!(log.read(position).await.unwrap(), Entry::Data(record.into()));
             target.heal();
         }
-        let entries = support_entries(&log).await;
+        let entries = records_of(&log).await;
         let unique: std::collections::HashSet<_> = entries.iter().collect();
         assert_eq!((entries.len(), unique.len()), (4, 4), "{fault:?}: {entries:?}");
     }
 }
 
-async fn support_entries(log: &Log) -> Vec<Bytes> {
+/// The records of a log, in order.
+pub async fn records_of(log: &Log) -> Vec<Bytes> {
     let tail = log.tail().await.unwrap() as usize;
     let all: Vec<_> = log.follow(0).take(tail).collect().await;
     all.into_iter()
@@ -289,10 +288,10 @@ async fn support_entries(log: &Log) -> Vec<Bytes> {
 #[tokio::test(start_paused = true)]
 async fn a_write_in_doubt_across_a_recovery_appears_exactly_once() {
     for is_written in [true, false] {
-        let cluster = Cluster::new(1, 2);
+        let cluster = Cluster::new(1, 2).await;
         let log = cluster.create("l", native(100)).await;
         log.append("first").await.unwrap();
-        let target = &cluster.targets[&support::target(0)];
+        let target = cluster.target(0);
         let fault = if is_written { Fault::HoldReply } else { Fault::Hold };
         target.follow(on_method("write_batch", fault, 1));
         let appending = {
@@ -308,7 +307,7 @@ async fn a_write_in_doubt_across_a_recovery_appears_exactly_once() {
         let position = appending.await.unwrap().unwrap();
         target.release(1);
         assert_eq!(other.read(position).await.unwrap(), Entry::Data("slow".into()));
-        let entries = support_entries(&log).await;
+        let entries = records_of(&log).await;
         assert_eq!(entries.len(), 3, "{entries:?}");
     }
 }
@@ -316,7 +315,7 @@ async fn a_write_in_doubt_across_a_recovery_appears_exactly_once() {
 #[tokio::test(start_paused = true)]
 async fn a_record_whose_target_stays_away_is_reported_as_unknown() {
     let patience = Patience { append: Duration::from_secs(3), ..Patience::default() };
-    let cluster = Cluster::patient(1, 1, patience);
+    let cluster = Cluster::patient(1, 1, patience).await;
     let log = cluster.create("l", native(100)).await;
     log.append("first").await.unwrap();
     cluster.kill_target(0);
@@ -330,7 +329,7 @@ async fn a_record_whose_target_stays_away_is_reported_as_unknown() {
 #[tokio::test(start_paused = true)]
 async fn without_any_sequencer_an_append_says_that_nothing_was_written() {
     let patience = Patience { append: Duration::from_secs(3), ..Patience::default() };
-    let cluster = Cluster::patient(3, 1, patience);
+    let cluster = Cluster::patient(3, 1, patience).await;
     let log = cluster.create("l", native(100)).await;
     log.append("first").await.unwrap();
     cluster.kill_node(0);
@@ -342,58 +341,8 @@ async fn without_any_sequencer_an_append_says_that_nothing_was_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hole_delays_its_reader_briefly_and_others_not_at_all() {
-    let cluster = Cluster::new(3, 1);
-    let log = cluster.create("l", native(100)).await;
-    log.append("first").await.unwrap();
-    let slow = cluster.open("l").await;
-    let target = cluster.target_of_position(&log, 1);
-    let target = &cluster.targets[&support::target(target)];
-    target.follow(on_method("write_batch", Fault::Hold, 1));
-    let appending = tokio::spawn(async move { slow.append("slow").await });
-    target.wait_until_held(1).await;
-
-    let started = tokio::time::Instant::now();
-    assert_eq!(log.append("third").await.unwrap(), 2);
-    assert_eq!(log.read(2).await.unwrap(), Entry::Data("third".into()));
-    assert_eq!(log.read(1).await.map_err(|error| error.kind()), Err(ErrorKind::NotFound));
-    assert!(started.elapsed() < Duration::from_millis(5), "{:?}", started.elapsed());
-
-    let followers = [log.follow(0), cluster.open("l").await.follow(0)];
-    let followed = join_all(followers.map(|follow| follow.take(3).collect::<Vec<_>>())).await;
-    let waited = started.elapsed();
-    assert!(waited >= Patience::default().hole && waited < Duration::from_secs(1), "{waited:?}");
-    for entries in followed {
-        let entries: Vec<_> = entries.into_iter().map(|entry| entry.unwrap().1).collect();
-        let expected = [Entry::Data("first".into()), Entry::Filled, Entry::Data("third".into())];
-        assert_eq!(entries, expected);
-    }
-    target.release(1);
-    assert_eq!(appending.await.unwrap().unwrap(), 3);
-    assert_eq!(support_entries(&log).await, ["first", "third", "slow"]);
-}
-
-/// The bound of the test above is one that clients without patience's limit break.
-#[tokio::test(start_paused = true)]
-async fn a_follower_that_does_not_fill_holes_would_be_noticed() {
-    let planted = Patience { hole: Duration::from_secs(5), ..Patience::default() };
-    let cluster = Cluster::patient(3, 1, planted);
-    let log = cluster.create("l", native(100)).await;
-    let slow = cluster.open("l").await;
-    let target = cluster.target_of_position(&log, 0);
-    let target = &cluster.targets[&support::target(target)];
-    target.follow(on_method("write_batch", Fault::Hold, 1));
-    let appending = tokio::spawn(async move { slow.append("slow").await });
-    target.wait_until_held(1).await;
-    let mut follow = log.follow(0);
-    assert!(timeout(Duration::from_secs(1), follow.next()).await.is_err(), "the hole is filled");
-    target.release(1);
-    appending.await.unwrap().unwrap();
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_client_with_an_old_view_is_refused_and_looks_again() {
-    let cluster = Cluster::new(3, 1);
+    let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", native(100)).await;
     let old = cluster.open("l").await;
     old.append("a").await.unwrap();
@@ -413,7 +362,7 @@ async fn a_client_with_an_old_view_is_refused_and_looks_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_proposal_whose_answer_is_lost_is_recognised() {
-    let cluster = Cluster::new(3, 2);
+    let cluster = Cluster::new(3, 2).await;
     let log = cluster.create("l", native(100)).await;
     log.append("a").await.unwrap();
     let lost = [None, Some(Fault::FailAfter), Some(Fault::FailAfter)];
@@ -426,7 +375,7 @@ async fn a_proposal_whose_answer_is_lost_is_recognised() {
 /// sequencers, dead targets, seals, holes and followers.
 #[tokio::test(start_paused = true)]
 async fn whatever_happens_what_was_acknowledged_is_there_once() {
-    for seed in seeds(8) {
+    for seed in crate::bed::seeds(8) {
         println!("seed {seed}: NACRE_SEED={seed} runs it alone");
         torture(seed).await;
     }
@@ -434,11 +383,11 @@ async fn whatever_happens_what_was_acknowledged_is_there_once() {
 
 async fn torture(seed: u64) {
     let mut random = Random::seeded(seed);
-    let cluster = Cluster::new(3, 3);
+    let cluster = Cluster::new(3, 3).await;
     let log = cluster.create("l", native(10 + random.below(40) as u32)).await;
     let odds = FaultOdds { fail_before: 40, fail_after: 40, lose_event: 0 };
     let shaky = |n: usize, random: &mut Random| {
-        cluster.targets[&support::target(n)].follow(seeded(random.next_u64(), odds));
+        cluster.target(n).follow(seeded(random.next_u64(), odds));
     };
     (0..3).for_each(|n| shaky(n, &mut random));
     let checker = Checker::default();

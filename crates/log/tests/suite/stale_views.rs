@@ -1,8 +1,7 @@
 //! A client whose view is old looks where positions used to be. Laying the log out anew seals
 //! nothing, so no object refuses it: it must find out by itself.
 
-mod support;
-
+use crate::support::{Cluster, native, node};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::join_all;
@@ -11,7 +10,6 @@ use nacre_conformance::faults::Operation;
 use nacre_log::view::Layout;
 use nacre_log::{Entry, Log, LogOptions, Reconfiguration};
 use nacre_object::{ClassCall, ErrorKind, MethodName, Op, Request, Result};
-use support::{Cluster, native, node};
 
 fn data(text: &'static str) -> Entry {
     Entry::Data(Bytes::from_static(text.as_bytes()))
@@ -41,14 +39,14 @@ async fn log_with_stale_handle(cluster: &Cluster) -> (Log, Log) {
 
 #[tokio::test(start_paused = true)]
 async fn a_stale_reader_finds_what_was_acknowledged() {
-    let cluster = Cluster::new(3, 1);
+    let cluster = Cluster::new(3, 1).await;
     let (_log, stale) = log_with_stale_handle(&cluster).await;
     assert_eq!(stale.read(1).await.unwrap(), data("second"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stale_follower_fills_nothing_that_is_written() {
-    let cluster = Cluster::new(3, 1);
+    let cluster = Cluster::new(3, 1).await;
     let (log, stale) = log_with_stale_handle(&cluster).await;
     let followed: Vec<_> = stale.follow(0).take(2).collect().await;
     let entries: Vec<_> = followed.into_iter().map(|entry| entry.unwrap().1).collect();
@@ -58,10 +56,10 @@ async fn a_stale_follower_fills_nothing_that_is_written() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stale_fill_or_trim_takes_effect_where_the_position_is() {
-    let cluster = Cluster::new(3, 1);
+    let cluster = Cluster::new(3, 1).await;
     let (log, stale) = log_with_stale_handle(&cluster).await;
     assert_eq!(stale.fill(1).await.map_err(|error| error.kind()), Err(ErrorKind::Exists));
-    let cluster = Cluster::new(3, 1);
+    let cluster = Cluster::new(3, 1).await;
     let (other, stale) = log_with_stale_handle(&cluster).await;
     stale.trim(1).await.unwrap();
     assert_eq!(other.read(1).await.unwrap(), Entry::Trimmed);
@@ -70,13 +68,13 @@ async fn a_stale_fill_or_trim_takes_effect_where_the_position_is() {
 
 #[tokio::test(start_paused = true)]
 async fn a_position_issued_again_by_another_sequencer_is_looked_for_anew() {
-    let cluster = Cluster::new(3, 2);
+    let cluster = Cluster::new(3, 2).await;
     let log = cluster.create("l", native(100)).await;
     let old = cluster.open("l").await;
     old.append("zero").await.unwrap();
     old.append("one").await.unwrap();
     // The old handle takes position 2, and its write does not get there.
-    let target = &cluster.targets[&support::target(cluster.target_of_position(&old, 2))];
+    let target = cluster.target(cluster.target_of_position(&old, 2));
     let mut fault = Some(Fault::Hold);
     target.follow(Box::new(move |operation| match operation {
         Operation::Submit(request) if is_write(&request.ops) => fault.take(),
@@ -103,7 +101,7 @@ async fn a_position_issued_again_by_another_sequencer_is_looked_for_anew() {
 /// Found by the simulation: the tail has no settled place, and a new layout from it on moves it.
 #[tokio::test(start_paused = true)]
 async fn a_fill_or_trim_of_the_tail_stays_when_the_log_is_laid_out_anew() {
-    let cluster = Cluster::new(3, 1);
+    let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", native(100)).await;
     log.append("first").await.unwrap();
     log.fill(1).await.unwrap();
@@ -120,11 +118,11 @@ async fn a_fill_or_trim_of_the_tail_stays_when_the_log_is_laid_out_anew() {
 /// one of them must not fill what its next owner will write.
 #[tokio::test(start_paused = true)]
 async fn a_follower_leaves_positions_alone_that_are_not_issued_any_more() {
-    let cluster = Cluster::new(3, 2);
+    let cluster = Cluster::new(3, 2).await;
     let log = cluster.create("l", native(100)).await;
     log.append("zero").await.unwrap();
     let slow = cluster.open("l").await;
-    let target = &cluster.targets[&support::target(cluster.target_of_position(&log, 1))];
+    let target = cluster.target(cluster.target_of_position(&log, 1));
     let mut fault = Some(Fault::Hold);
     target.follow(Box::new(move |operation| match operation {
         Operation::Submit(request) if is_write(&request.ops) => fault.take(),
@@ -153,7 +151,7 @@ async fn a_late_seal_or_write_brings_no_forgotten_object_back() {
     /// The epoch is old.
     const ESPIPE: i32 = -29;
     for options in [native(4), LogOptions { slots: 4, ..LogOptions::default() }] {
-        let cluster = Cluster::new(3, 1);
+        let cluster = Cluster::new(3, 1).await;
         let log = cluster.create("l", options).await;
         for n in 0..24 {
             log.append(format!("{n}")).await.unwrap();
@@ -182,7 +180,7 @@ async fn a_late_seal_or_write_brings_no_forgotten_object_back() {
 
 #[tokio::test(start_paused = true)]
 async fn of_two_proposals_one_is_stale_and_none_skips_ahead() {
-    let cluster = Cluster::new(3, 1);
+    let cluster = Cluster::new(3, 1).await;
     let log = cluster.create("l", native(100)).await;
     log.append("a").await.unwrap();
     let views = &cluster.env.views;

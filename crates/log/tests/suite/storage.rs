@@ -1,21 +1,20 @@
 //! The storage interface, native and as a program, by the cases of `storage_cases.txt`.
 
-mod cases;
-#[path = "support/planted.rs"]
-mod planted;
-
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use cases::{Case, Input, Step};
 use nacre_class::{ClassProgram, ClassRuntime};
 use nacre_clock::{Clock, SystemClock};
-use nacre_conformance::{MemoryStore, seeds};
+use nacre_conformance::FaultyStore;
 use nacre_object::{
     ClassCall, ClassName, MapEntry, MethodName, ObjectId, Op, OpResult, Request, Store,
 };
 use nacre_script::Budget;
-use planted::PROGRAM;
+
+use super::cases::{self, Case, Input, Step};
+use crate::bed::{Bed, seeds};
+use crate::support::planted::{self, PROGRAM};
 
 const NATIVE: &str = nacre_log::NATIVE_CLASS;
 const LUAU: &str = nacre_log::PROGRAM_CLASS;
@@ -27,19 +26,19 @@ const WITHOUT_EXTENSIONS: &str = "local objclass = (function() local stock = {} 
     stock.map_get, stock.map_set, stock.map_last, stock.exists = nil, nil, nil, nil \
     stock.ENODATA = nil return stock end)() ";
 
-/// One object on a store that has every implementation of the interface.
-struct Subject {
-    store: MemoryStore,
-    object: ObjectId,
+/// A store that has every implementation of the interface.
+struct Storage {
+    store: FaultyStore,
+    objects: AtomicUsize,
 }
 
-impl Subject {
-    fn new() -> Self {
-        Self::with_program(PROGRAM)
+impl Storage {
+    async fn new() -> Self {
+        Self::with_program(PROGRAM).await
     }
 
     /// With another program of the interface.
-    fn with_program(program: &str) -> Self {
+    async fn with_program(program: &str) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let classes = ClassRuntime::new(Budget::default(), clock.clone());
         classes.register_native(nacre_log::log_class()).unwrap();
@@ -48,10 +47,25 @@ impl Subject {
             let name = ClassName::new(name).unwrap();
             classes.install(&ClassProgram::new(name, 1, source)).unwrap();
         }
-        let store = MemoryStore::new(Arc::new(classes), clock);
-        Self { store, object: "data/stripe".parse().unwrap() }
+        let bed = Bed::new(Arc::new(classes), clock).await;
+        Self { store: bed.store("objects"), objects: AtomicUsize::new(0) }
     }
 
+    /// An object that is not there yet.
+    fn subject(&self) -> Subject<'_> {
+        let number = self.objects.fetch_add(1, Ordering::Relaxed);
+        let object = format!("data/stripe{number}").parse().unwrap();
+        Subject { store: &self.store, object }
+    }
+}
+
+/// One object.
+struct Subject<'a> {
+    store: &'a FaultyStore,
+    object: ObjectId,
+}
+
+impl Subject<'_> {
     async fn submit(&self, op: Op) -> nacre_object::Result<OpResult> {
         let request = Request::new(self.object.clone(), vec![op]).unwrap();
         Ok(self.store.submit(request).await?.results.remove(0))
@@ -135,8 +149,9 @@ impl Subject {
 /// Runs every case, the classes taking turns from step to step.
 async fn run_all(classes: &[&str]) {
     let mut failures = vec![];
+    let storage = Storage::new().await;
     for Case { name, steps } in cases::all() {
-        let subject = Subject::new();
+        let subject = storage.subject();
         for (index, step) in steps.iter().enumerate() {
             let class = classes[index % classes.len()];
             let outcome = subject.outcome(class, step).await;
@@ -150,22 +165,22 @@ async fn run_all(classes: &[&str]) {
     assert!(failures.is_empty(), "{classes:?}\n{}", failures.join("\n"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_native_class_does_what_the_cases_say() {
     run_all(&[NATIVE]).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_program_does_what_the_cases_say() {
     run_all(&[LUAU]).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_program_needs_nothing_that_stock_cls_lua_lacks() {
     run_all(&[STOCK]).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn each_takes_over_the_others_objects_at_every_step() {
     run_all(&[NATIVE, LUAU]).await;
     run_all(&[LUAU, NATIVE]).await;
@@ -173,13 +188,14 @@ async fn each_takes_over_the_others_objects_at_every_step() {
 }
 
 /// Random operations leave exactly the same object, byte for byte, whichever class does them.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn random_operations_answer_and_store_alike() {
+    let storage = Storage::new().await;
     for seed in seeds(40) {
         let steps = cases::random_steps(seed);
         let mut seen: Option<Vec<(String, Vec<MapEntry>, Bytes)>> = None;
         for class in [NATIVE, LUAU, STOCK] {
-            let subject = Subject::new();
+            let subject = storage.subject();
             let mut trace = vec![];
             for step in &steps {
                 let outcome = subject.outcome(class, step).await;
@@ -198,7 +214,7 @@ async fn random_operations_answer_and_store_alike() {
     }
 }
 
-impl Subject {
+impl Subject<'_> {
     /// The whole stored state, empty while there is no object.
     async fn stored(&self) -> (Vec<MapEntry>, Bytes) {
         let all = Op::MapRange { after: Bytes::new(), prefix: Bytes::new(), limit: u32::MAX };
@@ -209,12 +225,13 @@ impl Subject {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn bugs_planted_in_the_program_do_not_get_past_the_cases() {
     for bug in planted::IN_FILL.iter().chain([&planted::IN_SEAL]) {
         let mut refused = vec![];
+        let storage = Storage::with_program(&bug.planted()).await;
         for case in cases::all() {
-            let subject = Subject::with_program(&bug.planted());
+            let subject = storage.subject();
             for step in &case.steps {
                 if subject.outcome(LUAU, step).await != step.expected {
                     refused.push(step.line);

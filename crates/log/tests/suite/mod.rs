@@ -1,0 +1,8 @@
+//! What a log does, whatever keeps its objects.
+
+mod cases;
+pub mod faults;
+pub mod linearizability;
+mod log;
+mod stale_views;
+mod storage;

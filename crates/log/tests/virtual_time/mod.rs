@@ -1,0 +1,4 @@
+//! What takes a clock that waits for everybody, or more runs than real daemons allow.
+
+mod planted_bugs;
+mod waiting;

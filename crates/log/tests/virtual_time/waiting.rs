@@ -1,0 +1,63 @@
+//! How long who waits, where time is virtual and nothing else takes any.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::future::join_all;
+use nacre_conformance::Fault;
+use nacre_log::{Entry, Patience};
+use nacre_object::ErrorKind;
+use tokio::time::timeout;
+
+use crate::suite::faults::{on_method, records_of};
+use crate::support::{Cluster, native};
+
+#[tokio::test(start_paused = true)]
+async fn a_hole_delays_its_reader_briefly_and_others_not_at_all() {
+    let cluster = Cluster::new(3, 1).await;
+    let log = cluster.create("l", native(100)).await;
+    log.append("first").await.unwrap();
+    let slow = cluster.open("l").await;
+    let target = cluster.target_of_position(&log, 1);
+    let target = cluster.target(target);
+    target.follow(on_method("write_batch", Fault::Hold, 1));
+    let appending = tokio::spawn(async move { slow.append("slow").await });
+    target.wait_until_held(1).await;
+
+    let started = tokio::time::Instant::now();
+    assert_eq!(log.append("third").await.unwrap(), 2);
+    assert_eq!(log.read(2).await.unwrap(), Entry::Data("third".into()));
+    assert_eq!(log.read(1).await.map_err(|error| error.kind()), Err(ErrorKind::NotFound));
+    assert!(started.elapsed() < Duration::from_millis(5), "{:?}", started.elapsed());
+
+    let followers = [log.follow(0), cluster.open("l").await.follow(0)];
+    let followed = join_all(followers.map(|follow| follow.take(3).collect::<Vec<_>>())).await;
+    let waited = started.elapsed();
+    assert!(waited >= Patience::default().hole && waited < Duration::from_secs(1), "{waited:?}");
+    for entries in followed {
+        let entries: Vec<_> = entries.into_iter().map(|entry| entry.unwrap().1).collect();
+        let expected = [Entry::Data("first".into()), Entry::Filled, Entry::Data("third".into())];
+        assert_eq!(entries, expected);
+    }
+    target.release(1);
+    assert_eq!(appending.await.unwrap().unwrap(), 3);
+    assert_eq!(records_of(&log).await, ["first", "third", "slow"]);
+}
+
+/// The bound of the test above is one that clients without patience's limit break.
+#[tokio::test(start_paused = true)]
+async fn a_follower_that_does_not_fill_holes_would_be_noticed() {
+    let planted = Patience { hole: Duration::from_secs(5), ..Patience::default() };
+    let cluster = Cluster::patient(3, 1, planted).await;
+    let log = cluster.create("l", native(100)).await;
+    let slow = cluster.open("l").await;
+    let target = cluster.target_of_position(&log, 0);
+    let target = cluster.target(target);
+    target.follow(on_method("write_batch", Fault::Hold, 1));
+    let appending = tokio::spawn(async move { slow.append("slow").await });
+    target.wait_until_held(1).await;
+    let mut follow = log.follow(0);
+    assert!(timeout(Duration::from_secs(1), follow.next()).await.is_err(), "the hole is filled");
+    target.release(1);
+    appending.await.unwrap().unwrap();
+}
