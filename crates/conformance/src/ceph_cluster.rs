@@ -101,6 +101,24 @@ impl CephCluster {
         self.run("start", daemon);
     }
 
+    /// Cuts an OSD off the network; the cluster was started with `--networks`.
+    pub fn block(&self, osd: &str) {
+        self.run("block", osd);
+    }
+
+    /// Connects it again.
+    pub fn unblock(&self, osd: &str) {
+        self.run("unblock", osd);
+    }
+
+    /// What a plain client of Ceph prints: `ceph`, `rados`.
+    pub fn client(&self, program: &str, arguments: &[&str]) -> String {
+        let output = Command::new(program).arg("-c").arg(self.conf()).args(arguments).output();
+        let output = output.expect("ceph-common is installed");
+        assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).expect("it prints text")
+    }
+
     fn run(&self, command: &str, daemon: &str) {
         let status = Self::command(command, &self.folder).arg(daemon).status();
         assert!(status.is_ok_and(|status| status.success()), "{command} {daemon}");

@@ -2,5 +2,6 @@
 
 #[path = "support/ceph_bed.rs"]
 mod bed;
+mod daemons;
 mod suite;
 mod support;

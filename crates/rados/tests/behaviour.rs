@@ -10,7 +10,7 @@ use nacre_conformance::{CephCluster, Subject};
 use nacre_object::ErrorKind::{Denied, Invalid, NotFound, Unavailable};
 use nacre_object::{ErrorKind, Op, OpResult, Watch, WatchEvent};
 use nacre_rados::RadosOptions;
-use support::{ceph, conf, connect, engine, options, subject};
+use support::{cluster, conf, connect, engine, options, subject};
 
 async fn refused(options: RadosOptions) -> (ErrorKind, String) {
     let error = connect(options).await.expect_err("it must not connect");
@@ -52,7 +52,7 @@ async fn a_plain_client_sees_the_object_as_it_is() {
     object.does([write(0, "bytes"), map_set([("key", "value")]), set_attribute("a", "v")]).await;
     let rados = |arguments: &[&str]| {
         let pool = ["-p", "nacre", "-N", "plain"];
-        ceph("rados", conf(), &[&pool[..], arguments].concat())
+        cluster().client("rados", &[&pool[..], arguments].concat())
     };
     assert_eq!(rados(&["get", "seen", "-"]), "bytes");
     assert_eq!(rados(&["listomapkeys", "seen"]), "key\n");

@@ -1,5 +1,6 @@
 //! The development cluster: real daemons, several side by side, and nothing left of them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -49,6 +50,34 @@ fn a_daemon_can_be_killed_and_started_again() {
     assert_eq!(running(&cluster), ["mon.a", "osd.0"]);
     cluster.restart("osd.1");
     assert_eq!(running(&cluster), ["mon.a", "osd.0", "osd.1"]);
+}
+
+/// Network devices and namespaces of clusters.
+fn networks() -> BTreeSet<PathBuf> {
+    let found = ["/sys/class/net", "/run/netns"].map(|folder| std::fs::read_dir(folder).ok());
+    let paths = found.into_iter().flatten().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    paths
+        .filter(|path| {
+            path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"nacre"))
+        })
+        .collect()
+}
+
+#[test]
+fn an_osd_is_cut_off_and_its_network_goes_with_the_cluster() {
+    let cluster = CephCluster::start(&["--osds", "2", "--networks"]);
+    let number = std::fs::read_to_string(cluster.folder().join("run/network")).unwrap();
+    let bridge = format!("nacre{}", number.trim());
+    let is_ours = |path: &&PathBuf| path.to_string_lossy().contains(&bridge);
+    let carrier = Path::new("/sys/class/net").join(format!("{bridge}-1/operstate"));
+    let state = || std::fs::read_to_string(&carrier).unwrap().trim().to_owned();
+    assert_eq!(networks().iter().filter(is_ours).count(), 5, "a bridge, two links, two namespaces");
+    assert_eq!(state(), "up");
+    cluster.block("osd.1");
+    assert_eq!(state(), "down");
+    cluster.unblock("osd.1");
+    drop(cluster);
+    assert_eq!(networks().iter().find(is_ours), None);
 }
 
 #[test]

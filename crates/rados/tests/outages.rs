@@ -11,7 +11,7 @@ use nacre_conformance::{CephCluster, Subject};
 use nacre_object::ErrorKind::{Exhausted, Unavailable};
 use nacre_object::{ObjectId, Watch, WatchEvent};
 use nacre_rados::{RadosEngine, RadosOptions};
-use support::{ceph, connect, options};
+use support::{connect, options};
 
 /// Longer than an OSD takes to start, shorter than a test may.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(2);
@@ -66,7 +66,7 @@ async fn a_full_cluster_takes_no_writes_and_says_so() {
     object.does([write_full(vec![b'x'; 8 << 20])]).await;
     // So 8 MiB are more than a full store holds; its OSD finds out when it looks next.
     for ratio in ["set-nearfull-ratio", "set-backfillfull-ratio", "set-full-ratio"] {
-        ceph("ceph", cluster.conf(), &["osd", ratio, "0.001"]);
+        cluster.client("ceph", &["osd", ratio, "0.001"]);
     }
     let error = loop {
         match object.submit([append("more")]).await {

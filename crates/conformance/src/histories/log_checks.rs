@@ -188,8 +188,6 @@ fn calls_on(position: u64, operations: &[LogOperation]) -> Vec<Operation<OnPosit
     let read_here = |record: u64| {
         operations.iter().any(|operation| sighting(operation) == Some((record, position)))
     };
-    let filled = (&LogCall::Read(position), &Some(LogAnswer::Holds(Cell::Filled)));
-    let is_read_filled = operations.iter().any(|o| (&o.call, &o.answer) == filled);
     let concerns = |operation: &LogOperation| {
         let Operation { call, answer, invoked, returned } = operation.clone();
         let on = match call {
@@ -207,21 +205,31 @@ fn calls_on(position: u64, operations: &[LogOperation]) -> Vec<Operation<OnPosit
             LogCall::Read(at) if at == position => OnPosition::Read,
             LogCall::Fill(at) if at == position => OnPosition::Fill,
             LogCall::Trim(at) if at == position => OnPosition::Trim,
-            // Who takes the tail to fill or trim it, and is given a later position than the one he
-            // asked for, fills that, so that nobody waits for it.
-            LogCall::Fill(at) | LogCall::Trim(at) if at < position && is_read_filled => {
-                let (call, answer, returned) = (OnPosition::Fill, None, u64::MAX);
-                return Some(Operation { call, answer, invoked, returned });
-            }
             LogCall::TrimTo(at) if at >= position => OnPosition::Trim,
             _ => return None,
         };
         Some(Operation { call: on, answer, invoked, returned })
     };
     let mut calls: Vec<_> = operations.iter().filter_map(concerns).collect();
+    calls.extend(unasked_fill(position, operations));
     // A read that nobody answered tells nothing and does nothing.
     calls.retain(|call| call.answer.is_some() || !matches!(call.call, OnPosition::Read));
     calls
+}
+
+/// Who takes the tail to fill or trim it, and is given a later position than the one he asked for, fills
+/// that, so that nobody waits for it: any time from the first such call on, if at all.
+fn unasked_fill(
+    position: u64,
+    operations: &[LogOperation],
+) -> Option<Operation<OnPosition, LogAnswer>> {
+    let filled = (&LogCall::Read(position), &Some(LogAnswer::Holds(Cell::Filled)));
+    operations.iter().find(|operation| (&operation.call, &operation.answer) == filled)?;
+    let takes_tail = |operation: &&LogOperation| {
+        matches!(operation.call, LogCall::Fill(at) | LogCall::Trim(at) if at < position)
+    };
+    let invoked = operations.iter().filter(takes_tail).map(|operation| operation.invoked).min()?;
+    Some(Operation { call: OnPosition::Fill, answer: None, invoked, returned: u64::MAX })
 }
 
 fn is_seen(record: u64, operations: &[LogOperation]) -> bool {

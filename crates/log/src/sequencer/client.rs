@@ -140,8 +140,11 @@ impl SequencerClient {
             }
             if view.sequencer().is_none() || now - since >= self.env.patience.sequencer {
                 let sequencer = view.sequencer().map(|sequencer| &sequencer.node);
-                // If nobody takes over, the sequencer itself may come back.
-                let _nobody = timeout_at(deadline, self.replace(&view, sequencer)).await;
+                match timeout_at(deadline, self.replace(&view, sequencer)).await {
+                    Ok(Err(error)) if !is_transient(&error) => return Err(error),
+                    // If nobody takes over, the sequencer itself may come back.
+                    Ok(_) | Err(_) => {}
+                }
             }
             backoff.wait().await;
         }
@@ -216,6 +219,6 @@ impl SequencerClient {
 }
 
 /// Whether asking again may help.
-fn is_transient(error: &Error) -> bool {
+pub(super) fn is_transient(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Stale)
 }

@@ -148,6 +148,9 @@ impl SequencerHost {
                         if timeout(BUSY_AFTER, heard).await.is_err() {
                             return Err(busy("the log's next stripe is not ready"));
                         }
+                        if let Some(refusal) = hosted.refusal() {
+                            return Err(refusal);
+                        }
                     }
                 },
                 Err(other) => self.get_ready(log, other, &mut looks).await?,
@@ -230,11 +233,12 @@ impl SequencerHost {
         let (host, hosted) = (self.clone(), hosted.clone());
         tokio::spawn(async move {
             let _alone = hosted.work.lock().await;
-            if extend(&host.0.env, &hosted).await.is_err() {
+            let extended = extend(&host.0.env, &hosted).await;
+            if extended.is_err() {
                 // Whoever needs positions still waits, and starts the next attempt.
                 tokio::time::sleep(EXTEND_AGAIN).await;
             }
-            hosted.end_extending();
+            hosted.end_extending(extended);
         });
     }
 

@@ -3,8 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use nacre_object::{Error, Result};
 use tokio::sync::Notify;
 
+use super::client::is_transient;
 use crate::core::{Grant, SequencerCore, TokenRefusal};
 use crate::view::View;
 
@@ -17,6 +19,8 @@ pub(super) struct Hosted {
     pub work: tokio::sync::Mutex<()>,
     /// Whether an extension is under way.
     pub extending: AtomicBool,
+    /// Why the last one failed, if it would fail again: there is no room, or no permission.
+    refusal: Mutex<Option<Error>>,
     /// Told of every position handed out and of every change of view.
     pub changed: Notify,
 }
@@ -62,7 +66,7 @@ impl Hosted {
     }
 
     /// A grant, and whether the sequencer runs short of positions.
-    pub fn next(&self, epoch: u64, count: u32) -> Result<(Grant, bool), NotYet> {
+    pub fn next(&self, epoch: u64, count: u32) -> std::result::Result<(Grant, bool), NotYet> {
         let mut core = self.core();
         let core = core.as_mut().ok_or(NotYet::NotServing)?;
         let grant = core.next(epoch, count).map_err(NotYet::Refused)?;
@@ -72,7 +76,7 @@ impl Hosted {
     }
 
     /// The tail, with the epoch of the view that is served.
-    pub fn tail(&self, epoch: u64) -> Result<(u64, u64), NotYet> {
+    pub fn tail(&self, epoch: u64) -> std::result::Result<(u64, u64), NotYet> {
         let core = self.core();
         let core = core.as_ref().ok_or(NotYet::NotServing)?;
         let tail = core.tail(epoch).map_err(NotYet::Refused)?;
@@ -85,8 +89,14 @@ impl Hosted {
     }
 
     /// Whoever still waits looks again, and may start another.
-    pub fn end_extending(&self) {
+    pub fn end_extending(&self, result: Result<()>) {
+        let refusal = result.err().filter(|error| !is_transient(error));
+        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
         self.extending.store(false, Ordering::Release);
         self.changed.notify_waiters();
+    }
+    /// Why no stripe can be added, as of the last attempt.
+    pub fn refusal(&self) -> Option<Error> {
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

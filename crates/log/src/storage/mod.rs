@@ -2,7 +2,7 @@
 //!
 //! It exists twice, as the native class [`log_class`] and as the program `programs/class/log.lua`.
 //! Both behave alike and store alike, so one can replace the other on live objects; one suite of
-//! cases runs on both (`tests/storage_cases.txt`).
+//! cases runs on both (`tests/suite/storage_cases.txt`).
 //!
 //! # Stored format
 //!

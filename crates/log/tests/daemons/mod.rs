@@ -1,0 +1,148 @@
+//! A log while Ceph's daemons die, are cut off, marked out, or full: what was acknowledged is there, once
+//! and where it was said to be.
+
+use std::sync::Arc;
+
+use nacre_conformance::CephCluster;
+use nacre_log::{Log, LogOptions, Patience};
+use tokio::task::spawn_blocking;
+
+use crate::bed::Bed;
+use crate::suite::faults::{Writers, more};
+use crate::support::checker::Checker;
+use crate::support::planted::PROGRAM;
+use crate::support::{Cluster, classes, native, until};
+
+/// Records on either side of a fault.
+const SOME: usize = 100;
+
+/// OSDs that forget nothing and keep every object each, so that two know what one missed; a dead one is
+/// noticed within seconds.
+const DAEMONS: [&str; 13] = [
+    "--osds",
+    "3",
+    "--store",
+    "bluestore",
+    "--size",
+    "3",
+    "--networks",
+    "--set",
+    "osd_heartbeat_interval=1",
+    "--set",
+    "osd_heartbeat_grace=4",
+    "--set",
+    "mon_osd_adjust_heartbeat_grace=false",
+];
+
+/// A log with writers on daemons of its own.
+struct Scene {
+    ceph: Arc<CephCluster>,
+    log: Log,
+    checker: Checker,
+    writers: Writers,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let ceph = spawn_blocking(|| CephCluster::start(&DAEMONS)).await.unwrap();
+        let (classes, clock) = classes(PROGRAM);
+        let bed = Bed::on(&ceph, classes, clock).await;
+        let cluster = Cluster::over(&bed, 1, 2, Patience::default());
+        let log = cluster.create("l", LogOptions { width: Some(6), ..native(100) }).await;
+        let checker = Checker::default();
+        let writers = Writers::start(&cluster, &checker, 6);
+        more(&checker, SOME).await;
+        Self { ceph: Arc::new(ceph), log, checker, writers }
+    }
+
+    /// Does something to the daemons, while the writers write.
+    async fn daemons<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&CephCluster) -> T + Send + 'static,
+    ) -> T {
+        let ceph = self.ceph.clone();
+        spawn_blocking(move || act(&ceph)).await.unwrap()
+    }
+
+    /// Records go on being appended.
+    async fn goes_on(&self) {
+        more(&self.checker, SOME).await;
+    }
+
+    /// Returns when the monitors have noticed that so many OSDs are there.
+    async fn osds_are_up(&self, count: usize) {
+        let up = format!("\"num_up_osds\":{count},");
+        let stat =
+            async || self.daemons(|ceph| ceph.client("ceph", &["osd", "stat", "-f", "json"])).await;
+        until(async || stat().await.contains(&up)).await;
+    }
+
+    /// Ends the writers and compares the log with what they were told.
+    async fn check(self) -> Checker {
+        self.writers.stop().await;
+        self.checker.check(&self.log).await;
+        self.checker
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_osd_is_killed_and_comes_back() {
+    let scene = Scene::new().await;
+    scene.daemons(|ceph| ceph.kill("osd.1")).await;
+    scene.osds_are_up(2).await;
+    scene.goes_on().await;
+    scene.daemons(|ceph| ceph.restart("osd.1")).await;
+    scene.osds_are_up(3).await;
+    scene.goes_on().await;
+    assert_eq!(scene.check().await.unknown(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_osds_are_killed_and_come_back() {
+    const OSDS: [&str; 3] = ["osd.0", "osd.1", "osd.2"];
+    let scene = Scene::new().await;
+    scene.daemons(|ceph| OSDS.iter().for_each(|osd| ceph.kill(osd))).await;
+    scene.daemons(|ceph| OSDS.iter().for_each(|osd| ceph.restart(osd))).await;
+    scene.goes_on().await;
+    assert_eq!(scene.check().await.unknown(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_osd_is_marked_out_and_in_again() {
+    let scene = Scene::new().await;
+    for change in ["out", "in"] {
+        scene.daemons(move |ceph| ceph.client("ceph", &["osd", change, "1"])).await;
+        scene.goes_on().await;
+    }
+    assert_eq!(scene.check().await.unknown(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_osd_is_cut_off_the_network() {
+    let scene = Scene::new().await;
+    scene.daemons(|ceph| ceph.block("osd.2")).await;
+    scene.osds_are_up(2).await;
+    scene.goes_on().await;
+    scene.daemons(|ceph| ceph.unblock("osd.2")).await;
+    scene.osds_are_up(3).await;
+    scene.goes_on().await;
+    assert_eq!(scene.check().await.unknown(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_cluster_takes_no_records_and_goes_on_when_it_has_room() {
+    let scene = Scene::new().await;
+    let ratio = |ratio: &'static str| {
+        move |ceph: &CephCluster| {
+            for kind in ["set-nearfull-ratio", "set-backfillfull-ratio", "set-full-ratio"] {
+                ceph.client("ceph", &["osd", kind, ratio]);
+            }
+        }
+    };
+    // Everything is more than this.
+    scene.daemons(ratio("0.000001")).await;
+    until(async || scene.checker.refused() > 0).await;
+    scene.daemons(ratio("0.95")).await;
+    scene.goes_on().await;
+    scene.check().await;
+}

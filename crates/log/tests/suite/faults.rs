@@ -20,13 +20,13 @@ const WRITER_PATIENCE: Duration = Duration::from_millis(20);
 
 /// Writers that append until they are told to stop. One whose record is in doubt goes on with the
 /// next, as a program with many records does.
-struct Writers {
+pub struct Writers {
     stop: tokio::sync::watch::Sender<bool>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
 impl Writers {
-    fn start(cluster: &Cluster, checker: &Checker, count: usize) -> Self {
+    pub fn start(cluster: &Cluster, checker: &Checker, count: usize) -> Self {
         let stop = tokio::sync::watch::Sender::new(false);
         let tasks = (0..count).map(|writer| {
             let (env, checker, stopped) = (cluster.env.clone(), checker.clone(), stop.subscribe());
@@ -55,7 +55,7 @@ impl Writers {
         Self { tasks: tasks.collect(), stop }
     }
 
-    async fn stop(self) {
+    pub async fn stop(self) {
         self.stop.send_replace(true);
         for task in join_all(self.tasks).await {
             task.unwrap();
@@ -64,7 +64,7 @@ impl Writers {
 }
 
 /// Waits until so many more records were acknowledged.
-async fn more(checker: &Checker, count: usize) {
+pub async fn more(checker: &Checker, count: usize) {
     let before = checker.acknowledged();
     let progress = until(async || checker.acknowledged() >= before + count);
     timeout(Duration::from_secs(120), progress).await.expect("nothing is appended any more");

@@ -37,8 +37,13 @@ pub struct Bed {
 
 impl Bed {
     pub async fn new(classes: Arc<ClassRuntime>, clock: Arc<dyn Clock>) -> Self {
+        Self::on(ceph(), classes, clock).await
+    }
+
+    /// On a cluster that is not shared.
+    pub async fn on(ceph: &CephCluster, classes: Arc<ClassRuntime>, clock: Arc<dyn Clock>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let options = RadosOptions { conf: Some(ceph().conf()), ..Default::default() };
+        let options = RadosOptions { conf: Some(ceph.conf()), ..Default::default() };
         // The daemons do not know of virtual time.
         let_time_pass();
         let engine = RadosEngine::connect(options, classes, clock).await.unwrap();

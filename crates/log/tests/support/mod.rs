@@ -83,9 +83,12 @@ impl Cluster {
     }
 
     async fn built(targets: usize, nodes: usize, patience: Patience, program: &str) -> Self {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-        let classes = Arc::new(classes(&clock, program));
-        let bed = Bed::new(classes, clock).await;
+        let (classes, clock) = classes(program);
+        Self::over(&Bed::new(classes, clock).await, targets, nodes, patience)
+    }
+
+    /// A cluster of stores of a bed.
+    pub fn over(bed: &Bed, targets: usize, nodes: usize, patience: Patience) -> Self {
         let names = (0..targets).map(target);
         let targets: BTreeMap<_, _> =
             names.map(|name| (name.clone(), bed.store(name.as_str()))).collect();
@@ -180,12 +183,14 @@ impl Cluster {
     }
 }
 
-fn classes(clock: &Arc<dyn Clock>, program: &str) -> ClassRuntime {
+/// The implementations of the storage interface, `program` among them.
+pub fn classes(program: &str) -> (Arc<ClassRuntime>, Arc<dyn Clock>) {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let classes = ClassRuntime::new(Budget::default(), clock.clone());
     classes.register_native(nacre_log::log_class()).unwrap();
     classes.register_native(map_class()).unwrap();
     classes.install(&ClassProgram::new(class(PROGRAM_CLASS), 1, program)).unwrap();
-    classes
+    (Arc::new(classes), clock)
 }
 
 pub fn class(name: &str) -> ClassName {

@@ -3,7 +3,6 @@
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
 use nacre_clock::SystemClock;
@@ -11,11 +10,16 @@ use nacre_conformance::{CephCluster, Subject, TestClasses};
 use nacre_object::Result;
 use nacre_rados::{RadosEngine, RadosOptions};
 
-/// The configuration of the binary's cluster, which goes with the binary: the pipe that holds it is
-/// closed when the process ends.
-pub fn conf() -> PathBuf {
+/// The binary's cluster, which goes with the binary: the pipe that holds it is closed when the process
+/// ends.
+pub fn cluster() -> &'static CephCluster {
     static CLUSTER: OnceLock<CephCluster> = OnceLock::new();
-    CLUSTER.get_or_init(|| CephCluster::start(&["--osds", "3"])).conf()
+    CLUSTER.get_or_init(|| CephCluster::start(&["--osds", "3"]))
+}
+
+/// Its configuration.
+pub fn conf() -> PathBuf {
+    cluster().conf()
 }
 
 /// How to reach the cluster of a configuration.
@@ -36,12 +40,4 @@ pub async fn engine() -> RadosEngine {
 /// A connection of its own with the binary's cluster, in this pool.
 pub async fn subject(pool: &str) -> Subject {
     Subject::watched(Arc::new(engine().await)).in_pool(pool.parse().expect("a pool's name"))
-}
-
-/// What a plain client of Ceph prints.
-pub fn ceph(program: &str, conf: PathBuf, arguments: &[&str]) -> String {
-    let output = Command::new(program).arg("-c").arg(conf).args(arguments).output();
-    let output = output.expect("ceph-common is installed");
-    assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
-    String::from_utf8(output.stdout).expect("it prints text")
 }
