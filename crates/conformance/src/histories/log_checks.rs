@@ -225,9 +225,7 @@ fn unasked_fill(
 ) -> Option<Operation<OnPosition, LogAnswer>> {
     let filled = (&LogCall::Read(position), &Some(LogAnswer::Holds(Cell::Filled)));
     operations.iter().find(|operation| (&operation.call, &operation.answer) == filled)?;
-    let takes_tail = |operation: &&LogOperation| {
-        matches!(operation.call, LogCall::Fill(at) | LogCall::Trim(at) if at < position)
-    };
+    let takes_tail = |operation: &&LogOperation| matches!(operation.call, LogCall::Fill(at) | LogCall::Trim(at) if at < position);
     let invoked = operations.iter().filter(takes_tail).map(|operation| operation.invoked).min()?;
     Some(Operation { call: OnPosition::Fill, answer: None, invoked, returned: u64::MAX })
 }
