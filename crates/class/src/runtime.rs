@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use bytes::Bytes;
 use nacre_clock::Clock;
 use nacre_object::{
-    CallContext, CallReply, ClassCall, ClassForm, ClassHost, ClassName, Error, ErrorKind,
-    MethodName, ObjectView, ProgramSource, ReadOnlyView, RemoteFault, Result,
+    CallContext, CallReply, ClassCall, ClassForm, ClassHost, ClassName, ClassSource, Error,
+    ErrorKind, MethodName, ObjectView, ReadOnlyView, RemoteFault, Result,
 };
 use nacre_script::{Budget, Digest, Limit, Script, Terms};
 
@@ -273,7 +273,7 @@ impl ClassHost for ClassRuntime {
     fn form(&self, class: &ClassName) -> ClassForm {
         match self.find(class) {
             Some(Class::Native(_)) => ClassForm::Native,
-            Some(Class::Program(program)) => ClassForm::Program(ProgramSource {
+            Some(Class::Program(program)) => ClassForm::Program(ClassSource {
                 version: program.script.version(),
                 digest: *program.script.digest().as_bytes(),
                 source: program.source.clone(),

@@ -25,7 +25,7 @@ use nacre_object::{Error, ErrorKind, Result};
 use serde_json::json;
 
 use crate::commands::{
-    bench, class, entity, events, init, log, map, node, object, pool, program, scrub, status,
+    bench, ceph, class, entity, events, init, log, map, node, object, pool, program, scrub, status,
     trace, up,
 };
 use crate::out::Out;
@@ -82,6 +82,8 @@ enum Command {
     /// Show what nodes remember of traces: what took how long, on every node
     Trace(trace::TraceArguments),
     #[command(subcommand)]
+    Ceph(ceph::CephCommand),
+    #[command(subcommand)]
     Entity(entity::EntityCommand),
     #[command(subcommand)]
     Object(object::ObjectCommand),
@@ -113,7 +115,12 @@ impl Command {
     fn is_traceable(&self) -> bool {
         !matches!(
             self,
-            Self::Init(_) | Self::Up(_) | Self::Demo(_) | Self::Bench(_) | Self::Node(_)
+            Self::Init(_)
+                | Self::Up(_)
+                | Self::Demo(_)
+                | Self::Bench(_)
+                | Self::Node(_)
+                | Self::Ceph(_)
         )
     }
 }
@@ -179,6 +186,7 @@ async fn run(arguments: Arguments, out: Out) -> Result<()> {
         Command::Demo(demo) => demo::run(demo, out).await,
         Command::Bench(bench) => bench::run(bench, out).await,
         Command::Node(node) => node::run(node, folder).await,
+        Command::Ceph(command) => ceph::run(command, out).await,
         Command::Init(init) => init::run(&init, folder, out),
         Command::Status => status::run(&cluster_file()?, out).await,
         Command::Trace(trace) => trace::run(trace, &cluster_file()?, out).await,

@@ -7,6 +7,7 @@ pub mod metrics;
 mod node;
 mod node_log;
 mod node_service;
+mod osd_survey;
 mod scrape_targets;
 mod sequencer_service;
 mod storage;

@@ -23,6 +23,7 @@ use crate::membership::Membership;
 use crate::metrics::{Metrics, MetricsEndpoint, MetricsListener};
 use crate::node_log::NodeLog;
 use crate::node_service::{NODE_SERVICE, NodeService};
+use crate::osd_survey::OsdSurvey;
 use crate::sequencer_service::SequencerService;
 use crate::storage::Storage;
 
@@ -78,9 +79,12 @@ impl Node {
         let mut metrics = Metrics::of_process(record.started_at_micros);
         metrics.programs(classes.clone());
         let spans = Spans::new(Arc::clone(&clock), Random::from_system());
+        let rados = storage.as_ref().and_then(|storage| storage.rados.clone());
+        let osds = rados.map(|rados| OsdSurvey::start(rados, whole.clone(), node.clone()));
         let service = NodeService {
             record: record.clone(),
             engine: engine.clone(),
+            osds,
             classes: classes.clone(),
             file: cluster.clone(),
             cluster: whole.clone(),

@@ -19,11 +19,13 @@ use bytes::Bytes;
 use nacre::{ClassService, Cluster, ClusterFile};
 use nacre_embedded::{Damage, EmbeddedEngine, ScrubCursor, ScrubStep};
 use nacre_object::{Error, ObjectId, Result};
+use nacre_rados::Survey;
 use nacre_registry::LiveEntities;
 use nacre_telemetry::Spans;
 use nacre_wire::{Caller, Service};
 use serde::{Deserialize, Serialize};
 
+use crate::osd_survey::OsdSurvey;
 use crate::traces;
 
 /// The service's name on the wire.
@@ -48,6 +50,9 @@ pub struct NodeReport {
     pub metrics: SocketAddr,
     /// Its engine, if it keeps objects.
     pub storage: Option<StorageReport>,
+    /// Where methods run, if a Ceph cluster keeps the objects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub osds: Option<Survey>,
 }
 
 /// An engine's counters since it was opened.
@@ -138,6 +143,8 @@ pub struct NodeService {
     pub record: nacre::Node,
     /// Its engine, if it keeps objects.
     pub engine: Option<EmbeddedEngine>,
+    /// Looks at the OSDs that keep objects, if Ceph does.
+    pub osds: Option<OsdSurvey>,
     /// Its classes.
     pub classes: ClassService,
     /// The cluster's nodes.
@@ -205,6 +212,7 @@ impl NodeService {
             classes: self.classes.live(),
             metrics: self.metrics,
             storage: self.engine.as_ref().map(Self::storage_report),
+            osds: self.osds.as_ref().and_then(OsdSurvey::latest),
         }
     }
 }

@@ -13,6 +13,8 @@ use nacre_rados::{RadosEngine, RadosOptions};
 pub(crate) struct Storage {
     /// The engine that keeps objects in this process, if it does.
     pub embedded: Option<EmbeddedEngine>,
+    /// The way to the Ceph cluster that keeps them, if one does.
+    pub rados: Option<RadosEngine>,
     pub store: Arc<dyn Store>,
     pub watch: Arc<dyn Watch>,
     target: Target,
@@ -36,12 +38,13 @@ impl Storage {
             let engine = EmbeddedEngine::open(options)?;
             let store = caught_up(engine.clone(), classes);
             let watch = Arc::new(engine.clone());
-            return Ok(Self { embedded: Some(engine), store, watch, target });
+            return Ok(Self { embedded: Some(engine), rados: None, store, watch, target });
         };
         let options: RadosOptions = engine.parse()?;
         let engine = RadosEngine::connect(options, classes.host(), Arc::clone(clock)).await?;
         let store = caught_up(engine.clone(), classes);
-        Ok(Self { embedded: None, store, watch: Arc::new(engine), target })
+        let watch = Arc::new(engine.clone());
+        Ok(Self { embedded: None, rados: Some(engine), store, watch, target })
     }
 
     /// It, as a cluster is assembled from.

@@ -45,12 +45,12 @@ pub enum ClassForm {
     /// Everybody of the same release has it.
     Native,
     /// Whoever has its source can.
-    Program(ProgramSource),
+    Program(ClassSource),
 }
 
 /// The live version of a class that is a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProgramSource {
+pub struct ClassSource {
     /// The version.
     pub version: u64,
     /// SHA-256 of the source.

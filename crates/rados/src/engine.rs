@@ -21,6 +21,7 @@ use crate::in_flight::InFlight;
 use crate::in_osd::{InOsd, OsdCounts, OsdRequest};
 use crate::listing::Page;
 use crate::location::{self, Location};
+use crate::survey::{PROBE_POOL, Survey, Surveyor};
 use crate::transaction::Transaction;
 use crate::turns::Turns;
 use crate::watches::Watches;
@@ -44,6 +45,7 @@ struct Inner {
     in_flight: InFlight,
     in_osd: InOsd,
     turns: Turns,
+    surveyor: Arc<Surveyor>,
     watches: Watches,
 }
 
@@ -77,6 +79,7 @@ impl RadosEngine {
             in_flight: InFlight::default(),
             in_osd: InOsd::default(),
             turns: Turns::default(),
+            surveyor: Arc::default(),
             watches: Watches::default(),
         })))
     }
@@ -95,6 +98,18 @@ impl RadosEngine {
     /// How many requests were run inside OSDs.
     pub fn osd_counts(&self) -> OsdCounts {
         self.0.in_osd.counts()
+    }
+
+    /// What the cluster's OSDs can run methods with, as it is now.
+    ///
+    /// # Errors
+    /// `Unavailable` if the monitors do not answer.
+    pub async fn survey(&self) -> Result<Survey> {
+        let (cluster, options) = (self.0.cluster.clone(), self.0.options.clone());
+        let surveyor = self.0.surveyor.clone();
+        let targets = blocking(move || surveyor.find(&cluster, &options)).await;
+        let targets = targets.map_err(|error| error.during("survey"))?;
+        Ok(targets.ask(&self.context(PROBE_POOL)?).await)
     }
 
     fn context(&self, namespace: &str) -> Result<Arc<IoContext>> {

@@ -23,7 +23,7 @@ use nacre_telemetry::Counter;
 use crate::failure::{operation_failed, status};
 use crate::ffi::{Answer, Call, Called, IoContext};
 use crate::in_flight::InFlight;
-use crate::plugin_call::{MAX_REPLY_BYTES, Outcome, PluginCall};
+use crate::plugin_call::{Outcome, PluginCall, REPLY_BYTES};
 use crate::remembered::Remembered;
 use crate::stock_call::stock_call;
 
@@ -185,7 +185,7 @@ impl OsdRequest<'_> {
 /// The OSD lets through less than any does by default: the change was made.
 fn answer_lost() -> Error {
     Error::unavailable("the OSD made the change and dropped what was answered to it")
-        .hint(format!("osd_max_write_op_reply_len must be at least {MAX_REPLY_BYTES} on every OSD"))
+        .hint(format!("osd_max_write_op_reply_len must be at least {REPLY_BYTES} on every OSD"))
 }
 
 fn calls(request: &Request) -> impl Iterator<Item = &ClassCall> {

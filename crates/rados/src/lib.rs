@@ -11,6 +11,7 @@ mod connection;
 mod draft;
 mod draft_map;
 mod engine;
+mod examination;
 mod failure;
 #[allow(unsafe_code, reason = "the binding of a C library; see the module")]
 mod ffi;
@@ -22,15 +23,20 @@ mod location;
 mod mailbox;
 mod map_bounds;
 mod options;
+mod osd_map;
 mod plan;
 mod plugin_call;
 mod remembered;
 mod stock_call;
+mod survey;
 mod transaction;
 mod turns;
 mod watches;
 
 pub use engine::RadosEngine;
+pub use examination::{Examination, OsdFacts, OsdSettings, PoolFacts, examine};
 pub use in_osd::OsdCounts;
 pub use location::Location;
 pub use options::RadosOptions;
+pub use plugin_call::REPLY_BYTES;
+pub use survey::{Offer, OsdClasses, Survey};

@@ -1,7 +1,5 @@
 //! Where the cluster keeps an object: its placement group, and that group's primary OSD.
 
-use std::ffi::CString;
-
 use nacre_object::{Error, ObjectId, Result};
 use serde::{Deserialize, Serialize};
 
@@ -18,13 +16,13 @@ pub struct Location {
     pub placement_group: String,
     /// The OSD that serves the group; −1 while none does.
     #[serde(rename = "acting_primary")]
-    pub primary: i64,
+    pub primary: i32,
     /// The OSDs that keep it.
-    pub acting: Vec<i64>,
+    pub acting: Vec<i32>,
 }
 
 #[derive(Serialize)]
-struct OsdMap<'a> {
+struct MapCommand<'a> {
     prefix: &'static str,
     format: &'static str,
     pool: &'a str,
@@ -34,7 +32,7 @@ struct OsdMap<'a> {
 
 /// Asks the monitors; waits.
 pub fn ask(cluster: &Cluster, pool: &str, object: &ObjectId) -> Result<Location> {
-    let command = OsdMap {
+    let command = MapCommand {
         prefix: "osd map",
         format: "json",
         pool,
@@ -45,7 +43,6 @@ pub fn ask(cluster: &Cluster, pool: &str, object: &ObjectId) -> Result<Location>
         Error::corrupt(format!("the monitors' answer makes no sense: {error}"))
     };
     let command = serde_json::to_string(&command).map_err(|error| unreadable(&error))?;
-    let command = CString::new(command).map_err(|error| unreadable(&error))?;
     let answer = cluster.ask(&command).map_err(operation_failed)?;
     serde_json::from_slice(&answer).map_err(|error| unreadable(&error))
 }

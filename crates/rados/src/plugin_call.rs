@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use nacre_object::{
-    ClassForm, ClassHost, ClassName, Error, Op, OpResult, ProgramSource, RemoteFault, Reply,
-    Request, Result,
+    ClassForm, ClassHost, ClassName, ClassSource, Error, Op, OpResult, RemoteFault, Reply, Request,
+    Result,
 };
 use nacre_protocol::proto::osd_answer::Answer;
 use nacre_protocol::proto::{self as pb, Unsuited};
@@ -12,10 +12,10 @@ use prost::Message;
 
 use crate::ffi::{Call, Called};
 
-/// What an OSD lets through of the answer to a change unless somebody has raised its
-/// `osd_max_write_op_reply_len`, which no client can ask it for. Past it the OSD drops the answer of a
+/// What every OSD lets through of the answer to a change: the least that its
+/// `osd_max_write_op_reply_len` is by default, which not every client can ask it for. Past it the OSD drops the answer of a
 /// change that has happened, so nothing longer is ever asked for.
-pub const MAX_REPLY_BYTES: usize = 64;
+pub const REPLY_BYTES: u32 = 64;
 
 /// A request that the class in the OSD can run.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl PluginCall {
     /// The request, if it gains by being run next to its object, and can be: a method is called that
     /// others than this process can run, or a change depends on what the object is.
     pub fn of(request: &Request, classes: &dyn ClassHost) -> Option<Self> {
-        let mut programs: Vec<(ClassName, ProgramSource)> = Vec::new();
+        let mut programs: Vec<(ClassName, ClassSource)> = Vec::new();
         let (mut writes, mut calls, mut reads) = (false, false, false);
         for op in &request.ops {
             match op {
@@ -75,14 +75,14 @@ impl PluginCall {
         if !(calls || writes) || (writes && reads) {
             return None;
         }
-        let source_of = |(_, source): &(_, ProgramSource)| source.source.clone();
+        let source_of = |(_, source): &(_, ClassSource)| source.source.clone();
         let sources = programs.iter().map(source_of).map(|text| as_bytes(&text)).collect();
         let message = pb::OsdRequest {
             request: Some(encode::request(request.clone())),
             source: request.header.source.to_string(),
             programs: programs.into_iter().map(named).collect(),
             interface: OSD_INTERFACE,
-            max_reply_bytes: MAX_REPLY_BYTES as u32,
+            max_reply_bytes: REPLY_BYTES,
         };
         Some(Self { message, sources, writes })
     }
@@ -102,14 +102,18 @@ impl PluginCall {
     }
 
     fn encoded(&self, message: &pb::OsdRequest) -> Call {
-        Call {
-            class: c"nacre",
-            method: if self.writes { c"submit" } else { c"inspect" },
-            input: message.encode_to_vec().into(),
-            writes: self.writes,
-            asks_existence: false,
-        }
+        let method = if self.writes { c"submit" } else { c"inspect" };
+        let input = message.encode_to_vec().into();
+        Call { class: c"nacre", method, input, writes: self.writes, asks_existence: false }
     }
+}
+
+/// A call without a request: the class says whether it is this release's, and does nothing. By the
+/// method that may be called on what is not there.
+pub fn empty_plugin_call() -> Call {
+    let message = pb::OsdRequest { interface: OSD_INTERFACE, ..Default::default() };
+    let input = message.encode_to_vec().into();
+    Call { class: c"nacre", method: c"submit", input, writes: true, asks_existence: false }
 }
 
 /// Whether the op's result holds bytes of the object: an OSD sends few along with a change.
@@ -121,7 +125,7 @@ fn as_bytes(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
 }
 
-fn named((class, program): (ClassName, ProgramSource)) -> pb::OsdProgram {
+fn named((class, program): (ClassName, ClassSource)) -> pb::OsdProgram {
     pb::OsdProgram {
         class_name: class.to_string(),
         version: program.version,

@@ -70,7 +70,7 @@ async fn an_object_can_be_located() {
     let engine = engine().await;
     let here = engine.locate(&"located/a".parse().unwrap()).await.unwrap();
     assert!((0..3).contains(&here.primary) && here.acting == [here.primary], "{here:?}");
-    let mut primaries: Vec<i64> = Vec::new();
+    let mut primaries: Vec<i32> = Vec::new();
     for i in 0..30 {
         let object = format!("located/{i}").parse().unwrap();
         primaries.push(engine.locate(&object).await.unwrap().primary);

@@ -1,6 +1,7 @@
 //! One module for each noun of the command.
 
 pub mod bench;
+pub mod ceph;
 pub mod class;
 pub mod entity;
 pub mod events;

@@ -93,5 +93,10 @@ fn render(reports: &[(&NodeEntry, Result<NodeReport>)]) -> String {
         "metrics",
         "classes",
     ];
-    table(&header, &reports.iter().map(row).collect::<Vec<_>>())
+    let table = table(&header, &reports.iter().map(row).collect::<Vec<_>>());
+    let osds = reports.iter().filter_map(|(node, report)| {
+        let survey = report.as_ref().ok()?.osds.as_ref()?;
+        Some(format!("\n{}: {survey}", node.name))
+    });
+    std::iter::once(table).chain(osds).collect()
 }

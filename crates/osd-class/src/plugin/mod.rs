@@ -1,6 +1,6 @@
 //! What an OSD loads: the entry points, and one [`OsdClass`] for the process.
 //!
-//! An OSD calls [`__cls_init`] once, when it first hears of the class, and the methods from its worker
+//! An OSD calls [`__cls_init`] once, when it loads the library, and the methods from its worker
 //! threads, several at a time but never two that write on one object. **Invariant:** no panic leaves
 //! this module. An OSD of another Ceph than the shim was compiled for gets no methods, and its log says
 //! why: the class API is C++ and promises nothing between versions.

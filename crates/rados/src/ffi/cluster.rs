@@ -1,7 +1,7 @@
 //! A connection with a cluster.
 
 use std::cell::Cell;
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_char};
 use std::ptr;
 
 use super::library::{Handle, Library};
@@ -55,39 +55,86 @@ impl Cluster {
     }
 
     /// Asks the monitors, and waits; answers what they said.
-    pub fn ask(&self, command: &CStr) -> Result<Vec<u8>, i32> {
-        let commands = [command.as_ptr()];
-        let (mut output, mut output_length) = (ptr::null_mut(), 0);
-        let (mut text, mut text_length) = (ptr::null_mut(), 0);
-        // SAFETY: librados writes buffers of its own to the four, which are freed below.
-        let status = unsafe {
+    pub fn ask(&self, command: &str) -> Result<Vec<u8>, i32> {
+        let command = c_string(command);
+        let (commands, none) = ([command.as_ptr()], ptr::null());
+        // SAFETY: librados writes buffers of its own to the places.
+        self.answer(|said| unsafe {
             (self.library.rados_mon_command)(
                 self.handle,
                 commands.as_ptr(),
                 commands.len(),
-                ptr::null(),
+                none,
                 0,
-                &mut output,
-                &mut output_length,
-                &mut text,
-                &mut text_length,
+                &mut said.output.start,
+                &mut said.output.length,
+                &mut said.text.start,
+                &mut said.text.length,
             )
-        };
-        let mut answer = Vec::new();
-        for (buffer, length, wanted) in [(output, output_length, true), (text, text_length, false)]
-        {
-            if buffer.is_null() {
-                continue;
-            }
-            // SAFETY: librados says how long its buffer is, and nobody has freed it.
-            unsafe {
-                if wanted {
-                    answer.extend_from_slice(std::slice::from_raw_parts(buffer.cast(), length));
-                }
-                (self.library.rados_buffer_free)(buffer);
-            }
+        })
+    }
+
+    /// Asks an OSD, and waits; answers what it said.
+    pub fn ask_osd(&self, osd: i32, command: &str) -> Result<Vec<u8>, i32> {
+        let command = c_string(command);
+        let (mut commands, none) = ([command.as_ptr()], ptr::null());
+        // SAFETY: as above.
+        self.answer(|said| unsafe {
+            (self.library.rados_osd_command)(
+                self.handle,
+                osd,
+                commands.as_mut_ptr(),
+                commands.len(),
+                none,
+                0,
+                &mut said.output.start,
+                &mut said.output.length,
+                &mut said.text.start,
+                &mut said.text.length,
+            )
+        })
+    }
+
+    fn answer(&self, ask: impl FnOnce(&mut Said) -> i32) -> Result<Vec<u8>, i32> {
+        let mut said = Said::default();
+        let status = ask(&mut said);
+        let output = said.output.take(self.library);
+        said.text.take(self.library);
+        check(status).map(|()| output)
+    }
+}
+
+/// What a daemon answers to a command: a document, and text for people.
+#[derive(Default)]
+struct Said {
+    output: Buffer,
+    text: Buffer,
+}
+
+/// A buffer that librados makes.
+struct Buffer {
+    start: *mut c_char,
+    length: usize,
+}
+
+impl Default for Buffer {
+    fn default() -> Self {
+        Self { start: ptr::null_mut(), length: 0 }
+    }
+}
+
+impl Buffer {
+    /// What is in it; it is freed.
+    fn take(self, library: &Library) -> Vec<u8> {
+        if self.start.is_null() {
+            return vec![];
         }
-        check(status).map(|()| answer)
+        // SAFETY: librados says how long its buffer is, and nobody has freed it.
+        unsafe {
+            let bytes = std::slice::from_raw_parts(self.start.cast(), self.length).to_vec();
+            (library.rados_buffer_free)(self.start);
+            bytes
+        }
     }
 }
 

@@ -59,6 +59,10 @@ functions! {
         Handle, *const *const c_char, usize, *const c_char, usize,
         *mut *mut c_char, *mut usize, *mut *mut c_char, *mut usize,
     ) -> c_int;
+    fn rados_osd_command(
+        Handle, c_int, *mut *const c_char, usize, *const c_char, usize,
+        *mut *mut c_char, *mut usize, *mut *mut c_char, *mut usize,
+    ) -> c_int;
     fn rados_buffer_free(*mut c_char);
 
     fn rados_ioctx_create(Handle, *const c_char, *mut Handle) -> c_int;

@@ -1,0 +1,219 @@
+//! `nacre ceph install`: the object class, put where the OSDs of this host load classes from.
+//!
+//! An OSD loads a class when it is asked for it, and keeps what it has loaded until it is restarted. So
+//! the file appears whole or not at all, and who runs with another one is said.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use nacre_object::{Error, Result};
+use serde_json::json;
+
+use crate::out::Out;
+
+/// The object class's file, as OSDs look for it.
+const LIBRARY: &str = "libcls_nacre.so";
+/// What stands in the library before the version of the Ceph it was built for.
+const BUILT_FOR: &[u8] = b"nacre-built-for-ceph:";
+/// Where distributions put object classes.
+const CLASS_DIRS: [&str; 5] = [
+    "/usr/lib/x86_64-linux-gnu/rados-classes",
+    "/usr/lib/aarch64-linux-gnu/rados-classes",
+    "/usr/lib64/rados-classes",
+    "/usr/lib/rados-classes",
+    "/usr/local/lib/rados-classes",
+];
+/// Everybody reads a library.
+const LIBRARY_MODE: u32 = 0o644;
+
+/// What `nacre ceph install` can be told
+#[derive(Debug, clap::Args)]
+pub struct InstallArguments {
+    /// The library that `make ceph-plugin` made; the one beside this command if left out
+    #[arg(long, value_name = "FILE")]
+    plugin: Option<PathBuf>,
+    /// The folder of the OSDs' classes (`osd_class_dir`); where distributions have it if left out
+    #[arg(long, value_name = "DIR")]
+    class_dir: Option<PathBuf>,
+}
+
+/// Installs the class.
+///
+/// # Errors
+/// `NotFound` if there is no library or no folder; `Unsupported` if the library is for another Ceph
+/// than this host has; `Denied` without the right to write there.
+pub async fn run(arguments: InstallArguments, out: Out) -> Result<()> {
+    let plugin = match arguments.plugin {
+        Some(plugin) => plugin,
+        None => beside_this_command()?,
+    };
+    let library = fs::read(&plugin).map_err(|error| {
+        Error::not_found(format!("{} cannot be read: {error}", plugin.display()))
+            .hint("`make ceph-plugin` makes it")
+    })?;
+    let folder = match arguments.class_dir {
+        Some(folder) => folder,
+        None => class_dir()?,
+    };
+    check_version(&library, &plugin)?;
+    let installed = folder.join(LIBRARY);
+    put(&library, &installed)?;
+    let stale = osds_with_another(&installed)?;
+    out.show(&json!({ "installed": installed, "restart": stale }), || text(&installed, &stale))
+}
+
+fn text(installed: &Path, stale: &[String]) -> String {
+    let mut text = format!("{} is in place", installed.display());
+    if !stale.is_empty() {
+        text.push_str("\nrestart the OSDs that have loaded another one, one after the other:");
+        for osd in stale {
+            text.push_str(&format!("\n    systemctl restart ceph-osd@{osd}"));
+        }
+    }
+    text
+}
+
+fn beside_this_command() -> Result<PathBuf> {
+    let this = std::env::current_exe()
+        .map_err(|error| Error::not_found(format!("this command's own file: {error}")))?;
+    Ok(this.with_file_name(LIBRARY))
+}
+
+fn class_dir() -> Result<PathBuf> {
+    let folders = CLASS_DIRS.iter().map(PathBuf::from);
+    folders.into_iter().find(|folder| folder.is_dir()).ok_or_else(|| {
+        Error::not_found("there are no object classes of Ceph on this host")
+            .hint("install ceph-osd, or name the folder: --class-dir DIR")
+    })
+}
+
+/// Refuses a library for another Ceph: it would offer nothing.
+fn check_version(library: &[u8], plugin: &Path) -> Result<()> {
+    let built_for = built_for(library).ok_or_else(|| {
+        Error::invalid(format!("{} is not nacre's object class", plugin.display()))
+    })?;
+    let running = ceph_version()?;
+    if running == built_for {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!(
+        "{} was built for Ceph {built_for}, and this host has {running}",
+        plugin.display()
+    ))
+    .hint("build it on a host with this Ceph: make ceph-plugin"))
+}
+
+/// The version that stands in a library, in digits and dots.
+fn built_for(library: &[u8]) -> Option<String> {
+    let at = library.windows(BUILT_FOR.len()).position(|bytes| bytes == BUILT_FOR)?;
+    let rest = &library[at + BUILT_FOR.len()..];
+    let length = rest.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
+    String::from_utf8(rest[..length].to_vec()).ok().filter(|version| !version.is_empty())
+}
+
+/// The version of the OSDs of this host, of `ceph version 16.2.15 (…) pacific (stable)`.
+fn ceph_version() -> Result<String> {
+    let missing = |reason: &dyn std::fmt::Display| {
+        Error::not_found(format!("this host has no OSD: {reason}")).hint("install ceph-osd")
+    };
+    let output =
+        Command::new("ceph-osd").arg("--version").output().map_err(|error| missing(&error))?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let version = said.split_whitespace().nth(2).and_then(|word| word.split(['-', '+']).next());
+    version.map(str::to_owned).ok_or_else(|| missing(&format!("ceph-osd says {said:?}")))
+}
+
+/// Puts the library in place, whole: an OSD that looks meanwhile finds what was there before.
+fn put(library: &[u8], place: &Path) -> Result<()> {
+    let new = place.with_extension("so.new");
+    let written = File::create(&new)
+        .and_then(|mut file| {
+            file.write_all(library)?;
+            file.set_permissions(fs::Permissions::from_mode(LIBRARY_MODE))?;
+            file.sync_all()
+        })
+        .and_then(|()| fs::rename(&new, place));
+    written.map_err(|error| {
+        // It may not be there.
+        let _ = fs::remove_file(&new);
+        let text = format!("{} cannot be written: {error}", place.display());
+        match error.kind() {
+            std::io::ErrorKind::PermissionDenied => Error::denied(text).hint("run it as root"),
+            std::io::ErrorKind::NotFound => Error::not_found(text),
+            _ => Error::unavailable(text),
+        }
+    })
+}
+
+/// The OSDs of this host that have loaded the library as it was before.
+fn osds_with_another(installed: &Path) -> Result<Vec<String>> {
+    let unseen = |error: std::io::Error| Error::unavailable(format!("the processes: {error}"));
+    let inode = fs::metadata(installed).map_err(unseen)?.ino();
+    let path = installed.canonicalize().map_err(unseen)?.display().to_string();
+    let processes = fs::read_dir("/proc").map_err(unseen)?;
+    let mut stale: Vec<String> = processes
+        .filter_map(|process| {
+            // A process may end while it is looked at.
+            let process = process.ok()?.path();
+            let osd = osd_of(&fs::read(process.join("cmdline")).ok()?)?;
+            let maps = fs::read_to_string(process.join("maps")).ok()?;
+            has_another(&maps, &path, inode).then_some(osd)
+        })
+        .collect();
+    stale.sort();
+    Ok(stale)
+}
+
+/// Which OSD a command line starts, as `ceph-osd -f --cluster ceph --id 3`.
+fn osd_of(command: &[u8]) -> Option<String> {
+    let arguments: Vec<_> = command.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+    let program = Path::new(arguments.first()?.as_ref()).file_name()?;
+    if program != OsStr::new("ceph-osd") {
+        return None;
+    }
+    let at = arguments.iter().position(|argument| argument == "--id" || argument == "-i")?;
+    arguments.get(at + 1).map(|id| id.to_string())
+}
+
+/// Whether a list of mapped files has the file at this path, but not as it now is: by another inode. It
+/// has lines as `7f… r-xp 00000000 fe:01 1234  /usr/lib/…/libcls_nacre.so (deleted)`.
+fn has_another(maps: &str, path: &str, inode: u64) -> bool {
+    let is_it = |line: &&str| line.trim_end_matches(" (deleted)").ends_with(path);
+    let inodes = maps.lines().filter(is_it).filter_map(|line| line.split_whitespace().nth(4));
+    inodes.into_iter().any(|found| found != inode.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_says_which_ceph_it_is_for() {
+        assert_eq!(built_for(b"x\0nacre-built-for-ceph:16.2.15main").as_deref(), Some("16.2.15"));
+        assert_eq!(built_for(b"nacre-built-for-ceph:"), None);
+        assert_eq!(built_for(b"another library"), None);
+    }
+
+    #[test]
+    fn osds_are_told_from_other_processes() {
+        let osd = |command: &[u8]| osd_of(command);
+        let packaged = b"/usr/bin/ceph-osd\0-f\0--cluster\0ceph\0--id\x003\0";
+        assert_eq!(osd(packaged).as_deref(), Some("3"));
+        assert_eq!(osd(b"/usr/bin/ceph-osd\0-f\0-i\x0012\0--conf\0x\0").as_deref(), Some("12"));
+        assert_eq!(osd(b"/usr/bin/ceph-mon\0-i\0a\0"), None);
+        assert_eq!(osd(b"ceph-osd\0--version\0"), None);
+        assert_eq!(osd(b""), None);
+    }
+
+    #[test]
+    fn a_file_that_was_replaced_is_another() {
+        let maps = "7f0 r-xp 00000000 fe:01 12 /c/libcls_nacre.so (deleted)\n7f1 r-xp 0 fe:01 13 /c/libcls_lua.so";
+        assert!(has_another(maps, "/c/libcls_nacre.so", 13));
+        assert!(!has_another(maps, "/c/libcls_nacre.so", 12));
+        assert!(!has_another(maps, "/d/libcls_nacre.so", 13));
+    }
+}

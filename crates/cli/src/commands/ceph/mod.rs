@@ -1,0 +1,37 @@
+//! `nacre ceph`: what an administrator of a Ceph cluster does so that nacre runs well on it.
+
+mod check;
+mod install;
+mod lacks;
+
+use nacre_object::{Error, Result};
+use nacre_rados::RadosOptions;
+
+use crate::engine::Engine;
+use crate::out::Out;
+
+/// Prepare a Ceph cluster, and look what it lacks
+#[derive(Debug, clap::Subcommand)]
+pub enum CephCommand {
+    /// Say what a cluster lacks, and how to provide it; status 1 if something is lacking
+    Check(check::CheckArguments),
+    /// Put nacre's object class where the OSDs of this host load it from
+    Install(install::InstallArguments),
+}
+
+/// Runs one of them.
+pub async fn run(command: CephCommand, out: Out) -> Result<()> {
+    match command {
+        CephCommand::Check(arguments) => check::run(arguments, out).await,
+        CephCommand::Install(arguments) => install::run(arguments, out).await,
+    }
+}
+
+/// The cluster that an `--engine` names.
+fn options_of(engine: &Engine) -> Result<RadosOptions> {
+    match engine {
+        Engine::Ceph(entry) => entry.parse(),
+        Engine::Embedded => Err(Error::invalid("the embedded engine is no Ceph cluster")
+            .hint("write --engine ceph:/path/ceph.conf")),
+    }
+}

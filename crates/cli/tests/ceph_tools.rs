@@ -1,0 +1,128 @@
+//! `nacre ceph check` and `install`, and what `status` says of OSDs, on a cluster that lacks the class.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use nacre_conformance::{CephCluster, ceph_plugin_folder};
+use serde_json::Value;
+
+use common::{NACRE, RunningCluster};
+
+/// Questions, of some 50 ms each, after which a node must have looked at its OSDs.
+const ATTEMPTS: usize = 200;
+
+/// Asks and answers: the status, the document, and what was said besides.
+fn nacre(arguments: &[&str]) -> (Option<i32>, Value, String) {
+    let output = Command::new(NACRE).args(arguments).arg("--json").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!said.contains("panicked"), "{said}");
+    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap_or_default(), said)
+}
+
+fn check(engine: &str) -> (Option<i32>, Value, String) {
+    nacre(&["ceph", "check", "--engine", engine])
+}
+
+/// What is said to be lacking, the advisable left out.
+fn lacks(answer: &Value) -> Vec<String> {
+    let lacks = answer["lacks"].as_array().unwrap().iter();
+    let needed = lacks.filter(|lack| lack["is_needed"] == true);
+    needed.map(|lack| lack["what"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_cluster_without_the_class_is_told_how_to_get_it_and_then_has_it() {
+    let empty = tempfile::tempdir().unwrap();
+    let class_dir = empty.path().to_str().unwrap();
+    let ceph = CephCluster::start(&["--osds", "1", "--class-dir", class_dir]);
+    let engine = format!("ceph:{}", ceph.conf().display());
+
+    let (status, found, _) = check(&engine);
+    assert_eq!(status, Some(1), "{found}");
+    let [lack] = &lacks(&found)[..] else { panic!("{found}") };
+    assert!(lack.starts_with("osd.0 has no class nacre") && lack.contains("no bounds"), "{lack}");
+    let commands = &found["lacks"][0]["commands"];
+    assert!(commands[0].as_str().unwrap().starts_with("nacre ceph install"), "{commands}");
+    assert_eq!(methods_run_by(&engine), "by cls_lua if marked --!cls_lua, without budgets");
+
+    let (plugin, folder) =
+        (ceph_plugin_folder().join("libcls_nacre.so"), ceph.folder().join("classes"));
+    refuses_what_is_not_for_this_ceph(&plugin, &folder);
+    assert!(install(&plugin, &folder).is_empty());
+    let (status, found, said) = check(&engine);
+    assert_eq!((status, lacks(&found).len()), (Some(0), 0), "{found} {said}");
+    assert_eq!(found["cluster"]["osds"][0]["classes"]["nacre"], "yes");
+    assert_eq!(methods_run_by(&engine), "by nacre's class");
+    // Now this OSD has loaded it, and would keep it if it was replaced.
+    assert_eq!(install(&plugin, &folder), ["0"]);
+}
+
+/// What the status of a node says of `osd.0`.
+fn methods_run_by(engine: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = RunningCluster::start_with(folder.path(), &["--engine", engine]);
+    for _ in 0..ATTEMPTS {
+        let status = cluster.run(&["status"]);
+        if let Some((_, said)) = status.split_once("methods run at osd.0: ") {
+            let events = cluster.run(&["events"]);
+            assert!(events.contains("methods run at osd.0"), "{events}");
+            return said.trim().to_owned();
+        }
+    }
+    panic!("the node does not say where methods run");
+}
+
+fn run_install(plugin: &Path, folder: &Path) -> (Option<i32>, Value, String) {
+    let [plugin, folder] = [plugin, folder].map(|path| path.to_str().unwrap());
+    nacre(&["ceph", "install", "--plugin", plugin, "--class-dir", folder])
+}
+
+/// Installs it; answers the OSDs that have to be restarted.
+fn install(plugin: &Path, folder: &Path) -> Vec<Value> {
+    let (status, answer, said) = run_install(plugin, folder);
+    assert_eq!(status, Some(0), "{said}");
+    let installed = std::fs::read(folder.join("libcls_nacre.so")).unwrap();
+    assert!(installed == std::fs::read(plugin).unwrap());
+    answer["restart"].as_array().unwrap().clone()
+}
+
+fn refuses_what_is_not_for_this_ceph(plugin: &Path, folder: &Path) {
+    let scratch = tempfile::tempdir().unwrap();
+    let other = scratch.path().join("other.so");
+    let mut library = std::fs::read(plugin).unwrap();
+    let mark = b"nacre-built-for-ceph:";
+    let at = library.windows(mark.len()).position(|bytes| bytes == mark).unwrap();
+    library[at + mark.len()] = b'9';
+    std::fs::write(&other, library).unwrap();
+    let (status, _, said) = run_install(&other, folder);
+    assert!(status == Some(1) && said.contains("was built for Ceph 9"), "{said}");
+    std::fs::write(&other, "nothing").unwrap();
+    assert_eq!(run_install(&other, folder).0, Some(2));
+    assert!(!folder.join("libcls_nacre.so").exists());
+}
+
+#[test]
+fn a_pool_that_is_not_there_and_lists_that_do_not_admit_the_class_are_said() {
+    let class_dir = ceph_plugin_folder();
+    let options = ["--osds", "1", "--class-dir", class_dir.to_str().unwrap()];
+    let settings = ["--set", "osd_class_load_list=rbd", "--set", "osd_class_default_list=rbd"];
+    let ceph = CephCluster::start(&[&options[..], &settings].concat());
+    let engine = format!("ceph:{}", ceph.conf().display());
+    let (status, found, _) = check(&format!("{engine}?pool=other"));
+    assert_eq!((status, lacks(&found)[0].as_str()), (Some(1), "there is no pool other"));
+    let (_, found, _) = check(&engine);
+    let commands: Vec<_> = found["lacks"].as_array().unwrap().iter().collect();
+    let commands = commands.iter().map(|lack| lack["commands"][0].as_str().unwrap());
+    let commands: Vec<_> = commands.take(2).collect();
+    assert_eq!(
+        commands,
+        [
+            "ceph config set osd osd_class_load_list 'rbd nacre'",
+            "ceph config set osd osd_class_default_list 'rbd nacre'"
+        ]
+    );
+    let (status, _, said) = check("embedded");
+    assert!(status == Some(2) && said.contains("no Ceph cluster"), "{said}");
+}

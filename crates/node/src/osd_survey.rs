@@ -1,0 +1,62 @@
+//! What the OSDs behind a node can run methods with, looked at from time to time.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use nacre::{Cluster, Event, Severity};
+use nacre_object::NodeName;
+use nacre_rados::{RadosEngine, Survey};
+use tokio::task::JoinHandle;
+
+/// OSDs come, go and are upgraded in minutes.
+const INTERVAL: Duration = Duration::from_secs(60);
+
+/// The last survey, which is renewed as long as this lives. What changed is told in the cluster log.
+#[derive(Debug)]
+pub(crate) struct OsdSurvey {
+    latest: Arc<Mutex<Option<Survey>>>,
+    looking: JoinHandle<()>,
+}
+
+impl OsdSurvey {
+    /// Looks now and from now on. Needs a tokio runtime.
+    pub fn start(engine: RadosEngine, cluster: Cluster, node: NodeName) -> Self {
+        let latest = Arc::new(Mutex::new(None));
+        let found = Arc::clone(&latest);
+        let looking = tokio::spawn(async move {
+            loop {
+                // A cluster that does not answer is asked again; what it was found to be stays.
+                if let Ok(survey) = engine.survey().await
+                    && latest_of(&found).as_ref() != Some(&survey)
+                {
+                    *found.lock().unwrap_or_else(PoisonError::into_inner) = Some(survey.clone());
+                    tell(&survey, &cluster, &node).await;
+                }
+                tokio::time::sleep(INTERVAL).await;
+            }
+        });
+        Self { latest, looking }
+    }
+
+    /// What was found last.
+    pub fn latest(&self) -> Option<Survey> {
+        latest_of(&self.latest)
+    }
+}
+
+impl Drop for OsdSurvey {
+    fn drop(&mut self) {
+        self.looking.abort();
+    }
+}
+
+fn latest_of(found: &Mutex<Option<Survey>>) -> Option<Survey> {
+    found.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+async fn tell(survey: &Survey, cluster: &Cluster, node: &NodeName) {
+    let severity = if survey.lacks_budgets() { Severity::Warning } else { Severity::Info };
+    let event = Event::new(severity, survey.to_string()).node(node.clone());
+    // The status says it as well.
+    let _ = cluster.events().append(event).await;
+}
