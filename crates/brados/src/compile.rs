@@ -1,0 +1,98 @@
+//! A source to a class.
+
+use std::fmt;
+
+use crate::analysis::{Analysis, analyse};
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+use crate::emit::{self, Class};
+use crate::limits::MAX_CLASS_BYTES;
+use crate::plan::{self, ClassPlan};
+use crate::span::Span;
+
+/// A program that compiles.
+#[derive(Debug)]
+pub struct Compiled {
+    /// What it means.
+    pub analysis: Analysis,
+    /// How it is carried out.
+    pub plan: ClassPlan,
+    /// The class.
+    pub class: Class,
+    /// What is doubtful about it.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// A program that does not compile: everything that is wrong with it, and what is doubtful.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompileErrors(pub Vec<Diagnostic>);
+
+impl CompileErrors {
+    /// The first error.
+    pub fn first(&self) -> Option<&Diagnostic> {
+        self.0.iter().find(|diagnostic| diagnostic.severity == Severity::Error)
+    }
+
+    /// All of them, as compilers show them.
+    pub fn render(&self, file: &str, source: &str) -> String {
+        self.0.iter().map(|diagnostic| diagnostic.render(file, source)).collect()
+    }
+}
+
+impl fmt::Display for CompileErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.first().map(Diagnostic::summary);
+        f.write_str(text.as_deref().unwrap_or("the program does not compile"))
+    }
+}
+
+impl std::error::Error for CompileErrors {}
+
+/// Compiles a program.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn compile(source: &str) -> Result<Compiled, CompileErrors> {
+    let mut diagnostics = Diagnostics::default();
+    let compiled = analyse(source, &mut diagnostics).and_then(|analysis| {
+        let plan = plan::plan(&analysis.program, &analysis.strata, &mut diagnostics);
+        let class = emit::emit(&analysis.program, &plan, source);
+        if class.lua.len() > MAX_CLASS_BYTES {
+            let message = format!(
+                "the class would have {} bytes; at most {MAX_CLASS_BYTES} fit",
+                class.lua.len()
+            );
+            let error = Diagnostic::error(Span::default(), message);
+            diagnostics
+                .add(error.help("divide the program, or join fewer collections in one rule"));
+            return None;
+        }
+        Some((analysis, plan, class))
+    });
+    let found = diagnostics.into_sorted();
+    match compiled {
+        Some((analysis, plan, class)) => Ok(Compiled { analysis, plan, class, warnings: found }),
+        None => Err(CompileErrors(found)),
+    }
+}
+
+/// What is wrong with a source, and what is doubtful: nothing if it is in order.
+pub fn check(source: &str) -> Vec<Diagnostic> {
+    match compile(source) {
+        Ok(compiled) => compiled.warnings,
+        Err(CompileErrors(found)) => found,
+    }
+}
+
+/// Whether a source is meant to be Brados rather than Lua, by how it begins. No Lua begins with `#`,
+/// `state do`, `bloom do` or `bloom :name do`.
+pub fn is_brados(source: &str) -> bool {
+    if source.starts_with('#') && !source.starts_with("#!") {
+        return true;
+    }
+    let mut words = source.split_whitespace();
+    match (words.next(), words.next(), words.next()) {
+        (Some("state" | "bloom"), Some("do"), _) => true,
+        (Some("bloom"), Some(name), Some("do")) => name.starts_with(':'),
+        _ => false,
+    }
+}

@@ -1,0 +1,190 @@
+//! What is wrong with a program, where, and what to do about it.
+
+use std::fmt::Write;
+
+use crate::span::{LineIndex, Place, Span};
+
+/// Whether a program can be compiled all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// It cannot.
+    Error,
+    /// It can, but hardly means what it says, or costs more than it seems to.
+    Warning,
+}
+
+impl Severity {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        }
+    }
+}
+
+/// One mistake, or one doubt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// Whether the program can be compiled.
+    pub severity: Severity,
+    /// Where.
+    pub span: Span,
+    /// What.
+    pub message: String,
+    /// Other places that have to do with it.
+    pub notes: Vec<Note>,
+    /// What to do.
+    pub help: Option<String>,
+}
+
+/// A place that has to do with a mistake elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// Where.
+    pub span: Span,
+    /// How.
+    pub message: String,
+}
+
+impl Diagnostic {
+    pub(crate) fn error(span: Span, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Error, span, message: message.into(), notes: vec![], help: None }
+    }
+
+    pub(crate) fn warning(span: Span, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(span, message) }
+    }
+
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    pub(crate) fn maybe_help(mut self, help: Option<String>) -> Self {
+        self.help = help.or(self.help);
+        self
+    }
+
+    pub(crate) fn note(mut self, span: Span, message: impl Into<String>) -> Self {
+        let note = Note { span, message: message.into() };
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+        self
+    }
+
+    /// Where it begins.
+    pub fn place(&self, source: &str) -> Place {
+        LineIndex::new(source).place(source, self.span.start)
+    }
+
+    /// The message with its help, on one line.
+    pub fn summary(&self) -> String {
+        match &self.help {
+            Some(help) => format!("{}; {help}", self.message),
+            None => self.message.clone(),
+        }
+    }
+
+    /// As compilers show it: place and message, the line with carets, notes, help.
+    pub fn render(&self, file: &str, source: &str) -> String {
+        let lines = LineIndex::new(source);
+        let mut text = String::new();
+        let head = format!("{}: {}", self.severity.as_str(), self.message);
+        excerpt(&mut text, file, source, &lines, self.span, &head);
+        for note in &self.notes {
+            let head = format!("note: {}", note.message);
+            excerpt(&mut text, file, source, &lines, note.span, &head);
+        }
+        if let Some(help) = &self.help {
+            let _ = writeln!(text, "  help: {help}");
+        }
+        text
+    }
+}
+
+/// `file:line:column: head` and the line with carets under the span.
+fn excerpt(text: &mut String, file: &str, source: &str, lines: &LineIndex, span: Span, head: &str) {
+    let Place { line, column } = lines.place(source, span.start);
+    let shown = source.lines().nth(line as usize - 1).unwrap_or_default();
+    // Tabs stay tabs, so that the carets stand under their characters whatever their width.
+    let lead: String =
+        shown.chars().take(column as usize - 1).map(|c| if c == '\t' { c } else { ' ' }).collect();
+    let rest = shown.chars().count().saturating_sub(column as usize - 1).max(1);
+    let carets = span.text(source).lines().next().map_or(1, |part| part.chars().count());
+    let number = line.to_string();
+    let gutter = " ".repeat(number.len());
+    let _ = writeln!(text, "{file}:{line}:{column}: {head}");
+    let _ = writeln!(text, "{number} | {shown}");
+    let _ = writeln!(text, "{gutter} | {lead}{}", "^".repeat(carets.clamp(1, rest)));
+}
+
+/// What a pass has found so far.
+#[derive(Debug, Default)]
+pub(crate) struct Diagnostics(Vec<Diagnostic>);
+
+impl Diagnostics {
+    pub fn add(&mut self, diagnostic: Diagnostic) {
+        if !self.0.contains(&diagnostic) {
+            self.0.push(diagnostic);
+        }
+    }
+
+    pub fn has_errors(&self) -> bool {
+        self.0.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+    }
+
+    /// In the order of the source, at most so many as anybody reads.
+    pub fn into_sorted(mut self) -> Vec<Diagnostic> {
+        self.0.sort_by_key(|diagnostic| (diagnostic.span.start, diagnostic.severity));
+        self.0.truncate(crate::limits::MAX_DIAGNOSTICS);
+        self.0
+    }
+}
+
+/// The name among `known` that `wrong` may have been meant for, as a help.
+pub(crate) fn suggestion<'a>(
+    wrong: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Option<String> {
+    let near = known.into_iter().map(|name| (distance(wrong, name), name));
+    let (distance, name) = near.min_by_key(|(distance, _)| *distance)?;
+    let close_enough = distance <= 1.max(wrong.chars().count() / 3);
+    close_enough.then(|| format!("did you mean `{name}`?"))
+}
+
+/// Names in a sentence: `a`, `b` and `c`.
+pub(crate) fn listing<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let quoted: Vec<_> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    match quoted.as_slice() {
+        [] => "nothing".to_owned(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// So many of something.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// How many characters to add, drop, change or swap with their neighbour.
+fn distance(from: &str, to: &str) -> usize {
+    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
+    let mut before: Vec<usize> = vec![];
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for i in 1..=from.len() {
+        let mut next = vec![i];
+        for j in 1..=to.len() {
+            let change = row[j - 1] + usize::from(from[i - 1] != to[j - 1]);
+            let mut cost = change.min(row[j] + 1).min(next[j - 1] + 1);
+            if i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1] {
+                cost = cost.min(before[j - 2] + 1);
+            }
+            next.push(cost);
+        }
+        before = std::mem::replace(&mut row, next);
+    }
+    row[to.len()]
+}

@@ -1,0 +1,163 @@
+//! How rows are written: as keys that sort like their columns, as stored values, and in requests
+//! and replies. All of it is Lua text over Lua expressions.
+
+use super::runtime::Runtime;
+use crate::value::{Base, Type};
+
+/// A Lua expression and what it holds.
+pub(super) type Typed = (String, Type);
+
+/// A Lua string of these bytes.
+pub(super) fn quoted(bytes: &[u8]) -> String {
+    let mut text = String::from("\"");
+    for byte in bytes {
+        match byte {
+            b'"' | b'\\' => text.extend(['\\', char::from(*byte)]),
+            b' '..=b'~' => text.push(char::from(*byte)),
+            // Three digits, so that one that follows is not taken for a part of it.
+            other => text.push_str(&format!("\\{other:03}")),
+        }
+    }
+    text.push('"');
+    text
+}
+
+/// The key of these columns. If they are not all of the key (`is_whole`), its beginning.
+///
+/// Numbers have a fixed length, texts before other columns end in a zero byte, a text at the very end
+/// is as it is: so keys sort as rows do, column by column.
+pub(super) fn key(runtime: &mut Runtime, columns: &[Typed], is_whole: bool) -> String {
+    let parts: Vec<_> = columns
+        .iter()
+        .enumerate()
+        .map(|(at, (expr, ty))| {
+            let is_last = is_whole && at + 1 == columns.len();
+            let encode = match ty.base {
+                Base::Int => "key_int",
+                Base::Bool => "key_bool",
+                Base::String | Base::Bytes if is_last => "key_same",
+                Base::String | Base::Bytes => "key_text",
+            };
+            match (ty.may_be_nil, encode) {
+                (false, "key_same") => expr.clone(),
+                (false, encode) => format!("{}({expr})", runtime.need(encode)),
+                (true, encode) => {
+                    format!("{}({expr}, {})", runtime.need("key_nil"), runtime.need(encode))
+                }
+            }
+        })
+        .collect();
+    if parts.is_empty() { "\"\"".to_owned() } else { parts.join(" .. ") }
+}
+
+/// The function that reads a column from a key.
+pub(super) fn column_reader(runtime: &mut Runtime, ty: Type, is_last: bool) -> &'static str {
+    runtime.need(match ty.base {
+        Base::Int => "column_int",
+        Base::Bool => "column_bool",
+        Base::String | Base::Bytes if is_last => "column_rest",
+        Base::String | Base::Bytes => "column_text",
+    })
+}
+
+/// The format of stored columns, for `string.pack`.
+pub(super) fn format(types: impl IntoIterator<Item = Type>) -> String {
+    types
+        .into_iter()
+        .map(|ty| {
+            let present = if ty.may_be_nil && ty.base != Base::Bool { "B" } else { "" };
+            format!(
+                "{present}{}",
+                match ty.base {
+                    Base::Int => "i8",
+                    Base::Bool => "B",
+                    Base::String | Base::Bytes => "s4",
+                }
+            )
+        })
+        .collect()
+}
+
+/// How many values of the format a column takes.
+pub(super) fn slots(ty: Type) -> usize {
+    if ty.may_be_nil && ty.base != Base::Bool { 2 } else { 1 }
+}
+
+/// What a column's slots hold where there is none.
+pub(super) fn blank(ty: Type) -> Vec<String> {
+    let value = if matches!(ty.base, Base::String | Base::Bytes) { "\"\"" } else { "0" };
+    let mut blank = vec![value.to_owned()];
+    if slots(ty) == 2 {
+        blank.insert(0, "0".to_owned());
+    }
+    blank
+}
+
+/// The values of a column's slots.
+pub(super) fn packed((expr, ty): &Typed) -> Vec<String> {
+    let blank = &blank(*ty)[slots(*ty) - 1];
+    match (ty.base, ty.may_be_nil) {
+        (Base::Bool, true) => vec![format!("({expr} == nil and 2 or {expr} and 1 or 0)")],
+        (Base::Bool, false) => vec![format!("({expr} and 1 or 0)")],
+        (_, true) => vec![format!("({expr} == nil and 0 or 1)"), format!("({expr} or {blank})")],
+        (_, false) => vec![expr.clone()],
+    }
+}
+
+/// A column from the values of its slots.
+pub(super) fn unpacked(runtime: &mut Runtime, ty: Type, slots: &[String]) -> String {
+    match (ty.base, ty.may_be_nil) {
+        (Base::Bool, true) => format!("{}({})", runtime.need("bool_or_nil"), slots[0]),
+        (Base::Bool, false) => format!("({} == 1)", slots[0]),
+        (_, true) => format!("({} == 1 and {} or nil)", slots[0], slots[1]),
+        (_, false) => slots[0].clone(),
+    }
+}
+
+/// How a value of this type is marked in a reply.
+pub(super) fn tag(base: Base) -> char {
+    match base {
+        Base::Int => 'i',
+        Base::String => 's',
+        Base::Bytes => 'b',
+        Base::Bool => 't',
+    }
+}
+
+/// The bytes of a row in a reply.
+pub(super) fn said(runtime: &mut Runtime, columns: &[Typed]) -> String {
+    let mut parts: Vec<String> = vec![];
+    let mut plain: Vec<&Typed> = vec![];
+    for column in columns {
+        let (expr, ty) = column;
+        match (ty.base, ty.may_be_nil) {
+            (Base::Bool, _) => {
+                parts.extend(said_plain(&std::mem::take(&mut plain)));
+                parts.push(format!("{}({expr})", runtime.need("say_bool")));
+            }
+            (base, true) => {
+                parts.extend(said_plain(&std::mem::take(&mut plain)));
+                let say = runtime.need("say_nil");
+                parts.push(format!("{say}({expr}, \"<c1{}\", \"{}\")", width(base), tag(base)));
+            }
+            (_, false) => plain.push(column),
+        }
+    }
+    parts.extend(said_plain(&plain));
+    if parts.is_empty() { "\"\"".to_owned() } else { parts.join(" .. ") }
+}
+
+/// Columns that are always there take one call.
+fn said_plain(columns: &[&Typed]) -> Option<String> {
+    if columns.is_empty() {
+        return None;
+    }
+    let format: String = columns.iter().map(|(_, ty)| format!("c1{}", width(ty.base))).collect();
+    let values: Vec<_> =
+        columns.iter().map(|(expr, ty)| format!("\"{}\", {expr}", tag(ty.base))).collect();
+    Some(format!("pack(\"<{format}\", {})", values.join(", ")))
+}
+
+fn width(base: Base) -> &'static str {
+    if base == Base::Int { "i8" } else { "s4" }
+}

@@ -1,0 +1,179 @@
+//! One method, from request to reply.
+
+use std::collections::HashSet;
+
+use super::rule::Target;
+use super::runtime::Runtime;
+use super::writer::Writer;
+use super::{relation_name, uses_store};
+use crate::ir::{CollectionId, Program};
+use crate::limits::MAX_ROUNDS;
+use crate::plan::{ClassPlan, MethodPlan, Phase, Relation, Rows, RulePlan};
+use crate::span::LineIndex;
+use crate::syntax::ast::Kind;
+use crate::syntax::token::MergeOp;
+
+/// Relations a method may have as locals: Lua takes 200, other things included. Past it they are
+/// entries of a table.
+const MAX_LOCALS: usize = 80;
+
+pub(super) struct MethodWriter<'a> {
+    pub program: &'a Program,
+    pub class: &'a ClassPlan,
+    pub plan: &'a MethodPlan,
+    pub lines: &'a LineIndex,
+    pub runtime: &'a mut Runtime,
+    pub out: &'a mut Writer,
+    /// Numbers the variables of nested loops.
+    pub depth: usize,
+    in_table: bool,
+    /// The pending rows and messages that are declared.
+    declared: HashSet<String>,
+}
+
+impl<'a> MethodWriter<'a> {
+    pub fn new(
+        program: &'a Program,
+        class: &'a ClassPlan,
+        plan: &'a MethodPlan,
+        lines: &'a LineIndex,
+        runtime: &'a mut Runtime,
+        out: &'a mut Writer,
+    ) -> Self {
+        let relations: usize = plan.phases.iter().map(|phase| phase.relations.len() + 1).sum();
+        let in_table = relations > MAX_LOCALS;
+        Self {
+            program,
+            class,
+            plan,
+            lines,
+            runtime,
+            out,
+            depth: 0,
+            in_table,
+            declared: HashSet::new(),
+        }
+    }
+
+    pub fn write(mut self) {
+        let input = self.program.collection(self.plan.input);
+        self.out.line = self.lines.line(input.span.start);
+        let protect = self.runtime.need("protect");
+        // By its name in the table of globals: a local of that name may be in the way.
+        let global = format!("_G[\"{}\"]", input.name);
+        self.out.open(format!("{global} = {protect}(function(input, output)"));
+        if self.in_table {
+            self.out.put("local v = {}");
+        }
+        self.decode_request();
+        if uses_store(self.program, self.plan) {
+            self.out.put("load_header()");
+        }
+        for phase in &self.plan.phases {
+            self.phase(phase);
+        }
+        self.commit();
+        self.reply();
+        self.out.put("return 0");
+        self.out.close("end)");
+        let access = if self.writes() { "" } else { ", \"readonly\"" };
+        self.out.put(format!("objclass.register({global}{access})"));
+    }
+
+    /// Whether it changes anything.
+    pub fn writes(&self) -> bool {
+        self.plan.rules().any(|plan| {
+            let rule = &self.program.rules[plan.rule];
+            rule.op != MergeOp::Now || self.program.collection(rule.head).kind == Kind::Table
+        })
+    }
+
+    /// What a relation is called.
+    pub fn name(&self, relation: Relation) -> String {
+        let name = relation_name(self.program, relation);
+        match (relation, self.in_table) {
+            (Relation::Local(_), true) => format!("v.{name}"),
+            _ => name,
+        }
+    }
+
+    pub fn is_view(&self, id: CollectionId) -> bool {
+        self.class.views.iter().any(|view| view.collection == id)
+    }
+
+    /// What the pending rows of a table, or the messages for a channel, are called.
+    pub fn pending_name(&self, id: CollectionId) -> String {
+        let prefix = if self.in_table { "v." } else { "" };
+        format!("{prefix}{}_p{}", self.program.collection(id).name, id.0)
+    }
+
+    pub fn declare(&mut self, name: &str, value: &str) {
+        let local = if self.in_table { "" } else { "local " };
+        self.out.put(format!("{local}{name} = {value}"));
+    }
+
+    fn phase(&mut self, phase: &Phase) {
+        for relation in &phase.relations {
+            let name = self.name(*relation);
+            let value = match self.plan.rows_of(*relation) {
+                Rows::Many => format!("{}()", self.runtime.need("new_set")),
+                _ => "nil".to_owned(),
+            };
+            self.declare(&name, &value);
+        }
+        for plan in &phase.once {
+            let rule = &self.program.rules[plan.rule];
+            if rule.op != MergeOp::Now {
+                self.declare_pending(rule.head, rule.op);
+            }
+            self.rule_plan(plan);
+        }
+        if !phase.repeated.is_empty() {
+            self.recursion(phase);
+        }
+    }
+
+    /// The first rule into a table or channel makes what its rows wait in.
+    fn declare_pending(&mut self, head: CollectionId, op: MergeOp) {
+        let name = self.pending_name(head);
+        let value = match op {
+            MergeOp::Send => format!("{}()", self.runtime.need("new_set")),
+            _ => "{}".to_owned(),
+        };
+        if self.declared.insert(name.clone()) {
+            self.declare(&name, &value);
+        }
+    }
+
+    fn rule_plan(&mut self, plan: &RulePlan) {
+        let rule = &self.program.rules[plan.rule];
+        self.out.line = self.lines.line(rule.span.start);
+        let target = Target::of(self, rule.head, rule.op);
+        self.rule(plan, target);
+    }
+
+    /// Semi-naive: each round joins only the rows that the round before added.
+    fn recursion(&mut self, phase: &Phase) {
+        let names: Vec<_> = phase.relations.iter().map(|relation| self.name(*relation)).collect();
+        self.out.open("do");
+        for name in &names {
+            self.out.put(format!("{name}.new, {name}.upto = 1, 0"));
+        }
+        self.out.put("local rounds = 0");
+        self.out.open("repeat");
+        for name in &names {
+            self.out.put(format!("{name}.new, {name}.upto = {name}.upto + 1, {name}.count"));
+        }
+        for plan in &phase.repeated {
+            self.rule_plan(plan);
+        }
+        self.out.put("rounds = rounds + 1");
+        self.out.open(format!("if rounds > {MAX_ROUNDS} then"));
+        self.out.put(format!("error(\"a recursion of more than {MAX_ROUNDS} rounds\")"));
+        self.out.close("end");
+        let settled: Vec<_> =
+            names.iter().map(|name| format!("{name}.upto == {name}.count")).collect();
+        self.out.close(format!("until {}", settled.join(" and ")));
+        self.out.close("end");
+    }
+}

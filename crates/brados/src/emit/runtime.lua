@@ -1,0 +1,384 @@
+-- What generated classes share, section by section: a class gets those it uses, and those they use.
+-- Written in what Luau and Lua 5.3 have in common, with what stock `cls_lua` offers; where nacre
+-- adds to `objclass`, that is used if it is there.
+-- A section begins with three dashes and its name, and tells after a colon what it uses.
+
+--- names
+local next, pack, unpack = next, string.pack, string.unpack
+local sub, find, gsub = string.sub, string.find, string.gsub
+
+--- fail
+-- Ends the request with a status and nothing changed.
+local fail = objclass.fail or function(status, message)
+  error({ status = status, message = message }, 0)
+end
+
+--- protect: fail
+-- Where `fail` is not there, a method is run so that the status gets out.
+local function protect(method)
+  if objclass.fail then
+    return method
+  end
+  return function(input, output)
+    local returned = { pcall(method, input, output) }
+    if returned[1] then
+      return returned[2]
+    elseif type(returned[2]) == "table" then
+      return returned[2].status
+    elseif type(returned[2]) == "number" then
+      return returned[2]
+    end
+    error(returned[2], 0)
+  end
+end
+
+--- whole: fail
+-- Numbers are exact below 2^53; from there on a result is refused rather than rounded.
+local END = 9007199254740992
+local function whole(number)
+  if number > -END and number < END then
+    return number
+  end
+  error("a number past 2^53")
+end
+
+--- times: whole
+local function times(a, b)
+  whole(a * 1.0 * b)
+  return a * b
+end
+
+--- modulo
+-- With the sign of the divisor. The operator of Luau rounds for large numbers, `math.fmod` does not.
+local function modulo(a, b)
+  if b == 0 then
+    error("division by zero")
+  end
+  local rest = math.fmod(a, b)
+  if rest ~= 0 and (rest < 0) ~= (b < 0) then
+    rest = rest + b
+  end
+  return rest
+end
+
+--- divide: modulo
+-- Rounded down. What is divided is a multiple but for the last bit of the greatest numbers.
+local function divide(a, b)
+  local rest = modulo(a, b)
+  if b == 1 then
+    return a
+  elseif b == -1 then
+    return -a
+  end
+  return math.floor((a - rest) / b + 0.5)
+end
+
+--- key_int: names
+-- Keys sort as their columns do. A number takes eight bytes: its sign, then seven.
+local function key_int(number)
+  if number >= 0 then
+    return pack(">c1I7", "p", number)
+  end
+  return pack(">c1I7", "m", number + 9007199254740992)
+end
+
+--- column_int: names
+local function column_int(key, at)
+  local sign, number = unpack(">c1I7", key, at)
+  if sign == "m" then
+    number = number - 9007199254740992
+  end
+  return number, at + 8
+end
+
+--- key_text: names
+-- A text before other columns: it ends in a zero byte, and those within are escaped.
+local ESCAPES = { ["\0"] = "\1\1", ["\1"] = "\1\2" }
+local function key_text(text)
+  if find(text, "[\0\1]") then
+    text = gsub(text, "[\0\1]", ESCAPES)
+  end
+  return text .. "\0"
+end
+
+--- column_text: names
+local UNESCAPES = { ["\1\1"] = "\0", ["\1\2"] = "\1" }
+local function column_text(key, at)
+  local stop = find(key, "\0", at, true)
+  local text = sub(key, at, stop - 1)
+  if find(text, "\1", 1, true) then
+    text = gsub(text, "\1[\1\2]", UNESCAPES)
+  end
+  return text, stop + 1
+end
+
+--- column_rest: names
+local function column_rest(key, at)
+  return sub(key, at), #key + 1
+end
+
+--- key_bool
+local function key_bool(value)
+  return value and "t" or "f"
+end
+
+--- column_bool: names
+local function column_bool(key, at)
+  return sub(key, at, at) == "t", at + 1
+end
+
+--- key_nil
+-- Nil sorts before every value.
+local function key_nil(value, encode)
+  if value == nil then
+    return "\0"
+  end
+  return "\1" .. encode(value)
+end
+
+--- key_same
+local function key_same(value)
+  return value
+end
+
+--- column_nil: names
+local function column_nil(key, at, decode)
+  if sub(key, at, at) == "\0" then
+    return nil, at + 1
+  end
+  return decode(key, at + 1)
+end
+
+--- new_set
+-- Rows in the order they came, and by their key.
+local function new_set()
+  return { rows = {}, keys = {}, by = {}, count = 0 }
+end
+
+--- same
+local function same(a, b, first, last)
+  for column = first, last do
+    if a[column] ~= b[column] then
+      return false
+    end
+  end
+  return true
+end
+
+--- conflict: fail
+local function conflict(name)
+  fail(-125, "two rows of " .. name .. " have one key and are not equal")
+end
+
+--- add: same conflict
+-- Adds a row, of which the columns from `first` to `last` are not its key.
+local function add(set, key, row, first, last, name)
+  local known = set.by[key]
+  if known == nil then
+    local count = set.count + 1
+    set.count = count
+    set.rows[count] = row
+    set.keys[count] = key
+    set.by[key] = row
+  elseif not same(known, row, first, last) then
+    conflict(name)
+  end
+end
+
+--- index
+-- The rows of a set by what `key_of` makes of them; rows that came since are added first.
+local function index(set, name, key_of)
+  local known = set[name]
+  if not known then
+    known = { upto = 0, groups = {} }
+    set[name] = known
+  end
+  for at = known.upto + 1, set.count do
+    local row = set.rows[at]
+    local key = key_of(row)
+    local group = known.groups[key]
+    if group then
+      group[#group + 1] = row
+    else
+      known.groups[key] = { row }
+    end
+  end
+  known.upto = set.count
+  return known.groups
+end
+
+--- NOTHING
+local NOTHING = {}
+
+--- get
+-- The stored value of a key, nil if there is none.
+local get = objclass.map_get and function(key)
+  local value = objclass.map_get(key)
+  return value and value:str()
+end or function(key)
+  local found, value = pcall(objclass.map_get_val, key)
+  if found then
+    return value:str()
+  elseif value ~= -objclass.ENOENT then
+    error("map_get_val failed with " .. tostring(value))
+  end
+end
+
+--- set
+local set = objclass.map_set or function(key, value)
+  local list = bufferlist.new()
+  list:append(value)
+  objclass.map_set_val(key, list)
+end
+
+--- page: names
+-- Entries one call fetches of a range.
+local PAGE = 512
+-- Some stored entries under a prefix, and the key to go on after, nil at the end.
+local function page(prefix, after)
+  local values = objclass.map_get_vals(after, prefix, PAGE)
+  local last, count = after, 0
+  for key in next, values do
+    count = count + 1
+    if key > last then
+      last = key
+    end
+  end
+  return values, count == PAGE and last or nil
+end
+
+--- pend: same conflict
+-- Notes what is to happen to the row of a key at the end of the request.
+local function pend(pending, table, what, key, row)
+  local entry = pending[key]
+  if not entry then
+    entry = {}
+    pending[key] = entry
+  end
+  if what == "delete" then
+    local gone = entry.delete or {}
+    gone[#gone + 1] = row
+    entry.delete = gone
+    return
+  end
+  local other = entry[what]
+  if other and not same(other, row, table.first, table.last) then
+    conflict(table.name)
+  end
+  entry[what] = row
+end
+
+--- settle: same conflict
+-- What becomes of each key: deletions first, then insertions. Nothing is written yet.
+local function settle(pending, table)
+  local changes = {}
+  for key, entry in next, pending do
+    local old = table.get(key) or nil
+    local row = entry.now or old
+    for _, gone in next, entry.delete or {} do
+      if row and same(row, gone, table.first, table.last) then
+        row = nil
+      end
+    end
+    local insert, replace = entry.insert, entry.replace
+    local other = replace or row
+    if insert and other and not same(insert, other, table.first, table.last) then
+      conflict(table.name)
+    end
+    row = replace or insert or row
+    local is_change = row ~= old
+    if row and old then
+      is_change = not same(row, old, table.first, table.last)
+    end
+    if is_change then
+      changes[#changes + 1] = { key = key, old = old, row = row }
+    end
+  end
+  return changes
+end
+
+--- bool_or_nil
+local function bool_or_nil(slot)
+  if slot == 2 then
+    return nil
+  end
+  return slot == 1
+end
+
+--- holds: same
+-- Whether there is a row, and the columns from `first` to `last` are those wanted.
+local function holds(row, wanted, first, last)
+  return row and same(row, wanted, first, last) or false
+end
+
+--- take: names
+-- The value of a request at an offset, and the offset after it; no offset if it makes no sense.
+local function take(text, at, tag)
+  if not at or sub(text, at, at) ~= tag then
+    return nil, nil
+  end
+  if tag == "i" then
+    if at + 8 > #text then
+      return nil, nil
+    end
+    local number = unpack("<i8", text, at + 1)
+    if number <= -9007199254740992 or number >= 9007199254740992 then
+      return nil, nil
+    end
+    return number, at + 9
+  elseif at + 4 > #text then
+    return nil, nil
+  end
+  local length = unpack("<I4", text, at + 1)
+  if at + 4 + length > #text then
+    return nil, nil
+  end
+  return sub(text, at + 5, at + 4 + length), at + 5 + length
+end
+
+--- take_bool: names
+local function take_bool(text, at)
+  local tag = at and sub(text, at, at)
+  if tag == "t" or tag == "f" then
+    return tag == "t", at + 1
+  end
+  return nil, nil
+end
+
+--- take_nil: names
+-- Nil, or what `take` reads there.
+local function take_nil(take, text, at, tag)
+  if at and sub(text, at, at) == "n" then
+    return nil, at + 1
+  end
+  return take(text, at, tag)
+end
+
+--- say_nil: names
+local function say_nil(value, format, tag)
+  if value == nil then
+    return "n"
+  end
+  return pack(format, tag, value)
+end
+
+--- say_bool
+local function say_bool(value)
+  if value == nil then
+    return "n"
+  end
+  return value and "t" or "f"
+end
+
+--- say_set: names
+-- Appends rows in the order of their keys, after the name of their output and how many they are.
+local function say_set(output, name, width, set, encode)
+  if set.count == 0 then
+    return
+  end
+  output:append(pack("<s1I1I4", name, width, set.count))
+  table.sort(set.keys)
+  for at = 1, set.count do
+    output:append(encode(set.by[set.keys[at]]))
+  end
+end

@@ -1,0 +1,71 @@
+//! The sections of `runtime.lua` that a class uses.
+
+use std::collections::BTreeSet;
+
+const RUNTIME: &str = include_str!("runtime.lua");
+const MARK: &str = "--- ";
+
+/// Which sections a class uses.
+#[derive(Debug, Default)]
+pub(super) struct Runtime(BTreeSet<String>);
+
+impl Runtime {
+    /// Uses a section; answers its name, to write it where it is used.
+    pub fn need(&mut self, name: &'static str) -> &'static str {
+        self.0.insert(name.to_owned());
+        name
+    }
+
+    /// The text of all sections in use, each after those it uses.
+    pub fn text(&self) -> String {
+        let sections: Vec<_> = sections().collect();
+        let mut needed = self.0.clone();
+        // A section uses earlier ones only, so one walk from the end finds all.
+        for section in sections.iter().rev() {
+            if needed.contains(section.name) {
+                needed.extend(section.uses.iter().map(|name| (*name).to_owned()));
+            }
+        }
+        let used = sections.iter().filter(|section| needed.contains(section.name));
+        used.map(|section| section.text).collect()
+    }
+}
+
+struct Section {
+    name: &'static str,
+    uses: Vec<&'static str>,
+    text: &'static str,
+}
+
+fn sections() -> impl Iterator<Item = Section> {
+    RUNTIME.split("\n--- ").skip(1).map(|part| {
+        let (head, text) = part.split_once('\n').unwrap_or((part, ""));
+        let head = head.trim_start_matches(MARK);
+        let (name, uses) = head.split_once(": ").unwrap_or((head, ""));
+        Section { name, uses: uses.split_whitespace().collect(), text }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_use_earlier_ones_only() {
+        let mut seen = vec![];
+        for section in sections() {
+            assert!(section.uses.iter().all(|name| seen.contains(name)), "{}", section.name);
+            seen.push(section.name);
+        }
+        assert!(seen.len() > 20);
+    }
+
+    #[test]
+    fn what_is_used_brings_what_it_uses() {
+        let mut runtime = Runtime::default();
+        runtime.need("pend");
+        let text = runtime.text();
+        assert!(text.contains("local fail") && text.contains("local function same"));
+        assert!(!text.contains("local function settle"));
+    }
+}

@@ -1,0 +1,295 @@
+//! Aggregates that are kept up to date.
+//!
+//! Of each group there is its state: how many rows it has, then for each aggregate but `count` the
+//! greatest or least value or the sum (of `avg`, too). A row that comes adds to it; a row that goes is
+//! subtracted, and if it was the greatest, the group is gone over again (`repair`) once all changes
+//! are known.
+//!
+//! As a relation it is read like a table: `get(key)`, `row(key, value)`, `prefix`.
+
+use super::encoding::{self, Typed, key, quoted};
+use super::expression::value;
+use super::runtime::Runtime;
+use super::stored::{Header, header_start, kept, packed_row, read_key, read_value};
+use super::writer::Writer;
+use crate::ir::{Function, Program};
+use crate::plan::View;
+use crate::value::{Base, Type};
+
+pub(super) struct ViewWriter<'a> {
+    pub program: &'a Program,
+    pub header: &'a Header,
+    pub view: &'a View,
+    /// What the view and its table are called in the class.
+    pub name: String,
+    pub table: String,
+    pub runtime: &'a mut Runtime,
+    pub out: &'a mut Writer,
+}
+
+impl ViewWriter<'_> {
+    pub fn write(mut self) {
+        let prefix = quoted(format!("{}.", self.view.name).as_bytes());
+        let width = self.view.keys.len() + self.view.aggregates.len();
+        let (name, first) = (self.name.clone(), self.view.keys.len() + 1);
+        self.out.put(format!(
+            "local {name} = {{ prefix = {prefix}, first = {first}, last = {width}, states = {{}} }}"
+        ));
+        match header_start(self.header, self.view.collection) {
+            Some(start) => self.write_in_header(start),
+            None => self.write_in_map(&prefix),
+        }
+        self.write_state();
+        self.write_update();
+        if self.view.needs_repair() {
+            self.write_repair();
+        }
+        self.write_flush();
+    }
+
+    /// The types of the group's columns.
+    fn key_types(&self) -> Vec<Type> {
+        let table = self.program.collection(self.view.table);
+        self.view.keys.iter().map(|key| table.columns[*key].ty).collect()
+    }
+
+    /// The types of a state: the number of rows, then what is kept.
+    fn state_types(&self) -> Vec<Type> {
+        let count = Type { base: Base::Int, may_be_nil: false };
+        [&[count][..], &kept(self.program, self.view)].concat()
+    }
+
+    /// The columns of the relation, from the names of the parts of a state.
+    fn aggregates(&mut self, state: &[String]) -> Vec<String> {
+        let mut kept = state[1..].iter();
+        let mut columns = vec![];
+        for aggregate in &self.view.aggregates {
+            columns.push(match aggregate.function {
+                Function::Count => state[0].clone(),
+                Function::Avg => {
+                    let divide = self.runtime.need("divide");
+                    format!("{divide}({}, {})", kept.next().cloned().unwrap_or_default(), state[0])
+                }
+                _ => kept.next().cloned().unwrap_or_default(),
+            });
+        }
+        columns
+    }
+
+    fn write_in_header(&mut self, start: usize) {
+        let count = self.state_types().len();
+        let state: Vec<_> = (0..count).map(|at| format!("header[{}]", start + at)).collect();
+        let columns = self.aggregates(&state).join(", ");
+        let defaults: Vec<_> =
+            self.view.aggregates.iter().filter_map(|one| one.default.as_ref().map(value)).collect();
+        let none = if defaults.is_empty() {
+            "nil".to_owned()
+        } else {
+            format!("{{ {} }}", defaults.join(", "))
+        };
+        let name = self.name.clone();
+        self.out.open(format!("function {name}.get()"));
+        self.out.open(format!("if header[{start}] > 0 then"));
+        self.out.put(format!("return {{ {columns} }}"));
+        self.out.close("end");
+        self.out.put(format!("return {none}"));
+        self.out.close("end");
+        self.out.open(format!("function {name}.load()"));
+        self.out.put(format!("return {{ {} }}", state.join(", ")));
+        self.out.close("end");
+        self.out.open(format!("function {name}.store(_, state)"));
+        for (at, field) in state.iter().enumerate() {
+            self.out.put(format!("{field} = state[{}]", at + 1));
+        }
+        self.out.put("header.is_changed = true");
+        self.out.close("end");
+    }
+
+    fn write_in_map(&mut self, prefix: &str) {
+        let name = self.name.clone();
+        let get = self.runtime.need("get");
+        let (keys, states) = (self.key_types(), self.state_types());
+        self.out.open(format!("function {name}.row(key, value)"));
+        let mut columns = read_key(&keys, self.runtime, self.out);
+        let state = read_value(&states, self.runtime, self.out);
+        columns.extend(self.aggregates(&state));
+        self.out.put(format!("return {{ {} }}", columns.join(", ")));
+        self.out.close("end");
+        self.out.open(format!("function {name}.get(key)"));
+        self.out.put(format!("local value = {get}({prefix} .. key)"));
+        self.out.put(format!("return value and {name}.row(key, value)"));
+        self.out.close("end");
+        self.out.open(format!("function {name}.load(key)"));
+        self.out.put(format!("local value = {get}({prefix} .. key)"));
+        self.out.open("if value then");
+        let state = read_value(&states, self.runtime, self.out);
+        self.out.put(format!("return {{ {} }}", state.join(", ")));
+        self.out.close("end");
+        let blank: Vec<_> = states.iter().flat_map(|ty| encoding::blank(*ty)).collect();
+        self.out.put(format!("return {{ {} }}", blank.join(", ")));
+        self.out.close("end");
+        self.write_store(prefix, &states);
+    }
+
+    fn write_store(&mut self, prefix: &str, states: &[Type]) {
+        let set = self.runtime.need("set");
+        let columns: Vec<Typed> =
+            states.iter().enumerate().map(|(at, ty)| (format!("state[{}]", at + 1), *ty)).collect();
+        self.out.open(format!("function {}.store(key, state)", self.name));
+        self.out.open("if state[1] > 0 then");
+        self.out.put(format!("{set}({prefix} .. key, {})", packed_row(&columns)));
+        self.out.turn("elseif state.was > 0 then");
+        self.out.put(format!("objclass.map_remove_key({prefix} .. key)"));
+        self.out.close("end");
+        self.out.close("end");
+    }
+
+    /// `state_of(row)`: the state of a row's group, as far as changes have come.
+    fn write_state(&mut self) {
+        let name = self.name.clone();
+        let columns: Vec<Typed> = self
+            .view
+            .keys
+            .iter()
+            .zip(self.key_types())
+            .map(|(key, ty)| (format!("row[{}]", key + 1), ty))
+            .collect();
+        let group = key(self.runtime, &columns, true);
+        self.out.open(format!("function {name}.group_of(row)"));
+        self.out.put(format!("return {group}"));
+        self.out.close("end");
+        self.out.open(format!("function {name}.state_of(row)"));
+        self.out.put(format!("local group = {name}.group_of(row)"));
+        self.out.put(format!("local state = {name}.states[group]"));
+        self.out.open("if not state then");
+        self.out.put(format!("state = {name}.load(group)"));
+        self.out.put("state.was = state[1]");
+        self.out.put(format!("{name}.states[group] = state"));
+        self.out.close("end");
+        self.out.put("return state");
+        self.out.close("end");
+    }
+
+    /// The aggregates that are kept: function, column of the table, position in the state.
+    fn kept(&self) -> Vec<(Function, usize, usize)> {
+        let kept = self.view.aggregates.iter().filter(|one| one.function != Function::Count);
+        kept.enumerate()
+            .map(|(at, one)| (one.function, one.column.unwrap_or_default() + 1, at + 2))
+            .collect()
+    }
+
+    /// `update(old, row)`: a row of the table goes, or comes, or is replaced.
+    fn write_update(&mut self) {
+        let name = self.name.clone();
+        self.out.open(format!("function {name}.update(old, row)"));
+        self.out.open("if old then");
+        self.out.put(format!("local state = {name}.state_of(old)"));
+        self.out.put("state[1] = state[1] - 1");
+        for (function, column, at) in self.kept() {
+            match function {
+                Function::Sum | Function::Avg => {
+                    let whole = self.runtime.need("whole");
+                    self.out.put(format!("state[{at}] = {whole}(state[{at}] - old[{column}])"));
+                }
+                _ => {
+                    self.out.open(format!("if old[{column}] == state[{at}] then"));
+                    self.out.put("state.is_stale = true");
+                    self.out.close("end");
+                }
+            }
+        }
+        self.out.close("end");
+        self.out.open("if row then");
+        self.out.put(format!("local state = {name}.state_of(row)"));
+        self.write_fold("state", "row");
+        self.out.put("state[1] = state[1] + 1");
+        self.out.close("end");
+        self.out.close("end");
+    }
+
+    /// Adds a row to a state, which counts it only afterwards.
+    fn write_fold(&mut self, state: &str, row: &str) {
+        for (function, column, at) in self.kept() {
+            match function {
+                Function::Sum | Function::Avg => {
+                    let whole = self.runtime.need("whole");
+                    self.out
+                        .put(format!("{state}[{at}] = {whole}({state}[{at}] + {row}[{column}])"));
+                }
+                _ => self.write_extreme(function, state, row, column, at),
+            }
+        }
+    }
+
+    fn write_extreme(
+        &mut self,
+        function: Function,
+        state: &str,
+        row: &str,
+        column: usize,
+        at: usize,
+    ) {
+        let beats = if function == Function::Max { ">" } else { "<" };
+        self.out.open(format!("if {state}[1] == 0 or {row}[{column}] {beats} {state}[{at}] then"));
+        self.out.put(format!("{state}[{at}] = {row}[{column}]"));
+        self.out.close("end");
+    }
+
+    /// `repair(group, state, changed)`: goes over a group's rows again, those in `changed` as they
+    /// will be.
+    fn write_repair(&mut self) {
+        let (name, table) = (self.name.clone(), self.table.clone());
+        let page = self.runtime.need("page");
+        self.out.open(format!("function {name}.repair(group, state, changed)"));
+        self.out.put("local found = { 0 }");
+        self.out.open("local function fold(row)");
+        self.out.open(format!("if {name}.group_of(row) == group then"));
+        for (function, column, at) in self.kept() {
+            if matches!(function, Function::Max | Function::Min) {
+                self.write_extreme(function, "found", "row", column, at);
+                self.out.put(format!("state[{at}] = found[{at}]"));
+            }
+        }
+        self.out.put("found[1] = 1");
+        self.out.close("end");
+        self.out.close("end");
+        self.out.put("local after = \"\"");
+        self.out.open("repeat");
+        self.out.put("local values");
+        self.out.put(format!("values, after = {page}({table}.prefix, after)"));
+        self.out.open("for key, value in next, values do");
+        self.out.put(format!("key = sub(key, #{table}.prefix + 1)"));
+        self.out.open("if changed[key] == nil then");
+        self.out.put(format!("fold({table}.row(key, value:str()))"));
+        self.out.close("end");
+        self.out.close("end");
+        self.out.close("until not after");
+        self.out.open("for _, row in next, changed do");
+        self.out.open("if row then");
+        self.out.put("fold(row)");
+        self.out.close("end");
+        self.out.close("end");
+        self.out.close("end");
+    }
+
+    /// `flush(changes)`: stores what changed.
+    fn write_flush(&mut self) {
+        let name = self.name.clone();
+        self.out.open(format!("function {name}.flush(changes)"));
+        if self.view.needs_repair() {
+            self.out.put("local changed = {}");
+            self.out.open("for _, change in next, changes do");
+            self.out.put("changed[change.key] = change.row or false");
+            self.out.close("end");
+        }
+        self.out.open(format!("for group, state in next, {name}.states do"));
+        if self.view.needs_repair() {
+            self.out.open("if state.is_stale and state[1] > 0 then");
+            self.out.put(format!("{name}.repair(group, state, changed)"));
+            self.out.close("end");
+        }
+        self.out.put(format!("{name}.store(group, state)"));
+        self.out.close("end");
+        self.out.close("end");
+    }
+}

@@ -1,0 +1,74 @@
+//! Lines of Lua, each with the line of the program it comes from.
+
+use std::fmt::Display;
+
+/// Which line of a program each line of its class comes from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LineMap(Vec<u32>);
+
+impl LineMap {
+    /// The line of the program for a line of the class, both from 1; `None` for what every class has.
+    pub fn line(&self, class_line: u32) -> Option<u32> {
+        let at = usize::try_from(class_line.checked_sub(1)?).ok()?;
+        self.0.get(at).copied().filter(|line| *line > 0)
+    }
+}
+
+/// A text in the making.
+#[derive(Debug, Default)]
+pub(super) struct Writer {
+    text: String,
+    lines: Vec<u32>,
+    indent: usize,
+    /// The line of the program that is being carried out; 0 for none.
+    pub line: u32,
+}
+
+impl Writer {
+    /// Adds a line.
+    pub fn put(&mut self, line: impl Display) {
+        let line = line.to_string();
+        debug_assert!(!line.contains('\n'), "one line at a time");
+        if !line.is_empty() {
+            self.text.extend(std::iter::repeat_n("  ", self.indent));
+        }
+        self.text.push_str(&line);
+        self.text.push('\n');
+        self.lines.push(self.line);
+    }
+
+    /// Adds a line after which others are further in.
+    pub fn open(&mut self, line: impl Display) {
+        self.put(line);
+        self.indent += 1;
+    }
+
+    /// Adds a line that ends what was opened.
+    pub fn close(&mut self, line: impl Display) {
+        self.indent -= 1;
+        self.put(line);
+    }
+
+    /// Adds a line that ends what was opened and opens again.
+    pub fn turn(&mut self, line: impl Display) {
+        self.close(line);
+        self.indent += 1;
+    }
+
+    /// Adds another text's lines.
+    pub fn append(&mut self, other: Writer) {
+        self.text.push_str(&other.text);
+        self.lines.extend(other.lines);
+    }
+
+    /// Adds a text that comes from no line.
+    pub fn put_text(&mut self, text: &str) {
+        let line = std::mem::take(&mut self.line);
+        text.lines().for_each(|line| self.put(line));
+        self.line = line;
+    }
+
+    pub fn finish(self) -> (String, LineMap) {
+        (self.text, LineMap(self.lines))
+    }
+}

@@ -1,0 +1,350 @@
+//! A program whose names are resolved: flat rules over collections.
+//!
+//! What a rule's chain of methods and blocks computes on the way is a collection without a name
+//! ([`Collection::is_anonymous`]), so each rule is one join with conditions, one aggregation or some
+//! literal rows. Columns are positions. Every later pass works on this.
+
+use crate::span::Span;
+use crate::syntax::ast::{BinaryOp, Kind};
+use crate::syntax::token::MergeOp;
+use crate::value::{Type, Value};
+
+/// A resolved program.
+#[derive(Debug, Default)]
+pub struct Program {
+    /// Every collection; a [`CollectionId`] is a position here.
+    pub collections: Vec<Collection>,
+    /// Its rules, in the order they are written.
+    pub rules: Vec<Rule>,
+}
+
+/// Which collection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CollectionId(pub usize);
+
+/// A set of rows.
+#[derive(Debug, Clone)]
+pub struct Collection {
+    /// Its name; what is anonymous is called after what computes it.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Whether it is a step of a chain.
+    pub is_anonymous: bool,
+    /// Its columns, those of the key first.
+    pub columns: Vec<Column>,
+    /// How many columns are its key.
+    pub key_width: usize,
+    /// Where its name is declared.
+    pub span: Span,
+}
+
+/// A column of a collection.
+#[derive(Debug, Clone)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// What it holds: known once types are inferred.
+    pub ty: Type,
+    /// The type that was written.
+    pub declared: Option<Type>,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// `head op body`.
+#[derive(Debug)]
+pub struct Rule {
+    /// What the rows go to.
+    pub head: CollectionId,
+    /// How.
+    pub op: MergeOp,
+    /// The rows.
+    pub body: Body,
+    /// Where it is written; a step of a chain has the place of its method.
+    pub span: Span,
+}
+
+/// What computes rows.
+#[derive(Debug)]
+pub enum Body {
+    /// A join.
+    Select(Select),
+    /// Rows written out.
+    Literal(Vec<Vec<Value>>),
+    /// Aggregates by group.
+    Group(Group),
+    /// The rows that are greatest or least in their group.
+    Extreme(Extreme),
+}
+
+/// The rows of `sources`' product that pass, each projected.
+#[derive(Debug)]
+pub struct Select {
+    /// What is joined. None stands for one empty row.
+    pub sources: Vec<CollectionId>,
+    /// Conditions on a row of the product.
+    pub filters: Vec<Expr>,
+    /// What must not be there for it.
+    pub absences: Vec<Absence>,
+    /// The columns of the result.
+    pub columns: Vec<Expr>,
+}
+
+/// That a relation has no row that matches.
+#[derive(Debug)]
+pub struct Absence {
+    /// The relation.
+    pub relation: CollectionId,
+    /// Its columns that must equal what.
+    pub equal: Vec<(usize, Expr)>,
+    /// A further condition, in which the relation is one more source.
+    pub predicate: Option<Expr>,
+    /// Where it is written.
+    pub span: Span,
+}
+
+/// `input.group(keys, aggregates)`: key columns, then a column for each aggregate.
+#[derive(Debug)]
+pub struct Group {
+    /// What is grouped.
+    pub input: CollectionId,
+    /// By which columns.
+    pub keys: Vec<usize>,
+    /// What is computed of each group.
+    pub aggregates: Vec<Aggregate>,
+}
+
+/// One aggregate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Aggregate {
+    /// What it computes.
+    pub function: Function,
+    /// Of which column; `count` needs none.
+    pub column: Option<usize>,
+    /// What it is of no row.
+    pub default: Option<Value>,
+}
+
+/// What an aggregate computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Function {
+    /// The greatest value.
+    Max,
+    /// The least value.
+    Min,
+    /// The sum.
+    Sum,
+    /// How many rows.
+    Count,
+    /// The sum by the count, rounded down.
+    Avg,
+}
+
+impl Function {
+    /// Every one.
+    pub const ALL: [Function; 5] = [Self::Max, Self::Min, Self::Sum, Self::Count, Self::Avg];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Max => "max",
+            Self::Min => "min",
+            Self::Sum => "sum",
+            Self::Count => "count",
+            Self::Avg => "avg",
+        }
+    }
+}
+
+/// `input.argmax(keys, column)`: the rows, ties included.
+#[derive(Debug)]
+pub struct Extreme {
+    /// What is grouped.
+    pub input: CollectionId,
+    /// By which columns.
+    pub keys: Vec<usize>,
+    /// Which column decides.
+    pub column: usize,
+    /// Whether the greatest or the least: [`Function::Max`] or [`Function::Min`].
+    pub function: Function,
+}
+
+/// An expression on the rows of a join.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expr {
+    /// What it computes.
+    pub kind: ExprKind,
+    /// Where it is written.
+    pub span: Span,
+}
+
+/// What an expression computes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExprKind {
+    /// Always this.
+    Literal(Value),
+    /// A column of a source.
+    Column {
+        /// The position of the source in its join.
+        source: usize,
+        /// The column.
+        column: usize,
+    },
+    /// An operator on two operands.
+    Binary(BinaryOp, Box<Expr>, Box<Expr>),
+    /// The opposite.
+    Not(Box<Expr>),
+    /// Zero less this.
+    Negate(Box<Expr>),
+    /// Whether a collection has a row whose first columns are these: its key, or all of them.
+    Contains(CollectionId, Vec<Expr>),
+    /// Whether one of several is equal.
+    OneOf(Box<Expr>, Vec<Expr>),
+}
+
+impl Program {
+    /// A collection.
+    pub fn collection(&self, id: CollectionId) -> &Collection {
+        &self.collections[id.0]
+    }
+
+    /// Every collection's id.
+    pub fn ids(&self) -> impl Iterator<Item = CollectionId> + use<> {
+        (0..self.collections.len()).map(CollectionId)
+    }
+
+    /// The ids of the collections of a kind, in the order of their declaration.
+    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = CollectionId> + '_ {
+        self.ids().filter(move |id| self.collection(*id).kind == kind)
+    }
+}
+
+impl Collection {
+    /// How many columns it has.
+    pub fn width(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Whether it never has two rows.
+    pub fn is_singleton(&self) -> bool {
+        self.key_width == 0 && self.width() > 0
+    }
+}
+
+/// Whether a relation read is read positively: what is added to it only adds to the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// More rows there give more rows here.
+    Joined,
+    /// `notin` or `include?`.
+    Negated,
+    /// `group`, `argmax` or `argmin`.
+    Aggregated,
+}
+
+impl Body {
+    /// What it reads, how and where.
+    pub fn reads(&self, span: Span) -> Vec<(CollectionId, Reading, Span)> {
+        let mut reads = vec![];
+        match self {
+            Self::Literal(_) => {}
+            Self::Group(group) => reads.push((group.input, Reading::Aggregated, span)),
+            Self::Extreme(extreme) => reads.push((extreme.input, Reading::Aggregated, span)),
+            Self::Select(select) => {
+                reads.extend(select.sources.iter().map(|id| (*id, Reading::Joined, span)));
+                for absence in &select.absences {
+                    reads.push((absence.relation, Reading::Negated, absence.span));
+                }
+                for expr in select.exprs() {
+                    expr.visit(&mut |expr| {
+                        if let ExprKind::Contains(id, _) = &expr.kind {
+                            reads.push((*id, Reading::Negated, expr.span));
+                        }
+                    });
+                }
+            }
+        }
+        reads
+    }
+}
+
+impl Select {
+    /// Every expression in it.
+    pub fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        let absent = self.absences.iter().flat_map(|absence| {
+            absence.equal.iter().map(|(_, expr)| expr).chain(&absence.predicate)
+        });
+        self.filters.iter().chain(&self.columns).chain(absent)
+    }
+}
+
+impl Expr {
+    /// Shows this expression and all within it.
+    pub fn visit(&self, visit: &mut impl FnMut(&Expr)) {
+        visit(self);
+        match &self.kind {
+            ExprKind::Literal(_) | ExprKind::Column { .. } => {}
+            ExprKind::Binary(_, left, right) => {
+                left.visit(visit);
+                right.visit(visit);
+            }
+            ExprKind::Not(inner) | ExprKind::Negate(inner) => inner.visit(visit),
+            ExprKind::Contains(_, items) => items.iter().for_each(|item| item.visit(visit)),
+            ExprKind::OneOf(inner, items) => {
+                inner.visit(visit);
+                items.iter().for_each(|item| item.visit(visit));
+            }
+        }
+    }
+
+    /// The sources it looks at, as a set of bits.
+    pub fn sources(&self) -> u32 {
+        let mut sources = 0;
+        self.visit(&mut |expr| {
+            if let ExprKind::Column { source, .. } = expr.kind {
+                sources |= 1 << source;
+            }
+        });
+        sources
+    }
+
+    /// The conditions of which this is the conjunction.
+    pub(crate) fn conjuncts(self) -> Vec<Expr> {
+        match self.kind {
+            ExprKind::Binary(BinaryOp::And, left, right) => {
+                let mut all = left.conjuncts();
+                all.extend(right.conjuncts());
+                all
+            }
+            _ => vec![self],
+        }
+    }
+}
+
+impl BinaryOp {
+    /// Whether it gives a truth value.
+    pub fn is_condition(self) -> bool {
+        self.is_logical() || self.is_comparison()
+    }
+
+    /// Whether it takes truth values.
+    pub fn is_logical(self) -> bool {
+        matches!(self, Self::Or | Self::And)
+    }
+
+    /// Whether it compares.
+    pub fn is_comparison(self) -> bool {
+        self.is_equality() || self.is_ordering()
+    }
+
+    /// Whether it tells what is equal.
+    pub fn is_equality(self) -> bool {
+        matches!(self, Self::Equal | Self::Unequal)
+    }
+
+    /// Whether it tells what is less.
+    pub fn is_ordering(self) -> bool {
+        matches!(self, Self::Less | Self::AtMost | Self::Greater | Self::AtLeast)
+    }
+}

@@ -1,0 +1,44 @@
+//! Brados: object interfaces written as relations, compiled to a Luau class.
+//!
+//! A program declares collections of rows and rules between them. Compiled, each input interface is
+//! a method of a class: one request is one row is one timestep is one transaction on one object. The
+//! passes, in order:
+//!
+//! 1. `syntax`: text to tokens to a tree, going on after mistakes;
+//! 2. `resolve`: names to collections and columns; chains become flat rules ([`ir`]);
+//! 3. `types`: what each column holds, and where nil may be;
+//! 4. `stratify`: an order of the collections in which nothing is negated or aggregated too early;
+//! 5. `lints`: rules that hardly mean what was meant;
+//! 6. [`plan`]: for each method the rules it needs, in order, and their access paths;
+//! 7. `emit`: the class.
+//!
+//! **Invariant:** no source, however odd, makes a pass panic or run long: sizes and nesting are
+//! bounded ([`limits`]), and every mistake is a [`Diagnostic`].
+
+mod analysis;
+mod compile;
+mod diagnostic;
+mod emit;
+pub mod ir;
+pub mod limits;
+mod lints;
+pub mod plan;
+mod resolve;
+mod script;
+mod span;
+mod stratify;
+mod syntax;
+mod tuple;
+mod types;
+mod value;
+
+pub use analysis::Analysis;
+pub use compile::{CompileErrors, Compiled, check, compile, is_brados};
+pub use diagnostic::{Diagnostic, Note, Severity};
+pub use emit::{Class, LineMap};
+pub use script::{Case, Expected, Script, ScriptError, Step, shown_reply};
+pub use span::{LineIndex, Place, Span};
+pub use stratify::Stratum;
+pub use syntax::ast::Kind;
+pub use tuple::{OutputRows, Undecodable, decode_reply, encode_request};
+pub use value::{Base, Type, Value};

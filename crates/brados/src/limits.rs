@@ -1,0 +1,31 @@
+//! Every bound on what a program may contain, with its reason.
+//!
+//! They keep the compiler's time and memory small whatever it is given, and the generated class
+//! within what Lua and its sandbox take.
+
+/// Source of one program: some fifty times the CORFU interface.
+pub const MAX_SOURCE_BYTES: usize = 64 * 1024;
+/// Collections of a program, `temp`s included: each may become a local of a Lua function, which has
+/// at most 200.
+pub const MAX_COLLECTIONS: usize = 96;
+/// Columns of a collection: a row is packed and unpacked by one call, whose values lie on Lua's
+/// stack.
+pub const MAX_COLUMNS: usize = 32;
+/// Rules of a program.
+pub const MAX_RULES: usize = 512;
+/// Collections of one join: each is a loop within the loop of the one before.
+pub const MAX_JOINED: usize = 6;
+/// Brackets, operators and blocks within each other: the passes over expressions are recursive.
+pub const MAX_NESTING: usize = 48;
+/// Mistakes told at once: past these the first ones are worth more than the next.
+pub const MAX_DIAGNOSTICS: usize = 50;
+/// The greatest whole number, either sign: numbers of Luau are doubles, and from 2^53 on a sum may be
+/// rounded to it.
+pub const MAX_INTEGER: i64 = (1 << 53) - 1;
+/// Text of the generated class: what the sandbox compiles (`nacre_script::MAX_SOURCE_BYTES`).
+pub const MAX_CLASS_BYTES: usize = 256 * 1024;
+/// Rounds of a recursion at run time: as long as the longest path that can be followed. A program
+/// whose recursion makes new values for ever ends here on a stock OSD, which has no budgets.
+pub const MAX_ROUNDS: usize = 10_000;
+
+const _: () = assert!(MAX_SOURCE_BYTES < u32::MAX as usize, "spans are of 32 bits");

@@ -1,0 +1,54 @@
+//! What a method need not compute: what nothing that it replies, writes or sends depends on.
+
+use super::{Phase, Relation, RulePlan, Step};
+use crate::ir::{Body, CollectionId, ExprKind, Program};
+use crate::syntax::ast::Kind;
+use crate::syntax::token::MergeOp;
+
+/// Drops phases whose relations nobody reads.
+pub(super) fn prune(program: &Program, phases: &mut Vec<Phase>) {
+    let mut needed: Vec<Relation> = vec![];
+    let mut kept = vec![];
+    for phase in phases.drain(..).rev() {
+        let has_effect = |plan: &RulePlan| {
+            let rule = &program.rules[plan.rule];
+            let kind = program.collection(rule.head).kind;
+            rule.op != MergeOp::Now || matches!(kind, Kind::Output | Kind::Table)
+        };
+        let is_read = phase.relations.iter().any(|relation| needed.contains(relation));
+        if !is_read && !phase.once.iter().chain(&phase.repeated).any(has_effect) {
+            continue;
+        }
+        for plan in phase.once.iter().chain(&phase.repeated) {
+            needed.extend(reads(program, plan));
+        }
+        kept.push(phase);
+    }
+    kept.reverse();
+    *phases = kept;
+}
+
+/// What a rule reads, whichever part of a collection it is.
+fn reads(program: &Program, plan: &RulePlan) -> Vec<Relation> {
+    let mut reads = plan.sources.clone();
+    reads.extend(plan.steps.iter().filter_map(|step| match step {
+        Step::Absent { relation, .. } => Some(*relation),
+        _ => None,
+    }));
+    reads.extend(contained(program, plan.rule).into_iter().map(Relation::Local));
+    reads
+}
+
+/// The collections that `include?` asks.
+pub(super) fn contained(program: &Program, rule: usize) -> Vec<CollectionId> {
+    let Body::Select(select) = &program.rules[rule].body else { return vec![] };
+    let mut found = vec![];
+    for expr in select.exprs() {
+        expr.visit(&mut |expr| {
+            if let ExprKind::Contains(id, _) = expr.kind {
+                found.push(id);
+            }
+        });
+    }
+    found
+}

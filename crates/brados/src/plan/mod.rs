@@ -1,0 +1,189 @@
+//! How each method is carried out: which rules it needs, in which order, and by which access paths.
+//!
+//! A method knows its request: one row of its own input, none of any other. Pushed down, that says of
+//! every collection whether it is empty, has at most one row, or may have many ([`Rows`]); rules over
+//! what is empty fall away, and joins with a table become point lookups where the rows at hand fix
+//! its key. Tables are read as they were stored; what `<=` adds to one is a relation of its own beside
+//! it, so rules that read the table come in variants.
+
+mod access;
+mod cardinality;
+mod demand;
+mod method;
+mod views;
+
+pub use self::views::View;
+
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::ir::{CollectionId, Expr, Program};
+use crate::stratify::Stratum;
+use crate::syntax::ast::Kind;
+
+/// How a class is carried out.
+#[derive(Debug)]
+pub struct ClassPlan {
+    /// The aggregates that are kept up to date.
+    pub views: Vec<View>,
+    /// A method for each input, in the order of their declaration.
+    pub methods: Vec<MethodPlan>,
+}
+
+/// How a method is carried out.
+#[derive(Debug)]
+pub struct MethodPlan {
+    /// Its input.
+    pub input: CollectionId,
+    /// What is computed, in order.
+    pub phases: Vec<Phase>,
+    /// How many rows each relation that is not empty has.
+    pub rows: Vec<(Relation, Rows)>,
+}
+
+/// Collections that are computed together.
+#[derive(Debug)]
+pub struct Phase {
+    /// The relations, unless the phase is about what is written or sent.
+    pub relations: Vec<Relation>,
+    /// Rules that are carried out once.
+    pub once: Vec<RulePlan>,
+    /// Rules that are repeated over what is new, until nothing is.
+    pub repeated: Vec<RulePlan>,
+}
+
+/// Something that can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Relation {
+    /// Rows in memory, of this request.
+    Local(CollectionId),
+    /// A table as it was at the start of the request.
+    Stored(CollectionId),
+    /// An aggregate that is kept up to date, as it was at the start of the request.
+    View(CollectionId),
+}
+
+/// How many rows a relation has at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rows {
+    /// None.
+    Empty,
+    /// One.
+    One,
+    /// Any number.
+    Many,
+}
+
+/// How a rule is carried out.
+#[derive(Debug, Clone)]
+pub struct RulePlan {
+    /// Which rule of the program.
+    pub rule: usize,
+    /// What stands for each of its sources.
+    pub sources: Vec<Relation>,
+    /// What is done, each step within the one before.
+    pub steps: Vec<Step>,
+    /// How many rows come of it.
+    pub rows: Rows,
+}
+
+/// A step of a rule.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// Goes over rows of a source.
+    Bind {
+        /// Which source.
+        source: usize,
+        /// How its rows are found.
+        access: Access,
+    },
+    /// Goes on if a condition holds: which of the rule's filters.
+    Filter(usize),
+    /// Goes on if no row of a relation matches.
+    Absent {
+        /// Which of the rule's absences.
+        absence: usize,
+        /// The relation.
+        relation: Relation,
+        /// How rows that may match are found.
+        access: Access,
+        /// The columns that remain to be compared.
+        remaining: Vec<usize>,
+    },
+}
+
+/// How rows of a relation are found.
+#[derive(Debug, Clone)]
+pub enum Access {
+    /// The one row of a relation in memory.
+    Only,
+    /// Every row of a relation in memory.
+    Each,
+    /// Those rows of a relation in memory that the last round of a recursion added.
+    EachNew,
+    /// The rows in memory with these values in these columns, by an index.
+    Index(Vec<usize>, Vec<Expr>),
+    /// The stored row with this key.
+    Point(Vec<Expr>),
+    /// The stored rows whose key begins so.
+    Prefix(Vec<Expr>),
+    /// Every stored row.
+    Scan,
+}
+
+impl Relation {
+    /// The collection it is about.
+    pub fn collection(self) -> CollectionId {
+        match self {
+            Self::Local(id) | Self::Stored(id) | Self::View(id) => id,
+        }
+    }
+}
+
+impl MethodPlan {
+    /// How many rows a relation has.
+    pub fn rows_of(&self, relation: Relation) -> Rows {
+        let found = self.rows.iter().find(|(known, _)| *known == relation);
+        found.map_or(Rows::Empty, |(_, rows)| *rows)
+    }
+
+    /// Its rules.
+    pub fn rules(&self) -> impl Iterator<Item = &RulePlan> {
+        self.phases.iter().flat_map(|phase| phase.once.iter().chain(&phase.repeated))
+    }
+}
+
+/// Plans every method; scans of tables are told.
+pub(crate) fn plan(
+    program: &Program,
+    strata: &[Stratum],
+    diagnostics: &mut Diagnostics,
+) -> ClassPlan {
+    let views = views::find(program);
+    let methods: Vec<_> = program
+        .of_kind(Kind::Input)
+        .map(|input| method::plan(program, strata, &views, input))
+        .collect();
+    for method in &methods {
+        warn_of_scans(program, method, diagnostics);
+    }
+    ClassPlan { views, methods }
+}
+
+fn warn_of_scans(program: &Program, method: &MethodPlan, diagnostics: &mut Diagnostics) {
+    for plan in method.rules() {
+        for step in &plan.steps {
+            let (relation, access) = match step {
+                Step::Bind { source, access } => (plan.sources[*source], access),
+                Step::Absent { relation, access, .. } => (*relation, access),
+                Step::Filter(_) => continue,
+            };
+            if let (Relation::Stored(table), Access::Scan) = (relation, access) {
+                let name = &program.collection(table).name;
+                let message = format!("this reads every row of the table `{name}`");
+                let help =
+                    format!("join it on `{name}`'s key, or its first columns, to look rows up");
+                diagnostics
+                    .add(Diagnostic::warning(program.rules[plan.rule].span, message).help(help));
+            }
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Test scripts: requests, and what is to come of each.
+//!
+//! ```text
+//! # a comment
+//! == a case, which begins with an object that does not exist
+//! put 'key', 7 -> ret('ok')
+//! get 'key'    -> value(7) ret('ok')
+//! get 'other'  -> nothing
+//! put 'key', 8 -> conflict
+//! ```
+//!
+//! A request is a method and its row. After the arrow is each row of each output, `nothing` if there is
+//! none, or the kind of the error.
+
+use std::fmt;
+
+use crate::diagnostic::Diagnostics;
+use crate::syntax::lexer::tokens;
+use crate::syntax::token::{Token, TokenKind};
+use crate::tuple::OutputRows;
+use crate::value::Value;
+
+/// A parsed script.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Script {
+    /// Its cases.
+    pub cases: Vec<Case>,
+}
+
+/// Requests on one object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Case {
+    /// What it shows.
+    pub name: String,
+    /// Its requests, in order.
+    pub steps: Vec<Step>,
+}
+
+/// A request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// Its line, from 1.
+    pub line: u32,
+    /// As it is written.
+    pub text: String,
+    /// The method.
+    pub method: String,
+    /// The row.
+    pub row: Vec<Value>,
+    /// What is to come of it.
+    pub expected: Expected,
+}
+
+/// What a request is to come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expected {
+    /// A reply of these rows.
+    Reply(Vec<OutputRows>),
+    /// An error of this kind.
+    Failure(String),
+}
+
+/// A line that makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptError {
+    /// The line, from 1.
+    pub line: u32,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl fmt::Display for ScriptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.message)
+    }
+}
+
+impl std::error::Error for ScriptError {}
+
+impl Script {
+    /// Parses a script.
+    ///
+    /// # Errors
+    /// The first line that makes no sense.
+    pub fn parse(text: &str) -> Result<Self, ScriptError> {
+        let mut script = Self::default();
+        for (at, line) in text.lines().enumerate() {
+            let number = at as u32 + 1;
+            let error = |message: String| ScriptError { line: number, message };
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            if let Some(name) = line.strip_prefix("==") {
+                script.cases.push(Case { name: name.trim().to_owned(), steps: vec![] });
+                continue;
+            }
+            let step = Step::parse(line, number).map_err(error)?;
+            let Some(case) = script.cases.last_mut() else {
+                return Err(error("a request belongs to a case: `== name` before it".to_owned()));
+            };
+            case.steps.push(step);
+        }
+        Ok(script)
+    }
+}
+
+impl Step {
+    fn parse(text: &str, line: u32) -> Result<Self, String> {
+        let (request, expected) = text
+            .rsplit_once(" -> ")
+            .ok_or("a request says what is to come of it: `method values -> output(values)`")?;
+        let mut request = Values::new(request)?;
+        let method = request.word().ok_or("a request begins with its method")?;
+        let row = if request.is_over() { vec![] } else { request.list()? };
+        if !request.is_over() {
+            return Err("values are separated by commas".to_owned());
+        }
+        let expected = Expected::parse(expected.trim())?;
+        Ok(Self { line, text: text.to_owned(), method, row, expected })
+    }
+}
+
+impl Expected {
+    fn parse(text: &str) -> Result<Self, String> {
+        if text == "nothing" {
+            return Ok(Self::Reply(vec![]));
+        }
+        if !text.contains('(') {
+            return Ok(Self::Failure(text.to_owned()));
+        }
+        let mut values = Values::new(text)?;
+        let mut outputs: Vec<OutputRows> = vec![];
+        while !values.is_over() {
+            let name = values.word().ok_or("an output is its name and a row: `ret(1, 'a')`")?;
+            values.expect("(")?;
+            let row = if values.eat(")") { vec![] } else { values.list_until(")")? };
+            match outputs.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, rows)) => rows.push(row),
+                None => outputs.push((name, vec![row])),
+            }
+        }
+        Ok(Self::Reply(outputs))
+    }
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reply(outputs) => f.write_str(&shown_reply(outputs)),
+            Self::Failure(kind) => f.write_str(kind),
+        }
+    }
+}
+
+/// A reply as scripts write it.
+pub fn shown_reply(outputs: &[OutputRows]) -> String {
+    let rows = outputs.iter().flat_map(|(name, rows)| {
+        rows.iter().map(move |row| {
+            let values: Vec<_> = row.iter().map(Value::to_string).collect();
+            format!("{name}({})", values.join(", "))
+        })
+    });
+    let shown: Vec<_> = rows.collect();
+    if shown.is_empty() { "nothing".to_owned() } else { shown.join(" ") }
+}
+
+/// The tokens of a line.
+struct Values<'a> {
+    text: &'a str,
+    tokens: Vec<Token>,
+    at: usize,
+}
+
+impl<'a> Values<'a> {
+    fn new(text: &'a str) -> Result<Self, String> {
+        let mut diagnostics = Diagnostics::default();
+        let tokens = tokens(text, &mut diagnostics);
+        match diagnostics.into_sorted().first() {
+            Some(diagnostic) => Err(diagnostic.summary()),
+            None => Ok(Self { text, tokens, at: 0 }),
+        }
+    }
+
+    fn peek(&self) -> &Token {
+        &self.tokens[self.at.min(self.tokens.len() - 1)]
+    }
+
+    fn is_over(&self) -> bool {
+        self.peek().kind == TokenKind::End
+    }
+
+    fn eat(&mut self, punctuation: &str) -> bool {
+        let found = self.peek().is(punctuation);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, punctuation: &str) -> Result<(), String> {
+        let shown = self.peek().span.text(self.text).to_owned();
+        if self.eat(punctuation) {
+            Ok(())
+        } else {
+            Err(format!("expected `{punctuation}`, found `{shown}`"))
+        }
+    }
+
+    fn word(&mut self) -> Option<String> {
+        let token = self.peek();
+        let word =
+            (token.kind == TokenKind::Word).then(|| token.span.text(self.text).to_owned())?;
+        self.at += 1;
+        Some(word)
+    }
+
+    fn list(&mut self) -> Result<Vec<Value>, String> {
+        let mut values = vec![self.value()?];
+        while self.eat(",") {
+            values.push(self.value()?);
+        }
+        Ok(values)
+    }
+
+    fn list_until(&mut self, closing: &str) -> Result<Vec<Value>, String> {
+        let values = self.list()?;
+        self.expect(closing)?;
+        Ok(values)
+    }
+
+    fn value(&mut self) -> Result<Value, String> {
+        let is_negative = self.eat("-");
+        let token = self.peek();
+        let shown = token.span.text(self.text);
+        let value = match (&token.kind, shown) {
+            (TokenKind::Integer(number), _) if is_negative => Value::Int(-number),
+            (TokenKind::Integer(number), _) => Value::Int(*number),
+            (TokenKind::Text(text), _) if !is_negative => Value::Bytes(text.clone()),
+            (TokenKind::Word, "nil") => Value::Nil,
+            (TokenKind::Word, "true") => Value::Bool(true),
+            (TokenKind::Word, "false") => Value::Bool(false),
+            _ => {
+                return Err(format!(
+                    "`{shown}` is no value; write a number, a quoted text, true, false or nil"
+                ));
+            }
+        };
+        self.at += 1;
+        Ok(value)
+    }
+}

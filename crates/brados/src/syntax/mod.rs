@@ -1,0 +1,13 @@
+//! From text to a tree: [`lexer`], then the parser, which goes on after a mistake so that several
+//! are told at once.
+
+pub(crate) mod ast;
+pub(crate) mod lexer;
+mod parse_arguments;
+mod parse_expression;
+mod parse_rule;
+mod parse_state;
+mod parser;
+pub(crate) mod token;
+
+pub(crate) use parser::parse;

@@ -1,0 +1,177 @@
+//! Expressions in blocks, by precedence climbing.
+
+use super::ast::{BinaryOp, Expr, ExprKind};
+use super::parser::{Parsed, Parser};
+use super::token::{KEYWORDS, MergeOp, TokenKind};
+use crate::span::Span;
+use crate::value::Value;
+
+/// Of the operators, those that bind least.
+const LOWEST: usize = 1;
+
+impl Parser<'_> {
+    pub(super) fn expression(&mut self) -> Parsed<Expr> {
+        self.binary(LOWEST)
+    }
+
+    fn binary(&mut self, lowest: usize) -> Parsed<Expr> {
+        self.deeper(|parser| {
+            let left = parser.unary()?;
+            parser.more_operands(left, lowest)
+        })
+    }
+
+    /// The operands after the first: each makes the tree, which leans left, one level deeper.
+    fn more_operands(&mut self, left: Expr, lowest: usize) -> Parsed<Expr> {
+        let Some(op) = self.binary_op(lowest) else { return Ok(left) };
+        self.deeper(|parser| {
+            let (op, right) = match op {
+                // `a <-b`: less than minus b.
+                Operator::LessThanMinus(span) => (BinaryOp::Less, parser.negated(span)?),
+                Operator::Of(op) => (op, parser.binary(op.precedence() + 1)?),
+            };
+            let span = left.span.to(right.span);
+            let kind = ExprKind::Binary(op, Box::new(left), Box::new(right));
+            parser.more_operands(Expr { kind, span }, lowest)
+        })
+    }
+
+    fn negated(&mut self, minus: Span) -> Parsed<Expr> {
+        let operand = self.binary(BinaryOp::Add.precedence())?;
+        let span = minus.to(operand.span);
+        Ok(Expr { kind: ExprKind::Negate(Box::new(operand)), span })
+    }
+
+    /// Takes the operator here if it binds at least so tight.
+    fn binary_op(&mut self, lowest: usize) -> Option<Operator> {
+        let span = self.span();
+        let op = match self.peek().kind {
+            TokenKind::Merge(MergeOp::Now) => BinaryOp::AtMost,
+            TokenKind::Merge(MergeOp::Delete) if BinaryOp::Less.precedence() >= lowest => {
+                self.advance();
+                return Some(Operator::LessThanMinus(span));
+            }
+            TokenKind::Punctuation(text) => punctuated(text)?,
+            TokenKind::Word => match self.word()? {
+                "or" => BinaryOp::Or,
+                "and" => BinaryOp::And,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        if op.precedence() < lowest {
+            return None;
+        }
+        self.advance();
+        Some(Operator::Of(op))
+    }
+
+    fn unary(&mut self) -> Parsed<Expr> {
+        let start = self.span();
+        if self.eat("!") || self.eat_word("not") {
+            let operand = self.deeper(Self::unary)?;
+            let span = start.to(operand.span);
+            return Ok(Expr { kind: ExprKind::Not(Box::new(operand)), span });
+        }
+        if self.eat("-") {
+            let operand = self.deeper(Self::unary)?;
+            let span = start.to(operand.span);
+            let kind = match operand.kind {
+                ExprKind::Literal(Value::Int(value)) => ExprKind::Literal(Value::Int(-value)),
+                _ => ExprKind::Negate(Box::new(operand)),
+            };
+            return Ok(Expr { kind, span });
+        }
+        self.postfix()
+    }
+
+    fn postfix(&mut self) -> Parsed<Expr> {
+        let mut expression = self.primary()?;
+        while self.is(".") {
+            self.advance();
+            let member = self.column_name()?;
+            let is_include = member.text == "include" && self.eat("?");
+            let kind = match expression.kind {
+                kind if is_include => {
+                    self.expect("(")?;
+                    let wanted = self.expression()?;
+                    self.expect(")")?;
+                    let target = Expr { kind, span: expression.span };
+                    ExprKind::Include(Box::new(target), Box::new(wanted))
+                }
+                ExprKind::Name(row) => {
+                    ExprKind::Column(super::ast::Name { text: row, span: expression.span }, member)
+                }
+                _ => return Err(self.unexpected("`include?` after a list")),
+            };
+            expression = Expr { kind, span: expression.span.to(self.last_span()) };
+        }
+        Ok(expression)
+    }
+
+    fn primary(&mut self) -> Parsed<Expr> {
+        let start = self.span();
+        if self.eat("(") {
+            let inner = self.expression()?;
+            self.expect(")")?;
+            return Ok(Expr { span: start.to(self.last_span()), ..inner });
+        }
+        if self.is("[") {
+            let kind = ExprKind::List(self.list()?);
+            return Ok(Expr { kind, span: start.to(self.last_span()) });
+        }
+        let kind = match self.peek().kind.clone() {
+            TokenKind::Integer(value) => ExprKind::Literal(Value::Int(value)),
+            TokenKind::Text(bytes) => ExprKind::Literal(Value::Bytes(bytes)),
+            TokenKind::Word => match self.word().unwrap_or_default() {
+                "true" => ExprKind::Literal(Value::Bool(true)),
+                "false" => ExprKind::Literal(Value::Bool(false)),
+                "nil" => ExprKind::Literal(Value::Nil),
+                word if KEYWORDS.contains(&word) => return Err(self.unexpected("an expression")),
+                word => ExprKind::Name(word.to_owned()),
+            },
+            _ => return Err(self.unexpected("an expression")),
+        };
+        self.advance();
+        Ok(Expr { kind, span: start })
+    }
+
+    /// `[a, b]`
+    pub(super) fn list(&mut self) -> Parsed<Vec<Expr>> {
+        self.expect("[")?;
+        self.inside(|parser| {
+            let mut items = vec![];
+            while !parser.is("]") {
+                items.push(parser.expression()?);
+                if !parser.eat(",") && !parser.is("]") {
+                    return Err(parser.unexpected("`,` or `]`"));
+                }
+            }
+            parser.expect("]")?;
+            Ok(items)
+        })
+    }
+}
+
+enum Operator {
+    Of(BinaryOp),
+    LessThanMinus(Span),
+}
+
+fn punctuated(text: &str) -> Option<BinaryOp> {
+    Some(match text {
+        "||" => BinaryOp::Or,
+        "&&" => BinaryOp::And,
+        "==" => BinaryOp::Equal,
+        "!=" => BinaryOp::Unequal,
+        "<" => BinaryOp::Less,
+        ">" => BinaryOp::Greater,
+        ">=" => BinaryOp::AtLeast,
+        "+" => BinaryOp::Add,
+        "-" => BinaryOp::Subtract,
+        "*" => BinaryOp::Multiply,
+        "/" => BinaryOp::Divide,
+        "%" => BinaryOp::Modulo,
+        _ => return None,
+    })
+}

@@ -1,0 +1,329 @@
+//! The parser's cursor, and the outermost level of the grammar.
+//!
+//! A line's end ends a declaration or rule unless something is open: inside brackets and blocks the
+//! cursor does not show it, and after an operator or a comma it is skipped. A mistake is reported
+//! once, where it is; then the cursor moves on to the next line that may begin something.
+
+use super::ast::{Block, Name, Program};
+use super::token::{KEYWORDS, Token, TokenKind};
+use crate::diagnostic::{Diagnostic, Diagnostics, suggestion};
+use crate::limits::MAX_NESTING;
+use crate::span::Span;
+
+/// What parses a part of the grammar answers: the part, or that a mistake was reported.
+pub(super) type Parsed<T> = Result<T, Reported>;
+
+/// A mistake that was reported.
+pub(super) struct Reported;
+
+/// The tree of a source.
+pub(crate) fn parse(source: &str, tokens: Vec<Token>, diagnostics: &mut Diagnostics) -> Program {
+    let tokens = tokens.into_iter().filter(|token| token.kind != TokenKind::Comment).collect();
+    let mut parser = Parser { source, tokens, at: 0, open: 0, depth: 0, diagnostics };
+    parser.program()
+}
+
+pub(super) struct Parser<'a> {
+    pub source: &'a str,
+    tokens: Vec<Token>,
+    at: usize,
+    /// Brackets and blocks that are open.
+    open: usize,
+    /// How deep the recursion is.
+    depth: usize,
+    pub diagnostics: &'a mut Diagnostics,
+}
+
+impl<'a> Parser<'a> {
+    fn program(&mut self) -> Program {
+        let mut program = Program::default();
+        loop {
+            self.skip_lines();
+            let start = self.at;
+            match self.word() {
+                Some("state") => self.state(&mut program.declarations),
+                Some("bloom") => program.blocks.extend(self.bloom()),
+                _ if self.at_end() => return program,
+                _ => self.stray_outside(),
+            }
+            if self.at == start {
+                self.advance();
+            }
+        }
+    }
+
+    /// Something that is in no `state` or `bloom`.
+    fn stray_outside(&mut self) {
+        let span = self.span();
+        let word = self.word().unwrap_or_default().to_owned();
+        if word == "end" {
+            let error = Diagnostic::error(span, "this `end` closes nothing");
+            self.diagnostics.add(error);
+            return self.skip_line();
+        }
+        let message = format!("{} is outside of `state` and `bloom`", self.shown());
+        let help = suggestion(&word, ["state", "bloom"]).unwrap_or_else(|| {
+            "put declarations into `state do … end`, rules into `bloom do … end`".into()
+        });
+        self.diagnostics.add(Diagnostic::error(span, message).help(help));
+        while !self.at_end() && !matches!(self.word(), Some("state" | "bloom")) {
+            self.skip_line();
+            self.skip_lines();
+        }
+    }
+
+    fn bloom(&mut self) -> Option<Block> {
+        let opening = self.span();
+        self.advance();
+        let name = match self.eat(":") {
+            true => self.name("the block's name").ok(),
+            false => None,
+        };
+        if self.expect_word("do").is_err() {
+            self.skip_line();
+        }
+        let mut rules = vec![];
+        while self.is_inside(opening, "bloom") {
+            let start = self.at;
+            match self.rule() {
+                Ok(rule) => {
+                    rules.push(rule);
+                    self.expect_line_end();
+                }
+                Err(Reported) => self.recover(start),
+            }
+        }
+        Some(Block { name, rules })
+    }
+
+    /// Whether another line of a block opened at `opening` follows; its `end` is taken.
+    pub fn is_inside(&mut self, opening: Span, what: &str) -> bool {
+        self.skip_lines();
+        match self.word() {
+            Some("end") => {
+                self.advance();
+                self.expect_line_end();
+                false
+            }
+            Some("state" | "bloom") if !self.next_is_merge() => self.unclosed(opening, what),
+            _ if self.at_end() => self.unclosed(opening, what),
+            _ => true,
+        }
+    }
+
+    fn unclosed(&mut self, opening: Span, what: &str) -> bool {
+        let error = Diagnostic::error(opening, format!("this `{what}` is not closed"));
+        self.diagnostics.add(error.help("close it with `end` on a line of its own"));
+        false
+    }
+
+    // The cursor.
+
+    pub fn peek(&mut self) -> &Token {
+        while self.open > 0 && self.tokens[self.at].kind == TokenKind::Newline {
+            self.at += 1;
+        }
+        &self.tokens[self.at]
+    }
+
+    pub fn span(&mut self) -> Span {
+        self.peek().span
+    }
+
+    /// The span of the token before this one.
+    pub fn last_span(&self) -> Span {
+        self.tokens[self.at.saturating_sub(1)].span
+    }
+
+    pub fn advance(&mut self) -> Token {
+        let token = self.peek().clone();
+        if self.at + 1 < self.tokens.len() {
+            self.at += 1;
+        }
+        token
+    }
+
+    pub fn at_end(&mut self) -> bool {
+        self.peek().kind == TokenKind::End
+    }
+
+    /// The word here, if one is.
+    pub fn word(&mut self) -> Option<&'a str> {
+        let source = self.source;
+        let token = self.peek();
+        (token.kind == TokenKind::Word).then(|| token.span.text(source))
+    }
+
+    pub fn is(&mut self, punctuation: &str) -> bool {
+        self.peek().is(punctuation)
+    }
+
+    fn next_is_merge(&mut self) -> bool {
+        self.peek();
+        let next = self.tokens.get(self.at + 1);
+        next.is_some_and(|token| matches!(token.kind, TokenKind::Merge(_)))
+    }
+
+    /// Takes this punctuation if it is here.
+    pub fn eat(&mut self, punctuation: &str) -> bool {
+        let found = self.is(punctuation);
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    pub fn eat_word(&mut self, word: &str) -> bool {
+        let found = self.word() == Some(word);
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    pub fn expect(&mut self, punctuation: &str) -> Parsed<Span> {
+        let span = self.span();
+        if self.eat(punctuation) {
+            Ok(span)
+        } else {
+            Err(self.unexpected(&format!("`{punctuation}`")))
+        }
+    }
+
+    pub fn expect_word(&mut self, word: &str) -> Parsed<()> {
+        if self.eat_word(word) { Ok(()) } else { Err(self.unexpected(&format!("`{word}`"))) }
+    }
+
+    /// A name that is no keyword.
+    pub fn name(&mut self, what: &str) -> Parsed<Name> {
+        match self.word() {
+            Some(word) if KEYWORDS.contains(&word) => {
+                let message = format!("expected {what}, found the keyword `{word}`");
+                let span = self.span();
+                self.diagnostics.add(Diagnostic::error(span, message));
+                Err(Reported)
+            }
+            Some(_) => Ok(self.any_name()),
+            None => Err(self.unexpected(what)),
+        }
+    }
+
+    /// A name where keywords mean nothing, as after a dot.
+    pub fn column_name(&mut self) -> Parsed<Name> {
+        match self.word() {
+            Some(_) => Ok(self.any_name()),
+            None => Err(self.unexpected("a column's name")),
+        }
+    }
+
+    fn any_name(&mut self) -> Name {
+        let span = self.advance().span;
+        Name { text: span.text(self.source).to_owned(), span }
+    }
+
+    /// Runs `body` with line ends hidden.
+    pub fn inside<T>(&mut self, body: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        let was = self.open;
+        self.open += 1;
+        let result = body(self);
+        self.open = was;
+        result
+    }
+
+    /// Runs `body` one level deeper.
+    pub fn deeper<T>(&mut self, body: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        if self.depth >= MAX_NESTING {
+            let error = Diagnostic::error(self.span(), "this is nested too deeply");
+            let help = format!("at most {MAX_NESTING} levels; name parts of it with `temp`");
+            self.diagnostics.add(error.help(help));
+            return Err(Reported);
+        }
+        self.depth += 1;
+        let result = body(self);
+        self.depth -= 1;
+        result
+    }
+
+    pub fn skip_lines(&mut self) {
+        while self.peek().kind == TokenKind::Newline {
+            self.at += 1;
+        }
+    }
+
+    fn skip_line(&mut self) {
+        while !matches!(self.peek().kind, TokenKind::Newline | TokenKind::End) {
+            self.at += 1;
+        }
+    }
+
+    /// A line may continue with a dot on the next one.
+    pub fn skip_lines_before_dot(&mut self) {
+        let rest = &self.tokens[self.at..];
+        let lines = rest.iter().take_while(|token| token.kind == TokenKind::Newline).count();
+        if rest[lines..].first().is_some_and(|token| token.is(".")) {
+            self.at += lines;
+        }
+    }
+
+    pub fn expect_line_end(&mut self) {
+        if !matches!(self.peek().kind, TokenKind::Newline | TokenKind::End) {
+            let start = self.at;
+            self.unexpected("the end of the line");
+            self.recover(start);
+        }
+    }
+
+    /// After a mistake in what began at token `start`: on to the next line that may begin something.
+    pub fn recover(&mut self, start: usize) {
+        self.open = 0;
+        self.depth = 0;
+        // What is open hides line ends, so the mistake may have been noticed on the next line.
+        if self.at == start || !self.is_at_line_start() || !self.begins() {
+            loop {
+                self.skip_line();
+                self.skip_lines();
+                if self.at_end() || self.begins() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn is_at_line_start(&self) -> bool {
+        self.at.checked_sub(1).is_none_or(|before| self.tokens[before].kind == TokenKind::Newline)
+    }
+
+    /// Whether what is here may begin a declaration, a rule or a block, or end one.
+    fn begins(&mut self) -> bool {
+        match self.word() {
+            Some("end" | "temp" | "state" | "bloom" | "interface") => true,
+            Some(_) => self.next_is_merge() || self.next_is(":"),
+            None => false,
+        }
+    }
+
+    /// Where the cursor is.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    fn next_is(&self, punctuation: &str) -> bool {
+        self.tokens.get(self.at + 1).is_some_and(|token| token.is(punctuation))
+    }
+
+    pub fn unexpected(&mut self, expected: &str) -> Reported {
+        let span = self.span();
+        let message = format!("expected {expected}, found {}", self.shown());
+        self.diagnostics.add(Diagnostic::error(span, message));
+        Reported
+    }
+
+    /// The token here in a message.
+    pub fn shown(&mut self) -> String {
+        match self.peek().kind {
+            TokenKind::Newline => "the end of the line".to_owned(),
+            TokenKind::End => "the end of the program".to_owned(),
+            _ => format!("`{}`", self.span().text(self.source)),
+        }
+    }
+}

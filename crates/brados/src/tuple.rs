@@ -1,0 +1,107 @@
+//! Requests and replies as bytes, for whoever calls a class.
+//!
+//! A value is a letter and what follows it: `n` nil, `t` true, `f` false, `i` a number (eight bytes,
+//! little-endian, signed), `s` a text or `b` bytes (length in four bytes, little-endian, then they
+//! themselves). A request is the values of its row, texts and bytes alike with `s`. A reply is, for
+//! each output that has rows: length of its name (one byte), name, width (one byte), number of rows
+//! (four bytes, little-endian), and the values row by row in the order of keys.
+
+use std::fmt;
+
+use crate::limits::MAX_INTEGER;
+use crate::value::Value;
+
+/// The rows of an output.
+pub type OutputRows = (String, Vec<Vec<Value>>);
+
+/// Bytes that are no reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Undecodable;
+
+impl fmt::Display for Undecodable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("this is no reply of a Brados class")
+    }
+}
+
+impl std::error::Error for Undecodable {}
+
+/// The request of a row.
+pub fn encode_request(row: &[Value]) -> Vec<u8> {
+    let mut bytes = vec![];
+    for value in row {
+        match value {
+            Value::Nil => bytes.push(b'n'),
+            Value::Bool(value) => bytes.push(if *value { b't' } else { b'f' }),
+            Value::Int(value) => {
+                bytes.push(b'i');
+                bytes.extend_from_slice(&value.to_le_bytes());
+            }
+            Value::Bytes(text) => {
+                bytes.push(b's');
+                bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
+                bytes.extend_from_slice(text);
+            }
+        }
+    }
+    bytes
+}
+
+/// The outputs of a reply that have rows.
+///
+/// # Errors
+/// If the bytes are no reply.
+pub fn decode_reply(bytes: &[u8]) -> Result<Vec<OutputRows>, Undecodable> {
+    let mut rest = bytes;
+    let mut outputs = vec![];
+    while !rest.is_empty() {
+        let [length] = take(&mut rest)?;
+        let name = take_slice(&mut rest, usize::from(length))?;
+        let name = String::from_utf8(name.to_vec()).map_err(|_| Undecodable)?;
+        let [width] = take(&mut rest)?;
+        let count = u32::from_le_bytes(take(&mut rest)?);
+        let mut rows = vec![];
+        for _ in 0..count {
+            // Rows without columns take no bytes: there is one such row at most.
+            if width == 0 && !rows.is_empty() {
+                return Err(Undecodable);
+            }
+            rows.push((0..width).map(|_| decode_value(&mut rest)).collect::<Result<_, _>>()?);
+        }
+        outputs.push((name, rows));
+    }
+    Ok(outputs)
+}
+
+fn decode_value(rest: &mut &[u8]) -> Result<Value, Undecodable> {
+    let [tag] = take(rest)?;
+    Ok(match tag {
+        b'n' => Value::Nil,
+        b't' => Value::Bool(true),
+        b'f' => Value::Bool(false),
+        b'i' => {
+            let number = i64::from_le_bytes(take(rest)?);
+            if number.unsigned_abs() > MAX_INTEGER.unsigned_abs() {
+                return Err(Undecodable);
+            }
+            Value::Int(number)
+        }
+        b's' | b'b' => {
+            let length = u32::from_le_bytes(take(rest)?);
+            Value::Bytes(take_slice(rest, length as usize)?.to_vec())
+        }
+        _ => return Err(Undecodable),
+    })
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], Undecodable> {
+    let (first, others) = rest.split_first_chunk().ok_or(Undecodable)?;
+    *rest = others;
+    Ok(*first)
+}
+
+fn take_slice<'a>(rest: &mut &'a [u8], length: usize) -> Result<&'a [u8], Undecodable> {
+    let (first, others) = rest.split_at_checked(length).ok_or(Undecodable)?;
+    *rest = others;
+    Ok(first)
+}

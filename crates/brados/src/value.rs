@@ -1,0 +1,79 @@
+//! Values and their types.
+
+use std::fmt;
+
+/// What a column holds, nil aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Base {
+    /// A whole number below 2^53, either sign.
+    Int,
+    /// A text.
+    String,
+    /// Any bytes.
+    Bytes,
+    /// A truth value.
+    Bool,
+}
+
+impl Base {
+    /// Every one.
+    pub const ALL: [Base; 4] = [Self::Int, Self::String, Self::Bytes, Self::Bool];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Int => "int",
+            Self::String => "string",
+            Self::Bytes => "bytes",
+            Self::Bool => "bool",
+        }
+    }
+}
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Type {
+    /// Besides nil.
+    pub base: Base,
+    /// Whether nil is among it.
+    pub may_be_nil: bool,
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.base.as_str(), if self.may_be_nil { "?" } else { "" })
+    }
+}
+
+/// What a row holds in a column. Texts and bytes are the same here: their column tells them apart.
+///
+/// The order is that of replies and scans.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Value {
+    /// Nothing.
+    Nil,
+    /// A truth value.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A text or bytes.
+    Bytes(Vec<u8>),
+}
+
+impl Value {
+    /// A text.
+    pub fn text(text: &str) -> Self {
+        Self::Bytes(text.as_bytes().to_vec())
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nil => f.write_str("nil"),
+            Self::Bool(value) => write!(f, "{value}"),
+            Self::Int(value) => write!(f, "{value}"),
+            Self::Bytes(bytes) => write!(f, "'{}'", bytes.escape_ascii()),
+        }
+    }
+}

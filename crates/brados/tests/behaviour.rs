@@ -1,0 +1,50 @@
+//! What programs do, request by request: `tests/behaviour/*.txt`.
+//!
+//! A case is a program, a line of dashes, and a script of requests on one object.
+
+mod support;
+
+use std::fs;
+
+use nacre_brados::Script;
+
+use support::{Subject, cases, shown};
+
+fn run(name: &str, program: &str, script: &str) -> Result<(), String> {
+    let script =
+        Script::parse(&format!("== {name}\n{script}")).map_err(|error| error.to_string())?;
+    for subject in [Subject::new(program), Subject::on_stock(program)] {
+        run_on(&subject, &script)?;
+    }
+    Ok(())
+}
+
+fn run_on(subject: &Subject, script: &Script) -> Result<(), String> {
+    for step in script.cases.iter().flat_map(|case| &case.steps) {
+        let outcome = subject.call(&step.method, &step.row);
+        let (expected, got) = (step.expected.to_string(), shown(&outcome));
+        if expected != got {
+            let error = outcome.err().map(|error| error.to_string()).unwrap_or_default();
+            return Err(format!("{}\n    got {got} {error}", step.text));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn programs_do_what_the_cases_say() {
+    let mut failures = vec![];
+    let mut count = 0;
+    for entry in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/behaviour")).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        for (name, program, script) in cases(&text) {
+            count += 1;
+            if let Err(failure) = run(&name, &program, &script) {
+                failures.push(format!("{}: {name}\n  {failure}", path.display()));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(count > 15, "only {count} cases were found");
+}

@@ -1,0 +1,118 @@
+//! A compiled class on an object in memory.
+
+#![allow(dead_code, reason = "each suite uses a part")]
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::executor::block_on;
+use nacre_brados::{OutputRows, Value, compile, decode_reply, encode_request, shown_reply};
+use nacre_class::{ClassProgram, ClassRuntime};
+use nacre_clock::{Clock, SystemClock};
+use nacre_conformance::MemoryStore;
+use nacre_object::{ClassCall, ClassName, Error, MethodName, Op, OpResult, Request, Result, Store};
+use nacre_script::Budget;
+
+const CLASS: &str = "program";
+/// Put before a class to hide what nacre adds to `objclass`.
+const WITHOUT_EXTENSIONS: &str = "local objclass = (function() local stock = {} \
+    for name, value in pairs(objclass) do stock[name] = value end \
+    stock.map_get, stock.map_set, stock.map_last, stock.map_range = nil, nil, nil, nil \
+    stock.exists, stock.fail = nil, nil return stock end)() ";
+
+/// An object with a program's class.
+pub struct Subject {
+    store: MemoryStore,
+}
+
+impl Subject {
+    /// An object that does not exist yet.
+    ///
+    /// # Panics
+    /// If the program does not compile, or its class not as Lua.
+    pub fn new(source: &str) -> Self {
+        let compiled = compile(source).unwrap_or_else(|errors| {
+            panic!("{}\n{source}", errors.render("program", source));
+        });
+        Self::of_class(&compiled.class.lua)
+    }
+
+    /// As [`Subject::new`], where nothing that nacre adds to `objclass` is there.
+    pub fn on_stock(source: &str) -> Self {
+        let compiled = compile(source).unwrap_or_else(|errors| {
+            panic!("{}\n{source}", errors.render("program", source));
+        });
+        Self::of_class(&format!("{WITHOUT_EXTENSIONS}{}", compiled.class.lua))
+    }
+
+    /// An object with a class in Lua.
+    pub fn of_class(lua: &str) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let classes = Arc::new(ClassRuntime::new(Budget::default(), clock.clone()));
+        let name = ClassName::new(CLASS).unwrap();
+        if let Err(error) = classes.install(&ClassProgram::new(name, 1, lua)) {
+            panic!("{error}\n{lua}");
+        }
+        Self { store: MemoryStore::new(classes, clock) }
+    }
+
+    /// The reply of a method.
+    pub fn call(&self, method: &str, row: &[Value]) -> Result<Vec<OutputRows>> {
+        let output = self.call_raw(method, encode_request(row))?;
+        Ok(decode_reply(&output).expect("a class replies well-formed"))
+    }
+
+    /// The output of a method for any input.
+    pub fn call_raw(&self, method: &str, input: Vec<u8>) -> Result<Bytes> {
+        let call = Op::Call(ClassCall {
+            class: ClassName::new(CLASS).unwrap(),
+            method: MethodName::new(method).unwrap(),
+            version: None,
+            input: input.into(),
+        });
+        match self.submit(call)? {
+            OpResult::Called(reply) => Ok(reply.output),
+            other => panic!("a call answered {other:?}"),
+        }
+    }
+
+    fn submit(&self, op: Op) -> Result<OpResult> {
+        let request = Request::new("data/object".parse().unwrap(), vec![op])?;
+        Ok(block_on(self.store.submit(request))?.results.remove(0))
+    }
+
+    /// The keys of the object's map.
+    pub fn keys(&self) -> Vec<Bytes> {
+        let all = Op::MapRange { after: Bytes::new(), prefix: Bytes::new(), limit: u32::MAX };
+        match self.submit(all) {
+            Ok(OpResult::Range(range)) => {
+                range.entries.into_iter().map(|entry| entry.key).collect()
+            }
+            _ => vec![],
+        }
+    }
+}
+
+/// What came of a request, in the words of test scripts.
+pub fn shown(outcome: &Result<Vec<OutputRows>>) -> String {
+    match outcome {
+        Ok(outputs) => shown_reply(outputs),
+        Err(error) => failure(error),
+    }
+}
+
+fn failure(error: &Error) -> String {
+    error.kind().as_str().to_owned()
+}
+
+/// The parts of a data file: a name after `== `, and two texts parted by a line of dashes.
+pub fn cases(text: &str) -> Vec<(String, String, String)> {
+    let parts = text.split("\n== ").skip(1);
+    parts
+        .map(|part| {
+            let (name, rest) = part.split_once('\n').unwrap_or((part, ""));
+            let (program, expected) = rest.split_once("---\n").unwrap_or((rest, ""));
+            (name.to_owned(), program.to_owned(), expected.to_owned())
+        })
+        .collect()
+}
