@@ -39,6 +39,7 @@ pub use emit::{Class, LineMap};
 pub use script::{Case, Expected, Script, ScriptError, Step, shown_reply};
 pub use span::{LineIndex, Place, Span};
 pub use stratify::Stratum;
-pub use syntax::ast::Kind;
+pub use syntax::ast::{BinaryOp, Kind};
+pub use syntax::token::{KEYWORDS, MergeOp};
 pub use tuple::{OutputRows, Undecodable, decode_reply, encode_request};
 pub use value::{Base, Type, Value};

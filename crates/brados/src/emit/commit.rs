@@ -1,6 +1,6 @@
 //! The end of a request: what is to be written is settled, and only then written.
 
-use super::encoding::{Typed, key};
+use super::encoding::{Typed, key, quoted};
 use super::method::MethodWriter;
 use crate::ir::CollectionId;
 use crate::plan::{Relation, Rows};
@@ -18,6 +18,14 @@ impl MethodWriter<'_> {
         for table in &tables {
             self.out.line = self.lines.line(self.program.collection(*table).span.start);
             self.store(*table);
+        }
+        let channels: Vec<_> = self
+            .program
+            .of_kind(Kind::Channel)
+            .filter(|channel| self.is_pending(*channel))
+            .collect();
+        for channel in channels {
+            self.send(channel);
         }
         if self.writes() {
             self.out.put("save_header()");
@@ -79,6 +87,19 @@ impl MethodWriter<'_> {
                 self.out.close("end");
             }
         }
+    }
+
+    /// Messages are stored with what else the request changes.
+    fn send(&mut self, channel: CollectionId) {
+        let messages = self.pending_name(channel);
+        let collection = self.program.collection(channel);
+        self.out.line = self.lines.line(collection.span.start);
+        let (width, shown) = (collection.width(), quoted(collection.name.as_bytes()));
+        let said = self.row_said(channel, "row");
+        let send = self.runtime.need("send");
+        self.out.put(format!(
+            "{send}(header, {messages}, {shown}, {width}, function(row) return {said} end)"
+        ));
     }
 
     fn store(&mut self, table: CollectionId) {

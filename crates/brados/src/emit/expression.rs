@@ -105,6 +105,9 @@ impl MethodWriter<'_> {
             _ if is_view => &[Relation::View(id)],
             _ => &[Relation::Local(id)],
         };
+        let there: String = (0..key_width)
+            .map(|column| self.unless_nil(scope, &wanted[column], id, column, &values[column]))
+            .collect();
         let mut found = vec![];
         for part in parts {
             let rows = self.plan.rows_of(*part);
@@ -131,12 +134,12 @@ impl MethodWriter<'_> {
                 true => {
                     let holds = self.runtime.need("holds");
                     format!(
-                        "{holds}({row}, {{ {} }}, {}, {width})",
+                        "({there}{holds}({row}, {{ {} }}, {}, {width}))",
                         values.join(", "),
                         key_width + 1
                     )
                 }
-                false => format!("not not {row}"),
+                false => format!("not not ({there}{row})"),
             });
         }
         if found.is_empty() { "false".to_owned() } else { format!("({})", found.join(" or ")) }

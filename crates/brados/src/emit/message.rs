@@ -59,7 +59,7 @@ impl MethodWriter<'_> {
     }
 
     /// The bytes of a row in a variable.
-    fn row_said(&mut self, output: CollectionId, row: &str) -> String {
+    pub(super) fn row_said(&mut self, output: CollectionId, row: &str) -> String {
         let columns: Vec<Typed> = self
             .program
             .collection(output)

@@ -67,6 +67,9 @@ pub(crate) fn emit(program: &Program, plan: &ClassPlan, source: &str) -> Class {
         let (runtime, out) = (&mut runtime, &mut body);
         MethodWriter::new(program, plan, method, &lines, runtime, out).write();
     }
+    if program.of_kind(Kind::Channel).next().is_some() {
+        runtime.need("outbox");
+    }
     let mut class = Writer::default();
     class.put_text("-- Generated from a Brados program; change that instead.");
     class.put_text(&runtime.text());

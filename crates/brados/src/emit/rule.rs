@@ -135,12 +135,14 @@ impl MethodWriter<'_> {
             }
             Access::Index(columns, exprs) => self.bind_index(scope, relation, columns, exprs, &row),
             Access::Point(exprs) => {
-                let key = self.key_of(scope, relation, exprs, true);
-                self.out.put(format!("local {row} = {name}.get({key})"));
+                let (there, key) = self.key_of(scope, relation, exprs, true);
+                self.out.put(format!("local {row} = {there}{name}.get({key})"));
                 self.out.open(format!("if {row} then"));
             }
             Access::Prefix(exprs) => {
-                let key = self.key_of(scope, relation, exprs, false);
+                let (there, key) = self.key_of(scope, relation, exprs, false);
+                self.out.open(format!("if {there}true then"));
+                ends.push("end".to_owned());
                 self.out.put(format!("local prefix{} = {name}.prefix .. {key}", self.depth));
                 end = self.bind_range(&name, &row, ends);
             }
@@ -172,9 +174,14 @@ impl MethodWriter<'_> {
             .collect();
         let wanted: Vec<Typed> =
             exprs.iter().zip(&types).map(|(expr, ty)| (self.expr(scope, expr), *ty)).collect();
-        let label: Vec<_> = columns.iter().map(usize::to_string).collect();
         let nullable = self.widened(scope, exprs, &types);
         let (own, wanted) = (nullable(own), nullable(wanted));
+        // Indexes by the same columns differ where one must also tell nil.
+        let label: Vec<_> = columns
+            .iter()
+            .zip(&own)
+            .map(|(column, (_, ty))| format!("{column}{}", if ty.may_be_nil { "?" } else { "" }))
+            .collect();
         let own = key(self.runtime, &own, true);
         let wanted = key(self.runtime, &wanted, true);
         let (index, nothing) = (self.runtime.need("index"), self.runtime.need("NOTHING"));
@@ -221,28 +228,39 @@ impl MethodWriter<'_> {
         "end"
     }
 
-    /// The key of a stored row, or its beginning, from the values of its columns. A value that may be
-    /// nil where the key may not finds nothing, as no row has it.
+    /// The key of a stored row, or its beginning, from the values of its columns; before it, that the
+    /// values are there, as no row has nil where its column never is.
     fn key_of(
         &mut self,
         scope: &Scope,
         relation: Relation,
         exprs: &[Expr],
         is_whole: bool,
-    ) -> String {
+    ) -> (String, String) {
         let id = relation.collection();
-        let mut guards = String::new();
+        let mut there = String::new();
         let mut columns: Vec<Typed> = vec![];
         for (column, expr) in exprs.iter().enumerate() {
-            let ty = self.type_of(id, column);
             let text = self.expr(scope, expr);
-            if !ty.may_be_nil && self.may_be_nil(scope, expr) {
-                guards.push_str(&format!("{text} == nil and \"\\0\" or "));
-            }
-            columns.push((text, ty));
+            there.push_str(&self.unless_nil(scope, expr, id, column, &text));
+            columns.push((text, self.type_of(id, column)));
         }
-        let key = key(self.runtime, &columns, is_whole);
-        if guards.is_empty() { key } else { format!("({guards}{key})") }
+        (there, key(self.runtime, &columns, is_whole))
+    }
+
+    /// `text ~= nil and `, where a value may be nil and the column it is looked for in never is.
+    pub(super) fn unless_nil(
+        &self,
+        scope: &Scope,
+        expr: &Expr,
+        id: CollectionId,
+        column: usize,
+        text: &str,
+    ) -> String {
+        match !self.type_of(id, column).may_be_nil && self.may_be_nil(scope, expr) {
+            true => format!("{text} ~= nil and "),
+            false => String::new(),
+        }
     }
 
     /// Goes on if no row of a relation matches.

@@ -311,6 +311,18 @@ local function holds(row, wanted, first, last)
   return row and same(row, wanted, first, last) or false
 end
 
+--- send: set names
+-- Messages wait in the object, numbered, until whoever delivers them says that they are delivered.
+local function send(header, messages, name, width, encode)
+  table.sort(messages.keys)
+  for at = 1, messages.count do
+    header[1] = header[1] + 1
+    header.is_changed = true
+    local body = encode(messages.by[messages.keys[at]])
+    set("~" .. pack(">I7", header[1]), pack("<s1I1I4", name, width, 1) .. body)
+  end
+end
+
 --- take: names
 -- The value of a request at an offset, and the offset after it; no offset if it makes no sense.
 local function take(text, at, tag)
@@ -353,6 +365,49 @@ local function take_nil(take, text, at, tag)
   end
   return take(text, at, tag)
 end
+
+--- outbox: page take fail protect
+-- The methods of whoever delivers: the first messages that wait, and that those up to a number are
+-- delivered.
+_G["channel_messages"] = protect(function(input, output)
+  if #input > 0 then
+    fail(-22, "the request is no row of channel_messages, []")
+  end
+  local values = page("~", "")
+  local keys = {}
+  for key in next, values do
+    keys[#keys + 1] = key
+  end
+  table.sort(keys)
+  if #keys > 0 then
+    output:append(pack("<s1I1I4", "message", 2, #keys))
+  end
+  for at = 1, #keys do
+    local number = unpack(">I7", keys[at], 2)
+    output:append(pack("<c1i8c1s4", "i", number, "b", values[keys[at]]:str()))
+  end
+  return 0
+end)
+objclass.register(_G["channel_messages"], "readonly")
+_G["channel_delivered"] = protect(function(input)
+  local text = input:str()
+  local upto, at = take(text, 1, "i")
+  if at ~= #text + 1 then
+    fail(-22, "the request is no row of channel_delivered, [:number:int]")
+  end
+  local after = ""
+  repeat
+    local values
+    values, after = page("~", after)
+    for key in next, values do
+      if unpack(">I7", key, 2) <= upto then
+        objclass.map_remove_key(key)
+      end
+    end
+  until not after
+  return 0
+end)
+objclass.register(_G["channel_delivered"])
 
 --- say_nil: names
 local function say_nil(value, format, tag)

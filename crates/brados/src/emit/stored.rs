@@ -2,7 +2,8 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `@brados` | which layout this is, sixteen characters (`signature`); then, packed, what there is one of: the row of each table with an empty key, and each aggregate of a whole table |
+//! | `@brados` | which layout this is, sixteen characters (`signature`); then, packed, what there is one of: the number of the last message if there are channels, the row of each table with an empty key, and each aggregate of a whole table |
+//! | `~` and a number, seven bytes, big-endian | a message that waits to be delivered, as a reply of one row |
 //! | `TABLE.` and a row's key | the columns that are not the key, packed |
 //! | `TABLE#COLUMNS#AGGREGATES.` and a group's key | how many rows, then the aggregates, packed |
 //!
@@ -39,6 +40,10 @@ pub(super) struct Header {
 impl Header {
     pub fn new(program: &Program, views: &[View]) -> Self {
         let mut header = Self::default();
+        if program.of_kind(Kind::Channel).next().is_some() {
+            // The number of the last message: `send` counts in the first field.
+            header.add("i8", vec!["0".to_owned()]);
+        }
         for table in
             program.of_kind(Kind::Table).filter(|id| program.collection(*id).is_singleton())
         {

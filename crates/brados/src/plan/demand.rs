@@ -1,6 +1,6 @@
 //! What a method need not compute: what nothing that it replies, writes or sends depends on.
 
-use super::{Phase, Relation, RulePlan, Step};
+use super::{Phase, Relation, Rows, RulePlan, Step};
 use crate::ir::{Body, CollectionId, ExprKind, Program};
 use crate::syntax::ast::Kind;
 use crate::syntax::token::MergeOp;
@@ -10,13 +10,19 @@ pub(super) fn prune(program: &Program, phases: &mut Vec<Phase>) {
     let mut needed: Vec<Relation> = vec![];
     let mut kept = vec![];
     for phase in phases.drain(..).rev() {
-        let has_effect = |plan: &RulePlan| {
+        let has_effect = |phase: &Phase, plan: &RulePlan| {
             let rule = &program.rules[plan.rule];
-            let kind = program.collection(rule.head).kind;
-            rule.op != MergeOp::Now || matches!(kind, Kind::Output | Kind::Table)
+            let head = program.collection(rule.head);
+            // Rows of one key that differ are a conflict, whether anybody reads them or not.
+            let may_conflict =
+                head.key_width < head.width() && (plan.rows == Rows::Many || phase.once.len() > 1);
+            let is_told = matches!(head.kind, Kind::Output | Kind::Table);
+            rule.op != MergeOp::Now || is_told || may_conflict
         };
         let is_read = phase.relations.iter().any(|relation| needed.contains(relation));
-        if !is_read && !phase.once.iter().chain(&phase.repeated).any(has_effect) {
+        if !is_read
+            && !phase.once.iter().chain(&phase.repeated).any(|plan| has_effect(&phase, plan))
+        {
             continue;
         }
         for plan in phase.once.iter().chain(&phase.repeated) {

@@ -10,6 +10,9 @@ use crate::span::Span;
 use crate::syntax::ast::{self, Block, Declaration, Kind, Name, Schema};
 use crate::value::{Base, Type};
 
+/// The methods by which messages are delivered (`emit/runtime.lua`, section `outbox`).
+const RESERVED_METHODS: [&str; 2] = ["channel_messages", "channel_delivered"];
+
 impl<'a> Resolver<'a> {
     pub(super) fn declare(&mut self, declarations: &[Declaration]) {
         let mut named: HashMap<&str, &Declaration> = HashMap::new();
@@ -32,6 +35,7 @@ impl<'a> Resolver<'a> {
             }
             let (key_width, columns) = self.columns_of(declaration, &named);
             self.check_channel_key(declaration);
+            self.check_reserved(declaration);
             let id = self.add_collection(Collection {
                 name: declaration.name.text.clone(),
                 kind: declaration.kind,
@@ -53,6 +57,16 @@ impl<'a> Resolver<'a> {
         }
         self.program.collections.push(collection);
         CollectionId(self.program.collections.len() - 1)
+    }
+
+    /// Classes with channels have two methods of their own.
+    fn check_reserved(&mut self, declaration: &Declaration) {
+        let name = &declaration.name;
+        if declaration.kind == Kind::Input && RESERVED_METHODS.contains(&name.text.as_str()) {
+            let message = format!("`{}` is a method of every class with channels", name.text);
+            let error = Diagnostic::error(name.span, message);
+            self.diagnostics.add(error.help("choose another name"));
+        }
     }
 
     /// A key says which row of a collection another replaces; messages replace nothing.

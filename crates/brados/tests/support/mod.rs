@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "each suite uses a part")]
 
+pub mod generator;
+pub mod reference;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
