@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use nacre::RadosOptions;
 use nacre_object::{Error, Result};
 
 use crate::{
-    Figure, append, call, handover, object, propagate, read, recover, scale, sequencer, start,
+    Figure, append, call, ceph_call, handover, object, propagate, read, recover, scale, sequencer,
+    start,
 };
 
 /// Objects that `scale` grows to unless told otherwise: what is written in half a minute.
@@ -55,6 +57,9 @@ impl Bench {
         Self::Handover,
     ];
 
+    /// Those that can also be measured on a Ceph cluster.
+    pub const ON_CEPH: [Bench; 1] = [Self::Call];
+
     /// Its name on the command line and in its figures.
     pub fn name(self) -> &'static str {
         match self {
@@ -90,6 +95,8 @@ pub struct Setup {
     pub folder: PathBuf,
     /// The `nacre` program, to run nodes with.
     pub program: PathBuf,
+    /// The Ceph cluster to measure on, rather than on nodes of its own.
+    pub ceph: Option<RadosOptions>,
     /// How long each side is measured in a round.
     pub span: Duration,
     /// How often each side is measured; the medians count.
@@ -114,6 +121,13 @@ impl Setup {
 /// # Errors
 /// `Unavailable` with what to install if a baseline is missing, and whatever fails under load.
 pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
+    if let Some(options) = &setup.ceph {
+        return match bench {
+            Bench::Call => ceph_call::run(setup, options, report).await,
+            other => Err(Error::unsupported(format!("{} is not measured on Ceph", other.name()))
+                .hint("leave --engine out")),
+        };
+    }
     match bench {
         Bench::Append => append::run(setup, report).await,
         Bench::Read => read::run(setup, report).await,

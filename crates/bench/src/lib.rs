@@ -11,10 +11,12 @@
 mod append;
 mod bench;
 mod call;
+mod ceph_call;
 mod figure;
 mod handover;
 mod load;
 mod object;
+mod osd_processes;
 mod propagate;
 mod raw_file;
 mod read;

@@ -38,7 +38,7 @@ impl fmt::Debug for BothWays {
 impl BothWays {
     async fn start(namespace: &str) -> Subject {
         let long_replies = format!("osd_max_write_op_reply_len={MAX_REPLY_BYTES}");
-        let osds = Osds::start(&ceph_plugin_folder(), &["--set", &long_replies]);
+        let mut osds = Osds::start(&ceph_plugin_folder(), &["--set", &long_replies]);
         osds.enter(namespace);
         let options = RadosOptions { conf: Some(osds.cluster.conf()), ..Default::default() };
         let clock = Arc::new(SystemClock::default());
@@ -50,7 +50,7 @@ impl BothWays {
     /// `None` if it cannot be done there.
     fn in_the_osd(&self, request: &Request) -> Option<Result<Reply>> {
         let name = request.header.object.name.as_str();
-        let answer = self.osds.exec(name, "submit", &input(request.clone(), &[]));
+        let answer = self.osds.submit_bytes(name, input(request.clone(), &[]));
         match outcome(&answer) {
             Outcome::Done { exists, mut reply } => {
                 reply.version = if exists { answer.version } else { 0 };

@@ -51,7 +51,7 @@ fn transactions_run_inside_the_osd() {
 fn a_program_is_asked_for_and_reads_its_own_writes(osds: &Osds) {
     let notes = program("notes", 1, NOTES);
     let put = input(request("notes", vec![call("notes", "put", "x")]), &[(&notes, Send::Digest)]);
-    let asked = outcome(&osds.exec("notes", "submit", &put));
+    let asked = outcome(&osds.submit_bytes("notes", put));
     assert!(matches!(asked, Outcome::NeedsSources(_)), "{asked:?}");
     let (put, _) = osds.submit("notes", vec![call("notes", "put", "x")], &[&notes]);
     assert_eq!(output(put), "put x");
@@ -101,7 +101,7 @@ fn every_kind_of_op_does_what_it_does_elsewhere(osds: &Osds) {
         Op::MapRange { after: Bytes::new(), prefix: Bytes::new(), limit: 100 },
         Op::MapGetHeader,
     ];
-    let answer = osds.exec("ops", "inspect", &input(request("ops", reads), &[]));
+    let answer = osds.inspect_bytes("ops", input(request("ops", reads), &[]));
     let results = outcome(&answer).reply().results;
     assert_eq!(results[0], OpResult::Data(Bytes::from_static(b"\0\0cd\0fg")));
     assert_eq!(results[1], OpResult::Attributes(vec![("a".repeat(200), bytes("long"))]));
@@ -112,10 +112,9 @@ fn every_kind_of_op_does_what_it_does_elsewhere(osds: &Osds) {
 
     osds.reply("ops", vec![Op::MapClear, Op::WriteFull { data: bytes("new") }]);
     osds.reply("ops", vec![Op::Remove, Op::Append { data: bytes("again") }]);
-    let answer = osds.exec(
+    let answer = osds.inspect_bytes(
         "ops",
-        "inspect",
-        &input(request("ops", vec![Op::Read { offset: 0, length: 9 }, Op::GetAttributes]), &[]),
+        input(request("ops", vec![Op::Read { offset: 0, length: 9 }, Op::GetAttributes]), &[]),
     );
     let results = outcome(&answer).reply().results;
     assert_eq!(results, [OpResult::Data(bytes("again")), OpResult::Attributes(vec![])]);
@@ -208,7 +207,7 @@ fn an_osd_of_another_ceph_gets_no_methods_and_says_why() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("libcls_nacre.so"), other).unwrap();
     let osds = Osds::start(folder.path(), &["--osds", "1"]);
-    let answer = osds.exec("o", "submit", &input(request("o", vec![Op::Stat]), &[]));
+    let answer = osds.submit_bytes("o", input(request("o", vec![Op::Stat]), &[]));
     assert_eq!(answer.status, -95, "the method is not there: {answer:?}");
     let log = std::fs::read_to_string(osds.cluster.folder().join("log/osd.0.log")).unwrap();
     assert!(log.contains("libcls_nacre.so was built for 9"), "the log says why");

@@ -4,10 +4,11 @@ mod support;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use nacre_class::{ClassProgram, ClassRuntime, FaultSink, ProgramFault};
-use nacre_clock::{Clock, SystemClock};
+use nacre_clock::{Clock, ManualClock, SystemClock};
 use nacre_conformance::{
     CephCluster, Subject, TestClasses, ceph_plugin_folder, compare, run_all, seeds,
 };
@@ -66,8 +67,16 @@ struct Node {
 }
 
 async fn connect(ceph: &CephCluster, classes: Arc<dyn ClassHost>) -> RadosEngine {
+    connect_by(ceph, classes, Arc::new(SystemClock::default())).await
+}
+
+async fn connect_by(
+    ceph: &CephCluster,
+    classes: Arc<dyn ClassHost>,
+    clock: Arc<dyn Clock>,
+) -> RadosEngine {
     let options = RadosOptions { conf: Some(ceph.conf()), ..Default::default() };
-    RadosEngine::connect(options, classes, Arc::new(SystemClock::default())).await.unwrap()
+    RadosEngine::connect(options, classes, clock).await.unwrap()
 }
 
 fn cluster(class_dir: &Path, options: &[&str]) -> CephCluster {
@@ -193,7 +202,7 @@ async fn time_goes_on(node: &Node) {
     let first = modified().await;
     let now = SystemClock::default().now_micros();
     assert!(now - first < 10_000_000, "{first} is now, {now}");
-    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    tokio::time::sleep(Duration::from_millis(1100)).await;
     node.call("timed", "notes", "put", "y").await.unwrap();
     assert!(modified().await > first);
 }
@@ -239,6 +248,60 @@ async fn where_the_class_is_missing_marked_programs_are_run_by_cls_lua_and_other
     let OpResult::Stat(stat) = &stat[0] else { panic!("{stat:?}") };
     let guarded = vec![Op::AssertVersion(stat.version), call("counter", "add", "1")];
     node.submit("sum", guarded).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_call_is_done_once_while_its_osd_dies() {
+    const CALLS: usize = 1500;
+    let options = ["--osds", "3", "--store", "bluestore", "--size", "2"];
+    let node = Arc::new(Node::on(cluster(&ceph_plugin_folder(), &options)).await);
+    node.install(&program("counter", 1, COUNTER));
+    node.call("sum", "counter", "add", "0").await.unwrap();
+    let primary = node.engine.locate(&"data/sum".parse().unwrap()).await.unwrap().primary;
+    let primary = format!("osd.{primary}");
+    let counting = tokio::spawn({
+        let node = node.clone();
+        async move {
+            for _ in 0..CALLS {
+                node.call("sum", "counter", "add", "1").await.unwrap();
+            }
+        }
+    });
+    for _ in 0..2 {
+        // Some calls are under way, whatever the machine does besides.
+        let (before, _) = node.counts();
+        while node.counts().0 < before + 20 && !counting.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        let (node, primary) = (node.clone(), primary.clone());
+        let restart = move || {
+            node.ceph.kill(&primary);
+            node.ceph.restart(&primary);
+        };
+        tokio::task::spawn_blocking(restart).await.unwrap();
+    }
+    counting.await.unwrap();
+    let sum = node.call("sum", "counter", "add", "0").await.unwrap().output;
+    assert_eq!(sum, CALLS.to_string());
+    assert_eq!(node.counts().0, CALLS as u64 + 2, "all of them ran there");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_class_that_came_is_found_out_about() {
+    let empty = tempfile::tempdir().unwrap();
+    let mut node = Node::on(cluster(empty.path(), &["--osds", "1"])).await;
+    let clock = Arc::new(ManualClock::at(1));
+    node.engine = connect_by(&node.ceph, node.runtime.clone(), clock.clone()).await;
+    node.install(&program("counter", 1, COUNTER));
+    node.call("sum", "counter", "add", "1").await.unwrap();
+    assert_eq!(node.counts(), (0, 1));
+    let library = ceph_plugin_folder().join("libcls_nacre.so");
+    std::fs::copy(library, node.ceph.folder().join("classes/libcls_nacre.so")).unwrap();
+    node.call("sum", "counter", "add", "1").await.unwrap();
+    assert_eq!(node.counts(), (0, 2));
+    clock.advance(Duration::from_secs(31));
+    assert_eq!(node.call("sum", "counter", "add", "1").await.unwrap().output, "3");
+    assert_eq!(node.counts(), (1, 2));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,7 @@
 //! A request as a call of nacre's class inside an OSD (`nacre/v1/osd.proto`), and back.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use nacre_object::{
     ClassForm, ClassHost, ClassName, ClassSource, Error, Op, OpResult, RemoteFault, Reply, Request,
@@ -21,7 +23,7 @@ pub const REPLY_BYTES: u32 = 64;
 #[derive(Debug)]
 pub struct PluginCall {
     message: pb::OsdRequest,
-    sources: Vec<Bytes>,
+    sources: Vec<Arc<str>>,
     writes: bool,
 }
 
@@ -75,8 +77,7 @@ impl PluginCall {
         if !(calls || writes) || (writes && reads) {
             return None;
         }
-        let source_of = |(_, source): &(_, ClassSource)| source.source.clone();
-        let sources = programs.iter().map(source_of).map(|text| as_bytes(&text)).collect();
+        let sources = programs.iter().map(|(_, program)| program.source.clone()).collect();
         let message = pb::OsdRequest {
             request: Some(encode::request(request.clone())),
             source: request.header.source.to_string(),
@@ -96,7 +97,7 @@ impl PluginCall {
     pub fn call_with_sources(&self) -> Call {
         let mut message = self.message.clone();
         for (program, source) in message.programs.iter_mut().zip(&self.sources) {
-            program.source = source.clone();
+            program.source = Bytes::copy_from_slice(source.as_bytes());
         }
         self.encoded(&message)
     }
@@ -119,10 +120,6 @@ pub fn empty_plugin_call() -> Call {
 /// Whether the op's result holds bytes of the object: an OSD sends few along with a change.
 fn answers_data(op: &Op) -> bool {
     !matches!(op, Op::AssertExists | Op::AssertAbsent | Op::AssertVersion(_) | Op::Stat)
-}
-
-fn as_bytes(text: &str) -> Bytes {
-    Bytes::copy_from_slice(text.as_bytes())
 }
 
 fn named((class, program): (ClassName, ClassSource)) -> pb::OsdProgram {

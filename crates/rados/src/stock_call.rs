@@ -31,7 +31,7 @@ pub fn stock_call(request: &Request, classes: &dyn ClassHost) -> Option<Call> {
         return None;
     }
     let input = packed(&[program.source.as_bytes(), call.method.as_str().as_bytes(), &call.input]);
-    Some(eval(SCRIPT, HANDLER, &input))
+    Some(Call { asks_existence: true, ..eval(SCRIPT, HANDLER, &input) })
 }
 
 /// A call that does nothing: it succeeds where the class is.
@@ -39,7 +39,8 @@ pub fn empty_stock_call() -> Call {
     eval("", "", &[])
 }
 
-fn eval(script: &str, handler: &str, input: &[u8]) -> Call {
+/// A call of a script that is sent along.
+pub fn eval(script: &str, handler: &str, input: &[u8]) -> Call {
     let fields = packed(&[script.as_bytes(), handler.as_bytes(), input]);
     let mut encoded = Vec::with_capacity(EVAL_VERSIONS.len() + 4 + fields.len());
     encoded.put_slice(&EVAL_VERSIONS);
@@ -50,7 +51,7 @@ fn eval(script: &str, handler: &str, input: &[u8]) -> Call {
         method: c"eval_bufferlist",
         input: Bytes::from(encoded),
         writes: true,
-        asks_existence: true,
+        asks_existence: false,
     }
 }
 

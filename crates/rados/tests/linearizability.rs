@@ -2,12 +2,13 @@
 
 mod support;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use nacre_conformance::faults::{FaultOdds, seeded};
 use nacre_conformance::histories::{ObjectModel, check};
 use nacre_conformance::workloads::use_object;
-use nacre_conformance::{FaultyStore, seeds};
+use nacre_conformance::{CephCluster, FaultyStore, ceph_plugin_folder, seeds};
 use nacre_object::Store;
 
 /// Each has a connection of its own, so their transactions overtake each other.
@@ -16,9 +17,23 @@ const CALLS: usize = 30;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn histories_of_concurrent_clients_have_an_order() {
+    have_an_order(support::conf()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn histories_of_what_runs_inside_the_osds_have_an_order() {
+    let class_dir = ceph_plugin_folder();
+    let class_dir = class_dir.to_str().unwrap();
+    let cluster = CephCluster::start(&["--osds", "3", "--class-dir", class_dir]);
+    let inside = have_an_order(cluster.conf()).await;
+    assert!(inside > 0, "nothing ran there");
+}
+
+/// Checks histories on a cluster; answers how many requests were run inside OSDs.
+async fn have_an_order(conf: PathBuf) -> u64 {
     let mut engines = Vec::new();
     for _ in 0..CLIENTS {
-        engines.push(support::engine().await);
+        engines.push(support::connect(support::options(conf.clone())).await.unwrap());
     }
     let odds = FaultOdds { fail_before: 40, fail_after: 25, lose_event: 0 };
     let mut unknown = 0;
@@ -35,4 +50,5 @@ async fn histories_of_concurrent_clients_have_an_order() {
         check::<ObjectModel>(&history).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
     assert!(unknown > 0, "nothing was lost");
+    engines.iter().map(|engine| engine.osd_counts().by_plugin).sum()
 }

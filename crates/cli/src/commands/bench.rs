@@ -7,6 +7,7 @@ use nacre_bench::{Bench, DEFAULT_SCALE_OBJECTS, DEFAULT_SCALE_POOL_GIB, Figure, 
 use nacre_object::Result;
 
 use super::up::{interrupted, this_program};
+use crate::engine::Engine;
 use crate::out::{Out, note};
 
 /// What `nacre bench` can be told
@@ -15,6 +16,9 @@ pub struct BenchArguments {
     /// What to measure; everything if nothing is named
     #[arg(value_name = "NAME", value_parser = parse)]
     benches: Vec<Bench>,
+    /// Measure on a Ceph cluster, `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`, what can be measured there
+    #[arg(long, default_value_t = Engine::Embedded)]
+    engine: Engine,
     /// How long each side is measured in a round
     #[arg(long, default_value_t = 2.0, value_parser = seconds, value_name = "SECONDS")]
     seconds: f64,
@@ -50,7 +54,13 @@ fn seconds(text: &str) -> std::result::Result<f64, String> {
 
 /// Runs benches until they are done or interrupted.
 pub async fn run(arguments: BenchArguments, out: Out) -> Result<()> {
+    let ceph = match &arguments.engine {
+        Engine::Embedded => None,
+        Engine::Ceph(entry) => Some(entry.parse()?),
+    };
+    let all = if ceph.is_some() { Bench::ON_CEPH.to_vec() } else { Bench::ALL.to_vec() };
     let setup = Setup {
+        ceph,
         folder: arguments.folder,
         program: this_program()?,
         span: Duration::from_secs_f64(arguments.seconds),
@@ -60,7 +70,7 @@ pub async fn run(arguments: BenchArguments, out: Out) -> Result<()> {
         pool_bytes: arguments.pool_gib << 30,
     };
     let benches = match arguments.benches.is_empty() {
-        true => Bench::ALL.to_vec(),
+        true => all,
         false => arguments.benches,
     };
     let interrupted = interrupted()?;

@@ -1,22 +1,19 @@
 //! A cluster whose OSDs offer the class.
 
 use std::path::Path;
-use std::sync::Arc;
 
+use futures::executor::block_on;
 use nacre_class::ClassProgram;
 use nacre_conformance::{CephCluster, ceph_plugin_folder};
 use nacre_object::{Op, Reply};
+use nacre_rados::{PlainAnswer, PlainClient, RadosOptions};
 
-use super::librados::{Answer, Client};
 use super::{Outcome, Send, input, request};
-
-/// The pool that the cluster begins with.
-const POOL: &str = "nacre";
 
 /// A cluster and a client of it.
 pub struct Osds {
     pub cluster: CephCluster,
-    pub client: Arc<Client>,
+    client: PlainClient,
 }
 
 impl Osds {
@@ -24,7 +21,7 @@ impl Osds {
     pub fn start(class_dir: &Path, options: &[&str]) -> Self {
         let class_dir = class_dir.to_str().unwrap();
         let cluster = CephCluster::start(&[&["--class-dir", class_dir], options].concat());
-        let client = Client::connect(&cluster.conf(), POOL);
+        let client = connect(&cluster, "");
         Self { cluster, client }
     }
 
@@ -34,19 +31,25 @@ impl Osds {
     }
 
     /// Works in a namespace of the pool from now on.
-    pub fn enter(&self, namespace: &str) {
-        self.client.enter(namespace);
+    pub fn enter(&mut self, namespace: &str) {
+        self.client = connect(&self.cluster, namespace);
     }
 
-    pub fn exec(&self, object: &str, method: &str, input: &[u8]) -> Answer {
-        self.client.exec(object, "nacre", method, input)
+    /// Calls the method `submit`.
+    pub fn submit_bytes(&self, object: &str, input: Vec<u8>) -> PlainAnswer {
+        block_on(self.client.submit(object, c"nacre", c"submit", input)).unwrap()
+    }
+
+    /// Calls the method `inspect`.
+    pub fn inspect_bytes(&self, object: &str, input: Vec<u8>) -> PlainAnswer {
+        block_on(self.client.inspect(object, c"nacre", c"inspect", input)).unwrap()
     }
 
     /// Runs a transaction that calls these programs; answers what came of it, and the version.
     pub fn submit(&self, object: &str, ops: Vec<Op>, programs: &[&ClassProgram]) -> (Outcome, u64) {
         let named = |send| programs.iter().map(|program| (*program, send)).collect::<Vec<_>>();
         let by =
-            |send| self.exec(object, "submit", &input(request(object, ops.clone()), &named(send)));
+            |send| self.submit_bytes(object, input(request(object, ops.clone()), &named(send)));
         let mut answer = by(Send::Digest);
         if let Outcome::NeedsSources(_) = outcome(&answer) {
             answer = by(Send::Source);
@@ -65,7 +68,18 @@ impl Osds {
     }
 }
 
-pub fn outcome(answer: &Answer) -> Outcome {
+/// Connects, on a thread of its own: the test's may be one of a runtime.
+fn connect(cluster: &CephCluster, namespace: &str) -> PlainClient {
+    let options = RadosOptions { conf: Some(cluster.conf()), ..Default::default() };
+    let namespace = namespace.to_owned();
+    let connecting = move || {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(PlainClient::connect(options, &namespace)).unwrap()
+    };
+    std::thread::spawn(connecting).join().unwrap()
+}
+
+pub fn outcome(answer: &PlainAnswer) -> Outcome {
     assert_eq!(answer.status, 0, "{answer:?}");
     Outcome::of(&answer.output)
 }

@@ -3,7 +3,6 @@
 #![allow(dead_code, reason = "each test uses its part of it")]
 
 pub mod ceph;
-pub mod librados;
 pub mod memory_osd;
 
 use bytes::Bytes;

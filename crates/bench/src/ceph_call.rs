@@ -1,0 +1,231 @@
+//! `call --engine ceph:…`: a Luau method that does one map set, run by nacre's class inside the OSD;
+//! beside it the same script in Ceph's own `cls_lua`, and the same omap set without any class, all by
+//! clients of one kind, in turns. And what the class adds to the memory of the OSDs of this machine.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre::RadosOptions;
+use nacre_class::{ClassProgram, ClassRuntime};
+use nacre_clock::{Clock, SystemClock};
+use nacre_object::{ClassCall, Error, Op, Request, Result, Store};
+use nacre_rados::{PlainClient, RadosEngine};
+use nacre_script::Budget;
+
+use crate::bench::Setup;
+use crate::figure::{Better, Figure, median};
+use crate::load::{self, Outcome, Runs};
+use crate::osd_processes::OsdProcesses;
+
+const WORKERS: usize = 32;
+/// Objects of a worker: more than one, so that placement groups take turns.
+const OBJECTS: u64 = 2;
+const VALUE: &str = "sixteen bytes...";
+const POOL: &str = "bench";
+const CLASS: &str = "setter";
+const SOURCE: &str = "\
+function set(input, output) objclass.map_set_val('key', input) end
+objclass.register(set)
+";
+const STOCK_AIM: f64 = 1.7;
+const RAW_AIM: f64 = 0.85;
+
+/// Calls and classes after which memory is looked at.
+const MEMORY_CALLS: u64 = 100_000;
+const MEMORY_CLASSES: u64 = 50;
+/// MiB that the class may add to an OSD.
+const MEMORY_BOUND_MIB: f64 = 32.0;
+
+/// Who sets the key.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Nacre,
+    ClsLua,
+    Raw,
+}
+
+/// What was measured of one way.
+#[derive(Default)]
+struct Side {
+    runs: Runs,
+    cpu_micros: Vec<f64>,
+}
+
+impl Side {
+    fn push(&mut self, (outcome, cpu_micros): (Outcome, f64)) {
+        self.runs.push(outcome);
+        self.cpu_micros.push(cpu_micros);
+    }
+
+    fn cpu_micros(&self) -> f64 {
+        median(self.cpu_micros.clone())
+    }
+}
+
+/// The clients of all ways.
+#[derive(Clone)]
+struct Clients {
+    engine: RadosEngine,
+    runtime: Arc<ClassRuntime>,
+    plain: PlainClient,
+}
+
+pub(crate) async fn run(
+    setup: &Setup,
+    options: &RadosOptions,
+    report: &mut dyn FnMut(Figure),
+) -> Result<()> {
+    let clients = Clients::connect(options).await?;
+    if setup.wants("call") {
+        clients.compare(setup, options, report).await?;
+    }
+    if setup.wants("memory") {
+        clients.weigh(options, report).await?;
+    }
+    Ok(())
+}
+
+impl Clients {
+    async fn connect(options: &RadosOptions) -> Result<Self> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let runtime = Arc::new(ClassRuntime::new(Budget::default(), Arc::clone(&clock)));
+        runtime.install(&ClassProgram::new(CLASS.parse()?, 1, SOURCE))?;
+        let engine = RadosEngine::connect(options.clone(), runtime.clone(), clock).await?;
+        let plain = PlainClient::connect(options.clone(), POOL).await?;
+        Ok(Self { engine, runtime, plain })
+    }
+
+    async fn compare(
+        &self,
+        setup: &Setup,
+        options: &RadosOptions,
+        report: &mut dyn FnMut(Figure),
+    ) -> Result<()> {
+        // Of OSDs elsewhere only the rates are known.
+        let osds = OsdProcesses::of(options).ok();
+        let (mut nacre, mut stock, mut raw) = (Side::default(), Side::default(), Side::default());
+        let before = self.engine.osd_counts().by_plugin;
+        for _ in 0..setup.rounds {
+            for (way, side) in
+                [(Way::Nacre, &mut nacre), (Way::ClsLua, &mut stock), (Way::Raw, &mut raw)]
+            {
+                side.push(self.measure(way, setup.span, osds.as_ref()).await?);
+            }
+        }
+        if self.engine.osd_counts().by_plugin == before {
+            return Err(Error::unavailable("the OSDs have no class nacre").hint(
+                "see `nacre ceph check`; `make bench ENGINE=ceph` brings a cluster of its own",
+            ));
+        }
+        let name =
+            |what| format!("on Ceph, one map set of {} B, {WORKERS} workers{what}", VALUE.len());
+        let figure = |name: String, ours: &Side, baseline: (&str, &Side)| {
+            let baseline = (baseline.0, baseline.1.runs.rate());
+            Figure::new(("call", name, "ops/s"), Better::Higher, ours.runs.rate(), baseline)
+        };
+        let script = ("the same script in stock cls_lua", &stock);
+        let set = ("the same omap set as a bare librados op", &raw);
+        report(figure(name(""), &nacre, script).aiming_at(STOCK_AIM));
+        report(figure(name(""), &nacre, set).aiming_at(RAW_AIM));
+        // No class can be faster than no class.
+        report(figure(name(", no class at all"), &raw, script));
+        let p99 = ("the same script in stock cls_lua", stock.runs.p99_micros());
+        let of = ("call", name(", p99"), "us");
+        report(Figure::new(of, Better::Lower, nacre.runs.p99_micros(), p99));
+        if osds.is_some() {
+            let cpu = ("the same script in stock cls_lua", stock.cpu_micros());
+            let of = ("call", name(", CPU of the OSDs"), "us");
+            report(Figure::new(of, Better::Lower, nacre.cpu_micros(), cpu));
+            let cpu = ("the same omap set as a bare librados op", raw.cpu_micros());
+            let of = ("call", name(", CPU of the OSDs"), "us");
+            report(Figure::new(of, Better::Lower, nacre.cpu_micros(), cpu));
+        }
+        Ok(())
+    }
+
+    /// One way for a while: what came of it, and what the OSDs spent on each operation.
+    async fn measure(
+        &self,
+        way: Way,
+        span: Duration,
+        osds: Option<&OsdProcesses>,
+    ) -> Result<(Outcome, f64)> {
+        let used = || osds.map_or(Ok(0.0), OsdProcesses::cpu_micros);
+        let (before, count) = (used()?, Arc::new(AtomicU64::new(0)));
+        let outcome = self.load(way, span, &count).await?;
+        Ok((outcome, (used()? - before) / count.load(Ordering::Relaxed) as f64))
+    }
+
+    async fn load(&self, way: Way, span: Duration, count: &Arc<AtomicU64>) -> Result<Outcome> {
+        load::run(WORKERS, span, |worker| {
+            let (clients, count) = (self.clone(), Arc::clone(count));
+            move |n| {
+                let clients = clients.clone();
+                count.fetch_add(1, Ordering::Relaxed);
+                async move {
+                    clients.set(way, CLASS, &format!("call-{worker}-{}", n % OBJECTS)).await
+                }
+            }
+        })
+        .await
+    }
+
+    async fn set(&self, way: Way, class: &str, object: &str) -> Result<()> {
+        let value = Bytes::from_static(VALUE.as_bytes());
+        match way {
+            Way::Nacre => {
+                let (class, method) = (class.parse()?, "set".parse()?);
+                let call = ClassCall { class, method, version: None, input: value };
+                let object = format!("{POOL}/{object}").parse()?;
+                self.engine.submit(Request::new(object, vec![Op::Call(call)])?).await.map(drop)
+            }
+            Way::ClsLua => self.plain.eval(object, SOURCE, "set", &value).await.map(drop),
+            Way::Raw => self.plain.set_key(object, "key", value).await,
+        }
+    }
+
+    /// What many calls of many classes add to an OSD, beyond what as many operations add without any.
+    async fn weigh(&self, options: &RadosOptions, report: &mut dyn FnMut(Figure)) -> Result<()> {
+        let osds = OsdProcesses::of(options)?;
+        for number in 0..MEMORY_CLASSES {
+            let source = format!("-- class {number}\n{SOURCE}");
+            let name = format!("{CLASS}-{number}").parse()?;
+            self.runtime.install(&ClassProgram::new(name, 1, source))?;
+        }
+        self.repeat(Way::Raw).await?;
+        let bare = osds.mib()?;
+        self.repeat(Way::Nacre).await?;
+        let once = osds.mib()?;
+        self.repeat(Way::Nacre).await?;
+        let twice = osds.mib()?;
+        let what = format!("{MEMORY_CALLS} calls of {MEMORY_CLASSES} classes");
+        let of = |name: &str| ("call", format!("on Ceph, memory per OSD added by {name}"), "MiB");
+        let bound = ("the bound", MEMORY_BOUND_MIB);
+        let mut tell = |name: &str, added: f64| {
+            // Less than nothing is nothing.
+            let added = added.max(0.01);
+            report(Figure::new(of(name), Better::Lower, added, bound).aiming_at(1.0));
+        };
+        tell(&what, once - bare);
+        tell(&format!("as many again after {what}"), twice - once);
+        Ok(())
+    }
+
+    /// As many operations as memory is measured after.
+    async fn repeat(&self, way: Way) -> Result<()> {
+        let each = MEMORY_CALLS / WORKERS as u64;
+        let workers = (0..WORKERS).map(|worker| {
+            let clients = self.clone();
+            async move {
+                for n in 0..each {
+                    let class = format!("{CLASS}-{}", n % MEMORY_CLASSES);
+                    clients.set(way, &class, &format!("memory-{worker}")).await?;
+                }
+                Ok::<_, Error>(())
+            }
+        });
+        futures::future::try_join_all(workers).await.map(drop)
+    }
+}
