@@ -53,9 +53,14 @@ constexpr int INSPECT = 1;
 
 std::string string_of(nacre_bytes bytes) { return std::string(bytes.data, bytes.length); }
 
+// Adds a copy that is as large as it must be: what `append` makes has a page, however little is in it.
+void add(bufferlist &list, nacre_bytes bytes) {
+  if (bytes.length) list.push_back(ceph::buffer::copy(bytes.data, bytes.length));
+}
+
 bufferlist list_of(nacre_bytes bytes) {
   bufferlist list;
-  list.append(bytes.data, bytes.length);
+  add(list, bytes);
   return list;
 }
 
@@ -75,7 +80,7 @@ int guarded(Body body) {
 }
 
 void append(void *place, nacre_bytes, nacre_bytes value) {
-  static_cast<bufferlist *>(place)->append(value.data, value.length);
+  add(*static_cast<bufferlist *>(place), value);
 }
 
 int call(int mode, cls_method_context_t context, bufferlist *input, bufferlist *output) {
