@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use nacre::{Change, Cluster, Entry, ErrorKind, LogOptions, ProgramId, RadosOptions};
-use nacre_conformance::CephCluster;
+use nacre_conformance::{CephCluster, ceph_plugin_folder};
 
 const ECHO: &str = "function echo(i, o) o:append(i:str()) end objclass.register(echo, 'readonly')";
 
@@ -11,10 +11,22 @@ async fn open(ceph: &CephCluster) -> Cluster {
     Cluster::ceph(options).await.unwrap()
 }
 
+/// Clusters whose OSDs offer nacre's class, and whose do not.
+fn clusters() -> [CephCluster; 2] {
+    let folder = ceph_plugin_folder();
+    let class_dir = folder.to_str().unwrap();
+    [&["--osds", "3"][..], &["--osds", "3", "--class-dir", class_dir]].map(CephCluster::start)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_programs_maps_and_logs_are_the_same_for_every_client() {
-    let ceph = CephCluster::start(&["--osds", "3"]);
-    let (one, two) = (open(&ceph).await, open(&ceph).await);
+    for ceph in clusters() {
+        are_the_same_for_every_client(&ceph).await;
+    }
+}
+
+async fn are_the_same_for_every_client(ceph: &CephCluster) {
+    let (one, two) = (open(ceph).await, open(ceph).await);
     let echo: ProgramId = "class/echo".parse().unwrap();
     let map = "settings".parse().unwrap();
 
@@ -41,8 +53,13 @@ async fn objects_programs_maps_and_logs_are_the_same_for_every_client() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_goes_on_when_another_process_takes_it_over() {
-    let ceph = CephCluster::start(&["--osds", "3"]);
-    let (one, two) = (open(&ceph).await, open(&ceph).await);
+    for ceph in clusters() {
+        goes_on_when_another_process_takes_it_over(&ceph).await;
+    }
+}
+
+async fn goes_on_when_another_process_takes_it_over(ceph: &CephCluster) {
+    let (one, two) = (open(ceph).await, open(ceph).await);
     let log = one.create_log("l", LogOptions::default()).await.unwrap();
     assert_eq!(log.append("one").await.unwrap(), 0);
     let other = two.log("l").await.unwrap();

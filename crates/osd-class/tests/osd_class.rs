@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use nacre_class::NoFaultSink;
 use nacre_clock::SystemClock;
+use nacre_fuzz::fuzz_slow;
 use nacre_object::{ErrorKind, Op, OpResult};
 use nacre_osd_class::{Mode, OsdClass};
 use nacre_protocol::OSD_INTERFACE;
@@ -176,6 +177,31 @@ fn what_is_no_request_is_invalid() {
         let kind = osd.call(Mode::Submit, bytes.clone()).error().kind();
         assert!(matches!(kind, ErrorKind::Invalid | ErrorKind::Unsupported), "{bytes:?}: {kind}");
     }
+}
+
+/// Inputs of a short run: some run a program.
+const SHORT_RUN: u64 = 5_000;
+
+#[test]
+fn fuzz_inputs_which_are_done_or_leave_everything_as_it_was() {
+    let mut osd = Osd::new();
+    osd.submit(vec![Op::WriteFull { data: Bytes::from_static(b"data") }]).reply();
+    let counter = program("counter", 1, COUNTER);
+    let samples = [
+        input(request("o", vec![Op::Append { data: Bytes::from_static(b"x") }, Op::Stat]), &[]),
+        input(request("o", vec![call("counter", "add", "")]), &[(&counter, Send::Source)]),
+        input(request("o", vec![call("lua", "eval_json", r#"{"script":"","handler":""}"#)]), &[]),
+    ];
+    fuzz_slow(env!("CARGO_MANIFEST_DIR"), "inputs", SHORT_RUN, &samples, |bytes| {
+        let before = osd.object.clone();
+        match osd.call(Mode::Submit, bytes.to_vec()) {
+            Outcome::Done { .. } => true,
+            _ => {
+                assert_eq!(osd.object, before);
+                false
+            }
+        }
+    });
 }
 
 #[test]

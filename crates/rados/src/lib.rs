@@ -15,6 +15,8 @@ mod examination;
 mod failure;
 #[allow(unsafe_code, reason = "the binding of a C library; see the module")]
 mod ffi;
+#[cfg(test)]
+mod fuzz_tests;
 mod image;
 mod in_flight;
 mod in_osd;

@@ -11,7 +11,7 @@ use nacre_osd_class::{Change, OsdObject, OsdStat, StoredEntry, StoredRange};
 /// Entries an OSD answers at most: few, so that pages end everywhere.
 const MAX_ENTRIES: usize = 5;
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MemoryOsd {
     pub exists: bool,
     pub version: u64,
