@@ -458,6 +458,19 @@ function write(input)
   return write_entry(position, sub(text, 17), trim_end)
 end
 
+-- What a batch answers: nothing where everything was done. A reply that short fits what an OSD returns
+-- of a change.
+local function append_statuses(output, statuses)
+  for _, status in ipairs(statuses) do
+    if status ~= 0 then
+      for _, each in ipairs(statuses) do
+        output:append(pack("<i4", each))
+      end
+      return
+    end
+  end
+end
+
 function write_batch(input, output)
   local epoch, positions, text, first, last = decode_write_batch(input)
   if not positions then
@@ -467,10 +480,12 @@ function write_batch(input, output)
   if status ~= 0 then
     return status
   end
+  local statuses = {}
   for index, position in ipairs(positions) do
     local data = sub(text, first[index], last[index])
-    output:append(pack("<i4", write_entry(position, data, trim_end)))
+    statuses[index] = write_entry(position, data, trim_end)
   end
+  append_statuses(output, statuses)
   return 0
 end
 
@@ -495,9 +510,11 @@ function fill_batch(input, output)
   if status ~= 0 then
     return status
   end
-  for _, position in ipairs(positions) do
-    output:append(pack("<i4", fill_entry(position, trim_end)))
+  local statuses = {}
+  for index, position in ipairs(positions) do
+    statuses[index] = fill_entry(position, trim_end)
   end
+  append_statuses(output, statuses)
   return 0
 end
 

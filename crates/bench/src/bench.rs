@@ -8,8 +8,8 @@ use nacre::RadosOptions;
 use nacre_object::{Error, Result};
 
 use crate::{
-    Figure, append, call, ceph_call, handover, object, propagate, read, recover, scale, sequencer,
-    start,
+    Figure, append, call, ceph_append, ceph_call, handover, object, propagate, read, recover,
+    scale, sequencer, start,
 };
 
 /// Objects that `scale` grows to unless told otherwise: what is written in half a minute.
@@ -58,7 +58,7 @@ impl Bench {
     ];
 
     /// Those that can also be measured on a Ceph cluster.
-    pub const ON_CEPH: [Bench; 1] = [Self::Call];
+    pub const ON_CEPH: [Bench; 3] = [Self::Append, Self::Call, Self::Propagate];
 
     /// Its name on the command line and in its figures.
     pub fn name(self) -> &'static str {
@@ -123,7 +123,9 @@ impl Setup {
 pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
     if let Some(options) = &setup.ceph {
         return match bench {
+            Bench::Append => ceph_append::run(setup, options, report).await,
             Bench::Call => ceph_call::run(setup, options, report).await,
+            Bench::Propagate => propagate::run_on_ceph(setup, options, report).await,
             other => Err(Error::unsupported(format!("{} is not measured on Ceph", other.name()))
                 .hint("leave --engine out")),
         };

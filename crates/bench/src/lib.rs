@@ -11,6 +11,7 @@
 mod append;
 mod bench;
 mod call;
+mod ceph_append;
 mod ceph_call;
 mod figure;
 mod handover;

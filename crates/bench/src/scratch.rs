@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nacre::{Cluster, ClusterFile};
+use nacre::{Cluster, ClusterFile, Layout, RadosOptions};
 use nacre_node::Supervisor;
 use nacre_object::{Error, Result};
 use tempfile::TempDir;
@@ -62,8 +62,28 @@ impl ScratchCluster {
     /// # Errors
     /// `Unavailable` if a node does not start.
     pub async fn start(folder: &Path, targets: usize, program: &Path) -> Result<Self> {
+        let layout = Layout { engine: None, storage: targets, addresses: vec![], sockets: true };
+        Self::start_as(folder, &layout, program).await
+    }
+
+    /// Starts so many nodes that serve what a Ceph cluster keeps.
+    ///
+    /// # Errors
+    /// `Unavailable` if a node does not start.
+    pub async fn start_gateways(
+        folder: &Path,
+        options: &RadosOptions,
+        nodes: usize,
+        program: &Path,
+    ) -> Result<Self> {
+        let engine = Some(options.to_string());
+        let layout = Layout { engine, storage: nodes, addresses: vec![], sockets: true };
+        Self::start_as(folder, &layout, program).await
+    }
+
+    async fn start_as(folder: &Path, layout: &Layout, program: &Path) -> Result<Self> {
         let folder = folder.join("cluster");
-        let file = ClusterFile::create(&folder, targets)?;
+        let file = ClusterFile::lay_out(&folder, layout)?;
         let supervisor = Supervisor::start(file, program, 0).await?;
         let cluster = Self { supervisor, folder };
         cluster.client().await?.create_default_pools().await?;

@@ -19,7 +19,8 @@ fn objects_classes_and_a_log_live_on_ceph_and_outlive_a_node_an_osd_and_the_fold
     let ceph = CephCluster::start(&["--osds", "3", "--store", "bluestore", "--size", "2"]);
     let engine = format!("ceph:{}", ceph.conf().display());
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-    let mut cluster = RunningCluster::start_with(folders[0].path(), &["--engine", &engine]);
+    let three = ["--engine", &engine, "--targets", "3"];
+    let mut cluster = RunningCluster::start_with(folders[0].path(), &three);
 
     cluster.run_with_input(&["object", "put", "data/greeting"], "hello");
     let source = folders[0].path().join("counter.lua");
@@ -32,7 +33,10 @@ fn objects_classes_and_a_log_live_on_ceph_and_outlive_a_node_an_osd_and_the_fold
     cluster.run(&["log", "create", "l"]);
     cluster.run_with_input(&["log", "append", "l"], &lines(0..100));
 
-    cluster.kill_node("gateway.0");
+    for gateway in ["gateway.0", "gateway.1", "gateway.2"] {
+        cluster.kill_node(gateway);
+        assert_eq!(cluster.run(&["object", "get", "data/greeting"]), "hello");
+    }
     cluster.run_with_input(&["log", "append", "l"], &lines(100..200));
     ceph.kill("osd.1");
     cluster.run_with_input(&["log", "append", "l"], &lines(200..300));
@@ -40,7 +44,7 @@ fn objects_classes_and_a_log_live_on_ceph_and_outlive_a_node_an_osd_and_the_fold
     assert_eq!(add(&cluster, "2").trim(), "7");
     assert!(cluster.stop());
 
-    // Another folder, another node: everything is in Ceph.
+    // Another folder, one other node: everything is in Ceph.
     let cluster = RunningCluster::start_with(folders[1].path(), &["--engine", &engine]);
     assert_eq!(cluster.run(&["object", "get", "data/greeting"]), "hello");
     assert_eq!(add(&cluster, "3").trim(), "10");

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use nacre_clock::{Clock, SystemClock};
 use nacre_log::{
-    LogEnv, LogName, MapViews, PROGRAM_CLASS, Patience, SequencerNodes, SequencerTransport,
+    Batching, LogEnv, LogName, MapViews, PROGRAM_CLASS, Patience, SequencerNodes,
+    SequencerTransport,
 };
 use nacre_object::{Locate, ObjectId, PoolName, Result, Store, TargetName, Watch};
 use nacre_placement::{PlacedStore, PlacedTarget};
@@ -22,6 +23,9 @@ use crate::{Log, LogOptions, Object, Pool};
 
 /// The pools a new cluster begins with.
 const DEFAULT_POOLS: [&str; 2] = ["data", "log"];
+/// Objects of a new log's stripe on a target that is a Ceph cluster: enough for a small one's OSDs to
+/// share the work, few enough to be sealed in a moment.
+const CEPH_COLUMNS: u32 = 8;
 /// The log's storage interface as a program, as this release has it.
 pub const LOG_PROGRAM_SOURCE: &str = include_str!("../../../programs/class/log.lua");
 
@@ -51,6 +55,27 @@ impl fmt::Debug for Cluster {
     }
 }
 
+/// How logs use the targets there are.
+#[derive(Debug, Clone, Copy)]
+pub struct LogUse {
+    /// Objects of a new log's stripe for each target, unless its creator says otherwise.
+    pub columns: u32,
+    /// How records share calls.
+    pub batching: Batching,
+}
+
+impl LogUse {
+    /// For targets that are each one disk.
+    pub(crate) fn of_disks() -> Self {
+        Self { columns: 1, batching: Batching::default() }
+    }
+
+    /// For a Ceph cluster that is reached by so many ways.
+    pub(crate) fn of_ceph(ways: usize) -> Self {
+        Self { columns: CEPH_COLUMNS.div_ceil(ways as u32), batching: Batching::LARGE }
+    }
+}
+
 /// What a cluster is put together from.
 pub struct Parts {
     /// The storage targets.
@@ -59,6 +84,8 @@ pub struct Parts {
     pub sequencers: Arc<dyn SequencerTransport>,
     /// Which nodes these are.
     pub sequencer_nodes: Arc<dyn SequencerNodes>,
+    /// How logs use them.
+    pub logs: LogUse,
     /// Time.
     pub clock: Arc<dyn Clock>,
 }
@@ -140,6 +167,8 @@ impl Cluster {
             nodes: parts.sequencer_nodes,
             classes: Arc::new(ProgramVersions::new(programs.clone())),
             patience: Patience::default(),
+            batching: parts.logs.batching,
+            columns: parts.logs.columns,
         };
         Ok(Self {
             events: Events::new(as_store, as_watch),
@@ -151,6 +180,13 @@ impl Cluster {
             logs,
             local: None,
         })
+    }
+
+    /// The same cluster, whose logs combine records into calls like this.
+    #[must_use]
+    pub fn batching(mut self, batching: Batching) -> Self {
+        self.logs.batching = batching;
+        self
     }
 
     /// Its targets as one store.

@@ -118,8 +118,8 @@ struct RemoteDocument {
 pub struct Layout {
     /// What keeps the data, if that is not the nodes: `ceph:…`.
     pub engine: Option<String>,
-    /// Storage targets; there is one metadata node besides. With an engine of its own kind a cluster
-    /// has one node that does both, and keeps nothing itself.
+    /// Storage targets; there is one metadata node besides. With an engine that keeps the data these
+    /// nodes do both, keep nothing themselves, and any of them serves any object.
     pub storage: usize,
     /// Where the nodes listen with mutual TLS, each `HOST:PORT`, storage first; empty for nowhere.
     pub addresses: Vec<String>,
@@ -140,8 +140,11 @@ pub struct ClusterFile {
 impl Layout {
     /// Every node's name and what it does.
     fn nodes(&self) -> Vec<NodeEntry> {
-        let named = match &self.engine {
-            Some(_) => vec![("gateway.0".to_owned(), vec![Role::Storage, Role::Metadata])],
+        let named: Vec<_> = match &self.engine {
+            Some(_) => {
+                let roles = vec![Role::Storage, Role::Metadata];
+                (0..self.storage).map(|n| (format!("gateway.{n}"), roles.clone())).collect()
+            }
             None => {
                 let storage = |n| (format!("storage.{n}"), vec![Role::Storage]);
                 let metadata = ("meta.0".to_owned(), vec![Role::Metadata]);

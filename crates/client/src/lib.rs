@@ -23,6 +23,7 @@ mod cluster;
 mod cluster_file;
 #[cfg(test)]
 mod fuzz_tests;
+mod gateway;
 mod keys;
 mod local;
 mod object;
@@ -33,11 +34,11 @@ mod transaction;
 
 pub use catch_up_store::CatchUpStore;
 pub use class_service::{ClassService, ProgramFailures};
-pub use cluster::{Cluster, LOG_PROGRAM_SOURCE, Parts, log_program};
+pub use cluster::{Cluster, LOG_PROGRAM_SOURCE, LogUse, Parts, log_program};
 pub use cluster_file::{ClusterFile, Layout, NodeEntry, Role};
 pub use keys::Keys;
 pub use nacre_log::{
-    Entry, Log, LogName, LogOptions, LogStat, NATIVE_CLASS as LOG_NATIVE_CLASS, ReadSlot,
+    Batching, Entry, Log, LogName, LogOptions, LogStat, NATIVE_CLASS as LOG_NATIVE_CLASS, ReadSlot,
 };
 pub use nacre_object::{
     CallReply, ClassCall, Error, ErrorKind, MapEntry, MapRange, ObjectStat, Op, OpResult, Reply,

@@ -19,7 +19,7 @@ use nacre_registry::Node;
 
 use crate::catch_up_store::CatchUpStore;
 use crate::class_service::ClassService;
-use crate::cluster::{Cluster, Parts};
+use crate::cluster::{Cluster, LogUse, Parts};
 
 /// The name of the one node, and of its target.
 const LOCAL: &str = "local";
@@ -41,7 +41,8 @@ impl LocalNode {
         let classes = ClassService::new(Arc::clone(&clock))?;
         let options = Options::new(folder, classes.host(), Arc::clone(&clock));
         let engine = EmbeddedEngine::open(options)?;
-        let (mut node, parts) = Self::over(LOCAL, engine.clone(), classes, clock)?;
+        let (mut node, parts) =
+            Self::over(LOCAL, engine.clone(), classes, LogUse::of_disks(), clock)?;
         node.folder = Some(engine);
         Ok((node, parts))
     }
@@ -53,13 +54,14 @@ impl LocalNode {
     ) -> Result<(Self, Parts)> {
         let classes = ClassService::new(Arc::clone(&clock))?;
         let engine = RadosEngine::connect(options, classes.host(), Arc::clone(&clock)).await?;
-        Self::over(CEPH, engine, classes, clock)
+        Self::over(CEPH, engine, classes, LogUse::of_ceph(1), clock)
     }
 
     fn over<E: Store + Watch + Clone + 'static>(
         name: &str,
         engine: E,
         classes: ClassService,
+        logs: LogUse,
         clock: Arc<dyn Clock>,
     ) -> Result<(Self, Parts)> {
         let node = NodeName::new(name)?;
@@ -71,6 +73,7 @@ impl LocalNode {
             targets: vec![PlacedTarget { target, store, watch: Arc::new(engine) }],
             sequencers: sequencer.clone(),
             sequencer_nodes: sequencer.clone(),
+            logs,
             clock,
         };
         Ok((Self { name: node, folder: None, classes, sequencer }, parts))

@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use nacre_clock::Clock;
+use nacre_clock::{Clock, Random};
 use nacre_log::{SEQUENCER_SERVICE, SequencerNodes, SequencerTransport};
-use nacre_object::{Error, NodeName, Result, Store, Watch};
+use nacre_object::{Error, NodeName, Result};
 use nacre_placement::{PlacedTarget, Target};
 use nacre_wire::{RemoteStore, Session, SessionOptions};
 
-use crate::cluster::Parts;
-use crate::cluster_file::{ClusterFile, Role};
+use crate::cluster::{LogUse, Parts};
+use crate::cluster_file::{ClusterFile, NodeEntry, Role};
+use crate::gateway::Gateway;
 
 /// How long a question to a sequencer may take; its asker sets a shorter deadline of its own, and
 /// a `tail` that waits for news a longer one.
@@ -41,7 +42,7 @@ impl Sessions {
     /// # Errors
     /// `Invalid` if the file names a node or a socket wrongly.
     pub fn new(file: &ClusterFile) -> Result<Self> {
-        let open = |node: &crate::NodeEntry| {
+        let open = |node: &NodeEntry| {
             let name = NodeName::new(&node.name)?;
             let options = SessionOptions {
                 identity: file.identity().cloned(),
@@ -68,32 +69,67 @@ impl Sessions {
     /// # Errors
     /// As [`Sessions::new`].
     pub fn parts(&self, own: &[PlacedTarget], clock: Arc<dyn Clock>) -> Result<Parts> {
-        let mut targets = Vec::new();
-        for node in self.0.file.with_role(Role::Storage) {
-            let target = Target { name: node.target()?, weight: node.weight };
-            let here = own.iter().find(|own| own.target.name == target.name);
-            targets.push(match here {
-                Some(own) => {
-                    let (store, watch) = (Arc::clone(&own.store), Arc::clone(&own.watch));
-                    PlacedTarget { target, store, watch }
-                }
-                None => {
-                    let remote = Arc::new(RemoteStore::new(self.session(&node.name)?.clone()));
-                    let store: Arc<dyn Store> = remote.clone();
-                    let watch: Arc<dyn Watch> = remote;
-                    PlacedTarget { target, store, watch }
-                }
-            });
-        }
+        let targets = match self.0.file.engine() {
+            None => self.targets(own)?,
+            Some(_) => self.gateways(own)?,
+        };
         let sequencers = Arc::new(self.clone());
-        Ok(Parts { targets, sequencers: sequencers.clone(), sequencer_nodes: sequencers, clock })
+        let logs = match self.0.file.engine() {
+            None => LogUse::of_disks(),
+            Some(_) => LogUse::of_ceph(targets.len()),
+        };
+        let sequencer_nodes = sequencers.clone();
+        Ok(Parts { targets, sequencers, sequencer_nodes, logs, clock })
     }
+}
+
+impl Sessions {
+    /// Nodes that keep each their objects.
+    fn targets(&self, own: &[PlacedTarget]) -> Result<Vec<PlacedTarget>> {
+        let target = |node: &NodeEntry| {
+            let target = target_of(node)?;
+            let here = own.iter().find(|own| own.target.name == target.name);
+            Ok(match here {
+                Some(own) => own.clone(),
+                None => {
+                    let remote = RemoteStore::new(self.session(&node.name)?.clone());
+                    PlacedTarget::new(target, Arc::new(remote))
+                }
+            })
+        };
+        self.0.file.with_role(Role::Storage).map(target).collect()
+    }
+
+    /// Nodes through which any object is reached; a node itself needs no other.
+    fn gateways(&self, own: &[PlacedTarget]) -> Result<Vec<PlacedTarget>> {
+        let entries: Vec<_> = self.0.file.with_role(Role::Storage).collect();
+        if let Some(own) = own.first() {
+            let here =
+                |node: &&NodeEntry| Ok(PlacedTarget { target: target_of(node)?, ..own.clone() });
+            return entries.iter().map(here).collect();
+        }
+        let remote = |node: &&NodeEntry| Ok(RemoteStore::new(self.session(&node.name)?.clone()));
+        let remotes = entries.iter().map(remote).collect::<Result<Vec<_>>>()?;
+        let watched = Random::from_system().below(remotes.len() as u64) as usize;
+        let gateway = |(number, node): (usize, &&NodeEntry)| {
+            let gateway = Gateway::new(remotes.clone(), number, watched);
+            Ok(PlacedTarget::new(target_of(node)?, Arc::new(gateway)))
+        };
+        entries.iter().enumerate().map(gateway).collect()
+    }
+}
+
+fn target_of(node: &NodeEntry) -> Result<Target> {
+    Ok(Target { name: node.target()?, weight: node.weight })
 }
 
 #[async_trait]
 impl SequencerTransport for Sessions {
     async fn ask(&self, node: &NodeName, method: &'static str, input: Bytes) -> Result<Bytes> {
-        let session = self.session(node.as_str())?;
+        // Where Ceph keeps the log it may be a node of another folder, or one that is gone for good:
+        // either way a node of this one takes over.
+        let unknown = |_| Error::unavailable(format!("node {node} is none of this cluster"));
+        let session = self.session(node.as_str()).map_err(unknown)?;
         session.ask(SEQUENCER_SERVICE, method, input, SEQUENCER_DEADLINE).await
     }
 }

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use nacre_object::{ClassName, Locate, NodeName, Result, Store};
 
+use crate::limits::{MAX_APPENDS, MAX_WRITE_BYTES, MAX_WRITE_ENTRIES};
 use crate::views::ViewStore;
 
 /// Brings a question to the [`SequencerHost`](crate::SequencerHost) of a node.
@@ -91,6 +92,33 @@ impl Default for Patience {
     }
 }
 
+/// How records that wait anyway are combined into calls, within the log's limits (512 records, 2 MiB).
+/// Nothing is ever delayed to gather more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batching {
+    /// Calls one object is sent at a time; while they are under way records gather.
+    pub calls: usize,
+    /// Records of one call.
+    pub records: usize,
+    /// Bytes of one call's records; a call has one record at least.
+    pub bytes: usize,
+}
+
+impl Batching {
+    /// Every record is a call of its own, made at once.
+    pub const OFF: Self = Self { calls: MAX_APPENDS, records: 1, bytes: MAX_WRITE_BYTES };
+    /// Few large calls, for a store where each costs much, as an operation of an OSD does.
+    pub const LARGE: Self = Self { calls: 2, records: MAX_WRITE_ENTRIES, bytes: MAX_WRITE_BYTES };
+}
+
+impl Default for Batching {
+    /// While one call is synced the next ones gather on the object's node and share a sync, which
+    /// lets more records through than larger calls that wait for each other.
+    fn default() -> Self {
+        Self { calls: 8, records: MAX_WRITE_ENTRIES, bytes: MAX_WRITE_BYTES }
+    }
+}
+
 /// What a log needs. A clone is another handle on the same.
 #[derive(Clone)]
 pub struct LogEnv {
@@ -108,6 +136,11 @@ pub struct LogEnv {
     pub classes: Arc<dyn ClassVersions>,
     /// How long to wait for what.
     pub patience: Patience,
+    /// How records share calls.
+    pub batching: Batching,
+    /// Objects of a new log's stripe for each target, unless its creator says otherwise: more than
+    /// one where a target is itself many disks.
+    pub columns: u32,
 }
 
 impl fmt::Debug for LogEnv {

@@ -33,7 +33,9 @@ pub mod view;
 mod views;
 
 pub use client::{Entry, Follow, Log, LogOptions, LogStat, ReadSlot};
-pub use env::{AnyVersion, ClassVersions, LogEnv, Patience, SequencerNodes, SequencerTransport};
+pub use env::{
+    AnyVersion, Batching, ClassVersions, LogEnv, Patience, SequencerNodes, SequencerTransport,
+};
 pub use name::LogName;
 pub use sequencer::{
     Reconfiguration, SEQUENCER_SERVICE, SequencerCounts, SequencerHost, log_asked_about,

@@ -1,5 +1,6 @@
 //! Which cluster, as whom, and where in it: `ceph:/path/ceph.conf?user=NAME&pool=NAME`.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -45,6 +46,17 @@ impl Default for RadosOptions {
             connect_timeout: CONNECT_TIMEOUT,
             operation_timeout: OPERATION_TIMEOUT,
         }
+    }
+}
+
+impl fmt::Display for RadosOptions {
+    /// As it is parsed.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::PREFIX)?;
+        if let Some(conf) = &self.conf {
+            write!(f, "{}", conf.display())?;
+        }
+        write!(f, "?user={}&pool={}", self.user, self.pool)
     }
 }
 
@@ -94,6 +106,13 @@ mod tests {
         );
         let all = parse("ceph:/a/ceph.conf?user=nacre&pool=fast");
         assert_eq!((all.conf, all.user.as_str(), all.pool.as_str()), (conf, "nacre", "fast"));
+    }
+
+    #[test]
+    fn what_is_printed_is_parsed_again() {
+        for text in ["ceph:", "ceph:/a/ceph.conf", "ceph:/a/ceph.conf?user=nacre&pool=fast"] {
+            assert_eq!(parse(&parse(text).to_string()), parse(text));
+        }
     }
 
     #[test]

@@ -45,6 +45,15 @@ impl PlainClient {
         Ok(Self { context: context.map_err(cut_off)??, in_flight: InFlight::default() })
     }
 
+    /// `rados_aio_append`.
+    ///
+    /// # Errors
+    /// Those of the cluster.
+    pub async fn append(&self, object: &str, data: Bytes) -> Result<()> {
+        let _permit = self.in_flight.admit(data.len()).await?;
+        settled(self.context.append(object, data).await.status)
+    }
+
     /// Sets an omap entry.
     ///
     /// # Errors

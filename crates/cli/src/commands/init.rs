@@ -9,6 +9,7 @@ use nacre_object::{Error, Result};
 use serde_json::json;
 
 use super::up::TargetArguments;
+use crate::engine::Engine;
 use crate::out::Out;
 
 /// What `nacre init` can be told
@@ -27,7 +28,7 @@ pub struct InitArguments {
 
 /// Makes the folder; `nacre up` then runs it.
 pub fn run(arguments: &InitArguments, folder: &Path, out: Out) -> Result<()> {
-    let storage = usize::from(arguments.targets.targets);
+    let storage = arguments.targets.count(&Engine::Embedded);
     let addresses = addresses(&arguments.listen, storage + 1)?;
     let layout = Layout { engine: None, storage, addresses, sockets: !arguments.tls_only };
     let cluster = ClusterFile::lay_out(folder, &layout)?;

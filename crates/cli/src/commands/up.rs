@@ -14,6 +14,8 @@ use crate::out::{Out, note};
 
 /// Storage targets of a new cluster, unless told otherwise.
 const DEFAULT_TARGETS: u16 = 3;
+/// The same of one whose data Ceph keeps.
+const DEFAULT_GATEWAYS: u16 = 1;
 /// More processes than this on one machine is a mistake.
 const MAX_TARGETS: i64 = 64;
 /// The highest first port: those of all processes must be ports.
@@ -24,10 +26,21 @@ const _: () = assert!(MAX_METRICS_PORT + MAX_TARGETS + 2 <= u16::MAX as i64);
 /// How large a new cluster is
 #[derive(Debug, clap::Args)]
 pub struct TargetArguments {
-    /// Storage targets of a new cluster, each a process; an existing one keeps its own
-    #[arg(long, default_value_t = DEFAULT_TARGETS,
-          value_parser = clap::value_parser!(u16).range(1..=MAX_TARGETS))]
-    pub targets: u16,
+    /// Storage targets of a new cluster, each a process (3; on Ceph, the nodes that serve it: 1); an
+    /// existing one keeps its own
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=MAX_TARGETS))]
+    targets: Option<u16>,
+}
+
+impl TargetArguments {
+    /// How many there are to be.
+    pub fn count(&self, engine: &Engine) -> usize {
+        let default = match engine {
+            Engine::Embedded => DEFAULT_TARGETS,
+            Engine::Ceph(_) => DEFAULT_GATEWAYS,
+        };
+        self.targets.unwrap_or(default).into()
+    }
 }
 
 /// What `nacre up` can be told
@@ -50,7 +63,7 @@ pub async fn run(arguments: UpArguments, folder: &Path, out: Out) -> Result<()> 
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let layout = Layout {
                 engine: arguments.engine.to_entry(),
-                storage: arguments.targets.targets.into(),
+                storage: arguments.targets.count(&arguments.engine),
                 addresses: vec![],
                 sockets: true,
             };

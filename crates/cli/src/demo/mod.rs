@@ -113,7 +113,7 @@ pub async fn run(arguments: DemoArguments, out: Out) -> Result<()> {
     let folder = scratch.path().display();
     note(&match &engine {
         Engine::Embedded => format!("a cluster of {TARGETS} storage targets in {folder}"),
-        Engine::Ceph(entry) => format!("a node in {folder} whose data is kept in {entry}"),
+        Engine::Ceph(entry) => format!("{TARGETS} nodes in {folder} whose data is kept in {entry}"),
     });
     let interruption = interrupted()?;
     let ceph = arguments.ceph();
@@ -211,7 +211,7 @@ impl Stage<'_> {
                 Ok(format!("interface replaced by version {version}"))
             }
             (Fault::Sequencer, _) => {
-                let node = self.sequencer()?;
+                let node = sequencer(log).await?;
                 self.supervisor.kill(&node, false).await?;
                 self.supervisor.up(&node).await?;
                 Ok(format!("sequencer {node} killed"))
@@ -242,12 +242,6 @@ impl Stage<'_> {
         Err(Error::corrupt("the storage interface answers as its former version"))
     }
 
-    fn sequencer(&self) -> Result<String> {
-        let mut nodes = self.supervisor.cluster().with_role(Role::Metadata);
-        let node = nodes.next().ok_or_else(|| Error::not_found("no metadata node"))?;
-        Ok(node.name.clone())
-    }
-
     /// A target that does not keep the map with the log's view: there is one copy of everything
     /// here, so without that map the log must wait for the target instead of going round it.
     fn victim(&self, cluster: &Cluster) -> Result<String> {
@@ -274,6 +268,13 @@ fn first_object(log: &Log) -> Result<ObjectId> {
     let view = log.view();
     let object = view.place(0).and_then(|place| view.object(place));
     object.ok_or_else(|| Error::corrupt("the log's view has no position 0"))
+}
+
+/// The node that hands out the log's positions.
+async fn sequencer(log: &Log) -> Result<String> {
+    let node = log.stat().await?.sequencer;
+    let node = node.ok_or_else(|| Error::not_found("the log has no sequencer"))?;
+    Ok(node.to_string())
 }
 
 /// Kills the OSD that serves the log's object and the leading monitor, and starts them again once

@@ -63,6 +63,7 @@ impl Appender {
         storage: StorageClient,
         sequencer: Arc<SequencerClient>,
     ) -> Self {
+        let lanes = Lanes::new(env.batching);
         Self {
             env,
             views,
@@ -74,7 +75,7 @@ impl Appender {
             appends: Arc::new(Semaphore::new(MAX_APPENDS)),
             bytes: Arc::new(Semaphore::new(MAX_APPEND_BYTES)),
             queue: Mutex::default(),
-            lanes: Lanes::default(),
+            lanes,
             evading: AtomicBool::new(false),
         }
     }

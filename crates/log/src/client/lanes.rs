@@ -7,12 +7,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::append::Append;
+use crate::env::Batching;
 use crate::limits::{MAX_WRITE_BYTES, MAX_WRITE_ENTRIES};
 use crate::view::Place;
-
-/// Calls one object is sent at a time. While one is synced the next ones gather on the object's node
-/// and share a sync, which lets more records through than larger calls that wait for each other.
-const CALLS_PER_OBJECT: usize = 8;
 
 /// A write that waits: the record, where it is to go, and under which epoch.
 #[derive(Debug)]
@@ -29,12 +26,24 @@ struct Lane {
 }
 
 /// The lanes of a log's objects. A lane is there while anything is in it.
-#[derive(Debug, Default)]
-pub(super) struct Lanes(Mutex<HashMap<Place, Lane>>);
+#[derive(Debug)]
+pub(super) struct Lanes {
+    lanes: Mutex<HashMap<Place, Lane>>,
+    batching: Batching,
+}
 
 impl Lanes {
+    pub fn new(batching: Batching) -> Self {
+        let batching = Batching {
+            calls: batching.calls.max(1),
+            records: batching.records.clamp(1, MAX_WRITE_ENTRIES),
+            bytes: batching.bytes.min(MAX_WRITE_BYTES),
+        };
+        Self { lanes: Mutex::default(), batching }
+    }
+
     fn lanes(&self) -> MutexGuard<'_, HashMap<Place, Lane>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Queues writes for an object. Answers whether the caller is to start a call: take batches
@@ -44,7 +53,7 @@ impl Lanes {
         let mut lanes = self.lanes();
         let lane = lanes.entry(place).or_default();
         lane.waiting.extend(writes);
-        let starts = lane.calls < CALLS_PER_OBJECT;
+        let starts = lane.calls < self.batching.calls;
         lane.calls += usize::from(starts);
         starts
     }
@@ -53,7 +62,7 @@ impl Lanes {
     pub fn take(&self, place: Place) -> Vec<Write> {
         let mut lanes = self.lanes();
         let Some(lane) = lanes.get_mut(&place) else { return vec![] };
-        let batch = take_batch(&mut lane.waiting);
+        let batch = take_batch(&mut lane.waiting, self.batching);
         if batch.is_empty() {
             lane.calls -= 1;
             if lane.calls == 0 {
@@ -70,13 +79,13 @@ impl Lanes {
     }
 }
 
-fn take_batch(waiting: &mut VecDeque<Write>) -> Vec<Write> {
+fn take_batch(waiting: &mut VecDeque<Write>, batching: Batching) -> Vec<Write> {
     let Some(epoch) = waiting.front().map(|write| write.epoch) else { return vec![] };
     let mut bytes = 0;
     let fits = |write: &&Write| {
         bytes += write.append.entry.len();
-        write.epoch == epoch && bytes <= MAX_WRITE_BYTES
+        write.epoch == epoch && bytes <= batching.bytes
     };
-    let count = waiting.iter().take(MAX_WRITE_ENTRIES).take_while(fits).count();
+    let count = waiting.iter().take(batching.records).take_while(fits).count();
     waiting.drain(..count.max(1)).collect()
 }

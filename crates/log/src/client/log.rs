@@ -44,7 +44,7 @@ impl Log {
     /// # Errors
     /// `Exists` if there is one of that name; `Invalid` for options out of bounds; `Unavailable`.
     pub async fn create(env: LogEnv, name: LogName, options: LogOptions) -> Result<Self> {
-        let layout = options.layout(env.placement.targets().len());
+        let layout = options.layout(env.placement.targets().len() * env.columns as usize);
         let LogOptions { pool, class, .. } = options;
         let view = View::first(name.clone(), pool, class, layout, &*env.placement)?;
         match env.views.propose(&view).await {

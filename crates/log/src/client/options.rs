@@ -17,7 +17,7 @@ pub struct LogOptions {
     pub pool: PoolName,
     /// The class that implements the storage interface.
     pub class: ClassName,
-    /// Objects of a stripe; `None` for as many as there are targets.
+    /// Objects of a stripe; `None` for as many as keep all targets busy.
     pub width: Option<u32>,
     /// Entries of an object.
     pub slots: u32,
@@ -35,9 +35,10 @@ impl Default for LogOptions {
 }
 
 impl LogOptions {
-    pub(crate) fn layout(&self, targets: usize) -> Layout {
+    /// `columns` for a log over all targets.
+    pub(crate) fn layout(&self, columns: usize) -> Layout {
         let width =
-            self.width.unwrap_or(targets.clamp(1, crate::limits::MAX_WIDTH as usize) as u32);
+            self.width.unwrap_or(columns.clamp(1, crate::limits::MAX_WIDTH as usize) as u32);
         Layout { width, slots: self.slots }
     }
 }

@@ -1,6 +1,6 @@
 //! The native class.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use nacre_class::{MethodAccess, NativeClass};
 use nacre_object::{
     CallContext, CallReply, ClassName, Error, ErrorKind, ObjectView, Result, Status,
@@ -11,7 +11,7 @@ use super::entry::{EntryState, KEY_PREFIX, MAX_ENTRY_BYTES, key, position_of};
 use super::header::ObjectHeader;
 use super::input::{
     decode_epoch, decode_fill_batch, decode_position, decode_read_batch, decode_write,
-    decode_write_batch, encode_maximum,
+    decode_write_batch, encode_maximum, encode_statuses,
 };
 use super::status::{EINVAL, EIO, ENODATA, ENOENT, ERANGE, EROFS, ESPIPE};
 use crate::codec::Undecodable;
@@ -91,11 +91,11 @@ fn write(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<Cal
 fn write_batch(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
     let (epoch, entries) = decode_write_batch(input).map_err(undecodable)?;
     let header = guard(view, epoch)?;
-    let mut statuses = BytesMut::with_capacity(4 * entries.len());
+    let mut statuses = Vec::with_capacity(entries.len());
     for (position, data) in entries {
-        statuses.put_i32_le(write_entry(view, &header, position, &data)?);
+        statuses.push(write_entry(view, &header, position, &data)?);
     }
-    Ok(output(statuses.freeze()))
+    Ok(output(encode_statuses(&statuses)))
 }
 
 fn write_entry(
@@ -127,11 +127,11 @@ fn fill(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<Call
 fn fill_batch(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
     let (epoch, positions) = decode_fill_batch(input).map_err(undecodable)?;
     let header = guard(view, epoch)?;
-    let mut statuses = BytesMut::with_capacity(4 * positions.len());
+    let mut statuses = Vec::with_capacity(positions.len());
     for position in positions {
-        statuses.put_i32_le(fill_entry(view, &header, position)?);
+        statuses.push(fill_entry(view, &header, position)?);
     }
-    Ok(output(statuses.freeze()))
+    Ok(output(encode_statuses(&statuses)))
 }
 
 fn fill_entry(view: &mut dyn ObjectView, header: &ObjectHeader, position: u64) -> Result<Status> {

@@ -140,8 +140,20 @@ pub(crate) fn decode_maximum(output: Bytes) -> Result<Option<u64>> {
     Ok(maximum)
 }
 
+/// What a batch answers: nothing where everything was done. A reply that short fits what an OSD returns of
+/// a change.
+pub(crate) fn encode_statuses(statuses: &[Status]) -> Bytes {
+    if statuses.iter().all(|status| *status == 0) {
+        return Bytes::new();
+    }
+    statuses.iter().flat_map(|status| status.to_le_bytes()).collect()
+}
+
 /// The statuses that `write_batch` or `fill_batch` answered, one an entry.
 pub(crate) fn decode_statuses(output: Bytes, count: usize) -> Result<Vec<Status>> {
+    if output.is_empty() {
+        return Ok(vec![0; count]);
+    }
     let mut decoder = Decoder::new(output);
     let statuses: Decoded<Vec<_>> = (0..count).map(|_| decoder.i32()).collect();
     decoder.finish().map_err(unexpected)?;

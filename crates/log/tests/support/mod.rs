@@ -16,8 +16,8 @@ use nacre_class::{ClassProgram, ClassRuntime};
 use nacre_clock::{Clock, SystemClock};
 use nacre_conformance::{FaultyStore, faults};
 use nacre_log::{
-    AnyVersion, Log, LogEnv, LogName, LogOptions, MapViews, NATIVE_CLASS, PROGRAM_CLASS, Patience,
-    SequencerHost, SequencerNodes, SequencerTransport,
+    AnyVersion, Batching, Log, LogEnv, LogName, LogOptions, MapViews, NATIVE_CLASS, PROGRAM_CLASS,
+    Patience, SequencerHost, SequencerNodes, SequencerTransport,
 };
 use nacre_object::{
     ClassName, Error, ListRequest, NodeName, ObjectId, Op, OpResult, PoolName, Request, Result,
@@ -107,6 +107,8 @@ impl Cluster {
             nodes: hosts.clone(),
             classes: Arc::new(AnyVersion),
             patience,
+            batching: Batching::default(),
+            columns: 1,
         };
         let cluster = Self { targets, system, nodes: hosts, env };
         (0..nodes).for_each(|n| cluster.start_node(n));

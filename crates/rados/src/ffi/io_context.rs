@@ -3,6 +3,7 @@
 use std::ptr;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tokio::sync::oneshot::Receiver;
 
 use super::cluster::{Cluster, c_string, check};
@@ -73,6 +74,21 @@ impl IoContext {
     /// Changes an object: all of the changes happen, in order, or none.
     pub async fn apply(self: &Arc<Self>, object: &str, changes: &[Change]) -> Answer {
         settle(self.start_apply(object, changes)).await.0
+    }
+
+    /// Appends to an object's data, and does nothing else.
+    pub async fn append(self: &Arc<Self>, object: &str, data: Bytes) -> Answer {
+        let name = c_string(object);
+        let library = self.cluster.library;
+        let appending = completion::start(library, (self.clone(), data), |completion, kept| {
+            // SAFETY: all handles are alive; the data stays with the completion.
+            unsafe {
+                let data = &(*kept).1;
+                let (start, length) = (data.as_ptr().cast(), data.len());
+                (library.rados_aio_append)(self.handle, name.as_ptr(), completion, start, length)
+            }
+        });
+        settle(appending).await.0
     }
 
     fn start_apply(

@@ -120,6 +120,8 @@ functions! {
         Handle, Handle, Handle, *const c_char, *mut Time, c_int,
     ) -> c_int;
 
+    fn rados_aio_append(Handle, *const c_char, Handle, *const c_char, usize) -> c_int;
+
     fn rados_nobjects_list_open(Handle, *mut Handle) -> c_int;
     fn rados_nobjects_list_next2(
         Handle, *mut *const c_char, *mut *const c_char, *mut *const c_char,

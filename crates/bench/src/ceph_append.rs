@@ -1,0 +1,116 @@
+//! `append` on Ceph: records appended to a shared log, beside `rados_aio_append` of the same bytes to as
+//! many objects, on the same cluster and with the same number in flight.
+//!
+//! The log's class is the program, which runs inside the OSDs where they have nacre's class.
+
+use bytes::Bytes;
+use nacre::{Batching, Cluster, ErrorKind, Log, LogName, LogOptions, RadosOptions};
+use nacre_object::Result;
+use nacre_rados::PlainClient;
+
+use crate::bench::Setup;
+use crate::figure::{Better, Figure};
+use crate::load::{self, Outcome, Runs};
+
+/// In flight where each record is an operation of its own.
+const WRITERS: usize = 32;
+/// Writers that wait for their records where these share operations.
+const WAITING_WRITERS: usize = 1024;
+/// The last is one past a page, which some layouts of entries take badly.
+const SIZES: [usize; 4] = [128, 1024, 4096, 4097];
+const BATCHED_SIZE: usize = 128;
+/// Appends to one object before the next is begun, as of a log.
+const SLOTS: u32 = 16 * 1024;
+/// Objects that are appended to at a time, on either side.
+const COLUMNS: u32 = 8;
+const POOL: &str = "bench";
+const BASELINE: &str = "rados_aio_append";
+const AIM: f64 = 0.85;
+const BATCHED_AIM: f64 = 5.0;
+
+pub(crate) async fn run(
+    setup: &Setup,
+    options: &RadosOptions,
+    report: &mut dyn FnMut(Figure),
+) -> Result<()> {
+    let plain = PlainClient::connect(options.clone(), POOL).await?;
+    let cluster = Cluster::ceph(options.clone()).await?;
+    let alone = cluster.clone().batching(Batching::OFF);
+    for size in SIZES {
+        let name = format!("{size} B, one record an operation, {WRITERS} in flight");
+        if !setup.wants(&name) {
+            continue;
+        }
+        let (mut ours, mut raw) = (Runs::default(), Runs::default());
+        for _ in 0..setup.rounds {
+            let log = fresh_log(&alone).await?;
+            ours.push(appends(&log, WRITERS, size, setup).await?);
+            raw.push(raw_appends(&plain, log.name(), size, setup).await?);
+        }
+        both(&name, &ours, &raw, AIM, report);
+    }
+    let name =
+        format!("{BATCHED_SIZE} B, {WAITING_WRITERS} writers whose records share operations");
+    if setup.wants(&name) {
+        let (mut ours, mut raw) = (Runs::default(), Runs::default());
+        for _ in 0..setup.rounds {
+            let log = fresh_log(&cluster).await?;
+            ours.push(appends(&log, WAITING_WRITERS, BATCHED_SIZE, setup).await?);
+            raw.push(raw_appends(&plain, log.name(), BATCHED_SIZE, setup).await?);
+        }
+        both(&name, &ours, &raw, BATCHED_AIM, report);
+    }
+    Ok(())
+}
+
+fn both(name: &str, ours: &Runs, raw: &Runs, aim: f64, report: &mut dyn FnMut(Figure)) {
+    let of = ("append on Ceph", name.to_owned(), "records/s");
+    let figure = Figure::new(of, Better::Higher, ours.rate(), (BASELINE, raw.rate()));
+    report(figure.aiming_at(aim));
+    let of = ("append on Ceph", format!("{name}, latency p99"), "us");
+    report(Figure::new(of, Better::Lower, ours.p99_micros(), (BASELINE, raw.p99_micros())));
+}
+
+/// A log that nobody has written to.
+async fn fresh_log(cluster: &Cluster) -> Result<Log> {
+    for number in 0.. {
+        let options = LogOptions { width: Some(COLUMNS), slots: SLOTS, ..LogOptions::default() };
+        match cluster.create_log(&format!("bench-append-{number}"), options).await {
+            Err(error) if error.kind() == ErrorKind::Exists => {}
+            other => return other,
+        }
+    }
+    unreachable!("there are more numbers than logs")
+}
+
+async fn appends(log: &Log, writers: usize, size: usize, setup: &Setup) -> Result<Outcome> {
+    load::run(writers, setup.span, |_| {
+        let (log, record) = (log.clone(), vec![7; size]);
+        move |_| {
+            let (log, record) = (log.clone(), record.clone());
+            async move { log.append(record).await.map(drop) }
+        }
+    })
+    .await
+}
+
+/// To objects that are as new as the log's, as many, and go on as often to fresh ones.
+async fn raw_appends(
+    plain: &PlainClient,
+    log: &LogName,
+    size: usize,
+    setup: &Setup,
+) -> Result<Outcome> {
+    load::run(WRITERS, setup.span, |writer| {
+        let (plain, data) = (plain.clone(), Bytes::from(vec![7; size]));
+        let log = log.clone();
+        move |n| {
+            let position = n * WRITERS as u64 + writer as u64;
+            let (row, column) = (position / u64::from(COLUMNS), position % u64::from(COLUMNS));
+            let object = format!("{log}.{}.{column}", row / u64::from(SLOTS));
+            let (plain, data) = (plain.clone(), data.clone());
+            async move { plain.append(&object, data).await }
+        }
+    })
+    .await
+}
