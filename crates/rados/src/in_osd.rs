@@ -99,45 +99,28 @@ impl InOsd {
             return Ok(None);
         }
         let Some(call) = PluginCall::of(asked.request, asked.classes) else { return Ok(None) };
-        let mut attempt = asked.attempt(&call.call()).await?;
-        if let Attempt::Called(_, called) = &attempt
-            && matches!(Outcome::of(called)?, Outcome::NeedsSources)
-        {
-            attempt = asked.attempt(&call.call_with_sources()).await?;
+        let mut answered = asked.ask_plugin(&call.call()).await?;
+        if matches!(answered, Some((_, Outcome::NeedsSources))) {
+            answered = asked.ask_plugin(&call.call_with_sources()).await?;
         }
-        match attempt {
-            Attempt::Called(answer, called) => match Outcome::of(&called)? {
-                Outcome::Done { results, exists } => {
-                    self.by_plugin.add(1);
-                    Ok(Some(Reply { version: if exists { answer.version } else { 0 }, results }))
-                }
-                Outcome::Failed(error, fault) => {
-                    // It is heard of where programs are looked after, wherever it happened.
-                    fault.iter().for_each(|fault| asked.classes.failed_elsewhere(fault, &error));
-                    Err(error)
-                }
-                Outcome::OtherInterface => {
-                    self.lacks_plugin.note(object, now);
-                    Ok(None)
-                }
-                Outcome::LongReply => {
-                    methods(asked.request).for_each(|method| self.long_answers.note(&method, now));
-                    Ok(None)
-                }
-                Outcome::NeedsSources | Outcome::Unsuited => Ok(None),
-            },
-            Attempt::Lacking => {
-                self.lacks_plugin.note(object, now);
-                Ok(None)
+        let Some((version, outcome)) = answered else { return Ok(None) };
+        match outcome {
+            Outcome::Done { results, exists } => {
+                self.by_plugin.add(1);
+                return Ok(Some(Reply { version: if exists { version } else { 0 }, results }));
             }
-            Attempt::Refused(status) => {
-                if status == status::BROKEN {
-                    self.lacks_plugin.note(object, now);
-                }
-                // Else an absent object, which cannot be inspected.
-                Ok(None)
+            Outcome::Failed(error, fault) => {
+                // It is heard of where programs are looked after, wherever it happened.
+                fault.iter().for_each(|fault| asked.classes.failed_elsewhere(fault, &error));
+                return Err(error);
             }
+            Outcome::Unusable => self.lacks_plugin.note(object, now),
+            Outcome::LongReply => {
+                methods(asked.request).for_each(|method| self.long_answers.note(&method, now));
+            }
+            Outcome::NeedsSources | Outcome::Unsuited => {}
         }
+        Ok(None)
     }
 
     async fn run_by_stock(&self, asked: OsdRequest<'_>, now: Duration) -> Result<Option<Reply>> {
@@ -165,6 +148,16 @@ impl InOsd {
 impl OsdRequest<'_> {
     fn object(&self) -> &ObjectId {
         &self.request.header.object
+    }
+
+    /// What nacre's class answers, and the object's version; `None` if the OSD failed the call, as it
+    /// does an inspection of what is absent.
+    async fn ask_plugin(&self, call: &Call) -> Result<Option<(u64, Outcome)>> {
+        Ok(match self.attempt(call).await? {
+            Attempt::Called(answer, called) => Some((answer.version, Outcome::of(&called)?)),
+            Attempt::Lacking | Attempt::Refused(status::BROKEN) => Some((0, Outcome::Unusable)),
+            Attempt::Refused(_) => None,
+        })
     }
 
     async fn attempt(&self, call: &Call) -> Result<Attempt> {

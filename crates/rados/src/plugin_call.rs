@@ -45,8 +45,8 @@ pub enum Outcome {
     LongReply,
     /// The class cannot do this one; nothing happened.
     Unsuited,
-    /// The class is another release's; nothing happened.
-    OtherInterface,
+    /// There is no class, or another release's; nothing happened.
+    Unusable,
 }
 
 impl PluginCall {
@@ -148,7 +148,7 @@ impl Outcome {
             Answer::Error(error) => Self::Failed(decode::error(error), answer.fault.map(remote)),
             Answer::ProgramsNeeded(_) => Self::NeedsSources,
             Answer::Unsuited(why) => match Unsuited::try_from(why) {
-                Ok(Unsuited::OtherInterface) => Self::OtherInterface,
+                Ok(Unsuited::OtherInterface) => Self::Unusable,
                 Ok(Unsuited::LongReply) => Self::LongReply,
                 _ => Self::Unsuited,
             },
