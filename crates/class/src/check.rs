@@ -14,6 +14,7 @@ use nacre_script::{Budget, CompileError, Digest, Script, Terms};
 use crate::calling::Calling;
 use crate::class_vm::with_vm;
 use crate::fault_sink::NoFaultSink;
+use crate::language::translate;
 use crate::native::MethodAccess;
 
 /// A program that compiles and registers methods.
@@ -83,14 +84,15 @@ impl CheckError {
 /// # Errors
 /// That it does not compile, that its chunk fails, or that it registers no method a call can name.
 pub fn check_program(source: &str, clock: &Arc<dyn Clock>) -> Result<CheckedClass, CheckError> {
-    let script = Script::compile("program", 0, source.as_bytes())
+    let translated = translate(source)?;
+    let script = Script::compile("program", 0, translated.lua.as_bytes())
         .map_err(|error| CheckError::of_syntax(error, source))?;
     let methods = methods_of(&script, clock).map_err(|error| {
         let line = error.fault().and_then(|site| site.line);
         let hint = error.hint_text().map_or_else(String::new, |hint| format!("; {hint}"));
         CheckError::at(line, error.message().to_owned() + &hint, source)
     })?;
-    let digest = script.digest();
+    let digest = Digest::of(source.as_bytes());
     Ok(CheckedClass { digest, methods: methods.into_iter().collect() })
 }
 

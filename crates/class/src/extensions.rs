@@ -11,6 +11,7 @@
 //! | `map_set(key, data)` | – |
 //! | `map_last(prefix)` | the last key with that prefix and its bufferlist, or nil |
 //! | `map_range(after, prefix, max)` | keys in order, their bufferlists, whether there are more |
+//! | `fail(status, message)` | –; the method ends with a negative status, and an error that says why and where |
 //! | `now()` | the time of the call, microseconds since 1970 |
 //! | `source()` | who called, as authenticated |
 //!
@@ -18,19 +19,32 @@
 
 use bytes::Bytes;
 use mlua::Value;
-use nacre_object::{Error, ErrorKind};
+use nacre_object::{Error, ErrorKind, Status};
+use nacre_script::raise;
 
 use crate::arguments::Arguments;
 use crate::buffer_list::data_of;
 use crate::calling::{context, read, write};
 use crate::errno::ENODATA;
-use crate::objclass::{Library, for_each_entry, if_present};
+use crate::objclass::{Library, MAX_LOG_BYTES, for_each_entry, if_present};
 
 pub(crate) fn add(library: &Library<'_>) -> mlua::Result<()> {
     add_stream(library)?;
     add_map(library)?;
+    library.add("fail", fail)?;
     library.add("now", |_, ()| context(|context| context.now_micros))?;
     library.add("source", |_, ()| context(|context| context.source.to_string()))
+}
+
+fn fail(arguments: Arguments<'_>, (status, message): (Value, Value)) -> mlua::Result<()> {
+    let status = arguments.integer(1, &status)?;
+    let message = arguments.text(2, &message)?;
+    let bytes = message.as_bytes();
+    let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_LOG_BYTES)]).into_owned();
+    match Status::try_from(status) {
+        Ok(status) if status < 0 => Err(raise(Error::from_status(status, shown))),
+        _ => Err(mlua::Error::runtime(format!("a status of {status} is no failure"))),
+    }
 }
 
 fn data(arguments: Arguments<'_>, position: usize, value: &Value) -> mlua::Result<Bytes> {

@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use bytes::Bytes;
 use mlua::{AnyUserData, Value};
+use nacre_brados::LineMap;
 use nacre_object::{
     CallContext, CallReply, Error, ErrorKind, FaultSite, ObjectView, Result, Status,
 };
@@ -14,11 +15,14 @@ use crate::buffer_list::{BufferList, BufferLists};
 use crate::calling::Calling;
 use crate::class_vm::{ClassVm, Dispatch, with_vm};
 use crate::fault_sink::{FaultSink, ProgramFault};
+use crate::language::at_program_lines;
 use crate::native::MethodAccess;
 
 /// What to run, and on what terms.
 pub(crate) struct Invocation<'a> {
     pub script: &'a Script,
+    /// The program's own lines, if the script was made of one in another language.
+    pub lines: Option<&'a LineMap>,
     /// The global to call; empty to execute the chunk alone.
     pub handler: &'a str,
     pub input: Bytes,
@@ -45,6 +49,10 @@ impl Invocation<'_> {
             Ok(reply) if reply.status >= 0 => Ok(reply),
             Ok(failed) => Err(self.failure(failed.status)),
             Err(error) => {
+                let error = match self.lines {
+                    Some(lines) => at_program_lines(error, lines),
+                    None => error,
+                };
                 self.report(&error, limit.get());
                 Err(error)
             }

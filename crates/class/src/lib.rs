@@ -1,7 +1,7 @@
 //! Methods next to the data.
 //!
 //! [`ClassRuntime`] is the [`nacre_object::ClassHost`] that engines are given. A class is a
-//! [`ClassProgram`] in Luau that was made live, a [`NativeClass`] in Rust, or the built-in class
+//! [`ClassProgram`] in Luau or Brados that was made live, a [`NativeClass`] in Rust, or the built-in class
 //! `lua`, whose methods run a script sent along with the call. All three see their object through
 //! `ObjectView` alone and end in a status, an output or an error in the same way.
 //!
@@ -25,6 +25,7 @@ mod fault_sink;
 #[cfg(test)]
 mod fuzz_tests;
 mod invocation;
+mod language;
 mod native;
 mod objclass;
 mod program;

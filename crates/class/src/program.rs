@@ -1,4 +1,4 @@
-//! A class written in Luau.
+//! A class written in Luau or Brados.
 
 use std::sync::Arc;
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use bytes::Bytes;
+use nacre_brados::LineMap;
 use nacre_clock::Clock;
 use nacre_object::{
     CallContext, CallReply, ClassCall, ClassForm, ClassHost, ClassName, ClassSource, Error,
@@ -15,6 +16,7 @@ use crate::check::methods_of;
 use crate::eval::{EVAL_BUFFERLIST, EVAL_JSON, EvalRequest, LUA_CLASS};
 use crate::fault_sink::{FaultSink, NoFaultSink, ProgramFault};
 use crate::invocation::Invocation;
+use crate::language::{Translated, translate};
 use crate::native::{MethodAccess, NativeClass};
 use crate::program::ClassProgram;
 
@@ -55,7 +57,11 @@ enum Class {
 
 struct Program {
     script: Script,
+    /// The source, in whichever language, and its digest.
     source: Arc<str>,
+    digest: Digest,
+    /// The program's own lines, if the script was made of one in another language.
+    lines: Option<LineMap>,
     methods: BTreeMap<MethodName, MethodAccess>,
 }
 
@@ -106,12 +112,13 @@ impl ClassRuntime {
         let refused = |reason: &dyn std::fmt::Display| {
             Error::invalid(format!("version {} of {name}: {reason}", program.version()))
         };
-        let source = program.source().as_bytes();
-        let script = Script::compile(name.as_str(), program.version(), source)
+        let Translated { lua, lines } =
+            translate(program.source()).map_err(|error| refused(&error))?;
+        let script = Script::compile(name.as_str(), program.version(), lua.as_bytes())
             .map_err(|error| refused(&error))?;
         let methods = methods_of(&script, &self.clock).map_err(|error| refused(&error))?;
-        let source = program.shared_source();
-        let class = Class::Program(Arc::new(Program { script, source, methods }));
+        let (source, digest) = (program.shared_source(), program.digest());
+        let class = Class::Program(Arc::new(Program { script, source, digest, lines, methods }));
         let mut classes = self.classes.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(Class::Native(_)) = classes.get(name) {
             return Err(Error::exists(format!("{name} is a native class")));
@@ -134,7 +141,7 @@ impl ClassRuntime {
             Class::Program(program) => Some(LiveClass {
                 name: name.clone(),
                 version: program.script.version(),
-                digest: program.script.digest(),
+                digest: program.digest,
             }),
             Class::Native(_) => None,
         });
@@ -170,6 +177,7 @@ impl ClassRuntime {
         };
         let invocation = Invocation {
             script: &program.script,
+            lines: program.lines.as_ref(),
             handler: call.method.as_str(),
             input: call.input.clone(),
             access: *access,
@@ -211,6 +219,7 @@ impl ClassRuntime {
         let script = self.compiled(&request.script)?;
         let invocation = Invocation {
             script: &script,
+            lines: None,
             handler: &request.handler,
             input: request.input,
             access: MethodAccess::ReadWrite,
@@ -275,7 +284,7 @@ impl ClassHost for ClassRuntime {
             Some(Class::Native(_)) => ClassForm::Native,
             Some(Class::Program(program)) => ClassForm::Program(ClassSource {
                 version: program.script.version(),
-                digest: *program.script.digest().as_bytes(),
+                digest: *program.digest.as_bytes(),
                 source: program.source.clone(),
             }),
             None if class.as_str() == LUA_CLASS => ClassForm::Native,

@@ -21,6 +21,7 @@ const CASES: &[(&str, &[&str])] = &[
         "objclass.getxattr",
         &["objclass.getxattr('../victim')", "objclass.getxattr(('n'):rep(2^20))"],
     ),
+    ("objclass.fail", &["objclass.fail(-22, ('x'):rep(2^23))", "objclass.fail(0, 'x')"]),
     ("objclass.getxattrs", &["objclass.getxattrs('data/victim')"]),
     (
         "objclass.log",

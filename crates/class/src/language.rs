@@ -1,0 +1,67 @@
+//! The languages of class programs: Luau as it is, and Brados, which is compiled to it.
+//!
+//! Whoever keeps or sends a program keeps and sends its source; each node compiles. So a program has
+//! one digest everywhere, and what it is compiled to may differ with the compiler.
+
+use std::borrow::Cow;
+
+use nacre_brados::{CompileErrors, LineMap, is_brados};
+use nacre_object::{Error, FaultSite};
+
+use crate::check::CheckError;
+
+/// A program in Lua, and where it comes from.
+pub(crate) struct Translated<'a> {
+    pub lua: Cow<'a, str>,
+    /// The program's lines, unless it is the Lua itself.
+    pub lines: Option<LineMap>,
+}
+
+/// The Lua of a program in either language.
+///
+/// # Errors
+/// The first mistake of a Brados program; those of Luau show when it is compiled.
+pub(crate) fn translate(source: &str) -> Result<Translated<'_>, CheckError> {
+    if !is_brados(source) {
+        return Ok(Translated { lua: Cow::Borrowed(source), lines: None });
+    }
+    let compiled = nacre_brados::compile(source).map_err(|errors| check_error(&errors, source))?;
+    let class = compiled.class;
+    Ok(Translated { lua: Cow::Owned(class.lua), lines: Some(class.lines) })
+}
+
+fn check_error(errors: &CompileErrors, source: &str) -> CheckError {
+    let Some(first) = errors.first() else {
+        let message = errors.to_string();
+        return CheckError { line: None, column: None, message, excerpt: String::new() };
+    };
+    let place = first.place(source);
+    CheckError {
+        line: Some(place.line),
+        column: Some(place.column),
+        message: first.summary(),
+        excerpt: errors.render("program", source),
+    }
+}
+
+/// An error of a class with its lines those of the program.
+pub(crate) fn at_program_lines(error: Error, lines: &LineMap) -> Error {
+    let Some(site) = error.fault() else { return error };
+    let (frames, numbers): (Vec<_>, Vec<_>) = site
+        .traceback
+        .lines()
+        .filter_map(|frame| program_frame(frame, &site.program, lines))
+        .unzip();
+    let own = site.line.and_then(|line| lines.line(line));
+    let line = own.or_else(|| numbers.first().copied());
+    let site = FaultSite { line, traceback: frames.join("\n"), ..site.clone() };
+    error.with_fault(site)
+}
+
+/// A frame of a traceback, `NAME:LINE…`, with its line in the program; `None` for what every class has.
+fn program_frame(frame: &str, name: &str, lines: &LineMap) -> Option<(String, u32)> {
+    let rest = frame.strip_prefix(name)?.strip_prefix(':')?;
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let line = lines.line(rest[..digits].parse().ok()?)?;
+    Some((format!("{name}:{line}"), line))
+}
