@@ -54,7 +54,7 @@ impl std::error::Error for CompileErrors {}
 pub fn compile(source: &str) -> Result<Compiled, CompileErrors> {
     let mut diagnostics = Diagnostics::default();
     let compiled = analyse(source, &mut diagnostics).and_then(|analysis| {
-        let plan = plan::plan(&analysis.program, &analysis.strata, &mut diagnostics);
+        let plan = plan::plan(&analysis.program, &analysis.strata, &mut diagnostics)?;
         let class = emit::emit(&analysis.program, &plan, source);
         if class.lua.len() > MAX_CLASS_BYTES {
             let message = format!(

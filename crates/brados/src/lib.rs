@@ -19,6 +19,8 @@ mod analysis;
 mod compile;
 mod diagnostic;
 mod emit;
+mod explain;
+mod format;
 pub mod ir;
 pub mod limits;
 mod lints;
@@ -36,6 +38,10 @@ pub use analysis::Analysis;
 pub use compile::{CompileErrors, Compiled, check, compile, is_brados};
 pub use diagnostic::{Diagnostic, Note, Severity};
 pub use emit::{Class, LineMap};
+pub use explain::{
+    ExplainedMethod, ExplainedRule, ExplainedStratum, Explanation, data_flow_svg, explain,
+};
+pub use format::format;
 pub use script::{Case, Expected, Script, ScriptError, Step, shown_reply};
 pub use span::{LineIndex, Place, Span};
 pub use stratify::Stratum;

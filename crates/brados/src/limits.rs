@@ -24,6 +24,9 @@ pub const MAX_DIAGNOSTICS: usize = 50;
 pub const MAX_INTEGER: i64 = (1 << 53) - 1;
 /// Text of the generated class: what the sandbox compiles (`nacre_script::MAX_SOURCE_BYTES`).
 pub const MAX_CLASS_BYTES: usize = 256 * 1024;
+/// Rules that a class carries out, all methods and variants together: at some hundred bytes each they
+/// would be more than [`MAX_CLASS_BYTES`].
+pub const MAX_RULE_PLANS: usize = 4096;
 /// Rounds of a recursion at run time: as long as the longest path that can be followed. A program
 /// whose recursion makes new values for ever ends here on a stock OSD, which has no budgets.
 pub const MAX_ROUNDS: usize = 10_000;

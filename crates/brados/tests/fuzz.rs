@@ -6,7 +6,7 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nacre_brados::{Script, check, compile, decode_reply};
+use nacre_brados::{Script, check, compile, decode_reply, format};
 use nacre_class::check_program;
 use nacre_clock::{Clock, SystemClock};
 use nacre_fuzz::{fuzz, fuzz_slow};
@@ -38,6 +38,9 @@ fn fuzz_programs() {
         let started = clock.monotonic();
         let compiled = compile(&source);
         assert!(clock.monotonic() - started < MAX_TIME, "it takes too long");
+        if let Ok(formatted) = format(&source) {
+            assert_eq!(format(&formatted).as_ref(), Ok(&formatted), "formatting it again");
+        }
         let Ok(compiled) = compiled else {
             for diagnostic in check(&source) {
                 diagnostic.render("program", &source);

@@ -4,7 +4,10 @@
 -- A section begins with three dashes and its name, and tells after a colon what it uses.
 
 --- names
-local next, pack, unpack = next, string.pack, string.unpack
+-- Methods are globals, called as the program calls them: what the class itself uses is local.
+local _G, objclass, bufferlist, table, math = _G, objclass, bufferlist, table, math
+local next, pcall, error, type, tostring = next, pcall, error, type, tostring
+local pack, unpack = string.pack, string.unpack
 local sub, find, gsub = string.sub, string.find, string.gsub
 
 --- fail

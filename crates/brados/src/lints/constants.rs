@@ -1,7 +1,7 @@
 //! Comparisons with a text that is never in the column, as of `'filled'` where only `'fill'` is
 //! ever written.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, listing, suggestion};
 use crate::ir::{Body, CollectionId, Expr, ExprKind, Program, Select};
@@ -9,12 +9,22 @@ use crate::syntax::ast::{BinaryOp, Kind};
 use crate::syntax::token::MergeOp;
 use crate::value::Value;
 
-/// What is ever written into a column: these texts, or anything.
-type Domain = Option<BTreeSet<Vec<u8>>>;
-type Domains = HashMap<(CollectionId, usize), Domain>;
+/// Texts of a program that are told apart, as a domain is a set of so many bits. In a program with
+/// more, columns into which the others are written may hold anything.
+const MAX_TEXTS: usize = u128::BITS as usize;
+
+/// What is ever written into a column: some of the program's texts, or anything.
+type Domain = Option<u128>;
+
+struct Domains<'a> {
+    program: &'a Program,
+    texts: Vec<Vec<u8>>,
+    columns: HashMap<(CollectionId, usize), Domain>,
+}
 
 pub(super) fn check(program: &Program, diagnostics: &mut Diagnostics) {
-    let domains = domains(program);
+    let mut domains = Domains { program, texts: vec![], columns: HashMap::new() };
+    domains.fill();
     for rule in &program.rules {
         let Body::Select(select) = &rule.body else { continue };
         for expr in select.exprs() {
@@ -23,79 +33,77 @@ pub(super) fn check(program: &Program, diagnostics: &mut Diagnostics) {
     }
 }
 
-fn domains(program: &Program) -> Domains {
-    let mut domains: Domains = HashMap::new();
-    for id in program.ids() {
-        let is_anything = program.collection(id).kind == Kind::Input;
-        for column in 0..program.collection(id).width() {
-            domains.insert((id, column), if is_anything { None } else { Some(BTreeSet::new()) });
+impl Domains<'_> {
+    fn fill(&mut self) {
+        for id in self.program.ids() {
+            let is_anything = self.program.collection(id).kind == Kind::Input;
+            for column in 0..self.program.collection(id).width() {
+                self.columns.insert((id, column), if is_anything { None } else { Some(0) });
+            }
         }
+        // Texts only ever join a domain, and there are finitely many: it ends.
+        while self.widen_all() {}
     }
-    // Texts only ever join a domain, and there are finitely many: it ends.
-    loop {
+
+    /// Adds what each rule writes; answers whether that was new.
+    fn widen_all(&mut self) -> bool {
         let mut changed = false;
-        for rule in program.rules.iter().filter(|rule| rule.op != MergeOp::Delete) {
-            for column in 0..program.collection(rule.head).width() {
-                let more = written(&domains, &rule.body, column);
-                changed |= widen(&mut domains, (rule.head, column), more);
+        for rule in self.program.rules.iter().filter(|rule| rule.op != MergeOp::Delete) {
+            for column in 0..self.program.collection(rule.head).width() {
+                let more = self.written(&rule.body, column);
+                let Some(own) = self.columns.get_mut(&(rule.head, column)) else { continue };
+                let wider = own.zip(more).map(|(own, more)| own | more);
+                changed |= wider != *own;
+                *own = wider;
             }
         }
-        if !changed {
-            return domains;
-        }
+        changed
     }
-}
 
-fn widen(domains: &mut Domains, column: (CollectionId, usize), more: Domain) -> bool {
-    let Some(own) = domains.get_mut(&column) else { return false };
-    match (own.as_mut(), more) {
-        (None, _) => false,
-        (Some(_), None) => {
-            *own = None;
-            true
-        }
-        (Some(own), Some(more)) => {
-            let before = own.len();
-            own.extend(more);
-            own.len() > before
-        }
+    fn get(&self, id: CollectionId, column: usize) -> Domain {
+        self.columns.get(&(id, column)).copied().flatten()
     }
-}
 
-fn written(domains: &Domains, body: &Body, column: usize) -> Domain {
-    match body {
-        Body::Literal(rows) => {
-            let mut texts = BTreeSet::new();
-            for row in rows {
-                texts.extend(literal(&row[column])?);
+    fn written(&mut self, body: &Body, column: usize) -> Domain {
+        match body {
+            Body::Literal(rows) => {
+                rows.iter().try_fold(0, |domain, row| Some(domain | self.literal(&row[column])?))
             }
-            Some(texts)
-        }
-        Body::Select(select) => match &select.columns.get(column)?.kind {
-            ExprKind::Literal(value) => literal(value),
-            ExprKind::Column { source, column } => {
-                domains.get(&(select.sources[*source], *column)).cloned().flatten()
-            }
-            _ => None,
-        },
-        Body::Extreme(extreme) => domains.get(&(extreme.input, column)).cloned().flatten(),
-        Body::Group(group) => {
-            domains.get(&(group.input, *group.keys.get(column)?)).cloned().flatten()
+            Body::Select(select) => match &select.columns.get(column)?.kind {
+                ExprKind::Literal(value) => self.literal(value),
+                ExprKind::Column { source, column } => self.get(select.sources[*source], *column),
+                _ => None,
+            },
+            Body::Extreme(extreme) => self.get(extreme.input, column),
+            Body::Group(group) => self.get(group.input, *group.keys.get(column)?),
         }
     }
-}
 
-fn literal(value: &Value) -> Domain {
-    match value {
-        Value::Bytes(text) => Some([text.clone()].into()),
-        Value::Nil => Some(BTreeSet::new()),
-        _ => None,
+    fn literal(&mut self, value: &Value) -> Domain {
+        let Value::Bytes(text) = value else {
+            return (*value == Value::Nil).then_some(0);
+        };
+        let known = self.texts.iter().position(|known| known == text);
+        let at = known.unwrap_or_else(|| {
+            self.texts.push(text.clone());
+            self.texts.len() - 1
+        });
+        (at < MAX_TEXTS).then(|| 1 << at)
+    }
+
+    /// The texts of a domain, in their order.
+    fn texts(&self, domain: u128) -> Vec<&Vec<u8>> {
+        let bits = self.texts.iter().take(MAX_TEXTS).enumerate();
+        let mut texts: Vec<_> =
+            bits.filter(|(at, _)| domain & (1 << at) != 0).map(|(_, text)| text).collect();
+        texts.sort();
+        texts
     }
 }
 
 fn check_expr(
     program: &Program,
-    domains: &Domains,
+    domains: &Domains<'_>,
     select: &Select,
     expr: &Expr,
     diagnostics: &mut Diagnostics,
@@ -114,8 +122,9 @@ fn check_expr(
             continue;
         };
         let Some(id) = select.sources.get(*source) else { continue };
-        let Some(Some(domain)) = domains.get(&(*id, *column)) else { continue };
-        if domain.is_empty() || domain.contains(wanted) {
+        let Some(domain) = domains.get(*id, *column) else { continue };
+        let domain = domains.texts(domain);
+        if domain.is_empty() || domain.contains(&wanted) {
             continue;
         }
         let collection = program.collection(*id);

@@ -4,6 +4,8 @@ mod constants;
 mod containment;
 mod usage;
 
+use std::collections::HashSet;
+
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::ir::{Body, CollectionId, ExprKind, Program, Select};
 use crate::span::Span;
@@ -74,8 +76,8 @@ fn check_aggregate_into_table(
 type ColumnId = (CollectionId, usize);
 
 /// The columns that hold aggregates, by whatever way they came there.
-fn aggregated_columns(program: &Program) -> Vec<ColumnId> {
-    let mut found: Vec<ColumnId> = vec![];
+fn aggregated_columns(program: &Program) -> HashSet<ColumnId> {
+    let mut found = HashSet::new();
     loop {
         let before = found.len();
         for rule in program.rules.iter().filter(|rule| rule.op == MergeOp::Now) {
@@ -84,8 +86,8 @@ fn aggregated_columns(program: &Program) -> Vec<ColumnId> {
                     Body::Group(group) => column >= group.keys.len(),
                     body => columns_read(body, column).iter().any(|read| found.contains(read)),
                 };
-                if is_aggregate && !found.contains(&(rule.head, column)) {
-                    found.push((rule.head, column));
+                if is_aggregate {
+                    found.insert((rule.head, column));
                 }
             }
         }

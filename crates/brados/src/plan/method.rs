@@ -67,7 +67,7 @@ impl Method<'_> {
             let before = live.len();
             for rule in &rules {
                 let head = self.program.rules[*rule].head;
-                if !live.contains(&head) && !self.variants(*rule, &[]).is_empty() {
+                if !live.contains(&head) && self.is_live(*rule) {
                     self.known.set(Relation::Local(head), Rows::Many);
                     live.push(head);
                 }
@@ -97,6 +97,17 @@ impl Method<'_> {
             }
         }
         self.phases.push(phase);
+    }
+
+    /// Whether a rule may give rows, by what its sources have so far.
+    fn is_live(&self, rule: usize) -> bool {
+        let has_rows = |id: CollectionId| !self.parts(id).is_empty();
+        match &self.program.rules[rule].body {
+            Body::Select(select) => select.sources.iter().all(|id| has_rows(*id)),
+            Body::Literal(_) => true,
+            Body::Group(group) => has_rows(group.input),
+            Body::Extreme(extreme) => has_rows(extreme.input),
+        }
     }
 
     /// The ways to carry out a rule: one for each choice of what its tables' rows come from, and of

@@ -16,6 +16,7 @@ pub use self::views::View;
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::ir::{CollectionId, Expr, Program};
+use crate::limits::MAX_RULE_PLANS;
 use crate::stratify::Stratum;
 use crate::syntax::ast::Kind;
 
@@ -151,21 +152,29 @@ impl MethodPlan {
     }
 }
 
-/// Plans every method; scans of tables are told.
+/// Plans every method; scans of tables are told. `None`, with the reason told, past the bound.
 pub(crate) fn plan(
     program: &Program,
     strata: &[Stratum],
     diagnostics: &mut Diagnostics,
-) -> ClassPlan {
+) -> Option<ClassPlan> {
     let views = views::find(program);
-    let methods: Vec<_> = program
-        .of_kind(Kind::Input)
-        .map(|input| method::plan(program, strata, &views, input))
-        .collect();
-    for method in &methods {
-        warn_of_scans(program, method, diagnostics);
+    let mut methods: Vec<MethodPlan> = vec![];
+    let mut rules = 0;
+    for input in program.of_kind(Kind::Input) {
+        let method = method::plan(program, strata, &views, input);
+        rules += method.rules().count();
+        if rules > MAX_RULE_PLANS {
+            let span = program.collection(input).span;
+            let error = Diagnostic::error(span, "the class would be too large");
+            let help = "divide the program, or join fewer tables that `<=` adds to in one rule";
+            diagnostics.add(error.help(help));
+            return None;
+        }
+        warn_of_scans(program, &method, diagnostics);
+        methods.push(method);
     }
-    ClassPlan { views, methods }
+    Some(ClassPlan { views, methods })
 }
 
 fn warn_of_scans(program: &Program, method: &MethodPlan, diagnostics: &mut Diagnostics) {

@@ -1,0 +1,69 @@
+//! What is told of a program: strata, access paths, aggregates, the data-flow graph.
+
+use nacre_brados::{compile, data_flow_svg, explain};
+
+const PROGRAM: &str = "state do
+  table :epoch, [] => [:epoch:int]
+  table :log, [:pos:int] => [:data:bytes]
+  table :owner, [:name:string, :pos:int]
+  scratch :reach, [:pos:int]
+  interface input, :write, [:epoch:int, :pos:int, :data:bytes, :name:string]
+  interface output, :ret, [:pos, :max]
+end
+bloom do
+  temp :fresh <= (write * epoch).lefts{|w, e| w.epoch >= e.epoch}
+  log <+ fresh.notin(log, :pos => :pos){|f| [f.pos, f.data]}
+  owner <+ fresh{|f| [f.name, f.pos]}
+  reach <= (fresh * owner).rights(:name => :name){|o| [o.pos]}
+  reach <= (reach * log).lefts(:pos => :pos){|r| [r.pos + 1] if r.pos < 9}
+  temp :last <= log.group([], max(:pos))
+  ret <= (reach * last).pairs{|r, l| [r.pos, l.max_pos]}
+end
+";
+
+#[test]
+fn an_explanation_names_strata_access_paths_aggregates_and_layout() {
+    let compiled =
+        compile(PROGRAM).unwrap_or_else(|errors| panic!("{}", errors.render("p", PROGRAM)));
+    let told = explain(&compiled, PROGRAM).to_string();
+    let expected = "\
+layout: the key–value map, the only layout there is: every program can be kept in it
+  table epoch: its one row in the header, read with every request
+  table log: a map entry a row, keys `log.…` in the order of its key
+  table owner: a map entry a row, keys `owner.…` in the order of its key
+  aggregate last (log##max(pos), line 15): in the header, changed with the table; where a greatest or least row goes, its group is gone over again
+";
+    assert!(told.starts_with(expected), "{told}");
+    for part in [
+        " reach (recursive)\n",
+        "method write (reads and writes):\n",
+        "  line 10: fresh <= …\n    write: the request\n    epoch: the header\n",
+        "  line 11: log <+ …\n    fresh: one row in memory\n    no row of log: point lookup by pos",
+        "  line 13: reach <= …\n",
+        "    owner: range by name",
+        "    reach: rows the last round added\n    log: point lookup by pos",
+        "    last: the header\n",
+    ] {
+        assert!(told.contains(part), "{part}\n{told}");
+    }
+}
+
+#[test]
+fn the_graph_has_a_box_for_each_collection_and_a_line_for_each_dependency() {
+    let compiled = compile(PROGRAM).unwrap();
+    let svg = data_flow_svg(&compiled.analysis);
+    let collections = &compiled.analysis.program.collections;
+    assert_eq!(svg.matches("<rect").count(), collections.len());
+    for collection in collections {
+        assert!(svg.contains(&format!(
+            "<title>{} {}</title>",
+            collection.kind.as_str(),
+            collection.name
+        )));
+    }
+    for dashes in ["7 4", "2 4"] {
+        assert!(svg.contains(&format!("stroke-dasharray=\"{dashes}\"")), "{dashes}");
+    }
+    assert_eq!(svg.matches("<g>").count(), svg.matches("</g>").count());
+    assert!(svg.ends_with("</svg>\n"));
+}

@@ -1,0 +1,87 @@
+-- An OSD with stock `cls_lua`, as far as classes here need one: a map, and calls that happen wholly or
+-- not at all. As in an OSD, a method does not see what it wrote.
+--
+-- Reads lines `METHOD INPUT` from standard input, the input in hexadecimal digits; answers each with
+-- `STATUS OUTPUT`. The class is the file named on the command line.
+
+local map, written = {}, {}
+
+local raw_pcall = pcall
+-- A failed call of the object's is caught as its negative errno.
+function pcall(...)
+  local results = table.pack(raw_pcall(...))
+  if not results[1] and type(results[2]) == "table" and results[2].errno then
+    return false, results[2].errno, "failed"
+  end
+  return table.unpack(results, 1, results.n)
+end
+
+bufferlist = {}
+local methods = {}
+local meta = { __index = methods, __len = function(list) return #list.text end }
+function methods.str(list) return list.text end
+function methods.append(list, text)
+  assert(type(text) == "string")
+  list.text = list.text .. text
+end
+function bufferlist.new()
+  return setmetatable({ text = "" }, meta)
+end
+local function list_of(text)
+  local list = bufferlist.new()
+  list:append(text)
+  return list
+end
+
+local registered = {}
+objclass = { ENOENT = 2 }
+function objclass.register(method) registered[method] = true end
+function objclass.map_get_val(key)
+  if not map[key] then
+    error({ errno = -2 })
+  end
+  return list_of(map[key])
+end
+function objclass.map_set_val(key, value) written[key] = value:str() end
+function objclass.map_remove_key(key) written[key] = false end
+function objclass.map_get_vals(after, prefix, most)
+  local keys, values = {}, {}
+  for key in next, map do
+    if key > after and key:sub(1, #prefix) == prefix then
+      keys[#keys + 1] = key
+    end
+  end
+  table.sort(keys)
+  for at = 1, math.min(#keys, most) do
+    values[keys[at]] = list_of(map[keys[at]])
+  end
+  return values
+end
+
+local function call(name, input)
+  local output = bufferlist.new()
+  written, registered = {}, {}
+  -- Each call has globals of its own.
+  local globals = setmetatable({}, { __index = _G })
+  globals._G = globals
+  assert(loadfile(arg[1], "t", globals))()
+  assert(registered[globals[name]], "the method is not registered")
+  local status = globals[name](list_of(input), output)
+  if status >= 0 then
+    for key, value in next, written do
+      map[key] = value or nil
+    end
+  end
+  return status, status >= 0 and output:str() or ""
+end
+
+for line in io.lines() do
+  local method, digits = line:match("^(%S+) (%S*)$")
+  local input = digits:gsub("%x%x", function(byte) return string.char(tonumber(byte, 16)) end)
+  local done, status, output = raw_pcall(call, method, input)
+  if not done then
+    -- What is no status of an operation is one of the class.
+    status, output = -5, ""
+  end
+  print(status, (output:gsub(".", function(c) return ("%02x"):format(c:byte()) end)))
+end
