@@ -12,6 +12,7 @@ mod input;
 mod lines;
 mod otlp;
 mod out;
+mod row;
 mod span_tree;
 
 use std::path::PathBuf;
@@ -25,8 +26,8 @@ use nacre_object::{Error, ErrorKind, Result};
 use serde_json::json;
 
 use crate::commands::{
-    bench, ceph, class, entity, events, init, log, map, node, object, pool, program, scrub, status,
-    trace, up,
+    bench, brados, ceph, class, entity, events, init, log, map, node, object, pool, program,
+    program_test, scrub, status, trace, up,
 };
 use crate::out::Out;
 
@@ -92,6 +93,8 @@ enum Command {
     #[command(subcommand)]
     Class(class::ClassCommand),
     #[command(subcommand)]
+    Brados(brados::BradosCommand),
+    #[command(subcommand)]
     Program(program::ProgramCommand),
     #[command(subcommand)]
     Map(map::MapCommand),
@@ -121,6 +124,7 @@ impl Command {
                 | Self::Bench(_)
                 | Self::Node(_)
                 | Self::Ceph(_)
+                | Self::Brados(_)
         )
     }
 }
@@ -196,6 +200,8 @@ async fn run(arguments: Arguments, out: Out) -> Result<()> {
         Command::Object(command) => object::run(command, &connect().await?, out).await,
         Command::Pool(command) => pool::run(command, &connect().await?, out).await,
         Command::Class(command) => class::run(command, &connect().await?, out).await,
+        Command::Brados(command) => brados::run(command, out),
+        Command::Program(program::ProgramCommand::Test(test)) => program_test::run(test, out).await,
         Command::Program(command) => program::run(command, &connect().await?, out).await,
         Command::Map(command) => map::run(command, &connect().await?, out).await,
         Command::Log(command) => log::run(command, &connect().await?, out).await,

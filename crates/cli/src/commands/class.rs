@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::input::{Input, read_text};
 use crate::out::{Out, json_bytes, note};
+use crate::row::{Row, show_rows};
 
 /// Run methods of classes on objects
 #[derive(Debug, Subcommand)]
@@ -21,6 +22,9 @@ pub enum ClassCommand {
         method: MethodName,
         #[command(flatten)]
         input: Input,
+        /// The row of a request to a class in Brados, as JSON: `["key", 7, null]`; prints the reply's rows
+        #[arg(long, value_name = "JSON", conflicts_with_all = ["input", "input_file"])]
+        row: Option<Row>,
         /// The version of the class this call was written against; another is refused as stale
         #[arg(long)]
         class_version: Option<u64>,
@@ -42,11 +46,17 @@ pub enum ClassCommand {
 /// Runs one of them.
 pub async fn run(command: ClassCommand, cluster: &Cluster, out: Out) -> Result<()> {
     match command {
-        ClassCommand::Call { object, class, method, input, class_version } => {
-            let input = input.bytes()?;
+        ClassCommand::Call { object, class, method, input, row, class_version } => {
+            let input = match &row {
+                Some(row) => row.encoded(),
+                None => input.bytes()?,
+            };
             let call = ClassCall { class, method, version: class_version, input };
             let reply = cluster.object(&object).await?.call_version(call).await?;
-            show(&reply, out)
+            match row {
+                Some(_) => show_rows(&reply, out),
+                None => show(&reply, out),
+            }
         }
         ClassCommand::Eval { object, script, handler, input } => {
             let script = read_text(&script)?;

@@ -1,6 +1,7 @@
 //! One module for each noun of the command.
 
 pub mod bench;
+pub mod brados;
 pub mod ceph;
 pub mod class;
 pub mod entity;
@@ -12,6 +13,7 @@ pub mod node;
 pub mod object;
 pub mod pool;
 pub mod program;
+pub mod program_test;
 pub mod scrub;
 pub mod status;
 pub mod trace;

@@ -8,6 +8,8 @@ use nacre::{Cluster, ProgramId, ProgramInfo, ProgramKind, Removal, SourceError};
 use nacre_object::{Error, FaultSite, Result};
 use serde_json::json;
 
+use crate::commands::brados::show_errors;
+use crate::commands::program_test;
 use crate::input::read_text;
 use crate::out::{Out, note, table, utc};
 
@@ -25,6 +27,8 @@ pub enum ProgramCommand {
     },
     /// Check a source without storing anything
     Check { program: ProgramId, file: PathBuf },
+    /// Run the test script of a Brados program, on an engine of its own
+    Test(program_test::TestArguments),
     /// List programs with their versions
     #[command(alias = "list")]
     Ls {
@@ -105,6 +109,7 @@ pub async fn run(command: ProgramCommand, cluster: &Cluster, out: Out) -> Result
             check(cluster, &program, &file, &read_text(&file)?)?;
             out.show(&json!({ "ok": true }), || format!("{program}: no errors"))
         }
+        C::Test(test) => program_test::run(test, out).await,
         C::Ls { kind } => list(&programs.list(kind).await?, out),
         C::Show { program, program_version } => {
             let shown = programs.show(&program, program_version).await?;
@@ -155,14 +160,28 @@ async fn switch(cluster: &Cluster, versions: Vec<(ProgramId, u64)>, wait: bool) 
     Ok(())
 }
 
-/// Shows a mistake in a source where it is, before the error that names it.
+/// Shows the mistakes in a source where they are, before the error that names the first.
 fn check(
     cluster: &Cluster,
     program: &ProgramId,
     file: &std::path::Path,
     source: &str,
 ) -> Result<()> {
-    cluster.programs().check(program, source).map_err(|mistake| {
+    let checked = cluster.programs().check(program, source);
+    if checked.is_err()
+        && nacre_brados::is_brados(source)
+        && let Err(errors) = nacre_brados::compile(source)
+    {
+        // Brados tells all of them, each with a suggestion.
+        let site = FaultSite {
+            program: program.to_string(),
+            line: errors.first().map(|first| first.place(source).line),
+            ..FaultSite::default()
+        };
+        show_errors(&errors, file, source);
+        return Err(Error::invalid("the source has errors; nothing was stored").with_fault(site));
+    }
+    checked.map_err(|mistake| {
         note(&excerpt(&mistake, &file.display().to_string(), source));
         let site =
             FaultSite { program: program.to_string(), line: mistake.line, ..FaultSite::default() };

@@ -1,0 +1,73 @@
+//! Rows of classes in Brados, on the command line.
+
+use std::str::FromStr;
+
+use bytes::Bytes;
+use nacre::CallReply;
+use nacre_brados::{Value, decode_reply, encode_request, shown_reply};
+use nacre_object::{Error, Result};
+
+use crate::out::Out;
+
+/// A request's row, written as a JSON array.
+#[derive(Debug, Clone)]
+pub struct Row(Vec<Value>);
+
+impl Row {
+    /// The request.
+    pub fn encoded(&self) -> Bytes {
+        encode_request(&self.0).into()
+    }
+}
+
+impl FromStr for Row {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = || {
+            Error::invalid(format!("{text:?} is no row"))
+                .hint("write a JSON array of whole numbers, texts, true, false and null")
+        };
+        let values: Vec<serde_json::Value> = serde_json::from_str(text).map_err(|_| wrong())?;
+        let value = |value: serde_json::Value| match value {
+            serde_json::Value::Null => Some(Value::Nil),
+            serde_json::Value::Bool(value) => Some(Value::Bool(value)),
+            serde_json::Value::Number(number) => number.as_i64().map(Value::Int),
+            serde_json::Value::String(text) => Some(Value::text(&text)),
+            _ => None,
+        };
+        values.into_iter().map(value).collect::<Option<_>>().map(Self).ok_or_else(wrong)
+    }
+}
+
+/// Prints a reply: a row of an output a line, or all of them as one JSON object.
+pub fn show_rows(reply: &CallReply, out: Out) -> Result<()> {
+    let outputs = decode_reply(&reply.output)
+        .map_err(|error| Error::invalid(error.to_string()).hint("is it a class in Brados?"))?;
+    let json: serde_json::Map<_, _> = outputs
+        .iter()
+        .map(|(name, rows)| {
+            let rows = rows.iter().map(|row| row.iter().map(as_json).collect());
+            (name.clone(), serde_json::Value::Array(rows.collect()))
+        })
+        .collect();
+    out.show(&json, || {
+        let lines = outputs.iter().flat_map(|(name, rows)| {
+            rows.iter().map(|row| shown_reply(&[(name.clone(), vec![row.clone()])]))
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    })
+}
+
+/// Bytes that are no text are shown as an array of numbers.
+fn as_json(value: &Value) -> serde_json::Value {
+    match value {
+        Value::Nil => serde_json::Value::Null,
+        Value::Bool(value) => (*value).into(),
+        Value::Int(value) => (*value).into(),
+        Value::Bytes(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => text.into(),
+            Err(_) => bytes.clone().into(),
+        },
+    }
+}

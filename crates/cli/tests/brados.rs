@@ -1,0 +1,138 @@
+//! Programs in Brados: the compiler by itself, and as classes of a real cluster.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use common::{NACRE, RunningCluster};
+
+const REFS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/class/refs.brados");
+
+fn nacre(arguments: &[&str]) -> Output {
+    Command::new(NACRE).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn write(folder: &Path, name: &str, source: &str) -> String {
+    let path = folder.join(name);
+    fs::write(&path, source).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn check_tells_every_mistake_with_its_place_and_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = fs::read_to_string(REFS).unwrap();
+    let wrong = source.replace("refs <+ get_ref", "refs <+ get_reff").replace("t.count", "t.total");
+    let path = write(folder.path(), "wrong.brados", &wrong);
+    let checked = nacre(&["brados", "check", &path]);
+    assert_eq!(checked.status.code(), Some(2));
+    let said = text(&checked.stderr);
+    assert!(
+        said.contains("wrong.brados:18:11: error: there is no collection `get_reff`"),
+        "{said}"
+    );
+    assert!(said.contains("18 |   refs <+ get_reff\n   |           ^^^^^^^^"), "{said}");
+    assert!(said.contains("help: did you mean `get_ref`?"), "{said}");
+    assert!(said.contains("`total` has no column `total`"), "{said}");
+    let checked = nacre(&["--json", "brados", "check", &path]);
+    let first: serde_json::Value =
+        serde_json::from_str(text(&checked.stdout).lines().next().unwrap()).unwrap();
+    assert_eq!((&first["line"], &first["column"]), (&18.into(), &11.into()));
+    let checked = nacre(&["brados", "check", REFS]);
+    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
+}
+
+#[test]
+fn compile_explain_and_fmt_do_what_they_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let compiled = nacre(&["brados", "compile", REFS]);
+    assert!(text(&compiled.stdout).contains("objclass.register(_G[\"get_ref\"])"));
+    let svg = folder.path().join("graph.svg");
+    let explained = nacre(&["brados", "explain", REFS, "--svg", svg.to_str().unwrap()]);
+    let said = text(&explained.stdout);
+    assert!(said.contains("refs: point lookup by tag"), "{said}");
+    assert!(said.contains("aggregate total"), "{said}");
+    let drawn = fs::read_to_string(svg).unwrap();
+    assert!(drawn.starts_with("<svg") && drawn.contains(">put_ref</text>"), "{drawn}");
+
+    let source = fs::read_to_string(REFS).unwrap();
+    assert_eq!(nacre(&["brados", "fmt", "--check", REFS]).status.code(), Some(0));
+    let untidy =
+        source.replace("  refs <+ get_ref", " refs<+get_ref").replace("op| ['ok']", "op|['ok' ]");
+    let path = write(folder.path(), "untidy.brados", &untidy);
+    assert_eq!(nacre(&["brados", "fmt", "--check", &path]).status.code(), Some(2));
+    assert_eq!(nacre(&["brados", "fmt", &path]).status.code(), Some(0));
+    assert_eq!(fs::read_to_string(&path).unwrap(), source);
+}
+
+#[test]
+fn a_test_script_runs_beside_its_program() {
+    let tested = nacre(&["program", "test", REFS]);
+    assert_eq!(tested.status.code(), Some(0), "{}", text(&tested.stderr));
+    assert!(text(&tested.stdout).contains("all as expected"), "{}", text(&tested.stdout));
+    let folder = tempfile::tempdir().unwrap();
+    let script = write(folder.path(), "wrong.test", "== a case\nget_ref 'a' -> ret('no')\n");
+    let tested = nacre(&["program", "test", REFS, &script]);
+    assert_eq!(tested.status.code(), Some(1));
+    let said = text(&tested.stderr);
+    assert!(said.contains("wrong.test:2: a case") && said.contains("got ret('ok')"), "{said}");
+}
+
+#[test]
+fn a_brados_program_is_put_called_replaced_and_taken_back() {
+    let cluster = RunningCluster::start();
+    let source = fs::read_to_string(REFS).unwrap();
+    let path = write(cluster.folder(), "refs.brados", &source);
+    let put = cluster.run(&["program", "put", "class/refs", &path, "--activate"]);
+    assert_eq!(put, "class/refs version 1, active on every node\n");
+    let call = |method: &str, row: &str| {
+        cluster.run(&["class", "call", "data/thing", "refs", method, "--row", row])
+    };
+    assert_eq!(call("get_ref", "[\"a\"]"), "ret('ok')\n");
+    assert_eq!(call("list", "[null]"), "held('a')\n");
+
+    let other = source.replace("['ok']", "['fine']");
+    let path = write(cluster.folder(), "refs.brados", &other);
+    cluster.run(&["program", "put", "class/refs", &path, "--activate"]);
+    assert_eq!(call("get_ref", "[\"b\"]"), "ret('fine')\n");
+    cluster.run(&["program", "rollback", "class/refs"]);
+    assert_eq!(call("get_ref", "[\"c\"]"), "ret('ok')\n");
+    assert_eq!(call("list", "[\"a\"]"), "held('b')\nheld('c')\n");
+    let shown = cluster.run(&["program", "show", "class/refs", "--program-version", "1"]);
+    assert_eq!(shown, source, "the source that is kept is what was put");
+
+    let wrong = source.replace("refs <+ get_ref", "refs <+ get_reff");
+    let path = write(cluster.folder(), "refs.brados", &wrong);
+    let (status, said) = cluster.fails(&["program", "put", "class/refs", &path]);
+    assert_eq!(status, 2);
+    assert!(said.contains("refs.brados:18:11: error:"), "{said}");
+    assert!(said.contains("did you mean `get_ref`?"), "{said}");
+}
+
+#[test]
+fn a_fault_of_a_brados_program_names_its_line_in_the_cluster_log() {
+    let cluster = RunningCluster::start();
+    let source = "state do\n  interface input, :half, [:n:int]\n  interface output, :ret, [:n]\nend\n\
+                  bloom do\n  ret <= half{|h| [10 / h.n]}\nend\n";
+    let path = write(cluster.folder(), "half.brados", source);
+    cluster.run(&["program", "put", "class/half", &path, "--activate"]);
+    let call = ["class", "call", "data/o", "half", "half", "--row"];
+    assert_eq!(cluster.run(&[&call[..], &["[3]"]].concat()), "ret(3)\n");
+    let (status, said) = cluster.fails(&[&call[..], &["[0]"]].concat());
+    assert_eq!(status, 1);
+    assert!(said.contains("division by zero") && said.contains("line 6"), "{said}");
+    let mut follow =
+        cluster.command(&["events", "--follow"]).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(follow.stdout.take().unwrap()).lines();
+    let found = lines.map_while(Result::ok).any(|line| line.contains("line 6"));
+    follow.kill().unwrap();
+    follow.wait().unwrap();
+    assert!(found, "the fault is reported at the program's line");
+}
