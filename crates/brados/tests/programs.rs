@@ -1,0 +1,139 @@
+//! The standard library: every `programs/class/*.test` beside its program, with nacre's `objclass` and
+//! with stock Ceph's, and the table in `programs/README.md`, of which what can be checked is.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nacre_brados::plan::{Access, MethodPlan, Relation, Step};
+use nacre_brados::{Case, Compiled, Script, compile};
+
+use support::{Subject, shown};
+
+const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs");
+
+/// What comes of requests that are refused.
+const FAILURES: [&str; 3] = ["conflict", "invalid", "fault"];
+
+fn files(extension: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(format!("{PROGRAMS}/class")).unwrap();
+    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|own| own == extension));
+    paths.sort();
+    paths
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn compiled(path: &Path) -> Compiled {
+    let source = read(path);
+    compile(&source)
+        .unwrap_or_else(|errors| panic!("{}", errors.render(&path.to_string_lossy(), &source)))
+}
+
+fn script(path: &Path) -> Script {
+    Script::parse(&read(path)).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Runs a case up to the first request that comes to something else.
+fn run(subject: &Subject, case: &Case, path: &Path) -> Option<String> {
+    case.steps.iter().find_map(|step| {
+        let outcome = subject.call(&step.method, &step.row);
+        let (expected, got) = (step.expected.to_string(), shown(&outcome));
+        let error = outcome.err().map(|error| error.to_string()).unwrap_or_default();
+        let place = format!("{}:{}", path.display(), step.line);
+        (expected != got)
+            .then(|| format!("{place}: {}\n  {}\n  got {got} {error}", case.name, step.text))
+    })
+}
+
+#[test]
+fn programs_do_what_their_scripts_say() {
+    let mut failures = vec![];
+    let mut cases = 0;
+    for path in files("test") {
+        let source = read(&path.with_extension("brados"));
+        for case in &script(&path).cases {
+            cases += 1;
+            for subject in [Subject::new(&source), Subject::on_stock(&source)] {
+                failures.extend(run(&subject, case, &path));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert!(cases > 0, "no case was found");
+}
+
+#[test]
+fn scripts_ask_every_method_and_see_requests_refused() {
+    for path in files("test") {
+        let compiled = compiled(&path.with_extension("brados"));
+        let script = script(&path);
+        let steps = || script.cases.iter().flat_map(|case| &case.steps);
+        let asked: BTreeSet<_> = steps().map(|step| step.method.as_str()).collect();
+        for method in &compiled.plan.methods {
+            let method = method_name(&compiled, method);
+            assert!(asked.contains(method), "{} asks no `{method}`", path.display());
+        }
+        let refuses = steps().any(|step| FAILURES.contains(&step.expected.to_string().as_str()));
+        assert!(refuses, "{} sees no request fail", path.display());
+    }
+}
+
+#[test]
+fn only_the_methods_that_say_so_read_whole_tables() {
+    let readme = read(Path::new(&format!("{PROGRAMS}/README.md")));
+    let rows: Vec<_> = readme.lines().filter_map(row).collect();
+    assert!(!rows.is_empty(), "the table of programs was not found");
+    for (program, scans) in rows {
+        let path = PathBuf::from(format!("{PROGRAMS}/class/{program}.brados"));
+        assert!(path.with_extension("test").exists(), "{program} has no script");
+        let compiled = compiled(&path);
+        let scanning = compiled.plan.methods.iter().filter(|method| reads_a_whole_table(method));
+        let names: Vec<_> = scanning.map(|method| method_name(&compiled, method)).collect();
+        assert_eq!(names, scans, "methods of {program} that read a whole table");
+    }
+}
+
+/// A line of the README's table: a program and, in the last column, which methods read whole tables.
+fn row(line: &str) -> Option<(&str, Vec<&str>)> {
+    let (program, rest) = line.strip_prefix("| [`")?.split_once('`')?;
+    let scans = rest.trim_end().trim_end_matches('|').rsplit_once('|')?.1.trim();
+    let words = scans.split(", ").filter(|word| *word != "–");
+    Some((program, words.map(|word| word.trim_matches('`')).collect()))
+}
+
+fn method_name<'a>(compiled: &'a Compiled, method: &MethodPlan) -> &'a str {
+    &compiled.analysis.program.collection(method.input).name
+}
+
+fn reads_a_whole_table(method: &MethodPlan) -> bool {
+    method.rules().any(|plan| {
+        plan.steps.iter().any(|step| match step {
+            Step::Bind { source, access } => is_scan(plan.sources[*source], access),
+            Step::Absent { relation, access, .. } => is_scan(*relation, access),
+            Step::Filter(_) => false,
+        })
+    })
+}
+
+fn is_scan(relation: Relation, access: &Access) -> bool {
+    matches!((relation, access), (Relation::Stored(_), Access::Scan))
+}
+
+#[test]
+fn what_is_doubtful_about_a_program_is_a_listing() {
+    for path in files("test") {
+        let path = path.with_extension("brados");
+        let source = read(&path);
+        for warning in compiled(&path).warnings {
+            let text = warning.summary();
+            let is_listing = text.contains("reads every row") || text.contains("pairs every row");
+            assert!(is_listing, "{}", warning.render(&path.to_string_lossy(), &source));
+        }
+    }
+}
