@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nacre_brados::plan::{Access, MethodPlan, Relation, Step};
-use nacre_brados::{Case, Compiled, Script, compile};
+use nacre_brados::{Case, Compiled, Script, compile, format};
 
 use support::{Subject, shown};
 
@@ -135,5 +135,15 @@ fn what_is_doubtful_about_a_program_is_a_listing() {
             let is_listing = text.contains("reads every row") || text.contains("pairs every row");
             assert!(is_listing, "{}", warning.render(&path.to_string_lossy(), &source));
         }
+    }
+}
+
+#[test]
+fn programs_are_formatted() {
+    for path in files("brados") {
+        let source = read(&path);
+        let formatted = format(&source).unwrap();
+        let differing = source.lines().zip(formatted.lines()).find(|(own, tidy)| own != tidy);
+        assert!(source == formatted, "{}: {differing:?}", path.display());
     }
 }
