@@ -1,0 +1,111 @@
+//! Programs made to be slow or large: refused or compiled, in bounded time, on an ordinary thread's stack.
+
+use std::time::Duration;
+
+use nacre_brados::limits::{MAX_CLASS_BYTES, MAX_SOURCE_BYTES};
+use nacre_brados::{compile, format};
+use nacre_clock::{Clock, SystemClock};
+
+/// Unoptimised, on a busy machine; an honest program takes milliseconds.
+const MAX_TIME: Duration = Duration::from_secs(20);
+
+/// Whether it compiles, which is found out in time.
+fn compiles(what: &str, source: &str) -> bool {
+    let clock = SystemClock::default();
+    let before = clock.monotonic();
+    let compiled = compile(source);
+    let _ = format(source);
+    let took = clock.monotonic() - before;
+    println!("{what}: {} bytes in {took:?}", source.len());
+    assert!(took < MAX_TIME, "{what} takes {took:?}");
+    compiled.is_ok_and(|compiled| compiled.class.lua.len() <= MAX_CLASS_BYTES)
+}
+
+fn program(state: &str, rules: &str) -> String {
+    format!(
+        "state do\n  interface input, :ask, [:n:int]\n  interface output, :ret, [:n:int]\n{state}end\n\
+         bloom do\n{rules}end\n"
+    )
+}
+
+#[test]
+fn a_long_chain_of_wide_temps_written_backwards() {
+    let columns = |source: &str| {
+        let all: Vec<_> = (0..32).map(|at| format!("{source}.c{at}")).collect();
+        all.join(",")
+    };
+    let mut rules = String::from("  ret <= t80{|x| [x.c0]}\n");
+    for at in (1..=80).rev() {
+        rules += &format!("  temp :t{at} <= t{}{{|x| [{}]}}\n", at - 1, columns("x"));
+    }
+    let first: Vec<_> = (0..32).map(|at| format!("{at}")).collect();
+    rules += &format!("  temp :t0 <= [[{}]]\n", first.join(","));
+    assert!(compiles("a chain of temps", &program("", &rules)));
+}
+
+#[test]
+fn many_inputs_and_joins_of_tables_that_are_added_to() {
+    let mut state = String::new();
+    let mut rules = String::new();
+    for at in 0..60 {
+        state += &format!("  interface input, :in{at}, [:n:int]\n");
+    }
+    for at in 0..6 {
+        state += &format!("  table :t{at}, [:n:int]\n");
+        rules += &format!("  t{at} <= ask\n");
+        (0..60).for_each(|input| rules += &format!("  t{at} <= in{input}\n"));
+    }
+    for _ in 0..100 {
+        rules +=
+            "  ret <= (t0*t1*t2*t3*t4*t5).combos(t0.n=>t1.n,t2.n=>t3.n){|a,b,c,d,e,f| [f.n]}\n";
+    }
+    assert!(!compiles("joins in every variant", &program(&state, &rules)));
+}
+
+#[test]
+fn nesting_of_every_kind() {
+    for (what, open, close) in
+        [("(", "(", ")"), ("not", "not ", ""), ("-", "- ", ""), ("[", "[", "]")]
+    {
+        for depth in [10, 40, 20_000 / open.len()] {
+            let deep = format!("{}x.n{}", open.repeat(depth), close.repeat(depth));
+            let rule = format!("  ret <= ask{{|x| [x.n] if {deep} == 1}}\n");
+            compiles(what, &program("", &rule));
+        }
+    }
+    for operator in ["and", "+", "*", "or"] {
+        let long = vec!["x.n"; 6_000].join(&format!(" {operator} "));
+        assert!(!compiles(operator, &program("", &format!("  ret <= ask{{|x| [{long}]}}\n"))));
+    }
+}
+
+#[test]
+fn long_lists_and_many_of_everything() {
+    let rows: Vec<_> = (0..5_000).map(|at| format!("[{at}]")).collect();
+    compiles("a literal", &program("", &format!("  ret <= [{}]\n", rows.join(","))));
+    let items: Vec<_> = (0..5_000).map(|at| format!("[{at}]")).collect();
+    let rule = format!("  ret <= ask{{|x| [x.n] if [{}].include?([x.n])}}\n", items.join(","));
+    compiles("a list that is asked", &program("", &rule));
+    let rules: String = (0..2_000).map(|at| format!("  ret <= ask{{|x| [{at}]}}\n")).collect();
+    assert!(!compiles("rules", &program("", &rules)));
+    let state: String = (0..2_000).map(|at| format!("  scratch :s{at}, [:n:int]\n")).collect();
+    assert!(!compiles("collections", &program(&state, "  ret <= ask\n")));
+    let temps: String =
+        (1..1_500).map(|at| format!("  temp :t{at} <= t{}.notin(ask)\n", at - 1)).collect();
+    assert!(!compiles("temps", &program("", &temps)));
+    let texts: String =
+        (0..400).map(|at| format!("  s <= ask{{|x| [x.n, 'text {at}']}}\n")).collect();
+    let state = "  scratch :s, [:n:int, :t:string]\n";
+    let rule = "  ret <= s{|x| [x.n] if x.t == 'other'}\n";
+    assert!(compiles("texts", &program(state, &format!("{texts}{rule}"))));
+    assert!(!compiles("bytes", &" ".repeat(MAX_SOURCE_BYTES + 1)));
+    let recursion: String = (0..40)
+        .map(|at| format!("  s{} <= (s{at} * t).pairs(:n=>:n){{|a, b| [b.m]}}\n", (at + 1) % 40))
+        .collect();
+    let state: String = (0..40).map(|at| format!("  scratch :s{at}, [:n:int]\n")).collect();
+    let rules = format!("  s0 <= ask\n  ret <= s7\n{recursion}");
+    assert!(compiles(
+        "a long cycle",
+        &program(&format!("  table :t, [:n:int, :m:int]\n{state}"), &rules)
+    ));
+}
