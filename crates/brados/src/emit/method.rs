@@ -58,10 +58,9 @@ impl<'a> MethodWriter<'a> {
     pub fn write(mut self) {
         let input = self.program.collection(self.plan.input);
         self.out.line = self.lines.line(input.span.start);
-        let protect = self.runtime.need("protect");
         // By its name in the table of globals: a local of that name may be in the way.
         let global = format!("_G[\"{}\"]", input.name);
-        self.out.open(format!("{global} = {protect}(function(input, output)"));
+        self.out.open(format!("{global} = function(input, output)"));
         if self.in_table {
             self.out.put("local v = {}");
         }
@@ -75,7 +74,11 @@ impl<'a> MethodWriter<'a> {
         self.commit();
         self.reply();
         self.out.put("return 0");
-        self.out.close("end)");
+        self.out.close("end");
+        let protect = self.runtime.need("protect");
+        self.out.open("if not objclass.fail then");
+        self.out.put(format!("{global} = {protect}({global})"));
+        self.out.close("end");
         let access = if self.writes() { "" } else { ", \"readonly\"" };
         self.out.put(format!("objclass.register({global}{access})"));
     }

@@ -19,9 +19,6 @@ end
 --- protect: fail
 -- Where `fail` is not there, a method is run so that the status gets out.
 local function protect(method)
-  if objclass.fail then
-    return method
-  end
   return function(input, output)
     local returned = { pcall(method, input, output) }
     if returned[1] then
@@ -372,7 +369,7 @@ end
 --- outbox: page take fail protect
 -- The methods of whoever delivers: the first messages that wait, and that those up to a number are
 -- delivered.
-_G["channel_messages"] = protect(function(input, output)
+_G["channel_messages"] = function(input, output)
   if #input > 0 then
     fail(-22, "the request is no row of channel_messages, []")
   end
@@ -390,9 +387,8 @@ _G["channel_messages"] = protect(function(input, output)
     output:append(pack("<c1i8c1s4", "i", number, "b", values[keys[at]]:str()))
   end
   return 0
-end)
-objclass.register(_G["channel_messages"], "readonly")
-_G["channel_delivered"] = protect(function(input)
+end
+_G["channel_delivered"] = function(input)
   local text = input:str()
   local upto, at = take(text, 1, "i")
   if at ~= #text + 1 then
@@ -409,7 +405,13 @@ _G["channel_delivered"] = protect(function(input)
     end
   until not after
   return 0
-end)
+end
+for _, name in next, { "channel_messages", "channel_delivered" } do
+  if not objclass.fail then
+    _G[name] = protect(_G[name])
+  end
+end
+objclass.register(_G["channel_messages"], "readonly")
 objclass.register(_G["channel_delivered"])
 
 --- say_nil: names

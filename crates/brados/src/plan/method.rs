@@ -2,6 +2,7 @@
 
 use super::access::Planner;
 use super::cardinality::Cardinalities;
+use super::constants::Constants;
 use super::{Access, MethodPlan, Phase, Relation, Rows, RulePlan, Step, View, demand};
 use crate::ir::{Body, CollectionId, Program, Select};
 use crate::stratify::Stratum;
@@ -14,7 +15,8 @@ pub(super) fn plan(
     input: CollectionId,
 ) -> MethodPlan {
     let known = Cardinalities::at_start(program, views, input);
-    let mut method = Method { program, views, known, phases: vec![] };
+    let mut method =
+        Method { program, views, known, constants: Constants::default(), phases: vec![] };
     for stratum in strata {
         match stratum.is_recursive {
             true => method.recursion(stratum),
@@ -30,6 +32,7 @@ struct Method<'a> {
     program: &'a Program,
     views: &'a [View],
     known: Cardinalities,
+    constants: Constants,
     phases: Vec<Phase>,
 }
 
@@ -55,6 +58,7 @@ impl Method<'_> {
         }
         if rows != Rows::Empty {
             self.known.set(relation, rows);
+            self.constants.learn(self.program, relation, &rules);
             self.phases.push(Phase { relations: vec![relation], once: rules, repeated: vec![] });
         }
     }
@@ -179,6 +183,9 @@ impl Method<'_> {
         let planner = Planner { program: self.program, views: self.views, known: &self.known };
         let mut plans = vec![];
         for sources in choices {
+            if select.filters.iter().any(|filter| self.constants.refute(&sources, filter)) {
+                continue;
+            }
             let is_recursive = |relation: &Relation| match relation {
                 Relation::Local(id) => recursive.contains(id),
                 _ => false,

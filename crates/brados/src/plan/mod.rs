@@ -8,6 +8,7 @@
 
 mod access;
 mod cardinality;
+mod constants;
 mod demand;
 mod method;
 mod views;
