@@ -1,8 +1,8 @@
 //! Brados: object interfaces written as relations, compiled to a Luau class.
 //!
-//! A program declares collections of rows and rules between them. Compiled, each input interface is
-//! a method of a class: one request is one row is one timestep is one transaction on one object. The
-//! passes, in order:
+//! A program declares collections of rows and rules between them (`LANGUAGE.md` is the language).
+//! Compiled, each input interface is a method of a class: one request is one row is one timestep is one
+//! transaction on one object. The passes, in order:
 //!
 //! 1. `syntax`: text to tokens to a tree, going on after mistakes;
 //! 2. `resolve`: names to collections and columns; chains become flat rules ([`ir`]);

@@ -29,6 +29,11 @@ fn program(state: &str, rules: &str) -> String {
 }
 
 #[test]
+fn a_class_that_is_emitted_is_one_that_the_sandbox_compiles() {
+    assert_eq!(MAX_CLASS_BYTES, nacre_script::MAX_SOURCE_BYTES);
+}
+
+#[test]
 fn a_long_chain_of_wide_temps_written_backwards() {
     let columns = |source: &str| {
         let all: Vec<_> = (0..32).map(|at| format!("{source}.c{at}")).collect();
