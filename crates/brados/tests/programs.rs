@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nacre_brados::plan::{Access, MethodPlan, Relation, Step};
-use nacre_brados::{Case, Compiled, Script, compile, format};
+use nacre_brados::{Case, Compiled, OutputRows, Script, Value, compile, format};
 
 use support::{Subject, shown};
 
@@ -103,6 +103,7 @@ fn only_the_methods_that_say_so_read_whole_tables() {
 fn row(line: &str) -> Option<(&str, Vec<&str>)> {
     let (program, rest) = line.strip_prefix("| [`")?.split_once('`')?;
     let scans = rest.trim_end().trim_end_matches('|').rsplit_once('|')?.1.trim();
+    let scans = scans.split_once(": ").map_or(scans, |(methods, _)| methods);
     let words = scans.split(", ").filter(|word| *word != "–");
     Some((program, words.map(|word| word.trim_matches('`')).collect()))
 }
@@ -146,4 +147,66 @@ fn programs_are_formatted() {
         let differing = source.lines().zip(formatted.lines()).find(|(own, tidy)| own != tidy);
         assert!(source == formatted, "{}: {differing:?}", path.display());
     }
+}
+
+/// What a method of a program replies to numbers, as scripts write it.
+fn reply(subject: &Subject, method: &str, numbers: &[i64]) -> Vec<OutputRows> {
+    let row: Vec<_> = numbers.iter().map(|number| Value::Int(*number)).collect();
+    subject.call(method, &row).unwrap_or_else(|error| panic!("{method} {numbers:?}: {error}"))
+}
+
+/// The numbers in the first column of an output.
+fn numbers(reply: &[OutputRows], output: &str) -> Vec<i64> {
+    let rows = reply.iter().filter(|(name, _)| name == output).flat_map(|(_, rows)| rows);
+    let number = |row: &Vec<Value>| match row[0] {
+        Value::Int(number) => number,
+        ref other => panic!("{other} is no number"),
+    };
+    rows.map(number).collect()
+}
+
+#[test]
+fn a_long_log_is_listed_and_trimmed_block_by_block() {
+    const ENTRIES: i64 = 700;
+    let log = Subject::new(&read(Path::new(&format!("{PROGRAMS}/class/timelog.brados"))));
+    let text = || Value::text("x");
+    for at in 1..=ENTRIES {
+        log.call("add", &[Value::Int(at), text(), text(), text()]).unwrap();
+    }
+    let listed = || {
+        let (mut ids, mut after) = (vec![], Some(0));
+        while let Some(from) = after {
+            let page = reply(&log, "list", &[0, ENTRIES + 1, from]);
+            ids.extend(numbers(&page, "entry"));
+            after = numbers(&page, "more").first().copied();
+        }
+        ids
+    };
+    assert_eq!(listed(), (1..=ENTRIES).collect::<Vec<_>>());
+    let mut requests = 0;
+    while reply(&log, "trim", &[600])[0].1[0][0] == Value::text("ok") {
+        requests += 1;
+    }
+    assert_eq!(listed(), (600..=ENTRIES).collect::<Vec<_>>());
+    assert_eq!(requests, 3, "a block a request");
+}
+
+#[test]
+fn a_long_queue_is_read_and_removed_in_parts() {
+    const ENTRIES: i64 = 700;
+    let queue = Subject::new(&read(Path::new(&format!("{PROGRAMS}/class/queue.brados"))));
+    reply(&queue, "init", &[ENTRIES]);
+    for at in 0..ENTRIES {
+        queue.call("enqueue", &[Value::text("p"), Value::Int(at), Value::text("x")]).unwrap();
+    }
+    let (mut found, mut from) = (vec![], 0);
+    while from < ENTRIES {
+        let page = reply(&queue, "list", &[from, 256]);
+        found.extend(numbers(&page, "entry"));
+        from = numbers(&page, "next")[0];
+    }
+    assert_eq!(found, (0..ENTRIES).collect::<Vec<_>>());
+    let heads = [(); 4].map(|()| numbers(&reply(&queue, "remove", &[ENTRIES]), "next")[0]);
+    assert_eq!(heads, [256, 512, 700, 700]);
+    assert!(queue.keys().iter().all(|key| !key.starts_with(b"stored.")), "an entry is left");
 }
