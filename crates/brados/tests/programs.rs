@@ -123,7 +123,7 @@ fn reads_a_whole_table(method: &MethodPlan) -> bool {
 }
 
 fn is_scan(relation: Relation, access: &Access) -> bool {
-    matches!((relation, access), (Relation::Stored(_), Access::Scan))
+    matches!((relation, access), (Relation::Stored(_) | Relation::View(_), Access::Scan))
 }
 
 #[test]
