@@ -210,3 +210,17 @@ fn a_long_queue_is_read_and_removed_in_parts() {
     assert_eq!(heads, [256, 512, 700, 700]);
     assert!(queue.keys().iter().all(|key| !key.starts_with(b"stored.")), "an entry is left");
 }
+
+#[test]
+fn a_write_after_an_assertion_that_fails_is_not_done() {
+    let object = Subject::new(&read(Path::new(&format!("{PROGRAMS}/class/lock.brados"))));
+    let [lock, owner, cookie, mode] = ["l", "a", "1", "exclusive"].map(Value::text);
+    let [now, duration] = [Value::Int(100), Value::Int(10)];
+    let asserted = [lock.clone(), owner.clone(), cookie.clone(), mode.clone(), now.clone()];
+    let error = object.write_after("assert", &asserted, b"x").unwrap_err();
+    assert_eq!(error.kind().as_str(), "conflict");
+    assert_eq!(object.size(), 0);
+    object.call("lock", &[lock, owner, cookie, mode, Value::text(""), duration, now]).unwrap();
+    object.write_after("assert", &asserted, b"x").unwrap();
+    assert_eq!(object.size(), 1);
+}

@@ -67,21 +67,33 @@ impl Subject {
 
     /// The output of a method for any input.
     pub fn call_raw(&self, method: &str, input: Vec<u8>) -> Result<Bytes> {
-        let call = Op::Call(ClassCall {
-            class: ClassName::new(CLASS).unwrap(),
-            method: MethodName::new(method).unwrap(),
-            version: None,
-            input: input.into(),
-        });
-        match self.submit(call)? {
+        match self.submit(call(method, input))? {
             OpResult::Called(reply) => Ok(reply.output),
             other => panic!("a call answered {other:?}"),
         }
     }
 
+    /// Writes the object's bytes, in one transaction after a method.
+    pub fn write_after(&self, method: &str, row: &[Value], data: &'static [u8]) -> Result<()> {
+        let write = Op::Write { offset: 0, data: data.into() };
+        self.transact(vec![call(method, encode_request(row)), write]).map(|_| ())
+    }
+
+    /// How many bytes the object has.
+    pub fn size(&self) -> u64 {
+        match self.submit(Op::Stat) {
+            Ok(OpResult::Stat(stat)) => stat.size,
+            _ => 0,
+        }
+    }
+
     fn submit(&self, op: Op) -> Result<OpResult> {
-        let request = Request::new("data/object".parse().unwrap(), vec![op])?;
-        Ok(block_on(self.store.submit(request))?.results.remove(0))
+        Ok(self.transact(vec![op])?.remove(0))
+    }
+
+    fn transact(&self, ops: Vec<Op>) -> Result<Vec<OpResult>> {
+        let request = Request::new("data/object".parse().unwrap(), ops)?;
+        Ok(block_on(self.store.submit(request))?.results)
     }
 
     /// The keys of the object's map.
@@ -94,6 +106,15 @@ impl Subject {
             _ => vec![],
         }
     }
+}
+
+fn call(method: &str, input: Vec<u8>) -> Op {
+    Op::Call(ClassCall {
+        class: ClassName::new(CLASS).unwrap(),
+        method: MethodName::new(method).unwrap(),
+        version: None,
+        input: input.into(),
+    })
 }
 
 /// What came of a request, in the words of test scripts.
