@@ -11,6 +11,12 @@ pub trait Clock: Send + Sync + fmt::Debug {
 
     /// Time since some fixed moment; never goes back. For durations.
     fn monotonic(&self) -> Duration;
+
+    /// What the calling thread has had of a CPU since some fixed moment; on a clock that cannot tell,
+    /// the time that has passed.
+    fn thread_time(&self) -> Duration {
+        self.monotonic()
+    }
 }
 
 /// The machine's clock.

@@ -73,8 +73,26 @@ pub(crate) struct Meter {
 
 struct Running {
     clock: Arc<dyn Clock>,
+    /// No reason to look closer before this.
     deadline: Duration,
+    /// The thread's time at the start.
+    started: Duration,
     budget: Budget,
+}
+
+impl Running {
+    /// Whether its time is used up. What it waited for the host, or for a CPU, is not its own where the
+    /// clock can tell.
+    fn is_late(&mut self) -> bool {
+        let now = self.clock.monotonic();
+        if now < self.deadline {
+            return false;
+        }
+        let used = self.clock.thread_time().saturating_sub(self.started);
+        let left = self.budget.time.saturating_sub(used);
+        self.deadline = now.saturating_add(left);
+        left.is_zero()
+    }
 }
 
 impl Meter {
@@ -93,7 +111,8 @@ impl Meter {
 
     /// Begins to watch a run that starts with a heap of `heap_bytes`.
     pub fn arm(&self, budget: &Budget, clock: &Arc<dyn Clock>, heap_bytes: usize) {
-        let deadline = clock.monotonic().saturating_add(budget.time);
+        let (deadline, started) =
+            (clock.monotonic().saturating_add(budget.time), clock.thread_time());
         self.exceeded.set(None);
         self.interrupted_at.borrow_mut().clear();
         self.steps_left.set(budget.steps);
@@ -101,7 +120,7 @@ impl Meter {
         self.collect_halfway_from(heap_bytes);
         self.host_bytes_limit.set(self.host_bytes.get().saturating_add(budget.memory_bytes));
         *self.running.borrow_mut() =
-            Some(Running { clock: clock.clone(), deadline, budget: budget.clone() });
+            Some(Running { clock: clock.clone(), deadline, started, budget: budget.clone() });
     }
 
     /// What the heap of this run may grow to, in bytes.
@@ -183,8 +202,7 @@ impl Meter {
     }
 
     fn is_late(&self) -> bool {
-        let running = self.running.borrow();
-        running.as_ref().is_some_and(|running| running.clock.monotonic() >= running.deadline)
+        self.running.borrow_mut().as_mut().is_some_and(Running::is_late)
     }
 
     fn describe(&self, limit: Limit) -> Error {

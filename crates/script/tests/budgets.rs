@@ -186,6 +186,38 @@ fn time_is_the_injected_clocks() {
     assert!(vm.start(&script, &terms).unwrap().load().is_ok(), "the next run starts anew");
 }
 
+/// Of which the thread gets a CPU for a hundredth.
+#[derive(Debug)]
+struct BusyMachine(ManualClock);
+
+impl Clock for BusyMachine {
+    fn now_micros(&self) -> u64 {
+        self.0.now_micros()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.0.advance(Duration::from_millis(1));
+        self.0.monotonic()
+    }
+
+    fn thread_time(&self) -> Duration {
+        self.0.monotonic() / 100
+    }
+}
+
+#[test]
+fn where_the_clock_can_tell_what_a_thread_waits_for_is_not_its_own() {
+    let mut vm = vm();
+    let clock: Arc<dyn Clock> = Arc::new(BusyMachine(ManualClock::at(0)));
+    let budget = Budget { time: Duration::from_millis(5), ..Budget::default() };
+    let terms = Terms { budget: &budget, clock: &clock, seed: 0 };
+    let patient = script("for i = 1, 400 do end return 1");
+    assert!(vm.start(&patient, &terms).unwrap().load().is_ok());
+    let endless = script("while true do end");
+    let error = vm.start(&endless, &terms).unwrap().load().unwrap_err();
+    assert!(error.message().contains("5 ms"), "{error}");
+}
+
 #[test]
 fn a_run_over_its_memory_leaves_a_vm_that_still_serves() {
     let mut vm = vm();

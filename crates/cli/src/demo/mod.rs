@@ -214,6 +214,8 @@ impl Stage<'_> {
                 let node = sequencer(log).await?;
                 self.supervisor.kill(&node, false).await?;
                 self.supervisor.up(&node).await?;
+                // Whole again is a log whose tail is known: to find it needs every target.
+                log.tail().await?;
                 Ok(format!("sequencer {node} killed"))
             }
             (Fault::Target, Some(ceph)) => hit(ceph, log, work).await,
