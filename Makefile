@@ -20,7 +20,8 @@ help: ## Say what can be made
 
 demo: build ## Run the main job, faults included, on an embedded cluster; with ENGINE=ceph on real Ceph daemons
 ifeq ($(ENGINE),ceph)
-	scripts/on-ceph --mons 3 --osds 3 --store bluestore --size 2 -- \
+	@$(MAKE) --no-print-directory ceph-plugin
+	scripts/on-ceph --mons 3 --osds 3 --store bluestore --size 2 --class-dir $(RELEASE) -- \
 	    $(RELEASE)/nacre demo --ceph-cluster scripts/ceph-cluster --dev-ceph {} $(DEMO_ARGS)
 else
 	$(RELEASE)/nacre demo $(DEMO_ARGS)
