@@ -12,10 +12,9 @@ pub trait Clock: Send + Sync + fmt::Debug {
     /// Time since some fixed moment; never goes back. For durations.
     fn monotonic(&self) -> Duration;
 
-    /// What the calling thread has had of a CPU since some fixed moment; on a clock that cannot tell,
-    /// the time that has passed.
-    fn thread_time(&self) -> Duration {
-        self.monotonic()
+    /// What the calling thread has had of a CPU since some fixed moment; `None` if the clock cannot tell.
+    fn thread_time(&self) -> Option<Duration> {
+        None
     }
 }
 

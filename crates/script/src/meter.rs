@@ -75,8 +75,8 @@ struct Running {
     clock: Arc<dyn Clock>,
     /// No reason to look closer before this.
     deadline: Duration,
-    /// The thread's time at the start.
-    started: Duration,
+    /// The thread's time at the start, where the clock can tell.
+    started: Option<Duration>,
     budget: Budget,
 }
 
@@ -88,8 +88,10 @@ impl Running {
         if now < self.deadline {
             return false;
         }
-        let used = self.clock.thread_time().saturating_sub(self.started);
-        let left = self.budget.time.saturating_sub(used);
+        let times = self.started.zip(self.clock.thread_time());
+        let left = times.map_or(Duration::ZERO, |(started, now)| {
+            self.budget.time.saturating_sub(now.saturating_sub(started))
+        });
         self.deadline = now.saturating_add(left);
         left.is_zero()
     }

@@ -200,8 +200,8 @@ impl Clock for BusyMachine {
         self.0.monotonic()
     }
 
-    fn thread_time(&self) -> Duration {
-        self.0.monotonic() / 100
+    fn thread_time(&self) -> Option<Duration> {
+        Some(self.0.monotonic() / 100)
     }
 }
 

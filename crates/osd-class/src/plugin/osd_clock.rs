@@ -20,7 +20,7 @@ impl Clock for OsdClock {
         self.0.monotonic()
     }
 
-    fn thread_time(&self) -> Duration {
-        ffi::thread_time()
+    fn thread_time(&self) -> Option<Duration> {
+        Some(ffi::thread_time())
     }
 }
