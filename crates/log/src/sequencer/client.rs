@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacre_object::{Error, ErrorKind, NodeName, Result};
+use nacre_object::{Error, NodeName, Result};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::messages::{
     Asked, Question, Reconfiguration, decode_epoch, decode_grant, decode_tail, is_busy,
+    is_transient,
 };
 use crate::LogName;
 use crate::backoff::Backoff;
@@ -216,9 +217,4 @@ impl SequencerClient {
         }
         Ok(nodes)
     }
-}
-
-/// Whether asking again may help.
-pub(super) fn is_transient(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Stale)
 }

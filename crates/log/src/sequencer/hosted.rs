@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nacre_object::{Error, Result};
 use tokio::sync::Notify;
 
-use super::client::is_transient;
+use super::messages::is_transient;
 use crate::core::{Grant, SequencerCore, TokenRefusal};
 use crate::view::View;
 
@@ -85,18 +85,27 @@ impl Hosted {
 
     /// Whether the caller is to start the extension.
     pub fn start_extending(&self) -> bool {
-        !self.extending.swap(true, Ordering::AcqRel)
+        let starts = !self.extending.swap(true, Ordering::AcqRel);
+        if starts {
+            // There may be room by now: whoever is woken before the attempt ends must not be refused.
+            *self.last_refusal() = None;
+        }
+        starts
+    }
+
+    fn last_refusal(&self) -> MutexGuard<'_, Option<Error>> {
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whoever still waits looks again, and may start another.
     pub fn end_extending(&self, result: Result<()>) {
         let refusal = result.err().filter(|error| !is_transient(error));
-        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
+        *self.last_refusal() = refusal;
         self.extending.store(false, Ordering::Release);
         self.changed.notify_waiters();
     }
     /// Why no stripe can be added, as of the last attempt.
     pub fn refusal(&self) -> Option<Error> {
-        self.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.last_refusal().clone()
     }
 }

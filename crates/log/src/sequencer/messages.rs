@@ -230,6 +230,11 @@ pub(super) fn is_busy(error: &Error) -> bool {
     error.kind() == ErrorKind::Unavailable && error.has_own_status() && error.status() == BUSY
 }
 
+/// Whether asking again may help.
+pub(super) fn is_transient(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Stale)
+}
+
 fn unexpected(_: Undecodable) -> Error {
     Error::corrupt("the sequencer answered something unexpected")
 }
