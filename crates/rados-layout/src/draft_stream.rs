@@ -187,10 +187,10 @@ mod tests {
         type Change = (fn(&mut DraftStream), fn(&mut Vec<u8>));
         let changes: [Change; 6] = [
             (
-                |s| s.write(2, Bytes::from_static(b"XXX")),
+                |s| s.write(2, Bytes::from_static(b"new")),
                 |v| {
                     v.resize(v.len().max(5), 0);
-                    v[2..5].copy_from_slice(b"XXX");
+                    v[2..5].copy_from_slice(b"new");
                 },
             ),
             (
