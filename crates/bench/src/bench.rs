@@ -8,8 +8,8 @@ use nacre::RadosOptions;
 use nacre_object::{Error, Result};
 
 use crate::{
-    Figure, append, call, ceph_append, ceph_call, handover, object, propagate, read, recover,
-    scale, sequencer, start,
+    Figure, append, brados_call, call, ceph_append, ceph_call, handover, object, propagate, read,
+    recover, scale, sequencer, start,
 };
 
 /// Objects that `scale` grows to unless told otherwise: what is written in half a minute.
@@ -28,6 +28,8 @@ pub enum Bench {
     Object,
     /// Methods in Luau beside native ops.
     Call,
+    /// The class generated from a Brados program beside one written by hand.
+    BradosCall,
     /// Positions from a sequencer.
     Sequencer,
     /// Programs on their way to their subscribers.
@@ -44,11 +46,12 @@ pub enum Bench {
 
 impl Bench {
     /// Every bench, in the order of the README's table.
-    pub const ALL: [Bench; 10] = [
+    pub const ALL: [Bench; 11] = [
         Self::Append,
         Self::Read,
         Self::Object,
         Self::Call,
+        Self::BradosCall,
         Self::Sequencer,
         Self::Propagate,
         Self::Recover,
@@ -58,7 +61,7 @@ impl Bench {
     ];
 
     /// Those that can also be measured on a Ceph cluster.
-    pub const ON_CEPH: [Bench; 3] = [Self::Append, Self::Call, Self::Propagate];
+    pub const ON_CEPH: [Bench; 4] = [Self::Append, Self::Call, Self::BradosCall, Self::Propagate];
 
     /// Its name on the command line and in its figures.
     pub fn name(self) -> &'static str {
@@ -67,6 +70,7 @@ impl Bench {
             Self::Read => "read",
             Self::Object => "object",
             Self::Call => "call",
+            Self::BradosCall => "brados-call",
             Self::Sequencer => "sequencer",
             Self::Propagate => "propagate",
             Self::Recover => "recover",
@@ -125,6 +129,7 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
         return match bench {
             Bench::Append => ceph_append::run(setup, options, report).await,
             Bench::Call => ceph_call::run(setup, options, report).await,
+            Bench::BradosCall => brados_call::run_on_ceph(setup, options, report).await,
             Bench::Propagate => propagate::run_on_ceph(setup, options, report).await,
             other => Err(Error::unsupported(format!("{} is not measured on Ceph", other.name()))
                 .hint("leave --engine out")),
@@ -135,6 +140,7 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
         Bench::Read => read::run(setup, report).await,
         Bench::Object => object::run(setup, report).await,
         Bench::Call => call::run(setup, report).await,
+        Bench::BradosCall => brados_call::run(setup, report).await,
         Bench::Sequencer => sequencer::run(setup, report).await,
         Bench::Propagate => propagate::run(setup, report).await,
         Bench::Recover => recover::run(setup, report).await,

@@ -10,6 +10,7 @@
 
 mod append;
 mod bench;
+mod brados_call;
 mod call;
 mod ceph_append;
 mod ceph_call;

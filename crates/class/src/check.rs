@@ -85,8 +85,8 @@ impl CheckError {
 /// That it does not compile, that its chunk fails, or that it registers no method a call can name.
 pub fn check_program(source: &str, clock: &Arc<dyn Clock>) -> Result<CheckedClass, CheckError> {
     let translated = translate(source)?;
-    let script = Script::compile("program", 0, translated.lua.as_bytes())
-        .map_err(|error| CheckError::of_syntax(error, source))?;
+    let script =
+        translated.script("program", 0).map_err(|error| CheckError::of_syntax(error, source))?;
     let methods = methods_of(&script, clock).map_err(|error| {
         let line = error.fault().and_then(|site| site.line);
         let hint = error.hint_text().map_or_else(String::new, |hint| format!("; {hint}"));

@@ -23,6 +23,8 @@ pub(crate) struct ClassVm {
 pub(crate) struct Dispatch {
     /// `(chunk, globals, handler, input, output)` to the last value the handler returned.
     pub call: Function,
+    /// The same for a script that is kept.
+    pub call_kept: Function,
     /// `(chunk, globals)` to `{name = is_read_only}` and the number of registered functions.
     pub inspect: Function,
 }
@@ -34,9 +36,10 @@ impl ClassVm {
             buffer_list::install(host)?;
             let dispatch = load_dispatch(host.lua)?;
             objclass::install(host, &dispatch.raw_get("register")?)?;
+            let call_kept = dispatch.raw_get("call_kept")?;
             let (call, inspect) = (dispatch.raw_get("call")?, dispatch.raw_get("inspect")?);
             let lists = BufferLists::new(host.memory.clone());
-            installed = Some((lists, Dispatch { call, inspect }));
+            installed = Some((lists, Dispatch { call, call_kept, inspect }));
             Ok(())
         })?;
         let (lists, dispatch) = installed.expect("a VM is made with its library installed");

@@ -73,7 +73,9 @@ impl Invocation<'_> {
         let input = lists.make(run.lua(), self.input.clone()).map_err(broken)?;
         let output = lists.make(run.lua(), Bytes::new()).map_err(broken)?;
         let arguments = (run.chunk(), run.globals(), handler, input, &output);
-        let returned: Value = run.call_for(&dispatch.call, arguments)?;
+        let call = if self.script.is_kept() { &dispatch.call_kept } else { &dispatch.call };
+        let returned: Value = run.call_for(call, arguments)?;
+        run.keep();
         let status = self.status_of(run, &returned)?;
         let output = taken(&output);
         run.check_output(output.len()).map_err(|error| error.with_fault(self.site()))?;

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use nacre_brados::{CompileErrors, LineMap, is_brados};
 use nacre_object::{Error, FaultSite};
+use nacre_script::{CompileError, Script};
 
 use crate::check::CheckError;
 
@@ -15,6 +16,18 @@ pub(crate) struct Translated<'a> {
     pub lua: Cow<'a, str>,
     /// The program's lines, unless it is the Lua itself.
     pub lines: Option<LineMap>,
+}
+
+impl Translated<'_> {
+    /// The script of it. The compiler's own classes keep nothing between calls (an invariant of what it
+    /// emits), so a VM need not execute them for each call anew.
+    ///
+    /// # Errors
+    /// The first mistake in the Lua.
+    pub fn script(&self, name: &str, version: u64) -> Result<Script, CompileError> {
+        let script = Script::compile(name, version, self.lua.as_bytes())?;
+        Ok(if self.lines.is_some() { script.kept() } else { script })
+    }
 }
 
 /// The Lua of a program in either language.

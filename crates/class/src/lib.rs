@@ -9,9 +9,9 @@
 //! `pcall` that tells a storage error as `false, negative_errno, message`. `objclass.rs` is that API
 //! line by line; what nacre adds to it is in `extensions.rs`, and only there.
 //!
-//! **Invariant:** a call starts from the source alone. The compiled chunk is cached, but it is
-//! executed anew for each call in an environment of its own, so nothing passes from one call to
-//! another except through the object.
+//! **Invariant:** nothing passes from one call to another except through the object. The chunk of a
+//! Luau program is compiled once, but executed anew for each call in an environment of its own. That of
+//! a Brados program is executed once by each VM: its compiler emits nothing that could change after.
 
 mod arguments;
 mod buffer_list;

@@ -16,7 +16,7 @@ use crate::check::methods_of;
 use crate::eval::{EVAL_BUFFERLIST, EVAL_JSON, EvalRequest, LUA_CLASS};
 use crate::fault_sink::{FaultSink, NoFaultSink, ProgramFault};
 use crate::invocation::Invocation;
-use crate::language::{Translated, translate};
+use crate::language::translate;
 use crate::native::{MethodAccess, NativeClass};
 use crate::program::ClassProgram;
 
@@ -112,10 +112,10 @@ impl ClassRuntime {
         let refused = |reason: &dyn std::fmt::Display| {
             Error::invalid(format!("version {} of {name}: {reason}", program.version()))
         };
-        let Translated { lua, lines } =
-            translate(program.source()).map_err(|error| refused(&error))?;
-        let script = Script::compile(name.as_str(), program.version(), lua.as_bytes())
-            .map_err(|error| refused(&error))?;
+        let translated = translate(program.source()).map_err(|error| refused(&error))?;
+        let script =
+            translated.script(name.as_str(), program.version()).map_err(|error| refused(&error))?;
+        let lines = translated.lines;
         let methods = methods_of(&script, &self.clock).map_err(|error| refused(&error))?;
         let (source, digest) = (program.shared_source(), program.digest());
         let class = Class::Program(Arc::new(Program { script, source, digest, lines, methods }));

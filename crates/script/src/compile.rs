@@ -16,6 +16,7 @@ pub struct Script {
     version: u64,
     digest: Digest,
     bytecode: Vec<u8>,
+    is_kept: bool,
 }
 
 impl Script {
@@ -43,7 +44,19 @@ impl Script {
             version,
             digest: Digest::of(source),
             bytecode,
+            is_kept: false,
         })
+    }
+
+    /// The same, executed once by each VM rather than for each run: for a script of which it is known
+    /// that nothing it defines ever changes afterwards.
+    pub fn kept(self) -> Self {
+        Self { is_kept: true, ..self }
+    }
+
+    /// Whether a VM executes it once, see [`Script::kept`].
+    pub fn is_kept(&self) -> bool {
+        self.is_kept
     }
 
     /// The program's name.

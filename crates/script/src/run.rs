@@ -44,6 +44,13 @@ impl<'vm> Run<'vm> {
         Ok(self)
     }
 
+    /// Lets all later runs of a script that is kept have these globals, once its chunk was executed.
+    pub fn keep(&self) {
+        if self.script.is_kept() {
+            self.vm.keep(self.script, self.globals());
+        }
+    }
+
     /// Gives the script a global.
     pub fn set(&self, name: &str, value: &Value) -> Result<()> {
         let set = || self.globals().raw_set(name, value.to_lua(self.lua())?);

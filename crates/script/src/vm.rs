@@ -31,6 +31,8 @@ pub struct Vm {
 struct Chunk {
     script: u64,
     main: Function,
+    /// The globals of all its runs, once the script is kept.
+    globals: Option<Table>,
 }
 
 impl Vm {
@@ -92,31 +94,46 @@ impl Vm {
         self.lua.set_memory_limit(bytes).expect("mlua allocates for its VMs");
     }
 
-    /// The loaded chunk of a script, and a fresh environment it is set to.
+    /// The loaded chunk of a script, and the environment it is set to: a fresh one, unless one is kept.
     pub(crate) fn instantiate(&self, script: &Script) -> mlua::Result<(Function, Table)> {
-        let main = self.chunk(script)?;
+        let (main, kept) = self.chunk(script)?;
+        if let Some(globals) = kept {
+            return Ok((main, globals));
+        }
         let globals = self.environment.fresh()?;
         main.set_environment(globals.clone())?;
         Ok((main, globals))
     }
 
-    fn chunk(&self, script: &Script) -> mlua::Result<Function> {
+    /// Keeps the globals of the script that ran last for all its later runs.
+    pub(crate) fn keep(&self, script: &Script, globals: &Table) {
+        let mut chunks = self.chunks.borrow_mut();
+        if let Some(last) = chunks.last_mut()
+            && last.script == script.id()
+            && last.globals.is_none()
+        {
+            last.globals = Some(globals.clone());
+        }
+    }
+
+    fn chunk(&self, script: &Script) -> mlua::Result<(Function, Option<Table>)> {
         let mut chunks = self.chunks.borrow_mut();
         if let Some(last) = chunks.last()
             && last.script == script.id()
         {
-            return Ok(last.main.clone());
+            return Ok((last.main.clone(), last.globals.clone()));
         }
         if let Some(at) = chunks.iter().position(|chunk| chunk.script == script.id()) {
             chunks[at..].rotate_left(1);
         } else {
-            let chunk = Chunk { script: script.id(), main: self.load(script)? };
+            let chunk = Chunk { script: script.id(), main: self.load(script)?, globals: None };
             if chunks.len() == MAX_CACHED_CHUNKS {
                 chunks.remove(0);
             }
             chunks.push(chunk);
         }
-        Ok(chunks[chunks.len() - 1].main.clone())
+        let last = &chunks[chunks.len() - 1];
+        Ok((last.main.clone(), last.globals.clone()))
     }
 
     fn load(&self, script: &Script) -> mlua::Result<Function> {

@@ -2,9 +2,12 @@
 
 mod support;
 
+use std::sync::Arc;
+
+use nacre_clock::{Clock, SystemClock};
 use nacre_object::ErrorKind;
-use nacre_script::Vm;
-use support::{run, vm};
+use nacre_script::{Terms, Vm};
+use support::{run, script, unhurried, vm};
 
 fn check(vm: &mut Vm, source: &str) {
     if let Err(error) = run(vm, source) {
@@ -148,4 +151,23 @@ fn replaced_functions_behave_as_the_library_does() {
          local inside = coroutine.wrap(function() return pcall(function() return coroutine.yield(1) end) end)
          assert(inside() == 1) local ok, v = inside(2) assert(ok and v == 2)",
     );
+}
+
+#[test]
+fn a_script_has_globals_of_its_own_in_each_run_unless_they_are_kept() {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let (mut vm, budget) = (vm(), unhurried());
+    let terms = Terms { budget: &budget, clock: &clock, seed: 1 };
+    let source = "found = met met = true return found";
+    for (script, is_found) in [(script(source), false), (script(source).kept(), true)] {
+        for round in 0..3 {
+            let run = vm.start(&script, &terms).unwrap();
+            let returned = run.load().unwrap();
+            let found = returned.iter().next().is_some_and(|value| !value.is_nil());
+            assert_eq!(found, is_found && round > 1, "kept after the second run: {round}");
+            if round > 0 {
+                run.keep();
+            }
+        }
+    }
 }

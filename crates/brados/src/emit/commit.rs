@@ -13,11 +13,17 @@ impl MethodWriter<'_> {
             self.program.of_kind(Kind::Table).filter(|table| self.is_changed(*table)).collect();
         for table in &tables {
             self.out.line = self.lines.line(self.program.collection(*table).span.start);
-            self.settle(*table);
+            match self.only_change(*table) {
+                Some(op) => self.settle_only(*table, op),
+                None => self.settle(*table),
+            }
         }
         for table in &tables {
             self.out.line = self.lines.line(self.program.collection(*table).span.start);
-            self.store(*table);
+            match self.only_change(*table) {
+                Some(op) => self.store_only(*table, op),
+                None => self.store(*table),
+            }
         }
         let channels: Vec<_> = self
             .program
@@ -28,7 +34,7 @@ impl MethodWriter<'_> {
             self.send(channel);
         }
         if self.writes() {
-            self.out.put("save_header()");
+            self.out.put("save_object(object)");
         }
     }
 
@@ -48,6 +54,75 @@ impl MethodWriter<'_> {
         })
     }
 
+    /// How the one row that a request may change in a table is changed, if there is no other.
+    pub(super) fn only_change(&self, table: CollectionId) -> Option<MergeOp> {
+        if self.rows_now(table) != Rows::Empty {
+            return None;
+        }
+        let mut plans =
+            self.plan.rules().filter(|plan| self.program.rules[plan.rule].head == table);
+        match (plans.next(), plans.next()) {
+            (Some(plan), None) if plan.rows == Rows::One => Some(self.program.rules[plan.rule].op),
+            _ => None,
+        }
+    }
+
+    /// What becomes of the one row: it stays pending only if it is a change.
+    fn settle_only(&mut self, table: CollectionId, op: MergeOp) {
+        let (row, stored) = (self.pending_name(table), self.name(Relation::Stored(table)));
+        let (key_name, old) = (format!("{row}_k"), format!("{row}_o"));
+        let collection = self.program.collection(table);
+        let (first, last) = (collection.key_width + 1, collection.width());
+        let (shown, key) = (quoted(collection.name.as_bytes()), self.key_of_row(table, &row));
+        self.declare(&key_name, "nil");
+        self.declare(&old, "nil");
+        let same = self.runtime.need("same");
+        let is_same = format!("{old} and {same}({old}, {row}, {first}, {last})");
+        self.out.open(format!("if {row} then"));
+        self.out.put(format!("{key_name} = {key}"));
+        self.out.put(format!("{old} = {stored}.get(object, {key_name}) or nil"));
+        match op {
+            MergeOp::Delete => self.out.open(format!("if not ({is_same}) then")),
+            MergeOp::Insert => {
+                let conflict = self.runtime.need("conflict");
+                self.out.open(format!("if {old} then"));
+                self.out.open(format!("if not {same}({old}, {row}, {first}, {last}) then"));
+                self.out.put(format!("{conflict}({shown})"));
+                self.out.close("end");
+            }
+            _ => self.out.open(format!("if {is_same} then")),
+        }
+        self.out.put(format!("{row} = nil"));
+        self.out.close("end");
+        self.out.close("end");
+    }
+
+    fn store_only(&mut self, table: CollectionId, op: MergeOp) {
+        let (row, stored) = (self.pending_name(table), self.name(Relation::Stored(table)));
+        let (key, old) = (format!("{row}_k"), format!("{row}_o"));
+        let new = if op == MergeOp::Delete { "nil" } else { &row };
+        self.out.open(format!("if {row} then"));
+        self.out.put(format!("{stored}.put(object, {key}, {new})"));
+        for view in self.views_of(table) {
+            self.out.put(format!("{view}.update(object, {old}, {new})"));
+            self.out.put(format!("{view}.flush(object, {{ {{ key = {key}, row = {new} }} }})"));
+        }
+        self.out.close("end");
+    }
+
+    fn views_of(&self, table: CollectionId) -> Vec<String> {
+        let views = self.class.views.iter().filter(|view| view.table == table);
+        views.map(|view| self.name(Relation::View(view.collection))).collect()
+    }
+
+    fn key_of_row(&mut self, table: CollectionId, row: &str) -> String {
+        let collection = self.program.collection(table);
+        let columns: Vec<Typed> = (0..collection.key_width)
+            .map(|at| (format!("{row}[{}]", at + 1), collection.columns[at].ty))
+            .collect();
+        key(self.runtime, &columns, true)
+    }
+
     fn changes_name(&self, table: CollectionId) -> String {
         format!("{}_c", self.pending_name(table))
     }
@@ -61,7 +136,7 @@ impl MethodWriter<'_> {
         self.note_rows_now(table, &pending, &stored);
         let settle = self.runtime.need("settle");
         let changes = self.changes_name(table);
-        self.declare(&changes, &format!("{settle}({pending}, {stored})"));
+        self.declare(&changes, &format!("{settle}(object, {pending}, {stored})"));
     }
 
     /// What `<=` put into a table is stored at the end, like what was inserted.
@@ -70,11 +145,7 @@ impl MethodWriter<'_> {
         match self.rows_now(table) {
             Rows::Empty => {}
             Rows::One => {
-                let collection = self.program.collection(table);
-                let columns: Vec<Typed> = (0..collection.key_width)
-                    .map(|at| (format!("{name}[{}]", at + 1), collection.columns[at].ty))
-                    .collect();
-                let key = key(self.runtime, &columns, true);
+                let key = self.key_of_row(table, &name);
                 self.out.open(format!("if {name} then"));
                 self.out.put(format!("{pend}({pending}, {stored}, \"now\", {key}, {name})"));
                 self.out.close("end");
@@ -98,28 +169,22 @@ impl MethodWriter<'_> {
         let said = self.row_said(channel, "row");
         let send = self.runtime.need("send");
         self.out.put(format!(
-            "{send}(header, {messages}, {shown}, {width}, function(row) return {said} end)"
+            "{send}(object, {messages}, {shown}, {width}, function(row) return {said} end)"
         ));
     }
 
     fn store(&mut self, table: CollectionId) {
         let (changes, stored) = (self.changes_name(table), self.name(Relation::Stored(table)));
-        let views: Vec<_> = self
-            .class
-            .views
-            .iter()
-            .filter(|view| view.table == table)
-            .map(|view| self.name(Relation::View(view.collection)))
-            .collect();
+        let views = self.views_of(table);
         self.out.open(format!("for i = 1, #{changes} do"));
         self.out.put(format!("local change = {changes}[i]"));
-        self.out.put(format!("{stored}.put(change.key, change.row)"));
+        self.out.put(format!("{stored}.put(object, change.key, change.row)"));
         for view in &views {
-            self.out.put(format!("{view}.update(change.old, change.row)"));
+            self.out.put(format!("{view}.update(object, change.old, change.row)"));
         }
         self.out.close("end");
         for view in &views {
-            self.out.put(format!("{view}.flush({changes})"));
+            self.out.put(format!("{view}.flush(object, {changes})"));
         }
     }
 }

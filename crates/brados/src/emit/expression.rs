@@ -125,10 +125,19 @@ impl MethodWriter<'_> {
                     ));
                     continue;
                 }
+                (Relation::Local(_), _) if self.is_few(*part) => {
+                    let has_few = self.runtime.need("has_few");
+                    found.push(format!(
+                        "{has_few}({name}, {{ {} }}, {})",
+                        values.join(", "),
+                        values.len()
+                    ));
+                    continue;
+                }
                 (Relation::Local(_), _) => {
                     format!("{name}.by[{}]", key(self.runtime, &columns, true))
                 }
-                _ => format!("{name}.get({})", key(self.runtime, &columns, true)),
+                _ => format!("{name}.get(object, {})", key(self.runtime, &columns, true)),
             };
             found.push(match values.len() == width && width > key_width {
                 true => {

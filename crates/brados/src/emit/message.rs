@@ -7,30 +7,119 @@
 use super::encoding::{Typed, quoted, said};
 use super::method::MethodWriter;
 use crate::ir::CollectionId;
+use crate::limits::MAX_INTEGER;
 use crate::plan::{Relation, Rows};
 use crate::syntax::ast::Kind;
 use crate::value::{Base, Type};
 
+/// How a number and a text are marked in a request, as `string.unpack` reads them.
+const INT_TAG: u8 = b'i';
+const TEXT_TAG: u8 = b's';
+/// The first number that is not exact.
+const NUMBER_END: i64 = MAX_INTEGER + 1;
+/// Bytes of a number in a request, and of what comes before a text.
+const NUMBER_BYTES: usize = 9;
+const TEXT_HEAD_BYTES: usize = 5;
+
+/// A request whose columns lie at fixed places: numbers, and perhaps a text after them.
+struct FixedRequest {
+    numbers: usize,
+    ends_in_text: bool,
+}
+
+impl FixedRequest {
+    fn of(types: &[Type]) -> Option<Self> {
+        let is_number = |ty: &Type| ty.base == Base::Int && !ty.may_be_nil;
+        let numbers = types.iter().take_while(|ty| is_number(ty)).count();
+        let ends_in_text = match &types[numbers..] {
+            [] => false,
+            [ty] => matches!(ty.base, Base::String | Base::Bytes) && !ty.may_be_nil,
+            _ => return None,
+        };
+        let request = Self { numbers, ends_in_text };
+        (request.columns() == types.len()).then_some(request)
+    }
+
+    fn columns(&self) -> usize {
+        self.numbers + usize::from(self.ends_in_text)
+    }
+
+    /// What it has at least, which is all but the text itself.
+    fn bytes(&self) -> usize {
+        self.numbers * NUMBER_BYTES + if self.ends_in_text { TEXT_HEAD_BYTES } else { 0 }
+    }
+
+    fn format(&self) -> String {
+        "Bi8".repeat(self.numbers) + if self.ends_in_text { "BI4" } else { "" }
+    }
+
+    /// A piece of Lua about the text, with its column for `{}`; nothing if there is none.
+    fn text(&self, piece: &str) -> Option<String> {
+        self.ends_in_text.then(|| piece.replace("{}", &self.columns().to_string()))
+    }
+}
+
 impl MethodWriter<'_> {
     pub(super) fn decode_request(&mut self) {
         let input = self.program.collection(self.plan.input);
-        self.out.put("local text, at = input:str(), 1");
         let types: Vec<Type> = input.columns.iter().map(|column| column.ty).collect();
+        self.out.put("local text = input:str()");
+        match FixedRequest::of(&types) {
+            Some(request) => self.decode_fixed(&request),
+            None => self.decode_in_turn(&types),
+        }
         let names: Vec<_> = (1..=types.len()).map(|at| format!("a{at}")).collect();
-        for (name, ty) in names.iter().zip(&types) {
-            let read = self.reader(*ty);
+        let name = self.name(Relation::Local(self.plan.input));
+        self.declare(&name, &format!("{{ {} }}", names.join(", ")));
+    }
+
+    /// Numbers, and perhaps a text at the end: one call unpacks all.
+    fn decode_fixed(&mut self, request: &FixedRequest) {
+        let wrong = if request.ends_in_text { "<" } else { "~=" };
+        self.refuse_if(&format!("#text {wrong} {}", request.bytes()));
+        if request.columns() == 0 {
+            return;
+        }
+        let names: Vec<_> = (1..=request.numbers)
+            .map(|at| format!("t{at}, a{at}"))
+            .chain(request.text("t{}, n"))
+            .collect();
+        self.out.put(format!(
+            "local {} = unpack(\"<{}\", text)",
+            names.join(", "),
+            request.format()
+        ));
+        let numbers = (1..=request.numbers).map(|at| {
+            format!("t{at} ~= {INT_TAG} or a{at} <= -{NUMBER_END} or a{at} >= {NUMBER_END}")
+        });
+        let rest = format!("t{{}} ~= {TEXT_TAG} or n ~= #text - {}", request.bytes());
+        let wrong: Vec<_> = numbers.chain(request.text(&rest)).collect();
+        self.refuse_if(&wrong.join(" or "));
+        if let Some(text) = request.text("local a{} = sub(text,") {
+            self.out.put(format!("{text} {})", request.bytes() + 1));
+        }
+    }
+
+    fn decode_in_turn(&mut self, types: &[Type]) {
+        self.out.put("local at = 1");
+        for (column, ty) in types.iter().enumerate() {
+            let (name, read) = (format!("a{}", column + 1), self.reader(*ty));
             self.out.put(format!("local {name}"));
             self.out.put(format!("{name}, at = {read}"));
         }
-        let fail = self.runtime.need("fail");
-        self.out.open("if at ~= #text + 1 then");
+        self.refuse_if("at ~= #text + 1");
+    }
+
+    /// Ends a request that is no row of the input.
+    fn refuse_if(&mut self, wrong: &str) {
+        let input = self.program.collection(self.plan.input);
         let columns: Vec<_> =
             input.columns.iter().map(|column| format!(":{}:{}", column.name, column.ty)).collect();
         let message = format!("the request is no row of {}, [{}]", input.name, columns.join(", "));
+        let fail = self.runtime.need("fail");
+        self.out.open(format!("if {wrong} then"));
         self.out.put(format!("{fail}(-22, {})", quoted(message.as_bytes())));
         self.out.close("end");
-        let name = self.name(Relation::Local(self.plan.input));
-        self.declare(&name, &format!("{{ {} }}", names.join(", ")));
     }
 
     /// The call that reads a column at `at`.
@@ -74,11 +163,13 @@ impl MethodWriter<'_> {
     fn reply_row(&mut self, output: CollectionId) {
         let name = self.name(Relation::Local(output));
         let collection = self.program.collection(output);
-        let width = collection.width();
-        let shown = quoted(collection.name.as_bytes());
         let said = self.row_said(output, &name);
+        let mut head = vec![collection.name.len() as u8];
+        head.extend_from_slice(collection.name.as_bytes());
+        head.push(collection.width() as u8);
+        head.extend_from_slice(&1_u32.to_le_bytes());
         self.out.open(format!("if {name} then"));
-        self.out.put(format!("output:append(pack(\"<s1I1I4\", {shown}, {width}, 1) .. {said})"));
+        self.out.put(format!("output:append({} .. {said})", quoted(&head)));
         self.out.close("end");
     }
 

@@ -17,6 +17,9 @@ use crate::syntax::token::MergeOp;
 /// entries of a table.
 const MAX_LOCALS: usize = 80;
 
+/// Rows of a set that are gone over one by one to find some.
+const MAX_FEW: usize = 8;
+
 pub(super) struct MethodWriter<'a> {
     pub program: &'a Program,
     pub class: &'a ClassPlan,
@@ -66,7 +69,7 @@ impl<'a> MethodWriter<'a> {
         }
         self.decode_request();
         if uses_store(self.program, self.plan) {
-            self.out.put("load_header()");
+            self.out.put("local object = load_object()");
         }
         for phase in &self.plan.phases {
             self.phase(phase);
@@ -100,6 +103,33 @@ impl<'a> MethodWriter<'a> {
         }
     }
 
+    /// Whether a set in memory never has more than [`MAX_FEW`] rows. Going over them costs less than
+    /// their keys would.
+    pub fn is_few(&self, relation: Relation) -> bool {
+        let Relation::Local(id) = relation else { return false };
+        let is_derived = matches!(self.program.collection(id).kind, Kind::Temp | Kind::Scratch);
+        let is_recursive =
+            |phase: &Phase| phase.relations.contains(&relation) && !phase.repeated.is_empty();
+        is_derived
+            && self.rules_into(id).count() <= MAX_FEW
+            && self.rules_into(id).all(|plan| plan.rows == Rows::One)
+            && !self.plan.phases.iter().any(is_recursive)
+    }
+
+    /// Whether rules may give more than one row.
+    pub fn may_come_twice(&self, id: CollectionId) -> bool {
+        let mut rules = self.rules_into(id);
+        rules.next().is_some_and(|plan| plan.rows == Rows::Many) || rules.next().is_some()
+    }
+
+    /// What gives a collection rows now.
+    fn rules_into(&self, id: CollectionId) -> impl Iterator<Item = &RulePlan> {
+        self.plan.rules().filter(move |plan| {
+            let rule = &self.program.rules[plan.rule];
+            rule.head == id && rule.op == MergeOp::Now
+        })
+    }
+
     pub fn is_view(&self, id: CollectionId) -> bool {
         self.class.views.iter().any(|view| view.collection == id)
     }
@@ -119,6 +149,7 @@ impl<'a> MethodWriter<'a> {
         for relation in &phase.relations {
             let name = self.name(*relation);
             let value = match self.plan.rows_of(*relation) {
+                Rows::Many if self.is_few(*relation) => "{}".to_owned(),
                 Rows::Many => format!("{}()", self.runtime.need("new_set")),
                 _ => "nil".to_owned(),
             };
@@ -141,6 +172,7 @@ impl<'a> MethodWriter<'a> {
         let name = self.pending_name(head);
         let value = match op {
             MergeOp::Send => format!("{}()", self.runtime.need("new_set")),
+            _ if self.only_change(head).is_some() => "nil".to_owned(),
             _ => "{}".to_owned(),
         };
         if self.declared.insert(name.clone()) {

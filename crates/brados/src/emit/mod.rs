@@ -8,6 +8,9 @@
 //! **Invariant:** every read comes before the first write, so that it does not matter whether reads
 //! see earlier writes (in a stock OSD they do not). A method whose program cannot write is declared
 //! read-only.
+//!
+//! **Invariant:** once its chunk was executed nothing a class defines ever changes: what a request knows
+//! is in its own locals and the table `object`. So a sandbox may execute the chunk once for many calls.
 
 mod aggregate;
 mod commit;
@@ -62,6 +65,14 @@ pub(crate) fn emit(program: &Program, plan: &ClassPlan, source: &str) -> Class {
         let table = relation_name(program, Relation::Stored(view.table));
         let (runtime, out) = (&mut runtime, &mut body);
         ViewWriter { program, header: &header, view, name, table, runtime, out }.write();
+    }
+    for name in program
+        .of_kind(Kind::Table)
+        .map(Relation::Stored)
+        .chain(plan.views.iter().map(|view| Relation::View(view.collection)))
+    {
+        let freeze = runtime.need("freeze");
+        body.put(format!("{freeze}({})", relation_name(program, name)));
     }
     for method in &plan.methods {
         let (runtime, out) = (&mut runtime, &mut body);

@@ -14,12 +14,18 @@ use crate::value::Type;
 pub(super) enum Target {
     /// The one row of a relation in memory.
     Only(String),
+    /// The same where rules may give several, which are then to be equal.
+    OnlyOne(String),
     /// A set in memory.
     Set(String),
+    /// A set of few rows in memory.
+    Few(String),
     /// A set of rows that are added to a table now.
     Table,
     /// What waits for the end of the request.
     Pending(&'static str),
+    /// The one row that waits for it.
+    OnlyPending(String),
 }
 
 impl Target {
@@ -28,10 +34,13 @@ impl Target {
         match op {
             MergeOp::Now if method.program.collection(head).kind == Kind::Table => Self::Table,
             MergeOp::Now => match method.plan.rows_of(local) {
+                Rows::Many if method.is_few(local) => Self::Few(method.name(local)),
                 Rows::Many => Self::Set(method.name(local)),
+                _ if method.may_come_twice(head) => Self::OnlyOne(method.name(local)),
                 _ => Self::Only(method.name(local)),
             },
             MergeOp::Send => Self::Set(method.pending_name(head)),
+            _ if method.only_change(head).is_some() => Self::OnlyPending(method.pending_name(head)),
             MergeOp::Insert => Self::Pending("insert"),
             MergeOp::Delete => Self::Pending("delete"),
             MergeOp::Replace => Self::Pending("replace"),
@@ -125,6 +134,7 @@ impl MethodWriter<'_> {
                 self.out.put(format!("local {row} = {name}"));
                 self.out.open(format!("if {row} then"));
             }
+            Access::Each if self.is_few(relation) => self.bind_few(&name, &row),
             Access::Each => {
                 self.out.open(format!("for i = 1, {name}.count do"));
                 self.out.put(format!("local {row} = {name}.rows[i]"));
@@ -133,10 +143,22 @@ impl MethodWriter<'_> {
                 self.out.open(format!("for i = {name}.new, {name}.upto do"));
                 self.out.put(format!("local {row} = {name}.rows[i]"));
             }
+            Access::Index(columns, exprs) if self.is_few(relation) => {
+                self.bind_few(&name, &row);
+                let tests: Vec<_> = columns
+                    .iter()
+                    .zip(exprs)
+                    .map(|(column, expr)| {
+                        format!("{row}[{}] == {}", column + 1, self.expr(scope, expr))
+                    })
+                    .collect();
+                self.out.open(format!("if {} then", tests.join(" and ")));
+                ends.push("end".to_owned());
+            }
             Access::Index(columns, exprs) => self.bind_index(scope, relation, columns, exprs, &row),
             Access::Point(exprs) => {
                 let (there, key) = self.key_of(scope, relation, exprs, true);
-                self.out.put(format!("local {row} = {there}{name}.get({key})"));
+                self.out.put(format!("local {row} = {there}{name}.get(object, {key})"));
                 self.out.open(format!("if {row} then"));
             }
             Access::Prefix(exprs) => {
@@ -153,6 +175,11 @@ impl MethodWriter<'_> {
         }
         ends.push(end.to_owned());
         row
+    }
+
+    fn bind_few(&mut self, name: &str, row: &str) {
+        self.out.open(format!("for i = 1, #{name} do"));
+        self.out.put(format!("local {row} = {name}[i]"));
     }
 
     fn bind_index(
@@ -317,7 +344,30 @@ impl MethodWriter<'_> {
         let bounds = format!("{}, {}", collection.key_width + 1, collection.width());
         let shown = quoted(collection.name.as_bytes());
         match target {
-            Target::Only(name) => self.out.put(format!("{name} = {row}")),
+            Target::Only(name) | Target::OnlyPending(name) => {
+                self.out.put(format!("{name} = {row}"))
+            }
+            Target::OnlyOne(name) => {
+                let differ: Vec<_> = (1..=collection.width())
+                    .map(|column| format!("{name}[{column}] ~= {row}[{column}]"))
+                    .collect();
+                let conflict = self.runtime.need("conflict");
+                self.out.open(format!("if not {name} then"));
+                self.out.put(format!("{name} = {row}"));
+                if !differ.is_empty() {
+                    self.out.turn(format!("elseif {} then", differ.join(" or ")));
+                    self.out.put(format!("{conflict}({shown})"));
+                }
+                self.out.close("end");
+            }
+            Target::Few(name) => {
+                let add = self.runtime.need("add_few");
+                self.out.put(format!(
+                    "{add}({name}, {row}, {}, {}, {shown})",
+                    collection.key_width,
+                    collection.width()
+                ));
+            }
             Target::Set(name) => {
                 let key = key(self.runtime, &columns, true);
                 let add = self.runtime.need("add");
@@ -346,7 +396,7 @@ impl MethodWriter<'_> {
         let local = Relation::Local(head);
         let (name, key) = (self.name(local), key(self.runtime, columns, true));
         self.out.put(format!("local key = {key}"));
-        self.out.put(format!("local old = {table}.get(key)"));
+        self.out.put(format!("local old = {table}.get(object, key)"));
         self.out.open("if not old then");
         match self.plan.rows_of(local) {
             Rows::Many => {

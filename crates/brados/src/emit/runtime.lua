@@ -185,6 +185,32 @@ local function add(set, key, row, first, last, name)
   end
 end
 
+--- add_few: same conflict
+-- As `add`, for a list of so few rows that they are gone over. The key is the first columns.
+local function add_few(list, row, key_width, width, name)
+  for at = 1, #list do
+    local known = list[at]
+    if same(known, row, 1, key_width) then
+      if not same(known, row, key_width + 1, width) then
+        conflict(name)
+      end
+      return
+    end
+  end
+  list[#list + 1] = row
+end
+
+--- has_few: same
+-- Whether a row of a list begins with these columns.
+local function has_few(list, wanted, width)
+  for at = 1, #list do
+    if same(list[at], wanted, 1, width) then
+      return true
+    end
+  end
+  return false
+end
+
 --- index
 -- The rows of a set by what `key_of` makes of them; rows that came since are added first.
 local function index(set, name, key_of)
@@ -207,8 +233,13 @@ local function index(set, name, key_of)
   return known.groups
 end
 
---- NOTHING
+--- freeze
+-- What a class defines never changes; where that can be enforced it is.
+local freeze = table.freeze or function() end
+
+--- NOTHING: freeze
 local NOTHING = {}
+freeze(NOTHING)
 
 --- get
 -- The stored value of a key, nil if there is none.
@@ -270,10 +301,10 @@ end
 
 --- settle: same conflict
 -- What becomes of each key: deletions first, then insertions. Nothing is written yet.
-local function settle(pending, table)
+local function settle(object, pending, table)
   local changes = {}
   for key, entry in next, pending do
-    local old = table.get(key) or nil
+    local old = table.get(object, key) or nil
     local row = entry.now or old
     for _, gone in next, entry.delete or {} do
       if row and same(row, gone, table.first, table.last) then
@@ -313,13 +344,13 @@ end
 
 --- send: set names
 -- Messages wait in the object, numbered, until whoever delivers them says that they are delivered.
-local function send(header, messages, name, width, encode)
+local function send(object, messages, name, width, encode)
   table.sort(messages.keys)
   for at = 1, messages.count do
-    header[1] = header[1] + 1
-    header.is_changed = true
+    object[1] = object[1] + 1
+    object.is_changed = true
     local body = encode(messages.by[messages.keys[at]])
-    set("~" .. pack(">I7", header[1]), pack("<s1I1I4", name, width, 1) .. body)
+    set("~" .. pack(">I7", object[1]), pack("<s1I1I4", name, width, 1) .. body)
   end
 end
 

@@ -12,7 +12,7 @@
 //! a byte before it that says whether it is there.
 //!
 //! A method reaches what is stored by a Lua table for each table and aggregate, and by nothing else:
-//! `get(key)` (the row, as it was at the start of the request), `put(key, row)`, `row(key, value)`
+//! `get(object, key)` (the row, as it was at the start of the request), `put(object, key, row)`, `row(key, value)`
 //! and `prefix` for ranges. Another layout is another set of these.
 
 use super::encoding::{self, Typed, blank, column_reader, packed, quoted, slots, unpacked};
@@ -81,26 +81,28 @@ impl Header {
         let signature = quoted(self.signature.as_bytes());
         let format = quoted(format!("<{}", self.format).as_bytes());
         let key = quoted(HEADER_KEY.as_bytes());
-        out.put("-- What there is one of: the fields of the header.");
-        out.put("local header");
-        out.open("local function load_header()");
+        out.put("-- What a request knows of its object: what there is one of (the fields of the header), rows");
+        out.put("-- that were looked up (`known`), states of aggregates that change (by the aggregate's name).");
+        out.open("local function load_object()");
         out.put(format!("local stored = {get}({key})"));
         out.open("if not stored then");
-        out.put(format!("header = {{ {} }}", self.blank.join(", ")));
-        out.put("header.is_new = true");
+        let mut blank = self.blank.clone();
+        blank.push("known = {}".to_owned());
+        blank.push("is_new = true".to_owned());
+        out.put(format!("return {{ {} }}", blank.join(", ")));
         out.turn(format!("elseif sub(stored, 1, {SIGNATURE_BYTES}) == {signature} then"));
-        out.put(format!("header = {{ unpack({format}, stored, {}) }}", SIGNATURE_BYTES + 1));
-        out.turn("else");
+        let fields = format!("unpack({format}, stored, {})", SIGNATURE_BYTES + 1);
+        out.put(format!("return {{ known = {{}}, {fields} }}"));
+        out.close("end");
         out.put(
             "fail(-22, \"the object was written by a program with other tables or aggregates\")",
         );
         out.close("end");
-        out.close("end");
-        out.open("local function save_header()");
-        out.open("if header.is_new or header.is_changed then");
+        out.open("local function save_object(object)");
+        out.open("if object.is_new or object.is_changed then");
         let count = self.blank.len();
         out.put(format!(
-            "{set}({key}, {signature} .. pack({format}, table.unpack(header, 1, {count})))"
+            "{set}({key}, {signature} .. pack({format}, table.unpack(object, 1, {count})))"
         ));
         out.close("end");
         out.close("end");
@@ -149,7 +151,7 @@ pub(super) fn write_table(
     let prefix = quoted(format!("{}.", table.name).as_bytes());
     let (first, last) = (table.key_width + 1, table.width());
     out.put(format!(
-        "local {name} = {{ name = {}, prefix = {prefix}, first = {first}, last = {last}, known = {{}} }}",
+        "local {name} = {{ name = {}, prefix = {prefix}, first = {first}, last = {last} }}",
         quoted(table.name.as_bytes())
     ));
     let types: Vec<Type> = table.columns.iter().map(|column| column.ty).collect();
@@ -176,21 +178,21 @@ fn write_header_row(
     let mut fields = vec![];
     for (column, ty) in types.iter().enumerate() {
         let slots: Vec<_> =
-            (0..slots(*ty)).map(|slot| format!("header[{}]", at + 1 + slot)).collect();
+            (0..slots(*ty)).map(|slot| format!("object[{}]", at + 1 + slot)).collect();
         at += slots.len();
         columns.push(unpacked(runtime, *ty, &slots));
         let values = packed(&(format!("row[{}]", column + 1), *ty));
         fields.extend(slots.into_iter().zip(values).zip(blank(*ty)));
     }
-    out.open(format!("function {name}.get()"));
-    out.put(format!("return header[{start}] == 1 and {{ {} }} or nil", columns.join(", ")));
+    out.open(format!("function {name}.get(object)"));
+    out.put(format!("return object[{start}] == 1 and {{ {} }} or nil", columns.join(", ")));
     out.close("end");
-    out.open(format!("function {name}.put(_, row)"));
-    out.put(format!("header[{start}] = row and 1 or 0"));
+    out.open(format!("function {name}.put(object, _, row)"));
+    out.put(format!("object[{start}] = row and 1 or 0"));
     for ((field, value), blank) in fields {
         out.put(format!("{field} = row and {value} or {blank}"));
     }
-    out.put("header.is_changed = true");
+    out.put("object.is_changed = true");
     out.close("end");
 }
 
@@ -254,12 +256,13 @@ pub(super) fn read_value(types: &[Type], runtime: &mut Runtime, out: &mut Writer
 /// `name.get(key)`: a stored row, false or nil if there is none. Read once a request.
 fn write_get(name: &str, prefix: &str, runtime: &mut Runtime, out: &mut Writer) {
     let get = runtime.need("get");
-    out.open(format!("function {name}.get(key)"));
-    out.put(format!("local row = {name}.known[key]"));
+    out.open(format!("function {name}.get(object, key)"));
+    out.put(format!("local stored = {prefix} .. key"));
+    out.put("local row = object.known[stored]");
     out.open("if row == nil then");
-    out.put(format!("local value = {get}({prefix} .. key)"));
+    out.put(format!("local value = {get}(stored)"));
     out.put(format!("row = value and {name}.row(key, value) or false"));
-    out.put(format!("{name}.known[key] = row"));
+    out.put("object.known[stored] = row");
     out.close("end");
     out.put("return row");
     out.close("end");
@@ -279,7 +282,7 @@ fn write_put(
         .enumerate()
         .map(|(at, ty)| (format!("row[{}]", key_width + at + 1), *ty))
         .collect();
-    out.open(format!("function {name}.put(key, row)"));
+    out.open(format!("function {name}.put(_, key, row)"));
     out.open("if row then");
     out.put(format!("{set}({prefix} .. key, {})", packed_row(&columns)));
     out.turn("else");

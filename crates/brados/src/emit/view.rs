@@ -5,7 +5,7 @@
 //! subtracted, and if it was the greatest, the group is gone over again (`repair`) once all changes
 //! are known.
 //!
-//! As a relation it is read like a table: `get(key)`, `row(key, value)`, `prefix`.
+//! As a relation it is read like a table: `get(object, key)`, `row(key, value)`, `prefix`.
 
 use super::encoding::{self, Typed, key, quoted};
 use super::expression::value;
@@ -33,7 +33,7 @@ impl ViewWriter<'_> {
         let width = self.view.keys.len() + self.view.aggregates.len();
         let (name, first) = (self.name.clone(), self.view.keys.len() + 1);
         self.out.put(format!(
-            "local {name} = {{ prefix = {prefix}, first = {first}, last = {width}, states = {{}} }}"
+            "local {name} = {{ prefix = {prefix}, first = {first}, last = {width} }}"
         ));
         match header_start(self.header, self.view.collection) {
             Some(start) => self.write_in_header(start),
@@ -78,7 +78,7 @@ impl ViewWriter<'_> {
 
     fn write_in_header(&mut self, start: usize) {
         let count = self.state_types().len();
-        let state: Vec<_> = (0..count).map(|at| format!("header[{}]", start + at)).collect();
+        let state: Vec<_> = (0..count).map(|at| format!("object[{}]", start + at)).collect();
         let columns = self.aggregates(&state).join(", ");
         let defaults: Vec<_> =
             self.view.aggregates.iter().filter_map(|one| one.default.as_ref().map(value)).collect();
@@ -88,20 +88,20 @@ impl ViewWriter<'_> {
             format!("{{ {} }}", defaults.join(", "))
         };
         let name = self.name.clone();
-        self.out.open(format!("function {name}.get()"));
-        self.out.open(format!("if header[{start}] > 0 then"));
+        self.out.open(format!("function {name}.get(object)"));
+        self.out.open(format!("if object[{start}] > 0 then"));
         self.out.put(format!("return {{ {columns} }}"));
         self.out.close("end");
         self.out.put(format!("return {none}"));
         self.out.close("end");
-        self.out.open(format!("function {name}.load()"));
+        self.out.open(format!("function {name}.load(object)"));
         self.out.put(format!("return {{ {} }}", state.join(", ")));
         self.out.close("end");
-        self.out.open(format!("function {name}.store(_, state)"));
+        self.out.open(format!("function {name}.store(object, _, state)"));
         for (at, field) in state.iter().enumerate() {
             self.out.put(format!("{field} = state[{}]", at + 1));
         }
-        self.out.put("header.is_changed = true");
+        self.out.put("object.is_changed = true");
         self.out.close("end");
     }
 
@@ -115,11 +115,11 @@ impl ViewWriter<'_> {
         columns.extend(self.aggregates(&state));
         self.out.put(format!("return {{ {} }}", columns.join(", ")));
         self.out.close("end");
-        self.out.open(format!("function {name}.get(key)"));
+        self.out.open(format!("function {name}.get(_, key)"));
         self.out.put(format!("local value = {get}({prefix} .. key)"));
         self.out.put(format!("return value and {name}.row(key, value)"));
         self.out.close("end");
-        self.out.open(format!("function {name}.load(key)"));
+        self.out.open(format!("function {name}.load(_, key)"));
         self.out.put(format!("local value = {get}({prefix} .. key)"));
         self.out.open("if value then");
         let state = read_value(&states, self.runtime, self.out);
@@ -135,7 +135,7 @@ impl ViewWriter<'_> {
         let set = self.runtime.need("set");
         let columns: Vec<Typed> =
             states.iter().enumerate().map(|(at, ty)| (format!("state[{}]", at + 1), *ty)).collect();
-        self.out.open(format!("function {}.store(key, state)", self.name));
+        self.out.open(format!("function {}.store(_, key, state)", self.name));
         self.out.open("if state[1] > 0 then");
         self.out.put(format!("{set}({prefix} .. key, {})", packed_row(&columns)));
         self.out.turn("elseif state.was > 0 then");
@@ -144,7 +144,7 @@ impl ViewWriter<'_> {
         self.out.close("end");
     }
 
-    /// `state_of(row)`: the state of a row's group, as far as changes have come.
+    /// `state_of(object, row)`: the state of a row's group, as far as changes have come.
     fn write_state(&mut self) {
         let name = self.name.clone();
         let columns: Vec<Typed> = self
@@ -158,13 +158,17 @@ impl ViewWriter<'_> {
         self.out.open(format!("function {name}.group_of(row)"));
         self.out.put(format!("return {group}"));
         self.out.close("end");
-        self.out.open(format!("function {name}.state_of(row)"));
-        self.out.put(format!("local group = {name}.group_of(row)"));
-        self.out.put(format!("local state = {name}.states[group]"));
+        self.out.open(format!("function {name}.state_of(object, row)"));
+        self.out.put(format!("local group, states = {name}.group_of(row), object.{name}"));
+        self.out.open("if not states then");
+        self.out.put("states = {}");
+        self.out.put(format!("object.{name} = states"));
+        self.out.close("end");
+        self.out.put("local state = states[group]");
         self.out.open("if not state then");
-        self.out.put(format!("state = {name}.load(group)"));
+        self.out.put(format!("state = {name}.load(object, group)"));
         self.out.put("state.was = state[1]");
-        self.out.put(format!("{name}.states[group] = state"));
+        self.out.put("states[group] = state");
         self.out.close("end");
         self.out.put("return state");
         self.out.close("end");
@@ -178,12 +182,12 @@ impl ViewWriter<'_> {
             .collect()
     }
 
-    /// `update(old, row)`: a row of the table goes, or comes, or is replaced.
+    /// `update(object, old, row)`: a row of the table goes, or comes, or is replaced.
     fn write_update(&mut self) {
         let name = self.name.clone();
-        self.out.open(format!("function {name}.update(old, row)"));
+        self.out.open(format!("function {name}.update(object, old, row)"));
         self.out.open("if old then");
-        self.out.put(format!("local state = {name}.state_of(old)"));
+        self.out.put(format!("local state = {name}.state_of(object, old)"));
         self.out.put("state[1] = state[1] - 1");
         for (function, column, at) in self.kept() {
             match function {
@@ -200,7 +204,7 @@ impl ViewWriter<'_> {
         }
         self.out.close("end");
         self.out.open("if row then");
-        self.out.put(format!("local state = {name}.state_of(row)"));
+        self.out.put(format!("local state = {name}.state_of(object, row)"));
         self.write_fold("state", "row");
         self.out.put("state[1] = state[1] + 1");
         self.out.close("end");
@@ -235,60 +239,68 @@ impl ViewWriter<'_> {
         self.out.close("end");
     }
 
-    /// `repair(group, state, changed)`: goes over a group's rows again, those in `changed` as they
-    /// will be.
-    fn write_repair(&mut self) {
-        let (name, table) = (self.name.clone(), self.table.clone());
-        let page = self.runtime.need("page");
-        self.out.open(format!("function {name}.repair(group, state, changed)"));
-        self.out.put("local found = { 0 }");
-        self.out.open("local function fold(row)");
+    /// `fold(group, found, row)`: what a row of a group makes of its greatest or least.
+    fn write_refold(&mut self) {
+        let name = self.name.clone();
+        self.out.open(format!("function {name}.fold(group, found, row)"));
         self.out.open(format!("if {name}.group_of(row) == group then"));
-        for (function, column, at) in self.kept() {
-            if matches!(function, Function::Max | Function::Min) {
-                self.write_extreme(function, "found", "row", column, at);
-                self.out.put(format!("state[{at}] = found[{at}]"));
-            }
+        for (function, column, at) in self.extremes() {
+            self.write_extreme(function, "found", "row", column, at);
         }
         self.out.put("found[1] = 1");
         self.out.close("end");
         self.out.close("end");
-        self.out.put("local after = \"\"");
+    }
+
+    fn extremes(&self) -> Vec<(Function, usize, usize)> {
+        let is_extreme = |function| matches!(function, Function::Max | Function::Min);
+        self.kept().into_iter().filter(|(function, ..)| is_extreme(*function)).collect()
+    }
+
+    /// `repair(group, state, changes)`: goes over a group's rows again, those that change as they will
+    /// be.
+    fn write_repair(&mut self) {
+        let (name, table) = (self.name.clone(), self.table.clone());
+        let page = self.runtime.need("page");
+        self.write_refold();
+        self.out.open(format!("function {name}.repair(group, state, changes)"));
+        self.out.put("local found, changed, after = { 0 }, {}, \"\"");
+        self.out.open("for _, change in next, changes do");
+        self.out.put("changed[change.key] = change.row or false");
+        self.out.close("end");
         self.out.open("repeat");
         self.out.put("local values");
         self.out.put(format!("values, after = {page}({table}.prefix, after)"));
         self.out.open("for key, value in next, values do");
         self.out.put(format!("key = sub(key, #{table}.prefix + 1)"));
         self.out.open("if changed[key] == nil then");
-        self.out.put(format!("fold({table}.row(key, value:str()))"));
+        self.out.put(format!("{name}.fold(group, found, {table}.row(key, value:str()))"));
         self.out.close("end");
         self.out.close("end");
         self.out.close("until not after");
         self.out.open("for _, row in next, changed do");
         self.out.open("if row then");
-        self.out.put("fold(row)");
+        self.out.put(format!("{name}.fold(group, found, row)"));
         self.out.close("end");
         self.out.close("end");
+        for (.., at) in self.extremes() {
+            self.out.put(format!("state[{at}] = found[{at}]"));
+        }
         self.out.close("end");
     }
 
-    /// `flush(changes)`: stores what changed.
+    /// `flush(object, changes)`: stores what changed.
     fn write_flush(&mut self) {
         let name = self.name.clone();
-        self.out.open(format!("function {name}.flush(changes)"));
-        if self.view.needs_repair() {
-            self.out.put("local changed = {}");
-            self.out.open("for _, change in next, changes do");
-            self.out.put("changed[change.key] = change.row or false");
-            self.out.close("end");
-        }
-        self.out.open(format!("for group, state in next, {name}.states do"));
+        self.out.open(format!("function {name}.flush(object, changes)"));
+        let nothing = self.runtime.need("NOTHING");
+        self.out.open(format!("for group, state in next, object.{name} or {nothing} do"));
         if self.view.needs_repair() {
             self.out.open("if state.is_stale and state[1] > 0 then");
-            self.out.put(format!("{name}.repair(group, state, changed)"));
+            self.out.put(format!("{name}.repair(group, state, changes)"));
             self.out.close("end");
         }
-        self.out.put(format!("{name}.store(group, state)"));
+        self.out.put(format!("{name}.store(object, group, state)"));
         self.out.close("end");
         self.out.close("end");
     }

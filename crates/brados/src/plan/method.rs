@@ -53,8 +53,8 @@ impl Method<'_> {
             self.rules_of(id).into_iter().flat_map(|rule| self.variants(rule, &[])).collect();
         let mut rows = rules.iter().fold(Rows::Empty, |rows, plan| rows.plus(plan.rows));
         if self.program.collection(id).is_singleton() {
-            // Still a set while it is filled, so that a second row is noticed.
-            rows = if rules.len() > 1 { Rows::Many } else { rows };
+            // Another row would be a conflict.
+            rows = rows.min(Rows::One);
         }
         if rows != Rows::Empty {
             self.known.set(relation, rows);

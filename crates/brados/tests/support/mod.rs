@@ -34,10 +34,7 @@ impl Subject {
     /// # Panics
     /// If the program does not compile, or its class not as Lua.
     pub fn new(source: &str) -> Self {
-        let compiled = compile(source).unwrap_or_else(|errors| {
-            panic!("{}\n{source}", errors.render("program", source));
-        });
-        Self::of_class(&compiled.class.lua)
+        Self::of_class(source)
     }
 
     /// As [`Subject::new`], where nothing that nacre adds to `objclass` is there.
@@ -48,7 +45,7 @@ impl Subject {
         Self::of_class(&format!("{WITHOUT_EXTENSIONS}{}", compiled.class.lua))
     }
 
-    /// An object with a class in Lua.
+    /// An object with a class in either language.
     pub fn of_class(lua: &str) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let classes = Arc::new(ClassRuntime::new(Budget::default(), clock.clone()));
