@@ -5,9 +5,26 @@
 
 use crate::limits::{
     MAX_ATTRIBUTE_NAME_BYTES, MAX_ATTRIBUTE_VALUE_BYTES, MAX_ATTRIBUTES, MAX_MAP_KEY_BYTES,
-    MAX_MAP_VALUE_BYTES, MAX_OBJECT_BYTES, MAX_TRANSACTION_BYTES,
+    MAX_MAP_VALUE_BYTES, MAX_OBJECT_BYTES, MAX_OPS, MAX_REQUEST_BYTES, MAX_TRANSACTION_BYTES,
 };
-use crate::{Error, Result};
+use crate::{Error, Op, Result};
+
+/// Whether so many ops, and so much, may be one transaction.
+///
+/// # Errors
+/// `Invalid` if there are none, more than `MAX_OPS`, or more than `MAX_REQUEST_BYTES`.
+pub fn check_ops(ops: &[Op]) -> Result<()> {
+    if ops.is_empty() || ops.len() > MAX_OPS {
+        let text = format!("{} ops in one transaction", ops.len());
+        return Err(Error::invalid(text).hint(format!("send 1 to {MAX_OPS}")));
+    }
+    let payload: usize = ops.iter().map(Op::payload_bytes).sum();
+    if payload > MAX_REQUEST_BYTES {
+        return Err(Error::invalid(format!("a transaction of {payload} bytes"))
+            .hint(format!("at most {MAX_REQUEST_BYTES} bytes fit; split it")));
+    }
+    Ok(())
+}
 
 /// Checks a key of a map. The empty key is refused: a range could not be continued after it.
 ///

@@ -1,7 +1,6 @@
 //! What is asked of a store, and what it answers.
 
-use crate::limits::{MAX_OPS, MAX_REQUEST_BYTES};
-use crate::{EntityName, Error, ObjectId, Op, OpResult, Result, SnapshotName, TenantName};
+use crate::{EntityName, Error, ObjectId, Op, OpResult, Result, SnapshotName, TenantName, bounds};
 
 /// What kinds of thing a request does to its object, for routing, grants and scheduling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,16 +60,7 @@ impl Request {
     /// `Invalid` if there are no ops, more than `MAX_OPS`, or more than `MAX_REQUEST_BYTES`, or if
     /// the object is to be cloned from itself.
     pub fn new(object: ObjectId, ops: Vec<Op>) -> Result<Self> {
-        let payload: usize = ops.iter().map(Op::payload_bytes).sum();
-        if ops.is_empty() || ops.len() > MAX_OPS {
-            let text = format!("{} ops in one transaction", ops.len());
-            return Err(Error::invalid(text).on(&object).hint(format!("send 1 to {MAX_OPS}")));
-        }
-        if payload > MAX_REQUEST_BYTES {
-            return Err(Error::invalid(format!("a transaction of {payload} bytes"))
-                .on(&object)
-                .hint(format!("at most {MAX_REQUEST_BYTES} bytes fit; split it")));
-        }
+        bounds::check_ops(&ops).map_err(|error| error.on(&object))?;
         let of_itself =
             |op: &Op| matches!(op, Op::CloneFrom { source, .. } if *source == object.name);
         if ops.iter().any(of_itself) {
@@ -146,6 +136,7 @@ pub struct Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::{MAX_OPS, MAX_REQUEST_BYTES};
     use bytes::Bytes;
 
     #[test]

@@ -24,6 +24,11 @@ impl Attributes {
         Self { known: Some(BTreeMap::new()), changed: BTreeSet::new() }
     }
 
+    /// Whether none was set or removed.
+    pub fn are_as_stored(&self) -> bool {
+        self.changed.is_empty()
+    }
+
     /// All of them.
     pub fn all(&mut self, object: &mut dyn OsdObject) -> Result<&BTreeMap<String, Bytes>> {
         self.load(object).map(|known| &*known)

@@ -1,11 +1,10 @@
 //! The classes that one request may call: the native ones, and the programs it names.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use nacre_class::ClassRuntime;
 use nacre_object::{
-    CallContext, CallReply, ClassCall, ClassHost, ClassName, Error, ObjectView, Op, Request, Result,
+    CallContext, CallReply, ClassCall, ClassHost, ClassName, Error, ObjectView, Op, Result,
 };
 
 /// The classes of one request.
@@ -13,13 +12,13 @@ pub(crate) struct RequestClasses<'a> {
     /// The native classes and `lua`.
     pub native: &'a ClassRuntime,
     /// A runtime for each program, which holds that alone.
-    pub programs: HashMap<ClassName, Arc<ClassRuntime>>,
+    pub programs: Vec<(ClassName, Arc<ClassRuntime>)>,
 }
 
 impl RequestClasses<'_> {
-    /// Whether every class that the request calls is there.
-    pub fn hold_all_of(&self, request: &Request) -> bool {
-        request.ops.iter().all(|op| match op {
+    /// Whether every class that the ops call is there.
+    pub fn hold_all_of(&self, ops: &[Op]) -> bool {
+        ops.iter().all(|op| match op {
             Op::Call(call) => self.find(&call.class).is_some(),
             _ => true,
         })
@@ -29,7 +28,8 @@ impl RequestClasses<'_> {
         if self.native.live_version(class).is_some() {
             return Some(self.native);
         }
-        self.programs.get(class).map(|runtime| &**runtime)
+        let named = self.programs.iter().find(|(name, _)| name == class);
+        named.map(|(_, runtime)| &**runtime)
     }
 }
 

@@ -134,6 +134,12 @@ impl Map {
         Ok(later.map(|(key, value)| MapEntry { key, value }))
     }
 
+    /// Whether keys, or the header, were set and nothing else was done.
+    pub fn only_sets(&self) -> bool {
+        let sets = !self.changes.is_empty() || self.header.is_some();
+        sets && !self.cleared && self.changes.values().all(Option::is_some)
+    }
+
     /// What makes the map in the OSD so; `fresh` if there is none.
     pub fn changes(self, fresh: bool) -> Vec<Change> {
         let mut changes = Vec::new();

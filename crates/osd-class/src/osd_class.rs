@@ -1,6 +1,5 @@
 //! One call of the class `nacre`, from its input to its output.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,7 +7,8 @@ use nacre_class::{ClassRuntime, FaultSink};
 use nacre_clock::Clock;
 use nacre_log::log_class;
 use nacre_object::{
-    CallContext, ClassHost, ClassName, EntityName, Error, Reply, Request, Result, run_transaction,
+    CallContext, CallReply, ClassHost, ClassName, EntityName, Error, Op, OpResult, Reply, Result,
+    bounds, run_transaction,
 };
 use nacre_protocol::proto::osd_answer::Answer;
 use nacre_protocol::proto::{self as pb, Unsuited};
@@ -50,7 +50,7 @@ enum Refusal {
 
 /// A transaction that succeeded.
 struct Done {
-    /// The answer.
+    /// The answer, encoded.
     reply: Vec<u8>,
     /// What the OSD is to do.
     changes: Vec<Change>,
@@ -118,18 +118,17 @@ impl OsdClass {
         if message.interface != OSD_INTERFACE {
             return Err(Refusal::Unsuited(Unsuited::OtherInterface));
         }
-        let request = message.request.ok_or_else(|| Error::invalid("a request without ops"))?;
-        let request = decode::request(request)?;
+        let ops = decode::ops(message.ops)?;
+        bounds::check_ops(&ops)?;
         let max_reply_bytes = message.max_reply_bytes as usize;
         let source = EntityName::new(message.source)?;
         let programs = self.programs_of(message.programs)?;
         let classes = RequestClasses { native: &self.native, programs };
-        if !classes.hold_all_of(&request) {
+        if !classes.hold_all_of(&ops) {
             return Err(Refusal::Unsuited(Unsuited::UnknownClass));
         }
         let context = CallContext { source, now_micros: self.clock.now_micros() };
-        let done = transact(&request, &classes, &context, object);
-        let done = done.map_err(|error| error.on(&request.header.object))?;
+        let done = transact(&ops, &classes, &context, object)?;
         match done.hindrance(mode, max_reply_bytes) {
             Some(why) => Err(Refusal::Unsuited(why)),
             None => Ok(done),
@@ -139,12 +138,12 @@ impl OsdClass {
     fn programs_of(
         &self,
         named: Vec<pb::OsdProgram>,
-    ) -> Result<HashMap<ClassName, Arc<ClassRuntime>>, Refusal> {
+    ) -> Result<Vec<(ClassName, Arc<ClassRuntime>)>, Refusal> {
         if named.len() > MAX_REQUEST_PROGRAMS {
             let error = Error::invalid(format!("{} programs with a request", named.len()));
             return Err(error.hint(format!("at most {MAX_REQUEST_PROGRAMS}")).into());
         }
-        let mut programs = HashMap::new();
+        let mut programs = Vec::with_capacity(named.len());
         let mut needed = Vec::new();
         for program in named {
             let key = key_of(&program)?;
@@ -156,7 +155,7 @@ impl OsdClass {
                 }
                 None => self.programs.compile(&key, &program.source)?,
             };
-            programs.insert(key.class, runtime);
+            programs.push((key.class, runtime));
         }
         if needed.is_empty() { Ok(programs) } else { Err(Refusal::Needs(needed)) }
     }
@@ -171,21 +170,29 @@ fn key_of(program: &pb::OsdProgram) -> Result<ProgramKey> {
 }
 
 fn transact(
-    request: &Request,
+    ops: &[Op],
     classes: &dyn ClassHost,
     context: &CallContext,
     object: &mut dyn OsdObject,
 ) -> Result<Done> {
-    if request.header.snapshot.is_some() {
-        return Err(Error::unsupported("objects on Ceph have no snapshots yet").during("read"));
+    let mut view = View::new(object);
+    let results = run_transaction(ops, &mut view, classes, context)?;
+    let answer = answer(results, view.is_present()?);
+    Ok(Done { reply: encoded(answer, None), changes: view.into_changes()? })
+}
+
+/// What tells the results, and whether the object exists. The version is told by RADOS.
+fn answer(results: Vec<OpResult>, exists: bool) -> Answer {
+    let says_no_more = |result: &OpResult| match result {
+        OpResult::Done => true,
+        OpResult::Called(CallReply { status, output }) => *status == 0 && output.is_empty(),
+        _ => false,
+    };
+    if exists && results.iter().all(says_no_more) {
+        return Answer::Done(pb::OsdDone {});
     }
-    let mut view = View::new(object)?;
-    let results = run_transaction(&request.ops, &mut view, classes, context)?;
-    let exists = view.is_present();
-    // The version is told by RADOS.
     let results = encode::reply(Reply { version: 0, results }).results;
-    let reply = encoded(Answer::Reply(pb::OsdReply { exists, results }), None);
-    Ok(Done { reply, changes: view.into_changes() })
+    Answer::Reply(pb::OsdReply { exists, results })
 }
 
 fn encoded(answer: Answer, fault: Option<pb::OsdFault>) -> Vec<u8> {

@@ -28,8 +28,8 @@ pub struct StoredRange {
 
 /// One object of an OSD, during one call.
 ///
-/// Reads tell the object as it was before the call, whatever was applied since. Only
-/// [`OsdObject::stat`] and [`OsdObject::version`] may be asked of one that does not exist.
+/// Reads tell the object as it was before the call, whatever was applied since. One that does not exist
+/// has no data, xattrs or omap entries; setting of the latter makes it exist.
 ///
 /// Errors of every method are the OSD's own: `Corrupt` or `Unavailable`.
 pub trait OsdObject {

@@ -17,54 +17,80 @@ use crate::stream::Stream;
 use crate::{Change, OsdObject, OsdStat};
 
 /// An object of an OSD within a transaction.
+///
+/// Whether it exists is asked when something depends on it: what most methods do, setting entries of the
+/// map, does not.
 pub struct View<'a> {
     object: &'a mut dyn OsdObject,
-    stored: Option<OsdStat>,
-    exists: bool,
+    /// Size and time in the OSD, `Some(None)` if it does not exist there; once that was asked.
+    stored: Option<Option<OsdStat>>,
+    presence: Presence,
     /// Whether it was removed, so that nothing of what is stored shows through.
     removed: bool,
-    changed: bool,
-    stream: Stream,
+    /// The byte stream, once it was looked at.
+    stream: Option<Stream>,
     map: Map,
     attributes: Attributes,
     /// Bytes that the transaction has written.
     charged: usize,
 }
 
+/// Whether an object exists within a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    /// As in the OSD: the transaction has changed nothing.
+    AsStored,
+    /// It exists.
+    Present,
+    /// It was removed.
+    Absent,
+}
+
 impl<'a> View<'a> {
     /// The object as it is before a transaction.
-    ///
-    /// # Errors
-    /// Those of the OSD.
-    pub fn new(object: &'a mut dyn OsdObject) -> Result<Self> {
-        let stored = object.stat()?;
-        let exists = stored.is_some();
-        Ok(Self {
+    pub fn new(object: &'a mut dyn OsdObject) -> Self {
+        Self {
             object,
-            stored,
-            exists,
+            stored: None,
+            presence: Presence::AsStored,
             removed: false,
-            changed: false,
-            stream: Stream::stored(stored.map_or(0, |stat| stat.size)),
-            map: if exists { Map::stored() } else { Map::none() },
-            attributes: if exists { Attributes::default() } else { Attributes::none() },
+            stream: None,
+            map: Map::stored(),
+            attributes: Attributes::default(),
             charged: 0,
-        })
+        }
     }
 
     /// Whether the object exists now.
-    pub fn is_present(&self) -> bool {
-        self.exists
+    ///
+    /// # Errors
+    /// Those of the OSD.
+    pub fn is_present(&mut self) -> Result<bool> {
+        match self.presence {
+            Presence::AsStored => Ok(self.stored()?.is_some()),
+            Presence::Present => Ok(true),
+            Presence::Absent => Ok(false),
+        }
     }
 
     /// What makes the object in the OSD as the transaction left it; nothing if it changed nothing.
-    pub fn into_changes(self) -> Vec<Change> {
-        let existed = self.stored.is_some();
-        match (self.changed, existed, self.exists) {
+    ///
+    /// # Errors
+    /// Those of the OSD.
+    pub fn into_changes(mut self) -> Result<Vec<Change>> {
+        if self.only_sets_entries() {
+            // For them an OSD makes the object if need be.
+            return Ok(self.map.changes(false));
+        }
+        let existed = match self.presence {
+            Presence::AsStored => return Ok(vec![]),
+            _ => self.stored()?.is_some(),
+        };
+        match self.presence {
             // What was made and removed in one transaction was never there.
-            (false, ..) | (true, false, false) => return vec![],
-            (true, true, false) => return vec![Change::Remove],
-            (true, _, true) => {}
+            Presence::Absent if existed => return Ok(vec![Change::Remove]),
+            Presence::Absent => return Ok(vec![]),
+            _ => {}
         }
         let fresh = !existed || self.removed;
         let mut changes = Vec::new();
@@ -74,7 +100,7 @@ impl<'a> View<'a> {
         if fresh {
             changes.push(Change::Create);
         }
-        changes.extend(self.stream.changes());
+        changes.extend(self.stream.into_iter().flat_map(Stream::changes));
         changes.extend(self.attributes.changes(fresh));
         changes.extend(self.map.changes(fresh));
         // An OSD gives no new version for clearing a map that is empty, nor for nothing at all, but for
@@ -82,11 +108,32 @@ impl<'a> View<'a> {
         if changes.iter().all(|change| *change == Change::ClearMap) {
             changes.push(Change::RemoveEntry(Bytes::new()));
         }
-        changes
+        Ok(changes)
     }
 
-    fn must_exist(&self) -> Result<()> {
-        if self.exists { Ok(()) } else { Err(Error::not_found("no such object")) }
+    fn only_sets_entries(&self) -> bool {
+        let untouched = self.stream.is_none() && !self.removed && self.attributes.are_as_stored();
+        untouched && self.map.only_sets()
+    }
+
+    fn stored(&mut self) -> Result<Option<OsdStat>> {
+        match self.stored {
+            Some(stored) => Ok(stored),
+            None => Ok(*self.stored.insert(self.object.stat()?)),
+        }
+    }
+
+    /// The byte stream, and the object that it lies in.
+    fn stream(&mut self) -> Result<(&mut Stream, &mut dyn OsdObject)> {
+        let size = match &self.stream {
+            Some(stream) => stream.size(),
+            None => self.stored()?.map_or(0, |stat| stat.size),
+        };
+        Ok((self.stream.get_or_insert_with(|| Stream::stored(size)), self.object))
+    }
+
+    fn must_exist(&mut self) -> Result<()> {
+        if self.is_present()? { Ok(()) } else { Err(Error::not_found("no such object")) }
     }
 
     fn charge(&mut self, bytes: usize) -> Result<()> {
@@ -97,21 +144,21 @@ impl<'a> View<'a> {
 
     /// Makes the object if need be, and the transaction one that changes it.
     fn touch(&mut self) {
-        self.exists = true;
-        self.changed = true;
+        self.presence = Presence::Present;
     }
 }
 
 impl ObjectView for View<'_> {
     fn exists(&mut self) -> Result<bool> {
-        Ok(self.exists)
+        self.is_present()
     }
 
     fn stat(&mut self) -> Result<ObjectStat> {
         self.must_exist()?;
-        let modified_micros = self.stored.map_or(0, |stat| stat.modified_micros);
+        let modified_micros = self.stored()?.map_or(0, |stat| stat.modified_micros);
         let version = self.object.version()?;
-        Ok(ObjectStat { size: self.stream.size(), modified_micros, version })
+        let (stream, _) = self.stream()?;
+        Ok(ObjectStat { size: stream.size(), modified_micros, version })
     }
 
     fn version(&mut self) -> Result<u64> {
@@ -119,7 +166,7 @@ impl ObjectView for View<'_> {
     }
 
     fn create(&mut self, exclusive: bool) -> Result<()> {
-        match self.exists {
+        match self.is_present()? {
             true if exclusive => Err(Error::exists("the object is there")),
             true => Ok(()),
             false => {
@@ -131,10 +178,9 @@ impl ObjectView for View<'_> {
 
     fn remove(&mut self) -> Result<()> {
         self.must_exist()?;
-        self.exists = false;
+        self.presence = Presence::Absent;
         self.removed = true;
-        self.changed = true;
-        self.stream = Stream::default();
+        self.stream = Some(Stream::default());
         self.map = Map::none();
         self.attributes = Attributes::none();
         Ok(())
@@ -142,16 +188,18 @@ impl ObjectView for View<'_> {
 
     fn read(&mut self, offset: u64, length: u64) -> Result<Bytes> {
         self.must_exist()?;
-        self.stream.read(offset, offset.saturating_add(length), self.object)
+        let (stream, object) = self.stream()?;
+        stream.read(offset, offset.saturating_add(length), object)
     }
 
     fn write(&mut self, offset: u64, data: Bytes) -> Result<()> {
         let end = bounds::check_stream_end(offset, data.len() as u64)?;
         self.charge(data.len())?;
+        let (stream, _) = self.stream()?;
         if !data.is_empty() {
-            self.stream.write(offset, data);
-        } else if end > self.stream.size() {
-            self.stream.truncate(end);
+            stream.write(offset, data);
+        } else if end > stream.size() {
+            stream.truncate(end);
         }
         self.touch();
         Ok(())
@@ -160,27 +208,27 @@ impl ObjectView for View<'_> {
     fn write_full(&mut self, data: Bytes) -> Result<()> {
         bounds::check_stream_end(0, data.len() as u64)?;
         self.charge(data.len())?;
-        self.stream.write_full(data);
+        self.stream()?.0.write_full(data);
         self.touch();
         Ok(())
     }
 
     fn append(&mut self, data: Bytes) -> Result<u64> {
-        let offset = self.stream.size();
+        let offset = self.stream()?.0.size();
         self.write(offset, data)?;
         Ok(offset)
     }
 
     fn truncate(&mut self, size: u64) -> Result<()> {
         bounds::check_stream_end(size, 0)?;
-        self.stream.truncate(size);
+        self.stream()?.0.truncate(size);
         self.touch();
         Ok(())
     }
 
     fn zero(&mut self, offset: u64, length: u64) -> Result<()> {
         self.must_exist()?;
-        self.stream.zero(offset, offset.saturating_add(length));
+        self.stream()?.0.zero(offset, offset.saturating_add(length));
         self.touch();
         Ok(())
     }

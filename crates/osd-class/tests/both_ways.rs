@@ -51,13 +51,13 @@ impl BothWays {
     fn in_the_osd(&self, request: &Request) -> Option<Result<Reply>> {
         let name = request.header.object.name.as_str();
         let answer = self.osds.submit_bytes(name, input(request.clone(), &[]));
-        match outcome(&answer) {
+        match outcome(&request.ops, &answer) {
             Outcome::Done { exists, mut reply } => {
                 reply.version = if exists { answer.version } else { 0 };
                 reply.results.iter_mut().for_each(tell_whole_seconds);
                 Some(Ok(reply))
             }
-            Outcome::Failed(error) => Some(Err(error)),
+            Outcome::Failed(error) => Some(Err(error.on(&request.header.object))),
             Outcome::Unsuited(Unsuited::RemovesAttribute) => None,
             other => panic!("{other:?}"),
         }

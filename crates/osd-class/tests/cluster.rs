@@ -50,8 +50,9 @@ fn transactions_run_inside_the_osd() {
 
 fn a_program_is_asked_for_and_reads_its_own_writes(osds: &Osds) {
     let notes = program("notes", 1, NOTES);
-    let put = input(request("notes", vec![call("notes", "put", "x")]), &[(&notes, Send::Digest)]);
-    let asked = outcome(&osds.submit_bytes("notes", put));
+    let ops = vec![call("notes", "put", "x")];
+    let put = input(request("notes", ops.clone()), &[(&notes, Send::Digest)]);
+    let asked = outcome(&ops, &osds.submit_bytes("notes", put));
     assert!(matches!(asked, Outcome::NeedsSources(_)), "{asked:?}");
     let (put, _) = osds.submit("notes", vec![call("notes", "put", "x")], &[&notes]);
     assert_eq!(output(put), "put x");
@@ -101,8 +102,8 @@ fn every_kind_of_op_does_what_it_does_elsewhere(osds: &Osds) {
         Op::MapRange { after: Bytes::new(), prefix: Bytes::new(), limit: 100 },
         Op::MapGetHeader,
     ];
-    let answer = osds.inspect_bytes("ops", input(request("ops", reads), &[]));
-    let results = outcome(&answer).reply().results;
+    let answer = osds.inspect_bytes("ops", input(request("ops", reads.clone()), &[]));
+    let results = outcome(&reads, &answer).reply().results;
     assert_eq!(results[0], OpResult::Data(Bytes::from_static(b"\0\0cd\0fg")));
     assert_eq!(results[1], OpResult::Attributes(vec![("a".repeat(200), bytes("long"))]));
     let OpResult::Range(range) = &results[2] else { panic!("{results:?}") };
@@ -112,11 +113,9 @@ fn every_kind_of_op_does_what_it_does_elsewhere(osds: &Osds) {
 
     osds.reply("ops", vec![Op::MapClear, Op::WriteFull { data: bytes("new") }]);
     osds.reply("ops", vec![Op::Remove, Op::Append { data: bytes("again") }]);
-    let answer = osds.inspect_bytes(
-        "ops",
-        input(request("ops", vec![Op::Read { offset: 0, length: 9 }, Op::GetAttributes]), &[]),
-    );
-    let results = outcome(&answer).reply().results;
+    let reads = vec![Op::Read { offset: 0, length: 9 }, Op::GetAttributes];
+    let answer = osds.inspect_bytes("ops", input(request("ops", reads.clone()), &[]));
+    let results = outcome(&reads, &answer).reply().results;
     assert_eq!(results, [OpResult::Data(bytes("again")), OpResult::Attributes(vec![])]);
     osds.reply("ops", vec![Op::Remove]);
     let (gone, _) = osds.submit("ops", vec![Op::AssertAbsent], &[]);

@@ -10,8 +10,8 @@ use nacre_clock::SystemClock;
 use nacre_fuzz::fuzz_slow;
 use nacre_object::{ErrorKind, Op, OpResult};
 use nacre_osd_class::{Mode, OsdClass};
-use nacre_protocol::OSD_INTERFACE;
 use nacre_protocol::proto::{self as pb, Unsuited};
+use nacre_protocol::{OSD_INTERFACE, decode};
 use prost::Message;
 use support::memory_osd::MemoryOsd;
 use support::{Outcome, Send, call, input, program, request};
@@ -42,9 +42,11 @@ impl Osd {
 
     fn call(&mut self, mode: Mode, input: Vec<u8>) -> Outcome {
         let mut call = self.object.begin();
+        let asked = pb::OsdRequest::decode(&input[..]).ok();
+        let ops = asked.and_then(|asked| decode::ops(asked.ops).ok()).unwrap_or_default();
         let output = self.class.call(mode, input.into(), &mut call).unwrap();
         self.object = call.after;
-        Outcome::of(&output)
+        Outcome::of(&ops, &output)
     }
 
     fn submit(&mut self, ops: Vec<Op>) -> Outcome {
@@ -109,7 +111,6 @@ fn a_failure_is_an_answer_and_leaves_nothing() {
     ];
     let error = osd.submit(ops).error();
     assert_eq!((error.kind(), error.operation()), (ErrorKind::Fault, Some("call")));
-    assert_eq!(error.object(), Some("data/o"));
     assert!(!osd.object.exists);
 }
 

@@ -35,10 +35,10 @@ impl ViewStore {
         let now_micros = self.clock.now_micros();
         let context = CallContext { source: request.header.source.clone(), now_micros };
         let mut call = object.begin();
-        let mut view = View::new(&mut call)?;
+        let mut view = View::new(&mut call);
         let results = run_transaction(&request.ops, &mut view, &TestClasses, &context)?;
-        let exists = view.is_present();
-        let changes = view.into_changes();
+        let exists = view.is_present()?;
+        let changes = view.into_changes()?;
         let changed = !changes.is_empty();
         changes.into_iter().try_for_each(|change| call.apply(change))?;
         let mut after = call.after;

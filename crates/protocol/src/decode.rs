@@ -4,6 +4,7 @@
 //! `nacre_object::limits`. From a client: `Invalid` says what is wrong. From a node: an answer that
 //! makes no sense is `Corrupt`, as no retry would help.
 
+use bytes::Bytes;
 use nacre_object::{
     CallReply, ClassCall, ClassName, Error, ErrorKind, FaultSite, ListPage, ListRequest, MapEntry,
     MapRange, MethodName, ObjectId, ObjectName, ObjectStat, Op, OpResult, PoolName, Reply, Request,
@@ -17,13 +18,17 @@ use crate::proto::op_result::Result as PbResult;
 /// A transaction. Its identity is left to the session.
 pub fn request(message: pb::ObjectRequest) -> Result<Request> {
     let id = object(&message.pool, &message.object)?;
-    let ops: Result<Vec<Op>> = message.ops.into_iter().map(op).collect();
-    let ops = ops.map_err(|error| error.on(&id))?;
+    let ops = ops(message.ops).map_err(|error| error.on(&id))?;
     let request = Request::new(id, ops)?;
     match message.snapshot.as_str() {
         "" => Ok(request),
         snapshot => Ok(request.at_snapshot(SnapshotName::new(snapshot)?)),
     }
+}
+
+/// What a transaction does. How much it may be is left to the caller.
+pub fn ops(messages: Vec<pb::Op>) -> Result<Vec<Op>> {
+    messages.into_iter().map(op).collect()
 }
 
 /// An object's name.
@@ -83,6 +88,15 @@ fn op(message: pb::Op) -> Result<Op> {
 pub fn reply(message: pb::ObjectReply) -> Result<Reply> {
     let results: Result<Vec<OpResult>> = message.results.into_iter().map(result).collect();
     Ok(Reply { version: message.version, results: results? })
+}
+
+/// What the ops of a request answer that an OSD has answered `OsdDone` to.
+pub fn results_done(ops: &[Op]) -> Vec<OpResult> {
+    let done = |op: &Op| match op {
+        Op::Call(_) => OpResult::Called(CallReply { status: 0, output: Bytes::new() }),
+        _ => OpResult::Done,
+    };
+    ops.iter().map(done).collect()
 }
 
 fn result(message: pb::OpResult) -> Result<OpResult> {

@@ -17,8 +17,13 @@ pub fn request(request: Request) -> pb::ObjectRequest {
         pool: header.object.pool.to_string(),
         object: header.object.name.to_string(),
         snapshot: header.snapshot.map(|snapshot| snapshot.to_string()).unwrap_or_default(),
-        ops: request.ops.into_iter().map(|each| pb::Op { op: Some(op(each)) }).collect(),
+        ops: ops(request.ops),
     }
+}
+
+/// What a transaction does.
+pub fn ops(ops: Vec<Op>) -> Vec<pb::Op> {
+    ops.into_iter().map(|each| pb::Op { op: Some(op(each)) }).collect()
 }
 
 fn op(op: Op) -> PbOp {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use nacre_fuzz::fuzz;
-use nacre_object::{CallReply, Error, ErrorKind, OpResult, Reply};
+use nacre_object::{CallReply, Error, ErrorKind, Op, OpResult, Reply};
 use nacre_protocol::encode;
 use nacre_protocol::proto::osd_answer::Answer;
 use nacre_protocol::proto::{self as pb};
@@ -28,6 +28,7 @@ fn fuzz_answers_of_osds() {
     };
     let answers = [
         (Answer::Reply(pb::OsdReply { exists: true, results }), None),
+        (Answer::Done(pb::OsdDone {}), None),
         (Answer::Error(encode::error(&error)), Some(fault)),
         (
             Answer::ProgramsNeeded(pb::ProgramsNeeded { digests: vec![Bytes::from_static(b"d")] }),
@@ -38,6 +39,6 @@ fn fuzz_answers_of_osds() {
     let encoded = |(answer, fault)| pb::OsdAnswer { answer: Some(answer), fault }.encode_to_vec();
     fuzz(CRATE, "answers", &answers.map(encoded), |input| {
         let output = Bytes::copy_from_slice(input);
-        Outcome::of(&Called { status: 0, output, exists: true }).is_ok()
+        Outcome::of(&[Op::Remove], &Called { status: 0, output, exists: true }).is_ok()
     });
 }

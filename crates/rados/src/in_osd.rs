@@ -110,6 +110,7 @@ impl InOsd {
                 return Ok(Some(Reply { version: if exists { version } else { 0 }, results }));
             }
             Outcome::Failed(error, fault) => {
+                let error = error.on(object);
                 // It is heard of where programs are looked after, wherever it happened.
                 fault.iter().for_each(|fault| asked.classes.failed_elsewhere(fault, &error));
                 return Err(error);
@@ -154,7 +155,9 @@ impl OsdRequest<'_> {
     /// does an inspection of what is absent.
     async fn ask_plugin(&self, call: &Call) -> Result<Option<(u64, Outcome)>> {
         Ok(match self.attempt(call).await? {
-            Attempt::Called(answer, called) => Some((answer.version, Outcome::of(&called)?)),
+            Attempt::Called(answer, called) => {
+                Some((answer.version, Outcome::of(&self.request.ops, &called)?))
+            }
             Attempt::Lacking | Attempt::Refused(status::BROKEN) => Some((0, Outcome::Unusable)),
             Attempt::Refused(_) => None,
         })

@@ -79,7 +79,7 @@ impl PluginCall {
         }
         let sources = programs.iter().map(|(_, program)| program.source.clone()).collect();
         let message = pb::OsdRequest {
-            request: Some(encode::request(request.clone())),
+            ops: encode::ops(request.ops.clone()),
             source: request.header.source.to_string(),
             programs: programs.into_iter().map(named).collect(),
             interface: OSD_INTERFACE,
@@ -132,15 +132,18 @@ fn named((class, program): (ClassName, ClassSource)) -> pb::OsdProgram {
 }
 
 impl Outcome {
-    /// Reads what the class answered.
+    /// Reads what the class answered to `ops`.
     ///
     /// # Errors
     /// `Corrupt` if that makes no sense.
-    pub fn of(called: &Called) -> Result<Self> {
+    pub fn of(ops: &[Op], called: &Called) -> Result<Self> {
         let senseless = |what: &str| Error::corrupt(format!("the OSD's class answers {what}"));
         let answer = pb::OsdAnswer::decode(called.output.clone())
             .map_err(|error| senseless(&error.to_string()))?;
         Ok(match answer.answer.ok_or_else(|| senseless("nothing"))? {
+            Answer::Done(pb::OsdDone {}) => {
+                Self::Done { results: decode::results_done(ops), exists: true }
+            }
             Answer::Reply(pb::OsdReply { exists, results }) => {
                 let Reply { results, .. } = decode::reply(pb::ObjectReply { version: 0, results })?;
                 Self::Done { results: results.into_iter().map(in_seconds).collect(), exists }

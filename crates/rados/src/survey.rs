@@ -168,7 +168,7 @@ fn find_probes(
 
 async fn ask_plugin(context: &Arc<IoContext>, name: &str) -> Offer {
     match ask(context, name, &empty_plugin_call()).await {
-        Ok(output) => match output.map(|called| Outcome::of(&called)) {
+        Ok(output) => match output.map(|called| Outcome::of(&[], &called)) {
             Some(Ok(Outcome::Unusable)) => Offer::OtherRelease,
             Some(Ok(_)) => Offer::Yes,
             // It answers what we do not understand.

@@ -51,10 +51,10 @@ impl Osds {
         let by =
             |send| self.submit_bytes(object, input(request(object, ops.clone()), &named(send)));
         let mut answer = by(Send::Digest);
-        if let Outcome::NeedsSources(_) = outcome(&answer) {
+        if let Outcome::NeedsSources(_) = outcome(&ops, &answer) {
             answer = by(Send::Source);
         }
-        (outcome(&answer), answer.version)
+        (outcome(&ops, &answer), answer.version)
     }
 
     /// What a transaction without programs answers.
@@ -79,7 +79,8 @@ fn connect(cluster: &CephCluster, namespace: &str) -> PlainClient {
     std::thread::spawn(connecting).join().unwrap()
 }
 
-pub fn outcome(answer: &PlainAnswer) -> Outcome {
+/// What the class answered to `ops`.
+pub fn outcome(ops: &[Op], answer: &PlainAnswer) -> Outcome {
     assert_eq!(answer.status, 0, "{answer:?}");
-    Outcome::of(&answer.output)
+    Outcome::of(ops, &answer.output)
 }

@@ -45,7 +45,7 @@ impl OsdObject for MemoryCall<'_> {
     }
 
     fn read(&mut self, offset: u64, length: u64) -> Result<Bytes> {
-        assert!(self.before.exists && length > 0);
+        assert!(length > 0);
         let data = &self.before.data;
         let start = data.len().min(offset as usize);
         let end = data.len().min((offset + length) as usize);
@@ -53,18 +53,16 @@ impl OsdObject for MemoryCall<'_> {
     }
 
     fn attributes(&mut self) -> Result<Vec<StoredEntry>> {
-        assert!(self.before.exists);
         let all = self.before.attributes.iter();
         Ok(all.map(|(name, value)| (name.clone().into(), value.clone())).collect())
     }
 
     fn entry(&mut self, key: &[u8]) -> Result<Option<Bytes>> {
-        assert!(self.before.exists);
         Ok(self.before.omap.get(key).cloned())
     }
 
     fn range(&mut self, after: &[u8], prefix: &[u8], limit: usize) -> Result<StoredRange> {
-        assert!(self.before.exists && limit > 0);
+        assert!(limit > 0);
         let start = if prefix > after { Bound::Included(prefix) } else { Bound::Excluded(after) };
         let all = self.before.omap.range::<[u8], _>((start, Bound::Unbounded));
         let mut all = all.take_while(|(key, _)| key.starts_with(prefix));
@@ -81,6 +79,10 @@ impl OsdObject for MemoryCall<'_> {
                 (*exists, *data) = (false, vec![]);
                 attributes.clear();
                 omap.clear();
+            }
+            Change::SetEntries(entries) => {
+                *exists = true;
+                omap.extend(entries);
             }
             _ if !*exists => return Err(Error::not_found("the object is created first")),
             Change::WriteFull(new) => *data = new.to_vec(),
@@ -104,7 +106,6 @@ impl OsdObject for MemoryCall<'_> {
                 attributes.remove(&name);
             }
             Change::ClearMap => omap.clear(),
-            Change::SetEntries(entries) => omap.extend(entries),
             Change::RemoveEntry(key) => {
                 omap.remove(&key);
             }

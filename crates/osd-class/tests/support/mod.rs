@@ -30,12 +30,17 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    pub fn of(output: &[u8]) -> Self {
+    /// What `output` says to `ops`.
+    pub fn of(ops: &[Op], output: &[u8]) -> Self {
         let answer = pb::OsdAnswer::decode(output).expect("the class answers its own messages");
         match answer.answer.expect("one of them") {
             OsdAnswer::Reply(pb::OsdReply { exists, results }) => {
                 let reply = decode::reply(pb::ObjectReply { version: 0, results }).unwrap();
                 Self::Done { exists, reply }
+            }
+            OsdAnswer::Done(_) => {
+                let results = decode::results_done(ops);
+                Self::Done { exists: true, reply: Reply { version: 0, results } }
             }
             OsdAnswer::Error(error) => Self::Failed(decode::error(error)),
             OsdAnswer::ProgramsNeeded(needed) => Self::NeedsSources(needed.digests),
@@ -80,9 +85,9 @@ pub fn input(request: Request, programs: &[(&ClassProgram, Send)]) -> Vec<u8> {
     };
     let source = request.header.source.to_string();
     let programs = programs.iter().map(program).collect();
-    let request = Some(encode::request(request));
+    let ops = encode::ops(request.ops);
     let (interface, max_reply_bytes) = (OSD_INTERFACE, MAX_REPLY_BYTES);
-    pb::OsdRequest { request, source, programs, interface, max_reply_bytes }.encode_to_vec()
+    pb::OsdRequest { ops, source, programs, interface, max_reply_bytes }.encode_to_vec()
 }
 
 pub fn request(object: &str, ops: Vec<Op>) -> Request {
