@@ -5,6 +5,7 @@ use std::fmt;
 use crate::analysis::{Analysis, analyse};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 use crate::emit::{self, Class};
+use crate::layout;
 use crate::limits::MAX_CLASS_BYTES;
 use crate::plan::{self, ClassPlan};
 use crate::span::Span;
@@ -55,6 +56,10 @@ pub fn compile(source: &str) -> Result<Compiled, CompileErrors> {
     let mut diagnostics = Diagnostics::default();
     let compiled = analyse(source, &mut diagnostics).and_then(|analysis| {
         let plan = plan::plan(&analysis.program, &analysis.strata, &mut diagnostics)?;
+        layout::check_declared(&analysis.program, &plan.views, &mut diagnostics);
+        if diagnostics.has_errors() {
+            return None;
+        }
         let class = emit::emit(&analysis.program, &plan, source);
         if class.lua.len() > MAX_CLASS_BYTES {
             let message = format!(
@@ -84,7 +89,7 @@ pub fn check(source: &str) -> Vec<Diagnostic> {
 }
 
 /// Whether a source is meant to be Brados rather than Lua, by how it begins. No Lua begins with `#`,
-/// `state do`, `bloom do` or `bloom :name do`.
+/// `state do`, `bloom do`, `bloom :name do`, `layout name:` or `former layout`.
 pub fn is_brados(source: &str) -> bool {
     if source.starts_with('#') && !source.starts_with("#!") {
         return true;
@@ -93,6 +98,8 @@ pub fn is_brados(source: &str) -> bool {
     match (words.next(), words.next(), words.next()) {
         (Some("state" | "bloom"), Some("do"), _) => true,
         (Some("bloom"), Some(name), Some("do")) => name.starts_with(':'),
+        (Some("former"), Some("layout"), _) | (Some("layout"), Some("map"), _) => true,
+        (Some("layout"), Some(name), _) => name.ends_with(':'),
         _ => false,
     }
 }

@@ -45,6 +45,9 @@ impl<'a> Formatter<'a> {
     fn line(&mut self, tokens: &[Token]) {
         let tokens: Vec<_> = tokens.iter().filter(|token| token.kind != TokenKind::End).collect();
         let Some(first) = tokens.first() else { return self.blank_line() };
+        if self.open.is_empty() && self.layout_line(&tokens) {
+            return;
+        }
         let indent = self.indent(first, &tokens);
         self.out.push_str(&INDENT.repeat(indent));
         let mut in_parameters = false;
@@ -69,6 +72,27 @@ impl<'a> Formatter<'a> {
         if let Some(last) = last {
             self.continues = self.goes_on(last);
         }
+    }
+
+    /// A line that declares a layout has its blanks where layouts have them: `log: slots(16), …`.
+    fn layout_line(&mut self, tokens: &[&Token]) -> bool {
+        let words = tokens.iter().take(2).map(|token| self.text(token));
+        if !matches!(words.collect::<Vec<_>>()[..], ["layout", ..] | ["former", "layout"]) {
+            return false;
+        }
+        for (at, token) in tokens.iter().enumerate() {
+            let is_close = [":", ",", "(", ")"].iter().any(|text| token.is(text));
+            let blanks = match tokens[..at].last() {
+                _ if token.kind == TokenKind::Comment && at > 0 => "  ",
+                Some(before) if !is_close && !before.is("(") => " ",
+                _ => "",
+            };
+            self.out.push_str(blanks);
+            self.out.push_str(self.text(token));
+        }
+        self.out.push('\n');
+        self.continues = false;
+        true
     }
 
     /// At most one in a row, and none at the beginning of anything.

@@ -4,6 +4,7 @@
 //! ([`Collection::is_anonymous`]), so each rule is one join with conditions, one aggregation or some
 //! literal rows. Columns are positions. Every later pass works on this.
 
+use crate::layout::Layout;
 use crate::span::Span;
 use crate::syntax::ast::{BinaryOp, Kind};
 use crate::syntax::token::MergeOp;
@@ -16,6 +17,19 @@ pub struct Program {
     pub collections: Vec<Collection>,
     /// Its rules, in the order they are written.
     pub rules: Vec<Rule>,
+    /// The layouts it declares.
+    pub layouts: Vec<DeclaredLayout>,
+}
+
+/// Where what is stored lies, or may still lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeclaredLayout {
+    /// The layout.
+    pub layout: Layout,
+    /// Whether objects are migrated from it.
+    pub is_former: bool,
+    /// Where it is written.
+    pub span: Span,
 }
 
 /// Which collection.
@@ -212,6 +226,17 @@ impl Program {
     /// Every collection's id.
     pub fn ids(&self) -> impl Iterator<Item = CollectionId> + use<> {
         (0..self.collections.len()).map(CollectionId)
+    }
+
+    /// The layout that objects get.
+    pub fn layout(&self) -> Layout {
+        let mut present = self.layouts.iter().filter(|declared| !declared.is_former);
+        present.next().map(|declared| declared.layout.clone()).unwrap_or_default()
+    }
+
+    /// The layouts in which objects may still lie.
+    pub fn former_layouts(&self) -> impl Iterator<Item = &Layout> {
+        self.layouts.iter().filter(|declared| declared.is_former).map(|declared| &declared.layout)
     }
 
     /// The ids of the collections of a kind, in the order of their declaration.

@@ -10,7 +10,8 @@
 //! 4. `stratify`: an order of the collections in which nothing is negated or aggregated too early;
 //! 5. `lints`: rules that hardly mean what was meant;
 //! 6. [`plan`]: for each method the rules it needs, in order, and their access paths;
-//! 7. `emit`: the class.
+//! 7. [`layout`]: where what is stored lies;
+//! 8. `emit`: the class.
 //!
 //! **Invariant:** no source, however odd, makes a pass panic or run long: sizes and nesting are
 //! bounded ([`limits`]), and every mistake is a [`Diagnostic`].
@@ -22,6 +23,7 @@ mod emit;
 mod explain;
 mod format;
 pub mod ir;
+pub mod layout;
 pub mod limits;
 mod lints;
 pub mod plan;
@@ -42,6 +44,7 @@ pub use explain::{
     ExplainedMethod, ExplainedRule, ExplainedStratum, Explanation, data_flow_svg, explain,
 };
 pub use format::format;
+pub use layout::{Layout, with_layout};
 pub use script::{Case, Expected, Script, ScriptError, Step, shown_reply};
 pub use span::{LineIndex, Place, Span};
 pub use stratify::Stratum;

@@ -30,5 +30,15 @@ pub const MAX_RULE_PLANS: usize = 4096;
 /// Rounds of a recursion at run time: as long as the longest path that can be followed. A program
 /// whose recursion makes new values for ever ends here on a stock OSD, which has no budgets.
 pub const MAX_ROUNDS: usize = 10_000;
+/// Bytes of the stream that a layout uses: what an object may have, in nacre and by default in Ceph.
+pub const MAX_STREAM_BYTES: u32 = 128 * 1024 * 1024;
+/// Bytes of a slot: one says what is in it, so there is room for one more.
+pub const MIN_SLOT_BYTES: u32 = 2;
+/// As much as a value of the map, where a row lies that does not fit.
+pub const MAX_SLOT_BYTES: u32 = 1024 * 1024;
+/// Former layouts of a program: each adds to its class what reads it.
+pub const MAX_FORMER_LAYOUTS: usize = 8;
+/// Layouts that are listed of a program: each table multiplies them.
+pub const MAX_LISTED_LAYOUTS: usize = 1024;
 
 const _: () = assert!(MAX_SOURCE_BYTES < u32::MAX as usize, "spans are of 32 bits");

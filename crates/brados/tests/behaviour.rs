@@ -1,4 +1,4 @@
-//! What programs do, request by request: `tests/behaviour/*.txt`.
+//! What programs do, request by request and in every layout: `tests/behaviour/*.txt`.
 //!
 //! A case is a program, a line of dashes, and a script of requests on one object.
 
@@ -8,13 +8,18 @@ use std::fs;
 
 use nacre_brados::Script;
 
-use support::{Subject, cases, shown};
+use support::{Subject, cases, in_layouts, shown};
+
+/// Layouts of each program that are tried.
+const MAX_LAYOUTS: usize = 24;
 
 fn run(name: &str, program: &str, script: &str) -> Result<(), String> {
     let script =
         Script::parse(&format!("== {name}\n{script}")).map_err(|error| error.to_string())?;
-    for subject in [Subject::new(program), Subject::on_stock(program)] {
-        run_on(&subject, &script)?;
+    for source in in_layouts(program, MAX_LAYOUTS) {
+        for subject in [Subject::new(&source), Subject::on_stock(&source)] {
+            run_on(&subject, &script).map_err(|error| format!("{error}\n{source}"))?;
+        }
     }
     Ok(())
 }

@@ -5,11 +5,13 @@
 mod support;
 
 use nacre_brados::{OutputRows, Value, check};
-use support::Subject;
+use support::{Subject, in_layouts};
 
 const PROGRAM: &str = include_str!("../../../programs/class/log.brados");
 const CASES: &str = include_str!("../../log/tests/suite/storage_cases.txt");
 
+/// Layouts that are tried.
+const MAX_LAYOUTS: usize = 8;
 /// Steps on an object as it lies, which only the other classes' layout has.
 const NATIVE_STEPS: [&str; 6] = ["create", "header", "flip-header", "entry", "key", "fill-map"];
 /// Steps about encodings and about how many entries are kept.
@@ -125,7 +127,12 @@ fn the_corfu_interface_does_what_the_cases_of_the_log_say() {
     let done: usize = CASES
         .split("\n== ")
         .skip(1)
-        .map(|case| run(case, &Subject::new(PROGRAM)) + run(case, &Subject::on_stock(PROGRAM)))
+        .flat_map(|case| {
+            in_layouts(PROGRAM, MAX_LAYOUTS).into_iter().map(move |source| (case, source))
+        })
+        .map(|(case, source)| {
+            run(case, &Subject::new(&source)) + run(case, &Subject::on_stock(&source))
+        })
         .sum();
-    assert!(done > 200, "only {done} steps were run");
+    assert!(done > 1500, "only {done} steps were run");
 }

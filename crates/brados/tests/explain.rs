@@ -27,7 +27,7 @@ fn an_explanation_names_strata_access_paths_aggregates_and_layout() {
         compile(PROGRAM).unwrap_or_else(|errors| panic!("{}", errors.render("p", PROGRAM)));
     let told = explain(&compiled, PROGRAM).to_string();
     let expected = "\
-layout: the key–value map, the only layout there is: every program can be kept in it
+layout: map (the program names no other)
   table epoch: its one row in the header, read with every request
   table log: a map entry a row, keys `log.…` in the order of its key
   table owner: a map entry a row, keys `owner.…` in the order of its key
@@ -46,6 +46,21 @@ layout: the key–value map, the only layout there is: every program can be kept
     ] {
         assert!(told.contains(part), "{part}\n{told}");
     }
+}
+
+#[test]
+fn an_explanation_says_where_rows_lie_in_another_layout() {
+    let source =
+        format!("{PROGRAM}layout log: slots(512, 100), header: stream\nformer layout map\n");
+    let told = explain(&compile(&source).unwrap(), &source).to_string();
+    let expected = "\
+layout: log: slots(512, 100), header: stream (as the program says; objects in map are migrated)
+  table epoch: its one row in the header, read with every request
+  table log: 100 slots of 512 bytes in the byte stream from byte 57 on, one for each pos from about the first on; wider rows and those of other keys in the map
+  table owner: a map entry a row, keys `owner.…` in the order of its key
+  header: the first 57 bytes of the byte stream
+";
+    assert!(told.starts_with(expected), "{told}");
 }
 
 #[test]

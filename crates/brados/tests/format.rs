@@ -53,6 +53,8 @@ bloom  :read  do   # reads
   ret<=op
 .notin( log , :pos=>:pos ){ |o| [ o.pos -1 ] }
      end
+  layout   log:slots( 4096 ,10),header :attribute# why
+ former layout map
 
 ";
     let tidy = "# why
@@ -73,6 +75,8 @@ bloom :read do  # reads
   ret <= op
     .notin(log, :pos => :pos){|o| [o.pos - 1]}
 end
+layout log: slots(4096, 10), header: attribute  # why
+former layout map
 ";
     let formatted =
         format(untidy).unwrap_or_else(|errors| panic!("{}", errors.render("p", untidy)));

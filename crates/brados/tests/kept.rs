@@ -8,12 +8,15 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use nacre_brados::{Compiled, compile};
+use nacre_brados::{Compiled, compile, with_layout};
 use nacre_clock::Random;
 use support::generator::Generated;
+use support::layouts;
 
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/class");
 const RANDOM_PROGRAMS: u64 = 40;
+/// Layouts of each program that are looked at, each with those after it as former ones.
+const MAX_LAYOUTS: usize = 4;
 
 /// The instructions of a class, function by function, as `luac -l` lists them.
 fn listing(lua: &str) -> String {
@@ -62,7 +65,11 @@ fn functions_assign_to_nothing_that_outlives_a_call() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "brados") {
             let source = fs::read_to_string(&path).unwrap();
-            check(&path.display().to_string(), &compile(&source).unwrap());
+            let layouts = layouts(&source, MAX_LAYOUTS);
+            for (at, present) in layouts.iter().enumerate() {
+                let source = with_layout(&source, present, &layouts[at + 1..]);
+                check(&path.display().to_string(), &compile(&source).unwrap());
+            }
             programs += 1;
         }
     }

@@ -9,6 +9,8 @@ use std::process::{Command, Stdio};
 
 use nacre_brados::{Expected, Script, Step, compile, decode_reply, encode_request};
 
+use support::in_layouts;
+
 const OSD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/cls_lua.lua");
 const FILES: [&str; 3] = [
     include_str!("behaviour/tables.txt"),
@@ -63,20 +65,26 @@ fn agrees(expected: &Expected, (status, output): &(i32, Vec<u8>)) -> bool {
     }
 }
 
+/// Layouts of each program that are tried.
+const MAX_LAYOUTS: usize = 8;
+
 #[test]
-fn generated_classes_run_on_lua_5_3() {
+fn generated_classes_run_on_lua_5_3_in_every_layout() {
     let mut count = 0;
     for (name, program, script) in FILES.into_iter().flat_map(support::cases) {
-        let compiled =
-            compile(&program).unwrap_or_else(|errors| panic!("{}", errors.render(&name, &program)));
         let script = Script::parse(&format!("== {name}\n{script}")).unwrap();
         let steps: Vec<_> = script.cases.iter().flat_map(|case| &case.steps).collect();
-        let outcomes = run(&compiled.class.lua, &steps);
-        assert_eq!(outcomes.len(), steps.len(), "{name}");
-        for (step, outcome) in steps.iter().zip(outcomes) {
-            assert!(agrees(&step.expected, &outcome), "{name}\n  {}\n  but {outcome:?}", step.text);
-            count += 1;
+        for source in in_layouts(&program, MAX_LAYOUTS) {
+            let compiled = compile(&source)
+                .unwrap_or_else(|errors| panic!("{}", errors.render(&name, &source)));
+            let outcomes = run(&compiled.class.lua, &steps);
+            assert_eq!(outcomes.len(), steps.len(), "{name}");
+            for (step, outcome) in steps.iter().zip(outcomes) {
+                let place = || format!("{name}\n{source}\n  {}", step.text);
+                assert!(agrees(&step.expected, &outcome), "{}\n  but {outcome:?}", place());
+                count += 1;
+            }
         }
     }
-    assert!(count > 100, "only {count} requests were made");
+    assert!(count > 500, "only {count} requests were made");
 }

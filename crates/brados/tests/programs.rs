@@ -10,10 +10,12 @@ use std::path::{Path, PathBuf};
 use nacre_brados::plan::{Access, MethodPlan, Relation, Step};
 use nacre_brados::{Case, Compiled, OutputRows, Script, Value, compile, format};
 
-use support::{Subject, shown};
+use support::{Subject, in_layouts, shown};
 
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs");
 
+/// Layouts of each program that are tried.
+const MAX_LAYOUTS: usize = 4;
 /// What comes of requests that are refused.
 const FAILURES: [&str; 3] = ["conflict", "invalid", "fault"];
 
@@ -59,8 +61,11 @@ fn programs_do_what_their_scripts_say() {
         let source = read(&path.with_extension("brados"));
         for case in &script(&path).cases {
             cases += 1;
-            for subject in [Subject::new(&source), Subject::on_stock(&source)] {
-                failures.extend(run(&subject, case, &path));
+            for source in in_layouts(&source, MAX_LAYOUTS) {
+                for subject in [Subject::new(&source), Subject::on_stock(&source)] {
+                    let failure = run(&subject, case, &path);
+                    failures.extend(failure.map(|failure| format!("{failure}\n{source}")));
+                }
             }
         }
     }

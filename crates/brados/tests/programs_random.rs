@@ -16,13 +16,15 @@ use nacre_clock::Random;
 use nacre_conformance::SeedCases;
 
 use support::reference::Reference;
-use support::{Subject, shown};
+use support::{Subject, in_layouts, shown};
 
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/class");
 const CASES: SeedCases = SeedCases {
     file: "tests/programs_random_seeds.txt",
     text: include_str!("programs_random_seeds.txt"),
 };
+/// Layouts of which each order has one.
+const MAX_LAYOUTS: usize = 64;
 const ORDERS: u64 = 6;
 const REQUESTS: usize = 60;
 
@@ -74,7 +76,8 @@ impl Program {
 
     fn run(&self, seed: u64) {
         let mut random = Random::seeded(seed);
-        let subject = Subject::new(&self.source);
+        let sources = in_layouts(&self.source, MAX_LAYOUTS);
+        let subject = Subject::new(random.pick(&sources).unwrap());
         let mut reference = Reference::new(&self.compiled.analysis);
         let mut trace = String::new();
         for _ in 0..REQUESTS {

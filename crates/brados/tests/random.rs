@@ -1,5 +1,6 @@
 //! Random programs and random requests: generated classes reply, store and send what the reference
-//! interpreter does, and aggregates that are kept up to date equal those that are computed.
+//! interpreter does, in any layout and on the way from one to another, and aggregates that are kept up
+//! to date equal those that are computed.
 //!
 //! `NACRE_SEEDS=n` tries n times as many programs, `NACRE_SEED=s` one again.
 
@@ -8,7 +9,10 @@ mod support;
 use std::collections::BTreeMap;
 
 use nacre_brados::ir::Body;
-use nacre_brados::{MergeOp, Value, compile, decode_reply, shown_reply};
+use nacre_brados::layout::{Choices, IndexPlace, TablePlace};
+use nacre_brados::{
+    Compiled, Layout, MergeOp, Value, compile, decode_reply, shown_reply, with_layout,
+};
 use nacre_clock::Random;
 use nacre_conformance::SeedCases;
 
@@ -18,7 +22,7 @@ use support::{Subject, shown};
 
 const CASES: SeedCases =
     SeedCases { file: "tests/random_seeds.txt", text: include_str!("random_seeds.txt") };
-const PROGRAMS: u64 = 300;
+const PROGRAMS: u64 = 200;
 const REQUESTS: usize = 30;
 
 /// What the programs of a run contained.
@@ -61,13 +65,81 @@ fn messages(subject: &Subject) -> Vec<String> {
     .collect()
 }
 
+/// Draws what is about layouts apart from programs and requests.
+const LAYOUT_SEED: u64 = 0x6c61_796f_7574;
+/// Widths of slots: too few bytes for some rows, and enough for most.
+const SLOT_BYTES: [u32; 2] = [6, 24];
+
+/// A layout that is legal for a program, other than in the map if there is one.
+fn layout(compiled: &Compiled, random: &mut Random, seen: &mut Seen) -> Layout {
+    let choices = Choices::of(compiled, &SLOT_BYTES);
+    let layout = random.pick(&choices.layouts[1..]).cloned().unwrap_or_default();
+    for (_, place) in layout.tables() {
+        let what = match place {
+            TablePlace::Map => "map",
+            TablePlace::Slots { .. } => "slots",
+            TablePlace::Appended(IndexPlace::Map) => "appended, index in the map",
+            TablePlace::Appended(IndexPlace::Stream { .. }) => "appended, index in the stream",
+        };
+        *seen.entry(what).or_default() += 1;
+    }
+    layout
+}
+
+/// Layouts that an object may be in before it is settled in the last.
+const MAX_LAYOUTS: usize = 5;
+
+/// An object that goes from layout to layout.
+struct Wanderer {
+    subject: Subject,
+    /// Where it was, the last one first.
+    layouts: Vec<Layout>,
+}
+
+impl Wanderer {
+    fn new(source: &str, is_stock: bool) -> Self {
+        let subject = if is_stock { Subject::on_stock(source) } else { Subject::new(source) };
+        Self { subject, layouts: vec![Layout::default()] }
+    }
+
+    /// Now and then the program gets another layout, or a step of the migration is done.
+    fn wander(&mut self, compiled: &Compiled, source: &str, random: &mut Random, seen: &mut Seen) {
+        if random.one_in(6) {
+            if self.layouts.len() == MAX_LAYOUTS {
+                while self.subject.migrate() {}
+                self.layouts.truncate(1);
+            }
+            let next = layout(compiled, random, seen);
+            self.layouts.retain(|layout| *layout != next);
+            self.layouts.insert(0, next);
+            let (present, former) = self.layouts.split_first().expect("there is one");
+            let source = with_layout(source, present, former);
+            match random.one_in(3) {
+                true => self.subject.becomes(&source),
+                false => self.subject.becomes_slow(&source),
+            }
+            *seen.entry("changes of layout").or_default() += 1;
+        } else if random.one_in(2) && self.layouts.len() > 1 {
+            *seen.entry("steps of migrations").or_default() += 1;
+            let is_moving = self.subject.migrate();
+            *seen.entry("migrations under way").or_default() += usize::from(is_moving);
+        }
+    }
+}
+
 /// Runs one seed's program; `false` if it does not compile.
 fn run(seed: u64, seen: &mut Seen) -> bool {
     let mut random = Random::seeded(seed);
     let program = Generated::new(&mut random);
     let Ok(compiled) = compile(&program.source) else { return false };
     note(seen, &compiled);
-    let subjects = [Subject::new(&program.source), Subject::on_stock(&program.source)];
+    let mut other = Random::seeded(seed ^ LAYOUT_SEED);
+    let elsewhere = with_layout(&program.source, &layout(&compiled, &mut other, seen), &[]);
+    let subjects = match other.one_in(2) {
+        true => [Subject::new(&program.source), Subject::on_stock(&elsewhere)],
+        false => [Subject::on_stock(&program.source), Subject::new(&elsewhere)],
+    };
+    let mut wanderer = Wanderer::new(&program.source, other.one_in(2));
     let mut reference = Reference::new(&compiled.analysis);
     let mut trace = String::new();
     for _ in 0..REQUESTS {
@@ -76,7 +148,8 @@ fn run(seed: u64, seen: &mut Seen) -> bool {
         trace.push_str(&format!("    {method} {}\n", values.join(", ")));
         let expected = reference.request(&method, &row);
         *seen.entry("failures").or_default() += usize::from(expected.is_err());
-        for subject in &subjects {
+        wanderer.wander(&compiled, &program.source, &mut other, seen);
+        for subject in subjects.iter().chain([&wanderer.subject]) {
             let outcome = subject.call(&method, &row);
             let agrees = match (&expected, &outcome) {
                 (Ok(expected), Ok(got)) => expected == got,
@@ -88,8 +161,9 @@ fn run(seed: u64, seen: &mut Seen) -> bool {
             let wanted = expected.as_ref().map_or("a failure".to_owned(), |rows| shown_reply(rows));
             assert!(
                 agrees,
-                "{}\n{trace}  expected {wanted}\n  but      {} {:?}",
+                "{}\n{elsewhere}\n{:?}\n{trace}  expected {wanted}\n  but      {} {:?}",
                 program.source,
+                wanderer.layouts,
                 shown(&outcome),
                 outcome.as_ref().err()
             );
@@ -100,7 +174,7 @@ fn run(seed: u64, seen: &mut Seen) -> bool {
         .iter()
         .map(|(name, row)| shown_reply(&[(name.clone(), vec![row.clone()])]))
         .collect();
-    for subject in &subjects {
+    for subject in subjects.iter().chain([&wanderer.subject]) {
         assert_eq!(messages(subject), sent, "{}\n{trace}", program.source);
     }
     true
@@ -127,6 +201,12 @@ fn random_programs_mean_what_the_reference_says() {
             "<+-",
             "<~",
             "failures",
+            "slots",
+            "appended, index in the map",
+            "appended, index in the stream",
+            "changes of layout",
+            "steps of migrations",
+            "migrations under way",
         ] {
             assert!(seen.get(what).is_some_and(|count| *count > 5), "{what}: too few in {seen:?}");
         }

@@ -61,7 +61,7 @@ pub(super) fn column_reader(runtime: &mut Runtime, ty: Type, is_last: bool) -> &
 }
 
 /// The format of stored columns, for `string.pack`.
-pub(super) fn format(types: impl IntoIterator<Item = Type>) -> String {
+pub(crate) fn format(types: impl IntoIterator<Item = Type>) -> String {
     types
         .into_iter()
         .map(|ty| {
@@ -84,7 +84,7 @@ pub(super) fn slots(ty: Type) -> usize {
 }
 
 /// What a column's slots hold where there is none.
-pub(super) fn blank(ty: Type) -> Vec<String> {
+pub(crate) fn blank(ty: Type) -> Vec<String> {
     let value = if matches!(ty.base, Base::String | Base::Bytes) { "\"\"" } else { "0" };
     let mut blank = vec![value.to_owned()];
     if slots(ty) == 2 {

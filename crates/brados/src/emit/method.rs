@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::layouts::Layouts;
 use super::rule::Target;
 use super::runtime::Runtime;
 use super::writer::Writer;
@@ -24,6 +25,7 @@ pub(super) struct MethodWriter<'a> {
     pub program: &'a Program,
     pub class: &'a ClassPlan,
     pub plan: &'a MethodPlan,
+    pub layouts: &'a Layouts<'a>,
     pub lines: &'a LineIndex,
     pub runtime: &'a mut Runtime,
     pub out: &'a mut Writer,
@@ -39,6 +41,7 @@ impl<'a> MethodWriter<'a> {
         program: &'a Program,
         class: &'a ClassPlan,
         plan: &'a MethodPlan,
+        layouts: &'a Layouts<'a>,
         lines: &'a LineIndex,
         runtime: &'a mut Runtime,
         out: &'a mut Writer,
@@ -49,6 +52,7 @@ impl<'a> MethodWriter<'a> {
             program,
             class,
             plan,
+            layouts,
             lines,
             runtime,
             out,

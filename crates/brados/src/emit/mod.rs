@@ -14,10 +14,13 @@
 
 mod aggregate;
 mod commit;
-mod encoding;
+pub(crate) mod encoding;
 mod expression;
+mod header;
+mod layouts;
 mod message;
 mod method;
+mod place;
 mod rule;
 mod runtime;
 mod stored;
@@ -26,9 +29,9 @@ mod writer;
 
 pub use self::writer::LineMap;
 
+use self::layouts::Layouts;
 use self::method::MethodWriter;
 use self::runtime::Runtime;
-use self::stored::Header;
 use self::view::ViewWriter;
 use self::writer::Writer;
 use crate::ir::{CollectionId, Program};
@@ -50,21 +53,14 @@ pub(crate) fn emit(program: &Program, plan: &ClassPlan, source: &str) -> Class {
     let mut runtime = Runtime::default();
     runtime.need("names");
     let mut body = Writer::default();
-    let header = Header::new(program, &plan.views);
-    if plan.methods.iter().any(|method| uses_store(program, method)) {
-        header.write(&mut runtime, &mut body);
-    }
-    for table in program.of_kind(Kind::Table) {
-        body.line = lines.line(program.collection(table).span.start);
-        let name = relation_name(program, Relation::Stored(table));
-        stored::write_table(program, &header, table, &name, &mut runtime, &mut body);
-    }
+    let layouts = Layouts::new(program, &plan.views);
+    write_stored(program, plan, &layouts, &lines, &mut runtime, &mut body);
     for view in &plan.views {
         body.line = lines.line(program.rules[view.rule].span.start);
         let name = relation_name(program, Relation::View(view.collection));
         let table = relation_name(program, Relation::Stored(view.table));
         let (runtime, out) = (&mut runtime, &mut body);
-        ViewWriter { program, header: &header, view, name, table, runtime, out }.write();
+        ViewWriter { program, layouts: &layouts, view, name, table, runtime, out }.write();
     }
     for name in program
         .of_kind(Kind::Table)
@@ -76,7 +72,7 @@ pub(crate) fn emit(program: &Program, plan: &ClassPlan, source: &str) -> Class {
     }
     for method in &plan.methods {
         let (runtime, out) = (&mut runtime, &mut body);
-        MethodWriter::new(program, plan, method, &lines, runtime, out).write();
+        MethodWriter::new(program, plan, method, &layouts, &lines, runtime, out).write();
     }
     if program.of_kind(Kind::Channel).next().is_some() {
         runtime.need("outbox");
@@ -87,6 +83,32 @@ pub(crate) fn emit(program: &Program, plan: &ClassPlan, source: &str) -> Class {
     class.append(body);
     let (lua, lines) = class.finish();
     Class { lua, lines }
+}
+
+/// The header, and what each table is reached by.
+fn write_stored(
+    program: &Program,
+    plan: &ClassPlan,
+    layouts: &Layouts<'_>,
+    lines: &LineIndex,
+    runtime: &mut Runtime,
+    out: &mut Writer,
+) {
+    if layouts.has_former() || plan.methods.iter().any(|method| uses_store(program, method)) {
+        header::write(layouts, runtime, out);
+    }
+    place::write_heaps(layouts, runtime, out);
+    let mut placed = vec![];
+    for table in program.of_kind(Kind::Table) {
+        out.line = lines.line(program.collection(table).span.start);
+        let name = relation_name(program, Relation::Stored(table));
+        stored::write_table(layouts, table, &name, runtime, out);
+        placed.extend(layouts.is_placed(table).then_some(name));
+    }
+    out.line = 0;
+    if layouts.has_former() {
+        header::write_layouts(layouts, &placed, runtime, out);
+    }
 }
 
 /// Whether a method reads or writes what is stored.

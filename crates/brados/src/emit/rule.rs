@@ -3,6 +3,7 @@
 use super::encoding::{Typed, key, quoted};
 use super::expression::{Scope, value};
 use super::method::MethodWriter;
+use super::stored;
 use crate::ir::{Body, CollectionId, Expr, ExprKind, Select};
 use crate::plan::{Access, Relation, Rows, RulePlan, Step};
 use crate::syntax::ast::Kind;
@@ -166,11 +167,11 @@ impl MethodWriter<'_> {
                 self.out.open(format!("if {there}true then"));
                 ends.push("end".to_owned());
                 self.out.put(format!("local prefix{} = {name}.prefix .. {key}", self.depth));
-                end = self.bind_range(&name, &row, ends);
+                end = self.bind_range(relation, &row, ends);
             }
             Access::Scan => {
                 self.out.put(format!("local prefix{} = {name}.prefix", self.depth));
-                end = self.bind_range(&name, &row, ends);
+                end = self.bind_range(relation, &row, ends);
             }
         }
         ends.push(end.to_owned());
@@ -242,15 +243,21 @@ impl MethodWriter<'_> {
     }
 
     /// Goes over a range page by page; two blocks are open then, one of which is noted here.
-    fn bind_range(&mut self, name: &str, row: &str, ends: &mut Vec<String>) -> &'static str {
-        let (page, depth) = (self.runtime.need("page"), self.depth);
+    fn bind_range(
+        &mut self,
+        relation: Relation,
+        row: &str,
+        ends: &mut Vec<String>,
+    ) -> &'static str {
+        let (name, depth) = (self.name(relation), self.depth);
+        let is_placed = self.layouts.is_placed(relation.collection());
+        let (page, value) = stored::range(is_placed, &name, self.runtime);
         self.out.put(format!("local after{depth} = \"\""));
         self.out.open("repeat");
         self.out.put("local values");
-        self.out.put(format!("values, after{depth} = {page}(prefix{depth}, after{depth})"));
+        self.out.put(format!("values, after{depth} = {page}prefix{depth}, after{depth})"));
         self.out.open("for key, value in next, values do");
-        self.out
-            .put(format!("local {row} = {name}.row(sub(key, #{name}.prefix + 1), value:str())"));
+        self.out.put(format!("local {row} = {name}.row(sub(key, #{name}.prefix + 1), {value})"));
         ends.push(format!("until not after{depth}"));
         "end"
     }

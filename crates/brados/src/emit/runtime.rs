@@ -1,8 +1,8 @@
-//! The sections of `runtime.lua` that a class uses.
+//! The sections of `runtime.lua` and `layout.lua` that a class uses.
 
 use std::collections::BTreeSet;
 
-const RUNTIME: &str = include_str!("runtime.lua");
+const RUNTIME: &str = concat!(include_str!("runtime.lua"), "\n", include_str!("layout.lua"));
 const MARK: &str = "--- ";
 
 /// Which sections a class uses.
@@ -58,6 +58,15 @@ mod tests {
             seen.push(section.name);
         }
         assert!(seen.len() > 20);
+    }
+
+    #[test]
+    fn the_bounds_of_places_are_those_of_layouts() {
+        let stated = format!("STREAM_END = 16, {}\n", crate::limits::MAX_STREAM_BYTES);
+        assert!(RUNTIME.contains(&stated));
+        assert!(RUNTIME.contains("unpack(\"<I6I4I4\", noted, 2)"));
+        // The slot's flag, the note's kind, offset, length and room.
+        assert_eq!(crate::layout::stream::INDEX_BYTES, 1 + 1 + 6 + 4 + 4);
     }
 
     #[test]

@@ -9,16 +9,18 @@
 
 use super::encoding::{self, Typed, key, quoted};
 use super::expression::value;
+use super::layouts::Layouts;
 use super::runtime::Runtime;
-use super::stored::{Header, header_start, kept, packed_row, read_key, read_value};
+use super::stored::{packed_row, range, read_key, read_value};
 use super::writer::Writer;
 use crate::ir::{Function, Program};
+use crate::layout::header::kept;
 use crate::plan::View;
 use crate::value::{Base, Type};
 
 pub(super) struct ViewWriter<'a> {
     pub program: &'a Program,
-    pub header: &'a Header,
+    pub layouts: &'a Layouts<'a>,
     pub view: &'a View,
     /// What the view and its table are called in the class.
     pub name: String,
@@ -35,7 +37,7 @@ impl ViewWriter<'_> {
         self.out.put(format!(
             "local {name} = {{ prefix = {prefix}, first = {first}, last = {width} }}"
         ));
-        match header_start(self.header, self.view.collection) {
+        match self.layouts.stored.header.start(self.view.collection) {
             Some(start) => self.write_in_header(start),
             None => self.write_in_map(&prefix),
         }
@@ -257,24 +259,25 @@ impl ViewWriter<'_> {
         self.kept().into_iter().filter(|(function, ..)| is_extreme(*function)).collect()
     }
 
-    /// `repair(group, state, changes)`: goes over a group's rows again, those that change as they will
+    /// `repair(object, group, state, changes)`: goes over a group's rows again, those that change as they will
     /// be.
     fn write_repair(&mut self) {
         let (name, table) = (self.name.clone(), self.table.clone());
-        let page = self.runtime.need("page");
+        let is_placed = self.layouts.is_placed(self.view.table);
+        let (page, value) = range(is_placed, &table, self.runtime);
         self.write_refold();
-        self.out.open(format!("function {name}.repair(group, state, changes)"));
+        self.out.open(format!("function {name}.repair(object, group, state, changes)"));
         self.out.put("local found, changed, after = { 0 }, {}, \"\"");
         self.out.open("for _, change in next, changes do");
         self.out.put("changed[change.key] = change.row or false");
         self.out.close("end");
         self.out.open("repeat");
         self.out.put("local values");
-        self.out.put(format!("values, after = {page}({table}.prefix, after)"));
+        self.out.put(format!("values, after = {page}{table}.prefix, after)"));
         self.out.open("for key, value in next, values do");
         self.out.put(format!("key = sub(key, #{table}.prefix + 1)"));
         self.out.open("if changed[key] == nil then");
-        self.out.put(format!("{name}.fold(group, found, {table}.row(key, value:str()))"));
+        self.out.put(format!("{name}.fold(group, found, {table}.row(key, {value}))"));
         self.out.close("end");
         self.out.close("end");
         self.out.close("until not after");
@@ -297,7 +300,7 @@ impl ViewWriter<'_> {
         self.out.open(format!("for group, state in next, object.{name} or {nothing} do"));
         if self.view.needs_repair() {
             self.out.open("if state.is_stale and state[1] > 0 then");
-            self.out.put(format!("{name}.repair(group, state, changes)"));
+            self.out.put(format!("{name}.repair(object, group, state, changes)"));
             self.out.close("end");
         }
         self.out.put(format!("{name}.store(object, group, state)"));

@@ -1,6 +1,7 @@
 //! What the compiler made of a program: strata, access paths, aggregates, layout.
 
 mod graph;
+mod stored;
 
 pub use self::graph::data_flow_svg;
 
@@ -18,7 +19,7 @@ use crate::syntax::token::MergeOp;
 pub struct Explanation {
     /// What is stored, and where.
     pub stored: Vec<String>,
-    /// Why it is stored so.
+    /// The layout, and why it is this one.
     pub layout: String,
     /// The collections in the order in which they can be computed.
     pub strata: Vec<ExplainedStratum>,
@@ -76,8 +77,7 @@ pub fn explain(compiled: &Compiled, source: &str) -> Explanation {
     });
     Explanation {
         stored: explainer.stored(),
-        layout: "the key–value map, the only layout there is: every program can be kept in it"
-            .to_owned(),
+        layout: explainer.layout(),
         strata: strata.collect(),
         methods: compiled.plan.methods.iter().map(|method| explainer.method(method)).collect(),
     }
@@ -93,39 +93,6 @@ struct Explainer<'a> {
 impl Explainer<'_> {
     fn name(&self, id: CollectionId) -> &str {
         &self.program.collection(id).name
-    }
-
-    fn stored(&self) -> Vec<String> {
-        let tables = self.program.of_kind(Kind::Table).map(|id| {
-            let table = self.program.collection(id);
-            let place = match table.is_singleton() {
-                true => "its one row in the header, read with every request".to_owned(),
-                false => {
-                    format!("a map entry a row, keys `{}.…` in the order of its key", table.name)
-                }
-            };
-            format!("table {}: {place}", table.name)
-        });
-        let views = self.views.iter().map(|view| {
-            let line = self.lines.line(self.program.rules[view.rule].span.start);
-            let place = match view.keys.is_empty() {
-                true => "in the header",
-                false => "a map entry a group",
-            };
-            let repair = match view.needs_repair() {
-                true => "; where a greatest or least row goes, its group is gone over again",
-                false => "",
-            };
-            let name = self.name(view.collection);
-            format!(
-                "aggregate {name} ({}, line {line}): {place}, changed with the table{repair}",
-                view.name
-            )
-        });
-        let channels = self.program.of_kind(Kind::Channel).map(|id| {
-            format!("channel {}: a map entry a message until it is delivered", self.name(id))
-        });
-        tables.chain(views).chain(channels).collect()
     }
 
     fn method(&self, method: &MethodPlan) -> ExplainedMethod {

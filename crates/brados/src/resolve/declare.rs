@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use super::{Resolver, Temp};
 use crate::diagnostic::Diagnostic;
 use crate::ir::{Collection, CollectionId, Column};
+use crate::layout::MIGRATE_METHOD;
 use crate::limits::{MAX_COLLECTIONS, MAX_COLUMNS, MAX_RULES};
 use crate::span::Span;
 use crate::syntax::ast::{self, Block, Declaration, Kind, Name, Schema};
 use crate::value::{Base, Type};
 
 /// The methods by which messages are delivered (`emit/runtime.lua`, section `outbox`).
-const RESERVED_METHODS: [&str; 2] = ["channel_messages", "channel_delivered"];
+const OUTBOX_METHODS: [&str; 2] = ["channel_messages", "channel_delivered"];
 
 impl<'a> Resolver<'a> {
     pub(super) fn declare(&mut self, declarations: &[Declaration]) {
@@ -59,11 +60,16 @@ impl<'a> Resolver<'a> {
         CollectionId(self.program.collections.len() - 1)
     }
 
-    /// Classes with channels have two methods of their own.
+    /// Classes with channels and those with former layouts have methods of their own.
     fn check_reserved(&mut self, declaration: &Declaration) {
         let name = &declaration.name;
-        if declaration.kind == Kind::Input && RESERVED_METHODS.contains(&name.text.as_str()) {
-            let message = format!("`{}` is a method of every class with channels", name.text);
+        let of = match name.text.as_str() {
+            MIGRATE_METHOD => "former layouts",
+            text if OUTBOX_METHODS.contains(&text) => "channels",
+            _ => return,
+        };
+        if declaration.kind == Kind::Input {
+            let message = format!("`{}` is a method of every class with {of}", name.text);
             let error = Diagnostic::error(name.span, message);
             self.diagnostics.add(error.help("choose another name"));
         }

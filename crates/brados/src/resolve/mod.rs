@@ -29,6 +29,15 @@ pub(crate) fn resolve(tree: &ast::Program, diagnostics: &mut Diagnostics) -> ir:
         temps: HashMap::new(),
         diagnostics,
     };
+    resolver.program.layouts = tree
+        .layouts
+        .iter()
+        .map(|line| ir::DeclaredLayout {
+            layout: line.layout.clone(),
+            is_former: line.is_former,
+            span: line.span,
+        })
+        .collect();
     resolver.declare(&tree.declarations);
     resolver.find_temps(&tree.blocks);
     resolver.check_blocks(&tree.blocks);

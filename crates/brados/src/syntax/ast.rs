@@ -1,6 +1,7 @@
 //! A program as it is written.
 
 use super::token::MergeOp;
+use crate::layout::Layout;
 use crate::span::Span;
 use crate::value::{Base, Value};
 
@@ -46,6 +47,15 @@ impl Kind {
 pub(crate) struct Program {
     pub declarations: Vec<Declaration>,
     pub blocks: Vec<Block>,
+    pub layouts: Vec<LayoutLine>,
+}
+
+/// `layout …` or `former layout …`.
+#[derive(Debug)]
+pub(crate) struct LayoutLine {
+    pub layout: Layout,
+    pub is_former: bool,
+    pub span: Span,
 }
 
 #[derive(Debug)]

@@ -5,6 +5,7 @@ pub(crate) mod ast;
 pub(crate) mod lexer;
 mod parse_arguments;
 mod parse_expression;
+mod parse_layout;
 mod parse_rule;
 mod parse_state;
 mod parser;

@@ -43,6 +43,7 @@ impl<'a> Parser<'a> {
             match self.word() {
                 Some("state") => self.state(&mut program.declarations),
                 Some("bloom") => program.blocks.extend(self.bloom()),
+                Some("layout" | "former") => self.layout_line(&mut program.layouts),
                 _ if self.at_end() => return program,
                 _ => self.stray_outside(),
             }
@@ -66,7 +67,9 @@ impl<'a> Parser<'a> {
             "put declarations into `state do … end`, rules into `bloom do … end`".into()
         });
         self.diagnostics.add(Diagnostic::error(span, message).help(help));
-        while !self.at_end() && !matches!(self.word(), Some("state" | "bloom")) {
+        while !self.at_end()
+            && !matches!(self.word(), Some("state" | "bloom" | "layout" | "former"))
+        {
             self.skip_line();
             self.skip_lines();
         }
@@ -250,7 +253,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn skip_line(&mut self) {
+    pub fn skip_line(&mut self) {
         while !matches!(self.peek().kind, TokenKind::Newline | TokenKind::End) {
             self.at += 1;
         }

@@ -1,10 +1,13 @@
--- An OSD with stock `cls_lua`, as far as classes here need one: a map, and calls that happen wholly or
--- not at all. As in an OSD, a method does not see what it wrote.
+-- An OSD with stock `cls_lua`, as far as classes here need one: a map, attributes, a byte stream, and
+-- calls that happen wholly or not at all. As in an OSD, a method does not see what it wrote.
 --
 -- Reads lines `METHOD INPUT` from standard input, the input in hexadecimal digits; answers each with
 -- `STATUS OUTPUT`. The class is the file named on the command line.
 
 local map, written = {}, {}
+local attributes, set_attributes = {}, {}
+-- The stream, and what is to be done to it in order: offset and text, no offset for all of it.
+local stream, writes = "", {}
 
 local raw_pcall = pcall
 -- A failed call of the object's is caught as its negative errno.
@@ -35,6 +38,36 @@ end
 
 local registered = {}
 objclass = { ENOENT = 2 }
+function objclass.getxattr(name)
+  if not attributes[name] then
+    error({ errno = -61 })
+  end
+  return list_of(attributes[name])
+end
+function objclass.setxattr(name, value) set_attributes[name] = value:str() end
+function objclass.stat()
+  if next(map) == nil then
+    error({ errno = -2 })
+  end
+  return #stream, 0
+end
+function objclass.read(offset, length)
+  return list_of(stream:sub(offset + 1, length == 0 and -1 or offset + length))
+end
+function objclass.write(offset, length, list)
+  assert(length == #list)
+  writes[#writes + 1] = { offset = offset, text = list:str() }
+end
+function objclass.write_full(list) writes[#writes + 1] = { text = list:str() } end
+local function apply(write)
+  if not write.offset then
+    stream = write.text
+    return
+  end
+  local before = stream:sub(1, write.offset)
+  before = before .. ("\0"):rep(write.offset - #before)
+  stream = before .. write.text .. stream:sub(write.offset + #write.text + 1)
+end
 function objclass.register(method) registered[method] = true end
 function objclass.map_get_val(key)
   if not map[key] then
@@ -60,7 +93,7 @@ end
 
 local function call(name, input)
   local output = bufferlist.new()
-  written, registered = {}, {}
+  written, registered, set_attributes, writes = {}, {}, {}, {}
   -- Each call has globals of its own.
   local globals = setmetatable({}, { __index = _G })
   globals._G = globals
@@ -70,6 +103,12 @@ local function call(name, input)
   if status >= 0 then
     for key, value in next, written do
       map[key] = value or nil
+    end
+    for name, value in next, set_attributes do
+      attributes[name] = value
+    end
+    for _, write in ipairs(writes) do
+      apply(write)
     end
   end
   return status, status >= 0 and output:str() or ""

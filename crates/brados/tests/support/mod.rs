@@ -5,11 +5,15 @@
 pub mod generator;
 pub mod reference;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::executor::block_on;
-use nacre_brados::{OutputRows, Value, compile, decode_reply, encode_request, shown_reply};
+use nacre_brados::layout::Choices;
+use nacre_brados::{
+    Layout, OutputRows, Value, compile, decode_reply, encode_request, shown_reply, with_layout,
+};
 use nacre_class::{ClassProgram, ClassRuntime};
 use nacre_clock::{Clock, SystemClock};
 use nacre_conformance::MemoryStore;
@@ -21,11 +25,56 @@ const CLASS: &str = "program";
 const WITHOUT_EXTENSIONS: &str = "local objclass = (function() local stock = {} \
     for name, value in pairs(objclass) do stock[name] = value end \
     stock.map_get, stock.map_set, stock.map_last, stock.map_range = nil, nil, nil, nil \
+    stock.append, stock.truncate, stock.zero, stock.rmxattr = nil, nil, nil, nil \
     stock.exists, stock.fail = nil, nil return stock end)() ";
+/// Bounds of a class on what it does in one go, and small ones, so that few rows are enough to pass them.
+const BOUNDS: [(&str, &str); 3] = [
+    ("local STEP_ROWS, STEP_BYTES = 512, 1048576", "local STEP_ROWS, STEP_BYTES = 1, 64"),
+    ("local OWN_PAGE = 64", "local OWN_PAGE = 1"),
+    ("local SLOT_GROUP, SLOT_CHUNK = 64, 65536", "local SLOT_GROUP, SLOT_CHUNK = 2, 20"),
+];
+/// Widths of slots: too few bytes for some rows, and enough for most.
+pub const SLOT_BYTES: [u32; 2] = [12, 64];
 
 /// An object with a program's class.
 pub struct Subject {
     store: MemoryStore,
+    classes: Arc<ClassRuntime>,
+    version: Cell<u64>,
+    is_stock: bool,
+}
+
+/// The legal layouts of a program, `most` of them at most, evenly from among all.
+pub fn layouts(source: &str, most: usize) -> Vec<Layout> {
+    let Ok(compiled) = compile(source) else { return vec![Layout::default()] };
+    let layouts = Choices::of(&compiled, &SLOT_BYTES).layouts;
+    let step = layouts.len().div_ceil(most).max(1);
+    layouts.into_iter().step_by(step).collect()
+}
+
+/// A program in its legal layouts, `most` of them at most.
+pub fn in_layouts(source: &str, most: usize) -> Vec<String> {
+    let layouts = layouts(source, most).into_iter();
+    layouts.map(|layout| with_layout(source, &layout, &[])).collect()
+}
+
+/// The class of a program.
+///
+/// # Panics
+/// If the program does not compile.
+fn class_of(source: &str) -> String {
+    let compiled = compile(source).unwrap_or_else(|errors| {
+        panic!("{}\n{source}", errors.render("program", source));
+    });
+    compiled.class.lua
+}
+
+/// A class with small bounds: what many rows would need several steps for, a few do.
+fn in_small_steps(mut lua: String) -> String {
+    for (bound, small) in BOUNDS {
+        lua = lua.replace(bound, small);
+    }
+    lua
 }
 
 impl Subject {
@@ -39,21 +88,55 @@ impl Subject {
 
     /// As [`Subject::new`], where nothing that nacre adds to `objclass` is there.
     pub fn on_stock(source: &str) -> Self {
-        let compiled = compile(source).unwrap_or_else(|errors| {
-            panic!("{}\n{source}", errors.render("program", source));
-        });
-        Self::of_class(&format!("{WITHOUT_EXTENSIONS}{}", compiled.class.lua))
+        let mut subject = Self::of_class(&format!("{WITHOUT_EXTENSIONS}{}", class_of(source)));
+        subject.is_stock = true;
+        subject
     }
 
     /// An object with a class in either language.
     pub fn of_class(lua: &str) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let classes = Arc::new(ClassRuntime::new(Budget::default(), clock.clone()));
+        let store = MemoryStore::new(classes.clone(), clock);
+        let subject = Self { store, classes, version: Cell::new(0), is_stock: false };
+        subject.install(lua);
+        subject
+    }
+
+    fn install(&self, lua: &str) {
+        self.version.set(self.version.get() + 1);
         let name = ClassName::new(CLASS).unwrap();
-        if let Err(error) = classes.install(&ClassProgram::new(name, 1, lua)) {
+        if let Err(error) = self.classes.install(&ClassProgram::new(name, self.version.get(), lua))
+        {
             panic!("{error}\n{lua}");
         }
-        Self { store: MemoryStore::new(classes, clock) }
+    }
+
+    /// Another program takes the object over.
+    pub fn becomes(&self, source: &str) {
+        match self.is_stock {
+            true => self.becomes_class(&class_of(source)),
+            false => self.install(source),
+        }
+    }
+
+    /// Another program takes the object over, which does little in one go.
+    pub fn becomes_slow(&self, source: &str) {
+        self.becomes_class(&in_small_steps(class_of(source)));
+    }
+
+    fn becomes_class(&self, lua: &str) {
+        let before = if self.is_stock { WITHOUT_EXTENSIONS } else { "" };
+        self.install(&format!("{before}{lua}"));
+    }
+
+    /// One step of a migration; whether there is more to do.
+    pub fn migrate(&self) -> bool {
+        let reply = self.call("layout_migrate", &[]).expect("an object can be migrated");
+        match &reply[..] {
+            [(name, rows)] if name == "layout" => rows[0][0] == Value::text("moving"),
+            other => panic!("{other:?}"),
+        }
     }
 
     /// The reply of a method.
@@ -74,6 +157,11 @@ impl Subject {
     pub fn write_after(&self, method: &str, row: &[Value], data: &'static [u8]) -> Result<()> {
         let write = Op::Write { offset: 0, data: data.into() };
         self.transact(vec![call(method, encode_request(row)), write]).map(|_| ())
+    }
+
+    /// Writes the object's bytes.
+    pub fn write(&self, data: &'static [u8]) {
+        self.submit(Op::Write { offset: 0, data: data.into() }).unwrap();
     }
 
     /// How many bytes the object has.

@@ -1,0 +1,215 @@
+//! How a class loads and stores the header, wherever it lies.
+//!
+//! | `@brados` in the map holds | the object is |
+//! |---|---|
+//! | `b` and fifteen digits, fields | in that layout, whose header is here |
+//! | `b` and fifteen digits | in that layout, whose header (the same digits, fields) is in the attribute `brados` or at the beginning of the stream |
+//! | `m` and fifteen digits, a cursor (`s4`), fields | on its way into that layout or out of it: its rows lie there or in the map |
+//!
+//! **Invariant.** Whatever the layout, `@brados` begins with what tells it, written in the transaction
+//! that changes it. So no class takes an object for new, or for its own, that is in another layout.
+
+use super::encoding::quoted;
+use super::layouts::{Layouts, Physical};
+use super::runtime::Runtime;
+use super::writer::Writer;
+use crate::layout::stream::SIGNATURE_BYTES;
+use crate::layout::{HeaderPlace, MIGRATE_METHOD};
+
+/// The key of what there is one of.
+const HEADER_KEY: &str = "@brados";
+/// The attribute, where the header is one.
+const ATTRIBUTE: &str = "brados";
+
+pub(super) fn write(layouts: &Layouts<'_>, runtime: &mut Runtime, out: &mut Writer) {
+    HeaderWriter { layouts, physical: layouts.present(), runtime, out }.write();
+}
+
+struct HeaderWriter<'a> {
+    layouts: &'a Layouts<'a>,
+    physical: &'a Physical,
+    runtime: &'a mut Runtime,
+    out: &'a mut Writer,
+}
+
+/// The bytes of a layout's header, where they are not in the map.
+pub(super) fn stored_header(physical: &Physical, runtime: &mut Runtime) -> Option<String> {
+    match physical.layout.header {
+        HeaderPlace::Map => None,
+        HeaderPlace::Attribute => Some(format!("{}(\"{ATTRIBUTE}\")", runtime.need("attribute"))),
+        HeaderPlace::Stream => {
+            let bytes = physical.stream.header_bytes;
+            Some(format!("{}(0, {bytes})", runtime.need("read")))
+        }
+    }
+}
+
+/// Stores the bytes of a layout's header.
+fn store_header(physical: &Physical, bytes: &str, runtime: &mut Runtime) -> String {
+    match physical.layout.header {
+        HeaderPlace::Map => format!("{}(\"{HEADER_KEY}\", {bytes})", runtime.need("set")),
+        HeaderPlace::Attribute => {
+            format!("{}(\"{ATTRIBUTE}\", {bytes})", runtime.need("set_attribute"))
+        }
+        HeaderPlace::Stream => format!("{}(0, {bytes})", runtime.need("write")),
+    }
+}
+
+/// Takes away a layout's header, where it is not in the map.
+pub(super) fn clear_header(physical: &Physical, runtime: &mut Runtime) -> Option<String> {
+    let nothing = match physical.layout.header {
+        HeaderPlace::Map => return None,
+        HeaderPlace::Attribute => "\"\"".to_owned(),
+        HeaderPlace::Stream => format!("string.rep(\"\\0\", {})", physical.stream.header_bytes),
+    };
+    Some(store_header(physical, &nothing, runtime))
+}
+
+impl HeaderWriter<'_> {
+    fn write(mut self) {
+        self.runtime.need("names");
+        self.out.put("-- What a request knows of its object: what there is one of (the fields of the header), rows");
+        self.out.put("-- that were looked up (`known`), states of aggregates that change (by the aggregate's name).");
+        self.write_new();
+        self.out.open("local function load_object()");
+        self.write_load();
+        self.out.close("end");
+        self.out.open("local function save_object(object)");
+        self.out.open("if object.is_new or object.is_changed then");
+        self.write_save();
+        self.out.close("end");
+        self.out.close("end");
+    }
+
+    /// `new_object()`: of an object that there is nothing of.
+    fn write_new(&mut self) {
+        let fields =
+            [&self.layouts.stored.header.blank[..], &self.physical.stream.blank()].concat();
+        // Declared with what former layouts need.
+        let local = if self.layouts.has_former() { "" } else { "local " };
+        self.out.open(format!("{local}function new_object()"));
+        let known = ["known = {}".to_owned()];
+        self.out.put(format!("return {{ {} }}", [&fields[..], &known].concat().join(", ")));
+        self.out.close("end");
+    }
+
+    fn write_load(&mut self) {
+        let get = self.runtime.need("get");
+        let signature = quoted(self.physical.signature.as_bytes());
+        let is_own = format!("sub(stored, 1, {SIGNATURE_BYTES}) == {signature}");
+        let format = quoted(self.physical.format.as_bytes());
+        let fields = format!("unpack({format}, stored, {})", SIGNATURE_BYTES + 1);
+        let own = format!("return {{ known = {{}}, {fields} }}");
+        match stored_header(self.physical, self.runtime) {
+            None => self.out.put(format!("local stored = {get}(\"{HEADER_KEY}\")")),
+            Some(stored) => {
+                self.out.put(format!("local stored = {stored}"));
+                self.out.open(format!("if stored and {is_own} then"));
+                self.out.put(&own);
+                self.out.close("end");
+                self.out.put(format!("stored = {get}(\"{HEADER_KEY}\")"));
+            }
+        }
+        self.out.open("if not stored then");
+        if self.physical.layout.uses_stream() {
+            let own_stream = self.runtime.need("own_stream");
+            self.out.put(format!("{own_stream}()"));
+        }
+        self.out.put("local object = new_object()");
+        self.out.put("object.is_new = true");
+        self.out.put("return object");
+        if self.physical.layout.header == HeaderPlace::Map {
+            self.out.turn(format!("elseif {is_own} then"));
+            self.out.put(&own);
+        }
+        self.out.close("end");
+        let foreign = self.runtime.need("is_foreign");
+        match self.layouts.has_former() {
+            true => {
+                let adopt = self.runtime.need("adopt");
+                self.out.put(format!("return {adopt}(stored) or {foreign}()"));
+            }
+            false => self.out.put(format!("{foreign}()")),
+        }
+    }
+
+    fn write_save(&mut self) {
+        if self.layouts.has_former() {
+            self.out.open("if object.from then");
+            self.out.put("return save_between(object)");
+            self.out.close("end");
+            self.out.put("clear_old_header(object)");
+        }
+        let signature = quoted(self.physical.signature.as_bytes());
+        let count = self.layouts.program_fields() + self.physical.stream.fields;
+        let bytes = format!(
+            "{signature} .. pack({}, table.unpack(object, 1, {count}))",
+            quoted(self.physical.format.as_bytes())
+        );
+        let store = store_header(self.physical, &bytes, self.runtime);
+        self.out.put(store);
+        if self.physical.layout.header != HeaderPlace::Map {
+            let set = self.runtime.need("set");
+            self.out.open("if object.is_new then");
+            self.out.put(format!("{set}(\"{HEADER_KEY}\", {signature})"));
+            self.out.close("end");
+        }
+    }
+}
+
+/// What a class with former layouts says of each, and of the tables that move (`layout.lua`,
+/// section `adopt`).
+pub(super) fn write_layouts(
+    layouts: &Layouts<'_>,
+    tables: &[String],
+    runtime: &mut Runtime,
+    out: &mut Writer,
+) {
+    runtime.need("adopt");
+    out.put(format!("PROGRAM_FIELDS = {}", layouts.program_fields()));
+    out.put(format!("MOVING = {{ {} }}", tables.join(", ")));
+    out.open("LAYOUTS = {");
+    for (number, physical) in layouts.all.iter().enumerate() {
+        let mut fields = vec![
+            format!("digits = {}", quoted(&physical.signature.as_bytes()[1..])),
+            format!("format = {}", quoted(physical.format.as_bytes())),
+            format!("first = {}", physical.first),
+            format!("count = {}", physical.stream.fields),
+            format!("has_rows = {}", physical.layout.tables().next().is_some()),
+            format!("has_stream = {}", physical.layout.uses_stream()),
+        ];
+        if physical.stream.heap.is_some() {
+            fields.push(format!("heap = {}", super::place::heap_name(number)));
+        }
+        if let Some(stored) = stored_header(physical, runtime) {
+            fields.push(format!("load = function() return {stored} end"));
+        }
+        if let Some(clear) = clear_header(physical, runtime) {
+            fields.push(format!("clear = function() {clear} end"));
+        }
+        out.put(format!("{{ {} }},", fields.join(", ")));
+    }
+    out.close("}");
+    write_migrate(runtime, out);
+}
+
+/// The method that migrates an object.
+fn write_migrate(runtime: &mut Runtime, out: &mut Writer) {
+    let (fail, migrate) = (runtime.need("fail"), runtime.need("migrate"));
+    let protect = runtime.need("protect");
+    let global = format!("_G[\"{MIGRATE_METHOD}\"]");
+    out.open(format!("{global} = function(input, output)"));
+    out.open("if #input > 0 then");
+    out.put(format!("{fail}(-22, \"the request is no row of {MIGRATE_METHOD}, []\")"));
+    out.close("end");
+    out.put("local object = load_object()");
+    out.open(format!("if {migrate}(object, output) then"));
+    out.put("save_object(object)");
+    out.close("end");
+    out.put("return 0");
+    out.close("end");
+    out.open("if not objclass.fail then");
+    out.put(format!("{global} = {protect}({global})"));
+    out.close("end");
+    out.put(format!("objclass.register({global})"));
+}

@@ -1,0 +1,595 @@
+--- is_foreign: fail
+local function is_foreign()
+  fail(-22, "the object was written by a program with other tables, aggregates or layout")
+end
+
+--- attribute: names
+-- The bytes of an attribute, nil if there are none.
+local function attribute(name)
+  local found, value = pcall(objclass.getxattr, name)
+  if found then
+    return #value > 0 and value:str() or nil
+  elseif value ~= -objclass.ENOENT and value ~= -61 then
+    error("getxattr failed with " .. tostring(value))
+  end
+end
+
+--- set_attribute: names
+local function set_attribute(name, text)
+  local list = bufferlist.new()
+  list:append(text)
+  objclass.setxattr(name, list)
+end
+
+--- read: names
+-- Bytes of the stream, fewer at its end.
+local function read(offset, length)
+  return objclass.read(offset, length):str()
+end
+
+--- write: names
+local function write(offset, text)
+  local list = bufferlist.new()
+  list:append(text)
+  objclass.write(offset, #text, list)
+end
+
+--- stream_size: names
+local function stream_size()
+  local found, size = pcall(objclass.stat)
+  if found then
+    return size
+  elseif size ~= -objclass.ENOENT then
+    error("stat failed with " .. tostring(size))
+  end
+  return 0
+end
+
+--- own_stream: stream_size fail
+-- The stream of an object that is new to the program is the program's only if nobody wrote to it.
+local function own_stream()
+  if stream_size() > 0 then
+    fail(-22, "the program keeps rows in the byte stream, and this object's holds something else")
+  end
+end
+
+--- memory: names
+-- What a request knows of a place: by whatever the place is.
+local function memory(object, place)
+  local known = object[place]
+  if not known then
+    known = {}
+    object[place] = known
+  end
+  return known
+end
+
+--- in_map: get set page
+-- A place keeps the values of keys:
+--   find(object, key)               the value, nil if there is none
+--   keep(object, key, value)        nil to drop it
+--   page(object, beginning, after)  some values by key, and the cursor to go on with, nil at the end
+--   own(object, after)              the same in small parts, without what `page` finds in entries of the
+--                                   map that would be there as well if the map were the table's place
+--   drop(object, key)               as keep(object, key, nil), where the place is given up soon
+--   forget(object, key)             nothing is kept of it, whatever reads may say
+-- Here: in entries of the map.
+local OWN_PAGE = 64
+local function in_map(prefix)
+  local place = {}
+  function place.find(_, key)
+    return get(prefix .. key)
+  end
+  function place.keep(_, key, value)
+    if value then
+      set(prefix .. key, value)
+    else
+      objclass.map_remove_key(prefix .. key)
+    end
+  end
+  local function without_prefix(values)
+    local found, last, count = {}, "", 0
+    for key, value in next, values do
+      found[sub(key, #prefix + 1)] = value:str()
+      count = count + 1
+      if key > last then
+        last = key
+      end
+    end
+    return found, last, count
+  end
+  function place.page(_, beginning, after)
+    local values, rest = page(prefix .. beginning, after)
+    return without_prefix(values), rest
+  end
+  function place.own(_, after)
+    local found, last, count = without_prefix(objclass.map_get_vals(after, prefix, OWN_PAGE))
+    return found, count == OWN_PAGE and last or nil
+  end
+  function place.drop(_, key)
+    objclass.map_remove_key(prefix .. key)
+  end
+  function place.forget() end
+  return place
+end
+
+--- chain: names
+-- Goes over one place's pages and then another's.
+local function chain(first, second)
+  return function(object, beginning, after)
+    local values, rest
+    if sub(after, 1, 1) ~= "2" then
+      values, rest = first(object, beginning, sub(after, 2))
+      return values, rest and "1" .. rest or "2"
+    end
+    values, rest = second(object, beginning, sub(after, 2))
+    return values, rest and "2" .. rest
+  end
+end
+
+--- in_slots: in_map chain memory key_int column_int read write
+-- Slots of `width` bytes from `base` on, one for each number from the first on, `limit` at most. The
+-- first byte of a slot says whether it is empty, has a value, or would have one that is too long.
+-- Such values, and those of numbers without a slot, are in the map. `object[at]` is the number of the
+-- first slot, the next field how many may be in use: past these nothing is read.
+local EMPTY, FULL, ELSEWHERE = 0, 1, 2
+local SLOT_GROUP, SLOT_CHUNK = 64, 65536
+local function in_slots(prefix, at, base, width, limit)
+  local place, overflow = {}, in_map(prefix)
+  local group, chunk = math.min(SLOT_GROUP, limit), math.max(1, math.min(SLOT_CHUNK // width, 512))
+  local function slot_of(object, key)
+    local slot = column_int(key, 1) - object[at]
+    return slot >= 0 and slot < limit and slot or nil
+  end
+  function place.find(object, key)
+    local used = object[at + 1]
+    local slot = used > 0 and slot_of(object, key)
+    if used > 0 and not slot then
+      return overflow.find(object, key)
+    elseif not slot or slot >= used then
+      return nil
+    end
+    local stored = read(base + slot * width, width)
+    local state = stored:byte(1) or EMPTY
+    memory(object, place)[key] = state
+    if state == FULL then
+      return sub(stored, 2)
+    end
+    return state == ELSEWHERE and overflow.find(object, key) or nil
+  end
+  -- What is in a slot; one past those in use is taken into use, if there is something to keep.
+  local function state_of(object, key, slot, value)
+    local states = memory(object, place)
+    if slot >= object[at + 1] then
+      if value then
+        object[at + 1] = math.min(slot - slot % group + group, limit)
+        object.is_changed = true
+      end
+      return EMPTY
+    end
+    return states[key] or read(base + slot * width, 1):byte(1) or EMPTY
+  end
+  function place.keep(object, key, value)
+    if object[at + 1] == 0 and value then
+      local number = column_int(key, 1)
+      object[at] = number - number % group
+    end
+    local slot = slot_of(object, key)
+    if not slot then
+      return overflow.keep(object, key, value)
+    end
+    local old = state_of(object, key, slot, value)
+    local new = not value and EMPTY or #value < width and FULL or ELSEWHERE
+    if old == ELSEWHERE and new ~= ELSEWHERE then
+      overflow.keep(object, key, nil)
+    end
+    if new == FULL then
+      write(base + slot * width, "\1" .. value)
+    elseif new ~= old then
+      write(base + slot * width, string.char(new))
+    end
+    if new == ELSEWHERE then
+      overflow.keep(object, key, value)
+    end
+    memory(object, place)[key] = new
+  end
+  function place.own(object, after)
+    local first, used = after == "" and 0 or tonumber(after), object[at + 1]
+    local values, upto = {}, math.min(first + chunk, used)
+    if first >= upto then
+      return values, nil
+    end
+    local stored = read(base + first * width, (upto - first) * width)
+    for slot = first, upto - 1 do
+      local start = (slot - first) * width + 1
+      if stored:byte(start) == FULL then
+        values[key_int(object[at] + slot)] = sub(stored, start + 1, start + width - 1)
+      end
+    end
+    return values, upto < used and tostring(upto) or nil
+  end
+  place.page = chain(function(object, _, after)
+    return place.own(object, after)
+  end, overflow.page)
+  place.has_overflow = true
+  function place.drop(object, key)
+    place.keep(object, key, nil)
+  end
+  function place.forget(object, key)
+    memory(object, place)[key] = EMPTY
+  end
+  return place
+end
+
+--- heap_at: memory read write stream_size
+-- Values at the end of the stream. Their places have sizes, four to a doubling from 16 bytes on, and a
+-- place that is given up is used for the next value of its size: of each size there are never more than
+-- there were values of it at one time. `object[at]` has the first free place of each size that has one
+-- (`BI6`: which size, its offset and one); a free place begins with the next one, 0 for none.
+-- `put` answers what is noted of a value: "\1", its offset, length and the length of its place; or
+-- "\2" and itself, where the stream is full. A value that is never given up takes no more than it has.
+local HEAP_LEAST, STREAM_END = 16, 134217728
+local function size_of(length)
+  local least, size = HEAP_LEAST, 0
+  while length > 2 * least do
+    least, size = 2 * least, size + 4
+  end
+  local quarters = math.max(0, (length - least + least // 4 - 1) // (least // 4))
+  return size + quarters, least + quarters * (least // 4)
+end
+local function heap_at(base, at)
+  local heap = {}
+  -- The first free places by size, the next one of each that this request gave up, and where the stream
+  -- ends.
+  local function known_of(object)
+    local known = memory(object, heap)
+    if not known.firsts then
+      known.firsts, known.nexts = {}, {}
+      for start = 1, #object[at], 7 do
+        local size, first = unpack("<BI6", object[at], start)
+        known.firsts[size] = first
+      end
+    end
+    return known
+  end
+  local function set_first(object, size, first)
+    local firsts, parts = known_of(object).firsts, {}
+    firsts[size] = first > 0 and first or nil
+    for known, offset in next, firsts do
+      parts[#parts + 1] = pack("<BI6", known, offset)
+    end
+    object[at] = table.concat(parts)
+    object.is_changed = true
+  end
+  local function take(object, size, room)
+    local known = known_of(object)
+    local offset = (known.firsts[size] or 0) - 1
+    if offset >= 0 then
+      set_first(object, size, known.nexts[offset] or unpack("<I6", read(base + offset, 6)))
+      return offset
+    end
+    offset = known.stop or math.max(stream_size() - base, 0)
+    if base + offset + room > STREAM_END then
+      return nil
+    end
+    known.stop = offset + room
+    return offset
+  end
+  local function free(object, offset, room)
+    local size, least = size_of(room)
+    if least > room then
+      -- Of a value that was never to be given up.
+      size = size - 1
+    end
+    local known = known_of(object)
+    known.nexts[offset] = known.firsts[size] or 0
+    write(base + offset, pack("<I6", known.nexts[offset]))
+    set_first(object, size, offset + 1)
+  end
+  function heap.value(noted)
+    if noted:byte(1) == 2 then
+      return sub(noted, 2)
+    end
+    local offset, length = unpack("<I6I4", noted, 2)
+    return read(base + offset, length)
+  end
+  function heap.put(object, value, noted, is_final)
+    local offset, room, size, wanted, _
+    if noted and noted:byte(1) == 1 then
+      offset, _, room = unpack("<I6I4I4", noted, 2)
+    end
+    if value then
+      size, wanted = size_of(#value)
+    end
+    if offset and wanted ~= room then
+      free(object, offset, room)
+      offset = nil
+    end
+    if not value then
+      return nil
+    elseif not offset then
+      room = is_final and math.max(#value, HEAP_LEAST) or wanted
+      offset = take(object, size, room)
+    end
+    if not offset then
+      return "\2" .. value
+    end
+    -- To its full length: the end of the stream is where the next one goes.
+    write(base + offset, value .. string.rep("\0", room - #value))
+    return "\1" .. pack("<I6I4I4", offset, #value, room)
+  end
+  function heap.empty(object)
+    object[heap] = { firsts = {}, nexts = {}, stop = 0 }
+  end
+  return heap
+end
+
+--- appended: heap_at
+-- Values in a heap; another place, the index, keeps what is noted of them. `is_final` if none is ever
+-- replaced or dropped.
+local function appended(index, heap, is_final)
+  local place = {}
+  local function note_of(object, key)
+    local noted = memory(object, place)
+    local note = noted[key]
+    if note == nil then
+      note = index.find(object, key) or false
+      noted[key] = note
+    end
+    return note
+  end
+  local function values_of(notes, rest)
+    for key, note in next, notes do
+      notes[key] = heap.value(note)
+    end
+    return notes, rest
+  end
+  function place.find(object, key)
+    local note = note_of(object, key)
+    return note and heap.value(note) or nil
+  end
+  function place.keep(object, key, value)
+    local note = heap.put(object, value, note_of(object, key), is_final)
+    index.keep(object, key, note)
+    memory(object, place)[key] = note or false
+  end
+  function place.page(object, beginning, after)
+    return values_of(index.page(object, beginning, after))
+  end
+  function place.own(object, after)
+    if index.has_overflow then
+      return values_of(index.page(object, "", after))
+    end
+    return values_of(index.own(object, after))
+  end
+  function place.drop(object, key)
+    index.drop(object, key)
+    memory(object, place)[key] = false
+  end
+  function place.forget(object, key)
+    index.forget(object, key)
+    memory(object, place)[key] = false
+  end
+  return place
+end
+
+--- mixed: chain
+-- The header of a former layout must be gone before its class looks for it again, and before something
+-- else is where it was.
+local function clear_old_header(object)
+  if object.old and object.old.clear then
+    object.old.clear()
+  end
+  object.old = nil
+end
+-- What is kept now goes into one place, and is found there or in another.
+local function mixed(into, from)
+  local place = { forget = into.forget }
+  if into == from then
+    return into
+  end
+  function place.find(object, key)
+    return into.find(object, key) or from.find(object, key)
+  end
+  function place.keep(object, key, value)
+    clear_old_header(object)
+    from.drop(object, key)
+    into.keep(object, key, value)
+    object.is_changed = true
+  end
+  place.page = chain(into.page, from.page)
+  if into.has_overflow or from.has_overflow then
+    -- Slots go over the map as well.
+    place.page = into.has_overflow and into.page or from.page
+  end
+  return place
+end
+-- A table's place in each layout, and those between a layout and the map.
+local function add_places(moving, map, places)
+  moving.map, moving.places, moving.between = map, places, { mixed(places[1], map) }
+  for number = 2, #places do
+    moving.between[number] = mixed(map, places[number])
+  end
+end
+local function place_of(object, moving)
+  return object[moving] or moving.places[1]
+end
+
+--- adopt: mixed get set names
+-- An object in a layout that the program had before: requests find rows there or in the map, and put
+-- them into the map. Once all rows are in the map, the object is on its way into the present layout:
+-- requests find rows there or in the map, and put them where they belong. `object.from` is the layout
+-- whose places hold rows besides the map, nil once all rows are where they belong.
+local LAYOUTS, MOVING, PROGRAM_FIELDS, new_object
+local function unite(object, number)
+  object.from = number
+  for _, moving in next, MOVING do
+    object[moving] = moving.between[number]
+  end
+end
+local function settle_all(object)
+  object.from, object.is_new = nil, true
+  for _, moving in next, MOVING do
+    object[moving] = nil
+  end
+end
+-- All rows are in the map: what is left is to put them where they belong, if that is elsewhere.
+local function enter(object)
+  object.cursor = ""
+  if LAYOUTS[1].has_rows then
+    unite(object, 1)
+  else
+    settle_all(object)
+  end
+end
+local function fields_of(layout, stored)
+  if sub(stored, 1, 1) == "m" then
+    local cursor, at = unpack("<s4", stored, 17)
+    return { unpack(layout.format, stored, at) }, cursor
+  end
+  if layout.load then
+    stored = layout.load()
+    if not stored or sub(stored, 1, 16) ~= "b" .. layout.digits then
+      return nil
+    end
+  end
+  return { unpack(layout.format, stored, 17) }, ""
+end
+local function adopt(stored)
+  for number, layout in next, LAYOUTS do
+    if sub(stored, 2, 16) == layout.digits then
+      local fields, cursor = fields_of(layout, stored)
+      if not fields then
+        return nil
+      end
+      local object = new_object()
+      for field = 1, PROGRAM_FIELDS do
+        object[field] = fields[field]
+      end
+      for field = 1, layout.count do
+        object[layout.first + field - 1] = fields[PROGRAM_FIELDS + field]
+      end
+      object.old = sub(stored, 1, 1) == "b" and layout or nil
+      object.cursor = cursor
+      if layout.has_rows then
+        unite(object, number)
+      else
+        enter(object)
+      end
+      return object
+    end
+  end
+end
+local function save_between(object)
+  local layout, fields = LAYOUTS[object.from], {}
+  for field = 1, PROGRAM_FIELDS do
+    fields[field] = object[field]
+  end
+  for field = 1, layout.count do
+    fields[PROGRAM_FIELDS + field] = object[layout.first + field - 1]
+  end
+  clear_old_header(object)
+  set("@brados", "m" .. layout.digits .. pack("<s4", object.cursor)
+    .. pack(layout.format, table.unpack(fields)))
+end
+
+--- migrate: adopt
+-- Moves rows, so many a request. The cursor says whether they move into the layout or out of it, in
+-- which table and after what in it: another class, which goes on, may move them the other way.
+local STEP_ROWS, STEP_BYTES = 512, 1048576
+local function place_of_cursor(way, cursor)
+  if sub(cursor, 1, 1) == way then
+    local name, after = unpack("<s1s4", cursor, 2)
+    for number, moving in next, MOVING do
+      if moving.name == name then
+        return number, after
+      end
+    end
+  end
+  return 1, ""
+end
+local function source_of(moving, number)
+  return number == 1 and moving.map or moving.places[number]
+end
+-- Rows in a former layout's places, or in the map if it is the present one, from the cursor on; and
+-- where to go on, nil at the end.
+local function rows_to_move(object, from, cursor)
+  local rows, bytes, way = {}, 0, from == 1 and "i" or "o"
+  local number, after = place_of_cursor(way, cursor)
+  while MOVING[number] do
+    local moving = MOVING[number]
+    if #rows >= STEP_ROWS or bytes >= STEP_BYTES then
+      return rows, way .. pack("<s1s4", moving.name, after)
+    end
+    local source = source_of(moving, from)
+    local values, rest = source.own(object, after)
+    for key, value in next, values do
+      rows[#rows + 1] = { moving = moving, source = source, key = key, value = value }
+      bytes = bytes + #value
+    end
+    number, after = rest and number or number + 1, rest or ""
+  end
+  return rows, nil
+end
+local function empty_stream(object, layout)
+  if layout.has_stream then
+    objclass.write_full(bufferlist.new())
+    if LAYOUTS[1].heap then
+      LAYOUTS[1].heap.empty(object)
+    end
+  end
+end
+-- All rows in one request, where they are few; nil if they are not.
+local function migrate_at_once(object)
+  local former = LAYOUTS[object.from]
+  local rows, rest = rows_to_move(object, object.from, "")
+  if rest then
+    return nil
+  end
+  local others, more = rows_to_move(object, 1, "")
+  if more then
+    return nil
+  end
+  for _, row in next, others do
+    rows[#rows + 1] = row
+  end
+  for _, row in next, rows do
+    row.source.drop(object, row.key)
+  end
+  clear_old_header(object)
+  empty_stream(object, former)
+  settle_all(object)
+  for _, row in next, rows do
+    local place = row.moving.places[1]
+    place.forget(object, row.key)
+    place.keep(object, row.key, row.value)
+  end
+  return #rows
+end
+local function migrate_step(object)
+  local former = object.from
+  local rows, rest = rows_to_move(object, former, object.cursor)
+  for _, row in next, rows do
+    place_of(object, row.moving).keep(object, row.key, row.value)
+  end
+  object.cursor, object.is_changed = rest or "", true
+  if not rest and former == 1 then
+    settle_all(object)
+  elseif not rest then
+    clear_old_header(object)
+    empty_stream(object, LAYOUTS[former])
+    enter(object)
+  end
+  return #rows
+end
+local function migrate(object, output)
+  local moved = 0
+  if object.from then
+    local is_start = object.from ~= 1 and object.cursor == ""
+    moved = is_start and migrate_at_once(object) or migrate_step(object)
+  end
+  local state = object.from and "moving" or "settled"
+  output:append(pack("<s1I1I4c1s4c1i8", "layout", 2, 1, "s", state, "i", moved))
+  -- An object that there was nothing of stays so.
+  return object.cursor ~= nil
+end

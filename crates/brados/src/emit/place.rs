@@ -1,0 +1,116 @@
+//! Tables outside of the map: the same functions over another place.
+//!
+//! `layout.lua` has the places; here a table gets one. Its row's stored form is that of the map.
+
+use super::encoding::quoted;
+use super::layouts::{Layouts, Physical};
+use super::runtime::Runtime;
+use super::writer::Writer;
+use crate::ir::{CollectionId, Rule};
+use crate::layout::stream::Slots;
+use crate::layout::{IndexPlace, TablePlace};
+use crate::syntax::token::MergeOp;
+
+/// Writes the heaps of all layouts that have one.
+pub(super) fn write_heaps(layouts: &Layouts<'_>, runtime: &mut Runtime, out: &mut Writer) {
+    for (number, physical) in layouts.all.iter().enumerate() {
+        if let Some((base, field)) = physical.stream.heap {
+            let heap_at = runtime.need("heap_at");
+            let at = physical.first + field;
+            out.put(format!("local {} = {heap_at}({base}, {at})", heap_name(number)));
+        }
+    }
+}
+
+pub(super) fn heap_name(number: usize) -> String {
+    format!("heap{}", number + 1)
+}
+
+/// Writes where a table's rows are: in the present layout, and in the others if there are some.
+pub(super) fn write_places(
+    layouts: &Layouts<'_>,
+    id: CollectionId,
+    name: &str,
+    runtime: &mut Runtime,
+    out: &mut Writer,
+) {
+    if !layouts.has_former() {
+        let place = place(layouts, 0, id, runtime);
+        return out.put(format!("{name}.place = {place}"));
+    }
+    let own = quoted(format!("{}.", layouts.stored.name(id)).as_bytes());
+    let map = format!("{name}_map");
+    out.open("do");
+    out.put(format!("local {map} = {}({own})", runtime.need("in_map")));
+    let places: Vec<_> = (0..layouts.all.len())
+        .map(|number| match layouts.all[number].layout.table(layouts.stored.name(id)) {
+            TablePlace::Map => map.clone(),
+            _ => place(layouts, number, id, runtime),
+        })
+        .collect();
+    runtime.need("mixed");
+    out.put(format!("add_places({name}, {map}, {{ {} }})", places.join(", ")));
+    out.close("end");
+}
+
+fn place(layouts: &Layouts<'_>, number: usize, id: CollectionId, runtime: &mut Runtime) -> String {
+    let physical = &layouts.all[number];
+    let name = layouts.stored.name(id);
+    let rows = quoted(format!("{name}.").as_bytes());
+    // What is noted of appended rows is told from rows by its key.
+    let notes = quoted(format!("{name}@").as_bytes());
+    let index = match physical.layout.table(name) {
+        TablePlace::Map => return format!("{}({rows})", runtime.need("in_map")),
+        TablePlace::Slots { .. } => return slots(physical, id, &rows, runtime),
+        TablePlace::Appended(IndexPlace::Map) => format!("{}({notes})", runtime.need("in_map")),
+        TablePlace::Appended(IndexPlace::Stream { .. }) => slots(physical, id, &notes, runtime),
+    };
+    let is_final = is_final(layouts, id);
+    format!("{}({index}, {}, {is_final})", runtime.need("appended"), heap_name(number))
+}
+
+/// Whether rows of a table stay for ever as they are.
+fn is_final(layouts: &Layouts<'_>, id: CollectionId) -> bool {
+    let takes_away = |rule: &Rule| matches!(rule.op, MergeOp::Delete | MergeOp::Replace);
+    !layouts.stored.program.rules.iter().any(|rule| rule.head == id && takes_away(rule))
+}
+
+fn slots(physical: &Physical, id: CollectionId, prefix: &str, runtime: &mut Runtime) -> String {
+    let Some(Slots { base, width, count, field }) = physical.stream.slots_of(id) else {
+        return format!("{}({prefix})", runtime.need("in_map"));
+    };
+    let at = physical.first + field;
+    format!("{}({prefix}, {at}, {base}, {width}, {count})", runtime.need("in_slots"))
+}
+
+/// `get`, `put` and `page` of a table, from its place.
+pub(super) fn write_access(
+    layouts: &Layouts<'_>,
+    id: CollectionId,
+    name: &str,
+    packed: &str,
+    out: &mut Writer,
+) {
+    let known = quoted(format!("{}.", layouts.stored.name(id)).as_bytes());
+    // Between layouts the object says which place is in force.
+    let place = match layouts.has_former() {
+        true => format!("place_of(object, {name})"),
+        false => format!("{name}.place"),
+    };
+    out.open(format!("function {name}.get(object, key)"));
+    out.put(format!("local stored = {known} .. key"));
+    out.put("local row = object.known[stored]");
+    out.open("if row == nil then");
+    out.put(format!("local value = {place}.find(object, key)"));
+    out.put(format!("row = value and {name}.row(key, value) or false"));
+    out.put("object.known[stored] = row");
+    out.close("end");
+    out.put("return row");
+    out.close("end");
+    out.open(format!("function {name}.put(object, key, row)"));
+    out.put(format!("{place}.keep(object, key, row and {packed} or nil)"));
+    out.close("end");
+    out.open(format!("function {name}.page(object, beginning, after)"));
+    out.put(format!("return {place}.page(object, beginning, after)"));
+    out.close("end");
+}

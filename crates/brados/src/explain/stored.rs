@@ -1,0 +1,99 @@
+//! Where everything that is stored lies, in words.
+
+use super::Explainer;
+use crate::ir::CollectionId;
+use crate::layout::stream::{Stream, divide};
+use crate::layout::{HeaderPlace, IndexPlace, Layout, Stored, TablePlace};
+use crate::syntax::ast::Kind;
+
+impl Explainer<'_> {
+    /// The layout, and why it is this one.
+    pub(super) fn layout(&self) -> String {
+        let former: Vec<_> = self.program.former_layouts().map(Layout::to_string).collect();
+        let declared = self.program.layouts.iter().any(|declared| !declared.is_former);
+        let why = if declared { "as the program says" } else { "the program names no other" };
+        let former = match former.is_empty() {
+            true => String::new(),
+            false => format!("; objects in {} are migrated", former.join(" or in ")),
+        };
+        format!("{} ({why}{former})", self.program.layout())
+    }
+
+    /// A line for each thing that is stored.
+    pub(super) fn stored(&self) -> Vec<String> {
+        let layout = self.program.layout();
+        let stored = Stored::new(self.program, self.views);
+        let stream = divide(&stored, &layout).unwrap_or_default();
+        let tables = self.program.of_kind(Kind::Table).map(|id| {
+            let place = match self.program.collection(id).is_singleton() {
+                true => "its one row in the header, read with every request".to_owned(),
+                false => self.place(id, layout.table(self.name(id)), &stream),
+            };
+            format!("table {}: {place}", self.name(id))
+        });
+        let header = self.header(&layout, &stream);
+        tables.chain(header).chain(self.aggregates()).chain(self.channels()).collect()
+    }
+
+    fn place(&self, id: CollectionId, place: TablePlace, stream: &Stream) -> String {
+        let name = self.name(id);
+        let slots = stream.slots_of(id);
+        let heap = stream.heap.map_or(0, |(base, _)| base);
+        match (place, slots) {
+            (TablePlace::Slots { .. }, Some(slots)) => format!(
+                "{} slots of {} bytes in the byte stream from byte {} on, one for each {} from \
+                 about the first on; wider rows and those of other keys in the map",
+                slots.count,
+                slots.width,
+                slots.base,
+                self.program.collection(id).columns[0].name
+            ),
+            (TablePlace::Appended(IndexPlace::Stream { .. }), Some(slots)) => format!(
+                "appended to the byte stream behind byte {heap}, where is noted for {} keys from \
+                 byte {} on, for others in the map",
+                slots.count, slots.base
+            ),
+            (TablePlace::Appended(_), _) => format!(
+                "appended to the byte stream behind byte {heap}, where is noted in the map, keys \
+                 `{name}@…`"
+            ),
+            _ => format!("a map entry a row, keys `{name}.…` in the order of its key"),
+        }
+    }
+
+    /// Where the header is, if it is not where it always was.
+    fn header(&self, layout: &Layout, stream: &Stream) -> Option<String> {
+        match layout.header {
+            HeaderPlace::Map => None,
+            HeaderPlace::Attribute => Some("header: the attribute `brados`".to_owned()),
+            HeaderPlace::Stream => {
+                Some(format!("header: the first {} bytes of the byte stream", stream.header_bytes))
+            }
+        }
+    }
+
+    fn aggregates(&self) -> impl Iterator<Item = String> + '_ {
+        self.views.iter().map(|view| {
+            let line = self.lines.line(self.program.rules[view.rule].span.start);
+            let place = match view.keys.is_empty() {
+                true => "in the header",
+                false => "a map entry a group",
+            };
+            let repair = match view.needs_repair() {
+                true => "; where a greatest or least row goes, its group is gone over again",
+                false => "",
+            };
+            let name = self.name(view.collection);
+            format!(
+                "aggregate {name} ({}, line {line}): {place}, changed with the table{repair}",
+                view.name
+            )
+        })
+    }
+
+    fn channels(&self) -> impl Iterator<Item = String> + '_ {
+        self.program.of_kind(Kind::Channel).map(|id| {
+            format!("channel {}: a map entry a message until it is delivered", self.name(id))
+        })
+    }
+}

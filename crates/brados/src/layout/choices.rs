@@ -1,0 +1,100 @@
+//! All layouts that are possible for a program.
+
+use super::legality::{Illegal, Stored, header_place, reasons, table_place};
+use super::{HeaderPlace, IndexPlace, Layout, TablePlace};
+use crate::compile::Compiled;
+use crate::limits::MAX_LISTED_LAYOUTS;
+
+/// What there is to choose of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choices {
+    /// The tables, in the order of their declaration, without those that are fields of the header.
+    pub tables: Vec<TableChoices>,
+    /// Where the header may be.
+    pub header: Vec<HeaderPlace>,
+    /// Why it may not be elsewhere.
+    pub header_illegal: Vec<(HeaderPlace, Illegal)>,
+    /// Every legal combination, the plainest first, up to [`MAX_LISTED_LAYOUTS`].
+    pub layouts: Vec<Layout>,
+    /// Why combinations of legal places are not legal.
+    pub illegal: Vec<(Layout, Illegal)>,
+}
+
+/// Where a table may lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableChoices {
+    /// The table.
+    pub name: String,
+    /// Where it may be.
+    pub places: Vec<TablePlace>,
+    /// Why it may not be elsewhere.
+    pub illegal: Vec<(TablePlace, Illegal)>,
+}
+
+impl Choices {
+    /// The choices of a program, with slots of these widths.
+    pub fn of(compiled: &Compiled, slot_bytes: &[u32]) -> Self {
+        let stored = Stored::new(&compiled.analysis.program, &compiled.plan.views);
+        let places = places(slot_bytes);
+        let tables: Vec<_> = stored
+            .tables()
+            .map(|id| {
+                let table = stored.program.collection(id);
+                let (places, illegal) = divided(&places, |place| table_place(table, place));
+                TableChoices { name: table.name.clone(), places, illegal }
+            })
+            .collect();
+        let headers = [HeaderPlace::Map, HeaderPlace::Attribute, HeaderPlace::Stream];
+        let (header, header_illegal) = divided(&headers, |place| header_place(&stored, place));
+        let mut choices = Self { tables, header, header_illegal, layouts: vec![], illegal: vec![] };
+        choices.combine(&stored);
+        choices
+    }
+
+    fn combine(&mut self, stored: &Stored<'_>) {
+        let mut combinations = vec![Layout::default()];
+        for table in &self.tables {
+            let with = |place: &TablePlace| {
+                let place = *place;
+                let put = move |mut layout: Layout| {
+                    layout.set_table(&table.name, place);
+                    layout
+                };
+                combinations.clone().into_iter().map(put).collect::<Vec<_>>()
+            };
+            combinations = table.places.iter().flat_map(with).collect();
+            combinations.truncate(MAX_LISTED_LAYOUTS);
+        }
+        let headers = self.header.clone();
+        let with_header = |header: HeaderPlace| {
+            combinations.iter().map(move |layout| Layout { header, ..layout.clone() })
+        };
+        for layout in headers.into_iter().flat_map(with_header).take(MAX_LISTED_LAYOUTS) {
+            match reasons(stored, &layout).into_iter().next() {
+                None => self.layouts.push(layout),
+                Some(illegal) => self.illegal.push((layout, illegal)),
+            }
+        }
+    }
+}
+
+fn places(slot_bytes: &[u32]) -> Vec<TablePlace> {
+    let slots = slot_bytes.iter().map(|bytes| TablePlace::Slots { bytes: *bytes, count: None });
+    let appended = [IndexPlace::Map, IndexPlace::STREAM].map(TablePlace::Appended);
+    [TablePlace::Map].into_iter().chain(slots).chain(appended).collect()
+}
+
+/// The places that are legal, and why the others are not.
+fn divided<P: Copy>(
+    places: &[P],
+    is_legal: impl Fn(P) -> Result<(), Illegal>,
+) -> (Vec<P>, Vec<(P, Illegal)>) {
+    let mut divided = (vec![], vec![]);
+    for place in places {
+        match is_legal(*place) {
+            Ok(()) => divided.0.push(*place),
+            Err(illegal) => divided.1.push((*place, illegal)),
+        }
+    }
+    divided
+}

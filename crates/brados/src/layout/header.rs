@@ -1,0 +1,88 @@
+//! The header: what there is one of, as one record.
+//!
+//! Its fields, in order: the number of the last message if the program has channels; the row of each
+//! table with an empty key (whether it is there, then its columns); each aggregate of a whole table
+//! (how many rows, then what is kept). Behind these are those of the layout ([`super::stream`]).
+
+use crate::emit::encoding::{blank, format};
+use crate::ir::{CollectionId, Function, Program};
+use crate::plan::View;
+use crate::syntax::ast::Kind;
+use crate::value::{Base, Type};
+
+/// The fields of the header: their formats, what they hold at first, and where each begins.
+#[derive(Debug, Default)]
+pub(crate) struct Header {
+    pub format: String,
+    pub blank: Vec<String>,
+    starts: Vec<(CollectionId, usize)>,
+    /// A column without a bound, if there is one.
+    pub unbounded: Option<String>,
+}
+
+impl Header {
+    pub fn new(program: &Program, views: &[View]) -> Self {
+        let mut header = Self::default();
+        if program.of_kind(Kind::Channel).next().is_some() {
+            // `send` counts in the first field.
+            header.add("i8", vec!["0".to_owned()]);
+        }
+        let tables = program.of_kind(Kind::Table);
+        for id in tables.filter(|id| program.collection(*id).is_singleton()) {
+            let table = program.collection(id);
+            header.begin(id, "B");
+            for column in &table.columns {
+                header.add_column(column.ty, || format!("{}.{}", table.name, column.name));
+            }
+        }
+        for view in views.iter().filter(|view| view.keys.is_empty()) {
+            header.begin(view.collection, "i8");
+            kept(program, view).into_iter().for_each(|ty| {
+                header.add_column(ty, || view.name.clone());
+            });
+        }
+        header
+    }
+
+    fn begin(&mut self, id: CollectionId, format: &str) {
+        self.starts.push((id, self.blank.len() + 1));
+        self.add(format, vec!["0".to_owned()]);
+    }
+
+    fn add_column(&mut self, ty: Type, name: impl Fn() -> String) {
+        self.add(&format([ty]), blank(ty));
+        if matches!(ty.base, Base::String | Base::Bytes) {
+            self.unbounded.get_or_insert_with(name);
+        }
+    }
+
+    fn add(&mut self, format: &str, blank: Vec<String>) {
+        self.format.push_str(format);
+        self.blank.extend(blank);
+    }
+
+    /// Bytes of its fields, where nothing is unbounded: `i8` has eight, `B` one.
+    pub fn size(&self) -> u32 {
+        let size = |c: char| match c {
+            'B' => 1,
+            other => other.to_digit(10).unwrap_or(0),
+        };
+        self.format.chars().map(size).sum()
+    }
+
+    /// Where the fields of a table or an aggregate begin.
+    pub fn start(&self, id: CollectionId) -> Option<usize> {
+        self.starts.iter().find(|(own, _)| *own == id).map(|(_, start)| *start)
+    }
+}
+
+/// What is kept of a group besides how many rows it has.
+pub(crate) fn kept(program: &Program, view: &View) -> Vec<Type> {
+    let table = program.collection(view.table);
+    let of_column = |column: Option<usize>| {
+        let base = column.map_or(Base::Int, |column| table.columns[column].ty.base);
+        Type { base, may_be_nil: false }
+    };
+    let aggregates = view.aggregates.iter().filter(|one| one.function != Function::Count);
+    aggregates.map(|one| of_column(one.column)).collect()
+}

@@ -1,0 +1,182 @@
+//! Which layouts are possible for a program, and why the others are not.
+
+use std::fmt;
+
+use super::header::Header;
+use super::text::HEADER;
+use super::{HeaderPlace, IndexPlace, Layout, TablePlace, stream};
+use crate::compile::Compiled;
+use crate::diagnostic::{Diagnostic, Diagnostics, suggestion};
+use crate::ir::{Collection, CollectionId, DeclaredLayout, Program};
+use crate::limits::MAX_FORMER_LAYOUTS;
+use crate::plan::View;
+use crate::syntax::ast::Kind;
+use crate::value::{Base, Type};
+
+/// Why a layout is impossible for a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Illegal {
+    /// The table, or `header`.
+    pub item: String,
+    /// Why it cannot lie there.
+    pub reason: String,
+    /// What to do.
+    pub help: Option<String>,
+}
+
+impl Illegal {
+    pub(super) fn new(item: &str, reason: impl Into<String>) -> Self {
+        Self { item: item.to_owned(), reason: reason.into(), help: None }
+    }
+
+    pub(super) fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+impl fmt::Display for Illegal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`: {}", self.item, self.reason)?;
+        self.help.iter().try_for_each(|help| write!(f, "; {help}"))
+    }
+}
+
+/// What a program stores.
+pub(crate) struct Stored<'a> {
+    pub program: &'a Program,
+    pub header: Header,
+}
+
+impl<'a> Stored<'a> {
+    pub fn new(program: &'a Program, views: &[View]) -> Self {
+        Self { program, header: Header::new(program, views) }
+    }
+
+    /// The tables that have rows of their own: the others are fields of the header.
+    pub fn tables(&self) -> impl Iterator<Item = CollectionId> + '_ {
+        let tables = self.program.of_kind(Kind::Table);
+        tables.filter(|id| !self.program.collection(*id).is_singleton())
+    }
+
+    pub fn name(&self, id: CollectionId) -> &'a str {
+        &self.program.collection(id).name
+    }
+}
+
+/// Why a layout is impossible for a program; nothing if it is possible.
+pub fn check(compiled: &Compiled, layout: &Layout) -> Vec<Illegal> {
+    reasons(&Stored::new(&compiled.analysis.program, &compiled.plan.views), layout)
+}
+
+pub(super) fn reasons(stored: &Stored<'_>, layout: &Layout) -> Vec<Illegal> {
+    let mut found: Vec<_> = layout
+        .tables()
+        .filter_map(|(name, place)| named(stored, name, place).err())
+        .chain(header_place(stored, layout.header).err())
+        .collect();
+    if found.is_empty() {
+        found.extend(stream::divide(stored, layout).err());
+    }
+    found
+}
+
+fn named(stored: &Stored<'_>, name: &str, place: TablePlace) -> Result<(), Illegal> {
+    let mut tables = stored.program.of_kind(Kind::Table);
+    let Some(id) = tables.find(|id| stored.name(*id) == name) else {
+        let near = suggestion(name, stored.tables().map(|id| stored.name(id)));
+        let illegal = Illegal::new(name, "there is no such table");
+        return Err(match near {
+            Some(near) => illegal.help(near),
+            None => illegal,
+        });
+    };
+    table_place(stored.program.collection(id), place)
+}
+
+/// Whether a table can lie somewhere, whatever the others do.
+pub(super) fn table_place(table: &Collection, place: TablePlace) -> Result<(), Illegal> {
+    let illegal = |reason: String| Err(Illegal::new(&table.name, reason));
+    if table.name == HEADER {
+        return illegal(format!(
+            "`{HEADER}` means all there is one of: the table stays in the map"
+        ));
+    }
+    if table.is_singleton() && place != TablePlace::Map {
+        let illegal = Illegal::new(&table.name, "its one row is a field of the header");
+        return Err(illegal.help(format!("say where that is: `{HEADER}: attribute`")));
+    }
+    if place.is_by_number() && !has_number(table) {
+        let key: Vec<_> = table.columns[..table.key_width].iter().map(shown).collect();
+        return illegal(format!(
+            "slots are found by a number, its key is [{}]: it must be one `int`",
+            key.join(", ")
+        ));
+    }
+    if matches!(place, TablePlace::Appended(_)) && table.width() == table.key_width {
+        return illegal("it has no columns besides its key: nothing would be appended".to_owned());
+    }
+    Ok(())
+}
+
+impl TablePlace {
+    /// Whether a key is found by counting.
+    fn is_by_number(self) -> bool {
+        matches!(self, Self::Slots { .. } | Self::Appended(IndexPlace::Stream { .. }))
+    }
+}
+
+fn has_number(table: &Collection) -> bool {
+    let number = Type { base: Base::Int, may_be_nil: false };
+    table.key_width == 1 && table.columns[0].ty == number
+}
+
+fn shown(column: &crate::ir::Column) -> String {
+    format!(":{}:{}", column.name, column.ty)
+}
+
+/// Whether the header can lie somewhere.
+pub(super) fn header_place(stored: &Stored<'_>, place: HeaderPlace) -> Result<(), Illegal> {
+    let Some(column) = stored.header.unbounded.as_ref().filter(|_| place != HeaderPlace::Map)
+    else {
+        return Ok(());
+    };
+    let reason = match place {
+        HeaderPlace::Stream => "it has a fixed size at the beginning of the stream",
+        _ => "an attribute is small",
+    };
+    Err(Illegal::new(HEADER, format!("{reason}, and nothing bounds `{column}`")))
+}
+
+/// Tells what is wrong with the layouts that a program declares.
+pub(crate) fn check_declared(program: &Program, views: &[View], diagnostics: &mut Diagnostics) {
+    let stored = Stored::new(program, views);
+    for (at, declared) in program.layouts.iter().enumerate() {
+        for Illegal { item, reason, help } in reasons(&stored, &declared.layout) {
+            let error = Diagnostic::error(declared.span, format!("`{item}`: {reason}"));
+            diagnostics.add(error.maybe_help(help));
+        }
+        let twice = program.layouts[..at].iter().find(|other| other.layout == declared.layout);
+        if let Some(other) = twice {
+            let error = Diagnostic::error(declared.span, "this layout is declared twice");
+            diagnostics.add(error.note(other.span, "here as well"));
+        }
+    }
+    check_former(&program.layouts, diagnostics);
+}
+
+fn check_former(layouts: &[DeclaredLayout], diagnostics: &mut Diagnostics) {
+    let mut present = layouts.iter().filter(|declared| !declared.is_former);
+    if let (Some(first), Some(second)) = (present.next(), present.next()) {
+        let error = Diagnostic::error(second.span, "there are two layouts");
+        let help = "one is present; write `former layout …` for what objects may still lie in";
+        diagnostics.add(error.note(first.span, "the other one").help(help));
+    }
+    if let Some(declared) =
+        layouts.iter().filter(|declared| declared.is_former).nth(MAX_FORMER_LAYOUTS)
+    {
+        let message = format!("more than {MAX_FORMER_LAYOUTS} former layouts");
+        let error = Diagnostic::error(declared.span, message);
+        diagnostics.add(error.help("migrate the objects that lie in the oldest first"));
+    }
+}

@@ -1,0 +1,36 @@
+//! `layout …` and `former layout …`: lines of their own, outside of `state` and `bloom`.
+
+use super::ast::LayoutLine;
+use super::parser::Parser;
+use super::token::TokenKind;
+use crate::diagnostic::Diagnostic;
+use crate::layout::LayoutError;
+use crate::span::Span;
+
+impl Parser<'_> {
+    pub(super) fn layout_line(&mut self, layouts: &mut Vec<LayoutLine>) {
+        let start = self.span();
+        let is_former = self.eat_word("former");
+        if self.expect_word("layout").is_err() {
+            return self.skip_line();
+        }
+        let (from, mut upto) = (self.span().start, self.last_span().end);
+        while !matches!(self.peek().kind, TokenKind::Newline | TokenKind::End) {
+            upto = self.advance().span.end;
+        }
+        let text = &self.source[from.min(upto) as usize..upto as usize];
+        match text.parse() {
+            Ok(layout) => {
+                let span = Span { start: start.start, end: upto };
+                layouts.push(LayoutLine { layout, is_former, span });
+            }
+            Err(error) => self.no_layout(from.min(upto), error),
+        }
+    }
+
+    fn no_layout(&mut self, from: u32, error: LayoutError) {
+        let start = from as usize + error.at;
+        let span = Span::new(start, (start + error.length).min(self.source.len().max(start)));
+        self.diagnostics.add(Diagnostic::error(span, error.message).maybe_help(error.help));
+    }
+}
