@@ -59,6 +59,21 @@ fn compile_explain_and_fmt_do_what_they_say() {
     let said = text(&explained.stdout);
     assert!(said.contains("refs: point lookup by tag"), "{said}");
     assert!(said.contains("aggregate total"), "{said}");
+    let elsewhere = ["--layout", "header: attribute"];
+    let explained = nacre(&[&["brados", "explain", REFS][..], &elsewhere].concat());
+    assert!(text(&explained.stdout).contains("header: the attribute `brados`"));
+    let compiled = nacre(&[&["brados", "compile", REFS][..], &elsewhere].concat());
+    assert!(text(&compiled.stdout).contains("setxattr"));
+    let wrong = nacre(&["brados", "compile", REFS, "--layout", "refs: slots(16)"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong.stderr).contains("slots are found by a number"), "{wrong:?}");
+    let listed = nacre(&["brados", "layouts", REFS]);
+    let said = text(&listed.stdout);
+    assert!(said.starts_with("possible:\n  map\n  header: attribute\n"), "{said}");
+    assert!(
+        said.contains("\nnot possible:\n  refs: slots(256): `refs`: slots are found"),
+        "{said}"
+    );
     let drawn = fs::read_to_string(svg).unwrap();
     assert!(drawn.starts_with("<svg") && drawn.contains(">put_ref</text>"), "{drawn}");
 
@@ -114,6 +129,43 @@ fn a_brados_program_is_put_called_replaced_and_taken_back() {
     assert_eq!(status, 2);
     assert!(said.contains("refs.brados:18:11: error:"), "{said}");
     assert!(said.contains("did you mean `get_ref`?"), "{said}");
+}
+
+#[test]
+fn an_object_is_migrated_while_its_class_has_another_layout() {
+    let cluster = RunningCluster::start();
+    let source = "state do
+  table :kv, [:key:int] => [:value:string]
+  interface input, :put, [:key:int, :value:string]
+  interface input, :get, [:key:int]
+  interface output, :ret, [:value]
+end
+bloom do
+  kv <+- put
+  ret <= (get * kv).rights(:key => :key){|k| [k.value]}
+end
+";
+    let put = |source: &str| {
+        let path = write(cluster.folder(), "kv.brados", source);
+        cluster.run(&["program", "put", "class/kv", &path, "--activate"])
+    };
+    let call = |method: &str, row: &str| {
+        cluster.run(&["class", "call", "data/o", "kv", method, "--row", row])
+    };
+    put(source);
+    for key in 0..20 {
+        call("put", &format!("[{key}, \"value {key}\"]"));
+    }
+    put(&format!("{source}layout kv: slots(64), header: attribute\n"));
+    let (status, said) = cluster.fails(&["class", "call", "data/o", "kv", "get", "--row", "[3]"]);
+    assert!(status == 2 && said.contains("another layout") || said.contains("or layout"), "{said}");
+    put(&format!("{source}layout kv: slots(64), header: attribute\nformer layout map\n"));
+    assert_eq!(call("get", "[3]"), "ret('value 3')\n");
+    call("put", "[3, \"other\"]");
+    assert_eq!(call("get", "[3]"), "ret('other')\n");
+    assert_eq!(cluster.run(&["class", "migrate", "data/o", "kv"]), "19 rows moved\n");
+    assert_eq!(cluster.run(&["class", "migrate", "data/o", "kv"]), "0 rows moved\n");
+    assert_eq!(call("get", "[3]") + &call("get", "[19]"), "ret('other')\nret('value 19')\n");
 }
 
 #[test]

@@ -4,7 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use nacre_brados::{CompileErrors, Compiled, Diagnostic, Severity, data_flow_svg};
+use nacre_brados::layout::Choices;
+use nacre_brados::{
+    CompileErrors, Compiled, Diagnostic, Layout, Severity, data_flow_svg, with_layout,
+};
 use nacre_object::{Error, Result};
 use serde_json::json;
 
@@ -20,13 +23,28 @@ pub enum BradosCommand {
         file: PathBuf,
     },
     /// Print the class a program is compiled to, in Lua
-    Compile { file: PathBuf },
+    Compile {
+        file: PathBuf,
+        /// In this layout rather than the program's own: `log: slots(4096), header: attribute`
+        #[arg(long)]
+        layout: Option<Layout>,
+    },
     /// Show strata, access paths, aggregates that are kept, and the layout
     Explain {
         file: PathBuf,
+        /// In this layout rather than the program's own
+        #[arg(long)]
+        layout: Option<Layout>,
         /// Also draw the data-flow graph into this file
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
+    },
+    /// List the layouts that are possible for a program, and why others are not
+    Layouts {
+        file: PathBuf,
+        /// Widths of slots to list, in bytes
+        #[arg(long, value_delimiter = ',', default_values_t = [256, 4352])]
+        slots: Vec<u32>,
     },
     /// Format a program where it is; standard input goes to standard output
     Fmt {
@@ -41,12 +59,12 @@ pub enum BradosCommand {
 pub fn run(command: BradosCommand, out: Out) -> Result<()> {
     match command {
         BradosCommand::Check { file } => check(&file, out),
-        BradosCommand::Compile { file } => {
-            let source = read_text(&file)?;
-            let compiled = compile(&file, &source)?;
+        BradosCommand::Compile { file, layout } => {
+            let (_, compiled) = compile_in(&file, layout)?;
             out.bytes(compiled.class.lua.as_bytes())
         }
-        BradosCommand::Explain { file, svg } => explain(&file, svg.as_deref(), out),
+        BradosCommand::Explain { file, layout, svg } => explain(&file, layout, svg.as_deref(), out),
+        BradosCommand::Layouts { file, slots } => layouts(&file, &slots, out),
         BradosCommand::Fmt { file, check } => format(&file, check, out),
     }
 }
@@ -88,9 +106,47 @@ pub fn show_errors(errors: &CompileErrors, file: &Path, source: &str) -> Error {
     Error::invalid("the program does not compile")
 }
 
-fn explain(file: &Path, svg: Option<&Path>, out: Out) -> Result<()> {
-    let source = read_text(file)?;
-    let compiled = compile(file, &source)?;
+/// A program and what it is compiled to, in another layout if one is given.
+fn compile_in(file: &Path, layout: Option<Layout>) -> Result<(String, Compiled)> {
+    let mut source = read_text(file)?;
+    let mut compiled = compile(file, &source)?;
+    if let Some(layout) = layout {
+        let former = compiled.analysis.program.former_layouts();
+        let former: Vec<_> = former.filter(|former| **former != layout).cloned().collect();
+        source = with_layout(&source, &layout, &former);
+        compiled = compile(file, &source)?;
+    }
+    Ok((source, compiled))
+}
+
+fn layouts(file: &Path, slots: &[u32], out: Out) -> Result<()> {
+    let compiled = compile(file, &read_text(file)?)?;
+    let choices = Choices::of(&compiled, slots);
+    let texts = |layouts: &[Layout]| layouts.iter().map(Layout::to_string).collect::<Vec<_>>();
+    let places = choices.tables.iter().flat_map(|table| &table.illegal);
+    let headers =
+        choices.header_illegal.iter().map(|(place, why)| (format!("header: {place}"), why));
+    let illegal: Vec<_> = places
+        .map(|(place, why)| (format!("{}: {place}", why.item), why))
+        .chain(headers)
+        .chain(choices.illegal.iter().map(|(layout, why)| (layout.to_string(), why)))
+        .collect();
+    let reasons =
+        illegal.iter().map(|(layout, why)| json!({ "layout": layout, "reason": why.to_string() }));
+    let value = json!({ "layouts": texts(&choices.layouts),
+                        "illegal": reasons.collect::<Vec<_>>() });
+    out.show(&value, || {
+        let reasons = illegal.iter().map(|(layout, why)| format!("  {layout}: {why}"));
+        let legal = texts(&choices.layouts).into_iter().map(|layout| format!("  {layout}"));
+        let parts = [vec!["possible:".to_owned()], legal.collect()];
+        let others = [vec!["not possible:".to_owned()], reasons.collect()];
+        let others = if illegal.is_empty() { vec![] } else { others.concat() };
+        [parts.concat(), others].concat().join("\n")
+    })
+}
+
+fn explain(file: &Path, layout: Option<Layout>, svg: Option<&Path>, out: Out) -> Result<()> {
+    let (source, compiled) = compile_in(file, layout)?;
     if let Some(path) = svg {
         write(path, &data_flow_svg(&compiled.analysis))?;
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use clap::Subcommand;
 use nacre::{CallReply, ClassCall, Cluster};
+use nacre_brados::{Value, decode_reply};
 use nacre_object::{ClassName, Error, MethodName, ObjectId, Result};
 use serde_json::json;
 
@@ -29,6 +30,8 @@ pub enum ClassCommand {
         #[arg(long)]
         class_version: Option<u64>,
     },
+    /// Bring an object into the layout of its class in Brados, step by step; it is in use meanwhile
+    Migrate { object: ObjectId, class: ClassName },
     /// Run a handler of a script that is not stored anywhere; prints status and output
     Eval {
         object: ObjectId,
@@ -58,6 +61,7 @@ pub async fn run(command: ClassCommand, cluster: &Cluster, out: Out) -> Result<(
                 None => show(&reply, out),
             }
         }
+        ClassCommand::Migrate { object, class } => migrate(cluster, &object, class, out).await,
         ClassCommand::Eval { object, script, handler, input } => {
             let script = read_text(&script)?;
             let object = cluster.object(&object).await?;
@@ -69,6 +73,30 @@ pub async fn run(command: ClassCommand, cluster: &Cluster, out: Out) -> Result<(
                 Err(error) => Err(error),
             }
         }
+    }
+}
+
+/// Each step is a transaction; whoever stops in between goes on where this one was.
+async fn migrate(cluster: &Cluster, object: &ObjectId, class: ClassName, out: Out) -> Result<()> {
+    let object = cluster.object(object).await?;
+    let mut moved = 0;
+    loop {
+        let reply = object.call(class.as_str(), "layout_migrate", Bytes::new()).await?;
+        let (is_settled, rows) = migrated(&reply)?;
+        moved += rows;
+        if is_settled {
+            return out.show(&json!({ "moved": moved }), || format!("{moved} rows moved"));
+        }
+    }
+}
+
+/// What `layout_migrate` replied: whether all rows are where they belong, and how many it moved.
+fn migrated(reply: &CallReply) -> Result<(bool, i64)> {
+    let outputs = decode_reply(&reply.output).map_err(|error| Error::invalid(error.to_string()))?;
+    let row = outputs.first().and_then(|(_, rows)| rows.first()).map(Vec::as_slice);
+    match row {
+        Some([Value::Bytes(state), Value::Int(moved)]) => Ok((state == b"settled", *moved)),
+        _ => Err(Error::invalid("this is no reply of a migration")),
     }
 }
 
