@@ -354,19 +354,7 @@ impl MethodWriter<'_> {
             Target::Only(name) | Target::OnlyPending(name) => {
                 self.out.put(format!("{name} = {row}"))
             }
-            Target::OnlyOne(name) => {
-                let differ: Vec<_> = (1..=collection.width())
-                    .map(|column| format!("{name}[{column}] ~= {row}[{column}]"))
-                    .collect();
-                let conflict = self.runtime.need("conflict");
-                self.out.open(format!("if not {name} then"));
-                self.out.put(format!("{name} = {row}"));
-                if !differ.is_empty() {
-                    self.out.turn(format!("elseif {} then", differ.join(" or ")));
-                    self.out.put(format!("{conflict}({shown})"));
-                }
-                self.out.close("end");
-            }
+            Target::OnlyOne(name) => self.put_only_one(head, name, &row),
             Target::Few(name) => {
                 let add = self.runtime.need("add_few");
                 self.out.put(format!(
@@ -390,6 +378,23 @@ impl MethodWriter<'_> {
         }
     }
 
+    /// The one row of a relation that several rules may give: all the same, or the request fails.
+    fn put_only_one(&mut self, head: CollectionId, name: &str, row: &str) {
+        let collection = self.program.collection(head);
+        let differ: Vec<_> = (1..=collection.width())
+            .map(|column| format!("{name}[{column}] ~= {row}[{column}]"))
+            .collect();
+        let conflict = self.runtime.need("conflict");
+        self.out.open(format!("if not {name} then"));
+        self.out.put(format!("{name} = {row}"));
+        if !differ.is_empty() {
+            let shown = quoted(collection.name.as_bytes());
+            self.out.turn(format!("elseif {} then", differ.join(" or ")));
+            self.out.put(format!("{conflict}({shown})"));
+        }
+        self.out.close("end");
+    }
+
     /// A row is added to a table now: beside what is stored, unless it is stored already.
     fn put_into_table(
         &mut self,
@@ -410,6 +415,7 @@ impl MethodWriter<'_> {
                 let add = self.runtime.need("add");
                 self.out.put(format!("{add}({name}, key, {row}, {bounds}, {shown})"));
             }
+            _ if self.may_come_twice(head) => self.put_only_one(head, &name, row),
             _ => self.out.put(format!("{name} = {row}")),
         }
         let (same, conflict) = (self.runtime.need("same"), self.runtime.need("conflict"));
