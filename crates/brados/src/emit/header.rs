@@ -60,6 +60,9 @@ pub(super) fn clear_header(physical: &Physical, runtime: &mut Runtime) -> Option
     let nothing = match physical.layout.header {
         HeaderPlace::Map => return None,
         HeaderPlace::Attribute => "\"\"".to_owned(),
+        HeaderPlace::Stream if physical.layout.tables().next().is_none() => {
+            return Some("objclass.write_full(bufferlist.new())".to_owned());
+        }
         HeaderPlace::Stream => format!("string.rep(\"\\0\", {})", physical.stream.header_bytes),
     };
     Some(store_header(physical, &nothing, runtime))

@@ -421,6 +421,10 @@ end
 -- requests find rows there or in the map, and put them where they belong. `object.from` is the layout
 -- whose places hold rows besides the map, nil once all rows are where they belong.
 local LAYOUTS, MOVING, PROGRAM_FIELDS, new_object
+-- The cursor of a migration begins with whether rows move into the layout or out of it.
+local function way_of(number)
+  return number == 1 and "i" or "o"
+end
 local function unite(object, number)
   object.from = number
   for _, moving in next, MOVING do
@@ -470,12 +474,13 @@ local function adopt(stored)
         object[layout.first + field - 1] = fields[PROGRAM_FIELDS + field]
       end
       object.old = sub(stored, 1, 1) == "b" and layout or nil
-      object.cursor = cursor
-      if layout.has_rows then
-        unite(object, number)
-      else
+      if not layout.has_rows then
         enter(object)
+        return object
       end
+      unite(object, number)
+      -- Where rows moved the other way, those that came since may lie before the cursor.
+      object.cursor = sub(cursor, 1, 1) == way_of(number) and cursor or ""
       return object
     end
   end
@@ -494,11 +499,10 @@ local function save_between(object)
 end
 
 --- migrate: adopt
--- Moves rows, so many a request. The cursor says whether they move into the layout or out of it, in
--- which table and after what in it: another class, which goes on, may move them the other way.
+-- Moves rows, so many a request. The cursor says in which table, and after what in it.
 local STEP_ROWS, STEP_BYTES = 512, 1048576
-local function place_of_cursor(way, cursor)
-  if sub(cursor, 1, 1) == way then
+local function place_of_cursor(cursor)
+  if cursor ~= "" then
     local name, after = unpack("<s1s4", cursor, 2)
     for number, moving in next, MOVING do
       if moving.name == name then
@@ -514,12 +518,12 @@ end
 -- Rows in a former layout's places, or in the map if it is the present one, from the cursor on; and
 -- where to go on, nil at the end.
 local function rows_to_move(object, from, cursor)
-  local rows, bytes, way = {}, 0, from == 1 and "i" or "o"
-  local number, after = place_of_cursor(way, cursor)
+  local rows, bytes = {}, 0
+  local number, after = place_of_cursor(cursor)
   while MOVING[number] do
     local moving = MOVING[number]
     if #rows >= STEP_ROWS or bytes >= STEP_BYTES then
-      return rows, way .. pack("<s1s4", moving.name, after)
+      return rows, way_of(from) .. pack("<s1s4", moving.name, after)
     end
     local source = source_of(moving, from)
     local values, rest = source.own(object, after)

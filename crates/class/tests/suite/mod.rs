@@ -5,4 +5,5 @@ mod brados;
 mod cls_lua;
 mod cls_lua_api;
 mod extensions;
+mod layouts;
 mod runtime;

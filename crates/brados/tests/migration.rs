@@ -1,0 +1,196 @@
+//! From every layout of a program to every other, while requests go on: replies and tables are what the
+//! reference interpreter says before, during and after, and nothing of the former layout remains.
+//!
+//! Each step is one transaction of the store, so where a migration stops it can be gone on with, also by
+//! a class that has neither of the two as its present layout.
+
+mod support;
+
+use nacre_brados::{Compiled, Layout, Value, compile, shown_reply, with_layout};
+use nacre_clock::Random;
+use nacre_conformance::seeds;
+use support::reference::Reference;
+use support::{Subject, layouts, shown};
+
+const PROGRAM: &str = "state do
+  table :epoch, [] => [:epoch:int]
+  table :log, [:pos:int] => [:state:string, :data:bytes?]
+  table :held, [:name:bytes, :pos:int] => [:size:int]
+  interface input, :put, [:pos:int, :data:bytes]
+  interface input, :drop, [:pos:int]
+  interface input, :get, [:pos:int]
+  interface input, :all, [:epoch:int]
+  interface output, :row, [:pos:int] => [:state:string, :data:bytes?]
+  interface output, :name, [:name:bytes, :pos:int]
+  interface output, :told, [:pos:int, :count:int]
+  channel :changed, [:pos:int]
+end
+bloom do
+  log <+- put{|p| [p.pos, 'data', p.data] if p.pos != 3}
+  log <+- put{|p| [p.pos, 'hole', nil] if p.pos == 3}
+  held <+- put{|p| [p.data, p.pos, p.pos * 2]}
+  held <- (drop * held).rights(:pos => :pos)
+  log <- (drop * log).rights(:pos => :pos)
+  row <= (get * log).rights(:pos => :pos)
+  row <= (all * log).rights
+  name <= (all * held).rights{|h| [h.name, h.pos]}
+  epoch <+- all
+  changed <~ drop
+  temp :last <= log.group([], max(:pos), count)
+  told <= (all * last).rights
+end
+";
+/// Layouts of which every pair is tried; `NACRE_SEEDS=n` takes n times as many.
+const LAYOUTS: usize = 7;
+/// Requests before each change of what goes on.
+const REQUESTS: usize = 12;
+
+struct Pair<'a> {
+    subject: Subject,
+    reference: Reference<'a>,
+    random: Random,
+    what: String,
+}
+
+impl<'a> Pair<'a> {
+    fn new(compiled: &'a Compiled, from: &Layout, to: &Layout, seed: u64) -> Self {
+        let source = with_layout(PROGRAM, from, &[]);
+        let subject =
+            if seed.is_multiple_of(2) { Subject::new(&source) } else { Subject::on_stock(&source) };
+        let reference = Reference::new(&compiled.analysis);
+        let what = format!("{from} to {to}");
+        Self { subject, reference, random: Random::seeded(seed), what }
+    }
+
+    fn request(&mut self) {
+        let pos = self.random.below(9) as i64 - 1;
+        let data = vec![b'a' + self.random.below(3) as u8; self.random.below(40) as usize];
+        let (method, row) = match self.random.below(6) {
+            0..3 => ("put", vec![Value::Int(pos), Value::Bytes(data)]),
+            3 => ("drop", vec![Value::Int(pos)]),
+            4 => ("all", vec![Value::Int(pos)]),
+            _ => ("get", vec![Value::Int(pos)]),
+        };
+        let expected = self.reference.request(method, &row).map(|rows| shown_reply(&rows));
+        let got = shown(&self.subject.call(method, &row));
+        assert_eq!(
+            got,
+            expected.unwrap_or("conflict".to_owned()),
+            "{}: {method} {row:?}",
+            self.what
+        );
+    }
+
+    fn requests(&mut self) {
+        (0..REQUESTS).for_each(|_| self.request());
+    }
+
+    fn migrate_and_ask(&mut self) {
+        self.subject.migrate();
+        self.request();
+    }
+
+    /// Whether the object is settled after a step with a request after it.
+    fn step(&mut self) -> bool {
+        let is_moving = self.subject.migrate();
+        self.request();
+        !is_moving
+    }
+}
+
+/// How many steps it took.
+fn migrate(compiled: &Compiled, from: &Layout, to: &Layout, seed: u64) -> usize {
+    let mut pair = Pair::new(compiled, from, to, seed);
+    pair.requests();
+    pair.subject.becomes_slow(&with_layout(PROGRAM, to, std::slice::from_ref(from)));
+    pair.requests();
+    let mut steps = 1;
+    while !pair.step() {
+        steps += 1;
+    }
+    pair.requests();
+    // A class that knows only where the object is now finds it complete, and nothing else of it.
+    pair.subject.becomes(&with_layout(PROGRAM, to, &[]));
+    pair.requests();
+    if !to.uses_stream() {
+        assert_eq!(pair.subject.size(), 0, "{}", pair.what);
+    }
+    let kinds = kinds_of_keys(&pair.subject);
+    let fresh = Subject::new(&with_layout(PROGRAM, to, &[]));
+    for pos in [0, 1, 2, 3, 4, 5, 6, 7, 8, -1] {
+        fresh.call("put", &[Value::Int(pos), Value::text(&"x".repeat(pos as usize % 40))]).unwrap();
+    }
+    fresh.call("drop", &[Value::Int(8)]).unwrap();
+    let all = kinds_of_keys(&fresh);
+    assert!(kinds.iter().all(|kind| all.contains(kind)), "{}: {kinds:?} {all:?}", pair.what);
+    steps
+}
+
+/// What the keys of an object's map begin with.
+fn kinds_of_keys(subject: &Subject) -> Vec<String> {
+    let kind = |key: &[u8]| {
+        let end = key.iter().position(|byte| matches!(byte, b'.' | b'@' | b'~'));
+        String::from_utf8_lossy(&key[..end.map_or(key.len(), |at| at + 1)]).into_owned()
+    };
+    let mut kinds: Vec<_> = subject.keys().iter().map(|key| kind(key)).collect();
+    kinds.dedup();
+    kinds
+}
+
+#[test]
+fn from_every_layout_to_every_other() {
+    let compiled = compile(PROGRAM).unwrap_or_else(|errors| panic!("{errors}"));
+    let layouts = layouts(PROGRAM, LAYOUTS * seeds(1).count());
+    assert!(layouts.len() > 5, "only {} layouts", layouts.len());
+    let (mut pairs, mut steps) = (0, 0);
+    for from in &layouts {
+        for to in layouts.iter().filter(|to| *to != from) {
+            steps += migrate(&compiled, from, to, pairs);
+            pairs += 1;
+        }
+    }
+    println!("{pairs} migrations in {steps} steps");
+    assert!(steps as u64 > 3 * pairs, "{steps} steps of {pairs} migrations are not many");
+}
+
+#[test]
+fn a_migration_is_gone_on_with_by_whoever_comes() {
+    let compiled = compile(PROGRAM).unwrap();
+    let layouts = layouts(PROGRAM, 2 * LAYOUTS);
+    for seed in seeds(15) {
+        let mut random = Random::seeded(seed);
+        let first = random.pick(&layouts).unwrap();
+        let mut pair = Pair::new(&compiled, first, first, seed);
+        pair.requests();
+        let mut known = vec![first.clone()];
+        for _ in 0..6 {
+            // Any of those that the object was in or on its way to, or one more, with all others former.
+            let next = random.pick(&layouts).unwrap().clone();
+            known.retain(|layout| *layout != next);
+            pair.subject.becomes_slow(&with_layout(PROGRAM, &next, &known));
+            pair.what.push_str(&format!(" to {next}"));
+            known.push(next);
+            pair.requests();
+            if known.len() > 1 {
+                (0..random.below(6)).for_each(|_| pair.migrate_and_ask());
+            }
+        }
+        pair.requests();
+    }
+}
+
+#[test]
+fn a_small_object_is_migrated_in_one_request_and_an_empty_one_is_left_alone() {
+    let [map, slots] = ["map", "log: slots(64)"].map(|text| text.parse::<Layout>().unwrap());
+    let subject = Subject::new(&with_layout(PROGRAM, &map, &[]));
+    let put = |pos| drop(subject.call("put", &[Value::Int(pos), Value::text("x")]).unwrap());
+    (0..100).for_each(put);
+    subject.becomes(&with_layout(PROGRAM, &slots, std::slice::from_ref(&map)));
+    assert!(!subject.migrate(), "it is settled");
+    subject.becomes(&with_layout(PROGRAM, &map, std::slice::from_ref(&slots)));
+    assert!(!subject.migrate(), "it is settled again");
+    assert_eq!(subject.size(), 0);
+    let absent = Subject::new(&with_layout(PROGRAM, &slots, &[map]));
+    assert!(!absent.migrate());
+    assert!(absent.keys().is_empty());
+}
