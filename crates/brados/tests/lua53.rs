@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use nacre_brados::{Expected, Script, Step, compile, decode_reply, encode_request};
 
-use support::in_layouts;
+use support::{bytes, hexadecimal, in_layouts};
 
 const OSD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/cls_lua.lua");
 const FILES: [&str; 3] = [
@@ -17,15 +17,6 @@ const FILES: [&str; 3] = [
     include_str!("behaviour/rules.txt"),
     include_str!("behaviour/channels.txt"),
 ];
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn bytes(digits: &str) -> Vec<u8> {
-    let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("two digits");
-    (0..digits.len()).step_by(2).map(byte).collect()
-}
 
 /// What each request came to: status and output.
 fn run(lua: &str, steps: &[&Step]) -> Vec<(i32, Vec<u8>)> {

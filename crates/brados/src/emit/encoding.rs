@@ -24,8 +24,8 @@ pub(super) fn quoted(bytes: &[u8]) -> String {
 
 /// The key of these columns. If they are not all of the key (`is_whole`), its beginning.
 ///
-/// Numbers have a fixed length, texts before other columns end in a zero byte, a text at the very end
-/// is as it is: so keys sort as rows do, column by column.
+/// Numbers have a fixed length, texts before other columns end in a byte that is less than any other:
+/// so keys sort as rows do, column by column. No key has a zero byte, where stock `cls_lua` would end it.
 pub(super) fn key(runtime: &mut Runtime, columns: &[Typed], is_whole: bool) -> String {
     let parts: Vec<_> = columns
         .iter()
@@ -35,11 +35,10 @@ pub(super) fn key(runtime: &mut Runtime, columns: &[Typed], is_whole: bool) -> S
             let encode = match ty.base {
                 Base::Int => "key_int",
                 Base::Bool => "key_bool",
-                Base::String | Base::Bytes if is_last => "key_same",
+                Base::String | Base::Bytes if is_last => "key_last",
                 Base::String | Base::Bytes => "key_text",
             };
             match (ty.may_be_nil, encode) {
-                (false, "key_same") => expr.clone(),
                 (false, encode) => format!("{}({expr})", runtime.need(encode)),
                 (true, encode) => {
                     format!("{}({expr}, {})", runtime.need("key_nil"), runtime.need(encode))
@@ -55,7 +54,7 @@ pub(super) fn column_reader(runtime: &mut Runtime, ty: Type, is_last: bool) -> &
     runtime.need(match ty.base {
         Base::Int => "column_int",
         Base::Bool => "column_bool",
-        Base::String | Base::Bytes if is_last => "column_rest",
+        Base::String | Base::Bytes if is_last => "column_last",
         Base::String | Base::Bytes => "column_text",
     })
 }

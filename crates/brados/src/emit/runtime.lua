@@ -73,48 +73,64 @@ local function divide(a, b)
   return math.floor((a - rest) / b + 0.5)
 end
 
---- key_int: names
--- Keys sort as their columns do. A number takes eight bytes: its sign, then seven.
+--- key_int
+-- Keys sort as their columns do, and have no zero byte: stock `cls_lua` would cut them off there. A
+-- number takes fifteen bytes: its sign, then hexadecimal digits.
 local function key_int(number)
   if number >= 0 then
-    return pack(">c1I7", "p", number)
+    return string.format("p%014x", number)
   end
-  return pack(">c1I7", "m", number + 9007199254740992)
+  return string.format("m%014x", number + 9007199254740992)
 end
 
 --- column_int: names
 local function column_int(key, at)
-  local sign, number = unpack(">c1I7", key, at)
-  if sign == "m" then
+  local number = tonumber(sub(key, at + 1, at + 14), 16)
+  if sub(key, at, at) == "m" then
     number = number - 9007199254740992
   end
-  return number, at + 8
+  return number, at + 15
 end
 
 --- key_text: names
--- A text before other columns: it ends in a zero byte, and those within are escaped.
-local ESCAPES = { ["\0"] = "\1\1", ["\1"] = "\1\2" }
+-- A text before other columns: it ends in the byte 1, and what is not greater than 2 is escaped.
+local INNER_ESCAPES = { ["\0"] = "\2\3", ["\1"] = "\2\4", ["\2"] = "\2\5" }
 local function key_text(text)
-  if find(text, "[\0\1]") then
-    text = gsub(text, "[\0\1]", ESCAPES)
+  if find(text, "[\0\1\2]") then
+    text = gsub(text, "[\0\1\2]", INNER_ESCAPES)
   end
-  return text .. "\0"
+  return text .. "\1"
 end
 
 --- column_text: names
-local UNESCAPES = { ["\1\1"] = "\0", ["\1\2"] = "\1" }
+local INNER_UNESCAPES = { ["\2\3"] = "\0", ["\2\4"] = "\1", ["\2\5"] = "\2" }
 local function column_text(key, at)
-  local stop = find(key, "\0", at, true)
+  local stop = find(key, "\1", at, true)
   local text = sub(key, at, stop - 1)
-  if find(text, "\1", 1, true) then
-    text = gsub(text, "\1[\1\2]", UNESCAPES)
+  if find(text, "\2", 1, true) then
+    text = gsub(text, "\2[\3\4\5]", INNER_UNESCAPES)
   end
   return text, stop + 1
 end
 
---- column_rest: names
-local function column_rest(key, at)
-  return sub(key, at), #key + 1
+--- key_last: names
+-- A text that nothing follows needs no end.
+local LAST_ESCAPES = { ["\0"] = "\1\1", ["\1"] = "\1\2" }
+local function key_last(text)
+  if find(text, "[\0\1]") then
+    text = gsub(text, "[\0\1]", LAST_ESCAPES)
+  end
+  return text
+end
+
+--- column_last: names
+local LAST_UNESCAPES = { ["\1\1"] = "\0", ["\1\2"] = "\1" }
+local function column_last(key, at)
+  local text = sub(key, at)
+  if find(text, "\1", 1, true) then
+    text = gsub(text, "\1[\1\2]", LAST_UNESCAPES)
+  end
+  return text, #key + 1
 end
 
 --- key_bool
@@ -131,19 +147,14 @@ end
 -- Nil sorts before every value.
 local function key_nil(value, encode)
   if value == nil then
-    return "\0"
+    return "\1"
   end
-  return "\1" .. encode(value)
-end
-
---- key_same
-local function key_same(value)
-  return value
+  return "\2" .. encode(value)
 end
 
 --- column_nil: names
 local function column_nil(key, at, decode)
-  if sub(key, at, at) == "\0" then
+  if sub(key, at, at) == "\1" then
     return nil, at + 1
   end
   return decode(key, at + 1)
@@ -350,7 +361,7 @@ local function send(object, messages, name, width, encode)
     object[1] = object[1] + 1
     object.is_changed = true
     local body = encode(messages.by[messages.keys[at]])
-    set("~" .. pack(">I7", object[1]), pack("<s1I1I4", name, width, 1) .. body)
+    set(string.format("~%014x", object[1]), pack("<s1I1I4", name, width, 1) .. body)
   end
 end
 
@@ -414,7 +425,7 @@ _G["channel_messages"] = function(input, output)
     output:append(pack("<s1I1I4", "message", 2, #keys))
   end
   for at = 1, #keys do
-    local number = unpack(">I7", keys[at], 2)
+    local number = tonumber(sub(keys[at], 2), 16)
     output:append(pack("<c1i8c1s4", "i", number, "b", values[keys[at]]:str()))
   end
   return 0
@@ -430,7 +441,7 @@ _G["channel_delivered"] = function(input)
     local values
     values, after = page("~", after)
     for key in next, values do
-      if unpack(">I7", key, 2) <= upto then
+      if tonumber(sub(key, 2), 16) <= upto then
         objclass.map_remove_key(key)
       end
     end

@@ -3,7 +3,7 @@
 //! | key | value |
 //! |---|---|
 //! | `@brados` | which layout this is, sixteen characters ([`signature`]); then, packed, the header, unless it is elsewhere (`emit/header.rs`) |
-//! | `~` and a number, seven bytes, big-endian | a message that waits to be delivered, as a reply of one row |
+//! | `~` and a number, fourteen hexadecimal digits | a message that waits to be delivered, as a reply of one row |
 //! | `TABLE.` and a row's key | the columns that are not the key, packed |
 //! | `TABLE@` and a row's key | of an appended row: where it is (`emit/layout.lua`) |
 //! | `TABLE#COLUMNS#AGGREGATES.` and a group's key | how many rows, then the aggregates, packed |
@@ -30,7 +30,7 @@ use crate::value::Type;
 
 /// Sixteen characters that differ where what is stored differs (FNV-1a of its description).
 pub(super) fn signature(program: &Program, views: &[View], layout: &Layout) -> String {
-    let mut text = String::from("map 1\n");
+    let mut text = String::from("map 2\n");
     for table in program.of_kind(Kind::Table) {
         let table = program.collection(table);
         text.push_str(&format!("{}[{}]", table.name, table.key_width));

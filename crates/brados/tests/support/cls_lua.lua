@@ -75,7 +75,10 @@ function objclass.map_get_val(key)
   end
   return list_of(map[key])
 end
-function objclass.map_set_val(key, value) written[key] = value:str() end
+function objclass.map_set_val(key, value)
+  assert(not key:find("\0"), "a key would be cut off at a zero byte")
+  written[key] = value:str()
+end
 function objclass.map_remove_key(key) written[key] = false end
 function objclass.map_get_vals(after, prefix, most)
   local keys, values = {}, {}

@@ -225,3 +225,14 @@ pub fn cases(text: &str) -> Vec<(String, String, String)> {
         })
         .collect()
 }
+
+/// Bytes as digits, two each.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes of such digits.
+pub fn bytes(digits: &str) -> Vec<u8> {
+    let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("two digits");
+    (0..digits.len()).step_by(2).map(byte).collect()
+}
