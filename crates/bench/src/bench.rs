@@ -8,8 +8,8 @@ use nacre::RadosOptions;
 use nacre_object::{Error, Result};
 
 use crate::{
-    Figure, append, brados_call, call, ceph_append, ceph_call, handover, object, propagate, read,
-    recover, scale, sequencer, start,
+    Figure, append, brados_call, brados_compile, brados_corfu, brados_scale, call, ceph_append,
+    ceph_call, handover, object, propagate, read, recover, scale, sequencer, start,
 };
 
 /// Objects that `scale` grows to unless told otherwise: what is written in half a minute.
@@ -30,6 +30,12 @@ pub enum Bench {
     Call,
     /// The class generated from a Brados program beside one written by hand.
     BradosCall,
+    /// The log on the class generated from relations beside the native one.
+    BradosCorfu,
+    /// Brados programs from source to class.
+    BradosCompile,
+    /// Point operations on a table of many rows beside one of few.
+    BradosScale,
     /// Positions from a sequencer.
     Sequencer,
     /// Programs on their way to their subscribers.
@@ -46,12 +52,15 @@ pub enum Bench {
 
 impl Bench {
     /// Every bench, in the order of the README's table.
-    pub const ALL: [Bench; 11] = [
+    pub const ALL: [Bench; 14] = [
         Self::Append,
         Self::Read,
         Self::Object,
         Self::Call,
         Self::BradosCall,
+        Self::BradosCorfu,
+        Self::BradosCompile,
+        Self::BradosScale,
         Self::Sequencer,
         Self::Propagate,
         Self::Recover,
@@ -71,6 +80,9 @@ impl Bench {
             Self::Object => "object",
             Self::Call => "call",
             Self::BradosCall => "brados-call",
+            Self::BradosCorfu => "brados-corfu",
+            Self::BradosCompile => "brados-compile",
+            Self::BradosScale => "brados-scale",
             Self::Sequencer => "sequencer",
             Self::Propagate => "propagate",
             Self::Recover => "recover",
@@ -130,6 +142,7 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
             Bench::Append => ceph_append::run(setup, options, report).await,
             Bench::Call => ceph_call::run(setup, options, report).await,
             Bench::BradosCall => brados_call::run_on_ceph(setup, options, report).await,
+            Bench::BradosCorfu => brados_corfu::run_on_ceph(setup, options, report).await,
             Bench::Propagate => propagate::run_on_ceph(setup, options, report).await,
             other => Err(Error::unsupported(format!("{} is not measured on Ceph", other.name()))
                 .hint("leave --engine out")),
@@ -141,6 +154,9 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
         Bench::Object => object::run(setup, report).await,
         Bench::Call => call::run(setup, report).await,
         Bench::BradosCall => brados_call::run(setup, report).await,
+        Bench::BradosCorfu => brados_corfu::run(setup, report).await,
+        Bench::BradosCompile => brados_compile::run(setup, report),
+        Bench::BradosScale => brados_scale::run(setup, report).await,
         Bench::Sequencer => sequencer::run(setup, report).await,
         Bench::Propagate => propagate::run(setup, report).await,
         Bench::Recover => recover::run(setup, report).await,

@@ -11,6 +11,9 @@
 mod append;
 mod bench;
 mod brados_call;
+mod brados_compile;
+mod brados_corfu;
+mod brados_scale;
 mod call;
 mod ceph_append;
 mod ceph_call;

@@ -47,6 +47,11 @@ impl Runs {
         median(self.0.iter().map(|outcome| outcome.rate).collect())
     }
 
+    /// The median of the rounds' medians, in microseconds.
+    pub fn median_micros(&self) -> f64 {
+        median(self.0.iter().map(|outcome| outcome.latency_micros(50.0)).collect())
+    }
+
     /// The median of the rounds' 99th percentiles, in microseconds.
     pub fn p99_micros(&self) -> f64 {
         median(self.0.iter().map(|outcome| outcome.latency_micros(99.0)).collect())

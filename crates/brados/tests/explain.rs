@@ -31,7 +31,7 @@ layout: map (the program names no other)
   table epoch: its one row in the header, read with every request
   table log: a map entry a row, keys `log.…` in the order of its key
   table owner: a map entry a row, keys `owner.…` in the order of its key
-  aggregate last (log##max(pos), line 15): in the header, changed with the table; where a greatest or least row goes, its group is gone over again
+  aggregate last (log##max(pos), line 15): the last key of the table
 ";
     assert!(told.starts_with(expected), "{told}");
     for part in [
@@ -42,7 +42,7 @@ layout: map (the program names no other)
         "  line 13: reach <= …\n",
         "    owner: range by name",
         "    reach: rows the last round added\n    log: point lookup by pos",
-        "    last: the header\n",
+        "    last: the end of its table\n",
     ] {
         assert!(told.contains(part), "{part}\n{told}");
     }

@@ -19,6 +19,8 @@ pub(crate) struct Calling<'a> {
     pub object: Option<&'a mut (dyn ObjectView + 'a)>,
     pub context: &'a CallContext,
     pub access: &'a Cell<MethodAccess>,
+    /// Set once it changed something.
+    pub has_written: &'a Cell<bool>,
     pub script: &'a Script,
     pub sink: &'a dyn FaultSink,
 }
@@ -61,7 +63,10 @@ pub(crate) fn read<R>(body: impl FnOnce(&mut dyn ObjectView) -> Result<R>) -> ml
 pub(crate) fn write<R>(body: impl FnOnce(&mut dyn ObjectView) -> Result<R>) -> mlua::Result<R> {
     with_call(|calling| match calling.access.get() {
         MethodAccess::ReadOnly => Err(Error::denied("a read-only method must not write")),
-        MethodAccess::ReadWrite => body(calling.object()?),
+        MethodAccess::ReadWrite => {
+            calling.has_written.set(true);
+            body(calling.object()?)
+        }
     })
 }
 

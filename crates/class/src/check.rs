@@ -104,8 +104,14 @@ pub(crate) fn methods_of(
     let budget = Budget::default();
     let context = CallContext { source: EntityName::new("check")?, now_micros: 0 };
     let access = Cell::new(MethodAccess::ReadOnly);
-    let calling =
-        Calling { object: None, context: &context, access: &access, script, sink: &NoFaultSink };
+    let calling = Calling {
+        object: None,
+        context: &context,
+        access: &access,
+        has_written: &Cell::new(false),
+        script,
+        sink: &NoFaultSink,
+    };
     calling.during(|| {
         with_vm(|vm| {
             let run = vm.vm.start(script, &Terms { budget: &budget, clock, seed: 0 })?;

@@ -11,6 +11,7 @@ use nacre_object::{
 use nacre_script::{Limit, Run, Script, Terms};
 
 use crate::arguments::whole;
+use crate::batch::{Answers, Batch, refusal};
 use crate::buffer_list::{BufferList, BufferLists};
 use crate::calling::Calling;
 use crate::class_vm::{ClassVm, Dispatch, with_vm};
@@ -25,7 +26,7 @@ pub(crate) struct Invocation<'a> {
     pub lines: Option<&'a LineMap>,
     /// The global to call; empty to execute the chunk alone.
     pub handler: &'a str,
-    pub input: Bytes,
+    pub input: Input,
     /// What the program declared when it was made live; what it registers now may restrict further.
     pub access: MethodAccess,
     pub terms: Terms<'a>,
@@ -33,26 +34,30 @@ pub(crate) struct Invocation<'a> {
     pub sink: &'a dyn FaultSink,
 }
 
+/// What a method is asked.
+pub(crate) enum Input {
+    One(Bytes),
+    Batch(Batch),
+}
+
 impl Invocation<'_> {
     /// Executes the chunk, calls the handler, and judges what came of it.
     pub fn run(self, view: &mut dyn ObjectView) -> Result<CallReply> {
-        let access = Cell::new(self.access);
+        let (access, has_written) = (Cell::new(self.access), Cell::new(false));
         let calling = Calling {
             object: Some(view),
             context: self.context,
             access: &access,
+            has_written: &has_written,
             script: self.script,
             sink: self.sink,
         };
         let limit = Cell::new(None);
-        match calling.during(|| with_vm(|vm| self.run_in(vm, &limit))) {
+        match calling.during(|| with_vm(|vm| self.run_in(vm, &has_written, &limit))) {
             Ok(reply) if reply.status >= 0 => Ok(reply),
             Ok(failed) => Err(self.failure(failed.status)),
             Err(error) => {
-                let error = match self.lines {
-                    Some(lines) => at_program_lines(error, lines),
-                    None => error,
-                };
+                let error = self.at_own_lines(error);
                 self.report(&error, limit.get());
                 Err(error)
             }
@@ -60,26 +65,78 @@ impl Invocation<'_> {
     }
 
     /// Runs; leaves in `limit` which part of the budget it exceeded, if it did.
-    fn run_in(&self, vm: &mut ClassVm, limit: &Cell<Option<Limit>>) -> Result<CallReply> {
+    fn run_in(
+        &self,
+        vm: &mut ClassVm,
+        has_written: &Cell<bool>,
+        limit: &Cell<Option<Limit>>,
+    ) -> Result<CallReply> {
         let run = vm.vm.start(self.script, &self.terms)?;
-        let reply = self.call(&run, &vm.lists, &vm.dispatch);
+        let call = |input: &Bytes| self.call(&run, &vm.lists, &vm.dispatch, input);
+        let reply = match &self.input {
+            Input::One(input) => call(input),
+            Input::Batch(batch) => self.call_each(batch, call, &run, has_written),
+        };
         limit.set(run.exceeded());
-        reply
+        let reply = reply?;
+        run.check_output(reply.output.len()).map_err(|error| error.with_fault(self.site()))?;
+        Ok(reply)
     }
 
-    fn call(&self, run: &Run<'_>, lists: &BufferLists, dispatch: &Dispatch) -> Result<CallReply> {
+    /// The requests of a batch, each with its own outcome, unless what went wrong is about them all.
+    fn call_each(
+        &self,
+        batch: &Batch,
+        call: impl Fn(&Bytes) -> Result<CallReply>,
+        run: &Run<'_>,
+        has_written: &Cell<bool>,
+    ) -> Result<CallReply> {
+        let mut answers = Answers::new(batch);
+        for request in &batch.requests {
+            has_written.set(false);
+            let outcome = call(request).and_then(|reply| match reply.status {
+                0.. => Ok(reply),
+                status => Err(self.failure(status)),
+            });
+            answers.push(match outcome {
+                Ok(reply) => reply,
+                Err(error) if has_written.get() || run.exceeded().is_some() => return Err(error),
+                Err(error) => {
+                    let error = self.at_own_lines(error);
+                    self.report(&error, None);
+                    refusal(&error)
+                }
+            });
+            if answers.is_full() {
+                break;
+            }
+        }
+        Ok(CallReply { status: 0, output: answers.finish() })
+    }
+
+    fn call(
+        &self,
+        run: &Run<'_>,
+        lists: &BufferLists,
+        dispatch: &Dispatch,
+        input: &Bytes,
+    ) -> Result<CallReply> {
         let broken = |error: mlua::Error| run.explain(&error);
         let handler = run.lua().create_string(self.handler).map_err(broken)?;
-        let input = lists.make(run.lua(), self.input.clone()).map_err(broken)?;
+        let input = lists.make(run.lua(), input.clone()).map_err(broken)?;
         let output = lists.make(run.lua(), Bytes::new()).map_err(broken)?;
         let arguments = (run.chunk(), run.globals(), handler, input, &output);
         let call = if self.script.is_kept() { &dispatch.call_kept } else { &dispatch.call };
         let returned: Value = run.call_for(call, arguments)?;
         run.keep();
-        let status = self.status_of(run, &returned)?;
-        let output = taken(&output);
-        run.check_output(output.len()).map_err(|error| error.with_fault(self.site()))?;
-        Ok(CallReply { status, output })
+        Ok(CallReply { status: self.status_of(run, &returned)?, output: taken(&output) })
+    }
+
+    fn at_own_lines(&self, error: Error) -> Error {
+        match self.lines {
+            Some(lines) => at_program_lines(error, lines),
+            None => error,
+        }
     }
 
     /// What the handler returned last as a status.

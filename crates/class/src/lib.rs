@@ -14,6 +14,7 @@
 //! a Brados program is executed once by each VM: its compiler emits nothing that could change after.
 
 mod arguments;
+mod batch;
 mod buffer_list;
 mod calling;
 mod check;
@@ -31,6 +32,7 @@ mod objclass;
 mod program;
 mod runtime;
 
+pub use batch::{BATCH_SUFFIX, MAX_BATCH_REQUESTS, decode_answers, encode_batch};
 pub use check::{CheckError, CheckedClass, check_program};
 pub use eval::{EVAL_BUFFERLIST, EVAL_JSON, EvalRequest, LUA_CLASS};
 pub use fault_sink::{FaultSink, NoFaultSink, ProgramFault, ProgramLog};

@@ -12,10 +12,11 @@ use nacre_object::{
 };
 use nacre_script::{Budget, Digest, Limit, Script, Terms};
 
+use crate::batch::{BATCH_SUFFIX, Batch};
 use crate::check::methods_of;
 use crate::eval::{EVAL_BUFFERLIST, EVAL_JSON, EvalRequest, LUA_CLASS};
 use crate::fault_sink::{FaultSink, NoFaultSink, ProgramFault};
-use crate::invocation::Invocation;
+use crate::invocation::{Input, Invocation};
 use crate::language::translate;
 use crate::native::{MethodAccess, NativeClass};
 use crate::program::ClassProgram;
@@ -63,6 +64,19 @@ struct Program {
     /// The program's own lines, if the script was made of one in another language.
     lines: Option<LineMap>,
     methods: BTreeMap<MethodName, MethodAccess>,
+}
+
+impl Program {
+    /// The method a call means, and its access. A program in another language has for each method one
+    /// that takes many requests.
+    fn method(&self, called: &MethodName) -> Option<(&MethodName, MethodAccess)> {
+        let found = self.methods.get_key_value(called).or_else(|| {
+            self.lines.as_ref()?;
+            let one = called.as_str().strip_suffix(BATCH_SUFFIX)?;
+            self.methods.get_key_value(&MethodName::new(one).ok()?)
+        });
+        found.map(|(method, access)| (method, *access))
+    }
 }
 
 impl ClassRuntime {
@@ -172,15 +186,19 @@ impl ClassRuntime {
         context: &CallContext,
     ) -> Result<CallReply> {
         check_version(call, program.script.version())?;
-        let Some(access) = program.methods.get(&call.method) else {
+        let Some((method, access)) = program.method(&call.method) else {
             return Err(no_method(call, program.methods.keys()));
+        };
+        let input = match *method == call.method {
+            true => Input::One(call.input.clone()),
+            false => Input::Batch(Batch::decode(call.input.clone())?),
         };
         let invocation = Invocation {
             script: &program.script,
             lines: program.lines.as_ref(),
-            handler: call.method.as_str(),
-            input: call.input.clone(),
-            access: *access,
+            handler: method.as_str(),
+            input,
+            access,
             terms: self.terms(context),
             context,
             sink: &*self.sink,
@@ -221,7 +239,7 @@ impl ClassRuntime {
             script: &script,
             lines: None,
             handler: &request.handler,
-            input: request.input,
+            input: Input::One(request.input),
             access: MethodAccess::ReadWrite,
             terms: self.terms(context),
             context,
@@ -257,7 +275,7 @@ impl ClassHost for ClassRuntime {
     fn is_read_only(&self, call: &ClassCall) -> bool {
         let access = match self.find(&call.class) {
             Some(Class::Native(class)) => class.get(&call.method).map(|(access, _)| access),
-            Some(Class::Program(program)) => program.methods.get(&call.method).copied(),
+            Some(Class::Program(program)) => program.method(&call.method).map(|(_, access)| access),
             None => None,
         };
         access == Some(MethodAccess::ReadOnly)

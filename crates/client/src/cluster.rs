@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use nacre_clock::{Clock, SystemClock};
 use nacre_log::{
-    Batching, LogEnv, LogName, MapViews, PROGRAM_CLASS, Patience, SequencerNodes,
+    BRADOS_CLASS, Batching, LogEnv, LogName, MapViews, PROGRAM_CLASS, Patience, SequencerNodes,
     SequencerTransport,
 };
 use nacre_object::{Locate, ObjectId, PoolName, Result, Store, TargetName, Watch};
@@ -28,6 +28,8 @@ const DEFAULT_POOLS: [&str; 2] = ["data", "log"];
 const CEPH_COLUMNS: u32 = 8;
 /// The log's storage interface as a program, as this release has it.
 pub const LOG_PROGRAM_SOURCE: &str = include_str!("../../../programs/class/log.lua");
+/// The same interface as relations.
+const LOG_BRADOS_SOURCE: &str = include_str!("../../../programs/class/log.brados");
 
 /// The program that is the log's storage interface.
 pub fn log_program() -> ProgramId {
@@ -294,8 +296,13 @@ impl Cluster {
     pub async fn create_log(&self, name: &str, options: LogOptions) -> Result<Log> {
         let name = LogName::new(name)?;
         self.pools.check(&options.pool).await?;
-        if options.class.as_str() == PROGRAM_CLASS {
-            self.install_unless_there(&log_program(), LOG_PROGRAM_SOURCE).await?;
+        match options.class.as_str() {
+            PROGRAM_CLASS => self.install_unless_there(&log_program(), LOG_PROGRAM_SOURCE).await?,
+            BRADOS_CLASS => {
+                let program = ProgramId::new(ProgramKind::Class, options.class.as_str().parse()?);
+                self.install_unless_there(&program, LOG_BRADOS_SOURCE).await?;
+            }
+            _ => {}
         }
         self.logs.classes.refresh(&options.class).await?;
         Log::create(self.logs.clone(), name, options).await

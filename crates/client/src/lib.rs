@@ -38,7 +38,8 @@ pub use cluster::{Cluster, LOG_PROGRAM_SOURCE, LogUse, Parts, log_program};
 pub use cluster_file::{ClusterFile, Layout, NodeEntry, Role};
 pub use keys::Keys;
 pub use nacre_log::{
-    Batching, Entry, Log, LogName, LogOptions, LogStat, NATIVE_CLASS as LOG_NATIVE_CLASS, ReadSlot,
+    BRADOS_CLASS as LOG_BRADOS_CLASS, Batching, Entry, Log, LogName, LogOptions, LogStat,
+    NATIVE_CLASS as LOG_NATIVE_CLASS, ReadSlot,
 };
 pub use nacre_object::{
     CallReply, ClassCall, Error, ErrorKind, MapEntry, MapRange, ObjectStat, Op, OpResult, Reply,

@@ -3,7 +3,7 @@
 use super::encoding::{Typed, key, quoted};
 use super::method::MethodWriter;
 use crate::ir::CollectionId;
-use crate::plan::{Relation, Rows};
+use crate::plan::{Relation, Rows, View};
 use crate::syntax::ast::Kind;
 use crate::syntax::token::MergeOp;
 
@@ -111,7 +111,9 @@ impl MethodWriter<'_> {
     }
 
     fn views_of(&self, table: CollectionId) -> Vec<String> {
-        let views = self.class.views.iter().filter(|view| view.table == table);
+        let views = self.class.views.iter();
+        let is_kept = |view: &&View| view.edge.is_none() || self.layouts.is_placed(table);
+        let views = views.filter(|view| view.table == table).filter(is_kept);
         views.map(|view| self.name(Relation::View(view.collection))).collect()
     }
 

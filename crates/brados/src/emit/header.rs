@@ -12,22 +12,33 @@
 use super::encoding::quoted;
 use super::layouts::{Layouts, Physical};
 use super::runtime::Runtime;
+use super::view::refresh_edges;
 use super::writer::Writer;
 use crate::layout::stream::SIGNATURE_BYTES;
 use crate::layout::{HeaderPlace, MIGRATE_METHOD};
+use crate::plan::View;
 
 /// The key of what there is one of.
 const HEADER_KEY: &str = "@brados";
 /// The attribute, where the header is one.
 const ATTRIBUTE: &str = "brados";
 
-pub(super) fn write(layouts: &Layouts<'_>, runtime: &mut Runtime, out: &mut Writer) {
-    HeaderWriter { layouts, physical: layouts.present(), runtime, out }.write();
+pub(super) fn write(
+    layouts: &Layouts<'_>,
+    views: &[View],
+    runtime: &mut Runtime,
+    out: &mut Writer,
+) {
+    let physical = layouts.present();
+    let refresh = refresh_edges(layouts, physical, views, runtime);
+    HeaderWriter { layouts, physical, refresh, runtime, out }.write();
 }
 
 struct HeaderWriter<'a> {
     layouts: &'a Layouts<'a>,
     physical: &'a Physical,
+    /// What is found anew of an object in the present layout.
+    refresh: Vec<String>,
     runtime: &'a mut Runtime,
     out: &'a mut Writer,
 }
@@ -102,13 +113,13 @@ impl HeaderWriter<'_> {
         let is_own = format!("sub(stored, 1, {SIGNATURE_BYTES}) == {signature}");
         let format = quoted(self.physical.format.as_bytes());
         let fields = format!("unpack({format}, stored, {})", SIGNATURE_BYTES + 1);
-        let own = format!("return {{ known = {{}}, {fields} }}");
+        let own = format!("local object = {{ known = {{}}, {fields} }}");
         match stored_header(self.physical, self.runtime) {
             None => self.out.put(format!("local stored = {get}(\"{HEADER_KEY}\")")),
             Some(stored) => {
                 self.out.put(format!("local stored = {stored}"));
                 self.out.open(format!("if stored and {is_own} then"));
-                self.out.put(&own);
+                self.put_own(&own);
                 self.out.close("end");
                 self.out.put(format!("stored = {get}(\"{HEADER_KEY}\")"));
             }
@@ -123,7 +134,7 @@ impl HeaderWriter<'_> {
         self.out.put("return object");
         if self.physical.layout.header == HeaderPlace::Map {
             self.out.turn(format!("elseif {is_own} then"));
-            self.out.put(&own);
+            self.put_own(&own);
         }
         self.out.close("end");
         let foreign = self.runtime.need("is_foreign");
@@ -134,6 +145,12 @@ impl HeaderWriter<'_> {
             }
             false => self.out.put(format!("{foreign}()")),
         }
+    }
+
+    fn put_own(&mut self, own: &str) {
+        self.out.put(own);
+        self.refresh.iter().for_each(|line| self.out.put(line));
+        self.out.put("return object");
     }
 
     fn write_save(&mut self) {
@@ -164,6 +181,7 @@ impl HeaderWriter<'_> {
 /// section `adopt`).
 pub(super) fn write_layouts(
     layouts: &Layouts<'_>,
+    views: &[View],
     tables: &[String],
     runtime: &mut Runtime,
     out: &mut Writer,
@@ -183,6 +201,10 @@ pub(super) fn write_layouts(
         ];
         if physical.stream.heap.is_some() {
             fields.push(format!("heap = {}", super::place::heap_name(number)));
+        }
+        let refresh = refresh_edges(layouts, physical, views, runtime);
+        if !refresh.is_empty() {
+            fields.push(format!("refresh = function(object) {} end", refresh.join(" ")));
         }
         if let Some(stored) = stored_header(physical, runtime) {
             fields.push(format!("load = function() return {stored} end"));

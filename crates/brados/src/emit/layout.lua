@@ -474,6 +474,9 @@ local function adopt(stored)
         object[layout.first + field - 1] = fields[PROGRAM_FIELDS + field]
       end
       object.old = sub(stored, 1, 1) == "b" and layout or nil
+      if object.old and layout.refresh then
+        layout.refresh(object)
+      end
       if not layout.has_rows then
         enter(object)
         return object

@@ -95,7 +95,7 @@ fn write_stored(
     out: &mut Writer,
 ) {
     if layouts.has_former() || plan.methods.iter().any(|method| uses_store(program, method)) {
-        header::write(layouts, runtime, out);
+        header::write(layouts, &plan.views, runtime, out);
     }
     place::write_heaps(layouts, runtime, out);
     let mut placed = vec![];
@@ -107,7 +107,7 @@ fn write_stored(
     }
     out.line = 0;
     if layouts.has_former() {
-        header::write_layouts(layouts, &placed, runtime, out);
+        header::write_layouts(layouts, &plan.views, &placed, runtime, out);
     }
 }
 

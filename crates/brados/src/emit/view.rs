@@ -5,17 +5,23 @@
 //! subtracted, and if it was the greatest, the group is gone over again (`repair`) once all changes
 //! are known.
 //!
+//! The greatest or least key of a table in the map is read there, and nothing is kept up to date. Where one
+//! of the layouts has the table elsewhere it is kept (then the first of a state says only whether there are
+//! rows), and found anew when an object is met whose table lies in the map ([`refresh_edges`]): who wrote
+//! that may have had no other layout.
+//!
 //! As a relation it is read like a table: `get(object, key)`, `row(key, value)`, `prefix`.
 
 use super::encoding::{self, Typed, key, quoted};
 use super::expression::value;
-use super::layouts::Layouts;
+use super::layouts::{Layouts, Physical};
 use super::runtime::Runtime;
 use super::stored::{packed_row, range, read_key, read_value};
 use super::writer::Writer;
-use crate::ir::{Function, Program};
+use crate::ir::{CollectionId, Function, Program};
+use crate::layout::TablePlace;
 use crate::layout::header::kept;
-use crate::plan::View;
+use crate::plan::{Edge, View};
 use crate::value::{Base, Type};
 
 pub(super) struct ViewWriter<'a> {
@@ -29,8 +35,53 @@ pub(super) struct ViewWriter<'a> {
     pub out: &'a mut Writer,
 }
 
+/// The number at an end of a table in the map, nil if the table has no row.
+fn edge_number(
+    program: &Program,
+    table: CollectionId,
+    edge: Edge,
+    runtime: &mut Runtime,
+) -> String {
+    let end = runtime.need(match edge {
+        Edge::First => "first_number",
+        Edge::Last => "last_number",
+    });
+    let prefix = quoted(format!("{}.", program.collection(table).name).as_bytes());
+    format!("{end}({prefix})")
+}
+
+/// What finds anew the aggregates that are kept though they are ends of tables, of an object whose tables
+/// lie as in `physical`; nothing if there are none.
+pub(super) fn refresh_edges(
+    layouts: &Layouts<'_>,
+    physical: &Physical,
+    views: &[View],
+    runtime: &mut Runtime,
+) -> Vec<String> {
+    let program = layouts.stored.program;
+    let mut lines = vec![];
+    for view in views.iter().filter(|view| layouts.is_placed(view.table)) {
+        let (Some(edge), Some(start)) = (view.edge, layouts.stored.header.start(view.collection))
+        else {
+            continue;
+        };
+        let name = &program.collection(view.table).name;
+        if physical.layout.table(name) == TablePlace::Map {
+            let number = edge_number(program, view.table, edge, runtime);
+            lines.push(format!("local number = {number}"));
+            lines.push(format!("object[{start}] = number and 1 or 0"));
+            let fields = start + 1..=start + kept(program, view).len();
+            lines.extend(fields.map(|field| format!("object[{field}] = number or 0")));
+        }
+    }
+    lines
+}
+
 impl ViewWriter<'_> {
     pub fn write(mut self) {
+        if let Some(edge) = self.view.edge.filter(|_| !self.layouts.is_placed(self.view.table)) {
+            return self.write_edge(edge);
+        }
         let prefix = quoted(format!("{}.", self.view.name).as_bytes());
         let width = self.view.keys.len() + self.view.aggregates.len();
         let (name, first) = (self.name.clone(), self.view.keys.len() + 1);
@@ -78,18 +129,36 @@ impl ViewWriter<'_> {
         columns
     }
 
+    /// The row where the table has none.
+    fn of_nothing(&self) -> String {
+        let defaults = self.view.aggregates.iter().filter_map(|one| one.default.as_ref());
+        let defaults: Vec<_> = defaults.map(value).collect();
+        if defaults.is_empty() {
+            "nil".to_owned()
+        } else {
+            format!("{{ {} }}", defaults.join(", "))
+        }
+    }
+
+    /// Read from the end of the table: there is nothing to keep.
+    fn write_edge(&mut self, edge: Edge) {
+        let (name, none, width) = (&self.name, self.of_nothing(), self.view.aggregates.len());
+        let number = edge_number(self.program, self.view.table, edge, self.runtime);
+        self.out.put(format!("local {name} = {{ first = 1, last = {width} }}"));
+        self.out.open(format!("function {name}.get()"));
+        self.out.put(format!("local number = {number}"));
+        self.out.open("if number then");
+        self.out.put(format!("return {{ {} }}", vec!["number"; width].join(", ")));
+        self.out.close("end");
+        self.out.put(format!("return {none}"));
+        self.out.close("end");
+    }
+
     fn write_in_header(&mut self, start: usize) {
         let count = self.state_types().len();
         let state: Vec<_> = (0..count).map(|at| format!("object[{}]", start + at)).collect();
         let columns = self.aggregates(&state).join(", ");
-        let defaults: Vec<_> =
-            self.view.aggregates.iter().filter_map(|one| one.default.as_ref().map(value)).collect();
-        let none = if defaults.is_empty() {
-            "nil".to_owned()
-        } else {
-            format!("{{ {} }}", defaults.join(", "))
-        };
-        let name = self.name.clone();
+        let (name, none) = (self.name.clone(), self.of_nothing());
         self.out.open(format!("function {name}.get(object)"));
         self.out.open(format!("if object[{start}] > 0 then"));
         self.out.put(format!("return {{ {columns} }}"));
@@ -188,9 +257,13 @@ impl ViewWriter<'_> {
     fn write_update(&mut self) {
         let name = self.name.clone();
         self.out.open(format!("function {name}.update(object, old, row)"));
-        self.out.open("if old then");
+        // The key of a row that is replaced stays: then the end of the table does, too.
+        let is_edge = self.view.edge.is_some();
+        self.out.open(if is_edge { "if old and not row then" } else { "if old then" });
         self.out.put(format!("local state = {name}.state_of(object, old)"));
-        self.out.put("state[1] = state[1] - 1");
+        if !is_edge {
+            self.out.put("state[1] = state[1] - 1");
+        }
         for (function, column, at) in self.kept() {
             match function {
                 Function::Sum | Function::Avg => {
@@ -208,7 +281,7 @@ impl ViewWriter<'_> {
         self.out.open("if row then");
         self.out.put(format!("local state = {name}.state_of(object, row)"));
         self.write_fold("state", "row");
-        self.out.put("state[1] = state[1] + 1");
+        self.out.put(if is_edge { "state[1] = 1" } else { "state[1] = state[1] + 1" });
         self.out.close("end");
         self.out.close("end");
     }
@@ -287,7 +360,10 @@ impl ViewWriter<'_> {
         self.out.close("end");
         self.out.close("end");
         for (.., at) in self.extremes() {
-            self.out.put(format!("state[{at}] = found[{at}]"));
+            self.out.put(format!("state[{at}] = found[{at}] or state[{at}]"));
+        }
+        if self.view.edge.is_some() {
+            self.out.put("state[1] = found[1]");
         }
         self.out.close("end");
     }
@@ -299,7 +375,9 @@ impl ViewWriter<'_> {
         let nothing = self.runtime.need("NOTHING");
         self.out.open(format!("for group, state in next, object.{name} or {nothing} do"));
         if self.view.needs_repair() {
-            self.out.open("if state.is_stale and state[1] > 0 then");
+            let may_be_empty = self.view.edge.is_some();
+            let rows = if may_be_empty { "" } else { " and state[1] > 0" };
+            self.out.open(format!("if state.is_stale{rows} then"));
             self.out.put(format!("{name}.repair(object, group, state, changes)"));
             self.out.close("end");
         }

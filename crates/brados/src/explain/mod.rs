@@ -95,6 +95,12 @@ impl Explainer<'_> {
         &self.program.collection(id).name
     }
 
+    /// Whether it is an aggregate that is read from the end of its table.
+    fn is_edge(&self, relation: Relation) -> bool {
+        let Relation::View(id) = relation else { return false };
+        self.views.iter().any(|view| view.collection == id && self.edge(view).is_some())
+    }
+
     fn method(&self, method: &MethodPlan) -> ExplainedMethod {
         let writes = method.rules().any(|plan| {
             let rule = &self.program.rules[plan.rule];
@@ -147,6 +153,9 @@ impl Explainer<'_> {
                 let names: Vec<_> =
                     columns.iter().map(|at| collection.columns[*at].name.as_str()).collect();
                 format!("{name}: index in memory by {}", names.join(", "))
+            }
+            Access::Point(exprs) if exprs.is_empty() && self.is_edge(relation) => {
+                format!("{name}: the end of its table")
             }
             Access::Point(exprs) if exprs.is_empty() => format!("{name}: the header"),
             Access::Point(exprs) => {

@@ -1,12 +1,14 @@
 //! Which aggregates are kept up to date.
 //!
 //! An aggregate straight over a table is stored beside it and changed with it, so that reading it
-//! costs one lookup however many rows the table has. A table with `<=` rules has rows that are seen
-//! before they are stored; aggregates over it are computed.
+//! costs one lookup however many rows the table has. The greatest and the least key of a table in the map
+//! need not even be stored: they are those of its last and first row. A table with `<=` rules has rows that are
+//! seen before they are stored; aggregates over it are computed.
 
-use crate::ir::{Aggregate, Body, CollectionId, Function, Program};
+use crate::ir::{Aggregate, Body, CollectionId, Function, Group, Program};
 use crate::syntax::ast::Kind;
 use crate::syntax::token::MergeOp;
+use crate::value::Base;
 
 /// An aggregate over a table that is kept up to date.
 #[derive(Debug, Clone)]
@@ -21,8 +23,19 @@ pub struct View {
     pub keys: Vec<usize>,
     /// What is kept of each group.
     pub aggregates: Vec<Aggregate>,
+    /// The end of the table that it is: it is read there, where the table is in the map.
+    pub edge: Option<Edge>,
     /// How it is called where it is stored: two programs that mean the same call it the same.
     pub name: String,
+}
+
+/// An end of a table, in the order of its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Edge {
+    /// Its first row.
+    First,
+    /// Its last.
+    Last,
 }
 
 impl View {
@@ -48,10 +61,29 @@ pub(super) fn find(program: &Program) -> Vec<View> {
             rule,
             keys: group.keys.clone(),
             aggregates: group.aggregates.clone(),
+            edge: edge(program, group),
             name: name(program, group.input, &group.keys, &group.aggregates),
         });
     }
     views
+}
+
+/// The end of its table that an aggregate is: the greatest or least of a key that is one number, which
+/// the map keeps in order.
+fn edge(program: &Program, group: &Group) -> Option<Edge> {
+    let table = program.collection(group.input);
+    let key = table.columns.first()?.ty;
+    let is_ordered = table.key_width == 1 && key.base == Base::Int && !key.may_be_nil;
+    let is_of = |function| {
+        group.aggregates.iter().all(|one| one.function == function && one.column == Some(0))
+    };
+    if !is_ordered || !group.keys.is_empty() || group.aggregates.is_empty() {
+        None
+    } else if is_of(Function::Max) {
+        Some(Edge::Last)
+    } else {
+        is_of(Function::Min).then_some(Edge::First)
+    }
 }
 
 fn is_stored_only(program: &Program, id: CollectionId) -> bool {

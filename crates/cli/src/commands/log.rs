@@ -30,7 +30,7 @@ pub enum LogCommand {
         /// Records of one object
         #[arg(long)]
         slots: Option<u32>,
-        /// The class that stores entries: `log`, the program, or `log_native`
+        /// The class that stores entries: `log`, the program, `log_native`, or `log_brados`, the relations
         #[arg(long)]
         class: Option<ClassName>,
         /// The pool of its objects

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::join_all;
-use nacre_object::{Error, Result, TargetName};
+use nacre_object::{ClassName, Error, Result, TargetName};
 use tokio::time::timeout;
 
 use super::hosted::Hosted;
@@ -17,7 +17,7 @@ use super::messages::Reconfiguration;
 use super::recovery::{addressed, is_undecided, object_of};
 use crate::backoff::Backoff;
 use crate::env::LogEnv;
-use crate::storage::{CallFailure, StorageClient};
+use crate::storage::{CallFailure, StorageClient, speaks_rows};
 use crate::view::{Layout, View};
 
 /// A target that does not seal an empty object in this time gets no new stripe.
@@ -75,7 +75,9 @@ pub(super) async fn reconfigure(
         }
         Reconfiguration::Class(class) => {
             propose(env, hosted, InDoubt::GoOn, || {
-                Ok(served_view(hosted)?.with_class(class.clone()))
+                let view = served_view(hosted)?;
+                check_replaces(&class, view.class())?;
+                Ok(view.with_class(class.clone()))
             })
             .await
         }
@@ -201,4 +203,13 @@ fn served_view(hosted: &Hosted) -> Result<View> {
 
 fn deposed() -> Error {
     Error::stale("the log has another sequencer since").hint("read the log's view and retry")
+}
+
+/// A class that takes over another's objects must store as that does.
+fn check_replaces(class: &ClassName, former: &ClassName) -> Result<()> {
+    match speaks_rows(class) == speaks_rows(former) {
+        true => Ok(()),
+        false => Err(Error::invalid(format!("{class} does not store as {former} does"))
+            .hint("make another log with that class")),
+    }
 }

@@ -1,8 +1,11 @@
 //! The storage interface of the log: what an object of a stripe can do (CORFU, section 3).
 //!
-//! It exists twice, as the native class [`log_class`] and as the program `programs/class/log.lua`.
-//! Both behave alike and store alike, so one can replace the other on live objects; one suite of
-//! cases runs on both (`tests/suite/storage_cases.txt`).
+//! It exists as the native class [`log_class`] and as the program `programs/class/log.lua`, which behave
+//! alike and store alike, so one can replace the other on live objects; and as the relations of
+//! `programs/class/log.brados`, which store as their compiler sees fit and speak rows (`rows`). One suite
+//! of cases runs on all (`tests/suite/storage_cases.txt`).
+//!
+//! What follows is about the first two.
 //!
 //! # Stored format
 //!
@@ -43,6 +46,9 @@ mod entry;
 mod fuzz_tests;
 mod header;
 mod input;
+mod rows;
+
+use nacre_object::ClassName;
 
 pub use class::log_class;
 pub(crate) use client::{Addressed, CallFailure, CallResult, StorageClient};
@@ -56,6 +62,16 @@ pub(crate) const LAST_EPOCH: u64 = (1 << 53) - 1;
 pub const NATIVE_CLASS: &str = "log_native";
 /// The name of the class when it is the program of the standard library.
 pub const PROGRAM_CLASS: &str = "log";
+
+/// What the name of the class begins with when it is the Brados program of the standard library, or
+/// another of the same interface: its requests and replies are rows.
+pub const BRADOS_CLASS: &str = "log_brados";
+
+/// Whether a class is made of a Brados program: then its requests and replies are rows, and it stores in a
+/// way of its own.
+pub(crate) fn speaks_rows(class: &ClassName) -> bool {
+    class.as_str().starts_with(BRADOS_CLASS)
+}
 
 /// Statuses of the storage interface, as the public ZLog class has them.
 pub(crate) mod status {

@@ -11,7 +11,7 @@ use crate::bed::Bed;
 use crate::suite::faults::{Writers, more};
 use crate::support::checker::Checker;
 use crate::support::planted::PROGRAM;
-use crate::support::{Cluster, classes, native, until};
+use crate::support::{Cluster, classes, of_slots, until};
 
 /// Records on either side of a fault.
 const SOME: usize = 100;
@@ -48,7 +48,7 @@ impl Scene {
         let (classes, clock) = classes(PROGRAM);
         let bed = Bed::on(&ceph, classes, clock).await;
         let cluster = Cluster::over(&bed, 1, 2, Patience::default());
-        let log = cluster.create("l", LogOptions { width: Some(6), ..native(100) }).await;
+        let log = cluster.create("l", LogOptions { width: Some(6), ..of_slots(100) }).await;
         let checker = Checker::default();
         let writers = Writers::start(&cluster, &checker, 6);
         more(&checker, SOME).await;

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
+use crate::bed;
 use crate::support::checker::Checker;
-use crate::support::{Cluster, native, node, target, until};
+use crate::support::{Cluster, node, of_slots, target, until};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::join_all;
@@ -90,7 +91,7 @@ pub fn on_method(
 #[tokio::test(start_paused = true)]
 async fn a_killed_sequencer_is_replaced_and_nothing_is_lost() {
     let cluster = Cluster::new(3, 3).await;
-    let log = cluster.create("l", native(50)).await;
+    let log = cluster.create("l", of_slots(50)).await;
     let checker = Checker::default();
     let writers = Writers::start(&cluster, &checker, 6);
     for _ in 0..4 {
@@ -109,7 +110,7 @@ async fn a_killed_sequencer_is_replaced_and_nothing_is_lost() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_comes_back_empty_recovers_before_it_serves() {
     let cluster = Cluster::new(3, 1).await;
-    let log = cluster.create("l", native(50)).await;
+    let log = cluster.create("l", of_slots(50)).await;
     let checker = Checker::default();
     let writers = Writers::start(&cluster, &checker, 4);
     for _ in 0..3 {
@@ -125,7 +126,7 @@ async fn a_node_that_comes_back_empty_recovers_before_it_serves() {
 #[tokio::test(start_paused = true)]
 async fn of_two_recoveries_at_once_one_wins_and_the_other_adopts() {
     let cluster = Cluster::new(3, 4).await;
-    let log = cluster.create("l", native(50)).await;
+    let log = cluster.create("l", of_slots(50)).await;
     for n in 0..20 {
         log.append(format!("{n}")).await.unwrap();
     }
@@ -152,7 +153,7 @@ fn sequencer_number(log: &Log) -> usize {
 #[tokio::test(start_paused = true)]
 async fn a_deposed_sequencer_that_lives_on_cannot_do_harm() {
     let cluster = Cluster::new(3, 2).await;
-    let log = cluster.create("l", native(50)).await;
+    let log = cluster.create("l", of_slots(50)).await;
     log.append("first").await.unwrap();
     // A client that reaches only the old sequencer, and does not hear of the new view.
     let old = sequencer_number(&log);
@@ -174,7 +175,7 @@ async fn a_deposed_sequencer_that_lives_on_cannot_do_harm() {
 #[tokio::test(start_paused = true)]
 async fn a_sequencer_does_not_serve_before_every_object_is_sealed() {
     let cluster = Cluster::new(3, 2).await;
-    let log = cluster.create("l", native(50)).await;
+    let log = cluster.create("l", of_slots(50)).await;
     for n in 0..9 {
         log.append(format!("{n}")).await.unwrap();
     }
@@ -192,7 +193,7 @@ async fn a_sequencer_does_not_serve_before_every_object_is_sealed() {
 #[tokio::test(start_paused = true)]
 async fn a_dead_target_is_laid_around_and_its_positions_return_with_it() {
     let cluster = Cluster::new(3, 2).await;
-    let log = cluster.create("l", native(200)).await;
+    let log = cluster.create("l", of_slots(200)).await;
     let checker = Checker::default();
     let writers = Writers::start(&cluster, &checker, 6);
     more(&checker, 100).await;
@@ -219,7 +220,7 @@ async fn a_dead_target_is_laid_around_and_its_positions_return_with_it() {
 #[tokio::test(start_paused = true)]
 async fn a_target_that_is_back_is_used_by_the_next_stripe() {
     let cluster = Cluster::new(3, 1).await;
-    let log = cluster.create("l", native(20)).await;
+    let log = cluster.create("l", of_slots(20)).await;
     let checker = Checker::default();
     let writers = Writers::start(&cluster, &checker, 4);
     more(&checker, 20).await;
@@ -238,7 +239,7 @@ async fn a_target_that_is_back_is_used_by_the_next_stripe() {
 #[tokio::test(start_paused = true)]
 async fn without_a_new_view_records_go_round_the_dead_target() {
     let cluster = Cluster::new(3, 1).await;
-    let log = cluster.create("l", native(1000)).await;
+    let log = cluster.create("l", of_slots(1000)).await;
     let checker = Checker::default();
     let writers = Writers::start(&cluster, &checker, 4);
     more(&checker, 50).await;
@@ -257,11 +258,11 @@ async fn without_a_new_view_records_go_round_the_dead_target() {
 async fn a_write_in_doubt_appears_exactly_once() {
     for fault in [Fault::FailAfter, Fault::FailBefore] {
         let cluster = Cluster::new(1, 1).await;
-        let log = cluster.create("l", native(100)).await;
+        let log = cluster.create("l", of_slots(100)).await;
         log.append("first").await.unwrap();
         for times in 1..4 {
             let target = cluster.target(0);
-            target.follow(on_method("write_batch", fault, times));
+            target.follow(on_method(bed::WRITES, fault, times));
             let record = format!("{fault:?} {times}");
             let position = log.append(&record).await.unwrap();
             assert_eq!(log.read(position).await.unwrap(), Entry::Data(record.into()));
@@ -289,11 +290,11 @@ pub async fn records_of(log: &Log) -> Vec<Bytes> {
 async fn a_write_in_doubt_across_a_recovery_appears_exactly_once() {
     for is_written in [true, false] {
         let cluster = Cluster::new(1, 2).await;
-        let log = cluster.create("l", native(100)).await;
+        let log = cluster.create("l", of_slots(100)).await;
         log.append("first").await.unwrap();
         let target = cluster.target(0);
         let fault = if is_written { Fault::HoldReply } else { Fault::Hold };
-        target.follow(on_method("write_batch", fault, 1));
+        target.follow(on_method(bed::WRITES, fault, 1));
         let appending = {
             let log = log.clone();
             tokio::spawn(async move { log.append("slow").await })
@@ -316,7 +317,7 @@ async fn a_write_in_doubt_across_a_recovery_appears_exactly_once() {
 async fn a_record_whose_target_stays_away_is_reported_as_unknown() {
     let patience = Patience { append: Duration::from_secs(3), ..Patience::default() };
     let cluster = Cluster::patient(1, 1, patience).await;
-    let log = cluster.create("l", native(100)).await;
+    let log = cluster.create("l", of_slots(100)).await;
     log.append("first").await.unwrap();
     cluster.kill_target(0);
     let error = log.append("lost").await.unwrap_err();
@@ -330,7 +331,7 @@ async fn a_record_whose_target_stays_away_is_reported_as_unknown() {
 async fn without_any_sequencer_an_append_says_that_nothing_was_written() {
     let patience = Patience { append: Duration::from_secs(3), ..Patience::default() };
     let cluster = Cluster::patient(3, 1, patience).await;
-    let log = cluster.create("l", native(100)).await;
+    let log = cluster.create("l", of_slots(100)).await;
     log.append("first").await.unwrap();
     cluster.kill_node(0);
     let error = log.append("lost").await.unwrap_err();
@@ -343,7 +344,7 @@ async fn without_any_sequencer_an_append_says_that_nothing_was_written() {
 #[tokio::test(start_paused = true)]
 async fn a_client_with_an_old_view_is_refused_and_looks_again() {
     let cluster = Cluster::new(3, 1).await;
-    let log = cluster.create("l", native(100)).await;
+    let log = cluster.create("l", of_slots(100)).await;
     let old = cluster.open("l").await;
     old.append("a").await.unwrap();
     assert_eq!(log.seal().await.unwrap(), 1);
@@ -363,7 +364,7 @@ async fn a_client_with_an_old_view_is_refused_and_looks_again() {
 #[tokio::test(start_paused = true)]
 async fn a_proposal_whose_answer_is_lost_is_recognised() {
     let cluster = Cluster::new(3, 2).await;
-    let log = cluster.create("l", native(100)).await;
+    let log = cluster.create("l", of_slots(100)).await;
     log.append("a").await.unwrap();
     let lost = [None, Some(Fault::FailAfter), Some(Fault::FailAfter)];
     cluster.system.follow(scripted(lost));
@@ -384,7 +385,7 @@ async fn whatever_happens_what_was_acknowledged_is_there_once() {
 async fn torture(seed: u64) {
     let mut random = Random::seeded(seed);
     let cluster = Cluster::new(3, 3).await;
-    let log = cluster.create("l", native(10 + random.below(40) as u32)).await;
+    let log = cluster.create("l", of_slots(10 + random.below(40) as u32)).await;
     let odds = FaultOdds { fail_before: 40, fail_after: 40, lose_event: 0 };
     let shaky = |n: usize, random: &mut Random| {
         cluster.target(n).follow(seeded(random.next_u64(), odds));

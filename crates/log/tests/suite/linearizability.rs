@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Cluster, native};
+use crate::support::{Cluster, of_slots};
 use bytes::Bytes;
 use futures::future::join_all;
 use nacre_clock::Random;
@@ -175,7 +175,7 @@ pub async fn use_log(cluster: &Cluster, log: &Log, seed: u64) -> History {
 async fn histories_of_concurrent_clients_keep_what_a_log_promises() {
     for seed in crate::bed::seeds(12) {
         let cluster = Cluster::new(3, 3).await;
-        let log = cluster.create("l", native(6)).await;
+        let log = cluster.create("l", of_slots(6)).await;
         let history = use_log(&cluster, &log, seed).await.operations();
         assert!(history.len() > 80, "{} calls", history.len());
         check_log(&history).unwrap_or_else(|error| panic!("seed {seed}: {error}"));

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::support::checker::Checker;
-use crate::support::{Cluster, class, native};
+use crate::support::{Cluster, class, of_slots};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::join_all;
 use nacre_log::{
-    ClassVersions, Entry, Log, LogName, LogOptions, NATIVE_CLASS, PROGRAM_CLASS, Reconfiguration,
+    BRADOS_CLASS, ClassVersions, Entry, Log, LogName, LogOptions, NATIVE_CLASS, PROGRAM_CLASS,
+    Reconfiguration,
 };
 use nacre_object::{ClassName, ErrorKind, Result};
 
@@ -41,9 +42,9 @@ async fn a_log_is_created_once_and_found_by_its_name() {
     let cluster = Cluster::new(3, 1).await;
     let name = LogName::new("l").unwrap();
     assert_eq!(kind(Log::open(cluster.env.clone(), name.clone()).await), Some(ErrorKind::NotFound));
-    let log = cluster.create("l", native(8)).await;
+    let log = cluster.create("l", of_slots(8)).await;
     log.append("a").await.unwrap();
-    let again = Log::create(cluster.env.clone(), name.clone(), native(8)).await;
+    let again = Log::create(cluster.env.clone(), name.clone(), of_slots(8)).await;
     assert_eq!(kind(again), Some(ErrorKind::Exists));
     assert_eq!(cluster.open("l").await.read(0).await.unwrap(), data("a"));
     assert_eq!(cluster.env.views.logs().await.unwrap(), [name]);
@@ -52,11 +53,11 @@ async fn a_log_is_created_once_and_found_by_its_name() {
 #[tokio::test(start_paused = true)]
 async fn a_log_out_of_bounds_is_refused() {
     let cluster = Cluster::new(3, 1).await;
-    for options in [native(0), native(u32::MAX), LogOptions { width: Some(0), ..native(8) }] {
+    for options in [of_slots(0), of_slots(u32::MAX), LogOptions { width: Some(0), ..of_slots(8) }] {
         let created = Log::create(cluster.env.clone(), LogName::new("l").unwrap(), options).await;
         assert_eq!(kind(created), Some(ErrorKind::Invalid));
     }
-    let log = cluster.create("l", native(8)).await;
+    let log = cluster.create("l", of_slots(8)).await;
     let huge = vec![0; nacre_log::limits::MAX_RECORD_BYTES + 1];
     assert_eq!(kind(log.append(&huge).await), Some(ErrorKind::Invalid));
     let position = log.append(&huge[1..]).await.unwrap();
@@ -66,7 +67,7 @@ async fn a_log_out_of_bounds_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn filled_trimmed_and_unwritten_are_told_apart() {
     let cluster = Cluster::new(3, 1).await;
-    let log = cluster.create("l", native(8)).await;
+    let log = cluster.create("l", of_slots(8)).await;
     log.append("a").await.unwrap();
     assert_eq!(kind(log.fill(0).await), Some(ErrorKind::Exists));
     log.trim(0).await.unwrap();
@@ -85,7 +86,7 @@ async fn filled_trimmed_and_unwritten_are_told_apart() {
 #[tokio::test(start_paused = true)]
 async fn trimming_or_filling_the_tail_makes_the_next_append_skip_it() {
     let cluster = Cluster::new(3, 1).await;
-    let log = cluster.create("l", native(8)).await;
+    let log = cluster.create("l", of_slots(8)).await;
     log.append("a").await.unwrap();
     log.trim(1).await.unwrap();
     assert_eq!(log.append("b").await.unwrap(), 2);
@@ -98,7 +99,7 @@ async fn trimming_or_filling_the_tail_makes_the_next_append_skip_it() {
 #[tokio::test(start_paused = true)]
 async fn a_batch_is_adjacent_and_in_order() {
     let cluster = Cluster::new(3, 1).await;
-    let log = cluster.create("l", native(1000)).await;
+    let log = cluster.create("l", of_slots(1000)).await;
     log.append("first").await.unwrap();
     let records: Vec<_> = (0..500).map(|n| Bytes::from(format!("{n}"))).collect();
     let positions = log.append_batch(&records).await;
@@ -114,7 +115,7 @@ async fn a_batch_is_adjacent_and_in_order() {
 #[tokio::test(start_paused = true)]
 async fn a_range_ends_at_the_tail_and_shows_holes() {
     let cluster = Cluster::new(3, 1).await;
-    let log = cluster.create("l", native(8)).await;
+    let log = cluster.create("l", of_slots(8)).await;
     log.append_batch(&[Bytes::from("a"), Bytes::from("b")]).await;
     log.trim(0).await.unwrap();
     let slots = log.read_range(0, 100).await.unwrap();
@@ -127,10 +128,11 @@ async fn a_range_ends_at_the_tail_and_shows_holes() {
 #[tokio::test(start_paused = true)]
 async fn a_long_range_of_large_records_comes_in_pieces() {
     let cluster = Cluster::new(3, 1).await;
-    let log = cluster.create("l", native(100)).await;
+    let log = cluster.create("l", of_slots(100)).await;
     let record = Bytes::from(vec![7; 512 * 1024]);
     let records = vec![record; 32];
-    assert!(log.append_batch(&records).await.into_iter().all(|appended| appended.is_ok()));
+    let appended = log.append_batch(&records).await;
+    assert!(appended.iter().all(Result::is_ok), "{appended:?}");
     let mut next = 0;
     let mut pieces = 0;
     while next < 32 {
@@ -159,8 +161,8 @@ async fn append_from_many(cluster: &Cluster, checker: &Checker, writers: usize, 
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_writers_share_one_order_on_either_class() {
-    for class_name in [NATIVE_CLASS, PROGRAM_CLASS] {
+async fn many_writers_share_one_order_on_every_class() {
+    for class_name in [NATIVE_CLASS, PROGRAM_CLASS, BRADOS_CLASS] {
         let cluster = Cluster::new(3, 1).await;
         let options = LogOptions { class: class(class_name), slots: 20, ..LogOptions::default() };
         let log = cluster.create("l", options).await;
@@ -175,7 +177,7 @@ async fn many_writers_share_one_order_on_either_class() {
 #[tokio::test(start_paused = true)]
 async fn stripes_are_added_before_they_are_needed() {
     let cluster = Cluster::new(3, 1).await;
-    let log = cluster.create("l", native(4)).await;
+    let log = cluster.create("l", of_slots(4)).await;
     for n in 0..100 {
         assert_eq!(log.append(format!("{n}")).await.unwrap(), n);
     }
@@ -190,7 +192,7 @@ async fn stripes_are_added_before_they_are_needed() {
 #[tokio::test(start_paused = true)]
 async fn entries_are_spread_evenly_over_the_targets() {
     let cluster = Cluster::new(3, 1).await;
-    let log = cluster.create("l", native(1000)).await;
+    let log = cluster.create("l", of_slots(1000)).await;
     log.append("a").await.unwrap();
     let targets: Vec<_> = (0..6).map(|p| cluster.target_of_position(&log, p)).collect();
     let mut first = targets[..3].to_vec();
@@ -202,7 +204,7 @@ async fn entries_are_spread_evenly_over_the_targets() {
 #[tokio::test(start_paused = true)]
 async fn a_trim_is_seen_at_once_and_gives_the_space_back() {
     let cluster = Cluster::new(3, 1).await;
-    let log = cluster.create("l", native(4)).await;
+    let log = cluster.create("l", of_slots(4)).await;
     let other = cluster.open("l").await;
     for n in 0..100 {
         log.append(format!("{n}")).await.unwrap();
@@ -226,7 +228,7 @@ async fn a_trim_is_seen_at_once_and_gives_the_space_back() {
 #[tokio::test(start_paused = true)]
 async fn a_log_that_is_trimmed_wholly_keeps_its_tail_through_recovery() {
     let cluster = Cluster::new(3, 2).await;
-    let log = cluster.create("l", native(4)).await;
+    let log = cluster.create("l", of_slots(4)).await;
     for n in 0..24 {
         log.append(format!("{n}")).await.unwrap();
     }
@@ -239,7 +241,7 @@ async fn a_log_that_is_trimmed_wholly_keeps_its_tail_through_recovery() {
 #[tokio::test(start_paused = true)]
 async fn following_shows_what_is_there_and_then_what_comes() {
     let cluster = Cluster::new(3, 1).await;
-    let log = cluster.create("l", native(10)).await;
+    let log = cluster.create("l", of_slots(10)).await;
     for n in 0..50 {
         log.append(format!("{n}")).await.unwrap();
     }
@@ -255,7 +257,8 @@ async fn following_shows_what_is_there_and_then_what_comes() {
 #[tokio::test(start_paused = true)]
 async fn the_class_of_a_log_is_replaced_under_its_writers() {
     let cluster = Cluster::new(3, 1).await;
-    let log = cluster.create("l", native(20)).await;
+    let options = LogOptions { class: class(NATIVE_CLASS), ..of_slots(20) };
+    let log = cluster.create("l", options).await;
     let checker = Checker::default();
     let change = async {
         for class_name in [PROGRAM_CLASS, NATIVE_CLASS, PROGRAM_CLASS] {
@@ -267,12 +270,14 @@ async fn the_class_of_a_log_is_replaced_under_its_writers() {
     assert_eq!(checker.acknowledged(), 200);
     checker.check(&log).await;
     assert_eq!(log.stat().await.unwrap().class, class(PROGRAM_CLASS));
+    let refused = log.reconfigure(Reconfiguration::Class(class(BRADOS_CLASS))).await;
+    assert_eq!(kind(refused), Some(ErrorKind::Invalid), "it stores otherwise");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_log_is_laid_out_anew_from_the_tail_on() {
     let cluster = Cluster::new(3, 1).await;
-    let log = cluster.create("l", LogOptions { width: Some(1), ..native(100) }).await;
+    let log = cluster.create("l", LogOptions { width: Some(1), ..of_slots(100) }).await;
     log.append_batch(&vec![Bytes::from("x"); 7]).await;
     let layout = nacre_log::view::Layout { width: 6, slots: 5 };
     let change = Reconfiguration::Relayout { layout: Some(layout), avoid: vec![] };

@@ -6,6 +6,13 @@ use nacre_class::ClassRuntime;
 use nacre_clock::Clock;
 use nacre_conformance::{FaultyStore, MemoryStore};
 
+/// The class of its logs.
+#[allow(dead_code, reason = "another bed has its own")]
+pub const CLASS: &str = nacre_log::NATIVE_CLASS;
+/// Its method that writes what a client sends at a time.
+#[allow(dead_code, reason = "another bed has its own")]
+pub const WRITES: &str = "write_batch";
+
 /// Makes the stores of one cluster.
 pub struct Bed {
     classes: Arc<ClassRuntime>,

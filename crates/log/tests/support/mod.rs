@@ -5,6 +5,7 @@
 
 pub mod checker;
 pub mod planted;
+pub mod scoped;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -16,19 +17,22 @@ use nacre_class::{ClassProgram, ClassRuntime};
 use nacre_clock::{Clock, SystemClock};
 use nacre_conformance::{FaultyStore, faults};
 use nacre_log::{
-    AnyVersion, Batching, Log, LogEnv, LogName, LogOptions, MapViews, NATIVE_CLASS, PROGRAM_CLASS,
+    AnyVersion, BRADOS_CLASS, Batching, Log, LogEnv, LogName, LogOptions, MapViews, PROGRAM_CLASS,
     Patience, SequencerHost, SequencerNodes, SequencerTransport,
 };
 use nacre_object::{
-    ClassName, Error, ListRequest, NodeName, ObjectId, Op, OpResult, PoolName, Request, Result,
-    TargetName,
+    ClassName, Error, ListRequest, MapEntry, NodeName, ObjectId, Op, OpResult, PoolName, Request,
+    Result, TargetName,
 };
 use nacre_placement::{PlacedStore, PlacedTarget, Target};
 use nacre_registry::{Maps, map_class};
 use nacre_script::Budget;
 use planted::PROGRAM;
 
-use crate::bed::Bed;
+use crate::bed::{self, Bed};
+
+/// The interface as relations.
+pub const RELATIONS: &str = include_str!("../../../../programs/class/log.brados");
 
 /// Nodes that host sequencers, by name; `None` for one that was killed.
 #[derive(Default)]
@@ -177,7 +181,11 @@ impl Cluster {
             let range = vec![Op::MapRange { after, prefix, limit: 1000 }];
             let request = Request::new(ObjectId::new(pool.clone(), name), range).unwrap();
             match &self.env.store.submit(request).await.unwrap().results[..] {
-                [OpResult::Range(range)] => entries += range.entries.len(),
+                [OpResult::Range(range)] => {
+                    // Relations keep what there is one of under a key that begins so.
+                    let is_entry = |entry: &&MapEntry| !entry.key.starts_with(b"@");
+                    entries += range.entries.iter().filter(is_entry).count();
+                }
                 other => panic!("{other:?} is no range"),
             }
         }
@@ -191,7 +199,9 @@ pub fn classes(program: &str) -> (Arc<ClassRuntime>, Arc<dyn Clock>) {
     let classes = ClassRuntime::new(Budget::default(), clock.clone());
     classes.register_native(nacre_log::log_class()).unwrap();
     classes.register_native(map_class()).unwrap();
-    classes.install(&ClassProgram::new(class(PROGRAM_CLASS), 1, program)).unwrap();
+    for (name, source) in [(PROGRAM_CLASS, program), (BRADOS_CLASS, RELATIONS)] {
+        classes.install(&ClassProgram::new(class(name), 1, source)).unwrap();
+    }
     (Arc::new(classes), clock)
 }
 
@@ -207,9 +217,9 @@ pub fn node(n: usize) -> NodeName {
     NodeName::new(format!("node{n}")).unwrap()
 }
 
-/// A log on the native class with objects of so many slots.
-pub fn native(slots: u32) -> LogOptions {
-    LogOptions { class: class(NATIVE_CLASS), slots, ..LogOptions::default() }
+/// A log on the class of the bed, with objects of so many slots.
+pub fn of_slots(slots: u32) -> LogOptions {
+    LogOptions { class: class(bed::CLASS), slots, ..LogOptions::default() }
 }
 
 /// Waits until `is_so`, looking again whenever everything else has come to rest.

@@ -9,18 +9,19 @@ use nacre_log::{Entry, Patience};
 use nacre_object::ErrorKind;
 use tokio::time::timeout;
 
+use crate::bed;
 use crate::suite::faults::{on_method, records_of};
-use crate::support::{Cluster, native};
+use crate::support::{Cluster, of_slots};
 
 #[tokio::test(start_paused = true)]
 async fn a_hole_delays_its_reader_briefly_and_others_not_at_all() {
     let cluster = Cluster::new(3, 1).await;
-    let log = cluster.create("l", native(100)).await;
+    let log = cluster.create("l", of_slots(100)).await;
     log.append("first").await.unwrap();
     let slow = cluster.open("l").await;
     let target = cluster.target_of_position(&log, 1);
     let target = cluster.target(target);
-    target.follow(on_method("write_batch", Fault::Hold, 1));
+    target.follow(on_method(bed::WRITES, Fault::Hold, 1));
     let appending = tokio::spawn(async move { slow.append("slow").await });
     target.wait_until_held(1).await;
 
@@ -49,11 +50,11 @@ async fn a_hole_delays_its_reader_briefly_and_others_not_at_all() {
 async fn a_follower_that_does_not_fill_holes_would_be_noticed() {
     let planted = Patience { hole: Duration::from_secs(5), ..Patience::default() };
     let cluster = Cluster::patient(3, 1, planted).await;
-    let log = cluster.create("l", native(100)).await;
+    let log = cluster.create("l", of_slots(100)).await;
     let slow = cluster.open("l").await;
     let target = cluster.target_of_position(&log, 0);
     let target = cluster.target(target);
-    target.follow(on_method("write_batch", Fault::Hold, 1));
+    target.follow(on_method(bed::WRITES, Fault::Hold, 1));
     let appending = tokio::spawn(async move { slow.append("slow").await });
     target.wait_until_held(1).await;
     let mut follow = log.follow(0);

@@ -1,5 +1,7 @@
 //! Reads `storage_cases.txt`, and encodes inputs from the documented format by itself.
 
+pub mod rows;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use nacre_clock::Random;
 

@@ -1,0 +1,139 @@
+//! `brados-scale`: point operations on a table of many rows beside the same on one of few, by a generated
+//! class on the embedded engine: a scan that nobody sees would show here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre_brados::{Value, encode_request};
+use nacre_class::{
+    BATCH_SUFFIX, ClassProgram, ClassRuntime, MAX_BATCH_REQUESTS, decode_answers, encode_batch,
+};
+use nacre_clock::{Clock, Random, SystemClock};
+use nacre_embedded::{EmbeddedEngine, Options};
+use nacre_object::{ClassCall, Error, ObjectId, Op, OpResult, Request, Result, Store};
+use nacre_script::Budget;
+
+use crate::bench::Setup;
+use crate::figure::{Better, Figure};
+use crate::load::{self, Outcome, Runs};
+use crate::scratch;
+
+const FEW: u64 = 1_000;
+const MANY: u64 = 1_000_000;
+/// How much longer an operation on many rows may take: 1.5 times.
+const AIM: f64 = 1.0 / 1.5;
+const WORKERS: usize = 1;
+const VALUE_BYTES: usize = 64;
+const CLASS: &str = "rows";
+const PROGRAM: &str = "\
+state do
+  table :rows, [:key:int] => [:value:bytes]
+  interface input, :put, [:key:int, :value:bytes]
+  interface input, :get, [:key:int]
+  interface input, :take, [:key:int]
+  interface output, :found, [] => [:value:bytes]
+  interface output, :last, [] => [:key:int]
+end
+bloom do
+  rows <+- put
+  found <= (get * rows).rights(:key => :key){|r| [r.value]}
+  rows <- (take * rows).rights(:key => :key)
+  temp :greatest <= rows.group([], max(:key))
+  last <= (take * greatest).rights
+end
+";
+/// What is measured, and what it asks for of a key.
+const METHODS: [&str; 3] = ["get", "put", "take"];
+
+pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
+    let folder = scratch::folder(&setup.folder)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let runtime = ClassRuntime::new(Budget::default(), Arc::clone(&clock));
+    runtime.install(&ClassProgram::new(CLASS.parse()?, 1, PROGRAM))?;
+    let options = Options::new(folder.path().join("embedded"), Arc::new(runtime), clock);
+    let engine = EmbeddedEngine::open(options)?;
+    let outcome = compare(&engine, setup, report).await;
+    engine.close();
+    outcome
+}
+
+async fn compare(
+    engine: &EmbeddedEngine,
+    setup: &Setup,
+    report: &mut dyn FnMut(Figure),
+) -> Result<()> {
+    let few = Table { store: engine.clone(), object: "bench/few".parse()?, rows: FEW };
+    let many = Table { store: engine.clone(), object: "bench/many".parse()?, rows: MANY };
+    few.fill().await?;
+    many.fill().await?;
+    for method in METHODS {
+        let name = format!("{method} in a table of {MANY} rows, median");
+        if !setup.wants(&name) {
+            continue;
+        }
+        let (mut of_few, mut of_many) = (Runs::default(), Runs::default());
+        for _ in 0..setup.rounds {
+            of_few.push(few.measure(method, setup.span).await?);
+            of_many.push(many.measure(method, setup.span).await?);
+        }
+        let baseline = (format!("of {FEW} rows"), of_few.median_micros());
+        let of = ("brados-scale", name, "us");
+        let figure = Figure::new(of, Better::Lower, of_many.median_micros(), baseline);
+        report(figure.aiming_at(AIM));
+    }
+    Ok(())
+}
+
+/// An object with so many rows.
+#[derive(Clone)]
+struct Table {
+    store: EmbeddedEngine,
+    object: ObjectId,
+    rows: u64,
+}
+
+impl Table {
+    async fn fill(&self) -> Result<()> {
+        let method = format!("put{BATCH_SUFFIX}");
+        for first in (0..self.rows).step_by(MAX_BATCH_REQUESTS) {
+            let keys = first..self.rows.min(first + MAX_BATCH_REQUESTS as u64);
+            let requests: Vec<_> = keys.map(|key| request("put", key)).collect();
+            let output = self.call(&method, encode_batch(u32::MAX, &requests)).await?;
+            let answers = decode_answers(output, requests.len())?;
+            if answers.len() < requests.len() || answers.iter().any(|answer| answer.status < 0) {
+                return Err(Error::corrupt("rows were refused"));
+            }
+        }
+        Ok(())
+    }
+
+    async fn measure(&self, method: &'static str, span: Duration) -> Result<Outcome> {
+        load::run(WORKERS, span, |worker| {
+            let (table, mut random) = (self.clone(), Random::seeded(worker as u64));
+            move |_| {
+                let (table, key) = (table.clone(), random.below(table.rows));
+                async move { table.call(method, request(method, key).into()).await.map(drop) }
+            }
+        })
+        .await
+    }
+
+    async fn call(&self, method: &str, input: Bytes) -> Result<Bytes> {
+        let (class, method) = (CLASS.parse()?, method.parse()?);
+        let call = Op::Call(ClassCall { class, method, version: None, input });
+        let reply = self.store.submit(Request::new(self.object.clone(), vec![call])?).await?;
+        match reply.results.into_iter().next() {
+            Some(OpResult::Called(reply)) => Ok(reply.output),
+            other => Err(Error::corrupt(format!("a call was answered {other:?}"))),
+        }
+    }
+}
+
+fn request(method: &str, key: u64) -> Vec<u8> {
+    let key = Value::Int(key as i64);
+    match method {
+        "put" => encode_request(&[key, Value::Bytes(vec![b'x'; VALUE_BYTES])]),
+        _ => encode_request(&[key]),
+    }
+}

@@ -1,0 +1,189 @@
+//! Many requests of one method as one call: `METHOD.batch`, for every method of a Brados class.
+//!
+//! A batch is as many timesteps in one transaction, one after another, each of which sees what those
+//! before it did and has an outcome of its own. A request that is refused changes nothing and the next is
+//! carried out; if one fails after it began to write, the whole call fails.
+//!
+//! | input | |
+//! |---|---|
+//! | `u32` | bytes of answers after which no further request is carried out |
+//! | `u32` | how many requests |
+//! | each: `u32`, bytes | its length and itself |
+//!
+//! The output says what came of the requests that were carried out, at least one. Neighbours that came to
+//! the same are told once, so that what an OSD returns of a change, 64 bytes, is enough where all went
+//! well:
+//!
+//! | output | |
+//! |---|---|
+//! | `u32` | how many requests came to this |
+//! | `i32` | the status: negative if the request was refused |
+//! | `u32`, bytes | the output, or why it was refused |
+//!
+//! All numbers are little-endian.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use nacre_object::{CallReply, Error, Result, Status};
+
+/// What a method's name ends in if many requests of it are meant. No method of a Brados class itself is
+/// called so.
+pub const BATCH_SUFFIX: &str = ".batch";
+/// Requests of one batch: at some microseconds each they stay far below a call's time budget.
+pub const MAX_BATCH_REQUESTS: usize = 1024;
+
+/// Before each request, its length; before all, the limit and the count.
+const LENGTH_BYTES: usize = 4;
+
+/// The input of a batch.
+pub fn encode_batch(byte_limit: u32, requests: &[Vec<u8>]) -> Bytes {
+    let bytes: usize = requests.iter().map(|request| LENGTH_BYTES + request.len()).sum();
+    let mut input = BytesMut::with_capacity(2 * LENGTH_BYTES + bytes);
+    input.put_u32_le(byte_limit);
+    input.put_u32_le(requests.len() as u32);
+    for request in requests {
+        input.put_u32_le(request.len() as u32);
+        input.put_slice(request);
+    }
+    input.freeze()
+}
+
+/// What came of a batch of `asked` requests: of the first of them, at least one.
+///
+/// # Errors
+/// `Corrupt` for what no batch answers.
+pub fn decode_answers(mut output: Bytes, asked: usize) -> Result<Vec<CallReply>> {
+    let mut answers = Vec::with_capacity(asked);
+    while output.has_remaining() {
+        let (count, answer) = decode_answer(&mut output).ok_or_else(unexpected)?;
+        if count == 0 || count > asked - answers.len() {
+            return Err(unexpected());
+        }
+        answers.extend(std::iter::repeat_n(answer, count));
+    }
+    if answers.is_empty() && asked > 0 { Err(unexpected()) } else { Ok(answers) }
+}
+
+fn decode_answer(output: &mut Bytes) -> Option<(usize, CallReply)> {
+    let count = output.try_get_u32_le().ok()? as usize;
+    let status = output.try_get_i32_le().ok()?;
+    Some((count, CallReply { status, output: sized(output)? }))
+}
+
+fn unexpected() -> Error {
+    Error::corrupt("a batch was answered with something else")
+}
+
+fn sized(bytes: &mut Bytes) -> Option<Bytes> {
+    let length = bytes.try_get_u32_le().ok()? as usize;
+    (length <= bytes.len()).then(|| bytes.split_to(length))
+}
+
+/// A batch that was asked for.
+pub(crate) struct Batch {
+    byte_limit: usize,
+    pub requests: Vec<Bytes>,
+}
+
+impl Batch {
+    /// # Errors
+    /// `Invalid` if the input is no batch, or one of too many.
+    pub fn decode(mut input: Bytes) -> Result<Self> {
+        let refused = || Error::invalid("the input is no batch").hint("see `encode_batch`");
+        let byte_limit = input.try_get_u32_le().map_err(|_| refused())? as usize;
+        let count = input.try_get_u32_le().map_err(|_| refused())? as usize;
+        if count > MAX_BATCH_REQUESTS {
+            return Err(Error::invalid(format!("a batch of {count} requests"))
+                .hint(format!("at most {MAX_BATCH_REQUESTS}")));
+        }
+        let requests: Option<_> = (0..count).map(|_| sized(&mut input)).collect();
+        match requests {
+            Some(requests) if input.is_empty() => Ok(Self { byte_limit, requests }),
+            _ => Err(refused()),
+        }
+    }
+}
+
+/// The answers of a batch in the making.
+pub(crate) struct Answers {
+    byte_limit: usize,
+    bytes: usize,
+    output: BytesMut,
+    last: Option<(u32, CallReply)>,
+}
+
+impl Answers {
+    pub fn new(batch: &Batch) -> Self {
+        let byte_limit = batch.byte_limit;
+        Self { byte_limit, bytes: 0, output: BytesMut::new(), last: None }
+    }
+
+    pub fn push(&mut self, answer: CallReply) {
+        self.bytes += answer.output.len();
+        match &mut self.last {
+            Some((count, last)) if *last == answer => *count += 1,
+            _ => {
+                self.put_last();
+                self.last = Some((1, answer));
+            }
+        }
+    }
+
+    /// Whether no further request is wanted.
+    pub fn is_full(&self) -> bool {
+        self.bytes >= self.byte_limit
+    }
+
+    fn put_last(&mut self) {
+        if let Some((count, CallReply { status, output })) = self.last.take() {
+            self.output.put_u32_le(count);
+            self.output.put_i32_le(status);
+            self.output.put_u32_le(output.len() as u32);
+            self.output.put_slice(&output);
+        }
+    }
+
+    pub fn finish(mut self) -> Bytes {
+        self.put_last();
+        self.output.freeze()
+    }
+}
+
+/// The answer of a request that was refused.
+pub(crate) fn refusal(error: &Error) -> CallReply {
+    let status: Status = error.status().min(-1);
+    CallReply { status, output: Bytes::copy_from_slice(error.message().as_bytes()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(status: Status, output: &'static str) -> CallReply {
+        CallReply { status, output: Bytes::from_static(output.as_bytes()) }
+    }
+
+    #[test]
+    fn neighbours_that_came_to_the_same_are_told_once() {
+        let batch = Batch::decode(encode_batch(1000, &[vec![1], vec![], vec![2, 3]])).unwrap();
+        assert_eq!(batch.requests, [&[1][..], &[], &[2, 3]]);
+        let all = [answer(0, "a"), answer(0, "a"), answer(-22, "a"), answer(0, "a")];
+        let mut answers = Answers::new(&batch);
+        all.iter().for_each(|answer| answers.push(answer.clone()));
+        let output = answers.finish();
+        assert_eq!(output.len(), 3 * 13);
+        assert_eq!(decode_answers(output.clone(), 4).unwrap(), all);
+        assert!(decode_answers(output, 3).is_err(), "more than was asked");
+    }
+
+    #[test]
+    fn what_is_short_or_long_is_refused() {
+        let input = encode_batch(7, &[vec![1, 2], vec![3]]);
+        for length in 0..input.len() {
+            assert!(Batch::decode(input.slice(..length)).is_err(), "{length}");
+        }
+        assert!(Batch::decode([&input[..], &[0]].concat().into()).is_err());
+        assert!(Batch::decode(encode_batch(7, &vec![vec![]; MAX_BATCH_REQUESTS + 1])).is_err());
+        assert!(decode_answers(Bytes::new(), 1).is_err());
+        assert!(decode_answers(Bytes::from_static(&[0; 12]), 1).is_err(), "of no request");
+    }
+}
