@@ -9,7 +9,8 @@ use nacre::{Cluster, Log, LogOptions};
 use nacre_object::{ClassName, Result};
 
 use crate::bench::Setup;
-use crate::figure::{Better, Figure, median};
+use crate::figure::{Better, Figure};
+use crate::load::median;
 use crate::load::{self, Outcome, Runs};
 use crate::raw_file;
 use crate::redis_server::{RedisServer, failed};

@@ -8,8 +8,8 @@ use nacre::RadosOptions;
 use nacre_object::{Error, Result};
 
 use crate::{
-    Figure, append, brados_call, brados_compile, brados_corfu, brados_scale, call, ceph_append,
-    ceph_call, handover, object, propagate, read, recover, scale, sequencer, start,
+    Figure, append, brados_call, brados_choose, brados_compile, brados_corfu, brados_scale, call,
+    ceph_append, ceph_call, handover, object, propagate, read, recover, scale, sequencer, start,
 };
 
 /// Objects that `scale` grows to unless told otherwise: what is written in half a minute.
@@ -36,6 +36,8 @@ pub enum Bench {
     BradosCompile,
     /// Point operations on a table of many rows beside one of few.
     BradosScale,
+    /// The layouts that the tuner chooses beside the best there are.
+    BradosChoose,
     /// Positions from a sequencer.
     Sequencer,
     /// Programs on their way to their subscribers.
@@ -52,7 +54,7 @@ pub enum Bench {
 
 impl Bench {
     /// Every bench, in the order of the README's table.
-    pub const ALL: [Bench; 14] = [
+    pub const ALL: [Bench; 15] = [
         Self::Append,
         Self::Read,
         Self::Object,
@@ -61,6 +63,7 @@ impl Bench {
         Self::BradosCorfu,
         Self::BradosCompile,
         Self::BradosScale,
+        Self::BradosChoose,
         Self::Sequencer,
         Self::Propagate,
         Self::Recover,
@@ -70,7 +73,14 @@ impl Bench {
     ];
 
     /// Those that can also be measured on a Ceph cluster.
-    pub const ON_CEPH: [Bench; 4] = [Self::Append, Self::Call, Self::BradosCall, Self::Propagate];
+    pub const ON_CEPH: [Bench; 6] = [
+        Self::Append,
+        Self::Call,
+        Self::BradosCall,
+        Self::BradosCorfu,
+        Self::BradosChoose,
+        Self::Propagate,
+    ];
 
     /// Its name on the command line and in its figures.
     pub fn name(self) -> &'static str {
@@ -83,6 +93,7 @@ impl Bench {
             Self::BradosCorfu => "brados-corfu",
             Self::BradosCompile => "brados-compile",
             Self::BradosScale => "brados-scale",
+            Self::BradosChoose => "brados-choose",
             Self::Sequencer => "sequencer",
             Self::Propagate => "propagate",
             Self::Recover => "recover",
@@ -143,6 +154,7 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
             Bench::Call => ceph_call::run(setup, options, report).await,
             Bench::BradosCall => brados_call::run_on_ceph(setup, options, report).await,
             Bench::BradosCorfu => brados_corfu::run_on_ceph(setup, options, report).await,
+            Bench::BradosChoose => brados_choose::run_on_ceph(setup, options, report).await,
             Bench::Propagate => propagate::run_on_ceph(setup, options, report).await,
             other => Err(Error::unsupported(format!("{} is not measured on Ceph", other.name()))
                 .hint("leave --engine out")),
@@ -157,6 +169,7 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
         Bench::BradosCorfu => brados_corfu::run(setup, report).await,
         Bench::BradosCompile => brados_compile::run(setup, report),
         Bench::BradosScale => brados_scale::run(setup, report).await,
+        Bench::BradosChoose => brados_choose::run(setup, report).await,
         Bench::Sequencer => sequencer::run(setup, report).await,
         Bench::Propagate => propagate::run(setup, report).await,
         Bench::Recover => recover::run(setup, report).await,

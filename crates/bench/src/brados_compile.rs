@@ -7,7 +7,8 @@ use nacre_clock::{Clock, SystemClock};
 use nacre_object::{Error, Result};
 
 use crate::bench::Setup;
-use crate::figure::{Better, Figure, median};
+use crate::figure::{Better, Figure};
+use crate::load::median;
 
 const LINES: usize = 200;
 const BOUND_MILLISECONDS: f64 = 50.0;

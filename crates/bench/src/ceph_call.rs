@@ -15,7 +15,8 @@ use nacre_rados::{PlainClient, RadosEngine};
 use nacre_script::Budget;
 
 use crate::bench::Setup;
-use crate::figure::{Better, Figure, median};
+use crate::figure::{Better, Figure};
+use crate::load::median;
 use crate::load::{self, Outcome, Runs};
 use crate::osd_processes::OsdProcesses;
 

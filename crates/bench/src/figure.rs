@@ -61,12 +61,6 @@ impl Figure {
     }
 }
 
-/// The middle of some measurements, the upper one of an even number; 0 of none.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

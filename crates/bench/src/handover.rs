@@ -13,7 +13,8 @@ use nacre_object::{Error, Result};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::bench::Setup;
-use crate::figure::{Better, Figure, median};
+use crate::figure::{Better, Figure};
+use crate::load::median;
 
 /// Round trips of a measurement.
 const ROUND_TRIPS: u32 = 20_000;

@@ -11,6 +11,7 @@
 mod append;
 mod bench;
 mod brados_call;
+mod brados_choose;
 mod brados_compile;
 mod brados_corfu;
 mod brados_scale;
@@ -19,7 +20,6 @@ mod ceph_append;
 mod ceph_call;
 mod figure;
 mod handover;
-mod load;
 mod object;
 mod osd_processes;
 mod propagate;
@@ -31,6 +31,8 @@ mod scale;
 mod scratch;
 mod sequencer;
 mod start;
+
+use nacre_load as load;
 
 pub use bench::{Bench, DEFAULT_SCALE_OBJECTS, DEFAULT_SCALE_POOL_GIB, Setup, run};
 pub use figure::{Better, Figure};

@@ -8,8 +8,9 @@ use nacre_clock::Random;
 use nacre_object::Result;
 
 use crate::bench::Setup;
-use crate::figure::{Better, Figure, median};
+use crate::figure::{Better, Figure};
 use crate::load;
+use crate::load::median;
 use crate::raw_file;
 use crate::redis_server::{RedisServer, failed};
 use crate::scratch::BesideRedis;

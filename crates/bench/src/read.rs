@@ -9,8 +9,9 @@ use nacre_object::{Error, Result};
 
 use crate::append::new_log;
 use crate::bench::Setup;
-use crate::figure::{Better, Figure, median};
+use crate::figure::{Better, Figure};
 use crate::load;
+use crate::load::median;
 use crate::redis_server::{RedisServer, failed};
 use crate::scratch::BesideRedis;
 

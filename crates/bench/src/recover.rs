@@ -12,8 +12,9 @@ use nacre_object::{Error, Result};
 
 use crate::append::new_log;
 use crate::bench::Setup;
-use crate::figure::{Better, Figure, median};
+use crate::figure::{Better, Figure};
 use crate::load;
+use crate::load::median;
 use crate::scratch::{self, ScratchCluster};
 
 const WRITERS: usize = 16;

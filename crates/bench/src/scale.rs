@@ -13,7 +13,8 @@ use nacre_object::{Error, Result};
 use rustix::fs::statvfs;
 
 use crate::bench::Setup;
-use crate::figure::{Better, Figure, median};
+use crate::figure::{Better, Figure};
+use crate::load::median;
 use crate::load::{self, Runs};
 use crate::scratch::{self, ScratchCluster};
 

@@ -12,7 +12,8 @@ use tokio::process::{Child, Command};
 use tokio::time;
 
 use crate::bench::Setup;
-use crate::figure::{Better, Figure, median};
+use crate::figure::{Better, Figure};
+use crate::load::median;
 use crate::scratch;
 
 /// A cluster that does not serve after this has failed.

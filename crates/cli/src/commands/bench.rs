@@ -45,7 +45,7 @@ fn parse(text: &str) -> Result<Bench> {
     text.parse()
 }
 
-fn seconds(text: &str) -> std::result::Result<f64, String> {
+pub(super) fn seconds(text: &str) -> std::result::Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.05..=3600.0).contains(&seconds) => Ok(seconds),
         _ => Err("give 0.05 to 3600".to_owned()),

@@ -1,4 +1,4 @@
-//! `nacre brados …`: the compiler by itself. It asks no cluster.
+//! `nacre brados …`: the compiler by itself, and the choice of layouts. It asks no cluster of ours.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use nacre_brados::{
 use nacre_object::{Error, Result};
 use serde_json::json;
 
+use super::brados_tune::{self, ProfileArguments, TuneArguments};
 use crate::input::read_text;
 use crate::out::{Out, note};
 
@@ -46,6 +47,10 @@ pub enum BradosCommand {
         #[arg(long, value_delimiter = ',', default_values_t = [256, 4352])]
         slots: Vec<u32>,
     },
+    /// Measure what transactions of every shape take on an engine, in about a minute
+    Profile(ProfileArguments),
+    /// Choose the layout of a program for a workload: predict all, measure the best few
+    Tune(TuneArguments),
     /// Format a program where it is; standard input goes to standard output
     Fmt {
         file: PathBuf,
@@ -56,8 +61,10 @@ pub enum BradosCommand {
 }
 
 /// Runs one of them.
-pub fn run(command: BradosCommand, out: Out) -> Result<()> {
+pub async fn run(command: BradosCommand, out: Out) -> Result<()> {
     match command {
+        BradosCommand::Profile(arguments) => brados_tune::profile(arguments, out).await,
+        BradosCommand::Tune(arguments) => brados_tune::tune(arguments, out).await,
         BradosCommand::Check { file } => check(&file, out),
         BradosCommand::Compile { file, layout } => {
             let (_, compiled) = compile_in(&file, layout)?;

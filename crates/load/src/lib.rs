@@ -9,17 +9,21 @@ use hdrhistogram::Histogram;
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{Error, Result};
 
-use crate::figure::median;
-
 /// Part of a run before what is measured begins: caches fill, files are laid out.
 const WARM_UP_SHARE: f64 = 0.2;
 
 /// An operation that takes longer counts as this long.
 const MAX_LATENCY_NANOS: u64 = 60_000_000_000;
 
+/// The middle of some measurements, the upper one of an even number; 0 of none.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
 /// What came of a run.
 #[derive(Debug, Clone)]
-pub(crate) struct Outcome {
+pub struct Outcome {
     /// Operations a second, after the warm-up.
     pub rate: f64,
     /// Of single operations, in nanoseconds.
@@ -35,9 +39,10 @@ impl Outcome {
 
 /// The outcomes of several rounds.
 #[derive(Debug, Default)]
-pub(crate) struct Runs(Vec<Outcome>);
+pub struct Runs(Vec<Outcome>);
 
 impl Runs {
+    /// Adds the outcome of a round.
     pub fn push(&mut self, outcome: Outcome) {
         self.0.push(outcome);
     }
@@ -63,7 +68,7 @@ impl Runs {
 ///
 /// # Errors
 /// The first error of any job.
-pub(crate) async fn run<J, F, O>(workers: usize, span: Duration, make_job: J) -> Result<Outcome>
+pub async fn run<J, F, O>(workers: usize, span: Duration, make_job: J) -> Result<Outcome>
 where
     J: Fn(usize) -> F,
     F: FnMut(u64) -> O + Send + 'static,
@@ -77,7 +82,7 @@ where
 ///
 /// # Errors
 /// The first error of any job.
-pub(crate) async fn run_paced<J, F, O>(
+pub async fn run_paced<J, F, O>(
     workers: usize,
     span: Duration,
     interval: Duration,

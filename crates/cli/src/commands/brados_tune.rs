@@ -1,0 +1,185 @@
+//! `nacre brados profile` and `tune`: which layout a program is to have, on the engine at hand.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nacre_object::{Error, Result};
+use nacre_tuner::{Effort, OwnEngine, Profile, Tried, Tuned, Workload, tune as choose};
+
+use super::up::interrupted;
+use crate::engine::Engine;
+use crate::input::read_text;
+use crate::out::{Out, note, table};
+
+/// How long each transaction of a profile is measured.
+const PROBE_SPAN: Duration = Duration::from_millis(300);
+
+/// The engine at hand, and what is known of it
+#[derive(Debug, clap::Args)]
+pub struct At {
+    /// Measure on a Ceph cluster, `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`, in objects of its own
+    #[arg(long, default_value_t = Engine::Embedded)]
+    engine: Engine,
+    /// Else measure the disk of this folder
+    #[arg(long, default_value = ".", value_name = "DIR")]
+    folder: PathBuf,
+    /// Where the engine's profile is kept
+    #[arg(long, default_value = "brados-profile.json", value_name = "FILE")]
+    profile: PathBuf,
+}
+
+/// What `nacre brados profile` can be told
+#[derive(Debug, clap::Args)]
+pub struct ProfileArguments {
+    #[command(flatten)]
+    at: At,
+}
+
+/// What `nacre brados tune` can be told
+#[derive(Debug, clap::Args)]
+pub struct TuneArguments {
+    /// The program; `-` is standard input
+    file: PathBuf,
+    /// What will be asked of it, as in `programs/workloads/`
+    #[arg(long, value_name = "FILE")]
+    workload: PathBuf,
+    #[command(flatten)]
+    at: At,
+    /// Measure every layout, which tells what the choice is worth
+    #[arg(long)]
+    sweep: bool,
+    /// How long each layout is measured in a round
+    #[arg(long, default_value_t = 1.0, value_parser = super::bench::seconds, value_name = "SECONDS")]
+    seconds: f64,
+    /// How often each layout is measured; the medians count
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
+    rounds: u16,
+}
+
+impl At {
+    async fn open(&self) -> Result<OwnEngine> {
+        match &self.engine {
+            Engine::Embedded => OwnEngine::embedded(&self.folder),
+            Engine::Ceph(entry) => OwnEngine::on_ceph(entry.parse()?).await,
+        }
+    }
+
+    /// Measures the engine and keeps the profile.
+    async fn measure(&self, engine: &OwnEngine) -> Result<Profile> {
+        note(&format!("measuring {}", engine.fingerprint()));
+        let progress = &mut |share: f64| note(&format!("  {:.0} %", share * 100.0));
+        let fingerprint = engine.fingerprint().clone();
+        let profile = Profile::measure(engine.bench(), fingerprint, PROBE_SPAN, progress).await?;
+        write(&self.profile, &profile.to_json()?)?;
+        Ok(profile)
+    }
+
+    /// The profile that is kept, or a new one if there is none.
+    async fn known(&self, engine: &OwnEngine) -> Result<Profile> {
+        if !self.profile.exists() {
+            return self.measure(engine).await;
+        }
+        let profile = Profile::from_json(&read_text(&self.profile)?)?;
+        if profile.engine != *engine.fingerprint() {
+            let what =
+                format!("{} is of another engine: {}", self.profile.display(), profile.engine);
+            return Err(Error::invalid(what).hint(format!(
+                "this is {}: measure it with `nacre brados profile`, or name its profile with --profile",
+                engine.fingerprint()
+            )));
+        }
+        Ok(profile)
+    }
+}
+
+/// Measures an engine.
+pub async fn profile(arguments: ProfileArguments, out: Out) -> Result<()> {
+    let work = async {
+        let engine = arguments.at.open().await?;
+        let profile = arguments.at.measure(&engine).await?;
+        let path = arguments.at.profile.display();
+        out.show(&profile, || format!("the profile of {} is in {path}", profile.engine))
+    };
+    until_interrupted(work).await
+}
+
+/// Chooses a layout.
+pub async fn tune(arguments: TuneArguments, out: Out) -> Result<()> {
+    until_interrupted(choose_and_tell(arguments, out)).await
+}
+
+async fn choose_and_tell(arguments: TuneArguments, out: Out) -> Result<()> {
+    let source = read_text(&arguments.file)?;
+    let text = read_text(&arguments.workload)?;
+    let path = arguments.workload.display();
+    let workload =
+        Workload::parse(&text).map_err(|error| Error::invalid(format!("{path}: {error}")))?;
+    let engine = arguments.at.open().await?;
+    let profile = arguments.at.known(&engine).await?;
+    let effort = Effort {
+        span: Duration::from_secs_f64(arguments.seconds),
+        rounds: arguments.rounds.into(),
+        sweep: arguments.sweep,
+    };
+    let progress = &mut |layout: &nacre_brados::Layout| note(&format!("measuring {layout}"));
+    let tuned = choose(engine.bench(), &source, &workload, &profile, effort, progress).await?;
+    out.show(&tuned, || told(&tuned))
+}
+
+/// The outcome for people: the layouts, best first, what is chosen, and what rules would have got.
+fn told(tuned: &Tuned) -> String {
+    let mut order: Vec<usize> = (0..tuned.tried.len()).collect();
+    let rate = |at: usize| tuned.tried[at].measured.unwrap_or(0.0);
+    order.sort_by(|a, b| {
+        let predicted = |at: &usize| tuned.tried[*at].predicted;
+        rate(*b).total_cmp(&rate(*a)).then(predicted(b).total_cmp(&predicted(a)))
+    });
+    let row = |at: &usize| {
+        let Tried { layout, predicted, measured, p99_micros } = &tuned.tried[*at];
+        let number =
+            |value: &Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0}"));
+        let regret =
+            tuned.regret(*at).map_or("-".to_owned(), |regret| format!("{:.0} %", regret * 100.0));
+        vec![
+            layout.clone(),
+            format!("{predicted:.0}"),
+            number(measured),
+            number(p99_micros),
+            regret,
+        ]
+    };
+    let rows: Vec<_> = order.iter().map(row).collect();
+    let header = ["LAYOUT", "PREDICTED/S", "MEASURED/S", "P99 US", "REGRET"];
+    let mut lines = vec![table(&header, &rows), String::new()];
+    let chosen = tuned.chosen();
+    lines.push(format!("chosen: {} ({:.0}/s)", chosen.layout, rate(tuned.chosen)));
+    for (rule, at) in &tuned.rules {
+        let layout = &tuned.tried[*at].layout;
+        let compared = match tuned.tried[*at].measured {
+            None => "not measured (--sweep does)".to_owned(),
+            Some(_) if *at == tuned.chosen => "the same".to_owned(),
+            Some(by_rule) => {
+                format!("{:.2} of the chosen one's rate", by_rule / rate(tuned.chosen))
+            }
+        };
+        lines.push(format!("{rule}: {layout}, {compared}"));
+    }
+    lines.join("\n")
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).map_err(|error| {
+        Error::unavailable(format!("cannot write {}: {error}", path.display()))
+            .hint("name another file with --profile")
+    })
+}
+
+/// Interrupted, what was made goes all the same: scratch folders with their values.
+async fn until_interrupted(work: impl Future<Output = Result<()>>) -> Result<()> {
+    let interrupted = interrupted()?;
+    tokio::select! {
+        () = interrupted => Ok(()),
+        outcome = work => outcome,
+    }
+}

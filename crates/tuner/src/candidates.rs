@@ -1,0 +1,72 @@
+//! The layouts there are to choose from, and what simple rules would take.
+
+use nacre_brados::layout::{Choices, HeaderPlace, TablePlace};
+use nacre_brados::{Compiled, Layout};
+
+/// Room in a slot besides the longest value: what a row has besides, and that the slot is used.
+const SLOT_ROOM: usize = 64;
+/// Slots begin at multiples of so many bytes.
+const SLOT_ALIGNMENT: usize = 64;
+/// The entries that the rule by size keeps in the map: a page.
+const THRESHOLD_BYTES: usize = 4096;
+
+/// Rules that look at no engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// Everything in the map.
+    Map,
+    /// Everything in the byte stream that can be.
+    Stream,
+    /// The map for values of up to a page, the byte stream for longer ones.
+    BySize,
+}
+
+impl Rule {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Map, Self::Stream, Self::BySize];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Map => "always the map",
+            Self::Stream => "always the byte stream",
+            Self::BySize => "the byte stream past a page",
+        }
+    }
+}
+
+/// What there is to choose from for a program whose longest value has so many bytes.
+#[derive(Debug, Clone)]
+pub(crate) struct Candidates {
+    /// All legal layouts, the plainest first.
+    pub layouts: Vec<Layout>,
+    longest_bytes: usize,
+}
+
+impl Candidates {
+    pub fn of(compiled: &Compiled, longest_bytes: usize) -> Self {
+        let slot = (longest_bytes + SLOT_ROOM).next_multiple_of(SLOT_ALIGNMENT);
+        let slot = u32::try_from(slot).unwrap_or(u32::MAX);
+        Self { layouts: Choices::of(compiled, &[slot]).layouts, longest_bytes }
+    }
+
+    /// What a rule takes.
+    pub fn by(&self, rule: Rule) -> &Layout {
+        let in_stream = match rule {
+            Rule::Map => false,
+            Rule::Stream => true,
+            Rule::BySize => self.longest_bytes > THRESHOLD_BYTES,
+        };
+        if !in_stream {
+            return &self.layouts[0];
+        }
+        let most = |layout: &&Layout| {
+            let slots =
+                layout.tables().filter(|(_, place)| matches!(place, TablePlace::Slots { .. }));
+            let header = layout.header == HeaderPlace::Stream;
+            (layout.tables().count(), slots.count(), header)
+        };
+        // Of equals the plainest, which comes first.
+        self.layouts.iter().rev().max_by_key(most).unwrap_or(&self.layouts[0])
+    }
+}

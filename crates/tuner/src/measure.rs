@@ -1,0 +1,94 @@
+//! A workload for real.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::try_join_all;
+use nacre_brados::encode_request;
+use nacre_clock::Random;
+use nacre_load::{self as load, Outcome};
+use nacre_object::{ClassCall, ClassName, ObjectId, Result};
+
+use crate::workbench::Workbench;
+use crate::workload::{Line, Pattern, Workload};
+
+/// A program with its layout on a store, and the workload's objects.
+pub(crate) struct Subject {
+    bench: Workbench,
+    class: ClassName,
+    objects: Vec<(ObjectId, Arc<Mutex<u64>>)>,
+}
+
+impl Subject {
+    /// Makes the objects and fills them. `label` tells this program from others of the run.
+    pub async fn prepare(
+        bench: &Workbench,
+        label: &str,
+        source: &str,
+        workload: &Workload,
+    ) -> Result<Self> {
+        let class: ClassName = format!("tuner_{label}").parse()?;
+        bench.install(&class, source)?;
+        let object = |number| Ok((bench.object(label, number)?, Arc::default()));
+        let objects = (0..workload.objects).map(object).collect::<Result<_>>()?;
+        let subject = Self { bench: bench.clone(), class, objects };
+        let objects = 0..workload.objects;
+        try_join_all(objects.map(|number| subject.fill(number, &workload.fill))).await?;
+        Ok(subject)
+    }
+
+    async fn fill(&self, number: usize, lines: &[Line]) -> Result<()> {
+        let mut random = Random::seeded(number as u64);
+        for Line { count, request } in lines {
+            for _ in 0..*count {
+                self.ask(number, request, &mut random)?.await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Does the mix for a while, after some of it that does not count.
+    pub async fn run(&self, workload: &Workload, span: Duration) -> Result<Outcome> {
+        let workers = workload.concurrency;
+        load::run(workers, span, |worker| {
+            let (subject, workload) = (self.clone_handle(), workload.clone());
+            let mut random = Random::seeded(worker as u64);
+            move |n| {
+                let number = (worker + n as usize * workers) % workload.objects;
+                let asked = subject.ask(number, workload.pick(&mut random), &mut random);
+                async move { asked?.await }
+            }
+        })
+        .await
+    }
+
+    /// Removes the objects.
+    pub async fn clean(self) -> Result<()> {
+        let objects: Vec<_> = self.objects.into_iter().map(|(object, _)| object).collect();
+        self.bench.remove(&objects).await
+    }
+
+    fn clone_handle(&self) -> Self {
+        Self { bench: self.bench.clone(), class: self.class.clone(), objects: self.objects.clone() }
+    }
+
+    /// Draws a request on an object; it is sent when it is awaited.
+    fn ask(
+        &self,
+        number: usize,
+        request: &Pattern,
+        random: &mut Random,
+    ) -> Result<impl Future<Output = Result<()>> + use<>> {
+        let (object, next) = &self.objects[number];
+        let row = request.draw(&mut next.lock().unwrap_or_else(PoisonError::into_inner), random);
+        let call = ClassCall {
+            class: self.class.clone(),
+            method: request.method.parse()?,
+            version: None,
+            input: Bytes::from(encode_request(&row)),
+        };
+        let (bench, object) = (self.bench.clone(), object.clone());
+        Ok(async move { bench.call(&object, call).await.map(drop) })
+    }
+}

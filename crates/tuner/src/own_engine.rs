@@ -1,0 +1,91 @@
+//! An engine to measure on, beside whatever runs: a folder of its own, or a pool of a Ceph cluster.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use nacre_clock::{Clock, SystemClock};
+use nacre_embedded::{EmbeddedEngine, Options};
+use nacre_object::{Error, Result, Store};
+use nacre_rados::{RadosEngine, RadosOptions};
+use tempfile::TempDir;
+
+use crate::fingerprint::Fingerprint;
+use crate::workbench::Workbench;
+
+/// Where objects of the tuner are.
+const POOL: &str = "tuner";
+
+/// An engine, and what tells it from others.
+pub struct OwnEngine {
+    bench: Workbench,
+    fingerprint: Fingerprint,
+    embedded: Option<(EmbeddedEngine, TempDir)>,
+}
+
+impl OwnEngine {
+    /// An embedded engine, in a scratch folder in `base` that goes with it: the disk that is measured.
+    ///
+    /// # Errors
+    /// `Unavailable` if `base` cannot be written.
+    pub fn embedded(base: &Path) -> Result<Self> {
+        let unwritable = |error: std::io::Error| {
+            Error::unavailable(format!(
+                "cannot make a scratch folder in {}: {error}",
+                base.display()
+            ))
+            .hint("name a writable folder with --folder")
+        };
+        let folder = tempfile::Builder::new().prefix("nacre-tuner.").tempdir_in(base);
+        let folder = folder.map_err(unwritable)?;
+        let file_system =
+            rustix::fs::statfs(folder.path()).map_err(|error| unwritable(error.into()))?;
+        let classes = Workbench::classes();
+        let engine = EmbeddedEngine::open(Options::new(folder.path(), classes.clone(), clock()))?;
+        let store: Arc<dyn Store> = Arc::new(engine.clone());
+        let fingerprint =
+            fingerprint("embedded", format!("a file system of type {:#x}", file_system.f_type));
+        let bench = Workbench::new(store, classes, POOL.parse()?);
+        Ok(Self { bench, fingerprint, embedded: Some((engine, folder)) })
+    }
+
+    /// A pool of a Ceph cluster.
+    ///
+    /// # Errors
+    /// As [`RadosEngine::connect`].
+    pub async fn on_ceph(options: RadosOptions) -> Result<Self> {
+        let classes = Workbench::classes();
+        let engine = RadosEngine::connect(options, classes.clone(), clock()).await?;
+        let survey = engine.survey().await?;
+        let device = format!("{} OSDs, methods {survey}", survey.osds.len());
+        let bench = Workbench::new(Arc::new(engine), classes, POOL.parse()?);
+        Ok(Self { bench, fingerprint: fingerprint("ceph", device), embedded: None })
+    }
+
+    /// Where to measure.
+    pub fn bench(&self) -> &Workbench {
+        &self.bench
+    }
+
+    /// What is measured.
+    pub fn fingerprint(&self) -> &Fingerprint {
+        &self.fingerprint
+    }
+}
+
+impl Drop for OwnEngine {
+    fn drop(&mut self) {
+        if let Some((engine, _)) = &self.embedded {
+            engine.close();
+        }
+    }
+}
+
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(SystemClock::default())
+}
+
+fn fingerprint(engine: &str, device: String) -> Fingerprint {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    Fingerprint { engine: engine.to_owned(), device, cpus, version }
+}

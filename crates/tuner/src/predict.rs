@@ -1,0 +1,112 @@
+//! What a workload will take in a layout: its transactions are tried on an object in memory that writes
+//! down their shapes, and an engine's profile says what such transactions take. The profile's are methods
+//! that hardly do anything else; what the program's own compute besides is measured while they are tried.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use nacre_brados::encode_request;
+use nacre_class::{ClassProgram, ClassRuntime};
+use nacre_clock::{Clock, Random, SystemClock};
+use nacre_load::median;
+use nacre_object::{CallContext, ClassCall, ClassHost, ClassName, EntityName, Result};
+use nacre_script::Budget;
+
+use crate::probe::{self, Probe};
+use crate::profile::Profile;
+use crate::shape::Shape;
+use crate::sketch::Sketch;
+use crate::workload::{Line, Pattern, Workload};
+
+const CLASS: &str = "tuner_sketch";
+/// Requests of a filling line that are tried: more make no other shapes.
+const MAX_FILL_TRIED: u64 = 256;
+/// Requests of each line of the mix that are tried.
+const SAMPLES: usize = 24;
+/// The same requests for every layout.
+const SEED: u64 = 1;
+
+/// A program with its layout, on an object in memory.
+struct Trial {
+    clock: Arc<dyn Clock>,
+    runtime: ClassRuntime,
+    class: ClassName,
+    context: CallContext,
+    object: Sketch,
+    next: u64,
+    random: Random,
+}
+
+/// What a request did, and how long its method ran.
+struct Tried {
+    shape: Shape,
+    seconds: f64,
+}
+
+/// Seconds from one transaction's end to the next's, on average over the mix.
+///
+/// # Errors
+/// `Invalid` if the source is no program or has no such method; whatever a request fails with.
+pub(crate) fn seconds(source: &str, workload: &Workload, profile: &Profile) -> Result<f64> {
+    let mut trial = Trial::new(source)?;
+    for Line { count, request } in &workload.fill {
+        for _ in 0..(*count).min(MAX_FILL_TRIED) {
+            trial.request(request)?;
+        }
+    }
+    let probed = seconds_of_a_probe()?;
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for Line { count, request } in &workload.mix {
+        let tried: Vec<Tried> =
+            (0..SAMPLES).map(|_| trial.request(request)).collect::<Result<_>>()?;
+        let stored = tried.iter().map(|one| profile.seconds(&one.shape, workload.concurrency));
+        let stored = stored.sum::<f64>() / SAMPLES as f64;
+        let computed = median(tried.iter().map(|one| one.seconds).collect()) - probed;
+        sum += *count as f64 * (stored + computed.max(0.0));
+        weights += *count as f64;
+    }
+    Ok(sum / weights)
+}
+
+/// How long the method of a probe runs that touches nothing.
+fn seconds_of_a_probe() -> Result<f64> {
+    let mut trial = Trial::new(probe::SOURCE)?;
+    let nothing = Probe { access: None, count: 0, bytes: 0 };
+    let runs: Vec<f64> = (0..SAMPLES)
+        .map(|_| {
+            let call = nothing.call(&trial.class, 0)?;
+            trial.call(&call).map(|tried| tried.seconds)
+        })
+        .collect::<Result<_>>()?;
+    Ok(median(runs))
+}
+
+impl Trial {
+    fn new(source: &str) -> Result<Self> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let runtime = ClassRuntime::new(Budget::default(), Arc::clone(&clock));
+        let class: ClassName = CLASS.parse()?;
+        runtime.install(&ClassProgram::new(class.clone(), 1, source))?;
+        let context = CallContext { source: EntityName::local(), now_micros: clock.now_micros() };
+        let random = Random::seeded(SEED);
+        Ok(Self { clock, runtime, class, context, object: Sketch::default(), next: 0, random })
+    }
+
+    fn request(&mut self, request: &Pattern) -> Result<Tried> {
+        let row = request.draw(&mut self.next, &mut self.random);
+        let call = ClassCall {
+            class: self.class.clone(),
+            method: request.method.parse()?,
+            version: None,
+            input: Bytes::from(encode_request(&row)),
+        };
+        self.call(&call)
+    }
+
+    fn call(&mut self, call: &ClassCall) -> Result<Tried> {
+        let begun = self.clock.monotonic();
+        self.runtime.call(call, &mut self.object, &self.context)?;
+        let seconds = (self.clock.monotonic() - begun).as_secs_f64();
+        Ok(Tried { shape: self.object.take_shape(), seconds })
+    }
+}

@@ -1,0 +1,132 @@
+//! Measures what an engine takes for transactions of one shape.
+//!
+//! A probe is a method in Luau (`probe.lua`) that touches its object `count` times in one way, so what is
+//! measured is a whole transaction: the call, the run, the access, the commit.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::try_join_all;
+use nacre_load as load;
+use nacre_object::{ClassCall, ClassName, Error, ObjectId, Result};
+
+use crate::shape::Access;
+use crate::workbench::Workbench;
+
+pub(crate) const SOURCE: &str = include_str!("probe.lua");
+const CLASS: &str = "tuner_probe";
+/// Entries, parts of the stream and attributes of an object, as `probe.lua` has them.
+const NUMBERS: usize = 16;
+const ATTRIBUTES: usize = 4;
+/// Entries of a range.
+const RANGE: usize = 8;
+/// Bytes of a key.
+const KEY_BYTES: usize = 8;
+/// A transaction is bounded, so an object is made in parts.
+const FILL_AT_ONCE: usize = 4;
+/// Longest attribute that is tried: they are meant for little, and every engine takes so much.
+pub(crate) const MAX_ATTRIBUTE_BYTES: usize = 4096;
+
+/// What one transaction of a probe does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Probe {
+    /// `None` for nothing at all.
+    pub access: Option<Access>,
+    pub count: u8,
+    pub bytes: usize,
+}
+
+impl Probe {
+    fn code(&self) -> u8 {
+        let at = |access| Access::ALL.iter().position(|one| *one == access);
+        self.access.and_then(at).map_or(0, |at| at as u8 + 1)
+    }
+
+    /// The call of a transaction that begins with the number `first`.
+    pub fn call(&self, class: &ClassName, first: u32) -> Result<ClassCall> {
+        let writes = self.access.is_some_and(Access::writes);
+        let mut input = vec![self.code(), self.count];
+        input.extend_from_slice(&first.to_le_bytes());
+        input.extend_from_slice(&(self.bytes as u32).to_le_bytes());
+        if writes {
+            input.resize(input.len() + self.bytes, b'x');
+        }
+        let method = if writes { "change" } else { "look" };
+        let (class, method) = (class.clone(), method.parse()?);
+        Ok(ClassCall { class, method, version: None, input: Bytes::from(input) })
+    }
+
+    /// Bytes that one access carries.
+    pub fn carried(&self) -> usize {
+        match self.access {
+            Some(Access::MapRange) => RANGE * (self.bytes + KEY_BYTES),
+            _ => self.bytes,
+        }
+    }
+}
+
+/// Objects with values of one size, for probes of that size.
+pub(crate) struct Prober<'a> {
+    bench: &'a Workbench,
+    class: ClassName,
+    objects: Vec<ObjectId>,
+}
+
+impl<'a> Prober<'a> {
+    /// Makes an object for each of `depth` workers.
+    pub async fn prepare(bench: &'a Workbench, depth: usize, bytes: usize) -> Result<Self> {
+        let class: ClassName = CLASS.parse()?;
+        bench.install(&class, SOURCE)?;
+        let label = format!("probe-{depth}-{bytes}");
+        let objects: Vec<_> =
+            (0..depth).map(|number| bench.object(&label, number)).collect::<Result<_>>()?;
+        let prober = Self { bench, class, objects };
+        try_join_all(prober.objects.iter().map(|object| prober.fill(object, bytes))).await?;
+        Ok(prober)
+    }
+
+    async fn fill(&self, object: &ObjectId, bytes: usize) -> Result<()> {
+        for first in (0..NUMBERS).step_by(FILL_AT_ONCE) {
+            for access in [Access::MapSet, Access::StreamWrite] {
+                self.do_once(
+                    object,
+                    Probe { access: Some(access), count: FILL_AT_ONCE as u8, bytes },
+                    first,
+                )
+                .await?;
+            }
+        }
+        let access = Some(Access::AttributeSet);
+        let bytes = bytes.min(MAX_ATTRIBUTE_BYTES);
+        self.do_once(object, Probe { access, count: ATTRIBUTES as u8, bytes }, 0).await
+    }
+
+    async fn do_once(&self, object: &ObjectId, probe: Probe, first: usize) -> Result<()> {
+        let call = probe.call(&self.class, first as u32)?;
+        self.bench.call(object, call).await.map(drop)
+    }
+
+    /// Seconds from one transaction's end to the next's, with all workers at it.
+    pub async fn seconds(&self, probe: Probe, span: Duration) -> Result<f64> {
+        let outcome = load::run(self.objects.len(), span, |worker| {
+            let (bench, class) = (self.bench.clone(), self.class.clone());
+            let object = self.objects[worker].clone();
+            move |n| {
+                let call = probe.call(&class, (n % NUMBERS as u64) as u32);
+                let (bench, object) = (bench.clone(), object.clone());
+                async move { bench.call(&object, call?).await.map(drop) }
+            }
+        })
+        .await?;
+        if outcome.rate > 0.0 {
+            return Ok(1.0 / outcome.rate);
+        }
+        Err(Error::unavailable(format!("no transaction was done in {span:?}"))
+            .hint("the engine is too slow, or too busy, to be measured"))
+    }
+
+    /// Removes what was made.
+    pub async fn clean(self) -> Result<()> {
+        self.bench.remove(&self.objects).await
+    }
+}

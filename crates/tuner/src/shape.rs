@@ -1,0 +1,76 @@
+//! What a transaction does to its object, whatever it does it for.
+
+use serde::{Deserialize, Serialize};
+
+/// A way to touch an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// Asking whether the object exists, or how long its stream is.
+    Stat,
+    /// Reading an entry of the map, there or not.
+    MapGet,
+    /// Reading entries of the map in order.
+    MapRange,
+    /// Reading a part of the byte stream.
+    StreamRead,
+    /// Reading an attribute.
+    AttributeGet,
+    /// Setting an entry of the map.
+    MapSet,
+    /// Removing an entry of the map.
+    MapRemove,
+    /// Putting bytes where the stream has some.
+    StreamWrite,
+    /// Putting bytes where the stream has none yet.
+    StreamAppend,
+    /// Setting an attribute.
+    AttributeSet,
+}
+
+impl Access {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Stat,
+        Self::MapGet,
+        Self::MapRange,
+        Self::StreamRead,
+        Self::AttributeGet,
+        Self::MapSet,
+        Self::MapRemove,
+        Self::StreamWrite,
+        Self::StreamAppend,
+        Self::AttributeSet,
+    ];
+
+    /// Whether it changes the object.
+    pub fn writes(self) -> bool {
+        matches!(
+            self,
+            Self::MapSet
+                | Self::MapRemove
+                | Self::StreamWrite
+                | Self::StreamAppend
+                | Self::AttributeSet
+        )
+    }
+
+    /// Whether it carries as many bytes as one likes.
+    pub fn has_size(self) -> bool {
+        !matches!(self, Self::Stat | Self::MapRemove)
+    }
+}
+
+/// A transaction as a list of what it touches, with bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Shape {
+    /// In order.
+    pub touches: Vec<(Access, usize)>,
+}
+
+impl Shape {
+    /// Whether it changes the object.
+    pub fn writes(&self) -> bool {
+        self.touches.iter().any(|(access, _)| access.writes())
+    }
+}

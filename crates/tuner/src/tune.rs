@@ -1,0 +1,201 @@
+//! Which layout a program is to have for a workload.
+//!
+//! 1. All legal layouts are enumerated, the plainest first.
+//! 2. What each takes is predicted from the engine's profile.
+//! 3. The best few, and the plainest of those that are as good within noise, are measured for real, in
+//!    turns.
+//! 4. Chosen is the plainest of those that are as good as the best within noise.
+//!
+//! With `sweep` all are measured, which tells what the choice is worth: how far it is from the best, and
+//! how far rules are that look at no engine.
+
+use std::time::Duration;
+
+use nacre_brados::{Layout, with_layout};
+use nacre_load::Runs;
+use nacre_object::{Error, Result};
+use serde::Serialize;
+
+use crate::candidates::{Candidates, Rule};
+use crate::measure::Subject;
+use crate::predict;
+use crate::profile::Profile;
+use crate::workbench::Workbench;
+use crate::workload::Workload;
+
+/// Layouts that are measured for real because they are predicted best.
+const FINALISTS: usize = 3;
+/// Predictions that differ by less are not told apart.
+const PREDICTION_NOISE: f64 = 0.10;
+/// Nor are measurements.
+const MEASUREMENT_NOISE: f64 = 0.03;
+
+/// How much to measure.
+#[derive(Debug, Clone, Copy)]
+pub struct Effort {
+    /// How long each layout is measured in a round.
+    pub span: Duration,
+    /// How often; the medians count.
+    pub rounds: usize,
+    /// Whether all layouts are measured, not the best few alone.
+    pub sweep: bool,
+}
+
+/// What a layout takes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Tried {
+    /// The layout, as a program names it.
+    pub layout: String,
+    /// Requests a second, as predicted.
+    pub predicted: f64,
+    /// As measured, if it was.
+    pub measured: Option<f64>,
+    /// The 99th percentile of the requests' latencies as measured, in microseconds.
+    pub p99_micros: Option<f64>,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Tuned {
+    /// Every legal layout, the plainest first.
+    pub tried: Vec<Tried>,
+    /// Which is chosen.
+    pub chosen: usize,
+    /// Which a rule that looks at no engine would have taken, with the rule's name.
+    pub rules: Vec<(&'static str, usize)>,
+}
+
+impl Tuned {
+    /// How much slower one is than the best that was measured; `None` if it was not measured.
+    pub fn regret(&self, at: usize) -> Option<f64> {
+        let best = self.tried.iter().filter_map(|one| one.measured).fold(0.0, f64::max);
+        self.tried[at].measured.map(|rate| 1.0 - rate / best)
+    }
+
+    /// The one that is chosen.
+    pub fn chosen(&self) -> &Tried {
+        &self.tried[self.chosen]
+    }
+}
+
+/// Chooses. `progress` is told what is being measured.
+///
+/// # Errors
+/// `Invalid` if the program has mistakes; what its requests or the engine fail with.
+pub async fn tune(
+    bench: &Workbench,
+    source: &str,
+    workload: &Workload,
+    profile: &Profile,
+    effort: Effort,
+    progress: &mut (dyn FnMut(&Layout) + Send),
+) -> Result<Tuned> {
+    let compiled = nacre_brados::compile(source).map_err(|errors| {
+        let first = errors.0.first().map(|one| one.message.clone()).unwrap_or_default();
+        Error::invalid(format!("the program has mistakes: {first}"))
+            .hint("see `nacre brados check`")
+    })?;
+    let candidates = Candidates::of(&compiled, workload.longest_bytes());
+    let predicted: Vec<f64> = candidates
+        .layouts
+        .iter()
+        .map(|layout| predict::seconds(&with_layout(source, layout, &[]), workload, profile))
+        .collect::<Result<_>>()?;
+    let finalists =
+        if effort.sweep { (0..predicted.len()).collect() } else { finalists(&predicted) };
+    let mut runs: Vec<Runs> = predicted.iter().map(|_| Runs::default()).collect();
+    for round in 0..effort.rounds {
+        for at in &finalists {
+            let layout = &candidates.layouts[*at];
+            progress(layout);
+            let label = format!("{at}-{round}");
+            let source = with_layout(source, layout, &[]);
+            let subject = Subject::prepare(bench, &label, &source, workload).await?;
+            runs[*at].push(subject.run(workload, effort.span).await?);
+            subject.clean().await?;
+        }
+    }
+    let tried: Vec<Tried> = candidates
+        .layouts
+        .iter()
+        .enumerate()
+        .map(|(at, layout)| {
+            let runs = finalists.contains(&at).then(|| &runs[at]);
+            Tried {
+                layout: layout.to_string(),
+                predicted: 1.0 / predicted[at],
+                measured: runs.map(Runs::rate),
+                p99_micros: runs.map(Runs::p99_micros),
+            }
+        })
+        .collect();
+    let rules = Rule::ALL.map(|rule| {
+        let at = candidates.layouts.iter().position(|layout| layout == candidates.by(rule));
+        (rule.name(), at.unwrap_or(0))
+    });
+    let chosen = chosen(&tried, &predicted);
+    Ok(Tuned { tried, chosen, rules: rules.to_vec() })
+}
+
+/// The best few by prediction, and the plainest that is as good within noise.
+fn finalists(predicted: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..predicted.len()).collect();
+    order.sort_by(|a, b| predicted[*a].total_cmp(&predicted[*b]));
+    let mut best: Vec<usize> = order.into_iter().take(FINALISTS).collect();
+    let bound = best.first().map_or(0.0, |best| predicted[*best] * (1.0 + PREDICTION_NOISE));
+    if let Some(plainest) = predicted.iter().position(|seconds| *seconds <= bound)
+        && !best.contains(&plainest)
+    {
+        best.push(plainest);
+    }
+    best
+}
+
+/// The plainest of those measured, among the finalists, that are as good as the best.
+///
+/// A sweep's other measurements do not count: it is there to judge the choice.
+fn chosen(tried: &[Tried], predicted: &[f64]) -> usize {
+    let mut finalists = finalists(predicted);
+    finalists.sort_unstable();
+    let rate = |at: &usize| tried[*at].measured.unwrap_or(0.0);
+    let best = finalists.iter().map(rate).fold(0.0, f64::max);
+    let good = finalists.iter().find(|at| rate(at) >= best * (1.0 - MEASUREMENT_NOISE));
+    good.copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tried(rates: &[f64]) -> Vec<Tried> {
+        let one = |rate: &f64| Tried {
+            layout: "map".into(),
+            predicted: *rate,
+            measured: Some(*rate),
+            p99_micros: None,
+        };
+        rates.iter().map(one).collect()
+    }
+
+    #[test]
+    fn the_best_few_by_prediction_are_measured_and_the_plainest_that_is_as_good() {
+        assert_eq!(finalists(&[1.05, 9.0, 1.0, 1.02, 1.03]), [2, 3, 4, 0]);
+        assert_eq!(finalists(&[2.0, 1.0]), [1, 0]);
+    }
+
+    #[test]
+    fn of_those_that_measure_alike_the_plainest_is_chosen() {
+        let predicted = [1.0; 3];
+        assert_eq!(chosen(&tried(&[98.0, 100.0, 99.0]), &predicted), 0);
+        assert_eq!(chosen(&tried(&[90.0, 100.0, 99.0]), &predicted), 1);
+        // What was not predicted well is not chosen, even if a sweep has found it good.
+        let predicted = [9.0, 1.0, 1.0, 1.0];
+        assert_eq!(chosen(&tried(&[200.0, 90.0, 100.0, 99.0]), &predicted), 2);
+    }
+
+    #[test]
+    fn regret_is_how_much_slower_than_the_best() {
+        let tuned = Tuned { tried: tried(&[50.0, 100.0]), chosen: 0, rules: vec![] };
+        assert_eq!((tuned.regret(0), tuned.regret(1)), (Some(0.5), Some(0.0)));
+    }
+}

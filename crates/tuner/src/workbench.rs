@@ -1,0 +1,67 @@
+//! Where things are measured: a store, and the classes that it runs.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::try_join_all;
+use nacre_class::{ClassProgram, ClassRuntime};
+use nacre_clock::{Clock, SystemClock};
+use nacre_object::{
+    ClassCall, ClassName, Error, ObjectId, Op, OpResult, PoolName, Request, Result, Store,
+};
+use nacre_script::Budget;
+
+/// A store of one's own to measure on.
+#[derive(Clone)]
+pub struct Workbench {
+    store: Arc<dyn Store>,
+    classes: Arc<ClassRuntime>,
+    pool: PoolName,
+    /// Tells the objects of this run from those of others.
+    run: u64,
+}
+
+impl Workbench {
+    /// A bench on a store that runs the methods of `classes`, by [`Workbench::classes`].
+    pub fn new(store: Arc<dyn Store>, classes: Arc<ClassRuntime>, pool: PoolName) -> Self {
+        Self { store, classes, pool, run: SystemClock::default().now_micros() }
+    }
+
+    /// Classes for a store to measure on.
+    pub fn classes() -> Arc<ClassRuntime> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        Arc::new(ClassRuntime::new(Budget::default(), clock))
+    }
+
+    /// Makes a program callable as a class of this name.
+    ///
+    /// # Errors
+    /// `Invalid` if it is no program.
+    pub(crate) fn install(&self, class: &ClassName, source: &str) -> Result<()> {
+        self.classes.install(&ClassProgram::new(class.clone(), 1, source))
+    }
+
+    /// An object that nobody else uses; `label` and `number` tell those of a run apart.
+    pub(crate) fn object(&self, label: &str, number: usize) -> Result<ObjectId> {
+        format!("{}/tuner-{}-{label}-{number}", self.pool, self.run).parse()
+    }
+
+    /// Calls a method; answers its output.
+    pub(crate) async fn call(&self, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
+        let reply = self.store.submit(Request::new(object.clone(), vec![Op::Call(call)])?).await?;
+        match reply.results.into_iter().next() {
+            Some(OpResult::Called(reply)) => Ok(reply.output),
+            other => Err(Error::corrupt(format!("a call was answered {other:?}"))),
+        }
+    }
+
+    /// Removes objects, there or not.
+    pub(crate) async fn remove(&self, objects: &[ObjectId]) -> Result<()> {
+        let remove = |object: &ObjectId| {
+            let request =
+                Request::new(object.clone(), vec![Op::Create { exclusive: false }, Op::Remove]);
+            async { self.store.submit(request?).await }
+        };
+        try_join_all(objects.iter().map(remove)).await.map(drop)
+    }
+}

@@ -1,0 +1,294 @@
+//! What a program will be asked for, as text.
+//!
+//! ```text
+//! # a log's stripe, mostly written
+//! objects 32
+//! concurrency 32
+//! fill 1    seal 1
+//! fill 200  write 1, next, bytes(4096)
+//! mix 70    write 1, next, bytes(4096)
+//! mix 30    read 1, used
+//! ```
+//!
+//! `fill N` is done N times on each object before anything is measured, in the order of the lines; `mix W`
+//! is a share of what is measured. Each column of a request's row is a number, a text in quotes, `true`,
+//! `false`, `nil`, or drawn: `next` counts up for each object from 0, `used` is one of what `next` has given
+//! already, `below(N)` any number below N, `bytes(N)` so many bytes.
+
+use std::fmt;
+
+use nacre_brados::Value;
+use nacre_clock::Random;
+
+/// Objects of a workload.
+pub const MAX_OBJECTS: usize = 1024;
+/// Requests at a time.
+pub const MAX_CONCURRENCY: usize = 1024;
+/// Requests that fill one object.
+pub const MAX_FILL: u64 = 1_000_000;
+/// Greatest weight of a line.
+const MAX_WEIGHT: u64 = 1_000_000;
+/// Longest value that is drawn: what fits an entry of a map.
+pub const MAX_DRAWN_BYTES: u64 = 1024 * 1024;
+/// Without a line that says otherwise.
+const DEFAULT_OBJECTS: usize = 32;
+const DEFAULT_CONCURRENCY: usize = 32;
+
+/// What a program is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workload {
+    /// How many objects share it evenly.
+    pub objects: usize,
+    /// How many requests are under way at a time.
+    pub concurrency: usize,
+    /// What each object has seen before, in order.
+    pub fill: Vec<Line>,
+    /// What is asked then, each line as often as its weight says.
+    pub mix: Vec<Line>,
+}
+
+/// A request, and how often.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// How many times, or which weight.
+    pub count: u64,
+    /// The request.
+    pub request: Pattern,
+}
+
+/// A request whose row is drawn anew each time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pattern {
+    /// The method.
+    pub method: String,
+    columns: Vec<Column>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Column {
+    Is(Value),
+    Next,
+    Used,
+    Below(u64),
+    Bytes(usize),
+}
+
+/// A line that makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkloadError {
+    /// Its number, from 1; 0 if it is about the whole.
+    pub line: usize,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for WorkloadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.message),
+            line => write!(f, "line {line}: {}", self.message),
+        }
+    }
+}
+
+impl std::error::Error for WorkloadError {}
+
+impl Workload {
+    /// Parses a workload.
+    ///
+    /// # Errors
+    /// The first line that makes no sense, or that nothing is asked.
+    pub fn parse(text: &str) -> Result<Self, WorkloadError> {
+        let mut workload = Self {
+            objects: DEFAULT_OBJECTS,
+            concurrency: DEFAULT_CONCURRENCY,
+            fill: vec![],
+            mix: vec![],
+        };
+        for (at, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or("").trim();
+            if !line.is_empty() {
+                workload.read(line).map_err(|message| WorkloadError { line: at + 1, message })?;
+            }
+        }
+        if workload.mix.is_empty() {
+            let message = "nothing is asked: add a line `mix 1 METHOD COLUMNS`".to_owned();
+            return Err(WorkloadError { line: 0, message });
+        }
+        Ok(workload)
+    }
+
+    fn read(&mut self, line: &str) -> Result<(), String> {
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        match word {
+            "objects" => self.objects = number(rest, MAX_OBJECTS as u64)? as usize,
+            "concurrency" => self.concurrency = number(rest, MAX_CONCURRENCY as u64)? as usize,
+            "fill" => self.fill.push(Line::parse(rest, MAX_FILL)?),
+            "mix" => self.mix.push(Line::parse(rest, MAX_WEIGHT)?),
+            other => {
+                return Err(format!("no `{other}`: there are objects, concurrency, fill and mix"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The longest value that is drawn.
+    pub fn longest_bytes(&self) -> usize {
+        let columns = self.fill.iter().chain(&self.mix).flat_map(|line| &line.request.columns);
+        let bytes = columns.filter_map(|column| match column {
+            Column::Bytes(bytes) => Some(*bytes),
+            Column::Is(Value::Bytes(bytes)) => Some(bytes.len()),
+            _ => None,
+        });
+        bytes.max().unwrap_or(0)
+    }
+
+    /// The line of the mix that comes at random.
+    pub fn pick(&self, random: &mut Random) -> &Pattern {
+        let all: u64 = self.mix.iter().map(|line| line.count).sum();
+        let mut left = random.below(all);
+        for line in &self.mix {
+            match left.checked_sub(line.count) {
+                Some(rest) => left = rest,
+                None => return &line.request,
+            }
+        }
+        &self.mix[0].request
+    }
+}
+
+impl Line {
+    fn parse(text: &str, most: u64) -> Result<Self, String> {
+        let (count, request) = text.trim().split_once(char::is_whitespace).unwrap_or((text, ""));
+        Ok(Self { count: number(count, most)?, request: Pattern::parse(request.trim())? })
+    }
+}
+
+impl Pattern {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (method, columns) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        if method.is_empty() {
+            return Err("a number is followed by a method and its columns".to_owned());
+        }
+        let columns = columns.trim();
+        let columns = match columns.is_empty() {
+            true => vec![],
+            false => {
+                columns.split(',').map(|one| Column::parse(one.trim())).collect::<Result<_, _>>()?
+            }
+        };
+        Ok(Self { method: method.to_owned(), columns })
+    }
+
+    /// A row, where `next` is the number that comes next for the object, and counts on if it is used.
+    pub fn draw(&self, next: &mut u64, random: &mut Random) -> Vec<Value> {
+        self.columns.iter().map(|column| column.draw(next, random)).collect()
+    }
+}
+
+impl Column {
+    fn parse(text: &str) -> Result<Self, String> {
+        if let Some(argument) = between(text, "bytes(", ")") {
+            return Ok(Self::Bytes(number(argument, MAX_DRAWN_BYTES)? as usize));
+        }
+        if let Some(argument) = between(text, "below(", ")") {
+            return Ok(Self::Below(number(argument, nacre_brados::limits::MAX_INTEGER as u64)?));
+        }
+        if let Some(inside) = between(text, "'", "'") {
+            return Ok(Self::Is(Value::text(inside)));
+        }
+        Ok(match text {
+            "next" => Self::Next,
+            "used" => Self::Used,
+            "nil" => Self::Is(Value::Nil),
+            "true" | "false" => Self::Is(Value::Bool(text == "true")),
+            _ => Self::Is(Value::Int(text.parse().map_err(|_| {
+                format!("no column `{text}`: a number, 'text', true, false, nil, next, used, below(N) or bytes(N)")
+            })?)),
+        })
+    }
+
+    fn draw(&self, next: &mut u64, random: &mut Random) -> Value {
+        match self {
+            Self::Is(value) => value.clone(),
+            Self::Next => {
+                *next += 1;
+                Value::Int((*next - 1) as i64)
+            }
+            Self::Used => Value::Int(random.below(*next) as i64),
+            Self::Below(bound) => Value::Int(random.below(*bound) as i64),
+            // No engine compresses, so all bytes are alike.
+            Self::Bytes(bytes) => Value::Bytes(vec![b'x'; *bytes]),
+        }
+    }
+}
+
+fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
+    text.strip_prefix(start)?.strip_suffix(end)
+}
+
+/// A number from 1 to `most`.
+fn number(text: &str, most: u64) -> Result<u64, String> {
+    match text.trim().parse() {
+        Ok(number) if (1..=most).contains(&number) => Ok(number),
+        _ => Err(format!("`{}` is not a number from 1 to {most}", text.trim())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &str = "
+        objects 4           # few
+        fill 1 seal 1
+        fill 3 write 1, next, bytes(5)
+        mix 3 write 1, next, bytes(5)
+        mix 1 read 1, used
+        mix 1 note 'a', true, nil, below(2)";
+
+    #[test]
+    fn rows_are_drawn_as_the_lines_say() {
+        let workload = Workload::parse(LOG).unwrap();
+        assert_eq!((workload.objects, workload.concurrency), (4, DEFAULT_CONCURRENCY));
+        assert_eq!(workload.longest_bytes(), 5);
+        let (mut next, mut random) = (0, Random::seeded(1));
+        let write = &workload.fill[1].request;
+        for position in 0..3 {
+            let row = write.draw(&mut next, &mut random);
+            assert_eq!(row, [Value::Int(1), Value::Int(position), Value::text("xxxxx")]);
+        }
+        for _ in 0..20 {
+            let row = workload.mix[1].request.draw(&mut next, &mut random);
+            assert!(matches!(row[1], Value::Int(0..=2)), "{row:?}");
+        }
+        let row = workload.mix[2].request.draw(&mut next, &mut random);
+        assert_eq!(row[..3], [Value::text("a"), Value::Bool(true), Value::Nil]);
+    }
+
+    #[test]
+    fn the_mix_is_as_its_weights() {
+        let workload = Workload::parse(LOG).unwrap();
+        let mut random = Random::seeded(2);
+        let writes = (0..5000).filter(|_| workload.pick(&mut random).method == "write").count();
+        assert!((2800..3200).contains(&writes), "{writes} of 5000");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_told_with_its_line() {
+        for (text, line) in [
+            ("objects 0\nmix 1 a", 1),
+            ("mix 1 a\nobjects 9999", 2),
+            ("mix a", 1),
+            ("mix 1", 1),
+            ("mix 1 a nextt", 1),
+            ("mix 1 a bytes(9999999)", 1),
+            ("often 1 a", 1),
+            ("fill 1 a", 0),
+            ("", 0),
+        ] {
+            let error = Workload::parse(text).unwrap_err();
+            assert_eq!(error.line, line, "{text:?}: {error}");
+        }
+    }
+}
