@@ -1,0 +1,57 @@
+//! `nacre brados tune`: a layout chosen on the engine at hand, by its profile and no other's.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use nacre_tuner::{OwnEngine, Profile};
+
+const NACRE: &str = env!("CARGO_BIN_EXE_nacre");
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/class/kv.brados");
+/// What counts here is what is said, not how long things take.
+const SPAN: Duration = Duration::from_millis(20);
+const WORKLOAD: &str = "objects 4\nfill 8 put 'key', 'value'\nmix 1 get 'key'\n";
+
+fn tune(folder: &Path, workload: &str) -> Output {
+    fs::write(folder.join("w"), workload).unwrap();
+    let arguments = ["brados", "tune", PROGRAM, "--workload", "w", "--rounds", "1"];
+    Command::new(NACRE)
+        .args(arguments)
+        .args(["--seconds", "0.05", "--profile", "profile.json"])
+        .current_dir(folder)
+        .output()
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_layout_is_chosen_by_the_profile_of_this_engine() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = OwnEngine::embedded(folder.path()).unwrap();
+    let fingerprint = engine.fingerprint().clone();
+    let profile = Profile::measure(engine.bench(), fingerprint, SPAN, &mut |_| {}).await.unwrap();
+    drop(engine);
+    let (path, text) = (folder.path().join("profile.json"), profile.to_json().unwrap());
+    fs::write(&path, &text).unwrap();
+
+    let tuned = tune(folder.path(), WORKLOAD);
+    let said = String::from_utf8_lossy(&tuned.stdout);
+    assert!(tuned.status.success(), "{}", String::from_utf8_lossy(&tuned.stderr));
+    assert!(said.contains("chosen: ") && said.contains("always the map: "), "{said}");
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(left.len(), 2, "the workload and the profile are left: {left:?}");
+
+    for (profile, workload, what) in [
+        (text.replace("\"cpus\": ", "\"cpus\": 9"), WORKLOAD, "is of another engine"),
+        ("{}".to_owned(), WORKLOAD, "this is no profile of an engine"),
+        (text.clone(), "mix 1 get 'key', maybe", "w: line 1: no column `maybe`"),
+        (text.clone(), "mix 1 got 'key'", "got"),
+        (text.clone(), "mix 1 put 'key'", "put"),
+    ] {
+        fs::write(&path, profile).unwrap();
+        let refused = tune(folder.path(), workload);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(said.contains(what) && !said.contains("panicked"), "{workload}: {said}");
+        assert!(matches!(refused.status.code(), Some(1 | 2)), "{workload}: {said}");
+    }
+}
