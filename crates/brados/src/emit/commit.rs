@@ -103,8 +103,12 @@ impl MethodWriter<'_> {
         let new = if op == MergeOp::Delete { "nil" } else { &row };
         self.out.open(format!("if {row} then"));
         self.out.put(format!("{stored}.put(object, {key}, {new})"));
-        for view in self.views_of(table) {
+        let views = self.views_of(table);
+        // All states are read before one is written: two aggregates of one meaning share theirs.
+        for view in &views {
             self.out.put(format!("{view}.update(object, {old}, {new})"));
+        }
+        for view in &views {
             self.out.put(format!("{view}.flush(object, {{ {{ key = {key}, row = {new} }} }})"));
         }
         self.out.close("end");
