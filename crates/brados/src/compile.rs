@@ -56,7 +56,7 @@ pub fn compile(source: &str) -> Result<Compiled, CompileErrors> {
     let mut diagnostics = Diagnostics::default();
     let compiled = analyse(source, &mut diagnostics).and_then(|analysis| {
         let plan = plan::plan(&analysis.program, &analysis.strata, &mut diagnostics)?;
-        layout::check_declared(&analysis.program, &plan.views, &mut diagnostics);
+        layout::check_declared(&analysis.program, &plan, &mut diagnostics);
         if diagnostics.has_errors() {
             return None;
         }

@@ -31,6 +31,7 @@ mod resolve;
 mod script;
 mod span;
 mod stratify;
+pub mod stripes;
 mod syntax;
 mod tuple;
 mod types;
@@ -42,6 +43,7 @@ pub use diagnostic::{Diagnostic, Note, Severity};
 pub use emit::{Class, LineMap};
 pub use explain::{
     ExplainedMethod, ExplainedRule, ExplainedStratum, Explanation, data_flow_svg, explain,
+    explain_stripes,
 };
 pub use format::format;
 pub use layout::{Layout, with_layout};

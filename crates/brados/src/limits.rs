@@ -38,6 +38,8 @@ pub const MIN_SLOT_BYTES: u32 = 2;
 pub const MAX_SLOT_BYTES: u32 = 1024 * 1024;
 /// Former layouts of a program: each adds to its class what reads it.
 pub const MAX_FORMER_LAYOUTS: usize = 8;
+/// Objects that one is divided among: a request that each must carry out is sent to all of them.
+pub const MAX_STRIPES: u32 = 1024;
 /// Layouts that are listed of a program: each table multiplies them.
 pub const MAX_LISTED_LAYOUTS: usize = 1024;
 

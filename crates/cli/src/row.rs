@@ -3,8 +3,8 @@
 use std::str::FromStr;
 
 use bytes::Bytes;
-use nacre::CallReply;
-use nacre_brados::{Value, decode_reply, encode_request, shown_reply};
+use nacre::{CallReply, StripedReply};
+use nacre_brados::{OutputRows, Value, decode_reply, encode_request, shown_reply};
 use nacre_object::{Error, Result};
 
 use crate::out::Out;
@@ -14,6 +14,11 @@ use crate::out::Out;
 pub struct Row(Vec<Value>);
 
 impl Row {
+    /// Its values.
+    pub fn values(&self) -> &[Value] {
+        &self.0
+    }
+
     /// The request.
     pub fn encoded(&self) -> Bytes {
         encode_request(&self.0).into()
@@ -44,19 +49,44 @@ impl FromStr for Row {
 pub fn show_rows(reply: &CallReply, out: Out) -> Result<()> {
     let outputs = decode_reply(&reply.output)
         .map_err(|error| Error::invalid(error.to_string()).hint("is it a class in Brados?"))?;
-    let json: serde_json::Map<_, _> = outputs
+    out.show(&outputs_as_json(&outputs), || lines(&outputs).join("\n"))
+}
+
+/// Prints what stripes replied: rows of all of them, then those that each answers for itself, with whose
+/// they are.
+pub fn show_striped(reply: &StripedReply, out: Out) -> Result<()> {
+    let mut json = outputs_as_json(&reply.outputs);
+    let apart: serde_json::Map<_, _> = reply
+        .apart
+        .iter()
+        .map(|(stripe, outputs)| (stripe.clone(), outputs_as_json(outputs).into()))
+        .collect();
+    if !apart.is_empty() {
+        json.insert("stripes".to_owned(), apart.into());
+    }
+    out.show(&json, || {
+        let of_each = reply.apart.iter().flat_map(|(stripe, outputs)| {
+            lines(outputs).into_iter().map(move |line| format!("{stripe}: {line}"))
+        });
+        lines(&reply.outputs).into_iter().chain(of_each).collect::<Vec<_>>().join("\n")
+    })
+}
+
+fn outputs_as_json(outputs: &[OutputRows]) -> serde_json::Map<String, serde_json::Value> {
+    outputs
         .iter()
         .map(|(name, rows)| {
             let rows = rows.iter().map(|row| row.iter().map(as_json).collect());
             (name.clone(), serde_json::Value::Array(rows.collect()))
         })
-        .collect();
-    out.show(&json, || {
-        let lines = outputs.iter().flat_map(|(name, rows)| {
-            rows.iter().map(|row| shown_reply(&[(name.clone(), vec![row.clone()])]))
-        });
-        lines.collect::<Vec<_>>().join("\n")
-    })
+        .collect()
+}
+
+fn lines(outputs: &[OutputRows]) -> Vec<String> {
+    let rows = outputs.iter().flat_map(|(name, rows)| {
+        rows.iter().map(|row| shown_reply(&[(name.clone(), vec![row.clone()])]))
+    });
+    rows.collect()
 }
 
 /// Bytes that are no text are shown as an array of numbers.

@@ -169,6 +169,38 @@ end
 }
 
 #[test]
+fn a_striped_object_is_called_by_its_row() {
+    let cluster = RunningCluster::start();
+    let log = concat!(env!("CARGO_MANIFEST_DIR"), "/../brados/tests/support/striped_log.brados");
+    let source = fs::read_to_string(log).unwrap() + "layout stripes: 3\n";
+    let path = write(cluster.folder(), "log.brados", &source);
+    cluster.run(&["program", "put", "class/striped", &path, "--activate"]);
+    let call = |method: &str, row: &str| {
+        let arguments = ["class", "call", "data/l", "striped", method, "--striped", "--row", row];
+        cluster.run(&arguments)
+    };
+    assert_eq!(call("seal", "[1]"), "ret(0)\n", "all of them");
+    for pos in 1..=7 {
+        assert_eq!(call("write", &format!("[1, {pos}, \"entry {pos}\"]")), "ret(0)\n");
+    }
+    assert_eq!(call("read", "[1, 5]"), "entry('entry 5')\n");
+    assert_eq!(
+        cluster.run(&["class", "call", "data/l.2", "striped", "read", "--row", "[1, 5]"]),
+        "entry('entry 5')\n",
+        "it is in the stripe of 5 modulo 3"
+    );
+    assert_eq!(call("max_position", "[null]"), "l.0: max(6)\nl.1: max(7)\nl.2: max(5)\n");
+    assert_eq!(call("seal", "[2]").lines().next(), Some("ret(0)"));
+    assert_eq!(call("write", "[1, 9, \"late\"]"), "ret(-29)\n", "a fence in every stripe");
+    let listed = nacre(&["brados", "layouts", log]);
+    let said = text(&listed.stdout);
+    assert!(
+        said.contains("stripes, by log.pos:\n  seal: every stripe\n  write: by pos\n"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_fault_of_a_brados_program_names_its_line_in_the_cluster_log() {
     let cluster = RunningCluster::start();
     let source = "state do\n  interface input, :half, [:n:int]\n  interface output, :ret, [:n]\nend\n\

@@ -30,6 +30,7 @@ mod object;
 mod pool;
 mod pools;
 mod sessions;
+mod striped;
 mod transaction;
 
 pub use catch_up_store::CatchUpStore;
@@ -55,4 +56,5 @@ pub use nacre_telemetry::{OpenSpan, Sampler, Span, Spans, traced};
 pub use object::Object;
 pub use pool::Pool;
 pub use sessions::Sessions;
+pub use striped::{Striped, StripedReply};
 pub use transaction::Transaction;

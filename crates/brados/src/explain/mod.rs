@@ -2,8 +2,10 @@
 
 mod graph;
 mod stored;
+mod stripes;
 
 pub use self::graph::data_flow_svg;
+pub use self::stripes::explain_stripes;
 
 use std::fmt;
 

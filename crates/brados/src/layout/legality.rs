@@ -3,13 +3,14 @@
 use std::fmt;
 
 use super::header::Header;
-use super::text::HEADER;
-use super::{HeaderPlace, IndexPlace, Layout, TablePlace, stream};
+use super::text::{HEADER, STRIPES};
+use super::{HeaderPlace, IndexPlace, Layout, Stripes, TablePlace, stream};
 use crate::compile::Compiled;
 use crate::diagnostic::{Diagnostic, Diagnostics, suggestion};
 use crate::ir::{Collection, CollectionId, DeclaredLayout, Program};
 use crate::limits::MAX_FORMER_LAYOUTS;
-use crate::plan::View;
+use crate::plan::{ClassPlan, View};
+use crate::stripes::{self, NotStriped};
 use crate::syntax::ast::Kind;
 use crate::value::{Base, Type};
 
@@ -66,7 +67,38 @@ impl<'a> Stored<'a> {
 
 /// Why a layout is impossible for a program; nothing if it is possible.
 pub fn check(compiled: &Compiled, layout: &Layout) -> Vec<Illegal> {
-    reasons(&Stored::new(&compiled.analysis.program, &compiled.plan.views), layout)
+    let (program, plan) = (&compiled.analysis.program, &compiled.plan);
+    let mut found = reasons(&Stored::new(program, &plan.views), layout);
+    found.extend(striped(program, plan, layout));
+    found
+}
+
+/// Why a program cannot be striped as a layout says.
+fn striped(program: &Program, plan: &ClassPlan, layout: &Layout) -> Vec<Illegal> {
+    if layout.stripes == Stripes::None {
+        return vec![];
+    }
+    let named = |input| &program.collection(input).name;
+    match stripes::choose(program, plan) {
+        Ok(striping) => {
+            let everywhere = striping.spread().filter(|_| layout.stripes == Stripes::Each);
+            let reason = |input| {
+                format!(
+                    "every stripe must carry `{}` out, and there is no end of them",
+                    named(input)
+                )
+            };
+            let illegal = everywhere.map(|input| Illegal::new(STRIPES, reason(input)));
+            illegal.map(|illegal| illegal.help("say how many there are")).into_iter().collect()
+        }
+        Err(reasons) => {
+            let illegal = |one: NotStriped| match one.method.as_str() {
+                "" => Illegal::new(STRIPES, one.reason),
+                method => Illegal::new(STRIPES, format!("method `{method}`: {}", one.reason)),
+            };
+            reasons.into_iter().map(illegal).collect()
+        }
+    }
 }
 
 pub(super) fn reasons(stored: &Stored<'_>, layout: &Layout) -> Vec<Illegal> {
@@ -149,10 +181,12 @@ pub(super) fn header_place(stored: &Stored<'_>, place: HeaderPlace) -> Result<()
 }
 
 /// Tells what is wrong with the layouts that a program declares.
-pub(crate) fn check_declared(program: &Program, views: &[View], diagnostics: &mut Diagnostics) {
-    let stored = Stored::new(program, views);
+pub(crate) fn check_declared(program: &Program, plan: &ClassPlan, diagnostics: &mut Diagnostics) {
+    let stored = Stored::new(program, &plan.views);
     for (at, declared) in program.layouts.iter().enumerate() {
-        for Illegal { item, reason, help } in reasons(&stored, &declared.layout) {
+        let found = reasons(&stored, &declared.layout).into_iter();
+        for Illegal { item, reason, help } in found.chain(striped(program, plan, &declared.layout))
+        {
             let error = Diagnostic::error(declared.span, format!("`{item}`: {reason}"));
             diagnostics.add(error.maybe_help(help));
         }
@@ -163,6 +197,13 @@ pub(crate) fn check_declared(program: &Program, views: &[View], diagnostics: &mu
         }
     }
     check_former(&program.layouts, diagnostics);
+    for declared in program.layouts.iter().filter(|declared| declared.is_former) {
+        if declared.layout.stripes != program.layout().stripes {
+            let error = Diagnostic::error(declared.span, "it has another number of stripes");
+            let help = "rows are not moved between objects: the stripes stay as they are";
+            diagnostics.add(error.help(help));
+        }
+    }
 }
 
 fn check_former(layouts: &[DeclaredLayout], diagnostics: &mut Diagnostics) {

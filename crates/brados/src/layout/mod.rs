@@ -12,7 +12,8 @@
 //! | `appended(map)` | at the end of the byte stream, found by an index in the map |
 //! | `appended(stream)`, `appended(stream, COUNT)` | … by an index of fixed size before them |
 //!
-//! `header` lies in the `map`, in an `attribute`, or at the beginning of the `stream`.
+//! `header` lies in the `map`, in an `attribute`, or at the beginning of the `stream`; `stripes: 8` or
+//! `stripes: each` divides the object among several (`crate::stripes`).
 //!
 //! - `text`: how layouts are written;
 //! - `legality`: which are possible for a program, and why the others are not;
@@ -50,6 +51,20 @@ pub struct Layout {
     tables: BTreeMap<String, TablePlace>,
     /// Where the header is.
     pub header: HeaderPlace,
+    /// The objects it is divided among.
+    pub stripes: Stripes,
+}
+
+/// How many objects one logical object is divided among (`crate::stripes`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Stripes {
+    /// It is one object.
+    #[default]
+    None,
+    /// So many.
+    Count(u32),
+    /// One for each value of the columns that divide it.
+    Each,
 }
 
 /// Where the rows of a table lie.

@@ -3,12 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{HeaderPlace, IndexPlace, Layout, TablePlace};
+use super::{HeaderPlace, IndexPlace, Layout, Stripes, TablePlace};
 use crate::diagnostic::suggestion;
-use crate::limits::{MAX_SLOT_BYTES, MAX_STREAM_BYTES, MIN_SLOT_BYTES};
+use crate::limits::{MAX_SLOT_BYTES, MAX_STREAM_BYTES, MAX_STRIPES, MIN_SLOT_BYTES};
 
 /// The name by which the header is meant.
 pub(super) const HEADER: &str = "header";
+/// The name of what says how many objects there are.
+pub(super) const STRIPES: &str = "stripes";
 /// Rows an index in the byte stream has room for unless told otherwise: a mebibyte, most of which is a
 /// hole until it is used.
 const INDEX_COUNT: u32 = 65_536;
@@ -45,7 +47,11 @@ impl fmt::Display for Layout {
             place => Some(format!("{HEADER}: {place}")),
         };
         let tables = self.tables().map(|(name, place)| format!("{name}: {place}"));
-        let items: Vec<_> = tables.chain(header).collect();
+        let stripes = match self.stripes {
+            Stripes::None => None,
+            stripes => Some(format!("{STRIPES}: {stripes}")),
+        };
+        let items: Vec<_> = tables.chain(header).chain(stripes).collect();
         if items.is_empty() { f.write_str("map") } else { f.write_str(&items.join(", ")) }
     }
 }
@@ -75,6 +81,16 @@ impl fmt::Display for HeaderPlace {
     }
 }
 
+impl fmt::Display for Stripes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Each => f.write_str("each"),
+            Self::Count(count) => write!(f, "{count}"),
+        }
+    }
+}
+
 impl IndexPlace {
     /// In the byte stream, of the usual size.
     pub const STREAM: Self = Self::Stream { count: INDEX_COUNT };
@@ -101,6 +117,7 @@ impl FromStr for Layout {
             reader.expect(":")?;
             match name {
                 HEADER => layout.header = reader.header_place()?,
+                STRIPES => layout.stripes = reader.stripes()?,
                 _ => {
                     let place = reader.table_place()?;
                     layout.set_table(name, place);
@@ -190,6 +207,13 @@ impl<'a> Reader<'a> {
         }
     }
 
+    fn stripes(&mut self) -> Result<Stripes, LayoutError> {
+        match self.eat("each") {
+            true => Ok(Stripes::Each),
+            false => self.number("how many stripes there are", 1, MAX_STRIPES).map(Stripes::Count),
+        }
+    }
+
     fn table_place(&mut self) -> Result<TablePlace, LayoutError> {
         let (word, at) = self.word()?;
         match word {
@@ -244,6 +268,8 @@ mod tests {
             "a: slots(16, 100), log: appended(map), header: attribute",
             "log: appended(stream), header: stream",
             "log: appended(stream, 512)",
+            "log: slots(16), header: stream, stripes: 8",
+            "stripes: each",
         ] {
             assert_eq!(text.parse::<Layout>().unwrap().to_string(), text);
         }

@@ -140,7 +140,8 @@ fn layouts(file: &Path, slots: &[u32], out: Out) -> Result<()> {
         .collect();
     let reasons =
         illegal.iter().map(|(layout, why)| json!({ "layout": layout, "reason": why.to_string() }));
-    let value = json!({ "layouts": texts(&choices.layouts),
+    let stripes = nacre_brados::explain_stripes(&compiled);
+    let value = json!({ "layouts": texts(&choices.layouts), "stripes": stripes,
                         "illegal": reasons.collect::<Vec<_>>() });
     out.show(&value, || {
         let reasons = illegal.iter().map(|(layout, why)| format!("  {layout}: {why}"));
@@ -148,7 +149,7 @@ fn layouts(file: &Path, slots: &[u32], out: Out) -> Result<()> {
         let parts = [vec!["possible:".to_owned()], legal.collect()];
         let others = [vec!["not possible:".to_owned()], reasons.collect()];
         let others = if illegal.is_empty() { vec![] } else { others.concat() };
-        [parts.concat(), others].concat().join("\n")
+        [parts.concat(), others, stripes].concat().join("\n")
     })
 }
 

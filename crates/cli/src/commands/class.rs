@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 use clap::Subcommand;
-use nacre::{CallReply, ClassCall, Cluster};
+use nacre::{CallReply, ClassCall, Cluster, Striped};
 use nacre_brados::{Value, decode_reply};
 use nacre_object::{ClassName, Error, MethodName, ObjectId, Result};
 use serde_json::json;
 
 use crate::input::{Input, read_text};
 use crate::out::{Out, json_bytes, note};
-use crate::row::{Row, show_rows};
+use crate::row::{Row, show_rows, show_striped};
 
 /// Run methods of classes on objects
 #[derive(Debug, Subcommand)]
@@ -26,6 +26,9 @@ pub enum ClassCommand {
         /// The row of a request to a class in Brados, as JSON: `["key", 7, null]`; prints the reply's rows
         #[arg(long, value_name = "JSON", conflicts_with_all = ["input", "input_file"])]
         row: Option<Row>,
+        /// The object is divided among stripes as its class says: those that the row is about are asked
+        #[arg(long, requires = "row", conflicts_with = "class_version")]
+        striped: bool,
         /// The version of the class this call was written against; another is refused as stale
         #[arg(long)]
         class_version: Option<u64>,
@@ -49,7 +52,14 @@ pub enum ClassCommand {
 /// Runs one of them.
 pub async fn run(command: ClassCommand, cluster: &Cluster, out: Out) -> Result<()> {
     match command {
-        ClassCommand::Call { object, class, method, input, row, class_version } => {
+        ClassCommand::Call { object, class, method, row: Some(row), striped: true, .. } => {
+            let Some(striped) = Striped::open(cluster, &object, &class).await? else {
+                let text = format!("the class {class} does not divide objects among stripes");
+                return Err(Error::invalid(text).hint("say `layout stripes: 8` in its source"));
+            };
+            show_striped(&striped.call(method.as_str(), row.values()).await?, out)
+        }
+        ClassCommand::Call { object, class, method, input, row, class_version, .. } => {
             let input = match &row {
                 Some(row) => row.encoded(),
                 None => input.bytes()?,

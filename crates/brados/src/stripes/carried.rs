@@ -1,0 +1,107 @@
+//! Columns that hold one known value: in each rule, what is equal to it by the rule's conditions; in each
+//! relation, the columns that are in all rules into it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::ir::{Body, Expr, ExprKind, Program, Select};
+use crate::plan::{MethodPlan, Relation, RulePlan};
+use crate::syntax::ast::BinaryOp;
+use crate::syntax::token::MergeOp;
+
+/// A column of a source of a rule.
+pub(super) type Place = (usize, usize);
+
+/// The columns that hold the value.
+#[derive(Debug, Default)]
+pub(super) struct Carried(BTreeMap<Relation, BTreeSet<usize>>);
+
+impl Carried {
+    /// Follows the columns of `seeds` through a method.
+    pub fn follow(
+        program: &Program,
+        method: &MethodPlan,
+        seeds: impl IntoIterator<Item = (Relation, usize)>,
+    ) -> Self {
+        let mut carried = Self::default();
+        for (relation, column) in seeds {
+            carried.0.entry(relation).or_default().insert(column);
+        }
+        for phase in method.phases.iter().filter(|phase| phase.repeated.is_empty()) {
+            for relation in &phase.relations {
+                let head = relation.collection();
+                let into: Vec<_> =
+                    phase.once.iter().filter(|plan| is_now(program, plan, head)).collect();
+                let columns = (0..program.collection(head).width())
+                    .filter(|column| into.iter().all(|plan| carried.gives(program, plan, *column)));
+                let columns: BTreeSet<_> = columns.collect();
+                if !into.is_empty() && !columns.is_empty() {
+                    carried.0.entry(*relation).or_default().extend(columns);
+                }
+            }
+        }
+        carried
+    }
+
+    pub fn has(&self, relation: Relation, column: usize) -> bool {
+        self.0.get(&relation).is_some_and(|columns| columns.contains(&column))
+    }
+
+    /// The columns of a rule's sources that hold the value.
+    pub fn places(&self, select: &Select, plan: &RulePlan) -> BTreeSet<Place> {
+        let mut places: BTreeSet<Place> = plan
+            .sources
+            .iter()
+            .enumerate()
+            .filter_map(|(source, relation)| Some((source, self.0.get(relation)?)))
+            .flat_map(|(source, columns)| columns.iter().map(move |column| (source, *column)))
+            .collect();
+        loop {
+            let before = places.len();
+            for (left, right) in equalities(select) {
+                if places.contains(&left) || places.contains(&right) {
+                    places.extend([left, right]);
+                }
+            }
+            if places.len() == before {
+                return places;
+            }
+        }
+    }
+
+    /// Whether a rule puts the value into a column of its head.
+    pub fn gives(&self, program: &Program, plan: &RulePlan, column: usize) -> bool {
+        match &program.rules[plan.rule].body {
+            Body::Select(select) => {
+                let place = select.columns.get(column).and_then(as_place);
+                place.is_some_and(|place| self.places(select, plan).contains(&place))
+            }
+            Body::Group(group) => {
+                let key = group.keys.get(column);
+                key.is_some_and(|key| plan.sources.iter().all(|source| self.has(*source, *key)))
+            }
+            Body::Extreme(_) => plan.sources.iter().all(|source| self.has(*source, column)),
+            Body::Literal(_) => false,
+        }
+    }
+}
+
+fn is_now(program: &Program, plan: &RulePlan, head: crate::ir::CollectionId) -> bool {
+    let rule = &program.rules[plan.rule];
+    rule.head == head && rule.op == MergeOp::Now
+}
+
+/// The column that an expression is.
+pub(super) fn as_place(expr: &Expr) -> Option<Place> {
+    match expr.kind {
+        ExprKind::Column { source, column } => Some((source, column)),
+        _ => None,
+    }
+}
+
+/// The columns that a rule's conditions make equal.
+pub(super) fn equalities(select: &Select) -> impl Iterator<Item = (Place, Place)> + '_ {
+    select.filters.iter().filter_map(|filter| match &filter.kind {
+        ExprKind::Binary(BinaryOp::Equal, left, right) => as_place(left).zip(as_place(right)),
+        _ => None,
+    })
+}
