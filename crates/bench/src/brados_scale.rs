@@ -77,7 +77,7 @@ async fn compare(
             of_few.push(few.measure(method, setup.span).await?);
             of_many.push(many.measure(method, setup.span).await?);
         }
-        let baseline = (format!("of {FEW} rows"), of_few.median_micros());
+        let baseline = (format!("{FEW} rows"), of_few.median_micros());
         let of = ("brados-scale", name, "us");
         let figure = Figure::new(of, Better::Lower, of_many.median_micros(), baseline);
         report(figure.aiming_at(AIM));
