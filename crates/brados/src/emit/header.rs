@@ -177,7 +177,7 @@ impl HeaderWriter<'_> {
     }
 }
 
-/// What a class with former layouts says of each, and of the tables that move (`layout.lua`,
+/// What a class with former layouts says of each, and of the tables that move (`migrate.lua`,
 /// section `adopt`).
 pub(super) fn write_layouts(
     layouts: &Layouts<'_>,

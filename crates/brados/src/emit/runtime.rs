@@ -1,8 +1,15 @@
-//! The sections of `runtime.lua` and `layout.lua` that a class uses.
+//! The sections of `runtime.lua`, `layout.lua` (places of rows) and `migrate.lua` (between two layouts) that
+//! a class uses.
 
 use std::collections::BTreeSet;
 
-const RUNTIME: &str = concat!(include_str!("runtime.lua"), "\n", include_str!("layout.lua"));
+const RUNTIME: &str = concat!(
+    include_str!("runtime.lua"),
+    "\n",
+    include_str!("layout.lua"),
+    "\n",
+    include_str!("migrate.lua")
+);
 const MARK: &str = "--- ";
 
 /// Which sections a class uses.

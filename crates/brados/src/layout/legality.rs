@@ -198,6 +198,10 @@ pub(crate) fn check_declared(program: &Program, plan: &ClassPlan, diagnostics: &
     }
     check_former(&program.layouts, diagnostics);
     for declared in program.layouts.iter().filter(|declared| declared.is_former) {
+        if declared.layout == program.layout() {
+            let error = Diagnostic::error(declared.span, "this is the present layout");
+            diagnostics.add(error.help("a former one is what objects were in before"));
+        }
         if declared.layout.stripes != program.layout().stripes {
             let error = Diagnostic::error(declared.span, "it has another number of stripes");
             let help = "rows are not moved between objects: the stripes stay as they are";

@@ -1,0 +1,227 @@
+--- mixed: chain
+-- The header of a former layout must be gone before its class looks for it again, and before something
+-- else is where it was.
+local function clear_old_header(object)
+  if object.old and object.old.clear then
+    object.old.clear()
+  end
+  object.old = nil
+end
+-- What is kept now goes into one place, and is found there or in another.
+local function mixed(into, from)
+  local place = { forget = into.forget }
+  if into == from then
+    return into
+  end
+  function place.find(object, key)
+    return into.find(object, key) or from.find(object, key)
+  end
+  function place.keep(object, key, value)
+    clear_old_header(object)
+    from.drop(object, key)
+    into.keep(object, key, value)
+    object.is_changed = true
+  end
+  place.page = chain(into.page, from.page)
+  if into.has_overflow or from.has_overflow then
+    -- Slots go over the map as well.
+    place.page = into.has_overflow and into.page or from.page
+  end
+  return place
+end
+-- A table's place in each layout, and those between a layout and the map.
+local function add_places(moving, map, places)
+  moving.map, moving.places, moving.between = map, places, { mixed(places[1], map) }
+  for number = 2, #places do
+    moving.between[number] = mixed(map, places[number])
+  end
+end
+local function place_of(object, moving)
+  return object[moving] or moving.places[1]
+end
+
+--- adopt: mixed get set names
+-- An object in a layout that the program had before: requests find rows there or in the map, and put
+-- them into the map. Once all rows are in the map, the object is on its way into the present layout:
+-- requests find rows there or in the map, and put them where they belong. `object.from` is the layout
+-- whose places hold rows besides the map, nil once all rows are where they belong.
+local LAYOUTS, MOVING, PROGRAM_FIELDS, new_object
+-- The cursor of a migration begins with whether rows move into the layout or out of it.
+local function way_of(number)
+  return number == 1 and "i" or "o"
+end
+local function unite(object, number)
+  object.from = number
+  for _, moving in next, MOVING do
+    object[moving] = moving.between[number]
+  end
+end
+local function settle_all(object)
+  object.from, object.is_new = nil, true
+  for _, moving in next, MOVING do
+    object[moving] = nil
+  end
+end
+-- All rows are in the map: what is left is to put them where they belong, if that is elsewhere.
+local function enter(object)
+  object.cursor = ""
+  if LAYOUTS[1].has_rows then
+    unite(object, 1)
+  else
+    settle_all(object)
+  end
+end
+local function fields_of(layout, stored)
+  if sub(stored, 1, 1) == "m" then
+    local cursor, at = unpack("<s4", stored, 17)
+    return { unpack(layout.format, stored, at) }, cursor
+  end
+  if layout.load then
+    stored = layout.load()
+    if not stored or sub(stored, 1, 16) ~= "b" .. layout.digits then
+      return nil
+    end
+  end
+  return { unpack(layout.format, stored, 17) }, ""
+end
+local function adopt(stored)
+  for number, layout in next, LAYOUTS do
+    if sub(stored, 2, 16) == layout.digits then
+      local fields, cursor = fields_of(layout, stored)
+      if not fields then
+        return nil
+      end
+      local object = new_object()
+      for field = 1, PROGRAM_FIELDS do
+        object[field] = fields[field]
+      end
+      for field = 1, layout.count do
+        object[layout.first + field - 1] = fields[PROGRAM_FIELDS + field]
+      end
+      object.old = sub(stored, 1, 1) == "b" and layout or nil
+      if object.old and layout.refresh then
+        layout.refresh(object)
+      end
+      if not layout.has_rows then
+        enter(object)
+        return object
+      end
+      unite(object, number)
+      -- Where rows moved the other way, those that came since may lie before the cursor.
+      object.cursor = sub(cursor, 1, 1) == way_of(number) and cursor or ""
+      return object
+    end
+  end
+end
+local function save_between(object)
+  local layout, fields = LAYOUTS[object.from], {}
+  for field = 1, PROGRAM_FIELDS do
+    fields[field] = object[field]
+  end
+  for field = 1, layout.count do
+    fields[PROGRAM_FIELDS + field] = object[layout.first + field - 1]
+  end
+  clear_old_header(object)
+  set("@brados", "m" .. layout.digits .. pack("<s4", object.cursor)
+    .. pack(layout.format, table.unpack(fields)))
+end
+
+--- migrate: adopt
+-- Moves rows, so many a request. The cursor says in which table, and after what in it.
+local STEP_ROWS, STEP_BYTES = 512, 1048576
+local function place_of_cursor(cursor)
+  if cursor ~= "" then
+    local name, after = unpack("<s1s4", cursor, 2)
+    for number, moving in next, MOVING do
+      if moving.name == name then
+        return number, after
+      end
+    end
+  end
+  return 1, ""
+end
+local function source_of(moving, number)
+  return number == 1 and moving.map or moving.places[number]
+end
+-- Rows in a former layout's places, or in the map if it is the present one, from the cursor on; and
+-- where to go on, nil at the end.
+local function rows_to_move(object, from, cursor)
+  local rows, bytes = {}, 0
+  local number, after = place_of_cursor(cursor)
+  while MOVING[number] do
+    local moving = MOVING[number]
+    if #rows >= STEP_ROWS or bytes >= STEP_BYTES then
+      return rows, way_of(from) .. pack("<s1s4", moving.name, after)
+    end
+    local source = source_of(moving, from)
+    local values, rest = source.own(object, after)
+    for key, value in next, values do
+      rows[#rows + 1] = { moving = moving, source = source, key = key, value = value }
+      bytes = bytes + #value
+    end
+    number, after = rest and number or number + 1, rest or ""
+  end
+  return rows, nil
+end
+local function empty_stream(object, layout)
+  if layout.has_stream then
+    objclass.write_full(bufferlist.new())
+    if LAYOUTS[1].heap then
+      LAYOUTS[1].heap.empty(object)
+    end
+  end
+end
+-- All rows in one request, where they are few; nil if they are not.
+local function migrate_at_once(object)
+  local former = LAYOUTS[object.from]
+  local rows, rest = rows_to_move(object, object.from, "")
+  if rest then
+    return nil
+  end
+  local others, more = rows_to_move(object, 1, "")
+  if more then
+    return nil
+  end
+  for _, row in next, others do
+    rows[#rows + 1] = row
+  end
+  for _, row in next, rows do
+    row.source.drop(object, row.key)
+  end
+  clear_old_header(object)
+  empty_stream(object, former)
+  settle_all(object)
+  for _, row in next, rows do
+    local place = row.moving.places[1]
+    place.forget(object, row.key)
+    place.keep(object, row.key, row.value)
+  end
+  return #rows
+end
+local function migrate_step(object)
+  local former = object.from
+  local rows, rest = rows_to_move(object, former, object.cursor)
+  for _, row in next, rows do
+    place_of(object, row.moving).keep(object, row.key, row.value)
+  end
+  object.cursor, object.is_changed = rest or "", true
+  if not rest and former == 1 then
+    settle_all(object)
+  elseif not rest then
+    clear_old_header(object)
+    empty_stream(object, LAYOUTS[former])
+    enter(object)
+  end
+  return #rows
+end
+local function migrate(object, output)
+  local moved = 0
+  if object.from then
+    local is_start = object.from ~= 1 and object.cursor == ""
+    moved = is_start and migrate_at_once(object) or migrate_step(object)
+  end
+  local state = object.from and "moving" or "settled"
+  output:append(pack("<s1I1I4c1s4c1i8", "layout", 2, 1, "s", state, "i", moved))
+  -- An object that there was nothing of stays so.
+  return object.cursor ~= nil
+end
