@@ -23,7 +23,8 @@ pub struct Vm {
     meter: Rc<Meter>,
     random: Rc<RefCell<Random>>,
     chunks: RefCell<Vec<Chunk>>,
-    base_bytes: usize,
+    /// What was left by the last collection: the library, and the scripts that stay loaded.
+    collected_bytes: Cell<usize>,
     damaged: Cell<bool>,
 }
 
@@ -51,14 +52,14 @@ impl Vm {
         let watcher = meter.clone();
         lua.set_interrupt(move |lua| watcher.step(lua).map(|()| VmState::Continue));
         lua.gc_collect().map_err(broken)?;
-        let base_bytes = lua.used_memory();
+        let collected_bytes = Cell::new(lua.used_memory());
         Ok(Self {
             lua,
             environment,
             meter,
             random,
             chunks: RefCell::default(),
-            base_bytes,
+            collected_bytes,
             damaged: Cell::new(false),
         })
     }
@@ -173,10 +174,10 @@ impl Vm {
     pub(crate) fn settle(&self) {
         self.meter.disarm();
         self.limit_memory(0);
-        let heap = self.lua.used_memory().saturating_sub(self.base_bytes);
-        let too_much = heap > MAX_RETAINED_BYTES || self.meter.host_bytes() > MAX_RETAINED_BYTES;
-        if too_much && self.lua.gc_collect().is_err() {
-            self.damaged.set(true);
+        let garbage = self.lua.used_memory().saturating_sub(self.collected_bytes.get());
+        if garbage > MAX_RETAINED_BYTES || self.meter.host_bytes() > MAX_RETAINED_BYTES {
+            self.damaged.set(self.damaged.get() || self.lua.gc_collect().is_err());
+            self.collected_bytes.set(self.lua.used_memory());
         }
     }
 }

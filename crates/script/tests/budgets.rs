@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nacre_clock::{Clock, ManualClock, SystemClock};
 use nacre_object::{Error, ErrorKind};
-use nacre_script::{Budget, Terms};
+use nacre_script::{Budget, Terms, Vm};
 use support::{run, run_within, script, small, unhurried, vm};
 
 /// Runs a hostile script up to three times, as the machine may be busy: once it must end within
@@ -247,4 +247,30 @@ fn an_abort_names_the_line_it_happened_at() {
         run_within(&mut vm(), "local x = 1\nwhile true do\n x = x + 1\nend", &small()).unwrap_err();
     let line = error.fault().and_then(|site| site.line).unwrap();
     assert!((2..=4).contains(&line), "{error}");
+}
+
+/// The heap of a VM between two runs.
+fn heap_bytes(vm: &mut Vm) -> usize {
+    let (clock, budget): (Arc<dyn Clock>, _) = (Arc::new(SystemClock::default()), unhurried());
+    let script = script("return 0");
+    let terms = Terms { budget: &budget, clock: &clock, seed: 1 };
+    vm.start(&script, &terms).unwrap().lua().used_memory()
+}
+
+#[test]
+fn loaded_scripts_are_no_garbage_that_each_run_would_look_for() {
+    let mut vm = vm();
+    // As much as stays loaded at most, and more than may stay as garbage.
+    for number in 0..64 {
+        let text = format!("{number:050000}").repeat(2);
+        assert_eq!(
+            run(&mut vm, &format!("local t = {{'{text}'}} return #t[1]")).unwrap(),
+            ["100000"]
+        );
+    }
+    let loaded = heap_bytes(&mut vm);
+    assert!(loaded > 6_000_000, "{loaded}");
+    run(&mut vm, "return #string.rep('garbage', 30000)").unwrap();
+    let after = heap_bytes(&mut vm);
+    assert!(after > loaded + 200_000, "{after} after {loaded}: it was collected");
 }

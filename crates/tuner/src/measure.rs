@@ -63,8 +63,9 @@ impl Subject {
         .await
     }
 
-    /// Removes the objects.
+    /// Removes the objects, and takes the class away.
     pub async fn clean(self) -> Result<()> {
+        self.bench.uninstall(&self.class);
         let objects: Vec<_> = self.objects.into_iter().map(|(object, _)| object).collect();
         self.bench.remove(&objects).await
     }

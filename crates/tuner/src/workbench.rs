@@ -41,6 +41,11 @@ impl Workbench {
         self.classes.install(&ClassProgram::new(class.clone(), 1, source))
     }
 
+    /// Takes a class away.
+    pub(crate) fn uninstall(&self, class: &ClassName) {
+        self.classes.uninstall(class);
+    }
+
     /// An object that nobody else uses; `label` and `number` tell those of a run apart.
     pub(crate) fn object(&self, label: &str, number: usize) -> Result<ObjectId> {
         format!("{}/tuner-{}-{label}-{number}", self.pool, self.run).parse()
