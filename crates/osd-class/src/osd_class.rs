@@ -108,7 +108,9 @@ impl OsdClass {
             Err(Refusal::Needs(digests)) => Answer::ProgramsNeeded(pb::ProgramsNeeded { digests }),
             Err(Refusal::Unsuited(why)) => Answer::Unsuited(why.into()),
         };
-        Ok(encoded(answer, Overheard::take()))
+        // What it failed with is the answer.
+        let fault = Overheard::take().map(|fault| pb::OsdFault { error: None, ..fault });
+        Ok(encoded(answer, fault))
     }
 
     /// Runs the request as far as the changes that it asks for.
@@ -178,7 +180,7 @@ fn transact(
     let mut view = View::new(object);
     let results = run_transaction(ops, &mut view, classes, context)?;
     let answer = answer(results, view.is_present()?);
-    Ok(Done { reply: encoded(answer, None), changes: view.into_changes()? })
+    Ok(Done { reply: encoded(answer, Overheard::take()), changes: view.into_changes()? })
 }
 
 /// What tells the results, and whether the object exists. The version is told by RADOS.

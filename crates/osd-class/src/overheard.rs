@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use nacre_class::{FaultSink, ProgramFault, ProgramLog};
-use nacre_protocol::proto as pb;
+use nacre_protocol::{encode, proto as pb};
 
 thread_local! {
     static FAULT: RefCell<Option<pb::OsdFault>> = const { RefCell::new(None) };
@@ -28,6 +28,7 @@ impl FaultSink for Overheard {
             method: fault.method.to_owned(),
             line: fault.line,
             limit: fault.limit.map(|limit| limit.as_str().to_owned()),
+            error: Some(encode::error(fault.error)),
         }));
         self.0.fault(fault);
     }

@@ -25,10 +25,11 @@ fn fuzz_answers_of_osds() {
         method: "m".into(),
         line: Some(3),
         limit: Some("time".into()),
+        error: Some(encode::error(&error)),
     };
     let answers = [
         (Answer::Reply(pb::OsdReply { exists: true, results }), None),
-        (Answer::Done(pb::OsdDone {}), None),
+        (Answer::Done(pb::OsdDone {}), Some(fault.clone())),
         (Answer::Error(encode::error(&error)), Some(fault)),
         (
             Answer::ProgramsNeeded(pb::ProgramsNeeded { digests: vec![Bytes::from_static(b"d")] }),

@@ -105,7 +105,10 @@ impl InOsd {
         }
         let Some((version, outcome)) = answered else { return Ok(None) };
         match outcome {
-            Outcome::Done { results, exists } => {
+            Outcome::Done { results, exists, fault } => {
+                if let Some((fault, error)) = fault {
+                    asked.classes.failed_elsewhere(&fault, &error.on(object));
+                }
                 self.by_plugin.add(1);
                 return Ok(Some(Reply { version: if exists { version } else { 0 }, results }));
             }

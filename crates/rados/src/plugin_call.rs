@@ -36,6 +36,8 @@ pub enum Outcome {
         results: Vec<OpResult>,
         /// Whether the object exists now.
         exists: bool,
+        /// A program that failed a part of it all the same, and with what.
+        fault: Option<(RemoteFault, Error)>,
     },
     /// It failed, and nothing happened.
     Failed(Error, Option<RemoteFault>),
@@ -140,15 +142,20 @@ impl Outcome {
         let senseless = |what: &str| Error::corrupt(format!("the OSD's class answers {what}"));
         let answer = pb::OsdAnswer::decode(called.output.clone())
             .map_err(|error| senseless(&error.to_string()))?;
+        let mut fault = answer.fault;
+        let failed_with = fault.as_mut().and_then(|fault| fault.error.take()).map(decode::error);
+        let fault = fault.map(remote);
         Ok(match answer.answer.ok_or_else(|| senseless("nothing"))? {
             Answer::Done(pb::OsdDone {}) => {
-                Self::Done { results: decode::results_done(ops), exists: true }
+                let results = decode::results_done(ops);
+                Self::Done { results, exists: true, fault: fault.zip(failed_with) }
             }
             Answer::Reply(pb::OsdReply { exists, results }) => {
                 let Reply { results, .. } = decode::reply(pb::ObjectReply { version: 0, results })?;
-                Self::Done { results: results.into_iter().map(in_seconds).collect(), exists }
+                let results = results.into_iter().map(in_seconds).collect();
+                Self::Done { results, exists, fault: fault.zip(failed_with) }
             }
-            Answer::Error(error) => Self::Failed(decode::error(error), answer.fault.map(remote)),
+            Answer::Error(error) => Self::Failed(decode::error(error), fault),
             Answer::ProgramsNeeded(_) => Self::NeedsSources,
             Answer::Unsuited(why) => match Unsuited::try_from(why) {
                 Ok(Unsuited::OtherInterface) => Self::Unusable,
@@ -160,7 +167,7 @@ impl Outcome {
 }
 
 fn remote(fault: pb::OsdFault) -> RemoteFault {
-    let pb::OsdFault { program, version, method, line, limit } = fault;
+    let pb::OsdFault { program, version, method, line, limit, error: _ } = fault;
     RemoteFault { program, version, method, line, limit }
 }
 
