@@ -31,6 +31,8 @@ const WITHOUT_EXTENSIONS: &str = "local objclass = (function() local stock = {} 
 struct Storage {
     store: FaultyStore,
     objects: AtomicUsize,
+    /// What the store lies on, which goes with it.
+    _bed: Bed,
 }
 
 impl Storage {
@@ -51,7 +53,7 @@ impl Storage {
             classes.install(&ClassProgram::new(name, 1, source)).unwrap();
         }
         let bed = Bed::new(Arc::new(classes), clock).await;
-        Self { store: bed.store("objects"), objects: AtomicUsize::new(0) }
+        Self { store: bed.store("objects"), objects: AtomicUsize::new(0), _bed: bed }
     }
 
     /// An object that is not there yet.

@@ -70,6 +70,8 @@ pub struct Cluster {
     pub system: FaultyStore,
     pub nodes: Arc<Nodes>,
     pub env: LogEnv,
+    /// What its stores lie on, which goes with it.
+    _bed: Option<Bed>,
 }
 
 impl Cluster {
@@ -88,7 +90,9 @@ impl Cluster {
 
     async fn built(targets: usize, nodes: usize, patience: Patience, program: &str) -> Self {
         let (classes, clock) = classes(program);
-        Self::over(&Bed::new(classes, clock).await, targets, nodes, patience)
+        let bed = Bed::new(classes, clock).await;
+        let cluster = Self::over(&bed, targets, nodes, patience);
+        Self { _bed: Some(bed), ..cluster }
     }
 
     /// A cluster of stores of a bed.
@@ -114,7 +118,7 @@ impl Cluster {
             batching: Batching::default(),
             columns: 1,
         };
-        let cluster = Self { targets, system, nodes: hosts, env };
+        let cluster = Self { targets, system, nodes: hosts, env, _bed: None };
         (0..nodes).for_each(|n| cluster.start_node(n));
         cluster
     }
