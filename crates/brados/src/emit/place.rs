@@ -5,6 +5,7 @@
 use super::encoding::quoted;
 use super::layouts::{Layouts, Physical};
 use super::runtime::Runtime;
+use super::stored::write_get;
 use super::writer::Writer;
 use crate::ir::{CollectionId, Rule};
 use crate::layout::stream::Slots;
@@ -97,16 +98,7 @@ pub(super) fn write_access(
         true => format!("place_of(object, {name})"),
         false => format!("{name}.place"),
     };
-    out.open(format!("function {name}.get(object, key)"));
-    out.put(format!("local stored = {known} .. key"));
-    out.put("local row = object.known[stored]");
-    out.open("if row == nil then");
-    out.put(format!("local value = {place}.find(object, key)"));
-    out.put(format!("row = value and {name}.row(key, value) or false"));
-    out.put("object.known[stored] = row");
-    out.close("end");
-    out.put("return row");
-    out.close("end");
+    write_get(name, &known, &format!("{place}.find(object, key)"), out);
     out.open(format!("function {name}.put(object, key, row)"));
     out.put(format!("{place}.keep(object, key, row and {packed} or nil)"));
     out.close("end");

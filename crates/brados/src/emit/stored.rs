@@ -81,7 +81,8 @@ pub(super) fn write_table(
             place::write_access(layouts, id, name, &packed_row(&values), out);
         }
         false => {
-            write_get(name, &prefix, runtime, out);
+            let find = format!("{}(stored)", runtime.need("get"));
+            write_get(name, &prefix, &find, out);
             write_put(name, &prefix, &values, runtime, out);
         }
     }
@@ -175,14 +176,14 @@ pub(super) fn read_value(types: &[Type], runtime: &mut Runtime, out: &mut Writer
     columns
 }
 
-/// `name.get(key)`: a stored row, false or nil if there is none. Read once a request.
-fn write_get(name: &str, prefix: &str, runtime: &mut Runtime, out: &mut Writer) {
-    let get = runtime.need("get");
+/// `name.get(key)`: a stored row, false or nil if there is none, from the value that `find` gives. Read
+/// once a request.
+pub(super) fn write_get(name: &str, prefix: &str, find: &str, out: &mut Writer) {
     out.open(format!("function {name}.get(object, key)"));
     out.put(format!("local stored = {prefix} .. key"));
     out.put("local row = object.known[stored]");
     out.open("if row == nil then");
-    out.put(format!("local value = {get}(stored)"));
+    out.put(format!("local value = {find}"));
     out.put(format!("row = value and {name}.row(key, value) or false"));
     out.put("object.known[stored] = row");
     out.close("end");
