@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// A source of time.
 pub trait Clock: Send + Sync + fmt::Debug {
     /// Microseconds since 1970, UTC. May jump; never decide an order by it.
@@ -40,6 +42,11 @@ impl Clock for SystemClock {
 
     fn monotonic(&self) -> Duration {
         self.started.elapsed()
+    }
+
+    fn thread_time(&self) -> Option<Duration> {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::try_from(time).ok()
     }
 }
 

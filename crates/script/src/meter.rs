@@ -73,28 +73,49 @@ pub(crate) struct Meter {
 
 struct Running {
     clock: Arc<dyn Clock>,
+    began: Duration,
     /// No reason to look closer before this.
     deadline: Duration,
-    /// The thread's time at the start, where the clock can tell.
-    started: Option<Duration>,
+    /// The thread's time when the run began, as of the first closer look; where the clock can tell.
+    thread_began: Option<Duration>,
     budget: Budget,
 }
 
 impl Running {
-    /// Whether its time is used up. What it waited for the host, or for a CPU, is not its own where the
-    /// clock can tell.
+    fn new(clock: &Arc<dyn Clock>, budget: &Budget) -> Self {
+        let (clock, budget) = (Arc::clone(clock), budget.clone());
+        let began = clock.monotonic();
+        let deadline = began.saturating_add(unexamined(&budget));
+        Self { clock, began, deadline, thread_began: None, budget }
+    }
+
+    /// Whether its time is used up.
     fn is_late(&mut self) -> bool {
         let now = self.clock.monotonic();
         if now < self.deadline {
             return false;
         }
-        let times = self.started.zip(self.clock.thread_time());
-        let left = times.map_or(Duration::ZERO, |(started, now)| {
-            self.budget.time.saturating_sub(now.saturating_sub(started))
-        });
+        let left = self.budget.time.saturating_sub(self.used(now));
         self.deadline = now.saturating_add(left);
         left.is_zero()
     }
+
+    /// What it has used: of a CPU where the clock can tell, as what it waited for the host, or for a CPU,
+    /// is not its own; else of the time that passed.
+    fn used(&mut self, now: Duration) -> Duration {
+        let passed = now.saturating_sub(self.began);
+        let Some(thread) = self.clock.thread_time() else { return passed };
+        // How much it had until now nobody has looked: as much as it may have unexamined.
+        let before = passed.min(unexamined(&self.budget));
+        let began = *self.thread_began.get_or_insert(thread.saturating_sub(before));
+        thread.saturating_sub(began)
+    }
+}
+
+/// The time that a run has before it is looked at closer: most are over by then, and have not paid for
+/// asking what the thread had of a CPU, which is a system call.
+fn unexamined(budget: &Budget) -> Duration {
+    budget.time / 8
 }
 
 impl Meter {
@@ -113,16 +134,13 @@ impl Meter {
 
     /// Begins to watch a run that starts with a heap of `heap_bytes`.
     pub fn arm(&self, budget: &Budget, clock: &Arc<dyn Clock>, heap_bytes: usize) {
-        let (deadline, started) =
-            (clock.monotonic().saturating_add(budget.time), clock.thread_time());
         self.exceeded.set(None);
         self.interrupted_at.borrow_mut().clear();
         self.steps_left.set(budget.steps);
         self.heap_limit.set(heap_bytes.saturating_add(budget.memory_bytes));
         self.collect_halfway_from(heap_bytes);
         self.host_bytes_limit.set(self.host_bytes.get().saturating_add(budget.memory_bytes));
-        *self.running.borrow_mut() =
-            Some(Running { clock: clock.clone(), deadline, started, budget: budget.clone() });
+        *self.running.borrow_mut() = Some(Running::new(clock, budget));
     }
 
     /// What the heap of this run may grow to, in bytes.

@@ -2,7 +2,6 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
-use std::time::Duration;
 
 use bytes::Bytes;
 use nacre_object::{Error, ErrorKind, Result};
@@ -54,7 +53,6 @@ impl RawBytes {
 
 unsafe extern "C" {
     fn nacre_ceph_version() -> *const c_char;
-    fn nacre_thread_nanoseconds() -> u64;
     fn nacre_log(level: c_int, text: *const c_char);
     fn nacre_register() -> c_int;
     fn nacre_stat(context: CallContext, size: *mut u64, nanoseconds: *mut u64) -> c_int;
@@ -98,12 +96,6 @@ unsafe extern "C" {
         count: usize,
     ) -> c_int;
     fn nacre_remove_entry(context: CallContext, key: RawBytes) -> c_int;
-}
-
-/// What the calling thread has had of a CPU.
-pub(super) fn thread_time() -> Duration {
-    // SAFETY: it takes nothing and looks at the thread alone.
-    Duration::from_nanos(unsafe { nacre_thread_nanoseconds() })
 }
 
 /// The version of the Ceph that runs.

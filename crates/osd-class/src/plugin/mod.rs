@@ -8,7 +8,6 @@
 #![allow(unsafe_code, reason = "this is the border to Ceph; see the SAFETY comments")]
 
 mod ffi;
-mod osd_clock;
 mod osd_log;
 
 use std::ffi::c_int;
@@ -16,10 +15,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use nacre_clock::SystemClock;
 
 use crate::{Mode, OsdClass};
 use ffi::{CallContext, RawBytes, Sink};
-use osd_clock::OsdClock;
 use osd_log::{ERROR, OsdLog};
 
 /// The Ceph that the shim was compiled for, marked so that it can be found in the library.
@@ -48,7 +47,7 @@ fn initialise() {
         );
         return ffi::log(ERROR, &text);
     }
-    match OsdClass::new(Arc::new(OsdClock::default()), Arc::new(OsdLog)) {
+    match OsdClass::new(Arc::new(SystemClock::default()), Arc::new(OsdLog)) {
         Ok(class) => {
             let _ = CLASS.set(class);
             ffi::register();

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
-#include <ctime>
 #include <map>
 #include <string>
 
@@ -104,12 +103,6 @@ int inspect(cls_method_context_t context, bufferlist *input, bufferlist *output)
 extern "C" {
 
 const char *nacre_ceph_version() { return ceph_version_to_str(); }
-
-uint64_t nacre_thread_nanoseconds() {
-  struct timespec time;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return uint64_t(time.tv_sec) * 1000000000 + time.tv_nsec;
-}
 
 void nacre_log(int level, const char *text) { cls_log(level, "<cls> nacre: %s", text); }
 
