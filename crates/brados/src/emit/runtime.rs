@@ -1,10 +1,12 @@
-//! The sections of `runtime.lua`, `layout.lua` (places of rows) and `migrate.lua` (between two layouts) that
-//! a class uses.
+//! The sections of `runtime.lua`, `channels.lua` (messages), `layout.lua` (places of rows) and `migrate.lua`
+//! (between two layouts) that a class uses.
 
 use std::collections::BTreeSet;
 
 const RUNTIME: &str = concat!(
     include_str!("runtime.lua"),
+    "\n",
+    include_str!("channels.lua"),
     "\n",
     include_str!("layout.lua"),
     "\n",

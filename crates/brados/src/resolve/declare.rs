@@ -11,7 +11,7 @@ use crate::span::Span;
 use crate::syntax::ast::{self, Block, Declaration, Kind, Name, Schema};
 use crate::value::{Base, Type};
 
-/// The methods by which messages are delivered (`emit/runtime.lua`, section `outbox`).
+/// The methods by which messages are delivered (`emit/channels.lua`, section `outbox`).
 const OUTBOX_METHODS: [&str; 2] = ["channel_messages", "channel_delivered"];
 
 impl<'a> Resolver<'a> {
