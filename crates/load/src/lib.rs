@@ -64,7 +64,8 @@ impl Runs {
 }
 
 /// Runs `workers` tasks for `span` and some warm-up before it; each makes its job once and then
-/// does it again and again. The job is told how often its worker did it before.
+/// does it again and again, on a machine that is too busy for longer, until it was measured once. The job
+/// is told how often its worker did it before.
 ///
 /// # Errors
 /// The first error of any job.
@@ -109,7 +110,7 @@ where
                     tokio::time::sleep(early).await;
                 }
                 let started = clock.monotonic();
-                if started >= end {
+                if started >= end && !latencies.is_empty() {
                     break;
                 }
                 job(n).await?;
