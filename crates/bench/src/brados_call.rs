@@ -2,23 +2,17 @@
 //! `log.brados`, beside those of `log.lua`, written by hand. Both keep an entry a key of the map. The
 //! store is called as a node calls it, without a wire that would hide what a method costs.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use nacre::RadosOptions;
 use nacre_brados::{Value, decode_reply, encode_request};
-use nacre_class::{ClassProgram, ClassRuntime};
-use nacre_clock::{Clock, SystemClock};
-use nacre_embedded::{EmbeddedEngine, Options};
-use nacre_object::{ClassCall, Error, ObjectId, Op, OpResult, Request, Result, Store};
-use nacre_rados::RadosEngine;
-use nacre_script::Budget;
+use nacre_object::{ClassName, Error, ObjectId, Result};
+use nacre_tuner::{OwnEngine, Workbench};
 
 use crate::bench::Setup;
 use crate::figure::{Better, Figure};
 use crate::load::{self, Outcome, Runs};
-use crate::scratch;
 
 const GENERATED: &str = include_str!("../../../programs/class/log.brados");
 const BY_HAND: &str = include_str!("../../../programs/class/log.lua");
@@ -29,7 +23,6 @@ const WORKERS: usize = 32;
 const SIZES: [usize; 2] = [128, 4096];
 /// Entries of each object that is read.
 const READ_ENTRIES: u64 = 64;
-const POOL: &str = "bench";
 
 /// Which class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,10 +32,17 @@ enum Side {
 }
 
 impl Side {
-    fn class(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Generated => "log_generated",
             Self::ByHand => "log_by_hand",
+        }
+    }
+
+    fn source(self) -> &'static str {
+        match self {
+            Self::Generated => GENERATED,
+            Self::ByHand => BY_HAND,
         }
     }
 }
@@ -119,26 +119,9 @@ fn encoded(side: Side, work: Work, numbers: &[u64], data: Option<Vec<u8>>) -> Ve
     }
 }
 
-/// What is measured: a store with both classes.
-#[derive(Clone)]
-struct Subject {
-    store: Arc<dyn Store>,
-    /// Where it keeps its data, for the name of the figures.
-    place: &'static str,
-    /// Tells the objects of this run from those of others.
-    run: u64,
-}
-
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
-    let folder = scratch::folder(&setup.folder)?;
-    let (runtime, clock) = classes()?;
-    let options = Options::new(folder.path().join("embedded"), runtime, Arc::clone(&clock));
-    let engine = EmbeddedEngine::open(options)?;
-    let store: Arc<dyn Store> = Arc::new(engine.clone());
-    let subject = Subject { store, place: "embedded", run: clock.now_micros() };
-    let outcome = subject.compare(setup, report).await;
-    engine.close();
-    outcome
+    let engine = OwnEngine::embedded(&setup.folder)?;
+    compare(setup, engine.bench(), "embedded", report).await
 }
 
 pub(crate) async fn run_on_ceph(
@@ -146,92 +129,88 @@ pub(crate) async fn run_on_ceph(
     options: &RadosOptions,
     report: &mut dyn FnMut(Figure),
 ) -> Result<()> {
-    let (runtime, clock) = classes()?;
-    let engine = RadosEngine::connect(options.clone(), runtime, Arc::clone(&clock)).await?;
-    let subject = Subject { store: Arc::new(engine), place: "on Ceph", run: clock.now_micros() };
-    subject.compare(setup, report).await
+    let engine = OwnEngine::on_ceph(options.clone()).await?;
+    compare(setup, engine.bench(), "on Ceph", report).await
 }
 
-fn classes() -> Result<(Arc<ClassRuntime>, Arc<dyn Clock>)> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    let runtime = ClassRuntime::new(Budget::default(), Arc::clone(&clock));
-    for (side, source) in [(Side::Generated, GENERATED), (Side::ByHand, BY_HAND)] {
-        runtime.install(&ClassProgram::new(side.class().parse()?, 1, source))?;
+async fn compare(
+    setup: &Setup,
+    bench: &Workbench,
+    place: &str,
+    report: &mut dyn FnMut(Figure),
+) -> Result<()> {
+    let generated = Subject::install(bench, Side::Generated)?;
+    let by_hand = Subject::install(bench, Side::ByHand)?;
+    for work in Work::ALL {
+        let name = format!("{}, {place}, {WORKERS} workers", work.name());
+        if !setup.wants(&name) {
+            continue;
+        }
+        let (mut of_generated, mut of_by_hand) = (Runs::default(), Runs::default());
+        for round in 0..setup.rounds {
+            of_generated.push(generated.measure(work, round, setup.span).await?);
+            of_by_hand.push(by_hand.measure(work, round, setup.span).await?);
+        }
+        let baseline = ("log.lua, written by hand", of_by_hand.rate());
+        let of = ("brados-call", name, "calls/s");
+        report(Figure::new(of, Better::Higher, of_generated.rate(), baseline).aiming_at(AIM));
     }
-    Ok((Arc::new(runtime), clock))
+    Ok(())
+}
+
+/// One of the classes, where it is measured.
+#[derive(Clone)]
+struct Subject {
+    bench: Workbench,
+    side: Side,
+    class: ClassName,
 }
 
 impl Subject {
-    async fn compare(&self, setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
-        for work in Work::ALL {
-            let name = format!("{}, {}, {WORKERS} workers", work.name(), self.place);
-            if !setup.wants(&name) {
-                continue;
-            }
-            let (mut generated, mut by_hand) = (Runs::default(), Runs::default());
-            for round in 0..setup.rounds {
-                generated.push(self.measure(Side::Generated, work, round, setup.span).await?);
-                by_hand.push(self.measure(Side::ByHand, work, round, setup.span).await?);
-            }
-            let baseline = ("log.lua, written by hand", by_hand.rate());
-            let of = ("brados-call", name, "calls/s");
-            report(Figure::new(of, Better::Higher, generated.rate(), baseline).aiming_at(AIM));
-        }
-        Ok(())
+    fn install(bench: &Workbench, side: Side) -> Result<Self> {
+        let class = side.name().parse()?;
+        bench.install(&class, side.source())?;
+        Ok(Self { bench: bench.clone(), side, class })
     }
 
-    async fn measure(
-        &self,
-        side: Side,
-        work: Work,
-        round: usize,
-        span: Duration,
-    ) -> Result<Outcome> {
-        let label =
-            format!("{}-{}-{}-{round}", self.run, side.class(), work.name().replace(' ', "-"));
-        let objects: Vec<ObjectId> = (0..WORKERS)
-            .map(|worker| format!("{POOL}/{label}-{worker}").parse())
-            .collect::<Result<_>>()?;
+    async fn measure(&self, work: Work, round: usize, span: Duration) -> Result<Outcome> {
+        let label = format!("{}-{}-{round}", self.class, work.name().replace(' ', "-"));
+        let objects: Vec<ObjectId> =
+            (0..WORKERS).map(|worker| self.bench.object(&label, worker)).collect::<Result<_>>()?;
         for object in &objects {
-            self.prepare(side, work, object).await?;
+            self.prepare(work, object).await?;
         }
-        load::run(WORKERS, span, |worker| {
+        let outcome = load::run(WORKERS, span, |worker| {
             let (subject, object) = (self.clone(), objects[worker].clone());
             move |n| {
                 let (subject, object) = (subject.clone(), object.clone());
-                async move { subject.call(side, &object, work.method(), work.input(side, n)).await }
+                let input = work.input(subject.side, n);
+                async move { subject.call(&object, work.method(), input).await }
             }
         })
-        .await
+        .await;
+        self.bench.remove(&objects).await?;
+        outcome
     }
 
     /// Seals an object, and writes what will be read.
-    async fn prepare(&self, side: Side, work: Work, object: &ObjectId) -> Result<()> {
-        let seal = encoded(side, Work::Seal, &[1], None);
-        self.call(side, object, "seal", seal.into()).await?;
+    async fn prepare(&self, work: Work, object: &ObjectId) -> Result<()> {
+        let seal = encoded(self.side, Work::Seal, &[1], None);
+        self.call(object, "seal", seal.into()).await?;
         if let Work::Read(size) = work {
             let write = Work::Write(size);
             let entries = (0..READ_ENTRIES)
-                .map(|n| self.call(side, object, write.method(), write.input(side, n)));
+                .map(|n| self.call(object, write.method(), write.input(self.side, n)));
             futures::future::try_join_all(entries).await?;
         }
         Ok(())
     }
 
-    async fn call(
-        &self,
-        side: Side,
-        object: &ObjectId,
-        method: &'static str,
-        input: Bytes,
-    ) -> Result<()> {
-        let (class, method) = (side.class().parse()?, method.parse()?);
-        let call = Op::Call(ClassCall { class, method, version: None, input });
-        let reply = self.store.submit(Request::new(object.clone(), vec![call])?).await?;
-        match (side, reply.results.first()) {
-            (Side::ByHand, Some(OpResult::Called(_))) => Ok(()),
-            (Side::Generated, Some(OpResult::Called(reply))) => succeeded(&reply.output),
-            (_, other) => Err(Error::corrupt(format!("a call was answered {other:?}"))),
+    async fn call(&self, object: &ObjectId, method: &str, input: Bytes) -> Result<()> {
+        let output = self.bench.call(object, &self.class, method, input).await?;
+        match self.side {
+            Side::ByHand => Ok(()),
+            Side::Generated => succeeded(&output),
         }
     }
 }

@@ -1,23 +1,18 @@
 //! `brados-scale`: point operations on a table of many rows beside the same on one of few, by a generated
 //! class on the embedded engine: a scan that nobody sees would show here.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use nacre_brados::{Value, encode_request};
-use nacre_class::{
-    BATCH_SUFFIX, ClassProgram, ClassRuntime, MAX_BATCH_REQUESTS, decode_answers, encode_batch,
-};
-use nacre_clock::{Clock, Random, SystemClock};
-use nacre_embedded::{EmbeddedEngine, Options};
-use nacre_object::{ClassCall, Error, ObjectId, Op, OpResult, Request, Result, Store};
-use nacre_script::Budget;
+use nacre_class::{BATCH_SUFFIX, MAX_BATCH_REQUESTS, decode_answers, encode_batch};
+use nacre_clock::Random;
+use nacre_object::{ClassName, Error, ObjectId, Result};
+use nacre_tuner::{OwnEngine, Workbench};
 
 use crate::bench::Setup;
 use crate::figure::{Better, Figure};
 use crate::load::{self, Outcome, Runs};
-use crate::scratch;
 
 const FEW: u64 = 1_000;
 const MANY: u64 = 1_000_000;
@@ -47,26 +42,9 @@ end
 const METHODS: [&str; 3] = ["get", "put", "take"];
 
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
-    let folder = scratch::folder(&setup.folder)?;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    let runtime = ClassRuntime::new(Budget::default(), Arc::clone(&clock));
-    runtime.install(&ClassProgram::new(CLASS.parse()?, 1, PROGRAM))?;
-    let options = Options::new(folder.path().join("embedded"), Arc::new(runtime), clock);
-    let engine = EmbeddedEngine::open(options)?;
-    let outcome = compare(&engine, setup, report).await;
-    engine.close();
-    outcome
-}
-
-async fn compare(
-    engine: &EmbeddedEngine,
-    setup: &Setup,
-    report: &mut dyn FnMut(Figure),
-) -> Result<()> {
-    let few = Table { store: engine.clone(), object: "bench/few".parse()?, rows: FEW };
-    let many = Table { store: engine.clone(), object: "bench/many".parse()?, rows: MANY };
-    few.fill().await?;
-    many.fill().await?;
+    let engine = OwnEngine::embedded(&setup.folder)?;
+    let few = Table::filled(engine.bench(), FEW).await?;
+    let many = Table::filled(engine.bench(), MANY).await?;
     for method in METHODS {
         let name = format!("{method} in a table of {MANY} rows, median");
         if !setup.wants(&name) {
@@ -88,12 +66,22 @@ async fn compare(
 /// An object with so many rows.
 #[derive(Clone)]
 struct Table {
-    store: EmbeddedEngine,
+    bench: Workbench,
+    class: ClassName,
     object: ObjectId,
     rows: u64,
 }
 
 impl Table {
+    async fn filled(bench: &Workbench, rows: u64) -> Result<Self> {
+        let class: ClassName = CLASS.parse()?;
+        bench.install(&class, PROGRAM)?;
+        let object = bench.object("rows", rows as usize)?;
+        let table = Self { bench: bench.clone(), class, object, rows };
+        table.fill().await?;
+        Ok(table)
+    }
+
     async fn fill(&self) -> Result<()> {
         let method = format!("put{BATCH_SUFFIX}");
         for first in (0..self.rows).step_by(MAX_BATCH_REQUESTS) {
@@ -120,13 +108,7 @@ impl Table {
     }
 
     async fn call(&self, method: &str, input: Bytes) -> Result<Bytes> {
-        let (class, method) = (CLASS.parse()?, method.parse()?);
-        let call = Op::Call(ClassCall { class, method, version: None, input });
-        let reply = self.store.submit(Request::new(self.object.clone(), vec![call])?).await?;
-        match reply.results.into_iter().next() {
-            Some(OpResult::Called(reply)) => Ok(reply.output),
-            other => Err(Error::corrupt(format!("a call was answered {other:?}"))),
-        }
+        self.bench.call(&self.object, &self.class, method, input).await
     }
 }
 

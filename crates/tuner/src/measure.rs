@@ -8,12 +8,13 @@ use futures::future::try_join_all;
 use nacre_brados::encode_request;
 use nacre_clock::Random;
 use nacre_load::{self as load, Outcome};
-use nacre_object::{ClassCall, ClassName, ObjectId, Result};
+use nacre_object::{ClassName, ObjectId, Result};
 
 use crate::workbench::Workbench;
 use crate::workload::{Line, Pattern, Workload};
 
 /// A program with its layout on a store, and the workload's objects.
+#[derive(Clone)]
 pub(crate) struct Subject {
     bench: Workbench,
     class: ClassName,
@@ -52,7 +53,7 @@ impl Subject {
     pub async fn run(&self, workload: &Workload, span: Duration) -> Result<Outcome> {
         let workers = workload.concurrency;
         load::run(workers, span, |worker| {
-            let (subject, workload) = (self.clone_handle(), workload.clone());
+            let (subject, workload) = (self.clone(), workload.clone());
             let mut random = Random::seeded(worker as u64);
             move |n| {
                 let number = (worker + n as usize * workers) % workload.objects;
@@ -70,10 +71,6 @@ impl Subject {
         self.bench.remove(&objects).await
     }
 
-    fn clone_handle(&self) -> Self {
-        Self { bench: self.bench.clone(), class: self.class.clone(), objects: self.objects.clone() }
-    }
-
     /// Draws a request on an object; it is sent when it is awaited.
     fn ask(
         &self,
@@ -83,13 +80,9 @@ impl Subject {
     ) -> Result<impl Future<Output = Result<()>> + use<>> {
         let (object, next) = &self.objects[number];
         let row = request.draw(&mut next.lock().unwrap_or_else(PoisonError::into_inner), random);
-        let call = ClassCall {
-            class: self.class.clone(),
-            method: request.method.parse()?,
-            version: None,
-            input: Bytes::from(encode_request(&row)),
-        };
-        let (bench, object) = (self.bench.clone(), object.clone());
-        Ok(async move { bench.call(&object, call).await.map(drop) })
+        let input = Bytes::from(encode_request(&row));
+        let (bench, class) = (self.bench.clone(), self.class.clone());
+        let (object, method) = (object.clone(), request.method.clone());
+        Ok(async move { bench.call(&object, &class, &method, input).await.map(drop) })
     }
 }

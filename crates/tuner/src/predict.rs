@@ -73,10 +73,7 @@ fn seconds_of_a_probe() -> Result<f64> {
     let mut trial = Trial::new(probe::SOURCE)?;
     let nothing = Probe { access: None, count: 0, bytes: 0 };
     let runs: Vec<f64> = (0..SAMPLES)
-        .map(|_| {
-            let call = nothing.call(&trial.class, 0)?;
-            trial.call(&call).map(|tried| tried.seconds)
-        })
+        .map(|_| trial.call(nothing.method(), nothing.request(0)).map(|tried| tried.seconds))
         .collect::<Result<_>>()?;
     Ok(median(runs))
 }
@@ -94,18 +91,14 @@ impl Trial {
 
     fn request(&mut self, request: &Pattern) -> Result<Tried> {
         let row = request.draw(&mut self.next, &mut self.random);
-        let call = ClassCall {
-            class: self.class.clone(),
-            method: request.method.parse()?,
-            version: None,
-            input: Bytes::from(encode_request(&row)),
-        };
-        self.call(&call)
+        self.call(&request.method, encode_request(&row).into())
     }
 
-    fn call(&mut self, call: &ClassCall) -> Result<Tried> {
+    fn call(&mut self, method: &str, input: Bytes) -> Result<Tried> {
+        let (class, method) = (self.class.clone(), method.parse()?);
+        let call = ClassCall { class, method, version: None, input };
         let begun = self.clock.monotonic();
-        self.runtime.call(call, &mut self.object, &self.context)?;
+        self.runtime.call(&call, &mut self.object, &self.context)?;
         let seconds = (self.clock.monotonic() - begun).as_secs_f64();
         Ok(Tried { shape: self.object.take_shape(), seconds })
     }

@@ -90,37 +90,46 @@ pub async fn tune(
     effort: Effort,
     progress: &mut (dyn FnMut(&Layout) + Send),
 ) -> Result<Tuned> {
-    let compiled = nacre_brados::compile(source).map_err(|errors| {
-        let first = errors.0.first().map(|one| one.message.clone()).unwrap_or_default();
-        Error::invalid(format!("the program has mistakes: {first}"))
-            .hint("see `nacre brados check`")
-    })?;
-    let candidates = Candidates::of(&compiled, workload.longest_bytes());
+    let candidates = candidates(source, workload)?;
     let predicted: Vec<f64> = candidates
         .layouts
         .iter()
         .map(|layout| predict::seconds(&with_layout(source, layout, &[]), workload, profile))
         .collect::<Result<_>>()?;
-    let finalists =
+    let measured =
         if effort.sweep { (0..predicted.len()).collect() } else { finalists(&predicted) };
     let mut runs: Vec<Runs> = predicted.iter().map(|_| Runs::default()).collect();
     for round in 0..effort.rounds {
-        for at in &finalists {
+        for at in &measured {
             let layout = &candidates.layouts[*at];
             progress(layout);
-            let label = format!("{at}-{round}");
             let source = with_layout(source, layout, &[]);
-            let subject = Subject::prepare(bench, &label, &source, workload).await?;
+            let subject =
+                Subject::prepare(bench, &format!("{at}-{round}"), &source, workload).await?;
             runs[*at].push(subject.run(workload, effort.span).await?);
             subject.clean().await?;
         }
     }
+    Ok(judge(&candidates, &predicted, &measured, &runs))
+}
+
+fn candidates(source: &str, workload: &Workload) -> Result<Candidates> {
+    let compiled = nacre_brados::compile(source).map_err(|errors| {
+        let first = errors.0.first().map(|one| one.message.clone()).unwrap_or_default();
+        Error::invalid(format!("the program has mistakes: {first}"))
+            .hint("see `nacre brados check`")
+    })?;
+    Ok(Candidates::of(&compiled, workload.longest_bytes()))
+}
+
+/// What came of it, of all layouts: seconds a request as predicted, which were measured, and their runs.
+fn judge(candidates: &Candidates, predicted: &[f64], measured: &[usize], runs: &[Runs]) -> Tuned {
     let tried: Vec<Tried> = candidates
         .layouts
         .iter()
         .enumerate()
         .map(|(at, layout)| {
-            let runs = finalists.contains(&at).then(|| &runs[at]);
+            let runs = measured.contains(&at).then(|| &runs[at]);
             Tried {
                 layout: layout.to_string(),
                 predicted: 1.0 / predicted[at],
@@ -133,8 +142,8 @@ pub async fn tune(
         let at = candidates.layouts.iter().position(|layout| layout == candidates.by(rule));
         (rule.name(), at.unwrap_or(0))
     });
-    let chosen = chosen(&tried, &predicted);
-    Ok(Tuned { tried, chosen, rules: rules.to_vec() })
+    let chosen = chosen(&tried, predicted);
+    Tuned { tried, chosen, rules: rules.to_vec() }
 }
 
 /// The best few by prediction, and the plainest that is as good within noise.

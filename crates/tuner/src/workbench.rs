@@ -37,22 +37,36 @@ impl Workbench {
     ///
     /// # Errors
     /// `Invalid` if it is no program.
-    pub(crate) fn install(&self, class: &ClassName, source: &str) -> Result<()> {
+    pub fn install(&self, class: &ClassName, source: &str) -> Result<()> {
         self.classes.install(&ClassProgram::new(class.clone(), 1, source))
     }
 
     /// Takes a class away.
-    pub(crate) fn uninstall(&self, class: &ClassName) {
+    pub fn uninstall(&self, class: &ClassName) {
         self.classes.uninstall(class);
     }
 
     /// An object that nobody else uses; `label` and `number` tell those of a run apart.
-    pub(crate) fn object(&self, label: &str, number: usize) -> Result<ObjectId> {
+    ///
+    /// # Errors
+    /// `Invalid` if the label is no part of a name.
+    pub fn object(&self, label: &str, number: usize) -> Result<ObjectId> {
         format!("{}/tuner-{}-{label}-{number}", self.pool, self.run).parse()
     }
 
     /// Calls a method; answers its output.
-    pub(crate) async fn call(&self, object: &ObjectId, call: ClassCall) -> Result<Bytes> {
+    ///
+    /// # Errors
+    /// What the method or the store fails with.
+    pub async fn call(
+        &self,
+        object: &ObjectId,
+        class: &ClassName,
+        method: &str,
+        input: Bytes,
+    ) -> Result<Bytes> {
+        let method = method.parse()?;
+        let call = ClassCall { class: class.clone(), method, version: None, input };
         let reply = self.store.submit(Request::new(object.clone(), vec![Op::Call(call)])?).await?;
         match reply.results.into_iter().next() {
             Some(OpResult::Called(reply)) => Ok(reply.output),
@@ -61,7 +75,10 @@ impl Workbench {
     }
 
     /// Removes objects, there or not.
-    pub(crate) async fn remove(&self, objects: &[ObjectId]) -> Result<()> {
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn remove(&self, objects: &[ObjectId]) -> Result<()> {
         let remove = |object: &ObjectId| {
             let request =
                 Request::new(object.clone(), vec![Op::Create { exclusive: false }, Op::Remove]);
