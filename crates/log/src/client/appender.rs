@@ -282,9 +282,10 @@ impl Appender {
         place: Place,
         batch: &[Write],
     ) -> CallResult<Vec<i32>> {
-        let entries = batch.iter().map(|write| (write.position, &write.append.entry));
+        let entries: Vec<_> =
+            batch.iter().map(|write| (write.position, &write.append.entry)).collect();
         let span = Append::span_of("write", batch.iter().map(|write| &write.append));
-        let mut call = std::pin::pin!(traced(span.as_ref(), self.storage.write(to, entries)));
+        let mut call = std::pin::pin!(traced(span.as_ref(), self.storage.write(to, &entries)));
         match timeout(self.env.patience.target, &mut call).await {
             Ok(outcome) => outcome,
             Err(_) => {

@@ -78,8 +78,8 @@ impl Appender {
             return Ok(AppendEvent::Taken);
         };
         let to = Addressed { object: &object, class: view.class(), epoch };
-        let entry = std::iter::once((position, &append.entry));
-        outcome(traced(append.span.as_ref(), self.storage.write(to, entry)).await)
+        let entry = [(position, &append.entry)];
+        outcome(traced(append.span.as_ref(), self.storage.write(to, &entry)).await)
     }
 
     async fn read_one(&self, position: u64, epoch: u64, append: &Append) -> Result<AppendEvent> {

@@ -9,7 +9,7 @@ use nacre_object::{
 use super::NATIVE_CLASS;
 use super::entry::{EntryState, KEY_PREFIX, MAX_ENTRY_BYTES, key, position_of};
 use super::header::ObjectHeader;
-use super::input::{
+use super::packed::{
     decode_epoch, decode_fill_batch, decode_position, decode_read_batch, decode_write,
     decode_write_batch, encode_maximum, encode_statuses,
 };

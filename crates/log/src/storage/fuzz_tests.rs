@@ -15,7 +15,7 @@ use nacre_script::Budget;
 
 use super::entry::EntryState;
 use super::header::ObjectHeader;
-use super::input::*;
+use super::packed::*;
 use super::{NATIVE_CLASS, PROGRAM_CLASS, log_class};
 use crate::codec::Decoder;
 use crate::record;
@@ -33,7 +33,7 @@ fn fuzz_inputs_of_storage_methods() {
     let samples = [
         of(0, encode_epoch(7)),
         of(1, encode_position(7, 1)),
-        of(3, encode_write_batch(7, [(1, &Bytes::from_static(b"abc"))].into_iter())),
+        of(3, encode_write_batch(7, &[(1, &Bytes::from_static(b"abc"))])),
         of(4, encode_fill_batch(7, &[1, 2])),
         of(5, encode_read_batch(7, 100, &[1, 2])),
     ];
@@ -138,7 +138,7 @@ fn fuzz_calls_of_either_storage_class_which_answer_alike() {
         of(5, encode_position(1, 4)),
         of(6, encode_position(1, 4)),
         of(7, encode_read_batch(1, 100, &[1, 2])),
-        of(8, encode_write_batch(1, [(1, &Bytes::from_static(b"abc"))].into_iter())),
+        of(8, encode_write_batch(1, &[(1, &Bytes::from_static(b"abc"))])),
         of(9, encode_fill_batch(1, &[1, 2])),
         of(0, encode_epoch(2)),
     ];

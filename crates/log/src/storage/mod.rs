@@ -41,19 +41,21 @@
 
 mod class;
 mod client;
+mod dialect;
 mod entry;
 #[cfg(test)]
 mod fuzz_tests;
 mod header;
-mod input;
+mod packed;
 mod rows;
 
 use nacre_object::ClassName;
 
 pub use class::log_class;
-pub(crate) use client::{Addressed, CallFailure, CallResult, StorageClient};
+pub(crate) use client::{Addressed, StorageClient};
+pub(crate) use dialect::{CallFailure, CallResult};
 pub(crate) use entry::EntryState;
-pub(crate) use input::MAX_BATCH_ENTRIES;
+pub(crate) use packed::MAX_BATCH_ENTRIES;
 
 /// The epoch of objects that are forgotten: no view has it, so that whoever comes is too late.
 pub(crate) const LAST_EPOCH: u64 = (1 << 53) - 1;

@@ -1,21 +1,84 @@
 //! The storage interface as a Brados class has it: requests and replies are rows, a failure is a status
 //! that is replied (`ret`), and a batch is many requests of one method.
 
+use bytes::Bytes;
 use nacre_brados::{OutputRows, Value, decode_reply, encode_request};
+use nacre_class::{decode_answers, encode_batch};
 use nacre_object::{CallReply, Error, Result, Status};
 
+use super::dialect::{Ask, CallFailure, CallResult, Dialect};
 use super::entry::EntryState;
-use super::status::{ENODATA, ERANGE};
+use super::status::{ENODATA, ENOENT, ERANGE, ESPIPE};
 use crate::codec::POSITION_END;
 
+/// The dialect of Brados classes.
+pub(super) struct Rows;
+
+impl Dialect for Rows {
+    fn seal(&self, epoch: u64) -> Ask {
+        Ask { method: "seal", input: of_numbers(&[epoch]).into() }
+    }
+
+    fn max_position(&self) -> Ask {
+        // It asks for nothing in particular.
+        Ask { method: "max_position", input: encode_request(&[Value::Nil]).into() }
+    }
+
+    fn write(&self, epoch: u64, entries: &[(u64, &Bytes)]) -> Ask {
+        let request = |(position, data): &(u64, &Bytes)| of_write(epoch, *position, data);
+        let requests: Vec<_> = entries.iter().map(request).collect();
+        Ask { method: "write.batch", input: encode_batch(u32::MAX, &requests) }
+    }
+
+    fn fill(&self, epoch: u64, positions: &[u64]) -> Ask {
+        Ask { method: "fill.batch", input: of_positions(epoch, u32::MAX, positions) }
+    }
+
+    fn read(&self, epoch: u64, byte_limit: u32, positions: &[u64]) -> Ask {
+        Ask { method: "read.batch", input: of_positions(epoch, byte_limit, positions) }
+    }
+
+    fn trim(&self, epoch: u64, position: u64) -> Ask {
+        Ask { method: "trim", input: of_numbers(&[epoch, position]).into() }
+    }
+
+    fn trim_to(&self, epoch: u64, position: u64) -> Ask {
+        Ask { method: "trim_to", input: of_numbers(&[epoch, position]).into() }
+    }
+
+    fn maximum(&self, answer: Bytes) -> CallResult<Option<u64>> {
+        Ok(Reply::of_success(&answer)?.maximum()?)
+    }
+
+    fn statuses(&self, answer: Bytes, asked: usize) -> CallResult<Vec<Status>> {
+        let answers = answers(answer, asked)?;
+        if answers.len() < asked {
+            let text = format!("the class answered {} of {asked} requests", answers.len());
+            return Err(Error::corrupt(text).into());
+        }
+        Ok(answers.iter().map(status_of).collect::<Result<_>>()?)
+    }
+
+    fn states(&self, answer: Bytes, asked: usize) -> CallResult<Vec<EntryState>> {
+        Ok(answers(answer, asked)?.into_iter().map(entry_of).collect::<Result<_>>()?)
+    }
+
+    fn trimmed(&self, answer: Bytes) -> CallResult<()> {
+        Reply::of_success(&answer).map(drop)
+    }
+
+    fn has_left(&self, answer: Bytes) -> CallResult<bool> {
+        Ok(Reply::of_success(&answer)?.value("left").is_some())
+    }
+}
+
 /// The request of a row of numbers.
-pub(super) fn of_numbers(numbers: &[u64]) -> Vec<u8> {
+fn of_numbers(numbers: &[u64]) -> Vec<u8> {
     let row: Vec<_> = numbers.iter().map(|number| Value::Int(*number as i64)).collect();
     encode_request(&row)
 }
 
-/// The request of `write`.
-pub(super) fn of_write(epoch: u64, position: u64, data: &[u8]) -> Vec<u8> {
+fn of_write(epoch: u64, position: u64, data: &[u8]) -> Vec<u8> {
     encode_request(&[
         Value::Int(epoch as i64),
         Value::Int(position as i64),
@@ -23,23 +86,50 @@ pub(super) fn of_write(epoch: u64, position: u64, data: &[u8]) -> Vec<u8> {
     ])
 }
 
-/// The request of `max_position`, which asks for nothing in particular.
-pub(super) fn of_maximum() -> Vec<u8> {
-    encode_request(&[Value::Nil])
+/// A batch of requests about positions.
+fn of_positions(epoch: u64, byte_limit: u32, positions: &[u64]) -> Bytes {
+    let requests: Vec<_> =
+        positions.iter().map(|position| of_numbers(&[epoch, *position])).collect();
+    encode_batch(byte_limit, &requests)
+}
+
+/// The answers of a batch. Its requests share their epoch, so what is wrong with that is wrong with all.
+fn answers(answer: Bytes, asked: usize) -> CallResult<Vec<CallReply>> {
+    let answers = decode_answers(answer, asked)?;
+    match answers.first().map_or(Ok(0), status_of)? {
+        status @ (ESPIPE | ENOENT) => refuse(status).map(|()| answers),
+        _ => Ok(answers),
+    }
+}
+
+/// Fails as a class that returns its statuses would.
+fn refuse(status: Status) -> CallResult<()> {
+    match status {
+        0.. => Ok(()),
+        ESPIPE => Err(CallFailure::Stale),
+        ENOENT => Err(CallFailure::Unsealed),
+        status => Err(Error::from_status(status, format!("the class replied {status}")).into()),
+    }
 }
 
 /// What a method replied: at most one row an output.
-pub(super) struct Reply(Vec<OutputRows>);
+struct Reply(Vec<OutputRows>);
 
 impl Reply {
     /// # Errors
     /// `Corrupt` for what is no reply of a Brados class.
-    pub fn decode(output: &[u8]) -> Result<Self> {
+    fn decode(output: &[u8]) -> Result<Self> {
         decode_reply(output).map(Self).map_err(|error| Error::corrupt(error.to_string()))
     }
 
+    /// The reply to a request that failed if its status says so.
+    fn of_success(output: &[u8]) -> CallResult<Self> {
+        let reply = Self::decode(output)?;
+        refuse(reply.status()?).map(|()| reply)
+    }
+
     /// The status; 0 where there is none, because something better was replied.
-    pub fn status(&self) -> Result<Status> {
+    fn status(&self) -> Result<Status> {
         match self.value("ret") {
             None => Ok(0),
             Some(Value::Int(status)) => {
@@ -50,7 +140,7 @@ impl Reply {
     }
 
     /// The maximum position that `seal` and `max_position` reply.
-    pub fn maximum(&self) -> Result<Option<u64>> {
+    fn maximum(&self) -> Result<Option<u64>> {
         match self.value("max") {
             None => Ok(None),
             Some(Value::Int(position)) => match u64::try_from(*position) {
@@ -61,13 +151,8 @@ impl Reply {
         }
     }
 
-    /// Whether `trim_to` left entries to be reclaimed.
-    pub fn has_left(&self) -> bool {
-        self.value("left").is_some()
-    }
-
     /// What `read` found.
-    pub fn into_entry(mut self) -> Result<EntryState> {
+    fn into_entry(mut self) -> Result<EntryState> {
         let status = self.status()?;
         if let Some(Value::Bytes(data)) = self.take("entry") {
             return Ok(EntryState::Data(data.into()));
@@ -91,12 +176,12 @@ impl Reply {
 }
 
 /// The status of an answer in a batch: its own, or that of the request it refused.
-pub(super) fn status_of(answer: &CallReply) -> Result<Status> {
+fn status_of(answer: &CallReply) -> Result<Status> {
     if answer.status < 0 { Ok(answer.status) } else { Reply::decode(&answer.output)?.status() }
 }
 
 /// What a request of a batch of reads found.
-pub(super) fn entry_of(answer: CallReply) -> Result<EntryState> {
+fn entry_of(answer: CallReply) -> Result<EntryState> {
     match answer.status {
         0.. => Reply::decode(&answer.output)?.into_entry(),
         // The row of the entry makes no sense.

@@ -1,21 +1,76 @@
-//! What goes into the methods and comes out of them, both ways.
+//! What goes into the methods of the native class and of the program in Lua and comes out of them, both
+//! ways: numbers and data, packed as the table of [`super`] says.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use nacre_object::{Error, Result, Status};
 
+use super::dialect::{Ask, CallResult, Dialect};
 use super::entry::EntryState;
 use crate::codec::{Decoded, Decoder, Undecodable, put_sized_bytes};
 
 /// Entries of one batch: a call stays far below a script's time budget.
 pub(crate) const MAX_BATCH_ENTRIES: usize = 1024;
 
+/// The dialect of classes whose methods' inputs and outputs are packed.
+pub(super) struct Packed;
+
+impl Dialect for Packed {
+    fn seal(&self, epoch: u64) -> Ask {
+        Ask { method: "seal", input: encode_epoch(epoch) }
+    }
+
+    fn max_position(&self) -> Ask {
+        Ask { method: "max_position", input: Bytes::new() }
+    }
+
+    fn write(&self, epoch: u64, entries: &[(u64, &Bytes)]) -> Ask {
+        Ask { method: "write_batch", input: encode_write_batch(epoch, entries) }
+    }
+
+    fn fill(&self, epoch: u64, positions: &[u64]) -> Ask {
+        Ask { method: "fill_batch", input: encode_fill_batch(epoch, positions) }
+    }
+
+    fn read(&self, epoch: u64, byte_limit: u32, positions: &[u64]) -> Ask {
+        Ask { method: "read_batch", input: encode_read_batch(epoch, byte_limit, positions) }
+    }
+
+    fn trim(&self, epoch: u64, position: u64) -> Ask {
+        Ask { method: "trim", input: encode_position(epoch, position) }
+    }
+
+    fn trim_to(&self, epoch: u64, position: u64) -> Ask {
+        Ask { method: "trim_to", input: encode_position(epoch, position) }
+    }
+
+    fn maximum(&self, answer: Bytes) -> CallResult<Option<u64>> {
+        Ok(decode_maximum(answer)?)
+    }
+
+    fn statuses(&self, answer: Bytes, asked: usize) -> CallResult<Vec<Status>> {
+        Ok(decode_statuses(answer, asked)?)
+    }
+
+    fn states(&self, answer: Bytes, asked: usize) -> CallResult<Vec<EntryState>> {
+        Ok(decode_states(answer, asked)?)
+    }
+
+    fn trimmed(&self, _: Bytes) -> CallResult<()> {
+        Ok(())
+    }
+
+    fn has_left(&self, answer: Bytes) -> CallResult<bool> {
+        Ok(answer.first().is_some_and(|left| *left != 0))
+    }
+}
+
 /// The input of `seal`.
-pub(crate) fn encode_epoch(epoch: u64) -> Bytes {
+pub(super) fn encode_epoch(epoch: u64) -> Bytes {
     Bytes::copy_from_slice(&epoch.to_le_bytes())
 }
 
 /// The input of `read`, `fill`, `trim` and `trim_to`.
-pub(crate) fn encode_position(epoch: u64, position: u64) -> Bytes {
+pub(super) fn encode_position(epoch: u64, position: u64) -> Bytes {
     let mut input = BytesMut::with_capacity(16);
     input.put_u64_le(epoch);
     input.put_u64_le(position);
@@ -23,23 +78,20 @@ pub(crate) fn encode_position(epoch: u64, position: u64) -> Bytes {
 }
 
 /// The input of `write_batch`.
-pub(crate) fn encode_write_batch<'a>(
-    epoch: u64,
-    entries: impl ExactSizeIterator<Item = (u64, &'a Bytes)> + Clone,
-) -> Bytes {
-    let data: usize = entries.clone().map(|(_, data)| data.len()).sum();
+pub(super) fn encode_write_batch(epoch: u64, entries: &[(u64, &Bytes)]) -> Bytes {
+    let data: usize = entries.iter().map(|(_, data)| data.len()).sum();
     let mut input = BytesMut::with_capacity(12 + 12 * entries.len() + data);
     input.put_u64_le(epoch);
     input.put_u32_le(entries.len() as u32);
     for (position, data) in entries {
-        input.put_u64_le(position);
+        input.put_u64_le(*position);
         put_sized_bytes(&mut input, data);
     }
     input.freeze()
 }
 
 /// The input of `fill_batch`.
-pub(crate) fn encode_fill_batch(epoch: u64, positions: &[u64]) -> Bytes {
+pub(super) fn encode_fill_batch(epoch: u64, positions: &[u64]) -> Bytes {
     let mut input = BytesMut::with_capacity(12 + 8 * positions.len());
     input.put_u64_le(epoch);
     put_positions(&mut input, positions);
@@ -47,7 +99,7 @@ pub(crate) fn encode_fill_batch(epoch: u64, positions: &[u64]) -> Bytes {
 }
 
 /// The input of `read_batch`.
-pub(crate) fn encode_read_batch(epoch: u64, byte_limit: u32, positions: &[u64]) -> Bytes {
+pub(super) fn encode_read_batch(epoch: u64, byte_limit: u32, positions: &[u64]) -> Bytes {
     let mut input = BytesMut::with_capacity(16 + 8 * positions.len());
     input.put_u64_le(epoch);
     input.put_u32_le(byte_limit);
@@ -128,7 +180,7 @@ pub(super) fn encode_maximum(maximum: Option<u64>) -> Bytes {
 ///
 /// # Errors
 /// `Corrupt` for an answer of another form, here and below: the class is not ours, or broken.
-pub(crate) fn decode_maximum(output: Bytes) -> Result<Option<u64>> {
+pub(super) fn decode_maximum(output: Bytes) -> Result<Option<u64>> {
     let mut decoder = Decoder::new(output);
     let parse = |decoder: &mut Decoder| {
         let exists = decoder.u8()? != 0;
@@ -142,7 +194,7 @@ pub(crate) fn decode_maximum(output: Bytes) -> Result<Option<u64>> {
 
 /// What a batch answers: nothing where everything was done. A reply that short fits what an OSD returns of
 /// a change.
-pub(crate) fn encode_statuses(statuses: &[Status]) -> Bytes {
+pub(super) fn encode_statuses(statuses: &[Status]) -> Bytes {
     if statuses.iter().all(|status| *status == 0) {
         return Bytes::new();
     }
@@ -150,7 +202,7 @@ pub(crate) fn encode_statuses(statuses: &[Status]) -> Bytes {
 }
 
 /// The statuses that `write_batch` or `fill_batch` answered, one an entry.
-pub(crate) fn decode_statuses(output: Bytes, count: usize) -> Result<Vec<Status>> {
+pub(super) fn decode_statuses(output: Bytes, count: usize) -> Result<Vec<Status>> {
     if output.is_empty() {
         return Ok(vec![0; count]);
     }
@@ -161,7 +213,7 @@ pub(crate) fn decode_statuses(output: Bytes, count: usize) -> Result<Vec<Status>
 }
 
 /// The states that `read_batch` answered: of the first positions asked for, at least one.
-pub(crate) fn decode_states(output: Bytes, asked: usize) -> Result<Vec<EntryState>> {
+pub(super) fn decode_states(output: Bytes, asked: usize) -> Result<Vec<EntryState>> {
     let mut decoder = Decoder::new(output);
     let mut states = Vec::with_capacity(asked);
     while !decoder.is_empty() {

@@ -1,0 +1,68 @@
+//! How a class of the storage interface is spoken to: what goes into its methods, what comes out.
+//!
+//! A dialect is pure; [`super::StorageClient`] does the calling. There are two: [`Packed`], of the native
+//! class and of the program in Lua, and [`Rows`], of a Brados program.
+
+use bytes::Bytes;
+use nacre_object::{ClassName, Error, Result, Status};
+
+use super::entry::EntryState;
+use super::packed::Packed;
+use super::rows::Rows;
+use super::speaks_rows;
+
+/// A method, and its input.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    pub method: &'static str,
+    pub input: Bytes,
+}
+
+/// Why a call on an object did not do what it should.
+#[derive(Debug)]
+pub(crate) enum CallFailure {
+    /// The epoch is older than the object's.
+    Stale,
+    /// There is no such object yet.
+    Unsealed,
+    /// Nobody knows whether it happened.
+    NoAnswer(Error),
+    /// It did not happen, and would not if tried again.
+    Failed(Error),
+}
+
+impl From<Error> for CallFailure {
+    /// An answer that makes no sense.
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+pub(crate) type CallResult<T> = Result<T, CallFailure>;
+
+/// The storage interface, both ways. Answers are of a call that succeeded as far as the store knows.
+pub(crate) trait Dialect: Sync {
+    fn seal(&self, epoch: u64) -> Ask;
+    fn max_position(&self) -> Ask;
+    fn write(&self, epoch: u64, entries: &[(u64, &Bytes)]) -> Ask;
+    fn fill(&self, epoch: u64, positions: &[u64]) -> Ask;
+    fn read(&self, epoch: u64, byte_limit: u32, positions: &[u64]) -> Ask;
+    fn trim(&self, epoch: u64, position: u64) -> Ask;
+    fn trim_to(&self, epoch: u64, position: u64) -> Ask;
+
+    /// What `seal` and `max_position` answered: the maximum position, `None` if there is none.
+    fn maximum(&self, answer: Bytes) -> CallResult<Option<u64>>;
+    /// What `write` and `fill` answered: a status for each of `asked`.
+    fn statuses(&self, answer: Bytes, asked: usize) -> CallResult<Vec<Status>>;
+    /// What `read` answered: the states of the first of `asked`, at least one.
+    fn states(&self, answer: Bytes, asked: usize) -> CallResult<Vec<EntryState>>;
+    /// What `trim` answered.
+    fn trimmed(&self, answer: Bytes) -> CallResult<()>;
+    /// What `trim_to` answered: whether entries are left to be reclaimed.
+    fn has_left(&self, answer: Bytes) -> CallResult<bool>;
+}
+
+/// The dialect of a class.
+pub(crate) fn of(class: &ClassName) -> &'static dyn Dialect {
+    if speaks_rows(class) { &Rows } else { &Packed }
+}
