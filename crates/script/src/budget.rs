@@ -50,7 +50,7 @@ const _: () = assert!(STEPS_PER_CLOCK_READING.is_power_of_two());
 /// What one run may use. Exceeding any of it ends the run with `Exhausted`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Budget {
-    /// Time by the clock it is run with.
+    /// Of a CPU, for its thread, where the clock it is run with can tell that; else by that clock's time.
     pub time: Duration,
     /// Calls, loop iterations and pattern-matcher steps.
     pub steps: u64,
