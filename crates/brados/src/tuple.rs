@@ -8,19 +8,19 @@
 
 use std::fmt;
 
-use crate::limits::MAX_INTEGER;
+use crate::limits::{MAX_COLUMNS, MAX_INTEGER};
 use crate::value::Value;
 
 /// The rows of an output.
 pub type OutputRows = (String, Vec<Vec<Value>>);
 
-/// Bytes that are no reply.
+/// Bytes that are no reply, or no request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Undecodable;
 
 impl fmt::Display for Undecodable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("this is no reply of a Brados class")
+        f.write_str("this is no request of a Brados class, nor a reply")
     }
 }
 
@@ -45,6 +45,22 @@ pub fn encode_request(row: &[Value]) -> Vec<u8> {
         }
     }
     bytes
+}
+
+/// The row of a request.
+///
+/// # Errors
+/// If the bytes are no request.
+pub fn decode_request(bytes: &[u8]) -> Result<Vec<Value>, Undecodable> {
+    let mut rest = bytes;
+    let mut row = vec![];
+    while !rest.is_empty() {
+        if row.len() == MAX_COLUMNS {
+            return Err(Undecodable);
+        }
+        row.push(decode_value(&mut rest)?);
+    }
+    Ok(row)
 }
 
 /// The outputs of a reply that have rows.

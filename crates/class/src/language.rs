@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use nacre_brados::ir::Program;
 use nacre_brados::{CompileErrors, LineMap, is_brados};
 use nacre_object::{Error, FaultSite};
 use nacre_script::{CompileError, Script};
@@ -16,6 +17,8 @@ pub(crate) struct Translated<'a> {
     pub lua: Cow<'a, str>,
     /// The program's lines, unless it is the Lua itself.
     pub lines: Option<LineMap>,
+    /// What it means, if it is in Brados.
+    pub meaning: Option<Program>,
 }
 
 impl Translated<'_> {
@@ -36,11 +39,12 @@ impl Translated<'_> {
 /// The first mistake of a Brados program; those of Luau show when it is compiled.
 pub(crate) fn translate(source: &str) -> Result<Translated<'_>, CheckError> {
     if !is_brados(source) {
-        return Ok(Translated { lua: Cow::Borrowed(source), lines: None });
+        return Ok(Translated { lua: Cow::Borrowed(source), lines: None, meaning: None });
     }
     let compiled = nacre_brados::compile(source).map_err(|errors| check_error(&errors, source))?;
     let class = compiled.class;
-    Ok(Translated { lua: Cow::Owned(class.lua), lines: Some(class.lines) })
+    let meaning = Some(compiled.analysis.program);
+    Ok(Translated { lua: Cow::Owned(class.lua), lines: Some(class.lines), meaning })
 }
 
 fn check_error(errors: &CompileErrors, source: &str) -> CheckError {

@@ -16,7 +16,9 @@
 mod arguments;
 mod batch;
 mod buffer_list;
+mod call_counts;
 mod calling;
+mod calls_seen;
 mod check;
 mod class_vm;
 mod errno;
@@ -33,9 +35,11 @@ mod program;
 mod runtime;
 
 pub use batch::{BATCH_SUFFIX, MAX_BATCH_REQUESTS, decode_answers, encode_batch};
+pub use call_counts::UnderWay;
+pub use calls_seen::{CallsSeen, ColumnSeen, MethodSeen};
 pub use check::{CheckError, CheckedClass, check_program};
 pub use eval::{EVAL_BUFFERLIST, EVAL_JSON, EvalRequest, LUA_CLASS};
 pub use fault_sink::{FaultSink, NoFaultSink, ProgramFault, ProgramLog};
 pub use native::{MethodAccess, NativeClass, NativeMethod};
 pub use program::ClassProgram;
-pub use runtime::{ClassRuntime, LiveClass};
+pub use runtime::{CalledClass, ClassRuntime, LiveClass};

@@ -13,6 +13,8 @@ use nacre_object::{
 use nacre_script::{Budget, Digest, Limit, Script, Terms};
 
 use crate::batch::{BATCH_SUFFIX, Batch};
+use crate::call_counts::{CallCounts, UnderWay};
+use crate::calls_seen::CallsSeen;
 use crate::check::methods_of;
 use crate::eval::{EVAL_BUFFERLIST, EVAL_JSON, EvalRequest, LUA_CLASS};
 use crate::fault_sink::{FaultSink, NoFaultSink, ProgramFault};
@@ -64,6 +66,27 @@ struct Program {
     /// The program's own lines, if the script was made of one in another language.
     lines: Option<LineMap>,
     methods: BTreeMap<MethodName, MethodAccess>,
+    /// What it is asked, if it is in Brados.
+    counts: Option<Arc<CallCounts>>,
+}
+
+/// A class as a call finds it.
+#[derive(Clone)]
+pub struct CalledClass {
+    version: u64,
+    counts: Option<Arc<CallCounts>>,
+}
+
+impl CalledClass {
+    /// The version calls get: a program's own, 0 for a native class.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Counts a call that is about to be carried out, which is under way until the answer is dropped.
+    pub fn begin(&self, call: &ClassCall) -> Option<UnderWay> {
+        self.counts.as_ref().and_then(|counts| CallCounts::begin(counts, call))
+    }
 }
 
 impl Program {
@@ -129,15 +152,19 @@ impl ClassRuntime {
         let translated = translate(program.source()).map_err(|error| refused(&error))?;
         let script =
             translated.script(name.as_str(), program.version()).map_err(|error| refused(&error))?;
-        let lines = translated.lines;
+        let (lines, meaning) = (translated.lines, translated.meaning);
         let methods = methods_of(&script, &self.clock).map_err(|error| refused(&error))?;
         let (source, digest) = (program.shared_source(), program.digest());
-        let class = Class::Program(Arc::new(Program { script, source, digest, lines, methods }));
         let mut classes = self.classes.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Class::Native(_)) = classes.get(name) {
-            return Err(Error::exists(format!("{name} is a native class")));
-        }
-        classes.insert(name.clone(), class);
+        let counts = match classes.get(name) {
+            Some(Class::Native(_)) => {
+                return Err(Error::exists(format!("{name} is a native class")));
+            }
+            Some(Class::Program(former)) => counts_of(meaning.as_ref(), former.counts.as_ref()),
+            None => counts_of(meaning.as_ref(), None),
+        };
+        let program = Program { script, source, digest, lines, methods, counts };
+        classes.insert(name.clone(), Class::Program(Arc::new(program)));
         Ok(())
     }
 
@@ -164,14 +191,36 @@ impl ClassRuntime {
         live
     }
 
+    /// A class as a call finds it now; `None` if there is no such class.
+    pub fn called(&self, name: &ClassName) -> Option<CalledClass> {
+        match self.find(name) {
+            Some(Class::Program(program)) => Some(CalledClass {
+                version: program.script.version(),
+                counts: program.counts.clone(),
+            }),
+            Some(Class::Native(_)) => Some(CalledClass { version: 0, counts: None }),
+            None if name.as_str() == LUA_CLASS => Some(CalledClass { version: 0, counts: None }),
+            None => None,
+        }
+    }
+
     /// The version calls of a class get: a program's own, 0 for a native class, `None` if there is
     /// no such class.
     pub fn live_version(&self, name: &ClassName) -> Option<u64> {
-        match self.find(name) {
-            Some(Class::Program(program)) => Some(program.script.version()),
-            Some(Class::Native(_)) => Some(0),
-            None => (name.as_str() == LUA_CLASS).then_some(0),
-        }
+        self.called(name).map(|called| called.version)
+    }
+
+    /// What each class in Brados was asked here since it was first made live, by name.
+    pub fn calls_seen(&self) -> Vec<(ClassName, CallsSeen)> {
+        let classes = self.classes.read().unwrap_or_else(PoisonError::into_inner);
+        let counted = classes.iter().filter_map(|(name, class)| match class {
+            Class::Program(program) => Some((name.clone(), program.counts.clone()?)),
+            Class::Native(_) => None,
+        });
+        let mut counted: Vec<_> = counted.collect();
+        drop(classes);
+        counted.sort_by(|(a, _), (b, _)| a.cmp(b));
+        counted.into_iter().map(|(name, counts)| (name, counts.seen())).collect()
     }
 
     fn find(&self, name: &ClassName) -> Option<Class> {
@@ -320,6 +369,16 @@ impl ClassHost for ClassRuntime {
             limit: fault.limit.as_deref().and_then(Limit::named),
         });
     }
+}
+
+/// The counts of a version: the former one's, where its methods are the same.
+fn counts_of(
+    meaning: Option<&nacre_brados::ir::Program>,
+    former: Option<&Arc<CallCounts>>,
+) -> Option<Arc<CallCounts>> {
+    let fresh = CallCounts::of(meaning?);
+    let kept = former.filter(|former| former.counts_the_same(&fresh)).cloned();
+    Some(kept.unwrap_or_else(|| Arc::new(fresh)))
 }
 
 fn call_native(

@@ -200,7 +200,7 @@ async fn run(arguments: Arguments, out: Out) -> Result<()> {
         Command::Object(command) => object::run(command, &connect().await?, out).await,
         Command::Pool(command) => pool::run(command, &connect().await?, out).await,
         Command::Class(command) => class::run(command, &connect().await?, out).await,
-        Command::Brados(command) => brados::run(command, out).await,
+        Command::Brados(command) => brados::run(command, cluster_file, out).await,
         Command::Program(program::ProgramCommand::Test(test)) => program_test::run(test, out).await,
         Command::Program(command) => program::run(command, &connect().await?, out).await,
         Command::Map(command) => map::run(command, &connect().await?, out).await,

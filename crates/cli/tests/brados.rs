@@ -220,3 +220,33 @@ fn a_fault_of_a_brados_program_names_its_line_in_the_cluster_log() {
     follow.wait().unwrap();
     assert!(found, "the fault is reported at the program's line");
 }
+
+#[test]
+fn what_a_class_is_asked_is_counted_on_all_nodes_and_told() {
+    let cluster = RunningCluster::start();
+    cluster.run(&["program", "put", "class/refs", REFS, "--activate"]);
+    for object in ["a", "b", "c", "d", "e"] {
+        let object = format!("data/{object}");
+        cluster.run(&["class", "call", &object, "refs", "get_ref", "--row", r#"["tag"]"#]);
+    }
+    let long = format!("[\"{}\"]", "x".repeat(200));
+    cluster.run(&["class", "call", "data/a", "refs", "get_ref", "--row", &long]);
+    let counts = cluster.json(&["brados", "counts", "refs"]);
+    let get_ref = &counts["methods"]["get_ref"];
+    assert_eq!((&counts["requests"], &get_ref["requests"]), (&6.into(), &6.into()), "{counts}");
+    assert_eq!(get_ref["bytes"], 5 * 8 + 205);
+    assert_eq!((&get_ref["sizes"][3], &get_ref["sizes"][8]), (&5.into(), &1.into()));
+    assert_eq!(counts["concurrency"], 1.0);
+    let told = cluster.run(&["brados", "counts"]);
+    assert!(told.contains("refs: 6 requests, 1.0 at a time"), "{told}");
+    assert!(told.contains("to 8: 5, to 256: 1"), "{told}");
+
+    // Another version is counted on.
+    let source = fs::read_to_string(REFS).unwrap();
+    let path = write(cluster.folder(), "refs.brados", &format!("{source}\n# again\n"));
+    cluster.run(&["program", "put", "class/refs", &path, "--activate"]);
+    cluster.run(&["class", "call", "data/a", "refs", "get_ref", "--row", r#"["tag"]"#]);
+    assert_eq!(cluster.json(&["brados", "counts", "refs"])["requests"], 7);
+    let (status, said) = cluster.fails(&["brados", "counts", "none"]);
+    assert!(status == 1 && said.contains("no node counts calls of none"), "{said}");
+}

@@ -74,6 +74,14 @@ fn every_process_tells_what_it_does_in_the_format_prometheus_reads() {
     assert!(moved("nacre_journal_group_transactions_sum", &[]) >= groups);
     assert!(moved("nacre_journal_written_bytes_total", &[]) > 0.0);
 
+    const REFS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/class/refs.brados");
+    cluster.run(&["program", "put", "class/refs", REFS, "--activate"]);
+    cluster.run(&["class", "call", "data/a", "refs", "get_ref", "--row", r#"["tag"]"#]);
+    let called = Scrape::of(&cluster);
+    let get_ref = [("class", "refs"), ("method", "get_ref")];
+    assert_eq!(called.sum("nacre_class_request_bytes_count", &get_ref), 1.0);
+    assert_eq!(called.sum("nacre_class_request_bytes_sum", &get_ref), 8.0);
+
     cluster.run(&["log", "create", "l"]);
     cluster.run_with_input(&["log", "append", "l"], "1\n2\n3\n4\n");
     let logged = Scrape::of(&cluster);

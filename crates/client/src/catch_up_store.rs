@@ -1,5 +1,5 @@
 //! A stage before an engine: calls of classes wait until this process is not behind what they ask
-//! for. Inside the engine nothing can wait.
+//! for, and are counted. Inside the engine nothing can wait.
 
 use std::sync::Arc;
 
@@ -25,9 +25,12 @@ impl CatchUpStore {
 #[async_trait]
 impl Store for CatchUpStore {
     async fn submit(&self, request: Request) -> Result<Reply> {
+        let mut under_way = None;
         for op in &request.ops {
             if let Op::Call(call) = op {
-                self.classes.catch_up(call).await?;
+                let begun = self.classes.begin(call).await?;
+                // Requests are under way, not calls: one counts for all that it makes.
+                under_way = under_way.or(begun);
             }
         }
         self.engine.submit(request).await

@@ -7,7 +7,9 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use nacre_class::{ClassProgram, ClassRuntime, FaultSink, ProgramFault};
+use nacre_class::{
+    CalledClass, CallsSeen, ClassProgram, ClassRuntime, FaultSink, ProgramFault, UnderWay,
+};
 use nacre_clock::Clock;
 use nacre_log::log_class;
 use nacre_object::{ClassCall, ClassHost, ClassName, NodeName, Result};
@@ -84,23 +86,31 @@ impl ClassService {
         }
     }
 
-    /// Makes sure that this process is not behind what a call asks for; one whose class is live in
-    /// the version it names asks nobody.
+    /// What each class in Brados was asked here since it was first made live, by name.
+    pub fn calls_seen(&self) -> Vec<(ClassName, CallsSeen)> {
+        self.0.runtime.calls_seen()
+    }
+
+    /// Makes sure that this process is not behind what a call asks for, and counts it; one whose class
+    /// is live in the version it names asks nobody. Answers what counts it as under way.
     ///
     /// # Errors
     /// `Stale` if the caller is behind; `Fault` if the version cannot be made live here;
     /// `Unavailable` if the programs cannot be read.
-    pub async fn catch_up(&self, call: &ClassCall) -> Result<()> {
-        let live = self.0.runtime.live_version(&call.class);
-        let Some(subscriber) = self.0.subscriber.get() else { return Ok(()) };
-        match call.version {
-            Some(version) if live != Some(version) => {
-                subscriber.caught_up(&program_of(&call.class)?, version).await
+    pub async fn begin(&self, call: &ClassCall) -> Result<Option<UnderWay>> {
+        let mut called = self.0.runtime.called(&call.class);
+        let live = called.as_ref().map(CalledClass::version);
+        if (live.is_none() || call.version.is_some_and(|version| live != Some(version)))
+            && let Some(subscriber) = self.0.subscriber.get()
+        {
+            match call.version {
+                Some(version) => subscriber.caught_up(&program_of(&call.class)?, version).await?,
+                // A node that has just started does not know its programs yet.
+                None => subscriber.ready().await?,
             }
-            // A node that has just started does not know its programs yet.
-            None if live.is_none() => subscriber.ready().await,
-            _ => Ok(()),
+            called = self.0.runtime.called(&call.class);
         }
+        Ok(called.and_then(|called| called.begin(call)))
     }
 }
 

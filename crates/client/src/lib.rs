@@ -38,6 +38,7 @@ pub use class_service::{ClassService, ProgramFailures};
 pub use cluster::{Cluster, LOG_PROGRAM_SOURCE, LogUse, Parts, log_program};
 pub use cluster_file::{ClusterFile, Layout, NodeEntry, Role};
 pub use keys::Keys;
+pub use nacre_class::{CallsSeen, ColumnSeen, MethodSeen};
 pub use nacre_log::{
     BRADOS_CLASS as LOG_BRADOS_CLASS, Batching, Entry, Log, LogName, LogOptions, LogStat,
     NATIVE_CLASS as LOG_NATIVE_CLASS, ReadSlot,

@@ -1,6 +1,7 @@
 //! A node: the process that keeps objects or hosts sequencers, and the supervisor that runs a
 //! cluster of them on one machine.
 
+mod calls;
 mod guard;
 mod membership;
 pub mod metrics;
@@ -14,6 +15,7 @@ mod storage;
 mod supervisor;
 mod traces;
 
+pub use calls::{NodeCalls, gather_calls};
 pub use node::{Node, NodeOptions};
 pub use node_log::{Level, NodeLog};
 pub use node_service::{

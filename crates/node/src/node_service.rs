@@ -7,6 +7,7 @@
 //! | `echo` | anything | the input: what a question costs that needs no work |
 //! | `scrub` | where a step of a scrub begins, as the one before said; nothing for the first | a [`ScrubReport`] |
 //! | `traces` | an id, `recent` or `slow` | the spans of that trace, or summaries of traces, as [`nacre_telemetry`] has them |
+//! | `calls` | – | the [`NodeCalls`]: what its classes were asked |
 //! | `entities` | an epoch of the map `entities`, in digits | the epoch that is in force here, which is that one or later: the answer waits for it |
 //!
 //! `locate` spares clients in other languages the placement rule.
@@ -25,6 +26,7 @@ use nacre_telemetry::Spans;
 use nacre_wire::{Caller, Service};
 use serde::{Deserialize, Serialize};
 
+use crate::calls::NodeCalls;
 use crate::osd_survey::OsdSurvey;
 use crate::traces;
 
@@ -225,6 +227,7 @@ impl Service for NodeService {
             "locate" => json(&self.locate(&input)?),
             "scrub" => json(&self.scrub(&input).await?),
             "echo" => Ok(input),
+            "calls" => json(&NodeCalls::of(&self.classes, self.record.incarnation)),
             "traces" => traces::tell(&self.spans, &input),
             "entities" => json(&self.reached(&input).await?),
             _ => Err(Error::unsupported(format!("a node has no method {method:?}"))),

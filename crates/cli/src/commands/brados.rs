@@ -1,16 +1,18 @@
-//! `nacre brados …`: the compiler by itself, and the choice of layouts. It asks no cluster of ours.
+//! `nacre brados …`: the compiler by itself, the choice of layouts, and what running classes are asked.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
+use nacre::ClusterFile;
 use nacre_brados::layout::Choices;
 use nacre_brados::{
     CompileErrors, Compiled, Diagnostic, Layout, Severity, data_flow_svg, with_layout,
 };
-use nacre_object::{Error, Result};
+use nacre_object::{ClassName, Error, Result};
 use serde_json::json;
 
+use super::brados_counts;
 use super::brados_tune::{self, ProfileArguments, TuneArguments};
 use crate::input::read_text;
 use crate::out::{Out, note};
@@ -51,6 +53,11 @@ pub enum BradosCommand {
     Profile(ProfileArguments),
     /// Choose the layout of a program for a workload: predict all, measure the best few
     Tune(TuneArguments),
+    /// Show what classes of the running cluster were asked, all nodes together
+    Counts {
+        /// This class only
+        class: Option<ClassName>,
+    },
     /// Format a program where it is; standard input goes to standard output
     Fmt {
         file: PathBuf,
@@ -61,8 +68,16 @@ pub enum BradosCommand {
 }
 
 /// Runs one of them.
-pub async fn run(command: BradosCommand, out: Out) -> Result<()> {
+///
+/// # Errors
+/// What the command is about; `cluster` is asked for where a running cluster is needed.
+pub async fn run(
+    command: BradosCommand,
+    cluster: impl Fn() -> Result<ClusterFile>,
+    out: Out,
+) -> Result<()> {
     match command {
+        BradosCommand::Counts { class } => brados_counts::run(class, &cluster()?, out).await,
         BradosCommand::Profile(arguments) => brados_tune::profile(arguments, out).await,
         BradosCommand::Tune(arguments) => brados_tune::tune(arguments, out).await,
         BradosCommand::Check { file } => check(&file, out),

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod brados;
+mod brados_counts;
 mod brados_tune;
 pub mod ceph;
 pub mod class;

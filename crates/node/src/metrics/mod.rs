@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | `requests` | requests by kind and result, how long they took, sessions, connections |
 //! | `engine` | transactions, groups and their syncs, bytes of journal and tables, free space |
-//! | `programs` | versions of the live programs, faults, budgets exceeded |
+//! | `programs` | versions of the live programs, requests of classes in Brados by size, faults, budgets exceeded |
 //! | `sequencers` | positions handed out, logs, recoveries |
 //! | `supervisor` | which nodes are up, how often each was started again |
 //! | `process` | memory, processor time, descriptors, as every Prometheus client names them |

@@ -6,7 +6,7 @@ use nacre::ClassService;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
-use super::page::{Page, plain};
+use super::page::{Page, bytes, plain};
 
 /// Reads the classes.
 #[derive(Debug)]
@@ -21,6 +21,17 @@ impl Collector for ProgramsCollector {
             .map(|(name, version)| (vec![("kind", "class"), ("program", &**name)], *version));
         let help = "The version of a program that is live here";
         page.gauges(plain("program_version", help), versions)?;
+        let seen = self.0.calls_seen();
+        let calls: Vec<_> = seen
+            .iter()
+            .flat_map(|(class, seen)| seen.methods.iter().map(move |(name, of)| (class, name, of)))
+            .map(|(class, name, of)| (class.as_str(), name.as_str(), of.request_bytes()))
+            .collect();
+        let series = calls
+            .iter()
+            .map(|(class, name, sizes)| (vec![("class", *class), ("method", *name)], sizes));
+        let help = "Requests of classes in Brados, by their bytes";
+        page.histograms(bytes("class_request", help), series)?;
         let failures = self.0.failures();
         let help = "Calls that failed by the program's fault, used-up budgets included";
         page.counter(plain("program_faults", help), failures.faults)?;

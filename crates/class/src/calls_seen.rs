@@ -1,0 +1,200 @@
+//! The counts of a class as they were when they were read, which nodes tell each other in JSON.
+
+use std::collections::BTreeMap;
+
+use nacre_telemetry::HistogramSnapshot;
+use serde::{Deserialize, Serialize};
+
+/// Words of a column's marks, 64 marks each: what differs is told apart up to some thousands.
+pub(crate) const MARK_WORDS: usize = 16;
+
+/// What a class was asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallsSeen {
+    /// By method.
+    pub methods: BTreeMap<String, MethodSeen>,
+    /// The sum of what each request found under way, itself included.
+    pub met: u64,
+}
+
+/// What a method was asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MethodSeen {
+    /// How often.
+    pub requests: u64,
+    /// The bytes of all requests.
+    pub bytes: u64,
+    /// How many requests had up to one byte, two, four, and so on; the last are those with more.
+    pub sizes: Vec<u64>,
+    /// What was in its columns, in their order.
+    pub columns: Vec<ColumnSeen>,
+}
+
+/// What was in a column of the requests that were looked into.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ColumnSeen {
+    /// How many were.
+    pub seen: u64,
+    /// In how many it was nil.
+    pub nils: u64,
+    /// The least number and the greatest, if there were numbers; truth values are 0 and 1.
+    pub range: Option<(i64, i64)>,
+    /// How often a number was greater than all before it.
+    pub risen: u64,
+    /// The bytes of all texts.
+    pub bytes: u64,
+    /// Places that values marked, each that of its hash.
+    pub marks: Vec<u64>,
+}
+
+impl CallsSeen {
+    /// How often all methods were asked.
+    pub fn requests(&self) -> u64 {
+        self.methods.values().map(|method| method.requests).sum()
+    }
+
+    /// How many requests were under way, on average; 1 if there were none.
+    pub fn concurrency(&self) -> f64 {
+        match self.requests() {
+            0 => 1.0,
+            requests => (self.met as f64 / requests as f64).max(1.0),
+        }
+    }
+
+    /// Adds what another node has seen.
+    pub fn add(&mut self, other: &Self) {
+        self.met += other.met;
+        for (name, seen) in &other.methods {
+            self.methods.entry(name.clone()).or_default().add(seen);
+        }
+    }
+
+    /// What came after `before`, an earlier reading of the same counts; all of it, if they began anew.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let method = |(name, seen): (&String, &MethodSeen)| {
+            let before = before.methods.get(name);
+            (name.clone(), before.map_or_else(|| seen.clone(), |before| seen.since(before)))
+        };
+        let methods = self.methods.iter().map(method).collect();
+        Self { methods, met: less(self.met, before.met) }
+    }
+}
+
+impl MethodSeen {
+    /// Its requests by their bytes.
+    pub fn request_bytes(&self) -> HistogramSnapshot {
+        let last = self.sizes.len().saturating_sub(1);
+        let bound = |at: usize| if at == last { f64::MAX } else { (at as f64).exp2() };
+        let sizes = self.sizes.iter().enumerate();
+        HistogramSnapshot {
+            buckets: sizes.map(|(at, count)| (bound(at), *count)).collect(),
+            sum: self.bytes as f64,
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        add_each(&mut self.sizes, &other.sizes);
+        self.columns.resize(self.columns.len().max(other.columns.len()), ColumnSeen::default());
+        self.columns.iter_mut().zip(&other.columns).for_each(|(one, other)| one.add(other));
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        let sizes = self.sizes.iter().enumerate();
+        let before_at = |at: usize| before.sizes.get(at).copied().unwrap_or_default();
+        Self {
+            requests: less(self.requests, before.requests),
+            bytes: less(self.bytes, before.bytes),
+            sizes: sizes.map(|(at, count)| less(*count, before_at(at))).collect(),
+            // Bounds and marks do not go back: columns are told of as long as they were counted.
+            columns: self.columns.clone(),
+        }
+    }
+}
+
+impl ColumnSeen {
+    fn add(&mut self, other: &Self) {
+        self.seen += other.seen;
+        self.nils += other.nils;
+        self.risen += other.risen;
+        self.bytes += other.bytes;
+        self.range = match (self.range, other.range) {
+            (Some((low, high)), Some((lower, higher))) => Some((low.min(lower), high.max(higher))),
+            (one, other) => one.or(other),
+        };
+        self.marks.resize(self.marks.len().max(other.marks.len()), 0);
+        self.marks.iter_mut().zip(&other.marks).for_each(|(one, other)| *one |= other);
+    }
+
+    /// About how many different values there were: of so many marks so many are set if each value sets
+    /// one at random (linear counting). Where all are set, as many as make that likely.
+    pub fn distinct(&self) -> f64 {
+        let set: u32 = self.marks.iter().map(|word| word.count_ones()).sum();
+        let all = (MARK_WORDS * u64::BITS as usize) as f64;
+        let free = (all - f64::from(set)).max(1.0);
+        (-all * (free / all).ln()).round()
+    }
+}
+
+/// Counts that are less than before began anew, when their process did.
+fn less(now: u64, before: u64) -> u64 {
+    now.checked_sub(before).unwrap_or(now)
+}
+
+fn add_each(to: &mut Vec<u64>, from: &[u64]) {
+    to.resize(to.len().max(from.len()), 0);
+    to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(requests: u64, marks: u64) -> CallsSeen {
+        let column = ColumnSeen {
+            seen: requests,
+            range: Some((-(requests as i64), requests as i64)),
+            marks: vec![marks],
+            ..ColumnSeen::default()
+        };
+        let method = MethodSeen {
+            requests,
+            bytes: 10 * requests,
+            sizes: vec![0, requests],
+            columns: vec![column],
+        };
+        CallsSeen { methods: [("put".to_owned(), method)].into(), met: 2 * requests }
+    }
+
+    #[test]
+    fn what_nodes_saw_adds_up() {
+        let mut all = CallsSeen::default();
+        [seen(3, 1), seen(5, 2)].iter().for_each(|one| all.add(one));
+        let put = &all.methods["put"];
+        assert_eq!((put.requests, put.bytes, &put.sizes[..]), (8, 80, &[0, 8][..]));
+        assert_eq!((put.columns[0].range, put.columns[0].distinct()), (Some((-5, 5)), 2.0));
+        assert_eq!(all.concurrency(), 2.0);
+    }
+
+    #[test]
+    fn what_came_since_is_told_also_when_the_counts_began_anew() {
+        let later = seen(9, 3).since(&seen(4, 1));
+        assert_eq!((later.requests(), later.met, later.methods["put"].bytes), (5, 10, 50));
+        assert_eq!(seen(2, 1).since(&seen(4, 1)).requests(), 2);
+        assert_eq!(CallsSeen::default().concurrency(), 1.0);
+    }
+
+    #[test]
+    fn requests_by_their_bytes_are_a_histogram() {
+        let told = seen(3, 1).methods["put"].request_bytes();
+        assert_eq!(told, HistogramSnapshot { buckets: vec![(1.0, 0), (f64::MAX, 3)], sum: 30.0 });
+    }
+
+    #[test]
+    fn it_is_read_as_it_was_told() {
+        let told = serde_json::to_string(&seen(3, u64::MAX)).unwrap();
+        assert_eq!(serde_json::from_str::<CallsSeen>(&told).unwrap(), seen(3, u64::MAX));
+    }
+}
