@@ -40,6 +40,8 @@ pub struct OsdFacts {
     pub host: String,
     /// Which Ceph it is.
     pub ceph_version: String,
+    /// What it keeps its data by: `bluestore`, `memstore`.
+    pub object_store: String,
     /// The settings that matter, if it told them.
     pub settings: Option<OsdSettings>,
     /// Which classes it offers, if it serves and the pool is there.
@@ -106,6 +108,7 @@ fn facts_of(osd: &OsdState, metadata: &[OsdMetadata], cluster: &Cluster) -> OsdF
         is_up: osd.is_up(),
         host: said.map(|said| said.hostname.clone()).unwrap_or_default(),
         ceph_version: said.map(|said| said.ceph_version.clone()).unwrap_or_default(),
+        object_store: said.map(|said| said.object_store.clone()).unwrap_or_default(),
         settings,
         classes: None,
     }

@@ -68,6 +68,9 @@ pub struct OsdMetadata {
     /// Which Ceph it is.
     #[serde(default, rename = "ceph_version_short")]
     pub ceph_version: String,
+    /// What it keeps its data by.
+    #[serde(default, rename = "osd_objectstore")]
+    pub object_store: String,
 }
 
 impl OsdMap {

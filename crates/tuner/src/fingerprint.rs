@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 /// An engine as far as it makes a difference to what transactions take.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
-    /// `embedded`, or the Ceph cluster's name and version.
+    /// `embedded`, or `ceph-` and what its OSDs keep their data by: `ceph-bluestore`.
     pub engine: String,
-    /// What keeps the data: a file system, or so many OSDs.
+    /// What keeps the data: a file system, or so many OSDs of which Ceph, and what runs methods there.
     pub device: String,
     /// Of the machine that measured.
     pub cpus: usize,

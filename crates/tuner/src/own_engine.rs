@@ -1,12 +1,13 @@
 //! An engine to measure on, beside whatever runs: a folder of its own, or a pool of a Ceph cluster.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use nacre_clock::{Clock, SystemClock};
 use nacre_embedded::{EmbeddedEngine, Options};
 use nacre_object::{Error, Result, Store};
-use nacre_rados::{RadosEngine, RadosOptions};
+use nacre_rados::{OsdFacts, RadosEngine, RadosOptions, examine};
 use tempfile::TempDir;
 
 use crate::fingerprint::Fingerprint;
@@ -54,11 +55,17 @@ impl OwnEngine {
     /// As [`RadosEngine::connect`].
     pub async fn on_ceph(options: RadosOptions) -> Result<Self> {
         let classes = Workbench::classes();
-        let engine = RadosEngine::connect(options, classes.clone(), clock()).await?;
-        let survey = engine.survey().await?;
-        let device = format!("{} OSDs, methods {survey}", survey.osds.len());
+        let engine = RadosEngine::connect(options.clone(), classes.clone(), clock()).await?;
+        let (survey, osds) = (engine.survey().await?, examine(options).await?.osds);
+        let all = |of: fn(&OsdFacts) -> &str| {
+            let values: BTreeSet<_> = osds.iter().filter(|osd| osd.is_up).map(of).collect();
+            values.into_iter().collect::<Vec<_>>().join("+")
+        };
+        let (stores, versions) = (all(|osd| &osd.object_store), all(|osd| &osd.ceph_version));
+        let device = format!("{} OSDs of Ceph {versions}, {survey}", survey.osds.len());
         let bench = Workbench::new(Arc::new(engine), classes, POOL.parse()?);
-        Ok(Self { bench, fingerprint: fingerprint("ceph", device), embedded: None })
+        let fingerprint = fingerprint(&format!("ceph-{stores}"), device);
+        Ok(Self { bench, fingerprint, embedded: None })
     }
 
     /// Where to measure.

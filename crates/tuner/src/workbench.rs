@@ -6,8 +6,10 @@ use bytes::Bytes;
 use futures::future::try_join_all;
 use nacre_class::{ClassProgram, ClassRuntime};
 use nacre_clock::{Clock, SystemClock};
+use nacre_object::limits::MAX_LIST_ENTRIES;
 use nacre_object::{
-    ClassCall, ClassName, Error, ObjectId, Op, OpResult, PoolName, Request, Result, Store,
+    ClassCall, ClassName, Error, ListRequest, ObjectId, ObjectName, Op, OpResult, PoolName,
+    Request, Result, Store,
 };
 use nacre_script::Budget;
 
@@ -31,6 +33,11 @@ impl Workbench {
     pub fn classes() -> Arc<ClassRuntime> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         Arc::new(ClassRuntime::new(Budget::default(), clock))
+    }
+
+    /// The pool of its objects.
+    pub fn pool(&self) -> &PoolName {
+        &self.pool
     }
 
     /// Makes a program callable as a class of this name.
@@ -67,11 +74,28 @@ impl Workbench {
     ) -> Result<Bytes> {
         let method = method.parse()?;
         let call = ClassCall { class: class.clone(), method, version: None, input };
-        let reply = self.store.submit(Request::new(object.clone(), vec![Op::Call(call)])?).await?;
-        match reply.results.into_iter().next() {
+        match self.submit(object, vec![Op::Call(call)]).await?.into_iter().next() {
             Some(OpResult::Called(reply)) => Ok(reply.output),
             other => Err(Error::corrupt(format!("a call was answered {other:?}"))),
         }
+    }
+
+    /// Carries out a transaction; answers what its ops came to.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn submit(&self, object: &ObjectId, ops: Vec<Op>) -> Result<Vec<OpResult>> {
+        Ok(self.store.submit(Request::new(object.clone(), ops)?).await?.results)
+    }
+
+    /// The objects of this run that are there, or the first few of them.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn objects(&self) -> Result<Vec<ObjectName>> {
+        let (pool, prefix) = (self.pool.clone(), format!("tuner-{}-", self.run));
+        let request = ListRequest { pool, after: None, prefix, limit: MAX_LIST_ENTRIES };
+        Ok(self.store.list(request).await?.names)
     }
 
     /// Removes objects, there or not.

@@ -191,6 +191,7 @@ mod tests {
             is_up: true,
             host: "h".into(),
             ceph_version: "16.2.15".into(),
+            object_store: "bluestore".into(),
             settings: Some(OsdSettings {
                 load_list: "rbd nacre".into(),
                 default_list: "*".into(),
