@@ -12,8 +12,11 @@ FUZZ_SECONDS ?= 3600
 
 # What `make bench` measures; everything if empty.
 BENCH ?=
+# Which figures `make experiments` measures, and on what.
+FIGURE ?= $(notdir $(patsubst %/README.md,%,$(wildcard experiments/*/README.md)))
+ENGINES ?= embedded ceph-memstore ceph-bluestore
 
-.PHONY: help demo bench build ceph-plugin test soak-engine check fmt install-deps install-test-deps
+.PHONY: help demo bench experiments build ceph-plugin test soak-engine check fmt install-deps install-test-deps
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -40,6 +43,12 @@ else
 	@scripts/install-packages redis-server:redis-server
 	$(RELEASE)/nacre bench $(BENCH)
 endif
+
+# Without a disk there is no slow one.
+experiments: build ceph-plugin ## Measure the papers' figures into experiments/; FIGURE=NAME, ENGINES='embedded ceph-bluestore' for some
+	set -e; for figure in $(FIGURE); do for engine in $(ENGINES); do \
+	    if [[ $$figure-$$engine != *-slow-device-ceph-memstore ]]; then \
+	        scripts/experiment $$figure $$engine; fi; done; done
 
 build: install-deps ## Build the nacre command, optimised
 	$(CARGO) build --release --locked -p nacre-cli

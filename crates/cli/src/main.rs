@@ -26,8 +26,8 @@ use nacre_object::{Error, ErrorKind, Result};
 use serde_json::json;
 
 use crate::commands::{
-    bench, brados, ceph, class, entity, events, init, log, map, node, object, pool, program,
-    program_test, scrub, status, trace, up,
+    bench, brados, ceph, class, entity, events, experiment, init, log, map, node, object, pool,
+    program, program_test, scrub, status, trace, up,
 };
 use crate::out::Out;
 
@@ -74,6 +74,8 @@ enum Command {
     Demo(demo::DemoArguments),
     /// Measure something beside its baseline, both in one run
     Bench(bench::BenchArguments),
+    /// Measure a figure of a paper, and draw it
+    Experiment(experiment::ExperimentArguments),
     /// Show the cluster's nodes
     Status,
     /// Read everything every node keeps, and say what is damaged; status 1 if something is
@@ -122,6 +124,7 @@ impl Command {
                 | Self::Up(_)
                 | Self::Demo(_)
                 | Self::Bench(_)
+                | Self::Experiment(_)
                 | Self::Node(_)
                 | Self::Ceph(_)
                 | Self::Brados(_)
@@ -189,6 +192,7 @@ async fn run(arguments: Arguments, out: Out) -> Result<()> {
         Command::Up(up) => up::run(up, folder, out).await,
         Command::Demo(demo) => demo::run(demo, out).await,
         Command::Bench(bench) => bench::run(bench, out).await,
+        Command::Experiment(experiment) => experiment::run(experiment, out).await,
         Command::Node(node) => node::run(node, folder).await,
         Command::Ceph(command) => ceph::run(command, out).await,
         Command::Init(init) => init::run(&init, folder, out),

@@ -8,6 +8,7 @@ pub mod ceph;
 pub mod class;
 pub mod entity;
 pub mod events;
+pub mod experiment;
 pub mod init;
 pub mod log;
 pub mod map;

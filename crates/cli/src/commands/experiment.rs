@@ -1,0 +1,126 @@
+//! `nacre experiment`: the papers' figures, measured and drawn.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nacre_clock::{Clock, SystemClock};
+use nacre_experiments::{Effort, Experiment, Report, Site, measure, plot};
+use nacre_object::{Error, Result};
+use serde_json::json;
+
+use super::up::interrupted;
+use crate::engine::Engine;
+use crate::input::read_text;
+use crate::out::{Out, note, utc};
+
+/// What `nacre experiment` can be told
+#[derive(Debug, clap::Args)]
+pub struct ExperimentArguments {
+    /// Which figure, as the folders of `experiments/` are called
+    #[arg(value_name = "NAME", value_parser = parse)]
+    experiment: Experiment,
+    /// Measure on a Ceph cluster, `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`, in objects of its own
+    #[arg(long, default_value_t = Engine::Embedded)]
+    engine: Engine,
+    /// Else measure the disk of this folder
+    #[arg(long, default_value = ".", value_name = "DIR")]
+    folder: PathBuf,
+    /// Where NAME/ENGINE.json and NAME/ENGINE.svg are written
+    #[arg(long, default_value = "experiments", value_name = "DIR")]
+    out: PathBuf,
+    /// How long each point is measured in a round
+    #[arg(long, default_value_t = 0.2, value_parser = super::bench::seconds, value_name = "SECONDS")]
+    seconds: f64,
+    /// How often each point is measured; the medians count
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
+    rounds: u16,
+    /// What the report is to say besides, of the device or the machine
+    #[arg(long, value_name = "TEXT")]
+    remark: Option<String>,
+    /// Measure nothing, and draw the reports that are there again
+    #[arg(long, conflicts_with_all = ["engine", "folder", "seconds", "rounds", "remark"])]
+    redraw: bool,
+}
+
+fn parse(text: &str) -> Result<Experiment> {
+    text.parse()
+}
+
+/// Measures and draws until it is done or interrupted.
+pub async fn run(arguments: ExperimentArguments, out: Out) -> Result<()> {
+    let folder = arguments.out.join(arguments.experiment.name());
+    if arguments.redraw {
+        return redraw(&folder, out);
+    }
+    let interrupted = interrupted()?;
+    tokio::select! {
+        () = interrupted => Ok(()),
+        outcome = measure_and_draw(arguments, &folder, out) => outcome,
+    }
+}
+
+async fn measure_and_draw(arguments: ExperimentArguments, folder: &Path, out: Out) -> Result<()> {
+    let site = match &arguments.engine {
+        Engine::Embedded => Site::embedded(&arguments.folder)?,
+        Engine::Ceph(entry) => Site::on_ceph(entry.parse()?).await?,
+    };
+    let span = Duration::from_secs_f64(arguments.seconds);
+    let effort = Effort { span, rounds: arguments.rounds.into() };
+    note(&format!("measuring {} on {}", arguments.experiment.name(), site.fingerprint()));
+    let mut tenths = 0;
+    let progress = &mut |share: f64| {
+        if (share * 10.0) as usize > tenths {
+            tenths = (share * 10.0) as usize;
+            note(&format!("  {tenths}0 %"));
+        }
+    };
+    let report = measure(arguments.experiment, &site, effort, progress).await?;
+    let report = Report {
+        command: format!("nacre {}", std::env::args().skip(1).collect::<Vec<_>>().join(" ")),
+        measured_at: utc(SystemClock::default().now_micros()),
+        remark: arguments.remark,
+        ..report
+    };
+    fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
+    let json = folder.join(format!("{}.json", report.engine.engine));
+    write(&json, &report.to_json()?)?;
+    draw(&report, &json, out)
+}
+
+/// Draws every report in a folder.
+fn redraw(folder: &Path, out: Out) -> Result<()> {
+    let unreadable = |error: std::io::Error| {
+        Error::not_found(format!("cannot read {}: {error}", folder.display()))
+            .hint("measure it first, or name where it was with --out")
+    };
+    let mut reports = vec![];
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.extension().is_some_and(|extension| extension == "json") {
+            reports.push(path);
+        }
+    }
+    reports.sort();
+    for path in reports {
+        draw(&Report::from_json(&read_text(&path)?)?, &path, out)?;
+    }
+    Ok(())
+}
+
+/// Draws a report beside it.
+fn draw(report: &Report, json: &Path, out: Out) -> Result<()> {
+    let svg = json.with_extension("svg");
+    write(&svg, &plot(report)?)?;
+    let written = json!({ "report": json, "plot": svg });
+    out.show(&written, || format!("{} and {}", json.display(), svg.display()))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).map_err(|error| unwritable(path, &error))
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Error {
+    Error::unavailable(format!("cannot write {}: {error}", path.display()))
+        .hint("name another folder with --out")
+}

@@ -1,0 +1,35 @@
+//! `nacre experiment`: the figures of the papers, as measured on the engine at hand.
+//!
+//! An [`Experiment`] is a figure: it says which strategies are measured ([`Strategy`]), over what, and how
+//! it is drawn. Its result is a [`Report`], which is all that a plot is made of, so a plot can be made again
+//! from a report that was kept. What is checked in lies in `experiments/`, a folder for each figure.
+//!
+//! - `strategy`: the paper's design space (its table 2), and what stands for each point of it here;
+//! - `sample_log`: a log that is kept by a strategy;
+//! - `site`: the engine that is measured;
+//! - `plan`, `rounds`: what is measured in which order;
+//! - `report`, `machine`: what came of it, and on what;
+//! - `plot`: SVG.
+//!
+//! **Invariants.** Strategies take turns, round by round, so drift of the machine hits all alike; medians
+//! count, and each keeps its rounds. Every answer is checked: an append that is refused, or a read of
+//! anything but the entry, ends the experiment. Objects are of its own, and removed.
+
+mod experiment;
+mod machine;
+mod plan;
+mod plot;
+mod report;
+mod rounds;
+mod sample_log;
+mod site;
+mod strategy;
+
+pub use experiment::Experiment;
+pub use machine::Machine;
+pub use plan::Plan;
+pub use plot::plot;
+pub use report::{Point, Program, Report, Series, Spread};
+pub use rounds::{Effort, measure};
+pub use site::Site;
+pub use strategy::{Addressing, Interface, Strategy, Way};

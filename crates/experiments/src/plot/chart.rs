@@ -1,0 +1,110 @@
+//! What a plot shows, before it is drawn, and what all plots have: title, panels, legend.
+
+use nacre_object::{Error, Result};
+use plotters::coord::Shift;
+use plotters::prelude::{DrawingArea, IntoDrawingArea, Rectangle, SVGBackend, Text};
+use plotters::style::Color;
+
+use super::style::{PANEL_SIZE, PAPER, TEXT_SIZE, TITLE_SIZE, colour, text};
+use crate::report::{Point, Report, Series};
+
+const PANEL_WIDTH: u32 = 430;
+const LEGEND_WIDTH: u32 = 190;
+const HEIGHT: u32 = 420;
+/// Between the lines of the legend.
+const LEGEND_STEP: i32 = 22;
+const LEGEND_TOP: i32 = 34;
+const SWATCH: i32 = 12;
+
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Drawn<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// What is to be shown.
+pub(super) struct Chart<'a> {
+    title: String,
+    /// What the points are over.
+    pub x: &'a str,
+    pub panels: Vec<Panel<'a>>,
+    /// The strategies, each with a colour.
+    legend: Vec<&'a str>,
+}
+
+/// Series on common axes.
+pub(super) struct Panel<'a> {
+    pub title: &'a str,
+    pub series: Vec<&'a Series>,
+}
+
+impl<'a> Chart<'a> {
+    pub fn of(report: &'a Report, panel_for_each_way: bool) -> Result<Self> {
+        let mut panels: Vec<Panel<'a>> = vec![];
+        let mut legend: Vec<&str> = vec![];
+        for series in &report.series {
+            if !legend.contains(&series.strategy.as_str()) {
+                legend.push(&series.strategy);
+            }
+            let title = if panel_for_each_way { series.way.as_str() } else { "" };
+            match panels.iter_mut().find(|panel| panel.title == title) {
+                Some(panel) => panel.series.push(series),
+                None => panels.push(Panel { title, series: vec![series] }),
+            }
+        }
+        if report.series.iter().all(|series| series.points.is_empty()) {
+            return Err(Error::invalid("the report has no points"));
+        }
+        let title = format!("{}, {}", report.title, report.engine.engine);
+        Ok(Self { title, x: &report.x, panels, legend })
+    }
+
+    /// The number of a strategy's colour.
+    pub fn colour_of(&self, series: &Series) -> usize {
+        self.legend.iter().position(|name| *name == series.strategy).unwrap_or(0)
+    }
+
+    /// All points.
+    pub fn points(&self) -> impl Iterator<Item = &Point> {
+        self.panels.iter().flat_map(|panel| &panel.series).flat_map(|series| &series.points)
+    }
+
+    /// The greatest rate of any round.
+    pub fn most(&self) -> f64 {
+        self.points().map(|point| point.entries_per_second.most).fold(0.0, f64::max)
+    }
+
+    /// Draws title and legend, and each panel by `draw`.
+    pub fn draw(&self, draw: impl Fn(&Area<'_>, &Panel<'_>) -> Drawn) -> Drawn<String> {
+        let mut svg = String::new();
+        {
+            let width = PANEL_WIDTH * self.panels.len() as u32 + LEGEND_WIDTH;
+            let root = SVGBackend::with_string(&mut svg, (width, HEIGHT)).into_drawing_area();
+            root.fill(&PAPER)?;
+            let below = root.titled(&self.title, text(TITLE_SIZE))?;
+            let (charts, legend) = below.split_horizontally(width - LEGEND_WIDTH);
+            for (area, panel) in
+                charts.split_evenly((1, self.panels.len())).iter().zip(&self.panels)
+            {
+                let area = area.titled(panel.title, text(PANEL_SIZE))?;
+                draw(&area, panel)?;
+            }
+            self.draw_legend(&legend)?;
+            root.present()?;
+        }
+        Ok(svg)
+    }
+
+    fn draw_legend(&self, area: &Area<'_>) -> Drawn {
+        for (at, name) in self.legend.iter().enumerate() {
+            let top = LEGEND_TOP + at as i32 * LEGEND_STEP;
+            let swatch = [(8, top), (8 + SWATCH, top + SWATCH)];
+            area.draw(&Rectangle::new(swatch, colour(at).filled()))?;
+            let beside = (8 + SWATCH + 6, top);
+            area.draw(&Text::new((*name).to_owned(), beside, text(TEXT_SIZE)))?;
+        }
+        let below = LEGEND_TOP + self.legend.len() as i32 * LEGEND_STEP + 6;
+        for (at, line) in ["whiskers: least and", "greatest round"].iter().enumerate() {
+            let place = (8, below + at as i32 * 15);
+            area.draw(&Text::new(*line, place, text(TEXT_SIZE - 1)))?;
+        }
+        Ok(())
+    }
+}

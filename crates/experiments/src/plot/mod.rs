@@ -1,0 +1,57 @@
+//! Reports as SVG.
+//!
+//! A report's ways are panels beside each other, on the same axes; strategies are colours, the same in
+//! each, and whiskers reach from the least round to the greatest. What a browser that prefers dark shows
+//! differs by a style in the document, so one document serves both.
+
+mod bars;
+mod chart;
+mod lines;
+mod style;
+mod units;
+
+use nacre_object::{Error, Result};
+
+use self::chart::Chart;
+use crate::experiment::Experiment;
+use crate::report::Report;
+
+/// How the axes count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Axis {
+    Linear,
+    /// Both, by factors.
+    Log,
+}
+
+/// What a plot consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Lines(Axis),
+    /// Groups of bars.
+    Bars,
+}
+
+/// How a figure is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    pub form: Form,
+    /// Whether each way has a panel, or all are in one.
+    pub panel_for_each_way: bool,
+}
+
+/// Draws a report.
+///
+/// # Errors
+/// `Invalid` if it is of no experiment, or has nothing to draw.
+pub fn plot(report: &Report) -> Result<String> {
+    let experiment: Experiment = report.experiment.parse()?;
+    let look = experiment.look();
+    let chart = Chart::of(report, look.panel_for_each_way)?;
+    let drawn = match look.form {
+        Form::Lines(axis) => lines::draw(&chart, axis),
+        Form::Bars => bars::draw(&chart),
+    };
+    let svg = drawn.map_err(|error| Error::invalid(format!("it cannot be drawn: {error}")))?;
+    Ok(style::for_light_and_dark(&svg))
+}

@@ -1,0 +1,50 @@
+//! Colours and sizes.
+
+use plotters::style::{IntoFont, RGBColor, TextStyle};
+
+pub(super) const INK: RGBColor = RGBColor(0x1F, 0x23, 0x28);
+pub(super) const PAPER: RGBColor = RGBColor(0xFE, 0xFE, 0xFE);
+pub(super) const GRID: RGBColor = RGBColor(0xD8, 0xDE, 0xE4);
+
+/// Of strategies: Okabe and Ito's, which people tell apart however they see colours, and which show on
+/// light and on dark.
+const COLOURS: [RGBColor; 6] = [
+    RGBColor(0x00, 0x72, 0xB2),
+    RGBColor(0xE6, 0x9F, 0x00),
+    RGBColor(0x00, 0x9E, 0x73),
+    RGBColor(0xD5, 0x5E, 0x00),
+    RGBColor(0xCC, 0x79, 0xA7),
+    RGBColor(0x56, 0xB4, 0xE9),
+];
+
+/// What light colours are where dark is preferred.
+const DARK: [(RGBColor, &str); 3] = [(INK, "#E6EDF3"), (PAPER, "#0D1117"), (GRID, "#30363D")];
+
+pub(super) const TITLE_SIZE: u32 = 18;
+pub(super) const PANEL_SIZE: u32 = 14;
+pub(super) const TEXT_SIZE: u32 = 12;
+
+/// The colour of the strategy with this number.
+pub(super) fn colour(at: usize) -> RGBColor {
+    COLOURS[at % COLOURS.len()]
+}
+
+pub(super) fn text(size: u32) -> TextStyle<'static> {
+    ("sans-serif", size).into_font().color(&INK)
+}
+
+/// The document with the style by which it shows on dark as well.
+pub(super) fn for_light_and_dark(svg: &str) -> String {
+    let rules: String = DARK
+        .iter()
+        .map(|(RGBColor(red, green, blue), dark)| {
+            let light = format!("#{red:02X}{green:02X}{blue:02X}");
+            format!("[fill=\"{light}\"]{{fill:{dark}}}[stroke=\"{light}\"]{{stroke:{dark}}}")
+        })
+        .collect();
+    let style = format!("<style>@media (prefers-color-scheme:dark){{{rules}}}</style>");
+    match svg.find('>') {
+        Some(end) => format!("{}\n{style}{}", &svg[..=end], &svg[end + 1..]),
+        None => svg.to_owned(),
+    }
+}

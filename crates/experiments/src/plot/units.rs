@@ -1,0 +1,45 @@
+//! Numbers as people read them.
+
+const KIB: f64 = 1024.0;
+/// Past so many, a number is told in thousands.
+const MANY: f64 = 10_000.0;
+
+/// A size, exact where it is a whole number of its unit.
+pub(super) fn bytes(bytes: f64) -> String {
+    if bytes >= KIB { format!("{} KiB", bytes / KIB) } else { format!("{bytes} B") }
+}
+
+/// A rate.
+pub(super) fn count(count: f64) -> String {
+    match count {
+        _ if count >= MANY => format!("{:.0}k", count / 1e3),
+        _ if count >= 1e3 => format!("{:.1}k", count / 1e3),
+        _ => format!("{count:.0}"),
+    }
+}
+
+/// A time.
+pub(super) fn seconds(seconds: f64) -> String {
+    format!("{seconds:.0} s")
+}
+
+/// 1, 2 and 5 times the powers of ten within a range.
+pub(super) fn nice_steps(low: f64, high: f64) -> Vec<f64> {
+    let first = low.max(1.0).log10().floor() as i32;
+    let last = high.max(1.0).log10().ceil() as i32;
+    let steps =
+        (first..=last).flat_map(|power| [1.0, 2.0, 5.0].map(|step| step * 10f64.powi(power)));
+    steps.filter(|step| (low..=high).contains(step)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!([bytes(128.0), bytes(1024.0), bytes(1536.0)], ["128 B", "1 KiB", "1.5 KiB"]);
+        assert_eq!([count(7.0), count(1234.0), count(56_789.0)], ["7", "1.2k", "57k"]);
+        assert_eq!(nice_steps(90.0, 1100.0), [100.0, 200.0, 500.0, 1000.0]);
+    }
+}

@@ -1,0 +1,76 @@
+//! The engine that is measured: one of its own, or a pool of a Ceph cluster.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use nacre_object::{ObjectId, ObjectName, Op, OpResult, Result};
+use nacre_rados::{PlainClient, RadosOptions};
+use nacre_tuner::{Fingerprint, OwnEngine, Workbench};
+
+/// Where it is measured.
+pub struct Site {
+    engine: OwnEngine,
+    /// A client such as anybody writes, where there is one.
+    plain: Option<PlainClient>,
+}
+
+impl Site {
+    /// An embedded engine in a scratch folder in `base`: the disk that is measured.
+    ///
+    /// # Errors
+    /// `Unavailable` if `base` cannot be written.
+    pub fn embedded(base: &Path) -> Result<Self> {
+        Ok(Self { engine: OwnEngine::embedded(base)?, plain: None })
+    }
+
+    /// A Ceph cluster.
+    ///
+    /// # Errors
+    /// What keeps a client from connecting.
+    pub async fn on_ceph(options: RadosOptions) -> Result<Self> {
+        let engine = OwnEngine::on_ceph(options.clone()).await?;
+        let pool = engine.bench().pool().to_string();
+        let plain = Some(PlainClient::connect(options, &pool).await?);
+        Ok(Self { engine, plain })
+    }
+
+    /// What tells it from others.
+    pub fn fingerprint(&self) -> &Fingerprint {
+        self.engine.fingerprint()
+    }
+
+    /// What experiments have left there: objects of this run.
+    ///
+    /// # Errors
+    /// What the engine fails with.
+    pub async fn left(&self) -> Result<Vec<ObjectName>> {
+        self.engine.bench().objects().await
+    }
+
+    pub(crate) fn handle(&self) -> SiteHandle {
+        SiteHandle { bench: self.engine.bench().clone(), plain: self.plain.clone() }
+    }
+}
+
+/// What workers have of a site.
+#[derive(Clone)]
+pub(crate) struct SiteHandle {
+    pub bench: Workbench,
+    plain: Option<PlainClient>,
+}
+
+impl SiteHandle {
+    /// Appends to the byte stream of an object by the least that the engine can do it with. On Ceph that is
+    /// `rados_aio_append`: the engine's own append answers where the bytes went, for which it looks first.
+    pub async fn append(&self, object: &ObjectId, data: Bytes) -> Result<()> {
+        match &self.plain {
+            Some(plain) => plain.append(object.name.as_str(), data).await,
+            None => self.submit(object, vec![Op::Append { data }]).await.map(drop),
+        }
+    }
+
+    /// One transaction.
+    pub async fn submit(&self, object: &ObjectId, ops: Vec<Op>) -> Result<Vec<OpResult>> {
+        self.bench.submit(object, ops).await
+    }
+}

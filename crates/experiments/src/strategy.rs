@@ -1,0 +1,182 @@
+//! The design space of the Brados paper, its table 2, and what stands for each point of it.
+//!
+//! A strategy says how a log's entries are addressed (one object each, 1:1, or a few objects that share
+//! them, N:1) and through which interface an object keeps them. It is measured in two ways: bare, as one
+//! operation of the store that guards nothing, which is how the paper's figures 4, 5 and 7 were measured;
+//! and whole, as the log's storage interface on a class that the compiler made of `log.brados` in the layout
+//! that lies alike.
+
+use nacre_brados::{Layout, with_layout};
+use nacre_object::{Error, Result};
+
+/// The program whose layouts are measured, and where it is kept.
+pub(crate) const PROGRAM_PATH: &str = "programs/class/log.brados";
+pub(crate) const PROGRAM: &str = include_str!("../../../programs/class/log.brados");
+/// Appends what it is sent, and nothing else: what it takes that a class is called.
+pub(crate) const WRITE_ONLY: &str = include_str!("write_only.lua");
+/// Room in a slot besides the entry: the row's other columns, and that the slot is used.
+const SLOT_ROOM: usize = 64;
+
+/// How entries are addressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Addressing {
+    /// 1:1, each is an object.
+    Each,
+    /// N:1, they are spread over a few objects.
+    Striped,
+}
+
+/// Through what an object keeps entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interface {
+    /// As values of the map.
+    KeyValue,
+    /// At places of the byte stream that follow from their positions.
+    Explicit,
+    /// At the end of the byte stream.
+    Append,
+}
+
+/// By what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// One operation of the store.
+    Bare(Interface),
+    /// A method that appends.
+    WriteOnly,
+    /// `log.brados` in this layout, where `WIDTH` stands for the width of a slot.
+    Relations(&'static str),
+}
+
+/// A way to keep a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Strategy {
+    /// As the paper names it.
+    pub name: &'static str,
+    /// How entries are addressed.
+    pub addressing: Addressing,
+    /// By what they are kept.
+    pub way: Way,
+}
+
+const KV_EACH: &str = "(1:1, KV)";
+const AP_EACH: &str = "(1:1, AP)";
+const KV: &str = "(N:1, KV)";
+const EX: &str = "(N:1, EX)";
+const AP: &str = "(N:1, AP)";
+/// Whatever of the byte stream, where the paper does not say how.
+const BS: &str = "(N:1, BS)";
+const AP_INDEXED: &str = "(N:1, AP), index in BS";
+
+/// Everything in the map.
+const MAP: &str = "map";
+/// Everything in the byte stream, entries at places by position.
+const SLOTS: &str = "log: slots(WIDTH), header: stream";
+/// Entries in the byte stream, what is known of them in the map.
+const INDEX_IN_MAP: &str = "log: appended(map)";
+/// Everything in the byte stream, entries appended.
+const INDEX_IN_STREAM: &str = "log: appended(stream), header: stream";
+/// The same of an object with one entry.
+const ONE_IN_STREAM: &str = "log: appended(stream, 1), header: stream";
+
+impl Strategy {
+    /// Table 2 by bare operations.
+    pub(crate) const BARE: [Self; 5] = [
+        Self::bare(KV_EACH, Addressing::Each, Interface::KeyValue),
+        Self::bare(AP_EACH, Addressing::Each, Interface::Append),
+        Self::bare(KV, Addressing::Striped, Interface::KeyValue),
+        Self::bare(EX, Addressing::Striped, Interface::Explicit),
+        Self::bare(AP, Addressing::Striped, Interface::Append),
+    ];
+
+    /// Table 2 by layouts. Appended entries need an index, which has two places.
+    pub(crate) const RELATIONS: [Self; 6] = [
+        Self::relations(KV_EACH, Addressing::Each, MAP),
+        Self::relations(AP_EACH, Addressing::Each, ONE_IN_STREAM),
+        Self::relations(KV, Addressing::Striped, MAP),
+        Self::relations(EX, Addressing::Striped, SLOTS),
+        Self::relations(AP, Addressing::Striped, INDEX_IN_MAP),
+        Self::relations(AP_INDEXED, Addressing::Striped, INDEX_IN_STREAM),
+    ];
+
+    /// What keeping metadata costs: entries are appended, and nothing else is done; or the epoch and the
+    /// entries' states are kept in the map, or in the byte stream.
+    pub(crate) const METADATA: [Self; 4] = [
+        Self::bare("bare append", Addressing::Striped, Interface::Append),
+        Self { name: "write only", addressing: Addressing::Striped, way: Way::WriteOnly },
+        Self::relations("metadata in KV", Addressing::Striped, INDEX_IN_MAP),
+        Self::relations("metadata in BS", Addressing::Striped, INDEX_IN_STREAM),
+    ];
+
+    /// N:1, the map beside the byte stream.
+    pub(crate) const MAP_BESIDE_STREAM: [Self; 4] = [
+        Self::bare(KV, Addressing::Striped, Interface::KeyValue),
+        Self::bare(BS, Addressing::Striped, Interface::Append),
+        Self::relations(KV, Addressing::Striped, MAP),
+        Self::relations(BS, Addressing::Striped, INDEX_IN_STREAM),
+    ];
+
+    const fn bare(name: &'static str, addressing: Addressing, interface: Interface) -> Self {
+        Self { name, addressing, way: Way::Bare(interface) }
+    }
+
+    const fn relations(name: &'static str, addressing: Addressing, layout: &'static str) -> Self {
+        Self { name, addressing, way: Way::Relations(layout) }
+    }
+
+    /// The class that keeps entries of so many bytes; `None` where no class does.
+    pub(crate) fn source(&self, bytes: usize) -> Result<Option<String>> {
+        let Some(layout) = self.layout(bytes) else {
+            return Ok((self.way == Way::WriteOnly).then(|| WRITE_ONLY.to_owned()));
+        };
+        let layout: Layout =
+            layout.parse().map_err(|error| Error::invalid(format!("{layout}: {error}")))?;
+        Ok(Some(with_layout(PROGRAM, &layout, &[])))
+    }
+
+    /// The layout, as a program says it.
+    pub(crate) fn layout(&self, bytes: usize) -> Option<String> {
+        let Way::Relations(layout) = self.way else { return None };
+        let width = (bytes + SLOT_ROOM).next_multiple_of(SLOT_ROOM);
+        Some(layout.replace("WIDTH", &width.to_string()))
+    }
+}
+
+impl Way {
+    /// What it is called in reports and plots.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bare(_) => "bare operations",
+            Self::WriteOnly => "a method that appends",
+            Self::Relations(_) => "log.brados",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nacre_brados::layout::check;
+
+    use super::*;
+
+    #[test]
+    fn every_layout_is_possible_for_the_program() {
+        let compiled = nacre_brados::compile(PROGRAM).unwrap();
+        let all = [&Strategy::RELATIONS[..], &Strategy::METADATA, &Strategy::MAP_BESIDE_STREAM];
+        for strategy in all.into_iter().flatten() {
+            let Some(layout) = strategy.layout(128) else { continue };
+            assert_eq!(check(&compiled, &layout.parse().unwrap()), [], "{}", strategy.name);
+            let source = strategy.source(128).unwrap().unwrap();
+            assert!(nacre_brados::compile(&source).is_ok(), "{source}");
+        }
+    }
+
+    #[test]
+    fn the_compiler_does_not_stripe_the_program_so_the_client_does() {
+        let compiled = nacre_brados::compile(PROGRAM).unwrap();
+        for layout in ["stripes: each", "stripes: 8"] {
+            let found = check(&compiled, &layout.parse().unwrap());
+            assert!(found.iter().any(|one| one.reason.contains("`seal`")), "{found:?}");
+        }
+    }
+}
