@@ -1,7 +1,11 @@
 //! What a profile was measured on.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::path::Path;
 
+use nacre_object::{Error, Result};
+use nacre_rados::{OsdFacts, Survey};
 use serde::{Deserialize, Serialize};
 
 /// An engine as far as it makes a difference to what transactions take.
@@ -15,6 +19,36 @@ pub struct Fingerprint {
     pub cpus: usize,
     /// nacre's.
     pub version: String,
+}
+
+impl Fingerprint {
+    /// The embedded engine in a folder.
+    ///
+    /// # Errors
+    /// `Unavailable` if the folder cannot be looked at.
+    pub fn of_folder(folder: &Path) -> Result<Self> {
+        let file_system = rustix::fs::statfs(folder).map_err(|error| {
+            Error::unavailable(format!("cannot look at {}: {error}", folder.display()))
+        })?;
+        Ok(Self::here("embedded", format!("a file system of type {:#x}", file_system.f_type)))
+    }
+
+    /// The OSDs of a Ceph cluster: what they run methods with, and what is known of each.
+    pub fn of_ceph(survey: &Survey, osds: &[OsdFacts]) -> Self {
+        let all = |of: fn(&OsdFacts) -> &str| {
+            let values: BTreeSet<_> = osds.iter().filter(|osd| osd.is_up).map(of).collect();
+            values.into_iter().collect::<Vec<_>>().join("+")
+        };
+        let (stores, versions) = (all(|osd| &osd.object_store), all(|osd| &osd.ceph_version));
+        let device = format!("{} OSDs of Ceph {versions}, {survey}", survey.osds.len());
+        Self::here(&format!("ceph-{stores}"), device)
+    }
+
+    fn here(engine: &str, device: String) -> Self {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Self { engine: engine.to_owned(), device, cpus, version }
+    }
 }
 
 impl fmt::Display for Fingerprint {

@@ -9,18 +9,23 @@
 //! - `shape`, `sketch`: what a transaction touches, found by trying it on an object in memory;
 //! - `probe`, `profile`: what transactions take on an engine;
 //! - `own_engine`, `workbench`: where it is measured;
-//! - `predict`, `candidates`, `measure`, `tune`: the choice.
+//! - `predict`, `candidates`, `measure`, `tune`: the choice;
+//! - `observed`: the workload of a running class, from what is counted of its calls;
+//! - `estimate`, `rechoose`: when a running class is to have another layout.
 //!
 //! **Invariant:** a choice rests on the profile, the workload and measurements of this run; it says what it
 //! was predicted, what it measured, and what simple rules would have taken.
 
 mod candidates;
+mod estimate;
 mod fingerprint;
 mod measure;
+mod observed;
 mod own_engine;
 mod predict;
 mod probe;
 mod profile;
+pub mod rechoose;
 mod shape;
 mod sketch;
 mod tune;
@@ -28,7 +33,9 @@ mod workbench;
 mod workload;
 
 pub use candidates::Rule;
+pub use estimate::estimate;
 pub use fingerprint::Fingerprint;
+pub use observed::{Derived, Objects, workload_of};
 pub use own_engine::OwnEngine;
 pub use profile::Profile;
 pub use shape::{Access, Shape};

@@ -1,13 +1,12 @@
 //! An engine to measure on, beside whatever runs: a folder of its own, or a pool of a Ceph cluster.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use nacre_clock::{Clock, SystemClock};
 use nacre_embedded::{EmbeddedEngine, Options};
 use nacre_object::{Error, Result, Store};
-use nacre_rados::{OsdFacts, RadosEngine, RadosOptions, examine};
+use nacre_rados::{RadosEngine, RadosOptions, examine};
 use tempfile::TempDir;
 
 use crate::fingerprint::Fingerprint;
@@ -38,13 +37,10 @@ impl OwnEngine {
         };
         let folder = tempfile::Builder::new().prefix("nacre-tuner.").tempdir_in(base);
         let folder = folder.map_err(unwritable)?;
-        let file_system =
-            rustix::fs::statfs(folder.path()).map_err(|error| unwritable(error.into()))?;
+        let fingerprint = Fingerprint::of_folder(folder.path())?;
         let classes = Workbench::classes();
         let engine = EmbeddedEngine::open(Options::new(folder.path(), classes.clone(), clock()))?;
         let store: Arc<dyn Store> = Arc::new(engine.clone());
-        let fingerprint =
-            fingerprint("embedded", format!("a file system of type {:#x}", file_system.f_type));
         let bench = Workbench::new(store, classes, POOL.parse()?);
         Ok(Self { bench, fingerprint, embedded: Some((engine, folder)) })
     }
@@ -56,15 +52,9 @@ impl OwnEngine {
     pub async fn on_ceph(options: RadosOptions) -> Result<Self> {
         let classes = Workbench::classes();
         let engine = RadosEngine::connect(options.clone(), classes.clone(), clock()).await?;
-        let (survey, osds) = (engine.survey().await?, examine(options).await?.osds);
-        let all = |of: fn(&OsdFacts) -> &str| {
-            let values: BTreeSet<_> = osds.iter().filter(|osd| osd.is_up).map(of).collect();
-            values.into_iter().collect::<Vec<_>>().join("+")
-        };
-        let (stores, versions) = (all(|osd| &osd.object_store), all(|osd| &osd.ceph_version));
-        let device = format!("{} OSDs of Ceph {versions}, {survey}", survey.osds.len());
+        let (survey, examination) = (engine.survey().await?, examine(options).await?);
+        let fingerprint = Fingerprint::of_ceph(&survey, &examination.osds);
         let bench = Workbench::new(Arc::new(engine), classes, POOL.parse()?);
-        let fingerprint = fingerprint(&format!("ceph-{stores}"), device);
         Ok(Self { bench, fingerprint, embedded: None })
     }
 
@@ -89,10 +79,4 @@ impl Drop for OwnEngine {
 
 fn clock() -> Arc<dyn Clock> {
     Arc::new(SystemClock::default())
-}
-
-fn fingerprint(engine: &str, device: String) -> Fingerprint {
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let version = env!("CARGO_PKG_VERSION").to_owned();
-    Fingerprint { engine: engine.to_owned(), device, cpus, version }
 }

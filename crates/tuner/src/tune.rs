@@ -26,7 +26,7 @@ use crate::workload::Workload;
 /// Layouts that are measured for real because they are predicted best.
 const FINALISTS: usize = 3;
 /// Predictions that differ by less are not told apart.
-const PREDICTION_NOISE: f64 = 0.10;
+pub(crate) const PREDICTION_NOISE: f64 = 0.10;
 /// Nor are measurements.
 const MEASUREMENT_NOISE: f64 = 0.03;
 

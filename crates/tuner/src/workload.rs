@@ -13,7 +13,8 @@
 //! `fill N` is done N times on each object before anything is measured, in the order of the lines; `mix W`
 //! is a share of what is measured. Each column of a request's row is a number, a text in quotes, `true`,
 //! `false`, `nil`, or drawn: `next` counts up for each object from 0, `used` is one of what `next` has given
-//! already, `below(N)` any number below N, `bytes(N)` so many bytes.
+//! already, `below(N)` any number below N, `bytes(N)` so many bytes, `text(N of COUNT)` one of so many
+//! different texts of so many bytes.
 
 use std::fmt;
 
@@ -30,6 +31,8 @@ pub const MAX_FILL: u64 = 1_000_000;
 const MAX_WEIGHT: u64 = 1_000_000;
 /// Longest value that is drawn: what fits an entry of a map.
 pub const MAX_DRAWN_BYTES: u64 = 1024 * 1024;
+/// Different texts of one column.
+pub const MAX_DRAWN_TEXTS: u64 = 1_000_000;
 /// Without a line that says otherwise.
 const DEFAULT_OBJECTS: usize = 32;
 const DEFAULT_CONCURRENCY: usize = 32;
@@ -61,16 +64,25 @@ pub struct Line {
 pub struct Pattern {
     /// The method.
     pub method: String,
-    columns: Vec<Column>,
+    /// Its row.
+    pub(crate) columns: Vec<Column>,
 }
 
+/// What a column holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Column {
+pub(crate) enum Column {
+    /// Always this.
     Is(Value),
+    /// A number that counts up.
     Next,
+    /// A number that `Next` has given.
     Used,
+    /// Any number below this one.
     Below(u64),
+    /// So many bytes, always the same.
     Bytes(usize),
+    /// So many bytes, of so many different texts.
+    Text { bytes: usize, count: u64 },
 }
 
 /// A line that makes no sense.
@@ -136,7 +148,7 @@ impl Workload {
     pub fn longest_bytes(&self) -> usize {
         let columns = self.fill.iter().chain(&self.mix).flat_map(|line| &line.request.columns);
         let bytes = columns.filter_map(|column| match column {
-            Column::Bytes(bytes) => Some(*bytes),
+            Column::Bytes(bytes) | Column::Text { bytes, .. } => Some(*bytes),
             Column::Is(Value::Bytes(bytes)) => Some(bytes.len()),
             _ => None,
         });
@@ -191,6 +203,12 @@ impl Column {
         if let Some(argument) = between(text, "bytes(", ")") {
             return Ok(Self::Bytes(number(argument, MAX_DRAWN_BYTES)? as usize));
         }
+        if let Some((bytes, count)) =
+            between(text, "text(", ")").and_then(|of| of.split_once(" of "))
+        {
+            let bytes = number(bytes, MAX_DRAWN_BYTES)? as usize;
+            return Ok(Self::Text { bytes, count: number(count, MAX_DRAWN_TEXTS)? });
+        }
         if let Some(argument) = between(text, "below(", ")") {
             return Ok(Self::Below(number(argument, nacre_brados::limits::MAX_INTEGER as u64)?));
         }
@@ -203,7 +221,7 @@ impl Column {
             "nil" => Self::Is(Value::Nil),
             "true" | "false" => Self::Is(Value::Bool(text == "true")),
             _ => Self::Is(Value::Int(text.parse().map_err(|_| {
-                format!("no column `{text}`: a number, 'text', true, false, nil, next, used, below(N) or bytes(N)")
+                format!("no column `{text}`: a number, 'text', true, false, nil, next, used, below(N), bytes(N) or text(N of COUNT)")
             })?)),
         })
     }
@@ -219,6 +237,40 @@ impl Column {
             Self::Below(bound) => Value::Int(random.below(*bound) as i64),
             // No engine compresses, so all bytes are alike.
             Self::Bytes(bytes) => Value::Bytes(vec![b'x'; *bytes]),
+            Self::Text { bytes, count } => {
+                let mut text = random.below(*count).to_string().into_bytes();
+                text.resize(*bytes, b'x');
+                Value::Bytes(text)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "objects {}\nconcurrency {}", self.objects, self.concurrency)?;
+        self.fill.iter().try_for_each(|line| writeln!(f, "fill {line}"))?;
+        self.mix.iter().try_for_each(|line| writeln!(f, "mix {line}"))
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns: Vec<_> = self.request.columns.iter().map(Column::to_string).collect();
+        let text = format!("{} {} {}", self.count, self.request.method, columns.join(", "));
+        f.write_str(text.trim_end())
+    }
+}
+
+impl fmt::Display for Column {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Is(value) => write!(f, "{value}"),
+            Self::Next => f.write_str("next"),
+            Self::Used => f.write_str("used"),
+            Self::Below(bound) => write!(f, "below({bound})"),
+            Self::Bytes(bytes) => write!(f, "bytes({bytes})"),
+            Self::Text { bytes, count } => write!(f, "text({bytes} of {count})"),
         }
     }
 }
@@ -237,6 +289,8 @@ fn number(text: &str, most: u64) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     const LOG: &str = "
@@ -264,6 +318,26 @@ mod tests {
         }
         let row = workload.mix[2].request.draw(&mut next, &mut random);
         assert_eq!(row[..3], [Value::text("a"), Value::Bool(true), Value::Nil]);
+    }
+
+    #[test]
+    fn texts_differ_as_often_as_they_are_to() {
+        let workload = Workload::parse("mix 1 put text(5 of 3), text(1 of 99)").unwrap();
+        let (mut next, mut random) = (0, Random::seeded(3));
+        let mut drawn = || workload.mix[0].request.draw(&mut next, &mut random);
+        let texts: BTreeSet<_> = (0..99).map(|_| drawn().remove(0)).collect();
+        assert_eq!(
+            texts.into_iter().collect::<Vec<_>>(),
+            ["0xxxx", "1xxxx", "2xxxx"].map(Value::text)
+        );
+        assert!(matches!(&drawn()[1], Value::Bytes(text) if text.len() == 1));
+    }
+
+    #[test]
+    fn a_workload_is_written_as_it_is_read() {
+        let read =
+            Workload::parse(&format!("{LOG}\nmix 2 put text(5 of 3), below(9), used")).unwrap();
+        assert_eq!(Workload::parse(&read.to_string()).unwrap(), read);
     }
 
     #[test]

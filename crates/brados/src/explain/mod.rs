@@ -14,7 +14,6 @@ use crate::ir::{CollectionId, Expr, Program};
 use crate::plan::{Access, MethodPlan, Relation, RulePlan, Step, View};
 use crate::span::LineIndex;
 use crate::syntax::ast::Kind;
-use crate::syntax::token::MergeOp;
 
 /// An explanation, for people ([`fmt::Display`]) and programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,14 +103,10 @@ impl Explainer<'_> {
     }
 
     fn method(&self, method: &MethodPlan) -> ExplainedMethod {
-        let writes = method.rules().any(|plan| {
-            let rule = &self.program.rules[plan.rule];
-            rule.op != MergeOp::Now || self.program.collection(rule.head).kind == Kind::Table
-        });
         let name = self.name(method.input).to_owned();
         ExplainedMethod {
             name,
-            writes,
+            writes: method.writes(self.program),
             rules: method.rules().map(|plan| self.rule(plan)).collect(),
         }
     }

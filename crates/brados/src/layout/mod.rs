@@ -120,6 +120,13 @@ impl Layout {
         self.tables.iter().map(|(name, place)| (name.as_str(), *place))
     }
 
+    /// The same, divided among so many objects.
+    #[must_use]
+    pub fn with_stripes(mut self, stripes: Stripes) -> Self {
+        self.stripes = stripes;
+        self
+    }
+
     /// Puts a table somewhere else.
     pub fn set_table(&mut self, name: &str, place: TablePlace) {
         match place {

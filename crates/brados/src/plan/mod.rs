@@ -20,6 +20,7 @@ use crate::ir::{CollectionId, Expr, Program};
 use crate::limits::MAX_RULE_PLANS;
 use crate::stratify::Stratum;
 use crate::syntax::ast::Kind;
+use crate::syntax::token::MergeOp;
 
 /// How a class is carried out.
 #[derive(Debug)]
@@ -150,6 +151,24 @@ impl MethodPlan {
     /// Its rules.
     pub fn rules(&self) -> impl Iterator<Item = &RulePlan> {
         self.phases.iter().flat_map(|phase| phase.once.iter().chain(&phase.repeated))
+    }
+
+    /// Whether it changes the object.
+    pub fn writes(&self, program: &Program) -> bool {
+        self.rules().any(|plan| {
+            let rule = &program.rules[plan.rule];
+            rule.op != MergeOp::Now || program.collection(rule.head).kind == Kind::Table
+        })
+    }
+
+    /// Whether it puts rows into a table that has room for many.
+    pub fn grows(&self, program: &Program) -> bool {
+        self.rules().any(|plan| {
+            let rule = &program.rules[plan.rule];
+            let head = program.collection(rule.head);
+            let puts = !matches!(rule.op, MergeOp::Delete | MergeOp::Send);
+            puts && head.kind == Kind::Table && !head.is_singleton()
+        })
     }
 }
 

@@ -1,0 +1,254 @@
+//! When the layout of a running class is to be chosen anew: pure.
+//!
+//! Calls are counted ([`nacre_class::CallsSeen`]) and gathered into windows. A window that is long enough
+//! is compared with what the present layout was last judged by: if the mix has drifted, or the engine is
+//! another, what each layout would take is estimated. If the best saves so much that, over a horizon, it
+//! comes to several times what rewriting the objects takes, that layout is proposed, and where that is
+//! allowed adopted.
+//!
+//! **Invariants.** Nothing is adopted that was not allowed, nor proposed that was not estimated. A mix is
+//! judged once for each layout: as long as it stays, so does what was said of it. After a change the class rests, each
+//! time twice as long if it changes again soon after, so changes become rare however the mix goes to and
+//! fro.
+
+mod mix;
+mod proposal;
+#[cfg(test)]
+mod tests;
+
+use nacre_class::CallsSeen;
+use serde::{Deserialize, Serialize};
+
+pub use self::mix::Mix;
+pub use self::proposal::{Estimate, Predicted, Proposal, Reason};
+use crate::fingerprint::Fingerprint;
+
+const MICROS_PER_SECOND: u64 = 1_000_000;
+/// The longest rest, in rests: from an hour some weeks.
+const MAX_RESTS: u64 = 512;
+
+/// On which terms a layout is chosen anew.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Terms {
+    /// Requests of a window: fewer say little about the mix.
+    pub requests: u64,
+    /// Seconds of a window: what lasts shorter is a passing burst.
+    pub seconds: u64,
+    /// How far a mix must have drifted, as [`Mix::distance`].
+    pub drift: f64,
+    /// The least share of the time that must be saved: less is not told from the prediction's noise.
+    pub gain: f64,
+    /// How many times the cost of rewriting must be saved …
+    pub margin: f64,
+    /// … within so many seconds.
+    pub horizon_seconds: u64,
+    /// Seconds in which nothing is adopted after a change.
+    pub rest_seconds: u64,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            requests: 10_000,
+            seconds: 600,
+            drift: 0.15,
+            gain: 0.15,
+            margin: 3.0,
+            horizon_seconds: 24 * 3600,
+            rest_seconds: 3600,
+        }
+    }
+}
+
+/// What is kept of a class from one process to the next.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Standing {
+    /// What the present layout was judged by, if it was.
+    pub basis: Option<Basis>,
+    /// The layout that is proposed instead, if one is.
+    pub proposal: Option<Proposal>,
+    /// Nothing is adopted before: microseconds since 1970, UTC.
+    pub rest_until_micros: u64,
+    /// How long the last rest was.
+    pub rested_seconds: u64,
+}
+
+/// What a layout was judged by.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Basis {
+    /// What the class was asked.
+    pub mix: Mix,
+    /// On which engine.
+    pub engine: Fingerprint,
+}
+
+/// What happens.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// So much was asked since this was last said.
+    Counted(CallsSeen),
+    /// The engine is this one.
+    Engine(Fingerprint),
+    /// What was to be estimated takes this, or cannot be estimated.
+    Estimated(Option<Estimate>),
+    /// Whether the layout may be changed without asking.
+    Allowed(bool),
+    /// Somebody has changed the layout.
+    Moved,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// Estimate what each layout takes for this, and answer [`Event::Estimated`].
+    Estimate(CallsSeen),
+    /// Tell people.
+    Propose(Proposal),
+    /// What was proposed is no longer worth it.
+    Withdraw,
+    /// Change the layout.
+    Adopt(Proposal),
+}
+
+/// The decisions about one class.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rechooser {
+    terms: Terms,
+    standing: Standing,
+    is_allowed: bool,
+    engine: Option<Fingerprint>,
+    window: Option<Window>,
+    /// When it was last said what was asked: what is said next was asked since.
+    told_at_micros: Option<u64>,
+    estimating: Option<Estimating>,
+}
+
+/// Calls, and since when.
+#[derive(Debug, Clone, PartialEq)]
+struct Window {
+    since_micros: u64,
+    seen: CallsSeen,
+}
+
+/// What is being estimated.
+#[derive(Debug, Clone, PartialEq)]
+struct Estimating {
+    basis: Basis,
+    requests_per_second: f64,
+    reason: Reason,
+}
+
+impl Rechooser {
+    /// Goes on from where a class stands.
+    pub fn new(terms: Terms, standing: Standing) -> Self {
+        Self {
+            terms,
+            standing,
+            is_allowed: false,
+            engine: None,
+            window: None,
+            told_at_micros: None,
+            estimating: None,
+        }
+    }
+
+    /// Where the class stands, to be kept.
+    pub fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// Takes note of what happened, at this time (microseconds since 1970, UTC).
+    pub fn handle(&mut self, now_micros: u64, event: Event) -> Vec<Command> {
+        match event {
+            Event::Counted(seen) => self.counted(now_micros, &seen),
+            Event::Engine(engine) => {
+                self.engine = Some(engine);
+                vec![]
+            }
+            Event::Estimated(estimate) => self.estimated(now_micros, estimate),
+            Event::Allowed(is_allowed) => {
+                self.is_allowed = is_allowed;
+                self.adopt_if_allowed(now_micros)
+            }
+            Event::Moved => {
+                self.rest(now_micros);
+                vec![]
+            }
+        }
+    }
+
+    fn counted(&mut self, now: u64, seen: &CallsSeen) -> Vec<Command> {
+        let since_micros = self.told_at_micros.replace(now).unwrap_or(now);
+        let window =
+            self.window.get_or_insert_with(|| Window { since_micros, seen: CallsSeen::default() });
+        window.seen.add(seen);
+        let micros = now.saturating_sub(window.since_micros);
+        let is_long_enough = micros >= self.terms.seconds.max(1) * MICROS_PER_SECOND
+            && window.seen.requests() >= self.terms.requests.max(1);
+        let Some(engine) =
+            self.engine.clone().filter(|_| is_long_enough && self.estimating.is_none())
+        else {
+            return vec![];
+        };
+        let Some(Window { seen, .. }) = self.window.take() else { return vec![] };
+        let basis = Basis { mix: Mix::of(&seen), engine };
+        let Some(reason) = self.reason(&basis) else { return self.adopt_if_allowed(now) };
+        let requests_per_second = seen.requests() as f64 * MICROS_PER_SECOND as f64 / micros as f64;
+        self.estimating = Some(Estimating { basis, requests_per_second, reason });
+        vec![Command::Estimate(seen)]
+    }
+
+    /// Why the layout is to be judged anew, if it is.
+    fn reason(&self, now: &Basis) -> Option<Reason> {
+        let Some(basis) = &self.standing.basis else { return Some(Reason::NeverJudged) };
+        if basis.engine != now.engine {
+            return Some(Reason::Engine(basis.engine.to_string()));
+        }
+        let drift = basis.mix.distance(&now.mix);
+        (drift >= self.terms.drift).then_some(Reason::Mix(drift))
+    }
+
+    fn estimated(&mut self, now: u64, estimate: Option<Estimate>) -> Vec<Command> {
+        let Some(Estimating { basis, requests_per_second, reason }) = self.estimating.take() else {
+            return vec![];
+        };
+        // What cannot be estimated is not judged: the next window tries again.
+        let Some(estimate) = estimate else { return vec![] };
+        self.standing.basis = Some(basis);
+        let proposal = Proposal { estimate, requests_per_second, reason };
+        if !proposal.is_worth_it(&self.terms) {
+            return self.standing.proposal.take().map(|_| Command::Withdraw).into_iter().collect();
+        }
+        self.standing.proposal = Some(proposal.clone());
+        let adopted = self.adopt_if_allowed(now);
+        if adopted.is_empty() { vec![Command::Propose(proposal)] } else { adopted }
+    }
+
+    fn adopt_if_allowed(&mut self, now: u64) -> Vec<Command> {
+        if !self.is_allowed || now < self.standing.rest_until_micros {
+            return vec![];
+        }
+        let Some(proposal) = self.standing.proposal.take() else { return vec![] };
+        self.rest(now);
+        vec![Command::Adopt(proposal)]
+    }
+
+    fn rest(&mut self, now: u64) {
+        let standing = &mut self.standing;
+        let shortest = self.terms.rest_seconds;
+        let again_until = standing.rested_seconds.saturating_mul(MICROS_PER_SECOND);
+        let is_soon = now < standing.rest_until_micros.saturating_add(again_until);
+        let seconds = match is_soon {
+            true => (2 * standing.rested_seconds).min(MAX_RESTS.saturating_mul(shortest)),
+            false => 0,
+        };
+        standing.rested_seconds = seconds.max(shortest);
+        let micros = standing.rested_seconds.saturating_mul(MICROS_PER_SECOND);
+        standing.rest_until_micros = now.saturating_add(micros);
+        (standing.proposal, standing.basis) = (None, None);
+        self.window = None;
+        // What is estimated meanwhile is of the layout before.
+        self.estimating = None;
+    }
+}

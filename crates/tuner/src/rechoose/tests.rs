@@ -1,0 +1,308 @@
+//! The decisions, told what happens in every order.
+
+use std::collections::BTreeMap;
+
+use nacre_class::MethodSeen;
+use nacre_clock::Random;
+
+use super::*;
+
+const SECOND: u64 = MICROS_PER_SECOND;
+const TERMS: Terms = Terms {
+    requests: 100,
+    seconds: 10,
+    drift: 0.15,
+    gain: 0.15,
+    margin: 3.0,
+    horizon_seconds: 1000,
+    rest_seconds: 60,
+};
+const LAYOUTS: [&str; 3] = ["map", "log: slots(256)", "log: appended(map)"];
+
+fn engine(number: usize) -> Fingerprint {
+    let device = format!("disk {number}");
+    Fingerprint { engine: "test".into(), device, cpus: 1, version: "0".into() }
+}
+
+/// So many requests, of which these are reads.
+fn seen(requests: u64, reads: u64) -> CallsSeen {
+    let method = |requests| MethodSeen { requests, sizes: vec![requests], ..MethodSeen::default() };
+    let methods =
+        [("read".to_owned(), method(reads)), ("write".to_owned(), method(requests - reads))];
+    CallsSeen { methods: BTreeMap::from(methods), met: requests }
+}
+
+/// The layouts each suit another mix, on one engine more than on another.
+fn seconds(layout: &str, window: &CallsSeen, engine: usize) -> f64 {
+    let reads = window.methods["read"].requests as f64 / window.requests() as f64;
+    let (read, write) = match layout {
+        "map" => (2e-3, 2e-3),
+        "log: slots(256)" => (1e-3, 4e-3),
+        _ => (4e-3, 1e-3 * (1.0 + engine as f64)),
+    };
+    reads * read + (1.0 - reads) * write
+}
+
+fn estimate(present: &str, window: &CallsSeen, engine: usize, rewrite_seconds: f64) -> Estimate {
+    let predicted = |layout: &str| Predicted {
+        layout: layout.into(),
+        seconds: seconds(layout, window, engine),
+    };
+    let all = LAYOUTS.map(predicted);
+    let best = all.iter().min_by(|a, b| a.seconds.total_cmp(&b.seconds)).unwrap();
+    Estimate { present: predicted(present), best: best.clone(), rewrite_seconds }
+}
+
+fn chooser() -> Rechooser {
+    let mut chooser = Rechooser::new(TERMS, Standing::default());
+    chooser.handle(0, Event::Engine(engine(0)));
+    chooser
+}
+
+/// Counts a window's worth of requests; what is to be done then.
+fn window(chooser: &mut Rechooser, now: &mut u64, reads: u64) -> Vec<Command> {
+    chooser.handle(*now, Event::Counted(seen(100, reads)));
+    *now += TERMS.seconds * SECOND;
+    chooser.handle(*now, Event::Counted(seen(100, reads)))
+}
+
+/// The same, with what is estimated answered.
+fn judged(chooser: &mut Rechooser, now: &mut u64, reads: u64, present: &str) -> Vec<Command> {
+    match &window(chooser, now, reads)[..] {
+        [Command::Estimate(window)] => {
+            let estimate = estimate(present, window, 0, 1.0);
+            chooser.handle(*now, Event::Estimated(Some(estimate)))
+        }
+        other => other.to_vec(),
+    }
+}
+
+#[test]
+fn a_mix_that_another_layout_suits_better_makes_a_proposal_once() {
+    let (mut chooser, mut now) = (chooser(), 0);
+    let [Command::Propose(proposal)] = &judged(&mut chooser, &mut now, 100, "map")[..] else {
+        panic!("{chooser:?}")
+    };
+    assert_eq!(proposal.estimate.best.layout, LAYOUTS[1]);
+    assert!(proposal.to_string().contains("slots(256) instead of map: 1000 us"), "{proposal}");
+    for _ in 0..20 {
+        assert_eq!(judged(&mut chooser, &mut now, 95, "map"), []);
+    }
+    assert_eq!(chooser.standing().proposal.as_ref(), Some(proposal));
+    // Allowed, it is done, and once.
+    let adopted = chooser.handle(now, Event::Allowed(true));
+    assert_eq!(adopted, [Command::Adopt(proposal.clone())]);
+    assert_eq!(chooser.handle(now, Event::Allowed(true)), []);
+    assert_eq!(judged(&mut chooser, &mut now, 100, LAYOUTS[1]), []);
+}
+
+#[test]
+fn what_is_no_longer_worth_it_is_withdrawn() {
+    let (mut chooser, mut now) = (chooser(), 0);
+    assert!(matches!(judged(&mut chooser, &mut now, 100, "map")[..], [Command::Propose(_)]));
+    assert_eq!(judged(&mut chooser, &mut now, 50, "map"), [Command::Withdraw]);
+    assert_eq!(chooser.standing().proposal, None);
+}
+
+#[test]
+fn little_is_not_judged_and_neither_is_what_costs_more_than_it_saves() {
+    let (mut chooser, now) = (chooser(), 1000 * SECOND);
+    chooser.handle(0, Event::Counted(seen(1, 0)));
+    assert_eq!(chooser.handle(now, Event::Counted(seen(98, 0))), [], "99 requests are few");
+    let window = match &chooser.handle(now, Event::Counted(seen(1, 0)))[..] {
+        [Command::Estimate(window)] => window.clone(),
+        other => panic!("{other:?}"),
+    };
+    // A tenth of a request a second, a millisecond each, in a thousand seconds: 0.1 s.
+    let dear = estimate("map", &window, 0, 0.05);
+    assert_eq!(chooser.handle(now, Event::Estimated(Some(dear))), []);
+    assert_eq!(chooser.standing().proposal, None);
+    let mut unjudged = self::chooser();
+    let mut now = 0;
+    assert!(matches!(self::window(&mut unjudged, &mut now, 0)[..], [Command::Estimate(_)]));
+    assert_eq!(unjudged.handle(now, Event::Estimated(None)), []);
+    assert!(matches!(self::window(&mut unjudged, &mut now, 0)[..], [Command::Estimate(_)]));
+}
+
+#[test]
+fn another_engine_is_a_reason() {
+    let (mut chooser, mut now) = (chooser(), 0);
+    judged(&mut chooser, &mut now, 50, "map");
+    assert_eq!(judged(&mut chooser, &mut now, 50, "map"), []);
+    chooser.handle(now, Event::Engine(engine(1)));
+    assert!(matches!(window(&mut chooser, &mut now, 50)[..], [Command::Estimate(_)]));
+}
+
+/// A class whose decisions are carried out, as a world that is seeded has it.
+struct World {
+    chooser: Rechooser,
+    random: Random,
+    now: u64,
+    present: &'static str,
+    engine: usize,
+    is_allowed: bool,
+    asked: Option<CallsSeen>,
+    counted: u64,
+    adopted: Vec<(u64, u64)>,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        Self {
+            chooser: chooser(),
+            random: Random::seeded(seed),
+            now: 0,
+            present: LAYOUTS[0],
+            engine: 0,
+            is_allowed: false,
+            asked: None,
+            counted: 0,
+            adopted: vec![],
+        }
+    }
+
+    fn tell(&mut self, event: Event) {
+        for command in self.chooser.handle(self.now, event) {
+            match command {
+                Command::Estimate(window) => {
+                    assert!(window.requests() >= TERMS.requests);
+                    assert!(self.asked.replace(window).is_none(), "asked twice");
+                }
+                Command::Propose(proposal) => self.check(&proposal),
+                Command::Withdraw => assert_eq!(self.chooser.standing().proposal, None),
+                Command::Adopt(proposal) => self.adopt(&proposal),
+            }
+        }
+    }
+
+    fn check(&self, proposal: &Proposal) {
+        assert!(LAYOUTS.contains(&&*proposal.estimate.best.layout), "{proposal}");
+        assert_ne!(proposal.estimate.best.layout, self.present, "{proposal}");
+        assert!(proposal.gain() >= TERMS.gain, "{proposal}");
+    }
+
+    fn adopt(&mut self, proposal: &Proposal) {
+        self.check(proposal);
+        assert!(self.is_allowed, "{proposal}");
+        if let Some((last, counted)) = self.adopted.last() {
+            assert!(self.now - last >= TERMS.rest_seconds * SECOND, "{proposal}");
+            assert!(self.counted - counted >= TERMS.requests, "{proposal}");
+        }
+        self.adopted.push((self.now, self.counted));
+        self.move_to(&proposal.estimate.best.layout);
+    }
+
+    fn move_to(&mut self, layout: &str) {
+        self.present = LAYOUTS.into_iter().find(|one| *one == layout).unwrap();
+        // Whoever was estimating for the layout before is told that it is late.
+        self.asked = None;
+    }
+
+    fn count(&mut self, reads: u64) {
+        let requests = self.random.below(400);
+        self.counted += requests;
+        self.tell(Event::Counted(seen(requests, requests * reads / 100)));
+    }
+
+    fn answer(&mut self) {
+        let Some(window) = self.asked.take() else { return };
+        let rewrite = self.random.below(40) as f64;
+        let estimate = estimate(self.present, &window, self.engine, rewrite);
+        let fails = self.random.one_in(5);
+        self.tell(Event::Estimated((!fails).then_some(estimate)));
+    }
+
+    fn happen(&mut self, reads: u64) {
+        self.now += self.random.below(20 * SECOND);
+        match self.random.below(40) {
+            0 => {
+                self.is_allowed = self.random.one_in(2);
+                self.tell(Event::Allowed(self.is_allowed));
+            }
+            1 => {
+                self.engine = self.random.below(2) as usize;
+                self.tell(Event::Engine(engine(self.engine)));
+            }
+            2 => {
+                let layout = *self.random.pick(&LAYOUTS).unwrap();
+                self.move_to(layout);
+                self.tell(Event::Moved);
+            }
+            // An answer that nobody waits for.
+            3 => {
+                let late = estimate(self.present, &seen(100, 50), 0, 0.0);
+                if self.asked.is_none() {
+                    self.tell(Event::Estimated(Some(late)));
+                }
+            }
+            4 => self.restart(),
+            5..20 => self.answer(),
+            _ => self.count(reads),
+        }
+    }
+
+    /// Another process goes on from what is kept.
+    fn restart(&mut self) {
+        let kept = serde_json::to_string(self.chooser.standing()).unwrap();
+        self.chooser = Rechooser::new(TERMS, serde_json::from_str(&kept).unwrap());
+        self.asked = None;
+        self.tell(Event::Engine(engine(self.engine)));
+        self.tell(Event::Allowed(self.is_allowed));
+    }
+}
+
+#[test]
+fn whatever_happens_nothing_is_done_that_was_not_allowed_or_is_not_worth_it() {
+    let mut adopted = 0;
+    for seed in 0..300 {
+        let mut world = World::new(seed);
+        let mut reads = 0;
+        for _ in 0..600 {
+            if world.random.one_in(40) {
+                reads = world.random.below(101);
+            }
+            world.happen(reads);
+        }
+        adopted += world.adopted.len();
+    }
+    assert!(adopted > 150, "only {adopted} changes");
+}
+
+#[test]
+fn a_mix_that_stays_is_changed_for_once_at_most() {
+    for seed in 0..100 {
+        let mut world = World::new(seed);
+        world.is_allowed = true;
+        world.tell(Event::Allowed(true));
+        let reads = world.random.below(101);
+        for _ in 0..400 {
+            world.now += SECOND;
+            world.count(reads);
+            world.answer();
+        }
+        assert!(world.adopted.len() <= 1, "seed {seed}: {:?}", world.adopted);
+    }
+}
+
+#[test]
+fn a_mix_that_goes_to_and_fro_is_followed_ever_more_rarely() {
+    let mut world = World::new(1);
+    world.is_allowed = true;
+    world.tell(Event::Allowed(true));
+    let steps = 200_000;
+    for step in 0..steps {
+        world.now += SECOND;
+        let reads = if step % 200 < 100 { 100 } else { 0 };
+        world.counted += 100;
+        world.tell(Event::Counted(seen(100, reads)));
+        if let Some(window) = world.asked.take() {
+            let estimate = estimate(world.present, &window, 0, 0.0);
+            world.tell(Event::Estimated(Some(estimate)));
+        }
+    }
+    // Each rest twice the one before, up to the longest.
+    let at_most =
+        2 + MAX_RESTS.ilog2() as usize + steps / (MAX_RESTS * TERMS.rest_seconds) as usize;
+    let changes = world.adopted.len();
+    assert!((3..=at_most).contains(&changes), "{changes} changes, {at_most} at most");
+}
