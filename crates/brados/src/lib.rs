@@ -26,6 +26,7 @@ pub mod ir;
 pub mod layout;
 pub mod limits;
 mod lints;
+mod marks;
 pub mod plan;
 mod resolve;
 mod script;
@@ -47,6 +48,7 @@ pub use explain::{
 };
 pub use format::format;
 pub use layout::{Layout, with_layout};
+pub use marks::{LAYOUT_KEY, Marks, Whereabouts};
 pub use script::{Case, Expected, Script, ScriptError, Step, shown_reply};
 pub use span::{LineIndex, Place, Span};
 pub use stratify::Stratum;

@@ -6,7 +6,7 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nacre_brados::{Script, check, compile, decode_reply, format};
+use nacre_brados::{Script, check, compile, decode_reply, decode_request, format};
 use nacre_class::check_program;
 use nacre_clock::{Clock, SystemClock};
 use nacre_fuzz::{fuzz, fuzz_slow};
@@ -85,6 +85,12 @@ end
 fn fuzz_replies() {
     let sample = b"\x03ret\x02\x02\0\0\0i\x05\0\0\0\0\0\0\0ns\0\0\0\0t".to_vec();
     fuzz(CRATE, "replies", &[sample], |input| decode_reply(input).is_ok());
+}
+
+#[test]
+fn fuzz_rows() {
+    let sample = b"i\x05\0\0\0\0\0\0\0ns\x02\0\0\0abtf".to_vec();
+    fuzz(CRATE, "rows", &[sample], |input| decode_request(input).is_ok());
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::cluster_file::ClusterFile;
 use crate::local::LocalNode;
 use crate::pools::Pools;
 use crate::sessions::Sessions;
-use crate::{Log, LogOptions, Object, Pool};
+use crate::{Layouts, Log, LogOptions, Object, Pool};
 
 /// The pools a new cluster begins with.
 const DEFAULT_POOLS: [&str; 2] = ["data", "log"];
@@ -204,6 +204,11 @@ impl Cluster {
     /// Versioned policy.
     pub fn programs(&self) -> &Programs {
         &self.programs
+    }
+
+    /// The layouts of running classes.
+    pub fn layouts(&self) -> Layouts {
+        Layouts::of(self.clone())
     }
 
     /// The cluster log.

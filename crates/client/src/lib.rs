@@ -25,6 +25,7 @@ mod cluster_file;
 mod fuzz_tests;
 mod gateway;
 mod keys;
+mod layouts;
 mod local;
 mod object;
 mod pool;
@@ -38,6 +39,9 @@ pub use class_service::{ClassService, ProgramFailures};
 pub use cluster::{Cluster, LOG_PROGRAM_SOURCE, LogUse, Parts, log_program};
 pub use cluster_file::{ClusterFile, Layout, NodeEntry, Role};
 pub use keys::Keys;
+pub use layouts::{
+    ClassLayout, LayoutChange, LayoutKeeper, LayoutObserver, Layouts, LifeOfNode, Phase, Walk,
+};
 pub use nacre_class::{CallsSeen, ColumnSeen, MethodSeen};
 pub use nacre_log::{
     BRADOS_CLASS as LOG_BRADOS_CLASS, Batching, Entry, Log, LogName, LogOptions, LogStat,

@@ -1,10 +1,12 @@
 //! `Object`: everything one object can do, one method an operation.
 
 use bytes::Bytes;
+use nacre_brados::layout::MIGRATE_METHOD;
+use nacre_brados::{Value, decode_reply};
 use nacre_class::{EVAL_BUFFERLIST, EvalRequest, LUA_CLASS};
 use nacre_object::{
-    CallReply, ClassCall, Error, MapEntry, MapRange, ObjectId, ObjectName, ObjectStat, Op,
-    OpResult, Reply, Request, Result, SnapshotName,
+    CallReply, ClassCall, ClassName, Error, MapEntry, MapRange, ObjectId, ObjectName, ObjectStat,
+    Op, OpResult, Reply, Request, Result, SnapshotName,
 };
 
 use crate::Pool;
@@ -200,6 +202,29 @@ impl Object {
         match self.one(Op::Call(call)).await? {
             OpResult::Called(reply) => Ok(reply),
             _ => Err(no_answer("call")),
+        }
+    }
+
+    /// Moves some rows of the object, one of a class in Brados, from former layouts to the present one:
+    /// whether all are there now, and how many were moved. Whoever stops in between, anybody goes on.
+    ///
+    /// # Errors
+    /// As [`Object::call_version`]; `Unsupported` if the class knows no former layout.
+    pub async fn migrate_step(
+        &self,
+        class: &ClassName,
+        version: Option<u64>,
+    ) -> Result<(bool, u64)> {
+        let method = MIGRATE_METHOD.parse()?;
+        let call = ClassCall { class: class.clone(), method, version, input: Bytes::new() };
+        let reply = self.call_version(call).await?;
+        let outputs =
+            decode_reply(&reply.output).map_err(|error| Error::corrupt(error.to_string()))?;
+        match outputs.first().and_then(|(_, rows)| rows.first()).map(Vec::as_slice) {
+            Some([Value::Bytes(state), Value::Int(moved)]) => {
+                Ok((state == b"settled", moved.unsigned_abs()))
+            }
+            _ => Err(Error::corrupt("this is no reply of a migration")),
         }
     }
 

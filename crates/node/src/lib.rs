@@ -3,6 +3,7 @@
 
 mod calls;
 mod guard;
+mod layout_observer;
 mod membership;
 pub mod metrics;
 mod node;

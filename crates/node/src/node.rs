@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use nacre::{ClassService, Cluster, ClusterFile, Keys, NodeEntry, Role, Sessions};
+use nacre::{ClassService, Cluster, ClusterFile, Keys, LayoutKeeper, NodeEntry, Role, Sessions};
 use nacre_clock::{Clock, Random, SystemClock};
 use nacre_embedded::EmbeddedEngine;
 use nacre_log::{SEQUENCER_SERVICE, SequencerHost};
@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::guard::NodeGuard;
+use crate::layout_observer::{Keeping, NodeObserver, Osds};
 use crate::membership::Membership;
 use crate::metrics::{Metrics, MetricsEndpoint, MetricsListener};
 use crate::node_log::NodeLog;
@@ -34,6 +35,7 @@ pub struct Node {
     serving: JoinHandle<Result<()>>,
     engine: Option<EmbeddedEngine>,
     membership: Membership,
+    layouts: Option<LayoutKeeper>,
     metrics_address: SocketAddr,
     _metrics: MetricsEndpoint,
 }
@@ -69,7 +71,8 @@ impl Node {
             Some(identity) => cluster.clone().with_identity(identity.clone()),
             None => cluster.clone(),
         };
-        let whole = Cluster::assemble(Sessions::new(&file)?.parts(&own, Arc::clone(&clock))?)?;
+        let sessions = Sessions::new(&file)?;
+        let whole = Cluster::assemble(sessions.parts(&own, Arc::clone(&clock))?)?;
 
         let record = record_of(cluster, entry, &node, clock.now_micros())?;
         let engine = storage.as_ref().and_then(|storage| storage.embedded.clone());
@@ -81,6 +84,12 @@ impl Node {
         let spans = Spans::new(Arc::clone(&clock), Random::from_system());
         let rados = storage.as_ref().and_then(|storage| storage.rados.clone());
         let osds = rados.map(|rados| OsdSurvey::start(rados, whole.clone(), node.clone()));
+        let osds = osds.map(Arc::new);
+        let observer = keeping(cluster, entry, osds.as_ref())?.map(|keeping| NodeObserver {
+            sessions,
+            file: cluster.clone(),
+            keeping,
+        });
         let service = NodeService {
             record: record.clone(),
             engine: engine.clone(),
@@ -107,6 +116,16 @@ impl Node {
             metrics.sequencers(host.clone());
             server = server.service(SEQUENCER_SERVICE, Arc::new(SequencerService::new(host)));
         }
+        let layouts = observer.map(|observer| {
+            let (layouts, clock) = (whole.layouts(), Arc::clone(&clock));
+            LayoutKeeper::start(
+                layouts,
+                node.clone(),
+                record.incarnation,
+                Arc::new(observer),
+                clock,
+            )
+        });
         // Before the first request: a node that follows nothing cannot know that it is behind.
         classes.follow(node, record.incarnation, &whole);
         let server = server.build();
@@ -128,7 +147,7 @@ impl Node {
         });
         let membership = Membership::join(whole, record, NodeLog::new(name, clock));
         let _metrics = metrics_listener.serve(metrics);
-        Ok(Self { shutdown, serving, engine, membership, metrics_address, _metrics })
+        Ok(Self { shutdown, serving, engine, membership, layouts, metrics_address, _metrics })
     }
 
     /// Where its metrics are.
@@ -141,6 +160,7 @@ impl Node {
     /// # Errors
     /// None that matters to what was acknowledged.
     pub async fn stop(self) -> Result<()> {
+        drop(self.layouts);
         self.membership.leave().await;
         drop(self.shutdown);
         let served = self.serving.await;
@@ -149,6 +169,21 @@ impl Node {
         }
         served.unwrap_or_else(|error| Err(Error::unavailable(format!("the server: {error}"))))
     }
+}
+
+/// What keeps a node's objects, if it keeps any.
+fn keeping(
+    cluster: &ClusterFile,
+    entry: &NodeEntry,
+    osds: Option<&Arc<OsdSurvey>>,
+) -> Result<Option<Keeping>> {
+    if !entry.has(Role::Storage) {
+        return Ok(None);
+    }
+    Ok(Some(match (osds, cluster.engine()) {
+        (Some(osds), Some(engine)) => Keeping::Osds(Osds::new(Arc::clone(osds), engine.parse()?)),
+        _ => Keeping::Folder(cluster.data(entry)),
+    }))
 }
 
 fn record_of(

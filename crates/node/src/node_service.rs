@@ -146,7 +146,7 @@ pub struct NodeService {
     /// Its engine, if it keeps objects.
     pub engine: Option<EmbeddedEngine>,
     /// Looks at the OSDs that keep objects, if Ceph does.
-    pub osds: Option<OsdSurvey>,
+    pub osds: Option<Arc<OsdSurvey>>,
     /// Its classes.
     pub classes: ClassService,
     /// The cluster's nodes.
@@ -214,7 +214,7 @@ impl NodeService {
             classes: self.classes.live(),
             metrics: self.metrics,
             storage: self.engine.as_ref().map(Self::storage_report),
-            osds: self.osds.as_ref().and_then(OsdSurvey::latest),
+            osds: self.osds.as_ref().and_then(|osds| osds.latest()),
         }
     }
 }

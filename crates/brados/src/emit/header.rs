@@ -19,7 +19,7 @@ use crate::layout::{HeaderPlace, MIGRATE_METHOD};
 use crate::plan::View;
 
 /// The key of what there is one of.
-const HEADER_KEY: &str = "@brados";
+pub const HEADER_KEY: &str = "@brados";
 /// The attribute, where the header is one.
 const ATTRIBUTE: &str = "brados";
 

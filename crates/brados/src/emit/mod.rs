@@ -27,6 +27,7 @@ mod stored;
 mod view;
 mod writer;
 
+pub use self::header::HEADER_KEY as LAYOUT_KEY;
 pub use self::writer::LineMap;
 
 use self::layouts::Layouts;
@@ -35,7 +36,7 @@ use self::runtime::Runtime;
 use self::view::ViewWriter;
 use self::writer::Writer;
 use crate::ir::{CollectionId, Program};
-use crate::plan::{ClassPlan, Relation, Step};
+use crate::plan::{ClassPlan, Relation, Step, View};
 use crate::span::LineIndex;
 use crate::syntax::ast::Kind;
 
@@ -83,6 +84,11 @@ pub(crate) fn emit(program: &Program, plan: &ClassPlan, source: &str) -> Class {
     class.append(body);
     let (lua, lines) = class.finish();
     Class { lua, lines }
+}
+
+/// What objects are known by in each layout of a program, the present one first.
+pub(crate) fn signatures(program: &Program, views: &[View]) -> Vec<String> {
+    Layouts::new(program, views).all.into_iter().map(|layout| layout.signature).collect()
 }
 
 /// The header, and what each table is reached by.

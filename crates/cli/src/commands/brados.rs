@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use nacre::ClusterFile;
+use nacre::{Cluster, ClusterFile};
 use nacre_brados::layout::Choices;
 use nacre_brados::{
     CompileErrors, Compiled, Diagnostic, Layout, Severity, data_flow_svg, with_layout,
@@ -12,8 +12,9 @@ use nacre_brados::{
 use nacre_object::{ClassName, Error, Result};
 use serde_json::json;
 
-use super::brados_counts;
+use super::brados_layouts::{AdoptArguments, AutoArguments};
 use super::brados_tune::{self, ProfileArguments, TuneArguments};
+use super::{brados_counts, brados_layouts};
 use crate::input::read_text;
 use crate::out::{Out, note};
 
@@ -58,6 +59,12 @@ pub enum BradosCommand {
         /// This class only
         class: Option<ClassName>,
     },
+    /// Show which classes of the running cluster had better be in another layout, and which are on their way
+    Proposals,
+    /// Bring a class of the running cluster into another layout, while it is used
+    Adopt(AdoptArguments),
+    /// Say whether the cluster may do so by itself
+    Auto(AutoArguments),
     /// Format a program where it is; standard input goes to standard output
     Fmt {
         file: PathBuf,
@@ -76,10 +83,14 @@ pub async fn run(
     cluster: impl Fn() -> Result<ClusterFile>,
     out: Out,
 ) -> Result<()> {
+    let reach = || Cluster::reach(&cluster()?);
     match command {
         BradosCommand::Counts { class } => brados_counts::run(class, &cluster()?, out).await,
-        BradosCommand::Profile(arguments) => brados_tune::profile(arguments, out).await,
-        BradosCommand::Tune(arguments) => brados_tune::tune(arguments, out).await,
+        BradosCommand::Proposals => brados_layouts::proposals(&reach()?, out).await,
+        BradosCommand::Adopt(arguments) => brados_layouts::adopt(arguments, &reach()?, out).await,
+        BradosCommand::Auto(arguments) => brados_layouts::auto(arguments, &reach()?, out).await,
+        BradosCommand::Profile(arguments) => brados_tune::profile(arguments, cluster, out).await,
+        BradosCommand::Tune(arguments) => brados_tune::tune(arguments, cluster, out).await,
         BradosCommand::Check { file } => check(&file, out),
         BradosCommand::Compile { file, layout } => {
             let (_, compiled) = compile_in(&file, layout)?;

@@ -30,7 +30,10 @@ pub async fn run(class: Option<ClassName>, file: &ClusterFile, out: Out) -> Resu
 }
 
 /// What was asked on all nodes that answer; who does not is told of.
-async fn counted(file: &ClusterFile) -> Result<BTreeMap<String, CallsSeen>> {
+///
+/// # Errors
+/// `Unavailable` if no node answers.
+pub async fn counted(file: &ClusterFile) -> Result<BTreeMap<String, CallsSeen>> {
     let mut all: BTreeMap<String, CallsSeen> = BTreeMap::new();
     let (mut answered, mut failed) = (false, None);
     for (node, calls) in gather_calls(&Sessions::new(file)?, file).await {

@@ -4,9 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nacre_object::{Error, Result};
-use nacre_tuner::{Effort, OwnEngine, Profile, Tried, Tuned, Workload, tune as choose};
+use nacre::{Cluster, ClusterFile};
+use nacre_object::{ClassName, Error, Result};
+use nacre_tuner::{
+    Derived, Effort, OwnEngine, Profile, Tried, Tuned, Workload, tune as choose, workload_of,
+};
 
+use super::brados_counts;
 use super::up::interrupted;
 use crate::engine::Engine;
 use crate::input::read_text;
@@ -34,6 +38,9 @@ pub struct At {
 pub struct ProfileArguments {
     #[command(flatten)]
     at: At,
+    /// Have the running cluster judge the layouts of its classes by it
+    #[arg(long)]
+    keep: bool,
 }
 
 /// What `nacre brados tune` can be told
@@ -42,8 +49,11 @@ pub struct TuneArguments {
     /// The program; `-` is standard input
     file: PathBuf,
     /// What will be asked of it, as in `programs/workloads/`
-    #[arg(long, value_name = "FILE")]
-    workload: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "observed")]
+    workload: Option<PathBuf>,
+    /// What this class of the running cluster, which is the program, was asked
+    #[arg(long, value_name = "CLASS", conflicts_with = "workload")]
+    observed: Option<ClassName>,
     #[command(flatten)]
     at: At,
     /// Measure every layout, which tells what the choice is worth
@@ -93,28 +103,46 @@ impl At {
     }
 }
 
-/// Measures an engine.
-pub async fn profile(arguments: ProfileArguments, out: Out) -> Result<()> {
+/// Measures an engine; `cluster` is asked for if a running one is to know.
+pub async fn profile(
+    arguments: ProfileArguments,
+    cluster: impl Fn() -> Result<ClusterFile>,
+    out: Out,
+) -> Result<()> {
     let work = async {
+        let keeper = arguments.keep.then(|| Cluster::reach(&cluster()?)).transpose()?;
         let engine = arguments.at.open().await?;
         let profile = arguments.at.measure(&engine).await?;
+        if let Some(cluster) = keeper {
+            cluster.layouts().keep_profile(&profile).await?;
+        }
         let path = arguments.at.profile.display();
         out.show(&profile, || format!("the profile of {} is in {path}", profile.engine))
     };
     until_interrupted(work).await
 }
 
-/// Chooses a layout.
-pub async fn tune(arguments: TuneArguments, out: Out) -> Result<()> {
-    until_interrupted(choose_and_tell(arguments, out)).await
+/// Chooses a layout; `cluster` is asked for if what it asks is the workload.
+pub async fn tune(
+    arguments: TuneArguments,
+    cluster: impl Fn() -> Result<ClusterFile>,
+    out: Out,
+) -> Result<()> {
+    until_interrupted(choose_and_tell(arguments, cluster, out)).await
 }
 
-async fn choose_and_tell(arguments: TuneArguments, out: Out) -> Result<()> {
+async fn choose_and_tell(
+    arguments: TuneArguments,
+    cluster: impl Fn() -> Result<ClusterFile>,
+    out: Out,
+) -> Result<()> {
     let source = read_text(&arguments.file)?;
-    let text = read_text(&arguments.workload)?;
-    let path = arguments.workload.display();
-    let workload =
-        Workload::parse(&text).map_err(|error| Error::invalid(format!("{path}: {error}")))?;
+    let workload = match (&arguments.workload, &arguments.observed) {
+        (Some(path), _) => Workload::parse(&read_text(path)?)
+            .map_err(|error| Error::invalid(format!("{}: {error}", path.display())))?,
+        (None, Some(class)) => observed(class, &source, &cluster()?).await?,
+        (None, None) => return Err(Error::invalid("name a workload")),
+    };
     let engine = arguments.at.open().await?;
     let profile = arguments.at.known(&engine).await?;
     let effort = Effort {
@@ -125,6 +153,17 @@ async fn choose_and_tell(arguments: TuneArguments, out: Out) -> Result<()> {
     let progress = &mut |layout: &nacre_brados::Layout| note(&format!("measuring {layout}"));
     let tuned = choose(engine.bench(), &source, &workload, &profile, effort, progress).await?;
     out.show(&tuned, || told(&tuned))
+}
+
+/// The workload of a class of the running cluster; it is told, with what was assumed.
+async fn observed(class: &ClassName, source: &str, file: &ClusterFile) -> Result<Workload> {
+    let compiled =
+        nacre_brados::compile(source).map_err(|errors| Error::invalid(errors.to_string()))?;
+    let seen = brados_counts::counted(file).await?.remove(class.as_str()).unwrap_or_default();
+    let objects = Cluster::reach(file)?.layouts().census(class).await?;
+    let Derived { workload, assumed } = workload_of(&compiled, &seen, objects)?;
+    note(&format!("observed:\n{workload}assumed: {}", assumed.join("; ")));
+    Ok(workload)
 }
 
 /// The outcome for people: the layouts, best first, what is chosen, and what rules would have got.

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use clap::Subcommand;
 use nacre::{CallReply, ClassCall, Cluster, Striped};
-use nacre_brados::{Value, decode_reply};
 use nacre_object::{ClassName, Error, MethodName, ObjectId, Result};
 use serde_json::json;
 
@@ -91,22 +90,11 @@ async fn migrate(cluster: &Cluster, object: &ObjectId, class: ClassName, out: Ou
     let object = cluster.object(object).await?;
     let mut moved = 0;
     loop {
-        let reply = object.call(class.as_str(), "layout_migrate", Bytes::new()).await?;
-        let (is_settled, rows) = migrated(&reply)?;
+        let (is_settled, rows) = object.migrate_step(&class, None).await?;
         moved += rows;
         if is_settled {
             return out.show(&json!({ "moved": moved }), || format!("{moved} rows moved"));
         }
-    }
-}
-
-/// What `layout_migrate` replied: whether all rows are where they belong, and how many it moved.
-fn migrated(reply: &CallReply) -> Result<(bool, i64)> {
-    let outputs = decode_reply(&reply.output).map_err(|error| Error::invalid(error.to_string()))?;
-    let row = outputs.first().and_then(|(_, rows)| rows.first()).map(Vec::as_slice);
-    match row {
-        Some([Value::Bytes(state), Value::Int(moved)]) => Ok((state == b"settled", *moved)),
-        _ => Err(Error::invalid("this is no reply of a migration")),
     }
 }
 

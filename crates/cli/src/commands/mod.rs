@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod brados;
 mod brados_counts;
+mod brados_layouts;
 mod brados_tune;
 pub mod ceph;
 pub mod class;

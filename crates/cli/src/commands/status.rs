@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::join_all;
-use nacre::{ClusterFile, Error, ErrorKind, NodeEntry, Result, Sessions};
+use nacre::{Cluster, ClusterFile, Error, ErrorKind, NodeEntry, Result, Sessions};
 use nacre_node::{NODE_SERVICE, NodeReport};
 use serde_json::json;
 
+use super::brados_layouts;
 use crate::out::{Out, table, utc};
 
 /// A node that says nothing for so long is shown as down.
@@ -31,6 +32,7 @@ pub async fn run(file: &ClusterFile, out: Out) -> Result<()> {
         }
     } else {
         out.line(&render(&reports))?;
+        out.line(&layouts(file).await)?;
     }
     if reports.iter().any(|(_, report)| report.is_ok()) {
         return Ok(());
@@ -42,6 +44,18 @@ pub async fn run(file: &ClusterFile, out: Out) -> Result<()> {
         Error::unavailable(format!("no node of {} answers", file.folder().display()))
             .hint("start the cluster with `nacre up`")
     }))
+}
+
+/// The classes that had better be in another layout, or are on their way; nothing if nobody answers.
+async fn layouts(file: &ClusterFile) -> String {
+    let known = async { Cluster::reach(file)?.layouts().all().await };
+    let Ok(Ok(classes)) = tokio::time::timeout(NODE_TIMEOUT, known).await else {
+        return String::new();
+    };
+    let told = classes.iter().filter_map(|(class, layout)| {
+        brados_layouts::told(layout).map(|told| format!("\nlayout of {class}: {told}"))
+    });
+    told.collect()
 }
 
 async fn ask<'a>(sessions: &Sessions, node: &'a NodeEntry) -> (&'a NodeEntry, Result<NodeReport>) {

@@ -197,6 +197,30 @@ impl Programs {
         self.activate_all(&[(program.clone(), version)]).await
     }
 
+    /// Makes a version active if another one still is, or if it is already.
+    ///
+    /// # Errors
+    /// `Conflict` if a third one is, or none; as for [`Programs::activate`].
+    pub async fn activate_instead(
+        &self,
+        program: &ProgramId,
+        version: u64,
+        instead_of: u64,
+    ) -> Result<()> {
+        let mut former = None;
+        let (record, ()) = self
+            .change(program, |record, epoch| {
+                former = record.active;
+                if ![Some(version), Some(instead_of)].contains(&former) {
+                    let text = format!("version {instead_of} of {program} is not active any more");
+                    return Err(Error::conflict(text).hint("look which one is"));
+                }
+                record.activate(program, version, epoch).map(drop)
+            })
+            .await?;
+        self.follow_up(&Switch { program: program.clone(), former, record }).await
+    }
+
     /// Makes several versions active by one commit: every node hears of all or none.
     ///
     /// # Errors

@@ -1,0 +1,51 @@
+//! How an object says which layout it is in, for whoever looks at objects without calling their class.
+
+use crate::compile::Compiled;
+use crate::emit;
+
+pub use crate::emit::LAYOUT_KEY;
+
+/// Where the rows of an object lie, as its class sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// In the class's present layout.
+    Settled,
+    /// In a former layout, or between one and the present one.
+    Elsewhere,
+    /// It is none of the class's objects.
+    Foreign,
+}
+
+/// What the objects of a class begin their entry [`LAYOUT_KEY`] with, in each layout that it knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Marks {
+    /// The present layout's first.
+    signatures: Vec<String>,
+}
+
+impl Marks {
+    /// Those of a program.
+    pub fn of(compiled: &Compiled) -> Self {
+        let (program, views) = (&compiled.analysis.program, &compiled.plan.views);
+        Self { signatures: emit::signatures(program, views) }
+    }
+
+    /// Where an object is whose entry this is.
+    pub fn whereabouts(&self, entry: &[u8]) -> Whereabouts {
+        // The first character tells an object between two layouts from one that is in it.
+        let is = |signature: &&String| entry.starts_with(signature.as_bytes());
+        let concerns = |signature: &&String| {
+            entry.get(1..).is_some_and(|rest| rest.starts_with(&signature.as_bytes()[1..]))
+        };
+        match self.signatures.first().filter(is) {
+            Some(_) => Whereabouts::Settled,
+            None if self.signatures.iter().any(|one| concerns(&one)) => Whereabouts::Elsewhere,
+            None => Whereabouts::Foreign,
+        }
+    }
+
+    /// Whether objects of one could be taken for objects of the other.
+    pub fn overlap(&self, other: &Self) -> bool {
+        self.signatures.iter().any(|one| other.signatures.contains(one))
+    }
+}

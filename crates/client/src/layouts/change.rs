@@ -1,0 +1,236 @@
+//! A class on its way into another layout: pure.
+//!
+//! What is to be done next follows from how far it is recorded to have come and from which version is
+//! active, so whoever reads the record goes on, and a version that a person activates meanwhile is heeded:
+//!
+//! | recorded | active | next |
+//! |---|---|---|
+//! | bridge | base | activate the bridge |
+//! | bridge | bridge | once it is live everywhere: target |
+//! | target | bridge | activate the target |
+//! | any | target | once it is live everywhere: walk |
+//! | walk | bridge | it was rolled back: walk back |
+//! | target, walk | base | it was rolled back past the bridge, which can read what was moved: activate it |
+//! | any | another | leave it to whoever activated that |
+
+use serde::{Deserialize, Serialize};
+
+/// A change of layout, as it is recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayoutChange {
+    /// The layout that the objects are to come into.
+    pub layout: String,
+    /// The one before.
+    pub former: String,
+    /// Why.
+    pub why: String,
+    /// The versions of the class: before, the bridge, the target.
+    pub base: u64,
+    /// It keeps rows where they were, and finds them in both places.
+    pub bridge: u64,
+    /// It puts rows where they are to be, and finds them in both places.
+    pub target: u64,
+    /// How far it has come.
+    pub phase: Phase,
+}
+
+/// How far a change has come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// The bridge is to be live everywhere.
+    Bridge,
+    /// The target is to be live everywhere.
+    Target,
+    /// Objects are moved.
+    Walk(Walk),
+}
+
+/// How far objects are moved: pools in the order of their names, objects in that of theirs, until a pass
+/// finds nothing to move.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Walk {
+    /// The version in whose layout they are to be.
+    pub version: u64,
+    /// Passes that are done.
+    pub passes: u32,
+    /// The pool that is gone through; the first if there is none.
+    pub pool: Option<String>,
+    /// The last object of it that was looked at.
+    pub after: Option<String>,
+    /// Objects that were moved in this pass, and those that could not be.
+    pub moved_in_pass: u64,
+    /// Those that could not be moved in this pass.
+    pub failed_in_pass: u64,
+    /// Objects that were moved, in all passes.
+    pub moved: u64,
+    /// Rows that were, by the walk.
+    pub rows: u64,
+}
+
+/// What is to be done next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Activate a version, if the other one still is.
+    Activate { version: u64, instead_of: u64 },
+    /// Wait until a version is live everywhere, then record this.
+    Await { version: u64, then: Phase },
+    /// Look at more objects.
+    Walk(Walk),
+    /// Somebody has activated a version of their own.
+    Overtaken,
+}
+
+/// Passes in which objects fail before they are left alone.
+pub(super) const MAX_FAILING_PASSES: u32 = 3;
+
+impl LayoutChange {
+    /// What is to be done, with this version active.
+    pub(super) fn next(&self, active: Option<u64>) -> Step {
+        let Some(active) = active else { return Step::Overtaken };
+        let walk = |version| Phase::Walk(Walk { version, ..Walk::default() });
+        let activate = |version| Step::Activate { version, instead_of: active };
+        match &self.phase {
+            Phase::Walk(known) if known.version == active => Step::Walk(known.clone()),
+            _ if active == self.target => Step::Await { version: active, then: walk(active) },
+            Phase::Bridge if active == self.bridge => {
+                Step::Await { version: active, then: Phase::Target }
+            }
+            Phase::Target if active == self.bridge => activate(self.target),
+            Phase::Walk(_) if active == self.bridge => {
+                Step::Await { version: active, then: walk(active) }
+            }
+            _ if active == self.base => activate(self.bridge),
+            _ => Step::Overtaken,
+        }
+    }
+
+    /// The layout that objects are brought into at present.
+    pub fn destination(&self) -> &str {
+        match &self.phase {
+            Phase::Walk(walk) if walk.version == self.bridge => &self.former,
+            _ => &self.layout,
+        }
+    }
+}
+
+impl Walk {
+    /// The walk after a pass that has come to its end; `None` if it was the last.
+    pub(super) fn after_pass(mut self) -> Option<Self> {
+        self.passes += 1;
+        let is_done = self.moved_in_pass == 0
+            && (self.failed_in_pass == 0 || self.passes >= MAX_FAILING_PASSES);
+        (self.pool, self.after) = (None, None);
+        (self.moved_in_pass, self.failed_in_pass) = (0, 0);
+        (!is_done).then_some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nacre_clock::Random;
+
+    use super::*;
+
+    fn change(phase: Phase) -> LayoutChange {
+        LayoutChange {
+            layout: "kv: slots(64)".into(),
+            former: "map".into(),
+            why: "asked".into(),
+            base: 1,
+            bridge: 2,
+            target: 3,
+            phase,
+        }
+    }
+
+    fn walk(version: u64) -> Phase {
+        Phase::Walk(Walk { version, ..Walk::default() })
+    }
+
+    #[test]
+    fn a_change_goes_over_the_bridge_and_a_rollback_back_over_it() {
+        let next = |phase, active| change(phase).next(Some(active));
+        let activate = |version, instead_of| Step::Activate { version, instead_of };
+        let wait = |version, then| Step::Await { version, then };
+        assert_eq!(next(Phase::Bridge, 1), activate(2, 1));
+        assert_eq!(next(Phase::Bridge, 2), wait(2, Phase::Target));
+        assert_eq!(next(Phase::Target, 2), activate(3, 2));
+        assert_eq!(next(Phase::Target, 3), wait(3, walk(3)));
+        assert!(matches!(next(walk(3), 3), Step::Walk(_)));
+        assert_eq!(next(walk(3), 2), wait(2, walk(2)));
+        assert!(matches!(next(walk(2), 2), Step::Walk(_)));
+        assert_eq!(next(walk(2), 1), activate(2, 1), "the base cannot read what was moved");
+        assert_eq!(next(walk(2), 3), wait(3, walk(3)), "and forward again");
+        assert_eq!(next(walk(3), 4), Step::Overtaken);
+        assert_eq!(change(Phase::Bridge).next(None), Step::Overtaken);
+        assert_eq!(change(walk(2)).destination(), "map");
+    }
+
+    /// The target is never active before the bridge was live everywhere, whoever dies when; rolled back at
+    /// any time, everything ends in one layout, whose version is active.
+    #[test]
+    fn whoever_goes_on_when_it_comes_to_an_end_in_one_layout() {
+        for seed in 0..300 {
+            let mut random = Random::seeded(seed);
+            let (mut record, mut active, mut bridge_is_everywhere) =
+                (change(Phase::Bridge), 1, false);
+            // Objects that are in the new layout, of twenty.
+            let (mut moved, mut rollbacks) = (0_u64, random.below(4));
+            for steps in 0.. {
+                assert!(steps < 1000, "seed {seed}: no end");
+                if rollbacks > 0 && active > 1 && random.one_in(10) {
+                    (active, rollbacks) = (active - 1, rollbacks - 1);
+                }
+                let step = record.next(Some(active));
+                // Who decided may die before it does anything, or before that is recorded.
+                let (dies_before, dies_after) = (random.one_in(4), random.one_in(4));
+                match step {
+                    _ if dies_before => {}
+                    Step::Activate { version, instead_of } => {
+                        assert!(version != 3 || bridge_is_everywhere, "seed {seed}");
+                        assert_eq!(instead_of, active);
+                        active = version;
+                    }
+                    Step::Await { version, then } => {
+                        bridge_is_everywhere |= version == 2;
+                        if !dies_after {
+                            record.phase = then;
+                        }
+                    }
+                    Step::Walk(mut walk) => {
+                        let is_back = walk.version == record.bridge;
+                        let misplaced = if is_back { moved } else { 20 - moved };
+                        let some = misplaced.min(1 + random.below(5));
+                        moved = if is_back { moved - some } else { moved + some };
+                        walk.moved_in_pass += some;
+                        match if misplaced == 0 { walk.after_pass() } else { Some(walk) } {
+                            _ if dies_after => {}
+                            Some(walk) => record.phase = Phase::Walk(walk),
+                            None => break,
+                        }
+                    }
+                    Step::Overtaken => panic!("seed {seed}: nobody did"),
+                }
+            }
+            assert_eq!(
+                (active, moved == 20, moved == 0),
+                (active, active == 3, active == 2),
+                "seed {seed}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_walk_ends_with_a_pass_that_finds_nothing_or_fails_too_often() {
+        let pass = |moved, failed, passes| {
+            let walk =
+                Walk { moved_in_pass: moved, failed_in_pass: failed, passes, ..Walk::default() };
+            walk.after_pass().map(|walk| (walk.moved_in_pass, walk.passes))
+        };
+        assert_eq!(pass(1, 0, 0), Some((0, 1)));
+        assert_eq!(pass(0, 0, 0), None);
+        assert_eq!(pass(0, 2, 0), Some((0, 1)));
+        assert_eq!(pass(0, 2, MAX_FAILING_PASSES - 1), None);
+    }
+}

@@ -1,0 +1,281 @@
+//! Does the work on layouts, in the background, where nobody else does.
+//!
+//! Every node that keeps objects has a keeper; of all of them one works at a time (`lease`). It waits for the
+//! map `layouts` to change and, where there is a profile to judge by, looks from time to time at what classes
+//! were asked. As long as there is nothing to do, it only waits.
+//!
+//! **Invariant.** A keeper may be dropped or killed anywhere: what it does is decided from what is recorded,
+//! and each record is a compare-and-swap that is refused once another keeper has taken over.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nacre_brados::Marks;
+use nacre_class::CallsSeen;
+use nacre_clock::Clock;
+use nacre_object::{ClassName, Error, ErrorKind, NodeName, Result};
+use nacre_registry::{Change, MapState, Severity};
+use nacre_tuner::Fingerprint;
+use tokio::task::JoinHandle;
+
+use super::change::{Phase, Step};
+use super::decider::Decider;
+use super::lease::{BEAT, Keeper, Lease, Turn};
+use super::record::{ClassLayout, layouts_map, profile_in};
+use super::sources::compiled;
+use super::walk::Walker;
+use super::{Layouts, program_of};
+
+/// Between two looks at what classes were asked, and at who is at work.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// How long nodes are waited for to have a version live, before it is looked again.
+const LIVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Before something that failed is tried again.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(500);
+
+/// A node as it was started, whose counts began with that.
+pub type LifeOfNode = (String, u64);
+
+/// What a keeper cannot know by itself.
+#[async_trait]
+pub trait LayoutObserver: Send + Sync {
+    /// What classes were asked, by name, on each node that answers.
+    async fn calls(&self) -> Vec<(LifeOfNode, BTreeMap<String, CallsSeen>)>;
+
+    /// The engine as it is, if that can be told.
+    async fn engine(&self) -> Option<Fingerprint>;
+}
+
+/// A keeper, until it is dropped.
+#[derive(Debug)]
+pub struct LayoutKeeper(JoinHandle<()>);
+
+impl LayoutKeeper {
+    /// Starts one, as this incarnation of a node. Needs a tokio runtime.
+    pub fn start(
+        layouts: Layouts,
+        node: NodeName,
+        incarnation: u64,
+        observer: Arc<dyn LayoutObserver>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let lease = Lease::new(Keeper { node: node.to_string(), incarnation });
+        let decider = Decider::new(layouts.clone(), observer, Arc::clone(&clock));
+        let mut work = Work { layouts, lease, decider, clock };
+        Self(tokio::spawn(async move { work.go_on().await }))
+    }
+}
+
+impl Drop for LayoutKeeper {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Whether there is anything to do, for this keeper or another.
+enum Load {
+    Nothing,
+    Some,
+}
+
+struct Work {
+    layouts: Layouts,
+    lease: Lease,
+    decider: Decider,
+    clock: Arc<dyn Clock>,
+}
+
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Work").field("lease", &self.lease).finish_non_exhaustive()
+    }
+}
+
+impl Work {
+    async fn go_on(&mut self) {
+        let mut news = self.layouts.cluster.maps().watch_whole(&layouts_map());
+        loop {
+            match self.turn().await {
+                // What the news are is seen by looking.
+                Ok(Load::Nothing) => drop(news.next().await),
+                Ok(Load::Some) => drop(tokio::time::timeout(INTERVAL, news.next()).await),
+                Err(_) => tokio::time::sleep(PAUSE_AFTER_FAILURE).await,
+            }
+        }
+    }
+
+    /// Does what there is to do, if it is this keeper's turn.
+    async fn turn(&mut self) -> Result<Load> {
+        let state = self.layouts.cluster.maps().get(&layouts_map()).await?;
+        let classes = ClassLayout::all(&state)?;
+        let changing = classes.into_iter().filter(|(_, class)| class.change.is_some());
+        let changing: Vec<ClassName> = changing.map(|(name, _)| name).collect();
+        if changing.is_empty() && profile_in(&state)?.is_none() {
+            return Ok(Load::Nothing);
+        }
+        match self.lease.look(self.clock.monotonic(), &state)? {
+            Turn::Others => return Ok(Load::Some),
+            Turn::Mine => {}
+            Turn::Free => self.take().await?,
+        }
+        let Self { layouts, lease, decider, .. } = self;
+        let beats = beat(layouts, lease);
+        let work = async {
+            for class in &changing {
+                Mover { layouts, lease, class }.carry_out().await?;
+            }
+            decider.look(lease).await?;
+            Ok(Load::Some)
+        };
+        // Who is deposed stops where it is.
+        tokio::select! {
+            deposed = beats => Err(deposed),
+            worked = work => worked,
+        }
+    }
+
+    async fn take(&self) -> Result<()> {
+        let take = |state: &MapState| self.lease.take(state);
+        self.layouts.cluster.maps().update(&layouts_map(), take).await.map(drop)
+    }
+}
+
+/// Counts beats until another keeper has taken over.
+async fn beat(layouts: &Layouts, lease: &Lease) -> Error {
+    loop {
+        tokio::time::sleep(BEAT).await;
+        let beat = |state: &MapState| Ok(vec![lease.beat(state)?]);
+        match layouts.cluster.maps().update(&layouts_map(), beat).await {
+            Err(error) if !is_unanswered(&error) => return error,
+            _ => {}
+        }
+    }
+}
+
+fn is_unanswered(error: &Error) -> bool {
+    error.kind() == ErrorKind::Unavailable
+}
+
+/// Whether to look again: somebody was faster, or does not answer.
+fn is_passing(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Stale | ErrorKind::Conflict)
+}
+
+/// Brings one class into its layout.
+struct Mover<'a> {
+    layouts: &'a Layouts,
+    lease: &'a Lease,
+    class: &'a ClassName,
+}
+
+impl Mover<'_> {
+    /// Step after step, until the change is done or given up.
+    async fn carry_out(&self) -> Result<()> {
+        while let Some(change) = self.layouts.get(self.class).await?.change {
+            let program = program_of(self.class)?;
+            let active = self.layouts.cluster.programs().active(&program).await?;
+            match self.take_step(change.next(active)).await {
+                Err(error) if is_passing(&error) => {
+                    tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
+                    // Whether it is still this keeper's to do.
+                    self.record(|_| {}).await?;
+                }
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn take_step(&self, step: Step) -> Result<()> {
+        let (program, programs) = (program_of(self.class)?, self.layouts.cluster.programs());
+        match step {
+            Step::Activate { version, instead_of } => {
+                programs.activate_instead(&program, version, instead_of).await
+            }
+            Step::Await { version, then } => {
+                programs.wait(&program, version, LIVE_TIMEOUT).await?;
+                self.record_phase(then).await
+            }
+            Step::Walk(walk) => {
+                let source = programs.show(&program, Some(walk.version)).await?.source;
+                let marks = Marks::of(&compiled(&source)?);
+                let walker =
+                    Walker { cluster: &self.layouts.cluster, class: self.class, marks: &marks };
+                let (version, moved, rows) = (walk.version, walk.moved, walk.rows);
+                let page = walker.page(walk).await?;
+                for failure in page.failures {
+                    let text = format!("not brought into its layout: {failure}");
+                    self.layouts.tell(self.class, Severity::Warning, text).await;
+                }
+                match page.walk {
+                    Some(walk) => self.record_phase(Phase::Walk(walk)).await,
+                    None => self.finish(version, moved, rows).await,
+                }
+            }
+            Step::Overtaken => self.give_up().await,
+        }
+    }
+
+    async fn finish(&self, version: u64, moved: u64, rows: u64) -> Result<()> {
+        let mut layout = String::new();
+        self.record(|record| {
+            if let Some(change) = record.change.take() {
+                change.destination().clone_into(&mut layout);
+                record.settled = Some(version);
+            }
+        })
+        .await?;
+        let text =
+            format!("{} is in layout {layout}: {moved} objects moved, {rows} rows", self.class);
+        self.layouts.tell(self.class, Severity::Info, text).await;
+        Ok(())
+    }
+
+    async fn give_up(&self) -> Result<()> {
+        self.record(|record| record.change = None).await?;
+        let text = format!(
+            "{} is not brought into another layout any more: another version was activated meanwhile; \
+             its objects lie in both layouts",
+            self.class
+        );
+        self.layouts.tell(self.class, Severity::Warning, text).await;
+        Ok(())
+    }
+
+    async fn record_phase(&self, phase: Phase) -> Result<()> {
+        self.record(|record| {
+            if let Some(change) = &mut record.change {
+                change.phase = phase.clone();
+            }
+        })
+        .await
+    }
+
+    /// Changes what is recorded of the class, as long as this keeper is the one.
+    async fn record(&self, change: impl FnMut(&mut ClassLayout) + Send) -> Result<()> {
+        record(self.layouts, self.lease, self.class, change).await
+    }
+}
+
+/// Changes what is recorded of a class, as long as it is this keeper's to do.
+///
+/// # Errors
+/// `Stale` if another keeper has taken over.
+pub(super) async fn record(
+    layouts: &Layouts,
+    lease: &Lease,
+    class: &ClassName,
+    mut change: impl FnMut(&mut ClassLayout) + Send,
+) -> Result<()> {
+    let update = |state: &MapState| -> Result<Vec<Change>> {
+        lease.beat(state)?;
+        let before = ClassLayout::find(state, class)?;
+        let mut record = before.clone();
+        change(&mut record);
+        Ok(if record == before { vec![] } else { vec![record.to_change(class)] })
+    };
+    layouts.cluster.maps().update(&layouts_map(), update).await.map(drop)
+}

@@ -1,0 +1,174 @@
+//! Who changes layouts: one process at a time, by the entry `@keeper` of the map `layouts`.
+//!
+//! Whoever does it counts a beat up; who sees the same beat for [`PATIENCE`] by its own clock takes over,
+//! by compare-and-swap. No two clocks are compared. That two believe for a moment that it is them harms
+//! nothing: each commit of a keeper is refused unless the entry names it, and what it does in between may
+//! be done twice.
+
+use std::time::Duration;
+
+use nacre_object::{Error, Result};
+use nacre_registry::{Change, MapState};
+use serde::{Deserialize, Serialize};
+
+/// Between the beats of the one who does it.
+pub(super) const BEAT: Duration = Duration::from_secs(5);
+/// Without a beat for so long it is taken for dead.
+const PATIENCE: Duration = Duration::from_secs(20);
+const KEEPER: &str = "@keeper";
+
+const _: () = assert!(PATIENCE.as_secs() > 3 * BEAT.as_secs(), "a beat may be late");
+
+/// A process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Keeper {
+    pub node: String,
+    pub incarnation: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Held {
+    keeper: Keeper,
+    beat: u64,
+}
+
+/// A process' view of who does it.
+#[derive(Debug)]
+pub(super) struct Lease {
+    me: Keeper,
+    /// What was seen, and when it was first seen so.
+    seen: Option<(Held, Duration)>,
+}
+
+/// What a look at the entry comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// It is this process.
+    Mine,
+    /// This process may take over.
+    Free,
+    /// It is another one.
+    Others,
+}
+
+impl Lease {
+    pub fn new(me: Keeper) -> Self {
+        Self { me, seen: None }
+    }
+
+    /// Whose turn it is, at this time of a monotonic clock.
+    pub fn look(&mut self, now: Duration, state: &MapState) -> Result<Turn> {
+        let Some(held) = held(state)? else { return Ok(Turn::Free) };
+        if held.keeper == self.me {
+            return Ok(Turn::Mine);
+        }
+        // An earlier life of this node is over.
+        let was_me =
+            held.keeper.node == self.me.node && held.keeper.incarnation < self.me.incarnation;
+        let since = match &self.seen {
+            Some((seen, since)) if *seen == held => *since,
+            _ => {
+                self.seen = Some((held, now));
+                now
+            }
+        };
+        let is_dead = was_me || now.saturating_sub(since) >= PATIENCE;
+        Ok(if is_dead { Turn::Free } else { Turn::Others })
+    }
+
+    /// The change by which this process takes over from whom it saw, unless somebody was faster.
+    pub fn take(&self, state: &MapState) -> Result<Vec<Change>> {
+        let now = held(state)?;
+        let seen = self.seen.as_ref().map(|(held, _)| held);
+        match &now {
+            Some(held) if Some(held) != seen && held.keeper != self.me => Err(deposed()),
+            _ => Ok(vec![self.beat_after(now.map_or(0, |held| held.beat))]),
+        }
+    }
+
+    /// The change that counts the beat up.
+    ///
+    /// # Errors
+    /// `Stale` if another process has taken over.
+    pub fn beat(&self, state: &MapState) -> Result<Change> {
+        match held(state)? {
+            Some(held) if held.keeper == self.me => Ok(self.beat_after(held.beat)),
+            _ => Err(deposed()),
+        }
+    }
+
+    fn beat_after(&self, beat: u64) -> Change {
+        let held = Held { keeper: self.me.clone(), beat: beat + 1 };
+        Change::set(KEEPER, serde_json::to_vec(&held).expect("a beat has nothing JSON lacks"))
+    }
+}
+
+fn held(state: &MapState) -> Result<Option<Held>> {
+    let Some(value) = state.entries.get(KEEPER) else { return Ok(None) };
+    let held = serde_json::from_slice(value);
+    held.map(Some).map_err(|cause| Error::corrupt(format!("who keeps the layouts: {cause}")))
+}
+
+fn deposed() -> Error {
+    Error::stale("another process changes layouts now")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::record::layouts_map;
+    use super::*;
+
+    fn lease(node: &str, incarnation: u64) -> Lease {
+        Lease::new(Keeper { node: node.to_owned(), incarnation })
+    }
+
+    fn empty() -> MapState {
+        MapState { name: layouts_map(), epoch: 0, entries: BTreeMap::new() }
+    }
+
+    fn apply(state: &mut MapState, changes: Vec<Change>) {
+        for change in changes {
+            state.entries.insert(change.key().to_owned(), change.value().unwrap().clone());
+        }
+    }
+
+    #[test]
+    fn who_beats_keeps_it_and_who_does_not_loses_it() {
+        let (mut a, mut b, mut state) = (lease("a", 1), lease("b", 1), empty());
+        let at = Duration::from_secs;
+        assert_eq!(a.look(at(0), &state).unwrap(), Turn::Free);
+        let taken = a.take(&state).unwrap();
+        // The other was free to take it as well, and is too late.
+        assert_eq!(b.look(at(0), &state).unwrap(), Turn::Free);
+        apply(&mut state, taken);
+        assert!(b.take(&state).is_err());
+        assert_eq!(a.look(at(1), &state).unwrap(), Turn::Mine);
+        for second in (0..100).step_by(19) {
+            assert_eq!(b.look(at(second), &state).unwrap(), Turn::Others);
+            let beat = a.beat(&state).unwrap();
+            apply(&mut state, vec![beat]);
+        }
+        assert_eq!(b.look(at(200), &state).unwrap(), Turn::Others);
+        assert_eq!(b.look(at(219), &state).unwrap(), Turn::Others);
+        assert_eq!(b.look(at(220), &state).unwrap(), Turn::Free);
+        let taken = b.take(&state).unwrap();
+        apply(&mut state, taken);
+        assert!(a.beat(&state).is_err(), "a is deposed");
+        assert_eq!(a.look(at(221), &state).unwrap(), Turn::Others);
+    }
+
+    #[test]
+    fn a_node_that_was_started_again_goes_on_at_once() {
+        let (mut before, mut after, mut state) = (lease("a", 1), lease("a", 2), empty());
+        before.look(Duration::ZERO, &state).unwrap();
+        let taken = before.take(&state).unwrap();
+        apply(&mut state, taken);
+        assert_eq!(after.look(Duration::ZERO, &state).unwrap(), Turn::Free);
+        let taken = after.take(&state).unwrap();
+        apply(&mut state, taken);
+        assert!(before.beat(&state).is_err());
+        assert_eq!(before.look(Duration::ZERO, &state).unwrap(), Turn::Others);
+    }
+}

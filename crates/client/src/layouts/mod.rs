@@ -1,0 +1,208 @@
+//! The layouts of running classes: what is proposed, and how a class comes into another one while it is used.
+//!
+//! A class in Brados says in its source where rows lie. To change that, two versions are put, a *bridge*
+//! and a *target* (`sources`); once the bridge is live everywhere the target is, and then all objects are
+//! gone through and moved step by step (`walk`), while requests find what is in either place. New objects
+//! lie as the target says from the beginning. How far it has come is recorded in the map `layouts`
+//! (`record`, `change`); one process at a time does the work (`lease`, `keeper`), and any goes on where
+//! another stopped. `nacre program rollback` takes the class back at any time, and the objects with it.
+//!
+//! Which objects are a class's they say themselves, by how their entry `@brados` begins: so no ledger is
+//! kept, and what is gone through are the names of all pools. Two classes that keep the same tables could
+//! not be told apart, and are refused.
+//!
+//! When another layout would be better is decided by [`nacre_tuner::rechoose`] from what is counted of
+//! calls (`decider`).
+
+mod census;
+mod change;
+mod decider;
+mod keeper;
+mod lease;
+mod record;
+mod sources;
+mod walk;
+
+use nacre_brados::Marks;
+use nacre_clock::{Clock, SystemClock};
+use nacre_object::{ClassName, Error, Result};
+use nacre_registry::{Change, Event, ProgramId, ProgramKind, ProgramSite, Severity};
+use nacre_tuner::Profile;
+use nacre_tuner::rechoose::{self, Rechooser, Terms};
+
+pub use self::change::{LayoutChange, Phase, Walk};
+pub use self::keeper::{LayoutKeeper, LayoutObserver, LifeOfNode};
+pub use self::record::ClassLayout;
+use self::record::{keep_profile, layouts_map, profile_in};
+use self::sources::{Sources, compiled};
+use crate::Cluster;
+
+/// The layouts of a cluster's classes. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Layouts {
+    cluster: Cluster,
+}
+
+impl Layouts {
+    pub(crate) fn of(cluster: Cluster) -> Self {
+        Self { cluster }
+    }
+
+    /// What is recorded of a class.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Corrupt`.
+    pub async fn get(&self, class: &ClassName) -> Result<ClassLayout> {
+        ClassLayout::find(&self.cluster.maps().get(&layouts_map()).await?, class)
+    }
+
+    /// What is recorded of all classes of which there is something, by name.
+    ///
+    /// # Errors
+    /// As [`Layouts::get`].
+    pub async fn all(&self) -> Result<Vec<(ClassName, ClassLayout)>> {
+        ClassLayout::all(&self.cluster.maps().get(&layouts_map()).await?)
+    }
+
+    /// The profile of the engine that layouts are judged by, if one is kept.
+    ///
+    /// # Errors
+    /// As [`Layouts::get`].
+    pub async fn profile(&self) -> Result<Option<Profile>> {
+        profile_in(&self.cluster.maps().get(&layouts_map()).await?)
+    }
+
+    /// Has layouts judged by this profile of the engine.
+    ///
+    /// # Errors
+    /// Those of [`nacre_registry::Maps::apply`].
+    pub async fn keep_profile(&self, profile: &Profile) -> Result<()> {
+        self.cluster.maps().apply(&layouts_map(), vec![keep_profile(profile)?]).await.map(drop)
+    }
+
+    /// Says whether the layout of a class may be changed without asking, and on which terms it is chosen
+    /// anew, if they are to be others.
+    ///
+    /// # Errors
+    /// Those of [`nacre_registry::Maps::update`].
+    pub async fn allow(&self, class: &ClassName, auto: bool, terms: Option<Terms>) -> Result<()> {
+        self.update(class, |record| {
+            record.auto = auto;
+            record.terms = terms.unwrap_or(record.terms);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Begins to bring a class into a layout; [`LayoutKeeper`]s do it. The reason is for people.
+    ///
+    /// # Errors
+    /// `NotFound` if the class is not active; `Invalid` if the layout is impossible for it, or is the one it
+    /// has; `Conflict` if it is being changed already, or another class keeps the same tables.
+    pub async fn adopt(&self, class: &ClassName, layout: &str, why: &str) -> Result<LayoutChange> {
+        let now = SystemClock::default().now_micros();
+        self.begin_change(class, layout, why, |record| {
+            let mut chooser = Rechooser::new(record.terms, record.standing.clone());
+            chooser.handle(now, rechoose::Event::Moved);
+            record.standing = chooser.standing().clone();
+        })
+        .await
+    }
+
+    /// The same, with what else is recorded of the class by then.
+    async fn begin_change(
+        &self,
+        class: &ClassName,
+        layout: &str,
+        why: &str,
+        mut besides: impl FnMut(&mut ClassLayout) + Send,
+    ) -> Result<LayoutChange> {
+        let (program, programs) = (program_of(class)?, self.cluster.programs());
+        let base = programs
+            .active(&program)
+            .await?
+            .ok_or_else(|| Error::not_found(format!("no version of {program} is active")))?;
+        let source = programs.show(&program, Some(base)).await?.source;
+        let record = self.get(class).await?;
+        if let Some(change) = &record.change {
+            return Err(under_way(class, change));
+        }
+        let sources = Sources::of(&source, layout, record.settled == Some(base))?;
+        self.refuse_twins(class, &sources).await?;
+        let change = LayoutChange {
+            layout: compiled(&sources.target)?.analysis.program.layout().to_string(),
+            bridge: programs.put(&program, &sources.bridge).await?,
+            target: programs.put(&program, &sources.target).await?,
+            former: sources.former,
+            why: why.to_owned(),
+            base,
+            phase: Phase::Bridge,
+        };
+        self.update(class, |record| match &record.change {
+            Some(other) => Err(under_way(class, other)),
+            None => {
+                record.change = Some(change.clone());
+                besides(record);
+                Ok(())
+            }
+        })
+        .await?;
+        let text = format!("{class} is brought into layout {}: {why}", change.layout);
+        self.tell(class, Severity::Info, text).await;
+        Ok(change)
+    }
+
+    /// Objects of another class that keeps the same would be taken for objects of this one.
+    async fn refuse_twins(&self, class: &ClassName, sources: &Sources) -> Result<()> {
+        let programs = self.cluster.programs();
+        let own = Marks::of(&compiled(&sources.target)?);
+        for other in programs.list(Some(ProgramKind::Class)).await? {
+            if other.id.name.as_str() == class.as_str() || other.active.is_none() {
+                continue;
+            }
+            let source = programs.show(&other.id, other.active).await?.source;
+            let Ok(others) = compiled(&source) else { continue };
+            if Marks::of(&others).overlap(&own) {
+                let text = format!("{} keeps the same tables as {class}", other.id);
+                return Err(Error::conflict(text)
+                    .hint("their objects cannot be told apart; migrate them one by one"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes what is recorded of a class.
+    async fn update(
+        &self,
+        class: &ClassName,
+        mut change: impl FnMut(&mut ClassLayout) -> Result<()> + Send,
+    ) -> Result<()> {
+        let update = |state: &nacre_registry::MapState| -> Result<Vec<Change>> {
+            let before = ClassLayout::find(state, class)?;
+            let mut record = before.clone();
+            change(&mut record)?;
+            Ok(if record == before { vec![] } else { vec![record.to_change(class)] })
+        };
+        self.cluster.maps().update(&layouts_map(), update).await.map(drop)
+    }
+
+    /// Says something about a class in the cluster log.
+    async fn tell(&self, class: &ClassName, severity: Severity, text: String) {
+        let mut event = Event::new(severity, text);
+        if let Ok(program) = program_of(class) {
+            let (kind, name) = (program.kind, program.name);
+            event = event.program(ProgramSite { kind, name, version: 0, line: None });
+        }
+        // The record says it as well.
+        let _ = self.cluster.events().append(event).await;
+    }
+}
+
+fn under_way(class: &ClassName, change: &LayoutChange) -> Error {
+    Error::conflict(format!("{class} is being brought into layout {}", change.destination()))
+        .hint("`nacre brados proposals` shows how far it is")
+}
+
+fn program_of(class: &ClassName) -> Result<ProgramId> {
+    Ok(ProgramId::new(ProgramKind::Class, class.as_str().parse()?))
+}

@@ -1,0 +1,129 @@
+//! The two versions by which a class comes into another layout: pure.
+//!
+//! The *bridge* keeps rows where they were, and finds them where they are to be; the *target* puts them
+//! there, and finds them where they were. The bridge is live everywhere before the target is anywhere, so
+//! at every moment each node reads what every other writes; and rolled back to, it takes everything back.
+
+use nacre_brados::layout::LayoutError;
+use nacre_brados::limits::MAX_FORMER_LAYOUTS;
+use nacre_brados::{Compiled, Layout, compile, with_layout};
+use nacre_object::{Error, Result};
+
+/// The sources of the two versions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Sources {
+    /// The layout before, as a program names it.
+    pub former: String,
+    pub bridge: String,
+    pub target: String,
+}
+
+impl Sources {
+    /// For a class whose active source this is. `is_settled`: none of its objects is in a former layout.
+    ///
+    /// # Errors
+    /// `Invalid` if the layout is impossible for the program, or is the one it has, or there would be too
+    /// many former ones.
+    pub fn of(source: &str, wanted: &str, is_settled: bool) -> Result<Self> {
+        let layout: Layout = wanted
+            .parse()
+            .map_err(|error: LayoutError| Error::invalid(format!("{wanted}: {error}")))?;
+        let compiled = compiled(source)?;
+        let program = &compiled.analysis.program;
+        let present = program.layout();
+        let layout = layout.with_stripes(present.stripes);
+        if layout == present {
+            return Err(Error::invalid(format!("its layout is {layout} already")));
+        }
+        let others = program.former_layouts().filter(|former| !is_settled && **former != layout);
+        let others: Vec<Layout> = others.cloned().collect();
+        if others.len() >= MAX_FORMER_LAYOUTS {
+            return Err(Error::invalid(format!("it has {} former layouts", others.len()))
+                .hint("let its objects come into the present one first"));
+        }
+        let knowing = |former: &Layout| [std::slice::from_ref(former), &others].concat();
+        let bridge = with_layout(source, &present, &knowing(&layout));
+        let target = with_layout(source, &layout, &knowing(&present));
+        for source in [&bridge, &target] {
+            self::compiled(source)?;
+        }
+        Ok(Self { former: present.to_string(), bridge, target })
+    }
+}
+
+/// A source that was put, or one of another layout.
+pub(super) fn compiled(source: &str) -> Result<Compiled> {
+    nacre_brados::is_brados(source)
+        .then(|| compile(source))
+        .ok_or_else(|| Error::invalid("the class is not in Brados").hint("only such have layouts"))?
+        .map_err(|errors| {
+            let reason = errors.to_string();
+            Error::invalid(reason).hint("`nacre brados layouts` lists what is possible")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use nacre_brados::{Marks, Whereabouts};
+
+    use super::*;
+
+    const KV: &str = "state do
+  table :kv, [:at:int] => [:value:bytes]
+  interface input, :put, [:at:int, :value:bytes]
+end
+bloom do
+  kv <+- put
+end
+";
+
+    fn layouts(source: &str) -> (String, Vec<String>) {
+        let program = compiled(source).unwrap().analysis.program;
+        let former = program.former_layouts().map(Layout::to_string).collect();
+        (program.layout().to_string(), former)
+    }
+
+    #[test]
+    fn each_of_the_two_finds_what_the_other_puts() {
+        let sources = Sources::of(KV, "kv: slots(64)", true).unwrap();
+        assert_eq!(layouts(&sources.bridge), ("map".into(), vec!["kv: slots(64)".into()]));
+        assert_eq!(layouts(&sources.target), ("kv: slots(64)".into(), vec!["map".into()]));
+        assert_eq!(sources.former, "map");
+        let [plain, bridge, target] = [KV, &sources.bridge, &sources.target]
+            .map(|source| Marks::of(&compiled(source).unwrap()));
+        assert!(plain.overlap(&bridge) && bridge.overlap(&target));
+        let entry = |marks: &Marks| format!("{marks:?}").split('"').nth(1).unwrap().to_owned();
+        let (in_map, in_slots) = (entry(&bridge), entry(&target));
+        assert_eq!(target.whereabouts(in_slots.as_bytes()), Whereabouts::Settled);
+        assert_eq!(target.whereabouts(in_map.as_bytes()), Whereabouts::Elsewhere);
+        assert_eq!(plain.whereabouts(in_slots.as_bytes()), Whereabouts::Foreign);
+        let between = format!("m{}rest", &in_slots[1..]);
+        assert_eq!(target.whereabouts(between.as_bytes()), Whereabouts::Elsewhere);
+        assert_eq!(target.whereabouts(b""), Whereabouts::Foreign);
+    }
+
+    #[test]
+    fn former_layouts_are_kept_until_all_is_settled() {
+        let first = Sources::of(KV, "kv: slots(64)", true).unwrap().target;
+        let unsettled = Sources::of(&first, "kv: appended(map)", false).unwrap();
+        let (_, former) = layouts(&unsettled.target);
+        assert_eq!(former, ["kv: slots(64)", "map"]);
+        let settled = Sources::of(&first, "kv: appended(map)", true).unwrap();
+        assert_eq!(layouts(&settled.target).1, ["kv: slots(64)"]);
+        let back = Sources::of(&first, "map", false).unwrap();
+        assert_eq!(layouts(&back.target), ("map".into(), vec!["kv: slots(64)".into()]));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for (source, wanted, reason) in [
+            (KV, "map", "is map already"),
+            (KV, "kv: slots(1)", "slots(1)"),
+            (KV, "vk: slots(64)", "vk"),
+            ("function f() end objclass.register(f)", "map", "not in Brados"),
+        ] {
+            let error = Sources::of(source, wanted, true).unwrap_err();
+            assert!(error.to_string().contains(reason), "{wanted}: {error}");
+        }
+    }
+}

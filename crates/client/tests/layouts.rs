@@ -1,0 +1,294 @@
+//! A running class comes into another layout while clients use its objects: their answers are those of a
+//! model at every moment, whoever dies, and whether it is rolled back midway.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nacre::{
+    CallsSeen, Cluster, ErrorKind, LayoutKeeper, LayoutObserver, Layouts, LifeOfNode, Object,
+    Phase, ProgramId,
+};
+use nacre_brados::{LAYOUT_KEY, Marks, Value, Whereabouts, compile, decode_reply, encode_request};
+use nacre_clock::{Random, SystemClock};
+use nacre_conformance::seeds;
+use nacre_tuner::Fingerprint;
+use tempfile::TempDir;
+
+/// A table that may lie anywhere, one that is in the map in every layout, and what there is one of.
+const PROGRAM: &str = "state do
+  table :kv, [:at:int] => [:value:bytes]
+  table :names, [:value:bytes, :at:int]
+  table :last, [] => [:at:int]
+  interface input, :put, [:at:int, :value:bytes]
+  interface input, :drop, [:at:int]
+  interface input, :get, [:at:int]
+  interface output, :found, [:at:int] => [:value:bytes]
+  interface output, :named, [:value:bytes, :at:int]
+end
+bloom do
+  kv <+- put
+  names <+- put{|p| [p.value, p.at]}
+  names <- (put * kv).pairs(:at => :at){|p, k| [k.value, k.at] if k.value != p.value}
+  last <+- put{|p| [p.at]}
+  names <- (drop * kv).rights(:at => :at){|k| [k.value, k.at]}
+  kv <- (drop * kv).rights(:at => :at)
+  temp :hit <= (get * kv).rights(:at => :at)
+  found <= hit
+  named <= (hit * names).rights(:value => :value, :at => :at)
+end
+";
+const CLASS: &str = "kv";
+const OBJECTS: usize = 12;
+const CLIENTS: u64 = 3;
+/// Keys of each client in each object: some objects are moved in several steps.
+const KEYS: u64 = 300;
+const LAYOUTS: [&str; 5] = [
+    "kv: slots(64), header: attribute",
+    "kv: appended(stream)",
+    "kv: appended(map), header: attribute",
+    "kv: slots(32)",
+    "header: attribute",
+];
+
+/// Nobody counts here; layouts are changed because they are asked for.
+struct Nothing;
+
+#[async_trait]
+impl LayoutObserver for Nothing {
+    async fn calls(&self) -> Vec<(LifeOfNode, BTreeMap<String, CallsSeen>)> {
+        vec![]
+    }
+
+    async fn engine(&self) -> Option<Fingerprint> {
+        None
+    }
+}
+
+/// A client, whose keys nobody else changes, and what they must hold.
+struct Client {
+    objects: Vec<Object>,
+    first: i64,
+    model: BTreeMap<(usize, i64), Vec<u8>>,
+    random: Random,
+    requests: u64,
+}
+
+impl Client {
+    fn new(objects: Vec<Object>, number: u64, seed: u64) -> Self {
+        let first = (number * KEYS) as i64;
+        let random = Random::seeded(seed * CLIENTS + number);
+        Self { objects, first, model: BTreeMap::new(), random, requests: 0 }
+    }
+
+    async fn call(
+        &self,
+        object: usize,
+        method: &str,
+        row: &[Value],
+    ) -> Vec<nacre_brados::OutputRows> {
+        let called = self.objects[object].call(CLASS, method, encode_request(row)).await;
+        decode_reply(&called.unwrap_or_else(|error| panic!("{method} {row:?}: {error}")).output)
+            .unwrap()
+    }
+
+    async fn request(&mut self) {
+        let object = self.random.below(OBJECTS as u64) as usize;
+        // The first objects are fuller than the others.
+        let keys = if object < 2 { KEYS } else { 10 };
+        let at = self.first + self.random.below(keys) as i64;
+        self.requests += 1;
+        match self.random.below(5) {
+            0 | 1 => {
+                let length = self.random.below(50) as usize;
+                let value = vec![b'a' + self.random.below(26) as u8; length];
+                self.call(object, "put", &[Value::Int(at), Value::Bytes(value.clone())]).await;
+                self.model.insert((object, at), value);
+            }
+            2 => {
+                self.call(object, "drop", &[Value::Int(at)]).await;
+                self.model.remove(&(object, at));
+            }
+            _ => self.check(object, at).await,
+        }
+    }
+
+    async fn check(&self, object: usize, at: i64) {
+        let got = self.call(object, "get", &[Value::Int(at)]).await;
+        let expected = self.model.get(&(object, at)).map_or(vec![], |value| {
+            let (at, value) = (Value::Int(at), Value::Bytes(value.clone()));
+            let (found, named) = (vec![at.clone(), value.clone()], vec![value, at]);
+            vec![("found".to_owned(), vec![found]), ("named".to_owned(), vec![named])]
+        });
+        assert_eq!(got, expected, "object {object}, key {at}");
+    }
+
+    async fn check_all(&self) {
+        for object in 0..OBJECTS {
+            let keys = if object < 2 { KEYS } else { 10 };
+            for at in 0..keys as i64 {
+                self.check(object, self.first + at).await;
+            }
+        }
+    }
+}
+
+struct World {
+    cluster: Cluster,
+    program: ProgramId,
+    random: Random,
+    incarnation: u64,
+    objects: Vec<Object>,
+    _folder: TempDir,
+}
+
+impl World {
+    async fn new(seed: u64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let cluster = Cluster::embedded(folder.path().join("cluster")).await.unwrap();
+        let program: ProgramId = format!("class/{CLASS}").parse().unwrap();
+        let version = cluster.programs().put(&program, PROGRAM).await.unwrap();
+        cluster.programs().activate(&program, version).await.unwrap();
+        let pool = cluster.pool("data").await.unwrap();
+        let objects = (0..OBJECTS).map(|at| pool.object(&format!("o{at}")).unwrap()).collect();
+        // An object that is none of the class's is left alone.
+        pool.object("other").unwrap().map_set(LAYOUT_KEY, "b0123456789abcdef").await.unwrap();
+        let random = Random::seeded(seed);
+        Self { cluster, program, random, incarnation: 0, objects, _folder: folder }
+    }
+
+    fn layouts(&self) -> Layouts {
+        self.cluster.layouts()
+    }
+
+    fn keeper(&mut self) -> LayoutKeeper {
+        self.incarnation += 1;
+        let (node, clock) = ("keeper".parse().unwrap(), Arc::new(SystemClock::default()));
+        LayoutKeeper::start(self.layouts(), node, self.incarnation, Arc::new(Nothing), clock)
+    }
+
+    /// Lets keepers work, each until it dies, as long as there is something to do. How many died.
+    async fn keep(&mut self, is_rolled_back: bool) -> u64 {
+        let mut rollback = is_rolled_back;
+        for killed in 0.. {
+            let keeper = self.keeper();
+            let life = Duration::from_millis(5 + self.random.below(200));
+            tokio::time::sleep(life).await;
+            drop(keeper);
+            let Some(change) = self.layouts().get(&CLASS.parse().unwrap()).await.unwrap().change
+            else {
+                return killed;
+            };
+            assert!(killed < 500, "it comes to no end: {change:?}");
+            if rollback && matches!(change.phase, Phase::Walk(_)) {
+                self.cluster.programs().rollback(&self.program).await.unwrap();
+                rollback = false;
+            }
+        }
+        unreachable!("it was returned from the loop")
+    }
+
+    /// All objects are where the active version has them, which is in this layout.
+    async fn check_settled(&self, layout: &str) {
+        let active = self.cluster.programs().active(&self.program).await.unwrap();
+        let source = self.cluster.programs().show(&self.program, active).await.unwrap().source;
+        let compiled = compile(&source).unwrap();
+        assert_eq!(compiled.analysis.program.layout().to_string(), layout);
+        let marks = Marks::of(&compiled);
+        for object in &self.objects {
+            let entry = object.map_get(LAYOUT_KEY).await.unwrap().unwrap();
+            assert_eq!(marks.whereabouts(&entry), Whereabouts::Settled, "{}", object.id());
+        }
+    }
+}
+
+async fn used(mut client: Client, is_over: Arc<AtomicBool>) -> Client {
+    while !is_over.load(Ordering::Relaxed) {
+        client.request().await;
+    }
+    client
+}
+
+/// Changes layouts three times; how often one was rolled back.
+async fn run(seed: u64) -> usize {
+    let mut world = World::new(seed).await;
+    let clients = (0..CLIENTS).map(|number| Client::new(world.objects.clone(), number, seed));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let using: Vec<_> =
+        clients.map(|client| tokio::spawn(used(client, Arc::clone(&is_over)))).collect();
+    let (mut now, mut killed, mut rolled_back) = ("map".to_owned(), 0, 0);
+    for turn in 0..3 {
+        let layout = world.random.pick(&LAYOUTS).unwrap().parse::<nacre_brados::Layout>().unwrap();
+        let layout = layout.to_string();
+        if layout == now {
+            continue;
+        }
+        let class = CLASS.parse().unwrap();
+        let begun = world.layouts().adopt(&class, &layout, "asked for").await;
+        let begun = begun.unwrap_or_else(|error| panic!("{now} to {layout}: {error}"));
+        let again = world.layouts().adopt(&class, &now, "asked for").await.unwrap_err();
+        assert_eq!(again.kind(), ErrorKind::Conflict, "one change at a time");
+        let is_rolled_back = (turn + seed) % 3 == 1;
+        killed += world.keep(is_rolled_back).await;
+        let was_rolled_back =
+            world.cluster.programs().active(&world.program).await.unwrap() == Some(begun.bridge);
+        assert!(is_rolled_back || !was_rolled_back);
+        rolled_back += usize::from(was_rolled_back);
+        now = if was_rolled_back { begun.former } else { begun.layout };
+        world.check_settled(&now).await;
+    }
+    is_over.store(true, Ordering::Relaxed);
+    let mut requests = 0;
+    for client in using {
+        let client = client.await.unwrap();
+        client.check_all().await;
+        requests += client.requests;
+    }
+    println!("seed {seed}: {requests} requests, {killed} keepers killed, at last in {now}");
+    let other = world.cluster.pool("data").await.unwrap().object("other").unwrap();
+    assert_eq!(other.map_get(LAYOUT_KEY).await.unwrap().unwrap(), "b0123456789abcdef");
+    rolled_back
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_class_changes_its_layout_under_load_whoever_dies_and_whether_it_is_rolled_back() {
+    let (mut rolled_back, seeds) = (0, seeds(3).collect::<Vec<_>>());
+    for seed in &seeds {
+        rolled_back += run(*seed).await;
+    }
+    assert!(rolled_back > 0 || seeds.len() == 1, "it was never rolled back midway");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_adopted_is_refused_and_what_is_overtaken_is_given_up() {
+    let mut world = World::new(0).await;
+    let (layouts, class) = (world.layouts(), CLASS.parse().unwrap());
+    let adopt = async |layout: &str| layouts.adopt(&class, layout, "asked for").await;
+    for (layout, kind) in [
+        ("map", ErrorKind::Invalid),
+        ("names: slots(64)", ErrorKind::Invalid),
+        ("kv: heap", ErrorKind::Invalid),
+    ] {
+        assert_eq!(adopt(layout).await.unwrap_err().kind(), kind, "{layout}");
+    }
+    let absent = layouts.adopt(&"absent".parse().unwrap(), "map", "").await.unwrap_err();
+    assert_eq!(absent.kind(), ErrorKind::NotFound);
+    let programs = world.cluster.programs();
+    let twin: ProgramId = "class/twin".parse().unwrap();
+    let version = programs.put(&twin, PROGRAM).await.unwrap();
+    programs.activate(&twin, version).await.unwrap();
+    assert_eq!(adopt("kv: slots(64)").await.unwrap_err().kind(), ErrorKind::Conflict, "a twin");
+    programs.remove(&twin, None, nacre::Removal::EvenIfActive).await.unwrap();
+
+    adopt("kv: slots(64)").await.unwrap();
+    let version = programs.put(&world.program, &format!("{PROGRAM}# mine\n")).await.unwrap();
+    programs.activate(&world.program, version).await.unwrap();
+    world.keep(false).await;
+    assert_eq!(world.cluster.programs().active(&world.program).await.unwrap(), Some(version));
+    let events = world.cluster.events().recent(5).await.unwrap();
+    assert!(
+        events.iter().any(|event| event.text.contains("not brought into another layout any more"))
+    );
+}
