@@ -1,9 +1,11 @@
 //! `Cluster`: the door to everything.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use nacre_class::CallsSeen;
 use nacre_clock::{Clock, SystemClock};
 use nacre_log::{
     BRADOS_CLASS, Batching, LogEnv, LogName, MapViews, PROGRAM_CLASS, Patience, SequencerNodes,
@@ -19,7 +21,7 @@ use crate::cluster_file::ClusterFile;
 use crate::local::LocalNode;
 use crate::pools::Pools;
 use crate::sessions::Sessions;
-use crate::{Layouts, Log, LogOptions, Object, Pool};
+use crate::{LayoutKeeper, Layouts, Log, LogOptions, Object, Pool};
 
 /// The pools a new cluster begins with.
 const DEFAULT_POOLS: [&str; 2] = ["data", "log"];
@@ -209,6 +211,19 @@ impl Cluster {
     /// The layouts of running classes.
     pub fn layouts(&self) -> Layouts {
         Layouts::of(self.clone())
+    }
+
+    /// What classes in Brados were asked in this process, by name, if it is one that needs no nodes.
+    pub fn calls_seen(&self) -> Option<BTreeMap<String, CallsSeen>> {
+        self.local.as_ref().map(|local| local.calls_seen())
+    }
+
+    /// Does what nodes do for the layouts of running classes, in this process, until it is dropped; `None`
+    /// if there are nodes. Layouts are judged where the engine is a folder's.
+    pub fn keep_layouts(&self) -> Option<LayoutKeeper> {
+        let (local, clock) = (self.local.clone()?, Arc::new(SystemClock::default()));
+        let (node, incarnation) = (local.name.clone(), clock.now_micros());
+        Some(LayoutKeeper::start(self.layouts(), node, incarnation, local, clock))
     }
 
     /// The cluster log.

@@ -4,11 +4,13 @@
 //! one name, and know of each other only what is stored: that there is one sequencer at a time the log
 //! sees to by sealing, so one that another process displaced is refused and displaces it again.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use nacre_class::CallsSeen;
 use nacre_clock::Clock;
 use nacre_embedded::{EmbeddedEngine, Options};
 use nacre_log::{SequencerHost, SequencerNodes, SequencerTransport};
@@ -16,10 +18,12 @@ use nacre_object::{Error, NodeName, Result, Store, TargetName, Watch};
 use nacre_placement::{PlacedTarget, Target};
 use nacre_rados::{RadosEngine, RadosOptions};
 use nacre_registry::Node;
+use nacre_tuner::Fingerprint;
 
 use crate::catch_up_store::CatchUpStore;
 use crate::class_service::ClassService;
 use crate::cluster::{Cluster, LogUse, Parts};
+use crate::{LayoutObserver, LifeOfNode};
 
 /// The name of the one node, and of its target.
 const LOCAL: &str = "local";
@@ -28,9 +32,9 @@ const CEPH: &str = "ceph";
 
 /// What runs in this process for an embedded cluster.
 pub(crate) struct LocalNode {
-    name: NodeName,
+    pub(crate) name: NodeName,
     /// The engine to close in the end, if it is one that is open here alone.
-    folder: Option<EmbeddedEngine>,
+    folder: Option<(EmbeddedEngine, PathBuf)>,
     classes: ClassService,
     sequencer: Arc<LocalSequencer>,
 }
@@ -43,7 +47,7 @@ impl LocalNode {
         let engine = EmbeddedEngine::open(options)?;
         let (mut node, parts) =
             Self::over(LOCAL, engine.clone(), classes, LogUse::of_disks(), clock)?;
-        node.folder = Some(engine);
+        node.folder = Some((engine, folder.to_owned()));
         Ok((node, parts))
     }
 
@@ -99,9 +103,30 @@ impl LocalNode {
     }
 }
 
+impl LocalNode {
+    /// What its classes in Brados were asked, by name.
+    pub(crate) fn calls_seen(&self) -> BTreeMap<String, CallsSeen> {
+        let seen = self.classes.calls_seen().into_iter();
+        seen.map(|(class, seen)| (class.to_string(), seen)).collect()
+    }
+}
+
+#[async_trait]
+impl LayoutObserver for LocalNode {
+    async fn calls(&self) -> Vec<(LifeOfNode, BTreeMap<String, CallsSeen>)> {
+        // It has one life, that of this process.
+        vec![((self.name.to_string(), 0), self.calls_seen())]
+    }
+
+    async fn engine(&self) -> Option<Fingerprint> {
+        let (_, folder) = self.folder.as_ref()?;
+        Fingerprint::of_folder(folder).ok()
+    }
+}
+
 impl Drop for LocalNode {
     fn drop(&mut self) {
-        if let Some(engine) = &self.folder {
+        if let Some((engine, _)) = &self.folder {
             engine.close();
         }
     }

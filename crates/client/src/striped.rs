@@ -4,8 +4,12 @@
 //! `nacre_brados::stripes`). A request to one stripe is one transaction. One to all of them is a transaction
 //! on each, sent at once: others may be carried out between them. If it fails, some stripes may have
 //! carried it out; it may be sent again, and then all of them have.
+//!
+//! Another version of the class, as one in another layout, is found out about by a call that is refused as
+//! stale, which is sent again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use nacre_brados::layout::Stripes;
@@ -25,8 +29,14 @@ pub struct Striped {
     cluster: Cluster,
     object: ObjectId,
     class: ClassName,
-    /// The version whose stripes these are: a call is refused where another is active.
-    version: u64,
+    known: RwLock<Arc<Version>>,
+}
+
+/// A version of a class that divides objects.
+#[derive(Debug)]
+struct Version {
+    /// A call is refused where another is active.
+    number: u64,
     compiled: Compiled,
     striping: Striping,
 }
@@ -50,6 +60,81 @@ impl Striped {
         object: &ObjectId,
         class: &ClassName,
     ) -> Result<Option<Self>> {
+        let Some(version) = Version::active(cluster, class).await? else { return Ok(None) };
+        let (cluster, object, class) = (cluster.clone(), object.clone(), class.clone());
+        let known = RwLock::new(Arc::new(version));
+        Ok(Some(Self { cluster, object, class, known }))
+    }
+
+    fn known(&self) -> Arc<Version> {
+        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The names of the stripes that carry a request out.
+    ///
+    /// # Errors
+    /// `Invalid` if there is no such method, or its row decides no stripe.
+    pub fn stripes_of(&self, method: &str, row: &[Value]) -> Result<Vec<String>> {
+        Ok(self.known().route(&self.object, method, row)?.0)
+    }
+
+    /// Has the stripes that a request is about carry it out.
+    ///
+    /// # Errors
+    /// The first of any of them, and whose it is; `Stale` if by now the class divides objects otherwise.
+    pub async fn call(&self, method: &str, row: &[Value]) -> Result<StripedReply> {
+        let known = self.known();
+        match self.call_version(&known, method, row).await {
+            Err(error) if error.kind() == ErrorKind::Stale => {
+                let now = Version::active(&self.cluster, &self.class).await?;
+                let Some(now) = now.filter(|now| now.divides_like(&known)) else {
+                    return Err(error);
+                };
+                let now = Arc::new(now);
+                *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&now);
+                self.call_version(&now, method, row).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn call_version(
+        &self,
+        version: &Version,
+        method: &str,
+        row: &[Value],
+    ) -> Result<StripedReply> {
+        let (names, apart) = version.route(&self.object, method, row)?;
+        let asked = names.into_iter().map(|name| self.call_stripe(version, name, method, row));
+        let replies: Vec<_> = stream::iter(asked).buffered(MAX_ASKED).try_collect().await?;
+        Ok(united(replies, &apart))
+    }
+
+    async fn call_stripe(
+        &self,
+        version: &Version,
+        name: String,
+        method: &str,
+        row: &[Value],
+    ) -> Result<(String, Vec<OutputRows>)> {
+        let id = ObjectId::new(self.object.pool.clone(), name.parse()?);
+        let object = self.cluster.object(&id).await?;
+        let call = ClassCall {
+            class: self.class.clone(),
+            method: method.parse()?,
+            version: Some(version.number),
+            input: encode_request(row).into(),
+        };
+        let reply = object.call_version(call).await?;
+        let outputs =
+            decode_reply(&reply.output).map_err(|error| Error::corrupt(error.to_string()))?;
+        Ok((name, outputs))
+    }
+}
+
+impl Version {
+    /// The active one; `None` if it divides nothing.
+    async fn active(cluster: &Cluster, class: &ClassName) -> Result<Option<Self>> {
         let program: ProgramId = format!("{}/{class}", ProgramKind::Class).parse()?;
         let shown = match cluster.programs().show(&program, None).await {
             Ok(shown) if is_brados(&shown.source) => shown,
@@ -64,61 +149,31 @@ impl Striped {
         }
         let striping = striping(&compiled)
             .map_err(|_| Error::invalid("the program says that it is striped, and cannot be"))?;
-        let (cluster, object, class) = (cluster.clone(), object.clone(), class.clone());
-        let version = shown.version;
-        Ok(Some(Self { cluster, object, class, version, compiled, striping }))
+        Ok(Some(Self { number: shown.version, compiled, striping }))
     }
 
-    /// The names of the stripes that carry a request out.
-    ///
-    /// # Errors
-    /// `Invalid` if there is no such method, or its row decides no stripe.
-    pub fn stripes_of(&self, method: &str, row: &[Value]) -> Result<Vec<String>> {
-        Ok(self.route(method, row)?.0)
+    /// Whether requests go to the same stripes.
+    fn divides_like(&self, other: &Self) -> bool {
+        let stripes = |version: &Self| version.compiled.analysis.program.layout().stripes;
+        stripes(self) == stripes(other)
     }
 
-    fn route(&self, method: &str, row: &[Value]) -> Result<(Vec<String>, BTreeSet<String>)> {
+    /// The stripes that carry a request out, and the outputs that each answers for itself.
+    fn route(
+        &self,
+        object: &ObjectId,
+        method: &str,
+        row: &[Value],
+    ) -> Result<(Vec<String>, BTreeSet<String>)> {
         let program = &self.compiled.analysis.program;
-        let name = self.object.name.as_str();
+        let name = object.name.as_str();
         let (names, apart) =
             self.striping.stripes_of(program, name, method, row).ok_or_else(|| {
-                let text =
-                    format!("no stripe of {} is meant by {method} with this row", self.object);
+                let text = format!("no stripe of {object} is meant by {method} with this row");
                 Error::invalid(text)
             })?;
         let apart = apart.iter().map(|id| program.collection(*id).name.clone());
         Ok((names, apart.collect()))
-    }
-
-    /// Has the stripes that a request is about carry it out.
-    ///
-    /// # Errors
-    /// The first of any of them, and whose it is.
-    pub async fn call(&self, method: &str, row: &[Value]) -> Result<StripedReply> {
-        let (names, apart) = self.route(method, row)?;
-        let asked = names.into_iter().map(|name| self.call_stripe(name, method, row));
-        let replies: Vec<_> = stream::iter(asked).buffered(MAX_ASKED).try_collect().await?;
-        Ok(united(replies, &apart))
-    }
-
-    async fn call_stripe(
-        &self,
-        name: String,
-        method: &str,
-        row: &[Value],
-    ) -> Result<(String, Vec<OutputRows>)> {
-        let id = ObjectId::new(self.object.pool.clone(), name.parse()?);
-        let object = self.cluster.object(&id).await?;
-        let call = ClassCall {
-            class: self.class.clone(),
-            method: method.parse()?,
-            version: Some(self.version),
-            input: encode_request(row).into(),
-        };
-        let reply = object.call_version(call).await?;
-        let outputs =
-            decode_reply(&reply.output).map_err(|error| Error::corrupt(error.to_string()))?;
-        Ok((name, outputs))
     }
 }
 

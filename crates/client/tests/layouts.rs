@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use nacre::{
     CallsSeen, Cluster, ErrorKind, LayoutKeeper, LayoutObserver, Layouts, LifeOfNode, Object,
-    Phase, ProgramId,
+    Phase, ProgramId, Striped,
 };
 use nacre_brados::{LAYOUT_KEY, Marks, Value, Whereabouts, compile, decode_reply, encode_request};
 use nacre_clock::{Random, SystemClock};
@@ -291,4 +291,47 @@ async fn what_cannot_be_adopted_is_refused_and_what_is_overtaken_is_given_up() {
     assert!(
         events.iter().any(|event| event.text.contains("not brought into another layout any more"))
     );
+}
+
+/// A striped object is used by a handle that was opened before; its process needs no node.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stripes_are_used_on_while_they_come_into_another_layout() {
+    const SHARES: &str = "state do
+  table :share, [:at:int] => [:value:bytes]
+  interface input, :put, [:at:int, :value:bytes]
+  interface input, :get, [:at:int]
+  interface output, :found, [:value:bytes]
+end
+bloom do
+  share <+- put
+  found <= (get * share).rights(:at => :at){|s| [s.value]}
+end
+layout stripes: 4
+";
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = Cluster::embedded(folder.path().join("cluster")).await.unwrap();
+    let (class, program) = ("shares".parse().unwrap(), "class/shares".parse().unwrap());
+    let version = cluster.programs().put(&program, SHARES).await.unwrap();
+    cluster.programs().activate(&program, version).await.unwrap();
+    let object = "data/o".parse().unwrap();
+    let striped = Striped::open(&cluster, &object, &class).await.unwrap().unwrap();
+    let row = |at: i64| [Value::Int(at), Value::text(&format!("value {at}"))];
+    for at in 0..20 {
+        striped.call("put", &row(at)).await.unwrap();
+    }
+    assert_eq!(cluster.calls_seen().unwrap()["shares"].methods["put"].requests, 20);
+    let keeper = cluster.keep_layouts().unwrap();
+    cluster.layouts().adopt(&class, "share: slots(64)", "asked for").await.unwrap();
+    while cluster.layouts().get(&class).await.unwrap().change.is_some() {
+        for at in 0..20 {
+            let found = striped.call("get", &row(at)[..1]).await.unwrap().outputs;
+            assert_eq!(found, [("found".to_owned(), vec![row(at)[1..].to_vec()])]);
+        }
+    }
+    drop(keeper);
+    let stripe = cluster.object(&"data/o.1".parse().unwrap()).await.unwrap();
+    assert!(stripe.stat().await.unwrap().size > 0, "its rows are in slots");
+    for at in 0..20 {
+        striped.call("put", &row(at)).await.unwrap();
+    }
 }
