@@ -118,7 +118,8 @@ impl Work {
         }
         match self.lease.look(self.clock.monotonic(), &state)? {
             Turn::Others => return Ok(Load::Some),
-            Turn::Mine => {}
+            Turn::Mine { is_beat_due: false } => {}
+            Turn::Mine { is_beat_due: true } => say_alive(&self.layouts, &self.lease).await?,
             Turn::Free => self.take().await?,
         }
         let Self { layouts, lease, decider, .. } = self;
@@ -143,16 +144,20 @@ impl Work {
     }
 }
 
-/// Counts beats until another keeper has taken over.
+/// Counts beats while work goes on, until another keeper has taken over.
 async fn beat(layouts: &Layouts, lease: &Lease) -> Error {
     loop {
         tokio::time::sleep(BEAT).await;
-        let beat = |state: &MapState| Ok(vec![lease.beat(state)?]);
-        match layouts.cluster.maps().update(&layouts_map(), beat).await {
+        match say_alive(layouts, lease).await {
             Err(error) if !is_unanswered(&error) => return error,
             _ => {}
         }
     }
+}
+
+async fn say_alive(layouts: &Layouts, lease: &Lease) -> Result<()> {
+    let beat = |state: &MapState| Ok(vec![lease.beat(state)?]);
+    layouts.cluster.maps().update(&layouts_map(), beat).await.map(drop)
 }
 
 fn is_unanswered(error: &Error) -> bool {

@@ -43,8 +43,8 @@ pub(super) struct Lease {
 /// What a look at the entry comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// It is this process.
-    Mine,
+    /// It is this process, and whether it should say again that it lives.
+    Mine { is_beat_due: bool },
     /// This process may take over.
     Free,
     /// It is another one.
@@ -59,9 +59,7 @@ impl Lease {
     /// Whose turn it is, at this time of a monotonic clock.
     pub fn look(&mut self, now: Duration, state: &MapState) -> Result<Turn> {
         let Some(held) = held(state)? else { return Ok(Turn::Free) };
-        if held.keeper == self.me {
-            return Ok(Turn::Mine);
-        }
+        let is_mine = held.keeper == self.me;
         // An earlier life of this node is over.
         let was_me =
             held.keeper.node == self.me.node && held.keeper.incarnation < self.me.incarnation;
@@ -72,8 +70,12 @@ impl Lease {
                 now
             }
         };
-        let is_dead = was_me || now.saturating_sub(since) >= PATIENCE;
-        Ok(if is_dead { Turn::Free } else { Turn::Others })
+        let unchanged = now.saturating_sub(since);
+        Ok(match is_mine {
+            true => Turn::Mine { is_beat_due: unchanged >= BEAT },
+            false if was_me || unchanged >= PATIENCE => Turn::Free,
+            false => Turn::Others,
+        })
     }
 
     /// The change by which this process takes over from whom it saw, unless somebody was faster.
@@ -144,7 +146,11 @@ mod tests {
         assert_eq!(b.look(at(0), &state).unwrap(), Turn::Free);
         apply(&mut state, taken);
         assert!(b.take(&state).is_err());
-        assert_eq!(a.look(at(1), &state).unwrap(), Turn::Mine);
+        assert_eq!(a.look(at(1), &state).unwrap(), Turn::Mine { is_beat_due: false });
+        assert_eq!(a.look(at(6), &state).unwrap(), Turn::Mine { is_beat_due: true });
+        let beat = a.beat(&state).unwrap();
+        apply(&mut state, vec![beat]);
+        assert_eq!(a.look(at(7), &state).unwrap(), Turn::Mine { is_beat_due: false });
         for second in (0..100).step_by(19) {
             assert_eq!(b.look(at(second), &state).unwrap(), Turn::Others);
             let beat = a.beat(&state).unwrap();
