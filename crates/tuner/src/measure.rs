@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::try_join_all;
+use futures::future::join_all;
 use nacre_brados::encode_request;
 use nacre_clock::Random;
 use nacre_load::{self as load, Outcome};
@@ -34,9 +34,15 @@ impl Subject {
         let object = |number| Ok((bench.object(label, number)?, Arc::default()));
         let objects = (0..workload.objects).map(object).collect::<Result<_>>()?;
         let subject = Self { bench: bench.clone(), class, objects };
-        let objects = 0..workload.objects;
-        try_join_all(objects.map(|number| subject.fill(number, &workload.fill))).await?;
-        Ok(subject)
+        let fills = (0..workload.objects).map(|number| subject.fill(number, &workload.fill));
+        // All are waited for: what one still writes would outlive the removal.
+        match join_all(fills).await.into_iter().collect::<Result<()>>() {
+            Ok(()) => Ok(subject),
+            Err(error) => {
+                subject.clean().await?;
+                Err(error)
+            }
+        }
     }
 
     async fn fill(&self, number: usize, lines: &[Line]) -> Result<()> {

@@ -106,8 +106,9 @@ pub async fn tune(
             let source = with_layout(source, layout, &[]);
             let subject =
                 Subject::prepare(bench, &format!("{at}-{round}"), &source, workload).await?;
-            runs[*at].push(subject.run(workload, effort.span).await?);
+            let outcome = subject.run(workload, effort.span).await;
             subject.clean().await?;
+            runs[*at].push(outcome?);
         }
     }
     Ok(judge(&candidates, &predicted, &measured, &runs))
