@@ -18,6 +18,7 @@
 
 mod analysis;
 mod compile;
+pub mod delivery;
 mod diagnostic;
 mod emit;
 mod explain;
@@ -49,7 +50,7 @@ pub use explain::{
 pub use format::format;
 pub use layout::{Layout, with_layout};
 pub use marks::{LAYOUT_KEY, Marks, Whereabouts};
-pub use script::{Case, Expected, Script, ScriptError, Step, shown_reply};
+pub use script::{Case, Expected, OWN_OBJECT, Script, ScriptError, Step, shown_reply};
 pub use span::{LineIndex, Place, Span};
 pub use stratify::Stratum;
 pub use syntax::ast::{BinaryOp, Kind};

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! A request is a method and its row. After the arrow is each row of each output, `nothing` if there is
-//! none, or the kind of the error.
+//! none, or the kind of the error. A case's own object is called `object`; a request after `@name` is to
+//! another. The line `delivered` waits until all that was sent so far, and what that causes, is delivered.
 
 use std::fmt;
 
@@ -36,14 +37,21 @@ pub struct Case {
     pub steps: Vec<Step>,
 }
 
-/// A request.
+/// The object of requests that name no other.
+pub const OWN_OBJECT: &str = "object";
+/// The line that waits for deliveries.
+const DELIVERED: &str = "delivered";
+
+/// A request, or that what was sent is delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     /// Its line, from 1.
     pub line: u32,
     /// As it is written.
     pub text: String,
-    /// The method.
+    /// The object.
+    pub object: String,
+    /// The method; none where deliveries are waited for.
     pub method: String,
     /// The row.
     pub row: Vec<Value>,
@@ -106,8 +114,26 @@ impl Script {
 }
 
 impl Step {
+    /// Whether it waits for deliveries.
+    pub fn is_delivery(&self) -> bool {
+        self.method.is_empty()
+    }
+
+    fn delivered(line: u32) -> Self {
+        let (object, method) = (OWN_OBJECT.to_owned(), String::new());
+        let expected = Expected::Reply(vec![]);
+        Self { line, text: DELIVERED.to_owned(), object, method, row: vec![], expected }
+    }
+
     fn parse(text: &str, line: u32) -> Result<Self, String> {
-        let (request, expected) = text
+        if text == DELIVERED {
+            return Ok(Self::delivered(line));
+        }
+        let (object, rest) = match text.strip_prefix('@') {
+            Some(named) => named.split_once(' ').ok_or("after `@name` comes a request")?,
+            None => (OWN_OBJECT, text),
+        };
+        let (request, expected) = rest
             .rsplit_once(" -> ")
             .ok_or("a request says what is to come of it: `method values -> output(values)`")?;
         let mut request = Values::new(request)?;
@@ -117,7 +143,8 @@ impl Step {
             return Err("values are separated by commas".to_owned());
         }
         let expected = Expected::parse(expected.trim())?;
-        Ok(Self { line, text: text.to_owned(), method, row, expected })
+        let (text, object) = (text.to_owned(), object.to_owned());
+        Ok(Self { line, text, object, method, row, expected })
     }
 }
 

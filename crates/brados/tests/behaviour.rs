@@ -26,7 +26,7 @@ fn run(name: &str, program: &str, script: &str) -> Result<(), String> {
 
 fn run_on(subject: &Subject, script: &Script) -> Result<(), String> {
     for step in script.cases.iter().flat_map(|case| &case.steps) {
-        let outcome = subject.call(&step.method, &step.row);
+        let outcome = subject.step(step);
         let (expected, got) = (step.expected.to_string(), shown(&outcome));
         if expected != got {
             let error = outcome.err().map(|error| error.to_string()).unwrap_or_default();

@@ -44,7 +44,7 @@ fn script(path: &Path) -> Script {
 /// Runs a case up to the first request that comes to something else.
 fn run(subject: &Subject, case: &Case, path: &Path) -> Option<String> {
     case.steps.iter().find_map(|step| {
-        let outcome = subject.call(&step.method, &step.row);
+        let outcome = subject.step(step);
         let (expected, got) = (step.expected.to_string(), shown(&outcome));
         let error = outcome.err().map(|error| error.to_string()).unwrap_or_default();
         let place = format!("{}:{}", path.display(), step.line);

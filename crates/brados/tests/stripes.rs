@@ -76,7 +76,7 @@ fn a_column_of_the_request_decides_or_every_stripe_carries_it_out() {
     let reason =
         "enqueue: `stored` is one for all stripes, and computed from rows of which each has a part";
     assert!(queue.contains(&reason.to_owned()), "{queue:?}");
-    assert_eq!(routes("refs"), ["put_ref: every stripe would send to `remove`"]);
+    assert_eq!(routes("refs"), ["put_ref: every stripe would send to `remove_object`"]);
     let timelog = routes("timelog");
     let reason = "add: every stripe carries it out, and each would put the same rows into `stored`";
     assert!(timelog.contains(&reason.to_owned()), "{timelog:?}");

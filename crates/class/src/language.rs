@@ -4,6 +4,7 @@
 //! one digest everywhere, and what it is compiled to may differ with the compiler.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use nacre_brados::ir::Program;
 use nacre_brados::{CompileErrors, LineMap, is_brados};
@@ -19,6 +20,8 @@ pub(crate) struct Translated<'a> {
     pub lines: Option<LineMap>,
     /// What it means, if it is in Brados.
     pub meaning: Option<Program>,
+    /// The methods that may send what the runtime delivers.
+    pub senders: BTreeSet<String>,
 }
 
 impl Translated<'_> {
@@ -39,12 +42,18 @@ impl Translated<'_> {
 /// The first mistake of a Brados program; those of Luau show when it is compiled.
 pub(crate) fn translate(source: &str) -> Result<Translated<'_>, CheckError> {
     if !is_brados(source) {
-        return Ok(Translated { lua: Cow::Borrowed(source), lines: None, meaning: None });
+        return Ok(Translated {
+            lua: Cow::Borrowed(source),
+            lines: None,
+            meaning: None,
+            senders: BTreeSet::new(),
+        });
     }
     let compiled = nacre_brados::compile(source).map_err(|errors| check_error(&errors, source))?;
+    let senders = compiled.senders().map(str::to_owned).collect();
     let class = compiled.class;
     let meaning = Some(compiled.analysis.program);
-    Ok(Translated { lua: Cow::Owned(class.lua), lines: Some(class.lines), meaning })
+    Ok(Translated { lua: Cow::Owned(class.lua), lines: Some(class.lines), meaning, senders })
 }
 
 fn check_error(errors: &CompileErrors, source: &str) -> CheckError {

@@ -1,6 +1,6 @@
 //! Which classes there are on this node, and how a call finds its method.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use bytes::Bytes;
@@ -68,6 +68,8 @@ struct Program {
     methods: BTreeMap<MethodName, MethodAccess>,
     /// What it is asked, if it is in Brados.
     counts: Option<Arc<CallCounts>>,
+    /// Those of its methods that may send what the runtime delivers.
+    senders: BTreeSet<String>,
 }
 
 /// A class as a call finds it.
@@ -152,7 +154,7 @@ impl ClassRuntime {
         let translated = translate(program.source()).map_err(|error| refused(&error))?;
         let script =
             translated.script(name.as_str(), program.version()).map_err(|error| refused(&error))?;
-        let (lines, meaning) = (translated.lines, translated.meaning);
+        let (lines, meaning, senders) = (translated.lines, translated.meaning, translated.senders);
         let methods = methods_of(&script, &self.clock).map_err(|error| refused(&error))?;
         let (source, digest) = (program.shared_source(), program.digest());
         let mut classes = self.classes.write().unwrap_or_else(PoisonError::into_inner);
@@ -163,7 +165,7 @@ impl ClassRuntime {
             Some(Class::Program(former)) => counts_of(meaning.as_ref(), former.counts.as_ref()),
             None => counts_of(meaning.as_ref(), None),
         };
-        let program = Program { script, source, digest, lines, methods, counts };
+        let program = Program { script, source, digest, lines, methods, counts, senders };
         classes.insert(name.clone(), Class::Program(Arc::new(program)));
         Ok(())
     }
@@ -221,6 +223,15 @@ impl ClassRuntime {
         drop(classes);
         counted.sort_by(|(a, _), (b, _)| a.cmp(b));
         counted.into_iter().map(|(name, counts)| (name, counts.seen())).collect()
+    }
+
+    /// Whether a call may send what the runtime delivers, as the class is now.
+    pub fn sends(&self, call: &ClassCall) -> bool {
+        let classes = self.classes.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(Class::Program(program)) = classes.get(&call.class) else { return false };
+        let method = call.method.as_str();
+        let method = method.strip_suffix(BATCH_SUFFIX).unwrap_or(method);
+        program.senders.contains(method)
     }
 
     fn find(&self, name: &ClassName) -> Option<Class> {

@@ -72,6 +72,11 @@ pub fn show_striped(reply: &StripedReply, out: Out) -> Result<()> {
     })
 }
 
+/// A row as a JSON array.
+pub fn row_as_json(row: &[Value]) -> serde_json::Value {
+    row.iter().map(as_json).collect()
+}
+
 fn outputs_as_json(outputs: &[OutputRows]) -> serde_json::Map<String, serde_json::Value> {
     outputs
         .iter()

@@ -10,14 +10,14 @@ use crate::class_service::ClassService;
 
 /// An engine behind the stage.
 #[derive(Debug)]
-pub struct CatchUpStore {
+pub(crate) struct CatchUpStore {
     engine: Arc<dyn Store>,
     classes: ClassService,
 }
 
 impl CatchUpStore {
     /// `engine`, whose methods `classes` runs.
-    pub fn new(engine: Arc<dyn Store>, classes: ClassService) -> Self {
+    pub(crate) fn new(engine: Arc<dyn Store>, classes: ClassService) -> Self {
         Self { engine, classes }
     }
 }

@@ -1,5 +1,5 @@
 //! The classes of a process that keeps objects: a runtime that is kept at what is active, and
-//! whose faults go to the cluster log.
+//! whose faults go to the cluster log; and the courier that delivers what methods send.
 //!
 //! The engine is given the runtime before there is a cluster to follow, so this starts in two
 //! steps: [`ClassService::new`], then [`ClassService::follow`].
@@ -7,20 +7,22 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use nacre_channels::{Courier, DeliveryStats, Pace, SendingStore, Surroundings, channels_class};
 use nacre_class::{
     CalledClass, CallsSeen, ClassProgram, ClassRuntime, FaultSink, ProgramFault, UnderWay,
 };
-use nacre_clock::Clock;
+use nacre_clock::{Clock, Random};
 use nacre_log::log_class;
-use nacre_object::{ClassCall, ClassHost, ClassName, NodeName, Result};
+use nacre_object::{ClassCall, ClassHost, ClassName, NodeName, Result, Store, TargetName};
 use nacre_registry::{
-    FaultReporter, LiveProgram, ProgramId, ProgramKind, ProgramSink, Subscriber, events_class,
-    map_class,
+    FaultReporter, LiveEntities, LiveProgram, ProgramId, ProgramKind, ProgramSink, Subscriber,
+    events_class, map_class,
 };
 use nacre_script::{Budget, Limit};
 use nacre_telemetry::Counter;
 
 use crate::Cluster;
+use crate::catch_up_store::CatchUpStore;
 
 /// The classes of this process. Cheap to clone.
 #[derive(Clone)]
@@ -30,6 +32,18 @@ struct Inner {
     runtime: Arc<ClassRuntime>,
     faults: Arc<ClusterLog>,
     subscriber: OnceLock<Subscriber>,
+    courier: Courier,
+}
+
+/// The objects that a process keeps, as their messages are delivered.
+#[derive(Debug)]
+pub struct Served {
+    /// Their targets; none where no objects are kept.
+    pub targets: Vec<TargetName>,
+    /// Whether no other process serves them.
+    pub is_alone: bool,
+    /// Who may do what.
+    pub entities: Arc<LiveEntities>,
 }
 
 impl fmt::Debug for ClassService {
@@ -46,12 +60,13 @@ impl ClassService {
     pub fn new(clock: Arc<dyn Clock>) -> Result<Self> {
         let faults = Arc::new(ClusterLog::default());
         let sink: Arc<dyn FaultSink> = faults.clone();
+        let courier = Courier::new(Arc::clone(&clock), Random::from_system(), Pace::default());
         let runtime = ClassRuntime::new(Budget::default(), clock).reporting_to(sink);
-        for class in [map_class(), events_class(), log_class()] {
+        for class in [map_class(), events_class(), log_class(), channels_class()] {
             runtime.register_native(class)?;
         }
         let subscriber = OnceLock::new();
-        Ok(Self(Arc::new(Inner { runtime: Arc::new(runtime), faults, subscriber })))
+        Ok(Self(Arc::new(Inner { runtime: Arc::new(runtime), faults, subscriber, courier })))
     }
 
     /// What an engine runs methods with.
@@ -59,16 +74,47 @@ impl ClassService {
         self.0.runtime.clone()
     }
 
-    /// Follows the programs of a cluster from now on, as this incarnation of a node. Needs a tokio
-    /// runtime.
-    pub fn follow(&self, node: NodeName, incarnation: u64, cluster: &Cluster) {
+    /// The stages before an engine with this host: calls wait until this process is not behind what they
+    /// ask for, and what they send is delivered.
+    pub fn before(&self, engine: impl Store + 'static) -> Arc<dyn Store> {
+        let runtime = Arc::clone(&self.0.runtime);
+        let sending = SendingStore::new(Arc::new(engine), runtime, self.0.courier.clone());
+        Arc::new(CatchUpStore::new(Arc::new(sending), self.clone()))
+    }
+
+    /// What has been delivered.
+    pub fn deliveries(&self) -> DeliveryStats {
+        self.0.courier.stats()
+    }
+
+    /// Ends deliveries: the engine is about to be closed. Others go on with them.
+    pub fn stop(&self) {
+        self.0.courier.stop();
+    }
+
+    /// Follows the programs of a cluster from now on, as this incarnation of a node, and delivers what the
+    /// objects send that it keeps. Needs a tokio runtime.
+    pub fn follow(&self, node: NodeName, incarnation: u64, cluster: &Cluster, served: Served) {
         let reporter = FaultReporter::start(cluster.events().clone(), node.clone());
         // A second call changes nothing: a process is one node.
         let _ = self.0.faults.reporter.set(reporter);
         let sink = Arc::new(RuntimeSink(Arc::clone(&self.0.runtime)));
         self.0
             .subscriber
-            .get_or_init(|| Subscriber::start(node, incarnation, cluster.programs(), sink));
+            .get_or_init(|| Subscriber::start(node.clone(), incarnation, cluster.programs(), sink));
+        // After the programs: to what knows none, classes would not exist.
+        if !served.targets.is_empty() {
+            self.0.courier.start(Surroundings {
+                store: cluster.store().clone(),
+                watch: cluster.store().clone(),
+                locate: cluster.store().clone(),
+                events: cluster.events().clone(),
+                entities: served.entities,
+                node,
+                served: served.targets.into_iter().collect(),
+                is_alone: served.is_alone,
+            });
+        }
     }
 
     /// The programs that are live here, with their versions.

@@ -34,14 +34,14 @@ mod sessions;
 mod striped;
 mod transaction;
 
-pub use catch_up_store::CatchUpStore;
-pub use class_service::{ClassService, ProgramFailures};
+pub use class_service::{ClassService, ProgramFailures, Served};
 pub use cluster::{Cluster, LOG_PROGRAM_SOURCE, LogUse, Parts, log_program};
 pub use cluster_file::{ClusterFile, Layout, NodeEntry, Role};
 pub use keys::Keys;
 pub use layouts::{
     ClassLayout, LayoutChange, LayoutKeeper, LayoutObserver, Layouts, LifeOfNode, Phase, Walk,
 };
+pub use nacre_channels::{DeadMessage, DeliveryStats, OutboxPage, WaitingMessage};
 pub use nacre_class::{CallsSeen, ColumnSeen, MethodSeen};
 pub use nacre_log::{
     BRADOS_CLASS as LOG_BRADOS_CLASS, Batching, Entry, Log, LogName, LogOptions, LogStat,

@@ -14,14 +14,13 @@ use nacre_class::CallsSeen;
 use nacre_clock::Clock;
 use nacre_embedded::{EmbeddedEngine, Options};
 use nacre_log::{SequencerHost, SequencerNodes, SequencerTransport};
-use nacre_object::{Error, NodeName, Result, Store, TargetName, Watch};
+use nacre_object::{Error, Locate, NodeName, Result, Store, TargetName, Watch};
 use nacre_placement::{PlacedTarget, Target};
 use nacre_rados::{RadosEngine, RadosOptions};
-use nacre_registry::Node;
+use nacre_registry::{LiveEntities, Node};
 use nacre_tuner::Fingerprint;
 
-use crate::catch_up_store::CatchUpStore;
-use crate::class_service::ClassService;
+use crate::class_service::{ClassService, Served};
 use crate::cluster::{Cluster, LogUse, Parts};
 use crate::{LayoutObserver, LifeOfNode};
 
@@ -70,8 +69,7 @@ impl LocalNode {
     ) -> Result<(Self, Parts)> {
         let node = NodeName::new(name)?;
         let sequencer = Arc::new(LocalSequencer { node: node.clone(), host: OnceLock::new() });
-        let store: Arc<dyn Store> =
-            Arc::new(CatchUpStore::new(Arc::new(engine.clone()), classes.clone()));
+        let store = classes.before(engine.clone());
         let target = Target::new(TargetName::new(name)?);
         let parts = Parts {
             targets: vec![PlacedTarget { target, store, watch: Arc::new(engine) }],
@@ -98,7 +96,12 @@ impl LocalNode {
             up: true,
         };
         cluster.nodes().register(&node).await?;
-        self.classes.follow(self.name.clone(), started, cluster);
+        let served = Served {
+            targets: cluster.store().targets(),
+            is_alone: self.folder.is_some(),
+            entities: Arc::new(LiveEntities::follow(cluster.maps(), self.name.clone())),
+        };
+        self.classes.follow(self.name.clone(), started, cluster, served);
         Ok(())
     }
 }
@@ -126,6 +129,7 @@ impl LayoutObserver for LocalNode {
 
 impl Drop for LocalNode {
     fn drop(&mut self) {
+        self.classes.stop();
         if let Some((engine, _)) = &self.folder {
             engine.close();
         }

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use nacre_brados::layout::MIGRATE_METHOD;
 use nacre_brados::{Value, decode_reply};
+use nacre_channels::{OutboxPage, read_outbox};
 use nacre_class::{EVAL_BUFFERLIST, EvalRequest, LUA_CLASS};
 use nacre_object::{
     CallReply, ClassCall, ClassName, Error, MapEntry, MapRange, ObjectId, ObjectName, ObjectStat,
@@ -278,6 +279,11 @@ impl Object {
         snapshot: SnapshotName,
     ) -> Result<()> {
         self.done(Op::CloneFrom { source, snapshot }).await
+    }
+
+    /// What the object has sent that is not delivered, and what could not be.
+    pub async fn outbox(&self) -> Result<OutboxPage> {
+        read_outbox(&**self.pool.store(), self.id()).await
     }
 }
 

@@ -7,11 +7,13 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use nacre::{ClassService, Cluster, ClusterFile, Keys, LayoutKeeper, NodeEntry, Role, Sessions};
+use nacre::{
+    ClassService, Cluster, ClusterFile, Keys, LayoutKeeper, NodeEntry, Role, Served, Sessions,
+};
 use nacre_clock::{Clock, Random, SystemClock};
 use nacre_embedded::EmbeddedEngine;
 use nacre_log::{SEQUENCER_SERVICE, SequencerHost};
-use nacre_object::{Error, NodeName, Result};
+use nacre_object::{Error, Locate, NodeName, Result};
 use nacre_registry::LiveEntities;
 use nacre_telemetry::Spans;
 use nacre_wire::{Listener, Server};
@@ -34,6 +36,7 @@ pub struct Node {
     shutdown: oneshot::Sender<()>,
     serving: JoinHandle<Result<()>>,
     engine: Option<EmbeddedEngine>,
+    classes: ClassService,
     membership: Membership,
     layouts: Option<LayoutKeeper>,
     metrics_address: SocketAddr,
@@ -103,12 +106,13 @@ impl Node {
         };
         let mut server = Server::builder(node.clone(), record.incarnation)
             .spans(spans)
-            .guard(Arc::new(NodeGuard::new(cluster.clone(), entities)))
+            .guard(Arc::new(NodeGuard::new(cluster.clone(), Arc::clone(&entities))))
             .service(NODE_SERVICE, Arc::new(service));
         if let Some(storage) = &storage {
             if let Some(engine) = &engine {
                 metrics.engine(engine.clone());
             }
+            metrics.channels(classes.clone());
             server = server.store(Arc::clone(&storage.store)).watch(Arc::clone(&storage.watch));
         }
         if entry.has(Role::Metadata) {
@@ -127,7 +131,8 @@ impl Node {
             )
         });
         // Before the first request: a node that follows nothing cannot know that it is behind.
-        classes.follow(node, record.incarnation, &whole);
+        let served = served(storage.as_ref(), &whole, Arc::clone(&entities));
+        classes.follow(node, record.incarnation, &whole, served);
         let server = server.build();
         metrics.server(server.clone());
         let mut listener = Listener::default();
@@ -147,7 +152,16 @@ impl Node {
         });
         let membership = Membership::join(whole, record, NodeLog::new(name, clock));
         let _metrics = metrics_listener.serve(metrics);
-        Ok(Self { shutdown, serving, engine, membership, layouts, metrics_address, _metrics })
+        Ok(Self {
+            shutdown,
+            serving,
+            engine,
+            classes,
+            membership,
+            layouts,
+            metrics_address,
+            _metrics,
+        })
     }
 
     /// Where its metrics are.
@@ -162,6 +176,7 @@ impl Node {
     pub async fn stop(self) -> Result<()> {
         drop(self.layouts);
         self.membership.leave().await;
+        self.classes.stop();
         drop(self.shutdown);
         let served = self.serving.await;
         if let Some(engine) = self.engine {
@@ -184,6 +199,17 @@ fn keeping(
         (Some(osds), Some(engine)) => Keeping::Osds(Osds::new(Arc::clone(osds), engine.parse()?)),
         _ => Keeping::Folder(cluster.data(entry)),
     }))
+}
+
+/// The objects whose messages a node delivers: its own, or all, where another system keeps them.
+fn served(storage: Option<&Storage>, whole: &Cluster, entities: Arc<LiveEntities>) -> Served {
+    let targets = match storage {
+        Some(storage) if storage.rados.is_some() => whole.store().targets(),
+        Some(storage) => vec![storage.placed().target.name],
+        None => vec![],
+    };
+    let is_alone = storage.is_some_and(|storage| storage.embedded.is_some());
+    Served { targets, is_alone, entities }
 }
 
 fn record_of(

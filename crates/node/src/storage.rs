@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nacre::{CatchUpStore, ClassService, ClusterFile, NodeEntry};
+use nacre::{ClassService, ClusterFile, NodeEntry};
 use nacre_clock::Clock;
 use nacre_embedded::{EmbeddedEngine, Options};
 use nacre_object::{Result, Store, Watch};
@@ -36,13 +36,13 @@ impl Storage {
         let Some(engine) = cluster.engine() else {
             let options = Options::new(cluster.data(entry), classes.host(), Arc::clone(clock));
             let engine = EmbeddedEngine::open(options)?;
-            let store = caught_up(engine.clone(), classes);
+            let store = classes.before(engine.clone());
             let watch = Arc::new(engine.clone());
             return Ok(Self { embedded: Some(engine), rados: None, store, watch, target });
         };
         let options: RadosOptions = engine.parse()?;
         let engine = RadosEngine::connect(options, classes.host(), Arc::clone(clock)).await?;
-        let store = caught_up(engine.clone(), classes);
+        let store = classes.before(engine.clone());
         let watch = Arc::new(engine.clone());
         Ok(Self { embedded: None, rados: Some(engine), store, watch, target })
     }
@@ -55,8 +55,4 @@ impl Storage {
             watch: Arc::clone(&self.watch),
         }
     }
-}
-
-fn caught_up(engine: impl Store + 'static, classes: &ClassService) -> Arc<dyn Store> {
-    Arc::new(CatchUpStore::new(Arc::new(engine), classes.clone()))
 }

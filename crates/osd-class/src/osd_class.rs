@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use nacre_channels::channels_class;
 use nacre_class::{ClassRuntime, FaultSink};
 use nacre_clock::Clock;
 use nacre_log::log_class;
@@ -86,7 +87,7 @@ impl OsdClass {
     pub fn new(clock: Arc<dyn Clock>, sink: Arc<dyn FaultSink>) -> Result<Self> {
         let sink: Arc<dyn FaultSink> = Arc::new(Overheard(sink));
         let native = ClassRuntime::new(Budget::default(), clock.clone()).reporting_to(sink.clone());
-        for class in [map_class(), events_class(), log_class()] {
+        for class in [map_class(), events_class(), log_class(), channels_class()] {
             native.register_native(class)?;
         }
         Ok(Self { native, programs: ProgramCache::new(clock.clone(), sink), clock })

@@ -1,17 +1,78 @@
--- What is sent into channels, and what whoever delivers it asks for.
+-- What is sent into channels, and what an application asks for that drains them.
 --
--- A message is a map entry, `~` and its number in fourteen hexadecimal digits: the name of its channel
--- (`s1`), its width (one byte), how many rows it is (`I4`, one), and its row as in a reply.
+-- A message is a map entry: `~` (the application drains it) or `>` (the runtime delivers it) and its number
+-- in fourteen hexadecimal digits. It holds, in a message for the runtime first who sent it (`s1`), the name
+-- of its channel (`s1`), its width (one byte), how many rows it is (`I4`, one), and its row as in a reply.
 
---- send: set names
--- Messages wait in the object, numbered, until whoever delivers them says that they are delivered.
-local function send(object, messages, name, width, encode)
+--- room: names fail
+-- Messages of one request, and how far the last may be from the first that waits.
+local MAX_SENT, MAX_WAITING = 1024, 4096
+-- Refuses to send more than may wait, before anything is written.
+local function room(object, field, prefix, count)
+  if count > MAX_SENT then
+    fail(-28, "a request sends " .. count .. " messages, at most " .. MAX_SENT .. " are possible")
+  end
+  if count == 0 or object.is_new then
+    return
+  end
+  local first = next(objclass.map_get_vals("", prefix, 1))
+  if first and object[field] + count - tonumber(sub(first, 2), 16) >= MAX_WAITING then
+    fail(-28, "too many messages wait to be delivered")
+  end
+end
+
+--- put_messages: set names
+-- Stores messages, numbered, with what else the request changes.
+local function put_messages(object, field, prefix, messages, encode)
   table.sort(messages.keys)
   for at = 1, messages.count do
-    object[1] = object[1] + 1
+    object[field] = object[field] + 1
     object.is_changed = true
-    local body = encode(messages.by[messages.keys[at]])
-    set(string.format("~%014x", object[1]), pack("<s1I1I4", name, width, 1) .. body)
+    set(string.format("%s%014x", prefix, object[field]), encode(messages.by[messages.keys[at]]))
+  end
+end
+
+--- send: put_messages
+-- Messages that wait until the application says that they are delivered.
+local function send(object, field, messages, name, width, encode)
+  put_messages(object, field, "~", messages, function(row)
+    return pack("<s1I1I4", name, width, 1) .. encode(row)
+  end)
+end
+
+--- source
+-- Who asks; a stock OSD does not tell.
+local source = objclass.source or function()
+  return ""
+end
+
+--- post: put_messages source
+-- Messages that the runtime delivers, for whoever asks.
+local function post(object, field, messages, name, width, encode)
+  put_messages(object, field, ">", messages, function(row)
+    return pack("<s1s1I1I4", source(), name, width, 1) .. encode(row)
+  end)
+end
+
+--- post_removal: post
+-- However many rows ask for it, an object is removed once. Which message does it, the header knows.
+local function post_removal(object, field, removal, messages, name, width, encode)
+  if messages.count > 0 then
+    table.sort(messages.keys)
+    local key = messages.keys[1]
+    local one = { keys = { key }, by = messages.by, count = 1 }
+    post(object, field, one, name, width, encode)
+    object[removal] = object[field]
+  end
+end
+
+--- recall: names
+-- An object that changes before it is removed is not removed: the message is taken back.
+local function recall(object, removal)
+  if object[removal] > 0 then
+    objclass.map_remove_key(string.format(">%014x", object[removal]))
+    object[removal] = 0
+    object.is_changed = true
   end
 end
 

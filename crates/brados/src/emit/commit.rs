@@ -18,6 +18,9 @@ impl MethodWriter<'_> {
                 None => self.settle(*table),
             }
         }
+        let channels = self.channels_sent();
+        self.make_room(&channels);
+        self.recall_removal(&tables, &channels);
         for table in &tables {
             self.out.line = self.lines.line(self.program.collection(*table).span.start);
             match self.only_change(*table) {
@@ -25,14 +28,7 @@ impl MethodWriter<'_> {
                 None => self.store(*table),
             }
         }
-        let channels: Vec<_> = self
-            .program
-            .of_kind(Kind::Channel)
-            .filter(|channel| self.is_pending(*channel))
-            .collect();
-        for channel in channels {
-            self.send(channel);
-        }
+        channels.iter().for_each(|channel| self.send(*channel));
         if self.writes() {
             self.out.put("save_object(object)");
         }
@@ -47,7 +43,7 @@ impl MethodWriter<'_> {
         self.rows_now(table) != Rows::Empty || self.is_pending(table)
     }
 
-    fn is_pending(&self, table: CollectionId) -> bool {
+    pub(super) fn is_pending(&self, table: CollectionId) -> bool {
         self.plan.rules().any(|plan| {
             let rule = &self.program.rules[plan.rule];
             rule.head == table && rule.op != MergeOp::Now
@@ -129,7 +125,7 @@ impl MethodWriter<'_> {
         key(self.runtime, &columns, true)
     }
 
-    fn changes_name(&self, table: CollectionId) -> String {
+    pub(super) fn changes_name(&self, table: CollectionId) -> String {
         format!("{}_c", self.pending_name(table))
     }
 
@@ -164,19 +160,6 @@ impl MethodWriter<'_> {
                 self.out.close("end");
             }
         }
-    }
-
-    /// Messages are stored with what else the request changes.
-    fn send(&mut self, channel: CollectionId) {
-        let messages = self.pending_name(channel);
-        let collection = self.program.collection(channel);
-        self.out.line = self.lines.line(collection.span.start);
-        let (width, shown) = (collection.width(), quoted(collection.name.as_bytes()));
-        let said = self.row_said(channel, "row");
-        let send = self.runtime.need("send");
-        self.out.put(format!(
-            "{send}(object, {messages}, {shown}, {width}, function(row) return {said} end)"
-        ));
     }
 
     fn store(&mut self, table: CollectionId) {

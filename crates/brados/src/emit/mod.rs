@@ -23,6 +23,7 @@ mod method;
 mod place;
 mod rule;
 mod runtime;
+mod send;
 mod stored;
 mod view;
 mod writer;
@@ -75,7 +76,7 @@ pub(crate) fn emit(program: &Program, plan: &ClassPlan, source: &str) -> Class {
         let (runtime, out) = (&mut runtime, &mut body);
         MethodWriter::new(program, plan, method, &layouts, &lines, runtime, out).write();
     }
-    if program.of_kind(Kind::Channel).next().is_some() {
+    if program.has_drained_channels() {
         runtime.need("outbox");
     }
     let mut class = Writer::default();

@@ -3,7 +3,8 @@
 //! | key | value |
 //! |---|---|
 //! | `@brados` | which layout this is, sixteen characters ([`signature`]); then, packed, the header, unless it is elsewhere (`emit/header.rs`) |
-//! | `~` and a number, fourteen hexadecimal digits | a message that waits to be delivered, as a reply of one row |
+//! | `~` and a number, fourteen hexadecimal digits | a message that waits for the application, as a reply of one row |
+//! | `>` and a number, likewise | a message that waits for the runtime: who sent it (`s1`), then a reply of one row |
 //! | `TABLE.` and a row's key | the columns that are not the key, packed |
 //! | `TABLE@` and a row's key | of an appended row: where it is (`emit/layout.lua`) |
 //! | `TABLE#COLUMNS#AGGREGATES.` and a group's key | how many rows, then the aggregates, packed |
@@ -39,6 +40,15 @@ pub(super) fn signature(program: &Program, views: &[View], layout: &Layout) -> S
     }
     for view in views {
         text.push_str(&format!("{}\n", view.name));
+    }
+    // They count in the header.
+    let channels = [
+        (program.has_drained_channels(), "drained"),
+        (program.has_delivered_channels(), "delivered"),
+        (program.has_removal(), "removal"),
+    ];
+    for (_, kind) in channels.iter().filter(|(is_there, _)| *is_there) {
+        text.push_str(&format!("{kind} channels\n"));
     }
     if *layout != Layout::default() {
         text.push_str(&format!("layout {layout}\n"));

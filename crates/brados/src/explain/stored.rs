@@ -101,7 +101,11 @@ impl Explainer<'_> {
 
     fn channels(&self) -> impl Iterator<Item = String> + '_ {
         self.program.of_kind(Kind::Channel).map(|id| {
-            format!("channel {}: a map entry a message until it is delivered", self.name(id))
+            let by = match self.program.collection(id).is_delivered() {
+                true => "the runtime delivers",
+                false => "the application drains",
+            };
+            format!("channel {}: a map entry a message, which {by}", self.name(id))
         })
     }
 }

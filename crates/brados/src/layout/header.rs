@@ -1,8 +1,10 @@
 //! The header: what there is one of, as one record.
 //!
-//! Its fields, in order: the number of the last message if the program has channels; the row of each
-//! table with an empty key (whether it is there, then its columns); each aggregate of a whole table
-//! (how many rows, then what is kept). Behind these are those of the layout ([`super::stream`]).
+//! Its fields, in order: the number of the last message for the application, if the program has channels
+//! for it; that of the last message for the runtime, likewise; that of the message by which the object is
+//! to be removed, 0 if none waits, where there is such a channel; the row of each table with an empty key
+//! (whether it is there, then its columns); each aggregate of a whole table (how many rows, then what is
+//! kept). Behind these are those of the layout ([`super::stream`]).
 
 use crate::emit::encoding::{blank, format};
 use crate::ir::{CollectionId, Function, Program};
@@ -16,17 +18,36 @@ pub(crate) struct Header {
     pub format: String,
     pub blank: Vec<String>,
     starts: Vec<(CollectionId, usize)>,
+    /// Those about messages.
+    pub channels: ChannelFields,
     /// A column without a bound, if there is one.
     pub unbounded: Option<String>,
+}
+
+/// Which fields are about messages, where the program has them.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct ChannelFields {
+    /// The number of the last message that the application drains.
+    pub drained: Option<usize>,
+    /// The number of the last message that the runtime delivers.
+    pub delivered: Option<usize>,
+    /// The number of the message by which the object is to be removed.
+    pub removal: Option<usize>,
 }
 
 impl Header {
     pub fn new(program: &Program, views: &[View]) -> Self {
         let mut header = Self::default();
-        if program.of_kind(Kind::Channel).next().is_some() {
-            // `send` counts in the first field.
-            header.add("i8", vec!["0".to_owned()]);
-        }
+        let mut counter = |is_there: bool| {
+            is_there.then(|| {
+                header.add("i8", vec!["0".to_owned()]);
+                header.blank.len()
+            })
+        };
+        let drained = counter(program.has_drained_channels());
+        let delivered = counter(program.has_delivered_channels());
+        let removal = counter(program.has_removal());
+        header.channels = ChannelFields { drained, delivered, removal };
         let tables = program.of_kind(Kind::Table);
         for id in tables.filter(|id| program.collection(*id).is_singleton()) {
             let table = program.collection(id);

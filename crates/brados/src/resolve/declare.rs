@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Resolver, Temp};
+use crate::delivery;
 use crate::diagnostic::Diagnostic;
 use crate::ir::{Collection, CollectionId, Column};
 use crate::layout::MIGRATE_METHOD;
@@ -37,14 +38,21 @@ impl<'a> Resolver<'a> {
             let (key_width, columns) = self.columns_of(declaration, &named);
             self.check_channel_key(declaration);
             self.check_reserved(declaration);
-            let id = self.add_collection(Collection {
+            let mut collection = Collection {
                 name: declaration.name.text.clone(),
                 kind: declaration.kind,
                 is_anonymous: false,
                 columns,
                 key_width,
                 span: declaration.name.span,
-            });
+            };
+            // One without columns was told of.
+            if collection.is_delivered() && collection.width() > 0 {
+                delivery::check_columns(&mut collection)
+                    .into_iter()
+                    .for_each(|error| self.diagnostics.add(error));
+            }
+            let id = self.add_collection(collection);
             self.names.insert(declaration.name.text.clone(), id);
         }
     }

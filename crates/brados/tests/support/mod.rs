@@ -12,12 +12,15 @@ use bytes::Bytes;
 use futures::executor::block_on;
 use nacre_brados::layout::Choices;
 use nacre_brados::{
-    Layout, OutputRows, Value, compile, decode_reply, encode_request, shown_reply, with_layout,
+    Layout, OWN_OBJECT, OutputRows, Step, Value, compile, decode_reply, encode_request,
+    shown_reply, with_layout,
 };
 use nacre_class::{ClassProgram, ClassRuntime};
 use nacre_clock::{Clock, SystemClock};
 use nacre_conformance::MemoryStore;
-use nacre_object::{ClassCall, ClassName, Error, MethodName, Op, OpResult, Request, Result, Store};
+use nacre_object::{
+    ClassCall, ClassName, Error, ListRequest, MethodName, Op, OpResult, Request, Result, Store,
+};
 use nacre_script::Budget;
 
 const CLASS: &str = "program";
@@ -145,6 +148,68 @@ impl Subject {
         Ok(decode_reply(&output).expect("a class replies well-formed"))
     }
 
+    /// The reply of a method of another object.
+    pub fn call_on(&self, object: &str, method: &str, row: &[Value]) -> Result<Vec<OutputRows>> {
+        let results = self.transact_on(object, vec![call(method, encode_request(row))])?;
+        match &results[..] {
+            [OpResult::Called(reply)] => {
+                Ok(decode_reply(&reply.output).expect("it is well-formed"))
+            }
+            other => panic!("a call answered {other:?}"),
+        }
+    }
+
+    /// Delivers what objects sent, and what that causes, as a courier does where nothing goes wrong.
+    pub fn deliver(&self) {
+        while let Some((object, key, message)) = self.first_message() {
+            // Before it who sent it, after its length.
+            let message = &message[1 + usize::from(message[0])..];
+            let outputs = decode_reply(message).expect("a message is well-formed");
+            let (channel, row) = (&*outputs[0].0, &outputs[0].1[0]);
+            let remove = Op::MapRemove { keys: vec![key] };
+            self.transact_on(&object, vec![remove]).unwrap();
+            match (channel, &row[..]) {
+                ("remove_object", _) => {
+                    self.transact_on(&object, vec![Op::Remove]).unwrap();
+                }
+                ("notify", _) => {}
+                (_, [Value::Bytes(object), _, Value::Bytes(method), row @ ..]) => {
+                    let [object, method] = [object, method].map(|name| text_of(name));
+                    self.call_on(object, method, row).unwrap();
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// A message that waits in any object.
+    fn first_message(&self) -> Option<(String, Bytes, Bytes)> {
+        let pool = "data".parse().unwrap();
+        let list = ListRequest { pool, after: None, prefix: String::new(), limit: 100 };
+        let names = block_on(self.store.list(list)).unwrap().names;
+        names.into_iter().find_map(|name| {
+            let prefix = Bytes::from_static(b">");
+            let first = Op::MapRange { after: Bytes::new(), prefix, limit: 1 };
+            match self.transact_on(name.as_str(), vec![first]).unwrap().remove(0) {
+                OpResult::Range(range) => range
+                    .entries
+                    .into_iter()
+                    .next()
+                    .map(|entry| (name.to_string(), entry.key, entry.value)),
+                other => panic!("{other:?}"),
+            }
+        })
+    }
+
+    /// What came of a line of a script.
+    pub fn step(&self, step: &Step) -> Result<Vec<OutputRows>> {
+        if step.is_delivery() {
+            self.deliver();
+            return Ok(vec![]);
+        }
+        self.call_on(&step.object, &step.method, &step.row)
+    }
+
     /// The output of a method for any input.
     pub fn call_raw(&self, method: &str, input: Vec<u8>) -> Result<Bytes> {
         match self.submit(call(method, input))? {
@@ -177,7 +242,11 @@ impl Subject {
     }
 
     fn transact(&self, ops: Vec<Op>) -> Result<Vec<OpResult>> {
-        let request = Request::new("data/object".parse().unwrap(), ops)?;
+        self.transact_on(OWN_OBJECT, ops)
+    }
+
+    fn transact_on(&self, object: &str, ops: Vec<Op>) -> Result<Vec<OpResult>> {
+        let request = Request::new(format!("data/{object}").parse().unwrap(), ops)?;
         Ok(block_on(self.store.submit(request))?.results)
     }
 
@@ -191,6 +260,10 @@ impl Subject {
             _ => vec![],
         }
     }
+}
+
+fn text_of(name: &[u8]) -> &str {
+    std::str::from_utf8(name).unwrap()
 }
 
 fn call(method: &str, input: Vec<u8>) -> Op {

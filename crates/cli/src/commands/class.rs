@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 use clap::Subcommand;
-use nacre::{CallReply, ClassCall, Cluster, Striped};
+use nacre::{CallReply, ClassCall, Cluster, DeadMessage, OutboxPage, Striped, WaitingMessage};
+use nacre_brados::shown_reply;
 use nacre_object::{ClassName, Error, MethodName, ObjectId, Result};
 use serde_json::json;
 
 use crate::input::{Input, read_text};
-use crate::out::{Out, json_bytes, note};
-use crate::row::{Row, show_rows, show_striped};
+use crate::out::{Out, json_bytes, note, table, utc};
+use crate::row::{Row, row_as_json, show_rows, show_striped};
 
 /// Run methods of classes on objects
 #[derive(Debug, Subcommand)]
@@ -32,6 +33,8 @@ pub enum ClassCommand {
         #[arg(long)]
         class_version: Option<u64>,
     },
+    /// Show what an object has sent that is not delivered yet, and what could not be
+    Outbox { object: ObjectId },
     /// Bring an object into the layout of its class in Brados, step by step; it is in use meanwhile
     Migrate { object: ObjectId, class: ClassName },
     /// Run a handler of a script that is not stored anywhere; prints status and output
@@ -70,6 +73,9 @@ pub async fn run(command: ClassCommand, cluster: &Cluster, out: Out) -> Result<(
                 None => show(&reply, out),
             }
         }
+        ClassCommand::Outbox { object } => {
+            show_outbox(&cluster.object(&object).await?.outbox().await?, out)
+        }
         ClassCommand::Migrate { object, class } => migrate(cluster, &object, class, out).await,
         ClassCommand::Eval { object, script, handler, input } => {
             let script = read_text(&script)?;
@@ -83,6 +89,43 @@ pub async fn run(command: ClassCommand, cluster: &Cluster, out: Out) -> Result<(
             }
         }
     }
+}
+
+fn show_outbox(outbox: &OutboxPage, out: Out) -> Result<()> {
+    let message = |message: &WaitingMessage| {
+        json!({
+            "number": message.number,
+            "source": message.source,
+            "channel": message.channel,
+            "row": row_as_json(&message.row),
+        })
+    };
+    let dead = |dead: &DeadMessage| {
+        let mut shown = message(&dead.message);
+        shown["reason"] = json!(dead.reason);
+        shown["at_micros"] = json!(dead.at_micros);
+        shown
+    };
+    let json = json!({
+        "waiting": outbox.waiting.iter().map(message).collect::<Vec<_>>(),
+        "more": outbox.more,
+        "dead": outbox.dead.iter().map(dead).collect::<Vec<_>>(),
+    });
+    out.show(&json, || outbox_table(outbox))
+}
+
+fn outbox_table(outbox: &OutboxPage) -> String {
+    let row = |message: &WaitingMessage, state: String| {
+        let shown = shown_reply(&[(message.channel.clone(), vec![message.row.clone()])]);
+        vec![message.number.to_string(), state, message.source.clone(), shown]
+    };
+    let dead = outbox.dead.iter().map(|dead| {
+        row(&dead.message, format!("given up {}: {}", utc(dead.at_micros), dead.reason))
+    });
+    let waiting = outbox.waiting.iter().map(|message| row(message, "waits".to_owned()));
+    let rows: Vec<_> = dead.chain(waiting).collect();
+    let more = if outbox.more { "\nmore wait" } else { "" };
+    table(&["number", "state", "sent for", "message"], &rows) + more
 }
 
 /// Each step is a transaction; whoever stops in between goes on where this one was.

@@ -2,21 +2,27 @@
 //! the layouts that are possible for it.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use nacre::{Cluster, Object, ProgramId};
+use nacre::{ClassCall, Cluster, ErrorKind, Object, Pool, ProgramId};
 use nacre_brados::layout::Choices;
 use nacre_brados::{
     Case, Compiled, Expected, Layout, Script, Step, decode_reply, encode_request, with_layout,
 };
-use nacre_object::{Error, Result};
+use nacre_object::limits::MAX_LIST_ENTRIES;
+use nacre_object::{ClassName, Error, PoolName, Result};
 use serde_json::json;
 
 use crate::commands::brados::show_errors;
 use crate::input::read_text;
 use crate::out::{Out, note};
 
-/// What the program is called while it is tested, before the number of its layout.
-const CLASS: &str = "tested";
+/// How long a script waits until what was sent is delivered.
+const DELIVERY_PATIENCE: Duration = Duration::from_secs(30);
+/// Between looks whether it is.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Names that a program cannot have.
+const NATIVE_CLASSES: [&str; 5] = ["channels", "events", "log_native", "lua", "map"];
 /// Widths of slots: too few bytes for some rows, and enough for most.
 const SLOT_BYTES: [u32; 2] = [16, 256];
 
@@ -45,10 +51,12 @@ pub async fn run(arguments: TestArguments, out: Out) -> Result<()> {
         .map_err(|error| Error::unavailable(format!("cannot make a scratch folder: {error}")))?;
     let cluster = Cluster::embedded(folder.path()).await?;
     let mut failed = 0;
+    let name = class_name(&arguments.file)?;
     for (number, layout) in layouts.iter().enumerate() {
-        let class = format!("{CLASS}{number}");
-        activate(&cluster, &class, &with_layout(&source, layout, &[])).await?;
-        let run = Run { cluster: &cluster, path: &path, layout, class };
+        let class = format!("class/{name}").parse()?;
+        let version = activate(&cluster, &class, &with_layout(&source, layout, &[])).await?;
+        let (cluster, path, class) = (&cluster, &*path, &name);
+        let run = Run { cluster, path, layout, number, class, version };
         failed += run.cases(&script).await?;
     }
     let (cases, layouts) = (script.cases.len(), layouts.len());
@@ -72,11 +80,20 @@ fn some_layouts(compiled: &Compiled, most: usize) -> Vec<Layout> {
     [own].into_iter().chain(others).collect()
 }
 
-async fn activate(cluster: &Cluster, class: &str, source: &str) -> Result<()> {
-    let program: ProgramId = format!("class/{class}").parse()?;
-    let version = cluster.programs().put(&program, source).await?;
-    cluster.programs().activate(&program, version).await?;
-    Ok(())
+/// What the program is called while it is tested: as its file, so that its objects can send to each other.
+/// One whose file has a native class' name goes by another.
+fn class_name(file: &Path) -> Result<ClassName> {
+    let name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    match NATIVE_CLASSES.contains(&name) {
+        true => format!("{name}_tested").parse(),
+        false => name.parse(),
+    }
+}
+
+async fn activate(cluster: &Cluster, class: &ProgramId, source: &str) -> Result<u64> {
+    let version = cluster.programs().put(class, source).await?;
+    cluster.programs().activate(class, version).await?;
+    Ok(version)
 }
 
 /// A script in one layout.
@@ -84,26 +101,32 @@ struct Run<'a> {
     cluster: &'a Cluster,
     path: &'a Path,
     layout: &'a Layout,
-    /// The program's class in it, a name of its own; its objects are named after it.
-    class: String,
+    /// Which of the layouts it is: the cases' pools are named after it.
+    number: usize,
+    class: &'a ClassName,
+    version: u64,
 }
 
 impl Run<'_> {
-    /// Runs every case on an object of its own; answers how many failed.
+    /// Runs every case in a pool of its own; answers how many failed.
     async fn cases(&self, script: &Script) -> Result<usize> {
         let mut failed = 0;
         for (number, case) in script.cases.iter().enumerate() {
-            let name = format!("data/{}.{number}", self.class);
-            let object = self.cluster.object(&name.parse()?).await?;
-            failed += usize::from(!self.case(&object, case).await?);
+            let pool: PoolName = format!("test-{}-{number}", self.number).parse()?;
+            self.cluster.create_pool(&pool).await?;
+            let pool = self.cluster.pool(pool.as_str()).await?;
+            failed += usize::from(!self.case(&pool, case).await?);
         }
         Ok(failed)
     }
 
     /// Runs a case up to the first request that comes to something else.
-    async fn case(&self, object: &Object, case: &Case) -> Result<bool> {
+    async fn case(&self, pool: &Pool, case: &Case) -> Result<bool> {
         for step in &case.steps {
-            let got = outcome(object, &self.class, step).await?;
+            let got = match step.is_delivery() {
+                true => delivered(pool).await?,
+                false => self.outcome(&pool.object(&step.object)?, step).await?,
+            };
             if got != step.expected {
                 let place = format!("{}:{}", self.path.display(), step.line);
                 let name = &case.name;
@@ -116,14 +139,51 @@ impl Run<'_> {
         }
         Ok(true)
     }
+
+    async fn outcome(&self, object: &Object, step: &Step) -> Result<Expected> {
+        let call = ClassCall {
+            class: self.class.clone(),
+            method: step.method.parse()?,
+            version: Some(self.version),
+            input: encode_request(&step.row).into(),
+        };
+        match object.call_version(call).await {
+            Ok(reply) => match decode_reply(&reply.output) {
+                Ok(outputs) => Ok(Expected::Reply(outputs)),
+                Err(error) => Err(Error::corrupt(error.to_string())),
+            },
+            Err(error) => Ok(Expected::Failure(error.kind().as_str().to_owned())),
+        }
+    }
 }
 
-async fn outcome(object: &Object, class: &str, step: &Step) -> Result<Expected> {
-    match object.call(class, &step.method, encode_request(&step.row)).await {
-        Ok(reply) => match decode_reply(&reply.output) {
-            Ok(outputs) => Ok(Expected::Reply(outputs)),
-            Err(error) => Err(Error::corrupt(error.to_string())),
-        },
-        Err(error) => Ok(Expected::Failure(error.kind().as_str().to_owned())),
+/// Waits until no object of a case has messages; what was given up is a failure.
+async fn delivered(pool: &Pool) -> Result<Expected> {
+    let too_long = || Error::unavailable(format!("not delivered in {DELIVERY_PATIENCE:?}"));
+    let waiting = until_delivered(pool);
+    tokio::time::timeout(DELIVERY_PATIENCE, waiting).await.map_err(|_| too_long())??;
+    Ok(Expected::Reply(vec![]))
+}
+
+async fn until_delivered(pool: &Pool) -> Result<()> {
+    while has_messages(pool).await? {
+        tokio::time::sleep(LOOK_AGAIN).await;
     }
+    Ok(())
+}
+
+async fn has_messages(pool: &Pool) -> Result<bool> {
+    for name in pool.list(None, "", MAX_LIST_ENTRIES).await?.names {
+        match pool.object(name.as_str())?.outbox().await {
+            Ok(outbox) => match outbox.dead.first() {
+                Some(dead) => return Err(Error::conflict(format!("given up: {}", dead.reason))),
+                None if !outbox.waiting.is_empty() => return Ok(true),
+                None => {}
+            },
+            // It was removed meanwhile.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
 }

@@ -8,11 +8,13 @@
 //! | --- | --- |
 //! | `requests` | requests by kind and result, how long they took, sessions, connections |
 //! | `engine` | transactions, groups and their syncs, bytes of journal and tables, free space |
+//! | `channels` | messages of objects: delivered, given up, waiting |
 //! | `programs` | versions of the live programs, requests of classes in Brados by size, faults, budgets exceeded |
 //! | `sequencers` | positions handed out, logs, recoveries |
 //! | `supervisor` | which nodes are up, how often each was started again |
 //! | `process` | memory, processor time, descriptors, as every Prometheus client names them |
 
+mod channels;
 mod endpoint;
 mod engine;
 mod page;
@@ -31,6 +33,7 @@ use prometheus_client::registry::Registry;
 
 pub use endpoint::{MetricsEndpoint, MetricsListener};
 
+use self::channels::ChannelsCollector;
 use self::engine::EngineCollector;
 use self::process::ProcessCollector;
 use self::programs::ProgramsCollector;
@@ -63,6 +66,11 @@ impl Metrics {
     /// Adds an engine.
     pub fn engine(&mut self, engine: EmbeddedEngine) {
         self.add(EngineCollector(engine));
+    }
+
+    /// Adds what is delivered.
+    pub fn channels(&mut self, classes: ClassService) {
+        self.add(ChannelsCollector(classes));
     }
 
     /// Adds the programs.

@@ -198,3 +198,16 @@ fn services_and_the_cluster_log_are_opened_by_name() {
     assert!(some.allows(Demand::Watch(&object("nacre.system/events"))));
     assert!(calls(&grants(&["w program=class/a"]), "nacre.system/events", "events", "append"));
 }
+
+#[test]
+fn nobody_but_an_administrator_delivers_messages_of_others() {
+    let all = grants(&["rwx pool=data", "x pool=data class=channels"]);
+    assert!(calls(&all, "data/a", "relay", "take"));
+    for method in ["accept", "settle", "remove", "claim", "unmark"] {
+        assert!(!calls(&all, "data/a", "channels", method), "{method}");
+        assert!(calls(&grants(&["admin"]), "data/a", "channels", method));
+    }
+    // Nor marks an object as sent from.
+    let entries = vec![];
+    assert!(!allows_op(&all, "nacre.system/channels/00", Op::MapSet { entries }));
+}

@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
@@ -23,6 +24,9 @@ use super::{Entity, entities_map};
 use crate::backoff::Backoff;
 use crate::events::{Event, Severity};
 use crate::maps::{MapEvent, MapWatcher, Maps};
+
+/// How long a judgement waits until the entities are known.
+const JUDGE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What is known of one entity; `None`: it may not be here.
 type Record = Option<Arc<Entity>>;
@@ -65,6 +69,27 @@ impl LiveEntities {
         let mut known = self.table.epoch.subscribe();
         let reached = known.wait_for(|known| known.is_some_and(|known| known >= epoch)).await;
         reached.ok().and_then(|known| *known).unwrap_or_default()
+    }
+
+    /// Whether an entity may do something, as its grants are now: what was sent for it is done without it.
+    /// Nodes and the local user may do anything.
+    ///
+    /// # Errors
+    /// `Denied`; `Unavailable` while the entities are not known.
+    pub async fn judge(&self, entity: &EntityName, demand: Demand<'_>) -> Result<()> {
+        if entity.is_node() || *entity == EntityName::local() {
+            return Ok(());
+        }
+        let known = tokio::time::timeout(JUDGE_PATIENCE, self.reached(0)).await;
+        known.map_err(|_| Error::unavailable("who may do what is not known yet"))?;
+        let record = self.table.lock().get(entity).map(watch::Sender::subscribe);
+        let Some(record) = record else {
+            return Err(Error::denied(format!("{entity} is no longer an entity of this cluster")));
+        };
+        let fingerprint = record.borrow().as_ref().map(|entity| entity.fingerprint);
+        let (entity, fingerprint) = (entity.clone(), fingerprint.unwrap_or_default());
+        let denials = self.table.denials.clone();
+        EntityStanding { entity, fingerprint, record, denials }.allow(demand)
     }
 
     /// The standing of whoever has a certificate. Waits until this node knows its entities.

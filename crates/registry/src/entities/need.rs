@@ -32,6 +32,8 @@ const COMMON_MAPS: [&str; 4] = ["pools", "nodes", "programs", "program-status"];
 const PROGRAMS_MAP: &str = "programs";
 /// The map of entities, which is read and written by `admin` alone.
 pub(super) const ENTITIES_MAP: &str = "entities";
+/// The class by which nodes deliver messages, for whoever sent them.
+const CHANNELS_CLASS: &str = "channels";
 /// What the map of a log is called, before the log's name.
 const LOG_MAP_PREFIX: &str = "log.";
 
@@ -144,6 +146,7 @@ fn object_needs<Refusal>(
     each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
     match op {
+        Op::Call(ClassCall { class, .. }) if class.as_str() == CHANNELS_CLASS => each(Need::Admin),
         Op::Call(ClassCall { class, method, .. }) => each(Need::Call { class, method, object }),
         Op::CloneFrom { source, .. } => {
             let source = ObjectId::new(object.pool.clone(), source.clone());

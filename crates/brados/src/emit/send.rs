@@ -1,0 +1,96 @@
+//! What a method sends: room for it is found before anything is written, and it is stored with the rest.
+
+use super::encoding::quoted;
+use super::method::MethodWriter;
+use crate::delivery::REMOVE_OBJECT;
+use crate::ir::CollectionId;
+use crate::syntax::ast::Kind;
+
+/// The field in which the messages of a channel are counted, and what their keys begin with.
+struct Queue {
+    field: usize,
+    prefix: &'static str,
+}
+
+impl MethodWriter<'_> {
+    /// The channels that the method may send into. What has the object removed is sent last, so that all
+    /// else goes before it.
+    pub(super) fn channels_sent(&self) -> Vec<CollectionId> {
+        let channels = self.program.of_kind(Kind::Channel);
+        let mut sent: Vec<_> = channels.filter(|channel| self.is_pending(*channel)).collect();
+        sent.sort_by_key(|channel| self.removes(*channel));
+        sent
+    }
+
+    fn removes(&self, channel: CollectionId) -> bool {
+        self.program.collection(channel).name == REMOVE_OBJECT
+    }
+
+    fn queue(&self, channel: CollectionId) -> Option<Queue> {
+        let fields = self.layouts.stored.header.channels;
+        let (field, prefix) = match self.program.collection(channel).is_delivered() {
+            true => (fields.delivered, ">"),
+            false => (fields.drained, "~"),
+        };
+        field.map(|field| Queue { field, prefix })
+    }
+
+    /// Refuses a request that sends more than may wait.
+    pub(super) fn make_room(&mut self, channels: &[CollectionId]) {
+        for prefix in ["~", ">"] {
+            let own: Vec<_> = channels
+                .iter()
+                .filter_map(|channel| Some((*channel, self.queue(*channel)?)))
+                .filter(|(_, queue)| queue.prefix == prefix)
+                .collect();
+            let Some((_, Queue { field, .. })) = own.first() else { continue };
+            let counts: Vec<_> = own.iter().map(|(id, _)| self.count_of(*id)).collect();
+            let room = self.runtime.need("room");
+            self.out.put(format!("{room}(object, {field}, \"{prefix}\", {})", counts.join(" + ")));
+        }
+    }
+
+    fn count_of(&self, channel: CollectionId) -> String {
+        format!("{}.count", self.pending_name(channel))
+    }
+
+    /// A request that changes anything takes back the message by which an earlier one has the object
+    /// removed.
+    pub(super) fn recall_removal(&mut self, tables: &[CollectionId], channels: &[CollectionId]) {
+        let Some(removal) = self.layouts.stored.header.channels.removal else { return };
+        let changed = tables.iter().map(|table| match self.only_change(*table) {
+            Some(_) => self.pending_name(*table),
+            None => format!("#{} > 0", self.changes_name(*table)),
+        });
+        let sent = channels.iter().map(|channel| format!("{} > 0", self.count_of(*channel)));
+        let conditions: Vec<_> = changed.chain(sent).collect();
+        if conditions.is_empty() {
+            return;
+        }
+        let recall = self.runtime.need("recall");
+        self.out.open(format!("if {} then", conditions.join(" or ")));
+        self.out.put(format!("{recall}(object, {removal})"));
+        self.out.close("end");
+    }
+
+    pub(super) fn send(&mut self, channel: CollectionId) {
+        let Some(Queue { field, .. }) = self.queue(channel) else { return };
+        let collection = self.program.collection(channel);
+        self.out.line = self.lines.line(collection.span.start);
+        let (width, shown) = (collection.width(), quoted(collection.name.as_bytes()));
+        let messages = self.pending_name(channel);
+        let said = self.row_said(channel, "row");
+        let removal = self.layouts.stored.header.channels.removal;
+        let send = match removal.filter(|_| self.removes(channel)) {
+            Some(removal) => {
+                format!("{}(object, {field}, {removal}", self.runtime.need("post_removal"))
+            }
+            None if collection.is_delivered() => {
+                format!("{}(object, {field}", self.runtime.need("post"))
+            }
+            None => format!("{}(object, {field}", self.runtime.need("send")),
+        };
+        self.out
+            .put(format!("{send}, {messages}, {shown}, {width}, function(row) return {said} end)"));
+    }
+}

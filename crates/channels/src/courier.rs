@@ -1,0 +1,254 @@
+//! The courier of a process: it marks objects before requests send, delivers what they sent, and looks for
+//! objects whose messages nobody delivers.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use nacre_clock::{Clock, Random};
+use nacre_object::{
+    EntityName, Error, Locate, NodeName, ObjectId, Result, Store, TargetName, Watch,
+};
+use nacre_registry::{Event, Events, LiveEntities, Severity};
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use crate::format::{GivenUp, Mark};
+use crate::ledger::Ledger;
+use crate::limits::{PARALLEL_OBJECTS, Pace};
+use crate::marks::Marks;
+use crate::round::Round;
+use crate::schedule::{Holds, Schedule};
+use crate::stats::{Counters, DeliveryStats};
+use crate::sweep::Sweeper;
+
+/// What a courier works in.
+pub struct Surroundings {
+    /// Every object there is.
+    pub store: Arc<dyn Store>,
+    /// Their watchers.
+    pub watch: Arc<dyn Watch>,
+    /// Where objects are.
+    pub locate: Arc<dyn Locate>,
+    /// Where it says what it could not deliver.
+    pub events: Events,
+    /// Who may do what.
+    pub entities: Arc<LiveEntities>,
+    /// The node it runs on.
+    pub node: NodeName,
+    /// The targets whose objects this process looks after.
+    pub served: HashSet<TargetName>,
+    /// Whether no other process serves them.
+    pub is_alone: bool,
+}
+
+impl fmt::Debug for Surroundings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Surroundings").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+impl Surroundings {
+    pub(crate) fn ledger(&self) -> Ledger {
+        Ledger::new(Arc::clone(&self.store), Arc::clone(&self.locate))
+    }
+
+    /// Says in the cluster log that messages were given up. Nobody waits for it.
+    pub(crate) fn report(&self, object: &ObjectId, dead: &[GivenUp]) {
+        let Some(first) = dead.first() else { return };
+        let text = format!("{} messages of {object} were given up: {}", dead.len(), first.reason);
+        let event = Event::new(Severity::Error, text)
+            .node(self.node.clone())
+            .field("object", object.to_string())
+            .field("first", first.number.to_string());
+        let events = self.events.clone();
+        tokio::spawn(async move { events.append(event).await.ok() });
+    }
+}
+
+/// The courier. Cheap to clone.
+#[derive(Clone)]
+pub struct Courier(Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub clock: Arc<dyn Clock>,
+    pub pace: Pace,
+    /// Tells this process' marks from those of others.
+    pub process: String,
+    pub marks: Mutex<Marks>,
+    schedule: Mutex<Schedule>,
+    wake: Notify,
+    counters: Counters,
+    nonces: Mutex<Random>,
+    running: Mutex<Option<Running>>,
+}
+
+struct Running {
+    surroundings: Arc<Surroundings>,
+    tasks: [AbortHandle; 2],
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+impl fmt::Debug for Courier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Courier").field("process", &self.0.process).finish_non_exhaustive()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Courier {
+    /// A courier that is not at work yet: until it is, nothing can be sent.
+    pub fn new(clock: Arc<dyn Clock>, mut random: Random, pace: Pace) -> Self {
+        let process = format!("{:016x}", random.next_u64());
+        Self(Arc::new(Inner {
+            clock,
+            pace,
+            process,
+            marks: Mutex::default(),
+            schedule: Mutex::default(),
+            wake: Notify::new(),
+            counters: Counters::default(),
+            nonces: Mutex::new(random),
+            running: Mutex::new(None),
+        }))
+    }
+
+    /// Puts it to work. Needs a tokio runtime.
+    pub fn start(&self, surroundings: Surroundings) {
+        let surroundings = Arc::new(surroundings);
+        let delivering = deliver(Arc::clone(&self.0), Arc::clone(&surroundings));
+        let sweeper = Sweeper { courier: self.clone(), surroundings: Arc::clone(&surroundings) };
+        let tasks = [tokio::spawn(delivering), tokio::spawn(sweeper.run())];
+        let tasks = tasks.map(|task| task.abort_handle());
+        *locked(&self.0.running) = Some(Running { surroundings, tasks });
+    }
+
+    /// Ends its work, at any point: another courier goes on.
+    pub fn stop(&self) {
+        *locked(&self.0.running) = None;
+    }
+
+    /// What it has done.
+    pub fn stats(&self) -> DeliveryStats {
+        self.0.counters.read(locked(&self.0.schedule).waiting())
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.0
+    }
+
+    /// Has an object's messages looked at.
+    pub fn look_at(&self, object: &ObjectId) {
+        locked(&self.0.schedule).note(object);
+        self.0.wake.notify_one();
+    }
+
+    /// Makes sure that the object is marked, durably, before a request may send.
+    ///
+    /// # Errors
+    /// `Unavailable` if that cannot be: nothing may be sent.
+    pub(crate) async fn sending(&self, object: &ObjectId, source: &EntityName) -> Result<Sending> {
+        let now = self.0.clock.monotonic();
+        if !locked(&self.0.marks).begin(object, source, now) {
+            let mark = self.mark(object, source).await?;
+            let trusted_until = now + self.0.pace.trusted_for;
+            locked(&self.0.marks).begin_new(object, source, mark, trusted_until);
+        }
+        let (courier, object, source) = (self.clone(), object.clone(), source.clone());
+        Ok(Sending { courier, object, source, outcome: Outcome::Unknown })
+    }
+
+    async fn mark(&self, object: &ObjectId, source: &EntityName) -> Result<Mark> {
+        let surroundings = locked(&self.0.running).as_ref().map(|of| Arc::clone(&of.surroundings));
+        let surroundings =
+            surroundings.ok_or_else(|| Error::unavailable("nobody delivers messages yet"))?;
+        let nonce = locked(&self.0.nonces).next_u64();
+        let mark = Mark { at_micros: self.0.clock.now_micros(), nonce };
+        let ledger = surroundings.ledger();
+        let key = Ledger::key(object, source, &self.0.process);
+        ledger.mark(&ledger.of(object), key, mark).await.map_err(|error| {
+            Error::unavailable(format!("cannot note that messages are sent: {error}"))
+        })?;
+        Ok(mark)
+    }
+}
+
+/// What is known of a request that may have sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It was carried out.
+    Done,
+    /// Nothing of it happened.
+    Refused,
+    /// It may have been carried out, or may yet be.
+    Unknown,
+}
+
+/// A request that may send, while it is carried out. However it ends, its object is looked at.
+pub(crate) struct Sending {
+    courier: Courier,
+    object: ObjectId,
+    source: EntityName,
+    pub outcome: Outcome,
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        let inner = self.courier.inner();
+        let idle_after = match self.outcome {
+            Outcome::Done => inner.pace.idle_after,
+            Outcome::Refused => Duration::ZERO,
+            Outcome::Unknown => inner.pace.uncertain_for,
+        };
+        let idle_from = inner.clock.monotonic() + idle_after;
+        locked(&inner.marks).end(&self.object, &self.source, idle_from);
+        if self.outcome != Outcome::Refused {
+            self.courier.look_at(&self.object);
+        }
+    }
+}
+
+/// Delivers what is noted, for ever.
+async fn deliver(inner: Arc<Inner>, surroundings: Arc<Surroundings>) {
+    let mut rounds = FuturesUnordered::new();
+    loop {
+        while rounds.len() < PARALLEL_OBJECTS {
+            let now = inner.clock.monotonic();
+            let Some((object, holds)) = locked(&inner.schedule).next(now) else { break };
+            rounds.push(round(&inner, &surroundings, object, holds, now));
+        }
+        let due = locked(&inner.schedule).next_due();
+        let rest = due.map(|due| due.saturating_sub(inner.clock.monotonic()));
+        tokio::select! {
+            Some((object, holds, waiting)) = rounds.next(), if !rounds.is_empty() => {
+                locked(&inner.schedule).done(&object, holds, waiting);
+            }
+            () = inner.wake.notified() => {}
+            () = tokio::time::sleep(rest.unwrap_or_default()), if rest.is_some() => {}
+        }
+    }
+}
+
+async fn round(
+    inner: &Inner,
+    surroundings: &Surroundings,
+    object: ObjectId,
+    holds: Holds,
+    now: Duration,
+) -> (ObjectId, Holds, usize) {
+    let (marks, counters, pace) = (&inner.marks, &inner.counters, &inner.pace);
+    let round = Round { surroundings, object: &object, marks, counters, pace, now, holds };
+    let (holds, waiting) = round.run().await;
+    (object, holds, waiting)
+}

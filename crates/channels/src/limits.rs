@@ -1,0 +1,66 @@
+//! Every bound of delivery, with its reason.
+
+use std::time::Duration;
+
+/// Messages that are looked at together, and settled by one transaction.
+pub(crate) const PAGE_MESSAGES: u32 = 128;
+/// Receivers that one object's messages go to at once.
+pub(crate) const PARALLEL_RECEIVERS: usize = 8;
+/// Objects whose messages are delivered at once: they share the process with requests.
+pub(crate) const PARALLEL_OBJECTS: usize = 16;
+/// Objects that wait to be looked at. Past it one is found again by its mark, at the next sweep.
+pub(crate) const MAX_QUEUED_OBJECTS: usize = 65_536;
+/// Marks a process remembers; past it those of idle objects are forgotten, and made again when needed.
+pub(crate) const MAX_REMEMBERED_MARKS: usize = 65_536;
+/// Senders an object remembers, some hundred bytes each. Past it nothing is received from others.
+pub(crate) const MAX_SENDERS: u64 = 65_536;
+/// Messages kept of those an object could not deliver; the oldest make room.
+pub(crate) const MAX_DEAD_LETTERS: usize = 64;
+/// Why a message was not delivered.
+pub(crate) const MAX_REASON_CHARACTERS: usize = 1024;
+/// Objects in which marks are kept: on Ceph, as many OSDs may share them; elsewhere, each target of a
+/// usual cluster has some.
+pub(crate) const LEDGERS: u64 = 64;
+/// Marks read at once.
+pub(crate) const PAGE_MARKS: u32 = 1024;
+
+/// How delivery is paced. The defaults are what nodes use.
+#[derive(Debug, Clone, Copy)]
+pub struct Pace {
+    /// How long a receiver that failed is left alone at first; it doubles with each failure.
+    pub first_retry: Duration,
+    /// And at most.
+    pub last_retry: Duration,
+    /// A message that its receiver does not take for so long is given up: the others wait behind it.
+    pub give_up_after: Duration,
+    /// An object that sent nothing for so long loses its mark, which the next message makes again.
+    pub idle_after: Duration,
+    /// Between looks for idle objects, and for those whose messages nobody delivers.
+    pub sweep_every: Duration,
+    /// A call that was not answered may still be carried out so much later.
+    pub uncertain_for: Duration,
+    /// A mark is trusted for so long by who made it, and then made again.
+    pub trusted_for: Duration,
+    /// A mark of another process is taken away when it is so old and nothing waits. What lies between this
+    /// and the time above is how far clocks may differ.
+    pub abandoned_after: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        const MINUTE: Duration = Duration::from_secs(60);
+        Self {
+            first_retry: Duration::from_millis(50),
+            last_retry: MINUTE / 2,
+            give_up_after: 60 * MINUTE,
+            idle_after: MINUTE / 2,
+            sweep_every: MINUTE / 2,
+            uncertain_for: 10 * MINUTE,
+            trusted_for: 20 * MINUTE,
+            abandoned_after: 60 * MINUTE,
+        }
+    }
+}
+
+const _: () = assert!(MAX_DEAD_LETTERS < nacre_object::limits::MAX_MAP_RANGE_ENTRIES);
+const _: () = assert!(PAGE_MARKS as usize <= nacre_object::limits::MAX_MAP_RANGE_ENTRIES);

@@ -1,0 +1,185 @@
+//! The marks a process made, as it knows them. Pure: time is given.
+//!
+//! A request that may send counts as a use of its object's mark. **Invariant:** a mark that is in use, or
+//! trusted, is stored: it is forgotten here before it is taken away there, and a mark of the same key that
+//! is made meanwhile is another one.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use nacre_object::{EntityName, ObjectId};
+
+use crate::format::Mark;
+use crate::limits::MAX_REMEMBERED_MARKS;
+
+/// Marks by object.
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    objects: HashMap<ObjectId, Vec<Known>>,
+    count: usize,
+}
+
+/// A mark for one entity.
+#[derive(Debug)]
+struct Known {
+    source: EntityName,
+    mark: Mark,
+    trusted_until: Duration,
+    uses: usize,
+    /// When it counts as idle, unless it is used.
+    idle_from: Duration,
+}
+
+/// A mark that is no longer known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Forgotten {
+    pub object: ObjectId,
+    pub source: EntityName,
+    pub mark: Mark,
+}
+
+impl Marks {
+    fn find(&mut self, object: &ObjectId, source: &EntityName) -> Option<&mut Known> {
+        self.objects.get_mut(object)?.iter_mut().find(|known| known.source == *source)
+    }
+
+    /// Begins a use of a mark that is trusted; answers whether there is one.
+    pub fn begin(&mut self, object: &ObjectId, source: &EntityName, now: Duration) -> bool {
+        match self.find(object, source) {
+            Some(known) if now < known.trusted_until => {
+                known.uses += 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Begins a use of a mark that was made.
+    pub fn begin_new(
+        &mut self,
+        object: &ObjectId,
+        source: &EntityName,
+        mark: Mark,
+        trusted_until: Duration,
+    ) {
+        if let Some(known) = self.find(object, source) {
+            known.uses += 1;
+            (known.mark, known.trusted_until) = (mark, trusted_until);
+            return;
+        }
+        if self.count >= MAX_REMEMBERED_MARKS {
+            self.forget_one();
+        }
+        let source = source.clone();
+        let known = Known { source, mark, trusted_until, uses: 1, idle_from: Duration::ZERO };
+        self.objects.entry(object.clone()).or_default().push(known);
+        self.count += 1;
+    }
+
+    /// Ends a use.
+    pub fn end(&mut self, object: &ObjectId, source: &EntityName, idle_from: Duration) {
+        if let Some(known) = self.find(object, source) {
+            known.uses -= 1;
+            known.idle_from = known.idle_from.max(idle_from);
+        }
+    }
+
+    /// Whether this is a mark that is known.
+    pub fn knows(&self, object: &ObjectId, mark: &Mark) -> bool {
+        self.objects.get(object).is_some_and(|all| all.iter().any(|known| known.mark == *mark))
+    }
+
+    /// Whether requests of an entity marked an object.
+    pub fn has(&self, object: &ObjectId, source: &EntityName) -> bool {
+        let known = self.objects.get(object);
+        known.is_some_and(|known| known.iter().any(|known| known.source == *source))
+    }
+
+    /// Forgets the marks that are idle.
+    pub fn forget_idle(&mut self, now: Duration) -> Vec<Forgotten> {
+        self.forget(usize::MAX, |known| known.uses == 0 && known.idle_from <= now)
+    }
+
+    /// Makes room: what is stored is found there.
+    fn forget_one(&mut self) {
+        self.forget(1, |known| known.uses == 0);
+    }
+
+    fn forget(&mut self, most: usize, is_due: impl Fn(&Known) -> bool) -> Vec<Forgotten> {
+        let mut forgotten = vec![];
+        for (object, all) in &mut self.objects {
+            while forgotten.len() < most
+                && let Some(at) = all.iter().position(&is_due)
+            {
+                let Known { source, mark, .. } = all.swap_remove(at);
+                forgotten.push(Forgotten { object: object.clone(), source, mark });
+            }
+            if forgotten.len() >= most {
+                break;
+            }
+        }
+        for gone in &forgotten {
+            if self.objects.get(&gone.object).is_some_and(Vec::is_empty) {
+                self.objects.remove(&gone.object);
+            }
+        }
+        self.count -= forgotten.len();
+        forgotten
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn mark(nonce: u64) -> Mark {
+        Mark { at_micros: 0, nonce }
+    }
+
+    fn names() -> (ObjectId, EntityName) {
+        ("data/a".parse().unwrap(), EntityName::local())
+    }
+
+    #[test]
+    fn a_mark_is_forgotten_when_nobody_uses_it_for_a_while() {
+        let (object, local) = names();
+        let mut marks = Marks::default();
+        assert!(!marks.begin(&object, &local, seconds(0)));
+        marks.begin_new(&object, &local, mark(1), seconds(100));
+        assert!(marks.begin(&object, &local, seconds(1)), "it is trusted");
+        marks.end(&object, &local, seconds(40));
+        assert!(marks.forget_idle(seconds(50)).is_empty(), "it is in use");
+        marks.end(&object, &local, seconds(60));
+        assert!(marks.forget_idle(seconds(59)).is_empty());
+        let forgotten = Forgotten { object: object.clone(), source: local.clone(), mark: mark(1) };
+        assert_eq!(marks.forget_idle(seconds(60)), [forgotten]);
+        assert!(!marks.begin(&object, &local, seconds(60)), "it is made anew");
+        assert_eq!(marks.count, 0);
+    }
+
+    #[test]
+    fn a_mark_is_made_anew_when_it_was_trusted_long_enough() {
+        let (object, local) = names();
+        let mut marks = Marks::default();
+        marks.begin_new(&object, &local, mark(1), seconds(100));
+        marks.end(&object, &local, seconds(200));
+        assert!(!marks.begin(&object, &local, seconds(100)));
+        marks.begin_new(&object, &local, mark(2), seconds(200));
+        assert!(marks.knows(&object, &mark(2)) && !marks.knows(&object, &mark(1)));
+        assert_eq!(marks.count, 1);
+    }
+
+    #[test]
+    fn who_marked_an_object_is_known() {
+        let (object, local) = names();
+        let (alice, bob) = (EntityName::new("alice").unwrap(), EntityName::new("bob").unwrap());
+        let mut marks = Marks::default();
+        marks.begin_new(&object, &local, mark(1), seconds(1));
+        marks.begin_new(&object, &alice, mark(2), seconds(1));
+        assert!(marks.has(&object, &alice) && !marks.has(&object, &bob));
+    }
+}

@@ -1,0 +1,262 @@
+//! What is sent is delivered, and once.
+
+mod support;
+
+use futures::StreamExt;
+use nacre_conformance::faults::{Fault, Operation};
+use nacre_object::{Op, Request, Watch, WatchEvent};
+
+use support::{PACE, World, call, submit, until};
+
+/// Whether a request calls a method of the class `channels`.
+fn calls(request: &Request, method: &str) -> bool {
+    request.ops.iter().any(|op| {
+        matches!(op, Op::Call(call)
+            if call.class.as_str() == "channels" && call.method.as_str() == method)
+    })
+}
+
+/// Whether a request is a courier's look at messages.
+fn is_look(request: &Request) -> bool {
+    let is_range = |op: &Op| matches!(op, Op::MapRange { prefix, .. } if &prefix[..] == b">");
+    request.ops.iter().any(is_range)
+}
+
+/// A plan that has requests of a kind meet a fault.
+fn on(
+    mut is_meant: impl FnMut(&Request) -> bool + Send + 'static,
+    fault: Fault,
+) -> nacre_conformance::faults::FaultPlan {
+    Box::new(move |operation| match operation {
+        Operation::Submit(request) if is_meant(request) => Some(fault),
+        _ => None,
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_reaches_the_other_object_after_the_request() {
+    let world = World::new();
+    let process = world.process(1);
+    for number in 0..300 {
+        process.pass("a", "b", number).await.unwrap();
+    }
+    world.until_empty("data/a").await;
+    assert_eq!(world.numbers("data/b").await, (0..300).collect::<Vec<_>>());
+    assert_eq!(process.courier.stats().calls, 300);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_sends_to_itself_and_in_a_circle() {
+    let world = World::new();
+    let process = world.process(1);
+    process.pass("a", "a", 1).await.unwrap();
+    process.pass("a", "b", 2).await.unwrap();
+    process.pass("b", "a", 3).await.unwrap();
+    world.until_empty("data/a").await;
+    world.until_empty("data/b").await;
+    let mut own = world.numbers("data/a").await;
+    own.sort_unstable();
+    assert_eq!((own, world.numbers("data/b").await), (vec![1, 3], vec![2]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn watchers_are_told() {
+    let world = World::new();
+    let process = world.process(1);
+    let object = "data/a".parse().unwrap();
+    let mut watch = world.memory.watch(&object).await.unwrap();
+    process.relay("data/a", "tell", &[nacre_brados::Value::text("news")]).await.unwrap();
+    let told = async {
+        while let Some(event) = watch.next().await {
+            if let WatchEvent::Notified { payload } = event {
+                return payload;
+            }
+        }
+        panic!("the watch ended");
+    };
+    assert_eq!(told.await, "news");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_reference_dropped_removes_the_object() {
+    let world = World::new();
+    let process = world.process(1);
+    process.refs("data/a", "get_ref", "x").await.unwrap();
+    process.refs("data/a", "get_ref", "y").await.unwrap();
+    process.refs("data/a", "put_ref", "x").await.unwrap();
+    process.refs("data/a", "put_ref", "y").await.unwrap();
+    until(async || !world.exists("data/a").await).await;
+    process.refs("data/a", "get_ref", "x").await.unwrap();
+    assert!(world.exists("data/a").await, "it is made anew");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_changes_before_it_is_removed_stays() {
+    let world = World::new();
+    let process = world.process(1);
+    process.faults.follow(on(|request| calls(request, "remove"), Fault::Hold));
+    process.refs("data/a", "get_ref", "x").await.unwrap();
+    process.refs("data/a", "put_ref", "x").await.unwrap();
+    process.faults.wait_until_held(1).await;
+    process.refs("data/a", "get_ref", "y").await.unwrap();
+    process.faults.heal();
+    process.faults.release(1);
+    until(async || process.courier.stats().removals == 1).await;
+    let held = call(&world.memory, "data/a", "refs", "list", &[nacre_brados::Value::Nil]).await;
+    assert_eq!(nacre_brados::shown_reply(&held.unwrap()), "held('y')");
+    assert!(world.outbox("data/a").await.waiting.is_empty(), "the message was taken back");
+    process.refs("data/a", "put_ref", "y").await.unwrap();
+    until(async || !world.exists("data/a").await).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_not_delivered_when_its_process_died_is_delivered_by_another() {
+    let world = World::new();
+    let dying = world.process(1);
+    dying.faults.follow(on(is_look, Fault::FailBefore));
+    for number in 0..3 {
+        dying.pass("a", "b", number).await.unwrap();
+    }
+    drop(dying);
+    assert_eq!(world.outbox("data/a").await.waiting.len(), 3);
+    assert!(world.marks().await > 0);
+    let _other = world.process(2);
+    world.until_empty("data/a").await;
+    assert_eq!(world.numbers("data/b").await, [0, 1, 2]);
+    until(async || world.marks().await == 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_delivered_and_not_settled_is_not_delivered_again() {
+    let world = World::new();
+    let dying = world.process(1);
+    dying.faults.follow(on(|request| calls(request, "settle"), Fault::FailBefore));
+    for number in 0..3 {
+        dying.pass("a", "b", number).await.unwrap();
+    }
+    until(async || world.numbers("data/b").await.len() == 3).await;
+    drop(dying);
+    assert_eq!(world.outbox("data/a").await.waiting.len(), 3);
+    let _other = world.process(2);
+    world.until_empty("data/a").await;
+    assert_eq!(world.numbers("data/b").await, [0, 1, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delivery_whose_answer_is_lost_is_not_made_twice() {
+    let world = World::new();
+    let process = world.process(1);
+    let mut lost = 0;
+    let is_lost = move |request: &Request| {
+        lost += usize::from(calls(request, "accept"));
+        calls(request, "accept") && lost % 2 == 1
+    };
+    process.faults.follow(on(is_lost, Fault::FailAfter));
+    for number in 0..20 {
+        process.pass("a", "b", number).await.unwrap();
+    }
+    world.until_empty("data/a").await;
+    assert_eq!(world.numbers("data/b").await, (0..20).collect::<Vec<_>>());
+    assert!(process.courier.stats().failures > 0, "answers were lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_couriers_deliver_once() {
+    let world = World::new();
+    let (one, other) = (world.process(1), world.process(2));
+    // The first delivers and does not settle; the second comes upon the same messages.
+    one.faults.follow(on(|request| calls(request, "settle"), Fault::Hold));
+    for number in 0..10 {
+        one.pass("a", "b", number).await.unwrap();
+    }
+    one.faults.wait_until_held(1).await;
+    for number in 10..20 {
+        other.pass("a", "b", number).await.unwrap();
+    }
+    world.until_empty("data/a").await;
+    one.faults.heal();
+    one.faults.release(100);
+    one.pass("a", "b", 20).await.unwrap();
+    world.until_empty("data/a").await;
+    assert_eq!(world.numbers("data/b").await, (0..=20).collect::<Vec<_>>());
+    assert!(one.courier.stats().calls > 0 && other.courier.stats().calls > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_made_anew_begins_anew() {
+    let world = World::new();
+    let process = world.process(1);
+    for number in 0..3 {
+        process.pass("a", "b", number).await.unwrap();
+    }
+    world.until_empty("data/a").await;
+    submit(&world.memory, "data/a", vec![Op::Remove]).await.unwrap();
+    for number in 3..5 {
+        process.pass("a", "b", number).await.unwrap();
+    }
+    world.until_empty("data/a").await;
+    assert_eq!(world.numbers("data/b").await, [0, 1, 2, 3, 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_marked_once_and_its_mark_goes_when_it_rests() {
+    let world = World::new();
+    let process = world.process(1);
+    let marked = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = marked.clone();
+    let is_mark = move |request: &Request| {
+        let is_mark = request.header.object.to_string().starts_with("nacre.system/channels/")
+            && request.ops.iter().any(|op| matches!(op, Op::MapSet { .. }));
+        count.fetch_add(usize::from(is_mark), std::sync::atomic::Ordering::SeqCst);
+        false
+    };
+    process.faults.follow(on(is_mark, Fault::FailBefore));
+    for number in 0..50 {
+        process.pass("a", "b", number).await.unwrap();
+    }
+    assert_eq!(marked.load(std::sync::atomic::Ordering::SeqCst), 1);
+    assert_eq!(world.marks().await, 1);
+    until(async || world.marks().await == 0).await;
+    process.pass("a", "b", 50).await.unwrap();
+    assert_eq!(world.marks().await, 1);
+    world.until_empty("data/a").await;
+    assert_eq!(world.numbers("data/b").await.len(), 51);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_unless_its_object_is_marked() {
+    let world = World::new();
+    let process = world.process(1);
+    let is_mark =
+        |request: &Request| request.header.object.to_string().starts_with("nacre.system/channels/");
+    process.faults.follow(on(is_mark, Fault::FailBefore));
+    let refused = process.pass("a", "b", 0).await.unwrap_err();
+    assert_eq!(refused.kind(), nacre_object::ErrorKind::Unavailable);
+    assert!(!world.exists("data/a").await);
+    process
+        .relay("data/a", "take", &[nacre_brados::Value::text("x"), nacre_brados::Value::Int(1)])
+        .await
+        .expect("what sends nothing needs no mark");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mark_of_another_process_stays_as_long_as_it_may_be_trusted() {
+    let world = World::new();
+    let first = world.process(1);
+    first.pass("a", "b", 0).await.unwrap();
+    world.until_empty("data/a").await;
+    drop(first);
+    let begun = tokio::time::Instant::now();
+    let _other = world.process(2);
+    until(async || world.marks().await == 0).await;
+    assert!(begun.elapsed() >= PACE.trusted_for, "it went after {:?}", begun.elapsed());
+    let first = world.process(3);
+    first.pass("a", "b", 1).await.unwrap();
+    world.until_empty("data/a").await;
+    drop(first);
+    // Whoever has the engine alone knows that nobody trusts it.
+    let begun = tokio::time::Instant::now();
+    let _alone = world.start(4, PACE, true);
+    until(async || world.marks().await == 0).await;
+    assert!(begun.elapsed() < PACE.trusted_for);
+}

@@ -1,0 +1,214 @@
+//! What cannot be delivered, or not yet, or not for whom.
+
+mod support;
+
+use nacre_brados::Value;
+use nacre_conformance::faults::{Fault, Operation};
+use nacre_object::{EntityName, ErrorKind, ObjectId, TenantName};
+use nacre_registry::{Entities, Entity, Grant};
+
+use support::{Process, World, set_key, until};
+
+/// Makes an object unreachable.
+fn cut_off(process: &Process, object: &str) {
+    let object: ObjectId = object.parse().unwrap();
+    process.faults.follow(Box::new(move |operation| match operation {
+        Operation::Submit(request) if request.header.object == object => Some(Fault::FailBefore),
+        _ => None,
+    }));
+}
+
+/// Why messages of an object were given up.
+async fn reasons(world: &World, object: &str) -> Vec<String> {
+    world.outbox(object).await.dead.into_iter().map(|dead| dead.reason).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_can_never_be_delivered_is_given_up_and_holds_nothing_up() {
+    let world = World::new();
+    let process = world.process(1);
+    let astray = |to: &str, class: &str, method: &str| [to, class, method].map(Value::text);
+    for row in [
+        astray("b", "nobody", "take"),
+        astray("b", "relay", "nothing"),
+        astray("", "relay", "take"),
+        astray("b", "two words", "take"),
+        // Rows of another shape.
+        astray("b", "relay", "pass"),
+    ] {
+        process.relay("data/a", "astray", &row).await.unwrap();
+    }
+    // Two rows of one key.
+    process.pass("a", "b", -1).await.unwrap();
+    process.pass("a", "b", 7).await.unwrap();
+    world.until_empty("data/a").await;
+    assert_eq!(world.numbers("data/b").await, [7]);
+    let reasons = reasons(&world, "data/a").await;
+    let said = ["no class nobody", "no method nothing", "object name", "class name", "row", "key"];
+    assert_eq!(reasons.len(), said.len());
+    for (reason, part) in reasons.iter().zip(said) {
+        assert!(reason.contains(part), "{part}: {reason}");
+    }
+    assert_eq!(process.courier.stats().dead, said.len() as u64);
+    until(async || {
+        let events = process.maps.events().recent(100).await.unwrap();
+        events.iter().any(|event| event.text.contains("data/a were given up"))
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_receiver_that_is_away_holds_up_its_own_messages_alone() {
+    let world = World::new();
+    let process = world.process(1);
+    cut_off(&process, "data/b");
+    for number in 0..5 {
+        process.pass("a", "b", number).await.unwrap();
+        process.pass("a", "c", number).await.unwrap();
+    }
+    until(async || world.outbox("data/a").await.waiting.len() == 5).await;
+    assert_eq!(world.numbers("data/c").await, [0, 1, 2, 3, 4]);
+    until(async || process.courier.stats().waiting == 5).await;
+    process.faults.heal();
+    world.until_empty("data/a").await;
+    assert_eq!(world.numbers("data/b").await, [0, 1, 2, 3, 4]);
+    until(async || process.courier.stats().waiting == 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_not_taken_for_long_is_given_up() {
+    let world = World::new();
+    let process = world.process(1);
+    cut_off(&process, "data/b");
+    process.pass("a", "b", 1).await.unwrap();
+    until(async || process.courier.stats().dead == 1).await;
+    let reasons = reasons(&world, "data/a").await;
+    assert!(reasons[0].starts_with("given up:"), "{reasons:?}");
+    process.faults.heal();
+    process.pass("a", "b", 2).await.unwrap();
+    world.until_empty("data/a").await;
+    assert_eq!(world.numbers("data/b").await, [2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_sends_more_than_may_wait_is_held_back() {
+    let world = World::new();
+    let process = world.process(1);
+    cut_off(&process, "data/b");
+    let burst = |n: i64| [Value::text("b"), Value::text("a"), Value::Int(n)];
+    let too_many = process.relay("data/a", "burst", &burst(1025)).await.unwrap_err();
+    assert_eq!(too_many.kind(), ErrorKind::Exhausted, "{too_many}");
+    for _ in 0..4 {
+        process.relay("data/a", "burst", &burst(1024)).await.unwrap();
+    }
+    let full = process.pass("a", "b", 1).await.unwrap_err();
+    assert_eq!(full.kind(), ErrorKind::Exhausted, "{full}");
+    process.faults.heal();
+    world.until_empty("data/a").await;
+    process.pass("a", "b", 1).await.unwrap();
+    world.until_empty("data/a").await;
+    assert_eq!(world.numbers("data/b").await.len(), 4 * 1024 + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dead_letters_make_room_for_later_ones() {
+    let world = World::new();
+    let process = world.process(1);
+    let row = ["b", "nobody", "take"].map(Value::text);
+    for _ in 0..70 {
+        process.relay("data/a", "astray", &row).await.unwrap();
+    }
+    world.until_empty("data/a").await;
+    let dead = world.outbox("data/a").await.dead;
+    let numbers: Vec<_> = dead.iter().map(|dead| dead.message.number).collect();
+    assert_eq!(numbers, (7..=70).collect::<Vec<_>>());
+}
+
+async fn add_entity(process: &Process, name: &str, grants: &[&str]) {
+    let entity = Entity {
+        tenant: TenantName::standard(),
+        fingerprint: [7; 32],
+        grants: grants.iter().map(|grant| grant.parse::<Grant>().unwrap()).collect(),
+        created_at_micros: 1,
+    };
+    let entities = Entities::new(process.maps.clone());
+    let epoch = entities.add(&EntityName::new(name).unwrap(), &entity).await.unwrap();
+    process.entities.reached(epoch).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_does_what_whoever_sent_it_may_do() {
+    let world = World::new();
+    let process = world.process(1);
+    add_entity(&process, "alice", &["x pool=data class=relay method=pass"]).await;
+    add_entity(&process, "bob", &["x pool=data class=relay"]).await;
+    process.pass_as("alice", "a", "b", 1).await.unwrap();
+    process.pass_as("bob", "a", "b", 2).await.unwrap();
+    process.pass_as("mallory", "a", "b", 3).await.unwrap();
+    world.until_empty("data/a").await;
+    assert_eq!(world.numbers("data/b").await, [2]);
+    let reasons = reasons(&world, "data/a").await;
+    assert!(reasons[0].contains("alice may not call relay.take"), "{reasons:?}");
+    assert!(reasons[1].contains("mallory is no longer an entity"), "{reasons:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_message_causes_has_the_rights_of_who_sent_it_too() {
+    let world = World::new();
+    let process = world.process(1);
+    let grants = [
+        "x pool=data class=relay method=forward",
+        "x pool=data class=relay method=pass prefix=b",
+        "x pool=data class=relay method=take prefix=b",
+    ];
+    add_entity(&process, "alice", &grants).await;
+    // By way of b, which passes it on, to c: there alice may not go.
+    for (way, number) in [("b", 1), ("c", 2)] {
+        let row = ["b", way, "a"].map(Value::text);
+        let row = [&row[..], &[Value::Int(number)]].concat();
+        support::call_as(&*process.store, "alice", "data/a", "relay", "forward", &row)
+            .await
+            .unwrap();
+    }
+    world.until_empty("data/a").await;
+    world.until_empty("data/b").await;
+    assert!(reasons(&world, "data/a").await.is_empty());
+    let reasons = reasons(&world, "data/b").await;
+    assert!(reasons[0].contains("alice may not call relay.take of data/c"), "{reasons:?}");
+    assert_eq!(world.numbers("data/b").await, [1]);
+    assert!(!world.exists("data/c").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_no_request_sent_is_not_delivered() {
+    let world = World::new();
+    let process = world.process(1);
+    add_entity(&process, "alice", &["rwx pool=data prefix=a"]).await;
+    process.pass_as("alice", "a", "a2", 1).await.unwrap();
+    world.until_empty("data/a").await;
+    // Alice writes into her own object what says that the local user sent it.
+    let forged = b"\x05local\x07enqueue\x05\x01\0\0\0\
+        s\x01\0\0\0bs\x05\0\0\0relays\x04\0\0\0takes\x04\0\0\0evili\x09\0\0\0\0\0\0\0";
+    set_key(&world.memory, "data/a", ">00000000000009", forged.to_vec()).await;
+    process.courier.look_at(&"data/a".parse().unwrap());
+    world.until_empty("data/a").await;
+    assert!(!world.exists("data/b").await);
+    let reasons = reasons(&world, "data/a").await;
+    assert!(reasons[0].contains("no request of local sent this message"), "{reasons:?}");
+    // Where the local user did send, it is one of his.
+    process.pass("a", "b", 2).await.unwrap();
+    world.until_empty("data/a").await;
+    assert_eq!(world.numbers("data/b").await, [2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_makes_no_sense_is_given_up() {
+    let world = World::new();
+    let process = world.process(1);
+    process.pass("a", "b", 1).await.unwrap();
+    world.until_empty("data/a").await;
+    set_key(&world.memory, "data/a", ">00000000000009", b"\x05lo".to_vec()).await;
+    process.courier.look_at(&"data/a".parse().unwrap());
+    until(async || process.courier.stats().dead == 1).await;
+    world.until_empty("data/a").await;
+}
