@@ -1,4 +1,4 @@
-//! What becomes visible once a group is synced: changes for the tables, and answers that wait.
+//! What follows once a group is synced: answers that wait, and changes for the tables.
 
 use std::sync::Arc;
 
@@ -26,13 +26,43 @@ impl Answer {
     }
 }
 
-/// An answer that waits for something to be synced.
+/// An answer that waits for something to be synced, or to be in the tables.
 #[derive(Debug)]
 pub(crate) enum Held {
-    Reply { answer: Answer, reply: Reply, changed: Option<ObjectId> },
+    Reply { answer: Answer, reply: Reply, object: ObjectId, is_changed: bool },
     Failure { answer: Answer, error: Error },
+    Upkeep(UpkeepHeld),
+}
+
+impl Held {
+    /// The object that may have changed.
+    pub fn object(&self) -> Option<&ObjectId> {
+        match self {
+            Self::Reply { object, .. } => Some(object),
+            Self::Failure { .. } | Self::Upkeep(_) => None,
+        }
+    }
+}
+
+/// An answer that waits for something to be in the tables: what it is about is looked for there next.
+#[derive(Debug)]
+pub(crate) enum UpkeepHeld {
     Reclaimed { reply: oneshot::Sender<Result<bool>>, is_gone: bool },
     Relocated { reply: oneshot::Sender<Result<u64>>, bytes: u64 },
+}
+
+impl UpkeepHeld {
+    pub fn answer(self, applied: &Result<()>) {
+        // Upkeep may have stopped.
+        match self {
+            Self::Reclaimed { reply, is_gone } => {
+                let _ = reply.send(applied.clone().map(|()| is_gone));
+            }
+            Self::Relocated { reply, bytes } => {
+                let _ = reply.send(applied.clone().map(|()| bytes));
+            }
+        }
+    }
 }
 
 /// What a record of the journal does to the tables.

@@ -6,7 +6,7 @@ use nacre_object::Result;
 use tokio::sync::oneshot;
 
 use crate::change_set::{ChangeSet, Release};
-use crate::commit::Held;
+use crate::commit::{Held, UpkeepHeld};
 use crate::key::{self, Key, NodeId};
 use crate::layers::Direction;
 use crate::shard::{Shard, Turn};
@@ -27,11 +27,10 @@ impl Shard {
             Ok(emptied) => emptied,
             Err(error) => return drop(reply.send(Err(error))),
         };
-        let held = Held::Reclaimed { reply, is_gone };
-        if let Err((error, Held::Reclaimed { reply, .. })) =
-            self.append(turn, changes, self.next_node(), held)
+        let held = Held::Upkeep(UpkeepHeld::Reclaimed { reply, is_gone });
+        if let Err((error, Held::Upkeep(held))) = self.append(turn, changes, self.next_node(), held)
         {
-            let _ = reply.send(Err(error));
+            held.answer(&Err(error));
         }
     }
 
@@ -70,9 +69,9 @@ impl Shard {
             Ok(moved) => moved,
             Err(error) => return drop(reply.send(Err(error))),
         };
-        let held = Held::Relocated { reply, bytes };
+        let held = Held::Upkeep(UpkeepHeld::Relocated { reply, bytes });
         match self.append(turn, changes, self.next_node(), held) {
-            Err((error, Held::Relocated { reply, .. })) => drop(reply.send(Err(error))),
+            Err((error, Held::Upkeep(held))) => held.answer(&Err(error)),
             _ => self.core.counters.relocated_bytes.add(bytes),
         }
     }

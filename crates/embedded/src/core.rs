@@ -18,6 +18,7 @@ use crate::stats::{Counters, Stats};
 use crate::tables::Tables;
 use crate::upkeep_signal::UpkeepSignal;
 use crate::view::{Mode, Transaction};
+use crate::visibility::Visibility;
 use crate::watch::Watchers;
 
 /// Journal used between checkpoints: what a crash makes the next start replay, a fraction of a
@@ -40,6 +41,7 @@ pub(crate) struct Core {
     pub space: Space,
     pub watchers: Arc<Watchers>,
     pub health: Arc<Health>,
+    pub visibility: Arc<Visibility>,
     pub counters: Arc<Counters>,
     pub upkeep: UpkeepSignal,
 }
@@ -54,8 +56,7 @@ impl Core {
 
     /// The shard that runs the transactions of an object. Never changes for a directory.
     pub fn shard_of(&self, object: &ObjectId) -> u16 {
-        let hash = fnv(&[object.pool.as_str().as_bytes(), &[0], object.name.as_str().as_bytes()]);
-        (hash % self.queues.len() as u64) as u16
+        (hash_of(object) % self.queues.len() as u64) as u16
     }
 
     /// The first op that may change something, as far as that can be known without running it.
@@ -64,6 +65,23 @@ impl Core {
             Op::Call(call) => !self.classes.is_read_only(call),
             op => op.is_write(),
         })
+    }
+
+    /// The group that the tables must have before a request looks at them, if they have not yet: a read
+    /// at its object, a clone at its source. Other writes go through a shard, which knows what is on its way.
+    pub fn awaited(&self, request: &Request) -> Option<u64> {
+        self.visibility.awaited_of_all()?;
+        if self.first_write(request).is_none() {
+            return self.visibility.awaited(hash_of(&request.header.object));
+        }
+        let pool = &request.header.object.pool;
+        let sources = request.ops.iter().filter_map(|op| match op {
+            Op::CloneFrom { source, .. } => {
+                Some(hash_of(&ObjectId::new(pool.clone(), source.clone())))
+            }
+            _ => None,
+        });
+        sources.filter_map(|source| self.visibility.awaited(source)).max()
     }
 
     /// Answers a read-only request from the tables, which hold only what is synced.
@@ -120,6 +138,11 @@ impl Core {
             free_bytes: self.space.free_bytes(),
         }
     }
+}
+
+/// The hash of an object that spreads it over shards and slots.
+pub(crate) fn hash_of(object: &ObjectId) -> u64 {
+    fnv(&[object.pool.as_str().as_bytes(), &[0], object.name.as_str().as_bytes()])
 }
 
 /// What a panic said.

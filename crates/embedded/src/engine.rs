@@ -189,7 +189,21 @@ impl EmbeddedEngine {
         }
     }
 
+    /// Waits until the tables have what was answered before `awaited` looked at them. Nobody holds the
+    /// engine meanwhile, so that closing need not wait for one.
+    async fn await_tables(&self, awaited: impl Fn(&Core) -> Option<u64>) -> Result<()> {
+        let awaited = {
+            let core = self.0.core()?;
+            awaited(&core).map(|group| (Arc::clone(&core.visibility), group))
+        };
+        match awaited {
+            None => Ok(()),
+            Some((visibility, group)) => visibility.wait(group).await,
+        }
+    }
+
     async fn answer(&self, request: Request) -> Result<Reply> {
+        self.await_tables(|core| core.awaited(&request)).await?;
         match self.read(&request)? {
             Some(reply) => Ok(reply),
             None => self.write(request).await,
@@ -205,6 +219,7 @@ impl Store for EmbeddedEngine {
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {
+        self.await_tables(|core| core.visibility.awaited_of_all()).await?;
         let core = self.0.core()?;
         list(&core, &request).map_err(|error| error.during("list").on(&request.pool))
     }

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! submit ── reads ──────────────────────────────► tables (only what is synced)
-//!    └──── queue ─► shard: run ─► journal ─► committer: write, sync ─► tables ─► reply
+//!    └──── queue ─► shard: run ─► journal ─► committer: write, sync ─► reply
+//!                                                                  └─► applier: tables
 //! ```
 //!
 //! Objects are spread over *shards*, one plain thread each, which run transactions in order over
 //! the tables and what is not yet in them. What a transaction does to the tables is one record of
 //! the *journal*; many records, of all shards, become durable with one sync of the *committer*, one
-//! more thread, while the shards run on. Large payloads stay
+//! more thread, while the shards run on and the *applier*, another, tells the tables of the last. Large payloads stay
 //! in the journal, whose segments are kept as long as something refers to them; everything else
 //! lives in the *tables*, a log-structured merge tree. An acknowledgement means synced, and so does
 //! everything any reply tells.
@@ -16,7 +17,7 @@
 //! | folder or file | holds |
 //! | --- | --- |
 //! | `engine`, `options`, `opening`, `core` | the engine as others see it; how it starts |
-//! | `queue`, `shard`, `recent`, `commit`, `committer`, `batch` | the way of a transaction |
+//! | `queue`, `shard`, `recent`, `commit`, `committer`, `applier`, `batch`, `visibility` | the way of a transaction |
 //! | `view/` | what a transaction sees and does: stream, map, attributes, snapshots |
 //! | `layers`, `change_set`, `tables`, `table_files`, `key`, `value`, `head` | entries: merged, encoded, kept |
 //! | `journal/` | records, groups, segments, recovery |
@@ -26,6 +27,7 @@
 //!
 //! A directory holds `MANIFEST`, `LOCK`, `journal/` (ours) and `tables/` (fjall's).
 
+mod applier;
 mod batch;
 mod change_set;
 mod codec;
@@ -59,6 +61,7 @@ mod upkeep;
 mod upkeep_signal;
 mod value;
 mod view;
+mod visibility;
 mod watch;
 
 pub use disk::{Create, Disk, DiskFile, RealDisk};

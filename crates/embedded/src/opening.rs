@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use nacre_object::{Error, Result};
 use rustix::fs::{FlockOperation, flock};
 
+use crate::applier::Applying;
 use crate::batch::{Batch, LiveBytes, Progress};
 use crate::committer::Committer;
 use crate::core::Core;
@@ -30,6 +31,7 @@ use crate::stats::Counters;
 use crate::tables::Tables;
 use crate::upkeep::Upkeep;
 use crate::upkeep_signal::UpkeepSignal;
+use crate::visibility::Visibility;
 
 const LOCK: &str = "LOCK";
 const JOURNAL: &str = "journal";
@@ -293,7 +295,8 @@ fn start_shard(core: &Arc<Core>, shard: &RecoveredShard) -> std::io::Result<Join
 }
 
 fn start_committer(core: &Arc<Core>, live: Vec<LiveBytes>) -> std::io::Result<JoinHandle<()>> {
-    let committer = Committer::new(Arc::clone(core), live);
+    let applying = Applying::start(Arc::clone(core), live)?;
+    let committer = Committer::new(Arc::clone(core), applying);
     std::thread::Builder::new().name("nacre-commit".into()).spawn(move || committer.run())
 }
 
@@ -329,6 +332,8 @@ fn start(
         }
     };
     let shard_count = recovered.shards.len();
+    // All that was replayed is in the tables.
+    let visibility = Arc::new(Visibility::new(position.group - 1, Arc::clone(&health)));
     let journal = Journal::new(
         Arc::clone(&segments),
         source,
@@ -353,6 +358,7 @@ fn start(
             options.reserve_bytes,
         ),
         watchers: Arc::default(),
+        visibility,
         health,
         counters,
         upkeep: UpkeepSignal::default(),

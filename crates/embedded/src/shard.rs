@@ -89,7 +89,7 @@ impl Shard {
     fn turn(&mut self) -> Turn {
         // In this order: what is forgotten must be in the snapshot, and what the snapshot refers to
         // must be pinned.
-        self.recent.forget(self.core.journal.applied());
+        self.recent.forget(self.core.visibility.applied());
         let pin = self.core.segments.pin();
         Turn { pin, tables: self.core.tables.snapshot() }
     }
@@ -146,8 +146,7 @@ impl Shard {
             self.core.counters.reads.add(1);
             return answer.send(Ok(reply));
         }
-        let changed = is_changed.then_some(request.header.object);
-        let held = Held::Reply { answer, reply, changed };
+        let held = Held::Reply { answer, reply, object: request.header.object, is_changed };
         if let Err((error, Held::Reply { answer, .. })) =
             self.append(turn, changes, next_node, held)
         {

@@ -47,6 +47,8 @@ pub struct GroupStats {
     pub write_seconds: HistogramSnapshot,
     /// Seconds a group's sync took.
     pub sync_seconds: HistogramSnapshot,
+    /// Seconds until the tables had a group.
+    pub apply_seconds: HistogramSnapshot,
 }
 
 /// The counts behind [`Stats`].
@@ -64,6 +66,7 @@ pub(crate) struct Counters {
     pub group_transactions: Sizes,
     pub write_time: Durations,
     pub sync_time: Durations,
+    pub apply_time: Durations,
 }
 
 impl Counters {
@@ -73,6 +76,7 @@ impl Counters {
             transactions: self.group_transactions.snapshot(),
             write_seconds: self.write_time.snapshot(),
             sync_seconds: self.sync_time.snapshot(),
+            apply_seconds: self.apply_time.snapshot(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a traced transaction leaves behind on its way through the engine: a span for each step.
 //!
 //! A step begins where the one before ended, so the steps of a transaction, from when it was queued
-//! until the tables have it, leave no gap in which time could be lost.
+//! until it is synced, leave no gap in which time could be lost.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ impl<'a> Trails<'a> {
             Held::Reply { answer, .. } | Held::Failure { answer, .. } => {
                 answer.trail.0.as_deref_mut()
             }
-            Held::Reclaimed { .. } | Held::Relocated { .. } => None,
+            Held::Upkeep(_) => None,
         });
         Self(steps.collect())
     }

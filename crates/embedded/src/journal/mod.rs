@@ -14,6 +14,7 @@ pub(crate) mod segment;
 pub(crate) mod segment_source;
 pub(crate) mod segment_table;
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -45,6 +46,8 @@ const SMALL_GROUP_BYTES: u64 = 16 * 1024;
 const MAX_UNSYNCED_BYTES: usize = 8 * 1024 * 1024;
 /// A group's buffer larger than this is given back rather than kept for the next one.
 const MAX_KEPT_BUFFER_BYTES: usize = 1024 * 1024;
+/// Buffers kept for further groups: one is filled, one written, one or two on their way into the tables.
+const MAX_SPARE_BUFFERS: usize = 4;
 
 // A record has its payloads and at most as much again of keys and copied values, and must be
 // addressable within its segment.
@@ -103,8 +106,6 @@ pub(crate) struct Journal {
     filled: Condvar,
     /// The committer has taken what there was.
     taken: Condvar,
-    /// The last group that is in the tables.
-    applied: AtomicU64,
     health: Arc<Health>,
     counters: Arc<Counters>,
     clock: Arc<dyn Clock>,
@@ -119,13 +120,13 @@ struct State {
     filling: Group,
     /// What waits for the closed groups and the filling one.
     waiting: Commit,
-    /// Where the groups that the committer has taken and not yet applied begin.
-    in_flight: Option<Position>,
+    /// Where the groups begin that the committer has taken and the tables do not have.
+    in_flight: VecDeque<Position>,
     /// The last group that is synced.
     durable: u64,
     is_committer_idle: bool,
     is_closed: bool,
-    spare_buffer: Vec<u8>,
+    spare_buffers: Vec<Vec<u8>>,
     /// The first group of the current segment.
     first_in_segment: u64,
     used_bytes: u64,
@@ -159,6 +160,10 @@ pub(crate) struct Group {
 }
 
 impl Group {
+    pub fn number(&self) -> u64 {
+        self.position.group
+    }
+
     fn empty(segment: Segment, position: Position, mut bytes: Vec<u8>) -> Self {
         bytes.clear();
         bytes.resize(GroupHeader::BYTES, 0);
@@ -210,11 +215,11 @@ impl Journal {
             closed: Vec::new(),
             filling: Group::empty(segment, position, Vec::new()),
             waiting: Commit::default(),
-            in_flight: None,
+            in_flight: VecDeque::new(),
             durable: position.group - 1,
             is_committer_idle: false,
             is_closed: false,
-            spare_buffer: Vec::new(),
+            spare_buffers: Vec::new(),
             first_in_segment: position.group,
             used_bytes: replayed_bytes,
         };
@@ -224,7 +229,6 @@ impl Journal {
             state: Mutex::new(state),
             filled: Condvar::new(),
             taken: Condvar::new(),
-            applied: AtomicU64::new(position.group - 1),
             health,
             counters,
             clock,
@@ -322,13 +326,13 @@ impl Journal {
         state.is_committer_idle = false;
         let mut groups = std::mem::take(&mut state.closed);
         if state.filling.records > 0 {
-            let buffer = std::mem::take(&mut state.spare_buffer);
+            let buffer = state.spare_buffers.pop().unwrap_or_default();
             let next = state.filling.next(buffer);
             state.used_bytes += u64::from(next.position.offset - state.filling.position.offset);
             groups.push(std::mem::replace(&mut state.filling, next));
         }
-        // What failed before stays where a replay must start.
-        state.in_flight = state.in_flight.or(groups.first().map(|group| group.position));
+        // What fails stays where a replay must start.
+        state.in_flight.extend(groups.iter().map(|group| group.position));
         self.taken.notify_all();
         Some((groups, std::mem::take(&mut state.waiting)))
     }
@@ -376,21 +380,17 @@ impl Journal {
         self.lock().durable
     }
 
-    /// Says that what was taken last is in the tables, and gives its groups back.
-    pub fn note_applied(&self, mut groups: Vec<Group>) {
-        let Some(last) = groups.pop() else { return };
+    /// Says that groups are in the tables, those after all before them, and gives them back.
+    pub fn note_applied(&self, groups: Vec<Group>) {
         let mut state = self.lock();
-        state.in_flight = None;
-        if last.bytes.capacity() <= MAX_KEPT_BUFFER_BYTES {
-            state.spare_buffer = last.bytes;
+        state.in_flight.drain(..groups.len());
+        for Group { bytes, .. } in groups {
+            if bytes.capacity() <= MAX_KEPT_BUFFER_BYTES
+                && state.spare_buffers.len() < MAX_SPARE_BUFFERS
+            {
+                state.spare_buffers.push(bytes);
+            }
         }
-        // Before anybody who waits is answered, and after the tables have it.
-        self.applied.store(last.position.group, Ordering::Release);
-    }
-
-    /// The last group that is in the tables.
-    pub fn applied(&self) -> u64 {
-        self.applied.load(Ordering::Acquire)
     }
 
     /// Takes no more; what waits is still done.
@@ -403,7 +403,7 @@ impl Journal {
     pub fn first_unapplied(&self) -> Position {
         let state = self.lock();
         let closed = state.closed.first().map(|group| group.position);
-        state.in_flight.or(closed).unwrap_or(state.filling.position)
+        state.in_flight.front().copied().or(closed).unwrap_or(state.filling.position)
     }
 
     /// Bytes of segments used since the journal was opened, and what was replayed then.

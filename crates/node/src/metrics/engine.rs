@@ -49,6 +49,8 @@ impl Collector for EngineCollector {
         let help = "Writing a group to the journal";
         page.histogram(seconds("journal_write_duration", help), &groups.write_seconds)?;
         let help = "Syncing a group";
-        page.histogram(seconds("journal_sync_duration", help), &groups.sync_seconds)
+        page.histogram(seconds("journal_sync_duration", help), &groups.sync_seconds)?;
+        let help = "Telling the tables what a group changed";
+        page.histogram(seconds("tables_apply_duration", help), &groups.apply_seconds)
     }
 }

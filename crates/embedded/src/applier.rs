@@ -1,0 +1,142 @@
+//! The applier: the thread that tells the tables what is synced, while the committer syncs the next group.
+//!
+//! **Invariants:** groups are applied in order, each wholly or not at all, and none that is not synced.
+//! What it takes at a time is applied in one step, so the further it is behind the less a change costs.
+//! After a failure nothing is applied any more.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+use nacre_object::Result;
+
+use crate::batch::{Batch, LiveBytes};
+use crate::commit::{Recorded, UpkeepHeld};
+use crate::core::{Core, panic_text};
+use crate::journal::Group;
+
+/// Groups that may wait for the tables; then the next is not synced before they have one. Enough that
+/// neither thread waits for the other over a flush's hiccup, and little memory.
+const MAX_WAITING: usize = 4;
+
+/// What is synced and answered, and not in the tables.
+#[derive(Debug, Default)]
+pub(crate) struct Synced {
+    pub groups: Vec<Group>,
+    /// In the order of their records.
+    pub recorded: Vec<Recorded>,
+    /// Answered once this is in the tables.
+    pub upkeeps: Vec<UpkeepHeld>,
+}
+
+impl Synced {
+    fn append(&mut self, mut later: Self) {
+        self.groups.append(&mut later.groups);
+        self.recorded.append(&mut later.recorded);
+        self.upkeeps.append(&mut later.upkeeps);
+    }
+}
+
+/// Where to hand what is synced; the thread ends once this is dropped and all is done.
+#[derive(Debug)]
+pub(crate) struct Applying {
+    queue: Option<SyncSender<Synced>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Applying {
+    /// Starts the thread, for an engine whose shards refer to so many bytes of each segment.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn start(core: Arc<Core>, live: Vec<LiveBytes>) -> std::io::Result<Self> {
+        let (queue, synced) = sync_channel(MAX_WAITING);
+        let thread = std::thread::Builder::new()
+            .name("nacre-apply".into())
+            .spawn(move || Applier { core, live }.run(&synced))?;
+        Ok(Self { queue: Some(queue), thread: Some(thread) })
+    }
+
+    /// Has it applied, after what was handed over before; waits while too much is.
+    pub fn hand_over(&self, synced: Synced) {
+        // It is there until this is dropped: its panics are caught.
+        let sent = self.queue.as_ref().map(|queue| queue.send(synced));
+        debug_assert!(matches!(sent, Some(Ok(()))));
+    }
+}
+
+impl Drop for Applying {
+    fn drop(&mut self) {
+        drop(self.queue.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The applier, owned by its thread.
+struct Applier {
+    core: Arc<Core>,
+    /// Of each shard.
+    live: Vec<LiveBytes>,
+}
+
+impl Applier {
+    fn run(mut self, queue: &Receiver<Synced>) {
+        while let Ok(mut synced) = queue.recv() {
+            queue.try_iter().for_each(|later| synced.append(later));
+            let core = Arc::clone(&self.core);
+            // A panic of the tables must not take the process down; upkeep that is dropped by it is
+            // answered by its channel closing.
+            let work = AssertUnwindSafe(|| self.round(synced));
+            if let Err(panic) = catch_unwind(work) {
+                core.health.poison(format!("the tables panicked: {}", panic_text(&*panic)));
+                core.visibility.note_failed();
+            }
+        }
+    }
+
+    fn round(&mut self, Synced { groups, recorded, upkeeps }: Synced) {
+        let applied = self.apply(recorded).inspect_err(|error| {
+            self.core.health.poison(format!("the tables could not be written: {error}"));
+            self.core.visibility.note_failed();
+        });
+        if applied.is_ok() {
+            if let Some(last) = groups.last() {
+                self.core.visibility.note_applied(last.number());
+            }
+            self.core.journal.note_applied(groups);
+        }
+        for held in upkeeps {
+            held.answer(&applied);
+        }
+        if self.core.is_checkpoint_due() {
+            self.core.upkeep.ask();
+        }
+    }
+
+    /// Applies the changes of all shards in one step.
+    fn apply(&mut self, recorded: Vec<Recorded>) -> Result<()> {
+        self.core.health.check()?;
+        if recorded.is_empty() {
+            return Ok(());
+        }
+        let started = self.core.clock.monotonic();
+        let mut batches: Vec<Batch> = self.live.iter().map(|_| Batch::default()).collect();
+        let mut pins = Vec::with_capacity(recorded.len());
+        for Recorded { id, changes, pin } in recorded {
+            batches[usize::from(id.shard)].absorb(id, &changes);
+            pins.push(pin);
+        }
+        let leaves_garbage = batches.iter().any(Batch::leaves_garbage);
+        Batch::apply_all(batches, &self.core.tables, &self.core.segments, &mut self.live)?;
+        drop(pins);
+        if leaves_garbage {
+            self.core.upkeep.ask();
+        }
+        let took = self.core.clock.monotonic().saturating_sub(started);
+        self.core.counters.apply_time.record_duration(took);
+        Ok(())
+    }
+}

@@ -1,0 +1,146 @@
+//! What is answered and not yet in the tables.
+//!
+//! The committer answers a group as soon as it is synced, and tells the tables while those it answered are
+//! on the way to their next request. Reads look at the tables alone. So a read of an object that an
+//! answered group changed waits until the tables have that group. Objects share slots: a read may wait for
+//! another object's change, and never misses its own.
+//!
+//! **Invariants:** a group is noted as answered before any of its answers is sent, and as applied after
+//! the tables have it. So a read that begins after an answer sees what was answered.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nacre_object::Result;
+use tokio::sync::Notify;
+
+use crate::health::Health;
+
+/// Slots that objects share: many times what a group changes, so that few reads wait for others' changes.
+const SLOTS: usize = 4096;
+const _: () = assert!(SLOTS.is_power_of_two());
+
+/// Which groups of the journal are answered, by object, and which are in the tables.
+#[derive(Debug)]
+pub(crate) struct Visibility {
+    /// The last group answered that changed an object of the slot.
+    answered: Box<[AtomicU64]>,
+    /// The last group answered.
+    last_answered: AtomicU64,
+    /// The last group that is in the tables.
+    applied: AtomicU64,
+    /// `applied` has moved, or never will again.
+    moved: Notify,
+    health: Arc<Health>,
+}
+
+impl Visibility {
+    /// Of tables that have everything up to a group.
+    pub fn new(applied: u64, health: Arc<Health>) -> Self {
+        let answered = (0..SLOTS).map(|_| AtomicU64::new(applied)).collect();
+        let (last_answered, applied) = (AtomicU64::new(applied), AtomicU64::new(applied));
+        Self { answered, last_answered, applied, moved: Notify::new(), health }
+    }
+
+    fn slot(&self, object_hash: u64) -> &AtomicU64 {
+        // Its low bits have chosen the shard.
+        &self.answered[(object_hash >> 32) as usize % SLOTS]
+    }
+
+    /// Says that a group is about to be answered, which changed these objects.
+    pub fn note_answered(&self, group: u64, object_hashes: impl Iterator<Item = u64>) {
+        for hash in object_hashes {
+            self.slot(hash).store(group, Ordering::Release);
+        }
+        self.last_answered.store(group, Ordering::Release);
+    }
+
+    /// Says that the tables have everything up to a group.
+    pub fn note_applied(&self, group: u64) {
+        self.applied.store(group, Ordering::Release);
+        self.moved.notify_waiters();
+    }
+
+    /// Has those who wait look whether the engine has failed.
+    pub fn note_failed(&self) {
+        self.moved.notify_waiters();
+    }
+
+    /// The last group that is in the tables.
+    pub fn applied(&self) -> u64 {
+        self.applied.load(Ordering::Acquire)
+    }
+
+    /// The group that a read of an object must see and that is not in the tables yet, if there is one.
+    pub fn awaited(&self, object_hash: u64) -> Option<u64> {
+        self.unapplied(self.slot(object_hash).load(Ordering::Acquire))
+    }
+
+    /// The same for a read of all objects.
+    pub fn awaited_of_all(&self) -> Option<u64> {
+        self.unapplied(self.last_answered.load(Ordering::Acquire))
+    }
+
+    fn unapplied(&self, group: u64) -> Option<u64> {
+        (group > self.applied()).then_some(group)
+    }
+
+    /// Waits until the tables have a group.
+    ///
+    /// # Errors
+    /// `Unavailable` if they never will: it is in the journal, and read back when the store is opened again.
+    pub async fn wait(&self, group: u64) -> Result<()> {
+        loop {
+            let mut moved = std::pin::pin!(self.moved.notified());
+            moved.as_mut().enable();
+            if self.applied() >= group {
+                return Ok(());
+            }
+            self.health.check()?;
+            moved.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nacre_object::ErrorKind;
+
+    use super::*;
+
+    const HASH: u64 = 7 << 32;
+    const OTHER: u64 = 8 << 32;
+
+    fn at(applied: u64) -> (Arc<Visibility>, Arc<Health>) {
+        let health = Arc::new(Health::default());
+        (Arc::new(Visibility::new(applied, Arc::clone(&health))), health)
+    }
+
+    #[test]
+    fn a_read_awaits_what_was_answered_of_its_object_and_is_not_in_the_tables() {
+        let (visibility, _) = at(3);
+        assert_eq!((visibility.awaited(HASH), visibility.awaited_of_all()), (None, None));
+        visibility.note_answered(4, [HASH].into_iter());
+        assert_eq!((visibility.awaited(HASH), visibility.awaited(OTHER)), (Some(4), None));
+        assert_eq!(visibility.awaited_of_all(), Some(4));
+        visibility.note_applied(4);
+        assert_eq!((visibility.awaited(HASH), visibility.awaited_of_all()), (None, None));
+    }
+
+    #[tokio::test]
+    async fn who_waits_goes_on_once_the_tables_have_it_or_never_will() {
+        let (visibility, health) = at(3);
+        visibility.wait(3).await.unwrap();
+        let waiting = |group| {
+            let visibility = Arc::clone(&visibility);
+            tokio::spawn(async move { visibility.wait(group).await })
+        };
+        let (soon, never) = (waiting(4), waiting(5));
+        tokio::task::yield_now().await;
+        visibility.note_applied(4);
+        soon.await.unwrap().unwrap();
+        health.poison("the tables are gone");
+        visibility.note_failed();
+        assert_eq!(never.await.unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+}
