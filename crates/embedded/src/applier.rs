@@ -2,7 +2,8 @@
 //!
 //! **Invariants:** groups are applied in order, each wholly or not at all, and none that is not synced.
 //! What it takes at a time is applied in one step, so the further it is behind the less a change costs.
-//! After a failure nothing is applied any more.
+//! What was synced is applied though a later sync fails: it was answered, and reads go on. After a failure
+//! of the tables nothing is applied any more.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -54,7 +55,7 @@ impl Applying {
         let (queue, synced) = sync_channel(MAX_WAITING);
         let thread = std::thread::Builder::new()
             .name("nacre-apply".into())
-            .spawn(move || Applier { core, live }.run(&synced))?;
+            .spawn(move || Applier { core, live, has_failed: false }.run(&synced))?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
 
@@ -80,33 +81,38 @@ struct Applier {
     core: Arc<Core>,
     /// Of each shard.
     live: Vec<LiveBytes>,
+    has_failed: bool,
 }
 
 impl Applier {
     fn run(mut self, queue: &Receiver<Synced>) {
         while let Ok(mut synced) = queue.recv() {
             queue.try_iter().for_each(|later| synced.append(later));
-            let core = Arc::clone(&self.core);
             // A panic of the tables must not take the process down; upkeep that is dropped by it is
             // answered by its channel closing.
             let work = AssertUnwindSafe(|| self.round(synced));
             if let Err(panic) = catch_unwind(work) {
-                core.health.poison(format!("the tables panicked: {}", panic_text(&*panic)));
-                core.visibility.note_failed();
+                self.fail(format!("the tables panicked: {}", panic_text(&*panic)));
             }
         }
     }
 
+    fn fail(&mut self, reason: String) {
+        self.has_failed = true;
+        self.core.health.poison(reason);
+        self.core.visibility.note_stuck();
+    }
+
     fn round(&mut self, Synced { groups, recorded, upkeeps }: Synced) {
-        let applied = self.apply(recorded).inspect_err(|error| {
-            self.core.health.poison(format!("the tables could not be written: {error}"));
-            self.core.visibility.note_failed();
-        });
-        if applied.is_ok() {
-            if let Some(last) = groups.last() {
-                self.core.visibility.note_applied(last.number());
+        let applied = if self.has_failed { self.core.health.check() } else { self.apply(recorded) };
+        match &applied {
+            Ok(()) => {
+                if let Some(last) = groups.last() {
+                    self.core.visibility.note_applied(last.number());
+                }
+                self.core.journal.note_applied(groups);
             }
-            self.core.journal.note_applied(groups);
+            Err(error) => self.fail(format!("the tables could not be written: {error}")),
         }
         for held in upkeeps {
             held.answer(&applied);
@@ -118,7 +124,6 @@ impl Applier {
 
     /// Applies the changes of all shards in one step.
     fn apply(&mut self, recorded: Vec<Recorded>) -> Result<()> {
-        self.core.health.check()?;
         if recorded.is_empty() {
             return Ok(());
         }

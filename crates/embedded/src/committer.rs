@@ -39,7 +39,7 @@ impl Committer {
             let work = AssertUnwindSafe(|| self.round(groups, commit));
             if let Err(panic) = catch_unwind(work) {
                 core.health.poison(format!("the committer panicked: {}", panic_text(&*panic)));
-                core.visibility.note_failed();
+                core.visibility.note_stuck();
             }
         }
     }

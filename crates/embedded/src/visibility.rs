@@ -9,7 +9,7 @@
 //! the tables have it. So a read that begins after an answer sees what was answered.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use nacre_object::Result;
 use tokio::sync::Notify;
@@ -29,6 +29,8 @@ pub(crate) struct Visibility {
     last_answered: AtomicU64,
     /// The last group that is in the tables.
     applied: AtomicU64,
+    /// What is answered will not come into the tables any more.
+    is_stuck: AtomicBool,
     /// `applied` has moved, or never will again.
     moved: Notify,
     health: Arc<Health>,
@@ -39,7 +41,8 @@ impl Visibility {
     pub fn new(applied: u64, health: Arc<Health>) -> Self {
         let answered = (0..SLOTS).map(|_| AtomicU64::new(applied)).collect();
         let (last_answered, applied) = (AtomicU64::new(applied), AtomicU64::new(applied));
-        Self { answered, last_answered, applied, moved: Notify::new(), health }
+        let (is_stuck, moved) = (AtomicBool::new(false), Notify::new());
+        Self { answered, last_answered, applied, is_stuck, moved, health }
     }
 
     fn slot(&self, object_hash: u64) -> &AtomicU64 {
@@ -61,8 +64,9 @@ impl Visibility {
         self.moved.notify_waiters();
     }
 
-    /// Has those who wait look whether the engine has failed.
-    pub fn note_failed(&self) {
+    /// Says that the tables will have nothing more; the engine is poisoned by then.
+    pub fn note_stuck(&self) {
+        self.is_stuck.store(true, Ordering::Release);
         self.moved.notify_waiters();
     }
 
@@ -96,7 +100,9 @@ impl Visibility {
             if self.applied() >= group {
                 return Ok(());
             }
-            self.health.check()?;
+            if self.is_stuck.load(Ordering::Acquire) {
+                self.health.check()?;
+            }
             moved.await;
         }
     }
@@ -137,10 +143,11 @@ mod tests {
         };
         let (soon, never) = (waiting(4), waiting(5));
         tokio::task::yield_now().await;
+        // A sync that failed is no reason: what was synced before it still comes.
+        health.poison("the tables are gone");
         visibility.note_applied(4);
         soon.await.unwrap().unwrap();
-        health.poison("the tables are gone");
-        visibility.note_failed();
+        visibility.note_stuck();
         assert_eq!(never.await.unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
     }
 }
