@@ -1,6 +1,6 @@
 //! One call of a Luau method, from input to status.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use bytes::Bytes;
 use mlua::{AnyUserData, Value};
@@ -40,44 +40,55 @@ pub(crate) enum Input {
     Batch(Batch),
 }
 
+/// What there is to tell of a run besides its outcome.
+#[derive(Default)]
+struct Found {
+    /// Which part of the budget it exceeded.
+    limit: Cell<Option<Limit>>,
+    /// Why requests of a batch were refused, one by one.
+    refused: RefCell<Vec<Error>>,
+}
+
 impl Invocation<'_> {
     /// Executes the chunk, calls the handler, and judges what came of it.
     pub fn run(self, view: &mut dyn ObjectView) -> Result<CallReply> {
         let (access, has_written) = (Cell::new(self.access), Cell::new(false));
         let calling = Calling {
-            object: Some(view),
+            object: Some(&mut *view),
             context: self.context,
             access: &access,
             has_written: &has_written,
             script: self.script,
             sink: self.sink,
         };
-        let limit = Cell::new(None);
-        match calling.during(|| with_vm(|vm| self.run_in(vm, &has_written, &limit))) {
-            Ok(reply) if reply.status >= 0 => Ok(reply),
-            Ok(failed) => Err(self.failure(failed.status)),
-            Err(error) => {
-                let error = self.at_own_lines(error);
-                self.report(&error, limit.get());
-                Err(error)
+        let found = Found::default();
+        let outcome = calling.during(|| with_vm(|vm| self.run_in(vm, &has_written, &found)));
+        let outcome = outcome.map_err(|error| self.at_own_lines(error));
+        if !view.is_rehearsal() {
+            found.refused.take().iter().for_each(|error| self.report(error, None));
+            if let Err(error) = &outcome {
+                self.report(error, found.limit.get());
             }
+        }
+        match outcome? {
+            reply if reply.status >= 0 => Ok(reply),
+            failed => Err(self.failure(failed.status)),
         }
     }
 
-    /// Runs; leaves in `limit` which part of the budget it exceeded, if it did.
     fn run_in(
         &self,
         vm: &mut ClassVm,
         has_written: &Cell<bool>,
-        limit: &Cell<Option<Limit>>,
+        found: &Found,
     ) -> Result<CallReply> {
         let run = vm.vm.start(self.script, &self.terms)?;
         let call = |input: &Bytes| self.call(&run, &vm.lists, &vm.dispatch, input);
         let reply = match &self.input {
             Input::One(input) => call(input),
-            Input::Batch(batch) => self.call_each(batch, call, &run, has_written),
+            Input::Batch(batch) => self.call_each(batch, call, &run, has_written, found),
         };
-        limit.set(run.exceeded());
+        found.limit.set(run.exceeded());
         let reply = reply?;
         run.check_output(reply.output.len()).map_err(|error| error.with_fault(self.site()))?;
         Ok(reply)
@@ -90,6 +101,7 @@ impl Invocation<'_> {
         call: impl Fn(&Bytes) -> Result<CallReply>,
         run: &Run<'_>,
         has_written: &Cell<bool>,
+        found: &Found,
     ) -> Result<CallReply> {
         let mut answers = Answers::new(batch);
         for request in &batch.requests {
@@ -103,8 +115,9 @@ impl Invocation<'_> {
                 Err(error) if has_written.get() || run.exceeded().is_some() => return Err(error),
                 Err(error) => {
                     let error = self.at_own_lines(error);
-                    self.report(&error, None);
-                    refusal(&error)
+                    let refusal = refusal(&error);
+                    found.refused.borrow_mut().push(error);
+                    refusal
                 }
             });
             if answers.is_full() {

@@ -15,6 +15,12 @@ use crate::{MapRange, ObjectStat, Result};
 /// before anything else (see [`crate::bounds`]). Where the object must exist, `NotFound` if it does
 /// not. A write to an absent object creates it.
 pub trait ObjectView {
+    /// Whether this run was but a rehearsal: it looked at something that is not at hand, so it will be run
+    /// again with that, and nothing of this run counts.
+    fn is_rehearsal(&self) -> bool {
+        false
+    }
+
     /// Whether the object exists.
     fn exists(&mut self) -> Result<bool>;
 

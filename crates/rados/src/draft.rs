@@ -152,6 +152,10 @@ impl<'a> Draft<'a> {
 }
 
 impl ObjectView for Draft<'_> {
+    fn is_rehearsal(&self) -> bool {
+        !self.missing.is_empty()
+    }
+
     fn exists(&mut self) -> Result<bool> {
         Ok(self.exists)
     }

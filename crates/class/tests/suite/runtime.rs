@@ -293,10 +293,24 @@ fn a_panic_in_the_engine_is_not_caught_by_a_script() {
         .unwrap();
     let context = CallContext { source: "client.a".parse().unwrap(), now_micros: 0 };
     let called = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        node.runtime.call(&call("m", "m", None, ""), &mut Panics, &context)
+        node.runtime.call(&call("m", "m", None, ""), &mut Unready, &context)
     }));
     assert!(called.is_err());
     assert_eq!(node.body("o", "return 1").0, 1, "the next call gets a new VM");
+}
+
+#[test]
+fn what_fails_in_a_rehearsal_is_no_fault_of_the_program() {
+    let node = Node::new();
+    let source = "function m() assert(pcall(objclass.getxattr, 'a')) end objclass.register(m)";
+    node.install("m", 1, source).unwrap();
+    let context = CallContext { source: "client.a".parse().unwrap(), now_micros: 0 };
+    let call = call("m", "m", None, "");
+    let error = node.runtime.call(&call, &mut Unready, &context).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Fault);
+    assert!(node.heard.faults.lock().unwrap().is_empty());
+    assert_eq!(node.method("o", "m", "m", "").unwrap_err().kind(), ErrorKind::Fault);
+    assert_eq!(node.heard.faults.lock().unwrap().len(), 1);
 }
 
 #[test]
@@ -325,10 +339,13 @@ fn a_program_is_checked_before_anything_of_it_is_stored() {
     assert_eq!(node.runtime.live(), []);
 }
 
-/// An engine with a bug.
-struct Panics;
+/// An engine that has nothing of the object at hand yet, and a bug.
+struct Unready;
 
-impl ObjectView for Panics {
+impl ObjectView for Unready {
+    fn is_rehearsal(&self) -> bool {
+        true
+    }
     fn stat(&mut self) -> Result<nacre_object::ObjectStat> {
         panic!("a bug in the engine")
     }
@@ -363,7 +380,7 @@ impl ObjectView for Panics {
         unreachable!()
     }
     fn attribute(&mut self, _: &str) -> Result<Option<Bytes>> {
-        unreachable!()
+        Err(nacre_object::Error::unavailable("it is not at hand"))
     }
     fn attributes(&mut self) -> Result<Vec<(String, Bytes)>> {
         unreachable!()
