@@ -1,8 +1,8 @@
 //! `Node`: one process of a cluster, put together from its roles.
 //!
-//! Start: open the engine (storage), or connect with the system that keeps the data, listen, then join the cluster in the background: register,
-//! follow the programs. A node serves before it has joined, because what it joins may be kept on
-//! this very node. Stop: leave the registry, finish what is under way, close the engine.
+//! Start: open the engine (storage), or connect with the system that keeps the data, listen, then join the
+//! cluster in the background: register, follow the programs. A node serves before it has joined, because
+//! what it joins may be kept on this very node. Stop: leave the registry, finish what is under way, close the engine.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use nacre_log::{SEQUENCER_SERVICE, SequencerHost};
 use nacre_object::{Error, Locate, NodeName, Result};
 use nacre_registry::LiveEntities;
 use nacre_telemetry::Spans;
-use nacre_wire::{Listener, Server};
+use nacre_wire::{Identity, Listener, Server};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -121,35 +121,17 @@ impl Node {
             server = server.service(SEQUENCER_SERVICE, Arc::new(SequencerService::new(host)));
         }
         let layouts = observer.map(|observer| {
-            let (layouts, clock) = (whole.layouts(), Arc::clone(&clock));
-            LayoutKeeper::start(
-                layouts,
-                node.clone(),
-                record.incarnation,
-                Arc::new(observer),
-                clock,
-            )
+            let (observer, clock) = (Arc::new(observer), Arc::clone(&clock));
+            let (node, incarnation) = (node.clone(), record.incarnation);
+            LayoutKeeper::start(whole.layouts(), node, incarnation, observer, clock)
         });
         // Before the first request: a node that follows nothing cannot know that it is behind.
         let served = served(storage.as_ref(), &whole, Arc::clone(&entities));
         classes.follow(node, record.incarnation, &whole, served);
         let server = server.build();
         metrics.server(server.clone());
-        let mut listener = Listener::default();
-        if let Some(socket) = cluster.socket(entry)? {
-            listener = listener.and(&socket).await?;
-        }
-        if let (Some(address), Some(identity)) = (cluster.address(entry)?, &identity) {
-            listener = listener.and_tls(&address, identity).await?;
-        }
-        let (shutdown, stopped) = oneshot::channel::<()>();
-        let serving = tokio::spawn(async move {
-            let stopped = async {
-                // Sent or dropped: either way the node is done.
-                let _ = stopped.await;
-            };
-            server.serve(listener, stopped).await
-        });
+        let listener = listener(cluster, entry, identity.as_ref()).await?;
+        let (shutdown, serving) = serve(server, listener);
         let membership = Membership::join(whole, record, NodeLog::new(name, clock));
         let _metrics = metrics_listener.serve(metrics);
         Ok(Self {
@@ -184,6 +166,35 @@ impl Node {
         }
         served.unwrap_or_else(|error| Err(Error::unavailable(format!("the server: {error}"))))
     }
+}
+
+/// Where a node is reached: its socket, and its address if the cluster has keys.
+async fn listener(
+    cluster: &ClusterFile,
+    entry: &NodeEntry,
+    identity: Option<&Identity>,
+) -> Result<Listener> {
+    let mut listener = Listener::default();
+    if let Some(socket) = cluster.socket(entry)? {
+        listener = listener.and(&socket).await?;
+    }
+    if let (Some(address), Some(identity)) = (cluster.address(entry)?, identity) {
+        listener = listener.and_tls(&address, identity).await?;
+    }
+    Ok(listener)
+}
+
+/// Serves until the sender is dropped.
+fn serve(server: Server, listener: Listener) -> (oneshot::Sender<()>, JoinHandle<Result<()>>) {
+    let (shutdown, stopped) = oneshot::channel::<()>();
+    let serving = tokio::spawn(async move {
+        let stopped = async {
+            // Sent or dropped: either way the node is done.
+            let _ = stopped.await;
+        };
+        server.serve(listener, stopped).await
+    });
+    (shutdown, serving)
 }
 
 /// What keeps a node's objects, if it keeps any.
