@@ -16,6 +16,9 @@ BENCH ?=
 FIGURE ?= $(notdir $(patsubst %/README.md,%,$(wildcard experiments/*/README.md)))
 ENGINES ?= embedded ceph-memstore ceph-bluestore
 
+# Every suite is tried though one fails, and none may hang for ever.
+TRY_ALL := --no-fail-fast --config "target.'cfg(unix)'.runner='$(CURDIR)/scripts/bounded-suite'"
+
 .PHONY: help demo bench experiments build ceph-plugin test soak-engine check fmt install-deps install-test-deps
 
 help: ## Say what can be made
@@ -65,7 +68,7 @@ ceph-plugin: install-deps ## Build the object class for Ceph's OSDs, target/rele
 	strip --strip-debug -o $(RELEASE)/libcls_nacre.so $(RELEASE)/libnacre_osd_class.so
 
 test: check install-test-deps ceph-plugin ## Everything: check, then every suite; the demo is one of them
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked $(TRY_ALL)
 
 soak-engine: install-test-deps ## The engine's long forms: power cuts, kills, flipped bits
 	NACRE_SEEDS=60 $(CARGO) test --locked -p nacre-embedded --test power_loss -- --nocapture
