@@ -15,16 +15,16 @@ use nacre_object::Result;
 use crate::batch::{Batch, LiveBytes};
 use crate::commit::{Recorded, UpkeepHeld};
 use crate::core::{Core, panic_text};
-use crate::journal::Group;
 
-/// Groups that may wait for the tables; then the next is not synced before they have one. Enough that
-/// neither thread waits for the other over a flush's hiccup, and little memory.
+/// Groups that may wait for the tables; then no other is handed over before they have one. Enough that
+/// neither thread waits for the other over a hiccup of a flush.
 const MAX_WAITING: usize = 4;
 
 /// What is synced and answered, and not in the tables.
 #[derive(Debug, Default)]
 pub(crate) struct Synced {
-    pub groups: Vec<Group>,
+    /// The last group, if there is one: requests that changed nothing wait, too.
+    pub last_group: Option<u64>,
     /// In the order of their records.
     pub recorded: Vec<Recorded>,
     /// Answered once this is in the tables.
@@ -33,7 +33,7 @@ pub(crate) struct Synced {
 
 impl Synced {
     fn append(&mut self, mut later: Self) {
-        self.groups.append(&mut later.groups);
+        self.last_group = later.last_group.or(self.last_group);
         self.recorded.append(&mut later.recorded);
         self.upkeeps.append(&mut later.upkeeps);
     }
@@ -103,14 +103,14 @@ impl Applier {
         self.core.visibility.note_stuck();
     }
 
-    fn round(&mut self, Synced { groups, recorded, upkeeps }: Synced) {
+    fn round(&mut self, Synced { last_group, recorded, upkeeps }: Synced) {
         let applied = if self.has_failed { self.core.health.check() } else { self.apply(recorded) };
         match &applied {
             Ok(()) => {
-                if let Some(last) = groups.last() {
-                    self.core.visibility.note_applied(last.number());
+                if let Some(group) = last_group {
+                    self.core.visibility.note_applied(group);
+                    self.core.journal.note_applied(group);
                 }
-                self.core.journal.note_applied(groups);
             }
             Err(error) => self.fail(format!("the tables could not be written: {error}")),
         }

@@ -46,14 +46,18 @@ impl Committer {
 
     fn round(&self, mut groups: Vec<Group>, Commit { recorded, mut held }: Commit) {
         let synced = self.sync(&mut groups, &mut held);
-        if let (Ok(()), Some(last)) = (&synced, groups.last()) {
+        let last_group = groups.last().map(Group::number);
+        self.core.journal.reuse(groups);
+        if let (Ok(()), Some(group)) = (&synced, last_group) {
             let changed = held.iter().filter_map(Held::object).map(hash_of);
-            self.core.visibility.note_answered(last.number(), changed);
+            self.core.visibility.note_answered(group, changed);
         }
         let upkeeps: Vec<_> =
             held.into_iter().filter_map(|held| self.answer(held, &synced)).collect();
         match synced {
-            Ok(()) => self.applying.hand_over(Synced { groups, recorded, upkeeps }),
+            // Answers to requests that changed nothing are no news for the tables.
+            Ok(()) if last_group.is_none() && upkeeps.is_empty() => {}
+            Ok(()) => self.applying.hand_over(Synced { last_group, recorded, upkeeps }),
             failed => upkeeps.into_iter().for_each(|held| held.answer(&failed)),
         }
     }

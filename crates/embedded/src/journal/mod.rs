@@ -46,8 +46,8 @@ const SMALL_GROUP_BYTES: u64 = 16 * 1024;
 const MAX_UNSYNCED_BYTES: usize = 8 * 1024 * 1024;
 /// A group's buffer larger than this is given back rather than kept for the next one.
 const MAX_KEPT_BUFFER_BYTES: usize = 1024 * 1024;
-/// Buffers kept for further groups: one is filled, one written, one or two on their way into the tables.
-const MAX_SPARE_BUFFERS: usize = 4;
+/// Buffers kept for further groups: one is filled while another is written.
+const MAX_SPARE_BUFFERS: usize = 2;
 
 // A record has its payloads and at most as much again of keys and copied values, and must be
 // addressable within its segment.
@@ -380,16 +380,20 @@ impl Journal {
         self.lock().durable
     }
 
-    /// Says that groups are in the tables, those after all before them, and gives them back.
-    pub fn note_applied(&self, groups: Vec<Group>) {
+    /// Gives back groups that were written, for their buffers.
+    pub fn reuse(&self, groups: Vec<Group>) {
         let mut state = self.lock();
-        state.in_flight.drain(..groups.len());
-        for Group { bytes, .. } in groups {
-            if bytes.capacity() <= MAX_KEPT_BUFFER_BYTES
-                && state.spare_buffers.len() < MAX_SPARE_BUFFERS
-            {
-                state.spare_buffers.push(bytes);
-            }
+        let room = MAX_SPARE_BUFFERS - state.spare_buffers.len();
+        let buffers = groups.into_iter().map(|group| group.bytes);
+        let kept = buffers.filter(|bytes| bytes.capacity() <= MAX_KEPT_BUFFER_BYTES).take(room);
+        state.spare_buffers.extend(kept);
+    }
+
+    /// Says that everything up to a group is in the tables.
+    pub fn note_applied(&self, group: u64) {
+        let mut state = self.lock();
+        while state.in_flight.front().is_some_and(|position| position.group <= group) {
+            state.in_flight.pop_front();
         }
     }
 
