@@ -1,12 +1,11 @@
 //! Rates as bars: a group for each point, in it a bar for each strategy.
 
-use plotters::chart::ChartBuilder;
 use plotters::prelude::{EmptyElement, PathElement, Rectangle, Text};
 use plotters::style::Color;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::chart::{Area, Chart, Drawn, Panel};
-use super::style::{GRID, INK, TEXT_SIZE, colour, text};
+use super::style::{INK, TEXT_SIZE, axes, colour, labelled, text};
 use super::units::{bytes, count};
 
 /// Of a group's width, what is left free.
@@ -25,24 +24,11 @@ pub(super) fn draw(chart: &Chart<'_>) -> Drawn<String> {
 
 fn bars(area: &Area<'_>, chart: &Chart<'_>, panel: &Panel<'_>, most: f64) -> Drawn {
     let groups: Vec<f64> = panel.series[0].points.iter().map(|point| point.x).collect();
-    let mut drawn = ChartBuilder::on(area)
-        .margin(8)
-        .x_label_area_size(42)
-        .y_label_area_size(64)
-        .build_cartesian_2d(0.0..groups.len() as f64, 0.0..most * ROOM)?;
-    drawn
-        .configure_mesh()
-        .disable_x_mesh()
-        .x_desc(chart.x)
-        .y_desc("entries a second")
-        .axis_style(INK)
-        .bold_line_style(GRID)
-        .light_line_style(GRID.mix(0.0))
-        .label_style(text(TEXT_SIZE))
-        .axis_desc_style(text(TEXT_SIZE))
-        .x_labels(0)
-        .y_label_formatter(&|value| count(*value))
-        .draw()?;
+    let mut drawn =
+        labelled(area).build_cartesian_2d(0.0..groups.len() as f64, 0.0..most * ROOM)?;
+    let mut mesh = drawn.configure_mesh();
+    axes(&mut mesh, chart.x);
+    mesh.disable_x_mesh().x_labels(0).y_label_formatter(&|value| count(*value)).draw()?;
     let names = groups.iter().enumerate().map(|(at, x)| {
         let style = text(TEXT_SIZE).pos(Pos::new(HPos::Center, VPos::Top));
         EmptyElement::at((at as f64 + 0.5, 0.0)) + Text::new(bytes(*x), (0, 8), style)

@@ -1,13 +1,12 @@
 //! Rates over sizes, or over time.
 
-use plotters::chart::ChartBuilder;
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::{BindKeyPoints, Circle, IntoLogRange, PathElement};
 use plotters::style::Color;
 
 use super::Axis;
 use super::chart::{Area, Chart, Drawn, Panel};
-use super::style::{GRID, INK, TEXT_SIZE, colour, text};
+use super::style::{axes, colour, labelled};
 use super::units::{bytes, count, nice_steps, seconds};
 use crate::report::Point;
 
@@ -55,21 +54,10 @@ where
     X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
     Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
-    let mut drawn = ChartBuilder::on(area)
-        .margin(8)
-        .x_label_area_size(42)
-        .y_label_area_size(64)
-        .build_cartesian_2d(x, y)?;
-    drawn
-        .configure_mesh()
-        .x_desc(chart.x)
-        .y_desc("entries a second")
-        .axis_style(INK)
-        .bold_line_style(GRID)
-        .light_line_style(GRID.mix(0.0))
-        .label_style(text(TEXT_SIZE))
-        .axis_desc_style(text(TEXT_SIZE))
-        .x_label_formatter(&|value| shown(*value))
+    let mut drawn = labelled(area).build_cartesian_2d(x, y)?;
+    let mut mesh = drawn.configure_mesh();
+    axes(&mut mesh, chart.x);
+    mesh.x_label_formatter(&|value| shown(*value))
         .y_label_formatter(&|value| count(*value))
         .draw()?;
     for series in &panel.series {

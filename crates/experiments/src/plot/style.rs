@@ -1,6 +1,11 @@
-//! Colours and sizes.
+//! Colours and sizes, and how axes look.
 
-use plotters::style::{IntoFont, RGBColor, TextStyle};
+use plotters::chart::{ChartBuilder, MeshStyle};
+use plotters::coord::ranged1d::Ranged;
+use plotters::prelude::{DrawingBackend, SVGBackend};
+use plotters::style::{Color, IntoFont, RGBColor, TextStyle};
+
+use super::chart::Area;
 
 pub(super) const INK: RGBColor = RGBColor(0x1F, 0x23, 0x28);
 pub(super) const PAPER: RGBColor = RGBColor(0xFE, 0xFE, 0xFE);
@@ -31,6 +36,27 @@ pub(super) fn colour(at: usize) -> RGBColor {
 
 pub(super) fn text(size: u32) -> TextStyle<'static> {
     ("sans-serif", size).into_font().color(&INK)
+}
+
+/// A chart with room for the labels of its axes.
+pub(super) fn labelled<'a, 'b>(area: &'a Area<'b>) -> ChartBuilder<'a, 'b, SVGBackend<'b>> {
+    let mut chart = ChartBuilder::on(area);
+    chart.margin(8).x_label_area_size(42).y_label_area_size(64);
+    chart
+}
+
+/// Axes of rates over `x`.
+pub(super) fn axes<X: Ranged, Y: Ranged, B: DrawingBackend>(
+    mesh: &mut MeshStyle<'_, '_, X, Y, B>,
+    x: &str,
+) {
+    mesh.x_desc(x)
+        .y_desc("entries a second")
+        .axis_style(INK)
+        .bold_line_style(GRID)
+        .light_line_style(GRID.mix(0.0))
+        .label_style(text(TEXT_SIZE))
+        .axis_desc_style(text(TEXT_SIZE));
 }
 
 /// The document with the style by which it shows on dark as well.
