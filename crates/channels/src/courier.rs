@@ -228,7 +228,8 @@ async fn deliver(inner: Arc<Inner>, surroundings: Arc<Surroundings>) {
             let Some((object, holds)) = locked(&inner.schedule).next(now) else { break };
             rounds.push(round(&inner, &surroundings, object, holds, now));
         }
-        let due = locked(&inner.schedule).next_due();
+        // What is due while there is no room for it waits for room.
+        let due = locked(&inner.schedule).next_due().filter(|_| rounds.len() < PARALLEL_OBJECTS);
         let rest = due.map(|due| due.saturating_sub(inner.clock.monotonic()));
         tokio::select! {
             Some((object, holds, waiting)) = rounds.next(), if !rounds.is_empty() => {
