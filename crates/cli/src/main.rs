@@ -31,6 +31,11 @@ use crate::commands::{
 };
 use crate::out::Out;
 
+/// A request is made by one thread and dropped by another, and so is all it holds: glibc's allocator takes
+/// a lock for each such piece (ARCHITECTURE.md, "Where an append's microseconds go").
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A programmable storage system
 #[derive(Debug, Parser)]
 #[command(name = "nacre", version, propagate_version = true)]
