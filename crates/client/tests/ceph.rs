@@ -1,8 +1,15 @@
 //! The whole system kept by a Ceph cluster, with no daemon of nacre's.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use nacre::{Change, Cluster, Entry, ErrorKind, LogOptions, ProgramId, RadosOptions};
+use nacre_brados::{Value, decode_reply, encode_request, shown_reply};
 use nacre_conformance::{CephCluster, ceph_plugin_folder};
+
+/// How long what happens by itself may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 const ECHO: &str = "function echo(i, o) o:append(i:str()) end objclass.register(echo, 'readonly')";
 
@@ -76,4 +83,55 @@ async fn goes_on_when_another_process_takes_it_over(ceph: &CephCluster) {
         })
         .collect();
     assert_eq!(data, ["one", "two", "three"]);
+}
+
+const ACCOUNT: &str = include_str!("../../../programs/class/account.brados");
+const REFS: &str = include_str!("../../../programs/class/refs.brados");
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_objects_send_is_delivered_once_by_whichever_process() {
+    for ceph in clusters() {
+        is_delivered_once(&ceph).await;
+    }
+}
+
+async fn ask(cluster: &Cluster, object: &str, class: &str, method: &str, row: &[Value]) -> String {
+    let object = cluster.object(&format!("data/{object}").parse().unwrap()).await.unwrap();
+    let reply = object.call(class, method, encode_request(row)).await.unwrap();
+    shown_reply(&decode_reply(&reply.output).unwrap())
+}
+
+async fn is_delivered_once(ceph: &CephCluster) {
+    const TRANSFERS: i64 = 20;
+    let one = open(ceph).await;
+    for (name, source) in [("class/account", ACCOUNT), ("class/refs", REFS)] {
+        let program: ProgramId = name.parse().unwrap();
+        let version = one.programs().put(&program, source).await.unwrap();
+        one.programs().activate(&program, version).await.unwrap();
+    }
+    let two = open(ceph).await;
+    let row = [Value::text("first"), Value::Int(100)];
+    assert_eq!(ask(&one, "a", "account", "deposit", &row).await, "ret('ok')");
+    for number in 0..TRANSFERS {
+        let row = [Value::text(&number.to_string()), Value::text("b"), Value::Int(1)];
+        let by = if number % 2 == 0 { &one } else { &two };
+        assert_eq!(ask(by, "a", "account", "transfer", &row).await, "ret('ok')");
+    }
+    let expected = format!("holds({TRANSFERS})");
+    let arrived = async {
+        while ask(&one, "b", "account", "balance", &[Value::Nil]).await != expected {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, arrived).await.expect("all of it arrives");
+    let tag = [Value::text("x")];
+    ask(&two, "c", "refs", "get_ref", &tag).await;
+    ask(&two, "c", "refs", "put_ref", &tag).await;
+    let object = one.object(&"data/c".parse().unwrap()).await.unwrap();
+    let removed = async {
+        while object.stat().await.is_ok() {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, removed).await.expect("it is removed");
 }
