@@ -3,9 +3,12 @@
 //! | method | object | input | what it does |
 //! |---|---|---|---|
 //! | `claim` | sender | – | answers its incarnation ([`Outbox`]), which begins if there is none |
+//! | `resend` | sender | [`Resend`] | has dead letters wait again |
 //! | `settle` | sender | [`Settlement`] | takes away messages that are done, keeps those given up as dead letters |
 //! | `remove` | sender | [`Removal`] | removes the object, if that message still waits and nothing else does |
-//! | `accept` | receiver | [`Accept`] | notes a message; `Exists` if it, or a later one, was noted before |
+//! | `accept` | receiver | [`Accept`] | notes a message; `Exists` if it, or a later one, was noted before; `Stale` if senders were forgotten since. Answers the [`Inbox`] if the sender is a new one |
+//! | `refuse` | receiver | [`Accept`] | notes that a message is not carried out, if nothing was noted of it; answers the note. What does not exist notes nothing |
+//! | `forget` | receiver | [`Forget`] | forgets senders |
 //! | `unmark` | ledger | [`Unmark`] | takes away a mark, if it is still that one |
 //!
 //! A message is received by one transaction, `[call of the method, accept]`: both happen or neither.
@@ -13,14 +16,18 @@
 
 use bytes::Bytes;
 use nacre_class::{MethodAccess, NativeClass};
-use nacre_object::{CallContext, CallReply, ClassName, Error, ObjectView, Result};
+use nacre_object::{
+    CallContext, CallReply, ClassCall, ClassName, Error, MethodName, ObjectView, Op, Result,
+};
 use prost::Message;
 
 use crate::format::{
-    Accept, DEAD, DeadLetter, FOR_APPLICATION, GivenUp, INBOX, Inbox, OUTBOX, Outbox, Received,
-    Removal, Settlement, Unmark, WAITING, message_key, sender_key, stored,
+    Accept, DEAD, DeadLetter, FOR_APPLICATION, Forget, GivenUp, INBOX, Inbox, Note, OUTBOX, Outbox,
+    Queue, Received, Removal, Resend, ResentMessage, Settlement, Unmark, message_key, sender_key,
+    stored,
 };
 use crate::limits::{MAX_DEAD_LETTERS, MAX_REASON_CHARACTERS, MAX_SENDERS};
+use crate::message::WaitingMessage;
 
 /// The class's name.
 pub(crate) const CLASS: &str = "channels";
@@ -34,9 +41,22 @@ pub fn channels_class() -> NativeClass {
     NativeClass::new(name)
         .method("claim", MethodAccess::ReadWrite, claim)
         .method("settle", MethodAccess::ReadWrite, settle)
+        .method("resend", MethodAccess::ReadWrite, resend)
         .method("remove", MethodAccess::ReadWrite, remove)
         .method("accept", MethodAccess::ReadWrite, accept)
+        .method("refuse", MethodAccess::ReadWrite, refuse)
+        .method("forget", MethodAccess::ReadWrite, forget)
         .method("unmark", MethodAccess::ReadWrite, unmark)
+}
+
+/// A call of one of them.
+pub(crate) fn own_call(method: &str, input: &impl Message) -> Result<Op> {
+    Ok(Op::Call(ClassCall {
+        class: ClassName::new(CLASS)?,
+        method: MethodName::new(method)?,
+        version: None,
+        input: input.encode_to_vec().into(),
+    }))
 }
 
 fn input_of<Question: Message + Default>(input: Bytes) -> Result<Question> {
@@ -56,7 +76,7 @@ fn claim(_: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallRep
     let outbox = match outbox(view)? {
         Some(outbox) => outbox,
         None => {
-            let outbox = Outbox { incarnation: view.version()? };
+            let outbox = Outbox { incarnation: view.version()?, resent: 0 };
             view.map_set(OUTBOX, outbox.encode_to_vec().into())?;
             outbox
         }
@@ -74,19 +94,21 @@ fn settle(input: Bytes, view: &mut dyn ObjectView, context: &CallContext) -> Res
     if !is_present(view, settlement.incarnation)? {
         return done();
     }
+    let queue = if settlement.of_resent { Queue::Resent } else { Queue::Sent };
     for number in settlement.delivered {
-        view.map_remove(&message_key(WAITING, number))?;
+        view.map_remove(&queue.key(number))?;
     }
     for given_up in settlement.dead {
-        bury(given_up, view, context.now_micros)?;
+        bury(queue, given_up, view, context.now_micros)?;
     }
     done()
 }
 
-fn bury(given_up: GivenUp, view: &mut dyn ObjectView, at_micros: u64) -> Result<()> {
+fn bury(queue: Queue, given_up: GivenUp, view: &mut dyn ObjectView, at_micros: u64) -> Result<()> {
     let GivenUp { number, reason } = given_up;
-    let waiting = message_key(WAITING, number);
-    let Some(message) = view.map_get(&waiting)? else { return Ok(()) };
+    let waiting = queue.key(number);
+    let Some(value) = view.map_get(&waiting)? else { return Ok(()) };
+    let (number, message) = queue.message(number, value)?;
     let reason = reason.chars().take(MAX_REASON_CHARACTERS).collect();
     let letter = DeadLetter { message, reason, at_micros };
     view.map_remove(&waiting)?;
@@ -100,48 +122,133 @@ fn bury(given_up: GivenUp, view: &mut dyn ObjectView, at_micros: u64) -> Result<
     }
 }
 
+fn resend(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
+    let Resend { numbers, source } = input_of(input)?;
+    let known = if view.exists()? { outbox(view)? } else { None };
+    let mut outbox = known.unwrap_or_default();
+    for number in numbers {
+        let key = message_key(DEAD, number);
+        let letter = if view.exists()? { view.map_get(&key)? } else { None };
+        let letter = letter.ok_or_else(|| {
+            Error::not_found(format!("no message {number} was given up"))
+                .hint("`nacre class outbox` lists those that were; it may have been sent again")
+        })?;
+        let DeadLetter { message, .. } = stored("a dead letter", letter)?;
+        let sent_for = WaitingMessage::decode(number, &message)?.source;
+        if sent_for != source {
+            return Err(Error::conflict(format!("message {number} was sent for {sent_for:?}")));
+        }
+        outbox.resent += 1;
+        let resent = ResentMessage { number, message };
+        view.map_set(&Queue::Resent.key(outbox.resent), resent.encode_to_vec().into())?;
+        view.map_remove(&key)?;
+    }
+    if view.map_range(&[], Queue::Resent.prefix(), MAX_DEAD_LETTERS)?.more {
+        let most = format!("{MAX_DEAD_LETTERS} messages wait to be delivered again");
+        return Err(Error::exhausted(most).hint("wait until some are"));
+    }
+    view.map_set(OUTBOX, outbox.encode_to_vec().into())?;
+    done()
+}
+
 fn remove(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
     let Removal { message } = input_of(input)?;
     if !is_present(view, message.incarnation)? {
         return done();
     }
-    let waiting = view.map_range(&[], WAITING, 2)?.entries;
+    let waiting = view.map_range(&[], Queue::Sent.prefix(), 2)?.entries;
     let is_due = match &waiting[..] {
-        [only] => only.key == message_key(WAITING, message.number),
+        [only] => only.key == Queue::Sent.key(message.number),
         _ => false,
     };
-    if is_due && view.map_range(&[], FOR_APPLICATION, 1)?.entries.is_empty() {
+    if is_due
+        && view.map_range(&[], Queue::Resent.prefix(), 1)?.entries.is_empty()
+        && view.map_range(&[], FOR_APPLICATION, 1)?.entries.is_empty()
+    {
         view.remove()?;
     }
     done()
 }
 
 fn accept(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
-    let Accept { sender, message, .. } = input_of(input)?;
+    let Accept { sender, message, generation, .. } = input_of(input)?;
     // A method that changed nothing may have left no object.
     view.create(false)?;
     let key = sender_key(&sender);
-    let known = view.map_get(&key)?.map(|known| stored::<Received>("what was received", known));
-    match known.transpose()? {
+    let mut reply = CallReply::default();
+    match note(view, &key)? {
         Some(known) if known >= message => {
             return Err(Error::exists(format!("message {} was received", message.number)));
         }
         Some(_) => {}
-        None => remember_another(view)?,
+        None => reply.output = remember_another(view, generation)?.encode_to_vec().into(),
     }
     view.map_set(&key, message.encode_to_vec().into())?;
-    done()
+    Ok(reply)
 }
 
-fn remember_another(view: &mut dyn ObjectView) -> Result<()> {
-    let known = view.map_get(INBOX)?;
-    let mut inbox: Inbox = stored("an inbox", known.unwrap_or_default())?;
+fn refuse(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
+    let Accept { sender, message, generation, .. } = input_of(input)?;
+    if !view.exists()? {
+        return done();
+    }
+    let key = sender_key(&sender);
+    let note = match note(view, &key)? {
+        Some(known) if known >= message => known,
+        known => {
+            if known.is_none() {
+                remember_another(view, generation)?;
+            }
+            let refused = Received { is_refused: true, ..message };
+            view.map_set(&key, refused.encode_to_vec().into())?;
+            refused
+        }
+    };
+    Ok(CallReply { status: 0, output: note.encode_to_vec().into() })
+}
+
+/// What is noted of a sender.
+fn note(view: &mut dyn ObjectView, key: &[u8]) -> Result<Option<Received>> {
+    view.map_get(key)?.map(|known| stored("what was received", known)).transpose()
+}
+
+fn inbox(view: &mut dyn ObjectView) -> Result<Inbox> {
+    stored("an inbox", view.map_get(INBOX)?.unwrap_or_default())
+}
+
+fn remember_another(view: &mut dyn ObjectView, generation: u64) -> Result<Inbox> {
+    let mut inbox = inbox(view)?;
+    if inbox.generation != generation {
+        return Err(Error::stale("senders were forgotten since this message was looked at"));
+    }
     if inbox.senders >= MAX_SENDERS {
-        return Err(Error::exhausted(format!("{MAX_SENDERS} objects have sent to this one"))
+        return Err(Error::exhausted(format!("messages of {MAX_SENDERS} objects wait for others"))
             .hint("send through fewer objects, or to more"));
     }
     inbox.senders += 1;
-    view.map_set(INBOX, inbox.encode_to_vec().into())
+    view.map_set(INBOX, inbox.encode_to_vec().into())?;
+    Ok(inbox)
+}
+
+fn forget(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
+    let Forget { notes } = input_of(input)?;
+    if !view.exists()? {
+        return done();
+    }
+    let before = inbox(view)?;
+    let mut inbox = before;
+    for Note { sender, received } in notes {
+        let key = sender_key(&sender);
+        if view.map_get(&key)?.is_some_and(|known| known == received.encode_to_vec()) {
+            view.map_remove(&key)?;
+            inbox.senders = inbox.senders.saturating_sub(1);
+        }
+    }
+    if inbox != before {
+        inbox.generation += 1;
+        view.map_set(INBOX, inbox.encode_to_vec().into())?;
+    }
+    done()
 }
 
 fn unmark(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {

@@ -16,7 +16,7 @@ use nacre_registry::{Event, Events, LiveEntities, Severity};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use crate::format::{GivenUp, Mark};
+use crate::format::{GivenUp, Mark, Resend};
 use crate::ledger::Ledger;
 use crate::limits::{PARALLEL_OBJECTS, Pace};
 use crate::marks::Marks;
@@ -64,6 +64,10 @@ impl Surroundings {
             .node(self.node.clone())
             .field("object", object.to_string())
             .field("first", first.number.to_string());
+        self.append(event);
+    }
+
+    fn append(&self, event: Event) {
         let events = self.events.clone();
         tokio::spawn(async move { events.append(event).await.ok() });
     }
@@ -169,10 +173,26 @@ impl Courier {
         Ok(Sending { courier, object, source, outcome: Outcome::Unknown })
     }
 
+    fn surroundings(&self) -> Option<Arc<Surroundings>> {
+        locked(&self.0.running).as_ref().map(|of| Arc::clone(&of.surroundings))
+    }
+
+    /// Says in the cluster log that dead letters are delivered again.
+    pub(crate) fn report_resent(&self, object: &ObjectId, resend: &Resend, by: &EntityName) {
+        let Some(surroundings) = self.surroundings() else { return };
+        let count = resend.numbers.len();
+        let text = format!("{by} has {count} dead letters of {object} delivered again");
+        let event = Event::new(Severity::Info, text)
+            .node(surroundings.node.clone())
+            .field("object", object.to_string())
+            .field("source", resend.source.clone());
+        surroundings.append(event);
+    }
+
     async fn mark(&self, object: &ObjectId, source: &EntityName) -> Result<Mark> {
-        let surroundings = locked(&self.0.running).as_ref().map(|of| Arc::clone(&of.surroundings));
-        let surroundings =
-            surroundings.ok_or_else(|| Error::unavailable("nobody delivers messages yet"))?;
+        let surroundings = self
+            .surroundings()
+            .ok_or_else(|| Error::unavailable("nobody delivers messages yet"))?;
         let nonce = locked(&self.0.nonces).next_u64();
         let mark = Mark { at_micros: self.0.clock.now_micros(), nonce };
         let ledger = surroundings.ledger();

@@ -4,9 +4,11 @@
 //! |---|---|---|
 //! | sender | `>` and a number, fourteen hexadecimal digits | a message that waits: `brados/src/emit/channels.lua` |
 //! | | `!` and its number | [`DeadLetter`]: a message that was given up |
-//! | | `@outbox` | [`Outbox`]: which incarnation of the object sends |
+//! | | `^` and a number of its own, likewise | [`ResentMessage`]: a dead letter that waits to be delivered again |
+//! | | `@outbox` | [`Outbox`]: which incarnation of the object sends, and how much it sent again |
 //! | receiver | `@inbox.` and the sender, `POOL/OBJECT` | [`Received`]: the last message of that sender |
-//! | | `@inbox` | [`Inbox`]: how many senders are remembered |
+//! | | the same, a zero byte and `resent` | of those that it sent again |
+//! | | `@inbox` | [`Inbox`]: how many of these notes there are, and how often some went |
 //! | ledger, `channels/NN` of the system pool | object, entity, process, with zero bytes between | [`Mark`] |
 //!
 //! Values are protocol-buffer messages: fields may be added, never renumbered.
@@ -15,14 +17,17 @@ use bytes::Bytes;
 use nacre_object::{Error, ObjectId, Result};
 use prost::Message;
 
-/// What keys of waiting messages begin with.
-pub(crate) const WAITING: &[u8] = b">";
 /// What keys of dead letters begin with.
 pub(crate) const DEAD: &[u8] = b"!";
 /// What keys of messages for the application begin with.
 pub(crate) const FOR_APPLICATION: &[u8] = b"~";
 pub(crate) const OUTBOX: &[u8] = b"@outbox";
 pub(crate) const INBOX: &[u8] = b"@inbox";
+/// What keys of notes of senders begin with.
+pub(crate) const NOTES: &[u8] = b"@inbox.";
+/// Between a sender and which of its queues a note is about; in no name of an object.
+const OF_QUEUE: char = '\0';
+const RESENT: &str = "resent";
 
 /// Digits of a message's number in a key.
 const NUMBER_DIGITS: usize = 14;
@@ -44,7 +49,67 @@ pub(crate) fn message_number(key: &[u8]) -> Result<u64> {
 
 /// The key of what a receiver knows of a sender.
 pub(crate) fn sender_key(sender: &str) -> Vec<u8> {
-    [INBOX, b".", sender.as_bytes()].concat()
+    [NOTES, sender.as_bytes()].concat()
+}
+
+/// The sender that a receiver's note is about.
+pub(crate) fn note_sender(key: &[u8]) -> Option<&str> {
+    std::str::from_utf8(key.strip_prefix(NOTES)?).ok()
+}
+
+/// Messages that wait in an object, each with a number of its queue, and are delivered in that order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Queue {
+    /// As requests sent them.
+    Sent,
+    /// Dead letters that are sent again.
+    Resent,
+}
+
+impl Queue {
+    /// What their keys begin with.
+    pub fn prefix(self) -> &'static [u8] {
+        match self {
+            Self::Sent => b">",
+            Self::Resent => b"^",
+        }
+    }
+
+    /// The key of one of them.
+    pub fn key(self, number: u64) -> Vec<u8> {
+        message_key(self.prefix(), number)
+    }
+
+    /// As whose a receiver knows them.
+    pub fn sender(self, object: &ObjectId) -> String {
+        match self {
+            Self::Sent => object.to_string(),
+            Self::Resent => format!("{object}{OF_QUEUE}{RESENT}"),
+        }
+    }
+
+    /// The object and the queue that a receiver knows by this.
+    pub fn of_sender(sender: &str) -> Option<(ObjectId, Self)> {
+        match sender.split_once(OF_QUEUE) {
+            None => Some((sender.parse().ok()?, Self::Sent)),
+            Some((object, RESENT)) => Some((object.parse().ok()?, Self::Resent)),
+            Some(_) => None,
+        }
+    }
+
+    /// A message in it, from what is stored: the number it was sent with, and the message.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn message(self, number: u64, value: Bytes) -> Result<(u64, Bytes)> {
+        match self {
+            Self::Sent => Ok((number, value)),
+            Self::Resent => {
+                let resent: ResentMessage = stored("a message sent again", value)?;
+                Ok((resent.number, resent.message))
+            }
+        }
+    }
 }
 
 /// Where marks of an object begin in its ledger.
@@ -58,15 +123,21 @@ pub(crate) fn marks_of(object: &ObjectId) -> Vec<u8> {
 pub(crate) struct Outbox {
     #[prost(uint64, tag = "1")]
     pub incarnation: u64,
+    /// The number of the last dead letter that was sent again.
+    #[prost(uint64, tag = "2")]
+    pub resent: u64,
 }
 
-/// The last message of a sender.
+/// The last message of a sender. **Invariant:** of two the later one is greater.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Message)]
 pub(crate) struct Received {
     #[prost(uint64, tag = "1")]
     pub incarnation: u64,
     #[prost(uint64, tag = "2")]
     pub number: u64,
+    /// Whether the receiver refused it for good: it was not carried out, and never will be.
+    #[prost(bool, tag = "3")]
+    pub is_refused: bool,
 }
 
 /// What a receiver remembers.
@@ -74,6 +145,25 @@ pub(crate) struct Received {
 pub(crate) struct Inbox {
     #[prost(uint64, tag = "1")]
     pub senders: u64,
+    /// How often it forgot some.
+    #[prost(uint64, tag = "2")]
+    pub generation: u64,
+}
+
+/// What is said of a sender.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Note {
+    #[prost(string, tag = "1")]
+    pub sender: String,
+    #[prost(message, required, tag = "2")]
+    pub received: Received,
+}
+
+/// Senders that need not be remembered, for `forget`. A note that has changed since stays.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Forget {
+    #[prost(message, repeated, tag = "1")]
+    pub notes: Vec<Note>,
 }
 
 /// A message that was given up.
@@ -88,6 +178,27 @@ pub(crate) struct DeadLetter {
     /// When: microseconds since 1970, UTC.
     #[prost(uint64, tag = "3")]
     pub at_micros: u64,
+}
+
+/// A dead letter that is sent again.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ResentMessage {
+    /// The number it was sent with.
+    #[prost(uint64, tag = "1")]
+    pub number: u64,
+    /// The message as it waited.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub message: Bytes,
+}
+
+/// Which dead letters are sent again, for `resend`.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Resend {
+    #[prost(uint64, repeated, tag = "1")]
+    pub numbers: Vec<u64>,
+    /// For whom all of them were sent.
+    #[prost(string, tag = "2")]
+    pub source: String,
 }
 
 /// That an object may have messages which an entity's requests sent, as the process knows that marked it.
@@ -112,6 +223,9 @@ pub(crate) struct Settlement {
     /// Those that are given up.
     #[prost(message, repeated, tag = "3")]
     pub dead: Vec<GivenUp>,
+    /// Whether they are of those that were sent again, [`Queue::Resent`].
+    #[prost(bool, tag = "4")]
+    pub of_resent: bool,
 }
 
 /// A message that is given up, and why.
@@ -123,7 +237,7 @@ pub(crate) struct GivenUp {
     pub reason: String,
 }
 
-/// A message on its way, for `accept`.
+/// A message on its way, for `accept` and `refuse`.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Accept {
     /// The object that sent it.
@@ -134,6 +248,9 @@ pub(crate) struct Accept {
     /// Whose request sent it: who calls the method.
     #[prost(string, tag = "3")]
     pub source: String,
+    /// The generation of the receiver it is for, if that does not know the sender ([`crate::delivery`]).
+    #[prost(uint64, tag = "4")]
+    pub generation: u64,
 }
 
 /// Which removal is due, for `remove`.

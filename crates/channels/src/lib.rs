@@ -12,7 +12,9 @@
 //! - A call of another object and the note that this message was received are one transaction there; a
 //!   message that was noted is done. So it is carried out once, whatever is lost or repeated.
 //! - What can never be delivered is kept in the sender as a dead letter and told in the cluster log; what
-//!   may pass is tried again for an hour, while messages to others go on.
+//!   may pass is tried again for an hour, while messages to others go on. An operator has a dead letter
+//!   delivered again once its reason is gone ([`resend`]).
+//! - A receiver forgets senders whose messages are settled, without which it would grow for ever.
 //!
 //! **Invariants.** A message is acknowledged with the request that sent it, delivered after, and never
 //! forgotten: it waits, or was delivered, or is a dead letter. Messages of one sender to one receiver are
@@ -21,12 +23,15 @@
 
 mod class;
 mod courier;
+mod delivery;
 mod format;
+mod inbox;
 mod ledger;
 mod limits;
 mod marks;
 mod message;
 mod outbox;
+mod resend;
 mod round;
 mod schedule;
 mod stage;
@@ -38,5 +43,6 @@ pub use courier::{Courier, Surroundings};
 pub use limits::Pace;
 pub use message::WaitingMessage;
 pub use outbox::{DeadMessage, OutboxPage, read_outbox};
+pub use resend::{DeadLetters, resend};
 pub use stage::SendingStore;
 pub use stats::DeliveryStats;

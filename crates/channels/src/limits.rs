@@ -12,7 +12,8 @@ pub(crate) const PARALLEL_OBJECTS: usize = 16;
 pub(crate) const MAX_QUEUED_OBJECTS: usize = 65_536;
 /// Marks a process remembers; past it those of idle objects are forgotten, and made again when needed.
 pub(crate) const MAX_REMEMBERED_MARKS: usize = 65_536;
-/// Senders an object remembers, some hundred bytes each. Past it nothing is received from others.
+/// Senders an object remembers, some hundred bytes each: those whose messages wait, and what [`Pace`] allows
+/// besides. Past it nothing is received from others.
 pub(crate) const MAX_SENDERS: u64 = 65_536;
 /// Messages kept of those an object could not deliver; the oldest make room.
 pub(crate) const MAX_DEAD_LETTERS: usize = 64;
@@ -21,6 +22,8 @@ pub(crate) const MAX_REASON_CHARACTERS: usize = 1024;
 /// Objects in which marks are kept: on Ceph, as many OSDs may share them; elsewhere, each target of a
 /// usual cluster has some.
 pub(crate) const LEDGERS: u64 = 64;
+/// Senders that are looked at together, to be forgotten by one transaction.
+pub(crate) const PAGE_NOTES: u32 = 128;
 /// Marks read at once.
 pub(crate) const PAGE_MARKS: u32 = 1024;
 
@@ -44,6 +47,9 @@ pub struct Pace {
     /// A mark of another process is taken away when it is so old and nothing waits. What lies between this
     /// and the time above is how far clocks may differ.
     pub abandoned_after: Duration,
+    /// Whenever an object remembers so many senders more it forgets those whose messages are settled. Who
+    /// sends on after that pays a question more, once.
+    pub forget_every: u64,
 }
 
 impl Default for Pace {
@@ -58,6 +64,7 @@ impl Default for Pace {
             uncertain_for: 10 * MINUTE,
             trusted_for: 20 * MINUTE,
             abandoned_after: 60 * MINUTE,
+            forget_every: 1024,
         }
     }
 }

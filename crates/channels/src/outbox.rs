@@ -1,9 +1,9 @@
 //! What an object has sent, for whoever looks.
 
 use bytes::Bytes;
-use nacre_object::{Error, MapEntry, ObjectId, Op, OpResult, Request, Result, Store};
+use nacre_object::{Error, MapEntry, MapRange, ObjectId, Op, OpResult, Request, Result, Store};
 
-use crate::format::{DEAD, DeadLetter, WAITING, message_number, stored};
+use crate::format::{DEAD, DeadLetter, Queue, message_number, stored};
 use crate::limits::{MAX_DEAD_LETTERS, PAGE_MESSAGES};
 use crate::message::WaitingMessage;
 
@@ -25,6 +25,8 @@ pub struct OutboxPage {
     pub waiting: Vec<WaitingMessage>,
     /// Whether more wait.
     pub more: bool,
+    /// Those that were given up before and wait again, in order.
+    pub resent: Vec<WaitingMessage>,
     /// Those that were given up, of which the last are kept.
     pub dead: Vec<DeadMessage>,
 }
@@ -39,15 +41,24 @@ pub async fn read_outbox(store: &dyn Store, object: &ObjectId) -> Result<OutboxP
         prefix: Bytes::from_static(prefix),
         limit,
     };
-    let ops = vec![range(WAITING, PAGE_MESSAGES), range(DEAD, MAX_DEAD_LETTERS as u32)];
+    let ops = vec![
+        range(Queue::Sent.prefix(), PAGE_MESSAGES),
+        range(Queue::Resent.prefix(), MAX_DEAD_LETTERS as u32),
+        range(DEAD, MAX_DEAD_LETTERS as u32),
+    ];
     let reply = store.submit(Request::new(object.clone(), ops)?).await?;
-    let Ok([OpResult::Range(waiting), OpResult::Range(dead)]) =
-        <[OpResult; 2]>::try_from(reply.results)
+    let Ok([OpResult::Range(waiting), OpResult::Range(resent), OpResult::Range(dead)]) =
+        <[OpResult; 3]>::try_from(reply.results)
     else {
         return Err(Error::corrupt("a look at messages was not answered as one"));
     };
-    let message =
-        |entry: MapEntry| Ok(WaitingMessage::shown(message_number(&entry.key)?, &entry.value));
+    let message = |queue: Queue, entry: MapEntry| {
+        let (number, message) = queue.message(message_number(&entry.key)?, entry.value)?;
+        Ok(WaitingMessage::shown(number, &message))
+    };
+    let all = |queue: Queue, range: MapRange| {
+        range.entries.into_iter().map(|entry| message(queue, entry)).collect::<Result<_>>()
+    };
     let letter = |entry: MapEntry| {
         let DeadLetter { message, reason, at_micros } = stored("a dead letter", entry.value)?;
         let message = WaitingMessage::shown(message_number(&entry.key)?, &message);
@@ -55,7 +66,8 @@ pub async fn read_outbox(store: &dyn Store, object: &ObjectId) -> Result<OutboxP
     };
     Ok(OutboxPage {
         more: waiting.more,
-        waiting: waiting.entries.into_iter().map(message).collect::<Result<_>>()?,
+        waiting: all(Queue::Sent, waiting)?,
+        resent: all(Queue::Resent, resent)?,
         dead: dead.entries.into_iter().map(letter).collect::<Result<_>>()?,
     })
 }

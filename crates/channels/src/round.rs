@@ -2,26 +2,26 @@
 //!
 //! Messages to one receiver go in the order of their numbers, those to different receivers side by side.
 //! What is done, or given up, is settled by a transaction on the sender a page. Whatever is lost in between
-//! is delivered again: the receiver knows what it has received, watchers may hear twice.
+//! is delivered again: the receiver knows what it has received, watchers may hear twice. Dead letters that
+//! are sent again are a queue of their own, which goes first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
 use nacre_object::{
-    ClassCall, ClassName, Demand, EntityName, Error, ErrorKind, MapRange, MethodName, ObjectId, Op,
-    OpResult, Request, Result,
+    EntityName, Error, ErrorKind, MapRange, ObjectId, Op, OpResult, Request, Result,
 };
-use prost::Message;
 
-use crate::class::CLASS;
+use crate::class::own_call;
 use crate::courier::Surroundings;
+use crate::delivery::{Delivery, may_succeed_later};
 use crate::format::{
-    Accept, GivenUp, OUTBOX, Outbox, Received, Removal, Settlement, WAITING, message_number,
-    sender_key, stored,
+    GivenUp, OUTBOX, Outbox, Queue, Received, Removal, Settlement, message_number, stored,
 };
+use crate::inbox::tidy;
 use crate::limits::{PAGE_MESSAGES, PARALLEL_RECEIVERS, Pace};
 use crate::marks::Marks;
 use crate::message::{Errand, WaitingMessage};
@@ -58,29 +58,11 @@ struct Consignment {
 struct Delivered {
     receiver: Receiver,
     done: Vec<u64>,
-    dead: Vec<GivenUp>,
     /// The first that has to wait, why, and how many wait with it.
     failed: Option<(u64, Error)>,
     waiting: usize,
-}
-
-/// Whether the same may succeed later. A program that used up its budget would do so again; one that says
-/// that its object is full may not.
-fn may_succeed_later(error: &Error) -> bool {
-    match error.kind() {
-        ErrorKind::Unavailable | ErrorKind::Stale => true,
-        ErrorKind::Exhausted => error.fault().is_none() || error.has_own_status(),
-        _ => false,
-    }
-}
-
-fn own_call(method: &str, input: &impl Message) -> Result<Op> {
-    Ok(Op::Call(ClassCall {
-        class: ClassName::new(CLASS)?,
-        method: MethodName::new(method)?,
-        version: None,
-        input: input.encode_to_vec().into(),
-    }))
+    /// Whether the receiver may remember too many senders.
+    is_crowded: bool,
 }
 
 impl Round<'_> {
@@ -101,38 +83,60 @@ impl Round<'_> {
     }
 
     async fn deliver_all(&mut self, waiting: &mut usize) -> Result<()> {
-        let mut after = Bytes::new();
+        let Page { outbox, range } =
+            look(self.surroundings, self.object, Queue::Sent, Bytes::new()).await?;
+        let has_resent = outbox.is_some_and(|outbox| outbox.resent > 0);
+        if range.entries.is_empty() && !has_resent {
+            return Ok(());
+        }
+        let incarnation = match outbox {
+            Some(outbox) => outbox.incarnation,
+            None => self.claim().await?.incarnation,
+        };
+        if has_resent {
+            let first = look(self.surroundings, self.object, Queue::Resent, Bytes::new()).await?;
+            self.deliver_queue(Queue::Resent, incarnation, first.range, waiting).await?;
+        }
+        self.deliver_queue(Queue::Sent, incarnation, range, waiting).await
+    }
+
+    async fn deliver_queue(
+        &mut self,
+        queue: Queue,
+        incarnation: u64,
+        mut range: MapRange,
+        waiting: &mut usize,
+    ) -> Result<()> {
         loop {
-            let Page { outbox, range } = look(self.surroundings, self.object, after).await?;
             let Some(last) = range.entries.last() else { return Ok(()) };
-            after = last.key.clone();
-            let outbox = match outbox {
-                Some(outbox) => outbox,
-                None => self.claim().await?,
-            };
-            let more = range.more;
-            self.deliver_page(outbox.incarnation, range, waiting).await?;
+            let (after, more) = (last.key.clone(), range.more);
+            self.deliver_page(queue, incarnation, range, waiting).await?;
             if !more {
                 return Ok(());
             }
+            range = look(self.surroundings, self.object, queue, after).await?.range;
         }
     }
 
     async fn deliver_page(
         &mut self,
+        queue: Queue,
         incarnation: u64,
         range: MapRange,
         waiting: &mut usize,
     ) -> Result<()> {
-        let mut settlement = Settlement { incarnation, ..Settlement::default() };
+        let of_resent = queue == Queue::Resent;
+        let mut settlement = Settlement { incarnation, of_resent, ..Settlement::default() };
         let mut removal = None;
         let mut consignments: BTreeMap<Receiver, Vec<(u64, Errand)>> = BTreeMap::new();
         for entry in range.entries {
             let number = message_number(&entry.key)?;
-            let errand = WaitingMessage::decode(number, &entry.value)
+            let errand = queue
+                .message(number, entry.value)
+                .and_then(|(number, message)| WaitingMessage::decode(number, &message))
                 .and_then(|message| message.errand(&self.object.pool));
             match errand {
-                Ok(Errand::Remove) => removal = Some(number),
+                Ok(Errand::Remove) if queue == Queue::Sent => removal = Some(number),
                 Ok(errand) => {
                     consignments.entry(receiver_of(&errand)).or_default().push((number, errand));
                 }
@@ -147,12 +151,20 @@ impl Round<'_> {
             .partition(|one| self.holds.holds(&one.receiver, self.now));
         *waiting += held.iter().map(|one| one.errands.len()).sum::<usize>();
         let this = &*self;
-        let all = free.into_iter().map(|one| this.deliver(incarnation, one));
+        let all = free.into_iter().map(|one| this.deliver(queue, incarnation, one));
         let all: Vec<_> = futures::stream::iter(all).buffered(PARALLEL_RECEIVERS).collect().await;
+        let crowded: BTreeSet<_> = all
+            .iter()
+            .filter(|delivered| delivered.is_crowded)
+            .map(|delivered| delivered.receiver.clone())
+            .collect();
         for delivered in all {
             *waiting += self.take_in(delivered, &mut settlement);
         }
         self.settle(settlement).await?;
+        for receiver in crowded {
+            self.tidy(&receiver).await;
+        }
         match removal {
             Some(number) if *waiting == 0 => self.remove(incarnation, number).await,
             Some(_) => {
@@ -163,11 +175,18 @@ impl Round<'_> {
         }
     }
 
+    /// A receiver that is not tidied now is when it has heard of as many senders more.
+    async fn tidy(&self, receiver: &Receiver) {
+        let Receiver::Object(receiver) = receiver else { return };
+        if tidy(self.surroundings, receiver).await.is_err() {
+            self.counters.failures.add(1);
+        }
+    }
+
     /// Notes what became of messages to a receiver; answers how many wait.
     fn take_in(&mut self, delivered: Delivered, settlement: &mut Settlement) -> usize {
-        let Delivered { receiver, done, dead, failed, mut waiting } = delivered;
+        let Delivered { receiver, done, failed, mut waiting, .. } = delivered;
         settlement.delivered.extend(done);
-        settlement.dead.extend(dead);
         match failed {
             None => self.holds.release(&receiver),
             Some((number, error)) => {
@@ -182,26 +201,35 @@ impl Round<'_> {
         waiting
     }
 
-    async fn deliver(&self, incarnation: u64, consignment: Consignment) -> Delivered {
+    async fn deliver(&self, queue: Queue, incarnation: u64, consignment: Consignment) -> Delivered {
         let Consignment { receiver, errands } = consignment;
         let waiting = errands.len();
-        let mut delivered =
-            Delivered { receiver, done: vec![], dead: vec![], failed: None, waiting };
+        let (done, failed) = (vec![], None);
+        let mut delivered = Delivered { receiver, done, failed, waiting, is_crowded: false };
         for (number, errand) in errands {
-            let message = Received { incarnation, number };
-            let delivering = self.carry_out(message, errand);
+            let message = Received { incarnation, number, is_refused: false };
+            let delivering = self.carry_out(queue, message, errand);
             let outcome = match tokio::time::timeout(DELIVERY_TIMEOUT, delivering).await {
                 Ok(outcome) => outcome,
                 Err(_) => Err(Error::unavailable("a delivery was not answered")),
             };
             match outcome {
-                Ok(()) => delivered.done.push(number),
+                Ok(senders) => {
+                    delivered.is_crowded |=
+                        senders > 0 && senders.is_multiple_of(self.pace.forget_every);
+                    delivered.done.push(number);
+                }
                 Err(error) if may_succeed_later(&error) => {
+                    // Perhaps of senders that it remembers.
+                    delivered.is_crowded |= error.kind() == ErrorKind::Exhausted;
                     delivered.failed = Some((number, error));
                     return delivered;
                 }
                 Err(error) => {
-                    delivered.dead.push(GivenUp { number, reason: error.to_string() });
+                    if let Err(error) = self.give_up(queue, message, error).await {
+                        delivered.failed = Some((number, error));
+                        return delivered;
+                    }
                 }
             }
             delivered.waiting -= 1;
@@ -209,21 +237,36 @@ impl Round<'_> {
         delivered
     }
 
-    async fn carry_out(&self, message: Received, errand: Errand) -> Result<()> {
+    /// What is refused for good is settled before a later message goes to the same receiver: that would
+    /// note that everything before it was received.
+    async fn give_up(&self, queue: Queue, message: Received, reason: Error) -> Result<()> {
+        let Received { incarnation, number, .. } = message;
+        let dead = vec![GivenUp { number, reason: reason.to_string() }];
+        let of_resent = queue == Queue::Resent;
+        self.settle(Settlement { incarnation, dead, of_resent, ..Settlement::default() }).await
+    }
+
+    /// Answers how many senders the receiver remembers if this is a new one, else 0.
+    async fn carry_out(&self, queue: Queue, message: Received, errand: Errand) -> Result<u64> {
+        let Self { surroundings, object: sender, counters, .. } = self;
         match errand {
             Errand::Notify(payload) => {
-                self.surroundings.watch.notify(self.object, payload).await?;
-                self.counters.notifications.add(1);
+                surroundings.watch.notify(sender, payload).await?;
+                counters.notifications.add(1);
+                Ok(0)
             }
             Errand::Call { receiver, call, source } => {
                 self.check_sender(&source).await?;
-                self.call(message, &receiver, call, source).await?;
-                self.counters.calls.add(1);
+                let receiver = &receiver;
+                let delivery =
+                    Delivery { surroundings, sender, queue, message, receiver, call, source };
+                let senders = delivery.run().await?;
+                counters.calls.add(1);
+                Ok(senders)
             }
-            // It is apart, after all others.
-            Errand::Remove => {}
+            // It is apart, after all others, and is never given up.
+            Errand::Remove => Err(Error::invalid("a removal is not sent again")),
         }
-        Ok(())
     }
 
     /// Whether a request of this entity can have sent the message. Who writes an object otherwise than by
@@ -237,45 +280,6 @@ impl Round<'_> {
             return Ok(());
         }
         Err(Error::denied(format!("no request of {source} sent this message")))
-    }
-
-    /// Calls the method and notes the message, both or neither; one that was noted before is done.
-    async fn call(
-        &self,
-        message: Received,
-        receiver: &ObjectId,
-        call: ClassCall,
-        source: EntityName,
-    ) -> Result<()> {
-        let call = Request::new(receiver.clone(), vec![Op::Call(call)])?;
-        self.surroundings.entities.judge(&source, Demand::Request(&call)).await?;
-        let sender = self.object.to_string();
-        let accept = Accept { sender, message, source: source.to_string() };
-        let ops = call.ops.into_iter().chain([own_call("accept", &accept)?]).collect();
-        let mut request = Request::new(receiver.clone(), ops)?;
-        request.header.source = source;
-        match self.surroundings.store.submit(request).await {
-            Ok(_) => Ok(()),
-            Err(error) if may_succeed_later(&error) => Err(error),
-            Err(_) if self.was_received(message, receiver).await? => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    async fn was_received(&self, message: Received, receiver: &ObjectId) -> Result<bool> {
-        let keys = vec![sender_key(&self.object.to_string()).into()];
-        let request = Request::new(receiver.clone(), vec![Op::MapGet { keys }])?;
-        let reply = match self.surroundings.store.submit(request).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            other => other?,
-        };
-        match reply.results.into_iter().next() {
-            Some(OpResult::Values(values)) => match values.into_iter().next().flatten() {
-                Some(known) => Ok(stored::<Received>("what was received", known)? >= message),
-                None => Ok(false),
-            },
-            _ => Err(Error::corrupt("a key was not answered as one")),
-        }
     }
 
     async fn claim(&self) -> Result<Outbox> {
@@ -297,7 +301,8 @@ impl Round<'_> {
     }
 
     async fn remove(&self, incarnation: u64, number: u64) -> Result<()> {
-        let removal = Removal { message: Received { incarnation, number } };
+        let message = Received { incarnation, number, is_refused: false };
+        let removal = Removal { message };
         self.call_own(own_call("remove", &removal)?).await?;
         self.counters.removals.add(1);
         Ok(())
@@ -321,11 +326,16 @@ fn receiver_of(errand: &Errand) -> Receiver {
     }
 }
 
-/// Messages after a key.
-async fn look(surroundings: &Surroundings, object: &ObjectId, after: Bytes) -> Result<Page> {
+/// Messages of a queue after a key.
+async fn look(
+    surroundings: &Surroundings,
+    object: &ObjectId,
+    queue: Queue,
+    after: Bytes,
+) -> Result<Page> {
     let ops = vec![
         Op::MapGet { keys: vec![OUTBOX.into()] },
-        Op::MapRange { after, prefix: WAITING.into(), limit: PAGE_MESSAGES },
+        Op::MapRange { after, prefix: queue.prefix().into(), limit: PAGE_MESSAGES },
     ];
     let request = Request::new(object.clone(), ops)?;
     let reply = match surroundings.store.submit(request).await {
@@ -347,6 +357,13 @@ async fn look(surroundings: &Surroundings, object: &ObjectId, after: Bytes) -> R
 
 /// Whether nothing waits in an object.
 pub(crate) async fn is_empty(surroundings: &Surroundings, object: &ObjectId) -> Result<bool> {
-    let page = look(surroundings, object, Bytes::new()).await?;
-    Ok(page.range.entries.is_empty())
+    let sent = look(surroundings, object, Queue::Sent, Bytes::new()).await?;
+    let nothing_resent = match sent.outbox {
+        Some(outbox) if outbox.resent > 0 => {
+            let resent = look(surroundings, object, Queue::Resent, Bytes::new()).await?;
+            resent.range.entries.is_empty()
+        }
+        _ => true,
+    };
+    Ok(nothing_resent && sent.range.entries.is_empty())
 }

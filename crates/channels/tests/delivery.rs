@@ -6,15 +6,7 @@ use futures::StreamExt;
 use nacre_conformance::faults::{Fault, Operation};
 use nacre_object::{Op, Request, Watch, WatchEvent};
 
-use support::{PACE, World, call, submit, until};
-
-/// Whether a request calls a method of the class `channels`.
-fn calls(request: &Request, method: &str) -> bool {
-    request.ops.iter().any(|op| {
-        matches!(op, Op::Call(call)
-            if call.class.as_str() == "channels" && call.method.as_str() == method)
-    })
-}
+use support::{PACE, World, call, calls, submit, until};
 
 /// Whether a request is a courier's look at messages.
 fn is_look(request: &Request) -> bool {
@@ -259,4 +251,23 @@ async fn a_mark_of_another_process_stays_as_long_as_it_may_be_trusted() {
     let _alone = world.start(4, PACE, true);
     until(async || world.marks().await == 0).await;
     assert!(begun.elapsed() < PACE.trusted_for);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_is_a_dead_letter_though_that_is_not_settled_at_first() {
+    let world = World::new();
+    let process = world.process(1);
+    let mut settlements = 0;
+    let is_first = move |request: &Request| {
+        settlements += usize::from(calls(request, "settle"));
+        calls(request, "settle") && settlements == 1
+    };
+    process.faults.follow(on(is_first, Fault::FailBefore));
+    for number in [-1, 2, 3] {
+        process.pass("a", "b", number).await.unwrap();
+    }
+    world.until_empty("data/a").await;
+    assert_eq!(world.numbers("data/b").await, [2, 3]);
+    let dead = world.outbox("data/a").await.dead;
+    assert_eq!(dead.iter().map(|dead| dead.message.number).collect::<Vec<_>>(), [1]);
 }

@@ -166,4 +166,18 @@ async fn an_operator_sees_what_is_not_delivered() {
         }
     };
     tokio::time::timeout(PATIENCE, told).await.expect("it is told");
+    // What was lacking comes; what was given up is delivered after all.
+    running.run(&["program", "put", "class/nobody", ACCOUNT, "--activate"]);
+    let number = json["dead"][0]["number"].to_string();
+    let resent = running.json(&["class", "resend", "data/c", &number]);
+    assert_eq!(resent["resent"], 1);
+    let arrived = async {
+        while call("data/b", "nobody", "balance", "[null]") != "holds(8)\n" {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, arrived).await.expect("it is delivered");
+    assert!(running.run(&["events"]).contains("1 dead letters of data/c delivered again"));
+    let (_, said) = running.fails(&["class", "resend", "data/c", &number]);
+    assert!(said.contains(&format!("no message {number} was given up")), "{said}");
 }

@@ -41,7 +41,7 @@ pub use keys::Keys;
 pub use layouts::{
     ClassLayout, LayoutChange, LayoutKeeper, LayoutObserver, Layouts, LifeOfNode, Phase, Walk,
 };
-pub use nacre_channels::{DeadMessage, DeliveryStats, OutboxPage, WaitingMessage};
+pub use nacre_channels::{DeadLetters, DeadMessage, DeliveryStats, OutboxPage, WaitingMessage};
 pub use nacre_class::{CallsSeen, ColumnSeen, MethodSeen};
 pub use nacre_log::{
     BRADOS_CLASS as LOG_BRADOS_CLASS, Batching, Entry, Log, LogName, LogOptions, LogStat,

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use nacre_brados::layout::MIGRATE_METHOD;
 use nacre_brados::{Value, decode_reply};
-use nacre_channels::{OutboxPage, read_outbox};
+use nacre_channels::{DeadLetters, OutboxPage, read_outbox, resend};
 use nacre_class::{EVAL_BUFFERLIST, EvalRequest, LUA_CLASS};
 use nacre_object::{
     CallReply, ClassCall, ClassName, Error, MapEntry, MapRange, ObjectId, ObjectName, ObjectStat,
@@ -284,6 +284,15 @@ impl Object {
     /// What the object has sent that is not delivered, and what could not be.
     pub async fn outbox(&self) -> Result<OutboxPage> {
         read_outbox(&**self.pool.store(), self.id()).await
+    }
+
+    /// Has messages that were given up delivered again, once what kept them from it is gone; answers how
+    /// many. Each arrives once, for whom it was sent; what fails again is given up again.
+    ///
+    /// # Errors
+    /// `NotFound` if one of them is not among them; `Denied` without the right `admin`.
+    pub async fn resend(&self, letters: &DeadLetters) -> Result<u64> {
+        resend(&**self.pool.store(), self.id(), letters).await
     }
 }
 

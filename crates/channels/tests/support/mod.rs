@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each suite uses a part")]
 
+pub mod sabotage;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +23,8 @@ use nacre_registry::{LiveEntities, Maps, events_class, map_class};
 use nacre_script::Budget;
 use tokio::time::{Instant, sleep};
 
+use sabotage::{Sabotage, Way};
+
 /// A program that passes numbers on to other objects, which keep them in the order in which they came.
 pub const RELAY: &str = include_str!("relay.brados");
 /// The library's reference counting.
@@ -36,6 +40,7 @@ pub const PACE: Pace = Pace {
     uncertain_for: Duration::from_secs(10),
     trusted_for: Duration::from_secs(20),
     abandoned_after: Duration::from_secs(40),
+    forget_every: 1024,
 };
 /// How long anything may take to happen, in virtual time.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -112,9 +117,27 @@ impl World {
 
     pub fn start(&self, seed: u64, pace: Pace, is_alone: bool) -> Process {
         let faults = FaultyStore::over_watched(Arc::new(self.memory.clone()));
+        self.start_on(Arc::new(faults.clone()), faults, seed, pace, is_alone)
+    }
+
+    /// A process whose requests take a while, perhaps with a planted bug.
+    pub fn far_process(&self, seed: u64, pace: Pace, sabotage: Option<Sabotage>) -> Process {
+        let faults = FaultyStore::over_watched(Arc::new(self.memory.clone()));
+        let way = Way::new(Arc::new(faults.clone()), seed, sabotage);
+        self.start_on(Arc::new(way), faults, seed, pace, false)
+    }
+
+    fn start_on(
+        &self,
+        objects: Arc<dyn Store>,
+        faults: FaultyStore,
+        seed: u64,
+        pace: Pace,
+        is_alone: bool,
+    ) -> Process {
         let courier = Courier::new(self.clock.clone(), Random::seeded(seed), pace);
         let engine = Arc::new(faults.clone());
-        let store = SendingStore::new(engine.clone(), self.classes.clone(), courier.clone());
+        let store = SendingStore::new(objects, self.classes.clone(), courier.clone());
         let store = Arc::new(store);
         let maps = Maps::new(store.clone(), engine.clone());
         let node = NodeName::new("node").unwrap();
@@ -178,9 +201,37 @@ impl World {
         marks
     }
 
+    /// Whether nothing waits in an object.
+    pub async fn is_empty(&self, object: &str) -> bool {
+        let outbox = self.outbox(object).await;
+        outbox.waiting.is_empty() && outbox.resent.is_empty()
+    }
+
     /// Waits until nothing waits in an object.
     pub async fn until_empty(&self, object: &str) {
-        until(async || self.outbox(object).await.waiting.is_empty()).await;
+        until(async || self.is_empty(object).await).await;
+    }
+
+    /// How often an object forgot senders: the second field of `@inbox`, a varint below 128 here.
+    pub async fn generation(&self, object: &str) -> u64 {
+        let keys = vec![Bytes::from_static(b"@inbox")];
+        match &submit(&self.memory, object, vec![Op::MapGet { keys }]).await.unwrap()[..] {
+            [OpResult::Values(values)] => match values[0].as_deref() {
+                Some([8, _, 16, generation] | [16, generation]) => u64::from(*generation),
+                _ => 0,
+            },
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The notes of senders in an object.
+    pub async fn notes(&self, object: &str) -> usize {
+        let prefix = Bytes::from_static(b"@inbox.");
+        let all = Op::MapRange { after: Bytes::new(), prefix, limit: 4096 };
+        match &submit(&self.memory, object, vec![all]).await.unwrap()[..] {
+            [OpResult::Range(range)] => range.entries.len(),
+            other => panic!("{other:?}"),
+        }
     }
 }
 
@@ -188,12 +239,28 @@ impl World {
 ///
 /// # Panics
 /// If it does not come to be.
-pub async fn until(mut is_so: impl AsyncFnMut() -> bool) {
+pub async fn until(is_so: impl AsyncFnMut() -> bool) {
+    assert!(comes_to_be(is_so).await, "it did not come to be");
+}
+
+/// Waits until something is so; answers whether it came to be.
+pub async fn comes_to_be(mut is_so: impl AsyncFnMut() -> bool) -> bool {
     let begun = Instant::now();
     while !is_so().await {
-        assert!(begun.elapsed() < PATIENCE, "it did not come to be");
+        if begun.elapsed() > PATIENCE {
+            return false;
+        }
         sleep(LOOK_AGAIN).await;
     }
+    true
+}
+
+/// Whether a request calls a method of the class `channels`.
+pub fn calls(request: &Request, method: &str) -> bool {
+    request.ops.iter().any(|op| {
+        matches!(op, Op::Call(call)
+            if call.class.as_str() == "channels" && call.method.as_str() == method)
+    })
 }
 
 pub async fn submit(store: &dyn Store, object: &str, ops: Vec<Op>) -> Result<Vec<OpResult>> {

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 use clap::Subcommand;
-use nacre::{CallReply, ClassCall, Cluster, DeadMessage, OutboxPage, Striped, WaitingMessage};
+use nacre::{
+    CallReply, ClassCall, Cluster, DeadLetters, DeadMessage, OutboxPage, Striped, WaitingMessage,
+};
 use nacre_brados::shown_reply;
 use nacre_object::{ClassName, Error, MethodName, ObjectId, Result};
 use serde_json::json;
@@ -35,6 +37,16 @@ pub enum ClassCommand {
     },
     /// Show what an object has sent that is not delivered yet, and what could not be
     Outbox { object: ObjectId },
+    /// Have messages that were given up delivered again, once what kept them from it is gone
+    Resend {
+        object: ObjectId,
+        /// Their numbers, as `nacre class outbox` shows them
+        #[arg(required_unless_present = "all")]
+        numbers: Vec<u64>,
+        /// All of them
+        #[arg(long, conflicts_with = "numbers")]
+        all: bool,
+    },
     /// Bring an object into the layout of its class in Brados, step by step; it is in use meanwhile
     Migrate { object: ObjectId, class: ClassName },
     /// Run a handler of a script that is not stored anywhere; prints status and output
@@ -76,6 +88,14 @@ pub async fn run(command: ClassCommand, cluster: &Cluster, out: Out) -> Result<(
         ClassCommand::Outbox { object } => {
             show_outbox(&cluster.object(&object).await?.outbox().await?, out)
         }
+        ClassCommand::Resend { object, numbers, .. } => {
+            let letters = match numbers.is_empty() {
+                true => DeadLetters::All,
+                false => DeadLetters::Numbered(numbers.into_iter().collect()),
+            };
+            let resent = cluster.object(&object).await?.resend(&letters).await?;
+            out.show(&json!({ "resent": resent }), || format!("{resent} messages wait again"))
+        }
         ClassCommand::Migrate { object, class } => migrate(cluster, &object, class, out).await,
         ClassCommand::Eval { object, script, handler, input } => {
             let script = read_text(&script)?;
@@ -109,6 +129,7 @@ fn show_outbox(outbox: &OutboxPage, out: Out) -> Result<()> {
     let json = json!({
         "waiting": outbox.waiting.iter().map(message).collect::<Vec<_>>(),
         "more": outbox.more,
+        "resent": outbox.resent.iter().map(message).collect::<Vec<_>>(),
         "dead": outbox.dead.iter().map(dead).collect::<Vec<_>>(),
     });
     out.show(&json, || outbox_table(outbox))
@@ -122,8 +143,9 @@ fn outbox_table(outbox: &OutboxPage) -> String {
     let dead = outbox.dead.iter().map(|dead| {
         row(&dead.message, format!("given up {}: {}", utc(dead.at_micros), dead.reason))
     });
+    let resent = outbox.resent.iter().map(|message| row(message, "waits again".to_owned()));
     let waiting = outbox.waiting.iter().map(|message| row(message, "waits".to_owned()));
-    let rows: Vec<_> = dead.chain(waiting).collect();
+    let rows: Vec<_> = dead.chain(resent).chain(waiting).collect();
     let more = if outbox.more { "\nmore wait" } else { "" };
     table(&["number", "state", "sent for", "message"], &rows) + more
 }

@@ -1,0 +1,176 @@
+//! One call of another object, and how it stays one.
+//!
+//! The call and the note that its message was received are one transaction on the receiver. A receiver that
+//! knows the sender tells by its note what it has received. One that does not may have forgotten it
+//! ([`crate::inbox`]), and then nothing there tells a repeated message from a new one. So each time that
+//! it forgets, its *generation* rises, and of an unknown sender it takes what was sent in the present
+//! generation alone: whoever is behind learns the generation first, looks *after that* whether the message
+//! still waits, and sends it once more.
+//!
+//! A message that the receiver refuses is noted there as refused, before it is given up: another courier may
+//! be about to deliver it too, and must not once it is a dead letter.
+//!
+//! **Invariant:** a note goes only when its sender has settled what it says. Whoever looked at the sender
+//! before that holds an old generation and is refused; whoever looks after it finds no message.
+
+use bytes::Bytes;
+use nacre_object::{
+    ClassCall, Demand, EntityName, Error, ErrorKind, ObjectId, Op, OpResult, Reply, Request, Result,
+};
+
+use crate::class::own_call;
+use crate::courier::Surroundings;
+use crate::format::{Accept, INBOX, Inbox, OUTBOX, Outbox, Queue, Received, sender_key, stored};
+
+/// How often a receiver may forget senders while one message is on its way there, before the message waits.
+const MOST_GENERATIONS: usize = 4;
+
+/// A call on its way.
+pub(crate) struct Delivery<'a> {
+    pub surroundings: &'a Surroundings,
+    pub sender: &'a ObjectId,
+    pub queue: Queue,
+    pub message: Received,
+    pub receiver: &'a ObjectId,
+    pub call: ClassCall,
+    pub source: EntityName,
+}
+
+/// What a receiver knows.
+struct Knowledge {
+    received: Option<Received>,
+    generation: u64,
+}
+
+/// Whether the same may succeed later. A program that used up its budget would do so again; one that says
+/// that its object is full may not.
+pub(crate) fn may_succeed_later(error: &Error) -> bool {
+    match error.kind() {
+        ErrorKind::Unavailable | ErrorKind::Stale => true,
+        ErrorKind::Exhausted => error.fault().is_none() || error.has_own_status(),
+        _ => false,
+    }
+}
+
+impl Delivery<'_> {
+    /// What became of the message, by the receiver's note of it or a later one. Later ones are delivered
+    /// once this one is settled, whatever it came to.
+    fn outcome_of(&self, note: Received, refusal: Error) -> Result<u64> {
+        match note == (Received { is_refused: true, ..self.message }) {
+            true => Err(refusal),
+            false => Ok(0),
+        }
+    }
+
+    /// Calls the method, unless that was done before; answers how many senders the receiver remembers if
+    /// this is a new one, else 0.
+    pub async fn run(&self) -> Result<u64> {
+        let call = Request::new(self.receiver.clone(), vec![Op::Call(self.call.clone())])?;
+        self.surroundings.entities.judge(&self.source, Demand::Request(&call)).await?;
+        let mut generation = 0;
+        for _ in 0..MOST_GENERATIONS {
+            let error = match self.submit(generation).await {
+                Ok(senders) => return Ok(senders),
+                Err(error) if may_succeed_later(&error) && error.kind() != ErrorKind::Stale => {
+                    return Err(error);
+                }
+                Err(error) => error,
+            };
+            match self.ask().await? {
+                Knowledge { received: Some(received), .. } if received >= self.message => {
+                    return self.outcome_of(received, error);
+                }
+                Knowledge { received: None, generation: present } if present != generation => {
+                    generation = present;
+                }
+                _ if may_succeed_later(&error) => return Err(error),
+                _ => return self.outcome_of(self.refuse(generation).await?, error),
+            }
+            if !self.still_waits().await? {
+                return Ok(0);
+            }
+        }
+        Err(Error::unavailable("the receiver forgets senders all the time").on(self.receiver))
+    }
+
+    async fn submit(&self, generation: u64) -> Result<u64> {
+        let accept = own_call("accept", &self.accept(generation))?;
+        let ops = vec![Op::Call(self.call.clone()), accept];
+        let mut request = Request::new(self.receiver.clone(), ops)?;
+        request.header.source = self.source.clone();
+        let reply = self.surroundings.store.submit(request).await?;
+        Ok(stored::<Inbox>("an inbox", last_output(reply)?)?.senders)
+    }
+
+    fn accept(&self, generation: u64) -> Accept {
+        Accept {
+            sender: self.queue.sender(self.sender),
+            message: self.message,
+            source: self.source.to_string(),
+            generation,
+        }
+    }
+
+    /// Has the receiver note that it refused the message; answers what is noted then. A receiver that does
+    /// not exist is not made for it.
+    async fn refuse(&self, generation: u64) -> Result<Received> {
+        let refuse = own_call("refuse", &self.accept(generation))?;
+        let request = Request::new(self.receiver.clone(), vec![refuse])?;
+        let outcome = self.surroundings.store.submit(request).await;
+        let refused = Received { is_refused: true, ..self.message };
+        match outcome {
+            Ok(reply) => match last_output(reply)? {
+                nothing if nothing.is_empty() => Ok(refused),
+                note => stored("what was received", note),
+            },
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(refused),
+            Err(error) if may_succeed_later(&error) => Err(error),
+            // A receiver of which nothing can be noted takes nothing either.
+            Err(_) => Ok(refused),
+        }
+    }
+
+    async fn ask(&self) -> Result<Knowledge> {
+        let note = sender_key(&self.queue.sender(self.sender));
+        let values =
+            read_keys(self.surroundings, self.receiver, [note.into(), INBOX.into()]).await?;
+        let [received, inbox] = values;
+        let received = received.map(|note| stored::<Received>("what was received", note));
+        let inbox: Inbox = stored("an inbox", inbox.unwrap_or_default())?;
+        Ok(Knowledge { received: received.transpose()?, generation: inbox.generation })
+    }
+
+    async fn still_waits(&self) -> Result<bool> {
+        let keys = [self.queue.key(self.message.number).into(), OUTBOX.into()];
+        let [waiting, outbox] = read_keys(self.surroundings, self.sender, keys).await?;
+        let outbox: Outbox = stored("an object's incarnation", outbox.unwrap_or_default())?;
+        Ok(waiting.is_some() && outbox.incarnation == self.message.incarnation)
+    }
+}
+
+/// What the last call of a request answered.
+fn last_output(mut reply: Reply) -> Result<Bytes> {
+    match reply.results.pop() {
+        Some(OpResult::Called(reply)) => Ok(reply.output),
+        _ => Err(Error::corrupt("a delivery was not answered as one")),
+    }
+}
+
+/// Two keys of an object's map; of one that is not there, none.
+async fn read_keys(
+    surroundings: &Surroundings,
+    object: &ObjectId,
+    keys: [Bytes; 2],
+) -> Result<[Option<Bytes>; 2]> {
+    let request = Request::new(object.clone(), vec![Op::MapGet { keys: keys.into() }])?;
+    let reply = match surroundings.store.submit(request).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok([None, None]),
+        other => other?,
+    };
+    match <[OpResult; 1]>::try_from(reply.results) {
+        Ok([OpResult::Values(values)]) => values
+            .try_into()
+            .map_err(|_| Error::corrupt("two keys were not answered by two values")),
+        _ => Err(Error::corrupt("keys were not answered as keys")),
+    }
+}

@@ -1,0 +1,99 @@
+//! Having a receiver forget the senders whose messages it received are settled.
+//!
+//! A receiver notes the last message of each sender. The note is needed as long as that message, or one
+//! before it, may be delivered again: until the sender has settled it. Whether it has, the receiver cannot
+//! see; the courier that brought it one sender too many looks at each, and has it forget those.
+//!
+//! **Invariant:** once nothing that a note speaks of waits at its sender, nothing of it ever will: numbers
+//! only rise, and an object that is made again is another incarnation. What is looked up stays true, and
+//! `forget` leaves a note alone that has changed since.
+
+use bytes::Bytes;
+use futures::StreamExt;
+use nacre_object::{Error, ErrorKind, MapEntry, MapRange, ObjectId, Op, OpResult, Request, Result};
+
+use crate::class::own_call;
+use crate::courier::Surroundings;
+use crate::format::{
+    Forget, NOTES, Note, OUTBOX, Outbox, Queue, Received, message_number, note_sender, stored,
+};
+use crate::limits::{PAGE_NOTES, PARALLEL_RECEIVERS};
+
+/// Has a receiver forget the senders it need not remember.
+pub(crate) async fn tidy(surroundings: &Surroundings, receiver: &ObjectId) -> Result<()> {
+    let mut after = Bytes::new();
+    loop {
+        let range = Op::MapRange { after, prefix: NOTES.into(), limit: PAGE_NOTES };
+        let request = Request::new(receiver.clone(), vec![range])?;
+        let mut reply = match surroundings.store.submit(request).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            other => other?,
+        };
+        let Some(OpResult::Range(MapRange { entries, more })) = reply.results.pop() else {
+            return Err(Error::corrupt("a look at an inbox was not answered as one"));
+        };
+        let Some(last) = entries.last() else { return Ok(()) };
+        after = last.key.clone();
+        forget(surroundings, receiver, entries).await?;
+        if !more {
+            return Ok(());
+        }
+    }
+}
+
+/// Has it forget those of these that are settled.
+async fn forget(
+    surroundings: &Surroundings,
+    receiver: &ObjectId,
+    entries: Vec<MapEntry>,
+) -> Result<()> {
+    let looks = entries.into_iter().map(|entry| settled_note(surroundings, entry));
+    let settled: Vec<_> = futures::stream::iter(looks).buffered(PARALLEL_RECEIVERS).collect().await;
+    let notes: Vec<_> = settled.into_iter().flatten().collect();
+    if notes.is_empty() {
+        return Ok(());
+    }
+    let request = Request::new(receiver.clone(), vec![own_call("forget", &Forget { notes })?])?;
+    surroundings.store.submit(request).await.map(drop)
+}
+
+/// A note that is not needed any more. One of a sender that cannot be asked stays.
+async fn settled_note(surroundings: &Surroundings, entry: MapEntry) -> Option<Note> {
+    let sender = note_sender(&entry.key)?.to_owned();
+    let received = stored("what was received", entry.value).ok()?;
+    let (object, queue) = Queue::of_sender(&sender)?;
+    let is_settled = is_settled(surroundings, &object, queue, received).await.ok()?;
+    is_settled.then_some(Note { sender, received })
+}
+
+/// Whether neither this message nor one before it waits at its sender, or ever will.
+async fn is_settled(
+    surroundings: &Surroundings,
+    sender: &ObjectId,
+    queue: Queue,
+    received: Received,
+) -> Result<bool> {
+    let ops = vec![
+        Op::MapGet { keys: vec![OUTBOX.into()] },
+        Op::MapRange { after: Bytes::new(), prefix: queue.prefix().into(), limit: 1 },
+    ];
+    let reply = match surroundings.store.submit(Request::new(sender.clone(), ops)?).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
+        other => other?,
+    };
+    let Ok([OpResult::Values(values), OpResult::Range(first)]) =
+        <[OpResult; 2]>::try_from(reply.results)
+    else {
+        return Err(Error::corrupt("a look at messages was not answered as one"));
+    };
+    // What has no incarnation yet will have a later one.
+    let Some(outbox) = values.into_iter().next().flatten() else { return Ok(true) };
+    let outbox: Outbox = stored("an object's incarnation", outbox)?;
+    if outbox.incarnation != received.incarnation {
+        return Ok(outbox.incarnation > received.incarnation);
+    }
+    match first.entries.first() {
+        Some(first) => Ok(message_number(&first.key)? > received.number),
+        None => Ok(true),
+    }
+}

@@ -1,0 +1,50 @@
+//! Having dead letters delivered again, once what kept them from it is gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nacre_object::{Error, ObjectId, Request, Result, Store};
+
+use crate::class::own_call;
+use crate::format::Resend;
+use crate::outbox::read_outbox;
+
+/// Which dead letters of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeadLetters {
+    /// All there are.
+    All,
+    /// Those with these numbers.
+    Numbered(BTreeSet<u64>),
+}
+
+/// Has dead letters of an object wait again; answers how many. Each is delivered once, for whom it was sent,
+/// in the order of their numbers and independent of messages that were not given up. One that cannot be
+/// delivered now either is a dead letter again.
+///
+/// # Errors
+/// `NotFound` if one of them is none; `Denied` without the right `admin`; `Unavailable`: some may wait then.
+pub async fn resend(store: &dyn Store, object: &ObjectId, letters: &DeadLetters) -> Result<u64> {
+    let dead = read_outbox(store, object).await?.dead;
+    let dead: BTreeMap<_, _> =
+        dead.into_iter().map(|dead| (dead.message.number, dead.message.source)).collect();
+    let numbers = match letters {
+        DeadLetters::All => dead.keys().copied().collect(),
+        DeadLetters::Numbered(numbers) => numbers.clone(),
+    };
+    let mut by_source: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for number in &numbers {
+        let source = dead.get(number).ok_or_else(|| not_dead(*number, object))?;
+        by_source.entry(source).or_default().push(*number);
+    }
+    for (source, numbers) in by_source {
+        let resend = Resend { numbers, source: source.to_owned() };
+        store.submit(Request::new(object.clone(), vec![own_call("resend", &resend)?])?).await?;
+    }
+    Ok(numbers.len() as u64)
+}
+
+fn not_dead(number: u64, object: &ObjectId) -> Error {
+    Error::not_found(format!("no message {number} was given up"))
+        .on(object)
+        .hint("`nacre class outbox` lists those that were; it may have been sent again")
+}
