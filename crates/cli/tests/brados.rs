@@ -59,6 +59,10 @@ fn compile_explain_and_fmt_do_what_they_say() {
     let said = text(&explained.stdout);
     assert!(said.contains("refs: point lookup by tag"), "{said}");
     assert!(said.contains("aggregate total"), "{said}");
+    assert!(
+        said.contains("why this layout:\n  what a program does not name lies in the map"),
+        "{said}"
+    );
     let elsewhere = ["--layout", "header: attribute"];
     let explained = nacre(&[&["brados", "explain", REFS][..], &elsewhere].concat());
     assert!(text(&explained.stdout).contains("header: the attribute `brados`"));

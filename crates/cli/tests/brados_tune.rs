@@ -24,6 +24,23 @@ fn tune(folder: &Path, workload: &str) -> Output {
         .unwrap()
 }
 
+/// Why the program has its layout, as far as it is told with these arguments.
+fn explained(folder: &Path, arguments: &[&str]) -> serde_json::Value {
+    let output = Command::new(NACRE)
+        .args(["--json", "brados", "explain", PROGRAM, "--profile", "profile.json"])
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    said["why"].clone()
+}
+
+fn says_what_to_run(why: &serde_json::Value, what: &str) -> bool {
+    why["next"].as_array().unwrap().iter().any(|step| step.as_str().unwrap().contains(what))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_layout_is_chosen_by_the_profile_of_this_engine() {
     let folder = tempfile::tempdir().unwrap();
@@ -32,12 +49,21 @@ async fn a_layout_is_chosen_by_the_profile_of_this_engine() {
     let profile = Profile::measure(engine.bench(), fingerprint, SPAN, &mut |_| {}).await.unwrap();
     drop(engine);
     let (path, text) = (folder.path().join("profile.json"), profile.to_json().unwrap());
+    let unmeasured = explained(folder.path(), &[]);
+    assert!(says_what_to_run(&unmeasured, "nacre brados profile"), "{unmeasured}");
     fs::write(&path, &text).unwrap();
+    let unasked = explained(folder.path(), &[]);
+    assert!(unasked["judged"].is_null() && says_what_to_run(&unasked, "--workload"), "{unasked}");
+    assert!(!says_what_to_run(&unasked, "nacre brados profile"), "{unasked}");
 
     let tuned = tune(folder.path(), WORKLOAD);
     let said = String::from_utf8_lossy(&tuned.stdout);
     assert!(tuned.status.success(), "{}", String::from_utf8_lossy(&tuned.stderr));
     assert!(said.contains("chosen: ") && said.contains("always the map: "), "{said}");
+    let judged = &explained(folder.path(), &["--workload", "w"])["judged"];
+    let layouts = judged["foreseen"]["tried"].as_array().unwrap();
+    assert!(layouts.len() > 1 && layouts[0]["layout"] == "map", "{judged}");
+    assert_eq!((&judged["present"], &judged["foreseen"]["rules"][0][1]), (&0.into(), &0.into()));
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
     assert_eq!(left.len(), 2, "the workload and the profile are left: {left:?}");
 

@@ -39,6 +39,6 @@ pub use observed::{Derived, Objects, workload_of};
 pub use own_engine::OwnEngine;
 pub use profile::Profile;
 pub use shape::{Access, Shape};
-pub use tune::{Effort, Tried, Tuned, tune};
+pub use tune::{Effort, Tried, Tuned, foresee, tune};
 pub use workbench::Workbench;
 pub use workload::{Workload, WorkloadError};

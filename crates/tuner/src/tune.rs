@@ -91,11 +91,7 @@ pub async fn tune(
     progress: &mut (dyn FnMut(&Layout) + Send),
 ) -> Result<Tuned> {
     let candidates = candidates(source, workload)?;
-    let predicted: Vec<f64> = candidates
-        .layouts
-        .iter()
-        .map(|layout| predict::seconds(&with_layout(source, layout, &[]), workload, profile))
-        .collect::<Result<_>>()?;
+    let predicted = predicted(&candidates, source, workload, profile)?;
     let measured =
         if effort.sweep { (0..predicted.len()).collect() } else { finalists(&predicted) };
     let mut runs: Vec<Runs> = predicted.iter().map(|_| Runs::default()).collect();
@@ -112,6 +108,36 @@ pub async fn tune(
         }
     }
     Ok(judge(&candidates, &predicted, &measured, &runs))
+}
+
+/// What would be chosen by predictions alone: the plainest of those that are as good as the best. Nothing is
+/// measured; it computes for up to a second or two.
+///
+/// # Errors
+/// `Invalid` if the program has mistakes; what its requests fail with.
+pub fn foresee(source: &str, workload: &Workload, profile: &Profile) -> Result<Tuned> {
+    let candidates = candidates(source, workload)?;
+    let predicted = predicted(&candidates, source, workload, profile)?;
+    let foreseen = judge(&candidates, &predicted, &[], &[]);
+    Ok(Tuned { chosen: plainest_of_best(&predicted).unwrap_or(0), ..foreseen })
+}
+
+/// Seconds a request takes in each layout.
+fn predicted(
+    candidates: &Candidates,
+    source: &str,
+    workload: &Workload,
+    profile: &Profile,
+) -> Result<Vec<f64>> {
+    let seconds =
+        |layout: &Layout| predict::seconds(&with_layout(source, layout, &[]), workload, profile);
+    candidates.layouts.iter().map(seconds).collect()
+}
+
+/// The plainest that is predicted as good as the best, within noise.
+fn plainest_of_best(predicted: &[f64]) -> Option<usize> {
+    let best = predicted.iter().copied().fold(f64::INFINITY, f64::min);
+    predicted.iter().position(|seconds| *seconds <= best * (1.0 + PREDICTION_NOISE))
 }
 
 fn candidates(source: &str, workload: &Workload) -> Result<Candidates> {
@@ -152,8 +178,7 @@ fn finalists(predicted: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..predicted.len()).collect();
     order.sort_by(|a, b| predicted[*a].total_cmp(&predicted[*b]));
     let mut best: Vec<usize> = order.into_iter().take(FINALISTS).collect();
-    let bound = best.first().map_or(0.0, |best| predicted[*best] * (1.0 + PREDICTION_NOISE));
-    if let Some(plainest) = predicted.iter().position(|seconds| *seconds <= bound)
+    if let Some(plainest) = plainest_of_best(predicted)
         && !best.contains(&plainest)
     {
         best.push(plainest);
@@ -191,6 +216,12 @@ mod tests {
     fn the_best_few_by_prediction_are_measured_and_the_plainest_that_is_as_good() {
         assert_eq!(finalists(&[1.05, 9.0, 1.0, 1.02, 1.03]), [2, 3, 4, 0]);
         assert_eq!(finalists(&[2.0, 1.0]), [1, 0]);
+    }
+
+    #[test]
+    fn of_those_that_are_predicted_alike_the_plainest_is_foreseen() {
+        assert_eq!(plainest_of_best(&[1.2, 1.05, 1.0]), Some(1));
+        assert_eq!(plainest_of_best(&[]), None);
     }
 
     #[test]

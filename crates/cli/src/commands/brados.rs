@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use nacre::{Cluster, ClusterFile};
 use nacre_brados::layout::Choices;
-use nacre_brados::{
-    CompileErrors, Compiled, Diagnostic, Layout, Severity, data_flow_svg, with_layout,
-};
+use nacre_brados::{CompileErrors, Compiled, Diagnostic, Layout, Severity, with_layout};
 use nacre_object::{ClassName, Error, Result};
 use serde_json::json;
 
+use super::brados_explain::{ExplainArguments, explain};
 use super::brados_layouts::{AdoptArguments, AutoArguments};
 use super::brados_tune::{self, ProfileArguments, TuneArguments};
 use super::{brados_counts, brados_layouts};
@@ -33,16 +32,8 @@ pub enum BradosCommand {
         #[arg(long)]
         layout: Option<Layout>,
     },
-    /// Show strata, access paths, aggregates that are kept, and the layout
-    Explain {
-        file: PathBuf,
-        /// In this layout rather than the program's own
-        #[arg(long)]
-        layout: Option<Layout>,
-        /// Also draw the data-flow graph into this file
-        #[arg(long, value_name = "FILE")]
-        svg: Option<PathBuf>,
-    },
+    /// Show strata, access paths, aggregates that are kept, and the layout with why it is this one
+    Explain(ExplainArguments),
     /// List the layouts that are possible for a program, and why others are not
     Layouts {
         file: PathBuf,
@@ -96,7 +87,7 @@ pub async fn run(
             let (_, compiled) = compile_in(&file, layout)?;
             out.bytes(compiled.class.lua.as_bytes())
         }
-        BradosCommand::Explain { file, layout, svg } => explain(&file, layout, svg.as_deref(), out),
+        BradosCommand::Explain(arguments) => explain(&arguments, out),
         BradosCommand::Layouts { file, slots } => layouts(&file, &slots, out),
         BradosCommand::Fmt { file, check } => format(&file, check, out),
     }
@@ -140,7 +131,7 @@ pub fn show_errors(errors: &CompileErrors, file: &Path, source: &str) -> Error {
 }
 
 /// A program and what it is compiled to, in another layout if one is given.
-fn compile_in(file: &Path, layout: Option<Layout>) -> Result<(String, Compiled)> {
+pub fn compile_in(file: &Path, layout: Option<Layout>) -> Result<(String, Compiled)> {
     let mut source = read_text(file)?;
     let mut compiled = compile(file, &source)?;
     if let Some(layout) = layout {
@@ -179,35 +170,6 @@ fn layouts(file: &Path, slots: &[u32], out: Out) -> Result<()> {
     })
 }
 
-fn explain(file: &Path, layout: Option<Layout>, svg: Option<&Path>, out: Out) -> Result<()> {
-    let (source, compiled) = compile_in(file, layout)?;
-    if let Some(path) = svg {
-        write(path, &data_flow_svg(&compiled.analysis))?;
-    }
-    let explanation = nacre_brados::explain(&compiled, &source);
-    let methods: Vec<_> = explanation
-        .methods
-        .iter()
-        .map(|method| {
-            let rules = method.rules.iter().map(
-                |rule| json!({ "line": rule.line, "head": rule.head, "accesses": rule.accesses }),
-            );
-            json!({ "name": method.name, "writes": method.writes,
-                    "rules": rules.collect::<Vec<_>>() })
-        })
-        .collect();
-    let strata: Vec<_> = explanation
-        .strata
-        .iter()
-        .map(|stratum| {
-            json!({ "collections": stratum.collections, "recursive": stratum.is_recursive })
-        })
-        .collect();
-    let value = json!({ "layout": explanation.layout, "stored": explanation.stored,
-                        "strata": strata, "methods": methods });
-    out.show(&value, || explanation.to_string().trim_end().to_owned())
-}
-
 fn format(file: &Path, check: bool, out: Out) -> Result<()> {
     let source = read_text(file)?;
     let formatted =
@@ -228,7 +190,7 @@ fn format(file: &Path, check: bool, out: Out) -> Result<()> {
     Ok(())
 }
 
-fn write(path: &Path, text: &str) -> Result<()> {
+pub fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text)
         .map_err(|error| Error::unavailable(format!("cannot write {}: {error}", path.display())))
 }

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod brados;
 mod brados_counts;
+mod brados_explain;
 mod brados_layouts;
 mod brados_tune;
 pub mod ceph;
@@ -20,5 +21,6 @@ pub mod program;
 pub mod program_test;
 pub mod scrub;
 pub mod status;
+mod test_bed;
 pub mod trace;
 pub mod up;

@@ -1,19 +1,21 @@
-//! `nacre program test`: a Brados program's test script, on an engine of its own in a scratch folder, in
-//! the layouts that are possible for it.
+//! `nacre program test`: a Brados program's test script, in the layouts that are possible for it, on an engine
+//! of its own in a scratch folder or on a Ceph cluster, in pools of its own.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nacre::{ClassCall, Cluster, ErrorKind, Object, Pool, ProgramId};
+use nacre::{ClassCall, ErrorKind, Object, Pool};
 use nacre_brados::layout::Choices;
 use nacre_brados::{
     Case, Compiled, Expected, Layout, Script, Step, decode_reply, encode_request, with_layout,
 };
 use nacre_object::limits::MAX_LIST_ENTRIES;
-use nacre_object::{ClassName, Error, PoolName, Result};
+use nacre_object::{ClassName, Error, Result};
 use serde_json::json;
 
 use crate::commands::brados::show_errors;
+use crate::commands::test_bed::TestBed;
+use crate::engine::Engine;
 use crate::input::read_text;
 use crate::out::{Out, note};
 
@@ -36,6 +38,12 @@ pub struct TestArguments {
     /// In how many layouts at most, evenly from among all that are possible
     #[arg(long, default_value_t = 12)]
     layouts: usize,
+    /// In this layout alone, as a `layout` line has it; may be repeated
+    #[arg(long, conflicts_with = "layouts")]
+    layout: Vec<Layout>,
+    /// What keeps the objects: `embedded`, in a scratch folder, or `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`
+    #[arg(long, default_value_t = Engine::Embedded)]
+    engine: Engine,
 }
 
 /// Runs the script; a request that came to something else is shown, and fails the command.
@@ -46,19 +54,16 @@ pub async fn run(arguments: TestArguments, out: Out) -> Result<()> {
         .map_err(|error| Error::invalid(format!("{}: {error}", path.display())))?;
     let compiled = nacre_brados::compile(&source)
         .map_err(|errors| show_errors(&errors, &arguments.file, &source))?;
-    let layouts = some_layouts(&compiled, arguments.layouts);
-    let folder = tempfile::tempdir()
-        .map_err(|error| Error::unavailable(format!("cannot make a scratch folder: {error}")))?;
-    let cluster = Cluster::embedded(folder.path()).await?;
-    let mut failed = 0;
-    let name = class_name(&arguments.file)?;
-    for (number, layout) in layouts.iter().enumerate() {
-        let class = format!("class/{name}").parse()?;
-        let version = activate(&cluster, &class, &with_layout(&source, layout, &[])).await?;
-        let (cluster, path, class) = (&cluster, &*path, &name);
-        let run = Run { cluster, path, layout, number, class, version };
-        failed += run.cases(&script).await?;
-    }
+    let layouts = match arguments.layout.is_empty() {
+        true => some_layouts(&compiled, arguments.layouts),
+        false => arguments.layout,
+    };
+    let bed = TestBed::open(&arguments.engine, &class_name(&arguments.file)?).await?;
+    let outcome = in_layouts(&bed, &path, &script, &source, &layouts).await;
+    // What was made goes, also after a failure, which is told rather than one of that.
+    let cleared = bed.clear().await;
+    let failed = outcome?;
+    cleared?;
     let (cases, layouts) = (script.cases.len(), layouts.len());
     if failed > 0 {
         let all = cases * layouts;
@@ -68,6 +73,23 @@ pub async fn run(arguments: TestArguments, out: Out) -> Result<()> {
     out.show(&json!({ "cases": cases, "requests": requests, "layouts": layouts }), || {
         format!("{cases} cases, {requests} requests, {layouts} layouts: all as expected")
     })
+}
+
+/// Runs the script in each layout; answers how many cases failed.
+async fn in_layouts(
+    bed: &TestBed,
+    path: &Path,
+    script: &Script,
+    source: &str,
+    layouts: &[Layout],
+) -> Result<usize> {
+    let mut failed = 0;
+    for (number, layout) in layouts.iter().enumerate() {
+        let version = bed.activate(&with_layout(source, layout, &[])).await?;
+        let run = Run { bed, path, layout, number, version };
+        failed += run.cases(script).await?;
+    }
+    Ok(failed)
 }
 
 /// The program's own layout, and others evenly from among those that are possible.
@@ -90,20 +112,13 @@ fn class_name(file: &Path) -> Result<ClassName> {
     }
 }
 
-async fn activate(cluster: &Cluster, class: &ProgramId, source: &str) -> Result<u64> {
-    let version = cluster.programs().put(class, source).await?;
-    cluster.programs().activate(class, version).await?;
-    Ok(version)
-}
-
 /// A script in one layout.
 struct Run<'a> {
-    cluster: &'a Cluster,
+    bed: &'a TestBed,
     path: &'a Path,
     layout: &'a Layout,
     /// Which of the layouts it is: the cases' pools are named after it.
     number: usize,
-    class: &'a ClassName,
     version: u64,
 }
 
@@ -112,9 +127,7 @@ impl Run<'_> {
     async fn cases(&self, script: &Script) -> Result<usize> {
         let mut failed = 0;
         for (number, case) in script.cases.iter().enumerate() {
-            let pool: PoolName = format!("test-{}-{number}", self.number).parse()?;
-            self.cluster.create_pool(&pool).await?;
-            let pool = self.cluster.pool(pool.as_str()).await?;
+            let pool = self.bed.pool(&format!("{}-{number}", self.number)).await?;
             failed += usize::from(!self.case(&pool, case).await?);
         }
         Ok(failed)
@@ -142,7 +155,7 @@ impl Run<'_> {
 
     async fn outcome(&self, object: &Object, step: &Step) -> Result<Expected> {
         let call = ClassCall {
-            class: self.class.clone(),
+            class: self.bed.class().clone(),
             method: step.method.parse()?,
             version: Some(self.version),
             input: encode_request(&step.row).into(),
@@ -177,7 +190,7 @@ async fn has_messages(pool: &Pool) -> Result<bool> {
         match pool.object(name.as_str())?.outbox().await {
             Ok(outbox) => match outbox.dead.first() {
                 Some(dead) => return Err(Error::conflict(format!("given up: {}", dead.reason))),
-                None if !outbox.waiting.is_empty() => return Ok(true),
+                None if !outbox.waiting.is_empty() || !outbox.resent.is_empty() => return Ok(true),
                 None => {}
             },
             // It was removed meanwhile.

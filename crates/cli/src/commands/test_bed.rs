@@ -1,0 +1,117 @@
+//! Where test scripts run: an engine in a scratch folder, or pools of their own in a Ceph cluster.
+//!
+//! **Invariant:** on a cluster that others use nothing of theirs is touched: a class that is there already is
+//! not replaced, and what a run makes (pools, their objects, the class) goes with it.
+
+use std::sync::{Mutex, PoisonError};
+
+use nacre::{Cluster, ErrorKind, Object, Pool, ProgramId, RadosOptions, Removal};
+use nacre_object::limits::MAX_LIST_ENTRIES;
+use nacre_object::{ClassName, Error, PoolName, Result};
+use tempfile::TempDir;
+
+use crate::engine::Engine;
+
+/// A cluster to test a class on.
+pub struct TestBed {
+    cluster: Cluster,
+    class: ClassName,
+    program: ProgramId,
+    /// Tells this run's pools from those of others.
+    run: u32,
+    /// The pools that were made.
+    pools: Mutex<Vec<PoolName>>,
+    /// The folder of an engine of its own; all goes with it.
+    scratch: Option<TempDir>,
+}
+
+impl TestBed {
+    /// A bed for a class.
+    ///
+    /// # Errors
+    /// `Exists` if the cluster has the class already; whatever the engine cannot be reached for.
+    pub async fn open(engine: &Engine, class: &ClassName) -> Result<Self> {
+        let (cluster, scratch) = match engine {
+            Engine::Embedded => {
+                let folder = tempfile::tempdir().map_err(|error| {
+                    Error::unavailable(format!("cannot make a scratch folder: {error}"))
+                })?;
+                (Cluster::embedded(folder.path()).await?, Some(folder))
+            }
+            Engine::Ceph(entry) => (Cluster::ceph(entry.parse::<RadosOptions>()?).await?, None),
+        };
+        let program: ProgramId = format!("class/{class}").parse()?;
+        match cluster.programs().get(&program).await {
+            Ok(_) => {
+                return Err(Error::exists(format!("the cluster has {program} already")).hint(
+                    "test in a RADOS pool of its own, `…?pool=NAME`, or under another name",
+                ));
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let (class, pools, run) = (class.clone(), Mutex::default(), std::process::id());
+        Ok(Self { cluster, class, program, run, pools, scratch })
+    }
+
+    /// The class.
+    pub fn class(&self) -> &ClassName {
+        &self.class
+    }
+
+    /// Makes a source the class; answers its version.
+    pub async fn activate(&self, source: &str) -> Result<u64> {
+        let programs = self.cluster.programs();
+        let version = programs.put(&self.program, source).await?;
+        programs.activate(&self.program, version).await?;
+        Ok(version)
+    }
+
+    /// An empty pool.
+    pub async fn pool(&self, label: &str) -> Result<Pool> {
+        let name: PoolName = format!("test-{}-{label}", self.run).parse()?;
+        self.cluster.create_pool(&name).await?;
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner).push(name.clone());
+        self.cluster.pool(name.as_str()).await
+    }
+
+    /// Takes away what was made.
+    ///
+    /// # Errors
+    /// `Unavailable`: some of it is still there.
+    pub async fn clear(&self) -> Result<()> {
+        if self.scratch.is_some() {
+            return Ok(());
+        }
+        let pools = std::mem::take(&mut *self.pools.lock().unwrap_or_else(PoisonError::into_inner));
+        for name in pools {
+            empty(&self.cluster.pool(name.as_str()).await?).await?;
+            self.cluster.remove_pool(&name).await?;
+        }
+        match self.cluster.programs().remove(&self.program, None, Removal::EvenIfActive).await {
+            // It was never put.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+}
+
+async fn empty(pool: &Pool) -> Result<()> {
+    loop {
+        let names = pool.list(None, "", MAX_LIST_ENTRIES).await?.names;
+        if names.is_empty() {
+            return Ok(());
+        }
+        for name in names {
+            gone(&pool.object(name.as_str())?).await?;
+        }
+    }
+}
+
+/// Removes an object, unless it has removed itself meanwhile.
+async fn gone(object: &Object) -> Result<()> {
+    match object.remove().await {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
