@@ -22,7 +22,8 @@ pub(crate) fn analyse(source: &str, diagnostics: &mut Diagnostics) -> Option<Ana
     if source.len() > MAX_SOURCE_BYTES {
         let message =
             format!("the program has {} bytes; at most {MAX_SOURCE_BYTES} fit", source.len());
-        diagnostics.add(Diagnostic::error(Span::default(), message));
+        let error = Diagnostic::error(Span::default(), message);
+        diagnostics.add(error.help("divide it: objects of several classes can call each other"));
         return None;
     }
     let tokens = syntax::lexer::tokens(source, diagnostics);

@@ -125,6 +125,11 @@ fn excerpt(text: &mut String, file: &str, source: &str, lines: &LineIndex, span:
 pub(crate) struct Diagnostics(Vec<Diagnostic>);
 
 impl Diagnostics {
+    /// Where what was found is.
+    pub fn spans(&self) -> impl Iterator<Item = Span> + '_ {
+        self.0.iter().map(|one| one.span)
+    }
+
     pub fn add(&mut self, diagnostic: Diagnostic) {
         if !self.0.contains(&diagnostic) {
             self.0.push(diagnostic);

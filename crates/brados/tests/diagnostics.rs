@@ -92,5 +92,20 @@ fn programs_are_diagnosed_as_the_cases_say() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
-    assert!(count > 100, "only {count} cases were found");
+    assert!(count > 300, "only {count} cases were found");
+}
+
+#[test]
+fn what_is_too_much_is_told() {
+    let state = "state do\n  interface input, :ask, [:n:int]\n  interface output, :ret, [:n]\n";
+    let scratches: String = (0..96).map(|n| format!("  scratch :s{n}, [:n:int]\n")).collect();
+    let rules = "  ret <= ask\n".repeat(513);
+    for (program, told) in [
+        (format!("{state}{scratches}end\n"), "the program has too many collections"),
+        (format!("{state}end\nbloom do\n{rules}end\n"), "513 rules are too many"),
+        ("#".repeat(64 * 1024 + 1), "bytes; at most 65536 fit"),
+    ] {
+        let said = said(&program, 0);
+        assert!(said.contains(told) && said.contains("help: "), "{told}: {said}");
+    }
 }

@@ -105,6 +105,10 @@ impl<'a> Resolver<'a> {
     /// A collection that is read.
     fn readable(&mut self, name: &Name) -> Resolved<CollectionId> {
         let id = self.find(name)?;
+        if self.collection(id).width() == 0 && self.collection(id).kind != Kind::Temp {
+            // Its schema has a mistake, which was reported.
+            return Err(Reported);
+        }
         let help = match self.collection(id).kind {
             Kind::Output => {
                 "an output is only replied; put the rows into a `temp` or `scratch` first"

@@ -41,6 +41,9 @@ impl<'a> Resolver<'a> {
     }
 
     fn temp_rows(&mut self, rule: &'a ast::Rule) -> Resolved<CollectionId> {
+        if rule.op == MergeOp::Send {
+            return self.sent_into(rule, "temp");
+        }
         if rule.op != MergeOp::Now {
             return self.deferred_into(rule, "temp");
         }
@@ -75,8 +78,8 @@ impl<'a> Resolver<'a> {
         let name = &rule.head.text;
         let deferred = matches!(rule.op, MergeOp::Insert | MergeOp::Delete | MergeOp::Replace);
         let (message, help) = match (kind, rule.op) {
-            (Kind::Table, MergeOp::Send) | (Kind::Output, MergeOp::Send) => (
-                format!("the {} `{name}` is no channel", kind.as_str()),
+            (Kind::Table, MergeOp::Send) => (
+                format!("the table `{name}` is no channel"),
                 "`<~` sends into a channel; `<+` inserts into a table".to_owned(),
             ),
             (Kind::Table, _) | (Kind::Channel, MergeOp::Send) => return Ok(()),
@@ -95,12 +98,15 @@ impl<'a> Resolver<'a> {
             (Kind::Scratch | Kind::Temp, _) if deferred => {
                 return self.deferred_into(rule, kind.as_str());
             }
-            (Kind::Scratch | Kind::Temp, _) => (
-                format!("the {} `{name}` is no channel", kind.as_str()),
-                "declare it as a `channel` to send".to_owned(),
-            ),
+            (Kind::Scratch | Kind::Temp, _) => return self.sent_into(rule, kind.as_str()),
         };
         self.error(Diagnostic::error(rule.op_span, message).help(help))
+    }
+
+    fn sent_into<T>(&mut self, rule: &ast::Rule, kind: &str) -> Resolved<T> {
+        let message = format!("the {kind} `{}` is no channel", rule.head.text);
+        let error = Diagnostic::error(rule.op_span, message);
+        self.error(error.help("declare it as a `channel` to send"))
     }
 
     fn deferred_into<T>(&mut self, rule: &ast::Rule, kind: &str) -> Resolved<T> {
@@ -136,7 +142,10 @@ impl<'a> Resolver<'a> {
             counted(got, "column")
         );
         let help = match wanted > got && body.block.is_some() {
-            true => format!("also say what {} is; `nil` is a value", listing(names().skip(got))),
+            true => {
+                let are = if wanted - got == 1 { "is" } else { "are" };
+                format!("also say what {} {are}; `nil` is a value", listing(names().skip(got)))
+            }
             false => "write a block that makes a row of the right columns: {|x| [x.…]}".to_owned(),
         };
         let error = Diagnostic::error(span, message).note(collection.span, "declared here");

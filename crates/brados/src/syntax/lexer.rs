@@ -73,7 +73,17 @@ impl Lexer<'_> {
     }
 
     fn integer(&mut self) {
-        let end = self.end_of(|c| c.is_ascii_alphanumeric() || c == '_');
+        let mut end = self.end_of(|c| c.is_ascii_alphanumeric() || c == '_');
+        let fraction = &self.source[end..];
+        let is_fraction = |text: &&str| text.starts_with(|c: char| c.is_ascii_digit());
+        if let Some(digits) = fraction.strip_prefix('.').filter(is_fraction) {
+            let length = digits.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(digits.len());
+            end += 1 + length;
+            let message = format!("{} is no whole number", &self.source[self.at..end]);
+            let error = Diagnostic::error(Span::new(self.at, end), message);
+            self.diagnostics.add(error.help("numbers are whole: count in a smaller unit"));
+            return self.push(end, TokenKind::Integer(0));
+        }
         let text = self.source[self.at..end].replace('_', "");
         let span = Span::new(self.at, end);
         let value = match text.parse::<i64>() {

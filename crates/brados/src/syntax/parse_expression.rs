@@ -1,8 +1,9 @@
 //! Expressions in blocks, by precedence climbing.
 
-use super::ast::{BinaryOp, Expr, ExprKind};
-use super::parser::{Parsed, Parser};
+use super::ast::{BinaryOp, Expr, ExprKind, Name};
+use super::parser::{Parsed, Parser, Reported};
 use super::token::{KEYWORDS, MergeOp, TokenKind};
+use crate::diagnostic::Diagnostic;
 use crate::span::Span;
 use crate::value::Value;
 
@@ -31,9 +32,20 @@ impl Parser<'_> {
                 Operator::Of(op) => (op, parser.binary(op.precedence() + 1)?),
             };
             let span = left.span.to(right.span);
+            if op.is_comparison() && parser.is_bare_comparison(&left) {
+                let error = Diagnostic::error(span, "comparisons are not chained");
+                let help = "write both, joined: `a < b and b < c`";
+                return Err(parser.report(error.help(help)));
+            }
             let kind = ExprKind::Binary(op, Box::new(left), Box::new(right));
             parser.more_operands(Expr { kind, span }, lowest)
         })
+    }
+
+    /// Whether it is a comparison without brackets round it.
+    fn is_bare_comparison(&self, expr: &Expr) -> bool {
+        let is_comparison = matches!(expr.kind, ExprKind::Binary(op, ..) if op.is_comparison());
+        is_comparison && !expr.span.text(self.source).ends_with(')')
     }
 
     fn negated(&mut self, minus: Span) -> Parsed<Expr> {
@@ -68,10 +80,14 @@ impl Parser<'_> {
 
     fn unary(&mut self) -> Parsed<Expr> {
         let start = self.span();
-        if self.eat("!") || self.eat_word("not") {
+        if self.eat("!") {
             let operand = self.deeper(Self::unary)?;
-            let span = start.to(operand.span);
-            return Ok(Expr { kind: ExprKind::Not(Box::new(operand)), span });
+            return Ok(negation(start, operand));
+        }
+        // As in Ruby: `not a == b` negates the comparison, `!a` what is next to it.
+        if self.eat_word("not") {
+            let operand = self.binary(BinaryOp::Equal.precedence())?;
+            return Ok(negation(start, operand));
         }
         if self.eat("-") {
             let operand = self.deeper(Self::unary)?;
@@ -91,6 +107,10 @@ impl Parser<'_> {
             self.advance();
             let member = self.column_name()?;
             let is_include = member.text == "include" && self.eat("?");
+            let is_method = self.is("?") || !matches!(expression.kind, ExprKind::Name(_));
+            if is_method && !is_include {
+                return Err(self.no_method(&member));
+            }
             let kind = match expression.kind {
                 kind if is_include => {
                     self.expect("(")?;
@@ -100,13 +120,21 @@ impl Parser<'_> {
                     ExprKind::Include(Box::new(target), Box::new(wanted))
                 }
                 ExprKind::Name(row) => {
-                    ExprKind::Column(super::ast::Name { text: row, span: expression.span }, member)
+                    ExprKind::Column(Name { text: row, span: expression.span }, member)
                 }
-                _ => return Err(self.unexpected("`include?` after a list")),
+                _ => return Err(self.no_method(&member)),
             };
             expression = Expr { kind, span: expression.span.to(self.last_span()) };
         }
         Ok(expression)
+    }
+
+    fn no_method(&mut self, name: &Name) -> Reported {
+        let error =
+            Diagnostic::error(name.span, format!("there is no method `{}` here", name.text));
+        let help =
+            "in a block there is `include?` alone: `collection.include?([…])`, `[…].include?(x)`";
+        self.report(error.help(help))
     }
 
     fn primary(&mut self) -> Parsed<Expr> {
@@ -151,6 +179,11 @@ impl Parser<'_> {
             Ok(items)
         })
     }
+}
+
+fn negation(start: Span, operand: Expr) -> Expr {
+    let span = start.to(operand.span);
+    Expr { kind: ExprKind::Not(Box::new(operand)), span }
 }
 
 enum Operator {

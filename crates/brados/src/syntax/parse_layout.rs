@@ -1,7 +1,7 @@
 //! `layout …` and `former layout …`: lines of their own, outside of `state` and `bloom`.
 
 use super::ast::LayoutLine;
-use super::parser::Parser;
+use super::parser::{Parsed, Parser};
 use super::token::TokenKind;
 use crate::diagnostic::Diagnostic;
 use crate::layout::LayoutError;
@@ -28,9 +28,20 @@ impl Parser<'_> {
         }
     }
 
+    /// Refuses a layout among rules or declarations.
+    pub(super) fn no_layout_here(&mut self) -> Parsed<()> {
+        let is_layout = matches!(self.word(), Some("layout" | "former"));
+        if !is_layout || self.next_kind() != Some(&TokenKind::Word) {
+            return Ok(());
+        }
+        let span = self.span();
+        let error = Diagnostic::error(span, "a layout is outside of `state` and `bloom`");
+        Err(self.report(error.help("put its line after the last `end`")))
+    }
+
     fn no_layout(&mut self, from: u32, error: LayoutError) {
         let start = from as usize + error.at;
         let span = Span::new(start, (start + error.length).min(self.source.len().max(start)));
-        self.diagnostics.add(Diagnostic::error(span, error.message).maybe_help(error.help));
+        self.report(Diagnostic::error(span, error.message).maybe_help(error.help));
     }
 }

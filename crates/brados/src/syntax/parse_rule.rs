@@ -15,6 +15,7 @@ impl Parser<'_> {
                 .add(Diagnostic::error(start, message).help("move this into `state do … end`"));
             return Err(Reported);
         }
+        self.no_layout_here()?;
         let is_temp = self.eat_word("temp");
         if is_temp {
             self.expect(":")?;
@@ -34,8 +35,7 @@ impl Parser<'_> {
             let error =
                 Diagnostic::error(span, format!("expected a rule's `<=`, found {}", self.shown()));
             let help = "a rule is `name <= …` (now), `<+` (insert), `<-` (delete), `<+-` (replace) or `<~` (send)";
-            self.diagnostics.add(error.help(help));
-            return Err(Reported);
+            return Err(self.report(error.help(help)));
         };
         self.advance();
         Ok(op)

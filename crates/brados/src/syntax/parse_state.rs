@@ -2,6 +2,7 @@
 
 use super::ast::{Column, Declaration, Kind, Name, Schema};
 use super::parser::{Parsed, Parser, Reported};
+use super::token::TokenKind;
 use crate::diagnostic::{Diagnostic, listing, suggestion};
 use crate::span::Span;
 use crate::value::Base;
@@ -31,7 +32,11 @@ impl Parser<'_> {
         let kind = self.kind()?;
         self.expect(":")?;
         let name = self.name("the collection's name")?;
-        if !self.eat(",") {
+        if self.is("[") {
+            let error = Diagnostic::error(self.span(), "a comma belongs before the columns");
+            let help = format!("write `:{}, [:column, …]`", name.text);
+            self.report(error.help(help));
+        } else if !self.eat(",") {
             return Err(self.no_schema(kind, &name));
         }
         self.skip_lines();
@@ -41,6 +46,11 @@ impl Parser<'_> {
 
     fn kind(&mut self) -> Parsed<Kind> {
         let span = self.span();
+        self.no_layout_here()?;
+        if matches!(self.next_kind(), Some(TokenKind::Merge(_))) {
+            let error = Diagnostic::error(span, "a rule is in `bloom`, not in `state`");
+            return Err(self.report(error.help("move it into `bloom do … end`")));
+        }
         let word = self.word();
         match word {
             Some("table") => self.kind_is(Kind::Table),

@@ -2,7 +2,8 @@
 //!
 //! A line's end ends a declaration or rule unless something is open: inside brackets and blocks the
 //! cursor does not show it, and after an operator or a comma it is skipped. A mistake is reported
-//! once, where it is; then the cursor moves on to the next line that may begin something.
+//! once, where it is; then the cursor moves on to the next line that may begin something. What follows from
+//! a character that means nothing is not reported again.
 
 use super::ast::{Block, Name, Program};
 use super::token::{KEYWORDS, Token, TokenKind};
@@ -19,7 +20,9 @@ pub(super) struct Reported;
 /// The tree of a source.
 pub(crate) fn parse(source: &str, tokens: Vec<Token>, diagnostics: &mut Diagnostics) -> Program {
     let tokens = tokens.into_iter().filter(|token| token.kind != TokenKind::Comment).collect();
-    let mut parser = Parser { source, tokens, at: 0, open: 0, depth: 0, diagnostics };
+    let mut lexical: Vec<u32> = diagnostics.spans().map(|span| span.start).collect();
+    lexical.sort_unstable();
+    let mut parser = Parser { source, tokens, at: 0, open: 0, depth: 0, lexical, diagnostics };
     parser.program()
 }
 
@@ -31,6 +34,8 @@ pub(super) struct Parser<'a> {
     open: usize,
     /// How deep the recursion is.
     depth: usize,
+    /// Where characters begin that make no word, in order.
+    lexical: Vec<u32>,
     pub diagnostics: &'a mut Diagnostics,
 }
 
@@ -134,6 +139,11 @@ impl<'a> Parser<'a> {
     }
 
     /// The span of the token before this one.
+    /// What comes after the token here.
+    pub fn next_kind(&self) -> Option<&TokenKind> {
+        self.tokens.get(self.at + 1).map(|token| &token.kind)
+    }
+
     pub fn last_span(&self) -> Span {
         self.tokens[self.at.saturating_sub(1)].span
     }
@@ -316,9 +326,47 @@ impl<'a> Parser<'a> {
 
     pub fn unexpected(&mut self, expected: &str) -> Reported {
         let span = self.span();
-        let message = format!("expected {expected}, found {}", self.shown());
-        self.diagnostics.add(Diagnostic::error(span, message));
+        let shown = self.shown();
+        let help = self.way_on(expected, &shown);
+        let message = format!("expected {expected}, found {shown}");
+        self.report(Diagnostic::error(span, message).maybe_help(help.map(str::to_owned)))
+    }
+
+    /// Reports a mistake, unless its line had one before that this follows from.
+    pub fn report(&mut self, error: Diagnostic) -> Reported {
+        let follows = |at: u32| {
+            let line = self.source[..at as usize].rfind('\n').map_or(0, |newline| newline + 1);
+            let from = self.lexical.partition_point(|start| (*start as usize) < line);
+            self.lexical.get(from).is_some_and(|start| *start <= at)
+        };
+        // An open bracket may have taken the parser to a later line.
+        if !follows(error.span.start) && !follows(self.last_span().start) {
+            self.diagnostics.add(error);
+        }
         Reported
+    }
+
+    /// What to write instead, where it is known what is usually meant.
+    fn way_on(&self, expected: &str, found: &str) -> Option<&'static str> {
+        let after_word = matches!(self.tokens[self.at.saturating_sub(1)].kind, TokenKind::Word);
+        Some(match (expected, found) {
+            ("`|`", _) => "a block begins with its variables: `{|x| …}`",
+            ("an expression", "`if`" | "`unless`") => "the row comes first: `{|x| [x.…] if …}`",
+            ("an expression", "`}`") => "a block is a row, `[x.…]`, or a condition",
+            (_, "`else`") => "there is no `else`: write a second rule, with `unless`",
+            (_, "`if`" | "`unless`") => "one `if` or `unless` a block: join conditions with `and`",
+            ("`}`" | "`)`" | "`,` or `]`", "`|`") => "write `||` or `or`",
+            ("`}`" | "`)`" | "`,` or `]`", "`(`") if after_word => {
+                "blocks have no functions; aggregates are computed by `group`"
+            }
+            ("`,` or `]`", "`?`") => "`?` comes after a type: `:column:string?`",
+            ("`:`" | "a schema", _) => "names that are declared have a colon: `table :t, [:a, :b]`",
+            ("a declaration or `end`", _) => {
+                "a declaration begins with its kind: `table :name, [:column, …]`"
+            }
+            ("`,` or `)`", "`==`") => "columns are paired with an arrow: `:left => :right`",
+            _ => return None,
+        })
     }
 
     /// The token here in a message.

@@ -69,7 +69,9 @@ impl<'a> Inference<'a> {
             Body::Literal(rows) => {
                 for (at, value) in rows.iter().flat_map(|row| row.iter().enumerate()) {
                     let var = self.value(value, rule.span);
-                    self.written(rule.head, at, var, rule.span);
+                    let name = self.column_name(rule.head, at);
+                    let own = self.columns[rule.head.0][at];
+                    self.same(var, own, rule.span, &format!("`{value}`"), &name);
                 }
             }
             Body::Group(group) => {
@@ -171,9 +173,10 @@ impl<'a> Inference<'a> {
                     return self.types.known(Base::Bool, expr.span);
                 }
                 let base = if op.is_logical() { Base::Bool } else { Base::Int };
-                self.must_be(vars[0], base, left.span, &left_text);
-                self.must_be(vars[1], base, right.span, &right_text);
-                self.types.known(base, expr.span)
+                let is_right = self.must_be(vars[0], base, left.span, &left_text)
+                    && self.must_be(vars[1], base, right.span, &right_text);
+                // One mistake is told once.
+                if is_right { self.types.known(base, expr.span) } else { self.types.unknown() }
             }
             ExprKind::Not(inner) => {
                 let (var, text) = (self.expr_of(sources, inner), self.described(sources, inner));
@@ -182,8 +185,10 @@ impl<'a> Inference<'a> {
             }
             ExprKind::Negate(inner) => {
                 let (var, text) = (self.expr_of(sources, inner), self.described(sources, inner));
-                self.must_be(var, Base::Int, inner.span, &text);
-                var
+                match self.must_be(var, Base::Int, inner.span, &text) {
+                    true => var,
+                    false => self.types.unknown(),
+                }
             }
             ExprKind::OneOf(wanted, items) => {
                 let (var, text) = (self.expr_of(sources, wanted), self.described(sources, wanted));
@@ -223,12 +228,15 @@ impl<'a> Inference<'a> {
         self.same(var, own, span, &what, &name);
     }
 
-    fn must_be(&mut self, var: Var, base: Base, span: Span, what: &str) {
+    /// Answers whether it is.
+    fn must_be(&mut self, var: Var, base: Base, span: Span, what: &str) -> bool {
         let other = self.types.known(base, span);
         if let Err(clash) = self.types.unite(var, other) {
             let message = format!("{what} is {}, not {}", a(clash.left.0), a(base));
             self.clash(message, span, clash.left.1);
+            return false;
         }
+        true
     }
 
     fn same(&mut self, left: Var, right: Var, span: Span, what: &str, other: &str) {
