@@ -2,14 +2,17 @@
 //!
 //! `cargo run --release -p nacre-class --example method_cost [PART OF A LABEL]`
 //!
-//! Each figure is CPU time on one thread, on a view that is a bare hash map: what an engine adds to
+//! Each figure is CPU time on one thread, on a view that is a bare map in memory: what an engine adds to
 //! both sides, commit and sync above all, is left out.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use nacre_class::{ClassProgram, ClassRuntime, EvalRequest, LUA_CLASS, MethodAccess, NativeClass};
+use nacre_brados::{Value, encode_request};
+use nacre_class::{
+    ClassProgram, ClassRuntime, EvalRequest, LUA_CLASS, MethodAccess, NativeClass, encode_batch,
+};
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{
     CallContext, CallReply, ClassCall, ClassHost, ClassName, Error, MapEntry, MapRange, MethodName,
@@ -18,6 +21,10 @@ use nacre_object::{
 use nacre_script::Budget;
 
 const CALLS: u32 = 100_000;
+/// Writes of a batch, as many as appends to a log share on a busy disk.
+const BATCH: u64 = 16;
+/// Fewer of those: each adds entries.
+const BATCHES: u32 = 10_000;
 
 const ONE: &str = "
 function set(input) objclass.map_set_val('key', input) end
@@ -55,6 +62,8 @@ fn main() -> Result<()> {
         ("ten", format!("{ONE}{nine}")),
         ("log-like", LOG_LIKE.to_owned()),
         ("loop", "function set() for i = 1, 1000 do end end objclass.register(set)".to_owned()),
+        ("log-by-hand", include_str!("../../../programs/class/log.lua").to_owned()),
+        ("log-generated", include_str!("../../../programs/class/log.brados").to_owned()),
         ("raise", "function set() pcall(objclass.stat) end objclass.register(set)".to_owned()),
     ] {
         runtime.install(&ClassProgram::new(ClassName::new(name)?, 1, source))?;
@@ -63,20 +72,24 @@ fn main() -> Result<()> {
     let context = CallContext { source: "client.a".parse()?, now_micros: 0 };
     let mut view = Map::default();
     let wanted = std::env::args().nth(1).unwrap_or_default();
-    let measure = |label: &str, run: &mut dyn FnMut() -> Result<()>| -> Result<()> {
+    let measure_some = |calls: u32, label: &str, run: &mut dyn FnMut() -> Result<()>| {
         if !label.contains(&wanted) {
             return Ok(());
         }
-        for _ in 0..CALLS / 10 {
+        for _ in 0..calls / 10 {
             run()?;
         }
-        let before = clock.monotonic();
-        for _ in 0..CALLS {
+        let before = clock.thread_time();
+        for _ in 0..calls {
             run()?;
         }
-        let nanos = (clock.monotonic() - before).as_nanos() / u128::from(CALLS);
+        let took = clock.thread_time().zip(before).map(|(after, before)| after - before);
+        let nanos = took.unwrap_or_default().as_nanos() / u128::from(calls);
         println!("{label:<44} {nanos:>6} ns");
         Ok(())
+    };
+    let measure = |label: &str, run: &mut dyn FnMut() -> Result<()>| -> Result<()> {
+        measure_some(CALLS, label, run)
     };
     measure("the native op (map_set of 160 bytes)", &mut || view.map_set(b"key", input.clone()))?;
     for (label, class) in [
@@ -89,6 +102,18 @@ fn main() -> Result<()> {
     ] {
         let call = call(class, "set", &input)?;
         measure(label, &mut || runtime.call(&call, &mut view, &context).map(|_| ()))?;
+    }
+    for (label, side) in [
+        ("a log's batch of 16 writes, by log.lua", Side::ByHand),
+        ("the same batch, by log.brados", Side::Generated),
+    ] {
+        let mut view = Map::default();
+        runtime.call(&side.seal()?, &mut view, &context)?;
+        let mut first = 0;
+        measure_some(BATCHES, label, &mut || {
+            first += BATCH;
+            runtime.call(&side.writes(first)?, &mut view, &context).map(|_| ())
+        })?;
     }
     let eval = EvalRequest { script: ONE.into(), handler: "set".into(), input: input.clone() };
     let call = call(LUA_CLASS, "eval_bufferlist", &eval.to_bufferlist())?;
@@ -106,6 +131,50 @@ fn call(class: &str, method: &str, input: &Bytes) -> Result<ClassCall> {
     })
 }
 
+/// Which of the log's classes.
+#[derive(Clone, Copy)]
+enum Side {
+    ByHand,
+    Generated,
+}
+
+impl Side {
+    fn seal(self) -> Result<ClassCall> {
+        match self {
+            Self::ByHand => {
+                call("log-by-hand", "seal", &Bytes::from_static(&[1, 0, 0, 0, 0, 0, 0, 0]))
+            }
+            Self::Generated => {
+                call("log-generated", "seal", &encode_request(&[Value::Int(1)]).into())
+            }
+        }
+    }
+
+    /// A batch of writes from a position on.
+    fn writes(self, first: u64) -> Result<ClassCall> {
+        let positions = first..first + BATCH;
+        let data = [7; 128];
+        match self {
+            Self::ByHand => {
+                let mut input = 1_u64.to_le_bytes().to_vec();
+                input.extend((BATCH as u32).to_le_bytes());
+                for position in positions {
+                    input.extend(position.to_le_bytes());
+                    input.extend((data.len() as u32).to_le_bytes());
+                    input.extend(data);
+                }
+                call("log-by-hand", "write_batch", &input.into())
+            }
+            Self::Generated => {
+                let data = || Value::Bytes(data.to_vec());
+                let row = |position| [Value::Int(1), Value::Int(position as i64), data()];
+                let requests: Vec<_> = positions.map(|at| encode_request(&row(at))).collect();
+                call("log-generated", "write.batch", &encode_batch(u32::MAX, &requests))
+            }
+        }
+    }
+}
+
 fn set(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
     view.map_set(b"key", input)?;
     Ok(CallReply::default())
@@ -113,7 +182,10 @@ fn set(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallR
 
 /// An object that is its map alone.
 #[derive(Default)]
-struct Map(HashMap<Vec<u8>, Bytes>);
+struct Map {
+    entries: BTreeMap<Vec<u8>, Bytes>,
+    header: Bytes,
+}
 
 fn without<T>() -> Result<T> {
     Err(Error::unsupported("this object is its map alone"))
@@ -121,14 +193,14 @@ fn without<T>() -> Result<T> {
 
 impl ObjectView for Map {
     fn map_get(&mut self, key: &[u8]) -> Result<Option<Bytes>> {
-        Ok(self.0.get(key).cloned())
+        Ok(self.entries.get(key).cloned())
     }
     fn map_set(&mut self, key: &[u8], value: Bytes) -> Result<()> {
-        self.0.insert(key.to_vec(), value);
+        self.entries.insert(key.to_vec(), value);
         Ok(())
     }
     fn exists(&mut self) -> Result<bool> {
-        Ok(true)
+        Ok(!self.entries.is_empty() || !self.header.is_empty())
     }
     fn stat(&mut self) -> Result<ObjectStat> {
         without()
@@ -181,13 +253,15 @@ impl ObjectView for Map {
     fn map_range(&mut self, _: &[u8], _: &[u8], _: usize) -> Result<MapRange> {
         without()
     }
-    fn map_last(&mut self, _: &[u8]) -> Result<Option<MapEntry>> {
-        without()
+    fn map_last(&mut self, prefix: &[u8]) -> Result<Option<MapEntry>> {
+        let last = self.entries.last_key_value().filter(|(key, _)| key.starts_with(prefix));
+        Ok(last.map(|(key, value)| MapEntry { key: key.clone().into(), value: value.clone() }))
     }
     fn map_header(&mut self) -> Result<Bytes> {
-        without()
+        Ok(self.header.clone())
     }
-    fn set_map_header(&mut self, _: Bytes) -> Result<()> {
-        without()
+    fn set_map_header(&mut self, value: Bytes) -> Result<()> {
+        self.header = value;
+        Ok(())
     }
 }

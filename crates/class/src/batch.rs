@@ -22,6 +22,8 @@
 //!
 //! All numbers are little-endian.
 
+use std::slice;
+
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use nacre_object::{CallReply, Error, Result, Status};
 
@@ -103,22 +105,32 @@ impl Batch {
     }
 }
 
-/// The answers of a batch in the making.
-pub(crate) struct Answers {
+/// A batch that is being carried out: the requests that are left, and the answers of those before.
+pub(crate) struct Progress<'a> {
+    left: slice::Iter<'a, Bytes>,
     byte_limit: usize,
     bytes: usize,
     output: BytesMut,
     last: Option<(u32, CallReply)>,
 }
 
-impl Answers {
-    pub fn new(batch: &Batch) -> Self {
-        let byte_limit = batch.byte_limit;
-        Self { byte_limit, bytes: 0, output: BytesMut::new(), last: None }
+impl<'a> Progress<'a> {
+    pub fn of(batch: &'a Batch) -> Self {
+        let (left, byte_limit) = (batch.requests.iter(), batch.byte_limit);
+        Self { left, byte_limit, bytes: 0, output: BytesMut::new(), last: None }
     }
 
-    pub fn push(&mut self, answer: CallReply) {
+    /// The request to carry out now, if one is left and its answer is still wanted.
+    pub fn next(&mut self) -> Option<&'a Bytes> {
+        self.left.next()
+    }
+
+    /// What came of the request that was carried out last.
+    pub fn answer(&mut self, answer: CallReply) {
         self.bytes += answer.output.len();
+        if self.bytes >= self.byte_limit {
+            self.left = [].iter();
+        }
         match &mut self.last {
             Some((count, last)) if *last == answer => *count += 1,
             _ => {
@@ -126,11 +138,6 @@ impl Answers {
                 self.last = Some((1, answer));
             }
         }
-    }
-
-    /// Whether no further request is wanted.
-    pub fn is_full(&self) -> bool {
-        self.bytes >= self.byte_limit
     }
 
     fn put_last(&mut self) {
@@ -142,6 +149,7 @@ impl Answers {
         }
     }
 
+    /// The output of the batch.
     pub fn finish(mut self) -> Bytes {
         self.put_last();
         self.output.freeze()
@@ -167,12 +175,26 @@ mod tests {
         let batch = Batch::decode(encode_batch(1000, &[vec![1], vec![], vec![2, 3]])).unwrap();
         assert_eq!(batch.requests, [&[1][..], &[], &[2, 3]]);
         let all = [answer(0, "a"), answer(0, "a"), answer(-22, "a"), answer(0, "a")];
-        let mut answers = Answers::new(&batch);
-        all.iter().for_each(|answer| answers.push(answer.clone()));
-        let output = answers.finish();
+        let mut progress = Progress::of(&batch);
+        all.iter().for_each(|answer| progress.answer(answer.clone()));
+        let output = progress.finish();
         assert_eq!(output.len(), 3 * 13);
         assert_eq!(decode_answers(output.clone(), 4).unwrap(), all);
         assert!(decode_answers(output, 3).is_err(), "more than was asked");
+    }
+
+    #[test]
+    fn past_the_limit_no_further_request_is_carried_out() {
+        for (limit, carried_out) in [(0, 1), (2, 1), (3, 2), (4, 2), (100, 3)] {
+            let batch = Batch::decode(encode_batch(limit, &[vec![1], vec![2], vec![3]])).unwrap();
+            let mut progress = Progress::of(&batch);
+            let mut count = 0;
+            while progress.next().is_some() {
+                progress.answer(answer(0, "ab"));
+                count += 1;
+            }
+            assert_eq!(count, carried_out, "of {limit} bytes");
+        }
     }
 
     #[test]

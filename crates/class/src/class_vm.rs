@@ -25,6 +25,8 @@ pub(crate) struct Dispatch {
     pub call: Function,
     /// The same for a script that is kept.
     pub call_kept: Function,
+    /// `(chunk, globals, handler, next_request)`, for such a script: the requests of a batch.
+    pub call_batch: Function,
     /// `(chunk, globals)` to `{name = is_read_only}` and the number of registered functions.
     pub inspect: Function,
 }
@@ -36,10 +38,13 @@ impl ClassVm {
             buffer_list::install(host)?;
             let dispatch = load_dispatch(host.lua)?;
             objclass::install(host, &dispatch.raw_get("register")?)?;
-            let call_kept = dispatch.raw_get("call_kept")?;
-            let (call, inspect) = (dispatch.raw_get("call")?, dispatch.raw_get("inspect")?);
-            let lists = BufferLists::new(host.memory.clone());
-            installed = Some((lists, Dispatch { call, call_kept, inspect }));
+            let dispatch = Dispatch {
+                call: dispatch.raw_get("call")?,
+                call_kept: dispatch.raw_get("call_kept")?,
+                call_batch: dispatch.raw_get("call_batch")?,
+                inspect: dispatch.raw_get("inspect")?,
+            };
+            installed = Some((BufferLists::new(host.memory.clone()), dispatch));
             Ok(())
         })?;
         let (lists, dispatch) = installed.expect("a VM is made with its library installed");

@@ -8,6 +8,7 @@
 //! | `truncate(size)`, `zero(offset, length)` | – |
 //! | `rmxattr(name)` | – (`-ENODATA`) |
 //! | `map_get(key)` | bufferlist, or nil if there is no such key or object |
+//! | `map_get_str(key)` | the same as a string |
 //! | `map_set(key, data)` | – |
 //! | `map_last(prefix)` | the last key with that prefix and its bufferlist, or nil |
 //! | `map_range(after, prefix, max)` | keys in order, their bufferlists, whether there are more |
@@ -90,6 +91,11 @@ fn add_map(library: &Library<'_>) -> mlua::Result<()> {
         let key = arguments.text(1, &key)?;
         let value = read(|view| if_present(view, |view| view.map_get(&key.as_bytes())))?;
         value.map(|value| lists.make(arguments.lua, value)).transpose()
+    })?;
+    library.add("map_get_str", |arguments, key: Value| {
+        let key = arguments.text(1, &key)?;
+        let value = read(|view| if_present(view, |view| view.map_get(&key.as_bytes())))?;
+        value.map(|value| arguments.lua.create_string(&value)).transpose()
     })?;
     library.add("map_set", |arguments, (key, value): (Value, Value)| {
         let key = arguments.text(1, &key)?;

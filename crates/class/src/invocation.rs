@@ -3,16 +3,16 @@
 use std::cell::{Cell, RefCell};
 
 use bytes::Bytes;
-use mlua::{AnyUserData, Value};
+use mlua::{AnyUserData, Lua, Value};
 use nacre_brados::LineMap;
 use nacre_object::{
     CallContext, CallReply, Error, ErrorKind, FaultSite, ObjectView, Result, Status,
 };
-use nacre_script::{Limit, Run, Script, Terms};
+use nacre_script::{Limit, Run, Script, Terms, raise};
 
 use crate::arguments::whole;
-use crate::batch::{Answers, Batch, refusal};
-use crate::buffer_list::{BufferList, BufferLists};
+use crate::batch::{Batch, Progress, refusal};
+use crate::buffer_list::{BufferList, BufferLists, data_of};
 use crate::calling::Calling;
 use crate::class_vm::{ClassVm, Dispatch, with_vm};
 use crate::fault_sink::{FaultSink, ProgramFault};
@@ -83,10 +83,9 @@ impl Invocation<'_> {
         found: &Found,
     ) -> Result<CallReply> {
         let run = vm.vm.start(self.script, &self.terms)?;
-        let call = |input: &Bytes| self.call(&run, &vm.lists, &vm.dispatch, input);
         let reply = match &self.input {
-            Input::One(input) => call(input),
-            Input::Batch(batch) => self.call_each(batch, call, &run, has_written, found),
+            Input::One(input) => self.call(&run, &vm.lists, &vm.dispatch, input),
+            Input::Batch(batch) => self.call_each(batch, &vm.dispatch, &run, has_written, found),
         };
         found.limit.set(run.exceeded());
         let reply = reply?;
@@ -94,37 +93,61 @@ impl Invocation<'_> {
         Ok(reply)
     }
 
-    /// The requests of a batch, each with its own outcome, unless what went wrong is about them all.
+    /// The requests of a batch, each with its own outcome, unless what went wrong is about them all. The
+    /// VM goes from one to the next by itself, and is entered again only after one that failed.
     fn call_each(
         &self,
         batch: &Batch,
-        call: impl Fn(&Bytes) -> Result<CallReply>,
+        dispatch: &Dispatch,
         run: &Run<'_>,
         has_written: &Cell<bool>,
         found: &Found,
     ) -> Result<CallReply> {
-        let mut answers = Answers::new(batch);
-        for request in &batch.requests {
-            has_written.set(false);
-            let outcome = call(request).and_then(|reply| match reply.status {
-                0.. => Ok(reply),
-                status => Err(self.failure(status)),
-            });
-            answers.push(match outcome {
-                Ok(reply) => reply,
-                Err(error) if has_written.get() || run.exceeded().is_some() => return Err(error),
-                Err(error) => {
-                    let error = self.at_own_lines(error);
-                    let refusal = refusal(&error);
-                    found.refused.borrow_mut().push(error);
-                    refusal
-                }
-            });
-            if answers.is_full() {
-                break;
+        let progress = RefCell::new(Progress::of(batch));
+        while let Err(error) = self.carry_on(&progress, dispatch, run, has_written) {
+            if has_written.get() || run.exceeded().is_some() {
+                return Err(error);
             }
+            let error = self.at_own_lines(error);
+            progress.borrow_mut().answer(refusal(&error));
+            found.refused.borrow_mut().push(error);
         }
-        Ok(CallReply { status: 0, output: answers.finish() })
+        Ok(CallReply { status: 0, output: progress.into_inner().finish() })
+    }
+
+    /// Carries out what is left of a batch, up to the first request that fails.
+    fn carry_on(
+        &self,
+        progress: &RefCell<Progress<'_>>,
+        dispatch: &Dispatch,
+        run: &Run<'_>,
+        has_written: &Cell<bool>,
+    ) -> Result<()> {
+        let next_request = |lua: &Lua, (status, output): (Value, Value)| {
+            let mut progress = progress.borrow_mut();
+            if status.is_nil() {
+                // The chunk was executed.
+                run.keep();
+            } else {
+                progress.answer(self.answer(run, &status, &output).map_err(raise)?);
+            }
+            has_written.set(false);
+            progress.next().map(|request| lua.create_string(request)).transpose()
+        };
+        let outcome = run.lua().scope(|scope| {
+            let next_request = scope.create_function(next_request)?;
+            let arguments = (run.chunk(), run.globals(), self.handler, next_request);
+            Ok(run.call_for(&dispatch.call_batch, arguments))
+        });
+        outcome.map_err(|error| run.explain(&error))?
+    }
+
+    /// What a request of a batch came to.
+    fn answer(&self, run: &Run<'_>, status: &Value, output: &Value) -> Result<CallReply> {
+        match self.status_of(run, status)? {
+            status @ 0.. => Ok(CallReply { status, output: data_of(output).unwrap_or_default() }),
+            failed => Err(self.failure(failed)),
+        }
     }
 
     fn call(

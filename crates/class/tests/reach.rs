@@ -30,6 +30,10 @@ const CASES: &[(&str, &[&str])] = &[
     ("objclass.map_clear", &["objclass.map_clear('data/victim')"]),
     ("objclass.map_get", &["objclass.map_get('../../victim')", "objclass.map_get(0/0)"]),
     (
+        "objclass.map_get_str",
+        &["objclass.map_get_str('../../victim')", "objclass.map_get_str(('k'):rep(2^20))"],
+    ),
+    (
         "objclass.map_get_keys",
         &["objclass.map_get_keys('', 2^53)", "objclass.map_get_keys({}, -1)"],
     ),

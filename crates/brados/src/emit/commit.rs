@@ -1,6 +1,6 @@
 //! The end of a request: what is to be written is settled, and only then written.
 
-use super::encoding::{Typed, key, quoted};
+use super::encoding::{Typed, quoted, row_key};
 use super::method::MethodWriter;
 use crate::ir::CollectionId;
 use crate::plan::{Relation, Rows, View};
@@ -71,6 +71,12 @@ impl MethodWriter<'_> {
         let (first, last) = (collection.key_width + 1, collection.width());
         let (shown, key) = (quoted(collection.name.as_bytes()), self.key_of_row(table, &row));
         self.declare(&key_name, "nil");
+        if self.is_put_unseen(table, op) {
+            self.out.open(format!("if {row} then"));
+            self.out.put(format!("{key_name} = {key}"));
+            self.out.close("end");
+            return;
+        }
         self.declare(&old, "nil");
         let same = self.runtime.need("same");
         let is_same = format!("{old} and {same}({old}, {row}, {first}, {last})");
@@ -91,6 +97,16 @@ impl MethodWriter<'_> {
         self.out.put(format!("{row} = nil"));
         self.out.close("end");
         self.out.close("end");
+    }
+
+    /// Whether a row is put in the place of whatever is there: nobody needs to know what it was, and to
+    /// look costs more than to write once more what is stored already.
+    fn is_put_unseen(&self, table: CollectionId, op: MergeOp) -> bool {
+        op == MergeOp::Replace
+            && self.views_of(table).is_empty()
+            && !self.program.collection(table).is_singleton()
+            && !self.layouts.is_placed(table)
+            && !self.program.has_removal()
     }
 
     fn store_only(&mut self, table: CollectionId, op: MergeOp) {
@@ -122,7 +138,7 @@ impl MethodWriter<'_> {
         let columns: Vec<Typed> = (0..collection.key_width)
             .map(|at| (format!("{row}[{}]", at + 1), collection.columns[at].ty))
             .collect();
-        key(self.runtime, &columns, true)
+        row_key(self.runtime, &columns)
     }
 
     pub(super) fn changes_name(&self, table: CollectionId) -> String {

@@ -49,6 +49,16 @@ pub(super) fn key(runtime: &mut Runtime, columns: &[Typed], is_whole: bool) -> S
     if parts.is_empty() { "\"\"".to_owned() } else { parts.join(" .. ") }
 }
 
+/// The whole key of a row that a method looks up or writes: it may need that more than once.
+pub(super) fn row_key(runtime: &mut Runtime, columns: &[Typed]) -> String {
+    match columns {
+        [(expr, Type { base: Base::Int, may_be_nil: false })] => {
+            format!("{}(object, {expr})", runtime.need("number_key"))
+        }
+        columns => key(runtime, columns, true),
+    }
+}
+
 /// The function that reads a column from a key.
 pub(super) fn column_reader(runtime: &mut Runtime, ty: Type, is_last: bool) -> &'static str {
     runtime.need(match ty.base {

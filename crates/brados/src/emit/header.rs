@@ -85,14 +85,46 @@ impl HeaderWriter<'_> {
         self.out.put("-- What a request knows of its object: what there is one of (the fields of the header), rows");
         self.out.put("-- that were looked up (`known`), states of aggregates that change (by the aggregate's name).");
         self.write_new();
-        self.out.open("local function load_object()");
+        self.out.open("local function load_object(batch)");
+        if !self.layouts.has_former() {
+            self.write_known();
+        }
         self.write_load();
         self.out.close("end");
         self.out.open("local function save_object(object)");
         self.out.open("if object.is_new or object.is_changed then");
         self.write_save();
+        self.out.put("object.is_new = nil");
         self.out.close("end");
         self.out.close("end");
+        if !self.layouts.has_former() {
+            self.write_keep();
+        }
+    }
+
+    /// In a batch the header is known from the request before, unless that failed.
+    fn write_known(&mut self) {
+        let count = self.fields();
+        self.out.put("local before = batch and batch.object");
+        self.out.open("if before then");
+        self.out.put("batch.object = nil");
+        self.out.put(format!("return {{ known = {{}}, table.unpack(before, 1, {count}) }}"));
+        self.out.close("end");
+    }
+
+    /// `keep_object(object, batch)`: at the end of a request, for the next of its batch. What is not stored
+    /// is not kept.
+    fn write_keep(&mut self) {
+        self.out.open("local function keep_object(object, batch)");
+        self.out.open("if batch and not object.is_new then");
+        self.out.put("batch.object = object");
+        self.out.close("end");
+        self.out.close("end");
+    }
+
+    /// How many fields a header has.
+    fn fields(&self) -> usize {
+        self.layouts.program_fields() + self.physical.stream.fields
     }
 
     /// `new_object()`: of an object that there is nothing of.
@@ -161,7 +193,7 @@ impl HeaderWriter<'_> {
             self.out.put("clear_old_header(object)");
         }
         let signature = quoted(self.physical.signature.as_bytes());
-        let count = self.layouts.program_fields() + self.physical.stream.fields;
+        let count = self.fields();
         let bytes = format!(
             "{signature} .. pack({}, table.unpack(object, 1, {count}))",
             quoted(self.physical.format.as_bytes())

@@ -67,18 +67,21 @@ impl<'a> MethodWriter<'a> {
         self.out.line = self.lines.line(input.span.start);
         // By its name in the table of globals: a local of that name may be in the way.
         let global = format!("_G[\"{}\"]", input.name);
-        self.out.open(format!("{global} = function(input, output)"));
+        self.out.open(format!("{global} = function(input, output, batch)"));
         if self.in_table {
             self.out.put("local v = {}");
         }
         self.decode_request();
         if uses_store(self.program, self.plan) {
-            self.out.put("local object = load_object()");
+            self.out.put("local object = load_object(batch)");
         }
         for phase in &self.plan.phases {
             self.phase(phase);
         }
         self.commit();
+        if uses_store(self.program, self.plan) && !self.layouts.has_former() {
+            self.out.put("keep_object(object, batch)");
+        }
         self.reply();
         self.out.put("return 0");
         self.out.close("end");

@@ -10,7 +10,9 @@
 //! read-only.
 //!
 //! **Invariant:** once its chunk was executed nothing a class defines ever changes: what a request knows
-//! is in its own locals and the table `object`. So a sandbox may execute the chunk once for many calls.
+//! is in its own locals and the table `object`, and what one request of a batch leaves to the next, the
+//! header, in the table that whoever carries out the batch passes. So a sandbox may execute the chunk once
+//! for many calls.
 
 mod aggregate;
 mod commit;

@@ -1,6 +1,6 @@
 //! One rule: its steps within each other, and what becomes of a row.
 
-use super::encoding::{Typed, key, quoted};
+use super::encoding::{Typed, key, quoted, row_key};
 use super::expression::{Scope, value};
 use super::method::MethodWriter;
 use super::stored;
@@ -279,7 +279,11 @@ impl MethodWriter<'_> {
             there.push_str(&self.unless_nil(scope, expr, id, column, &text));
             columns.push((text, self.type_of(id, column)));
         }
-        (there, key(self.runtime, &columns, is_whole))
+        let key = match is_whole {
+            true => row_key(self.runtime, &columns),
+            false => key(self.runtime, &columns, false),
+        };
+        (there, key)
     }
 
     /// `text ~= nil and `, where a value may be nil and the column it is looked for in never is.
@@ -369,7 +373,7 @@ impl MethodWriter<'_> {
                 self.out.put(format!("{add}({name}, {key}, {row}, {bounds}, {shown})"));
             }
             Target::Pending(what) => {
-                let key = key(self.runtime, &columns, true);
+                let key = row_key(self.runtime, &columns);
                 let (pend, pending) = (self.runtime.need("pend"), self.pending_name(head));
                 let table = self.name(Relation::Stored(head));
                 self.out.put(format!("{pend}({pending}, {table}, \"{what}\", {key}, {row})"));

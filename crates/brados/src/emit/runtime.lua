@@ -83,6 +83,18 @@ local function key_int(number)
   return string.format("m%014x", number + 9007199254740992)
 end
 
+--- number_key: key_int
+-- The key of a row that has a number for it, made once a request.
+local function number_key(object, number)
+  local known = object.known
+  local key = known[number]
+  if not key then
+    key = key_int(number)
+    known[number] = key
+  end
+  return key
+end
+
 --- column_int: names
 local function column_int(key, at)
   local number = tonumber(sub(key, at + 1, at + 14), 16)
@@ -254,10 +266,7 @@ freeze(NOTHING)
 
 --- get
 -- The stored value of a key, nil if there is none.
-local get = objclass.map_get and function(key)
-  local value = objclass.map_get(key)
-  return value and value:str()
-end or function(key)
+local get = objclass.map_get_str or function(key)
   local found, value = pcall(objclass.map_get_val, key)
   if found then
     return value:str()

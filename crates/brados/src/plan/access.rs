@@ -135,8 +135,13 @@ impl Join<'_, '_> {
     }
 
     fn bind(&mut self, source: usize, access: Access, by: Vec<usize>) {
-        let rows = match access {
+        let relation = self.sources[source].collection();
+        let key_width = self.planner.program.collection(relation).key_width;
+        let rows = match &access {
             Access::Only | Access::Point(_) => Rows::One,
+            Access::Index(columns, _) if (0..key_width).all(|key| columns.contains(&key)) => {
+                Rows::One
+            }
             _ => Rows::Many,
         };
         self.rows = self.rows.times(rows);

@@ -27,7 +27,8 @@ const CLASS: &str = "program";
 /// Put before a class to hide what nacre adds to `objclass`.
 const WITHOUT_EXTENSIONS: &str = "local objclass = (function() local stock = {} \
     for name, value in pairs(objclass) do stock[name] = value end \
-    stock.map_get, stock.map_set, stock.map_last, stock.map_range = nil, nil, nil, nil \
+    stock.map_get, stock.map_get_str, stock.map_set = nil, nil, nil \
+    stock.map_last, stock.map_range = nil, nil \
     stock.append, stock.truncate, stock.zero, stock.rmxattr = nil, nil, nil, nil \
     stock.exists, stock.fail = nil, nil return stock end)() ";
 /// Bounds of a class on what it does in one go, and small ones, so that few rows are enough to pass them.
@@ -252,13 +253,23 @@ impl Subject {
 
     /// The keys of the object's map.
     pub fn keys(&self) -> Vec<Bytes> {
+        self.entries().into_iter().map(|(key, _)| key).collect()
+    }
+
+    fn entries(&self) -> Vec<(Bytes, Bytes)> {
         let all = Op::MapRange { after: Bytes::new(), prefix: Bytes::new(), limit: u32::MAX };
         match self.submit(all) {
             Ok(OpResult::Range(range)) => {
-                range.entries.into_iter().map(|entry| entry.key).collect()
+                range.entries.into_iter().map(|entry| (entry.key, entry.value)).collect()
             }
             _ => vec![],
         }
+    }
+
+    /// All that the object holds: its map, its stream, its attributes.
+    pub fn content(&self) -> (Vec<(Bytes, Bytes)>, Option<OpResult>, Option<OpResult>) {
+        let stream = self.submit(Op::Read { offset: 0, length: u64::MAX }).ok();
+        (self.entries(), stream, self.submit(Op::GetAttributes).ok())
     }
 }
 

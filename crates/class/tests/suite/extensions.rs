@@ -30,6 +30,7 @@ fn the_map_has_an_order_and_a_last_key() {
         "for i = 1, 9 do objclass.map_set('e' .. i, 'v' .. i) end objclass.map_set('f', input)";
     assert_eq!(node.body("o", fill).0, 0);
     let body = "assert(objclass.map_get('e1'):str() == 'v1' and objclass.map_get('none') == nil)
+                assert(objclass.map_get_str('e1') == 'v1' and objclass.map_get_str('none') == nil)
                 local key, value = objclass.map_last('e') assert(key == 'e9' and value:str() == 'v9')
                 assert(objclass.map_last('') == 'f' and objclass.map_last('x') == nil)
                 local keys, values, more = objclass.map_range('e2', 'e', 3)
@@ -37,6 +38,7 @@ fn the_map_has_an_order_and_a_last_key() {
                 local keys, _, more = objclass.map_range('e7', 'e', 9) assert(#keys == 2 and not more)";
     assert_eq!(node.body("o", body).0, 0);
     let absent = "assert(objclass.map_get('k') == nil and objclass.map_last('') == nil)
+                  assert(objclass.map_get_str('k') == nil)
                   local keys, values, more = objclass.map_range('', '', 5) assert(#keys == 0 and not more)";
     assert_eq!(node.body("absent", absent).0, 0);
 }

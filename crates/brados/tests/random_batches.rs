@@ -1,0 +1,79 @@
+//! Random programs in random layouts: a batch comes to what its requests do one by one, request by
+//! request, and leaves the same in the object.
+//!
+//! `NACRE_SEEDS=n` tries n times as many programs, `NACRE_SEED=s` one again.
+
+mod support;
+
+use nacre_brados::layout::Choices;
+use nacre_brados::{Value, compile, encode_request, with_layout};
+use nacre_class::{decode_answers, encode_batch};
+use nacre_clock::Random;
+use nacre_conformance::seeds;
+use nacre_object::Status;
+
+use support::Subject;
+use support::generator::Generated;
+
+const PROGRAMS: u64 = 80;
+const ROUNDS: usize = 12;
+/// Requests drawn at a time; those of one method are a batch.
+const REQUESTS: usize = 8;
+/// Widths of slots: too few bytes for some rows, and enough for most.
+const SLOT_BYTES: [u32; 2] = [6, 24];
+
+/// What a request came to: its status, and what it replied or why it failed.
+type Outcome = (Status, Vec<u8>);
+
+fn one_by_one(subject: &Subject, method: &str, rows: &[Vec<Value>]) -> Vec<Outcome> {
+    let outcome = |row: &Vec<Value>| match subject.call_raw(method, encode_request(row)) {
+        Ok(output) => (0, output.to_vec()),
+        Err(error) => (error.status(), error.message().as_bytes().to_vec()),
+    };
+    rows.iter().map(outcome).collect()
+}
+
+fn as_a_batch(subject: &Subject, method: &str, rows: &[Vec<Value>]) -> Vec<Outcome> {
+    let requests: Vec<_> = rows.iter().map(|row| encode_request(row)).collect();
+    let input = encode_batch(u32::MAX, &requests).to_vec();
+    let output = subject.call_raw(&format!("{method}.batch"), input).expect("none is torn");
+    let answers = decode_answers(output, rows.len()).unwrap();
+    answers.into_iter().map(|answer| (answer.status, answer.output.to_vec())).collect()
+}
+
+/// Runs one seed's program; how many requests of it were refused, if it compiles.
+fn run(seed: u64) -> Option<usize> {
+    let mut random = Random::seeded(seed);
+    let program = Generated::new(&mut random);
+    let compiled = compile(&program.source).ok()?;
+    let layouts = Choices::of(&compiled, &SLOT_BYTES).layouts;
+    let source = match random.pick(&layouts) {
+        Some(layout) => with_layout(&program.source, layout, &[]),
+        None => program.source.clone(),
+    };
+    let (single, batched) = (Subject::new(&source), Subject::new(&source));
+    let mut refused = 0;
+    for _ in 0..ROUNDS {
+        let mut drawn: Vec<_> = (0..REQUESTS).map(|_| program.request(&mut random)).collect();
+        drawn.sort_by(|(a, _), (b, _)| a.cmp(b));
+        for of_a_method in drawn.chunk_by(|(a, _), (b, _)| a == b) {
+            let method = &of_a_method[0].0;
+            let rows: Vec<_> = of_a_method.iter().map(|(_, row)| row.clone()).collect();
+            let expected = one_by_one(&single, method, &rows);
+            let got = as_a_batch(&batched, method, &rows);
+            assert_eq!(got, expected, "seed {seed}: {method} of {rows:?}\n{source}");
+            assert_eq!(batched.content(), single.content(), "seed {seed}: {method}\n{source}");
+            refused += expected.iter().filter(|(status, _)| *status < 0).count();
+        }
+    }
+    Some(refused)
+}
+
+#[test]
+fn a_batch_comes_to_what_its_requests_do_one_by_one() {
+    let refused: Vec<_> = seeds(PROGRAMS).filter_map(run).collect();
+    if refused.len() > 1 {
+        assert!(refused.len() as u64 * 3 > PROGRAMS, "only {} compile", refused.len());
+        assert!(refused.iter().sum::<usize>() > 50, "too few failed: {refused:?}");
+    }
+}
