@@ -178,7 +178,9 @@ fn accept(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<Ca
     let mut reply = CallReply::default();
     match note(view, &key)? {
         Some(known) if known >= message => {
-            return Err(Error::exists(format!("message {} was received", message.number)));
+            let became = if known.is_refused { "refused" } else { "received" };
+            let text = format!("message {} or a later one was {became} before", message.number);
+            return Err(Error::exists(text));
         }
         Some(_) => {}
         None => reply.output = remember_another(view, generation)?.encode_to_vec().into(),
