@@ -24,12 +24,11 @@ fn a_script_runs_in_the_osds_and_leaves_nothing_behind() {
         nacre(&[&["program", "test", ACCOUNT, "--engine", &engine][..], more].concat())
     };
     // Messages too: what the script says of deliveries is so.
-    let layouts = ["--json", "--layout", "map", "--layout", "header: attribute"];
-    for (count, layouts) in [(2, &layouts[..]), (1, &layouts[..3])] {
-        let tested = test(layouts);
+    for layout in ["map", "header: attribute"] {
+        let tested = test(&["--json", "--layout", layout]);
         assert!(tested.status.success(), "{}", text(&tested.stderr));
         let said: serde_json::Value = serde_json::from_slice(&tested.stdout).unwrap();
-        assert_eq!(said["layouts"], count, "{said}");
+        assert_eq!(said["layouts"], 1, "{said}");
         let left = ceph.client("rados", &["-p", "nacre", "--all", "ls"]);
         assert!(!left.contains("test-"), "{left}");
     }
