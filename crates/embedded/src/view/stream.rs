@@ -256,13 +256,28 @@ impl Transaction<'_> {
     pub(super) fn replace_stream(&mut self, data: Bytes) -> Result<()> {
         let size = bounds::check_stream_end(0, data.len() as u64)?;
         self.charge(data.len())?;
-        self.empty_stream()?;
+        match self.only_extent()? {
+            // What is put takes its key.
+            Some(only) if !data.is_empty() => self.release(&only.key, only.value.pieces()),
+            _ => self.empty_stream()?,
+        }
         self.writing()?.size = size;
         if !data.is_empty() {
             let node = self.stream_node()?;
             self.put_extents(node, 0, data);
         }
         Ok(())
+    }
+
+    /// The extent that is the whole stream, as of an object written at once: found without a scan.
+    fn only_extent(&mut self) -> Result<Option<Extent>> {
+        let content = self.writing()?;
+        let (size, slots) = (content.size, content.tail_slots);
+        let Some(node) = content.stream.filter(|_| size > 0 && slots == 0) else { return Ok(None) };
+        let key = key::extent(node, 0);
+        let extent = self.layers.get(&key)?.map(|value| Extent { key: key.into(), start: 0, value });
+        // Extents do not overlap, and none ends after the stream.
+        Ok(extent.filter(|extent| extent.end() == size))
     }
 
     fn empty_stream(&mut self) -> Result<()> {
