@@ -7,6 +7,14 @@ use nacre::ClusterFile;
 use nacre_object::{Error, Result};
 use nacre_rados::RadosOptions;
 
+/// What keeps a new cluster's data
+#[derive(Debug, clap::Args)]
+pub struct EngineArgument {
+    /// What keeps a new cluster's data: `embedded`, or Ceph as `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`
+    #[arg(long, default_value_t = Engine::Embedded)]
+    pub engine: Engine,
+}
+
 /// What keeps the data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Engine {

@@ -4,61 +4,15 @@ mod common;
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+use common::person::Person;
 use common::{NACRE, RunningCluster};
 use nacre::{Cluster, ErrorKind};
 use rustix::process::{Pid, Signal, kill_process};
 
 const COUNTER: &str = include_str!("../../../programs/class/counter.lua");
-
-/// An entity of a cluster, with its identity file and nothing else.
-struct Person {
-    home: tempfile::TempDir,
-    identity: PathBuf,
-}
-
-impl Person {
-    fn add(cluster: &RunningCluster, name: &str, grants: &[&str]) -> Self {
-        let home = tempfile::tempdir().unwrap();
-        let identity = home.path().join("me.json");
-        let mut arguments = vec!["entity", "add", name, "--out", identity.to_str().unwrap()];
-        grants.iter().for_each(|grant| arguments.extend(["--grant", grant]));
-        cluster.run(&arguments);
-        for text in ["hello", "x"] {
-            std::fs::write(home.path().join(text), text).unwrap();
-        }
-        Self { home, identity }
-    }
-
-    /// Runs the command as this person; whether it worked, and what it said.
-    fn try_run(&self, arguments: &[&str]) -> (bool, String) {
-        let output = Command::new(NACRE)
-            .args(arguments)
-            .current_dir(self.home.path())
-            .env_remove("NACRE_CLUSTER")
-            .env("NACRE_IDENTITY", &self.identity)
-            .output()
-            .unwrap();
-        let said = [output.stdout, output.stderr].concat();
-        (output.status.success(), String::from_utf8(said).unwrap())
-    }
-
-    #[track_caller]
-    fn run(&self, arguments: &[&str]) -> String {
-        let (worked, said) = self.try_run(arguments);
-        assert!(worked, "nacre {arguments:?}: {said}");
-        said
-    }
-
-    #[track_caller]
-    fn is_denied(&self, arguments: &[&str]) -> String {
-        let (worked, said) = self.try_run(arguments);
-        assert!(!worked && said.contains("denied"), "nacre {arguments:?}: {said}");
-        said
-    }
-}
 
 fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777

@@ -90,6 +90,34 @@ fn every_process_tells_what_it_does_in_the_format_prometheus_reads() {
     assert_eq!(logged.sum("nacre_sequencer_recovery_duration_seconds_count", &[]), 1.0);
 }
 
+/// Whatever TLS takes it for, it is no hello.
+const NOISE: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
+
+#[test]
+fn peers_that_do_not_get_in_are_counted_and_told_of_once_a_while() {
+    let cluster = RunningCluster::start_tls();
+    let file = std::fs::read(cluster.folder().join("cluster.json")).unwrap();
+    let file: Value = serde_json::from_slice(&file).unwrap();
+    let address = file["nodes"][0]["address"].as_str().unwrap();
+    let tls = [("reason", "tls")];
+    assert_eq!(Scrape::of(&cluster).sum("nacre_refusals_total", &tls), 0.0);
+    for _ in 0..20 {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(NOISE).unwrap();
+        // The node has counted it when it closes the connection.
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    assert_eq!(Scrape::of(&cluster).sum("nacre_refusals_total", &tls), 20.0);
+    let said = |events: &str| events.matches("a peer did not get in").count();
+    let mut events = cluster.run(&["events"]);
+    // It is told beside, by a task of its own.
+    while said(&events) == 0 {
+        events = cluster.run(&["events"]);
+    }
+    assert_eq!(said(&events), 1, "{events}");
+    assert!(events.contains("127.0.0.1") || events.contains("127.0.0.2"), "{events}");
+}
+
 #[test]
 fn versions_faults_and_budgets_are_told_as_they_change() {
     let cluster = RunningCluster::start();

@@ -2,8 +2,8 @@
 //!
 //! It lies in the cluster's folder and names every node with its roles, and its socket or address.
 //! Everything else nacre knows (maps, programs, events) lives in objects and is found through these
-//! nodes. An identity file names the nodes in the same way, by address, so that it is all a client on
-//! another machine needs.
+//! nodes. An identity file names the nodes in the same way, by address, and says whether another system
+//! keeps the data, so that it is all a client on another machine needs.
 //!
 //! ```json
 //! {"format": 1, "nodes": [
@@ -32,6 +32,8 @@ use crate::keys::Keys;
 const FORMAT: u32 = 1;
 /// The format of one that names its engine.
 const FORMAT_WITH_ENGINE: u32 = 2;
+/// What an identity file says of a cluster with an engine.
+const REMOTE_ENGINE: &str = "ceph:";
 /// The file's name within the cluster's folder.
 const FILE_NAME: &str = "cluster.json";
 
@@ -110,6 +112,8 @@ struct Document {
 #[derive(Debug, Deserialize)]
 struct RemoteDocument {
     #[serde(default)]
+    engine: Option<String>,
+    #[serde(default)]
     nodes: Vec<NodeEntry>,
 }
 
@@ -138,6 +142,11 @@ pub struct ClusterFile {
 }
 
 impl Layout {
+    /// How many nodes it comes to.
+    pub fn node_count(&self) -> usize {
+        self.nodes().len()
+    }
+
     /// Every node's name and what it does.
     fn nodes(&self) -> Vec<NodeEntry> {
         let named: Vec<_> = match &self.engine {
@@ -207,9 +216,8 @@ impl ClusterFile {
         let identity = Identity::parse(&text)?;
         let document: RemoteDocument = serde_json::from_slice(&text)
             .map_err(|error| Error::invalid(format!("{}: {error}", path.display())))?;
-        let nodes = document.nodes;
-        let cluster =
-            Self { folder: PathBuf::new(), engine: None, nodes, identity: Some(identity) };
+        let RemoteDocument { engine, nodes } = document;
+        let cluster = Self { folder: PathBuf::new(), engine, nodes, identity: Some(identity) };
         cluster.check()?;
         Ok(cluster)
     }
@@ -356,6 +364,12 @@ impl ClusterFile {
     /// `Invalid` if that is not `HOST:PORT`.
     pub fn address(&self, node: &NodeEntry) -> Result<Option<Endpoint>> {
         node.address.as_deref().map(Endpoint::tls).transpose()
+    }
+
+    /// What keeps the data as a client on another machine knows it: that it is not the nodes, and
+    /// not how to get there past them.
+    pub fn remote_engine(&self) -> Option<&'static str> {
+        self.engine.as_ref().map(|_| REMOTE_ENGINE)
     }
 
     /// The nodes as a client on another machine knows them.

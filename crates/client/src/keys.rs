@@ -87,6 +87,9 @@ impl Keys {
         let identity = authority.issue(entity, Usage::Client)?;
         let mut file = identity.to_json();
         file["nodes"] = json!(cluster.remote_nodes()?);
+        if let Some(engine) = cluster.remote_engine() {
+            file["engine"] = json!(engine);
+        }
         write_private(to, format!("{file:#}\n").as_bytes())?;
         Ok(identity)
     }

@@ -41,7 +41,10 @@ impl Guard for NodeGuard {
             // The authority gives such names to nodes only.
             Peer::Certified { entity, .. } if entity.is_node() => match self.is_node(entity) {
                 true => Ok(Arc::new(Unlimited::new(entity.clone()))),
-                false => Err(Error::denied(format!("{entity} is no node of this cluster"))),
+                false => {
+                    let text = format!("{entity} is no node of this cluster");
+                    Err(self.entities.refusal(entity, text))
+                }
             },
             Peer::Certified { entity, fingerprint } => {
                 Ok(Arc::new(NodeStanding(self.entities.admit(entity, fingerprint).await?)))

@@ -10,6 +10,7 @@ mod node;
 mod node_log;
 mod node_service;
 mod osd_survey;
+mod refusals;
 mod scrape_targets;
 mod sequencer_service;
 mod storage;

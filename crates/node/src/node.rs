@@ -14,7 +14,7 @@ use nacre_clock::{Clock, Random, SystemClock};
 use nacre_embedded::EmbeddedEngine;
 use nacre_log::{SEQUENCER_SERVICE, SequencerHost};
 use nacre_object::{Error, Locate, NodeName, Result};
-use nacre_registry::LiveEntities;
+use nacre_registry::{LiveEntities, RefusalReporter};
 use nacre_telemetry::Spans;
 use nacre_wire::{Identity, Listener, Server};
 use tokio::sync::oneshot;
@@ -27,6 +27,7 @@ use crate::metrics::{Metrics, MetricsEndpoint, MetricsListener};
 use crate::node_log::NodeLog;
 use crate::node_service::{NODE_SERVICE, NodeService};
 use crate::osd_survey::OsdSurvey;
+use crate::refusals::ToldRefusals;
 use crate::sequencer_service::SequencerService;
 use crate::storage::Storage;
 
@@ -104,8 +105,10 @@ impl Node {
             spans: Arc::clone(&spans),
             metrics: metrics_address,
         };
+        let refusals = RefusalReporter::start(whole.events().clone(), node.clone());
         let mut server = Server::builder(node.clone(), record.incarnation)
             .spans(spans)
+            .refusal_observer(Arc::new(ToldRefusals(refusals)))
             .guard(Arc::new(NodeGuard::new(cluster.clone(), Arc::clone(&entities))))
             .service(NODE_SERVICE, Arc::new(service));
         if let Some(storage) = &storage {

@@ -28,8 +28,8 @@ pub use entities::{
     entities_map, needs_of,
 };
 pub use events::{
-    Event, EventItem, EventWatcher, Events, FaultReporter, ProgramFault, ProgramSite, Severity,
-    events_class,
+    Event, EventItem, EventWatcher, Events, FaultReporter, ProgramFault, ProgramSite,
+    RefusalReporter, Severity, events_class,
 };
 pub use maps::{
     Change, EpochRecord, History, MapEvent, MapState, MapWatcher, Maps, Origin, map_class,

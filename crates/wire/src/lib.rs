@@ -26,7 +26,10 @@ pub use client::{NodeInfo, RemoteStore, Session, SessionOptions};
 pub use endpoint::Endpoint;
 pub use identity::{Authority, Identity, Usage};
 pub use keep_alive::KeepAlive;
-pub use server::{Caller, KindCounts, Listener, RequestCounts, Server, ServerBuilder, Service};
+pub use server::{
+    Caller, KindCounts, Listener, Refusal, RefusalObserver, RefusalReason, RequestCounts, Server,
+    ServerBuilder, Service,
+};
 
 /// The gRPC service of a node.
 pub const SERVICE_NAME: &str = "nacre.v1.Nacre";

@@ -9,7 +9,7 @@ use nacre_object::{Error, Result};
 use serde_json::json;
 
 use super::up::TargetArguments;
-use crate::engine::Engine;
+use crate::engine::EngineArgument;
 use crate::out::Out;
 
 /// What `nacre init` can be told
@@ -17,6 +17,8 @@ use crate::out::Out;
 pub struct InitArguments {
     #[command(flatten)]
     targets: TargetArguments,
+    #[command(flatten)]
+    engine: EngineArgument,
     /// Listen with mutual TLS on this address, and the nodes after the first on the ports that
     /// follow; repeat it to give each node its own. Port 0 takes ports that are free now
     #[arg(long, value_name = "HOST:PORT")]
@@ -28,9 +30,14 @@ pub struct InitArguments {
 
 /// Makes the folder; `nacre up` then runs it.
 pub fn run(arguments: &InitArguments, folder: &Path, out: Out) -> Result<()> {
-    let storage = arguments.targets.count(&Engine::Embedded);
-    let addresses = addresses(&arguments.listen, storage + 1)?;
-    let layout = Layout { engine: None, storage, addresses, sockets: !arguments.tls_only };
+    let engine = &arguments.engine.engine;
+    let mut layout = Layout {
+        engine: engine.to_entry(),
+        storage: arguments.targets.count(engine),
+        addresses: vec![],
+        sockets: !arguments.tls_only,
+    };
+    layout.addresses = addresses(&arguments.listen, layout.node_count())?;
     let cluster = ClusterFile::lay_out(folder, &layout)?;
     let admin = match arguments.listen.is_empty() {
         true => None,
@@ -66,7 +73,8 @@ fn addresses(listen: &[String], nodes: usize) -> Result<Vec<String>> {
             Ok(each.iter().map(|(host, port)| format!("{host}:{port}")).collect())
         }
         each => Err(Error::invalid(format!("{} addresses for {nodes} nodes", each.len()))
-            .hint("give one, or one with a port for each storage target and the metadata node")),
+            .hint("give one, or one with a port for each node: the storage targets and the metadata node; \
+                   on Ceph the gateways")),
     }
 }
 

@@ -9,7 +9,7 @@ use nacre_object::{Error, ErrorKind, Result};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineArgument};
 use crate::out::{Out, note};
 
 /// Storage targets of a new cluster, unless told otherwise.
@@ -20,6 +20,11 @@ const DEFAULT_GATEWAYS: u16 = 1;
 const MAX_TARGETS: i64 = 64;
 /// The highest first port: those of all processes must be ports.
 const MAX_METRICS_PORT: i64 = 65_000;
+
+/// Said where the keys are of another authority than the one the entities began with, or where the
+/// administrator was revoked.
+const ADMIN_IS_NOBODY: &str = "the identity in tls/admin.json is no entity of this cluster: \
+    let somebody in with `nacre entity add` in this folder";
 
 const _: () = assert!(MAX_METRICS_PORT + MAX_TARGETS + 2 <= u16::MAX as i64);
 
@@ -48,9 +53,8 @@ impl TargetArguments {
 pub struct UpArguments {
     #[command(flatten)]
     targets: TargetArguments,
-    /// What keeps a new cluster's data: `embedded`, or Ceph as `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`
-    #[arg(long, default_value_t = Engine::Embedded)]
-    engine: Engine,
+    #[command(flatten)]
+    engine: EngineArgument,
     /// The first of the loopback ports for metrics, one a process; any free ones if left out
     #[arg(long, default_value_t = 0,
           value_parser = clap::value_parser!(u16).range(0..=MAX_METRICS_PORT))]
@@ -59,17 +63,18 @@ pub struct UpArguments {
 
 /// Runs a cluster until SIGINT or SIGTERM.
 pub async fn run(arguments: UpArguments, folder: &Path, out: Out) -> Result<()> {
+    let engine = &arguments.engine.engine;
     let cluster = match ClusterFile::read(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let layout = Layout {
-                engine: arguments.engine.to_entry(),
-                storage: arguments.targets.count(&arguments.engine),
+                engine: engine.to_entry(),
+                storage: arguments.targets.count(engine),
                 addresses: vec![],
                 sockets: true,
             };
             ClusterFile::lay_out(folder, &layout)?
         }
-        found => arguments.engine.check(found?)?,
+        found => engine.check(found?)?,
     };
     let interrupted = interrupted()?;
     tokio::pin!(interrupted);
@@ -96,7 +101,10 @@ async fn prepare_and_wait(supervisor: &Supervisor, out: Out) -> Result<()> {
     if keys.exist() {
         let admin = keys.admin()?;
         let now_micros = SystemClock::default().now_micros();
-        cluster.entities().found(admin.entity(), admin.fingerprint(), now_micros).await?;
+        let entities = cluster.entities();
+        if !entities.found(admin.entity(), admin.fingerprint(), now_micros).await? {
+            note(ADMIN_IS_NOBODY);
+        }
     }
     announce(supervisor, out)?;
     std::future::pending().await

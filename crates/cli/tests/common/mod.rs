@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
+pub mod person;
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -34,10 +36,16 @@ impl RunningCluster {
 
     /// A new cluster that is reached by mutual TLS alone.
     pub fn start_tls() -> Self {
+        Self::start_tls_with(&[])
+    }
+
+    /// The same, with `init` told more.
+    pub fn start_tls_with(arguments: &[&str]) -> Self {
         let scratch = tempfile::tempdir().unwrap();
         let made = Command::new(NACRE)
             .args(["init", "--targets", "2", "--listen", "127.0.0.2:0", "--tls-only", "--cluster"])
             .arg(scratch.path())
+            .args(arguments)
             .output()
             .unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));

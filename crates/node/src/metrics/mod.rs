@@ -6,7 +6,7 @@
 //!
 //! | collector | tells of |
 //! | --- | --- |
-//! | `requests` | requests by kind and result, how long they took, sessions, connections |
+//! | `requests` | requests by kind and result, how long they took, sessions, connections, peers that did not get in |
 //! | `engine` | transactions, groups and their syncs, bytes of journal and tables, free space |
 //! | `channels` | messages of objects: delivered, given up, waiting |
 //! | `programs` | versions of the live programs, requests of classes in Brados by size, faults, budgets exceeded |

@@ -25,6 +25,10 @@ impl Collector for RequestsCollector {
             requests.kinds.iter().map(|kind| (vec![("kind", kind.kind)], &kind.duration));
         let help = "From when a request was read until its answer was on its way";
         page.histograms(seconds("request_duration", help), durations)?;
+        let refusals = server.refusals();
+        let refusals = refusals.iter().map(|(why, count)| (vec![("reason", why.as_str())], *count));
+        let help = "Connections and sessions that did not come to be, by reason";
+        page.counters(plain("refusals", help), refusals)?;
         let help = "Requests begun that wait for something, mostly a sync";
         page.gauge(plain("requests_waiting", help), requests.waiting)?;
         page.gauge(plain("sessions", "Sessions that are open"), server.session_count())?;

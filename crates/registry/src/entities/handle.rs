@@ -56,7 +56,8 @@ impl Entities {
         self.maps.update(&entities_map(), update).await
     }
 
-    /// Lets the first administrator in, unless there are or were entities already.
+    /// Lets the first administrator in, unless there are or were entities already; whether it is an
+    /// entity then.
     ///
     /// # Errors
     /// Those of [`Maps::update`].
@@ -65,7 +66,7 @@ impl Entities {
         name: &EntityName,
         fingerprint: [u8; FINGERPRINT_BYTES],
         created_at_micros: u64,
-    ) -> Result<u64> {
+    ) -> Result<bool> {
         let admin = Entity {
             tenant: TenantName::standard(),
             fingerprint,
@@ -73,11 +74,15 @@ impl Entities {
             created_at_micros,
         };
         let value = admin.to_value()?;
+        let mut is_in = false;
         let update = |state: &MapState| {
-            let first = Change::set(name.as_str(), value.clone());
-            Ok(if state.epoch == 0 { vec![first] } else { vec![] })
+            let first = state.epoch == 0;
+            is_in = first || find(state, name).is_ok_and(|known| known.fingerprint == fingerprint);
+            let change = Change::set(name.as_str(), value.clone());
+            Ok(if first { vec![change] } else { vec![] })
         };
-        self.maps.update(&entities_map(), update).await
+        self.maps.update(&entities_map(), update).await?;
+        Ok(is_in)
     }
 
     /// Changes an entity.

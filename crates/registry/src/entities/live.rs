@@ -92,6 +92,14 @@ impl LiveEntities {
         EntityStanding { entity, fingerprint, record, denials }.allow(demand)
     }
 
+    /// Why an entity is not let in, whom a certificate of the cluster's authority names; the cluster
+    /// log hears of it.
+    pub fn refusal(&self, entity: &EntityName, text: String) -> Error {
+        let denial = Denial::new(entity.clone(), "a certificate".into(), text.clone());
+        self.table.denials.report(denial);
+        Error::denied(text)
+    }
+
     /// The standing of whoever has a certificate. Waits until this node knows its entities.
     ///
     /// # Errors
@@ -106,9 +114,8 @@ impl LiveEntities {
         let known = |record: &watch::Receiver<Record>| is_of(&record.borrow(), fingerprint);
         let Some(record) = record.filter(known) else {
             let text = format!("{entity} is not, or no longer, an entity of this cluster");
-            let denial = Denial::new(entity.clone(), "a certificate".into(), text.clone());
-            self.table.denials.report(denial);
-            return Err(Error::denied(text)
+            return Err(self
+                .refusal(entity, text)
                 .hint(format!("an administrator can add it: nacre entity add {entity}")));
         };
         let (entity, fingerprint) = (entity.clone(), *fingerprint);

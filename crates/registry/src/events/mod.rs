@@ -7,6 +7,8 @@ mod event;
 mod fault_reporter;
 mod format;
 mod handle;
+mod rated_reporter;
+mod refusal_reporter;
 mod report_rate;
 mod watcher;
 
@@ -14,5 +16,7 @@ pub use class::events_class;
 pub use event::{Event, ProgramSite, Severity};
 pub use fault_reporter::{FaultReporter, ProgramFault};
 pub use handle::Events;
-pub(crate) use report_rate::{Report, ReportRate, Sited};
+pub(crate) use rated_reporter::RatedReporter;
+pub use refusal_reporter::RefusalReporter;
+pub(crate) use report_rate::{Sited, WINDOW};
 pub use watcher::{EventItem, EventWatcher};

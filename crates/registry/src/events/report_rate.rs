@@ -11,15 +11,15 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
-/// One report a site in this time.
-const WINDOW: Duration = Duration::from_secs(1);
+/// One report a site in this time, where not anybody can cause one.
+pub(crate) const WINDOW: Duration = Duration::from_secs(1);
 /// Sites counted at the same time; what happens at further ones is left out until some window ends.
 const MAX_SITES: usize = 1024;
 
 /// Something that happens at a site, again and again.
-pub(crate) trait Sited: Clone {
+pub(crate) trait Sited: Clone + Send + 'static {
     /// What counts as the same thing again.
-    type Site: Clone + Eq + Hash;
+    type Site: Clone + Eq + Hash + Send;
 
     /// Where it happened.
     fn site(&self) -> &Self::Site;
@@ -42,16 +42,16 @@ struct Window<T> {
 /// The windows of the sites where something happened lately.
 #[derive(Debug)]
 pub(crate) struct ReportRate<T: Sited> {
+    window: Duration,
     windows: HashMap<T::Site, Window<T>>,
 }
 
-impl<T: Sited> Default for ReportRate<T> {
-    fn default() -> Self {
-        Self { windows: HashMap::new() }
-    }
-}
-
 impl<T: Sited> ReportRate<T> {
+    /// One report a site in so much time.
+    pub(crate) fn new(window: Duration) -> Self {
+        Self { window, windows: HashMap::new() }
+    }
+
     /// Takes what happened; answers what to report at once.
     pub(crate) fn happened(&mut self, what: T, now: Duration) -> Option<Report<T>> {
         if let Some(window) = self.windows.get_mut(what.site()) {
@@ -62,18 +62,20 @@ impl<T: Sited> ReportRate<T> {
         if self.windows.len() >= MAX_SITES {
             return None;
         }
-        self.windows.insert(what.site().clone(), Window { ends: now + WINDOW, unreported: None });
+        self.windows
+            .insert(what.site().clone(), Window { ends: now + self.window, unreported: None });
         Some(Report { what, count: 1 })
     }
 
     /// What to report because its window ended. A site that was quiet is forgotten.
     pub(crate) fn due(&mut self, now: Duration) -> Vec<Report<T>> {
         let mut reports = Vec::new();
+        let length = self.window;
         self.windows.retain(|_, window| {
             if window.ends > now {
                 return true;
             }
-            window.ends = now + WINDOW;
+            window.ends = now + length;
             reports.extend(window.unreported.clone());
             window.unreported.take().is_some()
         });
@@ -104,7 +106,7 @@ mod tests {
     fn a_site_is_reported_once_a_window_and_no_fault_is_lost() {
         for seed in 0..100 {
             let mut random = Random::seeded(seed);
-            let (mut rate, mut now) = (ReportRate::default(), Duration::ZERO);
+            let (mut rate, mut now) = (ReportRate::new(WINDOW), Duration::ZERO);
             let mut reported_at: HashMap<u32, Vec<Duration>> = HashMap::new();
             let (mut happened, mut reported) = (0, 0);
             let mut note = |report: Report<ProgramFault>, now| {

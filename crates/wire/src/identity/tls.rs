@@ -1,6 +1,7 @@
 //! TLS as both ends speak it: mutual, 1.3, by certificates of the cluster's authority.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use nacre_object::{EntityName, Error, Peer, Result};
@@ -62,11 +63,18 @@ impl Acceptor {
     }
 
     /// Shakes hands; who the client is.
+    ///
+    /// # Errors
+    /// `Unavailable` if it left meanwhile; another kind if what it sent or showed is not to be taken.
     pub(crate) async fn accept(
         &self,
         stream: TcpStream,
     ) -> Result<(server::TlsStream<TcpStream>, Peer)> {
-        let stream = self.0.accept(stream).await.map_err(unusable)?;
+        let stream = self.0.accept(stream).await.map_err(|error| match error.kind() {
+            // What rustls makes of what the client sent.
+            io::ErrorKind::InvalidData => Error::denied(format!("no handshake: {error}")),
+            _ => Error::unavailable(format!("no handshake: {error}")),
+        })?;
         let peer = peer(stream.get_ref().1.peer_certificates())?;
         Ok((stream, peer))
     }

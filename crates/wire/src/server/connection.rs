@@ -1,5 +1,6 @@
 //! Connections: accepted, spoken HTTP/2 on, and closed when the server stops.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,11 +8,12 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use nacre_object::{Error, Peer, Result};
+use nacre_object::{Error, ErrorKind, Peer, Result};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
+use tokio_rustls::server::TlsStream;
 use tonic::codegen::{Service as _, http};
 use tonic::service::Routes;
 use tower::service_fn;
@@ -19,6 +21,7 @@ use tower::service_fn;
 use super::idle::{Activity, IdleConnections};
 use super::listener::Socket;
 use super::node::{Node, Phase};
+use super::refusals::{RefusalReason, Refusals};
 use crate::KeepAlive;
 use crate::identity::Acceptor;
 use crate::limits::{
@@ -26,6 +29,8 @@ use crate::limits::{
     MAX_STREAMS, STREAM_WINDOW_BYTES,
 };
 
+/// What is said of a connection that gave way.
+const CROWDED_OUT: &str = "too many connections say nothing, and this did so for longest";
 /// The user who may do everything on the machine.
 const ROOT: u32 = 0;
 
@@ -36,6 +41,7 @@ pub(crate) struct Connections {
     /// Room for connections; each holds a permit until it is closed.
     room: Arc<Semaphore>,
     idle: IdleConnections,
+    refusals: Arc<Refusals>,
     /// How long one may be idle.
     timeout: Duration,
     phase: watch::Receiver<Phase>,
@@ -46,6 +52,8 @@ pub(crate) struct Connections {
 pub(crate) struct Connected {
     /// Who is at the other end.
     pub(crate) peer: Peer,
+    /// Where that is, for people: an address, or `unix`.
+    pub(crate) from: Arc<str>,
     /// What goes on on it.
     pub(crate) activity: Activity,
 }
@@ -69,7 +77,8 @@ impl Connections {
             .keep_alive_timeout(keep_alive.timeout);
         let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         let (timeout, phase) = (node.handshake_timeout, node.phase.subscribe());
-        Self { routes, http, room, idle: IdleConnections::default(), timeout, phase }
+        let refusals = node.refusals.clone();
+        Self { routes, http, room, idle: IdleConnections::default(), refusals, timeout, phase }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -87,60 +96,87 @@ impl Connections {
         loop {
             let accepted = match &socket {
                 Socket::Unix(listener, _) => {
-                    listener.accept().await.map(|(stream, _)| Stream::Unix(stream))
+                    let accepted = listener.accept().await;
+                    accepted.map(|(stream, _)| (Stream::Unix(stream), Arc::from("unix")))
                 }
                 Socket::Tcp(listener) => {
-                    listener.accept().await.map(|(stream, _)| Stream::Tcp(stream))
+                    let accepted = listener.accept().await;
+                    accepted.map(|(stream, from)| (Stream::Tcp(stream), shown(from)))
                 }
                 Socket::Tls(listener, acceptor) => {
                     let accepted = listener.accept().await;
-                    accepted.map(|(stream, _)| Stream::Tls(stream, acceptor.clone()))
+                    accepted
+                        .map(|(stream, from)| (Stream::Tls(stream, acceptor.clone()), shown(from)))
                 }
             };
             match accepted {
-                Ok(stream) => self.clone().start(stream).await,
+                Ok((stream, from)) => self.clone().start(stream, from).await,
                 Err(_) => pause().await,
             }
         }
     }
 
     /// Serves a connection on a task of its own, once there is room for it.
-    async fn start(self: Arc<Self>, stream: Stream) {
+    async fn start(self: Arc<Self>, stream: Stream, from: Arc<str>) {
         let place = self.room.clone().acquire_owned().await.expect("it is never closed");
         let phase = self.phase.clone();
         tokio::spawn(async move {
-            self.greet(stream, phase).await;
+            self.greet(stream, from, phase).await;
             drop(place);
         });
     }
 
     /// Finds out who is at the other end, and serves them.
-    async fn greet(&self, stream: Stream, mut phase: watch::Receiver<Phase>) {
+    async fn greet(&self, stream: Stream, from: Arc<str>, phase: watch::Receiver<Phase>) {
         match stream {
-            Stream::Unix(stream) => {
-                // Others see it closed: they are none of the node's business.
-                if let Ok(peer) = local_peer(&stream) {
-                    self.serve(stream, peer, phase).await;
-                }
-            }
+            Stream::Unix(stream) => match local_peer(&stream) {
+                Ok(peer) => self.serve(stream, peer, from, phase).await,
+                // They see it closed: they are none of the node's business.
+                Err(error) => self.refusals.note(RefusalReason::User, &from, error.message()),
+            },
             Stream::Tcp(stream) => {
                 send_at_once(&stream);
-                self.serve(stream, Peer::Local, phase).await;
+                self.serve(stream, Peer::Local, from, phase).await;
             }
             Stream::Tls(stream, acceptor) => {
                 send_at_once(&stream);
-                let mut place = self.idle.enter();
-                let handshake = tokio::select! {
-                    handshake = timeout(self.timeout, acceptor.accept(stream)) => handshake,
-                    () = place.lost() => return,
-                    () = reached(&mut phase, Phase::Draining) => return,
-                };
-                drop(place);
-                if let Ok(Ok((stream, peer))) = handshake {
-                    self.serve(stream, peer, phase).await;
+                if let Some((stream, peer)) = self.shake_hands(stream, acceptor, &from).await {
+                    self.serve(stream, peer, from, phase).await;
                 }
             }
         }
+    }
+
+    /// The connection behind a handshake, with who is at its other end, if it comes about.
+    async fn shake_hands(
+        &self,
+        stream: TcpStream,
+        acceptor: Acceptor,
+        from: &Arc<str>,
+    ) -> Option<(TlsStream<TcpStream>, Peer)> {
+        let (mut place, mut phase) = (self.idle.enter(), self.phase.clone());
+        let handshake = tokio::select! {
+            handshake = timeout(self.timeout, acceptor.accept(stream)) => handshake,
+            () = place.lost() => {
+                self.refusals.note(RefusalReason::Crowd, from, CROWDED_OUT);
+                return None;
+            }
+            () = reached(&mut phase, Phase::Draining) => return None,
+        };
+        match handshake {
+            Ok(Ok(connection)) => return Some(connection),
+            Ok(Err(error)) if error.kind() != ErrorKind::Unavailable => {
+                self.refusals.note(RefusalReason::Tls, from, error.message());
+            }
+            // It left by itself.
+            Ok(Err(_)) => {}
+            Err(_) => self.refusals.note(
+                RefusalReason::Silence,
+                from,
+                "the handshake did not end in time",
+            ),
+        }
+        None
     }
 
     /// Serves a connection until either end closes it. What goes wrong with it concerns the client
@@ -149,12 +185,14 @@ impl Connections {
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         peer: Peer,
+        from: Arc<str>,
         mut phase: watch::Receiver<Phase>,
     ) {
         let activity = Activity::default();
-        let connected = Connected { peer, activity: activity.clone() };
+        let connected = Connected { peer, from: from.clone(), activity: activity.clone() };
         let routes = self.routes.clone();
         let service = service_fn(move |mut request: http::Request<Incoming>| {
+            connected.activity.ask();
             request.extensions_mut().insert(connected.clone());
             routes.clone().call(request)
         });
@@ -162,10 +200,19 @@ impl Connections {
         let connection = self.http.serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
         let closing = tokio::select! {
-            _ = connection.as_mut() => return,
+            ended = connection.as_mut() => {
+                let broken = ended.err().filter(|error| !activity.was_asked() && breaks_rules(error));
+                if let Some(error) = broken {
+                    self.refusals.note(RefusalReason::Protocol, &from, error);
+                }
+                return;
+            }
             () = reached(&mut phase, Phase::Draining) => Closing::Draining,
             closing = self.watch_idleness(&activity) => closing,
         };
+        if !activity.was_asked() {
+            self.note_silence(&closing, &from);
+        }
         let patience = match closing {
             Closing::Evicted => return,
             Closing::Idle => FAREWELL_TIMEOUT,
@@ -175,6 +222,17 @@ impl Connections {
         tokio::select! {
             _ = timeout(patience, connection) => {}
             () = reached(&mut phase, Phase::Cut) => {}
+        }
+    }
+
+    /// Counts a connection on which nothing was ever asked.
+    fn note_silence(&self, closing: &Closing, from: &Arc<str>) {
+        match closing {
+            Closing::Evicted => self.refusals.note(RefusalReason::Crowd, from, CROWDED_OUT),
+            Closing::Idle => {
+                self.refusals.note(RefusalReason::Silence, from, "nothing was asked in time");
+            }
+            Closing::Draining => {}
         }
     }
 
@@ -197,6 +255,16 @@ enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
     Tls(TcpStream, Acceptor),
+}
+
+/// Whether a connection failed for what the client sent, and not because it left.
+fn breaks_rules(error: &hyper::Error) -> bool {
+    !std::error::Error::source(error).is_some_and(|cause| cause.is::<std::io::Error>())
+}
+
+/// Where a connection came from, without the port, which is another each time.
+fn shown(from: SocketAddr) -> Arc<str> {
+    from.ip().to_string().into()
 }
 
 /// Batches are made above: the kernel must not wait for more. If it does, everything works as

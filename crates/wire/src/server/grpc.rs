@@ -23,6 +23,7 @@ use super::Caller;
 use super::connection::Connected;
 use super::meter::{Begun, Ending, Kind};
 use super::node::Node;
+use super::refusals::RefusalReason;
 use super::session::Session;
 use super::under_way::Outcome;
 use crate::codec::BatchCodec;
@@ -90,7 +91,8 @@ async fn call(
         let (node, connected) = (node.clone(), connected.clone());
         async move {
             let _busy = connected.activity.begin();
-            let standing = node.guard.admit(&connected.peer).await.map_err(refusal)?;
+            let standing = node.guard.admit(&connected.peer).await.map_err(Refused::from);
+            let standing = standing.map_err(|refused| refused.noted(&node, &connected))?;
             Ok(Response::new(answer_one(node, standing, request.into_inner()).await))
         }
     };
@@ -137,47 +139,88 @@ async fn finish(work: BoxFuture<'static, Outcome>, timeout_micros: u64) -> Answe
     }
 }
 
-/// Shakes hands and starts the session. Until the hello is there nothing is held for the client but
-/// its stream.
+/// Shakes hands and starts the session; whoever does not get in is counted.
 async fn open(
     node: Arc<Node>,
     connected: Connected,
     request: Request<Streaming<Vec<ClientMessage>>>,
 ) -> Result<Response<OutboxStream>, Status> {
-    let mut inbound = request.into_inner();
+    let opened = shake_hands(&node, &connected, request.into_inner()).await;
+    opened.map(Response::new).map_err(|refused| refused.noted(&node, &connected))
+}
+
+/// Until the hello is there nothing is held for the client but its stream.
+async fn shake_hands(
+    node: &Arc<Node>,
+    connected: &Connected,
+    mut inbound: Streaming<Vec<ClientMessage>>,
+) -> Result<OutboxStream, Refused> {
     let first = tokio::time::timeout(node.handshake_timeout, inbound.next()).await;
     let mut batch = match first {
-        Ok(Some(batch)) => batch?.into_iter(),
-        Ok(None) => return Err(Status::invalid_argument("a session begins with a hello")),
-        Err(_) => return Err(Status::deadline_exceeded("no hello came")),
+        Ok(Some(batch)) => batch.map_err(Refused::protocol)?.into_iter(),
+        Ok(None) => return Err(no_hello()),
+        Err(_) => {
+            let status = Status::deadline_exceeded("no hello came");
+            return Err(Refused { reason: Some(RefusalReason::Silence), status });
+        }
     };
     let (id, client_name) = match batch.next() {
-        Some(ClientMessage { id, body: Some(Asked::Hello(hello)), .. }) => (id, check(hello)?),
-        _ => return Err(Status::invalid_argument("a session begins with a hello")),
+        Some(ClientMessage { id, body: Some(Asked::Hello(hello)), .. }) => {
+            (id, check(hello).map_err(Refused::protocol)?)
+        }
+        _ => return Err(no_hello()),
     };
     let standing =
         tokio::time::timeout(node.handshake_timeout, node.guard.admit(&connected.peer)).await;
-    let standing = standing.map_err(|_| Status::unavailable("entities are not known yet"))?;
-    let standing = standing.map_err(refusal)?;
-    let place = node.sessions.take(standing.entity()).map_err(Status::resource_exhausted)?;
+    let standing = standing.map_err(|_| Error::unavailable("entities are not known yet"))??;
+    let place = node.sessions.take(standing.entity()).map_err(|full| Refused {
+        reason: Some(RefusalReason::Sessions),
+        status: Status::resource_exhausted(full),
+    })?;
     let caller = Caller { standing, session: node.next_session(), client_name };
     let outbox = Outbox::default();
     let stream = outbox.stream();
     let _ = outbox.push(&message::server_fields(id), &Answer::Welcome(node.welcome()));
     let busy = connected.activity.begin();
-    tokio::spawn(Session::new(node, caller, inbound, batch, outbox, place, busy));
-    Ok(Response::new(stream))
+    tokio::spawn(Session::new(node.clone(), caller, inbound, batch, outbox, place, busy));
+    Ok(stream)
 }
 
-/// Why somebody does not come in.
-fn refusal(error: Error) -> Status {
-    match error.kind() {
-        ErrorKind::Denied => Status::permission_denied(match error.hint_text() {
+/// Why somebody does not come in. Without a reason it may come in later.
+struct Refused {
+    reason: Option<RefusalReason>,
+    status: Status,
+}
+
+impl Refused {
+    fn protocol(status: Status) -> Self {
+        Self { reason: Some(RefusalReason::Protocol), status }
+    }
+
+    /// What the client is told, once it is counted.
+    fn noted(self, node: &Node, connected: &Connected) -> Status {
+        if let Some(reason) = self.reason {
+            node.refusals.note(reason, &connected.from, self.status.message());
+        }
+        self.status
+    }
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        if error.kind() != ErrorKind::Denied {
+            return Self { reason: None, status: Status::unavailable(error.message()) };
+        }
+        let status = Status::permission_denied(match error.hint_text() {
             Some(hint) => format!("{}; {hint}", error.message()),
             None => error.message().to_owned(),
-        }),
-        _ => Status::unavailable(error.message()),
+        });
+        Self { reason: Some(RefusalReason::Entity), status }
     }
+}
+
+fn no_hello() -> Refused {
+    Refused::protocol(Status::invalid_argument("a session begins with a hello"))
 }
 
 /// The client's name, if we understand each other.

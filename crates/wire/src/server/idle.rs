@@ -6,6 +6,7 @@
 //! however many they are.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{oneshot, watch};
@@ -63,7 +64,13 @@ impl Drop for IdlePlace<'_> {
 
 /// How much is going on on one connection.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Activity(Arc<watch::Sender<usize>>);
+pub(crate) struct Activity(Arc<Goings>);
+
+#[derive(Debug, Default)]
+struct Goings {
+    on: watch::Sender<usize>,
+    asked: AtomicBool,
+}
 
 /// Something that is going on, until it is dropped.
 #[derive(Debug)]
@@ -72,20 +79,30 @@ pub(crate) struct Busy(Activity);
 impl Activity {
     /// Something begins.
     pub(crate) fn begin(&self) -> Busy {
-        self.0.send_modify(|count| *count += 1);
+        self.0.on.send_modify(|count| *count += 1);
         Busy(self.clone())
+    }
+
+    /// Notes that something was asked, whatever comes of it.
+    pub(crate) fn ask(&self) {
+        self.0.asked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether anything was ever asked.
+    pub(crate) fn was_asked(&self) -> bool {
+        self.0.asked.load(Ordering::Relaxed)
     }
 
     /// Waits until something is going on, or nothing is.
     pub(crate) async fn until(&self, any: bool) {
-        let mut count = self.0.subscribe();
+        let mut count = self.0.on.subscribe();
         let _ = count.wait_for(|count| (*count > 0) == any).await;
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.0.send_modify(|count| *count -= 1);
+        self.0.0.on.send_modify(|count| *count -= 1);
     }
 }
 

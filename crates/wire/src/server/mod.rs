@@ -7,6 +7,7 @@ mod listener;
 mod meter;
 mod node;
 mod places;
+mod refusals;
 mod service;
 mod session;
 mod tracing;
@@ -28,6 +29,7 @@ use tonic_health::server::{HealthReporter, HealthService};
 
 pub use listener::Listener;
 pub use meter::{KindCounts, RequestCounts};
+pub use refusals::{Refusal, RefusalObserver, RefusalReason};
 pub use service::{Caller, Service};
 
 use self::connection::Connections;
@@ -72,6 +74,11 @@ impl Server {
     /// What it has answered, and how.
     pub fn requests(&self) -> RequestCounts {
         self.node.meter.read()
+    }
+
+    /// Connections and sessions that did not come to be, by reason.
+    pub fn refusals(&self) -> [(RefusalReason, u64); RefusalReason::ALL.len()] {
+        self.node.refusals.read()
     }
 
     /// Serves, once, until `shutdown`, then finishes what was begun, for at most `DRAIN_TIMEOUT`. Once it
@@ -138,6 +145,12 @@ impl ServerBuilder {
     /// the node may do everything, and nobody else comes in.
     pub fn guard(mut self, guard: Arc<dyn Guard>) -> Self {
         self.node.guard = guard;
+        self
+    }
+
+    /// Tells of those who do not get in.
+    pub fn refusal_observer(self, observer: Arc<dyn RefusalObserver>) -> Self {
+        self.node.refusals.observe(observer);
         self
     }
 

@@ -20,6 +20,7 @@ use tokio::sync::watch;
 
 use super::meter::Meter;
 use super::places::Places;
+use super::refusals::Refusals;
 use super::under_way::Outcome;
 use super::{Caller, Service, tracing};
 use crate::limits::{
@@ -57,6 +58,8 @@ pub(crate) struct Node {
     pub(crate) handshake_timeout: Duration,
     /// Room for sessions.
     pub(crate) sessions: Places,
+    /// Who did not get in.
+    pub(crate) refusals: Arc<Refusals>,
     /// Only ever moves on.
     pub(crate) phase: watch::Sender<Phase>,
     session_numbers: AtomicU64,
@@ -90,6 +93,7 @@ impl Node {
             spans: Spans::new(clock, Random::from_system()),
             handshake_timeout: HANDSHAKE_TIMEOUT,
             sessions: Places::default(),
+            refusals: Arc::default(),
             phase: watch::Sender::new(Phase::Open),
             session_numbers: AtomicU64::new(1),
         }

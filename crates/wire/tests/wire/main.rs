@@ -13,4 +13,5 @@ mod proxy;
 mod python;
 mod raw;
 mod reconnect;
+mod refusals;
 mod watches;

@@ -1,0 +1,98 @@
+//! Gateways of a Ceph cluster that listen with mutual TLS alone: who may come in is decided once, and
+//! holds at each of them.
+
+mod common;
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+
+use common::RunningCluster;
+use common::person::Person;
+use nacre::{Cluster, ErrorKind, Object};
+use nacre_conformance::CephCluster;
+use serde_json::Value;
+
+const GATEWAYS: [&str; 2] = ["gateway.0", "gateway.1"];
+
+impl Person {
+    /// The same person who knows the gateways otherwise.
+    fn knowing(&self, name: &str, change: impl FnOnce(&mut Vec<Value>)) -> PathBuf {
+        let text = std::fs::read(&self.identity).unwrap();
+        let mut file: Value = serde_json::from_slice(&text).unwrap();
+        change(file["nodes"].as_array_mut().unwrap());
+        let path = self.home.path().join(name);
+        std::fs::write(&path, file.to_string()).unwrap();
+        path
+    }
+
+    /// An object as reached through one gateway, on a session of its own.
+    async fn through(&self, gateway: &str) -> Object {
+        let file = self.knowing(gateway, |nodes| nodes.retain(|node| node["name"] == gateway));
+        let cluster = Cluster::connect_as(&file).await.unwrap();
+        cluster.pool("data").await.unwrap().object("shared").unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_let_in_or_revoked_is_so_at_every_gateway_at_once() {
+    let ceph = CephCluster::start(&["--osds", "1"]);
+    let engine = format!("ceph:{}", ceph.conf().display());
+    let cluster = RunningCluster::start_tls_with(&["--engine", &engine]);
+    assert!(!cluster.folder().join("run/gateway.0.sock").exists(), "TLS only");
+
+    let alice = Person::add(&cluster, "alice", &["rw pool=data"]);
+    let bob = Person::add(&cluster, "bob", &["r pool=data"]);
+    assert!(cluster.run(&["entity", "list"]).contains("rw pool=data"));
+    let (mut hers, mut his) = (Vec::new(), Vec::new());
+    for gateway in GATEWAYS {
+        hers.push(alice.through(gateway).await);
+        his.push(bob.through(gateway).await);
+    }
+    for object in &hers {
+        object.append("a").await.unwrap();
+    }
+    for object in &his {
+        assert_eq!(object.read(0, 9).await.unwrap(), "aa");
+        assert_eq!(object.append("b").await.unwrap_err().kind(), ErrorKind::Denied);
+    }
+
+    cluster.run(&["entity", "ungrant", "alice", "rw pool=data"]);
+    for object in &hers {
+        assert_eq!(object.append("a").await.unwrap_err().kind(), ErrorKind::Denied);
+    }
+    cluster.run(&["entity", "grant", "alice", "rw pool=data"]);
+    for object in &hers {
+        object.append("a").await.unwrap();
+    }
+    cluster.run(&["entity", "revoke", "alice"]);
+    for object in &hers {
+        let error = object.append("a").await.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Denied | ErrorKind::Unavailable), "{error}");
+    }
+    assert!(alice.is_denied(&["object", "stat", "data/shared"]).contains("no longer"));
+    for object in &his {
+        assert_eq!(object.read(0, 9).await.unwrap(), "aaaa", "others noticed nothing");
+    }
+}
+
+/// What only gateways can: nodes that keep what is theirs have no stand-in.
+#[test]
+fn an_identity_reaches_every_object_while_a_gateway_is_away() {
+    let ceph = CephCluster::start(&["--osds", "1"]);
+    let engine = format!("ceph:{}", ceph.conf().display());
+    let cluster = RunningCluster::start_tls_with(&["--engine", &engine]);
+    let alice = Person::add(&cluster, "alice", &["rw pool=data", "rw log=l"]);
+    // Nobody listens there any more: whoever connects is refused.
+    let port = TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap();
+    let identity = alice.knowing("away", |nodes| nodes[0]["address"] = port.to_string().into());
+    let alice = Person { identity, ..alice };
+    // Enough names that some have each of the gateways for their first.
+    for number in 0..8 {
+        let object = format!("data/o{number}");
+        alice.run(&["object", "append", &object, "hello"]);
+        assert_eq!(alice.run(&["object", "get", &object]), "hello");
+    }
+    cluster.run(&["log", "create", "l"]);
+    alice.run(&["log", "append", "l", "hello"]);
+    assert_eq!(alice.run(&["log", "read", "l"]), "hello\n");
+}

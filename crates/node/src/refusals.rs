@@ -1,0 +1,17 @@
+//! Peers that did not get in, told to the cluster log.
+
+use nacre_registry::RefusalReporter;
+use nacre_wire::{Refusal, RefusalObserver, RefusalReason};
+
+/// Tells the cluster log what the server refuses.
+#[derive(Debug)]
+pub struct ToldRefusals(pub RefusalReporter);
+
+impl RefusalObserver for ToldRefusals {
+    fn refused(&self, refusal: Refusal) {
+        // Of entities the guard has told already, each by its name.
+        if refusal.reason != RefusalReason::Entity {
+            self.0.report(refusal.reason.as_str(), &refusal.from, refusal.text);
+        }
+    }
+}

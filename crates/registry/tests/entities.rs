@@ -1,0 +1,22 @@
+//! Entities: who is let in first.
+
+mod common;
+
+use common::{NOW_MICROS, maps, store};
+use nacre_object::{EntityName, FINGERPRINT_BYTES};
+use nacre_registry::Entities;
+
+#[tokio::test]
+async fn the_first_administrator_is_let_in_once_and_no_other_takes_its_place() {
+    let entities = Entities::new(maps(&store()));
+    let admin = EntityName::new("admin").unwrap();
+    let (first, second) = ([1; FINGERPRINT_BYTES], [2; FINGERPRINT_BYTES]);
+    assert!(entities.found(&admin, first, NOW_MICROS).await.unwrap());
+    assert!(entities.found(&admin, first, NOW_MICROS).await.unwrap(), "it was and is");
+    // As two folders of one Ceph cluster have it, each with keys of its own.
+    assert!(!entities.found(&admin, second, NOW_MICROS).await.unwrap());
+    let known = entities.list().await.unwrap();
+    assert_eq!((known.len(), known[0].1.fingerprint), (1, first));
+    entities.revoke(&admin).await.unwrap();
+    assert!(!entities.found(&admin, first, NOW_MICROS).await.unwrap(), "revoked is revoked");
+}

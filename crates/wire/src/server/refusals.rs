@@ -1,0 +1,108 @@
+//! Those who did not get in: counted by reason, and told to whoever listens.
+//!
+//! A refusal is about a connection or a session that never came to be. What happens to one that was
+//! let in (it is idle, it breaks, the entity is revoked) is none, nor is a client that leaves by itself:
+//! commands end while they still connect to nodes they did not need.
+//!
+//! **Invariant:** telling costs a refused peer nothing that it could make the node pay: an observer
+//! never waits, and bounds what it does with many.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use nacre_telemetry::Counter;
+
+/// Why somebody did not get in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RefusalReason {
+    /// TLS failed: no certificate, another authority's, one that names nobody, or no TLS at all.
+    Tls,
+    /// Nothing, or only half of it, came in time: a handshake, a request, a hello.
+    Silence,
+    /// Too many connections said nothing; this had done so for longest.
+    Crowd,
+    /// It does not speak the protocol, or another version.
+    Protocol,
+    /// Another user of the machine, at a Unix socket.
+    User,
+    /// The guard does not know it, or not any more.
+    Entity,
+    /// The node, or the entity, has as many sessions as it may.
+    Sessions,
+}
+
+impl RefusalReason {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 7] = [
+        Self::Tls,
+        Self::Silence,
+        Self::Crowd,
+        Self::Protocol,
+        Self::User,
+        Self::Entity,
+        Self::Sessions,
+    ];
+
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Tls => "tls",
+            Self::Silence => "silence",
+            Self::Crowd => "crowd",
+            Self::Protocol => "protocol",
+            Self::User => "user",
+            Self::Entity => "entity",
+            Self::Sessions => "sessions",
+        }
+    }
+}
+
+/// Somebody did not get in.
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    /// Why.
+    pub reason: RefusalReason,
+    /// Where it came from: an address, or `unix`.
+    pub from: Arc<str>,
+    /// The same as the reason, for people.
+    pub text: String,
+}
+
+/// Hears of refusals. Called on the task that serves the connection: it must not wait.
+pub trait RefusalObserver: Send + Sync {
+    /// Somebody was refused.
+    fn refused(&self, refusal: Refusal);
+}
+
+/// The refusals of a server.
+#[derive(Default)]
+pub(crate) struct Refusals {
+    counts: [Counter; RefusalReason::ALL.len()],
+    observer: OnceLock<Arc<dyn RefusalObserver>>,
+}
+
+impl fmt::Debug for Refusals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.read()).finish()
+    }
+}
+
+impl Refusals {
+    /// Tells this one from now on. The first stays.
+    pub(crate) fn observe(&self, observer: Arc<dyn RefusalObserver>) {
+        let _ = self.observer.set(observer);
+    }
+
+    /// Counts somebody who did not get in, and tells.
+    pub(crate) fn note(&self, reason: RefusalReason, from: &Arc<str>, text: impl fmt::Display) {
+        self.counts[reason as usize].add(1);
+        if let Some(observer) = self.observer.get() {
+            observer.refused(Refusal { reason, from: from.clone(), text: text.to_string() });
+        }
+    }
+
+    /// How many there were.
+    pub(crate) fn read(&self) -> [(RefusalReason, u64); RefusalReason::ALL.len()] {
+        RefusalReason::ALL.map(|reason| (reason, self.counts[reason as usize].get()))
+    }
+}
