@@ -53,9 +53,10 @@ pub use nacre_object::{
 };
 pub use nacre_rados::RadosOptions;
 pub use nacre_registry::{
-    Change, Entities, Entity, EpochRecord, Event, EventItem, EventWatcher, Events, Grant, Grants,
-    MapEvent, MapState, MapWatcher, Maps, Node, NodeStatus, Nodes, ProgramId, ProgramInfo,
-    ProgramKind, ProgramSource, Programs, Removal, Severity, SourceError, VersionInfo,
+    Change, Entities, Entity, EpochRecord, Event, EventItem, EventWatcher, Events, Garbage, Grant,
+    Grants, MapEvent, MapState, MapWatcher, Maps, Node, NodeStatus, Nodes, ProgramId, ProgramInfo,
+    ProgramKind, ProgramSource, Programs, Removal, Severity, SourceError, SourceObject,
+    VersionInfo,
 };
 pub use nacre_telemetry::{OpenSpan, Sampler, Span, Spans, traced};
 pub use object::Object;

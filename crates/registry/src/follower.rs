@@ -10,9 +10,9 @@ use crate::backoff::Backoff;
 use crate::catch_up::{CatchUp, Page, Step};
 use crate::system::{System, is_transient};
 
-/// Where a store does not report changes by itself, the one who made a change may die before it
-/// notifies anybody. Watchers look again after this long without news.
-const LOST_NOTIFY_RECHECK: Duration = Duration::from_secs(30);
+/// Whoever made a change may die before it notifies anybody, and what was told may get lost on its way.
+/// So watchers look again after this long without news, whatever they were or were not told.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// What can be followed.
 #[async_trait]
@@ -82,15 +82,9 @@ impl<S: Source> Follower<S> {
 
     async fn wait_for_signal(&mut self) {
         let Some(signal) = &mut self.signal else { return };
-        let heard = if self.system.reports_changes() {
-            signal.next().await
-        } else {
-            match tokio::time::timeout(LOST_NOTIFY_RECHECK, signal.next()).await {
-                Ok(heard) => heard,
-                Err(_) => return self.core.stirred(),
-            }
-        };
+        let heard = tokio::time::timeout(LOOK_AGAIN, signal.next()).await;
         self.core.stirred();
+        let Ok(heard) = heard else { return };
         if heard.is_none() {
             // The stream ended: the store closed it. Watch anew, after a breath.
             self.signal = None;

@@ -36,7 +36,7 @@ pub use maps::{
 };
 pub use nodes::{Node, Nodes};
 pub use programs::{
-    Checker, FailedVersion, NodeStatus, ProgramId, ProgramInfo, ProgramKind, ProgramSource,
-    Programs, Removal, SourceError, VersionInfo,
+    Checker, FailedVersion, Garbage, NodeStatus, ProgramId, ProgramInfo, ProgramKind,
+    ProgramSource, Programs, Removal, SourceError, SourceObject, VersionInfo,
 };
 pub use subscriber::{LiveProgram, ProgramSink, Subscriber};

@@ -35,6 +35,11 @@ pub const MAX_TRIGGERS: usize = 16;
 pub const MAX_TRIGGER_CHAIN: usize = 8;
 /// Versions kept of one program; its record is one value of a map.
 pub const MAX_VERSIONS: usize = 128;
+/// Superseded versions of one program that are kept beyond those rollbacks reach, to look at and to
+/// compare with.
+pub const KEPT_SUPERSEDED: usize = 8;
+/// Sources after which a collection ends, to be begun again.
+pub const MAX_COLLECTED_SOURCES: usize = 4096;
 /// How many rollbacks in a row can go back.
 pub const MAX_ROLLBACKS: usize = 32;
 /// Bytes of a program's last error that a node reports.

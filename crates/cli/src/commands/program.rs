@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Subcommand;
-use nacre::{Cluster, ProgramId, ProgramInfo, ProgramKind, Removal, SourceError};
+use nacre::{
+    Cluster, Garbage, ProgramId, ProgramInfo, ProgramKind, Removal, SourceError, SourceObject,
+};
 use nacre_object::{Error, FaultSite, Result};
 use serde_json::json;
 
@@ -62,6 +64,12 @@ pub enum ProgramCommand {
         /// Also if it is active: nodes drop it
         #[arg(long)]
         force: bool,
+    },
+    /// Remove versions that were superseded and no rollback reaches, and sources no version names
+    Gc {
+        /// Show what would go, and change nothing
+        #[arg(long)]
+        dry_run: bool,
     },
     /// Show which version each node runs
     Status { program: ProgramId },
@@ -143,6 +151,8 @@ pub async fn run(command: ProgramCommand, cluster: &Cluster, out: Out) -> Result
             let removal = if force { Removal::EvenIfActive } else { Removal::UnlessActive };
             programs.remove(&program, program_version, removal).await
         }
+        C::Gc { dry_run: true } => show_garbage(&programs.garbage().await?, "would go", out),
+        C::Gc { dry_run: false } => show_garbage(&programs.collect().await?, "removed", out),
         C::Status { program } => status(cluster, &program, out).await,
         C::Wait { program, program_version: version, timeout } => {
             programs.wait(&program, version, Duration::from_secs(timeout)).await
@@ -234,6 +244,29 @@ fn list(programs: &[ProgramInfo], out: Out) -> Result<()> {
         })
     });
     out.line(&table(&["program", "version", "state", "bytes", "put"], &rows.collect::<Vec<_>>()))
+}
+
+fn show_garbage(garbage: &Garbage, fate: &str, out: Out) -> Result<()> {
+    let Garbage { versions, sources, more } = garbage;
+    let version = |(program, version): &(ProgramId, u64)| json!({ "program": program.to_string(), "version": version });
+    let source = |source: &SourceObject| json!({ "digest": source.digest.to_string(), "bytes": source.bytes });
+    let value = json!({ "versions": versions.iter().map(version).collect::<Vec<_>>(),
+        "sources": sources.iter().map(source).collect::<Vec<_>>(), "more": more });
+    out.show(&value, || {
+        let versions = versions.iter().map(|(program, version)| {
+            vec![format!("{program}@{version}"), String::new(), "superseded".to_owned()]
+        });
+        let sources = sources.iter().map(|source| {
+            let object = format!("source {}", source.digest);
+            vec![object, source.bytes.to_string(), "no version names it".to_owned()]
+        });
+        let rows: Vec<_> = versions.chain(sources).collect();
+        let end = if *more { "\nthere is more: run it again" } else { "" };
+        match rows.is_empty() {
+            true => "nothing to collect".to_owned(),
+            false => format!("{}{end}", table(&[fate, "bytes", "as"], &rows)),
+        }
+    })
 }
 
 async fn status(cluster: &Cluster, program: &ProgramId, out: Out) -> Result<()> {

@@ -16,10 +16,11 @@ use nacre_script::MAX_SOURCE_BYTES;
 use prost::Message;
 
 use super::Change;
-use super::decision::{Decision, decide, decide_triggered};
+use super::decision::{Decision, decide, decide_guarded, decide_triggered};
 use super::format::{
-    BindRequest, ChangeMessage, CommitReply, CommitRequest, GetReply, GetRequest, Head,
-    HistoryReply, Nothing, PageRequest, Record, TriggersDoneRequest, TriggersReply, Watermark,
+    BindRequest, ChangeMessage, CommitReply, CommitRequest, GetReply, GetRequest, GuardMessage,
+    Head, HistoryReply, Nothing, PageRequest, Record, TriggersDoneRequest, TriggersReply,
+    Watermark,
 };
 use super::object::MapObject;
 use super::policy::{Policy, Proposal, Verdict};
@@ -61,17 +62,22 @@ fn commit(input: Bytes, view: &mut dyn ObjectView, context: &CallContext) -> Res
             answer(&reply)
         }
         Decision::Done(epoch) => answer(&commit_reply(epoch, &map.head)),
-        Decision::Conflict => {
-            let expected = request.expected_epoch.unwrap_or_default();
-            Err(Error::conflict(format!("the epoch is {}, not {expected}", map.head.epoch))
-                .hint("read the map again and decide anew"))
-        }
+        Decision::Conflict => Err(moved_on(&request, map.head.epoch)),
         Decision::Unknown => {
             let oldest = map.head.first_kept;
             Err(Error::stale(format!("epochs before {oldest} are no longer kept"))
                 .hint("read the map again and decide anew"))
         }
     }
+}
+
+/// Another commit was faster.
+fn moved_on(request: &CommitRequest, epoch: u64) -> Error {
+    let text = match (&request.guard, request.expected_epoch) {
+        (Some(guard), _) => format!("the entry {:?} has changed", guard.key),
+        (None, expected) => format!("the epoch is {epoch}, not {}", expected.unwrap_or_default()),
+    };
+    Error::conflict(text).hint("read the map again and decide anew")
 }
 
 fn commit_reply(epoch: u64, head: &Head) -> CommitReply {
@@ -84,12 +90,29 @@ fn decide_commit(request: &CommitRequest, map: &mut MapObject) -> Result<Decisio
         let newest = map.watermark(source)?.map(|mark| (mark.sequence, mark.epoch));
         return Ok(decide_triggered(map.head.epoch, origin.sequence, newest));
     }
+    if let Some(guard) = &request.guard {
+        return decide_by_entry(request, guard, map);
+    }
     let Some(expected) = request.expected_epoch else {
         return Ok(Decision::Commit(map.head.epoch + 1));
     };
     let record = map.record(expected.saturating_add(1))?;
     let next = map.next_epoch(expected.saturating_add(1), record.as_ref());
     Ok(decide(map.head.epoch, expected, &request.commit_id, next))
+}
+
+fn decide_by_entry(
+    request: &CommitRequest,
+    guard: &GuardMessage,
+    map: &mut MapObject,
+) -> Result<Decision> {
+    let set = request.changes.iter().rfind(|change| change.key == guard.key);
+    let next = set.and_then(|change| change.value.as_deref());
+    let next = next.filter(|next| guard.known.as_deref() != Some(next)).ok_or_else(|| {
+        Error::invalid(format!("a commit that is guarded by {:?} changes that entry", guard.key))
+    })?;
+    let current = map.entry(&guard.key)?;
+    Ok(decide_guarded(map.head.epoch, current.as_deref(), guard.known.as_deref(), next))
 }
 
 fn begin_epoch(

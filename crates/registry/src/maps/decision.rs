@@ -43,6 +43,21 @@ pub(super) fn decide_triggered(epoch: u64, sequence: u64, newest: Option<(u64, u
     }
 }
 
+/// Decides on a commit that makes `next` of an entry that it takes to be `known`, and is `current`.
+pub(super) fn decide_guarded(
+    epoch: u64,
+    current: Option<&[u8]>,
+    known: Option<&[u8]>,
+    next: &[u8],
+) -> Decision {
+    match current {
+        current if current == known => Decision::Commit(epoch + 1),
+        // No other commit makes this of it.
+        Some(current) if current == next => Decision::Done(epoch),
+        _ => Decision::Conflict,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +111,19 @@ mod tests {
             ids.dedup();
             assert_eq!(ids.len(), history.len(), "seed {seed}: an id began two epochs");
         }
+    }
+
+    #[test]
+    fn a_guarded_commit_happens_once_and_never_after_a_later_one() {
+        let decide = |current: Option<&str>, known: Option<&str>| {
+            decide_guarded(5, current.map(str::as_bytes), known.map(str::as_bytes), b"2")
+        };
+        assert_eq!(decide(None, None), Decision::Commit(6));
+        assert_eq!(decide(Some("1"), Some("1")), Decision::Commit(6));
+        assert_eq!(decide(Some("2"), Some("1")), Decision::Done(5), "it arrives again");
+        assert_eq!(decide(Some("3"), Some("1")), Decision::Conflict, "a later one was first");
+        assert_eq!(decide(Some("3"), None), Decision::Conflict);
+        assert_eq!(decide(None, Some("1")), Decision::Conflict);
     }
 
     #[test]

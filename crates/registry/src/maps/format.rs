@@ -18,7 +18,7 @@ use bytes::Bytes;
 use nacre_object::{EntityName, Error, MapName, Result};
 use prost::Message;
 
-use super::{Change, EpochRecord, Origin};
+use super::{Change, EntryGuard, EpochRecord, Origin};
 
 /// The version of this layout. A head with a greater one is `Unsupported`.
 pub(super) const FORMAT: u32 = 1;
@@ -136,6 +136,25 @@ pub(super) struct CommitRequest {
     /// The map's name, for its program.
     #[prost(string, tag = "5")]
     pub map: String,
+    /// Absent: whatever the entries are.
+    #[prost(message, optional, tag = "6")]
+    pub guard: Option<GuardMessage>,
+}
+
+/// An entry as a committer knows it, which its commit changes.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct GuardMessage {
+    #[prost(string, tag = "1")]
+    pub key: String,
+    /// Absent: it is not there.
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub known: Option<Bytes>,
+}
+
+impl From<EntryGuard> for GuardMessage {
+    fn from(EntryGuard { key, known }: EntryGuard) -> Self {
+        Self { key, known }
+    }
 }
 
 /// Output of `commit`.

@@ -15,7 +15,7 @@ use super::format::{
     ChangeMessage, CommitReply, CommitRequest, GetReply, GetRequest, HistoryReply, PageRequest,
 };
 use super::triggers::Carrier;
-use super::{Change, EpochRecord, History, MapState, MapWatcher};
+use super::{Change, EntryGuard, EpochRecord, History, MapState, MapWatcher};
 use crate::backoff::Backoff;
 use crate::catch_up::CatchUp;
 use crate::events::Events;
@@ -152,19 +152,40 @@ impl Maps {
         self.commit_at(name, None, changes).await
     }
 
+    /// Commits changes whatever the epoch is, in their writer's order: see [`EntryGuard`].
+    ///
+    /// # Errors
+    /// As for [`Maps::commit`]; `Conflict` if the guard's entry is not what it is known as.
+    pub(crate) async fn apply_guarded(
+        &self,
+        name: &MapName,
+        guard: EntryGuard,
+        changes: Vec<Change>,
+    ) -> Result<u64> {
+        let request = self.request(name, changes);
+        self.commit_request(name, CommitRequest { guard: Some(guard.into()), ..request }).await
+    }
+
     async fn commit_at(
         &self,
         name: &MapName,
         expected_epoch: Option<u64>,
         changes: Vec<Change>,
     ) -> Result<u64> {
-        let request = CommitRequest {
-            expected_epoch,
+        let request = self.request(name, changes);
+        self.commit_request(name, CommitRequest { expected_epoch, ..request }).await
+    }
+
+    fn request(&self, name: &MapName, changes: Vec<Change>) -> CommitRequest {
+        CommitRequest {
             changes: changes.into_iter().map(ChangeMessage::from).collect(),
             commit_id: self.fresh_id(),
-            origin: None,
             map: name.to_string(),
-        };
+            ..CommitRequest::default()
+        }
+    }
+
+    async fn commit_request(&self, name: &MapName, request: CommitRequest) -> Result<u64> {
         let reply = self.submit_commit(name, &request).await?;
         if reply.pending_triggers > 0 {
             self.carry_out(name).await;

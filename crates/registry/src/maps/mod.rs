@@ -8,6 +8,7 @@
 mod binding;
 mod class;
 mod decision;
+mod entry_guard;
 mod format;
 mod handle;
 mod history;
@@ -20,6 +21,7 @@ mod triggers;
 mod watcher;
 
 pub use class::map_class;
+pub(crate) use entry_guard::EntryGuard;
 pub(crate) use format::commit_keys;
 #[cfg(test)]
 pub(crate) use format::{commit_input, triggered_commit_input};

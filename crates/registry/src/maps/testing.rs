@@ -7,7 +7,7 @@ use prost::Message;
 use super::format::{
     ChangeMessage, CommitReply, CommitRequest, GetReply, GetRequest, HistoryReply, PageRequest,
 };
-use super::{Change, MapEvent, MapState};
+use super::{Change, EntryGuard, MapEvent, MapState};
 use crate::catch_up::Page;
 use crate::limits::MAX_HISTORY_PAGE;
 
@@ -15,15 +15,30 @@ fn encoded(message: &impl Message) -> Bytes {
     Bytes::from(message.encode_to_vec())
 }
 
-/// The input of `commit`.
-pub(crate) fn commit(map: &str, expected: Option<u64>, changes: &[Change], id: u64) -> Bytes {
-    encoded(&CommitRequest {
-        expected_epoch: expected,
+/// The input of `commit`, at an epoch.
+pub(crate) fn commit(map: &str, expected: u64, changes: &[Change], id: u64) -> Bytes {
+    let request = request(map, changes, id);
+    encoded(&CommitRequest { expected_epoch: Some(expected), ..request })
+}
+
+/// The same, guarded by an entry.
+pub(crate) fn guarded_commit(map: &str, guard: EntryGuard, changes: &[Change], id: u64) -> Bytes {
+    encoded(&CommitRequest { guard: Some(guard.into()), ..request(map, changes, id) })
+}
+
+/// The same commit with nothing to hold it back.
+pub(crate) fn unguarded_commit(input: Bytes) -> Bytes {
+    let request = CommitRequest::decode(input).expect("an input of commit");
+    encoded(&CommitRequest { guard: None, ..request })
+}
+
+fn request(map: &str, changes: &[Change], id: u64) -> CommitRequest {
+    CommitRequest {
         changes: changes.iter().cloned().map(ChangeMessage::from).collect(),
         commit_id: Bytes::copy_from_slice(&id.to_be_bytes()),
-        origin: None,
         map: map.to_owned(),
-    })
+        ..CommitRequest::default()
+    }
 }
 
 /// The same commit under another id: as if nobody could know it again.

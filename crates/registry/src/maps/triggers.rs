@@ -144,6 +144,7 @@ impl Maps {
                 sequence: trigger.sequence,
             }),
             map: trigger.map.clone(),
+            guard: None,
         };
         let reply = self.submit_commit(&map, &request).await?;
         Ok((map, reply))

@@ -11,6 +11,7 @@ use nacre_script::Digest;
 use similar::TextDiff;
 
 use super::check::Checkers;
+use super::garbage::MIN_AGE;
 use super::record::{ProgramRecord, VersionRecord};
 use super::source::{fetch_source, store_source};
 use super::status::{NodeStatus, node_statuses, wait_until_live};
@@ -93,6 +94,10 @@ impl Programs {
         &self.maps
     }
 
+    pub(super) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
     /// Whether a source could be put: compiles and dry-runs it. Asks nobody.
     ///
     /// # Errors
@@ -109,13 +114,15 @@ impl Programs {
     /// Those of [`Maps::update`].
     pub async fn put(&self, program: &ProgramId, source: &str) -> Result<u64> {
         self.check(program, source).map_err(|error| error.into_error(program))?;
+        let created_at_micros = self.clock.now_micros();
         let digest = store_source(self.maps.system(), source).await?;
-        let version = VersionRecord {
-            digest,
-            bytes: source.len() as u64,
-            created_at_micros: self.clock.now_micros(),
-        };
+        let version = VersionRecord { digest, bytes: source.len() as u64, created_at_micros };
         let (_, number) = self.change(program, |record, _| Ok(record.put(version.clone()))).await?;
+        let taken = self.clock.now_micros().saturating_sub(created_at_micros);
+        if Duration::from_micros(taken) > MIN_AGE / 2 {
+            // It stood still, and what it had stored may have been collected meanwhile.
+            store_source(self.maps.system(), source).await?;
+        }
         Ok(number)
     }
 
@@ -265,7 +272,7 @@ impl Programs {
     }
 
     /// Drops a version, or the program with all of them. Their numbers are not used again; their
-    /// sources stay, as other programs may name the same.
+    /// sources stay until they are [collected](Programs::collect), as other programs may name the same.
     ///
     /// # Errors
     /// `NotFound`; `Invalid` if it is active and that was not to be overridden; those of
@@ -300,7 +307,7 @@ impl Programs {
     }
 
     /// Changes the record of one program by one commit; answers it with what `change` said last.
-    async fn change<T>(
+    pub(super) async fn change<T>(
         &self,
         program: &ProgramId,
         mut change: impl FnMut(&mut ProgramRecord, u64) -> Result<T>,
@@ -400,7 +407,7 @@ fn find(state: &MapState, program: &ProgramId) -> Result<ProgramRecord> {
     Ok(value.map(|value| ProgramRecord::parse(&key, value)).transpose()?.unwrap_or_default())
 }
 
-fn parse_records(state: &MapState) -> Result<BTreeMap<ProgramId, ProgramRecord>> {
+pub(super) fn parse_records(state: &MapState) -> Result<BTreeMap<ProgramId, ProgramRecord>> {
     let parse = |(key, value): (&String, &bytes::Bytes)| {
         Ok((key.parse()?, ProgramRecord::parse(key, value)?))
     };

@@ -7,6 +7,7 @@
 //!   ([`status`], `crate::subscriber`).
 
 mod check;
+mod garbage;
 mod handle;
 mod id;
 mod kind;
@@ -15,6 +16,7 @@ mod source;
 mod status;
 
 pub use check::{Checker, SourceError};
+pub use garbage::{Garbage, SourceObject};
 pub use handle::{ProgramInfo, Programs, Removal, VersionInfo};
 pub use id::ProgramId;
 pub use kind::ProgramKind;
@@ -26,4 +28,7 @@ pub(crate) use handle::programs_map;
 pub(crate) use record::VersionRecord;
 pub(crate) use record::{Active, ProgramRecord};
 pub(crate) use source::fetch_source;
-pub(crate) use status::{StatusReport, not_active, status_key, status_key_prefix, status_map};
+pub(crate) use status::{
+    ReportOrder, StatusReport, not_active, report_order_key, status_key, status_key_prefix,
+    status_map,
+};

@@ -16,7 +16,7 @@ use nacre_script::Digest;
 use serde::{Deserialize, Serialize};
 
 use super::ProgramId;
-use crate::limits::{MAX_ROLLBACKS, MAX_VERSIONS};
+use crate::limits::{KEPT_SUPERSEDED, MAX_ROLLBACKS, MAX_VERSIONS};
 
 /// One version of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,6 +106,24 @@ impl ProgramRecord {
             self.versions.remove(&oldest);
         }
         number
+    }
+
+    /// The versions nobody needs any more, oldest first: older than the active one, out of reach of
+    /// rollbacks, and not among the newest of these. What is newer than the active one may be about to
+    /// be activated; where none is active, nothing was superseded.
+    pub(crate) fn superseded(&self) -> Vec<u64> {
+        let Some(active) = self.active else { return vec![] };
+        let older = self.versions.range(..active).map(|(version, _)| *version);
+        let mut unused: Vec<_> = older.filter(|version| !self.before.contains(version)).collect();
+        unused.truncate(unused.len().saturating_sub(KEPT_SUPERSEDED));
+        unused
+    }
+
+    /// Drops those; answers which.
+    pub(crate) fn drop_superseded(&mut self) -> Vec<u64> {
+        let superseded = self.superseded();
+        self.versions.retain(|version, _| !superseded.contains(version));
+        superseded
     }
 
     /// Makes a version active, in this epoch; answers whether that changed anything.
@@ -246,6 +264,20 @@ mod tests {
     }
 
     #[test]
+    fn what_was_superseded_goes_but_for_the_newest_and_what_rollbacks_reach() {
+        let sources: Vec<_> = (1..=20).map(|n| n.to_string()).collect();
+        let mut record = record(&sources.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(record.superseded().is_empty(), "nothing is active");
+        for version in [2, 15] {
+            record.activate(&program(), version, version).unwrap();
+        }
+        // 1 and 3 to 14 are older than 15, 2 can be rolled back to, 16 to 20 are newer.
+        assert_eq!(record.superseded(), [1, 3, 4, 5, 6]);
+        record.roll_back(&program(), 30).unwrap();
+        assert!(record.superseded().is_empty());
+    }
+
+    #[test]
     fn an_unknown_version_is_not_found_with_those_there_are() {
         let error = record(&["a", "b"]).activate(&program(), 3, 1).unwrap_err();
         assert_eq!(error.kind(), nacre_object::ErrorKind::NotFound);
@@ -278,6 +310,9 @@ mod tests {
                 assert!(record.before.len() <= MAX_ROLLBACKS, "seed {seed}");
                 let steps = record.before.iter().chain(&record.active).collect::<Vec<_>>();
                 assert!(steps.windows(2).all(|step| step[0] != step[1]), "seed {seed}");
+                let gone = record.superseded();
+                let needed = record.active.iter().chain(&record.before);
+                assert!(needed.chain(record.versions.keys().last()).all(|v| !gone.contains(v)));
                 let back = ProgramRecord::parse("class/p", &record.to_value()).unwrap();
                 assert_eq!(back, record);
             }

@@ -17,11 +17,15 @@ pub struct ProgramSource {
     pub source: String,
 }
 
-fn object(digest: &Digest) -> ObjectId {
-    system_object(&format!("program/{digest}"))
+/// Sources' objects are named so.
+pub(super) const PREFIX: &str = "program/";
+
+/// The object of a source.
+pub(super) fn object(digest: &Digest) -> ObjectId {
+    system_object(&format!("{PREFIX}{digest}"))
 }
 
-/// Stores a source; the same one again is no change in content.
+/// Stores a source; the same one again is no change in content, and one of its object's version.
 pub(super) async fn store_source(system: &System, source: &str) -> Result<Digest> {
     let digest = Digest::of(source);
     let data = Bytes::copy_from_slice(source.as_bytes());

@@ -1,7 +1,9 @@
 //! What nodes report of the programs they made live.
 //!
 //! The map `program-status` has one entry for each program of each node, by `node/kind/name`: the
-//! JSON of a [`StatusReport`]. Only the node itself changes its entries.
+//! JSON of a [`StatusReport`]. Only the node itself changes its entries, each time with its entry
+//! `node/order`, a [`ReportOrder`], by which a report that was sent before another and arrives after
+//! it is known and refused.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -50,6 +52,21 @@ pub struct NodeStatus {
     pub failed: Option<FailedVersion>,
 }
 
+/// Which of a node's commits of reports was the last: no two have the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct ReportOrder {
+    /// The life of the node that made it.
+    pub(crate) incarnation: u64,
+    /// Its number in that life.
+    pub(crate) number: u64,
+}
+
+impl ReportOrder {
+    pub(crate) fn to_value(self) -> Bytes {
+        Bytes::from(serde_json::to_vec(&self).expect("two numbers have nothing JSON lacks"))
+    }
+}
+
 impl StatusReport {
     pub(crate) fn parse(key: &str, value: &[u8]) -> Result<Self> {
         serde_json::from_slice(value)
@@ -69,6 +86,11 @@ pub(crate) fn status_map() -> MapName {
 /// How the keys of a node's reports begin.
 pub(crate) fn status_key_prefix(node: &NodeName) -> String {
     format!("{node}/")
+}
+
+/// The key of what orders a node's reports.
+pub(crate) fn report_order_key(node: &NodeName) -> String {
+    format!("{node}/order")
 }
 
 /// The key of a node's report on a program.

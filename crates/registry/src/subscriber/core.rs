@@ -5,6 +5,10 @@
 //! after a pause; one that failed for good is reported and not repeated until the program is
 //! activated anew, with the version that was live before staying so. Reports are written whenever
 //! no command is due.
+//!
+//! **Invariant:** a report takes effect only after all that were sent before it, or not at all. Each
+//! names what was reported last; where that is in doubt it is read, and something is written, so that
+//! what may still be on its way is refused when it arrives.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,9 +20,10 @@ use nacre_object::{Error, NodeName};
 use super::live_table::{LiveState, LiveTable};
 use crate::backoff::Backoff;
 use crate::limits::{MAX_CHANGES, MAX_STATUS_ERROR_BYTES};
-use crate::maps::Change;
+use crate::maps::{Change, EntryGuard};
 use crate::programs::{
-    Active, FailedVersion, ProgramId, ProgramKind, ProgramRecord, StatusReport, status_key,
+    Active, FailedVersion, ProgramId, ProgramKind, ProgramRecord, ReportOrder, StatusReport,
+    report_order_key, status_key,
 };
 
 /// What the map `programs` says.
@@ -39,10 +44,10 @@ pub(super) enum Command {
     Install { program: ProgramId, active: Active, activation: u64 },
     /// Drop the program.
     Uninstall { program: ProgramId, activation: u64 },
-    /// Read what an earlier incarnation of this node reported.
+    /// Read what this node reported, or an earlier incarnation of it.
     ReadReports,
-    /// Report.
-    WriteReports(Vec<Change>),
+    /// Report, unless something was reported that this node does not know of.
+    WriteReports { guard: EntryGuard, changes: Vec<Change> },
 }
 
 /// What came of a command on a program.
@@ -95,8 +100,19 @@ pub(super) struct Core {
     known_epoch: u64,
     programs: BTreeMap<ProgramId, Tracked>,
     /// What stands in the map of reports; not known at first.
-    reported: Option<BTreeMap<String, Bytes>>,
+    reported: Option<Reported>,
+    /// The number of the next commit of reports. Never one that was used, though it may have failed.
+    next_report: u64,
     report_pause: Pause,
+}
+
+/// What stands in the map of reports for a node.
+#[derive(Debug)]
+struct Reported {
+    reports: BTreeMap<String, Bytes>,
+    order: Option<Bytes>,
+    /// Whether something that was sent before may still arrive and take effect.
+    is_open: bool,
 }
 
 impl Pause {
@@ -153,7 +169,17 @@ impl Core {
         let mut random = Random::seeded(seed);
         let report_pause = Pause::none(random.next_u64());
         let programs = BTreeMap::new();
-        Self { node, incarnation, random, known_epoch: 0, programs, reported: None, report_pause }
+        let (known_epoch, reported, next_report) = (0, None, 1);
+        Self {
+            node,
+            incarnation,
+            random,
+            known_epoch,
+            programs,
+            reported,
+            next_report,
+            report_pause,
+        }
     }
 
     /// Takes news of the map `programs`.
@@ -192,11 +218,19 @@ impl Core {
             return (self.known_epoch > 0).then_some(Command::ReadReports);
         };
         let wanted = self.reports();
-        let set = wanted.iter().filter(|(key, value)| reported.get(*key) != Some(value));
+        let known = &reported.reports;
+        let set = wanted.iter().filter(|(key, value)| known.get(*key) != Some(value));
         let set = set.map(|(key, value)| Change::set(key, value.clone()));
-        let gone = reported.keys().filter(|key| !wanted.contains_key(*key)).map(Change::remove);
-        let changes: Vec<_> = set.chain(gone).take(MAX_CHANGES).collect();
-        (!changes.is_empty()).then_some(Command::WriteReports(changes))
+        let gone = known.keys().filter(|key| !wanted.contains_key(*key)).map(Change::remove);
+        let mut changes: Vec<_> = set.chain(gone).take(MAX_CHANGES - 1).collect();
+        if changes.is_empty() && !reported.is_open {
+            return None;
+        }
+        let order = ReportOrder { incarnation: self.incarnation, number: self.next_report };
+        let key = report_order_key(&self.node);
+        changes.push(Change::set(&key, order.to_value()));
+        let guard = EntryGuard { key, known: reported.order.clone() };
+        Some(Command::WriteReports { guard, changes })
     }
 
     fn reports(&self) -> BTreeMap<String, Bytes> {
@@ -215,35 +249,42 @@ impl Core {
                 (program, Some(active.clone()), *activation)
             }
             Command::Uninstall { program, activation } => (program, None, *activation),
-            Command::ReadReports | Command::WriteReports(_) => return,
+            Command::ReadReports | Command::WriteReports { .. } => return,
         };
         if let Some(tracked) = self.programs.get_mut(program) {
             tracked.done(active, activation, outcome, now);
         }
     }
 
-    /// Takes what stands in the map of reports for this node.
-    pub(super) fn reports_read(&mut self, reports: BTreeMap<String, Bytes>) {
-        self.reported = Some(reports);
+    /// Takes what stands in the map of reports for this node. It is read where a former life, or a
+    /// lost answer, leaves it open what else was sent.
+    pub(super) fn reports_read(&mut self, mut reports: BTreeMap<String, Bytes>) {
+        let order = reports.remove(&report_order_key(&self.node));
+        self.reported = Some(Reported { reports, order, is_open: true });
         self.report_pause.end();
     }
 
     /// Takes that `WriteReports` was done.
     pub(super) fn reports_written(&mut self, changes: Vec<Change>) {
         let Some(reported) = &mut self.reported else { return };
+        let order = report_order_key(&self.node);
         for change in changes {
             match change {
-                Change::Set { key, value } => reported.insert(key, value),
-                Change::Remove { key } => reported.remove(&key),
-            };
+                Change::Set { key, value } if key == order => reported.order = Some(value),
+                Change::Set { key, value } => drop(reported.reports.insert(key, value)),
+                Change::Remove { key } => drop(reported.reports.remove(&key)),
+            }
         }
+        reported.is_open = false;
+        self.next_report += 1;
         self.report_pause.end();
     }
 
     /// Takes that `ReadReports` or `WriteReports` failed. What stands there is not known then: the
-    /// write may have happened.
+    /// write may have happened, or be on its way.
     pub(super) fn reports_failed(&mut self, now: Duration) {
         self.reported = None;
+        self.next_report += 1;
         self.report_pause.begin(now);
     }
 

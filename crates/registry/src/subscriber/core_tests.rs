@@ -32,7 +32,7 @@ fn settle(core: &mut Core, now: Duration) -> Vec<Command> {
     while let Step::Do(command) = core.step(now) {
         match &command {
             Command::ReadReports => core.reports_read(BTreeMap::new()),
-            Command::WriteReports(changes) => core.reports_written(changes.clone()),
+            Command::WriteReports { changes, .. } => core.reports_written(changes.clone()),
             other => core.done(other, Outcome::Done, now),
         }
         commands.push(command);
@@ -69,7 +69,9 @@ fn a_version_that_fails_leaves_the_former_one_live_and_is_reported() {
     let Step::Do(install) = core.step(now) else { panic!("there is something to do") };
     core.done(&install, Outcome::Failed(Error::invalid("no good")), now);
 
-    let Step::Do(Command::WriteReports(changes)) = core.step(now) else { panic!("no report") };
+    let Step::Do(Command::WriteReports { changes, .. }) = core.step(now) else {
+        panic!("no report")
+    };
     let report = StatusReport::parse("n", changes[0].value().unwrap()).unwrap();
     let failed = report.failed.unwrap();
     assert_eq!((report.live, failed.version, failed.retrying), (Some(1), 2, false));
@@ -108,8 +110,42 @@ fn reports_of_an_earlier_incarnation_are_corrected() {
     let stale = StatusReport { incarnation: 0, live: Some(4), failed: None }.to_value();
     let key = status_key(&core.node, &id);
     core.reports_read(BTreeMap::from([(key.clone(), stale)]));
-    let expected = Command::WriteReports(vec![Change::remove(key)]);
-    assert_eq!(core.step(now), Step::Do(expected));
+    let Step::Do(Command::WriteReports { guard, changes }) = core.step(now) else {
+        panic!("no report")
+    };
+    assert_eq!((guard.known, &changes[0]), (None, &Change::remove(key)));
+    assert_eq!((changes.len(), changes[1].key()), (2, guard.key.as_str()));
+}
+
+#[test]
+fn what_may_still_be_on_its_way_is_shut_out_even_if_all_looks_right() {
+    let now = Duration::ZERO;
+    let mut core = core();
+    core.news(News { epoch: 9, whole: true, records: BTreeMap::new() });
+    settle(&mut core, now);
+    let id = program(ProgramKind::Class, 1);
+    core.news(told(&id, record(1, Some(1), 10), 10));
+    let Step::Do(install) = core.step(now) else { panic!("there is something to do") };
+    core.done(&install, Outcome::Done, now);
+    let Step::Do(Command::WriteReports { guard, changes }) = core.step(now) else {
+        panic!("no report")
+    };
+    // Nobody answers, and by then there is nothing to report any more.
+    core.reports_failed(now);
+    core.news(told(&id, record(1, None, 11), 11));
+    let Step::Do(uninstall) = core.step(now) else { panic!("there is something to do") };
+    core.done(&uninstall, Outcome::Done, now);
+    let Step::WaitUntil(later) = core.step(now) else { panic!("it pauses") };
+    assert_eq!(core.step(later), Step::Do(Command::ReadReports));
+    let order = guard.known.clone().unwrap();
+    core.reports_read(BTreeMap::from([(guard.key.clone(), order)]));
+    let Step::Do(Command::WriteReports { guard: again, changes: fence }) = core.step(later) else {
+        panic!("the former report is not shut out")
+    };
+    assert_eq!((again, fence.len()), (guard, 1));
+    assert_ne!(Some(&fence[0]), changes.last(), "it is known from the former one");
+    core.reports_written(fence);
+    assert_eq!(core.step(later), Step::Wait);
 }
 
 /// A world of programs that are activated and removed at random, a sink and a store that fail at
@@ -122,6 +158,7 @@ struct World {
     bound: BTreeMap<ProgramId, (u64, Option<u64>)>,
     installed: BTreeMap<ProgramId, u64>,
     reports: BTreeMap<String, Bytes>,
+    late_reports: Vec<(EntryGuard, Vec<Change>)>,
     trace: Vec<String>,
 }
 
@@ -134,6 +171,7 @@ impl World {
             bound: BTreeMap::new(),
             installed: BTreeMap::new(),
             reports: BTreeMap::new(),
+            late_reports: Vec::new(),
             trace: Vec::new(),
         }
     }
@@ -160,14 +198,19 @@ impl World {
         match command {
             Command::ReadReports if lost => core.reports_failed(now),
             Command::ReadReports => core.reports_read(self.reports.clone()),
-            Command::WriteReports(changes) => {
-                if !lost || done_unheard {
-                    self.write_reports(changes);
+            Command::WriteReports { guard, changes } => {
+                // What was lost on its way may arrive whenever it likes.
+                let late = std::mem::take(&mut self.late_reports);
+                for (guard, changes) in late {
+                    self.write_reports(&guard, &changes);
                 }
-                if lost {
-                    core.reports_failed(now);
-                } else {
-                    core.reports_written(changes.clone());
+                let written = (!lost || done_unheard).then(|| self.write_reports(guard, changes));
+                if lost && !done_unheard {
+                    self.late_reports.push((guard.clone(), changes.clone()));
+                }
+                match written {
+                    Some(true) if !lost => core.reports_written(changes.clone()),
+                    _ => core.reports_failed(now),
                 }
             }
             Command::Install { active, .. } if active.version == 4 => {
@@ -183,13 +226,18 @@ impl World {
         }
     }
 
-    fn write_reports(&mut self, changes: &[Change]) {
+    /// As the map does it; whether it did.
+    fn write_reports(&mut self, guard: &EntryGuard, changes: &[Change]) -> bool {
+        if self.reports.get(&guard.key) != guard.known.as_ref() {
+            return false;
+        }
         for change in changes {
             match change.value() {
                 Some(value) => self.reports.insert(change.key().to_owned(), value.clone()),
                 None => self.reports.remove(change.key()),
             };
         }
+        true
     }
 
     fn change_program(&mut self, command: &Command) {
@@ -217,12 +265,13 @@ fn live_a_life(seed: u64) -> Vec<String> {
     let mut world = World::new(seed);
     let mut node = core();
     let mut now = Duration::ZERO;
-    let mut waiting: Vec<News> = Vec::new();
+    let (mut waiting, mut lives): (Vec<News>, u64) = (Vec::new(), 1);
     for _ in 0..200 {
         match world.random.below(10) {
             0 => waiting.push(world.change_something()),
             1 if world.random.one_in(5) => {
-                node = core();
+                lives += 1;
+                node = Core::new(node.node, lives, 1);
                 world.installed.clear();
                 waiting = vec![world.whole()];
             }
@@ -262,7 +311,9 @@ fn check_end(world: &World, node: &Core, seed: u64) {
             wanted => assert_eq!((live, state.live), (wanted, wanted), "seed {seed} {id}"),
         }
     }
-    assert_eq!(world.reports, node.reports(), "seed {seed}");
+    let mut reports = world.reports.clone();
+    reports.remove(&report_order_key(&node.node));
+    assert_eq!(reports, node.reports(), "seed {seed}");
 }
 
 #[test]

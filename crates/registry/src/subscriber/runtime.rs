@@ -211,8 +211,8 @@ impl Worker {
                 Ok(reports) => self.core.reports_read(reports),
                 Err(_) => self.core.reports_failed(self.started.elapsed()),
             },
-            Command::WriteReports(changes) => {
-                match self.maps.apply(&status_map(), changes.clone()).await {
+            Command::WriteReports { guard, changes } => {
+                match self.maps.apply_guarded(&status_map(), guard, changes.clone()).await {
                     Ok(_) => self.core.reports_written(changes),
                     Err(_) => self.core.reports_failed(self.started.elapsed()),
                 }
@@ -243,7 +243,7 @@ impl Worker {
             Command::Uninstall { program, activation } => {
                 (program, self.uninstall(program, *activation).await)
             }
-            Command::ReadReports | Command::WriteReports(_) => return Outcome::Done,
+            Command::ReadReports | Command::WriteReports { .. } => return Outcome::Done,
         };
         match result {
             Ok(()) => Outcome::Done,

@@ -118,7 +118,7 @@ impl Committer {
         let ticket = history.begin(call);
         let id = ((self.n as u64) << 32) + self.next_id;
         let change = Change::set(key, value);
-        let input = testing::commit(self.map, Some(state.epoch), &[change], id);
+        let input = testing::commit(self.map, state.epoch, &[change], id);
         self.task = Some(Task::Commit { ticket, input: input.clone(), attempts: 1 });
         self.ask("commit", input)
     }

@@ -56,8 +56,10 @@ pub(super) enum Sabotage {
     RetryNotRecognised,
     /// A page of history hides that the epochs before it are gone.
     GapUnsaid,
-    /// A watch loses what it had to tell, and nobody says so.
-    StirLostUnsaid,
+    /// A node that is told nothing does not look.
+    NeverLooksAgain,
+    /// A report that was sent before another and arrives after it takes its place.
+    OldReportStands,
     /// A crashed node takes itself to run what its former life did.
     FormerLifeBelieved,
 }
@@ -67,7 +69,7 @@ const CASES: SeedCases =
 /// Seeds within which a planted bug must be found.
 const SEEDS_TO_FIND_A_BUG: u64 = 200;
 /// What must happen under some seed, or the run tests less than it says.
-const MUST_HAPPEN: [&str; 17] = [
+const MUST_HAPPEN: [&str; 19] = [
     "node crashed",
     "node paused",
     "committer paused",
@@ -75,6 +77,7 @@ const MUST_HAPPEN: [&str; 17] = [
     "clock forward",
     "clock back",
     "watch cut",
+    "news lost unsaid",
     "epoch told",
     "whole told instead of epochs",
     "commit refused: another was first",
@@ -85,6 +88,7 @@ const MUST_HAPPEN: [&str; 17] = [
     "program failed for now",
     "program dropped",
     "report in doubt was read again",
+    "report refused: a later one was first",
 ];
 
 #[test]
@@ -108,10 +112,17 @@ fn whatever_the_network_does_programs_reach_every_node() {
 #[test]
 fn every_planted_bug_is_found() {
     use Sabotage::{
-        EpochReused, FormerLifeBelieved, GapUnsaid, RetryNotRecognised, StirLostUnsaid,
+        EpochReused, FormerLifeBelieved, GapUnsaid, NeverLooksAgain, OldReportStands,
+        RetryNotRecognised,
     };
-    for sabotage in [EpochReused, RetryNotRecognised, GapUnsaid, StirLostUnsaid, FormerLifeBelieved]
-    {
+    for sabotage in [
+        EpochReused,
+        RetryNotRecognised,
+        GapUnsaid,
+        NeverLooksAgain,
+        OldReportStands,
+        FormerLifeBelieved,
+    ] {
         let found = (0..SEEDS_TO_FIND_A_BUG).find_map(|seed| {
             let error = World::run(seed, Tracing::Off, Some(sabotage)).err()?;
             Some((seed, error))

@@ -118,10 +118,9 @@ impl Node {
         Duration::from_millis(now.saturating_add_signed(self.clock_error))
     }
 
-    /// Whether the answer to this question would still be of use to the worker.
-    pub(super) fn is_waiting_for(&self, id: u64) -> bool {
-        id >= self.first_id_of_this_life
-            && self.working.as_ref().is_some_and(|(working, _)| *working == id)
+    /// It has heard nothing for long.
+    pub(super) fn look_again(&mut self) {
+        self.follower.stirred();
     }
 
     /// A watch has something to tell. It waits until the follower listens, as in its stream.
@@ -212,8 +211,8 @@ impl Node {
                 let own = entries.filter(|(key, _)| key.starts_with(&prefix)).collect();
                 self.core.reports_read(own);
             }
-            (Command::WriteReports(changes), Some(_)) => self.core.reports_written(changes),
-            (Command::ReadReports | Command::WriteReports(_), None) => {
+            (Command::WriteReports { changes, .. }, Some(_)) => self.core.reports_written(changes),
+            (Command::ReadReports | Command::WriteReports { .. }, None) => {
                 told.note("report in doubt was read again");
                 self.core.reports_failed(clock);
             }
@@ -247,7 +246,7 @@ impl Node {
                 told.note("program dropped");
                 self.live.remove(program);
             }
-            Command::ReadReports | Command::WriteReports(_) => {}
+            Command::ReadReports | Command::WriteReports { .. } => {}
         }
         Outcome::Done
     }
@@ -302,8 +301,9 @@ impl Node {
                 let id = self.id();
                 let ask = match &command {
                     Command::ReadReports => call("program-status", "get", testing::get()),
-                    Command::WriteReports(changes) => {
-                        let input = testing::commit("program-status", None, changes, id);
+                    Command::WriteReports { guard, changes } => {
+                        let guard = guard.clone();
+                        let input = testing::guarded_commit("program-status", guard, changes, id);
                         call("program-status", "commit", input)
                     }
                     Command::Install { .. } | Command::Uninstall { .. } => Ask::Fetch,

@@ -7,13 +7,16 @@ use nacre_clock::Random;
 use nacre_conformance::Chronicle;
 use nacre_conformance::histories::{MapModel, check};
 use nacre_conformance::network::{Delivery, Leg, Network};
+use nacre_object::ErrorKind;
 
 use super::committer::{Committer, History};
 use super::node::{Node, is_bad};
 use super::store::Store;
 use super::{Answer, Ask, Asks, COMMITTERS, NODES, Party, Sabotage};
 use crate::maps::MapEvent;
-use crate::programs::{ProgramRecord, StatusReport, status_key, status_key_prefix};
+use crate::programs::{
+    ProgramRecord, StatusReport, report_order_key, status_key, status_key_prefix,
+};
 
 const ROUNDS: usize = 12;
 /// Steps after which a world that is whole again must have come to rest.
@@ -46,6 +49,7 @@ pub(super) struct World {
     committers: Vec<Committer>,
     histories: BTreeMap<&'static str, History>,
     posted: u64,
+    has_looked_again: bool,
     tracing: Tracing,
     sabotage: Option<Sabotage>,
     outcome: Outcome,
@@ -69,6 +73,7 @@ impl World {
             committers: (0..COMMITTERS).map(|n| Committer::new(n, ROUNDS)).collect(),
             histories: BTreeMap::from(["data", "programs"].map(|map| (map, History::default()))),
             posted: 0,
+            has_looked_again: false,
             tracing,
             sabotage,
             outcome: Outcome { trace: vec![], chronicle: Chronicle::default() },
@@ -82,7 +87,7 @@ impl World {
         }
         for step in 0..MAX_STEPS {
             world.misfortune(step)?;
-            if !world.step()? {
+            if !world.step()? && !world.look_again()? {
                 return world.judge();
             }
         }
@@ -159,10 +164,20 @@ impl World {
         Ok(true)
     }
 
-    fn serve(&mut self, question: Delivery<Party, Ask, Answer>) {
-        if self.is_outdated_report(&question) {
-            return;
+    /// Lets so much time go by in silence that every node looks again, once; whether it did.
+    fn look_again(&mut self) -> Result<bool, String> {
+        if self.has_looked_again || self.sabotage == Some(Sabotage::NeverLooksAgain) {
+            return Ok(false);
         }
+        self.has_looked_again = true;
+        for n in 0..NODES {
+            self.nodes[n].look_again();
+            self.advance(n)?;
+        }
+        Ok(true)
+    }
+
+    fn serve(&mut self, question: Delivery<Party, Ask, Answer>) {
         let (answer, is_news) = match (&question.ask, question.from) {
             (Ask::Call { map, method, input }, _) => self.store.call(map, method, input.clone()),
             (Ask::Watch(number), Party::Node(n)) => {
@@ -172,34 +187,27 @@ impl World {
             _ => (Ok(Bytes::new()), false),
         };
         let told = &mut self.outcome.chronicle;
+        if let (Party::Node(_), Err(ErrorKind::Conflict)) = (question.from, &answer) {
+            told.note("report refused: a later one was first");
+        }
         self.network.reply(&mut self.random, &mut |what| told.note(what), question, answer);
         if is_news {
             self.tell_watchers();
         }
     }
 
-    /// Reports are applied whatever the epoch is, so one that arrives after its successor would
-    /// stand. The sessions of a node keep its calls in order; so does this network, for them only.
-    fn is_outdated_report(&self, question: &Delivery<Party, Ask, Answer>) -> bool {
-        match (question.from, &question.ask) {
-            (Party::Node(n), Ask::Call { method: "commit", .. }) => {
-                !self.nodes[n].is_waiting_for(question.id)
-            }
-            _ => false,
-        }
-    }
-
-    /// Tells every watcher, or loses what it had to be told and with it the watch.
+    /// Tells every watcher, or loses what it had to be told, with the watch or unsaid.
     fn tell_watchers(&mut self) {
         for (n, number) in self.store.watches.clone() {
             self.posted += 1;
             let is_lost = self.network.is_stormy && self.random.one_in(CUT_ONE_IN);
+            if is_lost && self.random.one_in(2) {
+                self.outcome.chronicle.note("news lost unsaid");
+                continue;
+            }
             if is_lost {
                 self.outcome.chronicle.note("watch cut");
                 self.store.watches.remove(&(n, number));
-                if self.sabotage == Some(Sabotage::StirLostUnsaid) {
-                    continue;
-                }
             }
             let tidings = if is_lost { Ask::Cut(number) } else { Ask::Stir(number) };
             let from = (Party::Store, self.posted);
@@ -292,7 +300,9 @@ impl World {
                 }
             }
             let prefix = status_key_prefix(name);
-            let own = reports.entries.iter().filter(|(key, _)| key.starts_with(&prefix));
+            let order = report_order_key(name);
+            let entries = reports.entries.iter().filter(|(key, _)| **key != order);
+            let own = entries.filter(|(key, _)| key.starts_with(&prefix));
             let reported: BTreeMap<_, _> = own
                 .map(|(key, value)| {
                     let report = StatusReport::parse(key, value).expect("a report");

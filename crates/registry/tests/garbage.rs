@@ -1,0 +1,162 @@
+//! Collecting versions and sources: what is needed stays, whatever happens meanwhile.
+
+mod common;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use common::{NOW_MICROS, faulty_maps, maps, program, store};
+use nacre_clock::ManualClock;
+use nacre_conformance::MemoryStore;
+use nacre_conformance::faults::{Fault, Operation};
+use nacre_object::{
+    Capabilities, ListPage, ListRequest, Op, PoolName, Reply, Request, Result, Store,
+};
+use nacre_registry::limits::KEPT_SUPERSEDED;
+use nacre_registry::{Maps, Programs, Removal};
+
+const HOUR_MICROS: u64 = 3_600_000_000;
+
+fn programs_at(maps: &Maps, hours: u64) -> Programs {
+    let clock = Arc::new(ManualClock::at(NOW_MICROS + hours * HOUR_MICROS));
+    Programs::new(maps.clone(), clock)
+}
+
+fn source(number: u64) -> String {
+    format!("return {number}\n")
+}
+
+/// Twenty versions: 1 and 20 can be rolled back to or are active, of the others all but the newest few
+/// are superseded.
+async fn put_twenty(programs: &Programs) {
+    let id = program("route/r");
+    for number in 1..=20 {
+        assert_eq!(programs.put(&id, &source(number)).await.unwrap(), number);
+    }
+    programs.activate(&id, 1).await.unwrap();
+    programs.activate(&id, 20).await.unwrap();
+}
+
+const KEPT: u64 = 2 + KEPT_SUPERSEDED as u64;
+
+async fn stored(store: &MemoryStore) -> usize {
+    let prefix = "program/".to_owned();
+    let request = ListRequest { pool: PoolName::system(), after: None, prefix, limit: 100 };
+    store.list(request).await.unwrap().names.len()
+}
+
+/// Every version that a record names can be shown.
+async fn is_whole(programs: &Programs) {
+    for info in programs.list(None).await.unwrap() {
+        for version in &info.versions {
+            programs.show(&info.id, Some(version.version)).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn superseded_versions_and_unnamed_sources_go_and_what_is_needed_stays() {
+    let store = store();
+    let maps = maps(&store);
+    put_twenty(&programs_at(&maps, 0)).await;
+    let later = programs_at(&maps, 2);
+    // The same source under another name, and one of a program that is gone.
+    later.put(&program("route/same"), &source(2)).await.unwrap();
+    let gone = program("route/gone");
+    later.put(&gone, "return 'gone'\n").await.unwrap();
+    later.remove(&gone, None, Removal::UnlessActive).await.unwrap();
+
+    let foreseen = later.garbage().await.unwrap();
+    assert_eq!(stored(&store).await, 21, "nothing was changed");
+    assert_eq!(foreseen.versions.len() as u64, 20 - KEPT);
+    // One of the superseded is named by the other program.
+    assert_eq!(foreseen.sources.len() as u64, 20 - KEPT - 1 + 1);
+    assert_eq!(later.collect().await.unwrap(), foreseen);
+    assert_eq!(stored(&store).await as u64, KEPT + 1);
+    is_whole(&later).await;
+    assert_eq!(later.rollback(&program("route/r")).await.unwrap(), 1);
+    let nothing = later.collect().await.unwrap();
+    assert!(nothing.versions.is_empty() && nothing.sources.is_empty());
+}
+
+#[tokio::test]
+async fn a_source_that_may_belong_to_a_put_under_way_stays() {
+    let store = store();
+    let maps = maps(&store);
+    let now = programs_at(&maps, 0);
+    put_twenty(&now).await;
+    let collected = now.collect().await.unwrap();
+    assert_eq!(collected.versions.len() as u64, 20 - KEPT);
+    assert!(collected.sources.is_empty(), "they are young");
+    assert_eq!(stored(&store).await, 20);
+    assert_eq!(programs_at(&maps, 2).collect().await.unwrap().sources.len() as u64, 20 - KEPT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_anywhere_loses_nothing_and_the_next_collection_ends_it() {
+    let mut steps = 0;
+    for lost_at in 0.. {
+        let store = store();
+        let whole = maps(&store);
+        put_twenty(&programs_at(&whole, 0)).await;
+        // From some request on none is answered, and the first of these is done or not.
+        let mut number = 0;
+        let plan = move |_: Operation<'_>| {
+            number += 1;
+            let fault = if number % 2 == 0 { Fault::FailBefore } else { Fault::FailAfter };
+            (number > lost_at).then_some(fault)
+        };
+        let (faulty, _) = faulty_maps(&store, Box::new(plan));
+        let ended = programs_at(&faulty, 2).collect().await.is_ok();
+        let later = programs_at(&whole, 2);
+        is_whole(&later).await;
+        later.collect().await.unwrap();
+        is_whole(&later).await;
+        assert_eq!(stored(&store).await as u64, KEPT, "lost at {lost_at}");
+        if ended {
+            break;
+        }
+        steps += 1;
+    }
+    assert!(steps > 20, "only {steps} requests were made");
+}
+
+/// Somebody puts each source again just before it is removed.
+#[derive(Debug)]
+struct PutMeanwhile(MemoryStore);
+
+#[async_trait]
+impl Store for PutMeanwhile {
+    async fn submit(&self, request: Request) -> Result<Reply> {
+        if request.ops.contains(&Op::Remove) {
+            let read = Op::Read { offset: 0, length: 100 };
+            let read = Request::new(request.header.object.clone(), vec![read])?;
+            let reply = self.0.submit(read).await?;
+            let [nacre_object::OpResult::Data(data)] = &reply.results[..] else {
+                panic!("a read is answered with data")
+            };
+            let again = Op::WriteFull { data: data.clone() };
+            self.0.submit(Request::new(request.header.object.clone(), vec![again])?).await?;
+        }
+        self.0.submit(request).await
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<ListPage> {
+        self.0.list(request).await
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+}
+
+#[tokio::test]
+async fn a_source_that_is_put_again_meanwhile_stays() {
+    let store = store();
+    let whole = maps(&store);
+    put_twenty(&programs_at(&whole, 0)).await;
+    let meanwhile = Maps::new(Arc::new(PutMeanwhile(store.clone())), Arc::new(store.clone()));
+    let collected = programs_at(&meanwhile, 2).collect().await.unwrap();
+    assert!(collected.sources.is_empty());
+    assert_eq!(stored(&store).await, 20);
+}
