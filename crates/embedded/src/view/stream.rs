@@ -275,7 +275,8 @@ impl Transaction<'_> {
         let (size, slots) = (content.size, content.tail_slots);
         let Some(node) = content.stream.filter(|_| size > 0 && slots == 0) else { return Ok(None) };
         let key = key::extent(node, 0);
-        let extent = self.layers.get(&key)?.map(|value| Extent { key: key.into(), start: 0, value });
+        let extent =
+            self.layers.get(&key)?.map(|value| Extent { key: key.into(), start: 0, value });
         // Extents do not overlap, and none ends after the stream.
         Ok(extent.filter(|extent| extent.end() == size))
     }
