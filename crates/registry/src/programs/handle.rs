@@ -151,18 +151,21 @@ impl Programs {
     /// # Errors
     /// `Unavailable`; `Corrupt`.
     pub async fn active(&self, program: &ProgramId) -> Result<Option<u64>> {
-        let (_, value) = self.maps.entry(&programs_map(), &program.to_string()).await?;
-        let record = value.map(|value| ProgramRecord::parse(&program.to_string(), &value));
-        Ok(record.transpose()?.and_then(|record| record.active))
+        Ok(self.known(program).await?.active)
     }
 
     async fn record(&self, program: &ProgramId) -> Result<ProgramRecord> {
-        let (_, value) = self.maps.entry(&programs_map(), &program.to_string()).await?;
-        let record = value.map(|value| ProgramRecord::parse(&program.to_string(), &value));
-        record
-            .transpose()?
-            .filter(|record| !record.is_removed())
-            .ok_or_else(|| Error::not_found(format!("there is no program {program}")))
+        let record = self.known(program).await?;
+        let missing = || Error::not_found(format!("there is no program {program}"));
+        if record.is_removed() { Err(missing()) } else { Ok(record) }
+    }
+
+    /// What is known of a program: of one that never was, as much as of one that was removed.
+    pub(super) async fn known(&self, program: &ProgramId) -> Result<ProgramRecord> {
+        let key = program.to_string();
+        let (_, value) = self.maps.entry(&programs_map(), &key).await?;
+        let record = value.map(|value| ProgramRecord::parse(&key, &value)).transpose()?;
+        Ok(record.unwrap_or_default())
     }
 
     /// The source of a version; `None` stands for the active one, or the latest if none is.

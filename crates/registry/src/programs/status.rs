@@ -22,6 +22,9 @@ use crate::nodes::Nodes;
 pub(crate) struct StatusReport {
     /// The life of the node it is of: the next one starts with nothing live.
     pub(crate) incarnation: u64,
+    /// The activation that the node had heard of. Nodes of release 0.1.0 do not say.
+    #[serde(default)]
+    pub(crate) activation: Option<u64>,
     /// The version that is live on the node.
     pub(crate) live: Option<u64>,
     /// The version that failed to become live, if one did, with why.
@@ -100,14 +103,36 @@ pub(crate) fn status_key(node: &NodeName, program: &ProgramId) -> String {
 
 /// How a program stands on every node that is registered or reported on it.
 pub(super) async fn node_statuses(maps: &Maps, program: &ProgramId) -> Result<Vec<NodeStatus>> {
+    Ok(heard(maps, program).await?.into_iter().map(|heard| heard.status).collect())
+}
+
+/// How a program stands on a node, and the activation that is of, if the node said.
+struct Heard {
+    status: NodeStatus,
+    activation: Option<u64>,
+}
+
+impl Heard {
+    fn nothing_of(node: NodeName, up: bool) -> Self {
+        let status = NodeStatus { node, up, live: None, failed: None };
+        Self { status, activation: None }
+    }
+
+    /// Whether the node had not heard of this activation: what it says of the version may be of an
+    /// earlier one, and over since.
+    fn is_before(&self, activation: u64) -> bool {
+        self.activation.is_some_and(|heard_of| heard_of < activation)
+    }
+}
+
+async fn heard(maps: &Maps, program: &ProgramId) -> Result<Vec<Heard>> {
     let nodes = Nodes::new(maps.clone()).list().await?;
     let reports = maps.get(&status_map()).await?;
     let mut statuses = BTreeMap::new();
     let mut incarnations = BTreeMap::new();
     for node in nodes {
         incarnations.insert(node.name.clone(), node.incarnation);
-        let status = NodeStatus { node: node.name.clone(), up: node.up, live: None, failed: None };
-        statuses.insert(node.name, status);
+        statuses.insert(node.name.clone(), Heard::nothing_of(node.name, node.up));
     }
     let suffix = format!("/{program}");
     for (key, value) in &reports.entries {
@@ -117,10 +142,10 @@ pub(super) async fn node_statuses(maps: &Maps, program: &ProgramId) -> Result<Ve
         if incarnations.get(&node).is_some_and(|registered| *registered != report.incarnation) {
             continue;
         }
-        let unknown = NodeStatus { node: node.clone(), up: false, live: None, failed: None };
-        let status = statuses.entry(node).or_insert(unknown);
-        status.live = report.live;
-        status.failed = report.failed;
+        let heard = statuses.entry(node.clone()).or_insert_with(|| Heard::nothing_of(node, false));
+        heard.activation = report.activation;
+        heard.status.live = report.live;
+        heard.status.failed = report.failed;
     }
     Ok(statuses.into_values().collect())
 }
@@ -136,11 +161,14 @@ enum Progress {
     Failed(NodeName, String),
 }
 
-/// Judges what nodes reported.
-fn progress(statuses: &[NodeStatus], version: u64) -> Progress {
+/// Judges what nodes reported of a version that was activated by this activation.
+fn progress(nodes: &[Heard], version: u64, activation: u64) -> Progress {
     let mut lagging = Vec::new();
-    for status in statuses.iter().filter(|status| status.up && status.live != Some(version)) {
+    for heard in nodes.iter().filter(|heard| heard.status.up) {
+        let status = &heard.status;
         match &status.failed {
+            _ if heard.is_before(activation) => lagging.push(status.node.to_string()),
+            _ if status.live == Some(version) => {}
             Some(failed) if failed.version != version => lagging.push(status.node.to_string()),
             Some(failed) if failed.retrying => {
                 lagging.push(format!("{} ({})", status.node, failed.error));
@@ -167,11 +195,11 @@ pub(super) async fn wait_until_live(
     let mut activations = maps.watch(&programs_map(), maps.epoch(&programs_map()).await?);
     let mut nodes = Nodes::new(maps.clone()).watch().await?;
     loop {
-        match programs.active(program).await? {
-            Some(active) if active == version => {}
-            active => return Err(not_active(program, version, active)),
+        let record = programs.known(program).await?;
+        if record.active != Some(version) {
+            return Err(not_active(program, version, record.active));
         }
-        let lagging = match progress(&programs.status(program).await?, version) {
+        let lagging = match progress(&heard(maps, program).await?, version, record.activation) {
             Progress::Live => return Ok(()),
             Progress::Failed(node, error) => {
                 let text = format!("node {node} cannot make it live: {error}");
@@ -211,31 +239,45 @@ fn late(program: &ProgramId, version: u64, lagging: &[String]) -> Error {
 mod tests {
     use super::*;
 
-    fn status(node: &str, up: bool, live: u64, failed: Option<(u64, bool)>) -> NodeStatus {
+    /// A node that reported on activation 7.
+    fn node(name: &str, up: bool, live: u64, failed: Option<(u64, bool)>) -> Heard {
         let failed = failed.map(|(version, retrying)| FailedVersion {
             version,
             error: "why".into(),
             retrying,
         });
-        let node = NodeName::new(node).unwrap();
-        NodeStatus { node, up, live: (live > 0).then_some(live), failed }
+        let node = NodeName::new(name).unwrap();
+        let status = NodeStatus { node, up, live: (live > 0).then_some(live), failed };
+        Heard { status, activation: Some(7) }
+    }
+
+    fn lagging(text: &str) -> Progress {
+        Progress::Lagging(vec![text.into()])
     }
 
     #[test]
     fn only_nodes_that_are_up_count_and_only_final_failures_end_the_wait() {
-        let lagging = |text: &str| Progress::Lagging(vec![text.into()]);
         let failed = |node| Progress::Failed(NodeName::new(node).unwrap(), "why".into());
         let cases = [
             (vec![], Progress::Live),
-            (vec![status("a", true, 2, None), status("b", false, 1, None)], Progress::Live),
-            (vec![status("a", true, 1, None)], lagging("a")),
-            (vec![status("a", true, 0, Some((1, false)))], lagging("a")),
-            (vec![status("a", true, 0, Some((2, true)))], lagging("a (why)")),
-            (vec![status("a", true, 0, None), status("b", true, 1, Some((2, false)))], failed("b")),
-            (vec![status("a", true, 2, Some((2, false)))], Progress::Live),
+            (vec![node("a", true, 2, None), node("b", false, 1, None)], Progress::Live),
+            (vec![node("a", true, 1, None)], lagging("a")),
+            (vec![node("a", true, 0, Some((1, false)))], lagging("a")),
+            (vec![node("a", true, 0, Some((2, true)))], lagging("a (why)")),
+            (vec![node("a", true, 0, None), node("b", true, 1, Some((2, false)))], failed("b")),
+            (vec![node("a", true, 2, Some((2, false)))], Progress::Live),
         ];
-        for (statuses, expected) in cases {
-            assert_eq!(progress(&statuses, 2), expected, "{statuses:?}");
+        for (at, (nodes, expected)) in cases.into_iter().enumerate() {
+            assert_eq!(progress(&nodes, 2, 7), expected, "case {at}");
         }
+    }
+
+    #[test]
+    fn what_a_node_said_before_it_heard_of_an_activation_does_not_count() {
+        for failed in [None, Some((2, false))] {
+            assert_eq!(progress(&[node("a", true, 2, failed)], 2, 8), lagging("a"));
+        }
+        let older = Heard { activation: None, ..node("a", true, 2, None) };
+        assert_eq!(progress(&[older], 2, 8), Progress::Live, "it cannot say");
     }
 }

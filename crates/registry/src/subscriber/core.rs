@@ -151,7 +151,9 @@ impl Tracked {
             retrying: !self.is_settled(),
         });
         let live = self.live.as_ref().map(|live| live.version);
-        (live.is_some() || failed.is_some()).then_some(StatusReport { incarnation, live, failed })
+        let activation = Some(self.activation);
+        let report = StatusReport { incarnation, activation, live, failed };
+        (report.live.is_some() || report.failed.is_some()).then_some(report)
     }
 }
 
