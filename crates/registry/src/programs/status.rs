@@ -22,7 +22,7 @@ use crate::nodes::Nodes;
 pub(crate) struct StatusReport {
     /// The life of the node it is of: the next one starts with nothing live.
     pub(crate) incarnation: u64,
-    /// The activation that the node had heard of. Nodes of release 0.1.0 do not say.
+    /// The activation that the node had heard of; reports of earlier builds do not say.
     #[serde(default)]
     pub(crate) activation: Option<u64>,
     /// The version that is live on the node.
