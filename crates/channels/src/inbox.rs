@@ -14,10 +14,9 @@ use nacre_object::{Error, ErrorKind, MapEntry, MapRange, ObjectId, Op, OpResult,
 
 use crate::class::own_call;
 use crate::courier::Surroundings;
-use crate::format::{
-    Forget, NOTES, Note, OUTBOX, Outbox, Queue, Received, message_number, note_sender, stored,
-};
+use crate::format::{Forget, NOTES, Note, Queue, Received, message_number, note_sender, stored};
 use crate::limits::{PAGE_NOTES, PARALLEL_RECEIVERS};
+use crate::page::Page;
 
 /// Has a receiver forget the senders it need not remember.
 pub(crate) async fn tidy(surroundings: &Surroundings, receiver: &ObjectId) -> Result<()> {
@@ -66,29 +65,17 @@ async fn settled_note(surroundings: &Surroundings, entry: MapEntry) -> Option<No
     is_settled.then_some(Note { sender, received })
 }
 
-/// Whether neither this message nor one before it waits at its sender, or ever will.
+/// Whether neither this message nor one before it waits at its sender, or ever will. One that is gone
+/// sends nothing.
 async fn is_settled(
     surroundings: &Surroundings,
     sender: &ObjectId,
     queue: Queue,
     received: Received,
 ) -> Result<bool> {
-    let ops = vec![
-        Op::MapGet { keys: vec![OUTBOX.into()] },
-        Op::MapRange { after: Bytes::new(), prefix: queue.prefix().into(), limit: 1 },
-    ];
-    let reply = match surroundings.store.submit(Request::new(sender.clone(), ops)?).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
-        other => other?,
-    };
-    let Ok([OpResult::Values(values), OpResult::Range(first)]) =
-        <[OpResult; 2]>::try_from(reply.results)
-    else {
-        return Err(Error::corrupt("a look at messages was not answered as one"));
-    };
+    let Page { outbox, range: first } = Page::first(surroundings, sender, queue).await?;
     // What has no incarnation yet will have a later one.
-    let Some(outbox) = values.into_iter().next().flatten() else { return Ok(true) };
-    let outbox: Outbox = stored("an object's incarnation", outbox)?;
+    let Some(outbox) = outbox else { return Ok(true) };
     if outbox.incarnation != received.incarnation {
         return Ok(outbox.incarnation > received.incarnation);
     }

@@ -31,6 +31,7 @@ mod limits;
 mod marks;
 mod message;
 mod outbox;
+mod page;
 mod resend;
 mod round;
 mod schedule;

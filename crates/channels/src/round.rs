@@ -19,12 +19,13 @@ use crate::class::own_call;
 use crate::courier::Surroundings;
 use crate::delivery::{Delivery, may_succeed_later};
 use crate::format::{
-    GivenUp, OUTBOX, Outbox, Queue, Received, Removal, Settlement, message_number, stored,
+    GivenUp, Outbox, Queue, Received, Removal, Settlement, message_number, stored,
 };
 use crate::inbox::tidy;
 use crate::limits::{PAGE_MESSAGES, PARALLEL_RECEIVERS, Pace};
 use crate::marks::Marks;
 use crate::message::{Errand, WaitingMessage};
+use crate::page::Page;
 use crate::schedule::{Holds, Receiver};
 use crate::stats::Counters;
 
@@ -40,12 +41,6 @@ pub(crate) struct Round<'a> {
     pub pace: &'a Pace,
     pub now: Duration,
     pub holds: Holds,
-}
-
-/// Some messages of the object.
-struct Page {
-    outbox: Option<Outbox>,
-    range: MapRange,
 }
 
 /// Messages to one receiver, in order.
@@ -83,8 +78,7 @@ impl Round<'_> {
     }
 
     async fn deliver_all(&mut self, waiting: &mut usize) -> Result<()> {
-        let Page { outbox, range } =
-            look(self.surroundings, self.object, Queue::Sent, Bytes::new()).await?;
+        let Page { outbox, range } = self.page(Queue::Sent, Bytes::new()).await?;
         let has_resent = outbox.is_some_and(|outbox| outbox.resent > 0);
         if range.entries.is_empty() && !has_resent {
             return Ok(());
@@ -94,7 +88,7 @@ impl Round<'_> {
             None => self.claim().await?.incarnation,
         };
         if has_resent {
-            let first = look(self.surroundings, self.object, Queue::Resent, Bytes::new()).await?;
+            let first = self.page(Queue::Resent, Bytes::new()).await?;
             self.deliver_queue(Queue::Resent, incarnation, first.range, waiting).await?;
         }
         self.deliver_queue(Queue::Sent, incarnation, range, waiting).await
@@ -114,8 +108,12 @@ impl Round<'_> {
             if !more {
                 return Ok(());
             }
-            range = look(self.surroundings, self.object, queue, after).await?.range;
+            range = self.page(queue, after).await?.range;
         }
+    }
+
+    async fn page(&self, queue: Queue, after: Bytes) -> Result<Page> {
+        Page::read(self.surroundings, self.object, queue, after, PAGE_MESSAGES).await
     }
 
     async fn deliver_page(
@@ -324,46 +322,4 @@ fn receiver_of(errand: &Errand) -> Receiver {
         Errand::Call { receiver, .. } => Receiver::Object(receiver.clone()),
         Errand::Notify(_) | Errand::Remove => Receiver::Watchers,
     }
-}
-
-/// Messages of a queue after a key.
-async fn look(
-    surroundings: &Surroundings,
-    object: &ObjectId,
-    queue: Queue,
-    after: Bytes,
-) -> Result<Page> {
-    let ops = vec![
-        Op::MapGet { keys: vec![OUTBOX.into()] },
-        Op::MapRange { after, prefix: queue.prefix().into(), limit: PAGE_MESSAGES },
-    ];
-    let request = Request::new(object.clone(), ops)?;
-    let reply = match surroundings.store.submit(request).await {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            return Ok(Page { outbox: None, range: MapRange::default() });
-        }
-        other => other?,
-    };
-    match <[OpResult; 2]>::try_from(reply.results) {
-        Ok([OpResult::Values(values), OpResult::Range(range)]) => {
-            let outbox = values.into_iter().next().flatten();
-            let outbox =
-                outbox.map(|bytes| stored("an object's incarnation", bytes)).transpose()?;
-            Ok(Page { outbox, range })
-        }
-        _ => Err(Error::corrupt("a look at messages was not answered as one")),
-    }
-}
-
-/// Whether nothing waits in an object.
-pub(crate) async fn is_empty(surroundings: &Surroundings, object: &ObjectId) -> Result<bool> {
-    let sent = look(surroundings, object, Queue::Sent, Bytes::new()).await?;
-    let nothing_resent = match sent.outbox {
-        Some(outbox) if outbox.resent > 0 => {
-            let resent = look(surroundings, object, Queue::Resent, Bytes::new()).await?;
-            resent.range.entries.is_empty()
-        }
-        _ => true,
-    };
-    Ok(nothing_resent && sent.range.entries.is_empty())
 }

@@ -13,7 +13,7 @@ use nacre_object::{ObjectId, Result};
 use crate::courier::{Courier, Surroundings};
 use crate::ledger::{Ledger, StoredMark};
 use crate::marks::Forgotten;
-use crate::round::is_empty;
+use crate::page::is_empty;
 
 /// Before a sweep that met an error is made again.
 const SWEEP_AGAIN: Duration = Duration::from_secs(1);

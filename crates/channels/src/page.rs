@@ -1,0 +1,65 @@
+//! Some messages of an object, as they lie in it.
+
+use bytes::Bytes;
+use nacre_object::{Error, ErrorKind, MapRange, ObjectId, Op, OpResult, Request, Result};
+
+use crate::courier::Surroundings;
+use crate::format::{OUTBOX, Outbox, Queue, stored};
+
+/// Messages of a queue, and what the object says of all; of an object that is gone, nothing.
+#[derive(Default)]
+pub(crate) struct Page {
+    pub outbox: Option<Outbox>,
+    pub range: MapRange,
+}
+
+impl Page {
+    /// Up to `limit` messages behind a key.
+    pub async fn read(
+        surroundings: &Surroundings,
+        object: &ObjectId,
+        queue: Queue,
+        after: Bytes,
+        limit: u32,
+    ) -> Result<Self> {
+        let ops = vec![
+            Op::MapGet { keys: vec![OUTBOX.into()] },
+            Op::MapRange { after, prefix: queue.prefix().into(), limit },
+        ];
+        let request = Request::new(object.clone(), ops)?;
+        let reply = match surroundings.store.submit(request).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
+            other => other?,
+        };
+        let Ok([OpResult::Values(values), OpResult::Range(range)]) =
+            <[OpResult; 2]>::try_from(reply.results)
+        else {
+            return Err(Error::corrupt("a look at messages was not answered as one"));
+        };
+        let outbox = values.into_iter().next().flatten();
+        let outbox = outbox.map(|bytes| stored("an object's incarnation", bytes)).transpose()?;
+        Ok(Self { outbox, range })
+    }
+
+    /// The first message of a queue.
+    pub async fn first(
+        surroundings: &Surroundings,
+        object: &ObjectId,
+        queue: Queue,
+    ) -> Result<Self> {
+        Self::read(surroundings, object, queue, Bytes::new(), 1).await
+    }
+}
+
+/// Whether nothing waits in an object.
+pub(crate) async fn is_empty(surroundings: &Surroundings, object: &ObjectId) -> Result<bool> {
+    let sent = Page::first(surroundings, object, Queue::Sent).await?;
+    if !sent.range.entries.is_empty() {
+        return Ok(false);
+    }
+    if sent.outbox.is_none_or(|outbox| outbox.resent == 0) {
+        return Ok(true);
+    }
+    let resent = Page::first(surroundings, object, Queue::Resent).await?;
+    Ok(resent.range.entries.is_empty())
+}
