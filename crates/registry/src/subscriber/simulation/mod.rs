@@ -64,6 +64,17 @@ pub(super) enum Sabotage {
     FormerLifeBelieved,
 }
 
+impl Sabotage {
+    const ALL: [Self; 6] = [
+        Self::EpochReused,
+        Self::RetryNotRecognised,
+        Self::GapUnsaid,
+        Self::NeverLooksAgain,
+        Self::OldReportStands,
+        Self::FormerLifeBelieved,
+    ];
+}
+
 const CASES: SeedCases =
     SeedCases { file: "simulation/seeds.txt", text: include_str!("seeds.txt") };
 /// Seeds within which a planted bug must be found.
@@ -111,18 +122,7 @@ fn whatever_the_network_does_programs_reach_every_node() {
 
 #[test]
 fn every_planted_bug_is_found() {
-    use Sabotage::{
-        EpochReused, FormerLifeBelieved, GapUnsaid, NeverLooksAgain, OldReportStands,
-        RetryNotRecognised,
-    };
-    for sabotage in [
-        EpochReused,
-        RetryNotRecognised,
-        GapUnsaid,
-        NeverLooksAgain,
-        OldReportStands,
-        FormerLifeBelieved,
-    ] {
+    for sabotage in Sabotage::ALL {
         let found = (0..SEEDS_TO_FIND_A_BUG).find_map(|seed| {
             let error = World::run(seed, Tracing::Off, Some(sabotage)).err()?;
             Some((seed, error))
