@@ -43,9 +43,7 @@ pub struct Stats {
 pub struct GroupStats {
     /// Transactions of a group.
     pub transactions: HistogramSnapshot,
-    /// Seconds a group's write took.
-    pub write_seconds: HistogramSnapshot,
-    /// Seconds a group's sync took.
+    /// Seconds it took to write a group and sync it.
     pub sync_seconds: HistogramSnapshot,
     /// Seconds until the tables had a group.
     pub apply_seconds: HistogramSnapshot,
@@ -64,7 +62,6 @@ pub(crate) struct Counters {
     pub checkpoints: Counter,
     pub replayed: Counter,
     pub group_transactions: Sizes,
-    pub write_time: Durations,
     pub sync_time: Durations,
     pub apply_time: Durations,
 }
@@ -74,7 +71,6 @@ impl Counters {
     pub fn groups(&self) -> GroupStats {
         GroupStats {
             transactions: self.group_transactions.snapshot(),
-            write_seconds: self.write_time.snapshot(),
             sync_seconds: self.sync_time.snapshot(),
             apply_seconds: self.apply_time.snapshot(),
         }
