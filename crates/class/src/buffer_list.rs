@@ -130,6 +130,15 @@ pub(crate) fn data_of(value: &Value) -> Option<Bytes> {
     }
 }
 
+/// Appends what [`data_of`] would answer.
+pub(crate) fn append_data(bytes: &mut BytesMut, value: &Value) -> Option<()> {
+    match value {
+        Value::String(text) => bytes.extend_from_slice(&text.as_bytes()),
+        other => bytes.extend_from_slice(crate::arguments::buffer_list_of(other)?.as_slice()),
+    }
+    Some(())
+}
+
 pub(crate) fn copied(text: &LuaString) -> Bytes {
     Bytes::copy_from_slice(&text.as_bytes())
 }

@@ -10,6 +10,7 @@
 //! | `map_get(key)` | bufferlist, or nil if there is no such key or object |
 //! | `map_get_str(key)` | the same as a string |
 //! | `map_set(key, data)` | – |
+//! | `map_set_parts(key, data, data)` | –; the value is both, one after the other |
 //! | `map_last(prefix)` | the last key with that prefix and its bufferlist, or nil |
 //! | `map_range(after, prefix, max)` | keys in order, their bufferlists, whether there are more |
 //! | `fail(status, message)` | –; the method ends with a negative status, and an error that says why and where |
@@ -18,13 +19,13 @@
 //!
 //! `data` is a bufferlist or a string.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use mlua::Value;
 use nacre_object::{Error, ErrorKind, Status};
 use nacre_script::raise;
 
 use crate::arguments::Arguments;
-use crate::buffer_list::data_of;
+use crate::buffer_list::{append_data, data_of};
 use crate::calling::{context, read, write};
 use crate::errno::ENODATA;
 use crate::objclass::{Library, MAX_LOG_BYTES, for_each_entry, if_present};
@@ -49,12 +50,14 @@ fn fail(arguments: Arguments<'_>, (status, message): (Value, Value)) -> mlua::Re
 }
 
 fn data(arguments: Arguments<'_>, position: usize, value: &Value) -> mlua::Result<Bytes> {
-    data_of(value).ok_or_else(|| {
-        let (function, got) = (arguments.function, value.type_name());
-        mlua::Error::runtime(format!(
-            "bad argument #{position} to '{function}' (bufferlist or string expected, got {got})"
-        ))
-    })
+    data_of(value).ok_or_else(|| no_data(arguments, position, value))
+}
+
+fn no_data(arguments: Arguments<'_>, position: usize, value: &Value) -> mlua::Error {
+    let (function, got) = (arguments.function, value.type_name());
+    mlua::Error::runtime(format!(
+        "bad argument #{position} to '{function}' (bufferlist or string expected, got {got})"
+    ))
 }
 
 fn add_stream(library: &Library<'_>) -> mlua::Result<()> {
@@ -101,6 +104,14 @@ fn add_map(library: &Library<'_>) -> mlua::Result<()> {
         let key = arguments.text(1, &key)?;
         let value = data(arguments, 2, &value)?;
         write(|view| view.map_set(&key.as_bytes(), value))
+    })?;
+    library.add("map_set_parts", |arguments, (key, first, second): (Value, Value, Value)| {
+        let key = arguments.text(1, &key)?;
+        let mut value = BytesMut::new();
+        for (position, part) in [(2, first), (3, second)] {
+            append_data(&mut value, &part).ok_or_else(|| no_data(arguments, position, &part))?;
+        }
+        write(|view| view.map_set(&key.as_bytes(), value.freeze()))
     })?;
     let lists = library.buffer_lists();
     library.add("map_last", move |arguments, prefix: Value| {

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use mlua::{AnyUserData, Lua, Value};
 use nacre_brados::LineMap;
 use nacre_object::{
@@ -12,7 +12,7 @@ use nacre_script::{Limit, Run, Script, Terms, raise};
 
 use crate::arguments::whole;
 use crate::batch::{Batch, Progress, refusal};
-use crate::buffer_list::{BufferList, BufferLists, data_of};
+use crate::buffer_list::{BufferList, BufferLists, append_data, data_of};
 use crate::calling::Calling;
 use crate::class_vm::{ClassVm, Dispatch, with_vm};
 use crate::fault_sink::{FaultSink, ProgramFault};
@@ -145,7 +145,10 @@ impl Invocation<'_> {
     /// What a request of a batch came to.
     fn answer(&self, run: &Run<'_>, status: &Value, output: &Value) -> Result<CallReply> {
         match self.status_of(run, status)? {
-            status @ 0.. => Ok(CallReply { status, output: data_of(output).unwrap_or_default() }),
+            status @ 0.. => {
+                let output = pieces(output).map_err(|error| run.explain(&error))?;
+                Ok(CallReply { status, output })
+            }
             failed => Err(self.failure(failed)),
         }
     }
@@ -232,6 +235,16 @@ impl Invocation<'_> {
             ..FaultSite::default()
         }
     }
+}
+
+/// The output of a request of a batch: data, or a list of pieces of it.
+fn pieces(output: &Value) -> mlua::Result<Bytes> {
+    let Value::Table(list) = output else { return Ok(data_of(output).unwrap_or_default()) };
+    let mut bytes = BytesMut::new();
+    for piece in list.sequence_values::<Value>() {
+        append_data(&mut bytes, &piece?);
+    }
+    Ok(bytes.freeze())
 }
 
 /// The bytes of the output. The script may have kept the buffer list, but it will not run again.

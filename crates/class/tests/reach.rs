@@ -39,6 +39,13 @@ const CASES: &[(&str, &[&str])] = &[
     ),
     ("objclass.map_get_val", &["objclass.map_get_val('victim\0k')"]),
     ("objclass.map_get_vals", &["objclass.map_get_vals('', '', math.huge)"]),
+    (
+        "objclass.map_set_parts",
+        &[
+            r"objclass.map_set_parts(('\255'):rep(2^20), '', '')",
+            "objclass.map_set_parts('k', ('v'):rep(2^22), ('v'):rep(2^22))",
+        ],
+    ),
     ("objclass.map_last", &[r"objclass.map_last(('\255'):rep(2^20))"]),
     (
         "objclass.map_range",

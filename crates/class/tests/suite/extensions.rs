@@ -31,6 +31,10 @@ fn the_map_has_an_order_and_a_last_key() {
     assert_eq!(node.body("o", fill).0, 0);
     let body = "assert(objclass.map_get('e1'):str() == 'v1' and objclass.map_get('none') == nil)
                 assert(objclass.map_get_str('e1') == 'v1' and objclass.map_get_str('none') == nil)
+                local tail = bufferlist.new() tail:append('il')
+                objclass.map_set_parts('parts', 'ta', tail)
+                assert(objclass.map_get_str('parts') == 'tail')
+                objclass.map_remove_key('parts')
                 local key, value = objclass.map_last('e') assert(key == 'e9' and value:str() == 'v9')
                 assert(objclass.map_last('') == 'f' and objclass.map_last('x') == nil)
                 local keys, values, more = objclass.map_range('e2', 'e', 3)
