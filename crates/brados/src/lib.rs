@@ -55,5 +55,7 @@ pub use span::{LineIndex, Place, Span};
 pub use stratify::Stratum;
 pub use syntax::ast::{BinaryOp, Kind};
 pub use syntax::token::{KEYWORDS, MergeOp};
-pub use tuple::{OutputRows, Undecodable, decode_reply, decode_request, encode_request};
+pub use tuple::{
+    OutputRows, Undecodable, decode_reply, decode_request, encode_request, encode_request_of,
+};
 pub use value::{Base, Type, Value};

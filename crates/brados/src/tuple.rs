@@ -33,18 +33,30 @@ pub fn encode_request(row: &[Value]) -> Vec<u8> {
         match value {
             Value::Nil => bytes.push(b'n'),
             Value::Bool(value) => bytes.push(if *value { b't' } else { b'f' }),
-            Value::Int(value) => {
-                bytes.push(b'i');
-                bytes.extend_from_slice(&value.to_le_bytes());
-            }
-            Value::Bytes(text) => {
-                bytes.push(b's');
-                bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
-                bytes.extend_from_slice(text);
-            }
+            Value::Int(value) => push_int(&mut bytes, *value),
+            Value::Bytes(text) => push_text(&mut bytes, text),
         }
     }
     bytes
+}
+
+/// The request of a row of numbers with a text at its end, which is copied once.
+pub fn encode_request_of(numbers: &[i64], text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(9 * numbers.len() + 5 + text.len());
+    numbers.iter().for_each(|number| push_int(&mut bytes, *number));
+    push_text(&mut bytes, text);
+    bytes
+}
+
+fn push_int(bytes: &mut Vec<u8>, value: i64) {
+    bytes.push(b'i');
+    bytes.extend_from_slice(&value.to_le_bytes());
+}
+
+fn push_text(bytes: &mut Vec<u8>, text: &[u8]) {
+    bytes.push(b's');
+    bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(text);
 }
 
 /// The row of a request.

@@ -58,7 +58,7 @@ impl MethodWriter<'_> {
     fn group_of(&mut self, input: CollectionId, keys: &[usize], row: &str, fresh: &str) {
         let columns: Vec<Typed> = keys
             .iter()
-            .map(|column| (format!("{row}[{}]", column + 1), self.type_of(input, *column)))
+            .map(|column| (self.column(row, *column), self.type_of(input, *column)))
             .collect();
         let key = key(self.runtime, &columns, true);
         self.out.put(format!("local key = {key}"));
@@ -70,14 +70,13 @@ impl MethodWriter<'_> {
     }
 
     fn fold(&mut self, group: &Group, row: &str) {
-        let mut fresh: Vec<_> =
-            group.keys.iter().map(|column| format!("{row}[{}]", column + 1)).collect();
+        let mut fresh: Vec<_> = group.keys.iter().map(|column| self.column(row, *column)).collect();
         fresh.push("count = 0".to_owned());
         self.group_of(group.input, &group.keys, row, &format!("{{ {} }}", fresh.join(", ")));
         self.out.put("g.count = g.count + 1");
         for (at, Aggregate { function, column, .. }) in group.aggregates.iter().enumerate() {
             let Some(column) = column else { continue };
-            let (all, own) = (format!("g.a{at}"), format!("{row}[{}]", column + 1));
+            let (all, own) = (format!("g.a{at}"), self.column(row, *column));
             match function {
                 Function::Count => {}
                 Function::Sum | Function::Avg => {
@@ -105,19 +104,15 @@ impl MethodWriter<'_> {
         self.out.open("do");
         self.out.put("local groups = {}");
         self.each_input(plan, |method, row| {
-            let column = extreme.column + 1;
-            method.group_of(
-                extreme.input,
-                &extreme.keys,
-                row,
-                &format!("{{ best = {row}[{column}] }}"),
-            );
-            method.out.open(format!("if {row}[{column}] {beats} g.best then"));
-            method.out.put(format!("g = {{ best = {row}[{column}] }}"));
+            let (own, whole) = (method.column(row, extreme.column), method.whole(row));
+            let fresh = format!("{{ best = {own} }}");
+            method.group_of(extreme.input, &extreme.keys, row, &fresh);
+            method.out.open(format!("if {own} {beats} g.best then"));
+            method.out.put(format!("g = {fresh}"));
             method.out.put("groups[key] = g");
             method.out.close("end");
-            method.out.open(format!("if {row}[{column}] == g.best then"));
-            method.out.put(format!("g[#g + 1] = {row}"));
+            method.out.open(format!("if {own} == g.best then"));
+            method.out.put(format!("g[#g + 1] = {whole}"));
             method.out.close("end");
         });
         self.out.open("for _, g in next, groups do");

@@ -1,7 +1,8 @@
 //! The end of a request: what is to be written is settled, and only then written.
 
-use super::encoding::{Typed, quoted, row_key};
+use super::encoding::{Typed, blank, ends_in_text, format, packed, quoted, row_key};
 use super::method::MethodWriter;
+use super::stored::packed_row;
 use crate::ir::CollectionId;
 use crate::plan::{Relation, Rows, View};
 use crate::syntax::ast::Kind;
@@ -65,6 +66,9 @@ impl MethodWriter<'_> {
 
     /// What becomes of the one row: it stays pending only if it is a change.
     fn settle_only(&mut self, table: CollectionId, op: MergeOp) {
+        if self.is_pending_scalar(table) {
+            return self.settle_scalar(table, op);
+        }
         let (row, stored) = (self.pending_name(table), self.name(Relation::Stored(table)));
         let (key_name, old) = (format!("{row}_k"), format!("{row}_o"));
         let collection = self.program.collection(table);
@@ -109,7 +113,106 @@ impl MethodWriter<'_> {
             && !self.program.has_removal()
     }
 
+    /// As [`Self::settle_only`], for a row that is no table.
+    fn settle_scalar(&mut self, table: CollectionId, op: MergeOp) {
+        if self.is_put_unseen(table, op) {
+            return;
+        }
+        let (row, collection) = (self.pending_name(table), self.program.collection(table));
+        let (key_width, width) = (collection.key_width, collection.width());
+        let shown = quoted(collection.name.as_bytes());
+        self.out.open(format!("if {row} then"));
+        let old = self.stored_row(table, &row);
+        let is_there = self.is_there(&old);
+        let equal = (key_width..width)
+            .map(|at| format!(" and {} == {}", self.column(&old, at), self.column(&row, at)));
+        let equal: String = equal.collect();
+        match op {
+            MergeOp::Delete => self.out.open(format!("if not ({is_there}{equal}) then")),
+            MergeOp::Insert => {
+                self.out.open(format!("if {is_there} then"));
+                if width > key_width {
+                    let conflict = self.runtime.need("conflict");
+                    self.out.open(format!("if not ({is_there}{equal}) then"));
+                    self.out.put(format!("{conflict}({shown})"));
+                    self.out.close("end");
+                }
+            }
+            _ => self.out.open(format!("if {is_there}{equal} then")),
+        }
+        self.out.put(format!("{row} = false"));
+        self.out.close("end");
+        self.out.close("end");
+    }
+
+    /// What a table holds under the key of a row: what that is called.
+    fn stored_row(&mut self, table: CollectionId, row: &str) -> String {
+        let key_width = self.program.collection(table).key_width;
+        let key = self.columns(row, table, key_width);
+        let spelled: Vec<_> = key.iter().map(|(column, _)| column.clone()).collect();
+        self.look_up(table, &spelled).unwrap_or_else(|| {
+            let (stored, key) = (self.name(Relation::Stored(table)), row_key(self.runtime, &key));
+            self.out.put(format!("local old = {stored}.get(object, {key}) or nil"));
+            "old".to_owned()
+        })
+    }
+
+    /// As [`Self::store_only`], for a row that is no table.
+    fn store_scalar(&mut self, table: CollectionId, op: MergeOp) {
+        let (row, collection) = (self.pending_name(table), self.program.collection(table));
+        let (key_width, width) = (collection.key_width, collection.width());
+        let columns = self.columns(&row, table, width);
+        self.out.open(format!("if {row} then"));
+        match self.layouts.stored.header.start(table) {
+            Some(start) => self.store_in_header(start, &columns, op),
+            None => {
+                let (of_key, of_value) = columns.split_at(key_width);
+                let key = self.whole_key(table, of_key);
+                match op {
+                    MergeOp::Delete => self.out.put(format!("objclass.map_remove_key({key})")),
+                    _ => self.store_value(&key, of_value),
+                }
+            }
+        }
+        self.out.close("end");
+    }
+
+    /// A text at the end is not copied to be put behind the rest.
+    fn store_value(&mut self, key: &str, columns: &[Typed]) {
+        match ends_in_text(columns) {
+            Some((before, (text, _))) => {
+                let set = self.runtime.need("set_parts");
+                let format = format(before.iter().map(|(_, ty)| *ty));
+                let mut values: Vec<_> = before.iter().flat_map(packed).collect();
+                values.push(format!("#{text}"));
+                let values = values.join(", ");
+                self.out.put(format!("{set}({key}, pack(\"<{format}I4\", {values}), {text})"));
+            }
+            None => {
+                let set = self.runtime.need("set");
+                self.out.put(format!("{set}({key}, {})", packed_row(columns)));
+            }
+        }
+    }
+
+    fn store_in_header(&mut self, start: usize, columns: &[Typed], op: MergeOp) {
+        let is_put = op != MergeOp::Delete;
+        self.out.put(format!("object[{start}] = {}", u8::from(is_put)));
+        let mut at = start;
+        for column in columns {
+            let values = if is_put { packed(column) } else { blank(column.1) };
+            for value in values {
+                at += 1;
+                self.out.put(format!("object[{at}] = {value}"));
+            }
+        }
+        self.out.put("object.is_changed = true");
+    }
+
     fn store_only(&mut self, table: CollectionId, op: MergeOp) {
+        if self.is_pending_scalar(table) {
+            return self.store_scalar(table, op);
+        }
         let (row, stored) = (self.pending_name(table), self.name(Relation::Stored(table)));
         let (key, old) = (format!("{row}_k"), format!("{row}_o"));
         let new = if op == MergeOp::Delete { "nil" } else { &row };
@@ -126,7 +229,7 @@ impl MethodWriter<'_> {
         self.out.close("end");
     }
 
-    fn views_of(&self, table: CollectionId) -> Vec<String> {
+    pub(super) fn views_of(&self, table: CollectionId) -> Vec<String> {
         let views = self.class.views.iter();
         let is_kept = |view: &&View| view.edge.is_none() || self.layouts.is_placed(table);
         let views = views.filter(|view| view.table == table).filter(is_kept);
@@ -135,9 +238,7 @@ impl MethodWriter<'_> {
 
     fn key_of_row(&mut self, table: CollectionId, row: &str) -> String {
         let collection = self.program.collection(table);
-        let columns: Vec<Typed> = (0..collection.key_width)
-            .map(|at| (format!("{row}[{}]", at + 1), collection.columns[at].ty))
-            .collect();
+        let columns = self.columns(row, table, collection.key_width);
         row_key(self.runtime, &columns)
     }
 

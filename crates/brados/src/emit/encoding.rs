@@ -123,6 +123,13 @@ pub(super) fn unpacked(runtime: &mut Runtime, ty: Type, slots: &[String]) -> Str
     }
 }
 
+/// The last of some columns, if it is a text that is always there, and those before it.
+pub(super) fn ends_in_text(columns: &[Typed]) -> Option<(&[Typed], &Typed)> {
+    let (last, before) = columns.split_last()?;
+    let is_text = matches!(last.1.base, Base::String | Base::Bytes) && !last.1.may_be_nil;
+    is_text.then_some((before, last))
+}
+
 /// How a value of this type is marked in a reply.
 pub(super) fn tag(base: Base) -> char {
     match base {

@@ -26,9 +26,7 @@ impl MethodWriter<'_> {
     pub(super) fn expr(&mut self, scope: &Scope, expr: &Expr) -> String {
         match &expr.kind {
             ExprKind::Literal(literal) => value(literal),
-            ExprKind::Column { source, column } => {
-                format!("{}[{}]", scope.rows[*source], column + 1)
-            }
+            ExprKind::Column { source, column } => self.column(&scope.rows[*source], *column),
             ExprKind::Not(inner) => format!("not {}", self.truth(scope, inner)),
             ExprKind::Negate(inner) => format!("-({})", self.expr(scope, inner)),
             ExprKind::Binary(op, left, right) => self.binary(scope, *op, left, right),
@@ -116,6 +114,14 @@ impl MethodWriter<'_> {
                 values.iter().cloned().zip(types.iter().copied()).take(key_width).collect();
             let row = match (part, rows) {
                 (_, Rows::Empty) => continue,
+                (Relation::Local(_), Rows::One) if self.scalars.contains_key(&name) => {
+                    let equal = values.iter().enumerate().map(|(column, value)| {
+                        format!(" and {} == {value}", self.column(&name, column))
+                    });
+                    let equal: String = equal.collect();
+                    found.push(format!("({}{equal})", self.is_there(&name)));
+                    continue;
+                }
                 (Relation::Local(_), Rows::One) => {
                     let holds = self.runtime.need("holds");
                     found.push(format!(

@@ -31,7 +31,12 @@ pub(super) fn write(
 ) {
     let physical = layouts.present();
     let refresh = refresh_edges(layouts, physical, views, runtime);
-    HeaderWriter { layouts, physical, refresh, runtime, out }.write();
+    let is_kept = |view: &View| view.edge.is_none() || layouts.is_placed(view.table);
+    let channels = layouts.stored.header.channels;
+    let is_whole = !views.iter().any(is_kept)
+        && channels.drained.or(channels.delivered).is_none()
+        && !physical.layout.uses_stream();
+    HeaderWriter { layouts, physical, refresh, is_whole, runtime, out }.write();
 }
 
 struct HeaderWriter<'a> {
@@ -39,6 +44,8 @@ struct HeaderWriter<'a> {
     physical: &'a Physical,
     /// What is found anew of an object in the present layout.
     refresh: Vec<String>,
+    /// Whether all that a request may learn of its object are rows and the header.
+    is_whole: bool,
     runtime: &'a mut Runtime,
     out: &'a mut Writer,
 }
@@ -102,12 +109,18 @@ impl HeaderWriter<'_> {
         }
     }
 
-    /// In a batch the header is known from the request before, unless that failed.
+    /// In a batch the header is known from the request before, unless that failed. What that did not
+    /// change either, and where nothing else is noted, need not be copied.
     fn write_known(&mut self) {
         let count = self.fields();
         self.out.put("local before = batch and batch.object");
         self.out.open("if before then");
         self.out.put("batch.object = nil");
+        if self.is_whole {
+            self.out.open("if not before.is_changed and next(before.known) == nil then");
+            self.out.put("return before");
+            self.out.close("end");
+        }
         self.out.put(format!("return {{ known = {{}}, table.unpack(before, 1, {count}) }}"));
         self.out.close("end");
     }

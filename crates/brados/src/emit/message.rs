@@ -4,7 +4,7 @@
 //! reply is, for each output with rows in the order of their declaration: its name (`s1`), its width
 //! (one byte), the number of its rows (`I4`), and the rows in the order of their keys.
 
-use super::encoding::{Typed, quoted, said};
+use super::encoding::{Typed, ends_in_text, quoted, said, tag};
 use super::method::MethodWriter;
 use crate::ir::CollectionId;
 use crate::limits::MAX_INTEGER;
@@ -20,6 +20,9 @@ const NUMBER_END: i64 = MAX_INTEGER + 1;
 /// Bytes of a number in a request, and of what comes before a text.
 const NUMBER_BYTES: usize = 9;
 const TEXT_HEAD_BYTES: usize = 5;
+
+/// A text of so many bytes is not copied to save a call.
+const LONG_TEXT_BYTES: usize = 512;
 
 /// A request whose columns lie at fixed places: numbers, and perhaps a text after them.
 struct FixedRequest {
@@ -69,8 +72,7 @@ impl MethodWriter<'_> {
             None => self.decode_in_turn(&types),
         }
         let names: Vec<_> = (1..=types.len()).map(|at| format!("a{at}")).collect();
-        let name = self.name(Relation::Local(self.plan.input));
-        self.declare(&name, &format!("{{ {} }}", names.join(", ")));
+        self.declare_request(names);
     }
 
     /// Numbers, and perhaps a text at the end: one call unpacks all.
@@ -155,7 +157,7 @@ impl MethodWriter<'_> {
             .columns
             .iter()
             .enumerate()
-            .map(|(at, column)| (format!("{row}[{}]", at + 1), column.ty))
+            .map(|(at, column)| (self.column(row, at), column.ty))
             .collect();
         said(self.runtime, &columns)
     }
@@ -163,13 +165,33 @@ impl MethodWriter<'_> {
     fn reply_row(&mut self, output: CollectionId) {
         let name = self.name(Relation::Local(output));
         let collection = self.program.collection(output);
-        let said = self.row_said(output, &name);
+        let columns = self.columns(&name, output, collection.width());
         let mut head = vec![collection.name.len() as u8];
         head.extend_from_slice(collection.name.as_bytes());
         head.push(collection.width() as u8);
         head.extend_from_slice(&1_u32.to_le_bytes());
-        self.out.open(format!("if {name} then"));
-        self.out.put(format!("output:append({} .. {said})", quoted(&head)));
+        self.out.open(format!("if {} then", self.is_there(&name)));
+        let head = quoted(&head);
+        match ends_in_text(&columns) {
+            Some((before, text)) => {
+                let said = said(self.runtime, before);
+                let tag = tag(text.1.base);
+                let text = &text.0;
+                self.out.put(format!(
+                    "local said = {head} .. {said} .. pack(\"<c1I4\", \"{tag}\", #{text})"
+                ));
+                self.out.open(format!("if #{text} < {LONG_TEXT_BYTES} then"));
+                self.out.put(format!("output:append(said .. {text})"));
+                self.out.turn("else");
+                self.out.put("output:append(said)");
+                self.out.put(format!("output:append({text})"));
+                self.out.close("end");
+            }
+            None => {
+                let said = said(self.runtime, &columns);
+                self.out.put(format!("output:append({head} .. {said})"));
+            }
+        }
         self.out.close("end");
     }
 

@@ -1,10 +1,11 @@
 //! One method, from request to reply.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::layouts::Layouts;
 use super::rule::Target;
 use super::runtime::Runtime;
+use super::scalar::{LookedUp, Scalars};
 use super::writer::Writer;
 use super::{relation_name, uses_store};
 use crate::ir::{CollectionId, Program};
@@ -32,6 +33,11 @@ pub(super) struct MethodWriter<'a> {
     /// Numbers the variables of nested loops.
     pub depth: usize,
     in_table: bool,
+    /// Whether a relation's one row is no table.
+    pub has_scalars: bool,
+    /// The rows that are none, by what they are called.
+    pub scalars: HashMap<String, Scalars>,
+    pub looked_up: LookedUp,
     /// The pending rows and messages that are declared.
     declared: HashSet<String>,
 }
@@ -48,7 +54,7 @@ impl<'a> MethodWriter<'a> {
     ) -> Self {
         let relations: usize = plan.phases.iter().map(|phase| phase.relations.len() + 1).sum();
         let in_table = relations > MAX_LOCALS;
-        Self {
+        let mut method = Self {
             program,
             class,
             plan,
@@ -58,8 +64,13 @@ impl<'a> MethodWriter<'a> {
             out,
             depth: 0,
             in_table,
+            has_scalars: false,
+            scalars: HashMap::new(),
+            looked_up: LookedUp::default(),
             declared: HashSet::new(),
-        }
+        };
+        method.has_scalars = !in_table && method.has_room_for_scalars();
+        method
     }
 
     pub fn write(mut self) {
@@ -75,6 +86,7 @@ impl<'a> MethodWriter<'a> {
         if uses_store(self.program, self.plan) {
             self.out.put("local object = load_object(batch)");
         }
+        let (mark, line) = (self.out.mark(), self.out.line);
         for phase in &self.plan.phases {
             self.phase(phase);
         }
@@ -84,6 +96,11 @@ impl<'a> MethodWriter<'a> {
         }
         self.reply();
         self.out.put("return 0");
+        if !self.looked_up.locals.is_empty() {
+            self.out.line = line;
+            let locals = self.looked_up.locals.join(", ");
+            self.out.insert(&mark, format!("local {locals}"));
+        }
         self.out.close("end");
         let protect = self.runtime.need("protect");
         self.out.open("if not objclass.fail then");
@@ -154,6 +171,9 @@ impl<'a> MethodWriter<'a> {
 
     fn phase(&mut self, phase: &Phase) {
         for relation in &phase.relations {
+            if self.declare_scalar(*relation, phase) {
+                continue;
+            }
             let name = self.name(*relation);
             let value = match self.plan.rows_of(*relation) {
                 Rows::Many if self.is_few(*relation) => "{}".to_owned(),
@@ -165,7 +185,7 @@ impl<'a> MethodWriter<'a> {
         for plan in &phase.once {
             let rule = &self.program.rules[plan.rule];
             if rule.op != MergeOp::Now {
-                self.declare_pending(rule.head, rule.op);
+                self.declare_pending(plan);
             }
             self.rule_plan(plan);
         }
@@ -175,8 +195,13 @@ impl<'a> MethodWriter<'a> {
     }
 
     /// The first rule into a table or channel makes what its rows wait in.
-    fn declare_pending(&mut self, head: CollectionId, op: MergeOp) {
+    fn declare_pending(&mut self, plan: &RulePlan) {
+        let rule = &self.program.rules[plan.rule];
+        let (head, op) = (rule.head, rule.op);
         let name = self.pending_name(head);
+        if op != MergeOp::Send && self.is_pending_scalar(head) {
+            return self.declare_row(name, head, Some(plan));
+        }
         let value = match op {
             MergeOp::Send => format!("{}()", self.runtime.need("new_set")),
             _ if self.only_change(head).is_some() => "nil".to_owned(),

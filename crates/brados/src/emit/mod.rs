@@ -25,6 +25,7 @@ mod method;
 mod place;
 mod rule;
 mod runtime;
+mod scalar;
 mod send;
 mod stored;
 mod view;

@@ -84,6 +84,19 @@ fn slots(physical: &Physical, id: CollectionId, prefix: &str, runtime: &mut Runt
     format!("{}({prefix}, {at}, {base}, {width}, {count})", runtime.need("in_slots"))
 }
 
+/// The place of a table's rows: between layouts the object says which is in force.
+fn place_in_force(layouts: &Layouts<'_>, name: &str) -> String {
+    match layouts.has_former() {
+        true => format!("place_of(object, {name})"),
+        false => format!("{name}.place"),
+    }
+}
+
+/// The stored bytes of a row, by its key.
+pub(super) fn find(layouts: &Layouts<'_>, name: &str, key: &str) -> String {
+    format!("{}.find(object, {key})", place_in_force(layouts, name))
+}
+
 /// `get`, `put` and `page` of a table, from its place.
 pub(super) fn write_access(
     layouts: &Layouts<'_>,
@@ -93,12 +106,8 @@ pub(super) fn write_access(
     out: &mut Writer,
 ) {
     let known = quoted(format!("{}.", layouts.stored.name(id)).as_bytes());
-    // Between layouts the object says which place is in force.
-    let place = match layouts.has_former() {
-        true => format!("place_of(object, {name})"),
-        false => format!("{name}.place"),
-    };
-    write_get(name, &known, &format!("{place}.find(object, key)"), out);
+    let place = place_in_force(layouts, name);
+    write_get(name, &known, &find(layouts, name, "key"), out);
     out.open(format!("function {name}.put(object, key, row)"));
     out.put(format!("{place}.keep(object, key, row and {packed} or nil)"));
     out.close("end");

@@ -4,7 +4,7 @@ use super::encoding::{Typed, key, quoted, row_key};
 use super::expression::{Scope, value};
 use super::method::MethodWriter;
 use super::stored;
-use crate::ir::{Body, CollectionId, Expr, ExprKind, Select};
+use crate::ir::{Body, CollectionId, Column, Expr, ExprKind, Select};
 use crate::plan::{Access, Relation, Rows, RulePlan, Step};
 use crate::syntax::ast::Kind;
 use crate::syntax::token::MergeOp;
@@ -131,6 +131,11 @@ impl MethodWriter<'_> {
         let row = format!("r{}", self.depth);
         let mut end = "end";
         match access {
+            Access::Only if self.scalars.contains_key(&name) => {
+                self.open_if_there(&name);
+                ends.push(end.to_owned());
+                return name;
+            }
             Access::Only => {
                 self.out.put(format!("local {row} = {name}"));
                 self.out.open(format!("if {row} then"));
@@ -158,6 +163,11 @@ impl MethodWriter<'_> {
             }
             Access::Index(columns, exprs) => self.bind_index(scope, relation, columns, exprs, &row),
             Access::Point(exprs) => {
+                if let Some(row) = self.look_up_point(scope, relation, exprs) {
+                    self.open_if_there(&row);
+                    ends.push(end.to_owned());
+                    return row;
+                }
                 let (there, key) = self.key_of(scope, relation, exprs, true);
                 self.out.put(format!("local {row} = {there}{name}.get(object, {key})"));
                 self.out.open(format!("if {row} then"));
@@ -176,6 +186,32 @@ impl MethodWriter<'_> {
         }
         ends.push(end.to_owned());
         row
+    }
+
+    fn open_if_there(&mut self, row: &str) {
+        match self.is_there(row).as_str() {
+            "true" => self.out.open("do"),
+            is_there => self.out.open(format!("if {is_there} then")),
+        }
+    }
+
+    /// The row of a table with this key, if it need be looked up once a request only.
+    fn look_up_point(
+        &mut self,
+        scope: &Scope,
+        relation: Relation,
+        exprs: &[Expr],
+    ) -> Option<String> {
+        let Relation::Stored(table) = relation else { return None };
+        let key_types = &self.program.collection(table).columns;
+        let may_lack = |(expr, column): (&Expr, &Column)| {
+            !column.ty.may_be_nil && self.may_be_nil(scope, expr)
+        };
+        if exprs.iter().zip(key_types).any(may_lack) {
+            return None;
+        }
+        let columns: Vec<_> = exprs.iter().map(|expr| self.expr(scope, expr)).collect();
+        self.look_up(table, &columns)
     }
 
     fn bind_few(&mut self, name: &str, row: &str) {
@@ -319,10 +355,12 @@ impl MethodWriter<'_> {
         let mut inner = Scope { collections: scope.collections.clone(), rows: scope.rows.clone() };
         inner.collections.push(relation.collection());
         inner.rows.push(row.clone());
-        let mut tests: Vec<_> = remaining
+        let sides: Vec<_> = remaining
             .iter()
-            .map(|(column, expr)| format!("{row}[{}] == {}", column + 1, self.expr(scope, expr)))
+            .map(|(column, expr)| (self.column(&row, *column), self.expr(scope, expr)))
             .collect();
+        let unlike = sides.iter().filter(|(own, wanted)| own != wanted);
+        let mut tests: Vec<_> = unlike.map(|(own, wanted)| format!("{own} == {wanted}")).collect();
         tests.extend(predicate.map(|predicate| self.expr(&inner, predicate)));
         if !tests.is_empty() {
             self.out.open(format!("if {} then", tests.join(" and ")));
@@ -338,20 +376,21 @@ impl MethodWriter<'_> {
 
     /// A new row goes where it belongs.
     pub(super) fn put_row(&mut self, head: CollectionId, columns: Vec<String>, target: &Target) {
-        self.out.put(format!("local row = {{ {} }}", columns.join(", ")));
-        self.put_existing(head, "row".to_owned(), target);
+        if !self.put_scalars(head, &columns, target) {
+            self.out.put(format!("local row = {{ {} }}", columns.join(", ")));
+            self.put_existing(head, "row".to_owned(), target);
+        }
     }
 
     /// As [`Self::put_row`], for a row that is there and never changes.
     fn put_existing(&mut self, head: CollectionId, row: String, target: &Target) {
         let collection = self.program.collection(head);
-        let columns: Vec<Typed> = collection
-            .columns
-            .iter()
-            .enumerate()
-            .take(collection.key_width)
-            .map(|(at, column)| (format!("{row}[{}]", at + 1), column.ty))
-            .collect();
+        let spelled: Vec<_> = (0..collection.width()).map(|at| self.column(&row, at)).collect();
+        if self.put_scalars(head, &spelled, target) {
+            return;
+        }
+        let columns = self.columns(&row, head, collection.key_width);
+        let row = self.whole(&row);
         let bounds = format!("{}, {}", collection.key_width + 1, collection.width());
         let shown = quoted(collection.name.as_bytes());
         match target {

@@ -83,6 +83,15 @@ local function key_int(number)
   return string.format("m%014x", number + 9007199254740992)
 end
 
+--- int_key
+-- A number's key behind what goes before it, by the formats of either sign.
+local function int_key(plus, minus, number)
+  if number >= 0 then
+    return string.format(plus, number)
+  end
+  return string.format(minus, number + 9007199254740992)
+end
+
 --- number_key: key_int
 -- The key of a row that has a number for it, made once a request.
 local function number_key(object, number)
@@ -280,6 +289,12 @@ local set = objclass.map_set or function(key, value)
   local list = bufferlist.new()
   list:append(value)
   objclass.map_set_val(key, list)
+end
+
+--- set_parts: set
+-- Stores a value of two parts.
+local set_parts = objclass.map_set_parts or function(key, first, second)
+  set(key, first .. second)
 end
 
 --- page: names

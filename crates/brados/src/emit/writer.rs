@@ -24,6 +24,13 @@ pub(super) struct Writer {
     pub line: u32,
 }
 
+/// A place between two lines.
+pub(super) struct Mark {
+    text: usize,
+    line: usize,
+    indent: usize,
+}
+
 impl Writer {
     /// Adds a line.
     pub fn put(&mut self, line: impl Display) {
@@ -53,6 +60,18 @@ impl Writer {
     pub fn turn(&mut self, line: impl Display) {
         self.close(line);
         self.indent += 1;
+    }
+
+    /// Where the next line goes.
+    pub fn mark(&self) -> Mark {
+        Mark { text: self.text.len(), line: self.lines.len(), indent: self.indent }
+    }
+
+    /// Adds a line where a mark is; later marks move.
+    pub fn insert(&mut self, mark: &Mark, line: impl Display) {
+        let line = format!("{}{line}\n", "  ".repeat(mark.indent));
+        self.text.insert_str(mark.text, &line);
+        self.lines.insert(mark.line, self.line);
     }
 
     /// Adds another text's lines.
