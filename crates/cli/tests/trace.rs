@@ -112,7 +112,7 @@ fn an_append_is_followed_from_the_client_to_the_sync_of_its_node() {
     let place = cluster.json(&["object", "locate", object]);
     assert_eq!(place["target"], node);
     let mut end = run.start();
-    for step in ["queue", "run", "gather", "sync"] {
+    for step in ["queue", "run", "gather", "journal write", "sync"] {
         let steps = trace.named(step);
         let [step] = steps[..] else { panic!("one {step}: {:?}", trace.0) };
         assert_eq!(

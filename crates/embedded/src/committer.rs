@@ -47,9 +47,7 @@ impl Committer {
     fn round(&self, mut groups: Vec<Group>, Commit { recorded, mut held }: Commit) {
         let synced = self.sync(&mut groups, &mut held);
         let last_group = groups.last().map(Group::number);
-        if synced.is_ok() {
-            self.core.journal.give_back(groups);
-        }
+        self.core.journal.reuse(groups);
         if let (Ok(()), Some(group)) = (&synced, last_group) {
             let changed = held.iter().filter_map(Held::object).map(hash_of);
             self.core.visibility.note_answered(group, changed);

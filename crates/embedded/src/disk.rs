@@ -5,18 +5,12 @@
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::{self, IoSlice};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
 
-use rustix::fs::{FallocateFlags, OFlags, fallocate};
-use rustix::io::{Errno, ReadWriteFlags, pwritev2};
-
-use crate::page_buffer::PageBuffer;
-
-/// Zeros written at a time: little enough that a sync beside it hardly waits for it.
-const FILL_BYTES: usize = 256 * 1024;
+use rustix::fs::{FallocateFlags, fallocate};
 
 /// A file of known length, read and written at offsets.
 pub trait DiskFile: Send + Sync + fmt::Debug {
@@ -32,16 +26,6 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// What the operating system says; part of `data` may then have been written.
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()>;
 
-    /// Writes all of `data` at `offset`, within the file's length, and makes that survive a crash.
-    /// Fastest if offset, length and the memory of `data` begin and end at the disk's blocks.
-    ///
-    /// # Errors
-    /// As [`DiskFile::write_at`] and [`DiskFile::sync`].
-    fn write_synced(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.write_at(offset, data)?;
-        self.sync()
-    }
-
     /// Makes what was written, and the length, survive a crash.
     ///
     /// # Errors
@@ -55,33 +39,11 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// What the operating system says, above all that there is no room.
     fn allocate(&self, length: u64) -> io::Result<()>;
 
-    /// Writes zeros over its first `length` bytes, so that what is written there later finds its
-    /// blocks. It survives a crash only after [`DiskFile::sync`].
-    ///
-    /// # Errors
-    /// As [`DiskFile::write_at`].
-    fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
-        for_each_fill(length, |offset, zeros| self.write_at(offset, zeros))
-    }
-
     /// Its length in bytes.
     ///
     /// # Errors
     /// What the operating system says.
     fn length(&self) -> io::Result<u64>;
-}
-
-/// Hands zeros to `write`, piece by piece from 0 to `length`.
-fn for_each_fill(
-    length: u64,
-    mut write: impl FnMut(u64, &[u8]) -> io::Result<()>,
-) -> io::Result<()> {
-    let mut zeros = PageBuffer::default();
-    zeros.pad_to(FILL_BYTES);
-    (0..length).step_by(FILL_BYTES).try_for_each(|offset| {
-        let piece = (length - offset).min(FILL_BYTES as u64) as usize;
-        write(offset, &zeros.as_bytes()[..piece])
-    })
 }
 
 /// A place for files.
@@ -143,36 +105,8 @@ pub enum Create {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RealDisk;
 
-/// A file, open twice: by way of the kernel's cache, and past it.
-///
-/// What is written to be synced at once goes past the cache. There it would take fresh pages, each of
-/// which costs more than its copy, and be read by few soon. The kernel drops what the cache has of the
-/// bytes, so reads see them.
 #[derive(Debug)]
-struct RealFile {
-    file: File,
-    path: PathBuf,
-    /// Opened when first wanted; `None` where the file system cannot.
-    direct: OnceLock<Option<File>>,
-}
-
-impl RealFile {
-    fn direct(&self) -> Option<&File> {
-        let flags = OFlags::DIRECT.bits() as i32;
-        let open = || OpenOptions::new().write(true).custom_flags(flags).open(&self.path);
-        self.direct.get_or_init(|| open().ok()).as_ref()
-    }
-
-    /// Writes past the cache; answers how much of it, which is nothing where that cannot be done: if
-    /// `data` does not begin and end at blocks, or the file system or kernel does not know how.
-    fn write_direct(&self, offset: u64, data: &[u8], flags: ReadWriteFlags) -> io::Result<usize> {
-        let Some(file) = self.direct() else { return Ok(0) };
-        match pwritev2(file, &[IoSlice::new(data)], offset, flags) {
-            Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(0),
-            written => Ok(written?),
-        }
-    }
-}
+struct RealFile(File);
 
 impl Disk for RealDisk {
     fn create_folder(&self, folder: &Path) -> io::Result<()> {
@@ -202,7 +136,7 @@ impl Disk for RealDisk {
     fn open(&self, path: &Path, create: Create) -> io::Result<Arc<dyn DiskFile>> {
         let create = create == Create::IfMissing;
         let file = OpenOptions::new().read(true).write(true).create(create).open(path)?;
-        Ok(Arc::new(RealFile { file, path: path.into(), direct: OnceLock::new() }))
+        Ok(Arc::new(RealFile(file)))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -225,71 +159,26 @@ impl Disk for RealDisk {
 
 impl DiskFile for RealFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(buffer, offset)
+        self.0.read_exact_at(buffer, offset)
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(data, offset)
-    }
-
-    fn write_synced(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        if self.write_direct(offset, data, ReadWriteFlags::DSYNC)? == data.len() {
-            return Ok(());
-        }
-        self.write_at(offset, data)?;
-        self.sync()
-    }
-
-    fn fill_with_zeros(&self, length: u64) -> io::Result<()> {
-        for_each_fill(length, |offset, zeros| {
-            match self.write_direct(offset, zeros, ReadWriteFlags::empty())? {
-                written if written == zeros.len() => Ok(()),
-                _ => self.write_at(offset, zeros),
-            }
-        })
+        self.0.write_all_at(data, offset)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+        self.0.sync_data()
     }
 
     fn allocate(&self, length: u64) -> io::Result<()> {
-        match fallocate(&self.file, FallocateFlags::empty(), 0, length) {
+        match fallocate(&self.0, FallocateFlags::empty(), 0, length) {
             // A file system without it: the length alone, and a full disk is found when writing.
-            Err(Errno::OPNOTSUPP) => self.file.set_len(length),
+            Err(rustix::io::Errno::OPNOTSUPP) => self.0.set_len(length),
             result => result.map_err(io::Error::from),
         }
     }
 
     fn length(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const BLOCK: usize = 4096;
-
-    #[test]
-    fn what_is_written_past_the_cache_is_read_whole_blocks_or_not() {
-        // Not in memory: file systems there may not know how.
-        let folder = tempfile::TempDir::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let file = RealDisk.open(&folder.path().join("file"), Create::IfMissing).unwrap();
-        file.allocate(4 * BLOCK as u64).unwrap();
-        file.fill_with_zeros(4 * BLOCK as u64).unwrap();
-        let mut expected = vec![0; 4 * BLOCK];
-        for (fill, offset, length) in
-            [(1, 0, BLOCK), (2, 512, 512), (3, BLOCK, 2 * BLOCK), (4, 700, 33), (5, 512, 1024)]
-        {
-            let mut data = PageBuffer::default();
-            data.extend_from_slice(&vec![fill; length]);
-            file.write_synced(offset as u64, data.as_bytes()).unwrap();
-            expected[offset..offset + length].fill(fill);
-            let mut found = vec![9; 4 * BLOCK];
-            file.read_at(0, &mut found).unwrap();
-            assert!(found == expected, "after {length} bytes at {offset}");
-        }
+        Ok(self.0.metadata()?.len())
     }
 }

@@ -19,7 +19,6 @@ use crate::journal::recovery::{find_files, first_damaged, replay};
 use crate::journal::segment::{BLOCK_BYTES, GroupHeader, file_name, header};
 use crate::key::{self, Key, Kind, NodeId};
 use crate::manifest::Manifest;
-use crate::page_buffer::PageBuffer;
 use crate::scrub::ScrubCursor;
 use crate::table_files::check_before_opening;
 use crate::value::{PAYLOAD_MIN_BYTES, PayloadAddress, Piece, Source, Value};
@@ -56,9 +55,9 @@ fn sample_changes() -> ChangeSet {
 fn record_bytes(changes: &mut ChangeSet, sequence: u64, group: u64) -> Vec<u8> {
     let mut draft = Draft::default();
     draft.write(RecordId { shard: 0, sequence, next_node: 4 }, changes);
-    let mut bytes = PageBuffer::default();
+    let mut bytes = Vec::new();
     draft.append_to(&mut bytes, group);
-    bytes.as_bytes().to_vec()
+    bytes
 }
 
 fn group_bytes(number: u64) -> Vec<u8> {

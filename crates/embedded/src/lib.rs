@@ -23,7 +23,7 @@
 //! | `journal/` | records, groups, segments, recovery |
 //! | `upkeep`, `compaction`, `manifest`, `space` | checkpoints and room |
 //! | `scrub/` | finding damage before somebody meets it |
-//! | `watch`, `stats`, `health`, `disk`, `page_buffer` | watchers, counts, failure, the seam to the disk |
+//! | `watch`, `stats`, `health`, `disk` | watchers, counts, failure, the seam to the disk |
 //!
 //! A directory holds `MANIFEST`, `LOCK`, `journal/` (ours) and `tables/` (fjall's).
 
@@ -48,7 +48,6 @@ mod layers;
 mod manifest;
 mod opening;
 mod options;
-mod page_buffer;
 mod queue;
 mod recent;
 mod scrub;

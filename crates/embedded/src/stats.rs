@@ -43,7 +43,9 @@ pub struct Stats {
 pub struct GroupStats {
     /// Transactions of a group.
     pub transactions: HistogramSnapshot,
-    /// Seconds it took to write a group and sync it.
+    /// Seconds a group's write took.
+    pub write_seconds: HistogramSnapshot,
+    /// Seconds a group's sync took.
     pub sync_seconds: HistogramSnapshot,
     /// Seconds until the tables had a group.
     pub apply_seconds: HistogramSnapshot,
@@ -62,6 +64,7 @@ pub(crate) struct Counters {
     pub checkpoints: Counter,
     pub replayed: Counter,
     pub group_transactions: Sizes,
+    pub write_time: Durations,
     pub sync_time: Durations,
     pub apply_time: Durations,
 }
@@ -71,6 +74,7 @@ impl Counters {
     pub fn groups(&self) -> GroupStats {
         GroupStats {
             transactions: self.group_transactions.snapshot(),
+            write_seconds: self.write_time.snapshot(),
             sync_seconds: self.sync_time.snapshot(),
             apply_seconds: self.apply_time.snapshot(),
         }

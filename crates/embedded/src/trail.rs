@@ -3,6 +3,8 @@
 //! A step begins where the one before ended, so the steps of a transaction, from when it was queued
 //! until it is synced, leave no gap in which time could be lost.
 
+use std::time::Duration;
+
 use nacre_object::{Op, Request};
 use nacre_telemetry::{Fields, Trace};
 
@@ -69,16 +71,20 @@ impl<'a> Trails<'a> {
         }
     }
 
-    /// The group was written and synced, just now.
+    /// The group was written, then synced, just now.
     pub fn synced(&mut self, spent: &Spent) {
         for steps in &mut self.0 {
             let now = steps.trace.now_micros();
-            let fields = Fields::default()
-                .with("transactions", spent.transactions)
-                .with("bytes", spent.bytes);
-            steps.end("sync", now, fields);
+            let fields = || Fields::default().with("transactions", spent.transactions);
+            let written = now.saturating_sub(micros(spent.sync));
+            steps.end("journal write", written, fields().with("bytes", spent.bytes));
+            steps.end("sync", now, fields());
         }
     }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// What a transaction is, for the step that runs it.

@@ -13,11 +13,11 @@ pub(crate) mod recovery;
 pub(crate) mod segment;
 pub(crate) mod segment_source;
 pub(crate) mod segment_table;
-mod tail;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use nacre_clock::Clock;
 use nacre_object::limits::MAX_TRANSACTION_BYTES;
@@ -26,13 +26,11 @@ use nacre_object::{Error, Result};
 use crate::commit::{Commit, Held, Recorded};
 use crate::errors;
 use crate::health::Health;
-use crate::page_buffer::PageBuffer;
 use crate::stats::Counters;
 use record::{Draft, Place};
 use segment::{BLOCK_BYTES, GroupHeader, Segment, round_up_to_block};
 use segment_source::{Fill, SegmentSource};
 use segment_table::SegmentTable;
-pub(crate) use tail::{Tail, WrittenGroup};
 
 /// A segment. Small enough that filling the next one with zeros takes some 10 ms in the background
 /// and a fresh store takes little room; large enough that a store of 1 TiB has some 65,000.
@@ -92,7 +90,6 @@ impl Slot<'_> {
         let group = &mut self.state.filling;
         draft.append_to(&mut group.bytes, self.place.group);
         group.records += 1;
-        group.has_payloads |= draft.payload_bytes() > 0;
         self.state.waiting.recorded.push(recorded);
         self.state.waiting.held.push(held);
         self.journal.wake_committer(self.state);
@@ -129,7 +126,7 @@ struct State {
     durable: u64,
     is_committer_idle: bool,
     is_closed: bool,
-    spare_buffers: Vec<PageBuffer>,
+    spare_buffers: Vec<Vec<u8>>,
     /// The first group of the current segment.
     first_in_segment: u64,
     used_bytes: u64,
@@ -148,6 +145,7 @@ impl State {
 /// What making groups durable came to.
 #[derive(Debug, Default)]
 pub(crate) struct Spent {
+    pub sync: Duration,
     pub transactions: u64,
     pub bytes: u64,
 }
@@ -157,10 +155,8 @@ pub(crate) struct Spent {
 pub(crate) struct Group {
     segment: Segment,
     position: Position,
-    bytes: PageBuffer,
+    bytes: Vec<u8>,
     records: u32,
-    /// Somebody may read from it where it lies.
-    has_payloads: bool,
 }
 
 impl Group {
@@ -168,10 +164,10 @@ impl Group {
         self.position.group
     }
 
-    fn empty(segment: Segment, position: Position, mut bytes: PageBuffer) -> Self {
+    fn empty(segment: Segment, position: Position, mut bytes: Vec<u8>) -> Self {
         bytes.clear();
-        bytes.pad_to(GroupHeader::BYTES);
-        Self { segment, position, bytes, records: 0, has_payloads: false }
+        bytes.resize(GroupHeader::BYTES, 0);
+        Self { segment, position, bytes, records: 0 }
     }
 
     fn has_room_for(&self, bytes: usize) -> bool {
@@ -180,7 +176,7 @@ impl Group {
     }
 
     /// The empty group that comes after this one in the same segment.
-    fn next(&self, buffer: PageBuffer) -> Self {
+    fn next(&self, buffer: Vec<u8>) -> Self {
         let length = round_up_to_block(self.bytes.len() as u64) as u32;
         let position = Position {
             offset: self.position.offset + length,
@@ -198,8 +194,8 @@ impl Group {
             number: self.position.group,
             records: self.records,
         };
-        self.bytes.as_mut_bytes()[..GroupHeader::BYTES].copy_from_slice(&header.encode());
-        self.bytes.pad_to(round_up_to_block(self.bytes.len() as u64) as usize);
+        self.bytes[..GroupHeader::BYTES].copy_from_slice(&header.encode());
+        self.bytes.resize(round_up_to_block(self.bytes.len() as u64) as usize, 0);
     }
 }
 
@@ -217,7 +213,7 @@ impl Journal {
         segments.add(&segment);
         let state = State {
             closed: Vec::new(),
-            filling: Group::empty(segment, position, PageBuffer::default()),
+            filling: Group::empty(segment, position, Vec::new()),
             waiting: Commit::default(),
             in_flight: VecDeque::new(),
             durable: position.group - 1,
@@ -302,7 +298,7 @@ impl Journal {
             offset: BLOCK_BYTES,
             group: state.filling.position.group + u64::from(!is_empty),
         };
-        let next = Group::empty(segment, position, PageBuffer::default());
+        let next = Group::empty(segment, position, Vec::new());
         let last = std::mem::replace(&mut state.filling, next);
         state.used_bytes += u64::from(last.segment.capacity - last.position.offset);
         if !is_empty {
@@ -363,13 +359,17 @@ impl Journal {
         group.seal();
         let file = &group.segment.file;
         let started = self.clock.monotonic();
-        file.write_synced(u64::from(group.position.offset), group.bytes.as_bytes())?;
-        let took = self.clock.monotonic().saturating_sub(started);
+        file.write_at(u64::from(group.position.offset), &group.bytes)?;
+        let written = self.clock.monotonic();
+        file.sync()?;
+        let synced = self.clock.monotonic();
         let counters = &self.counters;
         counters.groups.add(1);
         counters.journal_bytes.add(group.bytes.len() as u64);
         counters.group_transactions.record(group.records.into());
-        counters.sync_time.record_duration(took);
+        counters.write_time.record_duration(written.saturating_sub(started));
+        counters.sync_time.record_duration(synced.saturating_sub(written));
+        spent.sync += synced.saturating_sub(written);
         spent.transactions += u64::from(group.records);
         spent.bytes += group.bytes.len() as u64;
         Ok(())
@@ -380,22 +380,13 @@ impl Journal {
         self.lock().durable
     }
 
-    /// Gives back groups that are synced: for those who read from them next, and for their buffers.
-    pub fn give_back(&self, groups: Vec<Group>) {
-        let buffers: Vec<_> = groups.into_iter().flat_map(|group| self.keep(group)).collect();
+    /// Gives back groups that were written, for their buffers.
+    pub fn reuse(&self, groups: Vec<Group>) {
         let mut state = self.lock();
         let room = MAX_SPARE_BUFFERS - state.spare_buffers.len();
-        let small = buffers.into_iter().filter(|bytes| bytes.capacity() <= MAX_KEPT_BUFFER_BYTES);
-        state.spare_buffers.extend(small.take(room));
-    }
-
-    /// Keeps a group if it may be read from; answers buffers that are free now.
-    fn keep(&self, group: Group) -> Vec<PageBuffer> {
-        if !group.has_payloads {
-            return vec![group.bytes];
-        }
-        let Position { segment, offset, .. } = group.position;
-        self.segments.tail.push(WrittenGroup { segment, offset, bytes: group.bytes })
+        let buffers = groups.into_iter().map(|group| group.bytes);
+        let kept = buffers.filter(|bytes| bytes.capacity() <= MAX_KEPT_BUFFER_BYTES).take(room);
+        state.spare_buffers.extend(kept);
     }
 
     /// Says that everything up to a group is in the tables.

@@ -26,7 +26,6 @@ use nacre_object::{Error, Result};
 use crate::change_set::{ChangeSet, Release};
 use crate::codec::{Put, Take};
 use crate::key::Key;
-use crate::page_buffer::PageBuffer;
 use crate::value::{PayloadAddress, Piece, Source, Value};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"NREC");
@@ -137,13 +136,13 @@ impl Draft {
     }
 
     /// Appends the record to a group's bytes.
-    pub fn append_to(&self, group: &mut PageBuffer, number: u64) {
+    pub fn append_to(&self, group: &mut Vec<u8>, number: u64) {
         let start = group.len();
-        group.extend_from_slice(&self.head);
+        group.put_bytes(&self.head);
         let crc = bind_to_group(self.crc, number);
-        group.as_mut_bytes()[start + CRC_AT..][..4].copy_from_slice(&crc.to_le_bytes());
+        group[start + CRC_AT..][..4].copy_from_slice(&crc.to_le_bytes());
         for (payload, _) in &self.payloads {
-            group.extend_from_slice(payload);
+            group.put_bytes(payload);
         }
     }
 
@@ -364,13 +363,12 @@ mod tests {
     }
 
     fn written() -> (ChangeSet, Vec<u8>) {
-        let (mut changes, mut draft) = (sample(), Draft::default());
-        let mut bytes = PageBuffer::default();
+        let (mut changes, mut draft, mut bytes) = (sample(), Draft::default(), Vec::new());
         draft.write(ID, &mut changes);
         draft.append_to(&mut bytes, PLACE.group);
         draft.settle(&mut changes, PLACE);
         assert_eq!(bytes.len(), draft.len());
-        (changes, bytes.as_bytes().to_vec())
+        (changes, bytes)
     }
 
     #[test]

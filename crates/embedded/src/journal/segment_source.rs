@@ -17,6 +17,8 @@ use crate::journal::segment::{Segment, file_name, spare_name};
 
 /// Dead segments kept to be used again: one to be made ready while another is waited for.
 const MAX_SPARES: usize = 2;
+/// Zeros written at a time.
+const FILL_BYTES: usize = 1024 * 1024;
 
 /// What a new segment will be used for, as far as the last one tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -205,7 +207,7 @@ impl Shared {
         if !is_spare {
             segment.file.allocate(u64::from(capacity))?;
             if fill == Fill::Zeros {
-                segment.file.fill_with_zeros(u64::from(capacity))?;
+                fill_with_zeros(&segment)?;
             }
         }
         segment.write_header()?;
@@ -227,4 +229,14 @@ impl Shared {
     fn delete(&self, name: &str) {
         let _ = self.disk.delete(&self.folder.join(name));
     }
+}
+
+fn fill_with_zeros(segment: &Segment) -> io::Result<()> {
+    let zeros = vec![0; FILL_BYTES];
+    let capacity = u64::from(segment.capacity);
+    for offset in (0..capacity).step_by(FILL_BYTES) {
+        let length = (capacity - offset).min(FILL_BYTES as u64) as usize;
+        segment.file.write_at(offset, &zeros[..length])?;
+    }
+    Ok(())
 }

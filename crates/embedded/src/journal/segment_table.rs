@@ -18,7 +18,6 @@ use nacre_object::{Error, Result};
 
 use crate::disk::{Create, Disk, DiskFile};
 use crate::errors;
-use crate::journal::Tail;
 use crate::journal::segment::{Segment, file_name};
 use crate::value::{PayloadAddress, Piece, Source};
 
@@ -59,8 +58,6 @@ pub(crate) struct SegmentTable {
     accounts: Mutex<Accounts>,
     open: RwLock<HashMap<u32, OpenFile>>,
     clock: AtomicU64,
-    /// What was written last, so that it need not be read back.
-    pub tail: Tail,
 }
 
 #[derive(Debug)]
@@ -94,7 +91,6 @@ impl SegmentTable {
             accounts: Mutex::new(accounts),
             open: RwLock::default(),
             clock: AtomicU64::new(0),
-            tail: Tail::default(),
         }
     }
 
@@ -268,17 +264,6 @@ impl SegmentTable {
     }
 
     fn read_payload_into(&self, address: &PayloadAddress, out: &mut [u8]) -> Result<()> {
-        if self.tail.read(address.segment, address.offset, out) {
-            return Ok(());
-        }
-        self.read_from_disk(address, out)
-    }
-
-    /// Copies a payload from the disk, whatever is in memory, into `out`, which has its length.
-    ///
-    /// # Errors
-    /// `Corrupt` if it fails its checksum or is not there.
-    pub fn read_from_disk(&self, address: &PayloadAddress, out: &mut [u8]) -> Result<()> {
         let place = || format!("{} at byte {}", file_name(address.segment), address.offset);
         self.file(address.segment)
             .and_then(|file| file.read_at(u64::from(address.offset), out))

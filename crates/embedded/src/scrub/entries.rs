@@ -159,9 +159,9 @@ impl Walk<'_> {
 
     fn check_piece(&mut self, kind: &Kind<'_>, owner: &[u8], piece: &Piece) {
         let Some(address) = piece.source.address().copied() else { return };
-        let mut payload = vec![0; address.length as usize];
+        let mut buffer = vec![0; piece.take as usize];
         self.step.bytes += u64::from(address.length);
-        let problem = match self.segments.read_from_disk(&address, &mut payload) {
+        let problem = match self.segments.read_piece(piece, &mut buffer) {
             Err(error) => error.message().to_owned(),
             Ok(()) => {
                 let reference = key::reference(address.segment, address.offset, owner);

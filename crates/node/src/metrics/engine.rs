@@ -46,7 +46,9 @@ impl Collector for EngineCollector {
         let Some(groups) = engine.groups() else { return Ok(()) };
         let help = "Transactions made durable by one sync";
         page.histogram(plain("journal_group_transactions", help), &groups.transactions)?;
-        let help = "Writing a group to the journal and syncing it";
+        let help = "Writing a group to the journal";
+        page.histogram(seconds("journal_write_duration", help), &groups.write_seconds)?;
+        let help = "Syncing a group";
         page.histogram(seconds("journal_sync_duration", help), &groups.sync_seconds)?;
         let help = "Telling the tables what a group changed";
         page.histogram(seconds("tables_apply_duration", help), &groups.apply_seconds)
