@@ -15,6 +15,7 @@ use crate::load::{self, Outcome, Runs};
 use crate::raw_file;
 use crate::redis_server::{RedisServer, failed};
 use crate::scratch::BesideRedis;
+use crate::wire::Wire;
 
 const WRITERS: usize = 64;
 const SIZES: [usize; 3] = [128, 1024, 4096];
@@ -24,21 +25,27 @@ const REDIS: &str = "Redis XADD, appendfsync always";
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
     let both = BesideRedis::start(setup).await?;
     let client = both.cluster.client().await?;
+    let wire = Wire::to_storage(&both.cluster)?;
+    let folder = both.folder.path();
     for size in SIZES {
         let name = format!("{size} B, {WRITERS} writers, through the wire");
         if !setup.wants(&name) {
             continue;
         }
-        let (mut ours, mut raw, mut theirs) = (Runs::default(), vec![], Runs::default());
+        let (mut ours, mut theirs) = (Runs::default(), Runs::default());
+        let (mut raw, mut limit) = (vec![], vec![]);
         for round in 0..setup.rounds {
             let log = new_log(&client, &format!("append-{size}-{round}")).await?;
             ours.push(nacre(&log, size, setup.span).await?);
-            raw.push(raw_file::run(both.folder.path(), WRITERS, size, setup.span).await?);
+            raw.push(raw_file::run(folder, WRITERS, size, setup.span).await?);
+            limit.push(raw_file::behind_wire(folder, &wire, WRITERS, size, setup.span).await?);
             theirs.push(streams(&both.redis, &format!("{size}-{round}"), size, setup.span).await?);
         }
         let of = |name: &str| ("append", name.to_owned(), "records/s");
         let raw = (raw_file::NAME, median(raw));
         report(Figure::new(of(&name), Better::Higher, ours.rate(), raw).aiming_at(0.5));
+        let limit = (raw_file::NAME_BEHIND_WIRE, median(limit));
+        report(Figure::new(of(&name), Better::Higher, ours.rate(), limit));
         let redis = (REDIS, theirs.rate());
         report(Figure::new(of(&name), Better::Higher, ours.rate(), redis).aiming_at(2.0));
         let of = ("append", format!("{name}, latency p99"), "us");

@@ -31,6 +31,7 @@ mod scale;
 mod scratch;
 mod sequencer;
 mod start;
+mod wire;
 
 use nacre_load as load;
 

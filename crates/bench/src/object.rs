@@ -14,6 +14,7 @@ use crate::load::median;
 use crate::raw_file;
 use crate::redis_server::{RedisServer, failed};
 use crate::scratch::BesideRedis;
+use crate::wire::{self, Wire};
 
 const WORKERS: usize = 64;
 const SIZES: [usize; 2] = [128, 4096];
@@ -58,12 +59,13 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     let (folder, redis) = (both.folder.path(), &both.redis);
     let remote = both.cluster.client().await?;
     let local = Cluster::embedded(folder.join("embedded")).await?;
+    let wire = Wire::to_storage(&both.cluster)?;
     for size in SIZES {
         for work in Work::ALL {
             if !setup.wants(&format!("{} {size} B", work.name())) {
                 continue;
             }
-            let sides = Sides { local: &local, remote: &remote, redis, size, work };
+            let sides = Sides { local: &local, remote: &remote, wire: &wire, redis, size, work };
             sides.measure(setup, folder, report).await?;
         }
     }
@@ -74,6 +76,7 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
 struct Sides<'a> {
     local: &'a Cluster,
     remote: &'a Cluster,
+    wire: &'a Wire,
     redis: &'a RedisServer,
     size: usize,
     work: Work,
@@ -88,18 +91,21 @@ impl Sides<'_> {
     ) -> Result<()> {
         let (size, work) = (self.size, self.work);
         let (mut local, mut remote, mut raw, mut theirs) = (vec![], vec![], vec![], vec![]);
+        let mut limit = vec![];
         for _ in 0..setup.rounds {
             local.push(nacre(self.local, work, size, setup.span).await?);
             remote.push(nacre(self.remote, work, size, setup.span).await?);
             if work != Work::Read {
                 raw.push(raw_file::run(folder, WORKERS, size, setup.span).await?);
             }
+            limit.push(self.limit(folder, setup.span).await?);
             theirs.push(redis_side(self.redis, work, size, setup.span).await?);
         }
         let theirs = median(theirs);
-        for (place, ours) in [("in process", median(local)), ("through the wire", median(remote))] {
-            let name = format!("{} {size} B, {WORKERS} workers, {place}", work.name());
-            let of = || ("object", name.clone(), "ops/s");
+        let named = |place| format!("{} {size} B, {WORKERS} workers, {place}", work.name());
+        let (local, remote) = (median(local), median(remote));
+        for (place, ours) in [("in process", local), ("through the wire", remote)] {
+            let of = || ("object", named(place), "ops/s");
             if work != Work::Read {
                 let raw = (raw_file::NAME, median(raw.clone()));
                 report(Figure::new(of(), Better::Higher, ours, raw).aiming_at(0.5));
@@ -107,7 +113,23 @@ impl Sides<'_> {
             let theirs = (work.redis_name(), theirs);
             report(Figure::new(of(), Better::Higher, ours, theirs).aiming_at(1.0));
         }
+        let limit_name = match work {
+            Work::Read => wire::NAME,
+            Work::Write | Work::MapSet => raw_file::NAME_BEHIND_WIRE,
+        };
+        let of = ("object", named("through the wire"), "ops/s");
+        report(Figure::new(of, Better::Higher, remote, (limit_name, median(limit))));
         Ok(())
+    }
+
+    /// What the wire alone, and a bare file behind it, let through.
+    async fn limit(&self, folder: &Path, span: Duration) -> Result<f64> {
+        match self.work {
+            Work::Read => self.wire.gets(WORKERS, self.size, span).await,
+            Work::Write | Work::MapSet => {
+                raw_file::behind_wire(folder, self.wire, WORKERS, self.size, span).await
+            }
+        }
     }
 }
 

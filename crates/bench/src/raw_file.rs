@@ -16,9 +16,13 @@ use nacre_object::{Error, Result};
 use tokio::sync::oneshot;
 
 use crate::load;
+use crate::wire::Wire;
 
 /// What it is called as a baseline.
 pub(crate) const NAME: &str = "raw file, one fdatasync a group";
+/// What it is called where each record first goes through the wire: what no storage behind this wire
+/// can exceed unless it combines records.
+pub(crate) const NAME_BEHIND_WIRE: &str = "raw file behind a bare exchange on the wire";
 /// Length of the file; writing starts over at its end.
 const FILE_BYTES: usize = 64 * 1024 * 1024;
 /// Written at a time when the file is laid out.
@@ -34,17 +38,45 @@ type Waiting = (Bytes, oneshot::Sender<()>);
 /// # Errors
 /// `Unavailable` if the folder cannot be written or the disk fails.
 pub(crate) async fn run(folder: &Path, writers: usize, size: usize, span: Duration) -> Result<f64> {
+    measure(folder, None, writers, size, span).await
+}
+
+/// The same where each writer first sends its record through the wire and waits for the answer.
+///
+/// # Errors
+/// As [`run`], and if the node does not answer.
+pub(crate) async fn behind_wire(
+    folder: &Path,
+    wire: &Wire,
+    writers: usize,
+    size: usize,
+    span: Duration,
+) -> Result<f64> {
+    measure(folder, Some(wire), writers, size, span).await
+}
+
+async fn measure(
+    folder: &Path,
+    wire: Option<&Wire>,
+    writers: usize,
+    size: usize,
+    span: Duration,
+) -> Result<f64> {
     let path = folder.join(FILE_NAME);
     let file = laid_out(&path).map_err(failed)?;
     let (sender, receiver) = mpsc::channel();
     let committer = std::thread::spawn(move || commit(&file, &receiver));
     let outcome = load::run(writers, span, |_| {
         let (sender, record) = (sender.clone(), Bytes::from(vec![7; size]));
+        let wire = wire.cloned();
         move |_| {
-            let (done, synced) = oneshot::channel();
-            let sent = sender.send((record.clone(), done));
+            let (sender, record, wire) = (sender.clone(), record.clone(), wire.clone());
             async move {
-                sent.map_err(|_| failed("its thread has ended"))?;
+                if let Some(wire) = wire {
+                    wire.send(record.len()).await?;
+                }
+                let (done, synced) = oneshot::channel();
+                sender.send((record, done)).map_err(|_| failed("its thread has ended"))?;
                 synced.await.map_err(|_| failed("its thread has ended"))
             }
         }

@@ -14,6 +14,7 @@ use crate::load;
 use crate::load::median;
 use crate::redis_server::{RedisServer, failed};
 use crate::scratch::BesideRedis;
+use crate::wire::{self, Wire};
 
 const READERS: usize = 64;
 const SIZES: [usize; 2] = [128, 4096];
@@ -25,6 +26,7 @@ const FILL_BATCH: usize = 500;
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
     let both = BesideRedis::start(setup).await?;
     let client = both.cluster.client().await?;
+    let wire = Wire::to_storage(&both.cluster)?;
     for size in SIZES {
         let name = format!("{size} B, {READERS} readers, through the wire");
         if !setup.wants(&name) {
@@ -37,18 +39,16 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
         }
         let stream = format!("read-{size}");
         let ids = fill_stream(&both.redis, &stream, size).await?;
-        let (mut ours, mut theirs) = (vec![], vec![]);
+        let (mut ours, mut theirs, mut limit) = (vec![], vec![], vec![]);
         for _ in 0..setup.rounds {
             ours.push(nacre(&log, size, setup.span).await?);
+            limit.push(wire.gets(READERS, size, setup.span).await?);
             theirs.push(xrange(&both.redis, &stream, &ids, setup.span).await?);
         }
-        let figure = Figure::new(
-            ("read", name, "reads/s"),
-            Better::Higher,
-            median(ours),
-            ("Redis XRANGE of one entry", median(theirs)),
-        );
-        report(figure.aiming_at(1.0));
+        let (ours, of) = (median(ours), || ("read", name.clone(), "reads/s"));
+        let theirs = ("Redis XRANGE of one entry", median(theirs));
+        report(Figure::new(of(), Better::Higher, ours, theirs).aiming_at(1.0));
+        report(Figure::new(of(), Better::Higher, ours, (wire::NAME, median(limit))));
     }
     both.stop().await;
     Ok(())

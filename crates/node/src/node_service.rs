@@ -5,6 +5,7 @@
 //! | `status` | – | a [`NodeReport`] |
 //! | `locate` | `POOL/OBJECT` | an [`ObjectPlace`]: which node to ask for the object |
 //! | `echo` | anything | the input: what a question costs that needs no work |
+//! | `exchange` | the length of the answer, u32 little-endian, then anything | so many zeros, at most [`MAX_EXCHANGE_BYTES`]: what question and answer of any size cost |
 //! | `scrub` | where a step of a scrub begins, as the one before said; nothing for the first | a [`ScrubReport`] |
 //! | `traces` | an id, `recent` or `slow` | the spans of that trace, or summaries of traces, as [`nacre_telemetry`] has them |
 //! | `calls` | – | the [`NodeCalls`]: what its classes were asked |
@@ -32,6 +33,9 @@ use crate::traces;
 
 /// The service's name on the wire.
 pub const NODE_SERVICE: &str = "node";
+
+/// The longest answer to `exchange`: beyond it a stream's frames and windows are what is measured.
+pub const MAX_EXCHANGE_BYTES: usize = 64 * 1024;
 
 /// A node at a glance.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -227,6 +231,7 @@ impl Service for NodeService {
             "locate" => json(&self.locate(&input)?),
             "scrub" => json(&self.scrub(&input).await?),
             "echo" => Ok(input),
+            "exchange" => exchange(&input),
             "calls" => json(&NodeCalls::of(&self.classes, self.record.incarnation)),
             "traces" => traces::tell(&self.spans, &input),
             "entities" => json(&self.reached(&input).await?),
@@ -235,7 +240,32 @@ impl Service for NodeService {
     }
 }
 
+fn exchange(input: &Bytes) -> Result<Bytes> {
+    static ZEROS: [u8; MAX_EXCHANGE_BYTES] = [0; MAX_EXCHANGE_BYTES];
+    let length = input.first_chunk().map(|length| u32::from_le_bytes(*length) as usize);
+    let answer = length.and_then(|length| ZEROS.get(..length)).ok_or_else(|| {
+        Error::invalid("an exchange without a length of its answer, or with too great a one")
+            .hint(format!("begin with a length of at most {MAX_EXCHANGE_BYTES}, u32 little-endian"))
+    })?;
+    Ok(Bytes::from_static(answer))
+}
+
 pub(crate) fn json(answer: &impl Serialize) -> Result<Bytes> {
     let text = serde_json::to_vec(answer).map_err(|error| Error::corrupt(error.to_string()))?;
     Ok(text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exchange_answers_as_much_as_it_is_asked_for_within_its_bound() {
+        let ask = |length: usize| exchange(&Bytes::from((length as u32).to_le_bytes().to_vec()));
+        for length in [0, 1, MAX_EXCHANGE_BYTES] {
+            assert_eq!(ask(length).unwrap().len(), length);
+        }
+        assert!(ask(MAX_EXCHANGE_BYTES + 1).is_err());
+        assert!(exchange(&Bytes::from_static(b"abc")).is_err());
+    }
 }
