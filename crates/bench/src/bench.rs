@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use nacre::RadosOptions;
+use nacre::{Cluster, RadosOptions};
 use nacre_object::{Error, Result};
+use tokio::sync::OnceCell;
 
 use crate::{
     Figure, append, brados_call, brados_choose, brados_compile, brados_corfu, brados_scale, call,
@@ -116,7 +117,7 @@ impl FromStr for Bench {
 }
 
 /// How to measure.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Setup {
     /// Where the scratch folders are made: the disk that is measured.
     pub folder: PathBuf,
@@ -124,6 +125,8 @@ pub struct Setup {
     pub program: PathBuf,
     /// The Ceph cluster to measure on, rather than on nodes of its own.
     pub ceph: Option<RadosOptions>,
+    /// What it keeps, as a cluster in this process, once a bench has asked for that.
+    pub in_process: OnceCell<Cluster>,
     /// How long each side is measured in a round.
     pub span: Duration,
     /// How often each side is measured; the medians count.
@@ -140,6 +143,22 @@ impl Setup {
     /// Whether a figure of this name is to be measured.
     pub(crate) fn wants(&self, figure: &str) -> bool {
         figure.contains(&self.only)
+    }
+
+    /// What a Ceph cluster keeps, as a cluster in this process.
+    ///
+    /// # Errors
+    /// As [`Cluster::ceph`].
+    pub(crate) async fn in_process(&self, options: &RadosOptions) -> Result<Cluster> {
+        let connecting = || Cluster::ceph(options.clone());
+        self.in_process.get_or_try_init(connecting).await.cloned()
+    }
+
+    /// Ends what benches have left open, also those that failed or were dropped.
+    pub async fn close(&self) {
+        if let Some(cluster) = self.in_process.get() {
+            cluster.close().await;
+        }
     }
 }
 

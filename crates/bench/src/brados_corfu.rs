@@ -32,7 +32,7 @@ pub(crate) async fn run_on_ceph(
     options: &RadosOptions,
     report: &mut dyn FnMut(Figure),
 ) -> Result<()> {
-    let cluster = Cluster::ceph(options.clone()).await?;
+    let cluster = setup.in_process(options).await?;
     compare(&cluster, setup, "on Ceph", AIM_ON_CEPH, report).await
 }
 

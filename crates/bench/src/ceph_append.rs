@@ -34,7 +34,7 @@ pub(crate) async fn run(
     report: &mut dyn FnMut(Figure),
 ) -> Result<()> {
     let plain = PlainClient::connect(options.clone(), POOL).await?;
-    let cluster = Cluster::ceph(options.clone()).await?;
+    let cluster = setup.in_process(options).await?;
     let alone = cluster.clone().batching(Batching::OFF);
     for size in SIZES {
         let name = format!("{size} B, one record an operation, {WRITERS} in flight");

@@ -32,10 +32,17 @@ const CEPH: &str = "ceph";
 /// What runs in this process for an embedded cluster.
 pub(crate) struct LocalNode {
     pub(crate) name: NodeName,
-    /// The engine to close in the end, if it is one that is open here alone.
-    folder: Option<(EmbeddedEngine, PathBuf)>,
+    engine: Engine,
     classes: ClassService,
     sequencer: Arc<LocalSequencer>,
+}
+
+/// What keeps the objects, to be closed in the end.
+enum Engine {
+    /// This process alone, in a folder.
+    Folder(EmbeddedEngine, PathBuf),
+    /// A Ceph cluster.
+    Ceph(RadosEngine),
 }
 
 impl LocalNode {
@@ -44,10 +51,8 @@ impl LocalNode {
         let classes = ClassService::new(Arc::clone(&clock))?;
         let options = Options::new(folder, classes.host(), Arc::clone(&clock));
         let engine = EmbeddedEngine::open(options)?;
-        let (mut node, parts) =
-            Self::over(LOCAL, engine.clone(), classes, LogUse::of_disks(), clock)?;
-        node.folder = Some((engine, folder.to_owned()));
-        Ok((node, parts))
+        let kept = Engine::Folder(engine.clone(), folder.to_owned());
+        Self::over(LOCAL, engine, kept, classes, LogUse::of_disks(), clock)
     }
 
     /// Connects the engine with a Ceph cluster.
@@ -57,12 +62,14 @@ impl LocalNode {
     ) -> Result<(Self, Parts)> {
         let classes = ClassService::new(Arc::clone(&clock))?;
         let engine = RadosEngine::connect(options, classes.host(), Arc::clone(&clock)).await?;
-        Self::over(CEPH, engine, classes, LogUse::of_ceph(1), clock)
+        let kept = Engine::Ceph(engine.clone());
+        Self::over(CEPH, engine, kept, classes, LogUse::of_ceph(1), clock)
     }
 
     fn over<E: Store + Watch + Clone + 'static>(
         name: &str,
         engine: E,
+        kept: Engine,
         classes: ClassService,
         logs: LogUse,
         clock: Arc<dyn Clock>,
@@ -78,7 +85,7 @@ impl LocalNode {
             logs,
             clock,
         };
-        Ok((Self { name: node, folder: None, classes, sequencer }, parts))
+        Ok((Self { name: node, engine: kept, classes, sequencer }, parts))
     }
 
     /// Starts what needs the cluster itself.
@@ -98,7 +105,7 @@ impl LocalNode {
         cluster.nodes().register(&node).await?;
         let served = Served {
             targets: cluster.store().targets(),
-            is_alone: self.folder.is_some(),
+            is_alone: matches!(self.engine, Engine::Folder(..)),
             entities: Arc::new(LiveEntities::follow(cluster.maps(), self.name.clone())),
         };
         self.classes.follow(self.name.clone(), started, cluster, served);
@@ -112,6 +119,15 @@ impl LocalNode {
         let seen = self.classes.calls_seen().into_iter();
         seen.map(|(class, seen)| (class.to_string(), seen)).collect()
     }
+
+    /// Ends what it does.
+    pub(crate) async fn close(&self) {
+        self.classes.stop();
+        match &self.engine {
+            Engine::Folder(engine, _) => engine.close(),
+            Engine::Ceph(engine) => engine.close().await,
+        }
+    }
 }
 
 #[async_trait]
@@ -122,15 +138,17 @@ impl LayoutObserver for LocalNode {
     }
 
     async fn engine(&self) -> Option<Fingerprint> {
-        let (_, folder) = self.folder.as_ref()?;
-        Fingerprint::of_folder(folder).ok()
+        match &self.engine {
+            Engine::Folder(_, folder) => Fingerprint::of_folder(folder).ok(),
+            Engine::Ceph(_) => None,
+        }
     }
 }
 
 impl Drop for LocalNode {
     fn drop(&mut self) {
         self.classes.stop();
-        if let Some((engine, _)) = &self.folder {
+        if let Engine::Folder(engine, _) = &self.engine {
             engine.close();
         }
     }

@@ -119,6 +119,17 @@ impl CephCluster {
         String::from_utf8(output.stdout).expect("it prints text")
     }
 
+    /// Who watches objects of a pool, in all namespaces: a line each.
+    pub fn watchers(&self, pool: &str) -> Vec<String> {
+        let mut watchers = Vec::new();
+        for object in self.client("rados", &["-p", pool, "--all", "ls"]).lines() {
+            let (namespace, name) = object.split_once('\t').expect("a namespace and a name");
+            let who = self.client("rados", &["-p", pool, "-N", namespace, "listwatchers", name]);
+            watchers.extend(who.lines().map(|who| format!("{namespace}/{name}: {who}")));
+        }
+        watchers
+    }
+
     fn run(&self, command: &str, daemon: &str) {
         let status = Self::command(command, &self.folder).arg(daemon).status();
         assert!(status.is_ok_and(|status| status.success()), "{command} {daemon}");

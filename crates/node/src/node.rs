@@ -14,6 +14,7 @@ use nacre_clock::{Clock, Random, SystemClock};
 use nacre_embedded::EmbeddedEngine;
 use nacre_log::{SEQUENCER_SERVICE, SequencerHost};
 use nacre_object::{Error, Locate, NodeName, Result};
+use nacre_rados::RadosEngine;
 use nacre_registry::{LiveEntities, RefusalReporter};
 use nacre_telemetry::Spans;
 use nacre_wire::{Identity, Listener, Server};
@@ -37,6 +38,7 @@ pub struct Node {
     shutdown: oneshot::Sender<()>,
     serving: JoinHandle<Result<()>>,
     engine: Option<EmbeddedEngine>,
+    rados: Option<RadosEngine>,
     classes: ClassService,
     membership: Membership,
     layouts: Option<LayoutKeeper>,
@@ -87,7 +89,7 @@ impl Node {
         metrics.programs(classes.clone());
         let spans = Spans::new(Arc::clone(&clock), Random::from_system());
         let rados = storage.as_ref().and_then(|storage| storage.rados.clone());
-        let osds = rados.map(|rados| OsdSurvey::start(rados, whole.clone(), node.clone()));
+        let osds = rados.clone().map(|rados| OsdSurvey::start(rados, whole.clone(), node.clone()));
         let osds = osds.map(Arc::new);
         let observer = keeping(cluster, entry, osds.as_ref())?.map(|keeping| NodeObserver {
             sessions,
@@ -141,6 +143,7 @@ impl Node {
             shutdown,
             serving,
             engine,
+            rados,
             classes,
             membership,
             layouts,
@@ -166,6 +169,9 @@ impl Node {
         let served = self.serving.await;
         if let Some(engine) = self.engine {
             engine.close();
+        }
+        if let Some(rados) = self.rados {
+            rados.close().await;
         }
         served.unwrap_or_else(|error| Err(Error::unavailable(format!("the server: {error}"))))
     }

@@ -112,6 +112,13 @@ impl RadosEngine {
         Ok(targets.ask(&self.context(PROBE_POOL)?).await)
     }
 
+    /// Ends its watches, and returns when the cluster has forgotten them, or has not answered for seconds.
+    /// The cluster takes one that was not ended for there for half a minute, in which every notification
+    /// waits for it in vain.
+    pub async fn close(&self) {
+        self.0.watches.end().await;
+    }
+
     fn context(&self, namespace: &str) -> Result<Arc<IoContext>> {
         let mut contexts = self.0.contexts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(context) = contexts.get(namespace) {

@@ -1,17 +1,20 @@
 //! A watched mailbox, and who listens to which object in it.
 //!
 //! The watch in the cluster lasts as long as somebody listens. When it breaks (the OSD is gone, the
-//! client was cut off) it is made again, and then everybody hears `Lost`. **Invariant:** `Lost` comes
-//! after the watch is there again, so what is read on hearing it misses nothing unsaid.
+//! client was cut off) it is made again, and then everybody hears `Lost`. **Invariants.** `Lost` comes
+//! after the watch is there again, so what is read on hearing it misses nothing unsaid. Whatever is
+//! watched holds a permit until the cluster knows of no watch any more, so who has all permits knows
+//! that none is left.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacre_object::{EventQueue, Result, WatchEvent};
+use nacre_object::{Error, EventQueue, Result, WatchEvent};
 use nacre_rados_layout::decode_letter;
 use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::failure::operation_failed;
 use crate::ffi::{Change, IoContext, Listener, WatchId};
@@ -27,8 +30,17 @@ pub struct Mailbox {
     context: Arc<IoContext>,
     name: String,
     runtime: Handle,
-    watch: tokio::sync::Mutex<Option<WatchId>>,
+    /// Permits for watches in the cluster; closed once there are to be none.
+    permits: Arc<Semaphore>,
+    watch: tokio::sync::Mutex<Option<OpenWatch>>,
     queues: Mutex<HashMap<String, Vec<Weak<EventQueue>>>>,
+}
+
+/// A watch that the cluster knows of.
+#[derive(Debug)]
+struct OpenWatch {
+    id: WatchId,
+    _permit: OwnedSemaphorePermit,
 }
 
 /// How librados reaches a mailbox, as long as somebody listens.
@@ -36,20 +48,19 @@ struct Slot(Weak<Mailbox>);
 
 impl Mailbox {
     /// A mailbox that is not watched yet.
-    pub fn new(context: Arc<IoContext>, name: String) -> Self {
+    pub fn new(context: Arc<IoContext>, name: String, permits: Arc<Semaphore>) -> Self {
         let (watch, queues) = Default::default();
-        Self { context, name, runtime: Handle::current(), watch, queues }
+        Self { context, name, runtime: Handle::current(), permits, watch, queues }
     }
 
     /// Adds a listener to letters about `object`; when this returns it misses none.
     ///
     /// # Errors
-    /// `Unavailable`, and what else a watch may fail with.
+    /// `Unavailable`, also once watches are to end; what else a watch may fail with.
     pub async fn listen(self: &Arc<Self>, object: &str) -> Result<Arc<EventQueue>> {
-        let mut watch = self.watch.lock().await;
-        if watch.is_none() {
-            *watch = Some(self.open().await.map_err(operation_failed)?);
-        }
+        // A task of its own: if nobody waits for it any more, the watch it made still ends with the mailbox.
+        let opened = self.runtime.spawn(self.clone().watched()).await;
+        opened.unwrap_or_else(|_| Err(closed()))?;
         let queue = Arc::new(EventQueue::default());
         let mut queues = self.queues();
         queues.retain(|_, queues| {
@@ -60,13 +71,31 @@ impl Mailbox {
         Ok(queue)
     }
 
-    async fn open(self: &Arc<Self>) -> Result<WatchId, i32> {
+    /// Ends the watch; nobody hears anything any more.
+    pub async fn end(&self) {
+        if let Some(watch) = self.watch.lock().await.take() {
+            self.context.unwatch(watch.id).await;
+        }
+    }
+
+    /// Makes the watch if it is not there.
+    async fn watched(self: Arc<Self>) -> Result<()> {
+        let mut watch = self.watch.lock().await;
+        if watch.is_none() {
+            *watch = Some(self.open().await?);
+        }
+        Ok(())
+    }
+
+    async fn open(self: &Arc<Self>) -> Result<OpenWatch> {
+        let permit = self.permits.clone().acquire_owned().await.map_err(|_| closed())?;
         let answer = self.context.apply(&self.name, &[Change::Create]).await;
         if answer.status < 0 {
-            return Err(answer.status);
+            return Err(operation_failed(answer.status));
         }
         let slot = Arc::new(Slot(Arc::downgrade(self)));
-        self.context.watch(&self.name, WATCH_TIMEOUT, slot).await
+        let id = self.context.watch(&self.name, WATCH_TIMEOUT, slot).await;
+        Ok(OpenWatch { id: id.map_err(operation_failed)?, _permit: permit })
     }
 
     /// Makes a broken watch again, unless everybody has gone meanwhile.
@@ -74,11 +103,14 @@ impl Mailbox {
         while let Some(mailbox) = mailbox.upgrade() {
             let mut watch = mailbox.watch.lock().await;
             if let Some(broken) = watch.take() {
-                mailbox.context.unwatch(broken).await;
+                mailbox.context.unwatch(broken.id).await;
             }
             if let Ok(opened) = mailbox.open().await {
                 *watch = Some(opened);
                 mailbox.tell_all(&WatchEvent::Lost);
+                return;
+            }
+            if mailbox.permits.is_closed() {
                 return;
             }
             drop(watch);
@@ -124,7 +156,14 @@ impl Drop for Mailbox {
     fn drop(&mut self) {
         if let Some(watch) = self.watch.get_mut().take() {
             let context = self.context.clone();
-            self.runtime.spawn(async move { context.unwatch(watch).await });
+            self.runtime.spawn(async move {
+                context.unwatch(watch.id).await;
+                drop(watch);
+            });
         }
     }
+}
+
+fn closed() -> Error {
+    Error::unavailable("the engine is closed")
 }

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures::Stream;
+use futures::future::{join, join_all};
 use nacre_object::{Error, EventQueue, ObjectId, Result, WatchEvent, WatchStream};
 use nacre_rados_layout::mailbox;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -15,6 +17,8 @@ use crate::mailbox::Mailbox;
 
 /// Watches of one engine: each costs a queue.
 pub const MAX_WATCHES: usize = 4096;
+/// A cluster that does not answer for so long may find out by itself that they have ended.
+const END_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Who listens where.
 #[derive(Debug)]
@@ -22,11 +26,15 @@ pub struct Watches {
     /// Mailboxes that somebody listens to, by pool and name.
     mailboxes: Mutex<HashMap<(String, String), Weak<Mailbox>>>,
     free: Arc<Semaphore>,
+    /// A permit for each mailbox that the cluster knows to be watched. There are no more than watches,
+    /// but for some that are about to end.
+    open: Arc<Semaphore>,
 }
 
 impl Default for Watches {
     fn default() -> Self {
-        Self { mailboxes: Mutex::default(), free: Arc::new(Semaphore::new(MAX_WATCHES)) }
+        let permits = || Arc::new(Semaphore::new(MAX_WATCHES));
+        Self { mailboxes: Mutex::default(), free: permits(), open: permits() }
     }
 }
 
@@ -51,9 +59,26 @@ impl Watches {
             return found;
         }
         mailboxes.retain(|_, mailbox| mailbox.strong_count() > 0);
-        let made = Arc::new(Mailbox::new(mail, name));
+        let made = Arc::new(Mailbox::new(mail, name, self.open.clone()));
         mailboxes.insert(key, Arc::downgrade(&made));
         made
+    }
+
+    /// Ends all watches, those too whose listeners have just gone, and refuses others from now on. Returns
+    /// when the cluster has forgotten them, or does not answer.
+    pub async fn end(&self) {
+        // Asked for first: whoever wants a watch from now on waits behind this.
+        let all = self.open.acquire_many(MAX_WATCHES as u32);
+        let ending = join_all(self.watched().into_iter().map(|mailbox| async move {
+            mailbox.end().await;
+        }));
+        let _held = tokio::time::timeout(END_PATIENCE, join(all, ending)).await;
+        self.open.close();
+    }
+
+    fn watched(&self) -> Vec<Arc<Mailbox>> {
+        let mailboxes = self.mailboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        mailboxes.values().filter_map(Weak::upgrade).collect()
     }
 }
 

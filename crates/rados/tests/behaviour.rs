@@ -120,3 +120,26 @@ async fn clients_hear_each_others_notifications() {
     // That somebody listened leaves no object of that name.
     assert_eq!(subject("heard").await.object("never written").version().await, None);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_is_closed_leaves_no_watch_behind() {
+    let engine = engine().await;
+    let watched: Vec<_> = (0..20).map(|n| format!("closed/{n}").parse().unwrap()).collect();
+    let streams = futures::future::join_all(watched.iter().map(|object| engine.watch(object)));
+    let mut streams = streams.await;
+    // Some of them have just gone by themselves.
+    streams.truncate(10);
+    for begun in &watched {
+        // Begun, and dropped at once.
+        assert!(futures::poll!(std::pin::pin!(engine.watch(begun))).is_pending());
+    }
+    let of_ours = || {
+        let watchers = tokio::task::block_in_place(|| cluster().watchers("nacre"));
+        watchers.into_iter().filter(|watcher| watcher.contains("closed")).collect::<Vec<_>>()
+    };
+    assert_ne!(of_ours(), [] as [String; 0]);
+    engine.close().await;
+    assert_eq!(of_ours(), [] as [String; 0]);
+    let refused = engine.watch(&watched[0]).await.err().expect("it is closed");
+    assert_eq!(refused.kind(), Unavailable, "{refused}");
+}

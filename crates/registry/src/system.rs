@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use nacre_object::{
@@ -9,6 +10,10 @@ use nacre_object::{
     ObjectName, Op, OpResult, PoolName, Request, Result, Store, Watch, WatchStream,
 };
 use prost::Message;
+
+/// A committer waits no longer for watchers to acknowledge: one whose process was killed does not, and the
+/// store may take it for alive for half a minute.
+const ANNOUNCE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// A store with its watch, used on behalf of one entity.
 #[derive(Clone)]
@@ -96,10 +101,12 @@ impl System {
     }
 
     /// Tells an object's watchers that it changed, unless the store does. A failure is not the
-    /// committer's: what it did stands, and watchers of such a store look again by themselves.
+    /// committer's, nor is a watcher that does not answer: what it did stands, and watchers of such a
+    /// store look again by themselves.
     pub(crate) async fn announce(&self, object: &ObjectId) {
         if !self.reports_changes() {
-            let _ = self.watch.notify(object, Bytes::new()).await;
+            let telling = self.watch.notify(object, Bytes::new());
+            let _ = tokio::time::timeout(ANNOUNCE_PATIENCE, telling).await;
         }
     }
 }

@@ -207,6 +207,13 @@ async fn where_the_store_reports_no_changes_committers_notify_and_watchers_look_
     let (dying, _) = faulty_maps(&store, Box::new(deaf));
     dying.commit(&map, 3, set("a", "y")).await.unwrap();
     assert_eq!(watcher.next().await.unwrap().epoch(), 4);
+    // A watcher that never says it heard: here, nobody does.
+    let unheard = |operation: Operation<'_>| {
+        matches!(operation, Operation::Notify(_)).then_some(Fault::HoldReply)
+    };
+    let (committing, _) = faulty_maps(&store, Box::new(unheard));
+    committing.commit(&map, 4, set("a", "z")).await.unwrap();
+    assert_eq!(watcher.next().await.unwrap().epoch(), 5);
 }
 
 /// Watchers through a store that loses events and answers, beside committers of all speeds: each

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nacre_bench::{Bench, DEFAULT_SCALE_OBJECTS, DEFAULT_SCALE_POOL_GIB, Figure, Setup};
 use nacre_object::Result;
+use tokio::sync::OnceCell;
 
 use super::up::{interrupted, this_program};
 use crate::engine::Engine;
@@ -61,6 +62,7 @@ pub async fn run(arguments: BenchArguments, out: Out) -> Result<()> {
     let all = if ceph.is_some() { Bench::ON_CEPH.to_vec() } else { Bench::ALL.to_vec() };
     let setup = Setup {
         ceph,
+        in_process: OnceCell::new(),
         folder: arguments.folder,
         program: this_program()?,
         span: Duration::from_secs_f64(arguments.seconds),
@@ -74,10 +76,12 @@ pub async fn run(arguments: BenchArguments, out: Out) -> Result<()> {
         false => arguments.benches,
     };
     let interrupted = interrupted()?;
-    tokio::select! {
+    let outcome = tokio::select! {
         () = interrupted => Ok(()),
         outcome = measure(&benches, &setup, out) => outcome,
-    }
+    };
+    setup.close().await;
+    outcome
 }
 
 async fn measure(benches: &[Bench], setup: &Setup, out: Out) -> Result<()> {

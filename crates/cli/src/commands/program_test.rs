@@ -15,6 +15,7 @@ use serde_json::json;
 
 use crate::commands::brados::show_errors;
 use crate::commands::test_bed::TestBed;
+use crate::commands::up::interrupted;
 use crate::engine::Engine;
 use crate::input::read_text;
 use crate::out::{Out, note};
@@ -46,7 +47,8 @@ pub struct TestArguments {
     engine: Engine,
 }
 
-/// Runs the script; a request that came to something else is shown, and fails the command.
+/// Runs the script; a request that came to something else is shown, and fails the command. What was made
+/// goes, however it ends.
 pub async fn run(arguments: TestArguments, out: Out) -> Result<()> {
     let source = read_text(&arguments.file)?;
     let path = arguments.script.unwrap_or_else(|| arguments.file.with_extension("test"));
@@ -58,9 +60,13 @@ pub async fn run(arguments: TestArguments, out: Out) -> Result<()> {
         true => some_layouts(&compiled, arguments.layouts),
         false => arguments.layout,
     };
+    let interrupted = interrupted()?;
     let bed = TestBed::open(&arguments.engine, &class_name(&arguments.file)?).await?;
-    let outcome = in_layouts(&bed, &path, &script, &source, &layouts).await;
-    // What was made goes, also after a failure, which is told rather than one of that.
+    let outcome = tokio::select! {
+        outcome = in_layouts(&bed, &path, &script, &source, &layouts) => outcome,
+        () = interrupted => Err(Error::unavailable("interrupted")),
+    };
+    // A failure before is told rather than one of this.
     let cleared = bed.clear().await;
     let failed = outcome?;
     cleared?;

@@ -41,14 +41,9 @@ impl TestBed {
             Engine::Ceph(entry) => (Cluster::ceph(entry.parse::<RadosOptions>()?).await?, None),
         };
         let program: ProgramId = format!("class/{class}").parse()?;
-        match cluster.programs().get(&program).await {
-            Ok(_) => {
-                return Err(Error::exists(format!("the cluster has {program} already")).hint(
-                    "test in a RADOS pool of its own, `…?pool=NAME`, or under another name",
-                ));
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+        if let Err(error) = check_free(&cluster, &program).await {
+            cluster.close().await;
+            return Err(error);
         }
         let (class, pools, run) = (class.clone(), Mutex::default(), std::process::id());
         Ok(Self { cluster, class, program, run, pools, scratch })
@@ -70,22 +65,33 @@ impl TestBed {
     /// An empty pool.
     pub async fn pool(&self, label: &str) -> Result<Pool> {
         let name: PoolName = format!("test-{}-{label}", self.run).parse()?;
-        self.cluster.create_pool(&name).await?;
+        // Noted first: it goes also if this is broken off.
         self.pools.lock().unwrap_or_else(PoisonError::into_inner).push(name.clone());
+        self.cluster.create_pool(&name).await?;
         self.cluster.pool(name.as_str()).await
     }
 
-    /// Takes away what was made.
+    /// Takes away what was made, and leaves the cluster.
     ///
     /// # Errors
     /// `Unavailable`: some of it is still there.
-    pub async fn clear(&self) -> Result<()> {
+    pub async fn clear(self) -> Result<()> {
+        let cleared = self.remove_all().await;
+        self.cluster.close().await;
+        cleared
+    }
+
+    async fn remove_all(&self) -> Result<()> {
         if self.scratch.is_some() {
             return Ok(());
         }
         let pools = std::mem::take(&mut *self.pools.lock().unwrap_or_else(PoisonError::into_inner));
         for name in pools {
-            empty(&self.cluster.pool(name.as_str()).await?).await?;
+            match self.cluster.pool(name.as_str()).await {
+                Ok(pool) => empty(&pool).await?,
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            }
             self.cluster.remove_pool(&name).await?;
         }
         match self.cluster.programs().remove(&self.program, None, Removal::EvenIfActive).await {
@@ -93,6 +99,16 @@ impl TestBed {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             other => other,
         }
+    }
+}
+
+/// Refuses a program that is there already.
+async fn check_free(cluster: &Cluster, program: &ProgramId) -> Result<()> {
+    match cluster.programs().get(program).await {
+        Ok(_) => Err(Error::exists(format!("the cluster has {program} already"))
+            .hint("test in a RADOS pool of its own, `…?pool=NAME`, or under another name")),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
     }
 }
 
