@@ -21,6 +21,7 @@ use crate::in_flight::InFlight;
 use crate::in_osd::{InOsd, OsdCounts, OsdRequest};
 use crate::listing::Page;
 use crate::location::{self, Location};
+use crate::shared_reads::{SharedReads, is_shared};
 use crate::survey::{PROBE_POOL, Survey, Surveyor};
 use crate::transaction::Transaction;
 use crate::turns::Turns;
@@ -47,6 +48,7 @@ struct Inner {
     turns: Turns,
     surveyor: Arc<Surveyor>,
     watches: Watches,
+    shared_reads: SharedReads,
 }
 
 impl RadosEngine {
@@ -81,6 +83,7 @@ impl RadosEngine {
             turns: Turns::default(),
             surveyor: Arc::default(),
             watches: Watches::default(),
+            shared_reads: SharedReads::default(),
         })))
     }
 
@@ -135,6 +138,13 @@ impl RadosEngine {
 
     async fn run(&self, request: &Request) -> Result<Reply> {
         self.capabilities().check(request)?;
+        match is_shared(request, &*self.0.classes) {
+            true => self.0.shared_reads.read(request, self.run_alone(request)).await,
+            false => self.run_alone(request).await,
+        }
+    }
+
+    async fn run_alone(&self, request: &Request) -> Result<Reply> {
         let object = &request.header.object;
         let context = self.context(object.pool.as_str())?;
         let source = request.header.source.clone();

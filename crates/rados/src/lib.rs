@@ -30,6 +30,7 @@ mod plain_client;
 mod plan;
 mod plugin_call;
 mod remembered;
+mod shared_reads;
 mod stock_call;
 mod survey;
 mod transaction;

@@ -1,0 +1,193 @@
+//! Reads of system objects that many ask for at once, done once for all who do.
+//!
+//! When a map changes, everybody who watches it by this process reads the same of it, and then the same
+//! program's source. Whoever asks while such a read is under way shares the *next* one with all others
+//! who do. **Invariant:** a read begins after everybody who shares it has asked, so nobody is told what
+//! was before he asked.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nacre_object::{ClassHost, ObjectId, Op, PoolName, Reply, Request, Result};
+use tokio::sync::OnceCell;
+
+/// The reads that are asked for now.
+#[derive(Debug, Default)]
+pub struct SharedReads {
+    lines: Mutex<HashMap<ObjectId, Vec<Arc<Line>>>>,
+}
+
+/// Those who ask for the same; it lasts as long as somebody does.
+#[derive(Debug)]
+struct Line {
+    request: Request,
+    /// One read at a time.
+    turn: tokio::sync::Mutex<()>,
+    /// The read that has not begun.
+    next: Mutex<Arc<Round>>,
+}
+
+/// One read, and what came of it.
+type Round = OnceCell<Result<Reply>>;
+
+/// Whether a request may be shared: it is one of a system object, and changes nothing. Objects of users
+/// are seldom read so often at once, and their requests pay nothing for this.
+pub fn is_shared(request: &Request, classes: &dyn ClassHost) -> bool {
+    let only_reads = |op: &Op| match op {
+        Op::Call(call) => classes.is_read_only(call),
+        op => !op.is_write(),
+    };
+    request.header.object.pool == PoolName::system() && request.ops.iter().all(only_reads)
+}
+
+impl SharedReads {
+    /// What a request comes to that `read` carries out, once for all who ask for the same.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub async fn read(
+        &self,
+        request: &Request,
+        read: impl Future<Output = Result<Reply>>,
+    ) -> Result<Reply> {
+        let asked = Asked { shared: self, line: self.line(request) };
+        let line = &asked.line;
+        let round = line.round();
+        // If whoever began it is gone meanwhile, another of its line does it.
+        let reading = round.get_or_init(|| async {
+            let _turn = line.turn.lock().await;
+            line.begin(&round);
+            read.await
+        });
+        reading.await.clone()
+    }
+
+    fn line(&self, request: &Request) -> Arc<Line> {
+        let mut lines = self.lines();
+        let of_object = lines.entry(request.header.object.clone()).or_default();
+        if let Some(line) = of_object.iter().find(|line| line.request == *request) {
+            return line.clone();
+        }
+        let (turn, next) = Default::default();
+        let line = Arc::new(Line { request: request.clone(), turn, next });
+        of_object.push(line.clone());
+        line
+    }
+
+    fn lines(&self) -> MutexGuard<'_, HashMap<ObjectId, Vec<Arc<Line>>>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody in a line, which is forgotten with the last of them.
+struct Asked<'a> {
+    shared: &'a SharedReads,
+    line: Arc<Line>,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        let object = &self.line.request.header.object;
+        let mut lines = self.shared.lines();
+        let Some(of_object) = lines.get_mut(object) else { return };
+        // Whoever joins a line does it under the lock: one that only the table and this one have is free.
+        of_object.retain(|line| !Arc::ptr_eq(line, &self.line) || Arc::strong_count(line) > 2);
+        if of_object.is_empty() {
+            lines.remove(object);
+        }
+    }
+}
+
+impl Line {
+    fn round(&self) -> Arc<Round> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whoever asks from now on is in another round.
+    fn begin(&self, round: &Arc<Round>) {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        if Arc::ptr_eq(&next, round) {
+            *next = Arc::default();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use futures::future::{join, join_all};
+    use nacre_object::OpResult;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    /// A store of one number, which tells it as a version once a permit is there.
+    #[derive(Default)]
+    struct Source {
+        number: AtomicU64,
+        reads: AtomicU64,
+    }
+
+    impl Source {
+        async fn read(&self, permits: &Semaphore) -> Result<Reply> {
+            self.reads.fetch_add(1, Ordering::Relaxed);
+            let version = self.number.load(Ordering::Relaxed);
+            permits.acquire().await.unwrap().forget();
+            Ok(Reply { version, results: vec![OpResult::Done] })
+        }
+    }
+
+    fn request(name: &str) -> Request {
+        let object = ObjectId::new(PoolName::system(), name.parse().unwrap());
+        Request::new(object, vec![Op::Stat]).unwrap()
+    }
+
+    #[tokio::test]
+    async fn who_asks_while_a_read_is_under_way_shares_the_next_which_tells_what_is_then() {
+        let (shared, source, permits) =
+            (SharedReads::default(), Source::default(), Semaphore::new(0));
+        let request = request("map/a");
+        let ask = || shared.read(&request, source.read(&permits));
+        let mut first = std::pin::pin!(ask());
+        assert!(futures::poll!(&mut first).is_pending());
+        source.number.store(7, Ordering::Relaxed);
+        let mut later = std::pin::pin!(join_all((0..10).map(|_| ask())));
+        assert!(futures::poll!(&mut later).is_pending());
+        permits.add_permits(2);
+        let (first, later) = join(first, later).await;
+        assert_eq!(first.unwrap().version, 0);
+        assert!(later.into_iter().all(|reply| reply.unwrap().version == 7));
+        assert_eq!(source.reads.load(Ordering::Relaxed), 2);
+        assert!(shared.lines().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_read_whose_beginner_is_gone_is_done_by_another() {
+        let (shared, source, permits) =
+            (SharedReads::default(), Source::default(), Semaphore::new(0));
+        let request = request("map/a");
+        let ask = || shared.read(&request, source.read(&permits));
+        let mut first = Box::pin(ask());
+        assert!(futures::poll!(&mut first).is_pending());
+        let mut second = std::pin::pin!(ask());
+        assert!(futures::poll!(&mut second).is_pending());
+        drop(first);
+        permits.add_permits(1);
+        assert_eq!(second.await.unwrap().version, 0);
+        assert!(shared.lines().is_empty());
+    }
+
+    #[tokio::test]
+    async fn other_requests_wait_for_nobody() {
+        let (shared, source, permits) =
+            (SharedReads::default(), Source::default(), Semaphore::new(0));
+        let (one, other) = (request("map/a"), request("map/b"));
+        let mut held = std::pin::pin!(shared.read(&one, source.read(&permits)));
+        assert!(futures::poll!(&mut held).is_pending());
+        let free = Semaphore::new(1);
+        shared.read(&other, source.read(&free)).await.unwrap();
+        permits.add_permits(1);
+        held.await.unwrap();
+    }
+}
