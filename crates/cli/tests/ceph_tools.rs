@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
@@ -12,6 +14,15 @@ use common::{NACRE, RunningCluster};
 
 /// Questions, of some 50 ms each, after which a node must have looked at its OSDs.
 const ATTEMPTS: usize = 200;
+
+/// It changes its object, and answers more than an OSD lets through.
+const LONG: &str = "\
+function answer(input, output)
+  objclass.map_set_val('k', input)
+  output:append(string.rep('x', 100))
+end
+objclass.register(answer)
+";
 
 /// Asks and answers: the status, the document, and what was said besides.
 fn nacre(arguments: &[&str]) -> (Option<i32>, Value, String) {
@@ -101,6 +112,49 @@ fn refuses_what_is_not_for_this_ceph(plugin: &Path, folder: &Path) {
     std::fs::write(&other, "nothing").unwrap();
     assert_eq!(run_install(&other, folder).0, Some(2));
     assert!(!folder.join("libcls_nacre.so").exists());
+}
+
+#[test]
+fn methods_whose_answers_are_too_long_for_osds_are_told() {
+    let class_dir = ceph_plugin_folder();
+    let ceph = CephCluster::start(&["--osds", "1", "--class-dir", class_dir.to_str().unwrap()]);
+    let (engine, folder) =
+        (format!("ceph:{}", ceph.conf().display()), tempfile::tempdir().unwrap());
+    let cluster = RunningCluster::start_with(folder.path(), &["--engine", &engine]);
+    let told = |what: &str| {
+        let report = cluster.json(&["status"])["report"].take();
+        let metrics = metrics_of(report["metrics"].as_str().unwrap());
+        let sample =
+            metrics.lines().find_map(|line| line.strip_prefix(&format!("nacre_osd_{what} ")));
+        let sample = sample.unwrap_or_else(|| panic!("{metrics}")).parse::<u64>().unwrap();
+        (report["rados"].clone(), sample)
+    };
+    let (before, counted) = told("long_answers_total");
+    assert_eq!((before["long_answers"].as_u64(), counted), (Some(0), 0), "{before}");
+
+    // The first call finds it out, the second knows; by the node both are answered.
+    let source = folder.path().join("long.lua");
+    std::fs::write(&source, LONG).unwrap();
+    cluster.run(&["program", "put", "class/long", source.to_str().unwrap(), "--activate"]);
+    for _ in 0..2 {
+        let answer = cluster.run(&["class", "call", "data/a", "long", "answer"]);
+        assert_eq!(answer.trim().len(), 100);
+    }
+    let (after, counted) = told("long_answers_total");
+    assert_eq!((after["long_answers"].as_u64(), counted), (Some(2), 2), "{after}");
+    assert_eq!(after["long_answer_methods"], serde_json::json!(["long.answer"]));
+    assert_eq!(told("long_answer_methods").1, 1);
+    let status = cluster.run(&["status"]);
+    assert!(status.contains("runs long.answer, whose answers are too long"), "{status}");
+}
+
+/// What an address tells Prometheus.
+fn metrics_of(address: &str) -> String {
+    let mut connection = TcpStream::connect(address).unwrap();
+    write!(connection, "GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut text = String::new();
+    connection.read_to_string(&mut text).unwrap();
+    text
 }
 
 #[test]

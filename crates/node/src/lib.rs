@@ -21,7 +21,7 @@ pub use calls::{NodeCalls, gather_calls};
 pub use node::{Node, NodeOptions};
 pub use node_log::{Level, NodeLog};
 pub use node_service::{
-    DamageReport, NODE_SERVICE, NodeReport, ObjectPlace, ScrubReport, StorageReport,
+    DamageReport, NODE_SERVICE, NodeReport, ObjectPlace, RadosReport, ScrubReport, StorageReport,
 };
 pub use scrape_targets::ScrapeTargets;
 pub use supervisor::{KeptNode, NodeState, Supervisor, ready_line};

@@ -99,6 +99,7 @@ impl Node {
         let service = NodeService {
             record: record.clone(),
             engine: engine.clone(),
+            rados: rados.clone(),
             osds,
             classes: classes.clone(),
             file: cluster.clone(),
@@ -116,6 +117,9 @@ impl Node {
         if let Some(storage) = &storage {
             if let Some(engine) = &engine {
                 metrics.engine(engine.clone());
+            }
+            if let Some(rados) = &rados {
+                metrics.rados(rados.clone());
             }
             metrics.channels(classes.clone());
             server = server.store(Arc::clone(&storage.store)).watch(Arc::clone(&storage.watch));

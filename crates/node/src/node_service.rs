@@ -21,7 +21,7 @@ use bytes::Bytes;
 use nacre::{ClassService, Cluster, ClusterFile};
 use nacre_embedded::{Damage, EmbeddedEngine, ScrubCursor, ScrubStep};
 use nacre_object::{Error, ObjectId, Result};
-use nacre_rados::Survey;
+use nacre_rados::{RadosEngine, Survey};
 use nacre_registry::LiveEntities;
 use nacre_telemetry::Spans;
 use nacre_wire::{Caller, Service};
@@ -59,6 +59,22 @@ pub struct NodeReport {
     /// Where methods run, if a Ceph cluster keeps the objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub osds: Option<Survey>,
+    /// What OSDs ran for it, if a Ceph cluster keeps the objects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rados: Option<RadosReport>,
+}
+
+/// Where requests that call a method, or change what they look at, were run since the node started.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RadosReport {
+    /// In OSDs, by nacre's class.
+    pub by_nacre: u64,
+    /// In OSDs, by Ceph's class `lua`.
+    pub by_cls_lua: u64,
+    /// In the node, because the OSD would have dropped what they answer as too long.
+    pub long_answers: u64,
+    /// The methods, as `CLASS.METHOD`, that are run in the node at present for that.
+    pub long_answer_methods: Vec<String>,
 }
 
 /// An engine's counters since it was opened.
@@ -149,6 +165,8 @@ pub struct NodeService {
     pub record: nacre::Node,
     /// Its engine, if it keeps objects.
     pub engine: Option<EmbeddedEngine>,
+    /// The way to the Ceph cluster that keeps objects, if one does.
+    pub rados: Option<RadosEngine>,
     /// Looks at the OSDs that keep objects, if Ceph does.
     pub osds: Option<Arc<OsdSurvey>>,
     /// Its classes.
@@ -208,6 +226,16 @@ impl NodeService {
         }
     }
 
+    fn rados_report(engine: &RadosEngine) -> RadosReport {
+        let counts = engine.osd_counts();
+        RadosReport {
+            by_nacre: counts.by_plugin,
+            by_cls_lua: counts.by_stock,
+            long_answers: counts.long_answers,
+            long_answer_methods: engine.long_answers(),
+        }
+    }
+
     fn report(&self) -> NodeReport {
         NodeReport {
             name: self.record.name.to_string(),
@@ -219,6 +247,7 @@ impl NodeService {
             metrics: self.metrics,
             storage: self.engine.as_ref().map(Self::storage_report),
             osds: self.osds.as_ref().and_then(|osds| osds.latest()),
+            rados: self.rados.as_ref().map(Self::rados_report),
         }
     }
 }

@@ -103,6 +103,12 @@ impl RadosEngine {
         self.0.in_osd.counts()
     }
 
+    /// The methods, as `CLASS.METHOD`, that this process runs at present because their answers are too
+    /// long for an OSD.
+    pub fn long_answers(&self) -> Vec<String> {
+        self.0.in_osd.long_answers(&*self.0.clock)
+    }
+
     /// What the cluster's OSDs can run methods with, as it is now.
     ///
     /// # Errors

@@ -23,6 +23,7 @@ use nacre_telemetry::Counter;
 use crate::failure::{operation_failed, status};
 use crate::ffi::{Answer, Call, Called, IoContext};
 use crate::in_flight::InFlight;
+use crate::long_answers::LongAnswers;
 use crate::plugin_call::{Outcome, PluginCall, REPLY_BYTES};
 use crate::remembered::Remembered;
 use crate::stock_call::stock_call;
@@ -33,8 +34,7 @@ pub struct InOsd {
     /// Objects whose OSD lacks our class, or Ceph's `lua`.
     lacks_plugin: Remembered,
     lacks_stock: Remembered,
-    /// Methods whose answers an OSD does not let through.
-    long_answers: Remembered,
+    long_answers: LongAnswers,
     by_plugin: Counter,
     by_stock: Counter,
 }
@@ -46,6 +46,8 @@ pub struct OsdCounts {
     pub by_plugin: u64,
     /// Ceph's class `lua`.
     pub by_stock: u64,
+    /// None, though the OSD has nacre's: it would have dropped the answer, so this process ran them.
+    pub long_answers: u64,
 }
 
 /// One request with what it takes to run it.
@@ -75,7 +77,16 @@ enum Attempt {
 impl InOsd {
     /// How often which class was used.
     pub fn counts(&self) -> OsdCounts {
-        OsdCounts { by_plugin: self.by_plugin.get(), by_stock: self.by_stock.get() }
+        OsdCounts {
+            by_plugin: self.by_plugin.get(),
+            by_stock: self.by_stock.get(),
+            long_answers: self.long_answers.requests(),
+        }
+    }
+
+    /// The methods, as `CLASS.METHOD`, that are not run in OSDs at present, for the length of their answers.
+    pub fn long_answers(&self, clock: &dyn Clock) -> Vec<String> {
+        self.long_answers.methods(clock.monotonic())
     }
 
     /// Runs it in the OSD; `None` if it is the client's to run, and nothing happened.
@@ -84,7 +95,7 @@ impl InOsd {
     /// The request's own, and those of the cluster.
     pub async fn run(&self, asked: OsdRequest<'_>) -> Result<Option<Reply>> {
         let now = asked.clock.monotonic();
-        if methods(asked.request).any(|method| self.long_answers.holds(&method, now)) {
+        if self.long_answers.hold(methods(asked.request), now) {
             return Ok(None);
         }
         if let Some(reply) = self.run_by_plugin(asked, now).await? {
@@ -119,9 +130,7 @@ impl InOsd {
                 return Err(error);
             }
             Outcome::Unusable => self.lacks_plugin.note(object, now),
-            Outcome::LongReply => {
-                methods(asked.request).for_each(|method| self.long_answers.note(&method, now));
-            }
+            Outcome::LongReply => self.long_answers.note(methods(asked.request), now),
             Outcome::NeedsSources | Outcome::Unsuited => {}
         }
         Ok(None)

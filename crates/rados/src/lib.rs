@@ -22,6 +22,7 @@ mod in_flight;
 mod in_osd;
 mod listing;
 mod location;
+mod long_answers;
 mod mailbox;
 mod map_bounds;
 mod options;

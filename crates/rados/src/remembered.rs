@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Places: enough that few of the things in use share one.
 const PLACES: usize = 4096;
 /// How long it counts: a daemon that was restarted may offer what it did not before.
-const VALIDITY: Duration = Duration::from_secs(30);
+pub const VALIDITY: Duration = Duration::from_secs(30);
 
 /// A set of things that forgets.
 #[derive(Debug)]

@@ -112,5 +112,10 @@ fn render(reports: &[(&NodeEntry, Result<NodeReport>)]) -> String {
         let survey = report.as_ref().ok()?.osds.as_ref()?;
         Some(format!("\n{}: {survey}", node.name))
     });
-    std::iter::once(table).chain(osds).collect()
+    let long_answers = reports.iter().filter_map(|(node, report)| {
+        let methods = report.as_ref().ok()?.rados.as_ref()?.long_answer_methods.join(" ");
+        let (name, why) = (&node.name, "answers are too long for the OSDs to run them");
+        (!methods.is_empty()).then(|| format!("\n{name}: runs {methods}, whose {why}"))
+    });
+    std::iter::once(table).chain(osds).chain(long_answers).collect()
 }

@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `requests` | requests by kind and result, how long they took, sessions, connections, peers that did not get in |
 //! | `engine` | transactions, groups and their syncs, bytes of journal and tables, free space |
+//! | `rados` | requests that OSDs ran, and those whose answers are too long for them |
 //! | `channels` | messages of objects: delivered, given up, waiting |
 //! | `programs` | versions of the live programs, requests of classes in Brados by size, faults, budgets exceeded |
 //! | `sequencers` | positions handed out, logs, recoveries |
@@ -20,6 +21,7 @@ mod engine;
 mod page;
 mod process;
 mod programs;
+mod rados;
 mod requests;
 mod sequencers;
 mod supervisor;
@@ -27,6 +29,7 @@ mod supervisor;
 use nacre::ClassService;
 use nacre_embedded::EmbeddedEngine;
 use nacre_log::SequencerHost;
+use nacre_rados::RadosEngine;
 use nacre_wire::Server;
 use prometheus_client::collector::Collector;
 use prometheus_client::registry::Registry;
@@ -37,6 +40,7 @@ use self::channels::ChannelsCollector;
 use self::engine::EngineCollector;
 use self::process::ProcessCollector;
 use self::programs::ProgramsCollector;
+use self::rados::RadosCollector;
 use self::requests::RequestsCollector;
 use self::sequencers::SequencersCollector;
 use self::supervisor::SupervisorCollector;
@@ -66,6 +70,11 @@ impl Metrics {
     /// Adds an engine.
     pub fn engine(&mut self, engine: EmbeddedEngine) {
         self.add(EngineCollector(engine));
+    }
+
+    /// Adds the engine on Ceph.
+    pub fn rados(&mut self, engine: RadosEngine) {
+        self.add(RadosCollector(engine));
     }
 
     /// Adds what is delivered.
