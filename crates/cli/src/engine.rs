@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use nacre::ClusterFile;
 use nacre_object::{Error, Result};
-use nacre_rados::RadosOptions;
+use nacre_rados::{PlainClient, RadosOptions};
 
 /// What keeps a new cluster's data
 #[derive(Debug, clap::Args)]
@@ -31,6 +31,17 @@ impl Engine {
             Self::Embedded => None,
             Self::Ceph(entry) => Some(entry.clone()),
         }
+    }
+
+    /// Refuses a Ceph cluster that cannot be used, before a folder is made that would remember it.
+    ///
+    /// # Errors
+    /// As [`PlainClient::connect`].
+    pub async fn check_reachable(&self) -> Result<()> {
+        if let Self::Ceph(entry) = self {
+            PlainClient::connect(entry.parse()?, "").await?;
+        }
+        Ok(())
     }
 
     /// The cluster, if it has this engine or none was asked for.

@@ -54,9 +54,10 @@ fn objects_classes_and_a_log_live_on_ceph_and_outlive_a_node_an_osd_and_the_fold
 #[test]
 fn an_engine_that_is_not_there_or_not_the_clusters_is_said_plainly() {
     let scratch = tempfile::tempdir().unwrap();
-    let up = |folder: &str, engine: &str| {
+    let told = |command: &[&str], folder: &str, engine: &str| {
         let output = Command::new(NACRE)
-            .args(["up", "--engine", engine, "--cluster", folder])
+            .args(command)
+            .args(["--engine", engine, "--cluster", folder])
             .current_dir(scratch.path())
             .output()
             .unwrap();
@@ -64,10 +65,15 @@ fn an_engine_that_is_not_there_or_not_the_clusters_is_said_plainly() {
         assert!(!said.contains("panicked"), "{said}");
         (output.status.code(), said)
     };
-    let (status, said) = up("a", "ceph:absent.conf");
-    assert!(status == Some(1) && said.contains("absent.conf cannot be read"), "{said}");
-    let (status, said) = up("a", "ceph:other.conf");
+    let (status, said) = told(&["up"], "a", "ceph:absent.conf");
+    assert!(status == Some(2) && said.contains("absent.conf cannot be read"), "{said}");
+    // Nothing remembers a name that was mistyped.
+    assert!(!scratch.path().join("a").exists());
+    let init = ["init", "--listen", "127.0.0.2:0"];
+    let (status, said) = told(&init, "a", "ceph:absent.conf");
+    assert_eq!(status, Some(0), "{said}");
+    let (status, said) = told(&["up"], "a", "ceph:other.conf");
     assert!(status == Some(2) && said.contains("keeps its data in"), "{said}");
-    let (status, said) = up("b", "redis");
+    let (status, said) = told(&["up"], "b", "redis");
     assert!(status == Some(2) && said.contains("ceph:/path/ceph.conf"), "{said}");
 }

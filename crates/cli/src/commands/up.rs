@@ -66,6 +66,7 @@ pub async fn run(arguments: UpArguments, folder: &Path, out: Out) -> Result<()> 
     let engine = &arguments.engine.engine;
     let cluster = match ClusterFile::read(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
+            engine.check_reachable().await?;
             let layout = Layout {
                 engine: engine.to_entry(),
                 storage: arguments.targets.count(engine),
