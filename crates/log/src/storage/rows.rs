@@ -2,7 +2,7 @@
 //! that is replied (`ret`), and a batch is many requests of one method.
 
 use bytes::Bytes;
-use nacre_brados::{OutputRows, Value, decode_reply, encode_request};
+use nacre_brados::{OutputRows, Value, decode_reply, encode_request, encode_request_of};
 use nacre_class::{decode_answers, encode_batch};
 use nacre_object::{CallReply, Error, Result, Status};
 
@@ -56,7 +56,18 @@ impl Dialect for Rows {
             let text = format!("the class answered {} of {asked} requests", answers.len());
             return Err(Error::corrupt(text).into());
         }
-        Ok(answers.iter().map(status_of).collect::<Result<_>>()?)
+        // Most came to the same.
+        let mut statuses: Vec<Status> = Vec::with_capacity(asked);
+        let mut last: Option<&CallReply> = None;
+        for answer in &answers {
+            let status = match (last, statuses.last()) {
+                (Some(last), Some(status)) if last == answer => *status,
+                _ => status_of(answer)?,
+            };
+            statuses.push(status);
+            last = Some(answer);
+        }
+        Ok(statuses)
     }
 
     fn states(&self, answer: Bytes, asked: usize) -> CallResult<Vec<EntryState>> {
@@ -79,11 +90,7 @@ fn of_numbers(numbers: &[u64]) -> Vec<u8> {
 }
 
 fn of_write(epoch: u64, position: u64, data: &[u8]) -> Vec<u8> {
-    encode_request(&[
-        Value::Int(epoch as i64),
-        Value::Int(position as i64),
-        Value::Bytes(data.to_vec()),
-    ])
+    encode_request_of(&[epoch as i64, position as i64], data)
 }
 
 /// A batch of requests about positions.
