@@ -153,6 +153,14 @@ fn logs_work_with_pipes() {
     assert_eq!(followed.next().unwrap().unwrap(), "more");
     follow.kill().unwrap();
     follow.wait().unwrap();
+
+    cluster.run(&["log", "remove", "l"]);
+    assert_eq!(cluster.run(&["log", "ls"]), "");
+    assert!(cluster.fails(&["log", "read", "l"]).1.contains("not found"));
+    assert!(cluster.fails(&["log", "remove", "l"]).1.contains("no log l"));
+    cluster.run(&["log", "create", "l"]);
+    cluster.run_with_input(&["log", "append", "l"], "anew\n");
+    assert_eq!(cluster.run(&["log", "read", "l"]), "anew\n");
 }
 
 #[test]

@@ -364,6 +364,15 @@ impl Cluster {
         Ok(log)
     }
 
+    /// Removes a log and every record of it. Handles on it find nothing any more, whatever is made under its
+    /// name.
+    ///
+    /// # Errors
+    /// `NotFound`; `Unavailable`, and then part of it may be done: again.
+    pub async fn remove_log(&self, name: &str) -> Result<()> {
+        Log::remove(self.logs.clone(), LogName::new(name)?).await
+    }
+
     /// The logs, by name.
     ///
     /// # Errors

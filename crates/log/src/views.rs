@@ -4,6 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::stream::{self, StreamExt, TryStreamExt};
 use nacre_object::{Error, ErrorKind, Result};
 use nacre_registry::{Change, Maps};
 
@@ -14,6 +15,8 @@ use crate::view::View;
 const VIEW_KEY: &str = "view";
 /// How often a proposal is made anew because something else in the log's map was changed.
 const MAX_PROPOSAL_ATTEMPTS: usize = 10;
+/// Views read side by side to list the logs.
+const LOOKS_AT_ONCE: usize = 32;
 
 /// Keeps the views of logs.
 #[async_trait]
@@ -22,7 +25,15 @@ pub trait ViewStore: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// `Unavailable`, `Corrupt`.
-    async fn current(&self, log: &LogName) -> Result<Option<View>>;
+    async fn current(&self, log: &LogName) -> Result<Option<View>> {
+        Ok(self.last(log).await?.filter(|view| !view.is_removed()))
+    }
+
+    /// The stored view, also that of a log that was removed; `None` if there never was one of that name.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Corrupt`.
+    async fn last(&self, log: &LogName) -> Result<Option<View>>;
 
     /// Stores `view` if its epoch is the stored one plus one.
     ///
@@ -50,6 +61,16 @@ impl MapViews {
         Self { maps }
     }
 
+    /// The log, unless it was removed. Of one whose view is damaged it is said that it is there: whoever asks
+    /// for it is told.
+    async fn is_there(&self, name: LogName) -> Result<Option<LogName>> {
+        match self.current(&name).await {
+            Ok(view) => Ok(view.map(|_| name)),
+            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Some(name)),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The stored view with the epoch of its map, which counts every change of the map.
     async fn read(&self, log: &LogName) -> Result<(u64, Option<View>)> {
         let (map_epoch, stored) = self.maps.entry(log.map(), VIEW_KEY).await?;
@@ -63,7 +84,7 @@ impl MapViews {
 
 #[async_trait]
 impl ViewStore for MapViews {
-    async fn current(&self, log: &LogName) -> Result<Option<View>> {
+    async fn last(&self, log: &LogName) -> Result<Option<View>> {
         Ok(self.read(log).await?.1)
     }
 
@@ -82,6 +103,11 @@ impl ViewStore for MapViews {
     }
 
     async fn logs(&self) -> Result<Vec<LogName>> {
-        Ok(self.maps.list().await?.iter().filter_map(LogName::of_map).collect())
+        let maps = self.maps.list().await?;
+        // Made before anything is waited for, so that the future can move between threads.
+        let looks: Vec<_> =
+            maps.iter().filter_map(LogName::of_map).map(|name| self.is_there(name)).collect();
+        let looked: Vec<_> = stream::iter(looks).buffered(LOOKS_AT_ONCE).try_collect().await?;
+        Ok(looked.into_iter().flatten().collect())
     }
 }

@@ -39,6 +39,8 @@ pub enum LogCommand {
     },
     /// List the logs
     Ls,
+    /// Remove a log and every record of it
+    Remove { log: String },
     /// Append the lines of a file, each as a record, in order
     Append {
         log: String,
@@ -114,6 +116,7 @@ pub async fn run(command: LogCommand, cluster: &Cluster, out: Out) -> Result<()>
             }
             Ok(())
         }
+        C::Remove { log } => cluster.remove_log(&log).await,
         C::Append { log, file, positions } => {
             append(&cluster.log(&log).await?, file, positions, out).await
         }

@@ -11,15 +11,17 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::appender::Appender;
+use super::burial::bury_below;
 use super::follow::{Follow, follow};
 use super::options::{Entry, LogOptions, LogStat, ReadSlot};
 use super::positions::{Positions, past_tail};
 use super::reader::Reader;
+use super::removal::{self, remove};
 use super::view_cache::ViewCache;
 use crate::LogName;
 use crate::env::LogEnv;
 use crate::limits::{MAX_READ_POSITIONS, MAX_TOKENS};
-use crate::sequencer::{Reconfiguration, SequencerClient};
+use crate::sequencer::{Reconfiguration, SequencerClient, dismiss};
 use crate::storage::StorageClient;
 use crate::storage::status::EROFS;
 use crate::view::View;
@@ -46,7 +48,16 @@ impl Log {
     pub async fn create(env: LogEnv, name: LogName, options: LogOptions) -> Result<Self> {
         let layout = options.layout(env.placement.targets().len() * env.columns as usize);
         let LogOptions { pool, class, .. } = options;
-        let view = View::first(name.clone(), pool, class, layout, &*env.placement)?;
+        let first = match env.views.last(&name).await? {
+            Some(view) if view.is_removed() => removal::bury(&env, &view).await?,
+            other => other,
+        };
+        let view = match first {
+            Some(removed) if removed.is_removed() => {
+                removed.reborn(pool, class, layout, &*env.placement)?
+            }
+            _ => View::first(name.clone(), pool, class, layout, &*env.placement)?,
+        };
         match env.views.propose(&view).await {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::Stale => {
@@ -55,6 +66,19 @@ impl Log {
             Err(error) => return Err(error.during("create").on(&name)),
         }
         Self::open(env, name).await
+    }
+
+    /// Removes a log and every record of it. Of each of its objects a header of some bytes is left, and of the
+    /// log itself its last view: so that a handle on it that somebody still holds finds neither it nor a log
+    /// that is made under its name. Positions of that begin at 0 again.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none of that name; `Unavailable`, and then part of it may be done: try again.
+    pub async fn remove(env: LogEnv, name: LogName) -> Result<()> {
+        let removed = remove(&env, &name).await;
+        let view = removed.map_err(|error| error.during("remove").on(&name))?;
+        dismiss(&env, &view).await;
+        Ok(())
     }
 
     /// Opens a log.
@@ -213,7 +237,7 @@ impl Log {
         });
         if stripe_start > view.kept_from() {
             inner.sequencer.reconfigure(Reconfiguration::Forget(stripe_start), deadline).await?;
-            inner.positions.bury_below(&view, stripe_start, deadline).await?;
+            bury_below(&inner.positions.storage, &view, stripe_start, deadline).await?;
         }
         if stripe_start < end {
             inner.positions.trim_stripe(position, deadline).await?;

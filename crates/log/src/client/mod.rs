@@ -2,12 +2,14 @@
 
 mod append;
 mod appender;
+mod burial;
 mod follow;
 mod lanes;
 mod log;
 mod options;
 mod positions;
 mod reader;
+mod removal;
 mod settle;
 mod suspects;
 mod view_cache;

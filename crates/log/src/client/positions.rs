@@ -8,20 +8,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures::StreamExt;
 use futures::future::join_all;
-use futures::stream;
-use nacre_object::{ClassName, Error, ObjectId, Result, Status};
+use nacre_object::{Error, Result, Status};
 use tokio::time::Instant;
 
+use super::burial::give_up;
 use super::view_cache::ViewCache;
 use crate::backoff::Backoff;
-use crate::limits::MAX_BURIALS;
 use crate::sequencer::SequencerClient;
 use crate::storage::status::EROFS;
-use crate::storage::{
-    Addressed, CallFailure, CallResult, LAST_EPOCH, MAX_BATCH_ENTRIES, StorageClient,
-};
+use crate::storage::{Addressed, CallFailure, CallResult, MAX_BATCH_ENTRIES, StorageClient};
 use crate::view::{Place, View};
 
 #[derive(Debug, Clone)]
@@ -81,52 +77,6 @@ impl Positions {
             while self.run(Operation::TrimTo(position, place), deadline).await?.is_left() {}
         }
         Ok(())
-    }
-
-    /// Buries the objects of `before` that lie wholly below `position`, which is forgotten.
-    pub async fn bury_below(&self, before: &View, position: u64, deadline: Instant) -> Result<()> {
-        let ranges = before.ranges().iter();
-        let stripes = ranges.flat_map(|range| {
-            // Those that were forgotten earlier are buried.
-            let first = before.kept_from().max(range.first);
-            let gone = first.saturating_sub(range.first) / range.stripe_positions();
-            let ends = range.stripes_before(position);
-            let whole = move |stripe: &u64| range.stripe_end(*stripe) <= position;
-            (gone..ends).filter(whole).flat_map(move |stripe| {
-                let last = range.stripe_end(stripe) - 1;
-                range.stripe_places(stripe).map(move |place| (place, last))
-            })
-        });
-        // Made before anything is waited for, so that the future can move between threads.
-        let objects: Vec<_> =
-            stripes.filter_map(|(place, last)| Some((before.object(place)?, last))).collect();
-        let class = before.class();
-        let burials =
-            objects.into_iter().map(|(object, last)| self.bury(object, class, last, deadline));
-        let mut running = stream::iter(burials).buffer_unordered(MAX_BURIALS);
-        while let Some(buried) = running.next().await {
-            buried?;
-        }
-        Ok(())
-    }
-
-    async fn bury(
-        &self,
-        object: ObjectId,
-        class: &ClassName,
-        last: u64,
-        deadline: Instant,
-    ) -> Result<()> {
-        let mut backoff = Backoff::new();
-        loop {
-            let to = Addressed { object: &object, class, epoch: LAST_EPOCH };
-            match self.storage.bury(to, last).await {
-                Ok(()) => return Ok(()),
-                Err(CallFailure::Failed(error)) => return Err(error),
-                Err(failure) if Instant::now() >= deadline => return Err(give_up(failure)),
-                Err(_) => backoff.wait().await,
-            }
-        }
     }
 
     /// A view whose sequencer has issued `position`; `None` past the tail. The tail is taken.
@@ -258,12 +208,4 @@ impl Outcome {
 
 pub(super) fn past_tail(position: u64) -> Error {
     Error::invalid(format!("position {position} is past the log's tail"))
-}
-
-fn give_up(failure: CallFailure) -> Error {
-    match failure {
-        CallFailure::NoAnswer(error) | CallFailure::Failed(error) => error,
-        CallFailure::Stale => Error::unavailable("the log's view is changing"),
-        CallFailure::Unsealed => Error::corrupt("an object of the log is gone"),
-    }
 }

@@ -87,6 +87,10 @@ impl ViewCache {
     async fn read(&self) -> Result<Arc<View>> {
         let view = Arc::new(stored(&*self.views, &self.log).await?);
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if view.born() != known.view.born() {
+            return Err(Error::not_found(format!("log {} was removed", self.log))
+                .hint("another of its name was made since: open that"));
+        }
         if view.epoch() > known.view.epoch() {
             if view.sequencer() != known.view.sequencer() {
                 // What its predecessor issued and nobody wrote the new one issues again.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacre_object::{Error, NodeName, Result};
+use nacre_object::{Error, ErrorKind, NodeName, Result};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::messages::{
@@ -131,9 +131,14 @@ impl SequencerClient {
             }
             // Looking is cheaper than replacing: somebody else may have done that.
             let found = timeout_at(deadline, self.views.later_than(view.epoch())).await;
-            if matches!(found, Ok(Ok(later)) if later.epoch() > view.epoch()) {
-                silent_since = None;
-                continue;
+            match found {
+                Ok(Ok(later)) if later.epoch() > view.epoch() => {
+                    silent_since = None;
+                    continue;
+                }
+                // It was removed.
+                Ok(Err(gone)) if gone.kind() == ErrorKind::NotFound => return Err(gone),
+                _ => {}
             }
             let since = *silent_since.get_or_insert(now);
             if is_busy(&error) {
@@ -216,5 +221,17 @@ impl SequencerClient {
             nodes.insert(0, sequencer.node.clone());
         }
         Ok(nodes)
+    }
+}
+
+/// Tells the sequencer of a view of a log that was removed since. If it does not hear, it learns when it is
+/// asked next.
+pub(crate) async fn dismiss(env: &LogEnv, view: &View) {
+    if let Some(sequencer) = view.sequencer() {
+        let question = Question::Recover;
+        let method = question.method();
+        let asked = Asked { log: view.log().clone(), epoch: view.epoch(), question };
+        let told = env.sequencers.ask(&sequencer.node, method, asked.encode());
+        let _unheard = timeout(ASK_PATIENCE, told).await;
     }
 }

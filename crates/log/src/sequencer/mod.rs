@@ -9,6 +9,6 @@ mod messages;
 mod reconfigure;
 mod recovery;
 
-pub(crate) use client::SequencerClient;
+pub(crate) use client::{SequencerClient, dismiss};
 pub use host::{SEQUENCER_SERVICE, SequencerCounts, SequencerHost};
 pub use messages::{Reconfiguration, log_asked_about};

@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::join_all;
-use nacre_object::{ClassName, Error, Result, TargetName};
+use nacre_object::{ClassName, Error, ErrorKind, Result, TargetName};
 use tokio::time::timeout;
 
 use super::hosted::Hosted;
 use super::messages::Reconfiguration;
-use super::recovery::{addressed, is_undecided, object_of};
+use super::recovery::{addressed, is_undecided, no_such_log, object_of};
 use crate::backoff::Backoff;
 use crate::env::LogEnv;
 use crate::storage::{CallFailure, StorageClient, speaks_rows};
@@ -151,8 +151,8 @@ async fn propose(
         }
         Err(error) => {
             match in_doubt {
-                InDoubt::GoOn => hosted.resume(),
-                InDoubt::StepDown => hosted.install(None),
+                InDoubt::GoOn if error.kind() != ErrorKind::NotFound => hosted.resume(),
+                _ => hosted.install(None),
             }
             Err(error)
         }
@@ -165,13 +165,13 @@ async fn decide(env: &LogEnv, proposed: &View) -> Result<View> {
     for _ in 0..MAX_ATTEMPTS {
         match env.views.propose(proposed).await {
             Ok(()) => return Ok(proposed.clone()),
-            Err(error) if is_undecided(&error) => {
-                if let Ok(Some(stored)) = env.views.current(proposed.log()).await
-                    && stored.epoch() >= proposed.epoch()
-                {
-                    return Ok(stored);
+            Err(error) if is_undecided(&error) => match env.views.last(proposed.log()).await {
+                Ok(Some(stored)) if stored.is_removed() => {
+                    return Err(no_such_log(proposed.log()));
                 }
-            }
+                Ok(Some(stored)) if stored.epoch() >= proposed.epoch() => return Ok(stored),
+                _ => {}
+            },
             Err(error) => return Err(error),
         }
         backoff.wait().await;

@@ -10,6 +10,8 @@
 //! - [`View::cut`]: the sequencer ends the last range at its tail and opens another range there,
 //!   away from a dead target, or of another width;
 //! - [`View::forgetting_below`]: what is trimmed needs no objects any more;
+//! - [`View::removed`]: the log is no more; its last view stays, so that whoever held an earlier one learns it,
+//!   and a log made under its name ([`View::reborn`]) takes other objects;
 //! - [`View::with_class`]: another implementation of the storage interface.
 //!
 //! # Invariants

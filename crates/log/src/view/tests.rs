@@ -20,6 +20,26 @@ fn a_stored_view_of_format_1_is_still_read() {
 }
 
 #[test]
+fn a_removed_log_has_a_successor_that_shares_no_object_with_it() {
+    let view = cut_at(&view_of(2, 4).claimed_by(node("a")), 3);
+    let removed = view.removed();
+    assert_eq!((removed.sequencer(), removed.is_buried()), (None, false));
+    let buried = removed.forgetting_below(removed.end());
+    assert!(buried.is_removed() && buried.is_buried());
+    let (pool, class) = ("log".parse().unwrap(), buried.class().clone());
+    let next = buried.reborn(pool, class, view.layout(), &OneTarget).unwrap();
+    assert_eq!((next.epoch(), next.born()), (buried.epoch() + 1, buried.epoch() + 1));
+    assert_eq!(next.last_range().first, 0);
+    // One that was being laid out when the log was removed has the id in between.
+    assert!(next.last_range().id > cut_at(&view, view.end()).last_range().id);
+    for view in [removed, buried, next] {
+        let encoded = view.encode();
+        assert!(encoded.starts_with(br#"{"format":2"#), "earlier releases refuse it");
+        assert_eq!(View::decode(&encoded).unwrap(), view);
+    }
+}
+
+#[test]
 fn a_view_that_breaks_an_invariant_is_corrupt() {
     for (good, bad) in [
         (r#""epoch":5"#, r#""epoch":0"#),
@@ -34,7 +54,7 @@ fn a_view_that_breaks_an_invariant_is_corrupt() {
         let error = View::decode(SAMPLE.replace(good, bad).as_bytes()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{bad}: {error}");
     }
-    let later = SAMPLE.replace(r#""format":1"#, r#""format":2"#);
+    let later = SAMPLE.replace(r#""format":1"#, r#""format":3"#);
     let error = View::decode(later.as_bytes()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
 }

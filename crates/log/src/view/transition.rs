@@ -9,7 +9,13 @@ use crate::LogName;
 use crate::codec::POSITION_END;
 use crate::limits::MAX_RANGES;
 
+/// What a log that was never removed is stored as: releases that know nothing of removals read it.
 const FORMAT: u32 = 1;
+/// With what tells a removed log, and one made in its place, from others.
+const FORMAT_WITH_REMOVAL: u32 = 2;
+/// Between the ranges of a removed log and those of its successor: one that its sequencer was about to open
+/// when it was removed, and whose objects it may have sealed, has the id in between.
+const RANGE_ID_GAP: u32 = 2;
 
 /// Who hands out positions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +32,9 @@ pub struct View {
     log: LogName,
     pool: PoolName,
     epoch: u64,
+    /// The epoch by which the log was made.
+    born: u64,
+    is_removed: bool,
     class: ClassName,
     sequencer: Option<Sequencer>,
     kept_from: u64,
@@ -46,7 +55,39 @@ impl View {
     ) -> Result<Self> {
         let stripe = u64::from(layout.check()?.width) * u64::from(layout.slots);
         let range = layout.range(&log, &pool, 0, 0..stripe, placement, &[])?;
-        Ok(Self { log, pool, epoch: 1, class, sequencer: None, kept_from: 0, ranges: vec![range] })
+        Ok(Self {
+            log,
+            pool,
+            epoch: 1,
+            born: 1,
+            is_removed: false,
+            class,
+            sequencer: None,
+            kept_from: 0,
+            ranges: vec![range],
+        })
+    }
+
+    /// The first view of a log of the name of this one, which was removed: its objects have names that no
+    /// object of this one has.
+    ///
+    /// # Errors
+    /// As for [`View::first`]; `Exhausted` if the name was used too often.
+    pub fn reborn(
+        &self,
+        pool: PoolName,
+        class: ClassName,
+        layout: Layout,
+        placement: &dyn Locate,
+    ) -> Result<Self> {
+        let epoch = self.epoch + 1;
+        let used_up = || Error::exhausted("no range is left under this name").on(&self.log);
+        let id = self.last_range().id.checked_add(RANGE_ID_GAP).ok_or_else(used_up)?;
+        let stripe = u64::from(layout.check()?.width) * u64::from(layout.slots);
+        let range = layout.range(&self.log, &pool, id, 0..stripe, placement, &[])?;
+        let (log, ranges) = (self.log.clone(), vec![range]);
+        let (sequencer, kept_from, is_removed) = (None, 0, false);
+        Ok(Self { log, pool, epoch, born: epoch, is_removed, class, sequencer, kept_from, ranges })
     }
 
     /// The log it is a view of.
@@ -57,6 +98,21 @@ impl View {
     /// Counts views.
     pub fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    /// The epoch by which the log was made: what tells it from one of its name that was removed.
+    pub fn born(&self) -> u64 {
+        self.born
+    }
+
+    /// Whether the log was removed. Its objects may still have to be buried, see [`View::is_buried`].
+    pub fn is_removed(&self) -> bool {
+        self.is_removed
+    }
+
+    /// Whether the log was removed, and all its objects are buried.
+    pub fn is_buried(&self) -> bool {
+        self.is_removed && self.kept_from >= self.end()
     }
 
     /// The class that implements the storage interface.
@@ -202,6 +258,11 @@ impl View {
         next
     }
 
+    /// The successor in which the log is removed: nobody hands out its positions any more.
+    pub fn removed(&self) -> Self {
+        Self { is_removed: true, sequencer: None, ..self.successor() }
+    }
+
     /// The successor that uses another class.
     pub fn with_class(&self, class: ClassName) -> Self {
         Self { class, ..self.successor() }
@@ -230,8 +291,11 @@ impl View {
 
     /// The stored form.
     pub fn encode(&self) -> Vec<u8> {
+        let is_plain = self.born == 1 && !self.is_removed;
         let stored = StoredView {
-            format: FORMAT,
+            format: if is_plain { FORMAT } else { FORMAT_WITH_REMOVAL },
+            born: self.born,
+            is_removed: self.is_removed,
             log: self.log.to_string(),
             pool: self.pool.to_string(),
             epoch: self.epoch,
@@ -254,7 +318,7 @@ impl View {
         let damaged = |what: String| Error::corrupt(format!("a damaged view: {what}"));
         let stored: StoredView =
             serde_json::from_slice(encoded).map_err(|error| damaged(error.to_string()))?;
-        if stored.format != FORMAT {
+        if ![FORMAT, FORMAT_WITH_REMOVAL].contains(&stored.format) {
             return Err(Error::unsupported(format!("a view of format {}", stored.format))
                 .hint("a later release wrote it; upgrade"));
         }
@@ -273,6 +337,10 @@ struct StoredView {
     log: String,
     pool: String,
     epoch: u64,
+    #[serde(default = "first_epoch", skip_serializing_if = "is_first_epoch")]
+    born: u64,
+    #[serde(default, rename = "removed", skip_serializing_if = "std::ops::Not::not")]
+    is_removed: bool,
     class: String,
     sequencer: Option<StoredSequencer>,
     kept_from: u64,
@@ -283,6 +351,14 @@ struct StoredView {
 struct StoredSequencer {
     node: String,
     epoch: u64,
+}
+
+fn first_epoch() -> u64 {
+    1
+}
+
+fn is_first_epoch(epoch: &u64) -> bool {
+    *epoch == first_epoch()
 }
 
 impl StoredView {
@@ -298,6 +374,8 @@ impl StoredView {
             log: self.log.parse().map_err(text)?,
             pool: self.pool.parse().map_err(text)?,
             epoch: self.epoch,
+            born: self.born,
+            is_removed: self.is_removed,
             class: self.class.parse().map_err(text)?,
             sequencer,
             kept_from: self.kept_from,
@@ -312,6 +390,9 @@ impl View {
     fn check(&self) -> Result<(), String> {
         if self.epoch == 0 || self.sequencer.as_ref().is_some_and(|s| s.epoch > self.epoch) {
             return Err(format!("epoch {}", self.epoch));
+        }
+        if !(1..=self.epoch).contains(&self.born) {
+            return Err(format!("a log born at epoch {}", self.born));
         }
         if self.ranges.is_empty() || self.ranges.len() > MAX_RANGES {
             return Err(format!("{} ranges", self.ranges.len()));

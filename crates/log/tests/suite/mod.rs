@@ -4,5 +4,6 @@ mod cases;
 pub mod faults;
 pub mod linearizability;
 mod log;
+mod removal;
 mod stale_views;
 mod storage;

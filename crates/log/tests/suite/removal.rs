@@ -1,0 +1,139 @@
+//! Logs that are removed, and others made under their names.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::support::{Cluster, of_slots};
+use bytes::Bytes;
+use nacre_conformance::Fault;
+use nacre_conformance::faults::{FaultPlan, Operation};
+use nacre_log::{Entry, Log, LogName, Patience};
+use nacre_object::{ErrorKind, Result};
+
+/// What somebody has who soon meets nobody any more.
+const LAST_PATIENCE: Duration = Duration::from_millis(50);
+
+fn name(text: &str) -> LogName {
+    LogName::new(text).unwrap()
+}
+
+async fn remove(cluster: &Cluster, log: &str) -> Result<()> {
+    Log::remove(cluster.env.clone(), name(log)).await
+}
+
+fn kind<T: std::fmt::Debug>(outcome: Result<T>) -> ErrorKind {
+    outcome.unwrap_err().kind()
+}
+
+async fn filled(cluster: &Cluster, log: &str, records: usize) -> Log {
+    let log = cluster.create(log, of_slots(4)).await;
+    for record in 0..records {
+        log.append(format!("old {record}")).await.unwrap();
+    }
+    log
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_log_is_gone_and_its_name_is_free() {
+    let cluster = Cluster::new(2, 2).await;
+    let old = filled(&cluster, "l", 20).await;
+    let other = filled(&cluster, "other", 3).await;
+    remove(&cluster, "l").await.unwrap();
+    assert_eq!(cluster.env.views.logs().await.unwrap(), [name("other")]);
+    assert_eq!(kind(Log::open(cluster.env.clone(), name("l")).await), ErrorKind::NotFound);
+    assert_eq!(kind(remove(&cluster, "l").await), ErrorKind::NotFound);
+    assert_eq!(kind(remove(&cluster, "never").await), ErrorKind::NotFound);
+    assert_eq!(cluster.entries().await, 3, "of the other log");
+
+    let new = cluster.create("l", of_slots(4)).await;
+    assert_eq!(new.append("new").await.unwrap(), 0);
+    assert_eq!(kind(old.append("late").await), ErrorKind::NotFound);
+    assert_eq!(kind(old.read(0).await), ErrorKind::NotFound);
+    assert_eq!(kind(old.tail().await), ErrorKind::NotFound);
+    assert_eq!(kind(old.trim_to(0).await), ErrorKind::NotFound);
+    assert_eq!(new.read(0).await.unwrap(), Entry::Data(Bytes::from_static(b"new")));
+    assert_eq!(new.tail().await.unwrap(), 1);
+    assert_eq!(other.tail().await.unwrap(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sequencer_that_does_not_hear_of_it_hands_out_nothing_that_can_be_used() {
+    let cluster = Cluster::new(2, 2).await;
+    let old = filled(&cluster, "l", 3).await;
+    let sequencer = cluster.sequencer_of(&old).await;
+    cluster.kill_node(sequencer);
+    remove(&cluster, "l").await.unwrap();
+    let new = cluster.create("l", of_slots(4)).await;
+    // It is back, with nothing in memory, and in the old view it is the sequencer.
+    cluster.start_node(sequencer);
+    assert_eq!(kind(old.append("late").await), ErrorKind::NotFound);
+    assert_eq!(new.append("new").await.unwrap(), 0);
+    assert_eq!(cluster.entries().await, 1);
+}
+
+/// The first `count` requests pass, the next meets a fault, and later ones nobody.
+fn dying_after(asked: &Arc<AtomicUsize>, count: usize, fault: Fault) -> FaultPlan {
+    let asked = asked.clone();
+    Box::new(move |operation| match operation {
+        Operation::Submit(_) => match asked.fetch_add(1, Ordering::SeqCst) {
+            before if before < count => None,
+            before if before == count => Some(fault),
+            _ => Some(Fault::FailBefore),
+        },
+        _ => None,
+    })
+}
+
+/// Removes a log by somebody who dies at one of his requests; answers whether he came so far.
+async fn removed_by_a_mortal(cluster: &Cluster, log: &str, count: usize, fault: Fault) -> bool {
+    let asked = Arc::new(AtomicUsize::new(0));
+    cluster.system.follow(dying_after(&asked, count, fault));
+    cluster.targets.values().for_each(|one| one.follow(dying_after(&asked, count, fault)));
+    let mut env = cluster.env.clone();
+    env.patience = Patience { operation: LAST_PATIENCE, ..env.patience };
+    let outcome = Log::remove(env, name(log)).await;
+    cluster.system.heal();
+    cluster.targets.values().for_each(|one| one.heal());
+    let died = asked.load(Ordering::SeqCst) > count;
+    assert!(died || outcome.is_ok(), "{outcome:?}");
+    died
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removal_that_dies_at_any_request_is_gone_on_with() {
+    let cluster = Cluster::new(2, 1).await;
+    let mut deaths = 0;
+    for fault in [Fault::FailBefore, Fault::FailAfter] {
+        for count in 0.. {
+            let log = format!("{fault:?}-{count}");
+            let old = filled(&cluster, &log, 9).await;
+            let died = removed_by_a_mortal(&cluster, &log, count, fault).await;
+            match cluster.env.views.current(&name(&log)).await.unwrap() {
+                Some(_) => {
+                    let kept = old.read(8).await.unwrap();
+                    assert_eq!(kept, Entry::Data(Bytes::from_static(b"old 8")), "{log}");
+                    remove(&cluster, &log).await.unwrap();
+                }
+                // Whoever removes it again goes on, unless nothing is left to do.
+                None if count % 2 == 0 => {
+                    let again = remove(&cluster, &log).await;
+                    assert!(again.is_ok() || kind(again) == ErrorKind::NotFound, "{log}");
+                }
+                // So does whoever makes another.
+                None => {}
+            }
+            let new = cluster.create(&log, of_slots(4)).await;
+            assert_eq!(new.append("new").await.unwrap(), 0, "{log}");
+            assert_eq!(kind(old.append("late").await), ErrorKind::NotFound, "{log}");
+            assert_eq!(cluster.entries().await, 1, "{log}");
+            remove(&cluster, &log).await.unwrap();
+            assert_eq!(cluster.entries().await, 0, "{log}");
+            if !died {
+                break;
+            }
+            deaths += 1;
+        }
+    }
+    assert!(deaths > 20, "there are as many requests: {deaths}");
+}
