@@ -89,7 +89,7 @@ impl Core {
         // The pin is older than the snapshot, so it keeps whatever the snapshot refers to.
         let _pin = self.segments.pin();
         let tables = self.tables.snapshot();
-        let layers = Layers::new(&tables, None);
+        let layers = Layers::of_tables(&tables);
         let object = &request.header.object;
         let mut transaction = match &request.header.snapshot {
             None => Transaction::begin(layers, &self.segments, object, Mode::Read)?,

@@ -108,6 +108,16 @@ pub(crate) fn node_prefix(node: NodeId) -> [u8; 9] {
     key
 }
 
+/// Whether two keys are of one node, and that of this shard.
+pub(crate) fn is_of_shard_node(shard: u16, one: &[u8], other: &[u8]) -> bool {
+    const NODE_BYTES: usize = 9;
+    let node = one.get(..NODE_BYTES);
+    node.is_some()
+        && node == other.get(..NODE_BYTES)
+        && one[0] == NODE
+        && one[1..3] == shard.to_be_bytes()
+}
+
 pub(crate) fn extent_prefix(node: NodeId) -> [u8; NODE_KIND_BYTES] {
     node_kind(node, EXTENT)
 }

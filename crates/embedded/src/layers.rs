@@ -1,9 +1,11 @@
 //! What a transaction reads: its own changes, over its shard's recent ones, over the tables.
 //!
+//! What the shard knows to be empty is not looked through again ([`crate::gaps`]).
+//!
 //! **Invariant:** what is recent and not in the tables may not be synced. [`Layers::saw_unsynced`]
 //! tells whether anything recent was looked at, for then the reply must wait for the sync.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::btree_map;
 use std::iter::Peekable;
 use std::ops::Bound;
@@ -11,6 +13,7 @@ use std::ops::Bound;
 use nacre_object::Result;
 
 use crate::change_set::Overlay;
+use crate::gaps::{Gaps, Span, after, span_of};
 use crate::key::{Key, after_prefix};
 use crate::recent::Recent;
 use crate::tables::TableSnapshot;
@@ -28,19 +31,32 @@ pub(crate) struct Layers<'a> {
     tables: &'a TableSnapshot,
     /// Of the shard's transactions that may not be in the tables yet, the newer ones first.
     recent: [Option<&'a Overlay>; 2],
+    /// What tables and recent changes together have nothing of, as far as their shard knows.
+    gaps: Option<&'a RefCell<Gaps>>,
     /// Of this transaction.
     pub own: Overlay,
     saw_unsynced: Cell<bool>,
 }
 
 impl<'a> Layers<'a> {
-    pub fn new(tables: &'a TableSnapshot, recent: Option<&'a Recent>) -> Self {
+    /// The tables alone, as those who only read see them.
+    pub fn of_tables(tables: &'a TableSnapshot) -> Self {
         Self {
             tables,
-            recent: recent.map(Recent::overlays).unwrap_or_default(),
+            recent: Default::default(),
+            gaps: None,
             own: Overlay::new(),
             saw_unsynced: Cell::new(false),
         }
+    }
+
+    /// What a shard sees.
+    pub fn of_shard(
+        tables: &'a TableSnapshot,
+        recent: &'a Recent,
+        gaps: &'a RefCell<Gaps>,
+    ) -> Self {
+        Self { recent: recent.overlays(), gaps: Some(gaps), ..Self::of_tables(tables) }
     }
 
     pub fn saw_unsynced(&self) -> bool {
@@ -75,19 +91,78 @@ impl<'a> Layers<'a> {
 
     /// Entries whose keys are in a range.
     pub fn scan(&self, range: (Bound<&[u8]>, Bound<&[u8]>), direction: Direction) -> Scan<'_> {
+        let span = self.gaps.and_then(|_| span_of(range));
+        let own = OverlayEntries::of(&self.own, range, direction);
+        match &span {
+            None => self.scan_in(range, own, direction, None),
+            Some(span) => match self.without_gaps(span, direction) {
+                None => self.scan_nothing(own, direction),
+                Some(span) => {
+                    let (start, end) = span.clone();
+                    let range = (Bound::Included(&*start), Bound::Excluded(&*end));
+                    self.scan_in(range, own, direction, Some(span))
+                }
+            },
+        }
+    }
+
+    /// What is left of a span after the gap it begins or ends in.
+    fn without_gaps(&self, span: &Span, direction: Direction) -> Option<Span> {
+        let gaps = self.gaps.expect("only shards ask").borrow();
+        let left = match direction {
+            Direction::Forward => gaps.cut_front(span),
+            Direction::Backward => gaps.cut_back(span),
+        };
+        // Some of what made the gap may be a deletion that is not synced.
+        if left.as_ref() != Some(span) && self.recent.iter().any(Option::is_some) {
+            self.saw_unsynced.set(true);
+        }
+        left
+    }
+
+    fn scan_in<'s>(
+        &'s self,
+        range: (Bound<&[u8]>, Bound<&[u8]>),
+        own: Peekable<OverlayEntries<'s>>,
+        direction: Direction,
+        span: Option<Span>,
+    ) -> Scan<'s> {
         let tables = self.tables.range(range);
         let tables: TableEntries<'_> = match direction {
             Direction::Forward => Box::new(tables),
             Direction::Backward => Box::new(tables.rev()),
         };
-        Scan {
+        let recent = self
+            .recent
+            .map(|recent| recent.map(|recent| OverlayEntries::of(recent, range, direction)));
+        let mut scan = Scan {
             tables: tables.peekable(),
-            recent: self
-                .recent
-                .map(|recent| recent.map(|recent| OverlayEntries::of(recent, range, direction))),
-            own: OverlayEntries::of(&self.own, range, direction),
+            recent,
+            own,
             direction,
             saw_unsynced: &self.saw_unsynced,
+            unexplored: None,
+        };
+        // What this transaction did may yet be undone: a gap is of what is there without it.
+        if scan.own.peek().is_none() {
+            scan.unexplored = self.gaps.zip(span);
+        }
+        scan
+    }
+
+    fn scan_nothing<'s>(
+        &'s self,
+        own: Peekable<OverlayEntries<'s>>,
+        direction: Direction,
+    ) -> Scan<'s> {
+        let tables: TableEntries<'_> = Box::new(std::iter::empty());
+        Scan {
+            tables: tables.peekable(),
+            recent: [None, None],
+            own,
+            direction,
+            saw_unsynced: &self.saw_unsynced,
+            unexplored: None,
         }
     }
 }
@@ -127,9 +202,22 @@ pub(crate) struct Scan<'a> {
     own: Peekable<OverlayEntries<'a>>,
     direction: Direction,
     saw_unsynced: &'a Cell<bool>,
+    /// Until the first entry is found: what is being looked through, and who is told what was not there.
+    unexplored: Option<(&'a RefCell<Gaps>, Span)>,
 }
 
 impl Scan<'_> {
+    /// The first entry was found, or none.
+    fn explored(&mut self, found: Option<&Key>) {
+        let Some((gaps, (start, end))) = self.unexplored.take() else { return };
+        let gap = match (self.direction, found) {
+            (_, None) => (start, end),
+            (Direction::Forward, Some(key)) => (start, key.clone()),
+            (Direction::Backward, Some(key)) => (after(key), end),
+        };
+        gaps.borrow_mut().add(gap);
+    }
+
     /// The next key of any layer; an error of the tables comes first.
     fn next_key(&mut self) -> Option<Result<Key>> {
         let tables = match self.tables.peek() {
@@ -173,6 +261,20 @@ impl Iterator for Scan<'_> {
     type Item = Result<(Key, Value)>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        let next = self.merged();
+        if self.unexplored.is_some() {
+            match &next {
+                Some(Err(_)) => self.unexplored = None,
+                Some(Ok((key, _))) => self.explored(Some(key)),
+                None => self.explored(None),
+            }
+        }
+        next
+    }
+}
+
+impl Scan<'_> {
+    fn merged(&mut self) -> Option<Result<(Key, Value)>> {
         // Without overlays, as in most reads, there is nothing to merge.
         if self.recent.iter().all(Option::is_none) && self.own.peek().is_none() {
             return self.tables.next();

@@ -19,7 +19,7 @@
 //! | `engine`, `options`, `opening`, `core` | the engine as others see it; how it starts |
 //! | `queue`, `shard`, `recent`, `commit`, `committer`, `applier`, `batch`, `visibility` | the way of a transaction |
 //! | `view/` | what a transaction sees and does: stream, map, attributes, snapshots |
-//! | `layers`, `change_set`, `tables`, `table_files`, `key`, `value`, `head` | entries: merged, encoded, kept |
+//! | `layers`, `gaps`, `change_set`, `tables`, `table_files`, `key`, `value`, `head` | entries: merged, encoded, kept |
 //! | `journal/` | records, groups, segments, recovery |
 //! | `upkeep`, `compaction`, `manifest`, `space` | checkpoints and room |
 //! | `scrub/` | finding damage before somebody meets it |
@@ -40,6 +40,7 @@ mod engine;
 mod errors;
 #[cfg(test)]
 mod fuzz_tests;
+mod gaps;
 mod head;
 mod health;
 mod journal;

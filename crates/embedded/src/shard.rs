@@ -8,6 +8,7 @@
 //! sync if it depends on something unsynced; otherwise it is sent at once. A transaction that fails
 //! leaves nothing behind.
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use crate::batch::Progress;
 use crate::change_set::ChangeSet;
 use crate::commit::{Answer, Held, Recorded};
 use crate::core::{Core, panic_text};
+use crate::gaps::Gaps;
 use crate::journal::record::{Draft, RecordId};
 use crate::journal::segment_table::Pin;
 use crate::layers::Layers;
@@ -36,6 +38,7 @@ pub(crate) struct Shard {
     pub(crate) id: u16,
     progress: Progress,
     recent: Recent,
+    gaps: RefCell<Gaps>,
     draft: Draft,
 }
 
@@ -48,7 +51,8 @@ pub(crate) struct Turn {
 
 impl Shard {
     pub fn new(core: Arc<Core>, id: u16, progress: Progress) -> Self {
-        Self { core, id, progress, recent: Recent::default(), draft: Draft::default() }
+        let gaps = RefCell::new(Gaps::new(id));
+        Self { core, id, progress, recent: Recent::default(), gaps, draft: Draft::default() }
     }
 
     /// Works until the queue is closed and empty.
@@ -95,7 +99,7 @@ impl Shard {
     }
 
     pub(crate) fn layers<'a>(&'a self, turn: &'a Turn) -> Layers<'a> {
-        Layers::new(&turn.tables, Some(&self.recent))
+        Layers::of_shard(&turn.tables, &self.recent, &self.gaps)
     }
 
     fn run_request(&mut self, turn: &Turn, request: Request, mut answer: Answer) {
@@ -192,6 +196,7 @@ impl Shard {
         let recorded = Recorded { id, changes: Arc::clone(&changes), pin: turn.pin.clone() };
         slot.fill(&self.draft, recorded, held);
         self.progress = Progress { sequence: id.sequence, next_node };
+        self.gaps.get_mut().note(&changes.entries);
         self.recent.add(&changes, group);
         Ok(())
     }
