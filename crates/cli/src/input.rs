@@ -35,7 +35,8 @@ impl Input {
 /// # Errors
 /// `NotFound` if it cannot be read, `Invalid` if it is too large.
 pub fn read_file(path: &Path) -> Result<Bytes> {
-    let unreadable = |error| Error::not_found(format!("cannot read {}: {error}", path.display()));
+    let name = name_of(path);
+    let unreadable = |error| Error::not_found(format!("cannot read {name}: {error}"));
     let mut content = Vec::new();
     let limit = MAX_REQUEST_BYTES as u64 + 1;
     let read = if path == Path::new("-") {
@@ -47,8 +48,7 @@ pub fn read_file(path: &Path) -> Result<Bytes> {
     read.map_err(unreadable)?;
     if content.len() > MAX_REQUEST_BYTES {
         return Err(Error::invalid(format!(
-            "{} is larger than the {MAX_REQUEST_BYTES} bytes one request carries",
-            path.display()
+            "{name} is larger than the {MAX_REQUEST_BYTES} bytes one request carries"
         ))
         .hint("write it in parts: `nacre object write … --offset N`"));
     }
@@ -61,5 +61,10 @@ pub fn read_file(path: &Path) -> Result<Bytes> {
 /// As [`read_file`]; `Invalid` if it is not UTF-8.
 pub fn read_text(path: &Path) -> Result<String> {
     String::from_utf8(read_file(path)?.into())
-        .map_err(|_| Error::invalid(format!("{} is not UTF-8 text", path.display())))
+        .map_err(|_| Error::invalid(format!("{} is not UTF-8 text", name_of(path))))
+}
+
+/// What a person calls a file that is given as an argument.
+fn name_of(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }

@@ -320,7 +320,11 @@ impl fmt::Display for Error {
         }
         write!(f, "{}: {}", inner.kind, inner.message)?;
         if let Some(site) = &inner.fault {
-            write!(f, " (program {} version {}", site.program, site.version)?;
+            write!(f, " (program {}", site.program)?;
+            // A source that was not stored has none.
+            if site.version > 0 {
+                write!(f, " version {}", site.version)?;
+            }
             if let Some(line) = site.line {
                 write!(f, " line {line}")?;
             }

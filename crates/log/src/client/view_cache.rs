@@ -121,8 +121,8 @@ impl ViewCache {
 }
 
 async fn stored(views: &dyn ViewStore, log: &LogName) -> Result<View> {
-    views
-        .current(log)
-        .await?
-        .ok_or_else(|| Error::not_found(format!("there is no log {log}")).hint("create it first"))
+    views.current(log).await?.ok_or_else(|| {
+        Error::not_found(format!("there is no log {log}"))
+            .hint(format!("create it with `nacre log create {log}`"))
+    })
 }

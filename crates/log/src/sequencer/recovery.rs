@@ -122,7 +122,8 @@ pub(super) fn object_of(view: &View, place: Place) -> Result<ObjectId> {
 }
 
 pub(super) fn no_such_log(log: &LogName) -> Error {
-    Error::not_found(format!("there is no log {log}")).hint("create it first")
+    Error::not_found(format!("there is no log {log}"))
+        .hint(format!("create it with `nacre log create {log}`"))
 }
 
 /// Whether a proposal's outcome must be looked up: it lost, or nobody knows.

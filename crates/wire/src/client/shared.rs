@@ -252,7 +252,7 @@ impl Shared {
         match failure.as_ref().and_then(Error::hint_text) {
             Some(hint) => error.hint(hint),
             None if kind == ErrorKind::Denied => error,
-            None => error.hint("it was not sent; see whether the node runs"),
+            None => error.hint("it was not sent; `nacre status` shows which nodes run"),
         }
     }
 }
