@@ -44,6 +44,37 @@ fn a_class_is_put_called_replaced_and_taken_back() {
 }
 
 #[test]
+fn versions_nobody_can_go_back_to_are_shown_and_removed() {
+    let cluster = RunningCluster::start();
+    let file = cluster.folder().join("counter.lua");
+    let put = |number: u32, more: &[&str]| {
+        fs::write(&file, format!("{COUNTER}-- {number}\n")).unwrap();
+        let path = file.to_str().unwrap();
+        cluster.run(&[&["program", "put", "class/counter", path], more].concat());
+    };
+    put(1, &["--activate"]);
+    assert_eq!(cluster.run(&["program", "gc", "--dry-run"]), "nothing to collect\n");
+    // Superseded are 2 to 11; the newest eight of these are kept to look at.
+    (2..12).for_each(|number| put(number, &[]));
+    put(12, &["--activate"]);
+    let foreseen = cluster.json(&["program", "gc", "--dry-run"]);
+    let version =
+        |number: u64| serde_json::json!({ "program": "class/counter", "version": number });
+    assert_eq!(foreseen["versions"], serde_json::json!([version(2), version(3)]), "{foreseen}");
+    assert_eq!(foreseen["sources"], serde_json::json!([]), "their sources are young");
+    let listed = || cluster.json(&["program", "ls"]).to_string();
+    let before = listed();
+    assert_eq!(cluster.json(&["program", "gc"]), foreseen);
+    assert_ne!(listed(), before);
+    cluster.fails(&["program", "show", "class/counter", "--program-version", "2"]);
+    cluster.run(&["program", "show", "class/counter", "--program-version", "4"]);
+    assert_eq!(cluster.run(&["program", "gc"]), "nothing to collect\n");
+    cluster.run(&["program", "rollback", "class/counter"]);
+    let call = ["class", "call", "data/visits", "counter", "add", "--input", "5"];
+    assert_eq!(cluster.run(&call), "5\n");
+}
+
+#[test]
 fn a_mistake_in_a_program_is_shown_where_it_is_and_nothing_is_stored() {
     let cluster = RunningCluster::start();
     let file = cluster.folder().join("wrong.lua");

@@ -15,7 +15,7 @@ use nacre_embedded::EmbeddedEngine;
 use nacre_log::{SEQUENCER_SERVICE, SequencerHost};
 use nacre_object::{Error, Locate, NodeName, Result};
 use nacre_rados::RadosEngine;
-use nacre_registry::{LiveEntities, RefusalReporter};
+use nacre_registry::{LiveEntities, ProgramUpkeep, RefusalReporter};
 use nacre_telemetry::Spans;
 use nacre_wire::{Identity, Listener, Server};
 use tokio::sync::oneshot;
@@ -42,6 +42,7 @@ pub struct Node {
     classes: ClassService,
     membership: Membership,
     layouts: Option<LayoutKeeper>,
+    _programs: Option<ProgramUpkeep>,
     metrics_address: SocketAddr,
     _metrics: MetricsEndpoint,
 }
@@ -134,6 +135,9 @@ impl Node {
             let (node, incarnation) = (node.clone(), record.incarnation);
             LayoutKeeper::start(whole.layouts(), node, incarnation, observer, clock)
         });
+        let _programs = entry
+            .has(Role::Metadata)
+            .then(|| ProgramUpkeep::start(whole.programs().clone(), node.clone()));
         // Before the first request: a node that follows nothing cannot know that it is behind.
         let served = served(storage.as_ref(), &whole, Arc::clone(&entities));
         classes.follow(node, record.incarnation, &whole, served);
@@ -151,6 +155,7 @@ impl Node {
             classes,
             membership,
             layouts,
+            _programs,
             metrics_address,
             _metrics,
         })

@@ -37,6 +37,6 @@ pub use maps::{
 pub use nodes::{Node, Nodes};
 pub use programs::{
     Checker, FailedVersion, Garbage, NodeStatus, ProgramId, ProgramInfo, ProgramKind,
-    ProgramSource, Programs, Removal, SourceError, SourceObject, VersionInfo,
+    ProgramSource, ProgramUpkeep, Programs, Removal, SourceError, SourceObject, VersionInfo,
 };
 pub use subscriber::{LiveProgram, ProgramSink, Subscriber};

@@ -10,10 +10,10 @@ use nacre_clock::ManualClock;
 use nacre_conformance::MemoryStore;
 use nacre_conformance::faults::{Fault, Operation};
 use nacre_object::{
-    Capabilities, ListPage, ListRequest, Op, PoolName, Reply, Request, Result, Store,
+    Capabilities, ListPage, ListRequest, NodeName, Op, PoolName, Reply, Request, Result, Store,
 };
 use nacre_registry::limits::KEPT_SUPERSEDED;
-use nacre_registry::{Maps, Programs, Removal};
+use nacre_registry::{EventItem, Maps, ProgramUpkeep, Programs, Removal};
 
 const HOUR_MICROS: u64 = 3_600_000_000;
 
@@ -159,4 +159,20 @@ async fn a_source_that_is_put_again_meanwhile_stays() {
     let collected = programs_at(&meanwhile, 2).collect().await.unwrap();
     assert!(collected.sources.is_empty());
     assert_eq!(stored(&store).await, 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_collects_by_itself_and_says_so() {
+    let store = store();
+    let maps = maps(&store);
+    put_twenty(&programs_at(&maps, 0)).await;
+    let mut events = maps.events().follow(2);
+    let node = NodeName::new("meta.0").unwrap();
+    let _upkeep = ProgramUpkeep::start(programs_at(&maps, 2), node.clone());
+    let EventItem::Event(event) = events.next().await.unwrap() else { panic!("none is missed") };
+    assert_eq!(event.node, Some(node));
+    assert_eq!(event.text, format!("{} superseded versions of programs removed", 20 - KEPT));
+    assert_eq!(event.fields["sources"], (20 - KEPT).to_string());
+    assert_eq!(stored(&store).await as u64, KEPT);
+    is_whole(&programs_at(&maps, 2)).await;
 }

@@ -14,6 +14,7 @@ mod kind;
 mod record;
 mod source;
 mod status;
+mod upkeep;
 
 pub use check::{Checker, SourceError};
 pub use garbage::{Garbage, SourceObject};
@@ -22,6 +23,7 @@ pub use id::ProgramId;
 pub use kind::ProgramKind;
 pub use source::ProgramSource;
 pub use status::{FailedVersion, NodeStatus};
+pub use upkeep::ProgramUpkeep;
 
 pub(crate) use handle::programs_map;
 #[cfg(test)]

@@ -1,0 +1,58 @@
+//! Keeps what is stored of programs bounded without anybody asking for it.
+
+use std::time::Duration;
+
+use nacre_clock::Random;
+use nacre_object::NodeName;
+use tokio::task::AbortHandle;
+
+use super::{Garbage, Programs};
+use crate::events::{Event, Severity};
+
+/// A collection is made this often at most, and at least half as often, so that several nodes do not
+/// do it at once. What became garbage since is kept a few hours longer than need be, which costs some
+/// sources' room.
+const EVERY: Duration = Duration::from_secs(6 * 3600);
+
+/// Collects, until it is dropped. Several at once do what one does.
+#[derive(Debug)]
+pub struct ProgramUpkeep(AbortHandle);
+
+impl Drop for ProgramUpkeep {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl ProgramUpkeep {
+    /// Collects what nobody needs any more, on behalf of a node, and says so in the cluster log. Needs a
+    /// tokio runtime.
+    pub fn start(programs: Programs, node: NodeName) -> Self {
+        Self(tokio::spawn(keep_up(programs, node, Random::from_system())).abort_handle())
+    }
+}
+
+async fn keep_up(programs: Programs, node: NodeName, mut random: Random) {
+    let half_millis = EVERY.as_millis() as u64 / 2;
+    loop {
+        let wait = half_millis + random.below(half_millis);
+        tokio::time::sleep(Duration::from_millis(wait)).await;
+        // What could not be collected now is there the next time.
+        let Ok(garbage) = programs.collect().await else { continue };
+        if let Some(event) = event_of(&garbage) {
+            let _ = programs.maps().events().append(event.node(node.clone())).await;
+        }
+    }
+}
+
+/// What the cluster log is told of a collection; nothing if there was nothing to collect.
+fn event_of(garbage: &Garbage) -> Option<Event> {
+    let Garbage { versions, sources, .. } = garbage;
+    if versions.is_empty() && sources.is_empty() {
+        return None;
+    }
+    let text = format!("{} superseded versions of programs removed", versions.len());
+    let bytes: u64 = sources.iter().map(|source| source.bytes).sum();
+    let event = Event::new(Severity::Info, text).field("sources", sources.len().to_string());
+    Some(event.field("bytes", bytes.to_string()))
+}
