@@ -121,7 +121,7 @@ impl Node {
     }
 
     fn counts(&self) -> (u64, u64) {
-        let OsdCounts { by_plugin, by_stock } = self.engine.osd_counts();
+        let OsdCounts { by_plugin, by_stock, .. } = self.engine.osd_counts();
         (by_plugin, by_stock)
     }
 }
