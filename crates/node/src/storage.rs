@@ -8,6 +8,7 @@ use nacre_embedded::{EmbeddedEngine, Options};
 use nacre_object::{Result, Store, Watch};
 use nacre_placement::{PlacedTarget, Target};
 use nacre_rados::{RadosEngine, RadosOptions};
+use nacre_registry::Herald;
 
 /// A node's share of the objects, or, where another system keeps them, its way there.
 pub(crate) struct Storage {
@@ -37,13 +38,13 @@ impl Storage {
             let options = Options::new(cluster.data(entry), classes.host(), Arc::clone(clock));
             let engine = EmbeddedEngine::open(options)?;
             let store = classes.before(engine.clone());
-            let watch = Arc::new(engine.clone());
+            let watch = heralded(&store, &engine);
             return Ok(Self { embedded: Some(engine), rados: None, store, watch, target });
         };
         let options: RadosOptions = engine.parse()?;
         let engine = RadosEngine::connect(options, classes.host(), Arc::clone(clock)).await?;
         let store = classes.before(engine.clone());
-        let watch = Arc::new(engine.clone());
+        let watch = heralded(&store, &engine);
         Ok(Self { embedded: None, rados: Some(engine), store, watch, target })
     }
 
@@ -55,4 +56,9 @@ impl Storage {
             watch: Arc::clone(&self.watch),
         }
     }
+}
+
+/// The engine's watch, by which watchers of common maps are told what changed.
+fn heralded(store: &Arc<dyn Store>, engine: &(impl Watch + Clone + 'static)) -> Arc<dyn Watch> {
+    Arc::new(Herald::new(Arc::clone(store), Arc::new(engine.clone())))
 }

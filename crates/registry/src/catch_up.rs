@@ -2,8 +2,8 @@
 //!
 //! A source keeps the newest items of a sequence 1, 2, 3, … and drops the oldest. A follower holds
 //! the number up to which it has delivered. Whenever it hears that the source may have changed it
-//! reads the items after that number; if they are no longer kept, or the source has started over,
-//! it asks for the whole instead and goes on from there.
+//! reads the items after that number, unless it was told them at once; if they are no longer kept, or
+//! the source has started over, it asks for the whole instead and goes on from there.
 //!
 //! **Invariant:** what is delivered is either the item after the last one, or the whole.
 
@@ -69,15 +69,31 @@ impl<Item> CatchUp<Item> {
         }
     }
 
-    /// Takes what [`Step::ReadAfter`] found.
-    pub(crate) fn page(&mut self, page: Page<Item>) {
-        let before = self.read;
-        for (number, item) in page.items {
+    /// Takes what the source told when it changed: maybe late, or again, or not after what is known. What
+    /// is lacking is read.
+    pub(crate) fn told(&mut self, page: Page<Item>) {
+        if self.lag == Lag::Missed {
+            return;
+        }
+        self.take(page.items);
+        if page.last != self.read {
+            self.lag = Lag::Behind;
+        }
+    }
+
+    fn take(&mut self, items: Vec<(u64, Item)>) {
+        for (number, item) in items {
             if number == self.read + 1 {
                 self.read = number;
                 self.ready.push_back(item);
             }
         }
+    }
+
+    /// Takes what [`Step::ReadAfter`] found.
+    pub(crate) fn page(&mut self, page: Page<Item>) {
+        let before = self.read;
+        self.take(page.items);
         self.lag = match page.last {
             last if last == self.read => Lag::Level,
             last if last > self.read && self.read > before => Lag::Behind,
@@ -160,12 +176,17 @@ mod tests {
         };
         let mut at = 0;
         for _ in 0..500 {
-            match random.below(4) {
+            match random.below(5) {
                 0 => {
                     source.last += random.below(4);
                     follower.stirred();
                 }
                 1 => follower.stirred(),
+                // Told anything, at any time.
+                2 => {
+                    let after = random.below(source.last + 1);
+                    follower.told(source.page(after, 1 + random.below(5) as usize));
+                }
                 _ => {
                     let told = source.serve(&mut follower, 1 + random.below(5) as usize).flatten();
                     at = told.map_or(at, &mut deliver);
@@ -202,6 +223,21 @@ mod tests {
         source.last = 5;
         follower.stirred();
         assert_eq!(tell(&source, &mut follower), [Told::Number(5)]);
+    }
+
+    #[test]
+    fn what_follows_is_taken_as_told_and_what_does_not_is_read() {
+        let source = Numbers { last: 3, keeps: 3 };
+        let mut follower = CatchUp::after(1);
+        follower.page(Page { last: 1, items: vec![] });
+        follower.told(Page { last: 2, items: vec![(2, Told::Number(2))] });
+        follower.told(Page { last: 2, items: vec![(2, Told::Number(2))] });
+        assert_eq!(follower.step(), Step::Deliver(Told::Number(2)));
+        assert_eq!(follower.step(), Step::Wait, "nobody need be asked");
+        follower.told(Page { last: 4, items: vec![(4, Told::Number(4))] });
+        assert_eq!(follower.step(), Step::ReadAfter(2));
+        follower.page(source.page(2, 10));
+        assert_eq!(follower.step(), Step::Deliver(Told::Number(3)));
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
-use nacre_object::{ObjectId, Result, WatchStream};
+use nacre_object::{ObjectId, Result, WatchEvent, WatchStream};
 
 use crate::backoff::Backoff;
 use crate::catch_up::{CatchUp, Page, Step};
@@ -19,6 +20,11 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 pub(crate) trait Source: Send + Sync {
     /// What is delivered: an item of the history, or the whole.
     type Item: Send;
+
+    /// The items that a notification carries, if it is one of those that do.
+    fn told(&self, _payload: &Bytes) -> Option<Page<Self::Item>> {
+        None
+    }
 
     /// The items after a number.
     async fn page(&self, after: u64) -> Result<Page<Self::Item>>;
@@ -82,16 +88,31 @@ impl<S: Source> Follower<S> {
 
     async fn wait_for_signal(&mut self) {
         let Some(signal) = &mut self.signal else { return };
-        let heard = tokio::time::timeout(LOOK_AGAIN, signal.next()).await;
-        self.core.stirred();
-        let Ok(heard) = heard else { return };
-        if heard.is_none() {
-            // The stream ended: the store closed it. Watch anew, after a breath.
-            self.signal = None;
-            self.backoff.wait().await;
-            return;
+        match tokio::time::timeout(LOOK_AGAIN, signal.next()).await {
+            Err(_) => self.core.stirred(),
+            Ok(None) => {
+                // The stream ended: the store closed it. Watch anew, after a breath.
+                self.core.stirred();
+                self.signal = None;
+                self.backoff.wait().await;
+            }
+            Ok(Some(first)) => {
+                // One read answers everything heard so far.
+                let more = std::iter::from_fn(|| signal.next().now_or_never().flatten());
+                let heard: Vec<_> = std::iter::once(first).chain(more).collect();
+                heard.iter().for_each(|event| self.hear(event));
+            }
         }
-        // One read answers everything heard so far.
-        while let Some(Some(_)) = signal.next().now_or_never() {}
+    }
+
+    fn hear(&mut self, event: &WatchEvent) {
+        let told = match event {
+            WatchEvent::Notified { payload } => self.source.told(payload),
+            WatchEvent::Changed { .. } | WatchEvent::Lost => None,
+        };
+        match told {
+            Some(page) => self.core.told(page),
+            None => self.core.stirred(),
+        }
     }
 }

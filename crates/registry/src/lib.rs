@@ -32,7 +32,7 @@ pub use events::{
     RefusalReporter, Severity, events_class,
 };
 pub use maps::{
-    Change, EpochRecord, History, MapEvent, MapState, MapWatcher, Maps, Origin, map_class,
+    Change, EpochRecord, Herald, History, MapEvent, MapState, MapWatcher, Maps, Origin, map_class,
 };
 pub use nodes::{Node, Nodes};
 pub use programs::{

@@ -24,10 +24,8 @@ use nacre_object::{ClassCall, ClassName, Demand, MethodName, ObjectId, Op, PoolN
 use nacre_script::Digest;
 
 use super::grant::Right;
-use crate::maps::commit_keys;
+use crate::maps::{COMMON_MAPS, commit_keys};
 
-/// Maps without secrets that every client reads: which pools, nodes and programs there are.
-const COMMON_MAPS: [&str; 4] = ["pools", "nodes", "programs", "program-status"];
 /// The map of programs, whose entries are written by right on each program.
 const PROGRAMS_MAP: &str = "programs";
 /// The map of entities, which is read and written by `admin` alone.

@@ -25,7 +25,7 @@ use crate::system::{System, is_transient, system_object};
 /// The class of map objects.
 pub(super) const CLASS: &str = "map";
 /// Map objects are named so.
-const PREFIX: &str = "map/";
+pub(super) const PREFIX: &str = "map/";
 /// How often a commit is sent whose outcome is not known: some seconds, all waits together.
 const MAX_COMMIT_ATTEMPTS: u32 = 10;
 /// How often an update is decided anew because somebody was faster. Each time somebody made
@@ -117,10 +117,15 @@ impl Maps {
     async fn read(&self, name: &MapName, key: Option<String>) -> Result<GetReply> {
         let reply: GetReply =
             self.system.call(&Self::object(name), CLASS, "get", &GetRequest { key }).await?;
-        if reply.pending_triggers > 0 {
+        self.note_triggers(name, reply.pending_triggers);
+        Ok(reply)
+    }
+
+    /// Sees to it that so many triggers of a map that wait are carried out.
+    pub(super) fn note_triggers(&self, name: &MapName, pending: u64) {
+        if pending > 0 {
             self.carry_out_later(name);
         }
-        Ok(reply)
     }
 
     /// Commits changes if the map is still at `expected_epoch`; answers the epoch it begins, whose
@@ -280,9 +285,7 @@ impl Maps {
         let request = PageRequest { after, limit: limit.min(MAX_HISTORY_PAGE) as u32 };
         let reply: HistoryReply =
             self.system.call(&Self::object(name), CLASS, "history", &request).await?;
-        if reply.pending_triggers > 0 {
-            self.carry_out_later(name);
-        }
+        self.note_triggers(name, reply.pending_triggers);
         let records =
             reply.records.into_iter().map(EpochRecord::try_from).collect::<Result<_>>()?;
         Ok(History { epoch: reply.epoch, first_kept: reply.first_kept, records })

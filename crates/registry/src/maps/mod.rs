@@ -3,6 +3,7 @@
 //! The map NAME is the object `map/NAME` of the system pool, with the native class `map`:
 //! - `class` commits, reads and keeps history, inside the object;
 //! - `handle` is the client's side: retry, watch, triggers;
+//! - `herald` tells watchers what changed, in the node that keeps the map;
 //! - `policy` runs the program bound to the map, inside the commit.
 
 mod binding;
@@ -11,12 +12,14 @@ mod decision;
 mod entry_guard;
 mod format;
 mod handle;
+mod herald;
 mod history;
 mod object;
 mod policy;
 mod state;
 #[cfg(test)]
 pub(crate) mod testing;
+mod tidings;
 mod triggers;
 mod watcher;
 
@@ -26,7 +29,13 @@ pub(crate) use format::commit_keys;
 #[cfg(test)]
 pub(crate) use format::{commit_input, triggered_commit_input};
 pub use handle::Maps;
+pub use herald::Herald;
 pub use history::History;
 pub(crate) use policy::{PolicyError, check_policy};
 pub use state::{Change, EpochRecord, MapEvent, MapState, Origin};
+#[cfg(test)]
+pub(crate) use tidings::Tidings;
 pub use watcher::MapWatcher;
+
+/// Maps without secrets that every client reads: which pools, nodes and programs there are.
+pub(crate) const COMMON_MAPS: [&str; 4] = ["pools", "nodes", "programs", "program-status"];

@@ -2,12 +2,13 @@
 
 use bytes::Bytes;
 use nacre_object::MapName;
+use nacre_object::limits::MAX_NOTIFY_BYTES;
 use prost::Message;
 
 use super::format::{
     ChangeMessage, CommitReply, CommitRequest, GetReply, GetRequest, HistoryReply, PageRequest,
 };
-use super::{Change, EntryGuard, MapEvent, MapState};
+use super::{Change, EntryGuard, MapEvent, MapState, Tidings, tidings};
 use crate::catch_up::Page;
 use crate::limits::MAX_HISTORY_PAGE;
 
@@ -82,4 +83,24 @@ pub(crate) fn page(output: Bytes, kept: u64) -> Page<MapEvent> {
         (epoch, MapEvent::Epoch(record.try_into().expect("a record of the simulation")))
     });
     Page { last: reply.epoch, items: items.collect() }
+}
+
+/// What watchers are told, as if the map kept only the newest `kept` epochs.
+pub(crate) fn told(payload: &Bytes, kept: u64) -> Option<Page<MapEvent>> {
+    let (_, mut page) = tidings::told(payload)?;
+    page.items.retain(|(epoch, _)| epoch + kept > page.last);
+    Some(page)
+}
+
+impl Tidings {
+    /// The input of `history` that asks for what is to be told.
+    pub(crate) fn input(&self) -> Option<Bytes> {
+        self.question().map(|question| encoded(&question))
+    }
+
+    /// What to tell of its output.
+    pub(crate) fn told_of(&mut self, output: Bytes) -> Bytes {
+        let reply = HistoryReply::decode(output).expect("an output of history");
+        self.answered(reply, MAX_NOTIFY_BYTES)
+    }
 }

@@ -34,8 +34,8 @@ pub(super) enum Ask {
     Fetch,
     /// Tell me when `programs` changes. Each watch has its number.
     Watch(u64),
-    /// It changed.
-    Stir(u64),
+    /// It changed, and, if that is said, to this page of its history.
+    Stir(u64, Bytes),
     /// The watch is over: what it had to tell was lost.
     Cut(u64),
     /// A node's own timer.
@@ -62,16 +62,19 @@ pub(super) enum Sabotage {
     OldReportStands,
     /// A crashed node takes itself to run what its former life did.
     FormerLifeBelieved,
+    /// What a node is told of the map it takes to follow on what it knows.
+    ToldTakenForNext,
 }
 
 impl Sabotage {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::EpochReused,
         Self::RetryNotRecognised,
         Self::GapUnsaid,
         Self::NeverLooksAgain,
         Self::OldReportStands,
         Self::FormerLifeBelieved,
+        Self::ToldTakenForNext,
     ];
 }
 
@@ -80,7 +83,7 @@ const CASES: SeedCases =
 /// Seeds within which a planted bug must be found.
 const SEEDS_TO_FIND_A_BUG: u64 = 200;
 /// What must happen under some seed, or the run tests less than it says.
-const MUST_HAPPEN: [&str; 19] = [
+const MUST_HAPPEN: [&str; 22] = [
     "node crashed",
     "node paused",
     "committer paused",
@@ -90,6 +93,9 @@ const MUST_HAPPEN: [&str; 19] = [
     "watch cut",
     "news lost unsaid",
     "epoch told",
+    "told what changed",
+    "told what does not follow",
+    "told only that it changed",
     "whole told instead of epochs",
     "commit refused: another was first",
     "commit known again after a lost answer",

@@ -34,7 +34,7 @@ pub(super) struct Node {
     watch: Watch,
     watches: u64,
     /// What watches have told and nobody listened to yet.
-    signals: VecDeque<(u64, bool)>,
+    signals: VecDeque<(u64, Signal)>,
     /// What the follower waits for.
     following: Option<u64>,
     core: Core,
@@ -54,6 +54,14 @@ enum Watch {
     Off,
     Asked(u64),
     On(u64),
+}
+
+/// What a watch tells.
+pub(super) enum Signal {
+    /// There was a change: of what, if it says so.
+    Stir(Bytes),
+    /// It is over.
+    Over,
 }
 
 /// What the world must do for a node.
@@ -124,22 +132,41 @@ impl Node {
     }
 
     /// A watch has something to tell. It waits until the follower listens, as in its stream.
-    pub(super) fn stirred(&mut self, watch: u64, is_over: bool) {
-        self.signals.push_back((watch, is_over));
+    pub(super) fn hear_of_watch(&mut self, watch: u64, signal: Signal) {
+        self.signals.push_back((watch, signal));
     }
 
     /// Takes the next thing the watch has to tell; answers whether there was one.
-    fn listen(&mut self) -> bool {
-        while let Some((watch, is_over)) = self.signals.pop_front() {
+    fn listen(&mut self, told: &mut Chronicle) -> bool {
+        while let Some((watch, signal)) = self.signals.pop_front() {
             if self.watch == Watch::On(watch) {
-                self.follower.stirred();
-                if is_over {
-                    self.watch = Watch::Off;
+                match signal {
+                    Signal::Stir(news) => self.stirred(&news, told),
+                    Signal::Over => {
+                        self.follower.stirred();
+                        self.watch = Watch::Off;
+                    }
                 }
                 return true;
             }
         }
         false
+    }
+
+    fn stirred(&mut self, news: &Bytes, told: &mut Chronicle) {
+        let Some(mut page) = testing::told(news, KEPT_EPOCHS) else {
+            told.note("told only that it changed");
+            return self.follower.stirred();
+        };
+        let known = self.known.epoch;
+        let follows = page.items.first().is_some_and(|(first, _)| *first == known + 1);
+        told.note(if follows { "told what changed" } else { "told what does not follow" });
+        if self.sabotage == Some(Sabotage::ToldTakenForNext) {
+            let numbers = known + 1..;
+            page.items.iter_mut().zip(numbers).for_each(|(item, number)| item.0 = number);
+            page.last = known + page.items.len() as u64;
+        }
+        self.follower.told(page);
     }
 
     /// Takes an answer.
@@ -283,7 +310,7 @@ impl Node {
                 self.ask_to_follow(call("programs", "history", testing::history(number)), turn);
             }
             Step::ReadWhole => self.ask_to_follow(call("programs", "get", testing::get()), turn),
-            Step::Wait => return self.listen(),
+            Step::Wait => return self.listen(told),
         }
         false
     }

@@ -7,7 +7,7 @@ use nacre_conformance::MemoryObject;
 use nacre_object::{CallContext, EntityName, MethodName};
 
 use super::{Answer, Sabotage};
-use crate::maps::{MapState, map_class, testing};
+use crate::maps::{MapState, Tidings, map_class, testing};
 
 pub(super) struct Store {
     maps: BTreeMap<&'static str, MemoryObject>,
@@ -15,6 +15,8 @@ pub(super) struct Store {
     pub(super) programs: BTreeMap<u64, MapState>,
     /// Who watches `programs`: nodes, with the numbers of their watches.
     pub(super) watches: BTreeSet<(usize, u64)>,
+    /// What these were told of `programs`.
+    tidings: Tidings,
     pub(super) clock_micros: u64,
     commits: u64,
     sabotage: Option<Sabotage>,
@@ -26,6 +28,7 @@ impl Store {
             maps: BTreeMap::new(),
             programs: BTreeMap::new(),
             watches: BTreeSet::new(),
+            tidings: Tidings::default(),
             clock_micros: 0,
             commits: 0,
             sabotage,
@@ -81,6 +84,20 @@ impl Store {
         view.commit(self.clock_micros);
         *stored = view;
         Ok(reply.output)
+    }
+
+    /// What there is to tell of `programs`, as a herald does, who now and then cannot read it.
+    pub(super) fn news(&mut self, is_unreadable: bool) -> Bytes {
+        if is_unreadable {
+            self.tidings = Tidings::default();
+        }
+        let Some(question) = self.tidings.input() else {
+            let epoch = self.whole("programs").epoch;
+            self.tidings.known_to(epoch);
+            return Bytes::new();
+        };
+        let output = self.run("programs", "history", question).expect("history can be read");
+        self.tidings.told_of(output)
     }
 
     /// What a map is now.

@@ -10,7 +10,7 @@ use nacre_conformance::network::{Delivery, Leg, Network};
 use nacre_object::ErrorKind;
 
 use super::committer::{Committer, History};
-use super::node::{Node, is_bad};
+use super::node::{Node, Signal, is_bad};
 use super::store::Store;
 use super::{Answer, Ask, Asks, COMMITTERS, NODES, Party, Sabotage};
 use crate::maps::MapEvent;
@@ -27,6 +27,8 @@ const STORM_STEPS: usize = 2_000;
 const MISFORTUNE_ONE_IN: u64 = 40;
 /// A watch is cut once in so many times that it should tell something.
 const CUT_ONE_IN: u64 = 8;
+/// What changed cannot be told once in so many times.
+const UNREADABLE_ONE_IN: u64 = 8;
 
 /// Whether to keep every message, which is slow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,12 +152,12 @@ impl World {
             self.outcome.trace.push(format!("{} {delivery:?}", self.network.now()));
         }
         match (&delivery.leg, delivery.to, &delivery.ask) {
-            (Leg::Question, Party::Node(n), Ask::Stir(watch)) => {
-                self.nodes[n].stirred(*watch, false);
+            (Leg::Question, Party::Node(n), Ask::Stir(watch, news)) => {
+                self.nodes[n].hear_of_watch(*watch, Signal::Stir(news.clone()));
                 self.advance(n)?;
             }
             (Leg::Question, Party::Node(n), Ask::Cut(watch)) => {
-                self.nodes[n].stirred(*watch, true);
+                self.nodes[n].hear_of_watch(*watch, Signal::Over);
                 self.advance(n)?;
             }
             (Leg::Question, ..) => self.serve(delivery),
@@ -198,6 +200,8 @@ impl World {
 
     /// Tells every watcher, or loses what it had to be told, with the watch or unsaid.
     fn tell_watchers(&mut self) {
+        let is_unreadable = self.network.is_stormy && self.random.one_in(UNREADABLE_ONE_IN);
+        let news = self.store.news(is_unreadable);
         for (n, number) in self.store.watches.clone() {
             self.posted += 1;
             let is_lost = self.network.is_stormy && self.random.one_in(CUT_ONE_IN);
@@ -209,7 +213,7 @@ impl World {
                 self.outcome.chronicle.note("watch cut");
                 self.store.watches.remove(&(n, number));
             }
-            let tidings = if is_lost { Ask::Cut(number) } else { Ask::Stir(number) };
+            let tidings = if is_lost { Ask::Cut(number) } else { Ask::Stir(number, news.clone()) };
             let from = (Party::Store, self.posted);
             self.network.post(&mut self.random, from, (Party::Node(n), tidings));
         }

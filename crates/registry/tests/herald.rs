@@ -1,0 +1,118 @@
+//! Watchers of a map at a node are told what changed.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use common::{name, store};
+use futures::future::join_all;
+use nacre_conformance::faults::{FaultPlan, Operation, no_faults};
+use nacre_conformance::{Fault, FaultyStore, MemoryStore};
+use nacre_object::Op;
+use nacre_registry::{Change, Herald, MapEvent, MapWatcher, Maps};
+
+fn reads_history(operation: &Operation<'_>) -> bool {
+    let Operation::Submit(request) = operation else { return false };
+    matches!(&request.ops[..], [Op::Call(call)] if call.method.as_str() == "history")
+}
+
+/// Counts how often history is read.
+fn counting(reads: &Arc<AtomicUsize>) -> FaultPlan {
+    let reads = Arc::clone(reads);
+    Box::new(move |operation| {
+        if reads_history(&operation) {
+            reads.fetch_add(1, Ordering::Relaxed);
+        }
+        None
+    })
+}
+
+/// A node with a herald that reads as `plan` lets it, and clients of it whose readings are counted.
+fn node(store: &MemoryStore, plan: FaultPlan) -> (Maps, Arc<AtomicUsize>) {
+    let own = FaultyStore::over_watched(Arc::new(store.clone()));
+    own.follow(plan);
+    let herald = Herald::new(Arc::new(own), Arc::new(store.clone()));
+    let (session, reads) = (FaultyStore::over_watched(Arc::new(store.clone())), Arc::default());
+    session.follow(counting(&reads));
+    (Maps::new(Arc::new(session), Arc::new(herald)), reads)
+}
+
+async fn next_epochs(watchers: &mut [MapWatcher]) -> Vec<u64> {
+    let next = watchers.iter_mut().map(|watcher| async { watcher.next().await.unwrap().epoch() });
+    join_all(next).await
+}
+
+/// Ten watchers that have heard of a second change from the herald, so that it knows what is next.
+async fn watchers(maps: &Maps, writer: &Maps, map: &str) -> Vec<MapWatcher> {
+    writer.apply(&name(map), vec![Change::set("k", "1")]).await.unwrap();
+    let mut watchers: Vec<_> = (0..10).map(|_| maps.watch(&name(map), 0)).collect();
+    assert_eq!(next_epochs(&mut watchers).await, [1; 10]);
+    let (second, ()) = tokio::join!(next_epochs(&mut watchers), async {
+        tokio::task::yield_now().await;
+        writer.apply(&name(map), vec![Change::set("k", "2")]).await.unwrap();
+    });
+    assert_eq!(second, [2; 10]);
+    watchers
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_reading_serves_all_watchers_of_a_common_map() {
+    let store = store();
+    let own_reads = Arc::new(AtomicUsize::new(0));
+    let (maps, reads) = node(&store, counting(&own_reads));
+    let writer = common::maps(&store);
+    let mut watchers = watchers(&maps, &writer, "pools").await;
+    let before = reads.load(Ordering::Relaxed);
+    let own_before = own_reads.load(Ordering::Relaxed);
+    for value in ["3", "4"] {
+        let epoch = writer.apply(&name("pools"), vec![Change::set("k", value)]).await.unwrap();
+        assert_eq!(next_epochs(&mut watchers).await, [epoch; 10]);
+    }
+    assert_eq!(reads.load(Ordering::Relaxed), before, "no watcher had to read");
+    assert_eq!(own_reads.load(Ordering::Relaxed), own_before + 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_map_not_everybody_may_read_is_read_by_each_watcher() {
+    let store = store();
+    let (maps, reads) = node(&store, no_faults());
+    let writer = maps.clone();
+    let mut watchers = watchers(&maps, &writer, "secret").await;
+    let before = reads.load(Ordering::Relaxed);
+    writer.apply(&name("secret"), vec![Change::set("k", "3")]).await.unwrap();
+    assert_eq!(next_epochs(&mut watchers).await, [3; 10]);
+    assert!(reads.load(Ordering::Relaxed) >= before + 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_herald_that_cannot_read_tells_that_something_changed() {
+    let store = store();
+    let plan = |operation: Operation<'_>| reads_history(&operation).then_some(Fault::FailBefore);
+    let (maps, _) = node(&store, Box::new(plan));
+    let writer = common::maps(&store);
+    let mut watchers = watchers(&maps, &writer, "nodes").await;
+    for epoch in 3..6 {
+        writer.apply(&name("nodes"), vec![Change::set("k", epoch.to_string())]).await.unwrap();
+        assert_eq!(next_epochs(&mut watchers).await, [epoch; 10]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watcher_that_listens_late_hears_of_every_epoch() {
+    let store = store();
+    let (maps, _) = node(&store, no_faults());
+    let writer = common::maps(&store);
+    let mut watchers = watchers(&maps, &writer, "programs").await;
+    // More than wait for one watcher, each told apart.
+    for value in 0..200 {
+        writer.apply(&name("programs"), vec![Change::set("k", value.to_string())]).await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    for epoch in 3..=202 {
+        let MapEvent::Epoch(record) = watchers[0].next().await.unwrap() else {
+            panic!("all of it is kept")
+        };
+        assert_eq!(record.epoch, epoch);
+    }
+}
