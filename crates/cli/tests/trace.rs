@@ -4,10 +4,12 @@ mod common;
 
 use std::collections::{HashMap, HashSet};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{NACRE, RunningCluster};
-use nacre::{ClusterFile, Sessions};
+use nacre::{Cluster, ClusterFile, ConnectOptions, Order, Sampling, Sessions, Spans};
+use nacre_clock::{Random, SystemClock};
 use serde_json::Value;
 
 /// A span, as the command prints it.
@@ -133,6 +135,115 @@ fn an_append_is_followed_from_the_client_to_the_sync_of_its_node() {
     assert_eq!(trace.way_up(asked)[1..], ["session", "token", "append", "command"]);
 }
 
+/// What an export holds, by the names that `opentelemetry/proto/collector/trace/v1/trace_service.proto`
+/// gives it, and nothing else: an importer passes over what it does not know.
+mod otlp {
+    use serde::Deserialize;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub struct ExportTraceServiceRequest {
+        pub resource_spans: Vec<ResourceSpans>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub struct ResourceSpans {
+        pub resource: Resource,
+        pub scope_spans: Vec<ScopeSpans>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Resource {
+        pub attributes: Vec<KeyValue>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct ScopeSpans {
+        pub scope: InstrumentationScope,
+        pub spans: Vec<Span>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct InstrumentationScope {
+        pub name: String,
+        pub version: String,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase", deny_unknown_fields)]
+    pub struct Span {
+        pub trace_id: String,
+        pub span_id: String,
+        pub parent_span_id: String,
+        pub name: String,
+        pub kind: u8,
+        pub start_time_unix_nano: String,
+        pub end_time_unix_nano: String,
+        pub attributes: Vec<KeyValue>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct KeyValue {
+        pub key: String,
+        pub value: AnyValue,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    pub enum AnyValue {
+        StringValue(String),
+        IntValue(String),
+    }
+}
+
+/// Whether an export holds what the command tells of the nodes' spans, one JSON document a line.
+#[track_caller]
+fn is_export_of(export: &str, trace_id: &str, told: &str) {
+    let export: otlp::ExportTraceServiceRequest = serde_json::from_str(export).unwrap();
+    let mut found = HashMap::new();
+    for otlp::ResourceSpans { resource, scope_spans } in export.resource_spans {
+        let process = resource.attributes.iter().find(|each| each.key == "service.instance.id");
+        let process = value_of(&process.unwrap().value);
+        for otlp::ScopeSpans { scope, spans } in scope_spans {
+            assert_eq!((&*scope.name, &*scope.version), ("nacre", env!("CARGO_PKG_VERSION")));
+            found.extend(spans.into_iter().map(|span| {
+                let process = process.clone();
+                (span.span_id.clone(), (process, span))
+            }));
+        }
+    }
+    let told: Vec<_> = told.lines().map(|line| Span(serde_json::from_str(line).unwrap())).collect();
+    assert_eq!(found.len(), told.len());
+    for span in told {
+        let (process, exported) = &found[span.text("span_id")];
+        assert_eq!(process, span.text("process"));
+        assert_eq!(exported.trace_id, format!("{trace_id:0>32}"));
+        assert_eq!((exported.span_id.len(), &*exported.parent_span_id), (16, span.text("parent")));
+        assert_eq!(exported.name, span.text("name"));
+        // SPAN_KIND_SERVER and SPAN_KIND_INTERNAL.
+        assert_eq!(exported.kind, if span.text("name") == "message" { 2 } else { 1 });
+        let nanos = |micros: u64| (micros * 1000).to_string();
+        let times = (&exported.start_time_unix_nano, &exported.end_time_unix_nano);
+        assert_eq!(times, (&nanos(span.start()), &nanos(span.end())));
+        for attribute in &exported.attributes {
+            assert_eq!(span.field(&attribute.key), Some(&value_of(&attribute.value)));
+        }
+        assert_eq!(exported.attributes.len(), span.0["fields"].as_array().unwrap().len());
+    }
+}
+
+fn value_of(value: &otlp::AnyValue) -> Value {
+    match value {
+        otlp::AnyValue::StringValue(text) => Value::from(text.as_str()),
+        otlp::AnyValue::IntValue(number) => Value::from(number.parse::<i64>().unwrap()),
+    }
+}
+
 #[test]
 fn nodes_remember_a_trace_and_export_it_and_others_leave_none() {
     let cluster = RunningCluster::start();
@@ -145,17 +256,7 @@ fn nodes_remember_a_trace_and_export_it_and_others_leave_none() {
     assert!(cluster.run(&["trace", "list", "--slow"]).contains(&id));
     assert!(cluster.run(&["trace", &id]).contains("sync"));
 
-    let export: Value = serde_json::from_str(&cluster.run(&["trace", &id, "--otlp"])).unwrap();
-    let mut exported = HashMap::new();
-    for resource in export["resourceSpans"].as_array().unwrap() {
-        for span in resource["scopeSpans"][0]["spans"].as_array().unwrap() {
-            assert_eq!(span["traceId"], format!("{id:0>32}"));
-            let nanos = |key: &str| span[key].as_str().unwrap().parse::<u64>().unwrap();
-            assert!(nanos("startTimeUnixNano") <= nanos("endTimeUnixNano"));
-            exported.insert(span["spanId"].as_str().unwrap().to_owned(), span.clone());
-        }
-    }
-    assert_eq!(exported.len(), of_nodes);
+    is_export_of(&cluster.run(&["trace", &id, "--otlp"]), &id, &told);
 
     // What was not to be traced leaves nothing, but for what a node picks by itself, which has an
     // id of its own.
@@ -184,6 +285,36 @@ async fn a_node_traces_some_requests_by_itself_and_not_all() {
     let echoes = spans.filter(|span| span.field("ask").is_some_and(|ask| ask == "node.echo"));
     let ids: HashSet<_> = echoes.map(|span| span.text("trace_id").to_owned()).collect();
     assert!((3..100).contains(&ids.len()), "{ids:?}");
+}
+
+#[tokio::test]
+async fn a_client_has_one_request_in_so_many_traced_to_the_disk() {
+    let cluster = RunningCluster::start();
+    let file = ClusterFile::read(cluster.folder()).unwrap();
+    let spans = Spans::new(Arc::new(SystemClock::default()), Random::from_system());
+    let sampling = Some(Sampling { spans: Arc::clone(&spans), one_in: 8 });
+    let client = Cluster::reach_with(&file, &ConnectOptions { sampling }).unwrap();
+    let object = client.object(&"data/o".parse().unwrap()).await.unwrap();
+    // At distances of at most 14.
+    let writes = 10 * 15;
+    for _ in 0..writes {
+        object.write_full("bytes").await.unwrap();
+    }
+    let traces = spans.traces(Order::Recent, usize::MAX);
+    assert!((10..writes / 2).contains(&traces.len()), "{} of {writes}", traces.len());
+    let trace = &traces[0];
+    assert_eq!((trace.span.name.as_ref(), trace.spans), ("session", 1));
+    let told = cluster.run(&["trace", &trace.trace_id.to_string(), "--json"]);
+    let of_node: Vec<_> =
+        told.lines().map(|line| Span(serde_json::from_str(line).unwrap())).collect();
+    let message = of_node.iter().find(|span| span.text("name") == "message").unwrap();
+    assert_eq!(message.text("parent"), trace.span.span_id.to_string());
+    assert!(of_node.iter().any(|span| span.text("name") == "sync"), "{told}");
+
+    // Who asks for nothing has nothing traced.
+    let untraced = Cluster::reach(&file).unwrap();
+    untraced.object(&"data/o".parse().unwrap()).await.unwrap().write_full("bytes").await.unwrap();
+    assert_eq!(spans.traces(Order::Recent, usize::MAX).len(), traces.len());
 }
 
 #[test]

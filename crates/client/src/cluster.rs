@@ -20,7 +20,7 @@ use crate::class_versions::ProgramVersions;
 use crate::cluster_file::ClusterFile;
 use crate::local::LocalNode;
 use crate::pools::Pools;
-use crate::sessions::Sessions;
+use crate::sessions::{ConnectOptions, Sessions};
 use crate::{LayoutKeeper, Layouts, Log, LogOptions, Object, Pool};
 
 /// The pools a new cluster begins with.
@@ -119,7 +119,15 @@ impl Cluster {
     /// # Errors
     /// `Invalid` if they do not make a cluster.
     pub fn reach(file: &ClusterFile) -> Result<Self> {
-        let sessions = Sessions::new(file)?;
+        Self::reach_with(file, &ConnectOptions::default())
+    }
+
+    /// The same, connected so.
+    ///
+    /// # Errors
+    /// As [`Cluster::reach`].
+    pub fn reach_with(file: &ClusterFile, connect: &ConnectOptions) -> Result<Self> {
+        let sessions = Sessions::with(file, connect)?;
         Self::assemble(sessions.parts(&[], Arc::new(SystemClock::default()))?)
     }
 

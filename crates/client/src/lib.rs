@@ -58,9 +58,9 @@ pub use nacre_registry::{
     ProgramKind, ProgramSource, Programs, Removal, Severity, SourceError, SourceObject,
     VersionInfo,
 };
-pub use nacre_telemetry::{OpenSpan, Sampler, Span, Spans, traced};
+pub use nacre_telemetry::{OpenSpan, Order, Sampler, Sampling, Span, Spans, traced};
 pub use object::Object;
 pub use pool::Pool;
-pub use sessions::Sessions;
+pub use sessions::{ConnectOptions, Sessions};
 pub use striped::{Striped, StripedReply};
 pub use transaction::Transaction;

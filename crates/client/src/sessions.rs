@@ -11,6 +11,7 @@ use nacre_clock::{Clock, Random};
 use nacre_log::{SEQUENCER_SERVICE, SequencerNodes, SequencerTransport};
 use nacre_object::{Error, NodeName, Result};
 use nacre_placement::{PlacedTarget, Target};
+use nacre_telemetry::Sampling;
 use nacre_wire::{RemoteStore, Session, SessionOptions};
 
 use crate::cluster::{LogUse, Parts};
@@ -20,6 +21,13 @@ use crate::gateway::Gateway;
 /// How long a question to a sequencer may take; its asker sets a shorter deadline of its own, and
 /// a `tail` that waits for news a longer one.
 const SEQUENCER_DEADLINE: Duration = Duration::from_secs(30);
+
+/// How a client connects, besides what its cluster's file says.
+#[derive(Debug, Clone, Default)]
+pub struct ConnectOptions {
+    /// Which of its requests are traced, from here to the disk, though nobody asked for it; `None`: none.
+    pub sampling: Option<Sampling>,
+}
 
 /// A session with every node of a cluster. Cheap to clone.
 #[derive(Clone)]
@@ -42,11 +50,20 @@ impl Sessions {
     /// # Errors
     /// `Invalid` if the file names a node or a socket wrongly.
     pub fn new(file: &ClusterFile) -> Result<Self> {
+        Self::with(file, &ConnectOptions::default())
+    }
+
+    /// The same, connected so.
+    ///
+    /// # Errors
+    /// As [`Sessions::new`].
+    pub fn with(file: &ClusterFile, connect: &ConnectOptions) -> Result<Self> {
         let open = |node: &NodeEntry| {
             let name = NodeName::new(&node.name)?;
             let options = SessionOptions {
                 identity: file.identity().cloned(),
                 node: Some(name.clone()),
+                sampling: connect.sampling.clone(),
                 ..SessionOptions::default()
             };
             Ok((name, Session::open(file.endpoint(node)?, options)))

@@ -18,7 +18,7 @@ mod trace;
 pub use counter::Counter;
 pub use histogram::{Durations, Histogram, HistogramSnapshot, Sizes};
 pub use id::{Id, NotAnId};
-pub use sampler::Sampler;
+pub use sampler::{Sampler, Sampling};
 pub use span::{Fields, Span, Value};
 pub use spans::{MAX_SPANS, Order, Spans, TraceSummary};
 pub use trace::{OpenSpan, Trace, traced};

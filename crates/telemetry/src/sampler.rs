@@ -6,6 +6,22 @@ use nacre_clock::Random;
 
 use crate::{Id, OpenSpan, Spans, Trace};
 
+/// That one request in so many is traced, and where what is found out is remembered.
+#[derive(Debug, Clone)]
+pub struct Sampling {
+    /// Remembers the spans of this process; nodes remember theirs under the same ids.
+    pub spans: Arc<Spans>,
+    /// One in how many; 0 is taken for 1.
+    pub one_in: u32,
+}
+
+impl Sampling {
+    /// What picks, for one of those who send requests.
+    pub fn sampler(&self) -> Sampler {
+        self.spans.sampler(self.one_in)
+    }
+}
+
 /// Picks one in so many. One belongs to one task, so picking is counting down: a request that is
 /// not picked costs a subtraction and a branch.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use nacre_object::{Error, Result};
-use nacre_telemetry::OpenSpan;
+use nacre_telemetry::{OpenSpan, Trace};
 
 use super::watching::Watching;
 use crate::limits::MAX_MESSAGE_BYTES;
@@ -36,25 +36,30 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// A call of this body.
+    /// A call of this body, in the current trace, or in `sampled` if there is none.
     ///
     /// # Errors
     /// `Invalid` past `MAX_MESSAGE_BYTES`.
-    pub(crate) fn new(asked: &Asked, repeat: Repeat, deadline: Duration) -> Result<Self> {
+    pub(crate) fn new(
+        asked: &Asked,
+        repeat: Repeat,
+        deadline: Duration,
+        sampled: Option<Trace>,
+    ) -> Result<Self> {
         let body = encode(asked);
         if body.len() > MAX_MESSAGE_BYTES {
             return Err(Error::invalid(format!("a message of {} bytes", body.len()))
                 .hint(format!("at most {MAX_MESSAGE_BYTES} bytes fit; split it")));
         }
-        let span = span_of(asked, body.len());
+        let span = span_of(asked, body.len(), sampled);
         let origin = span.as_ref().map(origin_below).unwrap_or_default();
         Ok(Self { body, origin, _span: span, deadline, repeat, watch: None })
     }
 }
 
-/// The span of a call of the current trace, if there is one.
-fn span_of(asked: &Asked, bytes: usize) -> Option<OpenSpan> {
-    let mut span = OpenSpan::here("session")?;
+/// The span of a call, if it is traced.
+fn span_of(asked: &Asked, bytes: usize, sampled: Option<Trace>) -> Option<OpenSpan> {
+    let mut span = Trace::current().or(sampled)?.begin("session");
     span.field("bytes", bytes as u64);
     if let Asked::Ask(ask) = asked {
         span.field("ask", &*format!("{}.{}", ask.service, ask.method));

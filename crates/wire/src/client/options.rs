@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{EntityName, NodeName};
+use nacre_telemetry::Sampling;
 
 use crate::{Identity, KeepAlive};
 
@@ -22,6 +23,8 @@ pub struct SessionOptions {
     pub patience: Duration,
     /// How a dead node is found out.
     pub keep_alive: KeepAlive,
+    /// Which of the requests that belong to no trace begin one of their own; `None`: none.
+    pub sampling: Option<Sampling>,
     /// What deadlines are measured by.
     pub clock: Arc<dyn Clock>,
 }
@@ -35,6 +38,7 @@ impl Default for SessionOptions {
             node: None,
             patience: Duration::from_secs(5),
             keep_alive: KeepAlive::default(),
+            sampling: None,
             clock: Arc::new(SystemClock::default()),
         }
     }

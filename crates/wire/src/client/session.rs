@@ -129,7 +129,7 @@ impl Session {
         repeat: Repeat,
     ) -> Result<Bytes> {
         let ask = pb::Ask { service: service.to_owned(), method: method.to_owned(), input };
-        let call = Call::new(&Asked::Ask(ask), repeat, deadline)?;
+        let call = Call::new(&Asked::Ask(ask), repeat, deadline, self.shared().sample())?;
         match self.shared().exchange(&call).await? {
             Answer::Answer(answer) => Ok(answer.output),
             _ => Err(decode::senseless("no answer to an ask")),
@@ -146,7 +146,9 @@ impl Session {
         let object = request.header.object.clone();
         let trace_id = request.header.trace_id;
         let answer = async {
-            let mut call = Call::new(&Asked::Request(encode::request(request)), repeat, deadline)?;
+            let sampled = if trace_id == 0 { self.shared().sample() } else { None };
+            let asked = Asked::Request(encode::request(request));
+            let mut call = Call::new(&asked, repeat, deadline, sampled)?;
             if call.origin.trace_id == 0 {
                 call.origin.trace_id = trace_id;
             }
@@ -164,7 +166,8 @@ impl Session {
     /// What the store says, and as [`Session::ask`].
     pub async fn list(&self, request: ListRequest, deadline: Duration) -> Result<ListPage> {
         let asked = Asked::List(encode::list_request(request));
-        match self.shared().exchange(&Call::new(&asked, Repeat::Safe, deadline)?).await? {
+        let call = Call::new(&asked, Repeat::Safe, deadline, self.shared().sample())?;
+        match self.shared().exchange(&call).await? {
             Answer::Page(page) => decode::list_page(page),
             _ => Err(decode::senseless("no page of names")),
         }
@@ -179,7 +182,8 @@ impl Session {
         let watch = pb::Watch { pool: object.pool.to_string(), object: object.name.to_string() };
         let watching = Watching::new(object.clone());
         let reader = watching.reader.clone();
-        let mut call = Call::new(&Asked::Watch(watch), Repeat::Safe, deadline)?;
+        let sampled = self.shared().sample();
+        let mut call = Call::new(&Asked::Watch(watch), Repeat::Safe, deadline, sampled)?;
         call.watch = Some(watching);
         match self.shared().exchange(&call).await? {
             Answer::Done(_) => Ok(Box::pin(EventStream::new(self.shared().clone(), reader))),
@@ -199,7 +203,8 @@ impl Session {
     ) -> Result<()> {
         let notify =
             pb::Notify { pool: object.pool.to_string(), object: object.name.to_string(), payload };
-        let call = Call::new(&Asked::Notify(notify), Repeat::Unsafe, deadline)?;
+        let sampled = self.shared().sample();
+        let call = Call::new(&Asked::Notify(notify), Repeat::Unsafe, deadline, sampled)?;
         match self.shared().exchange(&call).await? {
             Answer::Done(_) => Ok(()),
             _ => Err(decode::senseless("no answer to a notification")),

@@ -1,9 +1,10 @@
 //! What the handles of a session and its tasks share.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nacre_object::{Error, ErrorKind, Result};
+use nacre_telemetry::{Sampler, Trace};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 
 use super::call::{Call, Repeat};
@@ -40,19 +41,28 @@ pub(crate) struct Shared {
     table: Mutex<Table>,
     /// Wakes whoever looks after deadlines.
     pub(crate) sweep: Notify,
+    sampler: Option<Mutex<Sampler>>,
 }
 
 impl Shared {
     pub(crate) fn new(endpoint: Endpoint, options: SessionOptions) -> Self {
         let now = options.clock.monotonic();
+        let sampler = options.sampling.as_ref().map(|sampling| Mutex::new(sampling.sampler()));
         Self {
             endpoint,
             options,
+            sampler,
             state: watch::Sender::new(LinkState::Down),
             room: Semaphore::new(CLIENT_ROOM_BYTES),
             table: Mutex::new(Table::new(now)),
             sweep: Notify::new(),
         }
+    }
+
+    /// A trace of its own for the next request, if it is picked and belongs to none.
+    pub(crate) fn sample(&self) -> Option<Trace> {
+        let sampler = self.sampler.as_ref().filter(|_| Trace::current().is_none())?;
+        sampler.lock().unwrap_or_else(PoisonError::into_inner).pick()
     }
 
     /// Makes a call and waits for its answer.
