@@ -16,7 +16,8 @@ use std::ops::Bound;
 use crate::change_set::Overlay;
 use crate::key::{Key, is_of_shard_node};
 
-/// Gaps known at a time; with one more all are forgotten. Many more than a shard has queues at work.
+/// Gaps known at a time. With one more that a scan finds all are forgotten; of one that a put splits then
+/// the front stays, as it does for who takes the first. Many more than a shard has queues at work.
 const MAX_GAPS: usize = 1024;
 /// A gap between longer keys is not remembered: this and their number bound the memory.
 const MAX_KEY_BYTES: usize = 512;
@@ -112,7 +113,7 @@ impl Gaps {
         if start < *key {
             self.ends.insert(start, key.clone());
         }
-        if behind < end {
+        if behind < end && self.ends.len() < MAX_GAPS {
             self.ends.insert(behind, end);
         }
     }
@@ -241,6 +242,22 @@ mod tests {
         assert_eq!(first_of(&live, &mut gaps, (0, KEYS)), None);
         assert_eq!(gaps.ends.len(), 1);
         assert_eq!(gaps.cut_front(&(key_of(0), key_of(KEYS))), None);
+    }
+
+    #[test]
+    fn who_fills_a_gap_does_not_leave_one_behind_each_entry_without_end() {
+        let mut gaps = Gaps::new(SHARD);
+        let key = |n: u32| key::map_entry(NodeId::new(SHARD, 1), &n.to_be_bytes());
+        gaps.add((key(0), key(u32::MAX)));
+        for n in 1..3 * MAX_GAPS as u32 {
+            gaps.note(&Overlay::from([(key(2 * n), Some(Value::Inline(Bytes::new())))]));
+        }
+        assert_eq!(gaps.ends.len(), MAX_GAPS);
+        assert_eq!(
+            gaps.cut_front(&(key(0), key(9))).unwrap().0,
+            key(2),
+            "the first is still known"
+        );
     }
 
     #[test]
