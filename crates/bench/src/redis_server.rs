@@ -12,6 +12,8 @@ use tokio::process::{Child, Command};
 const START_PATIENCE: Duration = Duration::from_secs(10);
 /// Between two tries to connect while it starts.
 const START_PAUSE: Duration = Duration::from_millis(10);
+/// An answer that takes longer has failed: hundreds of large entries, synced, on a busy disk take a second.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running server; it ends with this value.
 #[derive(Debug)]
@@ -65,7 +67,9 @@ impl RedisServer {
     /// # Errors
     /// `Unavailable`.
     pub async fn connect(&self) -> Result<MultiplexedConnection> {
-        self.client.get_multiplexed_async_connection().await.map_err(failed)
+        let options =
+            redis::AsyncConnectionConfig::new().set_response_timeout(Some(ANSWER_PATIENCE));
+        self.client.get_multiplexed_async_connection_with_config(&options).await.map_err(failed)
     }
 
     /// So many connections.
