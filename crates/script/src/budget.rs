@@ -25,9 +25,12 @@ pub const MAX_VALUE_DEPTH: usize = 16;
 /// Entries, all tables together, of a [`crate::Value`] that crosses the border of a VM.
 pub const MAX_VALUE_ENTRIES: usize = 65_536;
 
-/// A clock is read once in so many steps: reading it costs several times a step, and between two
-/// steps a script can do at most one call into the library, which the memory budget keeps short.
-pub(crate) const STEPS_PER_CLOCK_READING: u64 = 4;
+/// Steps that pass between two looks at a run, which cost several times a step, as a clock is read. A
+/// step can be one call into the library, which the memory budget keeps short; after one that takes
+/// long for its size each step is looked at.
+pub(crate) const MAX_UNEXAMINED_STEPS: u32 = 7;
+/// Steps between two looks that take longer are not quick ones: some hundred times what they should.
+pub(crate) const QUICK_STEPS_TIME: Duration = Duration::from_micros(100);
 /// Garbage a VM may keep between runs, in its heap and again in host memory: collecting less at a
 /// time costs more than it frees.
 pub(crate) const MAX_RETAINED_BYTES: usize = 4 * 1024 * 1024;
@@ -45,7 +48,6 @@ pub(crate) const MAX_PATTERN_BYTES: usize = 64 * 1024;
 const _: () = assert!(DEFAULT_OUTPUT_BYTES <= DEFAULT_MEMORY_BYTES);
 const _: () = assert!(MAX_RETAINED_BYTES < DEFAULT_MEMORY_BYTES);
 const _: () = assert!(MAX_UNEXAMINED_WORK < MAX_PATTERN_WORK);
-const _: () = assert!(STEPS_PER_CLOCK_READING.is_power_of_two());
 
 /// What one run may use. Exceeding any of it ends the run with `Exhausted`.
 #[derive(Debug, Clone, PartialEq, Eq)]

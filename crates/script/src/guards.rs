@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use memchr::memmem;
-use mlua::{Lua, LuaString, MultiValue, Table, Value, Variadic};
+use mlua::{
+    FromLuaMulti, Function, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value, Variadic,
+};
 use nacre_clock::Random;
 use nacre_object::Error;
 
@@ -18,12 +20,25 @@ pub(crate) const OUT_OF_MEMORY: &str = "not enough memory";
 /// The functions `prelude.luau` calls `host.…`.
 pub(crate) fn host_table(lua: &Lua, meter: &Rc<Meter>) -> mlua::Result<Table> {
     let host = lua.create_table()?;
-    let meter = meter.clone();
-    host.raw_set("caught", lua.create_function(move |lua, error| caught(lua, &meter, error))?)?;
-    host.raw_set("find_plain", lua.create_function(find_plain)?)?;
-    host.raw_set("split", lua.create_function(split)?)?;
-    host.raw_set("check_pattern", lua.create_function(check_pattern)?)?;
+    let watcher = meter.clone();
+    host.raw_set("caught", lua.create_function(move |lua, error| caught(lua, &watcher, error))?)?;
+    host.raw_set("find_plain", costly(lua, meter, find_plain)?)?;
+    host.raw_set("split", costly(lua, meter, split)?)?;
+    host.raw_set("check_pattern", costly(lua, meter, check_pattern)?)?;
     Ok(host)
+}
+
+/// A function that takes long, or is called before what does: the next step is looked at.
+fn costly<A: FromLuaMulti, R: IntoLuaMulti>(
+    lua: &Lua,
+    meter: &Rc<Meter>,
+    function: impl Fn(&Lua, A) -> mlua::Result<R> + 'static,
+) -> mlua::Result<Function> {
+    let meter = meter.clone();
+    lua.create_function(move |lua, arguments| {
+        meter.look_soon();
+        function(lua, arguments)
+    })
 }
 
 /// What a script that catches `error` is given; an exceeded budget is raised again.

@@ -1,8 +1,9 @@
 //! Watches one run: steps, time, and memory outside the VM's heap.
 //!
-//! The VM asks [`Meter::step`] at every call, loop iteration and matcher step. Once a limit is
-//! exceeded it refuses every further step until the next run, so a script that catches the error
-//! gets no further than to the next call or iteration.
+//! The VM asks [`Meter::step`] at a call, loop iteration or matcher step, and gets leave for some
+//! more of them ([`crate::leave`]), which are counted the next time. Once a limit is exceeded there
+//! is no leave, and every further step is refused until the next run, so a script that catches the
+//! error gets no further than to the next call or iteration.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -14,8 +15,9 @@ use mlua::Lua;
 use nacre_clock::Clock;
 use nacre_object::{Error, Result};
 
-use crate::budget::{Budget, STEPS_PER_CLOCK_READING};
+use crate::budget::{Budget, MAX_UNEXAMINED_STEPS, QUICK_STEPS_TIME};
 use crate::fault::raise;
+use crate::leave::Leave;
 
 /// Which part of the budget was exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +63,12 @@ pub(crate) struct Exceeded {
 
 pub(crate) struct Meter {
     running: RefCell<Option<Running>>,
+    /// As of the last look.
     steps_left: Cell<u64>,
+    /// Steps there was leave for then, less those it was called back for.
+    granted: Cell<u32>,
+    /// The leave of the run that this one was begun within.
+    outer: Cell<Leave>,
     exceeded: Cell<Option<Limit>>,
     interrupted_at: RefCell<String>,
     /// Heap size at which to collect garbage at the next step.
@@ -74,6 +81,8 @@ pub(crate) struct Meter {
 struct Running {
     clock: Arc<dyn Clock>,
     began: Duration,
+    /// When its time was last looked at.
+    seen: Duration,
     /// No reason to look closer before this.
     deadline: Duration,
     /// The thread's time when the run began, as of the first closer look; where the clock can tell.
@@ -81,23 +90,37 @@ struct Running {
     budget: Budget,
 }
 
+/// How it goes with a run's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// The steps since the last look took next to nothing.
+    Quick,
+    /// They took long enough to look at each.
+    Slow,
+    /// It is used up.
+    Late,
+}
+
 impl Running {
     fn new(clock: &Arc<dyn Clock>, budget: &Budget) -> Self {
         let (clock, budget) = (Arc::clone(clock), budget.clone());
         let began = clock.monotonic();
         let deadline = began.saturating_add(unexamined(&budget));
-        Self { clock, began, deadline, thread_began: None, budget }
+        Self { clock, began, seen: began, deadline, thread_began: None, budget }
     }
 
-    /// Whether its time is used up.
-    fn is_late(&mut self) -> bool {
+    /// How it goes with its time.
+    fn pace(&mut self) -> Pace {
         let now = self.clock.monotonic();
-        if now < self.deadline {
-            return false;
+        let took = now.saturating_sub(std::mem::replace(&mut self.seen, now));
+        if now >= self.deadline {
+            let left = self.budget.time.saturating_sub(self.used(now));
+            self.deadline = now.saturating_add(left);
+            if left.is_zero() {
+                return Pace::Late;
+            }
         }
-        let left = self.budget.time.saturating_sub(self.used(now));
-        self.deadline = now.saturating_add(left);
-        left.is_zero()
+        if took < QUICK_STEPS_TIME { Pace::Quick } else { Pace::Slow }
     }
 
     /// What it has used: of a CPU where the clock can tell, as what it waited for the host, or for a CPU,
@@ -123,6 +146,8 @@ impl Meter {
         Self {
             running: RefCell::new(None),
             steps_left: Cell::new(u64::MAX),
+            granted: Cell::new(0),
+            outer: Cell::new(Leave::NONE),
             exceeded: Cell::new(None),
             interrupted_at: RefCell::default(),
             collect_at: Cell::new(usize::MAX),
@@ -141,6 +166,8 @@ impl Meter {
         self.collect_halfway_from(heap_bytes);
         self.host_bytes_limit.set(self.host_bytes.get().saturating_add(budget.memory_bytes));
         *self.running.borrow_mut() = Some(Running::new(clock, budget));
+        self.outer.set(Leave::NONE.give());
+        self.grant(MAX_UNEXAMINED_STEPS);
     }
 
     /// What the heap of this run may grow to, in bytes.
@@ -150,6 +177,8 @@ impl Meter {
 
     /// Stops watching.
     pub fn disarm(&self) {
+        self.granted.set(0);
+        self.outer.replace(Leave::NONE).give();
         *self.running.borrow_mut() = None;
         self.exceeded.set(None);
         self.steps_left.set(u64::MAX);
@@ -157,16 +186,19 @@ impl Meter {
         self.host_bytes_limit.set(usize::MAX);
     }
 
-    /// One step of the script; refused once a limit is exceeded.
+    /// One step of the script, after those there was leave for; refused once a limit is exceeded.
     pub fn step(&self, lua: &Lua) -> mlua::Result<()> {
+        self.look_soon();
         if let Some(limit) = self.exceeded.get() {
             return Err(raise(self.describe(limit)));
         }
-        let Some(left) = self.steps_left.get().checked_sub(1) else {
+        let steps = u64::from(self.granted.take()) + 1;
+        let Some(left) = self.steps_left.get().checked_sub(steps) else {
             return Err(self.interrupt(lua, Limit::Steps));
         };
         self.steps_left.set(left);
-        if left % STEPS_PER_CLOCK_READING == 0 && self.is_late() {
+        let pace = self.pace();
+        if pace == Pace::Late {
             return Err(self.interrupt(lua, Limit::Time));
         }
         if lua.used_memory() > self.collect_at.get() {
@@ -175,13 +207,33 @@ impl Meter {
             lua.gc_collect()?;
             self.collect_halfway_from(lua.used_memory());
         }
+        if pace == Pace::Quick {
+            self.grant(MAX_UNEXAMINED_STEPS);
+        }
         Ok(())
+    }
+
+    /// Calls the leave back: the next step is looked at.
+    pub fn look_soon(&self) {
+        if self.granted.get() > 0 {
+            let unused = Leave::NONE.give().steps;
+            self.granted.set(self.granted.get() - unused);
+        }
+    }
+
+    /// Gives leave for so many steps, if the budget has them.
+    fn grant(&self, steps: u32) {
+        let steps = u64::from(steps).min(self.steps_left.get()) as u32;
+        let heap_kib = i32::try_from(self.collect_at.get() >> 10).unwrap_or(i32::MAX);
+        self.granted.set(steps);
+        Leave { steps, heap_kib }.give();
     }
 
     /// Notes that a limit is exceeded and gives the error to raise.
     pub fn exceed(&self, limit: Limit) -> mlua::Error {
         let first = self.exceeded.get().unwrap_or(limit);
         self.exceeded.set(Some(first));
+        self.look_soon();
         raise(self.describe(first))
     }
 
@@ -197,6 +249,7 @@ impl Meter {
         match &*self.running.borrow() {
             Some(running) if bytes > running.budget.output_bytes => {
                 self.exceeded.set(self.exceeded.get().or(Some(Limit::Output)));
+                self.look_soon();
                 Err(describe(Limit::Output, &running.budget))
             }
             _ => Ok(()),
@@ -221,8 +274,9 @@ impl Meter {
         self.collect_at.set(heap_bytes.saturating_add(room / 2));
     }
 
-    fn is_late(&self) -> bool {
-        self.running.borrow_mut().as_mut().is_some_and(Running::is_late)
+    /// Outside of runs there is nothing to be late for, nor leave to give.
+    fn pace(&self) -> Pace {
+        self.running.borrow_mut().as_mut().map_or(Pace::Slow, Running::pace)
     }
 
     fn describe(&self, limit: Limit) -> Error {

@@ -13,6 +13,7 @@ use crate::budget::{MAX_CACHED_CHUNKS, MAX_RETAINED_BYTES};
 use crate::environment::{Environment, new_lua};
 use crate::fault::{explain, site_of};
 use crate::host::Host;
+use crate::leave;
 use crate::meter::{Limit, Meter};
 use crate::run::{Run, Terms};
 
@@ -51,6 +52,7 @@ impl Vm {
         let environment = Environment::new(&lua, &meter, &random, library).map_err(broken)?;
         let watcher = meter.clone();
         lua.set_interrupt(move |lua| watcher.step(lua).map(|()| VmState::Continue));
+        leave::install(&lua).map_err(broken)?;
         lua.gc_collect().map_err(broken)?;
         let collected_bytes = Cell::new(lua.used_memory());
         Ok(Self {

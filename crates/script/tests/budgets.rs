@@ -5,9 +5,10 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mlua::Lua;
 use nacre_clock::{Clock, ManualClock, SystemClock};
 use nacre_object::{Error, ErrorKind};
-use nacre_script::{Budget, Terms, Vm};
+use nacre_script::{Budget, Terms, Vm, raise};
 use support::{run, run_within, script, small, unhurried, vm};
 
 /// Runs a hostile script: it must end `Exhausted`, within twice its time of a CPU, and a replaced or the
@@ -160,6 +161,43 @@ fn steps_end_a_run_when_the_clock_stands_still() {
     let error = run.load().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Exhausted);
     assert!(error.message().contains("100000 steps"), "{error}");
+}
+
+/// The least steps that a loop of so many iterations runs within, its own code included.
+fn least_steps(vm: &mut Vm, iterations: u64) -> u64 {
+    let source = format!("for i = 1, {iterations} do end");
+    let fits =
+        |steps: &u64| run_within(vm, &source, &Budget { steps: *steps, ..unhurried() }).is_ok();
+    (0..iterations + 100).find(fits).expect("a step an iteration, and some")
+}
+
+#[test]
+fn every_step_counts_though_not_every_one_is_looked_at() {
+    let mut vm = vm();
+    let alone = least_steps(&mut vm, 0);
+    for iterations in 1..40 {
+        assert_eq!(least_steps(&mut vm, iterations), alone + iterations);
+    }
+}
+
+#[test]
+fn a_run_within_a_run_neither_takes_nor_gives_it_steps() {
+    let mut vm = Vm::new(|host| {
+        let nest = |_: &Lua, iterations: u64| {
+            run(&mut support::vm(), &format!("for i = 1, {iterations} do end")).map_err(raise)?;
+            Ok(())
+        };
+        host.globals.raw_set("nest", host.lua.create_function(nest)?)
+    })
+    .unwrap();
+    let mut fits = |steps, inner| {
+        let source = format!("for i = 1, 20 do nest({inner}) end");
+        run_within(&mut vm, &source, &Budget { steps, ..unhurried() }).is_ok()
+    };
+    let least = (0..100).find(|steps| fits(*steps, 0)).expect("some steps a call");
+    for inner in 1..20 {
+        assert!(fits(least, inner) && !fits(least - 1, inner), "{inner} steps in between");
+    }
 }
 
 #[test]
