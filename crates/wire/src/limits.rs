@@ -19,13 +19,18 @@ pub const MAX_BATCH_BYTES: usize = MAX_MESSAGE_BYTES + BATCH_BYTES;
 /// gigabytes. A full batch of the smallest requests has a quarter of this.
 pub const MAX_BATCH_MESSAGES: usize = 16 * 1024;
 
-/// Bytes of requests a client keeps under way; callers past it wait. Enough to keep a node busy
+/// Bytes of requests a client keeps under way on a session; callers past it wait. Enough to keep a node busy
 /// over any local connection.
 pub const CLIENT_ROOM_BYTES: usize = 32 * 1024 * 1024;
 /// What a request counts for at least, so that the bound on bytes bounds the number, too: 8,192.
 pub const REQUEST_COST_BYTES: usize = 4 * 1024;
+/// Requests under way on a session, by these costs, from which on a client has a second one with the
+/// node: eight small ones. With fewer, their answers share batches better than they overlap.
+pub const LANE_BYTES: usize = 8 * REQUEST_COST_BYTES;
 /// How long a client tries to connect before it counts as failed.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// What a request may take if nothing else is said. Long enough for a node to restart and recover.
+pub const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 /// The rest between the first two attempts to connect; it doubles with each further one...
 pub const BACKOFF_MIN: Duration = Duration::from_millis(5);
 /// ...up to this, so that a node that is back is found within a second.
@@ -38,7 +43,7 @@ pub const MAX_CONNECTIONS: usize = 4096;
 /// Connections on which nothing is asked: not greeted yet, or idle. Past it the one that has been so
 /// longest gives way, so that those who never say anything keep nobody out.
 pub const MAX_IDLE_CONNECTIONS: usize = 1024;
-/// Sessions of one server. A client has one a process.
+/// Sessions of one server. A client has one a process, or two.
 pub const MAX_SESSIONS: usize = 4096;
 /// Sessions of one entity, so that one that opens ever more leaves room for the others.
 pub const MAX_ENTITY_SESSIONS: usize = 1024;
@@ -82,6 +87,7 @@ const _: () = assert!(2 * MAX_REQUEST_BYTES <= MAX_MESSAGE_BYTES);
 const _: () = assert!(2 * MAX_REPLY_BYTES <= MAX_MESSAGE_BYTES);
 const _: () = assert!(MAX_NOTIFY_BYTES < BATCH_BYTES + MAX_MESSAGE_BYTES);
 const _: () = assert!(MAX_MESSAGE_BYTES <= CLIENT_ROOM_BYTES, "any message has room by itself");
+const _: () = assert!(LANE_BYTES < CLIENT_ROOM_BYTES);
 const _: () = assert!(MAX_MESSAGE_BYTES <= MAX_REPLIES_WAITING_BYTES);
 const _: () = assert!(MAX_IDLE_CONNECTIONS < MAX_CONNECTIONS);
 const _: () = assert!(MAX_ENTITY_SESSIONS < MAX_SESSIONS);

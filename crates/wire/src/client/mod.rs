@@ -2,6 +2,7 @@
 
 mod call;
 mod driver;
+mod lanes;
 mod link;
 mod options;
 mod remote_store;

@@ -1,5 +1,6 @@
 //! The store of a node, as any other store.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,22 +10,22 @@ use nacre_object::{
     WatchStream,
 };
 
+use super::lanes::Lanes;
 use super::session::Session;
-
-/// What a request may take if nothing else is said. Long enough for a node to restart and recover.
-const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
+use crate::limits::REQUEST_DEADLINE;
 
 /// The store at the other end of a session.
 #[derive(Debug, Clone)]
 pub struct RemoteStore {
-    session: Session,
+    lanes: Arc<Lanes>,
     deadline: Duration,
 }
 
 impl RemoteStore {
-    /// The store of this session's node.
+    /// The store of this session's node. While much is under way it has a second session with it, so
+    /// requests of which none waited for the other begin in any order.
     pub fn new(session: Session) -> Self {
-        Self { session, deadline: DEFAULT_DEADLINE }
+        Self { lanes: Arc::new(Lanes::new(session)), deadline: REQUEST_DEADLINE }
     }
 
     /// The same, where each request may take so long.
@@ -35,34 +36,34 @@ impl RemoteStore {
 
     /// The session.
     pub fn session(&self) -> &Session {
-        &self.session
+        self.lanes.first()
     }
 }
 
 #[async_trait]
 impl Store for RemoteStore {
     async fn submit(&self, request: Request) -> Result<Reply> {
-        self.session.submit(request, self.deadline).await
+        self.lanes.next().submit(request, self.deadline).await
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {
-        self.session.list(request, self.deadline).await
+        self.session().list(request, self.deadline).await
     }
 
     /// What the node said it can. Before the first connection, everything: what it cannot it will
     /// refuse.
     fn capabilities(&self) -> Capabilities {
-        self.session.node().map_or_else(Capabilities::all, |node| node.capabilities)
+        self.session().node().map_or_else(Capabilities::all, |node| node.capabilities)
     }
 }
 
 #[async_trait]
 impl Watch for RemoteStore {
     async fn watch(&self, object: &ObjectId) -> Result<WatchStream> {
-        self.session.watch(object, self.deadline).await
+        self.session().watch(object, self.deadline).await
     }
 
     async fn notify(&self, object: &ObjectId, payload: Bytes) -> Result<()> {
-        self.session.notify(object, payload, self.deadline).await
+        self.session().notify(object, payload, self.deadline).await
     }
 }

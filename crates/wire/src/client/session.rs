@@ -67,6 +67,16 @@ impl Session {
         Ok(session)
     }
 
+    /// Another one with the same node.
+    pub(crate) fn another(&self) -> Self {
+        Self::open(self.endpoint().clone(), self.shared().options.clone())
+    }
+
+    /// What requests under way cost, [`REQUEST_COST_BYTES`](crate::limits::REQUEST_COST_BYTES) each at least.
+    pub(crate) fn under_way_bytes(&self) -> usize {
+        self.shared().under_way_bytes()
+    }
+
     /// Where the node is.
     pub fn endpoint(&self) -> &Endpoint {
         &self.shared().endpoint

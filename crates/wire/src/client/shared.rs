@@ -93,6 +93,11 @@ impl Shared {
         }
     }
 
+    /// What calls under way cost.
+    pub(crate) fn under_way_bytes(&self) -> usize {
+        CLIENT_ROOM_BYTES - self.room.available_permits()
+    }
+
     /// Waits for room, in turn.
     async fn room_for(&self, call: &Call, give_up: Duration) -> Result<SemaphorePermit<'_>> {
         let cost = call.body.len().clamp(REQUEST_COST_BYTES, CLIENT_ROOM_BYTES) as u32;

@@ -6,6 +6,7 @@ mod deadlines;
 mod harness;
 mod hostile;
 mod identity;
+mod lanes;
 mod linearizability;
 mod ordering;
 mod protocol;
