@@ -108,6 +108,16 @@ pub(crate) fn node_prefix(node: NodeId) -> [u8; 9] {
     key
 }
 
+/// Whether a shard that looks a key up also is the only one to change it: heads are looked up by their
+/// shard alone, entries of nodes also by one that clones another's snapshot.
+pub(crate) fn is_of_shard(shard: u16, key: &[u8]) -> bool {
+    match key.first() {
+        Some(&HEAD) => true,
+        Some(&NODE) => key.get(1..3) == Some(&shard.to_be_bytes()),
+        _ => false,
+    }
+}
+
 /// Whether two keys are of one node, and that of this shard.
 pub(crate) fn is_of_shard_node(shard: u16, one: &[u8], other: &[u8]) -> bool {
     const NODE_BYTES: usize = 9;

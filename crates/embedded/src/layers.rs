@@ -1,6 +1,7 @@
 //! What a transaction reads: its own changes, over its shard's recent ones, over the tables.
 //!
-//! What the shard knows to be empty is not looked through again ([`crate::gaps`]).
+//! What the shard knows to be empty is not looked through again ([`crate::gaps`]), what it knows to be there
+//! not looked for ([`crate::known`]).
 //!
 //! **Invariant:** what is recent and not in the tables may not be synced. [`Layers::saw_unsynced`]
 //! tells whether anything recent was looked at, for then the reply must wait for the sync.
@@ -15,6 +16,7 @@ use nacre_object::Result;
 use crate::change_set::Overlay;
 use crate::gaps::{Gaps, Span, after, span_of};
 use crate::key::{Key, after_prefix};
+use crate::known::Known;
 use crate::recent::Recent;
 use crate::tables::TableSnapshot;
 use crate::value::Value;
@@ -33,6 +35,8 @@ pub(crate) struct Layers<'a> {
     recent: [Option<&'a Overlay>; 2],
     /// What tables and recent changes together have nothing of, as far as their shard knows.
     gaps: Option<&'a RefCell<Gaps>>,
+    /// What they have, as far as their shard knows.
+    known: Option<&'a RefCell<Known>>,
     /// Of this transaction.
     pub own: Overlay,
     saw_unsynced: Cell<bool>,
@@ -45,6 +49,7 @@ impl<'a> Layers<'a> {
             tables,
             recent: Default::default(),
             gaps: None,
+            known: None,
             own: Overlay::new(),
             saw_unsynced: Cell::new(false),
         }
@@ -55,8 +60,10 @@ impl<'a> Layers<'a> {
         tables: &'a TableSnapshot,
         recent: &'a Recent,
         gaps: &'a RefCell<Gaps>,
+        known: &'a RefCell<Known>,
     ) -> Self {
-        Self { recent: recent.overlays(), gaps: Some(gaps), ..Self::of_tables(tables) }
+        let (gaps, known) = (Some(gaps), Some(known));
+        Self { recent: recent.overlays(), gaps, known, ..Self::of_tables(tables) }
     }
 
     pub fn saw_unsynced(&self) -> bool {
@@ -71,7 +78,13 @@ impl<'a> Layers<'a> {
             self.saw_unsynced.set(true);
             return Ok(value.clone());
         }
-        self.tables.get(key)
+        let Some(known) = self.known else { return self.tables.get(key) };
+        if let Some(value) = known.borrow_mut().get(key) {
+            return Ok(value);
+        }
+        let value = self.tables.get(key)?;
+        known.borrow_mut().remember(key, value.as_ref());
+        Ok(value)
     }
 
     pub fn put(&mut self, key: impl Into<Key>, value: Value) {
@@ -91,78 +104,43 @@ impl<'a> Layers<'a> {
 
     /// Entries whose keys are in a range.
     pub fn scan(&self, range: (Bound<&[u8]>, Bound<&[u8]>), direction: Direction) -> Scan<'_> {
-        let span = self.gaps.and_then(|_| span_of(range));
         let own = OverlayEntries::of(&self.own, range, direction);
-        match &span {
-            None => self.scan_in(range, own, direction, None),
-            Some(span) => match self.without_gaps(span, direction) {
-                None => self.scan_nothing(own, direction),
-                Some(span) => {
-                    let (start, end) = span.clone();
-                    let range = (Bound::Included(&*start), Bound::Excluded(&*end));
-                    self.scan_in(range, own, direction, Some(span))
-                }
-            },
-        }
-    }
-
-    /// What is left of a span after the gap it begins or ends in.
-    fn without_gaps(&self, span: &Span, direction: Direction) -> Option<Span> {
-        let gaps = self.gaps.expect("only shards ask").borrow();
-        let left = match direction {
-            Direction::Forward => gaps.cut_front(span),
-            Direction::Backward => gaps.cut_back(span),
-        };
-        // Some of what made the gap may be a deletion that is not synced.
-        if left.as_ref() != Some(span) && self.recent.iter().any(Option::is_some) {
-            self.saw_unsynced.set(true);
-        }
-        left
-    }
-
-    fn scan_in<'s>(
-        &'s self,
-        range: (Bound<&[u8]>, Bound<&[u8]>),
-        own: Peekable<OverlayEntries<'s>>,
-        direction: Direction,
-        span: Option<Span>,
-    ) -> Scan<'s> {
-        let tables = self.tables.range(range);
-        let tables: TableEntries<'_> = match direction {
-            Direction::Forward => Box::new(tables),
-            Direction::Backward => Box::new(tables.rev()),
-        };
-        let recent = self
-            .recent
-            .map(|recent| recent.map(|recent| OverlayEntries::of(recent, range, direction)));
-        let mut scan = Scan {
-            tables: tables.peekable(),
-            recent,
-            own,
-            direction,
-            saw_unsynced: &self.saw_unsynced,
-            unexplored: None,
-        };
-        // What this transaction did may yet be undone: a gap is of what is there without it.
-        if scan.own.peek().is_none() {
-            scan.unexplored = self.gaps.zip(span);
+        let mut scan = Scan::of(own, direction, &self.saw_unsynced);
+        match self.gaps.and_then(|gaps| Some((gaps, span_of(range)?))) {
+            None => self.look_below(&mut scan, range),
+            Some((gaps, span)) => self.look_outside(gaps, &mut scan, span),
         }
         scan
     }
 
-    fn scan_nothing<'s>(
-        &'s self,
-        own: Peekable<OverlayEntries<'s>>,
-        direction: Direction,
-    ) -> Scan<'s> {
-        let tables: TableEntries<'_> = Box::new(std::iter::empty());
-        Scan {
-            tables: tables.peekable(),
-            recent: [None, None],
-            own,
-            direction,
-            saw_unsynced: &self.saw_unsynced,
-            unexplored: None,
+    /// Has a scan look at what is there without this transaction.
+    fn look_below<'s>(&'s self, scan: &mut Scan<'s>, range: (Bound<&[u8]>, Bound<&[u8]>)) {
+        let tables = self.tables.range(range);
+        let tables: TableEntries<'_> = match scan.direction {
+            Direction::Forward => Box::new(tables),
+            Direction::Backward => Box::new(tables.rev()),
+        };
+        scan.tables = tables.peekable();
+        scan.recent = self
+            .recent
+            .map(|recent| recent.map(|recent| OverlayEntries::of(recent, range, scan.direction)));
+    }
+
+    /// The same outside of the gap that the span begins or ends in.
+    fn look_outside<'s>(&'s self, gaps: &'s RefCell<Gaps>, scan: &mut Scan<'s>, span: Span) {
+        let left = match scan.direction {
+            Direction::Forward => gaps.borrow().cut_front(&span),
+            Direction::Backward => gaps.borrow().cut_back(&span),
+        };
+        // Some of what made the gap may be a deletion that is not synced.
+        if left.as_ref() != Some(&span) && self.recent.iter().any(Option::is_some) {
+            self.saw_unsynced.set(true);
+        }
+        let Some((start, end)) = left else { return };
+        self.look_below(scan, (Bound::Included(&*start), Bound::Excluded(&*end)));
+        // What this transaction did may yet be undone: a gap is of what is there without it.
+        if scan.own.peek().is_none() {
+            scan.unexplored = Some((gaps, (start, end)));
         }
     }
 }
@@ -206,7 +184,24 @@ pub(crate) struct Scan<'a> {
     unexplored: Option<(&'a RefCell<Gaps>, Span)>,
 }
 
-impl Scan<'_> {
+impl<'a> Scan<'a> {
+    /// What a transaction itself has, over nothing yet.
+    fn of(
+        own: Peekable<OverlayEntries<'a>>,
+        direction: Direction,
+        saw_unsynced: &'a Cell<bool>,
+    ) -> Self {
+        let tables: TableEntries<'_> = Box::new(std::iter::empty());
+        Self {
+            tables: tables.peekable(),
+            recent: [None, None],
+            own,
+            direction,
+            saw_unsynced,
+            unexplored: None,
+        }
+    }
+
     /// The first entry was found, or none.
     fn explored(&mut self, found: Option<&Key>) {
         let Some((gaps, (start, end))) = self.unexplored.take() else { return };
@@ -255,25 +250,8 @@ impl Scan<'_> {
             None => tables.map(|(_, value)| value),
         }
     }
-}
 
-impl Iterator for Scan<'_> {
-    type Item = Result<(Key, Value)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let next = self.merged();
-        if self.unexplored.is_some() {
-            match &next {
-                Some(Err(_)) => self.unexplored = None,
-                Some(Ok((key, _))) => self.explored(Some(key)),
-                None => self.explored(None),
-            }
-        }
-        next
-    }
-}
-
-impl Scan<'_> {
+    /// The next entry, as the uppermost layer has it.
     fn merged(&mut self) -> Option<Result<(Key, Value)>> {
         // Without overlays, as in most reads, there is nothing to merge.
         if self.recent.iter().all(Option::is_none) && self.own.peek().is_none() {
@@ -291,5 +269,21 @@ impl Scan<'_> {
                 return Some(Ok((key, value)));
             }
         }
+    }
+}
+
+impl Iterator for Scan<'_> {
+    type Item = Result<(Key, Value)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.merged();
+        if self.unexplored.is_some() {
+            match &next {
+                Some(Err(_)) => self.unexplored = None,
+                Some(Ok((key, _))) => self.explored(Some(key)),
+                None => self.explored(None),
+            }
+        }
+        next
     }
 }

@@ -45,6 +45,7 @@ mod head;
 mod health;
 mod journal;
 mod key;
+mod known;
 mod layers;
 mod manifest;
 mod opening;

@@ -22,6 +22,7 @@ use crate::core::{Core, panic_text};
 use crate::gaps::Gaps;
 use crate::journal::record::{Draft, RecordId};
 use crate::journal::segment_table::Pin;
+use crate::known::Known;
 use crate::layers::Layers;
 use crate::queue::Work;
 use crate::recent::Recent;
@@ -39,6 +40,7 @@ pub(crate) struct Shard {
     progress: Progress,
     recent: Recent,
     gaps: RefCell<Gaps>,
+    known: RefCell<Known>,
     draft: Draft,
 }
 
@@ -51,8 +53,9 @@ pub(crate) struct Turn {
 
 impl Shard {
     pub fn new(core: Arc<Core>, id: u16, progress: Progress) -> Self {
-        let gaps = RefCell::new(Gaps::new(id));
-        Self { core, id, progress, recent: Recent::default(), gaps, draft: Draft::default() }
+        let (gaps, known) = (RefCell::new(Gaps::new(id)), RefCell::new(Known::new(id)));
+        let (recent, draft) = (Recent::default(), Draft::default());
+        Self { core, id, progress, recent, gaps, known, draft }
     }
 
     /// Works until the queue is closed and empty.
@@ -99,7 +102,7 @@ impl Shard {
     }
 
     pub(crate) fn layers<'a>(&'a self, turn: &'a Turn) -> Layers<'a> {
-        Layers::of_shard(&turn.tables, &self.recent, &self.gaps)
+        Layers::of_shard(&turn.tables, &self.recent, &self.gaps, &self.known)
     }
 
     fn run_request(&mut self, turn: &Turn, request: Request, mut answer: Answer) {
@@ -197,6 +200,7 @@ impl Shard {
         slot.fill(&self.draft, recorded, held);
         self.progress = Progress { sequence: id.sequence, next_node };
         self.gaps.get_mut().note(&changes.entries);
+        self.known.get_mut().note(&changes.entries);
         self.recent.add(&changes, group);
         Ok(())
     }

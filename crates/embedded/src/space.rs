@@ -16,7 +16,7 @@ use crate::disk::Disk;
 use crate::errors;
 
 /// Held back: flushes of all memtables, a compaction's output, a journal segment and some.
-pub const DEFAULT_RESERVE_BYTES: u64 = 128 * 1024 * 1024;
+pub const DEFAULT_RESERVE_BYTES: u64 = 256 * 1024 * 1024;
 /// How long a look at the disk is believed. What a fast disk takes in that time is a fraction of
 /// the reserve.
 const LOOK_AGAIN_AFTER_MICROS: u64 = 20_000;

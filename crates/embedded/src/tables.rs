@@ -30,6 +30,9 @@ const WORKER_THREADS: usize = 1;
 /// Open table files.
 const MAX_TABLE_FILES: usize = 128;
 
+/// The share of its bound that entries held in memory must have reached to be worth a file of their own.
+const WORTH_A_FILE: u64 = 16;
+
 const KEYSPACE: &str = "nacre";
 
 /// The tables of an engine.
@@ -38,6 +41,8 @@ pub(crate) struct Tables {
     folder: PathBuf,
     database: Database,
     keyspace: Keyspace,
+    /// Bytes held in memory from which on an idle engine has them written to a file.
+    worth_a_file: u64,
 }
 
 /// A file of sorted entries, written once.
@@ -57,6 +62,7 @@ impl Tables {
     /// `Corrupt` if what is there cannot be read back.
     pub fn open(folder: &Path, cache_bytes: u64, memtable_bytes: u64) -> Result<Self> {
         check_before_opening(folder)?;
+        let worth_a_file = memtable_bytes / WORTH_A_FILE;
         let open = || -> fjall::Result<Self> {
             let database = Database::builder(folder)
                 .cache_size(cache_bytes)
@@ -67,7 +73,7 @@ impl Tables {
                 .open()?;
             let options = || keyspace_options(memtable_bytes);
             let keyspace = database.keyspace(KEYSPACE, options)?;
-            Ok(Self { folder: folder.into(), database, keyspace })
+            Ok(Self { folder: folder.into(), database, keyspace, worth_a_file })
         };
         // Some damage makes fjall panic rather than say so.
         match catch_unwind(AssertUnwindSafe(open)) {
@@ -136,6 +142,18 @@ impl Tables {
             keyspace: self.keyspace.clone(),
             scratch: Vec::new(),
         }
+    }
+
+    /// Has what is held in memory written to a file in the background, if it is worth one, which gives the
+    /// memory back and leaves the next start less to read.
+    ///
+    /// # Errors
+    /// What the disk says; the tables are unusable then.
+    pub fn flush(&self) -> Result<()> {
+        if self.keyspace.tree.active_memtable().size() < self.worth_a_file {
+            return Ok(());
+        }
+        self.keyspace.rotate_memtable().map(drop).map_err(|error| errors::tables(&error))
     }
 
     /// Makes what was applied until now survive a crash.

@@ -60,10 +60,14 @@ impl Upkeep {
 
     fn round(&mut self, wake: Wake) -> Result<()> {
         self.core.health.check()?;
-        if self.is_checkpoint_due(wake) {
+        let is_quiet = self.is_quiet(wake);
+        if self.is_checkpoint_due(wake, is_quiet) {
             let made = self.make_checkpoint();
             self.core.upkeep.answer(&made);
             made?;
+        }
+        if is_quiet {
+            self.core.tables.flush()?;
         }
         self.reclaim_garbage()?;
         self.free_dead_segments();
@@ -74,11 +78,14 @@ impl Upkeep {
         Ok(())
     }
 
-    /// Also when nothing has been written for a while, so that the next start is quick.
-    fn is_checkpoint_due(&mut self, wake: Wake) -> bool {
+    /// Whether nothing has been written for a while.
+    fn is_quiet(&mut self, wake: Wake) -> bool {
         let used = self.core.journal.used_bytes();
-        let is_quiet = wake == Wake::Idle && used == self.used_at_last_look;
-        self.used_at_last_look = used;
+        wake == Wake::Idle && used == std::mem::replace(&mut self.used_at_last_look, used)
+    }
+
+    /// Also when it is quiet, so that the next start is quick.
+    fn is_checkpoint_due(&self, wake: Wake, is_quiet: bool) -> bool {
         let is_due = wake == Wake::CheckpointAsked || self.core.is_checkpoint_due();
         is_due || is_quiet && self.core.journal.backlog_bytes() > 0
     }

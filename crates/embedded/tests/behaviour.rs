@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -213,4 +214,30 @@ async fn a_refusal_that_depends_on_something_unsynced_waits_for_it() {
         assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
     }
     assert_eq!(engine.stats().failures, 4, "refusals that had to wait count like others");
+}
+
+/// Files of tables in a store's folder.
+fn table_files(folder: &Path) -> usize {
+    let keyspaces = std::fs::read_dir(folder.join("tables").join("keyspaces")).unwrap();
+    let folders = keyspaces.map(|keyspace| keyspace.unwrap().path().join("tables"));
+    folders.filter_map(|files| std::fs::read_dir(files).ok()).flatten().count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_engine_does_not_keep_in_memory_what_is_worth_a_file() {
+    let folder = TempDir::new().unwrap();
+    let mut options = options(folder.path());
+    options.memtable_bytes = 4 * 1024 * KIB as u64;
+    let engine = EmbeddedEngine::open(options).unwrap();
+    let before = table_files(folder.path());
+    // A fourth of what memory may hold.
+    for n in 0..2 * KIB {
+        submit(&engine, &object(n), vec![append(content(n, KIB / 2))]).await.unwrap();
+    }
+    while table_files(folder.path()) == before {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let found = answer(&engine, &object(7), read_all()).await.unwrap();
+    assert_eq!(found, OpResult::Data(content(7, KIB / 2)));
+    engine.close();
 }

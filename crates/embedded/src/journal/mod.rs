@@ -2,8 +2,8 @@
 //!
 //! Shards append records to the *filling* group, each with what it does to the tables and who is to
 //! be answered. The committer takes the group, writes it with one write and syncs it, while the
-//! shards fill the next one. So the disk is never idle while somebody waits, and the more wait the
-//! more each sync carries.
+//! shards fill the next one. So the more wait the more each sync carries; the disk is idle while somebody
+//! waits for a moment at most, in which the group becomes worth its sync ([`Journal::take`]).
 //!
 //! **Invariant:** one group is in flight at a time, so a group that is on disk proves that all
 //! before it were synced. **Invariant:** a failed write or sync is final (see [`Health`]).
@@ -41,6 +41,9 @@ pub const MIN_SEGMENT_BYTES: u32 = 64 * 1024;
 /// bytes: then the next segment is filled with zeros, so that a sync has no blocks to convert. Above
 /// it the zeros cost more of the disk than they save: 1 KiB and 4 KiB appends lost a quarter.
 const SMALL_GROUP_BYTES: u64 = 16 * 1024;
+/// How long the committer waits for as much as it expects: about a sync, so that who is alone after others
+/// have gone waits for two at most.
+const GATHER_PATIENCE: Duration = Duration::from_micros(200);
 /// Bytes that may wait for the committer; who would append more waits for it. Some hundred times
 /// what a group of small transactions has, and little memory.
 const MAX_UNSYNCED_BYTES: usize = 8 * 1024 * 1024;
@@ -124,7 +127,10 @@ struct State {
     in_flight: VecDeque<Position>,
     /// The last group that is synced.
     durable: u64,
-    is_committer_idle: bool,
+    /// The answers that must wait for the committer to be woken; `None` while it works.
+    committer_wakes_at: Option<usize>,
+    /// Answers that waited for the last group.
+    last_answers: usize,
     is_closed: bool,
     spare_buffers: Vec<Vec<u8>>,
     /// The first group of the current segment.
@@ -217,7 +223,8 @@ impl Journal {
             waiting: Commit::default(),
             in_flight: VecDeque::new(),
             durable: position.group - 1,
-            is_committer_idle: false,
+            committer_wakes_at: None,
+            last_answers: 0,
             is_closed: false,
             spare_buffers: Vec::new(),
             first_in_segment: position.group,
@@ -272,7 +279,8 @@ impl Journal {
     }
 
     fn wake_committer(&self, mut state: MutexGuard<'_, State>) {
-        let wake = std::mem::take(&mut state.is_committer_idle);
+        let waiting = state.waiting.held.len();
+        let wake = state.committer_wakes_at.take_if(|answers| waiting >= *answers).is_some();
         drop(state);
         if wake {
             self.filled.notify_one();
@@ -316,14 +324,10 @@ impl Journal {
             if state.is_closed {
                 return None;
             }
-            state.is_committer_idle = true;
+            state.committer_wakes_at = Some(1);
             state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        drop(state);
-        // One turn for those about to append: what they bring need not wait for a sync of its own.
-        std::thread::yield_now();
-        let mut state = self.lock();
-        state.is_committer_idle = false;
+        let mut state = self.gather(state);
         let mut groups = std::mem::take(&mut state.closed);
         if state.filling.records > 0 {
             let buffer = state.spare_buffers.pop().unwrap_or_default();
@@ -335,6 +339,20 @@ impl Journal {
         state.in_flight.extend(groups.iter().map(|group| group.position));
         self.taken.notify_all();
         Some((groups, std::mem::take(&mut state.waiting)))
+    }
+
+    /// Waits a moment for half of what the last group answered, as who was answered asks again. So those who
+    /// write without a rest come to two groups, of which one is synced while the other is made. In one group
+    /// they would all wait for the disk and then it for them; and syncs for a few each cost as much as large ones.
+    fn gather<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let enough = state.last_answers / 2;
+        state.committer_wakes_at = Some(enough);
+        let is_short = |state: &mut State| state.waiting.held.len() < enough && !state.is_closed;
+        let waited = self.filled.wait_timeout_while(state, GATHER_PATIENCE, is_short);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.committer_wakes_at = None;
+        state.last_answers = state.waiting.held.len();
+        state
     }
 
     /// Writes and syncs groups, one after the other.

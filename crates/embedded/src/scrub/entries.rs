@@ -2,7 +2,8 @@
 //!
 //! Entries and what they refer to name each other: an object's head its slots and attributes, a
 //! value its payloads, a reference its owner; each is looked for from the other end. So what is
-//! missing is found too, not only what fails its checksum.
+//! missing is found too, not only what fails its checksum. And each is looked up by its key, as reads
+//! do it: the walk itself needs no filter, and a damaged one hides what is there.
 
 use std::collections::HashSet;
 
@@ -29,6 +30,7 @@ pub(super) fn step(core: &Core, from: &[u8]) -> Result<ScrubStep> {
         step: ScrubStep::default(),
         found: Vec::new(),
         stretches: Vec::new(),
+        hidden: HashSet::new(),
         last_extent: None,
     };
     walk.run(from);
@@ -48,6 +50,8 @@ struct Walk<'a> {
     step: ScrubStep,
     found: Vec<Finding>,
     stretches: Vec<Stretch>,
+    /// Who has an entry that cannot be looked up; one is enough to say so.
+    hidden: HashSet<Whose>,
     /// The last extent seen, and where it ends.
     last_extent: Option<(NodeId, u64)>,
 }
@@ -96,8 +100,20 @@ impl Walk<'_> {
         if let Err(error) = checked {
             self.find(&kind, error.message());
         }
+        self.look_up(&kind, key);
         for piece in value.pieces() {
             self.check_piece(&kind, key, piece);
+        }
+    }
+
+    fn look_up(&mut self, kind: &Kind<'_>, key: &Key) {
+        let whose = Whose::of(kind);
+        if whose == Whose::Nobody || self.hidden.contains(&whose) {
+            return;
+        }
+        if let Err(error) = self.tables.get(key) {
+            self.find(kind, error.message());
+            self.hidden.insert(whose);
         }
     }
 

@@ -12,14 +12,14 @@ use crate::tables::TableSnapshot;
 use crate::value::Value;
 
 /// An object, or a snapshot of one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Owner {
     pub object: ObjectId,
     pub snapshot: Option<SnapshotName>,
 }
 
 /// Whose something is, as far as its key tells.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Whose {
     Owner(Owner),
     Node(NodeId),

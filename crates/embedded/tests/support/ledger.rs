@@ -93,6 +93,11 @@ impl Ledger {
         }
     }
 
+    /// Transactions acknowledged, of all writers.
+    pub fn acknowledged(&self) -> u64 {
+        self.writers.iter().map(|writer| writer.written.load(Ordering::SeqCst)).sum()
+    }
+
     /// Checks that every object is what so many whole transactions make it, and that none that
     /// anybody was told of is missing. Answers how many transactions there are.
     pub async fn check(&self, store: &dyn Store) -> u64 {

@@ -14,9 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use bytes::Bytes;
 use nacre_clock::{Random, SystemClock};
 use nacre_conformance::TestClasses;
-use nacre_embedded::{
-    Create, DEFAULT_MEMTABLE_BYTES, Disk, DiskFile, EmbeddedEngine, MIN_SEGMENT_BYTES, Options,
-};
+use nacre_embedded::{Create, Disk, DiskFile, EmbeddedEngine, MIN_SEGMENT_BYTES, Options};
 use nacre_object::{ObjectId, Op, OpResult, Reply, Request, Result, Store};
 
 /// What a crash may tear: disks write whole sectors.
@@ -24,6 +22,9 @@ const SECTOR: usize = 512;
 
 /// Some transactions' worth of entries.
 const MEMTABLE_BYTES: u64 = 8 * 1024;
+
+/// More than any test writes.
+const ENDLESS_MEMTABLE_BYTES: u64 = 1024 * 1024 * 1024;
 
 /// A disk in memory. Clones are the same disk.
 #[derive(Debug, Clone, Default)]
@@ -163,6 +164,13 @@ impl SimDisk {
             .collect();
         files.sort();
         files
+    }
+
+    /// What is in a file; nothing if there is none.
+    pub fn content(&self, path: &str) -> Vec<u8> {
+        let state = self.state();
+        let file = state.files.get(Path::new(path));
+        file.map(|file| file.lock().unwrap().current.clone()).unwrap_or_default()
     }
 
     pub fn byte(&self, path: &Path, at: usize) -> u8 {
@@ -328,7 +336,7 @@ pub fn open_on(disk: &SimDisk, folder: &Path) -> Result<EmbeddedEngine> {
     let mut options = options(folder);
     options.disk = Arc::new(disk.clone());
     // Tests copy the tables while they are in use: they must stay where they are.
-    options.memtable_bytes = DEFAULT_MEMTABLE_BYTES;
+    options.memtable_bytes = ENDLESS_MEMTABLE_BYTES;
     EmbeddedEngine::open(options)
 }
 

@@ -1,0 +1,157 @@
+//! What a shard knows of single entries, so that it need not look for them in the tables again.
+//!
+//! A look-up goes through the tables' memory and files, a microsecond or several of cache misses, and who
+//! writes an object has often just written it. Entries looked up or changed are kept in two generations:
+//! what is used joins the newer one; once that is full it becomes the older one, which is forgotten.
+//!
+//! **Invariants:** what is known of a key is what the shard's tables and recent changes together hold, so
+//! only keys are kept that this shard alone changes, and every change is noted before its next transaction.
+//! Forgetting an entry costs time and nothing else.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+
+use crate::change_set::Overlay;
+use crate::key::{Key, is_of_shard};
+use crate::value::Value;
+
+/// Entries of a generation.
+const MAX_ENTRIES: usize = 4096;
+/// Longer keys and values are not kept: this and their number bound the memory, to some 4 MiB a shard.
+const MAX_KEY_BYTES: usize = 128;
+const MAX_VALUE_BYTES: usize = 256;
+
+/// What there is under a key, if anything.
+type Entry = Option<Bytes>;
+
+/// The entries a shard knows.
+#[derive(Debug)]
+pub(crate) struct Known {
+    shard: u16,
+    newer: HashMap<Key, Entry>,
+    older: HashMap<Key, Entry>,
+}
+
+impl Known {
+    pub fn new(shard: u16) -> Self {
+        Self { shard, newer: HashMap::new(), older: HashMap::new() }
+    }
+
+    /// What is under a key, if that is known.
+    pub fn get(&mut self, key: &[u8]) -> Option<Option<Value>> {
+        if let Some(entry) = self.newer.get(key) {
+            return Some(entry.clone().map(Value::Inline));
+        }
+        let (key, entry) = self.older.remove_entry(key)?;
+        let value = entry.clone().map(Value::Inline);
+        self.insert(key, entry);
+        Some(value)
+    }
+
+    /// Remembers what the tables have under a key that no recent change has.
+    pub fn remember(&mut self, key: &[u8], value: Option<&Value>) {
+        if !is_of_shard(self.shard, key) || key.len() > MAX_KEY_BYTES {
+            return;
+        }
+        if let Some(entry) = kept(value) {
+            self.insert(key.into(), entry);
+        }
+    }
+
+    /// Takes note of what a transaction put and deleted.
+    pub fn note(&mut self, changes: &Overlay) {
+        for (key, value) in changes {
+            self.older.remove(key);
+            match kept(value.as_ref()) {
+                Some(entry) if key.len() <= MAX_KEY_BYTES => self.insert(key.clone(), entry),
+                _ => drop(self.newer.remove(key)),
+            }
+        }
+    }
+
+    fn insert(&mut self, key: Key, entry: Entry) {
+        if self.newer.len() >= MAX_ENTRIES {
+            self.older = std::mem::take(&mut self.newer);
+        }
+        self.newer.insert(key, entry);
+    }
+}
+
+/// The entry to keep, a copy: what came with a request would keep all of it in memory.
+fn kept(value: Option<&Value>) -> Option<Entry> {
+    match value {
+        None => Some(None),
+        Some(Value::Inline(data)) if data.len() <= MAX_VALUE_BYTES => {
+            Some(Some(Bytes::copy_from_slice(data)))
+        }
+        Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nacre_clock::Random;
+
+    use super::*;
+    use crate::key::{self, NodeId};
+
+    const SHARD: u16 = 3;
+
+    fn key_of(n: u64) -> Key {
+        key::map_entry(NodeId::new(SHARD, 1), &n.to_be_bytes())
+    }
+
+    fn inline(length: usize) -> Value {
+        Value::Inline(Bytes::from(vec![7; length]))
+    }
+
+    fn length(value: Option<Value>) -> Option<u64> {
+        value.map(|value| value.len())
+    }
+
+    #[test]
+    fn what_is_known_is_what_was_put_last_however_much_is_forgotten() {
+        let mut random = Random::seeded(1);
+        let (mut known, mut held) = (Known::new(SHARD), HashMap::new());
+        let keys = 3 * MAX_ENTRIES as u64;
+        let mut hits = 0;
+        for _ in 0..40 * keys {
+            // Some keys more often than others.
+            let most = random.below(keys) + 1;
+            let n = random.below(most);
+            if random.below(3) == 0 {
+                let value = (random.below(4) > 0).then(|| random.below(300) as usize);
+                known.note(&Overlay::from([(key_of(n), value.map(inline))]));
+                held.insert(n, value);
+                continue;
+            }
+            let there = held.get(&n).copied().flatten();
+            match known.get(&key_of(n)) {
+                Some(value) => {
+                    hits += 1;
+                    assert_eq!(length(value), there.map(|length| length as u64));
+                }
+                None => known.remember(&key_of(n), there.map(inline).as_ref()),
+            }
+            assert!(known.newer.len() <= MAX_ENTRIES && known.older.len() <= MAX_ENTRIES);
+        }
+        assert!(hits > 5 * keys, "{hits}");
+    }
+
+    #[test]
+    fn what_others_change_and_what_is_long_is_not_kept() {
+        let mut known = Known::new(SHARD);
+        let other = key::map_entry(NodeId::new(SHARD + 1, 1), b"a");
+        let long = key::map_entry(NodeId::new(SHARD, 1), &[1; MAX_KEY_BYTES]);
+        for key in [&other, &long] {
+            known.remember(key, Some(&inline(1)));
+            assert!(known.get(key).is_none());
+        }
+        known.remember(&key_of(1), Some(&inline(MAX_VALUE_BYTES + 1)));
+        assert!(known.get(&key_of(1)).is_none());
+        known.remember(&key_of(1), Some(&inline(MAX_VALUE_BYTES)));
+        known.note(&Overlay::from([(key_of(1), Some(inline(MAX_VALUE_BYTES + 1)))]));
+        assert!(known.get(&key_of(1)).is_none(), "it is another now");
+    }
+}
