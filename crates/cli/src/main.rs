@@ -23,6 +23,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use nacre::{Cluster, ClusterFile, Spans, traced};
 use nacre_clock::{Random, SystemClock};
 use nacre_object::{Error, ErrorKind, Result};
+use nacre_rados::leave_if_connected;
 use serde_json::json;
 
 use crate::commands::{
@@ -144,7 +145,8 @@ fn main() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            return fail(&Error::unavailable(format!("cannot start threads: {error}")), out);
+            let error = Error::unavailable(format!("cannot start threads: {error}"));
+            return ExitCode::from(fail(&error, out));
         }
     };
     let result = runtime.block_on(async {
@@ -155,10 +157,13 @@ fn main() -> ExitCode {
     });
     // A read of standard input that never ends must not keep the command from ending.
     runtime.shutdown_background();
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
+    let status = match result {
+        Ok(()) => 0,
+        Err(_) if out::reader_is_gone() => 0,
         Err(error) => fail(&error, out),
-    }
+    };
+    leave_if_connected(status);
+    ExitCode::from(status)
 }
 
 /// The names of a command: `log append`.
@@ -217,7 +222,7 @@ async fn run(arguments: Arguments, out: Out) -> Result<()> {
     }
 }
 
-fn fail(error: &Error, out: Out) -> ExitCode {
+fn fail(error: &Error, out: Out) -> u8 {
     if out.is_json() {
         let fault = error.fault().map(|site| {
             json!({ "program": site.program, "version": site.version, "line": site.line,
@@ -235,7 +240,7 @@ fn fail(error: &Error, out: Out) -> ExitCode {
         out::note(&format!("nacre: {error}"));
     }
     match error.kind() {
-        ErrorKind::Invalid => ExitCode::from(2),
-        _ => ExitCode::from(1),
+        ErrorKind::Invalid => 2,
+        _ => 1,
     }
 }

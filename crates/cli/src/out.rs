@@ -1,12 +1,22 @@
 //! What the command prints: text for people, or one JSON document for programs.
 //!
-//! A reader that goes away (`nacre … | head`) is not an error: the command ends quietly.
+//! A reader that goes away (`nacre … | head`) is no failure: the command ends quietly. It does end as
+//! others do, by the way back through its callers, as it may have started servers and made folders.
 
 use std::io::{self, ErrorKind, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use nacre_object::{Error, Result};
 use serde::Serialize;
+
+static READER_IS_GONE: AtomicBool = AtomicBool::new(false);
+
+/// Whether something could not be printed because nobody reads it any more: then that is why a command
+/// ended, whatever it says.
+pub fn reader_is_gone() -> bool {
+    READER_IS_GONE.load(Ordering::Relaxed)
+}
 
 /// Where results go, and how.
 #[derive(Debug, Clone, Copy)]
@@ -54,7 +64,10 @@ impl Out {
 fn written(result: io::Result<()>) -> Result<()> {
     match result {
         Ok(()) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+            READER_IS_GONE.store(true, Ordering::Relaxed);
+            Err(Error::unavailable("nobody reads the output any more"))
+        }
         Err(error) => Err(Error::unavailable(format!("cannot write the output: {error}"))),
     }
 }

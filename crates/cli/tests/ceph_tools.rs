@@ -102,15 +102,23 @@ fn install(plugin: &Path, folder: &Path) -> Vec<Value> {
 fn refuses_what_is_not_for_this_ceph(plugin: &Path, folder: &Path) {
     let scratch = tempfile::tempdir().unwrap();
     let other = scratch.path().join("other.so");
-    let mut library = std::fs::read(plugin).unwrap();
+    let whole = std::fs::read(plugin).unwrap();
+    let mut library = whole.clone();
     let mark = b"nacre-built-for-ceph:";
     let at = library.windows(mark.len()).position(|bytes| bytes == mark).unwrap();
     library[at + mark.len()] = b'9';
     std::fs::write(&other, library).unwrap();
     let (status, _, said) = run_install(&other, folder);
     assert!(status == Some(1) && said.contains("was built for Ceph 9"), "{said}");
-    std::fs::write(&other, "nothing").unwrap();
-    assert_eq!(run_install(&other, folder).0, Some(2));
+    for (bytes, because) in
+        [(&b"nothing"[..], "no library"), (&whole[..whole.len() - 1], "cut short")]
+    {
+        std::fs::write(&other, bytes).unwrap();
+        let (status, _, said) = run_install(&other, folder);
+        assert!(status == Some(2) && said.contains(because), "{said}");
+    }
+    let (status, _, said) = run_install(plugin, &folder.join("absent"));
+    assert!(status == Some(1) && said.contains("--class-dir"), "{said}");
     assert!(!folder.join("libcls_nacre.so").exists());
 }
 
@@ -179,4 +187,48 @@ fn a_pool_that_is_not_there_and_lists_that_do_not_admit_the_class_are_said() {
     );
     let (status, _, said) = check("embedded");
     assert!(status == Some(2) && said.contains("no Ceph cluster"), "{said}");
+}
+
+#[test]
+fn what_is_wrong_with_a_key_is_said_with_the_file_and_the_command() {
+    let ceph = CephCluster::start(&["--osds", "1"]);
+    let scratch = tempfile::tempdir().unwrap();
+    let keyring = scratch.path().join("keyring");
+    let conf = scratch.path().join("ceph.conf");
+    let text = std::fs::read_to_string(ceph.conf()).unwrap();
+    let ours = ceph.folder().join("keyring").display().to_string();
+    std::fs::write(&conf, text.replace(&ours, &keyring.display().to_string())).unwrap();
+    let engine = format!("ceph:{}?user=x", conf.display());
+    let is_refused = |because: &str, by: &str| {
+        let (status, _, said) = check(&engine);
+        let said: Value = serde_json::from_str(&said).unwrap();
+        let error = &said["error"];
+        assert_eq!((status, &error["kind"]), (Some(1), &Value::from("denied")), "{said}");
+        let [message, hint] = ["message", "hint"].map(|part| error[part].as_str().unwrap());
+        assert!(message.starts_with(because) && hint.contains(by), "{said}");
+    };
+    let file = keyring.display();
+    let fetch = format!("`ceph auth get client.x >> {file}`");
+    is_refused(&format!("there is no key of client.x: no file {file}"), &fetch);
+    std::fs::copy(&ours, &keyring).unwrap();
+    let has =
+        format!("there is no key of client.x: {file} has keys of mon., client.admin, osd.0 only");
+    is_refused(&has, "`ceph auth get-or-create client.x ");
+
+    // A node whose folder remembers the user finds it out by itself.
+    let folder = scratch.path().join("cluster");
+    let folder = folder.to_str().unwrap();
+    let (status, ..) =
+        nacre(&["init", "--engine", &engine, "--listen", "127.0.0.2:0", "--cluster", folder]);
+    assert_eq!(status, Some(0));
+    let up = Command::new(NACRE).args(["up", "--cluster", folder]).output().unwrap();
+    let said = String::from_utf8(up.stderr).unwrap();
+    let why = format!("nacre: unavailable: gateway.0 did not start: connect: denied: {has}");
+    assert!(said.starts_with(&why) && said.trim_end().ends_with("run/gateway.0.log"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+
+    let key = "AQDdb2VlAAAAABAAhZKcOgSyJbeR1vnPgcSmSg==";
+    std::fs::write(&keyring, format!("[client.x]\nkey = {key}\n")).unwrap();
+    let unknown = format!("the monitors have no client.x with the key that is in {file}");
+    is_refused(&unknown, "`ceph auth get client.x`");
 }

@@ -1,6 +1,7 @@
 //! A storage target: an engine, and the stage before it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use nacre::{ClassService, ClusterFile, NodeEntry};
 use nacre_clock::Clock;
@@ -9,6 +10,12 @@ use nacre_object::{Result, Store, Watch};
 use nacre_placement::{PlacedTarget, Target};
 use nacre_rados::{RadosEngine, RadosOptions};
 use nacre_registry::Herald;
+use nacre_wire::limits::REQUEST_DEADLINE;
+
+/// A gateway says that its Ceph cluster is silent before its clients give up waiting for it to say anything.
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(28);
+
+const _: () = assert!(OPERATION_TIMEOUT.as_secs() < REQUEST_DEADLINE.as_secs());
 
 /// A node's share of the objects, or, where another system keeps them, its way there.
 pub(crate) struct Storage {
@@ -41,7 +48,7 @@ impl Storage {
             let watch = heralded(&store, &engine);
             return Ok(Self { embedded: Some(engine), rados: None, store, watch, target });
         };
-        let options: RadosOptions = engine.parse()?;
+        let options = RadosOptions { operation_timeout: OPERATION_TIMEOUT, ..engine.parse()? };
         let engine = RadosEngine::connect(options, classes.host(), Arc::clone(clock)).await?;
         let store = classes.before(engine.clone());
         let watch = heralded(&store, &engine);

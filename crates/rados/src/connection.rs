@@ -8,8 +8,9 @@ use std::time::Duration;
 use nacre_object::{Error, Result};
 
 use crate::RadosOptions;
-use crate::failure::{connection_failed, operation_failed};
+use crate::failure::{Attempt, connection_failed, operation_failed};
 use crate::ffi::{Cluster, IoContext, Library};
+use crate::key_search::{KeySearch, KeySettings};
 
 /// Connects; waits for the monitors, at most as long as the options say.
 ///
@@ -21,14 +22,14 @@ pub fn connect(options: &RadosOptions) -> Result<Arc<Cluster>> {
         || "Ceph's usual configuration (/etc/ceph/ceph.conf)".to_owned(),
         |path| path.display().to_string(),
     );
-    let failed = |status| connection_failed(status, &conf, &options.user);
-    let cluster = Cluster::new(library, &c_string(options.user.as_bytes())?).map_err(failed)?;
-    let file = options.conf.as_ref().map(|path| c_string(path.as_os_str().as_bytes()));
-    cluster.read_configuration(file.transpose()?.as_deref()).map_err(|status| {
+    let cluster = Cluster::new(library, &c_string(options.user.as_bytes())?).map_err(|status| {
         let name = std::io::Error::from_raw_os_error(status.saturating_neg());
-        Error::invalid(format!("{conf} cannot be read ({name})"))
-            .hint("write --engine ceph:/path/ceph.conf")
+        Error::unavailable(format!("librados makes no client.{} ({name})", options.user))
     })?;
+    let file = options.conf.as_ref().map(|path| c_string(path.as_os_str().as_bytes()));
+    let read = cluster.read_configuration(file.transpose()?.as_deref());
+    read.map_err(|status| unreadable(status, &conf, options))?;
+    let failed = |status| connection_failed(status, &attempt(&cluster, &conf, &options.user));
     for (option, limit) in [
         (c"client_mount_timeout", options.connect_timeout),
         (c"rados_mon_op_timeout", options.operation_timeout),
@@ -57,6 +58,27 @@ pub fn open(
         )),
         Err(status) => Err(operation_failed(status)),
     }
+}
+
+/// The error of a configuration that librados does not read. It says little of why.
+fn unreadable(status: i32, conf: &str, options: &RadosOptions) -> Error {
+    let read = options.conf.as_ref().map(std::fs::read);
+    let name = std::io::Error::from_raw_os_error(status.saturating_neg());
+    let text = match read {
+        Some(Err(error)) => format!("{conf} cannot be read: {error}"),
+        Some(Ok(_)) => format!("{conf} is no configuration of Ceph ({name})"),
+        None => format!("{conf} cannot be read ({name})"),
+    };
+    Error::invalid(text).hint("write --engine ceph:/path/ceph.conf")
+}
+
+/// What a client that failed to connect tried it with.
+fn attempt<'a>(cluster: &Cluster, conf: &'a str, user: &'a str) -> Attempt<'a> {
+    let setting = |option| cluster.get(option).unwrap_or_default();
+    let [key, keyfile, keyring] = [c"key", c"keyfile", c"keyring"].map(setting);
+    let settings = KeySettings { key, keyfile, keyring };
+    let key = KeySearch::new(user, &settings, |file| std::fs::read(file));
+    Attempt { conf, user, monitors: setting(c"mon_host"), key }
 }
 
 fn set_seconds(cluster: &Cluster, option: &CStr, limit: Duration) -> Result<(), i32> {

@@ -39,6 +39,8 @@ pub struct RadosEngine(Arc<Inner>);
 
 struct Inner {
     cluster: Arc<Cluster>,
+    /// The pool as it was when the engine connected, by which all namespaces are opened.
+    pool: Arc<IoContext>,
     options: RadosOptions,
     classes: Arc<dyn ClassHost>,
     clock: Arc<dyn Clock>,
@@ -68,12 +70,14 @@ impl RadosEngine {
         let connecting = move || {
             let cluster = connection::connect(&asked)?;
             // The pool must be there.
-            connection::open(&cluster, &asked, "")?;
-            Ok(cluster)
+            let pool = connection::open(&cluster, &asked, "")?;
+            Ok((cluster, pool))
         };
-        let cluster = blocking(connecting).await.map_err(|error: Error| error.during("connect"))?;
+        let (cluster, pool) =
+            blocking(connecting).await.map_err(|error: Error| error.during("connect"))?;
         Ok(Self(Arc::new(Inner {
             cluster,
+            pool,
             options,
             classes,
             clock,
@@ -137,7 +141,8 @@ impl RadosEngine {
             // Those in use stay with whom they are used by.
             contexts.clear();
         }
-        let context = connection::open(&self.0.cluster, &self.0.options, namespace)?;
+        let context = self.0.pool.namespace(namespace).map_err(operation_failed)?;
+        let context = Arc::new(context);
         contexts.insert(namespace.to_owned(), context.clone());
         Ok(context)
     }

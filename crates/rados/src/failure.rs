@@ -2,10 +2,14 @@
 
 use nacre_object::{Error, ErrorKind};
 
+use crate::key_search::KeySearch;
+
 /// Negated errnos that decide something.
 pub mod status {
     /// `ENOENT`: the object is not there.
     pub const ABSENT: i32 = -2;
+    /// `ENXIO`: the pool is not there any more. librados does not say it; [`crate::ffi`] does.
+    pub const POOL_GONE: i32 = -6;
     /// `EEXIST`: the object is there.
     pub const PRESENT: i32 = -17;
     /// `ERANGE`: its version is higher than the one asserted.
@@ -40,6 +44,10 @@ pub fn operation_failed(status: i32) -> Error {
         1 | 13 => error(ErrorKind::Denied, "the cluster does not permit it").hint(
             "the Ceph user needs: mon 'allow r', osd 'allow rwx pool=POOL'; see `ceph auth get`",
         ),
+        6 => error(ErrorKind::Unavailable, "the cluster's pool is gone, with all that was in it")
+            .hint(
+                "if that was meant, make it anew with `ceph osd pool create` and start nacre again",
+            ),
         28 | 122 => error(ErrorKind::Exhausted, "the cluster or the pool's quota is full")
             .hint("remove objects or add OSDs; see `ceph df` and `ceph osd pool get-quota`"),
         7 | 27 | 36 | 90 => error(ErrorKind::Exhausted, "the cluster's limits forbid it").hint(
@@ -57,17 +65,36 @@ pub fn operation_failed(status: i32) -> Error {
     }
 }
 
+/// What a connection was tried with.
+#[derive(Debug)]
+pub struct Attempt<'a> {
+    /// The configuration, as a person knows it.
+    pub conf: &'a str,
+    /// The user, without `client.`.
+    pub user: &'a str,
+    /// Where the configuration says that monitors are.
+    pub monitors: String,
+    /// The key that the user has.
+    pub key: KeySearch,
+}
+
 /// The error of a connection that did not come about.
-pub fn connection_failed(status: i32, conf: &str, user: &str) -> Error {
+pub fn connection_failed(status: i32, attempt: &Attempt<'_>) -> Error {
+    let Attempt { conf, user, .. } = attempt;
     let name = std::io::Error::from_raw_os_error(status.saturating_neg());
     let error = |kind, text: String| Error::new(kind, format!("{text} ({name})"));
-    match status.saturating_neg() {
-        1 | 13 => error(ErrorKind::Denied, format!("the cluster does not know client.{user}"))
-            .hint(format!("see `ceph auth get client.{user}`, and the keyring that {conf} names")),
-        2 => error(ErrorKind::Denied, format!("there is no key of client.{user}"))
-            .hint(format!("{conf} must name a keyring that holds it (keyring = PATH)")),
-        22 => error(ErrorKind::Invalid, format!("{conf} names no cluster"))
-            .hint("it needs mon_host = ADDRESS and keyring = PATH"),
+    let errno = status.saturating_neg();
+    if matches!(errno, 2 | 22) && attempt.monitors.is_empty() {
+        return error(ErrorKind::Invalid, format!("{conf} names no monitor"))
+            .hint("it needs mon_host = ADDRESS and keyring = PATH");
+    }
+    match errno {
+        1 | 2 | 13 => {
+            let (text, hint) = attempt.key.explain(user, conf);
+            error(ErrorKind::Denied, text).hint(hint)
+        }
+        5 | 22 => error(ErrorKind::Invalid, format!("{conf} or its keyring makes no sense"))
+            .hint("a keyring has a section [client.NAME] with a line key = KEY for each user"),
         _ => error(ErrorKind::Unavailable, "no monitor of the cluster answers".to_owned())
             .hint(format!("check that mon_host in {conf} is right and that ceph-mon runs there")),
     }

@@ -20,6 +20,7 @@ mod fuzz_tests;
 mod image;
 mod in_flight;
 mod in_osd;
+mod key_search;
 mod listing;
 mod location;
 mod long_answers;
@@ -40,6 +41,7 @@ mod watches;
 
 pub use engine::RadosEngine;
 pub use examination::{Examination, OsdFacts, OsdSettings, PoolFacts, examine};
+pub use ffi::leave_if_connected;
 pub use in_osd::OsdCounts;
 pub use location::Location;
 pub use options::RadosOptions;

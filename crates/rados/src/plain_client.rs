@@ -64,6 +64,32 @@ impl PlainClient {
         settled(self.context.apply(object, &[change]).await.status)
     }
 
+    /// Sets an xattr.
+    ///
+    /// # Errors
+    /// Those of the cluster.
+    pub async fn set_attribute(&self, object: &str, name: &str, value: Bytes) -> Result<()> {
+        let _permit = self.in_flight.admit(value.len()).await?;
+        let change = Change::SetAttribute { name: name.to_owned(), value };
+        settled(self.context.apply(object, &[change]).await.status)
+    }
+
+    /// Sets an omap entry if an xattr is as given.
+    ///
+    /// # Errors
+    /// Those of the cluster; `Conflict` or the like if it is not.
+    pub async fn set_key_if(
+        &self,
+        object: &str,
+        (name, is): (&str, Bytes),
+        (key, value): (&str, Bytes),
+    ) -> Result<()> {
+        let _permit = self.in_flight.admit(value.len()).await?;
+        let guard = Change::AssertAttribute { name: name.to_owned(), value: is };
+        let change = Change::SetKeys(vec![(Bytes::copy_from_slice(key.as_bytes()), value)]);
+        settled(self.context.apply(object, &[guard, change]).await.status)
+    }
+
     /// Calls a method that may write.
     ///
     /// # Errors

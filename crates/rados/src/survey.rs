@@ -78,7 +78,8 @@ impl Survey {
 impl fmt::Display for Survey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let own = |osd: &OsdClasses| osd.nacre == Offer::Yes;
-        let unknown = |osd: &OsdClasses| !own(osd) && osd.nacre == Offer::Unknown;
+        let is_silent = |osd: &OsdClasses| [osd.nacre, osd.cls_lua].contains(&Offer::Unknown);
+        let unknown = |osd: &OsdClasses| !own(osd) && is_silent(osd);
         let lua = |osd: &OsdClasses| !own(osd) && !unknown(osd) && osd.cls_lua == Offer::Yes;
         let none = |osd: &OsdClasses| !own(osd) && !unknown(osd) && !lua(osd);
         let kinds = [
@@ -217,12 +218,13 @@ mod tests {
                 osd(2, Offer::OtherRelease, Offer::No),
                 osd(3, Offer::Yes, Offer::No),
                 osd(4, Offer::Unknown, Offer::Unknown),
+                osd(5, Offer::No, Offer::Unknown),
             ],
         };
         assert_eq!(
             survey.to_string(),
             "methods run at osd.0 osd.3: by nacre's class; osd.1: by cls_lua if marked --!cls_lua, \
-             without budgets; osd.2: not in the OSD but in the node; osd.4: unknown"
+             without budgets; osd.2: not in the OSD but in the node; osd.4 osd.5: unknown"
         );
         assert!(survey.lacks_budgets());
     }

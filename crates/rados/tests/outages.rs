@@ -9,7 +9,7 @@ use futures::StreamExt;
 use nacre_conformance::ops::*;
 use nacre_conformance::{CephCluster, Subject};
 use nacre_object::ErrorKind::{Exhausted, Unavailable};
-use nacre_object::{ObjectId, Watch, WatchEvent};
+use nacre_object::{ListRequest, ObjectId, Store, Watch, WatchEvent};
 use nacre_rados::{RadosEngine, RadosOptions};
 use support::{connect, options};
 
@@ -86,4 +86,42 @@ async fn limits_of_the_cluster_are_named() {
     let error = subject.object("a").refuses([write(1 << 20, "x")]).await;
     assert_eq!(error.kind(), Exhausted, "{error}");
     assert!(error.to_string().contains("osd_max_object_size"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pool_that_was_deleted_is_not_taken_for_an_empty_one() {
+    let cluster = CephCluster::start(&["--osds", "1"]);
+    let engine = engine(&cluster, Duration::from_secs(40)).await;
+    let subject = Subject::new(Arc::new(engine.clone()));
+    let object = subject.object("a");
+    object.does([write(0, "lost")]).await;
+    let delete = ["osd", "pool", "delete", "nacre", "nacre", "--yes-i-really-really-mean-it"];
+    cluster.client("ceph", &delete);
+
+    // librados hears of it with the next map.
+    let error = loop {
+        match object.submit([read_all()]).await {
+            Err(error) => break error,
+            Ok(_) => tokio::task::yield_now().await,
+        }
+    };
+    let is_gone = |error: nacre_object::Error| {
+        assert_eq!(error.kind(), Unavailable, "{error}");
+        assert!(error.to_string().contains("pool is gone"), "{error}");
+    };
+    is_gone(error);
+    // Nor is another of its name taken for it.
+    cluster.client("ceph", &["osd", "pool", "create", "nacre"]);
+    for ops in [vec![write(0, "x")], vec![append("x")], vec![call("count", "")]] {
+        is_gone(object.submit(ops).await.expect_err("its pool is gone"));
+    }
+    let elsewhere = subject.clone().in_pool("never-seen".parse().unwrap());
+    is_gone(elsewhere.object("a").submit([write(0, "x")]).await.expect_err("its pool is gone"));
+    let pool = "data".parse().unwrap();
+    let listed =
+        engine.list(ListRequest { pool, after: None, prefix: String::new(), limit: 10 }).await;
+    is_gone(listed.expect_err("nobody knows what was in it"));
+    let watched: ObjectId = "data/watched".parse().unwrap();
+    is_gone(engine.watch(&watched).await.err().expect("its pool is gone"));
+    is_gone(engine.notify(&watched, "x".into()).await.expect_err("its pool is gone"));
 }

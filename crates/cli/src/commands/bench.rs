@@ -7,7 +7,7 @@ use nacre_bench::{Bench, DEFAULT_SCALE_OBJECTS, DEFAULT_SCALE_POOL_GIB, Figure, 
 use nacre_object::Result;
 use tokio::sync::OnceCell;
 
-use super::up::{interrupted, this_program};
+use super::up::{this_program, unless_interrupted};
 use crate::engine::Engine;
 use crate::out::{Out, note};
 
@@ -75,11 +75,7 @@ pub async fn run(arguments: BenchArguments, out: Out) -> Result<()> {
         true => all,
         false => arguments.benches,
     };
-    let interrupted = interrupted()?;
-    let outcome = tokio::select! {
-        () = interrupted => Ok(()),
-        outcome = measure(&benches, &setup, out) => outcome,
-    };
+    let outcome = unless_interrupted(measure(&benches, &setup, out)).await;
     setup.close().await;
     outcome
 }

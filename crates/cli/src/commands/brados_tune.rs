@@ -11,13 +11,13 @@ use nacre_tuner::{
 };
 
 use super::brados_counts;
-use super::up::interrupted;
+use super::up::unless_interrupted;
 use crate::engine::Engine;
 use crate::input::read_text;
 use crate::out::{Out, note, table};
 
-/// How long each transaction of a profile is measured.
-const PROBE_SPAN: Duration = Duration::from_millis(300);
+/// How long each transaction of a profile is measured, unless somebody says otherwise.
+const PROBE_SECONDS: f64 = 0.3;
 
 /// The engine at hand, and what is known of it
 #[derive(Debug, clap::Args)]
@@ -41,6 +41,9 @@ pub struct ProfileArguments {
     /// Have the running cluster judge the layouts of its classes by it
     #[arg(long)]
     keep: bool,
+    /// How long each of some hundred and fifty transactions is measured
+    #[arg(long, default_value_t = PROBE_SECONDS, value_parser = super::bench::seconds, value_name = "SECONDS")]
+    seconds: f64,
 }
 
 /// What `nacre brados tune` can be told
@@ -76,11 +79,12 @@ impl At {
     }
 
     /// Measures the engine and keeps the profile.
-    async fn measure(&self, engine: &OwnEngine) -> Result<Profile> {
+    async fn measure(&self, engine: &OwnEngine, seconds: f64) -> Result<Profile> {
         note(&format!("measuring {}", engine.fingerprint()));
         let progress = &mut |share: f64| note(&format!("  {:.0} %", share * 100.0));
         let fingerprint = engine.fingerprint().clone();
-        let profile = Profile::measure(engine.bench(), fingerprint, PROBE_SPAN, progress).await?;
+        let span = Duration::from_secs_f64(seconds);
+        let profile = Profile::measure(engine.bench(), fingerprint, span, progress).await?;
         write(&self.profile, &profile.to_json()?)?;
         Ok(profile)
     }
@@ -88,7 +92,7 @@ impl At {
     /// The profile that is kept, or a new one if there is none.
     async fn known(&self, engine: &OwnEngine) -> Result<Profile> {
         if !self.profile.exists() {
-            return self.measure(engine).await;
+            return self.measure(engine, PROBE_SECONDS).await;
         }
         let profile = Profile::from_json(&read_text(&self.profile)?)?;
         if profile.engine != *engine.fingerprint() {
@@ -112,14 +116,14 @@ pub async fn profile(
     let work = async {
         let keeper = arguments.keep.then(|| Cluster::reach(&cluster()?)).transpose()?;
         let engine = arguments.at.open().await?;
-        let profile = arguments.at.measure(&engine).await?;
+        let profile = arguments.at.measure(&engine, arguments.seconds).await?;
         if let Some(cluster) = keeper {
             cluster.layouts().keep_profile(&profile).await?;
         }
         let path = arguments.at.profile.display();
         out.show(&profile, || format!("the profile of {} is in {path}", profile.engine))
     };
-    until_interrupted(work).await
+    unless_interrupted(work).await
 }
 
 /// Chooses a layout; `cluster` is asked for if what it asks is the workload.
@@ -128,7 +132,7 @@ pub async fn tune(
     cluster: impl Fn() -> Result<ClusterFile>,
     out: Out,
 ) -> Result<()> {
-    until_interrupted(choose_and_tell(arguments, cluster, out)).await
+    unless_interrupted(choose_and_tell(arguments, cluster, out)).await
 }
 
 async fn choose_and_tell(
@@ -212,13 +216,4 @@ fn write(path: &Path, text: &str) -> Result<()> {
         Error::unavailable(format!("cannot write {}: {error}", path.display()))
             .hint("name another file with --profile")
     })
-}
-
-/// Interrupted, what was made goes all the same: scratch folders with their values.
-async fn until_interrupted(work: impl Future<Output = Result<()>>) -> Result<()> {
-    let interrupted = interrupted()?;
-    tokio::select! {
-        () = interrupted => Ok(()),
-        outcome = work => outcome,
-    }
 }

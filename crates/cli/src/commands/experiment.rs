@@ -9,7 +9,7 @@ use nacre_experiments::{Effort, Experiment, Report, Site, measure, plot};
 use nacre_object::{Error, Result};
 use serde_json::json;
 
-use super::up::interrupted;
+use super::up::unless_interrupted;
 use crate::engine::Engine;
 use crate::input::read_text;
 use crate::out::{Out, note, utc};
@@ -53,11 +53,7 @@ pub async fn run(arguments: ExperimentArguments, out: Out) -> Result<()> {
     if arguments.redraw {
         return redraw(&folder, out);
     }
-    let interrupted = interrupted()?;
-    tokio::select! {
-        () = interrupted => Ok(()),
-        outcome = measure_and_draw(arguments, &folder, out) => outcome,
-    }
+    unless_interrupted(measure_and_draw(arguments, &folder, out)).await
 }
 
 async fn measure_and_draw(arguments: ExperimentArguments, folder: &Path, out: Out) -> Result<()> {

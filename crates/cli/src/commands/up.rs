@@ -130,6 +130,16 @@ pub fn interrupted() -> Result<impl Future<Output = ()>> {
     })
 }
 
+/// Does some work to its end; interrupted it has failed, or a script would take a half for the whole. What
+/// was made goes all the same: scratch folders, with their values.
+pub async fn unless_interrupted(work: impl Future<Output = Result<()>>) -> Result<()> {
+    let interrupted = interrupted()?;
+    tokio::select! {
+        () = interrupted => Err(Error::unavailable("interrupted")),
+        outcome = work => outcome,
+    }
+}
+
 fn announce(supervisor: &Supervisor, out: Out) -> Result<()> {
     let folder = supervisor.cluster().folder().display();
     let nodes: Vec<_> = supervisor

@@ -3,8 +3,20 @@
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char};
 use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::library::{Handle, Library};
+
+/// The longest option that is asked for: some paths.
+const MAX_OPTION_BYTES: usize = 4096;
+
+/// Connections for which librados' threads may be at work.
+static CONNECTED: AtomicUsize = AtomicUsize::new(0);
+
+/// Connections that have not come to their end.
+pub(super) fn connected() -> usize {
+    CONNECTED.load(Ordering::Acquire)
+}
 
 /// A connection. It ends with the last handle that uses it.
 #[derive(Debug)]
@@ -27,6 +39,7 @@ impl Cluster {
         let mut handle = ptr::null_mut();
         // SAFETY: `handle` is written only on success.
         check(unsafe { (library.rados_create)(&mut handle, user.as_ptr()) })?;
+        CONNECTED.fetch_add(1, Ordering::AcqRel);
         Ok(Self { library, handle })
     }
 
@@ -46,6 +59,18 @@ impl Cluster {
         check(unsafe {
             (self.library.rados_conf_set)(self.handle, option.as_ptr(), value.as_ptr())
         })
+    }
+
+    /// An option of the client, as it is in force.
+    pub fn get(&self, option: &CStr) -> Result<String, i32> {
+        let mut value = vec![0_u8; MAX_OPTION_BYTES];
+        // SAFETY: librados writes at most so many bytes, a zero at their end among them.
+        check(unsafe {
+            let start = value.as_mut_ptr().cast();
+            (self.library.rados_conf_get)(self.handle, option.as_ptr(), start, value.len())
+        })?;
+        let text = CStr::from_bytes_until_nul(&value).unwrap_or_default();
+        Ok(text.to_string_lossy().into_owned())
     }
 
     /// Connects; waits for the monitors.
@@ -158,6 +183,7 @@ impl Unused {
     fn shut_down(self) {
         // SAFETY: nobody else has the handle.
         unsafe { (self.0.rados_shutdown)(self.1) }
+        CONNECTED.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::oneshot::Receiver;
 
 use super::cluster::c_string;
 use super::completion::{self, Answer};
-use super::io_context::{IoContext, settle};
+use super::io_context::IoContext;
 use super::library::{FULL_TRY, Handle, MAY_FAIL, RETURN_OUTPUT, Time};
 
 /// Which method, and what it is given.
@@ -57,7 +57,7 @@ impl IoContext {
     /// Calls a method of the class in the object's OSD. If the answer's status is negative, nothing
     /// was changed, unless nobody answered in time.
     pub async fn call(self: &Arc<Self>, object: &str, call: &Call) -> (Answer, Option<Called>) {
-        let (answer, operation) = settle(self.start_call(object, call)).await;
+        let (answer, operation) = self.settle(self.start_call(object, call)).await;
         match operation {
             Some(operation) if answer.status >= 0 => (answer, Some(operation.called())),
             _ => (answer, None),

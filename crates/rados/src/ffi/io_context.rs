@@ -2,6 +2,7 @@
 
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use tokio::sync::oneshot::Receiver;
@@ -11,12 +12,15 @@ use super::completion::{self, Answer};
 use super::library::{FULL_TRY, Handle};
 use super::read::{Fetch, Fetched, ReadOperation};
 use super::write::{Change, WriteOperation};
+use crate::failure::status;
 
 /// A namespace of a pool.
 #[derive(Debug)]
 pub struct IoContext {
     pub(super) cluster: Arc<Cluster>,
     pub(super) handle: Handle,
+    /// Whether its pool is known to be gone: no other ever has its number.
+    pool_gone: AtomicBool,
 }
 
 // SAFETY: an io context may be used from any thread, by several at once, as long as its settings stay
@@ -39,7 +43,55 @@ impl IoContext {
             check((library.rados_ioctx_create)(cluster.handle, pool.as_ptr(), &mut handle))?;
             (library.rados_ioctx_set_namespace)(handle, namespace.as_ptr());
         }
-        Ok(Self { cluster, handle })
+        Ok(Self { cluster, handle, pool_gone: AtomicBool::new(false) })
+    }
+
+    /// Opens another namespace of the same pool; not one of its name, if that was made anew.
+    ///
+    /// # Errors
+    /// librados' status, [`status::POOL_GONE`] among them.
+    pub fn namespace(&self, namespace: &str) -> Result<Self, i32> {
+        let namespace = c_string(namespace);
+        let (cluster, mut handle) = (self.cluster.clone(), ptr::null_mut());
+        // SAFETY: `handle` is written only on success; librados copies the name.
+        let made = check(unsafe {
+            let pool = (cluster.library.rados_ioctx_get_id)(self.handle);
+            (cluster.library.rados_ioctx_create2)(cluster.handle, pool, &mut handle)
+        });
+        made.map_err(|status| self.or_pool_gone(status))?;
+        // SAFETY: as above.
+        unsafe { (cluster.library.rados_ioctx_set_namespace)(handle, namespace.as_ptr()) };
+        Ok(Self { cluster, handle, pool_gone: AtomicBool::new(false) })
+    }
+
+    /// The status of an operation, told apart: librados says of objects of a pool that is gone that they
+    /// are absent.
+    pub(super) fn or_pool_gone(&self, status: i32) -> i32 {
+        if status == status::ABSENT && self.is_pool_gone() { status::POOL_GONE } else { status }
+    }
+
+    /// Whether its pool is gone. librados knows of one that is there by itself; else it asks the monitors,
+    /// which happens once.
+    fn is_pool_gone(&self) -> bool {
+        if self.pool_gone.load(Ordering::Relaxed) {
+            return true;
+        }
+        let library = self.cluster.library;
+        // SAFETY: no name is written to a place of no bytes.
+        let found = unsafe {
+            let pool = (library.rados_ioctx_get_id)(self.handle);
+            (library.rados_pool_reverse_lookup)(self.cluster.handle, pool, ptr::null_mut(), 0)
+        };
+        let is_gone = found == status::ABSENT;
+        self.pool_gone.store(is_gone, Ordering::Relaxed);
+        is_gone
+    }
+
+    /// Waits for an operation.
+    pub(super) async fn settle<K>(&self, operation: Receiver<(Answer, K)>) -> (Answer, Option<K>) {
+        let (mut answer, kept) = settle(operation).await;
+        answer.status = self.or_pool_gone(answer.status);
+        (answer, kept)
     }
 
     /// Reads parts of an object as they are at one moment; at `version` only, if it is given.
@@ -49,7 +101,7 @@ impl IoContext {
         version: Option<u64>,
         fetches: Vec<Fetch>,
     ) -> (Answer, Vec<Fetched>) {
-        let (answer, operation) = settle(self.start_fetch(object, version, fetches)).await;
+        let (answer, operation) = self.settle(self.start_fetch(object, version, fetches)).await;
         match operation {
             Some(operation) if answer.status >= 0 => (answer, operation.results()),
             _ => (answer, vec![]),
@@ -73,7 +125,7 @@ impl IoContext {
 
     /// Changes an object: all of the changes happen, in order, or none.
     pub async fn apply(self: &Arc<Self>, object: &str, changes: &[Change]) -> Answer {
-        settle(self.start_apply(object, changes)).await.0
+        self.settle(self.start_apply(object, changes)).await.0
     }
 
     /// Appends to an object's data, and does nothing else.
@@ -88,7 +140,7 @@ impl IoContext {
                 (library.rados_aio_append)(self.handle, name.as_ptr(), completion, start, length)
             }
         });
-        settle(appending).await.0
+        self.settle(appending).await.0
     }
 
     fn start_apply(
@@ -123,7 +175,7 @@ impl Drop for IoContext {
 }
 
 /// Waits for an operation. That librados drops one unanswered happens only at its end.
-pub(super) async fn settle<K>(operation: Receiver<(Answer, K)>) -> (Answer, Option<K>) {
+async fn settle<K>(operation: Receiver<(Answer, K)>) -> (Answer, Option<K>) {
     const SHUT_DOWN: i32 = -108;
     match operation.await {
         Ok((answer, kept)) => (answer, Some(kept)),

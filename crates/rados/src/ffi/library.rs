@@ -53,6 +53,7 @@ functions! {
     fn rados_conf_read_file(Handle, *const c_char) -> c_int;
     fn rados_conf_parse_env(Handle, *const c_char) -> c_int;
     fn rados_conf_set(Handle, *const c_char, *const c_char) -> c_int;
+    fn rados_conf_get(Handle, *const c_char, *mut c_char, usize) -> c_int;
     fn rados_connect(Handle) -> c_int;
     fn rados_shutdown(Handle);
     fn rados_mon_command(
@@ -65,6 +66,9 @@ functions! {
     ) -> c_int;
     fn rados_buffer_free(*mut c_char);
 
+    fn rados_pool_reverse_lookup(Handle, i64, *mut c_char, usize) -> c_int;
+    fn rados_ioctx_create2(Handle, i64, *mut Handle) -> c_int;
+    fn rados_ioctx_get_id(Handle) -> i64;
     fn rados_ioctx_create(Handle, *const c_char, *mut Handle) -> c_int;
     fn rados_ioctx_set_namespace(Handle, *const c_char);
     fn rados_ioctx_destroy(Handle);
@@ -103,6 +107,7 @@ functions! {
     fn rados_release_write_op(Handle);
     fn rados_write_op_assert_exists(Handle);
     fn rados_write_op_assert_version(Handle, u64);
+    fn rados_write_op_cmpxattr(Handle, *const c_char, u8, *const c_char, usize);
     fn rados_write_op_create(Handle, c_int, *const c_char);
     fn rados_write_op_remove(Handle);
     fn rados_write_op_write(Handle, *const c_char, usize, u64);
@@ -179,6 +184,8 @@ pub const FULL_TRY: c_int = 64;
 pub const RETURN_OUTPUT: c_int = 1024;
 /// Flag of one part of an operation: its failure is not the operation's.
 pub const MAY_FAIL: c_int = 2;
+/// Of `rados_write_op_cmpxattr`: what is there is what is given.
+pub const IS_EQUAL: u8 = 1;
 /// Of `rados_write_op_create`: fail if the object exists.
 pub const CREATE_EXCLUSIVE: c_int = 1;
 /// Of `rados_write_op_create`: do not.

@@ -36,7 +36,11 @@ impl IoContext {
                     &mut namespace_length,
                 );
                 if status == END {
-                    return Ok(());
+                    // A walk over a pool that is gone ends as one over an empty one does.
+                    return check(match self.or_pool_gone(END) {
+                        END => 0,
+                        gone => gone,
+                    });
                 }
                 check(status)?;
                 visit(std::slice::from_raw_parts(name.cast(), length));

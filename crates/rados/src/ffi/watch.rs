@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::cluster::{c_string, on_librados_thread};
 use super::completion::{self, Answer};
-use super::io_context::{IoContext, settle};
+use super::io_context::IoContext;
 
 /// Who is told what comes of a watch, on a thread of librados: it must not wait.
 pub trait Listener: Send + Sync {
@@ -68,7 +68,7 @@ impl IoContext {
         listener: Arc<dyn Listener>,
     ) -> Result<WatchId, i32> {
         let key = enter(Entry { context: self.clone(), object: object.into(), listener });
-        let (answer, cookie) = settle(self.start_watch(object, timeout, key)).await;
+        let (answer, cookie) = self.settle(self.start_watch(object, timeout, key)).await;
         match cookie {
             Some(cookie) if answer.status >= 0 => Ok(WatchId { key, cookie: *cookie }),
             _ => {
@@ -107,7 +107,7 @@ impl IoContext {
     /// Ends a watch.
     pub async fn unwatch(self: &Arc<Self>, watch: WatchId) {
         entries().by_key.remove(&watch.key);
-        settle(self.start_unwatch(watch)).await;
+        self.settle(self.start_unwatch(watch)).await;
     }
 
     fn start_unwatch(
@@ -129,7 +129,7 @@ impl IoContext {
         letter: Vec<u8>,
         timeout: Duration,
     ) -> (i32, bool) {
-        let (answer, reply) = settle(self.start_notify(object, letter, timeout)).await;
+        let (answer, reply) = self.settle(self.start_notify(object, letter, timeout)).await;
         (answer.status, reply.is_some_and(|reply| !reply.start.is_null()))
     }
 

@@ -6,7 +6,7 @@ use std::ptr;
 use bytes::Bytes;
 
 use super::cluster::c_string;
-use super::library::{CREATE_EXCLUSIVE, CREATE_IDEMPOTENT, Handle, Library};
+use super::library::{CREATE_EXCLUSIVE, CREATE_IDEMPOTENT, Handle, IS_EQUAL, Library};
 
 /// A guard, or a change. One that writes makes the object, but for those said to need it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +15,13 @@ pub enum Change {
     AssertExists,
     /// Guard: its version is this one (`ERANGE`, `EOVERFLOW`), which is not 0.
     AssertVersion(u64),
+    /// Guard: an xattr is this (`ECANCELED`), of an object that exists (`ENOENT`).
+    AssertAttribute {
+        /// Its name.
+        name: String,
+        /// Its value.
+        value: Bytes,
+    },
     /// Make it, which must not exist (`EEXIST`).
     CreateExclusive,
     /// Make it if need be.
@@ -81,6 +88,11 @@ impl WriteOperation {
                 Change::AssertExists => (library.rados_write_op_assert_exists)(handle),
                 Change::AssertVersion(version) => {
                     (library.rados_write_op_assert_version)(handle, *version);
+                }
+                Change::AssertAttribute { name, value } => {
+                    let (name, length) = (c_string(name), value.len());
+                    let compare = library.rados_write_op_cmpxattr;
+                    compare(handle, name.as_ptr(), IS_EQUAL, start(value), length);
                 }
                 Change::CreateExclusive => {
                     (library.rados_write_op_create)(handle, CREATE_EXCLUSIVE, ptr::null());

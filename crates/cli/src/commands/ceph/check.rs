@@ -31,8 +31,11 @@ pub async fn run(arguments: CheckArguments, out: Out) -> Result<()> {
     })?;
     match lacks.iter().filter(|lack| lack.is_needed).count() {
         0 => Ok(()),
-        lacking => Err(Error::unavailable(format!("{lacking} things are lacking"))
-            .hint("do what is said above, then check again")),
+        lacking => {
+            let text = if lacking == 1 { "one thing is" } else { &format!("{lacking} things are") };
+            Err(Error::unavailable(format!("{text} lacking"))
+                .hint("do what is said above, then check again"))
+        }
     }
 }
 

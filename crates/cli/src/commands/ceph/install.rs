@@ -13,12 +13,11 @@ use std::process::Command;
 use nacre_object::{Error, Result};
 use serde_json::json;
 
+use super::library::{built_for, whole_length};
 use crate::out::Out;
 
 /// The object class's file, as OSDs look for it.
 const LIBRARY: &str = "libcls_nacre.so";
-/// What stands in the library before the version of the Ceph it was built for.
-const BUILT_FOR: &[u8] = b"nacre-built-for-ceph:";
 /// Where distributions put object classes.
 const CLASS_DIRS: [&str; 5] = [
     "/usr/lib/x86_64-linux-gnu/rados-classes",
@@ -44,7 +43,7 @@ pub struct InstallArguments {
 /// Installs the class.
 ///
 /// # Errors
-/// `NotFound` if there is no library or no folder; `Unsupported` if the library is for another Ceph
+/// `NotFound` if there is no library or no folder; `Invalid` if it is no library, or a part of one; `Unsupported` if the library is for another Ceph
 /// than this host has; `Denied` without the right to write there.
 pub async fn run(arguments: InstallArguments, out: Out) -> Result<()> {
     let plugin = match arguments.plugin {
@@ -59,6 +58,7 @@ pub async fn run(arguments: InstallArguments, out: Out) -> Result<()> {
         Some(folder) => folder,
         None => class_dir()?,
     };
+    check_whole(&library, &plugin)?;
     check_version(&library, &plugin)?;
     let installed = folder.join(LIBRARY);
     put(&library, &installed)?;
@@ -91,6 +91,18 @@ fn class_dir() -> Result<PathBuf> {
     })
 }
 
+/// Refuses what is no library, or only a part of one.
+fn check_whole(library: &[u8], plugin: &Path) -> Result<()> {
+    let is_not = |what: String| Error::invalid(format!("{} is {what}", plugin.display()));
+    let (has, whole) = (library.len() as u64, whole_length(library));
+    match whole {
+        None => Err(is_not("no library".to_owned()).hint("`make ceph-plugin` makes it")),
+        Some(whole) if has < whole => Err(is_not(format!("cut short: {has} of {whole} bytes"))
+            .hint("copy it again, or make it: `make ceph-plugin`")),
+        Some(_) => Ok(()),
+    }
+}
+
 /// Refuses a library for another Ceph: it would offer nothing.
 fn check_version(library: &[u8], plugin: &Path) -> Result<()> {
     let built_for = built_for(library).ok_or_else(|| {
@@ -105,14 +117,6 @@ fn check_version(library: &[u8], plugin: &Path) -> Result<()> {
         plugin.display()
     ))
     .hint("build it on a host with this Ceph: make ceph-plugin"))
-}
-
-/// The version that stands in a library, in digits and dots.
-fn built_for(library: &[u8]) -> Option<String> {
-    let at = library.windows(BUILT_FOR.len()).position(|bytes| bytes == BUILT_FOR)?;
-    let rest = &library[at + BUILT_FOR.len()..];
-    let length = rest.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
-    String::from_utf8(rest[..length].to_vec()).ok().filter(|version| !version.is_empty())
 }
 
 /// The version of the OSDs of this host, of `ceph version 16.2.15 (…) pacific (stable)`.
@@ -143,7 +147,9 @@ fn put(library: &[u8], place: &Path) -> Result<()> {
         let text = format!("{} cannot be written: {error}", place.display());
         match error.kind() {
             std::io::ErrorKind::PermissionDenied => Error::denied(text).hint("run it as root"),
-            std::io::ErrorKind::NotFound => Error::not_found(text),
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
+                Error::not_found(text).hint("--class-dir names the folder of the OSDs' classes")
+            }
             _ => Error::unavailable(text),
         }
     })
@@ -190,13 +196,6 @@ fn has_another(maps: &str, path: &str, inode: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_library_says_which_ceph_it_is_for() {
-        assert_eq!(built_for(b"x\0nacre-built-for-ceph:16.2.15main").as_deref(), Some("16.2.15"));
-        assert_eq!(built_for(b"nacre-built-for-ceph:"), None);
-        assert_eq!(built_for(b"another library"), None);
-    }
 
     #[test]
     fn osds_are_told_from_other_processes() {

@@ -3,6 +3,7 @@
 mod check;
 mod install;
 mod lacks;
+mod library;
 
 use nacre_object::{Error, Result};
 use nacre_rados::RadosOptions;

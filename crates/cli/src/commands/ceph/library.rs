@@ -1,0 +1,56 @@
+//! The object class's file: whether it is whole, and which Ceph it is for.
+//!
+//! An OSD maps a library into its memory before anything in it can refuse to run, and what a file that was cut
+//! short lacks is a fault of the OSD's once it is touched: the OSD would die. So it is looked at before it is
+//! put where OSDs find it.
+
+/// What stands in the library before the version of the Ceph it was built for.
+const BUILT_FOR: &[u8] = b"nacre-built-for-ceph:";
+/// How an ELF file for 64 bits, least byte first, begins.
+const ELF: &[u8] = b"\x7fELF\x02\x01";
+/// Where its header says where the table of sections begins, which is the last in a file; how long an entry
+/// of it is, and how many there are.
+const TABLE_START: usize = 0x28;
+const ENTRY_BYTES: usize = 0x3a;
+const ENTRIES: usize = 0x3c;
+
+/// The version of Ceph that stands in a library, in digits and dots.
+pub fn built_for(library: &[u8]) -> Option<String> {
+    let at = library.windows(BUILT_FOR.len()).position(|bytes| bytes == BUILT_FOR)?;
+    let rest = &library[at + BUILT_FOR.len()..];
+    let length = rest.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
+    String::from_utf8(rest[..length].to_vec()).ok().filter(|version| !version.is_empty())
+}
+
+/// How long a library is by what it says itself; `None` if it is none.
+pub fn whole_length(library: &[u8]) -> Option<u64> {
+    library.starts_with(ELF).then_some(())?;
+    let start = u64::from_le_bytes(bytes_at(library, TABLE_START)?);
+    let [entry, entries] =
+        [ENTRY_BYTES, ENTRIES].map(|at| bytes_at(library, at).map(u16::from_le_bytes));
+    start.checked_add(u64::from(entry?) * u64::from(entries?))
+}
+
+fn bytes_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at + N)?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_says_which_ceph_it_is_for() {
+        assert_eq!(built_for(b"x\0nacre-built-for-ceph:16.2.15main").as_deref(), Some("16.2.15"));
+        assert_eq!(built_for(b"nacre-built-for-ceph:"), None);
+        assert_eq!(built_for(b"another library"), None);
+    }
+
+    #[test]
+    fn a_library_says_how_long_it_is() {
+        let this = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        assert_eq!(whole_length(&this), Some(this.len() as u64));
+        assert_eq!(whole_length(&this[..ENTRIES]), None);
+        assert_eq!(whole_length(b"a text"), None);
+    }
+}
