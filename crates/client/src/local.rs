@@ -18,7 +18,8 @@ use nacre_object::{Error, Locate, NodeName, Result, Store, TargetName, Watch};
 use nacre_placement::{PlacedTarget, Target};
 use nacre_rados::{RadosEngine, RadosOptions};
 use nacre_registry::{LiveEntities, Node};
-use nacre_tuner::Fingerprint;
+use nacre_tuner::{Fingerprint, OwnEngine};
+use tokio::time::timeout;
 
 use crate::class_service::{ClassService, Served};
 use crate::cluster::{Cluster, LogUse, Parts};
@@ -144,6 +145,13 @@ impl LayoutObserver for LocalNode {
         }
     }
 }
+
+    async fn own_engine(&self) -> Result<OwnEngine> {
+        match &self.engine {
+            Engine::Folder(_, folder) => OwnEngine::beside_folder(folder).await,
+            Engine::Ceph(_) => Err(Error::unsupported("layouts are judged by nodes")),
+        }
+    }
 
 impl Drop for LocalNode {
     fn drop(&mut self) {

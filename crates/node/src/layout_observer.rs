@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use nacre::{CallsSeen, ClusterFile, LayoutObserver, LifeOfNode, RadosOptions, Sessions};
+use nacre_object::Result;
 use nacre_rados::{Survey, examine};
-use nacre_tuner::Fingerprint;
+use nacre_tuner::{Fingerprint, OwnEngine};
 
 use crate::calls::gather_calls;
 use crate::osd_survey::OsdSurvey;
@@ -69,6 +70,13 @@ impl LayoutObserver for NodeObserver {
         match &self.keeping {
             Keeping::Folder(folder) => Fingerprint::of_folder(folder).ok(),
             Keeping::Osds(osds) => osds.fingerprint().await,
+        }
+    }
+
+    async fn own_engine(&self) -> Result<OwnEngine> {
+        match &self.keeping {
+            Keeping::Folder(folder) => OwnEngine::beside_folder(folder).await,
+            Keeping::Osds(osds) => OwnEngine::beside_ceph(osds.options.clone()).await,
         }
     }
 }

@@ -11,12 +11,13 @@
 //! - `own_engine`, `workbench`: where it is measured;
 //! - `predict`, `candidates`, `measure`, `tune`: the choice;
 //! - `observed`: the workload of a running class, from what is counted of its calls;
-//! - `estimate`, `rechoose`: when a running class is to have another layout.
+//! - `estimate`, `compare`, `rechoose`: when a running class is to have another layout.
 //!
 //! **Invariant:** a choice rests on the profile, the workload and measurements of this run; it says what it
 //! was predicted, what it measured, and what simple rules would have taken.
 
 mod candidates;
+mod compare;
 mod estimate;
 mod fingerprint;
 mod measure;
@@ -33,6 +34,7 @@ mod workbench;
 mod workload;
 
 pub use candidates::Rule;
+pub use compare::compare;
 pub use estimate::estimate;
 pub use fingerprint::Fingerprint;
 pub use observed::{Derived, Objects, workload_of};

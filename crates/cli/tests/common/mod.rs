@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
+pub mod layouts;
 pub mod person;
 
 use std::io::{BufRead, BufReader, Write};
@@ -61,11 +62,17 @@ impl RunningCluster {
 
     /// The same, with `up` told more.
     pub fn start_with(folder: &Path, arguments: &[&str]) -> Self {
+        Self::start_told(folder, arguments, Stdio::inherit())
+    }
+
+    /// The same, where what `up` says besides goes to `said`.
+    pub fn start_told(folder: &Path, arguments: &[&str], said: Stdio) -> Self {
         let mut up = Command::new(NACRE)
             .args(["up", "--json", "--cluster"])
             .arg(folder)
             .args(arguments)
             .stdout(Stdio::piped())
+            .stderr(said)
             .spawn()
             .unwrap();
         let mut line = String::new();
@@ -131,19 +138,26 @@ impl RunningCluster {
         child.wait_with_output().unwrap()
     }
 
-    /// A node's process now.
+    /// A node's process now; the node by its name here or in the cluster's maps.
     pub fn pid_of(&self, node: &str) -> Option<i32> {
         let status = self.run(&["status", "--json"]);
         let mut lines = status.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let found = lines.find(|line| line["node"] == node).unwrap();
+        let is_it = |line: &Value| line["node"] == node || line["report"]["name"] == node;
+        let found = lines.find(is_it).unwrap();
         found["report"]["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok())
     }
 
     /// Ends a node with SIGKILL.
     pub fn kill_node(&self, node: &str) -> i32 {
         let pid = self.pid_of(node).expect("the node is up");
-        kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+        kill(pid);
         pid
+    }
+
+    /// Ends `nacre up` itself with SIGKILL; returns when it is gone.
+    pub fn kill(&mut self) {
+        self.up.kill().unwrap();
+        self.up.wait().unwrap();
     }
 
     /// Asks `nacre up` to finish and waits until it has; whether it ended well.
@@ -152,6 +166,11 @@ impl RunningCluster {
         let _ = kill_process(pid, Signal::TERM);
         self.up.wait().unwrap().success()
     }
+}
+
+/// Ends a process with SIGKILL.
+pub fn kill(pid: i32) {
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
 }
 
 impl Drop for RunningCluster {

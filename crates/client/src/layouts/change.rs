@@ -12,6 +12,8 @@
 //! | walk | bridge | it was rolled back: walk back |
 //! | target, walk | base | it was rolled back past the bridge, which can read what was moved: activate it |
 //! | any | another | leave it to whoever activated that |
+//!
+//! A change that has come to its end is remembered: rolled back then, it goes on from its walk.
 
 use serde::{Deserialize, Serialize};
 
@@ -103,6 +105,15 @@ impl LayoutChange {
             _ if active == self.base => activate(self.bridge),
             _ => Step::Overtaken,
         }
+    }
+
+    /// Whether a change that had come to its end is under way again: the class was rolled back from it, or
+    /// forward, and its objects are in the other layout.
+    pub(super) fn is_turned(&self, active: Option<u64>) -> bool {
+        let versions = [self.base, self.bridge, self.target];
+        let Some(active) = active.filter(|active| versions.contains(active)) else { return false };
+        let Phase::Walk(walk) = &self.phase else { return false };
+        (walk.version == self.target) != (active == self.target)
     }
 
     /// The layout that objects are brought into at present.
@@ -219,6 +230,15 @@ mod tests {
                 "seed {seed}"
             );
         }
+    }
+
+    #[test]
+    fn what_came_to_its_end_goes_on_if_it_is_rolled_back_then() {
+        let is_turned = |walked, active| change(walk(walked)).is_turned(Some(active));
+        assert!(is_turned(3, 2) && is_turned(3, 1), "what was moved is not where they have it");
+        assert!(is_turned(2, 3), "and forward again");
+        assert!(!is_turned(3, 3) && !is_turned(2, 2) && !is_turned(2, 1) && !is_turned(3, 4));
+        assert!(!change(walk(3)).is_turned(None) && !change(Phase::Target).is_turned(Some(2)));
     }
 
     #[test]

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use nacre_class::CallsSeen;
 use nacre_clock::Clock;
-use nacre_object::{ClassName, Result};
+use nacre_object::{ClassName, Error, Result};
 use nacre_registry::Severity;
-use nacre_tuner::rechoose::{Command, Estimate, Event, Rechooser, Terms};
-use nacre_tuner::{Fingerprint, Profile, estimate, workload_of};
+use nacre_tuner::rechoose::{Command, Estimate, Event, Measured, Proposal, Rechooser, Terms};
+use nacre_tuner::{Fingerprint, Profile, Workload, compare, estimate, workload_of};
+use tokio::sync::OnceCell;
 
 use super::keeper::{LayoutObserver, LifeOfNode, record};
 use super::lease::Lease;
@@ -117,15 +118,16 @@ impl Decider {
             Event::Counted(calls),
             Event::Allowed(known.auto),
         ];
+        let asked = OnceCell::new();
         while !events.is_empty() {
             let now = self.clock.now_micros();
             let commands = events.drain(..).flat_map(|event| chooser.handle(now, event));
             let commands: Vec<_> = commands.collect();
             for command in commands {
-                events.extend(self.carry_out(class, &chooser, profile, command).await?);
+                events.extend(self.carry_out(class, &chooser, profile, &asked, command).await?);
             }
         }
-        keep(&self.layouts, lease, class, &chooser).await?;
+        keep(&self.layouts, lease, class, known, &chooser).await?;
         self.choosers.insert(class.clone(), (known.terms, chooser));
         Ok(())
     }
@@ -135,13 +137,30 @@ impl Decider {
         class: &ClassName,
         chooser: &Rechooser,
         profile: &Profile,
+        asked: &OnceCell<Asked>,
         command: Command,
     ) -> Result<Option<Event>> {
         let tell = |text: String| self.layouts.tell(class, Severity::Info, text);
         match command {
             Command::Estimate(calls) => {
-                let estimate = self.estimate(class, &calls, profile).await;
-                Ok(Some(Event::Estimated(estimate.ok())))
+                let asked = asked.get_or_try_init(|| self.asked(class, &calls)).await;
+                let estimate = match asked {
+                    Ok(asked) => estimated(asked, profile).await.ok(),
+                    Err(_) => None,
+                };
+                Ok(Some(Event::Estimated(estimate)))
+            }
+            Command::Measure(calls, proposal) => {
+                let measured = self.measure(class, &calls, &proposal, asked).await;
+                if let Err(error) = &measured {
+                    let text = format!("the layouts of {class} cannot be measured: {error}");
+                    self.layouts.tell(class, Severity::Warning, text).await;
+                }
+                Ok(Some(Event::Measured(measured.ok())))
+            }
+            Command::Refute(proposal) => {
+                tell(format!("{class} stays in its layout, as measured: {proposal}")).await;
+                Ok(None)
             }
             Command::Propose(proposal) => {
                 tell(format!("{class} had better be in layout {proposal}")).await;
@@ -165,30 +184,62 @@ impl Decider {
         }
     }
 
-    async fn estimate(
+    async fn measure(
         &self,
         class: &ClassName,
         calls: &CallsSeen,
-        profile: &Profile,
-    ) -> Result<Estimate> {
+        proposal: &Proposal,
+        asked: &OnceCell<Asked>,
+    ) -> Result<Measured> {
+        let all = self.layouts.all().await?;
+        if let Some((other, _)) = all.iter().find(|(_, known)| known.change.is_some()) {
+            return Err(Error::conflict(format!("{other} is being brought into another layout")));
+        }
+        let asked = asked.get_or_try_init(|| self.asked(class, calls)).await?;
+        let engine = self.observer.own_engine().await?;
+        let measured = compare(engine.bench(), &asked.source, proposal, &asked.workload).await;
+        engine.close().await;
+        measured
+    }
+
+    /// What calls come to as a workload: once a decision, as it takes a walk over the pools.
+    async fn asked(&self, class: &ClassName, calls: &CallsSeen) -> Result<Asked> {
         let objects = self.layouts.census(class).await?;
-        let shown = self.layouts.cluster.programs().show(&program_of(class)?, None).await?;
-        let workload = workload_of(&compiled(&shown.source)?, calls, objects)?.workload;
-        let (source, profile) = (shown.source, profile.clone());
-        let count = objects.count.unwrap_or_default();
-        // It computes, for a second or so.
-        let estimate = move || estimate(&source, &workload, &profile, count);
-        let computed = tokio::task::spawn_blocking(estimate).await;
-        computed.map_err(|error| nacre_object::Error::unavailable(error.to_string()))?
+        let source = self.layouts.cluster.programs().show(&program_of(class)?, None).await?.source;
+        let workload = workload_of(&compiled(&source)?, calls, objects)?.workload;
+        Ok(Asked { source, workload, objects: objects.count.unwrap_or_default() })
     }
 }
 
-/// Records where a class stands.
+async fn estimated(asked: &Asked, profile: &Profile) -> Result<Estimate> {
+    let (source, workload) = (asked.source.clone(), asked.workload.clone());
+    let (profile, objects) = (profile.clone(), asked.objects);
+    // It computes, for a second or so.
+    let estimate = move || estimate(&source, &workload, &profile, objects);
+    let computed = tokio::task::spawn_blocking(estimate).await;
+    computed.map_err(|error| Error::unavailable(error.to_string()))?
+}
+
+/// What a class is asked.
+struct Asked {
+    source: String,
+    workload: Workload,
+    objects: u64,
+}
+
+/// Records where a class stands, unless somebody has changed that since it was known: they asked for a layout
+/// while others were measured.
 async fn keep(
     layouts: &Layouts,
     lease: &Lease,
     class: &ClassName,
+    known: &ClassLayout,
     chooser: &Rechooser,
 ) -> Result<()> {
-    record(layouts, lease, class, |record| record.standing = chooser.standing().clone()).await
+    record(layouts, lease, class, |record| {
+        if record.standing == known.standing {
+            record.standing = chooser.standing().clone();
+        }
+    })
+    .await
 }

@@ -1,8 +1,8 @@
 //! Does the work on layouts, in the background, where nobody else does.
 //!
 //! Every node that keeps objects has a keeper; of all of them one works at a time (`lease`). It waits for the
-//! map `layouts` to change and, where there is a profile to judge by, looks from time to time at what classes
-//! were asked. As long as there is nothing to do, it only waits.
+//! maps `layouts` and `programs` to change and, where there is a profile to judge by, looks from time to time at
+//! what classes were asked. As long as there is nothing to do, it only waits.
 //!
 //! **Invariant.** A keeper may be dropped or killed anywhere: what it does is decided from what is recorded,
 //! and each record is a compare-and-swap that is refused once another keeper has taken over.
@@ -18,7 +18,7 @@ use nacre_class::CallsSeen;
 use nacre_clock::Clock;
 use nacre_object::{ClassName, Error, ErrorKind, NodeName, Result};
 use nacre_registry::{Change, MapState, Severity};
-use nacre_tuner::Fingerprint;
+use nacre_tuner::{Fingerprint, OwnEngine};
 use tokio::task::JoinHandle;
 
 use super::change::{Phase, Step};
@@ -47,6 +47,9 @@ pub trait LayoutObserver: Send + Sync {
 
     /// The engine as it is, if that can be told.
     async fn engine(&self) -> Option<Fingerprint>;
+
+    /// A place to measure on, beside the objects.
+    async fn own_engine(&self) -> Result<OwnEngine>;
 }
 
 /// A keeper, until it is dropped.
@@ -96,12 +99,20 @@ impl fmt::Debug for Work {
 
 impl Work {
     async fn go_on(&mut self) {
-        let mut news = self.layouts.cluster.maps().watch_whole(&layouts_map());
+        let mut layouts = self.layouts.cluster.maps().watch_whole(&layouts_map());
+        let mut programs = self.layouts.cluster.programs().watch();
         loop {
-            match self.turn().await {
-                // What the news are is seen by looking.
-                Ok(Load::Nothing) => drop(news.next().await),
-                Ok(Load::Some) => drop(tokio::time::timeout(INTERVAL, news.next()).await),
+            let turn = self.turn().await;
+            // What the news are is seen by looking.
+            let news = async {
+                tokio::select! {
+                    _ = layouts.next() => {}
+                    _ = programs.next() => {}
+                }
+            };
+            match turn {
+                Ok(Load::Nothing) => news.await,
+                Ok(Load::Some) => drop(tokio::time::timeout(INTERVAL, news).await),
                 Err(_) => tokio::time::sleep(PAUSE_AFTER_FAILURE).await,
             }
         }
@@ -110,9 +121,7 @@ impl Work {
     /// Does what there is to do, if it is this keeper's turn.
     async fn turn(&mut self) -> Result<Load> {
         let state = self.layouts.cluster.maps().get(&layouts_map()).await?;
-        let classes = ClassLayout::all(&state)?;
-        let changing = classes.into_iter().filter(|(_, class)| class.change.is_some());
-        let changing: Vec<ClassName> = changing.map(|(name, _)| name).collect();
+        let changing = self.changing(&state).await?;
         if changing.is_empty() && profile_in(&state)?.is_none() {
             return Ok(Load::Nothing);
         }
@@ -122,11 +131,13 @@ impl Work {
             Turn::Mine { is_beat_due: true } => say_alive(&self.layouts, &self.lease).await?,
             Turn::Free => self.take().await?,
         }
-        let Self { layouts, lease, decider, .. } = self;
+        let Self { layouts, lease, decider, clock } = self;
         let beats = beat(layouts, lease);
         let work = async {
             for class in &changing {
-                Mover { layouts, lease, class }.carry_out().await?;
+                let mover = Mover { layouts, lease, class };
+                mover.take_up(clock.now_micros()).await?;
+                mover.carry_out().await?;
             }
             decider.look(lease).await?;
             Ok(Load::Some)
@@ -136,6 +147,17 @@ impl Work {
             deposed = beats => Err(deposed),
             worked = work => worked,
         }
+    }
+
+    /// The classes that are on their way into another layout, or were turned round at its end.
+    async fn changing(&self, state: &MapState) -> Result<Vec<ClassName>> {
+        let mut changing = vec![];
+        for (class, known) in ClassLayout::all(state)? {
+            if known.change.is_some() || is_turned(&self.layouts, &class, &known).await? {
+                changing.push(class);
+            }
+        }
+        Ok(changing)
     }
 
     async fn take(&self) -> Result<()> {
@@ -160,6 +182,13 @@ async fn say_alive(layouts: &Layouts, lease: &Lease) -> Result<()> {
     layouts.cluster.maps().update(&layouts_map(), beat).await.map(drop)
 }
 
+/// Whether the version is active that has objects where they were before the last change, or after it.
+async fn is_turned(layouts: &Layouts, class: &ClassName, known: &ClassLayout) -> Result<bool> {
+    let Some(last) = &known.last else { return Ok(false) };
+    let active = layouts.cluster.programs().active(&program_of(class)?).await?;
+    Ok(last.is_turned(active))
+}
+
 fn is_unanswered(error: &Error) -> bool {
     error.kind() == ErrorKind::Unavailable
 }
@@ -177,6 +206,25 @@ struct Mover<'a> {
 }
 
 impl Mover<'_> {
+    /// Takes up the last change again if the class was turned round after its end.
+    async fn take_up(&self, now_micros: u64) -> Result<()> {
+        let known = self.layouts.get(self.class).await?;
+        if known.change.is_some() || !is_turned(self.layouts, self.class, &known).await? {
+            return Ok(());
+        }
+        self.record(|record| {
+            if record.change.is_none() {
+                record.change = record.last.take();
+                record.rest(now_micros);
+            }
+        })
+        .await?;
+        let text =
+            format!("{} is back in a layout it had left: so are its objects soon", self.class);
+        self.layouts.tell(self.class, Severity::Info, text).await;
+        Ok(())
+    }
+
     /// Step after step, until the change is done or given up.
     async fn carry_out(&self) -> Result<()> {
         while let Some(change) = self.layouts.get(self.class).await?.change {
@@ -229,6 +277,7 @@ impl Mover<'_> {
         self.record(|record| {
             if let Some(change) = record.change.take() {
                 change.destination().clone_into(&mut layout);
+                record.last = Some(change);
                 record.settled = Some(version);
             }
         })

@@ -17,6 +17,8 @@
 mod census;
 mod change;
 mod decider;
+#[cfg(test)]
+mod decider_tests;
 mod keeper;
 mod lease;
 mod record;
@@ -28,7 +30,7 @@ use nacre_clock::{Clock, SystemClock};
 use nacre_object::{ClassName, Error, Result};
 use nacre_registry::{Change, Event, ProgramId, ProgramKind, ProgramSite, Severity};
 use nacre_tuner::Profile;
-use nacre_tuner::rechoose::{self, Rechooser, Terms};
+use nacre_tuner::rechoose::Terms;
 
 pub use self::change::{LayoutChange, Phase, Walk};
 pub use self::keeper::{LayoutKeeper, LayoutObserver, LifeOfNode};
@@ -101,12 +103,7 @@ impl Layouts {
     /// has; `Conflict` if it is being changed already, or another class keeps the same tables.
     pub async fn adopt(&self, class: &ClassName, layout: &str, why: &str) -> Result<LayoutChange> {
         let now = SystemClock::default().now_micros();
-        self.begin_change(class, layout, why, |record| {
-            let mut chooser = Rechooser::new(record.terms, record.standing.clone());
-            chooser.handle(now, rechoose::Event::Moved);
-            record.standing = chooser.standing().clone();
-        })
-        .await
+        self.begin_change(class, layout, why, |record| record.rest(now)).await
     }
 
     /// The same, with what else is recorded of the class by then.
@@ -142,6 +139,7 @@ impl Layouts {
             Some(other) => Err(under_way(class, other)),
             None => {
                 record.change = Some(change.clone());
+                record.last = None;
                 besides(record);
                 Ok(())
             }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use nacre_object::{ClassName, Error, MapName, Result};
 use nacre_registry::{Change, MapState};
 use nacre_tuner::Profile;
-use nacre_tuner::rechoose::{Standing, Terms};
+use nacre_tuner::rechoose::{Event, Rechooser, Standing, Terms};
 use serde::{Deserialize, Serialize};
 
 use super::change::LayoutChange;
@@ -26,6 +26,8 @@ pub struct ClassLayout {
     pub standing: Standing,
     /// The change under way, if there is one.
     pub change: Option<LayoutChange>,
+    /// The change that came to its end last.
+    pub last: Option<LayoutChange>,
     /// The version all of whose objects were found in its present layout.
     pub settled: Option<u64>,
 }
@@ -50,6 +52,13 @@ impl ClassLayout {
         serde_json::from_slice(value).map_err(|cause| {
             Error::corrupt(format!("the record of the layout of {class}: {cause}"))
         })
+    }
+
+    /// Somebody has another layout for it: what was decided is over, and nothing is for a while.
+    pub(super) fn rest(&mut self, now_micros: u64) {
+        let mut chooser = Rechooser::new(self.terms, self.standing.clone());
+        chooser.handle(now_micros, Event::Moved);
+        self.standing = chooser.standing().clone();
     }
 
     /// The entry's change to this.

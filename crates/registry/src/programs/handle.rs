@@ -17,7 +17,7 @@ use super::source::{fetch_source, store_source};
 use super::status::{NodeStatus, node_statuses, wait_until_live};
 use super::{Checker, ProgramId, ProgramKind, ProgramSource, SourceError};
 use crate::events::{Event, ProgramSite, Severity};
-use crate::maps::{Change, MapState, Maps};
+use crate::maps::{Change, MapState, MapWatcher, Maps};
 
 /// Lines of context in a diff, as `diff -u` has it.
 const DIFF_CONTEXT_LINES: usize = 3;
@@ -343,6 +343,11 @@ impl Programs {
             let _ = self.maps.events().append(switch.event()).await;
         }
         Ok(())
+    }
+
+    /// Follows what is active, from now on.
+    pub fn watch(&self) -> MapWatcher {
+        self.maps.watch_whole(&programs_map())
     }
 
     /// How the program stands on every node that is registered or reported on it.

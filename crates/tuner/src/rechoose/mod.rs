@@ -3,10 +3,10 @@
 //! Calls are counted ([`nacre_class::CallsSeen`]) and gathered into windows. A window that is long enough
 //! is compared with what the present layout was last judged by: if the mix has drifted, or the engine is
 //! another, what each layout would take is estimated. If the best saves so much that, over a horizon, it
-//! comes to several times what rewriting the objects takes, that layout is proposed, and where that is
-//! allowed adopted.
+//! comes to several times what rewriting the objects takes, it is measured beside the present one; if it
+//! does so by that as well, it is proposed, and where that is allowed adopted.
 //!
-//! **Invariants.** Nothing is adopted that was not allowed, nor proposed that was not estimated. A mix is
+//! **Invariants.** Nothing is adopted that was not allowed, nor proposed that was not measured. A mix is
 //! judged once for each layout: as long as it stays, so does what was said of it. After a change the class rests, each
 //! time twice as long if it changes again soon after, so changes become rare however the mix goes to and
 //! fro.
@@ -20,7 +20,7 @@ use nacre_class::CallsSeen;
 use serde::{Deserialize, Serialize};
 
 pub use self::mix::Mix;
-pub use self::proposal::{Estimate, Predicted, Proposal, Reason};
+pub use self::proposal::{Estimate, Measured, Predicted, Proposal, Reason};
 use crate::fingerprint::Fingerprint;
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
@@ -92,6 +92,8 @@ pub enum Event {
     Engine(Fingerprint),
     /// What was to be estimated takes this, or cannot be estimated.
     Estimated(Option<Estimate>),
+    /// What was to be measured takes this, or cannot be measured now.
+    Measured(Option<Measured>),
     /// Whether the layout may be changed without asking.
     Allowed(bool),
     /// Somebody has changed the layout.
@@ -103,8 +105,12 @@ pub enum Event {
 pub enum Command {
     /// Estimate what each layout takes for this, and answer [`Event::Estimated`].
     Estimate(CallsSeen),
+    /// Measure the two layouts for this, and answer [`Event::Measured`].
+    Measure(CallsSeen, Proposal),
     /// Tell people.
     Propose(Proposal),
+    /// Tell people that what was predicted is not what was measured; what may be proposed is no longer.
+    Refute(Proposal),
     /// What was proposed is no longer worth it.
     Withdraw,
     /// Change the layout.
@@ -122,6 +128,7 @@ pub struct Rechooser {
     /// When it was last said what was asked: what is said next was asked since.
     told_at_micros: Option<u64>,
     estimating: Option<Estimating>,
+    measuring: Option<Measuring>,
 }
 
 /// Calls, and since when.
@@ -134,9 +141,17 @@ struct Window {
 /// What is being estimated.
 #[derive(Debug, Clone, PartialEq)]
 struct Estimating {
+    seen: CallsSeen,
     basis: Basis,
     requests_per_second: f64,
     reason: Reason,
+}
+
+/// What is being measured.
+#[derive(Debug, Clone, PartialEq)]
+struct Measuring {
+    basis: Basis,
+    proposal: Proposal,
 }
 
 impl Rechooser {
@@ -150,6 +165,7 @@ impl Rechooser {
             window: None,
             told_at_micros: None,
             estimating: None,
+            measuring: None,
         }
     }
 
@@ -166,7 +182,8 @@ impl Rechooser {
                 self.engine = Some(engine);
                 vec![]
             }
-            Event::Estimated(estimate) => self.estimated(now_micros, estimate),
+            Event::Estimated(estimate) => self.estimated(estimate),
+            Event::Measured(measured) => self.measured(now_micros, measured),
             Event::Allowed(is_allowed) => {
                 self.is_allowed = is_allowed;
                 self.adopt_if_allowed(now_micros)
@@ -186,16 +203,16 @@ impl Rechooser {
         let micros = now.saturating_sub(window.since_micros);
         let is_long_enough = micros >= self.terms.seconds.max(1) * MICROS_PER_SECOND
             && window.seen.requests() >= self.terms.requests.max(1);
-        let Some(engine) =
-            self.engine.clone().filter(|_| is_long_enough && self.estimating.is_none())
-        else {
+        let is_judging = self.estimating.is_some() || self.measuring.is_some();
+        let Some(engine) = self.engine.clone().filter(|_| is_long_enough && !is_judging) else {
             return vec![];
         };
         let Some(Window { seen, .. }) = self.window.take() else { return vec![] };
         let basis = Basis { mix: Mix::of(&seen), engine };
         let Some(reason) = self.reason(&basis) else { return self.adopt_if_allowed(now) };
         let requests_per_second = seen.requests() as f64 * MICROS_PER_SECOND as f64 / micros as f64;
-        self.estimating = Some(Estimating { basis, requests_per_second, reason });
+        let estimating = Estimating { seen: seen.clone(), basis, requests_per_second, reason };
+        self.estimating = Some(estimating);
         vec![Command::Estimate(seen)]
     }
 
@@ -209,16 +226,32 @@ impl Rechooser {
         (drift >= self.terms.drift).then_some(Reason::Mix(drift))
     }
 
-    fn estimated(&mut self, now: u64, estimate: Option<Estimate>) -> Vec<Command> {
-        let Some(Estimating { basis, requests_per_second, reason }) = self.estimating.take() else {
+    fn estimated(&mut self, estimate: Option<Estimate>) -> Vec<Command> {
+        // What cannot be estimated is not judged: the next window tries again.
+        let (Some(estimating), Some(estimate)) = (self.estimating.take(), estimate) else {
             return vec![];
         };
-        // What cannot be estimated is not judged: the next window tries again.
-        let Some(estimate) = estimate else { return vec![] };
-        self.standing.basis = Some(basis);
-        let proposal = Proposal { estimate, requests_per_second, reason };
+        let Estimating { seen, basis, requests_per_second, reason } = estimating;
+        let proposal = Proposal { estimate, requests_per_second, reason, measured: None };
         if !proposal.is_worth_it(&self.terms) {
+            self.standing.basis = Some(basis);
             return self.standing.proposal.take().map(|_| Command::Withdraw).into_iter().collect();
+        }
+        self.measuring = Some(Measuring { basis, proposal: proposal.clone() });
+        vec![Command::Measure(seen, proposal)]
+    }
+
+    fn measured(&mut self, now: u64, measured: Option<Measured>) -> Vec<Command> {
+        // Nor is what cannot be measured.
+        let (Some(measuring), Some(measured)) = (self.measuring.take(), measured) else {
+            return vec![];
+        };
+        let Measuring { basis, proposal } = measuring;
+        let proposal = Proposal { measured: Some(measured), ..proposal };
+        self.standing.basis = Some(basis);
+        if !proposal.is_worth_it(&self.terms) {
+            self.standing.proposal = None;
+            return vec![Command::Refute(proposal)];
         }
         self.standing.proposal = Some(proposal.clone());
         let adopted = self.adopt_if_allowed(now);
@@ -229,7 +262,9 @@ impl Rechooser {
         if !self.is_allowed || now < self.standing.rest_until_micros {
             return vec![];
         }
-        let Some(proposal) = self.standing.proposal.take() else { return vec![] };
+        // One of an earlier release may not have been measured: that is left to people.
+        let is_measured = |proposal: &mut Proposal| proposal.measured.is_some();
+        let Some(proposal) = self.standing.proposal.take_if(is_measured) else { return vec![] };
         self.rest(now);
         vec![Command::Adopt(proposal)]
     }
@@ -248,7 +283,7 @@ impl Rechooser {
         standing.rest_until_micros = now.saturating_add(micros);
         (standing.proposal, standing.basis) = (None, None);
         self.window = None;
-        // What is estimated meanwhile is of the layout before.
-        self.estimating = None;
+        // What is estimated or measured meanwhile is of the layout before.
+        (self.estimating, self.measuring) = (None, None);
     }
 }

@@ -38,6 +38,15 @@ pub enum Reason {
     Engine(String),
 }
 
+/// What the two layouts took when they were measured beside each other, in seconds a request.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// The present one.
+    pub present_seconds: f64,
+    /// The one that is predicted to be the best.
+    pub best_seconds: f64,
+}
+
 /// A layout to change to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Proposal {
@@ -47,17 +56,29 @@ pub struct Proposal {
     pub requests_per_second: f64,
     /// What made it be judged.
     pub reason: Reason,
+    /// What it was measured to bring, if it was.
+    #[serde(default)]
+    pub measured: Option<Measured>,
 }
 
 impl Proposal {
+    /// What is known best of the two layouts: measured, or else predicted.
+    fn known(&self) -> Measured {
+        let Estimate { present, best, .. } = &self.estimate;
+        let predicted = Measured { present_seconds: present.seconds, best_seconds: best.seconds };
+        self.measured.unwrap_or(predicted)
+    }
+
     /// The share of the time that is saved.
     pub fn gain(&self) -> f64 {
-        1.0 - self.estimate.best.seconds / self.estimate.present.seconds
+        let Measured { present_seconds, best_seconds } = self.known();
+        1.0 - best_seconds / present_seconds
     }
 
     /// Seconds of requests that are saved in each second.
     pub fn saved_per_second(&self) -> f64 {
-        self.requests_per_second * (self.estimate.present.seconds - self.estimate.best.seconds)
+        let Measured { present_seconds, best_seconds } = self.known();
+        self.requests_per_second * (present_seconds - best_seconds)
     }
 
     /// Whether the saving is no noise, and comes to enough times the cost.
@@ -88,14 +109,20 @@ impl fmt::Display for Proposal {
         let micros = |seconds: f64| seconds * 1e6;
         write!(
             f,
-            "{} instead of {}: {:.0} us a request instead of {:.0}, at {:.0} requests/s; \
-             rewriting the objects takes {rewrite_seconds:.0} s; {}",
+            "{} instead of {}: {:.0} us a request instead of {:.0} are predicted",
             best.layout,
             present.layout,
             micros(best.seconds),
             micros(present.seconds),
-            self.requests_per_second,
-            self.reason,
+        )?;
+        if let Some(Measured { present_seconds, best_seconds }) = self.measured {
+            let (best, present) = (micros(best_seconds), micros(present_seconds));
+            write!(f, ", {best:.0} instead of {present:.0} measured")?;
+        }
+        write!(
+            f,
+            ", at {:.0} requests/s; rewriting the objects takes {rewrite_seconds:.0} s; {}",
+            self.requests_per_second, self.reason,
         )
     }
 }

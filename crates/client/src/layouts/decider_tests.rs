@@ -1,0 +1,120 @@
+//! What deciding about a layout takes, on a real engine whose listings are counted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use nacre_brados::{Value, encode_request};
+use nacre_clock::{Clock, SystemClock};
+use nacre_object::{Capabilities, ClassName, ListPage, ListRequest, Reply, Request, Result, Store};
+use nacre_tuner::rechoose::Terms;
+use nacre_tuner::{Access, Fingerprint, Profile};
+use serde_json::{Map, json};
+
+use super::{LayoutKeeper, program_of};
+use crate::Cluster;
+use crate::local::LocalNode;
+
+const PROGRAM: &str = "state do
+  table :kv, [:at:int] => [:value:bytes]
+  interface input, :put, [:at:int, :value:bytes]
+end
+bloom do
+  kv <+- put
+end
+";
+const KEYS: i64 = 4;
+const VALUE: [u8; 500] = [b'v'; 500];
+const MAP_ACCESSES: [Access; 4] =
+    [Access::MapGet, Access::MapSet, Access::MapRange, Access::MapRemove];
+/// Judged soon and once, and whatever is predicted and measured is worth it.
+const TERMS: Terms = Terms {
+    requests: 200,
+    seconds: 1,
+    drift: 2.0,
+    gain: -1e9,
+    margin: -1e9,
+    horizon_seconds: 1,
+    rest_seconds: 1,
+};
+
+/// A store whose listings are counted.
+#[derive(Debug)]
+struct Listed {
+    store: Arc<dyn Store>,
+    listings: Arc<AtomicU64>,
+}
+
+#[async_trait]
+impl Store for Listed {
+    async fn submit(&self, request: Request) -> Result<Reply> {
+        self.store.submit(request).await
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<ListPage> {
+        self.listings.fetch_add(1, Ordering::Relaxed);
+        self.store.list(request).await
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+}
+
+/// An engine where what is in maps takes long.
+fn profile(engine: &Fingerprint) -> Profile {
+    let added: Map<_, _> = Access::ALL
+        .iter()
+        .map(|access| {
+            let seconds = if MAP_ACCESSES.contains(access) { 1e-2 } else { 1e-6 };
+            let name = json!(access).as_str().unwrap().to_owned();
+            (name, json!([{ "bytes": 16, "seconds": seconds }]))
+        })
+        .collect();
+    let at = |depth: u32| json!({ "depth": depth, "read_seconds": 1e-2, "write_seconds": 1e-2, "added": added });
+    let profile = json!({ "format": 1, "engine": engine, "depths": [at(1), at(32)] });
+    Profile::from_json(&profile.to_string()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_predicted_and_measured_in_one_decision_takes_one_census() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let (local, mut parts) = LocalNode::open(folder.path(), Arc::clone(&clock)).unwrap();
+    let listings = Arc::<AtomicU64>::default();
+    for target in &mut parts.targets {
+        let (store, listings) = (Arc::clone(&target.store), Arc::clone(&listings));
+        target.store = Arc::new(Listed { store, listings });
+    }
+    let cluster = Cluster::assemble(parts).unwrap();
+    local.serve(&cluster, Arc::clone(&clock)).await.unwrap();
+    cluster.create_default_pools().await.unwrap();
+    let class: ClassName = "kv".parse().unwrap();
+    let program = program_of(&class).unwrap();
+    let version = cluster.programs().put(&program, PROGRAM).await.unwrap();
+    cluster.programs().activate(&program, version).await.unwrap();
+
+    let layouts = cluster.layouts();
+    let engine = Fingerprint::of_folder(folder.path()).unwrap();
+    layouts.keep_profile(&profile(&engine)).await.unwrap();
+    layouts.allow(&class, false, Some(TERMS)).await.unwrap();
+    let object = cluster.pool("data").await.unwrap().object("o").unwrap();
+    let (name, local) = (local.name.clone(), Arc::new(local));
+    let _keeper = LayoutKeeper::start(layouts.clone(), name, 1, local, clock);
+    let proposal = loop {
+        for at in 0..KEYS {
+            let row = [Value::Int(at), Value::Bytes(VALUE.to_vec())];
+            object.call("kv", "put", encode_request(&row)).await.unwrap();
+        }
+        if let Some(proposal) = layouts.get(&class).await.unwrap().standing.proposal {
+            break proposal;
+        }
+    };
+    assert!(proposal.measured.is_some(), "{proposal}");
+    let pools = cluster.pools().await.unwrap().len() as u64;
+    assert_eq!(
+        listings.load(Ordering::Relaxed),
+        pools,
+        "of each pool the one page of names it has"
+    );
+}
