@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use nacre::{Cluster, Log, LogOptions};
+use nacre::{Cluster, Log, LogOptions, Role};
 use nacre_object::{ClassName, Result};
 
 use crate::bench::Setup;
@@ -25,7 +25,7 @@ const REDIS: &str = "Redis XADD, appendfsync always";
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
     let both = BesideRedis::start(setup).await?;
     let client = both.cluster.client().await?;
-    let wire = Wire::to_storage(&both.cluster)?;
+    let wire = Wire::to(&both.cluster, Role::Storage)?;
     let folder = both.folder.path();
     for size in SIZES {
         let name = format!("{size} B, {WRITERS} writers, through the wire");
@@ -38,7 +38,8 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
             let log = new_log(&client, &format!("append-{size}-{round}")).await?;
             ours.push(nacre(&log, size, setup.span).await?);
             raw.push(raw_file::run(folder, WRITERS, size, setup.span).await?);
-            limit.push(raw_file::behind_wire(folder, &wire, WRITERS, size, setup.span).await?);
+            let first = wire.sending(size);
+            limit.push(raw_file::behind_wire(folder, first, WRITERS, size, setup.span).await?);
             theirs.push(streams(&both.redis, &format!("{size}-{round}"), size, setup.span).await?);
         }
         let of = |name: &str| ("append", name.to_owned(), "records/s");

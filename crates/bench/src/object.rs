@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use nacre::{Cluster, Object};
+use nacre::{Cluster, Object, Role};
 use nacre_clock::Random;
 use nacre_object::Result;
 
@@ -59,7 +59,7 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     let (folder, redis) = (both.folder.path(), &both.redis);
     let remote = both.cluster.client().await?;
     let local = Cluster::embedded(folder.join("embedded")).await?;
-    let wire = Wire::to_storage(&both.cluster)?;
+    let wire = Wire::to(&both.cluster, Role::Storage)?;
     for size in SIZES {
         for work in Work::ALL {
             if !setup.wants(&format!("{} {size} B", work.name())) {
@@ -125,9 +125,10 @@ impl Sides<'_> {
     /// What the wire alone, and a bare file behind it, let through.
     async fn limit(&self, folder: &Path, span: Duration) -> Result<f64> {
         match self.work {
-            Work::Read => self.wire.gets(WORKERS, self.size, span).await,
+            Work::Read => wire::rate(&[self.wire.getting(self.size)], WORKERS, span).await,
             Work::Write | Work::MapSet => {
-                raw_file::behind_wire(folder, self.wire, WORKERS, self.size, span).await
+                let first = self.wire.sending(self.size);
+                raw_file::behind_wire(folder, first, WORKERS, self.size, span).await
             }
         }
     }

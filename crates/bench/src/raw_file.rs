@@ -16,7 +16,7 @@ use nacre_object::{Error, Result};
 use tokio::sync::oneshot;
 
 use crate::load;
-use crate::wire::Wire;
+use crate::wire::Exchange;
 
 /// What it is called as a baseline.
 pub(crate) const NAME: &str = "raw file, one fdatasync a group";
@@ -41,23 +41,23 @@ pub(crate) async fn run(folder: &Path, writers: usize, size: usize, span: Durati
     measure(folder, None, writers, size, span).await
 }
 
-/// The same where each writer first sends its record through the wire and waits for the answer.
+/// The same where each writer first has this exchange.
 ///
 /// # Errors
-/// As [`run`], and if the node does not answer.
+/// As [`run`] and [`Exchange::once`].
 pub(crate) async fn behind_wire(
     folder: &Path,
-    wire: &Wire,
+    first: Exchange,
     writers: usize,
     size: usize,
     span: Duration,
 ) -> Result<f64> {
-    measure(folder, Some(wire), writers, size, span).await
+    measure(folder, Some(first), writers, size, span).await
 }
 
 async fn measure(
     folder: &Path,
-    wire: Option<&Wire>,
+    first: Option<Exchange>,
     writers: usize,
     size: usize,
     span: Duration,
@@ -68,12 +68,12 @@ async fn measure(
     let committer = std::thread::spawn(move || commit(&file, &receiver));
     let outcome = load::run(writers, span, |_| {
         let (sender, record) = (sender.clone(), Bytes::from(vec![7; size]));
-        let wire = wire.cloned();
+        let first = first.clone();
         move |_| {
-            let (sender, record, wire) = (sender.clone(), record.clone(), wire.clone());
+            let (sender, record, first) = (sender.clone(), record.clone(), first.clone());
             async move {
-                if let Some(wire) = wire {
-                    wire.send(record.len()).await?;
+                if let Some(first) = first {
+                    first.once().await?;
                 }
                 let (done, synced) = oneshot::channel();
                 sender.send((record, done)).map_err(|_| failed("its thread has ended"))?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacre::{Entry, Log};
+use nacre::{Entry, Log, Role};
 use nacre_clock::Random;
 use nacre_object::{Error, Result};
 
@@ -26,7 +26,7 @@ const FILL_BATCH: usize = 500;
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
     let both = BesideRedis::start(setup).await?;
     let client = both.cluster.client().await?;
-    let wire = Wire::to_storage(&both.cluster)?;
+    let wire = Wire::to(&both.cluster, Role::Storage)?;
     for size in SIZES {
         let name = format!("{size} B, {READERS} readers, through the wire");
         if !setup.wants(&name) {
@@ -42,7 +42,7 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
         let (mut ours, mut theirs, mut limit) = (vec![], vec![], vec![]);
         for _ in 0..setup.rounds {
             ours.push(nacre(&log, size, setup.span).await?);
-            limit.push(wire.gets(READERS, size, setup.span).await?);
+            limit.push(wire::rate(&[wire.getting(size)], READERS, setup.span).await?);
             theirs.push(xrange(&both.redis, &stream, &ids, setup.span).await?);
         }
         let (ours, of) = (median(ours), || ("read", name.clone(), "reads/s"));

@@ -3,10 +3,8 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use nacre::{Cluster, Role, Sessions};
-use nacre_node::NODE_SERVICE;
-use nacre_object::{Error, Result};
+use nacre::{Cluster, Role};
+use nacre_object::Result;
 
 use crate::append::new_log;
 use crate::bench::Setup;
@@ -14,6 +12,7 @@ use crate::figure::{Better, Figure};
 use crate::load;
 use crate::load::median;
 use crate::scratch::{self, ScratchCluster};
+use crate::wire::{self, Wire};
 
 const CLIENTS: usize = 4;
 /// Questions each client has under way.
@@ -23,8 +22,6 @@ const TARGETS: usize = 1;
 const ECHO_BYTES: usize = 32;
 /// Tokens a second aimed at.
 const AIM: f64 = 300_000.0;
-/// An echo that takes longer has failed.
-const ECHO_PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
     let folder = scratch::folder(&setup.folder)?;
@@ -66,18 +63,8 @@ async fn tokens(cluster: &ScratchCluster, span: Duration) -> Result<f64> {
 }
 
 async fn echo(cluster: &ScratchCluster, span: Duration) -> Result<f64> {
-    let file = cluster.supervisor.cluster();
-    let node = file.with_role(Role::Metadata).next();
-    let node = node.ok_or_else(|| Error::not_found("the cluster has no metadata node"))?;
-    let sessions = (0..CLIENTS).map(|_| Sessions::new(file)?.session(&node.name).cloned());
-    let sessions = sessions.collect::<Result<Vec<_>>>()?;
-    let outcome = load::run(CLIENTS * IN_FLIGHT, span, |worker| {
-        let session = sessions[worker % CLIENTS].clone();
-        let payload = Bytes::from(vec![7; ECHO_BYTES]);
-        move |_| {
-            let (session, payload) = (session.clone(), payload.clone());
-            async move { session.ask(NODE_SERVICE, "echo", payload, ECHO_PATIENCE).await.map(drop) }
-        }
-    });
-    Ok(outcome.await?.rate)
+    let wires = (0..CLIENTS).map(|_| Wire::to(cluster, Role::Metadata));
+    let exchanges = wires.map(|wire| Ok(wire?.exchange(ECHO_BYTES, ECHO_BYTES)));
+    let exchanges = exchanges.collect::<Result<Vec<_>>>()?;
+    wire::rate(&exchanges, CLIENTS * IN_FLIGHT, span).await
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use nacre::{Role, Sessions};
 use nacre_node::NODE_SERVICE;
 use nacre_object::{Error, Result};
@@ -19,49 +19,76 @@ const ENVELOPE_BYTES: usize = 64;
 /// An exchange that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A session with a cluster's storage node.
-#[derive(Debug, Clone)]
+/// A session with a cluster's node, of its own.
+#[derive(Debug)]
 pub(crate) struct Wire(Session);
 
 impl Wire {
+    /// To the first node of this role.
+    ///
     /// # Errors
     /// `NotFound` if the cluster has no such node.
-    pub fn to_storage(cluster: &ScratchCluster) -> Result<Self> {
+    pub fn to(cluster: &ScratchCluster, role: Role) -> Result<Self> {
         let file = cluster.supervisor.cluster();
-        let node = file.with_role(Role::Storage).next();
-        let node = node.ok_or_else(|| Error::not_found("the cluster has no storage node"))?;
+        let node = file.with_role(role).next();
+        let node = node.ok_or_else(|| Error::not_found(format!("no node is {role:?}")))?;
         Ok(Self(Sessions::new(file)?.session(&node.name)?.clone()))
     }
 
-    /// Sends a payload of so many bytes, and waits for an answer.
-    ///
-    /// # Errors
-    /// `Unavailable` if none comes.
-    pub async fn send(&self, payload: usize) -> Result<()> {
-        self.exchange(payload, 0).await
+    /// A question of so many bytes, 4 at least, and an answer of so many.
+    pub fn exchange(&self, sent: usize, got: usize) -> Exchange {
+        let mut question = BytesMut::with_capacity(sent);
+        question.put_u32_le(got as u32);
+        question.put_bytes(7, sent - question.len());
+        Exchange { session: self.0.clone(), question: question.freeze(), got }
     }
 
-    /// Answers a second of so many bytes that waiting `workers` get.
-    ///
-    /// # Errors
-    /// `Unavailable` if one does not come.
-    pub async fn gets(&self, workers: usize, payload: usize, span: Duration) -> Result<f64> {
-        let outcome = load::run(workers, span, |_| {
-            let wire = self.clone();
-            move |_| {
-                let wire = wire.clone();
-                async move { wire.exchange(0, payload).await }
-            }
-        });
-        Ok(outcome.await?.rate)
+    /// What an operation that sends so many bytes exchanges.
+    pub fn sending(&self, payload: usize) -> Exchange {
+        self.exchange(ENVELOPE_BYTES + payload, ENVELOPE_BYTES)
     }
 
-    async fn exchange(&self, sent: usize, got: usize) -> Result<()> {
-        let mut question = BytesMut::with_capacity(ENVELOPE_BYTES + sent);
-        question.put_u32_le((ENVELOPE_BYTES + got) as u32);
-        question.put_bytes(7, ENVELOPE_BYTES + sent - question.len());
-        let answer = self.0.ask(NODE_SERVICE, "exchange", question.freeze(), PATIENCE).await?;
-        debug_assert_eq!(answer.len(), ENVELOPE_BYTES + got);
+    /// What an operation that gets so many bytes exchanges.
+    pub fn getting(&self, payload: usize) -> Exchange {
+        self.exchange(ENVELOPE_BYTES, ENVELOPE_BYTES + payload)
+    }
+}
+
+/// A question and the answer it has.
+#[derive(Debug, Clone)]
+pub(crate) struct Exchange {
+    session: Session,
+    question: Bytes,
+    got: usize,
+}
+
+impl Exchange {
+    /// Asks once.
+    ///
+    /// # Errors
+    /// `Unavailable` if no answer comes, `Corrupt` if it is another.
+    pub async fn once(&self) -> Result<()> {
+        let question = self.question.clone();
+        let answer = self.session.ask(NODE_SERVICE, "exchange", question, PATIENCE).await?;
+        if answer.len() != self.got {
+            let text = format!("{} bytes for an answer of {}", answer.len(), self.got);
+            return Err(Error::corrupt(text));
+        }
         Ok(())
     }
+}
+
+/// Answers a second that so many workers get, of which each asks in one of these ways.
+///
+/// # Errors
+/// As [`Exchange::once`].
+pub(crate) async fn rate(exchanges: &[Exchange], workers: usize, span: Duration) -> Result<f64> {
+    let outcome = load::run(workers, span, |worker| {
+        let exchange = exchanges[worker % exchanges.len()].clone();
+        move |_| {
+            let exchange = exchange.clone();
+            async move { exchange.once().await }
+        }
+    });
+    Ok(outcome.await?.rate)
 }

@@ -5,6 +5,8 @@ mod common;
 
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::RunningCluster;
 use common::person::Person;
@@ -13,6 +15,10 @@ use nacre_conformance::CephCluster;
 use serde_json::Value;
 
 const GATEWAYS: [&str; 2] = ["gateway.0", "gateway.1"];
+/// Reads that are under way at a time.
+const READERS: usize = 16;
+/// Reads between two things that happen.
+const SOME_READS: u64 = 500;
 
 impl Person {
     /// The same person who knows the gateways otherwise.
@@ -95,4 +101,55 @@ fn an_identity_reaches_every_object_while_a_gateway_is_away() {
     cluster.run(&["log", "create", "l"]);
     alice.run(&["log", "append", "l", "hello"]);
     assert_eq!(alice.run(&["log", "read", "l"]), "hello\n");
+}
+
+/// What only reads is asked of the other gateway, whatever the first one died with.
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_go_on_by_another_gateway_when_theirs_dies_with_them_and_stays_away() {
+    let ceph = CephCluster::start(&["--osds", "1"]);
+    let engine = format!("ceph:{}", ceph.conf().display());
+    let running = RunningCluster::start_tls_with(&["--engine", &engine]);
+    let alice = Person::add(&running, "alice", &["rw pool=data"]);
+    let cluster = Cluster::connect_as(&alice.identity).await.unwrap();
+    let pool = cluster.pool("data").await.unwrap();
+    let through = |number: &u32| {
+        let object = pool.object(&format!("o{number}")).unwrap();
+        cluster.locate(object.id()).as_str() == GATEWAYS[0]
+    };
+    let object = pool.object(&format!("o{}", (0..).find(through).unwrap())).unwrap();
+    object.append("kept").await.unwrap();
+
+    let (reads, is_over) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
+    let mut readers = Vec::new();
+    for _ in 0..READERS {
+        let (object, pool) = (object.clone(), pool.clone());
+        let (reads, is_over) = (Arc::clone(&reads), Arc::clone(&is_over));
+        readers.push(tokio::spawn(async move {
+            while !is_over.load(Ordering::Relaxed) {
+                assert_eq!(object.read(0, 9).await.unwrap(), "kept");
+                assert!(!pool.list(None, "", 9).await.unwrap().names.is_empty());
+                reads.fetch_add(1, Ordering::Relaxed);
+            }
+        }));
+    }
+    let more = async || {
+        let before = reads.load(Ordering::Relaxed);
+        while reads.load(Ordering::Relaxed) < before + SOME_READS {
+            assert!(!readers.iter().any(tokio::task::JoinHandle::is_finished));
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    more().await;
+    // Without its key it cannot come back.
+    let pid = tokio::task::block_in_place(|| running.pid_of(GATEWAYS[0]).unwrap());
+    let key = running.folder().join("tls").join(format!("node.{}.json", GATEWAYS[0]));
+    std::fs::rename(&key, key.with_extension("away")).unwrap();
+    common::kill(pid);
+    more().await;
+    is_over.store(true, Ordering::Relaxed);
+    for reader in readers {
+        reader.await.unwrap();
+    }
+    object.append(" still").await.unwrap();
+    assert_eq!(object.read(0, 99).await.unwrap(), "kept still");
 }

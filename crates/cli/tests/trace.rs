@@ -277,13 +277,14 @@ async fn a_node_traces_some_requests_by_itself_and_not_all() {
     let asked = 3 * 2_047;
     for _ in 0..asked {
         let patience = Duration::from_secs(30);
-        session.ask("node", "echo", "x".into(), patience).await.unwrap();
+        session.ask("node", "exchange", [0; 4].as_slice().into(), patience).await.unwrap();
     }
     let listed = cluster.run(&["trace", "list", "--json"]);
     let lines = listed.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let spans = lines.map(|line| Span(line["trace"]["span"].clone()));
-    let echoes = spans.filter(|span| span.field("ask").is_some_and(|ask| ask == "node.echo"));
-    let ids: HashSet<_> = echoes.map(|span| span.text("trace_id").to_owned()).collect();
+    let is_exchange = |span: &Span| span.field("ask").is_some_and(|ask| ask == "node.exchange");
+    let ids: HashSet<_> =
+        spans.filter(is_exchange).map(|span| span.text("trace_id").to_owned()).collect();
     assert!((3..100).contains(&ids.len()), "{ids:?}");
 }
 

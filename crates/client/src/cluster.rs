@@ -128,7 +128,9 @@ impl Cluster {
     /// As [`Cluster::reach`].
     pub fn reach_with(file: &ClusterFile, connect: &ConnectOptions) -> Result<Self> {
         let sessions = Sessions::with(file, connect)?;
-        Self::assemble(sessions.parts(&[], Arc::new(SystemClock::default()))?)
+        let cluster = Self::assemble(sessions.parts(&[], Arc::new(SystemClock::default()))?)?;
+        sessions.find_neighbours_in(&cluster.nodes);
+        Ok(cluster)
     }
 
     /// A cluster in this process, kept in a folder; no daemon, no socket. One process at a time.

@@ -13,7 +13,9 @@
 //! ```
 //!
 //! A cluster whose data another system keeps says so with `"engine": "ceph:/etc/ceph/ceph.conf"` and
-//! has format 2, which earlier releases refuse.
+//! has format 2, which earlier releases refuse. Nodes of several folders meet there, so each is known by a
+//! name of its own, `"known_as": "gateway.0.1f3a9c2b"`; that is format 3. Nodes of a folder of format 2 go
+//! on under the names they have.
 //!
 //! **Invariant:** the list of storage nodes decides placement; it does not change under a cluster
 //! that holds data.
@@ -22,7 +24,8 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use nacre_object::{Error, Result, TargetName};
+use nacre_clock::Random;
+use nacre_object::{Error, NodeName, Result, TargetName};
 use nacre_wire::{Endpoint, Identity};
 use serde::{Deserialize, Serialize};
 
@@ -30,12 +33,14 @@ use crate::keys::Keys;
 
 /// The format of a cluster that keeps its data itself.
 const FORMAT: u32 = 1;
-/// The format of one that names its engine.
-const FORMAT_WITH_ENGINE: u32 = 2;
+/// The format of one that names its engine, and how its nodes are known there; 2 does not say the latter.
+const FORMAT_WITH_ENGINE: u32 = 3;
 /// What an identity file says of a cluster with an engine.
 const REMOTE_ENGINE: &str = "ceph:";
 /// The file's name within the cluster's folder.
 const FILE_NAME: &str = "cluster.json";
+/// The socket of whoever runs the nodes; no longer than a node's, so where those fit it does.
+const SUPERVISOR_SOCKET: &str = "run/up.sock";
 
 /// What a node does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +67,9 @@ impl Role {
 pub struct NodeEntry {
     /// Its name, also that of the target it is.
     pub name: String,
+    /// What it is called where nodes of several folders meet, if it keeps its objects there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known_as: Option<String>,
     /// What it does.
     pub roles: Vec<Role>,
     /// For storage: its share of the objects, relative to the others'.
@@ -83,6 +91,18 @@ impl NodeEntry {
     /// Whether it has the role.
     pub fn has(&self, role: Role) -> bool {
         self.roles.contains(&role)
+    }
+
+    /// The name by which it is found in the cluster's maps: as the sequencer of a log, among the nodes.
+    ///
+    /// # Errors
+    /// `Invalid` if the file was edited to hold something else.
+    pub fn node_name(&self) -> Result<NodeName> {
+        NodeName::new(self.known_name())
+    }
+
+    fn known_name(&self) -> &str {
+        self.known_as.as_ref().unwrap_or(&self.name)
     }
 
     /// The name as a target's.
@@ -163,9 +183,17 @@ impl Layout {
         let entry = |(number, (name, roles)): (usize, (String, Vec<Role>))| {
             let socket = self.sockets.then(|| Path::new("run").join(format!("{name}.sock")));
             let address = self.addresses.get(number).cloned();
-            NodeEntry { name, roles, weight: 1.0, socket, address }
+            NodeEntry { name, known_as: None, roles, weight: 1.0, socket, address }
         };
         named.into_iter().enumerate().map(entry).collect()
+    }
+}
+
+/// Gives the nodes of a new folder names that no other folder's have.
+fn know_by_folder(nodes: &mut [NodeEntry]) {
+    let folder = Random::from_system().next_u64() as u32;
+    for node in nodes {
+        node.known_as = Some(format!("{}.{folder:08x}", node.name));
     }
 }
 
@@ -185,9 +213,9 @@ impl ClusterFile {
         let senseless = |error| Error::invalid(format!("{}: {error}", path.display()));
         // Before the rest, which another format may say differently.
         let Head { format } = serde_json::from_slice(&text).map_err(senseless)?;
-        if ![FORMAT, FORMAT_WITH_ENGINE].contains(&format) {
+        if !(FORMAT..=FORMAT_WITH_ENGINE).contains(&format) {
             return Err(Error::unsupported(format!(
-                "{} has format {format}, this release reads {FORMAT} and {FORMAT_WITH_ENGINE}",
+                "{} has format {format}, this release reads {FORMAT} to {FORMAT_WITH_ENGINE}",
                 path.display()
             ))
             .hint("use the release that wrote it, or a later one"));
@@ -253,10 +281,15 @@ impl ClusterFile {
         if path.exists() {
             return Err(Error::exists(format!("{} holds a cluster", folder.display())));
         }
-        let (nodes, addresses) = (layout.nodes(), layout.addresses.len());
+        let (mut nodes, addresses) = (layout.nodes(), layout.addresses.len());
         if addresses != 0 && addresses != nodes.len() {
             let text = format!("{addresses} addresses for {} nodes", nodes.len());
             return Err(Error::invalid(text));
+        }
+        let mut format = FORMAT;
+        if layout.engine.is_some() {
+            format = FORMAT_WITH_ENGINE;
+            know_by_folder(&mut nodes);
         }
         let cluster = Self { folder, engine: layout.engine.clone(), nodes, identity: None };
         cluster.check()?;
@@ -265,7 +298,6 @@ impl ClusterFile {
                 .hint("choose a writable folder")
         };
         fs::create_dir_all(cluster.folder.join("run")).map_err(unwritable)?;
-        let format = if cluster.engine.is_some() { FORMAT_WITH_ENGINE } else { FORMAT };
         let (engine, nodes) = (cluster.engine.clone(), cluster.nodes.clone());
         let document = Document { format, engine, nodes };
         let text = serde_json::to_vec_pretty(&document)
@@ -286,16 +318,20 @@ impl ClusterFile {
     fn check(&self) -> Result<()> {
         for node in &self.nodes {
             node.target()?;
+            node.node_name()?;
             self.endpoint(node)?;
             if !(node.weight > 0.0 && node.weight.is_finite()) {
                 return Err(Error::invalid(format!("weight {} of {}", node.weight, node.name))
                     .hint("weights are positive numbers"));
             }
         }
-        let mut names: Vec<_> = self.nodes.iter().map(|node| &node.name).collect();
-        names.sort();
-        if names.windows(2).any(|pair| pair[0] == pair[1]) {
-            return Err(Error::invalid("cluster.json names a node twice"));
+        let names = self.nodes.iter().map(|node| node.name.clone()).collect();
+        let known = self.nodes.iter().flat_map(NodeEntry::node_name).map(|name| name.to_string());
+        for mut names in [names, known.collect::<Vec<_>>()] {
+            names.sort();
+            if names.windows(2).any(|pair| pair[0] == pair[1]) {
+                return Err(Error::invalid("cluster.json names a node twice"));
+            }
         }
         if !self.nodes.iter().any(|node| node.has(Role::Storage)) {
             return Err(Error::invalid("a cluster needs at least one storage target"));
@@ -335,6 +371,11 @@ impl ClusterFile {
         })
     }
 
+    /// The node that is known by this name in the cluster's maps, if it is one of these.
+    pub fn known(&self, name: &NodeName) -> Option<&NodeEntry> {
+        self.nodes.iter().find(|node| node.known_name() == name.as_str())
+    }
+
     /// Where a node is reached from here: its socket if it has one, else its address.
     ///
     /// # Errors
@@ -364,6 +405,17 @@ impl ClusterFile {
     /// `Invalid` if that is not `HOST:PORT`.
     pub fn address(&self, node: &NodeEntry) -> Result<Option<Endpoint>> {
         node.address.as_deref().map(Endpoint::tls).transpose()
+    }
+
+    /// Where the supervisor of the nodes is asked, on their machine.
+    ///
+    /// # Errors
+    /// `Invalid` if its path is too long; `Unsupported` if only an identity is known of the cluster.
+    pub fn supervisor(&self) -> Result<Endpoint> {
+        if self.folder.as_os_str().is_empty() {
+            return Err(Error::unsupported("a supervisor is asked on the machine of its nodes"));
+        }
+        Endpoint::unix(self.folder.join(SUPERVISOR_SOCKET))
     }
 
     /// What keeps the data as a client on another machine knows it: that it is not the nodes, and
@@ -423,12 +475,47 @@ mod tests {
         assert_eq!(cluster.engine(), Some("ceph:/etc/ceph/ceph.conf"));
         let gateway = cluster.node("gateway.0").unwrap();
         assert!(gateway.has(Role::Storage) && gateway.has(Role::Metadata));
+        assert_eq!(gateway.node_name().unwrap().as_str(), "gateway.0");
+    }
+
+    /// What the first release wrote that made names for nodes of several folders.
+    const SAMPLE_FORMAT_3: &str = r#"{ "format": 3, "engine": "ceph:/etc/ceph/ceph.conf", "nodes": [
+        { "name": "gateway.0", "known_as": "gateway.0.1f3a9c2b", "roles": ["storage", "metadata"],
+          "weight": 1.0, "socket": "run/gateway.0.sock" } ] }"#;
+
+    #[test]
+    fn the_sample_of_format_3_reads() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(FILE_NAME), SAMPLE_FORMAT_3).unwrap();
+        let cluster = ClusterFile::read(folder.path()).unwrap();
+        let gateway = cluster.node("gateway.0").unwrap();
+        let known = gateway.node_name().unwrap();
+        assert_eq!(known.as_str(), "gateway.0.1f3a9c2b");
+        assert_eq!(cluster.known(&known), Some(gateway));
+    }
+
+    #[test]
+    fn nodes_of_two_folders_on_one_system_have_different_names() {
+        let layout = Layout {
+            engine: Some("ceph:/etc/ceph/ceph.conf".to_owned()),
+            storage: 2,
+            addresses: vec![],
+            sockets: true,
+        };
+        let names = [(); 2].map(|()| {
+            let folder = tempfile::tempdir().unwrap();
+            let made = ClusterFile::lay_out(folder.path(), &layout).unwrap();
+            let read = ClusterFile::read(folder.path()).unwrap();
+            assert_eq!(made.nodes(), read.nodes());
+            read.nodes().iter().map(|node| node.node_name().unwrap()).collect::<Vec<_>>()
+        });
+        assert!(names[0].iter().all(|name| !names[1].contains(name)), "{names:?}");
     }
 
     #[test]
     fn a_later_format_is_refused_with_what_to_do_whatever_else_it_says() {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join(FILE_NAME), r#"{"format": 3, "machines": {}}"#).unwrap();
+        fs::write(folder.path().join(FILE_NAME), r#"{"format": 4, "machines": {}}"#).unwrap();
         let refused = ClusterFile::read(folder.path()).unwrap_err();
         assert_eq!(refused.kind(), nacre_object::ErrorKind::Unsupported);
         assert!(refused.hint_text().unwrap().contains("release"));

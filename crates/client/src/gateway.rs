@@ -2,18 +2,22 @@
 //!
 //! Each object has a gateway it goes through as long as that lives, so that what one client does to an
 //! object meets what another does in one place, and the load is spread; while it is away any other will
-//! do. **Invariant:** a request is sent to one gateway only: if that dies with it, whoever asked hears
-//! that it may have happened.
+//! do. **Invariant:** a request that changes something is sent to one gateway only: if that dies with it,
+//! whoever asked hears that it may have happened. One that only reads is asked of the next.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::{BoxFuture, select_all};
 use nacre_object::{
-    Capabilities, ListPage, ListRequest, ObjectId, Reply, Request, Result, Store, Watch,
+    Capabilities, ListPage, ListRequest, ObjectId, Op, Reply, Request, Result, Store, Watch,
     WatchStream,
 };
 use nacre_wire::RemoteStore;
+use nacre_wire::limits::REQUEST_DEADLINE;
+use tokio::time::Instant;
 
 /// A gateway that takes longer to connect is passed over as long as there is another.
 const CONNECT_PATIENCE: Duration = Duration::from_millis(300);
@@ -52,16 +56,53 @@ impl Gateway {
         }
         &self.nodes[from]
     }
+
+    /// Asks what changes nothing: of one gateway after the other, if they die with it.
+    async fn read<T>(
+        &self,
+        ask: impl Fn(RemoteStore) -> BoxFuture<'static, Result<T>> + Send + Sync,
+    ) -> Result<T> {
+        let give_up = Instant::now() + REQUEST_DEADLINE;
+        loop {
+            let node = self.living(self.number).await;
+            let left = give_up.saturating_duration_since(Instant::now());
+            let asking = ask(node.clone().with_deadline(left));
+            let is_connected = node.session().is_connected();
+            tokio::select! {
+                biased;
+                answer = asking => return answer,
+                () = node.session().until_connected(false), if is_connected => {}
+                () = self.any_connected(), if !is_connected => {}
+            }
+        }
+    }
+
+    async fn any_connected(&self) {
+        let connecting =
+            self.nodes.iter().map(|node| Box::pin(node.session().until_connected(true)));
+        let _first = select_all(connecting).await;
+    }
 }
 
 #[async_trait]
 impl Store for Gateway {
     async fn submit(&self, request: Request) -> Result<Reply> {
-        self.living(self.number).await.submit(request).await
+        if request.ops.iter().any(Op::is_write) {
+            return self.living(self.number).await.submit(request).await;
+        }
+        let ask = |node: RemoteStore| {
+            let request = request.clone();
+            async move { node.submit(request).await }.boxed()
+        };
+        self.read(ask).await
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {
-        self.living(self.number).await.list(request).await
+        let ask = |node: RemoteStore| {
+            let request = request.clone();
+            async move { node.list(request).await }.boxed()
+        };
+        self.read(ask).await
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -27,6 +27,7 @@ mod gateway;
 mod keys;
 mod layouts;
 mod local;
+mod neighbours;
 mod object;
 mod pool;
 mod pools;

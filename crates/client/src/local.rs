@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -144,7 +145,6 @@ impl LayoutObserver for LocalNode {
             Engine::Ceph(_) => None,
         }
     }
-}
 
     async fn own_engine(&self) -> Result<OwnEngine> {
         match &self.engine {
@@ -152,6 +152,7 @@ impl LayoutObserver for LocalNode {
             Engine::Ceph(_) => Err(Error::unsupported("layouts are judged by nodes")),
         }
     }
+}
 
 impl Drop for LocalNode {
     fn drop(&mut self) {
@@ -171,11 +172,20 @@ struct LocalSequencer {
 
 #[async_trait]
 impl SequencerTransport for LocalSequencer {
-    async fn ask(&self, node: &NodeName, method: &'static str, input: Bytes) -> Result<Bytes> {
-        match self.host.get() {
-            Some(host) if *node == self.node => host.handle(method, input).await,
-            _ => Err(Error::unavailable(format!("there is no node {node} in this process"))),
-        }
+    async fn ask(
+        &self,
+        node: &NodeName,
+        method: &'static str,
+        input: Bytes,
+        patience: Duration,
+    ) -> Result<Bytes> {
+        let host = self.host.get().filter(|_| *node == self.node);
+        let host = host.ok_or_else(|| {
+            Error::unavailable(format!("there is no node {node} in this process"))
+        })?;
+        timeout(patience, host.handle(method, input)).await.unwrap_or_else(|_| {
+            Err(Error::unavailable(format!("sequencer {node} has no answer within {patience:?}")))
+        })
     }
 }
 

@@ -11,16 +11,14 @@ use nacre_clock::{Clock, Random};
 use nacre_log::{SEQUENCER_SERVICE, SequencerNodes, SequencerTransport};
 use nacre_object::{Error, NodeName, Result};
 use nacre_placement::{PlacedTarget, Target};
+use nacre_registry::Nodes;
 use nacre_telemetry::Sampling;
 use nacre_wire::{RemoteStore, Session, SessionOptions};
 
 use crate::cluster::{LogUse, Parts};
 use crate::cluster_file::{ClusterFile, NodeEntry, Role};
 use crate::gateway::Gateway;
-
-/// How long a question to a sequencer may take; its asker sets a shorter deadline of its own, and
-/// a `tail` that waits for news a longer one.
-const SEQUENCER_DEADLINE: Duration = Duration::from_secs(30);
+use crate::neighbours::Neighbours;
 
 /// How a client connects, besides what its cluster's file says.
 #[derive(Debug, Clone, Default)]
@@ -36,6 +34,7 @@ pub struct Sessions(Arc<Inner>);
 struct Inner {
     file: ClusterFile,
     sessions: BTreeMap<NodeName, Session>,
+    neighbours: Neighbours,
 }
 
 impl fmt::Debug for Sessions {
@@ -69,7 +68,16 @@ impl Sessions {
             Ok((name, Session::open(file.endpoint(node)?, options)))
         };
         let sessions = file.nodes().iter().map(open).collect::<Result<_>>()?;
-        Ok(Self(Arc::new(Inner { file: file.clone(), sessions })))
+        let neighbours = Neighbours::default();
+        Ok(Self(Arc::new(Inner { file: file.clone(), sessions, neighbours })))
+    }
+
+    /// Finds the nodes of other folders here, where an engine has them meet. Whoever comes by an identity is
+    /// no user of this machine to them.
+    pub fn find_neighbours_in(&self, registry: &Nodes) {
+        if self.0.file.engine().is_some() && !self.0.file.folder().as_os_str().is_empty() {
+            self.0.neighbours.find_in(registry);
+        }
     }
 
     /// The session with a node.
@@ -142,18 +150,29 @@ fn target_of(node: &NodeEntry) -> Result<Target> {
 
 #[async_trait]
 impl SequencerTransport for Sessions {
-    async fn ask(&self, node: &NodeName, method: &'static str, input: Bytes) -> Result<Bytes> {
+    async fn ask(
+        &self,
+        node: &NodeName,
+        method: &'static str,
+        input: Bytes,
+        patience: Duration,
+    ) -> Result<Bytes> {
+        if let Some(entry) = self.0.file.known(node) {
+            let session = self.session(&entry.name)?;
+            return session.ask(SEQUENCER_SERVICE, method, input, patience).await;
+        }
         // Where Ceph keeps the log it may be a node of another folder, or one that is gone for good:
-        // either way a node of this one takes over.
-        let unknown = |_| Error::unavailable(format!("node {node} is none of this cluster"));
-        let session = self.session(node.as_str()).map_err(unknown)?;
-        session.ask(SEQUENCER_SERVICE, method, input, SEQUENCER_DEADLINE).await
+        // if it is not reached, a node of this one takes over.
+        let asked = self.0.neighbours.ask(node, method, input, patience);
+        tokio::time::timeout(patience, asked).await.unwrap_or_else(|_| {
+            Err(Error::unavailable(format!("sequencer {node} has no answer within {patience:?}")))
+        })
     }
 }
 
 #[async_trait]
 impl SequencerNodes for Sessions {
     async fn nodes(&self) -> Result<Vec<NodeName>> {
-        self.0.file.with_role(Role::Metadata).map(|node| NodeName::new(&node.name)).collect()
+        self.0.file.with_role(Role::Metadata).map(NodeEntry::node_name).collect()
     }
 }

@@ -12,12 +12,12 @@ pub(crate) type Decoded<T> = Result<T, Undecodable>;
 /// Positions stop two short of `MAX_EXACT_INTEGER`, so that "one past" is exact in scripts too.
 pub(crate) const POSITION_END: u64 = MAX_EXACT_INTEGER - 1;
 
-/// Takes fields off the front of an input. Byte strings share its memory.
+/// Takes fields off the front of an input. Byte strings share its memory, if it is shared.
 #[derive(Debug)]
-pub(crate) struct Decoder(Bytes);
+pub(crate) struct Decoder<Input = Bytes>(Input);
 
-impl Decoder {
-    pub fn new(input: Bytes) -> Self {
+impl<Input: Buf> Decoder<Input> {
+    pub fn new(input: Input) -> Self {
         Self(input)
     }
 
@@ -48,6 +48,20 @@ impl Decoder {
         if position < POSITION_END { Ok(position) } else { Err(Undecodable) }
     }
 
+    /// A text after its length in 16 bits.
+    pub fn text(&mut self) -> Decoded<String> {
+        let mut text = vec![0; usize::from(self.u16()?)];
+        self.0.try_copy_to_slice(&mut text).map_err(|_| Undecodable)?;
+        String::from_utf8(text).map_err(|_| Undecodable)
+    }
+
+    /// Nothing may be left.
+    pub fn finish(self) -> Decoded<()> {
+        if self.0.has_remaining() { Err(Undecodable) } else { Ok(()) }
+    }
+}
+
+impl Decoder {
     pub fn bytes(&mut self, length: usize) -> Decoded<Bytes> {
         if length > self.0.len() {
             return Err(Undecodable);
@@ -61,12 +75,6 @@ impl Decoder {
         self.bytes(length)
     }
 
-    /// A text after its length in 16 bits.
-    pub fn text(&mut self) -> Decoded<String> {
-        let length = usize::from(self.u16()?);
-        String::from_utf8(self.bytes(length)?.into()).map_err(|_| Undecodable)
-    }
-
     /// All that is left.
     pub fn rest(self) -> Bytes {
         self.0
@@ -75,11 +83,14 @@ impl Decoder {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
 
-    /// Nothing may be left.
-    pub fn finish(self) -> Decoded<()> {
-        if self.0.is_empty() { Ok(()) } else { Err(Undecodable) }
-    }
+/// A text after its length in 16 bits, where it lies, and what comes after it.
+pub(crate) fn split_text(input: &[u8]) -> Decoded<(&str, &[u8])> {
+    let (length, rest) = input.split_first_chunk().ok_or(Undecodable)?;
+    let length = usize::from(u16::from_le_bytes(*length));
+    let (text, rest) = rest.split_at_checked(length).ok_or(Undecodable)?;
+    Ok((std::str::from_utf8(text).map_err(|_| Undecodable)?, rest))
 }
 
 /// Appends a byte string after its length in 32 bits.

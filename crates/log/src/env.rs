@@ -14,11 +14,18 @@ use crate::views::ViewStore;
 /// Brings a question to the [`SequencerHost`](crate::SequencerHost) of a node.
 #[async_trait]
 pub trait SequencerTransport: Send + Sync + fmt::Debug {
-    /// Asks `node`: what its host's `handle(method, input)` answers.
+    /// Asks `node`: what its host's `handle(method, input)` answers within `patience`. Who carries many questions
+    /// looks after their time together, which costs less than a timer each.
     ///
     /// # Errors
-    /// The host's own; `Unavailable` if the node does not answer.
-    async fn ask(&self, node: &NodeName, method: &'static str, input: Bytes) -> Result<Bytes>;
+    /// The host's own; `Unavailable` if the node does not answer in time.
+    async fn ask(
+        &self,
+        node: &NodeName,
+        method: &'static str,
+        input: Bytes,
+        patience: Duration,
+    ) -> Result<Bytes>;
 }
 
 /// Knows which nodes host sequencers.

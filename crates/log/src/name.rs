@@ -1,6 +1,8 @@
 //! The name of a log, parsed at the border.
 
+use std::borrow::Borrow;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
 use nacre_object::{Error, MapName, Result};
@@ -11,7 +13,7 @@ const MAX_LOG_NAME_BYTES: usize = 64;
 pub(crate) const MAP_PREFIX: &str = "log.";
 
 /// A log: 1 to 64 letters, digits, `.`, `_` or `-`.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogName(MapName);
 
 impl LogName {
@@ -47,6 +49,19 @@ impl LogName {
 fn not_a_name(text: &str) -> Error {
     Error::invalid(format!("{text:?} is not a log name"))
         .hint(format!("use 1 to {MAX_LOG_NAME_BYTES} letters, digits, '.', '_' or '-'"))
+}
+
+/// Where logs are kept by name, they are found by its text.
+impl Borrow<str> for LogName {
+    fn borrow(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl Hash for LogName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
 }
 
 impl fmt::Display for LogName {

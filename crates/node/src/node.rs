@@ -17,7 +17,7 @@ use nacre_object::{Error, Locate, NodeName, Result};
 use nacre_rados::RadosEngine;
 use nacre_registry::{LiveEntities, ProgramUpkeep, RefusalReporter};
 use nacre_telemetry::Spans;
-use nacre_wire::{Identity, Listener, Server};
+use nacre_wire::{Endpoint, Identity, Listener, Server};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -63,7 +63,7 @@ impl Node {
     pub async fn start(cluster: &ClusterFile, name: &str, options: NodeOptions) -> Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let entry = cluster.node(name)?;
-        let node = NodeName::new(name)?;
+        let node = entry.node_name()?;
         let classes = ClassService::new(Arc::clone(&clock))?;
         let storage = match entry.has(Role::Storage) {
             true => Some(Storage::open(cluster, entry, &classes, &clock).await?),
@@ -241,6 +241,14 @@ fn served(storage: Option<&Storage>, whole: &Cluster, entities: Arc<LiveEntities
     Served { targets, is_alone, entities }
 }
 
+/// Where whoever is on this machine finds a node, wherever they were started.
+fn found_at(cluster: &ClusterFile, entry: &NodeEntry) -> Result<Endpoint> {
+    let endpoint = cluster.endpoint(entry)?;
+    let absolute = endpoint.path().and_then(|path| std::path::absolute(path).ok());
+    // A path that is too long for that is told as it is: then only its own folder's clients find it.
+    Ok(absolute.and_then(|path| Endpoint::unix(path).ok()).unwrap_or(endpoint))
+}
+
 fn record_of(
     cluster: &ClusterFile,
     entry: &NodeEntry,
@@ -250,7 +258,7 @@ fn record_of(
     Ok(nacre::Node {
         name: name.clone(),
         roles: entry.roles.iter().map(|role| role.as_str().to_owned()).collect(),
-        address: cluster.endpoint(entry)?.to_string(),
+        address: found_at(cluster, entry)?.to_string(),
         // A clock that was set back makes the node wait for nothing worse than a refused
         // registration, which the membership reports.
         incarnation: now_micros,

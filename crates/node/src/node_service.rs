@@ -4,8 +4,7 @@
 //! | --- | --- | --- |
 //! | `status` | – | a [`NodeReport`] |
 //! | `locate` | `POOL/OBJECT` | an [`ObjectPlace`]: which node to ask for the object |
-//! | `echo` | anything | the input: what a question costs that needs no work |
-//! | `exchange` | the length of the answer, u32 little-endian, then anything | so many zeros, at most [`MAX_EXCHANGE_BYTES`]: what question and answer of any size cost |
+//! | `exchange` | the length of the answer, u32 little-endian, then anything | so many zeros, at most [`MAX_EXCHANGE_BYTES`]: what a question costs that needs no work |
 //! | `scrub` | where a step of a scrub begins, as the one before said; nothing for the first | a [`ScrubReport`] |
 //! | `traces` | an id, `recent` or `slow` | the spans of that trace, or summaries of traces, as [`nacre_telemetry`] has them |
 //! | `calls` | – | the [`NodeCalls`]: what its classes were asked |
@@ -259,7 +258,6 @@ impl Service for NodeService {
             "status" => json(&self.report()),
             "locate" => json(&self.locate(&input)?),
             "scrub" => json(&self.scrub(&input).await?),
-            "echo" => Ok(input),
             "exchange" => exchange(&input),
             "calls" => json(&NodeCalls::of(&self.classes, self.record.incarnation)),
             "traces" => traces::tell(&self.spans, &input),

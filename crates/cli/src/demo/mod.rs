@@ -211,7 +211,7 @@ impl Stage<'_> {
                 Ok(format!("interface replaced by version {version}"))
             }
             (Fault::Sequencer, _) => {
-                let node = sequencer(log).await?;
+                let node = self.sequencer(log).await?;
                 self.supervisor.kill(&node, false).await?;
                 self.supervisor.up(&node).await?;
                 // Whole again is a log whose tail is known: to find it needs every target.
@@ -231,6 +231,14 @@ impl Stage<'_> {
                 avoided.map(|()| format!("target {node} killed"))
             }
         }
+    }
+
+    /// The node that hands out the log's positions, by its name here.
+    async fn sequencer(&self, log: &Log) -> Result<String> {
+        let known = log.stat().await?.sequencer;
+        let node = known.and_then(|known| self.supervisor.cluster().known(&known));
+        let node = node.ok_or_else(|| Error::not_found("the log has no sequencer here"))?;
+        Ok(node.name.clone())
     }
 
     /// Calls the method that only version 2 has, on an object of the log.
@@ -270,13 +278,6 @@ fn first_object(log: &Log) -> Result<ObjectId> {
     let view = log.view();
     let object = view.place(0).and_then(|place| view.object(place));
     object.ok_or_else(|| Error::corrupt("the log's view has no position 0"))
-}
-
-/// The node that hands out the log's positions.
-async fn sequencer(log: &Log) -> Result<String> {
-    let node = log.stat().await?.sequencer;
-    let node = node.ok_or_else(|| Error::not_found("the log has no sequencer"))?;
-    Ok(node.to_string())
 }
 
 /// Kills the OSD that serves the log's object and the leading monitor, and starts them again once

@@ -269,7 +269,7 @@ impl Log {
             let taken = self.0.sequencer.next(count.min(MAX_TOKENS), deadline).await;
             let (grant, view) = taken.map_err(|error| self.0.explain(error, "take-positions"))?;
             if !grant.is_void_in(&view) {
-                return Ok(grant.first..grant.first + u64::from(grant.count));
+                return Ok(grant.first..grant.end());
             }
         }
     }

@@ -12,6 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use nacre_object::{Error, Result};
 
 use crate::LogName;
+use crate::core::Grant;
 use crate::view::View;
 use crate::views::ViewStore;
 
@@ -68,6 +69,33 @@ impl ViewCache {
         if known.view.sequencer() == view.sequencer() {
             known.final_below = known.final_below.max(tail);
         }
+    }
+
+    /// Takes note that positions were issued, which were asked for by the view `asked`; a view that knows them,
+    /// read anew if need be.
+    ///
+    /// # Errors
+    /// `Unavailable` if only a view is found that is older than theirs.
+    pub async fn heard_of_grant(&self, grant: Grant, asked: Arc<View>) -> Result<Arc<View>> {
+        if let Some(view) = self.note(grant, asked) {
+            return Ok(view);
+        }
+        let view = self.at_least(grant.epoch).await?;
+        Ok(self.note(grant, view.clone()).unwrap_or(view))
+    }
+
+    /// Takes note of a grant if the view at hand knows it, and answers that view: as it was `asked`, nearly
+    /// always. Every question comes here, on any thread, so this takes one lock and counts no references.
+    fn note(&self, grant: Grant, asked: Arc<View>) -> Option<Arc<View>> {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.view.epoch() < grant.epoch {
+            return None;
+        }
+        if !grant.is_void_in(&known.view) {
+            known.final_below = known.final_below.max(grant.end());
+        }
+        let is_same = Arc::ptr_eq(&known.view, &asked);
+        Some(if is_same { asked } else { known.view.clone() })
     }
 
     /// The stored view, read now. Positions that were issued before are where it says, for good.

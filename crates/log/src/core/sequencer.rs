@@ -20,6 +20,11 @@ pub struct Grant {
 }
 
 impl Grant {
+    /// One past the last position.
+    pub fn end(&self) -> u64 {
+        self.first + u64::from(self.count)
+    }
+
     /// Whether another sequencer than the one that issued it is in charge in `view`. Its positions
     /// may then lie past the tail: a record there would appear out of turn.
     pub fn is_void_in(&self, view: &View) -> bool {

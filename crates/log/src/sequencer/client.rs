@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nacre_object::{Error, ErrorKind, NodeName, Result};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::messages::{
-    Asked, Question, Reconfiguration, decode_epoch, decode_grant, decode_tail, is_busy,
-    is_transient,
+    Question, Reconfiguration, decode_epoch, decode_grant, decode_tail, is_busy, is_transient,
 };
 use crate::LogName;
 use crate::backoff::Backoff;
@@ -43,12 +42,9 @@ impl SequencerClient {
     /// # Errors
     /// `Unavailable` if there was no sequencer until the deadline.
     pub async fn next(&self, count: u32, deadline: Instant) -> Result<(Grant, Arc<View>)> {
-        let answer = self.ask(Question::Next { count }, ASK_PATIENCE, deadline).await?;
+        let (answer, asked) = self.ask(Question::Next { count }, ASK_PATIENCE, deadline).await?;
         let grant = decode_grant(answer)?;
-        let view = self.views.at_least(grant.epoch).await?;
-        if !grant.is_void_in(&view) {
-            self.views.heard_of_tail(grant.first + u64::from(grant.count), &view);
-        }
+        let view = self.views.heard_of_grant(grant, asked).await?;
         Ok((grant, view))
     }
 
@@ -56,7 +52,8 @@ impl SequencerClient {
     /// most `wait`.
     pub async fn tail(&self, beyond: u64, wait: Duration, deadline: Instant) -> Result<(u64, u64)> {
         let question = Question::Tail { beyond, wait };
-        let (tail, epoch) = decode_tail(self.ask(question, ASK_PATIENCE + wait, deadline).await?)?;
+        let (answer, _) = self.ask(question, ASK_PATIENCE + wait, deadline).await?;
+        let (tail, epoch) = decode_tail(answer)?;
         let view = self.views.at_least(epoch).await?;
         if view.sequencer().is_some_and(|sequencer| sequencer.epoch <= epoch) {
             self.views.heard_of_tail(tail, &view);
@@ -80,7 +77,8 @@ impl SequencerClient {
     /// Has the sequencer change the view; answers the epoch of the changed view.
     pub async fn reconfigure(&self, change: Reconfiguration, deadline: Instant) -> Result<u64> {
         let question = Question::Reconfigure(change);
-        let epoch = decode_epoch(self.ask(question, RECOVER_PATIENCE, deadline).await?)?;
+        let (answer, _) = self.ask(question, RECOVER_PATIENCE, deadline).await?;
+        let epoch = decode_epoch(answer)?;
         self.views.at_least(epoch).await?;
         Ok(epoch)
     }
@@ -104,19 +102,20 @@ impl SequencerClient {
         }
     }
 
+    /// The answer, and the view by which it was asked.
     async fn ask(
         &self,
         question: Question,
         patience: Duration,
         deadline: Instant,
-    ) -> Result<Bytes> {
+    ) -> Result<(Bytes, Arc<View>)> {
         let mut backoff = Backoff::new();
         let mut silent_since = None;
         loop {
             let view = self.views.get();
             let answer = self.ask_once(&view, &question, patience, deadline).await;
             let error = match answer {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => return Ok((answer, view)),
                 Err(error) => error,
             };
             if !is_transient(&error) {
@@ -166,19 +165,19 @@ impl SequencerClient {
         let Some(sequencer) = view.sequencer() else {
             return Err(Error::unavailable("the log has no sequencer yet").on(&self.log));
         };
-        let until = deadline.min(Instant::now() + patience);
-        timeout_at(until, self.put(&sequencer.node, view.epoch(), question.clone()))
-            .await
-            .unwrap_or_else(|_| {
-                let text = format!("sequencer {} does not answer", sequencer.node);
-                Err(Error::unavailable(text).on(&self.log))
-            })
+        let patience = patience.min(deadline.saturating_duration_since(Instant::now()));
+        self.put(&sequencer.node, view.epoch(), question, patience).await
     }
 
-    async fn put(&self, node: &NodeName, epoch: u64, question: Question) -> Result<Bytes> {
-        let method = question.method();
-        let asked = Asked { log: self.log.clone(), epoch, question };
-        self.env.sequencers.ask(node, method, asked.encode()).await
+    async fn put(
+        &self,
+        node: &NodeName,
+        epoch: u64,
+        question: &Question,
+        patience: Duration,
+    ) -> Result<Bytes> {
+        let input = question.encode(&self.log, epoch);
+        self.env.sequencers.ask(node, question.method(), input, patience).await
     }
 
     /// Has some node take over from the sequencer of `view`, but not `silent`.
@@ -194,14 +193,13 @@ impl SequencerClient {
             if Some(&node) == silent {
                 continue;
             }
-            let asked = self.put(&node, view.epoch(), Question::Recover);
-            match timeout(RECOVER_PATIENCE, asked).await {
-                Ok(Ok(answer)) => {
+            let asked = self.put(&node, view.epoch(), &Question::Recover, RECOVER_PATIENCE);
+            match asked.await {
+                Ok(answer) => {
                     self.views.at_least(decode_epoch(answer)?).await?;
                     return Ok(());
                 }
-                Ok(Err(error)) => last = error,
-                Err(_) => {}
+                Err(error) => last = error,
             }
         }
         Err(last)
@@ -229,9 +227,8 @@ impl SequencerClient {
 pub(crate) async fn dismiss(env: &LogEnv, view: &View) {
     if let Some(sequencer) = view.sequencer() {
         let question = Question::Recover;
-        let method = question.method();
-        let asked = Asked { log: view.log().clone(), epoch: view.epoch(), question };
-        let told = env.sequencers.ask(&sequencer.node, method, asked.encode());
-        let _unheard = timeout(ASK_PATIENCE, told).await;
+        let input = question.encode(view.log(), view.epoch());
+        let told = env.sequencers.ask(&sequencer.node, question.method(), input, ASK_PATIENCE);
+        let _unheard = told.await;
     }
 }

@@ -87,19 +87,30 @@ impl SequencerHost {
     /// `Unavailable` if it cannot be recovered now; `Invalid` or `Unsupported` for a question that
     /// makes no sense.
     pub async fn handle(&self, method: &str, input: Bytes) -> Result<Bytes> {
-        let Asked { log, epoch, question } = Asked::decode(method, input)?;
-        let answer = match question {
-            Question::Next { count } => self.next(&log, epoch, count).await.map(encode_grant),
+        let Asked { log, epoch, question } = Asked::decode(method, &input)?;
+        if let Question::Next { count } = question
+            && let Some(grant) = self.next_at_once(log, epoch, count)
+        {
+            return Ok(encode_grant(grant));
+        }
+        // Apart, as it is large, and what is answered at once shall not pay for it.
+        let log = LogName::new(log)?;
+        let answer = Box::pin(self.answer(&log, epoch, question)).await;
+        answer.map_err(|error| error.on(&log))
+    }
+
+    async fn answer(&self, log: &LogName, epoch: u64, question: Question) -> Result<Bytes> {
+        match question {
+            Question::Next { count } => self.next(log, epoch, count).await.map(encode_grant),
             Question::Tail { beyond, wait } => {
-                let answer = self.tail(&log, epoch, beyond, wait).await;
+                let answer = self.tail(log, epoch, beyond, wait).await;
                 answer.map(|(tail, epoch)| encode_tail(tail, epoch))
             }
-            Question::Recover => self.run(&log, Job::Recover(epoch)).await.map(encode_epoch),
+            Question::Recover => self.run(log, Job::Recover(epoch)).await.map(encode_epoch),
             Question::Reconfigure(change) => {
-                self.run(&log, Job::Reconfigure(epoch, change)).await.map(encode_epoch)
+                self.run(log, Job::Reconfigure(epoch, change)).await.map(encode_epoch)
             }
-        };
-        answer.map_err(|error| error.on(&log))
+        }
     }
 
     /// The logs this node is the sequencer of.
@@ -123,19 +134,19 @@ impl SequencerHost {
         }
     }
 
+    /// Positions, if the log's sequencer is here and has them at hand, as it nearly always has.
+    fn next_at_once(&self, log: &str, epoch: u64, count: u32) -> Option<Grant> {
+        let hosted = self.logs_by_name().get(log)?.clone();
+        self.grant(&hosted, epoch, count).ok()
+    }
+
     async fn next(&self, log: &LogName, epoch: u64, count: u32) -> Result<Grant> {
         let hosted = self.hosted(log)?;
         let mut looks = 0;
         let mut changed = None;
         loop {
-            match hosted.next(epoch, count) {
-                Ok((grant, is_short)) => {
-                    self.0.positions.add(grant.count.into());
-                    if is_short {
-                        self.extend_later(&hosted);
-                    }
-                    return Ok(grant);
-                }
+            match self.grant(&hosted, epoch, count) {
+                Ok(grant) => return Ok(grant),
                 Err(NotYet::Refused(TokenRefusal::Full)) => match changed.take() {
                     // Listens before it looks once more, so that no change falls in between.
                     None => {
@@ -156,6 +167,20 @@ impl SequencerHost {
                 Err(other) => self.get_ready(log, other, &mut looks).await?,
             }
         }
+    }
+
+    fn grant(
+        &self,
+        hosted: &Arc<Hosted>,
+        epoch: u64,
+        count: u32,
+    ) -> std::result::Result<Grant, NotYet> {
+        let (grant, is_short) = hosted.next(epoch, count)?;
+        self.0.positions.add(grant.count.into());
+        if is_short {
+            self.extend_later(hosted);
+        }
+        Ok(grant)
     }
 
     async fn tail(

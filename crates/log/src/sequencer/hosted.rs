@@ -68,9 +68,10 @@ impl Hosted {
     /// A grant, and whether the sequencer runs short of positions.
     pub fn next(&self, epoch: u64, count: u32) -> std::result::Result<(Grant, bool), NotYet> {
         let mut core = self.core();
-        let core = core.as_mut().ok_or(NotYet::NotServing)?;
-        let grant = core.next(epoch, count).map_err(NotYet::Refused)?;
-        let is_short = core.is_running_short();
+        let serving = core.as_mut().ok_or(NotYet::NotServing)?;
+        let grant = serving.next(epoch, count).map_err(NotYet::Refused)?;
+        let is_short = serving.is_running_short();
+        drop(core);
         self.changed.notify_waiters();
         Ok((grant, is_short))
     }

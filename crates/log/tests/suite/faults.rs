@@ -18,6 +18,8 @@ use tokio::time::timeout;
 
 /// What a writer waits for one append before it starts the next beside it.
 const WRITER_PATIENCE: Duration = Duration::from_millis(20);
+/// How long a node that is asked to recover a log may take.
+const NODE_PATIENCE: Duration = Duration::from_secs(25);
 
 /// Writers that append until they are told to stop. One whose record is in doubt goes on with the
 /// next, as a program with many records does.
@@ -135,7 +137,8 @@ async fn of_two_recoveries_at_once_one_wins_and_the_other_adopts() {
     let recover = async |n: usize| {
         let mut question = vec![1, 0, b'l'];
         question.extend(epoch.to_le_bytes());
-        let answer = cluster.nodes.ask(&node(n), "recover", question.into()).await.unwrap();
+        let (node, question) = (node(n), question.into());
+        let answer = cluster.nodes.ask(&node, "recover", question, NODE_PATIENCE).await.unwrap();
         u64::from_le_bytes(answer[..].try_into().unwrap())
     };
     let live: Vec<_> = (0..4).filter(|n| *n != sequencer_number(&log)).collect();
@@ -161,7 +164,8 @@ async fn a_deposed_sequencer_that_lives_on_cannot_do_harm() {
     stale.append("second").await.unwrap();
     let mut question = vec![1, 0, b'l'];
     question.extend(log.view().epoch().to_le_bytes());
-    cluster.nodes.ask(&node(1 - old), "recover", question.into()).await.unwrap();
+    let (new, question) = (node(1 - old), question.into());
+    cluster.nodes.ask(&new, "recover", question, NODE_PATIENCE).await.unwrap();
     let checker = Checker::default();
     assert_eq!(checker.append(&cluster.open("l").await, "third".into()).await, Some(2));
     // The old one still hands out 2; the objects refuse it.

@@ -28,6 +28,7 @@ use nacre_placement::{PlacedStore, PlacedTarget, Target};
 use nacre_registry::{Maps, map_class};
 use nacre_script::Budget;
 use planted::PROGRAM;
+use tokio::time::timeout;
 
 use crate::bed::{self, Bed};
 
@@ -48,12 +49,19 @@ impl std::fmt::Debug for Nodes {
 
 #[async_trait]
 impl SequencerTransport for Nodes {
-    async fn ask(&self, node: &NodeName, method: &'static str, input: Bytes) -> Result<Bytes> {
+    async fn ask(
+        &self,
+        node: &NodeName,
+        method: &'static str,
+        input: Bytes,
+        patience: Duration,
+    ) -> Result<Bytes> {
         let host = self.hosts.lock().unwrap().get(node).cloned().flatten();
-        match host {
-            Some(host) => host.handle(method, input).await,
-            None => Err(Error::unavailable(format!("node {node} is dead"))),
-        }
+        let Some(host) = host else {
+            return Err(Error::unavailable(format!("node {node} is dead")));
+        };
+        let answered = timeout(patience, host.handle(method, input)).await;
+        answered.unwrap_or_else(|_| Err(Error::unavailable(format!("node {node} is silent"))))
     }
 }
 

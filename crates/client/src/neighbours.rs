@@ -1,0 +1,86 @@
+//! The nodes of other folders whose data is in the same Ceph cluster, as far as they are on this machine.
+//!
+//! A log has one sequencer, which may be any folder's; where it listens the node registry says. A node's Unix
+//! socket admits the user who runs it. One on another machine, or with an authority of its own, is not reached:
+//! then a node of this folder takes the log over, and the folders have it in turn.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre_log::SEQUENCER_SERVICE;
+use nacre_object::{Error, NodeName, Result};
+use nacre_registry::Nodes;
+use nacre_wire::{Endpoint, Session, SessionOptions};
+
+/// More folders on one machine forget each other's sessions.
+const MAX_SESSIONS: usize = 64;
+/// A process on this machine that does not let us in by then is gone, or not what is sought.
+const CONNECT_PATIENCE: Duration = Duration::from_millis(300);
+
+/// Sessions with such nodes, opened when first needed.
+#[derive(Debug, Default)]
+pub(crate) struct Neighbours {
+    /// Where they are found; none before the cluster is put together.
+    registry: OnceLock<Nodes>,
+    sessions: Mutex<HashMap<NodeName, Session>>,
+}
+
+impl Neighbours {
+    /// Finds them here from now on.
+    pub fn find_in(&self, registry: &Nodes) {
+        // A second call changes nothing: there is one registry.
+        let _ = self.registry.set(registry.clone());
+    }
+
+    /// Asks such a node's sequencers.
+    ///
+    /// # Errors
+    /// The sequencer's own; `Unavailable` if the node is not reached.
+    pub async fn ask(
+        &self,
+        node: &NodeName,
+        method: &str,
+        input: Bytes,
+        deadline: Duration,
+    ) -> Result<Bytes> {
+        let session = self.session(node).await?;
+        let connected = tokio::time::timeout(CONNECT_PATIENCE, session.until_connected(true)).await;
+        // In its place another may listen: a folder that was made again.
+        if connected.is_err() || session.node().is_none_or(|found| found.name != *node) {
+            self.sessions().remove(node);
+            return Err(unreachable(node));
+        }
+        session.ask(SEQUENCER_SERVICE, method, input, deadline).await
+    }
+
+    async fn session(&self, node: &NodeName) -> Result<Session> {
+        if let Some(session) = self.sessions().get(node) {
+            return Ok(session.clone());
+        }
+        let endpoint = self.endpoint(node).await.ok_or_else(|| unreachable(node))?;
+        let session = Session::open(endpoint, SessionOptions::default());
+        let mut sessions = self.sessions();
+        if sessions.len() >= MAX_SESSIONS {
+            sessions.clear();
+        }
+        Ok(sessions.entry(node.clone()).or_insert(session).clone())
+    }
+
+    /// The Unix socket of a node that is up.
+    async fn endpoint(&self, node: &NodeName) -> Option<Endpoint> {
+        let nodes = self.registry.get()?.list().await.ok()?;
+        let found = nodes.into_iter().find(|known| known.name == *node && known.up)?;
+        let endpoint: Endpoint = found.address.parse().ok()?;
+        endpoint.path().is_some_and(|path| path.is_absolute()).then_some(endpoint)
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<NodeName, Session>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn unreachable(node: &NodeName) -> Error {
+    Error::unavailable(format!("node {node} is none of this folder, nor reached on this machine"))
+}
