@@ -4,6 +4,7 @@
 mod calls;
 mod guard;
 mod layout_observer;
+mod log_tail;
 mod membership;
 pub mod metrics;
 mod node;
@@ -24,4 +25,6 @@ pub use node_service::{
     DamageReport, NODE_SERVICE, NodeReport, ObjectPlace, RadosReport, ScrubReport, StorageReport,
 };
 pub use scrape_targets::ScrapeTargets;
-pub use supervisor::{KeptNode, NodeState, Supervisor, ready_line};
+pub use supervisor::{
+    KeptNode, KeptReport, NodeEnd, NodeState, Supervisor, kept_nodes, ready_line,
+};

@@ -21,6 +21,15 @@ pub enum Level {
     Error,
 }
 
+impl Level {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Error => "error",
+        }
+    }
+}
+
 /// The log of one node. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct NodeLog {
@@ -47,13 +56,9 @@ impl NodeLog {
     /// A message as JSON.
     fn line(&self, level: Level, message: &str, fields: &[(&str, Value)]) -> String {
         let moment = UNIX_EPOCH + Duration::from_micros(self.clock.now_micros());
-        let level = match level {
-            Level::Info => "info",
-            Level::Error => "error",
-        };
         let mut line = Map::new();
         line.insert("time".into(), humantime::format_rfc3339_micros(moment).to_string().into());
-        line.insert("level".into(), level.into());
+        line.insert("level".into(), level.as_str().into());
         line.insert("node".into(), self.node.as_str().into());
         line.insert("message".into(), message.into());
         if let Some(trace) = Trace::current() {
@@ -62,6 +67,15 @@ impl NodeLog {
         line.extend(fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         Value::Object(line).to_string()
     }
+}
+
+/// The message of the last error in some lines of a log.
+pub(crate) fn last_error(log: &str) -> Option<String> {
+    log.lines().rev().find_map(|line| {
+        let line: Value = serde_json::from_str(line).ok()?;
+        let is_error = line.get("level")?.as_str()? == Level::Error.as_str();
+        is_error.then(|| line.get("message")?.as_str().map(str::to_owned)).flatten()
+    })
 }
 
 #[cfg(test)]
@@ -80,5 +94,6 @@ mod tests {
             "message": "two\nlines", "kind": "stale",
         });
         assert_eq!(line, expected);
+        assert_eq!(last_error(&format!("{line}\n")).as_deref(), Some("two\nlines"));
     }
 }

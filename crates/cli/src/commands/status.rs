@@ -1,11 +1,11 @@
-//! `nacre status`: the nodes, each asked itself.
+//! `nacre status`: the nodes, each asked itself, and what their supervisor says of those that ended.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::join_all;
 use nacre::{Cluster, ClusterFile, Error, ErrorKind, NodeEntry, Result, Sessions};
-use nacre_node::{NODE_SERVICE, NodeReport};
+use nacre_node::{KeptReport, NODE_SERVICE, NodeReport, kept_nodes};
 use serde_json::json;
 
 use super::brados_layouts;
@@ -21,17 +21,23 @@ const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 pub async fn run(file: &ClusterFile, out: Out) -> Result<()> {
     let sessions = Sessions::new(file)?;
     let asked = file.nodes().iter().map(|node| ask(&sessions, node));
-    let reports = join_all(asked).await;
+    let (reports, kept) = tokio::join!(join_all(asked), kept_nodes(file, NODE_TIMEOUT));
+    // From another machine, or where nobody runs them, nothing is known of their ends.
+    let kept = kept.unwrap_or_default();
     if out.is_json() {
         for (node, report) in &reports {
-            let line = match report {
+            let mut line = match report {
                 Ok(report) => json!({ "node": node.name, "up": true, "report": report }),
                 Err(error) => json!({ "node": node.name, "up": false, "error": error.to_string() }),
             };
+            if let Some(kept) = kept.iter().find(|kept| kept.name == node.name) {
+                line["supervisor"] = json!(kept);
+            }
             out.show(&line, String::new)?;
         }
     } else {
         out.line(&render(&reports))?;
+        out.line(&ends(&kept))?;
         out.line(&layouts(file).await)?;
     }
     if reports.iter().any(|(_, report)| report.is_ok()) {
@@ -41,9 +47,29 @@ pub async fn run(file: &ClusterFile, out: Out) -> Result<()> {
     let mut errors = reports.iter().filter_map(|(_, report)| report.as_ref().err());
     let denied = errors.find(|error| error.kind() == ErrorKind::Denied).cloned();
     Err(denied.unwrap_or_else(|| {
-        Error::unavailable(format!("no node of {} answers", file.folder().display()))
-            .hint("start the cluster with `nacre up`")
+        let hint = match kept.is_empty() {
+            true => "start the cluster with `nacre up`",
+            false => "`nacre up` runs, and starts those that end again",
+        };
+        Error::unavailable(format!("no node of {} answers", file.folder().display())).hint(hint)
     }))
+}
+
+/// The nodes that ended, why, and what comes of it.
+fn ends(kept: &[KeptReport]) -> String {
+    let lines = kept.iter().filter_map(|node| {
+        let end = node.last_end.as_ref()?;
+        let next = match node.next_start_at_micros {
+            Some(at) => format!(", next at {}", utc(at)),
+            None => String::new(),
+        };
+        let (name, ended, times) = (&node.name, utc(end.at_micros), node.restarts);
+        Some(format!(
+            "\n{name}: ended at {ended}: {}; started again {times} times{next}",
+            end.reason
+        ))
+    });
+    lines.collect()
 }
 
 /// The classes that had better be in another layout, or are on their way; nothing if nobody answers.

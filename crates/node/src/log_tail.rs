@@ -1,0 +1,99 @@
+//! What a node's log says since its process was started, for whoever is told that it did not serve.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+use crate::node_log::last_error;
+
+/// Lines shown of a log that holds no error.
+const SHOWN_LINES: usize = 12;
+/// The end of the log that is looked at: a node that never serves is started again and again.
+const MAX_BYTES: u64 = 64 * 1024;
+
+/// The end of a log, from a moment on.
+#[derive(Debug)]
+pub(crate) struct LogTail {
+    path: PathBuf,
+    from: u64,
+}
+
+impl LogTail {
+    /// What the log will say from now on.
+    pub fn from_now(path: PathBuf) -> Self {
+        let from = std::fs::metadata(&path).map_or(0, |log| log.len());
+        Self { path, from }
+    }
+
+    /// The log.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Why the node ended: its error, else how it ended, and the last it said.
+    pub fn why_it_ended(&self, how: &str) -> String {
+        let text = self.read().unwrap_or_default();
+        last_error(&text).unwrap_or_else(|| {
+            let lines: Vec<_> = text.lines().collect();
+            let shown = &lines[lines.len().saturating_sub(SHOWN_LINES)..];
+            [&[how], shown].concat().join("\n")
+        })
+    }
+
+    /// The same in one line, for whoever can look into the log.
+    pub fn cause(&self, status: ExitStatus) -> String {
+        // Whatever else it said, a node that was killed ended of that, and one that ended well of nothing.
+        let said = match status.code() {
+            None | Some(0) => None,
+            Some(_) => last_error(&self.read().unwrap_or_default()),
+        };
+        let cause = said.unwrap_or_else(|| status.to_string());
+        cause.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    fn read(&self) -> std::io::Result<String> {
+        let mut log = File::open(&self.path)?;
+        let length = log.metadata()?.len();
+        log.seek(SeekFrom::Start(self.from.max(length.saturating_sub(MAX_BYTES))))?;
+        let mut text = Vec::new();
+        log.take(MAX_BYTES).read_to_end(&mut text)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn a_cause_is_one_line_and_what_was_said_counts_only_if_the_node_failed() {
+        let folder = tempfile::tempdir().unwrap();
+        let tail = LogTail::from_now(folder.path().join("log"));
+        let failed = ExitStatus::from_raw(1 << 8);
+        assert_eq!(tail.cause(failed), "exit status: 1");
+        std::fs::write(tail.path(), r#"{"level":"error","message":"no\nkey"}"#).unwrap();
+        assert_eq!(tail.cause(failed), "no key");
+        assert_eq!(tail.cause(ExitStatus::from_raw(0)), "exit status: 0");
+        assert_eq!(tail.cause(ExitStatus::from_raw(9)), "signal: 9 (SIGKILL)");
+    }
+
+    #[test]
+    fn only_what_was_said_since_the_start_counts_and_an_error_comes_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        std::fs::write(&path, "{\"level\":\"error\",\"message\":\"long ago\"}\n").unwrap();
+        let tail = LogTail::from_now(path.clone());
+        assert_eq!(tail.why_it_ended("aborted"), "aborted");
+        let say = |line: &str| {
+            let text = std::fs::read_to_string(&path).unwrap();
+            std::fs::write(&path, format!("{text}{line}\n")).unwrap();
+        };
+        say("librados: assert");
+        assert_eq!(tail.why_it_ended("aborted"), "aborted\nlibrados: assert");
+        say("{\"level\":\"error\",\"message\":\"no key\"}");
+        say("{\"level\":\"info\",\"message\":\"stopping\"}");
+        assert_eq!(tail.why_it_ended("exit status: 1"), "no key");
+    }
+}

@@ -1,0 +1,53 @@
+//! Which ends of a node a person is told of: each reason once a minute, and few of them.
+//!
+//! A node that cannot work ends every few seconds, mostly for the same reason. Pure: the time is an
+//! argument.
+
+use std::time::Duration;
+
+/// The same reason is not told again sooner.
+const SILENCE: Duration = Duration::from_secs(60);
+/// Different reasons told in that time: some say a number that is another each time.
+const MAX_REASONS: usize = 4;
+
+/// What was told lately.
+#[derive(Debug, Default)]
+pub(super) struct Complaints {
+    told: Vec<(String, Duration)>,
+}
+
+impl Complaints {
+    /// Whether this is to be told now; if so, it is taken for told.
+    pub fn is_due(&mut self, reason: &str, now: Duration) -> bool {
+        self.told.retain(|(_, at)| now < *at + SILENCE);
+        let is_new = self.told.iter().all(|(told, _)| told != reason);
+        let is_due = is_new && self.told.len() < MAX_REASONS;
+        if is_due {
+            self.told.push((reason.to_owned(), now));
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_told_once_a_minute_and_another_one_at_once() {
+        let mut complaints = Complaints::default();
+        let mut told = |reason, second| complaints.is_due(reason, Duration::from_secs(second));
+        let seconds = (0..130).filter(|second| told("no key", *second)).collect::<Vec<_>>();
+        assert_eq!(seconds, [0, 60, 120]);
+        assert!(told("no monitor", 131));
+        assert!(!told("no monitor", 132) && !told("no key", 133));
+    }
+
+    #[test]
+    fn reasons_that_are_always_others_are_told_few_a_minute() {
+        let mut complaints = Complaints::default();
+        let mut told =
+            |second: u64| complaints.is_due(&second.to_string(), Duration::from_secs(second));
+        assert_eq!((0..60).filter(|second| told(*second)).count(), MAX_REASONS);
+    }
+}

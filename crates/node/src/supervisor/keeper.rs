@@ -1,0 +1,279 @@
+//! One node's process: started, waited for, started again after a pause that doubles up to a bound.
+
+use std::fs::OpenOptions;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nacre::NodeEntry;
+use nacre_clock::{Clock, SystemClock};
+use nacre_object::{Error, Result};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time;
+
+use super::complaints::Complaints;
+use super::kept_node::{History, KeptNode, NodeEnd, NodeState};
+use super::parse_ready;
+use crate::log_tail::LogTail;
+use crate::scrape_targets::ScrapeTargets;
+
+/// The first pause before a dead node is started again.
+const RESTART_PAUSE_MIN: Duration = Duration::from_millis(100);
+/// The longest: a node that cannot start must not keep a core busy.
+const RESTART_PAUSE_MAX: Duration = Duration::from_secs(5);
+/// A node has this long to finish after SIGTERM before it is killed.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub(super) enum Order {
+    Kill { hold: bool },
+    Resume,
+    Stop,
+}
+
+/// The task that keeps a node, as the supervisor holds it.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    pub node: NodeEntry,
+    pub orders: mpsc::Sender<Order>,
+    pub state: watch::Receiver<NodeState>,
+    history: Arc<History>,
+    /// What its log says since the supervisor began.
+    pub log: LogTail,
+    pub task: JoinHandle<()>,
+}
+
+impl Keeper {
+    pub fn start(node: NodeEntry, plan: ChildPlan) -> Self {
+        let (orders, inbox) = mpsc::channel(4);
+        let (set_state, state) = watch::channel(NodeState::Starting);
+        let history = Arc::<History>::default();
+        let log = LogTail::from_now(plan.log.clone());
+        let kept = Kept {
+            plan,
+            state: set_state,
+            history: Arc::clone(&history),
+            clock: SystemClock::default(),
+            complaints: Complaints::default(),
+            has_served: false,
+            is_told_of: false,
+        };
+        let task = tokio::spawn(kept.keep(inbox));
+        Self { node, orders, state, history, log, task }
+    }
+
+    pub fn kept(&self) -> KeptNode {
+        let (state, history) = (self.state.clone(), Arc::clone(&self.history));
+        KeptNode { name: self.node.name.clone(), state, history }
+    }
+
+    pub async fn order(&self, order: Order) -> Result<()> {
+        let gone = |_| Error::unavailable(format!("{} was stopped", self.node.name));
+        self.orders.send(order).await.map_err(gone)
+    }
+}
+
+/// What is needed to start a node's process.
+#[derive(Debug)]
+pub(super) struct ChildPlan {
+    pub program: PathBuf,
+    pub folder: PathBuf,
+    pub log: PathBuf,
+    pub name: String,
+    pub metrics_port: u16,
+    pub targets: Arc<ScrapeTargets>,
+}
+
+impl ChildPlan {
+    fn spawn(&self) -> std::io::Result<Child> {
+        let log = OpenOptions::new().create(true).append(true).open(&self.log)?;
+        Command::new(&self.program)
+            .args(["node", "--supervised", "--name", &self.name, "--cluster"])
+            .arg(&self.folder)
+            .args(["--metrics-port", &self.metrics_port.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            // Ctrl-C on the terminal reaches the supervisor alone, which then stops the nodes.
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+    }
+}
+
+/// What a keeper does next.
+enum Next {
+    /// Start the node again, which ended of this.
+    Restart(String, Asked),
+    Hold,
+    Finish,
+}
+
+/// Whether a node ended because the supervisor was told to kill it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Yes,
+    No,
+}
+
+/// A node, as its task keeps it.
+#[derive(Debug)]
+struct Kept {
+    plan: ChildPlan,
+    state: watch::Sender<NodeState>,
+    history: Arc<History>,
+    clock: SystemClock,
+    complaints: Complaints,
+    /// Before it ever did, whoever starts the supervisor is told what is wrong.
+    has_served: bool,
+    /// Whether a person was told that it does not serve.
+    is_told_of: bool,
+}
+
+impl Kept {
+    async fn keep(mut self, mut orders: mpsc::Receiver<Order>) {
+        let mut pause = RESTART_PAUSE_MIN;
+        loop {
+            self.state.send_replace(NodeState::Starting);
+            let next = match self.plan.spawn() {
+                Ok(child) => self.run(child, &mut orders).await,
+                Err(error) => {
+                    let program = self.plan.program.display();
+                    Next::Restart(format!("cannot run {program}: {error}"), Asked::No)
+                }
+            };
+            let served = matches!(*self.state.borrow(), NodeState::Up { .. });
+            pause = if served { RESTART_PAUSE_MIN } else { (pause * 2).min(RESTART_PAUSE_MAX) };
+            let go_on = match next {
+                Next::Finish => false,
+                Next::Hold => {
+                    self.state.send_replace(NodeState::Held);
+                    wait_for_resume(&mut orders).await
+                }
+                Next::Restart(reason, asked) => {
+                    self.ended(reason, asked, pause);
+                    let go_on = pause_or_stop(pause, &mut orders).await;
+                    self.history.restarts.add(go_on.into());
+                    go_on
+                }
+            };
+            if !go_on {
+                self.state.send_replace(NodeState::Stopped);
+                return;
+            }
+        }
+    }
+
+    /// Follows one process from its start to its end.
+    async fn run(&mut self, mut child: Child, orders: &mut mpsc::Receiver<Order>) -> Next {
+        let log = LogTail::from_now(self.plan.log.clone());
+        let pid = child.id().unwrap_or_default();
+        // Taken, because `wait` would close it; held, because its end is the node's order to finish.
+        let _lifeline = child.stdin.take();
+        let mut ready = child.stdout.take().map(|out| BufReader::new(out).lines());
+        let (mut asked, mut hold) = (Asked::No, false);
+        loop {
+            tokio::select! {
+                ended = child.wait() => {
+                    return match ended {
+                        _ if hold => Next::Hold,
+                        Ok(status) => Next::Restart(log.cause(status), asked),
+                        Err(error) => Next::Restart(error.to_string(), asked),
+                    };
+                }
+                line = next_line(&mut ready) => match line {
+                    Some(line) => self.said(&line, pid),
+                    None => ready = None,
+                },
+                order = orders.recv() => match order {
+                    Some(Order::Kill { hold: stay }) => {
+                        (asked, hold) = (Asked::Yes, stay);
+                        // It may have ended just now; `wait` tells either way.
+                        let _ = child.start_kill();
+                    }
+                    Some(Order::Resume) => {}
+                    Some(Order::Stop) | None => {
+                        terminate(&mut child).await;
+                        return Next::Finish;
+                    }
+                },
+            }
+        }
+    }
+
+    /// Takes note of a line of the node's standard output.
+    fn said(&mut self, line: &str, pid: u32) {
+        let Some(metrics) = parse_ready(line) else { return };
+        let name = &self.plan.name;
+        // Without the file a node serves as well.
+        if let Err(error) = self.plan.targets.set(name, metrics) {
+            eprintln!("{name}: {error}");
+        }
+        if std::mem::take(&mut self.is_told_of) {
+            eprintln!("{name} serves again");
+        }
+        self.has_served = true;
+        self.state.send_replace(NodeState::Up { pid });
+    }
+
+    /// Takes note of an end that a start follows, and tells whoever runs the nodes.
+    fn ended(&mut self, reason: String, asked: Asked, pause: Duration) {
+        let now_micros = self.clock.now_micros();
+        self.history.ended(NodeEnd { at_micros: now_micros, reason: reason.clone() });
+        let is_news = self.has_served && asked == Asked::No;
+        if is_news && self.complaints.is_due(&reason, self.clock.monotonic()) {
+            let (name, log) = (&self.plan.name, self.plan.log.display());
+            eprintln!("{name} ended and is started again: {reason} (its log is {log})");
+            self.is_told_of = true;
+        }
+        let next_start_at_micros = now_micros + pause.as_micros() as u64;
+        self.state.send_replace(NodeState::Down { reason, next_start_at_micros });
+    }
+}
+
+async fn next_line(
+    lines: &mut Option<tokio::io::Lines<BufReader<tokio::process::ChildStdout>>>,
+) -> Option<String> {
+    match lines {
+        Some(lines) => lines.next_line().await.ok().flatten(),
+        None => std::future::pending().await,
+    }
+}
+
+async fn terminate(child: &mut Child) {
+    let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+    if let Some(pid) = pid {
+        let _ = kill_process(pid, Signal::TERM);
+    }
+    if time::timeout(STOP_GRACE, child.wait()).await.is_err() {
+        let _ = child.kill().await;
+    }
+}
+
+/// False if it is to stop instead.
+async fn wait_for_resume(orders: &mut mpsc::Receiver<Order>) -> bool {
+    loop {
+        match orders.recv().await {
+            Some(Order::Resume) => return true,
+            Some(Order::Kill { .. }) => {}
+            Some(Order::Stop) | None => return false,
+        }
+    }
+}
+
+/// False if it is to stop instead.
+async fn pause_or_stop(pause: Duration, orders: &mut mpsc::Receiver<Order>) -> bool {
+    let until = time::Instant::now() + pause;
+    loop {
+        match time::timeout_at(until, orders.recv()).await {
+            Err(_) => return true,
+            Ok(Some(Order::Stop) | None) => return false,
+            Ok(Some(_)) => {}
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Runs a cluster's nodes as child processes of this one and starts those that die again.
+//!
+//! One keeper task per node: it starts the process, waits until it says `ready` on its standard
+//! output, then waits for its end or an order. A node that dies unasked is started again after a
+//! pause that doubles up to a bound; a held one stays down until it is resumed. Why it ended is said on
+//! standard error, each reason once a minute, and to whoever asks the service `supervisor`.
+//!
+//! **Invariants:** one supervisor per cluster folder (a lock file, freed by the kernel with the
+//! process); a node never outlives its supervisor (it finishes when its standard input, a pipe from
+//! here, ends), so nothing is left behind on SIGKILL either.
+
+mod complaints;
+mod keeper;
+mod kept_node;
+mod service;
+
+use std::fs::{File, OpenOptions};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nacre::{ClusterFile, NodeEntry};
+use nacre_clock::{Clock, SystemClock};
+use nacre_object::{Error, Result};
+use rustix::fs::{FlockOperation, flock};
+
+pub use kept_node::{KeptNode, KeptReport, NodeEnd, NodeState};
+pub use service::kept_nodes;
+
+use self::keeper::{ChildPlan, Keeper, Order};
+use self::service::{Answering, answer};
+use crate::metrics::{Metrics, MetricsEndpoint, MetricsListener};
+use crate::scrape_targets::ScrapeTargets;
+
+/// What a node prints on standard output once it serves, before where its metrics are.
+const READY: &str = "ready";
+/// What the supervisor is called among the processes that tell metrics.
+const SUPERVISOR: &str = "supervisor";
+
+/// The line a node prints on standard output once it serves.
+pub fn ready_line(metrics: SocketAddr) -> String {
+    format!("{READY} {metrics}")
+}
+
+/// Where the metrics are of the node that printed this line; `None` if it says something else.
+fn parse_ready(line: &str) -> Option<SocketAddr> {
+    line.strip_prefix(READY)?.trim_start().parse().ok()
+}
+
+/// The nodes of one cluster, as child processes.
+#[derive(Debug)]
+pub struct Supervisor {
+    cluster: ClusterFile,
+    keepers: Vec<Keeper>,
+    targets: Arc<ScrapeTargets>,
+    /// Until it is stopped.
+    answering: Option<Answering>,
+    _metrics: MetricsEndpoint,
+    /// Held for the lock on it.
+    _lock: File,
+}
+
+impl Supervisor {
+    /// Starts every node with `program node …` and returns when all of them serve. Metrics are on
+    /// loopback ports from `metrics_port` on, first its own, or on any that are free if it is 0.
+    ///
+    /// # Errors
+    /// `Unavailable` if another process runs the cluster, or a node does not start: then with what its
+    /// log says of it, and everything started is stopped.
+    pub async fn start(cluster: ClusterFile, program: &Path, metrics_port: u16) -> Result<Self> {
+        let lock = lock_folder(cluster.folder())?;
+        let listener = MetricsListener::bind(metrics_port).await?;
+        let targets = Arc::new(ScrapeTargets::new(cluster.folder()));
+        targets.set(SUPERVISOR, listener.address())?;
+        let mut next_port = metrics_port;
+        let mut plan = |node: &NodeEntry| {
+            next_port = if metrics_port == 0 { 0 } else { next_port.saturating_add(1) };
+            ChildPlan {
+                program: program.to_owned(),
+                folder: cluster.folder().to_owned(),
+                log: log_path(&cluster, node),
+                name: node.name.clone(),
+                metrics_port: next_port,
+                targets: Arc::clone(&targets),
+            }
+        };
+        let keepers: Vec<_> =
+            cluster.nodes().iter().map(|node| Keeper::start(node.clone(), plan(node))).collect();
+        let mut metrics = Metrics::of_process(SystemClock::default().now_micros());
+        let kept: Vec<_> = keepers.iter().map(Keeper::kept).collect();
+        metrics.supervisor(kept.clone());
+        let _metrics = listener.serve(metrics);
+        let answering = None;
+        let mut supervisor = Self { cluster, keepers, targets, answering, _metrics, _lock: lock };
+        match supervisor.begin(kept).await {
+            Ok(()) => Ok(supervisor),
+            Err(error) => {
+                supervisor.stop().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// The cluster it runs.
+    pub fn cluster(&self) -> &ClusterFile {
+        &self.cluster
+    }
+
+    /// Where the metrics of all of them are.
+    pub fn scrape_targets(&self) -> &ScrapeTargets {
+        &self.targets
+    }
+
+    /// Every node with its state.
+    pub fn states(&self) -> Vec<(String, NodeState)> {
+        let state = |keeper: &Keeper| (keeper.node.name.clone(), keeper.state.borrow().clone());
+        self.keepers.iter().map(state).collect()
+    }
+
+    /// Ends a node with SIGKILL and returns when it is gone. With `hold` it stays down.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown node, `Unavailable` if it is not up.
+    pub async fn kill(&self, name: &str, hold: bool) -> Result<()> {
+        let keeper = self.keeper(name)?;
+        let NodeState::Up { pid } = *keeper.state.borrow() else {
+            return Err(Error::unavailable(format!("{name} is not up")));
+        };
+        let mut state = keeper.state.clone();
+        keeper.order(Order::Kill { hold }).await?;
+        let gone = |state: &NodeState| *state != NodeState::Up { pid };
+        state.wait_for(gone).await.map_err(|_| Error::unavailable("the supervisor stops"))?;
+        Ok(())
+    }
+
+    /// Starts a held node and returns when it serves.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown node, `Unavailable` if it does not come up.
+    pub async fn resume(&self, name: &str) -> Result<()> {
+        self.keeper(name)?.order(Order::Resume).await?;
+        self.up(name).await
+    }
+
+    /// Waits until a node serves.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown node, `Unavailable` if it is stopped.
+    pub async fn up(&self, name: &str) -> Result<()> {
+        let mut state = self.keeper(name)?.state.clone();
+        let settled = |s: &NodeState| matches!(s, NodeState::Up { .. } | NodeState::Stopped);
+        match state.wait_for(settled).await.as_deref() {
+            Ok(NodeState::Up { .. }) => Ok(()),
+            _ => Err(Error::unavailable(format!("{name} was stopped"))),
+        }
+    }
+
+    /// Asks every node to finish, kills those that do not, and returns when all are gone.
+    pub async fn stop(&mut self) {
+        for keeper in &self.keepers {
+            // A keeper that is gone has nothing left to stop.
+            let _ = keeper.orders.send(Order::Stop).await;
+        }
+        for keeper in &mut self.keepers {
+            let _ = (&mut keeper.task).await;
+        }
+        if let Some(answering) = self.answering.take() {
+            answering.stop().await;
+        }
+    }
+
+    fn keeper(&self, name: &str) -> Result<&Keeper> {
+        self.cluster.node(name)?;
+        let found = self.keepers.iter().find(|keeper| keeper.node.name == name);
+        found.ok_or_else(|| Error::not_found(format!("no node {name:?}")))
+    }
+
+    async fn begin(&mut self, kept: Vec<KeptNode>) -> Result<()> {
+        self.answering = answer(&self.cluster, kept).await?;
+        self.all_up().await
+    }
+
+    /// Waits for the first start of every node; a node that ends before it was ready is an error.
+    async fn all_up(&self) -> Result<()> {
+        for keeper in &self.keepers {
+            let mut state = keeper.state.clone();
+            let settled = state.wait_for(|state| *state != NodeState::Starting).await;
+            if let Ok(NodeState::Down { reason, .. }) = settled.as_deref() {
+                let why = keeper.log.why_it_ended(reason);
+                let text = format!("{} did not start: {why}", keeper.node.name);
+                let log = keeper.log.path().display();
+                return Err(Error::unavailable(text).hint(format!("its log is {log}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn lock_folder(folder: &Path) -> Result<File> {
+    let path = folder.join("lock");
+    let unusable = |error| Error::unavailable(format!("cannot open {}: {error}", path.display()));
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(unusable)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+        Error::unavailable(format!("the cluster at {} is running already", folder.display()))
+            .hint("see it with `nacre status`, or choose another folder with --cluster DIR")
+    })?;
+    Ok(file)
+}
+
+fn log_path(cluster: &ClusterFile, node: &NodeEntry) -> PathBuf {
+    cluster.folder().join("run").join(format!("{}.log", node.name))
+}

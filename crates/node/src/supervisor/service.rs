@@ -1,0 +1,94 @@
+//! What a supervisor says of its nodes, also of those that do not serve: the service `supervisor`, on a
+//! Unix socket in the cluster's folder.
+//!
+//! | method | input | answer |
+//! | --- | --- | --- |
+//! | `nodes` | – | a [`KeptReport`] for each node, as a JSON array |
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use nacre::ClusterFile;
+use nacre_clock::{Clock, SystemClock};
+use nacre_object::{Error, ErrorKind, NodeName, Result};
+use nacre_wire::{Caller, Listener, Server, Service, Session, SessionOptions};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::SUPERVISOR;
+use super::kept_node::{KeptNode, KeptReport};
+
+/// The service's name on the wire.
+const SUPERVISOR_SERVICE: &str = "supervisor";
+
+#[derive(Debug)]
+struct SupervisorService(Vec<KeptNode>);
+
+#[async_trait]
+impl Service for SupervisorService {
+    async fn ask(&self, _: &Caller, method: &str, _: Bytes) -> Result<Bytes> {
+        if method != "nodes" {
+            return Err(Error::unsupported(format!(
+                "{SUPERVISOR_SERVICE} has no method {method:?}"
+            )));
+        }
+        let reports: Vec<_> = self.0.iter().map(KeptNode::report).collect();
+        let text = serde_json::to_vec(&reports);
+        text.map(Bytes::from).map_err(|error| Error::invalid(format!("the reports: {error}")))
+    }
+}
+
+/// Answers for the nodes.
+#[derive(Debug)]
+pub(super) struct Answering {
+    shutdown: oneshot::Sender<()>,
+    task: JoinHandle<Result<()>>,
+}
+
+impl Answering {
+    /// Ends it; the socket is free again when this returns.
+    pub async fn stop(self) {
+        drop(self.shutdown);
+        let _ = self.task.await;
+    }
+}
+
+/// Answers for the nodes until it is stopped or dropped. In a folder whose path is too long for a socket,
+/// which the nodes of a cluster that is reached by TLS alone do not need, nobody is answered.
+///
+/// # Errors
+/// `Denied` or `Invalid` if the socket cannot be made.
+pub(super) async fn answer(
+    cluster: &ClusterFile,
+    nodes: Vec<KeptNode>,
+) -> Result<Option<Answering>> {
+    let Ok(endpoint) = cluster.supervisor() else { return Ok(None) };
+    let listener = Listener::bind(&endpoint).await?;
+    let name = NodeName::new(SUPERVISOR)?;
+    let server = Server::builder(name, SystemClock::default().now_micros())
+        .service(SUPERVISOR_SERVICE, Arc::new(SupervisorService(nodes)))
+        .build();
+    let (shutdown, stopped) = oneshot::channel::<()>();
+    let task = tokio::spawn(async move {
+        let stopped = async {
+            // Sent or dropped: either way it is over.
+            let _ = stopped.await;
+        };
+        server.serve(listener, stopped).await
+    });
+    Ok(Some(Answering { shutdown, task }))
+}
+
+/// What the supervisor of a cluster says of its nodes.
+///
+/// # Errors
+/// `Unavailable` if none answers in time, `Unsupported` from another machine.
+pub async fn kept_nodes(cluster: &ClusterFile, patience: Duration) -> Result<Vec<KeptReport>> {
+    let session = Session::open(cluster.supervisor()?, SessionOptions::default());
+    let answer = session.query(SUPERVISOR_SERVICE, "nodes", Bytes::new(), patience).await?;
+    serde_json::from_slice(&answer).map_err(|error| {
+        Error::new(ErrorKind::Corrupt, format!("the supervisor's answer: {error}"))
+    })
+}
