@@ -5,6 +5,7 @@ mod common;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
@@ -203,12 +204,17 @@ fn a_scraper_that_asks_wrongly_is_told_so_and_silent_ones_keep_nobody_out() {
     drop(silent);
 }
 
-/// The first of as many ports in a row that nobody has, below those that connections are given.
+/// The first of as many ports in a row that nobody has, below those that connections are given. Each
+/// test is given others.
 fn free_ports(count: u16) -> u16 {
+    static LOOKED_AT: Mutex<u16> = Mutex::new(0);
+    let mut looked_at = LOOKED_AT.lock().unwrap_or_else(PoisonError::into_inner);
     let first = 20_000 + u16::try_from(std::process::id() % 1_000).unwrap() * 10;
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-    let mut bases = (first..32_000).step_by(usize::from(count));
-    bases.find(|base| (*base..base + count).all(is_free)).expect("some ports are free")
+    let mut bases = (first.max(*looked_at)..32_000).step_by(usize::from(count));
+    let base = bases.find(|base| (*base..base + count).all(is_free)).expect("some ports are free");
+    *looked_at = base + count;
+    base
 }
 
 #[test]
