@@ -1,6 +1,10 @@
 //! `append` on Ceph: records appended to a shared log, beside `rados_aio_append` of the same bytes to as
 //! many objects, on the same cluster and with the same number in flight.
 //!
+//! Beside that what no log can do without that refuses who was deposed, by librados alone: an omap entry set
+//! if an xattr is what it should be. An OSD begins such an operation only once those before it on its object
+//! are committed.
+//!
 //! The log's class is the program, which runs inside the OSDs where they have nacre's class.
 
 use bytes::Bytes;
@@ -25,6 +29,9 @@ const SLOTS: u32 = 16 * 1024;
 const COLUMNS: u32 = 8;
 const POOL: &str = "bench";
 const BASELINE: &str = "rados_aio_append";
+const GUARDED: &str = "bare omap sets, each behind a compared xattr";
+/// The xattr that is compared.
+const EPOCH: &str = "epoch";
 const AIM: f64 = 0.85;
 const BATCHED_AIM: f64 = 5.0;
 
@@ -42,12 +49,18 @@ pub(crate) async fn run(
             continue;
         }
         let (mut ours, mut raw) = (Runs::default(), Runs::default());
+        let mut guarded = Runs::default();
         for _ in 0..setup.rounds {
             let log = fresh_log(&alone).await?;
             ours.push(appends(&log, WRITERS, size, setup).await?);
             raw.push(raw_appends(&plain, log.name(), size, setup).await?);
+            guarded.push(guarded_sets(&plain, log.name(), size, setup).await?);
         }
         both(&name, &ours, &raw, AIM, report);
+        let of = || ("append on Ceph", name.clone(), "records/s");
+        report(Figure::new(of(), Better::Higher, ours.rate(), (GUARDED, guarded.rate())));
+        let of = ("append on Ceph", format!("{name}, {GUARDED}"), "records/s");
+        report(Figure::new(of, Better::Higher, guarded.rate(), (BASELINE, raw.rate())));
     }
     let name =
         format!("{BATCHED_SIZE} B, {WAITING_WRITERS} writers whose records share operations");
@@ -105,12 +118,52 @@ async fn raw_appends(
         let (plain, data) = (plain.clone(), Bytes::from(vec![7; size]));
         let log = log.clone();
         move |n| {
-            let position = n * WRITERS as u64 + writer as u64;
-            let (row, column) = (position / u64::from(COLUMNS), position % u64::from(COLUMNS));
-            let object = format!("{log}.{}.{column}", row / u64::from(SLOTS));
+            let Slot { object, .. } = Slot::of(&log, n * WRITERS as u64 + writer as u64);
             let (plain, data) = (plain.clone(), data.clone());
             async move { plain.append(&object, data).await }
         }
     })
     .await
+}
+
+/// The same as entries of maps, each set if the object's epoch is as it should be.
+async fn guarded_sets(
+    plain: &PlainClient,
+    log: &LogName,
+    size: usize,
+    setup: &Setup,
+) -> Result<Outcome> {
+    let epoch = Bytes::from_static(b"1");
+    load::run(WRITERS, setup.span, |writer| {
+        let (plain, epoch) = (plain.clone(), epoch.clone());
+        let (log, data) = (log.clone(), Bytes::from(vec![7; size]));
+        let mut open = String::new();
+        move |n| {
+            let Slot { object, key } = Slot::of(&log, n * WRITERS as u64 + writer as u64);
+            let object = format!("{object}.guarded");
+            let is_open = std::mem::replace(&mut open, object.clone()) == object;
+            let (plain, epoch, data) = (plain.clone(), epoch.clone(), data.clone());
+            async move {
+                if !is_open {
+                    plain.set_attribute(&object, EPOCH, epoch.clone()).await?;
+                }
+                plain.set_key_if(&object, (EPOCH, epoch), (&key, data)).await
+            }
+        }
+    })
+    .await
+}
+
+/// Where a log would put a position.
+struct Slot {
+    object: String,
+    key: String,
+}
+
+impl Slot {
+    fn of(log: &LogName, position: u64) -> Self {
+        let (row, column) = (position / u64::from(COLUMNS), position % u64::from(COLUMNS));
+        let object = format!("{log}.{}.{column}", row / u64::from(SLOTS));
+        Self { object, key: format!("{row:016x}") }
+    }
 }
