@@ -1,0 +1,186 @@
+//! The text of `cluster.json`, and what an identity file says beside the identity.
+//!
+//! ```json
+//! {"format": 1, "nodes": [
+//!   {"name": "storage.0", "roles": ["storage"], "weight": 1.0, "socket": "run/storage.0.sock"},
+//!   {"name": "meta.0", "roles": ["metadata"], "socket": "run/meta.0.sock",
+//!    "address": "10.0.0.1:7000"}]}
+//! ```
+//!
+//! A cluster whose data another system keeps says so with `"engine": "ceph:/etc/ceph/ceph.conf"` and
+//! has format 2, which earlier releases refuse. Nodes of several folders meet there, so each is known by a
+//! name of its own, `"known_as": "gateway.0.1f3a9c2b"`; that is format 3. Nodes of a folder of format 2 go
+//! on under the names they have.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use nacre_object::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use super::{ClusterFile, NodeEntry};
+
+/// The format of a cluster that keeps its data itself.
+const FORMAT: u32 = 1;
+/// The format of one that names its engine, and how its nodes are known there; 2 does not say the latter.
+const FORMAT_WITH_ENGINE: u32 = 3;
+/// The file's name within the cluster's folder.
+const FILE_NAME: &str = "cluster.json";
+
+/// What every format has.
+#[derive(Debug, Deserialize)]
+struct Head {
+    format: u32,
+}
+
+/// The file.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Document {
+    format: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<String>,
+    pub nodes: Vec<NodeEntry>,
+}
+
+/// What an identity file says of the cluster.
+#[derive(Debug, Deserialize)]
+pub(super) struct RemoteDocument {
+    #[serde(default)]
+    pub engine: Option<String>,
+    #[serde(default)]
+    pub nodes: Vec<NodeEntry>,
+}
+
+impl Document {
+    /// What a folder's file is to say.
+    pub fn of(cluster: &ClusterFile) -> Self {
+        let (engine, nodes) = (cluster.engine.clone(), cluster.nodes.clone());
+        let format = if engine.is_some() { FORMAT_WITH_ENGINE } else { FORMAT };
+        Self { format, engine, nodes }
+    }
+
+    /// Whether a folder has one.
+    pub fn is_in(folder: &Path) -> bool {
+        folder.join(FILE_NAME).exists()
+    }
+
+    /// Reads that of a folder.
+    ///
+    /// # Errors
+    /// Those of [`ClusterFile::read`].
+    pub fn read(folder: &Path) -> Result<Self> {
+        let path = folder.join(FILE_NAME);
+        let text = fs::read(&path).map_err(|error| {
+            Error::not_found(format!("no cluster at {}: {error}", folder.display()))
+                .hint("start one with `nacre up`, or name its folder with --cluster DIR")
+        })?;
+        let senseless = |error| Error::invalid(format!("{}: {error}", path.display()));
+        // Before the rest, which another format may say differently.
+        let Head { format } = serde_json::from_slice(&text).map_err(senseless)?;
+        if !(FORMAT..=FORMAT_WITH_ENGINE).contains(&format) {
+            return Err(Error::unsupported(format!(
+                "{} has format {format}, this release reads {FORMAT} to {FORMAT_WITH_ENGINE}",
+                path.display()
+            ))
+            .hint("use the release that wrote it, or a later one"));
+        }
+        serde_json::from_slice(&text).map_err(senseless)
+    }
+
+    /// Writes it, and makes the folder.
+    ///
+    /// # Errors
+    /// `Unavailable` if that cannot be.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        let path = folder.join(FILE_NAME);
+        let text = serde_json::to_vec_pretty(self)
+            .map_err(|error| Error::invalid(format!("cluster.json: {error}")))?;
+        let write = || -> io::Result<()> {
+            fs::create_dir_all(folder.join("run"))?;
+            // Beside, and renamed, so that a crash leaves no half of it.
+            let fresh = path.with_extension("json.new");
+            let mut file = fs::File::create(&fresh)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&fresh, &path)?;
+            fs::File::open(folder)?.sync_all()
+        };
+        write().map_err(|error| {
+            Error::unavailable(format!("cannot write {}: {error}", path.display()))
+                .hint("choose a writable folder")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Role;
+    use super::*;
+
+    /// Reads a folder whose file says this.
+    fn read(text: &str) -> Result<ClusterFile> {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(FILE_NAME), text).unwrap();
+        ClusterFile::read(folder.path())
+    }
+
+    /// What release 0.1 wrote; never change it, add a sample of the next format beside it.
+    const SAMPLE_FORMAT_1: &str = r#"{ "format": 1, "nodes": [
+        { "name": "storage.0", "roles": ["storage"], "weight": 2.0, "socket": "run/storage.0.sock" },
+        { "name": "meta.0", "roles": ["metadata"], "socket": "run/meta.0.sock" } ] }"#;
+
+    #[test]
+    fn the_sample_of_format_1_reads() {
+        let cluster = read(SAMPLE_FORMAT_1).unwrap();
+        let storage = cluster.node("storage.0").unwrap();
+        assert_eq!((storage.weight, storage.has(Role::Storage)), (2.0, true));
+        assert_eq!(cluster.node("meta.0").unwrap().weight, 1.0);
+        assert_eq!(cluster.data(storage), cluster.folder().join("storage.0"));
+    }
+
+    /// What the first release with an engine wrote.
+    const SAMPLE_FORMAT_2: &str = r#"{ "format": 2, "engine": "ceph:/etc/ceph/ceph.conf", "nodes": [
+        { "name": "gateway.0", "roles": ["storage", "metadata"], "socket": "run/gateway.0.sock" } ] }"#;
+
+    #[test]
+    fn the_sample_of_format_2_reads() {
+        let cluster = read(SAMPLE_FORMAT_2).unwrap();
+        assert_eq!(cluster.engine(), Some("ceph:/etc/ceph/ceph.conf"));
+        let gateway = cluster.node("gateway.0").unwrap();
+        assert!(gateway.has(Role::Storage) && gateway.has(Role::Metadata));
+        assert_eq!(gateway.node_name().unwrap().as_str(), "gateway.0");
+    }
+
+    /// What the first release wrote that made names for nodes of several folders.
+    const SAMPLE_FORMAT_3: &str = r#"{ "format": 3, "engine": "ceph:/etc/ceph/ceph.conf", "nodes": [
+        { "name": "gateway.0", "known_as": "gateway.0.1f3a9c2b", "roles": ["storage", "metadata"],
+          "weight": 1.0, "socket": "run/gateway.0.sock" } ] }"#;
+
+    #[test]
+    fn the_sample_of_format_3_reads() {
+        let cluster = read(SAMPLE_FORMAT_3).unwrap();
+        let gateway = cluster.node("gateway.0").unwrap();
+        let known = gateway.node_name().unwrap();
+        assert_eq!(known.as_str(), "gateway.0.1f3a9c2b");
+        assert_eq!(cluster.known(&known), Some(gateway));
+    }
+
+    #[test]
+    fn a_later_format_is_refused_with_what_to_do_whatever_else_it_says() {
+        let refused = read(r#"{"format": 4, "machines": {}}"#).unwrap_err();
+        assert_eq!(refused.kind(), nacre_object::ErrorKind::Unsupported);
+        assert!(refused.hint_text().unwrap().contains("release"));
+    }
+
+    #[test]
+    fn an_absent_broken_or_foreign_file_is_said_plainly() {
+        let folder = tempfile::tempdir().unwrap();
+        let kind = |text| read(text).unwrap_err().kind();
+        let absent = ClusterFile::read(folder.path()).unwrap_err();
+        assert!(absent.hint_text().unwrap().contains("nacre up"));
+        assert_eq!(kind("{"), nacre_object::ErrorKind::Invalid);
+        assert_eq!(kind(r#"{"format": 9, "nodes": []}"#), nacre_object::ErrorKind::Unsupported);
+        assert_eq!(kind(r#"{"format": 1, "nodes": []}"#), nacre_object::ErrorKind::Invalid);
+    }
+}

@@ -1,0 +1,78 @@
+//! What `cluster.json` says of a node.
+
+use std::path::PathBuf;
+
+use nacre_object::{NodeName, Result, TargetName};
+use serde::{Deserialize, Serialize};
+
+/// What a node does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Keeps objects: a storage target.
+    Storage,
+    /// Hosts sequencers.
+    Metadata,
+}
+
+impl Role {
+    /// The role as it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Storage => "storage",
+            Self::Metadata => "metadata",
+        }
+    }
+}
+
+/// One node of a cluster.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NodeEntry {
+    /// Its name, also that of the target it is.
+    pub name: String,
+    /// What it is called where nodes of several folders meet, if it keeps its objects there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known_as: Option<String>,
+    /// What it does.
+    pub roles: Vec<Role>,
+    /// For storage: its share of the objects, relative to the others'.
+    #[serde(default = "one")]
+    pub weight: f64,
+    /// Its Unix socket, relative to the cluster's folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<PathBuf>,
+    /// Where it listens with mutual TLS: `HOST:PORT`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+impl NodeEntry {
+    /// Whether it has the role.
+    pub fn has(&self, role: Role) -> bool {
+        self.roles.contains(&role)
+    }
+
+    /// The name by which it is found in the cluster's maps: as the sequencer of a log, among the nodes.
+    ///
+    /// # Errors
+    /// `Invalid` if the file was edited to hold something else.
+    pub fn node_name(&self) -> Result<NodeName> {
+        NodeName::new(self.known_name())
+    }
+
+    pub(super) fn known_name(&self) -> &str {
+        self.known_as.as_ref().unwrap_or(&self.name)
+    }
+
+    /// The name as a target's.
+    ///
+    /// # Errors
+    /// `Invalid` if the file was edited to hold something else.
+    pub fn target(&self) -> Result<TargetName> {
+        self.name.parse()
+    }
+}

@@ -1,0 +1,137 @@
+//! What a new cluster looks like, and how its file comes about.
+
+use std::path::{Path, PathBuf};
+
+use nacre_clock::Random;
+use nacre_object::{Error, Result};
+
+use super::document::Document;
+use super::{ClusterFile, NodeEntry, Role};
+
+/// What a new cluster is to look like.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    /// What keeps the data, if that is not the nodes: `ceph:…`.
+    pub engine: Option<String>,
+    /// Storage targets; there is one metadata node besides. With an engine that keeps the data these
+    /// nodes do both, keep nothing themselves, and any of them serves any object.
+    pub storage: usize,
+    /// Where the nodes listen with mutual TLS, each `HOST:PORT`, storage first; empty for nowhere.
+    pub addresses: Vec<String>,
+    /// Whether they listen on Unix sockets, too.
+    pub sockets: bool,
+}
+
+impl Layout {
+    /// How many nodes it comes to.
+    pub fn node_count(&self) -> usize {
+        self.nodes().len()
+    }
+
+    /// Every node's name and what it does.
+    fn nodes(&self) -> Vec<NodeEntry> {
+        let named: Vec<_> = match &self.engine {
+            Some(_) => {
+                let roles = vec![Role::Storage, Role::Metadata];
+                (0..self.storage).map(|n| (format!("gateway.{n}"), roles.clone())).collect()
+            }
+            None => {
+                let storage = |n| (format!("storage.{n}"), vec![Role::Storage]);
+                let metadata = ("meta.0".to_owned(), vec![Role::Metadata]);
+                (0..self.storage).map(storage).chain([metadata]).collect()
+            }
+        };
+        let entry = |(number, (name, roles)): (usize, (String, Vec<Role>))| {
+            let socket = self.sockets.then(|| Path::new("run").join(format!("{name}.sock")));
+            let address = self.addresses.get(number).cloned();
+            NodeEntry { name, known_as: None, roles, weight: 1.0, socket, address }
+        };
+        named.into_iter().enumerate().map(entry).collect()
+    }
+}
+
+/// Gives the nodes of a new folder names that no other folder's have.
+fn know_by_folder(nodes: &mut [NodeEntry]) {
+    let folder = Random::from_system().next_u64() as u32;
+    for node in nodes {
+        node.known_as = Some(format!("{}.{folder:08x}", node.name));
+    }
+}
+
+impl ClusterFile {
+    /// Lays out a new cluster of `storage` targets and one metadata node on Unix sockets, and writes
+    /// its file.
+    ///
+    /// # Errors
+    /// As [`ClusterFile::lay_out`].
+    pub fn create(folder: impl Into<PathBuf>, storage: usize) -> Result<Self> {
+        Self::lay_out(folder, &Layout { engine: None, storage, addresses: vec![], sockets: true })
+    }
+
+    /// Lays out a new cluster and writes its file; keys, where there are addresses, are
+    /// [made](Keys::create) besides.
+    ///
+    /// # Errors
+    /// `Exists` if the folder holds one; `Invalid` if its path is too long for sockets or the
+    /// addresses are not one a node; `Unavailable` if the folder cannot be written.
+    pub fn lay_out(folder: impl Into<PathBuf>, layout: &Layout) -> Result<Self> {
+        let folder = folder.into();
+        if Document::is_in(&folder) {
+            return Err(Error::exists(format!("{} holds a cluster", folder.display())));
+        }
+        let (mut nodes, addresses) = (layout.nodes(), layout.addresses.len());
+        if addresses != 0 && addresses != nodes.len() {
+            let text = format!("{addresses} addresses for {} nodes", nodes.len());
+            return Err(Error::invalid(text));
+        }
+        if layout.engine.is_some() {
+            know_by_folder(&mut nodes);
+        }
+        let cluster = Self { folder, engine: layout.engine.clone(), nodes, identity: None };
+        cluster.check()?;
+        Document::of(&cluster).write(&cluster.folder)?;
+        Ok(cluster)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_of_two_folders_on_one_system_have_different_names() {
+        let layout = Layout {
+            engine: Some("ceph:/etc/ceph/ceph.conf".to_owned()),
+            storage: 2,
+            addresses: vec![],
+            sockets: true,
+        };
+        let names = [(); 2].map(|()| {
+            let folder = tempfile::tempdir().unwrap();
+            let made = ClusterFile::lay_out(folder.path(), &layout).unwrap();
+            let read = ClusterFile::read(folder.path()).unwrap();
+            assert_eq!(made.nodes(), read.nodes());
+            read.nodes().iter().map(|node| node.node_name().unwrap()).collect::<Vec<_>>()
+        });
+        assert!(names[0].iter().all(|name| !names[1].contains(name)), "{names:?}");
+    }
+
+    #[test]
+    fn a_new_cluster_reads_back_and_is_not_laid_out_twice() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = ClusterFile::create(folder.path(), 3).unwrap();
+        let read = ClusterFile::read(folder.path()).unwrap();
+        assert_eq!(made.nodes(), read.nodes());
+        assert_eq!(read.with_role(Role::Storage).count(), 3);
+        let again = ClusterFile::create(folder.path(), 3).unwrap_err();
+        assert_eq!(again.kind(), nacre_object::ErrorKind::Exists);
+    }
+
+    #[test]
+    fn a_folder_too_deep_for_sockets_is_refused_before_anything_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("d".repeat(120));
+        assert!(ClusterFile::create(&deep, 1).is_err());
+        assert!(!deep.exists());
+    }
+}

@@ -1,0 +1,214 @@
+//! `cluster.json`: what a client must know before it can ask anybody.
+//!
+//! It lies in the cluster's folder and names every node with its roles, and its socket or address.
+//! Everything else nacre knows (maps, programs, events) lives in objects and is found through these
+//! nodes. An identity file names the nodes in the same way, by address, and says whether another system
+//! keeps the data, so that it is all a client on another machine needs.
+//!
+//! **Invariant:** the list of storage nodes decides placement; it does not change under a cluster
+//! that holds data.
+
+mod document;
+mod entry;
+mod layout;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nacre_object::{Error, NodeName, Result};
+use nacre_wire::{Endpoint, Identity};
+
+use self::document::{Document, RemoteDocument};
+pub use self::entry::{NodeEntry, Role};
+pub use self::layout::Layout;
+use crate::keys::Keys;
+
+/// What an identity file says of a cluster with an engine.
+const REMOTE_ENGINE: &str = "ceph:";
+/// The socket of whoever runs the nodes; no longer than a node's, so where those fit it does.
+const SUPERVISOR_SOCKET: &str = "run/up.sock";
+
+/// A cluster's nodes, with the folder they run in or the identity to reach them by.
+#[derive(Debug, Clone)]
+pub struct ClusterFile {
+    /// Empty if it is elsewhere.
+    folder: PathBuf,
+    engine: Option<String>,
+    nodes: Vec<NodeEntry>,
+    identity: Option<Identity>,
+}
+
+impl ClusterFile {
+    /// Reads the cluster of a folder.
+    ///
+    /// # Errors
+    /// `NotFound` with what to do if there is none; `Invalid` if the file makes no sense;
+    /// `Unsupported` if another release wrote it.
+    pub fn read(folder: impl Into<PathBuf>) -> Result<Self> {
+        let folder = folder.into();
+        let Document { engine, nodes, .. } = Document::read(&folder)?;
+        let mut cluster = Self { folder, engine, nodes, identity: None };
+        cluster.check()?;
+        // Who can read a node's key is whoever runs it.
+        if let Some(node) = cluster.nodes.iter().find(|node| node.socket.is_none()) {
+            cluster.identity = Keys::of(&cluster).node(&node.name).ok();
+        }
+        Ok(cluster)
+    }
+
+    /// The cluster an identity file names, to be reached by that identity.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such file; `Invalid` if it makes no sense or names no nodes.
+    pub fn of_identity(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let text = fs::read(path).map_err(|error| {
+            Error::not_found(format!("no identity at {}: {error}", path.display()))
+                .hint("`nacre entity add NAME` makes one, on the machine of the cluster's folder")
+        })?;
+        let identity = Identity::parse(&text)?;
+        let document = serde_json::from_slice(&text)
+            .map_err(|error| Error::invalid(format!("{}: {error}", path.display())))?;
+        let RemoteDocument { engine, nodes } = document;
+        let cluster = Self { folder: PathBuf::new(), engine, nodes, identity: Some(identity) };
+        cluster.check()?;
+        Ok(cluster)
+    }
+
+    /// The same cluster, reached by an identity.
+    pub fn with_identity(self, identity: Identity) -> Self {
+        Self { identity: Some(identity), ..self }
+    }
+
+    /// By which identity it is reached over the network.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
+    }
+
+    fn check(&self) -> Result<()> {
+        for node in &self.nodes {
+            node.target()?;
+            node.node_name()?;
+            self.endpoint(node)?;
+            if !(node.weight > 0.0 && node.weight.is_finite()) {
+                return Err(Error::invalid(format!("weight {} of {}", node.weight, node.name))
+                    .hint("weights are positive numbers"));
+            }
+        }
+        let names = self.nodes.iter().map(|node| node.name.clone()).collect();
+        let known = self.nodes.iter().flat_map(NodeEntry::node_name).map(|name| name.to_string());
+        for mut names in [names, known.collect::<Vec<_>>()] {
+            names.sort();
+            if names.windows(2).any(|pair| pair[0] == pair[1]) {
+                return Err(Error::invalid("cluster.json names a node twice"));
+            }
+        }
+        if !self.nodes.iter().any(|node| node.has(Role::Storage)) {
+            return Err(Error::invalid("a cluster needs at least one storage target"));
+        }
+        Ok(())
+    }
+
+    /// The cluster's folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What keeps the data, if that is not the nodes.
+    pub fn engine(&self) -> Option<&str> {
+        self.engine.as_deref()
+    }
+
+    /// Every node.
+    pub fn nodes(&self) -> &[NodeEntry] {
+        &self.nodes
+    }
+
+    /// The nodes with a role.
+    pub fn with_role(&self, role: Role) -> impl Iterator<Item = &NodeEntry> {
+        self.nodes.iter().filter(move |node| node.has(role))
+    }
+
+    /// A node by name.
+    ///
+    /// # Errors
+    /// `NotFound`, with the names there are.
+    pub fn node(&self, name: &str) -> Result<&NodeEntry> {
+        self.nodes.iter().find(|node| node.name == name).ok_or_else(|| {
+            let names: Vec<_> = self.nodes.iter().map(|node| node.name.as_str()).collect();
+            Error::not_found(format!("no node {name:?}"))
+                .hint(format!("the cluster has {}", names.join(", ")))
+        })
+    }
+
+    /// The node that is known by this name in the cluster's maps, if it is one of these.
+    pub fn known(&self, name: &NodeName) -> Option<&NodeEntry> {
+        self.nodes.iter().find(|node| node.known_name() == name.as_str())
+    }
+
+    /// Where a node is reached from here: its socket if it has one, else its address.
+    ///
+    /// # Errors
+    /// `Invalid` if it has neither, or one that makes no sense.
+    pub fn endpoint(&self, node: &NodeEntry) -> Result<Endpoint> {
+        match (self.socket(node)?, self.address(node)?) {
+            (Some(endpoint), _) | (None, Some(endpoint)) => Ok(endpoint),
+            (None, None) => {
+                Err(Error::invalid(format!("node {} has no socket and no address", node.name)))
+            }
+        }
+    }
+
+    /// A node's Unix socket, if it has one.
+    ///
+    /// # Errors
+    /// `Invalid` if its path is too long.
+    pub fn socket(&self, node: &NodeEntry) -> Result<Option<Endpoint>> {
+        let socket = node.socket.as_ref().map(|socket| Endpoint::unix(self.folder.join(socket)));
+        let too_long = |error: Error| error.hint("use a cluster folder with a shorter path");
+        socket.transpose().map_err(too_long)
+    }
+
+    /// Where a node listens with mutual TLS, if it does.
+    ///
+    /// # Errors
+    /// `Invalid` if that is not `HOST:PORT`.
+    pub fn address(&self, node: &NodeEntry) -> Result<Option<Endpoint>> {
+        node.address.as_deref().map(Endpoint::tls).transpose()
+    }
+
+    /// Where the supervisor of the nodes is asked, on their machine.
+    ///
+    /// # Errors
+    /// `Invalid` if its path is too long; `Unsupported` if only an identity is known of the cluster.
+    pub fn supervisor(&self) -> Result<Endpoint> {
+        if self.folder.as_os_str().is_empty() {
+            return Err(Error::unsupported("a supervisor is asked on the machine of its nodes"));
+        }
+        Endpoint::unix(self.folder.join(SUPERVISOR_SOCKET))
+    }
+
+    /// What keeps the data as a client on another machine knows it: that it is not the nodes, and
+    /// not how to get there past them.
+    pub fn remote_engine(&self) -> Option<&'static str> {
+        self.engine.as_ref().map(|_| REMOTE_ENGINE)
+    }
+
+    /// The nodes as a client on another machine knows them.
+    ///
+    /// # Errors
+    /// `Unsupported` if one of them listens on a Unix socket alone.
+    pub fn remote_nodes(&self) -> Result<Vec<NodeEntry>> {
+        let remote = |node: &NodeEntry| match node.address {
+            Some(_) => Ok(NodeEntry { socket: None, ..node.clone() }),
+            None => Err(Error::unsupported(format!("node {} has no address", node.name))
+                .hint("`nacre init --listen HOST:PORT` makes a cluster that is reached from afar")),
+        };
+        self.nodes.iter().map(remote).collect()
+    }
+
+    /// Where a node keeps its data.
+    pub fn data(&self, node: &NodeEntry) -> PathBuf {
+        self.folder.join(&node.name)
+    }
+}
