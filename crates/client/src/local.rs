@@ -14,13 +14,12 @@ use bytes::Bytes;
 use nacre_class::CallsSeen;
 use nacre_clock::Clock;
 use nacre_embedded::{EmbeddedEngine, Options};
-use nacre_log::{SequencerHost, SequencerNodes, SequencerTransport};
+use nacre_log::{SequencerHost, SequencerNodes, SequencerTransport, answer_within};
 use nacre_object::{Error, Locate, NodeName, Result, Store, TargetName, Watch};
 use nacre_placement::{PlacedTarget, Target};
 use nacre_rados::{RadosEngine, RadosOptions};
 use nacre_registry::{LiveEntities, Node};
 use nacre_tuner::{Fingerprint, OwnEngine};
-use tokio::time::timeout;
 
 use crate::class_service::{ClassService, Served};
 use crate::cluster::{Cluster, LogUse, Parts};
@@ -183,9 +182,7 @@ impl SequencerTransport for LocalSequencer {
         let host = host.ok_or_else(|| {
             Error::unavailable(format!("there is no node {node} in this process"))
         })?;
-        timeout(patience, host.handle(method, input)).await.unwrap_or_else(|_| {
-            Err(Error::unavailable(format!("sequencer {node} has no answer within {patience:?}")))
-        })
+        answer_within(patience, node, host.handle(method, input)).await
     }
 }
 

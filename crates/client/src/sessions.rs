@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use nacre_clock::{Clock, Random};
-use nacre_log::{SEQUENCER_SERVICE, SequencerNodes, SequencerTransport};
+use nacre_log::{SEQUENCER_SERVICE, SequencerNodes, SequencerTransport, answer_within};
 use nacre_object::{Error, NodeName, Result};
 use nacre_placement::{PlacedTarget, Target};
 use nacre_registry::Nodes;
@@ -164,9 +164,7 @@ impl SequencerTransport for Sessions {
         // Where Ceph keeps the log it may be a node of another folder, or one that is gone for good:
         // if it is not reached, a node of this one takes over.
         let asked = self.0.neighbours.ask(node, method, input, patience);
-        tokio::time::timeout(patience, asked).await.unwrap_or_else(|_| {
-            Err(Error::unavailable(format!("sequencer {node} has no answer within {patience:?}")))
-        })
+        answer_within(patience, node, asked).await
     }
 }
 

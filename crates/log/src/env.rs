@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use nacre_object::{ClassName, Locate, NodeName, Result, Store};
+use nacre_object::{ClassName, Error, Locate, NodeName, Result, Store};
+use tokio::time::timeout;
 
 use crate::limits::{MAX_APPENDS, MAX_WRITE_BYTES, MAX_WRITE_ENTRIES};
 use crate::views::ViewStore;
@@ -26,6 +27,20 @@ pub trait SequencerTransport: Send + Sync + fmt::Debug {
         input: Bytes,
         patience: Duration,
     ) -> Result<Bytes>;
+}
+
+/// What a sequencer answers, if it does within its time.
+///
+/// # Errors
+/// Its own; `Unavailable` once the time is over.
+pub async fn answer_within(
+    patience: Duration,
+    node: &NodeName,
+    answer: impl Future<Output = Result<Bytes>>,
+) -> Result<Bytes> {
+    timeout(patience, answer).await.unwrap_or_else(|_| {
+        Err(Error::unavailable(format!("sequencer {node} has no answer within {patience:?}")))
+    })
 }
 
 /// Knows which nodes host sequencers.

@@ -35,6 +35,7 @@ mod views;
 pub use client::{Entry, Follow, Log, LogOptions, LogStat, ReadSlot};
 pub use env::{
     AnyVersion, Batching, ClassVersions, LogEnv, Patience, SequencerNodes, SequencerTransport,
+    answer_within,
 };
 pub use name::LogName;
 pub use sequencer::{
