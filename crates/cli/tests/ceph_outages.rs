@@ -3,72 +3,48 @@
 
 mod common;
 
-use std::collections::HashMap;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use common::appenders::{Appenders, check};
 use common::{NACRE, RunningCluster};
-use nacre::{Cluster, Entry, Log, Object};
+use nacre::{Cluster, Log, Object};
 use nacre_conformance::CephCluster;
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::sync::Mutex;
 use tokio::task::{JoinHandle, block_in_place};
 
 const COUNTER: &str = include_str!("../../../programs/class/counter.lua");
 const GATEWAYS: [&str; 2] = ["gateway.0", "gateway.1"];
 const OSDS: [&str; 3] = ["osd.0", "osd.1", "osd.2"];
-/// Clients of each kind.
+/// Clients that call the class.
 const CLIENTS: usize = 4;
-/// What is done between two faults, records and calls each.
+/// Calls that are made between two faults.
 const SOME: u64 = 100;
-/// Records that are read at a time.
-const PAGE: usize = 1000;
 
-/// What clients were told.
+/// What those clients were told.
 #[derive(Default)]
 struct Told {
-    stop: AtomicBool,
-    positions: Mutex<HashMap<String, u64>>,
-    records: AtomicU64,
+    is_over: AtomicBool,
     calls: AtomicU64,
     /// Calls that failed, of which some may have happened.
     unknown_calls: AtomicU64,
 }
 
 impl Told {
-    fn goes_on(&self) -> bool {
-        !self.stop.load(Ordering::Relaxed)
-    }
-
-    async fn append(self: Arc<Self>, log: Log, client: usize) {
-        for number in 0.. {
-            if !self.goes_on() {
-                return;
-            }
-            let record = format!("{client}-{number}");
-            // A record that may or may not be there is not sent again: the next has another name.
-            if let Ok(position) = log.append(&record).await {
-                self.positions.lock().await.insert(record, position);
-                self.records.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-    }
-
     async fn count(self: Arc<Self>, object: Object) {
-        while self.goes_on() {
+        while !self.is_over.load(Ordering::Relaxed) {
             let outcome = object.call("counter", "add", "1").await;
             let counted = if outcome.is_ok() { &self.calls } else { &self.unknown_calls };
             counted.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Returns when records were appended and calls made after this moment.
+    /// Returns when calls were made after this moment.
     async fn more(&self) {
-        let now = || [&self.records, &self.calls].map(|count| count.load(Ordering::Relaxed));
-        let before = now();
-        while now().iter().zip(before).any(|(now, before)| *now < before + SOME) {
+        let before = self.calls.load(Ordering::Relaxed);
+        while self.calls.load(Ordering::Relaxed) < before + SOME {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -76,10 +52,11 @@ impl Told {
 
 /// A cluster's clients at work.
 struct Load {
+    appenders: Appenders,
     told: Arc<Told>,
     log: Log,
     object: Object,
-    clients: Vec<JoinHandle<()>>,
+    callers: Vec<JoinHandle<()>>,
 }
 
 impl Load {
@@ -87,35 +64,21 @@ impl Load {
         let log = cluster.log("l").await.unwrap();
         let object = cluster.pool("data").await.unwrap().object("count").unwrap();
         let told = Arc::<Told>::default();
-        let mut clients = Vec::new();
-        for client in 0..CLIENTS {
-            clients.push(tokio::spawn(told.clone().append(log.clone(), client)));
-            clients.push(tokio::spawn(told.clone().count(object.clone())));
-        }
-        Self { told, log, object, clients }
+        let count = |_| tokio::spawn(told.clone().count(object.clone()));
+        let callers = (0..CLIENTS).map(count).collect();
+        Self { appenders: Appenders::start(&log, "record"), told, log, object, callers }
+    }
+
+    /// Returns when records were appended and calls made after this moment.
+    async fn more(&self) {
+        tokio::join!(self.appenders.more(), self.told.more());
     }
 
     /// Ends the clients, and compares what is there with what they were told.
     async fn check(self) {
-        self.told.stop.store(true, Ordering::Relaxed);
-        futures::future::join_all(self.clients).await;
-
-        let mut found: HashMap<String, Vec<u64>> = HashMap::new();
-        let mut at = 0;
-        loop {
-            let page = self.log.read_range(at, PAGE).await.unwrap();
-            let Some(last) = page.last() else { break };
-            at = last.position + 1;
-            for slot in page {
-                if let Some(Entry::Data(record)) = slot.entry {
-                    let record = String::from_utf8(record.to_vec()).unwrap();
-                    found.entry(record).or_default().push(slot.position);
-                }
-            }
-        }
-        for (record, position) in self.told.positions.lock().await.iter() {
-            assert_eq!(found.get(record), Some(&vec![*position]), "{record}");
-        }
+        self.told.is_over.store(true, Ordering::Relaxed);
+        futures::future::join_all(self.callers).await;
+        check(&self.log, &self.appenders.end().await).await;
 
         let sum = self.object.call("counter", "add", "0").await.unwrap().output;
         let sum: u64 = String::from_utf8(sum.to_vec()).unwrap().parse().unwrap();
@@ -138,35 +101,35 @@ async fn what_was_acknowledged_is_there_once_whoever_was_killed() {
     here.run(&["program", "put", "class/counter", source.to_str().unwrap(), "--activate"]);
     here.run(&["log", "create", "l"]);
     let load = Load::start(&Cluster::connect(here.folder()).await.unwrap()).await;
-    load.told.more().await;
+    load.more().await;
 
     for gateway in GATEWAYS {
         block_in_place(|| here.kill_node(gateway));
-        load.told.more().await;
+        load.more().await;
     }
     let both = block_in_place(|| GATEWAYS.map(|gateway| here.pid_of(gateway).unwrap()));
     both.into_iter().for_each(common::kill);
-    load.told.more().await;
+    load.more().await;
 
     // Another folder's gateways on the same pool, gone without a word.
     let mut there = block_in_place(|| up(1));
     block_in_place(|| there.run_with_input(&["object", "put", "data/there"], "kept"));
     there.kill();
     assert_eq!(block_in_place(|| here.run(&["object", "get", "data/there"])), "kept");
-    load.told.more().await;
+    load.more().await;
 
     block_in_place(|| OSDS.iter().for_each(|osd| ceph.kill(osd)));
     block_in_place(|| OSDS.iter().for_each(|osd| ceph.restart(osd)));
-    load.told.more().await;
+    load.more().await;
 
     // Without a monitor, who is connected goes on, and who wants to connect hears soon why not.
     ceph.kill("mon.a");
-    load.told.more().await;
+    load.more().await;
     let check = Command::new(NACRE).args(["ceph", "check", "--engine", &engine]).output();
     let said = String::from_utf8(block_in_place(|| check.unwrap()).stderr).unwrap();
     assert!(said.contains("no monitor of the cluster answers"), "{said}");
     ceph.restart("mon.a");
-    load.told.more().await;
+    load.more().await;
     load.check().await;
 }
 

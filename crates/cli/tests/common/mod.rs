@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
+pub mod appenders;
 pub mod layouts;
 pub mod person;
 
