@@ -11,18 +11,11 @@ use nacre_tuner::rechoose::Terms;
 use nacre_tuner::{Access, Fingerprint, Profile};
 use serde_json::{Map, json};
 
+use super::sources::tests::KV;
 use super::{LayoutKeeper, program_of};
 use crate::Cluster;
 use crate::local::LocalNode;
 
-const PROGRAM: &str = "state do
-  table :kv, [:at:int] => [:value:bytes]
-  interface input, :put, [:at:int, :value:bytes]
-end
-bloom do
-  kv <+- put
-end
-";
 const KEYS: i64 = 4;
 const VALUE: [u8; 500] = [b'v'; 500];
 const MAP_ACCESSES: [Access; 4] =
@@ -91,7 +84,7 @@ async fn what_is_predicted_and_measured_in_one_decision_takes_one_census() {
     cluster.create_default_pools().await.unwrap();
     let class: ClassName = "kv".parse().unwrap();
     let program = program_of(&class).unwrap();
-    let version = cluster.programs().put(&program, PROGRAM).await.unwrap();
+    let version = cluster.programs().put(&program, KV).await.unwrap();
     cluster.programs().activate(&program, version).await.unwrap();
 
     let layouts = cluster.layouts();

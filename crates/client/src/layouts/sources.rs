@@ -63,12 +63,12 @@ pub(super) fn compiled(source: &str) -> Result<Compiled> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use nacre_brados::{Marks, Whereabouts};
 
     use super::*;
 
-    const KV: &str = "state do
+    pub const KV: &str = "state do
   table :kv, [:at:int] => [:value:bytes]
   interface input, :put, [:at:int, :value:bytes]
 end
