@@ -5,6 +5,7 @@
 //! do. **Invariant:** a request that changes something is sent to one gateway only: if that dies with it,
 //! whoever asked hears that it may have happened. One that only reads is asked of the next.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -19,6 +20,8 @@ use nacre_wire::RemoteStore;
 use nacre_wire::limits::REQUEST_DEADLINE;
 use tokio::time::Instant;
 
+use crate::gateway_watch;
+
 /// A gateway that takes longer to connect is passed over as long as there is another.
 const CONNECT_PATIENCE: Duration = Duration::from_millis(300);
 
@@ -26,7 +29,7 @@ const CONNECT_PATIENCE: Duration = Duration::from_millis(300);
 #[derive(Debug)]
 pub(crate) struct Gateway {
     /// All of them; at least one.
-    nodes: Vec<RemoteStore>,
+    nodes: Arc<[RemoteStore]>,
     /// The one for requests.
     number: usize,
     /// The one for watches: another for each client, or all of an object's watchers would be told by
@@ -36,25 +39,29 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     /// The gateway of this number, for a client that watches through another.
-    pub(crate) fn new(nodes: Vec<RemoteStore>, number: usize, watched: usize) -> Self {
+    pub(crate) fn new(nodes: Arc<[RemoteStore]>, number: usize, watched: usize) -> Self {
         Self { nodes, number, watched }
     }
 
     /// The first from this one on that is connected, or this one if none is.
     async fn living(&self, from: usize) -> &RemoteStore {
-        let in_turn = self.nodes.iter().cycle().skip(from).take(self.nodes.len());
-        for node in in_turn {
-            let session = node.session();
+        &self.nodes[self.living_number(from).await]
+    }
+
+    async fn living_number(&self, from: usize) -> usize {
+        let in_turn = (0..self.nodes.len()).map(|step| (from + step) % self.nodes.len());
+        for number in in_turn {
+            let session = self.nodes[number].session();
             // One that was never spoken to may just not be connected yet.
             if !session.is_connected() && session.node().is_none() {
                 let connecting = session.until_connected(true);
                 let _ = tokio::time::timeout(CONNECT_PATIENCE, connecting).await;
             }
             if session.is_connected() {
-                return node;
+                return number;
             }
         }
-        &self.nodes[from]
+        from
     }
 
     /// Asks what changes nothing: of one gateway after the other, if they die with it.
@@ -113,7 +120,9 @@ impl Store for Gateway {
 #[async_trait]
 impl Watch for Gateway {
     async fn watch(&self, object: &ObjectId) -> Result<WatchStream> {
-        self.living(self.watched).await.watch(object).await
+        let number = self.living_number(self.watched).await;
+        let events = self.nodes[number].watch(object).await?;
+        Ok(gateway_watch::follow(Arc::downgrade(&self.nodes), object.clone(), number, events))
     }
 
     async fn notify(&self, object: &ObjectId, payload: Bytes) -> Result<()> {

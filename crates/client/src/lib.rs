@@ -24,6 +24,7 @@ mod cluster_file;
 #[cfg(test)]
 mod fuzz_tests;
 mod gateway;
+mod gateway_watch;
 mod keys;
 mod layouts;
 mod local;

@@ -134,7 +134,7 @@ impl Sessions {
             return entries.iter().map(here).collect();
         }
         let remote = |node: &&NodeEntry| Ok(RemoteStore::new(self.session(&node.name)?.clone()));
-        let remotes = entries.iter().map(remote).collect::<Result<Vec<_>>>()?;
+        let remotes = entries.iter().map(remote).collect::<Result<Arc<[_]>>>()?;
         let watched = Random::from_system().below(remotes.len() as u64) as usize;
         let gateway = |(number, node): (usize, &&NodeEntry)| {
             let gateway = Gateway::new(remotes.clone(), number, watched);

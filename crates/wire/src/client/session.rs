@@ -93,12 +93,15 @@ impl Session {
     }
 
     /// Waits until there is a connection, or none any more. For those who want to know of it early:
-    /// calls wait by themselves.
-    pub async fn until_connected(&self, connected: bool) {
-        let awaited = |state: &LinkState| {
-            (*state == LinkState::Up) == connected || *state == LinkState::Closed
-        };
-        let _ = self.shared().state.subscribe().wait_for(awaited).await;
+    /// calls wait by themselves. Who waits keeps the session no longer open.
+    pub fn until_connected(&self, connected: bool) -> impl Future<Output = ()> + use<> {
+        let mut state = self.shared().state.subscribe();
+        async move {
+            let awaited = |state: &LinkState| {
+                (*state == LinkState::Up) == connected || *state == LinkState::Closed
+            };
+            let _ = state.wait_for(awaited).await;
+        }
     }
 
     /// Calls a method of one of the node's services, at most once; `deadline` is the time from now.

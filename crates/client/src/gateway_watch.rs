@@ -1,0 +1,191 @@
+//! A watch through whichever gateway is there.
+//!
+//! A session re-establishes its watches once its node is back, so one that restarts keeps them. One that stays away
+//! loses them to another, and their readers are told that they may have missed something.
+//!
+//! **Invariant:** a watch keeps no session open: it ends with whoever connected.
+
+use std::sync::Weak;
+use std::time::Duration;
+
+use futures::{StreamExt, stream};
+use nacre_object::{ObjectId, Watch, WatchEvent, WatchStream};
+use nacre_wire::RemoteStore;
+use tokio::time::{sleep, timeout};
+
+/// A gateway that was killed is back in less; past this its watches move.
+const AWAY_AFTER: Duration = Duration::from_secs(2);
+/// Another that does not take the watch by then is away as well.
+const WATCH_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A watch, and where else it could be.
+struct GatewayWatch {
+    nodes: Weak<[RemoteStore]>,
+    object: ObjectId,
+    /// The gateway it goes through.
+    number: usize,
+    events: WatchStream,
+}
+
+/// The events of a watch through the gateway of this number, and through others once that is gone.
+pub(crate) fn follow(
+    nodes: Weak<[RemoteStore]>,
+    object: ObjectId,
+    number: usize,
+    events: WatchStream,
+) -> WatchStream {
+    let watch = GatewayWatch { nodes, object, number, events };
+    Box::pin(stream::unfold(watch, |mut watch| async move {
+        let event = watch.next().await?;
+        Some((event, watch))
+    }))
+}
+
+impl GatewayWatch {
+    async fn next(&mut self) -> Option<WatchEvent> {
+        loop {
+            let away = until_away(&self.nodes, self.number);
+            tokio::select! {
+                biased;
+                event = self.events.next() => return event,
+                () = away => {}
+            }
+            if self.moved().await {
+                return Some(WatchEvent::Lost);
+            }
+        }
+    }
+
+    /// Watches through another gateway, if one is there.
+    async fn moved(&mut self) -> bool {
+        let Some(nodes) = self.nodes.upgrade() else { return false };
+        let others = (1..nodes.len()).map(|step| (self.number + step) % nodes.len());
+        for number in others {
+            let watching = timeout(WATCH_PATIENCE, nodes[number].watch(&self.object));
+            if let Ok(Ok(events)) = watching.await {
+                (self.number, self.events) = (number, events);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Waits until a gateway has been away for long.
+async fn until_away(nodes: &Weak<[RemoteStore]>, number: usize) {
+    loop {
+        let state = |connected| {
+            let nodes = nodes.upgrade()?;
+            Some(nodes[number].session().until_connected(connected))
+        };
+        // Without sessions the events end by themselves.
+        let Some(lost) = state(false) else { return sleep(AWAY_AFTER).await };
+        lost.await;
+        let Some(back) = state(true) else { return sleep(AWAY_AFTER).await };
+        if timeout(AWAY_AFTER, back).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use nacre_conformance::MemoryStore;
+    use nacre_object::{NodeName, Op, Request, Store};
+    use nacre_wire::{Endpoint, Listener, Server, Session, SessionOptions};
+    use tokio::sync::oneshot;
+    use tokio::task::JoinHandle;
+
+    use super::*;
+    use crate::gateway::Gateway;
+
+    /// A gateway, until it is told to stop.
+    struct Running {
+        stop: oneshot::Sender<()>,
+        serving: JoinHandle<()>,
+    }
+
+    impl Running {
+        async fn start(place: &Endpoint, store: &MemoryStore) -> Self {
+            let store = Arc::new(store.clone());
+            let builder = Server::builder(NodeName::new("gateway").unwrap(), 1);
+            let server = builder.store(store.clone()).watch(store).build();
+            let listener = Listener::bind(place).await.unwrap();
+            let (stop, stopped) = oneshot::channel::<()>();
+            let serving = tokio::spawn(async move {
+                let stopped = async { drop(stopped.await) };
+                server.serve(listener, stopped).await.unwrap();
+            });
+            Self { stop, serving }
+        }
+
+        async fn stop(self) {
+            let _ = self.stop.send(());
+            self.serving.await.unwrap();
+        }
+    }
+
+    fn place(folder: &Path, number: usize) -> Endpoint {
+        Endpoint::unix(folder.join(number.to_string())).unwrap()
+    }
+
+    fn gateway(places: &[Endpoint]) -> Gateway {
+        let session = |place: &Endpoint| Session::open(place.clone(), SessionOptions::default());
+        let nodes: Vec<_> = places.iter().map(|place| RemoteStore::new(session(place))).collect();
+        Gateway::new(nodes.into(), 0, 0)
+    }
+
+    fn object() -> ObjectId {
+        "data/watched".parse().unwrap()
+    }
+
+    async fn change(gateway: &Gateway) {
+        let ops = vec![Op::Append { data: "more".into() }];
+        gateway.submit(Request::new(object(), ops).unwrap()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_watch_whose_gateway_stays_away_moves_to_another_and_says_so() {
+        let (folder, store) = (tempfile::tempdir().unwrap(), MemoryStore::plain());
+        let places = [0, 1].map(|number| place(folder.path(), number));
+        let first = Running::start(&places[0], &store).await;
+        let _second = Running::start(&places[1], &store).await;
+        let gateway = gateway(&places);
+        let mut events = gateway.watch(&object()).await.unwrap();
+        change(&gateway).await;
+        assert!(matches!(events.next().await, Some(WatchEvent::Changed { .. })));
+
+        first.stop().await;
+        assert_eq!(events.next().await, Some(WatchEvent::Lost));
+        change(&gateway).await;
+        assert!(matches!(events.next().await, Some(WatchEvent::Changed { .. })));
+    }
+
+    #[tokio::test]
+    async fn a_watch_whose_gateway_comes_back_goes_on_there() {
+        let (folder, store) = (tempfile::tempdir().unwrap(), MemoryStore::plain());
+        let places = [0, 1].map(|number| place(folder.path(), number));
+        let first = Running::start(&places[0], &store).await;
+        let gateway = gateway(&places);
+        let mut events = gateway.watch(&object()).await.unwrap();
+        first.stop().await;
+        let _again = Running::start(&places[0], &store).await;
+        assert_eq!(events.next().await, Some(WatchEvent::Lost));
+        change(&gateway).await;
+        assert!(matches!(events.next().await, Some(WatchEvent::Changed { .. })));
+    }
+
+    #[tokio::test]
+    async fn a_watch_ends_with_who_connected() {
+        let (folder, store) = (tempfile::tempdir().unwrap(), MemoryStore::plain());
+        let places = [place(folder.path(), 0)];
+        let _running = Running::start(&places[0], &store).await;
+        let gateway = gateway(&places);
+        let mut events = gateway.watch(&object()).await.unwrap();
+        drop(gateway);
+        assert_eq!(events.next().await, None);
+    }
+}
