@@ -204,7 +204,7 @@ async fn run(arguments: Arguments, out: Out) -> Result<()> {
         Command::Bench(bench) => bench::run(bench, out).await,
         Command::Experiment(experiment) => experiment::run(experiment, out).await,
         Command::Node(node) => node::run(node, folder).await,
-        Command::Ceph(command) => ceph::run(command, out).await,
+        Command::Ceph(command) => ceph::run(command, cluster_file, out).await,
         Command::Init(init) => init::run(&init, folder, out),
         Command::Status => status::run(&cluster_file()?, out).await,
         Command::Trace(trace) => trace::run(trace, &cluster_file()?, out).await,

@@ -102,3 +102,41 @@ async fn folders_that_do_not_reach_each_other_have_the_sequencer_in_turn() {
         check(&log, &told).await;
     }
 }
+
+#[test]
+fn a_node_that_vanished_with_its_folder_is_forgotten_and_one_that_lives_is_not() {
+    let ceph = CephCluster::start(&["--osds", "1"]);
+    let engine = format!("ceph:{}", ceph.conf().display());
+    let scratch = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [here, mut there] = [0, 1]
+        .map(|folder| RunningCluster::start_with(scratch[folder].path(), &["--engine", &engine]));
+    let names = [0, 1].map(|folder| {
+        let file = ClusterFile::read(scratch[folder].path()).unwrap();
+        file.nodes()[0].node_name().unwrap().to_string()
+    });
+    let forget = |node: &str| {
+        let output = here.command(&["ceph", "forget", node]).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for (node, status, why) in [
+        (names[0].as_str(), 2, "is a node of this folder"),
+        (names[1].as_str(), 2, "lives"),
+        ("gateway.7.12345678", 1, names[1].as_str()),
+    ] {
+        let (code, said) = forget(node);
+        assert!(code == Some(status) && said.contains(why), "{node}: {code:?} {said}");
+    }
+
+    let source = scratch[0].path().join("counter.lua");
+    std::fs::write(&source, include_str!("../../../programs/class/counter.lua")).unwrap();
+    let put = ["program", "put", "class/counter", source.to_str().unwrap()];
+    here.run(&put);
+    there.vanish("gateway.0");
+    here.run(&["program", "activate", "class/counter@1", "--no-wait"]);
+    let waited =
+        here.command(&["program", "wait", "class/counter", "1", "--timeout", "1"]).output();
+    let said = String::from_utf8(waited.unwrap().stderr).unwrap();
+    assert!(said.contains(&names[1]) && said.contains("nacre ceph forget"), "{said}");
+    assert_eq!(forget(&names[1]), (Some(0), String::new()));
+    here.run(&["program", "wait", "class/counter", "1"]);
+}

@@ -161,6 +161,16 @@ impl RunningCluster {
         self.up.wait().unwrap();
     }
 
+    /// Ends `nacre up` and this node of it as a machine does that loses power: neither says a word.
+    pub fn vanish(&mut self, node: &str) {
+        let node = self.pid_of(node).expect("the node is up");
+        let up = Pid::from_raw(i32::try_from(self.up.id()).unwrap()).unwrap();
+        // Else it would tell of the node's end, or the node of its.
+        kill_process(up, Signal::STOP).unwrap();
+        kill(node);
+        self.kill();
+    }
+
     /// Asks `nacre up` to finish and waits until it has; whether it ended well.
     pub fn stop(&mut self) -> bool {
         let pid = Pid::from_raw(i32::try_from(self.up.id()).unwrap()).unwrap();

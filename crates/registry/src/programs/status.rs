@@ -231,8 +231,10 @@ pub(crate) fn not_active(program: &ProgramId, version: u64, active: Option<u64>)
 
 fn late(program: &ProgramId, version: u64, lagging: &[String]) -> Error {
     let nodes = lagging.join(", ");
-    Error::unavailable(format!("{program} version {version} is not live yet on {nodes}"))
-        .hint("they follow when they can reach the store")
+    Error::unavailable(format!("{program} version {version} is not live yet on {nodes}")).hint(
+        "they follow when they can reach the store; `nacre ceph forget NODE` for one of a folder on \
+         Ceph that is gone for good",
+    )
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! `nacre ceph`: what an administrator of a Ceph cluster does so that nacre runs well on it.
 
 mod check;
+mod forget;
 mod install;
 mod lacks;
 mod library;
 
+use nacre::ClusterFile;
 use nacre_object::{Error, Result};
 use nacre_rados::RadosOptions;
 
@@ -18,13 +20,20 @@ pub enum CephCommand {
     Check(check::CheckArguments),
     /// Put nacre's object class where the OSDs of this host load it from
     Install(install::InstallArguments),
+    /// Have nobody wait for a node whose machine or folder is gone for good
+    Forget(forget::ForgetArguments),
 }
 
 /// Runs one of them.
-pub async fn run(command: CephCommand, out: Out) -> Result<()> {
+pub async fn run(
+    command: CephCommand,
+    cluster_file: impl FnOnce() -> Result<ClusterFile>,
+    out: Out,
+) -> Result<()> {
     match command {
         CephCommand::Check(arguments) => check::run(arguments, out).await,
         CephCommand::Install(arguments) => install::run(arguments, out).await,
+        CephCommand::Forget(arguments) => forget::run(arguments, &cluster_file()?, out).await,
     }
 }
 

@@ -1,0 +1,59 @@
+//! `nacre ceph forget`: a node that is gone for good, and could not say so itself.
+//!
+//! A node that ends says that it is down, and a folder's supervisor says it of one that was killed. If both went
+//! at once, with their machine or folder, the cluster's maps have the node as up for ever, and whoever activates a
+//! program waits for it.
+
+use std::time::Duration;
+
+use nacre::{Cluster, ClusterFile, Node};
+use nacre_object::{Error, NodeName, Result};
+use nacre_wire::{Endpoint, Session, SessionOptions};
+use serde_json::json;
+
+use crate::out::Out;
+
+/// A node on this machine that lives lets us in by then.
+const LIVES_WITHIN: Duration = Duration::from_secs(1);
+
+/// What `nacre ceph forget` can be told
+#[derive(Debug, clap::Args)]
+pub struct ForgetArguments {
+    /// The node, as `nacre program status` names it
+    #[arg(value_name = "NODE")]
+    node: String,
+}
+
+/// Has nobody wait for a node any more.
+///
+/// # Errors
+/// `NotFound` if no such node is known, with those that are; `Invalid` if it is one of this folder, or lives.
+pub async fn run(arguments: ForgetArguments, file: &ClusterFile, out: Out) -> Result<()> {
+    let name = NodeName::new(&arguments.node)?;
+    if file.known(&name).is_some() {
+        return Err(Error::invalid(format!("{name} is a node of this folder"))
+            .hint("stop `nacre up`, and it says itself that it is down"));
+    }
+    let cluster = Cluster::reach(file)?;
+    let known = cluster.nodes().list().await?;
+    let Some(node) = known.iter().find(|node| node.name == name) else {
+        let names: Vec<_> = known.iter().map(|node| node.name.as_str()).collect();
+        return Err(Error::not_found(format!("no node {name} is known"))
+            .hint(format!("known are {}", names.join(", "))));
+    };
+    if lives(node).await {
+        return Err(Error::invalid(format!("{name} lives: it answers at {}", node.address))
+            .hint("end it first, and it says itself that it is down"));
+    }
+    cluster.nodes().forget(&name).await?;
+    out.show(&json!({ "forgotten": name.as_str() }), || format!("nobody waits for {name} any more"))
+}
+
+/// Whether a node answers on this machine. Of one elsewhere nothing is found out.
+async fn lives(node: &Node) -> bool {
+    let endpoint = node.address.parse::<Endpoint>().ok().filter(|place| place.path().is_some());
+    let Some(endpoint) = endpoint else { return false };
+    let session = Session::open(endpoint, SessionOptions::default());
+    let connected = tokio::time::timeout(LIVES_WITHIN, session.until_connected(true)).await;
+    connected.is_ok() && session.node().is_some_and(|found| found.name == node.name)
+}
