@@ -26,6 +26,10 @@ use crate::programs::{
     report_order_key, status_key,
 };
 
+/// What there is to report waits this long at least, and twice as long at most: the news it follows from are on
+/// their way to other nodes, and a commit of each that has heard would hold them up.
+const REPORT_AFTER: Duration = Duration::from_millis(15);
+
 /// What the map `programs` says.
 #[derive(Debug, Clone)]
 pub(super) struct News {
@@ -103,6 +107,8 @@ pub(super) struct Core {
     reported: Option<Reported>,
     /// The number of the next commit of reports. Never one that was used, though it may have failed.
     next_report: u64,
+    /// From when on the oldest change that is not reported may be.
+    report_due: Option<Duration>,
     report_pause: Pause,
 }
 
@@ -180,6 +186,7 @@ impl Core {
             programs,
             reported,
             next_report,
+            report_due: None,
             report_pause,
         }
     }
@@ -206,10 +213,11 @@ impl Core {
         }
         let mut due = unsettled().map(|(_, tracked)| tracked.pause.until).min();
         if let Some(command) = self.report_command() {
-            if self.report_pause.until <= now {
+            let report = self.report_pause.until.max(self.report_due.unwrap_or_default());
+            if report <= now {
                 return Step::Do(command);
             }
-            due = Some(due.map_or(self.report_pause.until, |due| due.min(self.report_pause.until)));
+            due = Some(due.map_or(report, |due| due.min(report)));
         }
         due.map_or(Step::Wait, Step::WaitUntil)
     }
@@ -256,6 +264,10 @@ impl Core {
         if let Some(tracked) = self.programs.get_mut(program) {
             tracked.done(active, activation, outcome, now);
         }
+        if self.report_due.is_none() {
+            let more = self.random.below(REPORT_AFTER.as_micros() as u64);
+            self.report_due = Some(now + REPORT_AFTER + Duration::from_micros(more));
+        }
     }
 
     /// Takes what stands in the map of reports for this node. It is read where a former life, or a
@@ -278,6 +290,7 @@ impl Core {
             }
         }
         reported.is_open = false;
+        self.report_due = None;
         self.next_report += 1;
         self.report_pause.end();
     }

@@ -26,10 +26,24 @@ fn told(id: &ProgramId, record: ProgramRecord, epoch: u64) -> News {
     News { epoch, whole: false, records: BTreeMap::from([(id.clone(), record)]) }
 }
 
-/// Does what the core says until it waits; everything succeeds.
-fn settle(core: &mut Core, now: Duration) -> Vec<Command> {
+/// When what was to be reported now is.
+fn reporting(now: Duration) -> Duration {
+    now + 2 * REPORT_AFTER
+}
+
+/// Does what the core says until it waits for longer than a report does; everything succeeds.
+fn settle(core: &mut Core, mut now: Duration) -> Vec<Command> {
     let mut commands = Vec::new();
-    while let Step::Do(command) = core.step(now) {
+    let end = reporting(now);
+    loop {
+        let command = match core.step(now) {
+            Step::Do(command) => command,
+            Step::WaitUntil(due) if due <= end => {
+                now = due;
+                continue;
+            }
+            Step::WaitUntil(_) | Step::Wait => break,
+        };
         match &command {
             Command::ReadReports => core.reports_read(BTreeMap::new()),
             Command::WriteReports { changes, .. } => core.reports_written(changes.clone()),
@@ -68,7 +82,9 @@ fn a_version_that_fails_leaves_the_former_one_live_and_is_reported() {
     core.news(told(&id, record(2, Some(2), 6), 6));
     let Step::Do(install) = core.step(now) else { panic!("there is something to do") };
     core.done(&install, Outcome::Failed(Error::invalid("no good")), now);
+    assert!(matches!(core.step(now), Step::WaitUntil(_)), "others are to hear the news first");
 
+    let now = reporting(now);
     let Step::Do(Command::WriteReports { changes, .. }) = core.step(now) else {
         panic!("no report")
     };
@@ -90,10 +106,17 @@ fn what_may_succeed_later_is_repeated_after_pauses_and_holds_up_nothing_else() {
     for _ in 0..5 {
         let Step::Do(install @ Command::Install { .. }) = core.step(now) else { panic!("due") };
         core.done(&install, Outcome::Later(Error::unavailable("away")), now);
-        settle(&mut core, now);
-        let Step::WaitUntil(due) = core.step(now) else { panic!("it waits to try again") };
-        assert!(due > now);
-        now = due;
+        let failed = now;
+        loop {
+            match core.step(now) {
+                Step::WaitUntil(due) => now = due,
+                Step::Do(Command::Install { .. }) => break,
+                Step::Do(Command::ReadReports) => core.reports_read(BTreeMap::new()),
+                Step::Do(Command::WriteReports { changes, .. }) => core.reports_written(changes),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(now > failed);
     }
     core.news(told(&two, record(1, Some(1), 6), 6));
     settle(&mut core, now);
@@ -128,6 +151,7 @@ fn what_may_still_be_on_its_way_is_shut_out_even_if_all_looks_right() {
     core.news(told(&id, record(1, Some(1), 10), 10));
     let Step::Do(install) = core.step(now) else { panic!("there is something to do") };
     core.done(&install, Outcome::Done, now);
+    let now = reporting(now);
     let Step::Do(Command::WriteReports { guard, changes }) = core.step(now) else {
         panic!("no report")
     };
