@@ -163,7 +163,8 @@ impl SequencerTransport for Sessions {
         }
         // Where Ceph keeps the log it may be a node of another folder, or one that is gone for good:
         // if it is not reached, a node of this one takes over.
-        let asked = self.0.neighbours.ask(node, method, input, patience);
+        // Boxed, as the future of every question would be as large as that of this one.
+        let asked = Box::pin(self.0.neighbours.ask(node, method, input, patience));
         answer_within(patience, node, asked).await
     }
 }

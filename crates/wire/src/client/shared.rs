@@ -76,7 +76,8 @@ impl Shared {
         let _room = self.room_for(call, give_up).await?;
         loop {
             let Some(ticket) = self.begin(call, now, give_up) else {
-                self.await_link(give_up).await?;
+                // Boxed, as is what else is rare: a future is as large as the largest it may wait for.
+                Box::pin(self.await_link(give_up)).await?;
                 now = self.now();
                 continue;
             };
@@ -105,7 +106,7 @@ impl Shared {
             return Ok(room);
         }
         let left = give_up.saturating_sub(self.now());
-        match tokio::time::timeout(left, self.room.acquire_many(cost)).await {
+        match Box::pin(tokio::time::timeout(left, self.room.acquire_many(cost))).await {
             Ok(Ok(room)) => Ok(room),
             Ok(Err(_)) => Err(self.closed()),
             Err(_) => Err(Error::unavailable(format!(
