@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use nacre_object::{Capabilities, ListPage, ListRequest, Op, Reply, Request, Result, Store};
 
 use crate::class_service::ClassService;
@@ -20,11 +21,8 @@ impl CatchUpStore {
     pub(crate) fn new(engine: Arc<dyn Store>, classes: ClassService) -> Self {
         Self { engine, classes }
     }
-}
 
-#[async_trait]
-impl Store for CatchUpStore {
-    async fn submit(&self, request: Request) -> Result<Reply> {
+    async fn submit_calls(&self, request: Request) -> Result<Reply> {
         let mut under_way = None;
         for op in &request.ops {
             if let Op::Call(call) = op {
@@ -34,6 +32,20 @@ impl Store for CatchUpStore {
             }
         }
         self.engine.submit(request).await
+    }
+}
+
+#[async_trait]
+impl Store for CatchUpStore {
+    fn submit<'a, 'b>(&'a self, request: Request) -> BoxFuture<'b, Result<Reply>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        if request.ops.iter().any(|op| matches!(op, Op::Call(_))) {
+            return Box::pin(self.submit_calls(request));
+        }
+        self.engine.submit(request)
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {

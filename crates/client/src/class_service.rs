@@ -149,10 +149,14 @@ impl ClassService {
         if (live.is_none() || call.version.is_some_and(|version| live != Some(version)))
             && let Some(subscriber) = self.0.subscriber.get()
         {
+            // Boxed, as every call's future would be as large as what few wait for.
             match call.version {
-                Some(version) => subscriber.caught_up(&program_of(&call.class)?, version).await?,
+                Some(version) => {
+                    let program = program_of(&call.class)?;
+                    Box::pin(subscriber.caught_up(&program, version)).await?;
+                }
                 // A node that has just started does not know its programs yet.
-                None => subscriber.ready().await?,
+                None => Box::pin(subscriber.ready()).await?,
             }
             called = self.0.runtime.called(&call.class);
         }

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::future::{BoxFuture, TryFutureExt};
 use nacre_object::limits::{MAX_LIST_ENTRIES, MAX_NOTIFY_BYTES};
 use nacre_object::{
     Capabilities, Error, ListPage, ListRequest, ObjectId, ObjectName, Reply, Request, Result,
@@ -150,14 +151,14 @@ impl fmt::Debug for EmbeddedEngine {
 }
 
 impl EmbeddedEngine {
-    async fn write(&self, request: Request) -> Result<Reply> {
+    async fn write(&self, request: Box<Request>) -> Result<Reply> {
         let permits = 1 + request.payload_bytes() / PERMIT_BYTES;
         let permit = Arc::clone(&self.0.room)
             .acquire_many_owned(permits as u32)
             .await
             .map_err(|_| closed())?;
         let (reply, answer) = oneshot::channel();
-        self.push(Box::new(request), reply, permit)?;
+        self.push(request, reply, permit)?;
         answer.await.unwrap_or_else(|_| {
             Err(Error::unavailable("the engine stopped while the transaction ran")
                 .hint("open the store again; whether it happened can be read then"))
@@ -198,11 +199,12 @@ impl EmbeddedEngine {
         };
         match awaited {
             None => Ok(()),
-            Some((visibility, group)) => visibility.wait(group).await,
+            // Boxed, as few wait for it and every request's future would be as large.
+            Some((visibility, group)) => Box::pin(visibility.wait(group)).await,
         }
     }
 
-    async fn answer(&self, request: Request) -> Result<Reply> {
+    async fn answer(&self, request: Box<Request>) -> Result<Reply> {
         self.await_tables(|core| core.awaited(&request)).await?;
         match self.read(&request)? {
             Some(reply) => Ok(reply),
@@ -213,9 +215,15 @@ impl EmbeddedEngine {
 
 #[async_trait]
 impl Store for EmbeddedEngine {
-    async fn submit(&self, request: Request) -> Result<Reply> {
+    // An `async fn` would keep room for the request until it is answered.
+    fn submit<'a, 'b>(&'a self, request: Request) -> BoxFuture<'b, Result<Reply>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
         let object = request.header.object.clone();
-        self.answer(request).await.map_err(|error| error.on(object))
+        let answer = self.answer(Box::new(request));
+        Box::pin(answer.map_err(|error| error.on(object)))
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::future::try_join_all;
+use futures::future::{self, BoxFuture, FutureExt, TryFutureExt, try_join_all};
 use nacre_object::limits::MAX_LIST_ENTRIES;
 use nacre_object::{
     Capabilities, Error, ListPage, ListRequest, Locate, ObjectId, Op, Reply, Request, Result,
@@ -81,11 +81,18 @@ impl PlacedStore {
 
 #[async_trait]
 impl Store for PlacedStore {
-    async fn submit(&self, request: Request) -> Result<Reply> {
-        self.capabilities().check(&request)?;
+    // An `async fn` would keep room for the request until it is answered.
+    fn submit<'a, 'b>(&'a self, request: Request) -> BoxFuture<'b, Result<Reply>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
         let PlacedTarget { target, store, .. } = self.target_of(&request.header.object);
-        self.check_sources(&request, &target.name)?;
-        store.submit(request).await.map_err(|error| error.at(&target.name))
+        let checked = self.capabilities().check(&request);
+        if let Err(error) = checked.and_then(|()| self.check_sources(&request, &target.name)) {
+            return future::err(error).boxed();
+        }
+        store.submit(request).map_err(|error| error.at(&target.name)).boxed()
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use nacre_object::{
     Capabilities, ListPage, ListRequest, ObjectId, Reply, Request, Result, Store, Watch,
     WatchStream,
@@ -42,8 +43,15 @@ impl RemoteStore {
 
 #[async_trait]
 impl Store for RemoteStore {
-    async fn submit(&self, request: Request) -> Result<Reply> {
-        self.lanes.next().submit(request, self.deadline).await
+    // An `async fn` would keep room for the request until it is answered.
+    fn submit<'a, 'b>(&'a self, request: Request) -> BoxFuture<'b, Result<Reply>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        let transaction = self.session().transaction(request, self.deadline);
+        // The lane is chosen when it is sent, by what is under way then.
+        Box::pin(async move { self.lanes.next().run(&transaction).await })
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {

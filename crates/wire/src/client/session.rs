@@ -42,6 +42,13 @@ pub struct Session(Arc<Handle>);
 #[derive(Debug)]
 struct Handle(Arc<Shared>);
 
+/// A transaction, ready to be sent.
+pub(crate) struct Transaction {
+    object: ObjectId,
+    /// Or why it cannot be.
+    call: Result<Call>,
+}
+
 impl Drop for Handle {
     fn drop(&mut self) {
         self.0.close();
@@ -149,28 +156,47 @@ impl Session {
         }
     }
 
-    /// Runs a transaction.
+    /// Runs a transaction, which is encoded at once: until it is answered nobody need keep it.
     ///
     /// # Errors
     /// What the store says, and as [`Session::ask`].
-    pub async fn submit(&self, request: Request, deadline: Duration) -> Result<Reply> {
+    pub fn submit(
+        &self,
+        request: Request,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<Reply>> + Send + use<'_> {
+        let transaction = self.transaction(request, deadline);
+        async move { self.run(&transaction).await }
+    }
+
+    pub(crate) fn transaction(&self, request: Request, deadline: Duration) -> Transaction {
+        let object = request.header.object.clone();
+        Transaction { object, call: self.call_of(request, deadline) }
+    }
+
+    fn call_of(&self, request: Request, deadline: Duration) -> Result<Call> {
         let writes = request.ops.iter().any(Op::is_write);
         let repeat = if writes { Repeat::Unsafe } else { Repeat::Safe };
-        let object = request.header.object.clone();
         let trace_id = request.header.trace_id;
-        let answer = async {
-            let sampled = if trace_id == 0 { self.shared().sample() } else { None };
-            let asked = Asked::Request(encode::request(request));
-            let mut call = Call::new(&asked, repeat, deadline, sampled)?;
-            if call.origin.trace_id == 0 {
-                call.origin.trace_id = trace_id;
-            }
-            match self.shared().exchange(&call).await? {
-                Answer::Reply(reply) => decode::reply(reply),
-                _ => Err(decode::senseless("no reply to a transaction")),
-            }
+        let sampled = if trace_id == 0 { self.shared().sample() } else { None };
+        let asked = Asked::Request(encode::request(request));
+        let mut call = Call::new(&asked, repeat, deadline, sampled)?;
+        if call.origin.trace_id == 0 {
+            call.origin.trace_id = trace_id;
+        }
+        Ok(call)
+    }
+
+    pub(crate) async fn run(&self, transaction: &Transaction) -> Result<Reply> {
+        let exchanged = match &transaction.call {
+            Ok(call) => self.shared().exchange(call).await,
+            Err(error) => Err(error.clone()),
         };
-        answer.await.map_err(|error| error.on(object))
+        let reply = exchanged.and_then(|answer| match answer {
+            Answer::Reply(reply) => decode::reply(reply),
+            _ => Err(decode::senseless("no reply to a transaction")),
+        });
+        reply.map_err(|error| error.on(&transaction.object))
     }
 
     /// Names of a pool, in byte order.
