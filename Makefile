@@ -17,6 +17,8 @@ FIGURE ?= $(notdir $(patsubst %/README.md,%,$(wildcard experiments/*/README.md))
 ENGINES ?= embedded ceph-memstore ceph-bluestore
 
 # Every suite is tried though one fails, and none may hang for ever.
+# How those ended that failed, which is told after the last.
+FAILED_SUITES := $(abspath $(or $(CARGO_TARGET_DIR),target))/failed-suites
 TRY_ALL := --no-fail-fast --config "target.'cfg(unix)'.runner='$(CURDIR)/scripts/bounded-suite'"
 
 .PHONY: help demo bench experiments build ceph-plugin test soak-engine check fmt install-deps install-test-deps
@@ -68,7 +70,9 @@ ceph-plugin: install-deps ## Build the object class for Ceph's OSDs, target/rele
 	strip --strip-debug -o $(RELEASE)/libcls_nacre.so $(RELEASE)/libnacre_osd_class.so
 
 test: check install-test-deps ceph-plugin ## Everything: check, then every suite; the demo is one of them
-	$(CARGO) test --workspace --locked $(TRY_ALL)
+	@rm -f $(FAILED_SUITES)
+	NACRE_FAILED_SUITES=$(FAILED_SUITES) $(CARGO) test --workspace --locked $(TRY_ALL) \
+	    || { cat $(FAILED_SUITES) >&2; exit 1; }
 
 soak-engine: install-test-deps ## The engine's long forms: power cuts, kills, flipped bits
 	NACRE_SEEDS=60 $(CARGO) test --locked -p nacre-embedded --test power_loss -- --nocapture
