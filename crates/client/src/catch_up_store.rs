@@ -37,6 +37,7 @@ impl CatchUpStore {
 
 #[async_trait]
 impl Store for CatchUpStore {
+    // What calls nothing has no future here: it is the engine's.
     fn submit<'a, 'b>(&'a self, request: Request) -> BoxFuture<'b, Result<Reply>>
     where
         'a: 'b,
