@@ -128,8 +128,11 @@ mod tests {
         }
     }
 
-    fn place(folder: &Path, number: usize) -> Endpoint {
-        Endpoint::unix(folder.join(number.to_string())).unwrap()
+    /// Where two gateways of a store are, of which the first runs.
+    async fn places(folder: &Path, store: &MemoryStore) -> ([Endpoint; 2], Running) {
+        let places = [0, 1].map(|number| Endpoint::unix(folder.join(number.to_string())).unwrap());
+        let first = Running::start(&places[0], store).await;
+        (places, first)
     }
 
     fn gateway(places: &[Endpoint]) -> Gateway {
@@ -150,8 +153,7 @@ mod tests {
     #[tokio::test]
     async fn a_watch_whose_gateway_stays_away_moves_to_another_and_says_so() {
         let (folder, store) = (tempfile::tempdir().unwrap(), MemoryStore::plain());
-        let places = [0, 1].map(|number| place(folder.path(), number));
-        let first = Running::start(&places[0], &store).await;
+        let (places, first) = places(folder.path(), &store).await;
         let _second = Running::start(&places[1], &store).await;
         let gateway = gateway(&places);
         let mut events = gateway.watch(&object()).await.unwrap();
@@ -167,8 +169,7 @@ mod tests {
     #[tokio::test]
     async fn a_watch_whose_gateway_comes_back_goes_on_there() {
         let (folder, store) = (tempfile::tempdir().unwrap(), MemoryStore::plain());
-        let places = [0, 1].map(|number| place(folder.path(), number));
-        let first = Running::start(&places[0], &store).await;
+        let (places, first) = places(folder.path(), &store).await;
         let gateway = gateway(&places);
         let mut events = gateway.watch(&object()).await.unwrap();
         first.stop().await;
@@ -181,8 +182,7 @@ mod tests {
     #[tokio::test]
     async fn a_watch_ends_with_who_connected() {
         let (folder, store) = (tempfile::tempdir().unwrap(), MemoryStore::plain());
-        let places = [place(folder.path(), 0)];
-        let _running = Running::start(&places[0], &store).await;
+        let (places, _running) = places(folder.path(), &store).await;
         let gateway = gateway(&places);
         let mut events = gateway.watch(&object()).await.unwrap();
         drop(gateway);
