@@ -3,10 +3,15 @@
 //! **Invariant:** however the test ends, SIGKILL included, the pipe ends with it, and the script takes
 //! every daemon and the folder down.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What the script says once it serves.
+const UP: &str = "a Ceph cluster runs";
+/// Of each daemon's log, when a test failed.
+const TOLD_BYTES: usize = 4096;
 
 /// A cluster that lives as long as this value.
 #[derive(Debug)]
@@ -43,11 +48,12 @@ impl CephCluster {
             .stdout(Stdio::piped())
             .spawn()
             .expect("scripts/ceph-cluster can be run");
-        let mut said = String::new();
         let output = holder.stdout.as_mut().expect("its output is a pipe");
-        BufReader::new(output).read_line(&mut said).expect("its output can be read");
+        // What it installs may say something first.
+        let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+        let said = lines.find(|line| line.contains(UP));
         let cluster = Self { folder, holder };
-        assert!(!said.is_empty(), "the cluster did not come up");
+        assert!(said.is_some(), "the cluster did not come up");
         cluster
     }
 
@@ -136,8 +142,26 @@ impl CephCluster {
     }
 }
 
+impl CephCluster {
+    /// What its daemons are and said, for whoever looks into a test that failed.
+    fn tell(&self) {
+        let mut stderr = std::io::stderr();
+        if let Ok(status) = Self::command("status", &self.folder).output() {
+            let _ = stderr.write_all(&status.stdout);
+        }
+        for log in std::fs::read_dir(self.folder.join("log")).into_iter().flatten().flatten() {
+            let text = std::fs::read(log.path()).unwrap_or_default();
+            let end = &text[text.len().saturating_sub(TOLD_BYTES)..];
+            let _ = writeln!(stderr, "{}:\n{}", log.path().display(), String::from_utf8_lossy(end));
+        }
+    }
+}
+
 impl Drop for CephCluster {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.tell();
+        }
         drop(self.holder.stdin.take());
         // A test that panics must not panic again; what is left would be seen by the next one.
         let _ = self.holder.wait();

@@ -24,8 +24,9 @@ const SEEDS: u64 = 8;
 const STEPS: usize = 150;
 /// Every second transaction runs in the OSD.
 struct BothWays {
-    osds: Osds,
     engine: RadosEngine,
+    // The cluster outlives its clients.
+    osds: Osds,
     turn: AtomicU32,
 }
 
@@ -43,14 +44,14 @@ impl BothWays {
         let options = RadosOptions { conf: Some(osds.cluster.conf()), ..Default::default() };
         let clock = Arc::new(SystemClock::default());
         let engine = RadosEngine::connect(options, Arc::new(NoClasses), clock).await.unwrap();
-        let store = Self { osds, engine, turn: AtomicU32::new(0) };
+        let store = Self { engine, osds, turn: AtomicU32::new(0) };
         Subject::new(Arc::new(store)).in_pool(namespace.parse().unwrap())
     }
 
     /// `None` if it cannot be done there.
-    fn in_the_osd(&self, request: &Request) -> Option<Result<Reply>> {
+    async fn in_the_osd(&self, request: &Request) -> Option<Result<Reply>> {
         let name = request.header.object.name.as_str();
-        let answer = self.osds.submit_bytes(name, input(request.clone(), &[]));
+        let answer = self.osds.submitted(name, input(request.clone(), &[])).await;
         match outcome(&request.ops, &answer) {
             Outcome::Done { exists, mut reply } => {
                 reply.version = if exists { answer.version } else { 0 };
@@ -76,7 +77,7 @@ impl Store for BothWays {
     async fn submit(&self, request: Request) -> Result<Reply> {
         self.capabilities().check(&request)?;
         let here = self.turn.fetch_add(1, Ordering::Relaxed).is_multiple_of(2);
-        let done = if here { None } else { self.in_the_osd(&request) };
+        let done = if here { None } else { self.in_the_osd(&request).await };
         match done {
             Some(outcome) => outcome,
             None => self.engine.submit(request).await,

@@ -60,10 +60,11 @@ impl FaultSink for Heard {
 
 /// An engine with programs, on a cluster of its own.
 struct Node {
-    ceph: CephCluster,
     engine: RadosEngine,
     runtime: Arc<ClassRuntime>,
     heard: Arc<Heard>,
+    // Outlives its clients.
+    ceph: CephCluster,
 }
 
 async fn connect(ceph: &CephCluster, classes: Arc<dyn ClassHost>) -> RadosEngine {

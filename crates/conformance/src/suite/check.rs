@@ -1,14 +1,18 @@
 //! A named statement about stores, and how a list of them is run.
 
+use std::io::Write;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use nacre_object::{Capability, Op};
+use tokio::time::Instant;
 
 use super::subject::{Subject, TestObject};
 
 /// A check that takes longer hangs: the slowest takes seconds on a machine that is busy.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
+/// After so long no further check begins: the whole suite takes seconds, and whoever runs it waits no ten minutes.
+const SUITE_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// One statement about stores.
 #[derive(Clone, Copy)]
@@ -94,17 +98,32 @@ fn panic_text(error: tokio::task::JoinError) -> String {
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("panicked").to_owned()
 }
 
-/// Runs checks one after the other, every one whatever came of the others.
+/// Runs checks one after the other, every one whatever came of the others, as long as there is time. What fails
+/// is told at once: a store that stopped answering makes each check slow, and whoever waits may give up on all.
 pub async fn run(checks: &[Check], subject: &Subject) -> Report {
+    let begun = Instant::now();
     let mut report = Report::default();
     for check in checks {
+        if begun.elapsed() > SUITE_TIMEOUT {
+            report.failed.push((check.name, format!("not begun: {SUITE_TIMEOUT:?} are over")));
+            continue;
+        }
         if !check.applies_to(subject) {
             report.skipped.push(check.name);
             continue;
         }
         match check.run_on(subject).await {
             Ok(()) => report.passed.push(check.name),
-            Err(text) => report.failed.push((check.name, text)),
+            Err(text) => {
+                // Past the capture of tests, which tells nothing of a test that is ended from outside.
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "{} after {:?}: {text}",
+                    check.name,
+                    begun.elapsed()
+                );
+                report.failed.push((check.name, text));
+            }
         }
     }
     report
