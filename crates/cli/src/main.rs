@@ -124,17 +124,18 @@ impl Place {
 impl Command {
     /// Whether it asks a cluster that runs without it.
     fn is_traceable(&self) -> bool {
-        !matches!(
-            self,
+        match self {
+            Self::Brados(command) => command.asks_a_cluster(),
+            Self::Program(command) => !matches!(command, program::ProgramCommand::Test(_)),
             Self::Init(_)
-                | Self::Up(_)
-                | Self::Demo(_)
-                | Self::Bench(_)
-                | Self::Experiment(_)
-                | Self::Node(_)
-                | Self::Ceph(_)
-                | Self::Brados(_)
-        )
+            | Self::Up(_)
+            | Self::Demo(_)
+            | Self::Bench(_)
+            | Self::Experiment(_)
+            | Self::Node(_)
+            | Self::Ceph(_) => false,
+            _ => true,
+        }
     }
 }
 

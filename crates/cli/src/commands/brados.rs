@@ -1,6 +1,7 @@
 //! `nacre brados …`: the compiler by itself, the choice of layouts, and what running classes are asked.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
@@ -9,6 +10,7 @@ use nacre_brados::layout::Choices;
 use nacre_brados::{CompileErrors, Compiled, Diagnostic, Layout, Severity, with_layout};
 use nacre_object::{ClassName, Error, Result};
 use serde_json::json;
+use tempfile::NamedTempFile;
 
 use super::brados_explain::{ExplainArguments, explain};
 use super::brados_layouts::{AdoptArguments, AutoArguments};
@@ -65,6 +67,13 @@ pub enum BradosCommand {
     },
 }
 
+impl BradosCommand {
+    /// Whether it asks a cluster that runs without it.
+    pub fn asks_a_cluster(&self) -> bool {
+        matches!(self, Self::Counts { .. } | Self::Proposals | Self::Adopt(_) | Self::Auto(_))
+    }
+}
+
 /// Runs one of them.
 ///
 /// # Errors
@@ -85,7 +94,11 @@ pub async fn run(
         BradosCommand::Check { file } => check(&file, out),
         BradosCommand::Compile { file, layout } => {
             let (_, compiled) = compile_in(&file, layout)?;
-            out.bytes(compiled.class.lua.as_bytes())
+            let lua = compiled.class.lua;
+            match out.is_json() {
+                true => out.show(&json!({ "lua": lua }), String::new),
+                false => out.bytes(lua.as_bytes()),
+            }
         }
         BradosCommand::Explain(arguments) => explain(&arguments, out),
         BradosCommand::Layouts { file, slots } => layouts(&file, &slots, out),
@@ -185,12 +198,30 @@ fn format(file: &Path, check: bool, out: Out) -> Result<()> {
         return out.bytes(formatted.as_bytes());
     }
     if formatted != source {
-        write(file, &formatted)?;
+        replace(file, &formatted)?;
     }
     Ok(())
 }
 
+/// Writes a file that is made from others.
 pub fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text)
-        .map_err(|error| Error::unavailable(format!("cannot write {}: {error}", path.display())))
+    fs::write(path, text).map_err(|error| unwritable(path, &error))
+}
+
+/// Gives a file that is there another content, and nothing else: it has the old or the new one, whole.
+fn replace(path: &Path, text: &str) -> Result<()> {
+    let write = || -> std::io::Result<()> {
+        // What a link leads to is replaced, not the link.
+        let place = fs::canonicalize(path)?;
+        let mut fresh = NamedTempFile::new_in(place.parent().unwrap_or(Path::new("/")))?;
+        fresh.write_all(text.as_bytes())?;
+        fresh.as_file().set_permissions(fs::metadata(&place)?.permissions())?;
+        fresh.persist(&place)?;
+        Ok(())
+    };
+    write().map_err(|error| unwritable(path, &error))
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Error {
+    Error::unavailable(format!("cannot write {}: {error}", path.display()))
 }
