@@ -35,10 +35,22 @@ impl Input {
 /// # Errors
 /// `NotFound` if it cannot be read, `Invalid` if it is too large.
 pub fn read_file(path: &Path) -> Result<Bytes> {
+    let content = read_at_most(path, MAX_REQUEST_BYTES)?;
+    content.ok_or_else(|| {
+        let name = name_of(path);
+        Error::invalid(format!(
+            "{name} is larger than the {MAX_REQUEST_BYTES} bytes one request carries"
+        ))
+        .hint("write it in parts: `nacre object write … --offset N`")
+    })
+}
+
+/// A file's content if it has no more bytes.
+fn read_at_most(path: &Path, most: usize) -> Result<Option<Bytes>> {
     let name = name_of(path);
     let unreadable = |error| Error::not_found(format!("cannot read {name}: {error}"));
     let mut content = Vec::new();
-    let limit = MAX_REQUEST_BYTES as u64 + 1;
+    let limit = most as u64 + 1;
     let read = if path == Path::new("-") {
         std::io::stdin().lock().take(limit).read_to_end(&mut content)
     } else {
@@ -46,22 +58,20 @@ pub fn read_file(path: &Path) -> Result<Bytes> {
         file.take(limit).read_to_end(&mut content)
     };
     read.map_err(unreadable)?;
-    if content.len() > MAX_REQUEST_BYTES {
-        return Err(Error::invalid(format!(
-            "{name} is larger than the {MAX_REQUEST_BYTES} bytes one request carries"
-        ))
-        .hint("write it in parts: `nacre object write … --offset N`"));
-    }
-    Ok(content.into())
+    Ok((content.len() <= most).then(|| content.into()))
 }
 
-/// A file's content as text.
+/// The text of a program, a workload or a script.
 ///
 /// # Errors
-/// As [`read_file`]; `Invalid` if it is not UTF-8.
+/// `NotFound` if it cannot be read, `Invalid` if it is too large or not UTF-8.
 pub fn read_text(path: &Path) -> Result<String> {
-    String::from_utf8(read_file(path)?.into())
-        .map_err(|_| Error::invalid(format!("{} is not UTF-8 text", name_of(path))))
+    let name = name_of(path);
+    let content = read_at_most(path, MAX_REQUEST_BYTES)?.ok_or_else(|| {
+        Error::invalid(format!("{name} is larger than {MAX_REQUEST_BYTES} bytes: is it a program?"))
+    })?;
+    String::from_utf8(content.into())
+        .map_err(|_| Error::invalid(format!("{name} is not UTF-8 text")))
 }
 
 /// What a person calls a file that is given as an argument.

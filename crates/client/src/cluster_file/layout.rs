@@ -77,7 +77,8 @@ impl ClusterFile {
     pub fn lay_out(folder: impl Into<PathBuf>, layout: &Layout) -> Result<Self> {
         let folder = folder.into();
         if Document::is_in(&folder) {
-            return Err(Error::exists(format!("{} holds a cluster", folder.display())));
+            return Err(Error::exists(format!("{} holds a cluster", folder.display()))
+                .hint("`nacre up` runs it; for another name another folder with --cluster"));
         }
         let (mut nodes, addresses) = (layout.nodes(), layout.addresses.len());
         if addresses != 0 && addresses != nodes.len() {

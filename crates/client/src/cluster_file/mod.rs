@@ -12,6 +12,7 @@ mod document;
 mod entry;
 mod layout;
 
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -66,9 +67,10 @@ impl ClusterFile {
             Error::not_found(format!("no identity at {}: {error}", path.display()))
                 .hint("`nacre entity add NAME` makes one, on the machine of the cluster's folder")
         })?;
-        let identity = Identity::parse(&text)?;
-        let document = serde_json::from_slice(&text)
-            .map_err(|error| Error::invalid(format!("{}: {error}", path.display())))?;
+        let unreadable =
+            |error: &dyn Display| Error::invalid(format!("{}: {error}", path.display()));
+        let identity = Identity::parse(&text).map_err(|error| unreadable(&error.message()))?;
+        let document = serde_json::from_slice(&text).map_err(|error| unreadable(&error))?;
         let RemoteDocument { engine, nodes } = document;
         let cluster = Self { folder: PathBuf::new(), engine, nodes, identity: Some(identity) };
         cluster.check()?;
