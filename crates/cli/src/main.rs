@@ -8,6 +8,9 @@ mod demo;
 mod engine;
 #[cfg(test)]
 mod fuzz_tests;
+mod help;
+#[cfg(test)]
+mod help_tests;
 mod input;
 mod lines;
 mod otlp;
@@ -140,7 +143,7 @@ impl Command {
 }
 
 fn main() -> ExitCode {
-    let matches = Arguments::command().get_matches();
+    let matches = help::explained(Arguments::command()).get_matches();
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let out = Out::new(arguments.json);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

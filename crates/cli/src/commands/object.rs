@@ -50,9 +50,18 @@ pub enum ObjectCommand {
         file: PathBuf,
     },
     /// Cut or extend the byte stream
-    Truncate { object: ObjectId, size: u64 },
+    Truncate {
+        object: ObjectId,
+        /// How long it then is, in bytes
+        size: u64,
+    },
     /// Make a range read as zeros
-    Zero { object: ObjectId, offset: u64, length: u64 },
+    Zero {
+        object: ObjectId,
+        offset: u64,
+        /// Bytes
+        length: u64,
+    },
     /// Make an object exist
     Create {
         object: ObjectId,
@@ -141,7 +150,12 @@ pub enum SnapshotCommand {
     /// Make the object what it was
     Rollback { object: ObjectId, snapshot: SnapshotName },
     /// Make a new object of one; both names need the same {tag}
-    Clone { object: ObjectId, snapshot: SnapshotName, to: ObjectName },
+    Clone {
+        object: ObjectId,
+        snapshot: SnapshotName,
+        /// The new object's name, in the same pool
+        to: ObjectName,
+    },
 }
 
 /// Runs one of them.

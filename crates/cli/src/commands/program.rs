@@ -44,9 +44,16 @@ pub enum ProgramCommand {
         program_version: Option<u64>,
     },
     /// Show how one version differs from another
-    Diff { program: ProgramId, from: u64, to: u64 },
+    Diff {
+        program: ProgramId,
+        /// A version
+        from: u64,
+        /// The version to compare it with
+        to: u64,
+    },
     /// Make versions active, all by one commit: KIND/NAME@VERSION
     Activate {
+        /// Versions: KIND/NAME@VERSION
         #[arg(required = true, value_parser = parse_versioned)]
         versions: Vec<(ProgramId, u64)>,
         /// Return without waiting until every node runs them
