@@ -75,11 +75,22 @@ impl MapViews {
     async fn read(&self, log: &LogName) -> Result<(u64, Option<View>)> {
         let (map_epoch, stored) = self.maps.entry(log.map(), VIEW_KEY).await?;
         let view = match stored {
-            Some(encoded) => Some(View::decode(&encoded).map_err(|error| error.on(log))?),
+            Some(encoded) => Some(decode(log, &encoded).map_err(|error| error.on(log))?),
             None => None,
         };
         Ok((map_epoch, view))
     }
+}
+
+/// The view kept in the map of `log`. Whoever may change that map may change nothing of other logs, so a view
+/// of another must not be taken for one: its sequencer would be recovered, and its successor stored, there.
+fn decode(log: &LogName, encoded: &[u8]) -> Result<View> {
+    let view = View::decode(encoded)?;
+    if view.log() != log {
+        let text = format!("a damaged view: it is one of log {}", view.log());
+        return Err(Error::corrupt(text));
+    }
+    Ok(view)
 }
 
 #[async_trait]

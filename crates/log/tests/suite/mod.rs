@@ -2,6 +2,7 @@
 
 mod cases;
 pub mod faults;
+mod foreign_views;
 pub mod linearizability;
 mod log;
 mod removal;
