@@ -28,7 +28,7 @@ pub(crate) const READ_BYTES: u32 = 4 * 1024 * 1024;
 pub(crate) const READ_SHARE_BYTES: u32 = 64 * 1024;
 /// Positions read at a time.
 pub const MAX_READ_POSITIONS: usize = 4096;
-/// Objects buried at a time when whole stripes are trimmed.
+/// Objects trimmed, or buried, at a time when many positions are given up.
 pub(crate) const MAX_BURIALS: usize = 16;
 /// Records one log handle appends at a time; the next `append` waits.
 pub(crate) const MAX_APPENDS: usize = 16 * 1024;

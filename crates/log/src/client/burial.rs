@@ -1,4 +1,4 @@
-//! What happens to objects whose positions are all given up: they are buried, sealed at the last epoch with no
+//! What happens to the objects of a log that was removed: they are buried, sealed at the last epoch with no
 //! entry left. A header of some bytes stays, so that nothing that comes late brings them to life again.
 
 use futures::StreamExt;
@@ -9,31 +9,33 @@ use tokio::time::Instant;
 use crate::backoff::Backoff;
 use crate::limits::MAX_BURIALS;
 use crate::storage::{Addressed, CallFailure, LAST_EPOCH, StorageClient};
-use crate::view::View;
+use crate::view::{Place, View};
 
-/// Buries the objects of `before` that lie wholly below `position`, which is forgotten.
-pub(super) async fn bury_below(
-    storage: &StorageClient,
-    before: &View,
-    position: u64,
-    deadline: Instant,
-) -> Result<()> {
-    let ranges = before.ranges().iter();
-    let stripes = ranges.flat_map(|range| {
-        // Those that were forgotten earlier are buried.
-        let first = before.kept_from().max(range.first);
-        let gone = first.saturating_sub(range.first) / range.stripe_positions();
-        let ends = range.stripes_before(position);
-        let whole = move |stripe: &u64| range.stripe_end(*stripe) <= position;
-        (gone..ends).filter(whole).flat_map(move |stripe| {
-            let last = range.stripe_end(stripe) - 1;
+/// The places that hold something up to and including `position`, each with the last position of its stripe
+/// up to there. What is forgotten has none: it was trimmed before.
+pub(super) fn places_to(view: &View, position: u64) -> Vec<(Place, u64)> {
+    let places = view.ranges().iter().flat_map(|range| {
+        let kept_from = view.kept_from().max(range.first);
+        let forgotten = (kept_from - range.first) / range.stripe_positions();
+        (forgotten..range.stripes_before(position + 1)).flat_map(move |stripe| {
+            let last = position.min(range.stripe_end(stripe) - 1);
             range.stripe_places(stripe).map(move |place| (place, last))
         })
     });
+    places.collect()
+}
+
+/// Buries the objects of a log that was removed.
+pub(super) async fn bury_all(
+    storage: &StorageClient,
+    removed: &View,
+    deadline: Instant,
+) -> Result<()> {
     // Made before anything is waited for, so that the future can move between threads.
+    let places = places_to(removed, removed.end() - 1).into_iter();
     let objects: Vec<_> =
-        stripes.filter_map(|(place, last)| Some((before.object(place)?, last))).collect();
-    let class = before.class();
+        places.filter_map(|(place, last)| Some((removed.object(place)?, last))).collect();
+    let class = removed.class();
     let burials =
         objects.into_iter().map(|(object, last)| bury(storage, object, class, last, deadline));
     let mut running = stream::iter(burials).buffer_unordered(MAX_BURIALS);
@@ -68,5 +70,38 @@ pub(super) fn give_up(failure: CallFailure) -> Error {
         CallFailure::NoAnswer(error) | CallFailure::Failed(error) => error,
         CallFailure::Stale => Error::unavailable("the log's view is changing"),
         CallFailure::Unsealed => Error::corrupt("an object of the log is gone"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{cut_at, view_of};
+
+    /// Stripes of eight positions; the second is cut short at 13, and another range follows.
+    fn two_ranges() -> View {
+        cut_at(&view_of(2, 4).extended(1).unwrap(), 13)
+    }
+
+    fn found(view: &View, position: u64) -> Vec<(u32, u64, u64)> {
+        let places = places_to(view, position).into_iter();
+        let first_columns = places.filter(|(place, _)| place.column == 0);
+        first_columns.map(|(place, last)| (place.range, place.stripe, last)).collect()
+    }
+
+    #[test]
+    fn every_place_is_found_with_the_last_position_it_may_hold() {
+        let view = two_ranges();
+        assert_eq!(found(&view, 0), [(0, 0, 0)]);
+        assert_eq!(found(&view, 7), [(0, 0, 7)]);
+        assert_eq!(found(&view, 8), [(0, 0, 7), (0, 1, 8)]);
+        assert_eq!(found(&view, 20), [(0, 0, 7), (0, 1, 12), (1, 0, 20)]);
+        assert_eq!(places_to(&view, 20).len(), 6, "of both columns");
+    }
+
+    #[test]
+    fn a_stripe_that_is_forgotten_is_not_found_again() {
+        assert_eq!(found(&two_ranges().forgetting_below(8), 20), [(0, 1, 12), (1, 0, 20)]);
+        assert_eq!(found(&two_ranges().forgetting_below(13), 20), [(1, 0, 20)]);
     }
 }

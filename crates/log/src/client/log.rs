@@ -11,7 +11,6 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::appender::Appender;
-use super::burial::bury_below;
 use super::follow::{Follow, follow};
 use super::options::{Entry, LogOptions, LogStat, ReadSlot};
 use super::positions::{Positions, past_tail};
@@ -235,12 +234,11 @@ impl Log {
                 range.first + place.stripe * range.stripe_positions()
             }
         });
+        // Nobody looks for what is forgotten: neither who tries again after a failure nor who removes the log.
+        // So it must be gone by then.
+        inner.positions.trim_to(&view, position, deadline).await?;
         if stripe_start > view.kept_from() {
             inner.sequencer.reconfigure(Reconfiguration::Forget(stripe_start), deadline).await?;
-            bury_below(&inner.positions.storage, &view, stripe_start, deadline).await?;
-        }
-        if stripe_start < end {
-            inner.positions.trim_stripe(position, deadline).await?;
         }
         Ok(())
     }

@@ -8,13 +8,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures::StreamExt;
 use futures::future::join_all;
+use futures::stream;
 use nacre_object::{Error, Result, Status};
 use tokio::time::Instant;
 
-use super::burial::give_up;
+use super::burial::{give_up, places_to};
 use super::view_cache::ViewCache;
 use crate::backoff::Backoff;
+use crate::limits::MAX_BURIALS;
 use crate::sequencer::SequencerClient;
 use crate::storage::status::EROFS;
 use crate::storage::{Addressed, CallFailure, CallResult, MAX_BATCH_ENTRIES, StorageClient};
@@ -68,14 +71,24 @@ impl Positions {
         self.run(Operation::Trim(position), deadline).await?.statuses(position).map(drop)
     }
 
-    /// Trims up to `position` what shares a stripe with it, and reclaims the space.
-    pub async fn trim_stripe(&self, position: u64, deadline: Instant) -> Result<()> {
-        let view = self.views.get();
-        let Some(range) = view.range_of(position) else { return Ok(()) };
-        for place in range.stripe_places(range.place(position).stripe) {
-            // Each call removes a bounded number of entries.
-            while self.run(Operation::TrimTo(position, place), deadline).await?.is_left() {}
+    /// Trims everything up to `position`, which was issued before `view` was read, and reclaims the space.
+    ///
+    /// # Errors
+    /// As for a single position; then part of it is trimmed.
+    pub async fn trim_to(&self, view: &View, position: u64, deadline: Instant) -> Result<()> {
+        let places = places_to(view, position).into_iter();
+        let trims: Vec<_> =
+            places.map(|(place, last)| self.trim_place(place, last, deadline)).collect();
+        let mut running = stream::iter(trims).buffer_unordered(MAX_BURIALS);
+        while let Some(trimmed) = running.next().await {
+            trimmed?;
         }
+        Ok(())
+    }
+
+    async fn trim_place(&self, place: Place, last: u64, deadline: Instant) -> Result<()> {
+        // Each call removes a bounded number of entries.
+        while self.run(Operation::TrimTo(last, place), deadline).await?.is_left(last)? {}
         Ok(())
     }
 
@@ -201,8 +214,13 @@ impl Outcome {
         }
     }
 
-    fn is_left(&self) -> bool {
-        matches!(self, Self::Trimmed { is_left: true })
+    /// Whether entries are left to be reclaimed.
+    fn is_left(&self, position: u64) -> Result<bool> {
+        match self {
+            Self::Trimmed { is_left } => Ok(*is_left),
+            Self::Filled(_) | Self::Forgotten => Ok(false),
+            Self::PastTail => Err(past_tail(position)),
+        }
     }
 }
 

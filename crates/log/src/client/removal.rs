@@ -12,7 +12,7 @@
 use nacre_object::{Error, ErrorKind, Result};
 use tokio::time::Instant;
 
-use super::burial::bury_below;
+use super::burial::bury_all;
 use crate::LogName;
 use crate::backoff::Backoff;
 use crate::env::LogEnv;
@@ -41,7 +41,7 @@ pub(super) async fn bury(env: &LogEnv, removed: &View) -> Result<Option<View>> {
         return Ok(Some(removed.clone()));
     }
     let (storage, deadline) = (StorageClient::new(env), Instant::now() + env.patience.operation);
-    bury_below(&storage, removed, removed.end(), deadline).await?;
+    bury_all(&storage, removed, deadline).await?;
     let buried = |view: &View| view.forgetting_below(view.end());
     settle(env, removed, View::is_buried, buried).await
 }

@@ -162,7 +162,7 @@ impl RecoveryCore {
     fn begin_stripe(&mut self, view: View) -> Vec<RecoveryCommand> {
         let last = view.last_range().stripe_count() - 1;
         let lowest_tail = view.lowest_tail();
-        // Objects that are wholly forgotten refuse every epoch.
+        // Objects that are wholly forgotten take no record under any epoch; buried ones refuse every seal.
         if view.last_range().stripe_end(last) <= lowest_tail {
             return self.serve(view, lowest_tail);
         }

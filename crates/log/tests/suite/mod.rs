@@ -8,3 +8,4 @@ mod log;
 mod removal;
 mod stale_views;
 mod storage;
+mod trims;

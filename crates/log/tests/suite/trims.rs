@@ -1,0 +1,58 @@
+//! Trims that do not come through: what was acknowledged as trimmed is.
+
+use std::time::Duration;
+
+use crate::support::{Cluster, of_slots};
+use nacre_log::{Entry, Log, LogEnv, Patience};
+use nacre_object::ErrorKind;
+
+const RECORDS: u64 = 40;
+/// What whoever meets a dead target has.
+const LITTLE_PATIENCE: Duration = Duration::from_millis(50);
+
+async fn filled(cluster: &Cluster) -> Log {
+    let log = cluster.create("l", of_slots(4)).await;
+    for n in 0..RECORDS {
+        log.append(format!("{n}")).await.unwrap();
+    }
+    log
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trim_that_failed_halfway_is_done_by_the_next_one() {
+    let cluster = Cluster::new(3, 1).await;
+    let log = filled(&cluster).await;
+    // Who knows no later view finds the same.
+    let stale = cluster.open("l").await;
+    let patience = Patience { operation: LITTLE_PATIENCE, ..Patience::default() };
+    let impatient = LogEnv { patience, ..cluster.env.clone() };
+    let impatient = Log::open(impatient, log.name().clone()).await.unwrap();
+    for away in 0..3 {
+        cluster.kill_target(away);
+        let failed = impatient.trim_to(RECORDS - 2).await.unwrap_err();
+        assert_eq!(failed.kind(), ErrorKind::Unavailable);
+        cluster.revive_target(away);
+    }
+    log.trim_to(RECORDS - 2).await.unwrap();
+    assert_eq!(cluster.entries().await, 1, "of the last record");
+    for position in 0..RECORDS - 1 {
+        assert_eq!(stale.read(position).await.unwrap(), Entry::Trimmed, "{position}");
+    }
+    assert!(matches!(log.read(RECORDS - 1).await, Ok(Entry::Data(_))));
+    assert_eq!(log.seal().await.unwrap(), RECORDS);
+    assert_eq!(log.append("next").await.unwrap(), RECORDS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_whose_trim_failed_halfway_is_removed_wholly() {
+    let cluster = Cluster::new(3, 1).await;
+    let log = filled(&cluster).await;
+    let patience = Patience { operation: LITTLE_PATIENCE, ..Patience::default() };
+    let impatient = LogEnv { patience, ..cluster.env.clone() };
+    let impatient = Log::open(impatient, log.name().clone()).await.unwrap();
+    cluster.kill_target(0);
+    impatient.trim_to(RECORDS - 2).await.unwrap_err();
+    cluster.revive_target(0);
+    Log::remove(cluster.env.clone(), log.name().clone()).await.unwrap();
+    assert_eq!(cluster.entries().await, 0);
+}
