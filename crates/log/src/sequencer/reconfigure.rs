@@ -17,16 +17,22 @@ use super::messages::Reconfiguration;
 use super::recovery::{addressed, is_undecided, no_such_log, object_of};
 use crate::backoff::Backoff;
 use crate::env::LogEnv;
+use crate::limits::MAX_RANGES;
 use crate::storage::{CallFailure, StorageClient, speaks_rows};
-use crate::view::{Layout, View};
+use crate::view::{Layout, Place, View};
 
 /// A target that does not seal an empty object in this time gets no new stripe.
 const SEAL_PATIENCE: Duration = Duration::from_secs(1);
+/// A target that is not used is taken to be away still if it does not seal an empty object in this time. Each
+/// stripe waits so long for it.
+const BACK_PATIENCE: Duration = Duration::from_millis(100);
+/// Ranges of a view that no target is won back with: there must be some to go round one that is lost.
+const RANGES_TO_GO_ROUND: usize = MAX_RANGES / 4;
 /// How often a step is tried that nobody answered.
 const MAX_ATTEMPTS: usize = 3;
 
 /// Adds a stripe before the last is full. If some targets are not used although there are columns
-/// for them, this is the moment to look whether they are back.
+/// for them, this is the moment to look whether they are back; one that is not costs no range.
 ///
 /// # Errors
 /// `Unavailable`; `Exhausted`. `Stale` if this sequencer is deposed.
@@ -35,19 +41,35 @@ pub(super) async fn extend(env: &LogEnv, hosted: &Hosted) -> Result<()> {
         Some(core) if core.is_running_short() => core.view().clone(),
         _ => return Ok(()),
     };
-    let used = view.current_targets(&*env.placement).len();
-    let usable = env.placement.targets().len().min(view.layout().width as usize);
-    if used < usable {
-        let _epoch = relayout(env, hosted, view.layout(), vec![]).await?;
-        return Ok(());
+    if let Some(away) = won_back(env, &view).await {
+        return relayout(env, hosted, view.layout(), away).await.map(drop);
     }
     let longer = view.extended(1)?;
-    let silent = seal_stripe(env, &longer, longer.last_range().stripe_count() - 1).await?;
+    let stripe = longer.last_range().stripe_count() - 1;
+    let silent = seal(env, &longer, places(&longer, stripe), SEAL_PATIENCE).await?;
     if silent.is_empty() {
         propose(env, hosted, InDoubt::GoOn, || view.extended(1)).await.map(drop)
     } else {
         relayout(env, hosted, view.layout(), silent).await.map(drop)
     }
+}
+
+/// If some target answers that is not used although there is a column for it: those that another layout must
+/// avoid still. `None` if another would use no more than this one; a range costs too much for that.
+async fn won_back(env: &LogEnv, view: &View) -> Option<Vec<TargetName>> {
+    let used = view.current_targets(&*env.placement);
+    let usable = env.placement.targets().len().min(view.layout().width as usize);
+    if used.len() >= usable || view.ranges().len() > MAX_RANGES - RANGES_TO_GO_ROUND {
+        return None;
+    }
+    let draft = view.cut(view.lowest_tail(), view.layout(), &*env.placement, &[]).ok()?;
+    let target_of = |place: &Place| Some(env.placement.locate(&draft.object(*place)?));
+    let is_unused = |place: &Place| target_of(place).is_some_and(|target| !used.contains(&target));
+    let unused: Vec<_> = places(&draft, 0).into_iter().filter(is_unused).collect();
+    let asked: BTreeSet<_> = unused.iter().filter_map(target_of).collect();
+    // One that answers with an error is of no more use than one that is silent.
+    let away = seal(env, &draft, unused, BACK_PATIENCE).await.ok()?;
+    (away.len() < asked.len()).then_some(away)
 }
 
 /// Makes a change asked for by somebody who knows the view of `epoch`; answers the epoch after.
@@ -106,10 +128,10 @@ async fn relayout(
     // Each round finds a silent target more, or is the last.
     for _ in 0..=env.placement.targets().len() {
         let view = served_view(hosted)?;
-        let tail = view.lowest_tail();
         // Objects are named by range, stripe and column, whatever position they start with.
-        let draft = view.cut(tail.min(view.end()), layout, &*env.placement, &avoid)?;
-        let silent = seal_stripe(env, &draft, 0).await?;
+        let draft =
+            view.cut(view.lowest_tail().min(view.end()), layout, &*env.placement, &avoid)?;
+        let silent = seal(env, &draft, places(&draft, 0), SEAL_PATIENCE).await?;
         if silent.is_empty() {
             // The log must not stand still only to find that views cannot be stored.
             env.views.current(view.log()).await?;
@@ -179,12 +201,21 @@ async fn decide(env: &LogEnv, proposed: &View) -> Result<View> {
     Err(Error::unavailable("the log's view cannot be changed now"))
 }
 
-/// Seals the objects of a new stripe; answers the targets that did not answer.
-async fn seal_stripe(env: &LogEnv, view: &View, stripe: u64) -> Result<Vec<TargetName>> {
+fn places(view: &View, stripe: u64) -> Vec<Place> {
+    view.last_range().stripe_places(stripe).collect()
+}
+
+/// Seals new objects of a view; answers the targets that did not answer in time.
+async fn seal(
+    env: &LogEnv,
+    view: &View,
+    places: Vec<Place>,
+    patience: Duration,
+) -> Result<Vec<TargetName>> {
     let storage = StorageClient::new(env);
     let seal = async |place| {
         let object = object_of(view, place)?;
-        match timeout(SEAL_PATIENCE, storage.seal(addressed(view, &object))).await {
+        match timeout(patience, storage.seal(addressed(view, &object))).await {
             // Sealed already: by an attempt to propose this very view.
             Ok(Ok(_) | Err(CallFailure::Stale)) => Ok(None),
             Ok(Err(CallFailure::NoAnswer(_))) | Err(_) => Ok(Some(env.placement.locate(&object))),
@@ -192,7 +223,7 @@ async fn seal_stripe(env: &LogEnv, view: &View, stripe: u64) -> Result<Vec<Targe
             Ok(Err(CallFailure::Unsealed)) => Err(Error::corrupt("a seal found no object")),
         }
     };
-    let sealed = join_all(view.last_range().stripe_places(stripe).map(seal)).await;
+    let sealed = join_all(places.into_iter().map(seal)).await;
     let silent: Result<BTreeSet<_>> = sealed.into_iter().filter_map(Result::transpose).collect();
     Ok(silent?.into_iter().collect())
 }

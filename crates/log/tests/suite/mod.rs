@@ -3,6 +3,7 @@
 mod cases;
 pub mod faults;
 mod foreign_views;
+mod layouts;
 pub mod linearizability;
 mod log;
 mod removal;
