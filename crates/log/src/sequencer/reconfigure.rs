@@ -133,8 +133,9 @@ async fn relayout(
             view.cut(view.lowest_tail().min(view.end()), layout, &*env.placement, &avoid)?;
         let silent = seal(env, &draft, places(&draft, 0), SEAL_PATIENCE).await?;
         if silent.is_empty() {
-            // The log must not stand still only to find that views cannot be stored.
-            env.views.current(view.log()).await?;
+            // The log must not stand still only to find that views cannot be stored: what keeps them may be
+            // there to be read and yet take nothing.
+            propose(env, hosted, InDoubt::GoOn, || Ok(served_view(hosted)?.renewed())).await?;
             let cut = || {
                 let mut core = hosted.core();
                 let core = core.as_mut().ok_or_else(deposed)?;

@@ -12,7 +12,8 @@
 //! - [`View::forgetting_below`]: what is trimmed needs no objects any more;
 //! - [`View::removed`]: the log is no more; its last view stays, so that whoever held an earlier one learns it,
 //!   and a log made under its name ([`View::reborn`]) takes other objects;
-//! - [`View::with_class`]: another implementation of the storage interface.
+//! - [`View::with_class`]: another implementation of the storage interface;
+//! - [`View::renewed`]: nothing but the epoch.
 //!
 //! # Invariants
 //!

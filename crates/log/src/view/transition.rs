@@ -263,6 +263,11 @@ impl View {
         Self { is_removed: true, sequencer: None, ..self.successor() }
     }
 
+    /// The successor that differs in nothing but its epoch. Whoever has stored it knows that views can be.
+    pub fn renewed(&self) -> Self {
+        self.successor()
+    }
+
     /// The successor that uses another class.
     pub fn with_class(&self, class: ClassName) -> Self {
         Self { class, ..self.successor() }
