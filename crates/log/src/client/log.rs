@@ -255,6 +255,9 @@ impl Log {
     /// Takes the next `count` positions and writes nothing there: tickets in a strict order. To
     /// readers they are unwritten until somebody fills them. May be granted fewer, at least one.
     ///
+    /// The order holds as long as the log keeps its sequencer. The next one goes on behind what is
+    /// written, filled or trimmed: tickets of which nothing came so far are then given once more.
+    ///
     /// # Errors
     /// `Invalid` for no positions at all; `Unavailable` if the log has no sequencer and none can be
     /// found.

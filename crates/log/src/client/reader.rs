@@ -27,11 +27,11 @@ pub(super) struct Reader {
 type Wanted = (usize, u64);
 
 impl Reader {
-    /// What the first of `positions` hold, at least one and as many as fit an answer; `None` for
-    /// unwritten ones.
+    /// What the first of `positions` hold, at least one and as many as fit an answer, up to the first
+    /// damaged one; `None` for unwritten ones.
     ///
     /// # Errors
-    /// `Corrupt` for a damaged entry; `Unavailable` if a target did not answer until the deadline.
+    /// `Corrupt` if the first entry is damaged; `Unavailable` if a target did not answer until the deadline.
     pub async fn read(&self, positions: &[u64], deadline: Instant) -> Result<Vec<Option<Entry>>> {
         let mut found: Vec<Option<EntryState>> = vec![None; positions.len()];
         let mut backoff = Backoff::new();
@@ -54,8 +54,7 @@ impl Reader {
                     }
                 }
                 found.truncate(known);
-                let entries = found.into_iter().flatten().zip(positions);
-                return entries.map(|(state, position)| entry_of(state, *position)).collect();
+                return entries_of(found.into_iter().flatten(), positions);
             }
             if let Some(failure) = failures {
                 if Instant::now() >= deadline {
@@ -133,6 +132,25 @@ fn data_bytes(state: &EntryState) -> usize {
     }
 }
 
+/// The entries before the first damaged one, for it must not hide what is before it.
+///
+/// # Errors
+/// `Corrupt` if that is the first of all.
+fn entries_of(
+    states: impl Iterator<Item = EntryState>,
+    positions: &[u64],
+) -> Result<Vec<Option<Entry>>> {
+    let mut entries = vec![];
+    for (state, position) in states.zip(positions) {
+        match entry_of(state, *position) {
+            Ok(entry) => entries.push(entry),
+            Err(damaged) if entries.is_empty() => return Err(damaged),
+            Err(_) => break,
+        }
+    }
+    Ok(entries)
+}
+
 fn entry_of(state: EntryState, position: u64) -> Result<Option<Entry>> {
     Ok(Some(match state {
         EntryState::Unwritten => return Ok(None),
@@ -152,5 +170,23 @@ fn give_up(failure: CallFailure, position: u64) -> Error {
         CallFailure::Unsealed => {
             Error::corrupt(format!("the object of position {position} is gone"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nacre_object::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn a_damaged_entry_is_an_error_only_to_whoever_reads_from_there() {
+        let states =
+            || [EntryState::Filled, EntryState::Unwritten, EntryState::Damaged].into_iter();
+        let entries = entries_of(states().chain([EntryState::Filled]), &[4, 5, 6, 7]).unwrap();
+        assert_eq!(entries, [Some(Entry::Filled), None]);
+        let error = entries_of(states().skip(2), &[6, 7]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert!(error.message().contains('6'), "{error}");
     }
 }

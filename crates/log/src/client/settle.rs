@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nacre_object::{Error, ObjectId, Result};
+use nacre_object::{Error, ErrorKind, ObjectId, Result};
 use nacre_telemetry::traced;
 
 use super::append::Append;
@@ -41,6 +41,10 @@ impl Appender {
             };
             let event = match event {
                 Ok(event) => event,
+                // The log was removed: whether the record was in it matters to nobody.
+                Err(gone) if is_gone(&gone) && matches!(command, AppendCommand::Refresh { .. }) => {
+                    return append.end(Err(gone.during("append")));
+                }
                 Err(error) => return append.fail(&error),
             };
             if event == AppendEvent::NoAnswer {
@@ -63,6 +67,7 @@ impl Appender {
             AppendCommand::Read { position, epoch } => self.read_one(position, epoch, append).await,
             AppendCommand::Refresh { epoch } => match self.views.later_than(epoch).await {
                 Ok(view) if view.epoch() > epoch => Ok(view_event(&view)),
+                Err(gone) if is_gone(&gone) => Err(gone),
                 // Not to be found yet, or nobody answers.
                 Ok(_) | Err(_) => Ok(AppendEvent::NoAnswer),
             },
@@ -108,6 +113,11 @@ impl Appender {
             Err(CallFailure::Failed(error)) => Err(error),
         }
     }
+}
+
+/// Of a view that is looked for: there is no such log any more.
+fn is_gone(error: &Error) -> bool {
+    error.kind() == ErrorKind::NotFound
 }
 
 fn view_event(view: &View) -> AppendEvent {

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use super::faults::on_method;
+use crate::bed;
 use crate::support::{Cluster, of_slots};
 use bytes::Bytes;
 use nacre_conformance::Fault;
@@ -70,6 +72,23 @@ async fn a_sequencer_that_does_not_hear_of_it_hands_out_nothing_that_can_be_used
     assert_eq!(kind(old.append("late").await), ErrorKind::NotFound);
     assert_eq!(new.append("new").await.unwrap(), 0);
     assert_eq!(cluster.entries().await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_on_its_way_into_a_removed_log_is_told_so() {
+    let cluster = Cluster::new(1, 1).await;
+    let old = filled(&cluster, "l", 3).await;
+    let target = cluster.target(0);
+    target.follow(on_method(bed::WRITES, Fault::Hold, 1));
+    let appending = tokio::spawn({
+        let old = old.clone();
+        async move { old.append("late").await }
+    });
+    target.wait_until_held(1).await;
+    remove(&cluster, "l").await.unwrap();
+    target.release(1);
+    assert_eq!(kind(appending.await.unwrap()), ErrorKind::NotFound);
+    assert_eq!(cluster.entries().await, 0);
 }
 
 /// The first `count` requests pass, the next meets a fault, and later ones nobody.
