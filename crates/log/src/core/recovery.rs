@@ -1,7 +1,7 @@
 //! Recovery: how a node becomes a log's sequencer (CORFU, section 3.2.2).
 //!
-//! 1. Claim: propose the stored view's successor that names this node. Whoever loses the race
-//!    adopts the winner's view.
+//! 1. Claim: propose the stored view's successor that names this node, and this claim. Whoever loses the
+//!    race adopts the winner's view, even if that names a node of the same name.
 //! 2. Seal every object of the last stripe at the claim's epoch. From then on nobody with an older
 //!    view can write there. If the stripe is empty, go on with the one before.
 //! 3. The tail is one past the greatest maximum; serve from there.
@@ -91,6 +91,8 @@ enum State {
 #[derive(Debug)]
 pub struct RecoveryCore {
     node: NodeName,
+    /// What tells this attempt's claim from that of another process which is called the same.
+    claim: u64,
     /// A view at least this old is to be succeeded; a younger one is adopted.
     replaces: u64,
     state: State,
@@ -98,9 +100,10 @@ pub struct RecoveryCore {
 
 impl RecoveryCore {
     /// Recovery by `node`, which succeeds the view of epoch `replaces` or an older one. If a later
-    /// view is stored, somebody has been here before and that view is adopted.
-    pub fn new(node: NodeName, replaces: u64) -> Self {
-        Self { node, replaces, state: State::Reading }
+    /// view is stored, somebody has been here before and that view is adopted. No other recovery claims by
+    /// this number: draw it.
+    pub fn new(node: NodeName, replaces: u64, claim: u64) -> Self {
+        Self { node, claim, replaces, state: State::Reading }
     }
 
     /// What to do first.
@@ -154,7 +157,7 @@ impl RecoveryCore {
     }
 
     fn claim(&mut self, stored: &View) -> Vec<RecoveryCommand> {
-        let claim = stored.claimed_by(self.node.clone());
+        let claim = stored.claimed_by(self.node.clone(), self.claim);
         self.state = State::Claiming(claim.clone());
         vec![RecoveryCommand::Propose(claim)]
     }
@@ -248,7 +251,7 @@ mod tests {
     fn claimed(core: &mut RecoveryCore, stored: &View) -> View {
         assert_eq!(core.start(), [RecoveryCommand::ReadView]);
         let commands = core.handle(RecoveryEvent::View(stored.clone()));
-        let claim = stored.claimed_by(node("b"));
+        let claim = stored.claimed_by(node("b"), 1);
         assert_eq!(commands, [RecoveryCommand::Propose(claim.clone())]);
         claim
     }
@@ -266,7 +269,7 @@ mod tests {
     #[test]
     fn it_claims_then_seals_then_serves_one_past_the_maximum() {
         let stored = view_of(2, 4).extended(2).unwrap();
-        let mut core = RecoveryCore::new(node("b"), stored.epoch());
+        let mut core = RecoveryCore::new(node("b"), stored.epoch(), 1);
         let claim = claimed(&mut core, &stored);
         assert_eq!(core.handle(RecoveryEvent::Proposed), seal(&claim, 2));
         assert_eq!(answer_all(&mut core, &claim, 2, None), seal(&claim, 1));
@@ -279,7 +282,7 @@ mod tests {
     #[test]
     fn an_empty_log_starts_at_its_first_position() {
         let stored = view_of(2, 4);
-        let mut core = RecoveryCore::new(node("b"), 1);
+        let mut core = RecoveryCore::new(node("b"), 1, 1);
         let claim = claimed(&mut core, &stored);
         core.handle(RecoveryEvent::Proposed);
         let served = answer_all(&mut core, &claim, 0, None);
@@ -289,7 +292,7 @@ mod tests {
     #[test]
     fn an_empty_range_starts_where_it_was_cut_and_older_ranges_are_left_alone() {
         let stored = crate::testing::cut_at(&view_of(2, 4), 5);
-        let mut core = RecoveryCore::new(node("b"), stored.epoch());
+        let mut core = RecoveryCore::new(node("b"), stored.epoch(), 1);
         let claim = claimed(&mut core, &stored);
         assert_eq!(core.handle(RecoveryEvent::Proposed), seal(&claim, 0));
         assert_eq!(claim.last_range().id, 1);
@@ -300,7 +303,7 @@ mod tests {
     #[test]
     fn a_trimmed_stripe_is_not_asked_and_the_tail_stays_above_it() {
         let stored = view_of(2, 4).extended(1).unwrap().forgetting_below(8);
-        let mut core = RecoveryCore::new(node("b"), stored.epoch());
+        let mut core = RecoveryCore::new(node("b"), stored.epoch(), 1);
         let claim = claimed(&mut core, &stored);
         core.handle(RecoveryEvent::Proposed);
         let served = answer_all(&mut core, &claim, 1, None);
@@ -310,7 +313,7 @@ mod tests {
     #[test]
     fn it_does_not_serve_before_the_last_object_answers() {
         let stored = view_of(2, 4);
-        let mut core = RecoveryCore::new(node("b"), 1);
+        let mut core = RecoveryCore::new(node("b"), 1, 1);
         let claim = claimed(&mut core, &stored);
         core.handle(RecoveryEvent::Proposed);
         let places: Vec<_> = claim.last_range().stripe_places(0).collect();
@@ -328,18 +331,36 @@ mod tests {
     #[test]
     fn who_loses_the_claim_adopts_the_winners_view() {
         let stored = view_of(2, 4);
-        let mut core = RecoveryCore::new(node("b"), 1);
+        let mut core = RecoveryCore::new(node("b"), 1, 1);
         claimed(&mut core, &stored);
         assert_eq!(core.handle(RecoveryEvent::NotProposed), [RecoveryCommand::ReadView]);
-        let winner = stored.claimed_by(node("c"));
+        let winner = stored.claimed_by(node("c"), 2);
         let adopted = core.handle(RecoveryEvent::View(winner.clone()));
         assert_eq!(adopted, [RecoveryCommand::Adopt(winner)]);
     }
 
     #[test]
+    fn of_two_of_one_name_that_claim_at_once_one_serves() {
+        let stored = view_of(1, 4);
+        let mut cores = [1, 2].map(|claim| RecoveryCore::new(node("b"), 1, claim));
+        let claims = cores.each_mut().map(|core| {
+            core.start();
+            match &core.handle(RecoveryEvent::View(stored.clone()))[..] {
+                [RecoveryCommand::Propose(claim)] => claim.clone(),
+                other => panic!("{other:?} is no claim"),
+            }
+        });
+        let [winner, loser] = &mut cores;
+        assert_eq!(winner.handle(RecoveryEvent::Proposed), seal(&claims[0], 0));
+        loser.handle(RecoveryEvent::NotProposed);
+        let adopted = loser.handle(RecoveryEvent::View(claims[0].clone()));
+        assert_eq!(adopted, [RecoveryCommand::Adopt(claims[0].clone())]);
+    }
+
+    #[test]
     fn a_claim_nobody_answered_is_recognised_or_made_again() {
         let stored = view_of(2, 4);
-        let mut core = RecoveryCore::new(node("b"), 1);
+        let mut core = RecoveryCore::new(node("b"), 1, 1);
         let claim = claimed(&mut core, &stored);
         core.handle(RecoveryEvent::NotProposed);
         let again = core.handle(RecoveryEvent::View(stored));
@@ -350,8 +371,8 @@ mod tests {
 
     #[test]
     fn a_later_view_than_the_one_to_replace_is_adopted_at_once() {
-        let stored = view_of(2, 4).claimed_by(node("c"));
-        let mut core = RecoveryCore::new(node("b"), 1);
+        let stored = view_of(2, 4).claimed_by(node("c"), 2);
+        let mut core = RecoveryCore::new(node("b"), 1, 1);
         let adopted = core.handle(RecoveryEvent::View(stored.clone()));
         assert_eq!(adopted, [RecoveryCommand::Adopt(stored)]);
     }
@@ -359,7 +380,7 @@ mod tests {
     #[test]
     fn an_object_sealed_already_is_asked_for_its_maximum_if_the_view_is_still_ours() {
         let stored = view_of(1, 4);
-        let mut core = RecoveryCore::new(node("b"), 1);
+        let mut core = RecoveryCore::new(node("b"), 1, 1);
         let claim = claimed(&mut core, &stored);
         core.handle(RecoveryEvent::Proposed);
         let place = claim.last_range().stripe_places(0).next().unwrap();
@@ -374,12 +395,12 @@ mod tests {
     #[test]
     fn an_object_sealed_by_somebody_else_ends_it() {
         let stored = view_of(1, 4);
-        let mut core = RecoveryCore::new(node("b"), 1);
+        let mut core = RecoveryCore::new(node("b"), 1, 1);
         let claim = claimed(&mut core, &stored);
         core.handle(RecoveryEvent::Proposed);
         let place = claim.last_range().stripe_places(0).next().unwrap();
         core.handle(RecoveryEvent::AlreadySealed(place));
-        let other = claim.claimed_by(node("c"));
+        let other = claim.claimed_by(node("c"), 2);
         let adopted = core.handle(RecoveryEvent::View(other.clone()));
         assert_eq!(adopted, [RecoveryCommand::Adopt(other)]);
     }

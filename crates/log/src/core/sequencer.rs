@@ -147,7 +147,7 @@ mod tests {
 
     fn core() -> SequencerCore {
         // Two columns of four slots: positions 0..8 have objects.
-        SequencerCore::new(view_of(2, 4).claimed_by(node("a")), 3)
+        SequencerCore::new(view_of(2, 4).claimed_by(node("a"), 1), 3)
     }
 
     #[test]
@@ -192,8 +192,15 @@ mod tests {
     fn a_deposed_sequencer_learns_it_even_from_its_own_node() {
         let mut core = core();
         let view = core.view().clone();
-        assert!(!core.serve(view.claimed_by(node("b"))));
-        assert!(!core.serve(view.claimed_by(node("a"))));
+        assert!(!core.serve(view.claimed_by(node("b"), 2)));
+        assert!(!core.serve(view.claimed_by(node("a"), 1)));
+    }
+
+    #[test]
+    fn another_of_its_name_that_claimed_its_epoch_is_another() {
+        let mut core = core();
+        assert!(!core.serve(view_of(2, 4).claimed_by(node("a"), 2)));
+        assert!(core.serve(view_of(2, 4).claimed_by(node("a"), 1)));
     }
 
     #[test]

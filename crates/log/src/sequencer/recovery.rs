@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use nacre_clock::Random;
 use nacre_object::{Error, ErrorKind, NodeName, ObjectId, Result};
 use tokio::time::{Instant, timeout_at};
 
@@ -38,7 +39,8 @@ pub(super) async fn recover(
     replaces: u64,
 ) -> Result<Recovered> {
     let run = Run { env, storage: StorageClient::new(env), log };
-    let mut core = RecoveryCore::new(node.clone(), replaces);
+    let claim = Random::from_system().next_u64();
+    let mut core = RecoveryCore::new(node.clone(), replaces, claim);
     let mut running: FuturesUnordered<_> =
         core.start().into_iter().map(|command| run.carry_out(command)).collect();
     let deadline = Instant::now() + RECOVERY_PATIENCE;

@@ -12,7 +12,7 @@ const SAMPLE: &str = include_str!("../../tests/samples/view_format_1.json");
 #[test]
 fn a_stored_view_of_format_1_is_still_read() {
     let view = View::decode(SAMPLE.as_bytes()).unwrap();
-    let stored = view_of(2, 4).claimed_by(node("meta.0")).extended(1).unwrap();
+    let stored = view_of(2, 4).claimed_by(node("meta.0"), 0).extended(1).unwrap();
     let expected = cut_at(&stored, 13).forgetting_below(6);
     assert_eq!(view, expected);
     assert_eq!(View::decode(&expected.encode()).unwrap(), expected);
@@ -20,8 +20,17 @@ fn a_stored_view_of_format_1_is_still_read() {
 }
 
 #[test]
+fn a_stored_view_tells_claims_of_one_node_apart() {
+    let claims = [1, u64::MAX].map(|claim| view_of(2, 4).claimed_by(node("a"), claim));
+    assert_ne!(claims[0], claims[1]);
+    for view in claims {
+        assert_eq!(View::decode(&view.encode()).unwrap(), view);
+    }
+}
+
+#[test]
 fn a_removed_log_has_a_successor_that_shares_no_object_with_it() {
-    let view = cut_at(&view_of(2, 4).claimed_by(node("a")), 3);
+    let view = cut_at(&view_of(2, 4).claimed_by(node("a"), 1), 3);
     let removed = view.removed();
     assert_eq!((removed.sequencer(), removed.is_buried()), (None, false));
     let buried = removed.forgetting_below(removed.end());
@@ -61,7 +70,7 @@ fn a_view_that_breaks_an_invariant_is_corrupt() {
 
 #[test]
 fn a_proposal_is_accepted_only_as_the_stored_epoch_plus_one() {
-    let view = view_of(1, 1).claimed_by(node("a"));
+    let view = view_of(1, 1).claimed_by(node("a"), 1);
     let kind = |stored| View::check_proposal(stored, &view).map_err(|error| error.kind());
     assert_eq!(view.epoch(), 2);
     assert_eq!(kind(1), Ok(()));
@@ -75,7 +84,7 @@ fn every_step_is_one_epoch_and_moves_no_position_below_the_tail() {
     let first = view_of(2, 4);
     let second = first.extended(1).unwrap();
     let third = cut_at(&second, 11);
-    let fourth = third.claimed_by(node("a"));
+    let fourth = third.claimed_by(node("a"), 1);
     assert_eq!(fourth.epoch(), 4);
     for position in 0..11 {
         let places = [&second, &third, &fourth].map(|view| view.place(position));

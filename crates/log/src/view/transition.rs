@@ -24,6 +24,10 @@ pub struct Sequencer {
     pub node: NodeName,
     /// The epoch by which it was installed: what tells it from an earlier one on the same node.
     pub epoch: u64,
+    /// A number that whoever claims draws: what tells it from another of the same name that claimed the same
+    /// epoch, for nothing keeps two processes from calling themselves one node. So no two ever serve from one
+    /// epoch, and epochs tell sequencers apart. 0 in views of releases that drew none.
+    pub claim: u64,
 }
 
 /// One view of a log.
@@ -190,10 +194,10 @@ impl View {
         Layout { width: range.columns.len() as u32, slots: range.slots }
     }
 
-    /// The successor in which `node` is the sequencer.
-    pub fn claimed_by(&self, node: NodeName) -> Self {
+    /// The successor in which `node` is the sequencer, by the claim of this number.
+    pub fn claimed_by(&self, node: NodeName, claim: u64) -> Self {
         let mut next = self.successor();
-        next.sequencer = Some(Sequencer { node, epoch: next.epoch });
+        next.sequencer = Some(Sequencer { node, epoch: next.epoch, claim });
         next
     }
 
@@ -308,6 +312,7 @@ impl View {
             sequencer: self.sequencer.as_ref().map(|sequencer| StoredSequencer {
                 node: sequencer.node.to_string(),
                 epoch: sequencer.epoch,
+                claim: sequencer.claim,
             }),
             kept_from: self.kept_from,
             ranges: self.ranges.clone(),
@@ -356,6 +361,12 @@ struct StoredView {
 struct StoredSequencer {
     node: String,
     epoch: u64,
+    #[serde(default, skip_serializing_if = "is_no_claim")]
+    claim: u64,
+}
+
+fn is_no_claim(claim: &u64) -> bool {
+    *claim == 0
 }
 
 fn first_epoch() -> u64 {
@@ -370,8 +381,8 @@ impl StoredView {
     fn parse(self) -> Result<View, String> {
         let text = |error: Error| error.message().to_owned();
         let sequencer = match self.sequencer {
-            Some(stored) => {
-                Some(Sequencer { node: stored.node.parse().map_err(text)?, epoch: stored.epoch })
+            Some(StoredSequencer { node, epoch, claim }) => {
+                Some(Sequencer { node: node.parse().map_err(text)?, epoch, claim })
             }
             None => None,
         };

@@ -5,7 +5,7 @@ use nacre_clock::Random;
 use nacre_conformance::Chronicle;
 use nacre_conformance::histories::{Cell, LogAnswer, LogCall};
 use nacre_log::core::{AppendCommand, AppendCore, AppendEvent, Grant, ReadBack};
-use nacre_log::view::View;
+use nacre_log::view::{Sequencer, View};
 
 use super::host::Asks;
 use super::probe::{Probe, ProbeKind, Wish};
@@ -24,6 +24,8 @@ pub struct Client {
     seen: u64,
     /// Positions below were issued by the sequencer of the view at hand.
     issued_below: u64,
+    /// Whether all hosts have one name; then it asks one of them, as a process asks its own.
+    is_of_one_name: bool,
     sabotage: Option<Sabotage>,
 }
 
@@ -57,7 +59,13 @@ pub enum Turn {
 }
 
 impl Client {
-    pub fn new(n: usize, left: usize, view: View, sabotage: Option<Sabotage>) -> Self {
+    pub fn new(
+        n: usize,
+        left: usize,
+        view: View,
+        is_of_one_name: bool,
+        sabotage: Option<Sabotage>,
+    ) -> Self {
         Self {
             n,
             left,
@@ -68,6 +76,7 @@ impl Client {
             wanted: Wanted::Any,
             seen: 0,
             issued_below: 0,
+            is_of_one_name,
             sabotage,
         }
     }
@@ -131,11 +140,15 @@ impl Client {
         let Some(sequencer) = self.view.sequencer() else {
             return self.ask(Ask::Recover { host: self.n % HOSTS, epoch });
         };
-        let host = node_number(&sequencer.node);
+        let host = self.host_of(sequencer);
         match self.task {
             Some(Task::Tail | Task::Probe(_)) => self.ask(Ask::Tail { host, epoch }),
             _ => self.ask(Ask::Next { host, epoch }),
         }
+    }
+
+    fn host_of(&self, sequencer: &Sequencer) -> usize {
+        if self.is_of_one_name { self.n % HOSTS } else { node_number(&sequencer.node) }
     }
 
     fn look(&mut self, wanted: Wanted) -> Turn {
@@ -168,7 +181,8 @@ impl Client {
             }
             // Have it replaced, by itself or another; then look.
             (Ask::Next { .. } | Ask::Tail { .. }, _) => {
-                let host = random.below(HOSTS as u64) as usize;
+                let any = random.below(HOSTS as u64) as usize;
+                let host = if self.is_of_one_name { self.n % HOSTS } else { any };
                 let epoch = self.view.epoch();
                 self.ask(Ask::Recover { host, epoch })
             }
@@ -197,7 +211,7 @@ impl Client {
             _ => {
                 told.note("tail taken to be filled");
                 let sequencer = self.view.sequencer().expect("it told the tail");
-                let (host, epoch) = (node_number(&sequencer.node), self.view.epoch());
+                let (host, epoch) = (self.host_of(sequencer), self.view.epoch());
                 self.ask(Ask::Next { host, epoch })
             }
         }

@@ -6,13 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use nacre_conformance::Chronicle;
 use nacre_log::core::{RecoveryCommand, RecoveryCore, RecoveryEvent, SequencerCore, TokenRefusal};
 use nacre_log::view::{Place, View};
+use nacre_object::NodeName;
 
-use super::{Answer, Ask, ESPIPE, Placement, Sabotage, node};
+use super::{Answer, Ask, ESPIPE, HOSTS, Placement, Sabotage};
 
 pub type Asks = Vec<(u64, Ask)>;
 
 pub struct Host {
     n: usize,
+    name: NodeName,
     pub is_alive: bool,
     next_id: u64,
     /// Tells answers to what it asked before it died from answers to what it asks now.
@@ -50,9 +52,10 @@ enum Kind {
 }
 
 impl Host {
-    pub fn new(n: usize, sabotage: Option<Sabotage>) -> Self {
+    pub fn new(n: usize, name: NodeName, sabotage: Option<Sabotage>) -> Self {
         Self {
             n,
+            name,
             is_alive: true,
             next_id: 0,
             first_id_of_this_life: 0,
@@ -147,8 +150,21 @@ impl Host {
         self.start_recovery(epoch)
     }
 
+    /// No two are the same, of all hosts and lives.
+    fn next_claim(&self) -> u64 {
+        match self.sabotage {
+            Some(Sabotage::ClaimsAlike) => 1,
+            _ => self.next_id * HOSTS as u64 + self.n as u64 + 1,
+        }
+    }
+
+    /// Whether a view names this host, or one that is called the same.
+    fn is_named(&self, view: &View) -> bool {
+        view.sequencer().is_some_and(|sequencer| sequencer.node == self.name)
+    }
+
     fn start_recovery(&mut self, replaces: u64) -> Asks {
-        let core = RecoveryCore::new(node(self.n), replaces);
+        let core = RecoveryCore::new(self.name.clone(), replaces, self.next_claim());
         let commands = core.start();
         self.job = Some(Job::Recover(core));
         let mut nothing = Chronicle::default();
@@ -177,8 +193,7 @@ impl Host {
             }
             return vec![];
         }
-        let is_named = view.sequencer().is_some_and(|sequencer| sequencer.node == node(self.n));
-        if is_named { self.start_recovery(view.epoch()) } else { vec![] }
+        if self.is_named(&view) { self.start_recovery(view.epoch()) } else { vec![] }
     }
 
     fn hear_of_recovery(
@@ -243,6 +258,9 @@ impl Host {
                 }
                 RecoveryCommand::Adopt(view) => {
                     told.note("recovery raced: another view was first");
+                    if self.is_named(&view) && self.serving.is_none() {
+                        told.note("recovery raced with a host of its name");
+                    }
                     self.adopt(view)
                 }
             });
@@ -267,7 +285,7 @@ impl Host {
 
     fn adopt(&mut self, view: View) -> Asks {
         self.job = None;
-        let is_named = view.sequencer().is_some_and(|sequencer| sequencer.node == node(self.n));
+        let is_named = self.is_named(&view);
         let epoch = view.epoch();
         let serves = self.serving.as_mut().is_some_and(|core| core.serve(view));
         if serves || !is_named {

@@ -23,11 +23,13 @@ pub enum Sabotage {
     OldViewBelieved,
     /// A position is filled or trimmed that nobody was given yet: this the log itself once did.
     UnissuedFilled,
+    /// Hosts of one name cannot be told apart by their claims: this too the log once did.
+    ClaimsAlike,
 }
 
 impl Sabotage {
     /// All of them, each with a seed from which on it is not long until one shows it.
-    pub const ALL: [(Self, u64); 9] = [
+    pub const ALL: [(Self, u64); 10] = [
         (Self::FillOverData, 0),
         (Self::SecondFillRefused, 0),
         (Self::WrongTail, 0),
@@ -37,5 +39,6 @@ impl Sabotage {
         (Self::VoidGrantUsed, 465),
         (Self::OldViewBelieved, 470),
         (Self::UnissuedFilled, 30),
+        (Self::ClaimsAlike, 0),
     ];
 }

@@ -11,7 +11,7 @@ use nacre_object::{ClassName, PoolName};
 use super::client::{Client, Turn};
 use super::host::{Asks, Host};
 use super::objects::Objects;
-use super::{Answer, Ask, CLIENTS, HOSTS, Party, Placement, Sabotage, TARGETS};
+use super::{Answer, Ask, CLIENTS, HOSTS, Party, Placement, Sabotage, TARGETS, node};
 
 const CALLS: usize = 40;
 /// Steps after which a world that is whole again must have come to rest.
@@ -20,6 +20,9 @@ const MAX_STEPS: usize = 200_000;
 const STORM_STEPS: usize = 4_000;
 /// A misfortune strikes once in so many steps of the storm.
 const MISFORTUNE_ONE_IN: u64 = 60;
+
+/// In one world of so many all hosts have one name, as processes that nobody told apart.
+const ONE_NAME_IN: u64 = 5;
 
 /// Whether to keep every message, which is slow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,12 +85,14 @@ impl World {
         let (log, pool) = (LogName::new("l").unwrap(), PoolName::new("log").unwrap());
         let class = ClassName::new(NATIVE_CLASS).unwrap();
         let stored = View::first(log, pool, class, layout, &Placement).unwrap();
-        let client = |n| Client::new(n, CALLS, stored.clone(), sabotage);
+        let is_of_one_name = seed % ONE_NAME_IN == ONE_NAME_IN - 1;
+        let name = |n| node(if is_of_one_name { 0 } else { n });
+        let client = |n| Client::new(n, CALLS, stored.clone(), is_of_one_name, sabotage);
         Self {
             random,
             network: Network::default(),
             objects: Objects::new(sabotage),
-            hosts: (0..HOSTS).map(|n| Host::new(n, sabotage)).collect(),
+            hosts: (0..HOSTS).map(|n| Host::new(n, name(n), sabotage)).collect(),
             clients: (0..CLIENTS).map(client).collect(),
             tickets: (0..CLIENTS).map(|_| None).collect(),
             stored,

@@ -12,7 +12,7 @@ use futures::future::join_all;
 use nacre_clock::Random;
 use nacre_conformance::Fault;
 use nacre_conformance::faults::{FaultOdds, Operation, scripted, seeded};
-use nacre_log::{Entry, Log, LogEnv, LogName, Patience, SequencerTransport};
+use nacre_log::{Entry, Log, LogEnv, LogName, Patience, SequencerHost, SequencerTransport};
 use nacre_object::{ErrorKind, Op};
 use tokio::time::timeout;
 
@@ -146,6 +146,35 @@ async fn of_two_recoveries_at_once_one_wins_and_the_other_adopts() {
     assert_eq!(epochs, [epoch + 1; 3]);
     assert_eq!(log.append("next").await.unwrap(), 20);
     assert_eq!(cluster.open("l").await.view().epoch(), epoch + 1);
+}
+
+/// Nothing keeps two processes on one store from calling themselves one node.
+#[tokio::test(start_paused = true)]
+async fn two_hosts_of_one_name_do_not_serve_from_one_epoch() {
+    let cluster = Cluster::new(3, 1).await;
+    let log = cluster.create("l", of_slots(50)).await;
+    let hosts = [(); 2].map(|()| SequencerHost::new(node(0), cluster.env.clone()));
+    cluster.system.follow(on_method("commit", Fault::Hold, 2));
+    let mut question = vec![1, 0, b'l'];
+    question.extend(log.view().epoch().to_le_bytes());
+    let recover = |host: &SequencerHost| {
+        let (host, question) = (host.clone(), Bytes::from(question.clone()));
+        tokio::spawn(async move { host.handle("recover", question).await.unwrap() })
+    };
+    let recovering = hosts.each_ref().map(recover);
+    // Both have read the view, and claim.
+    cluster.system.wait_until_held(2).await;
+    cluster.system.release(2);
+    let mut epochs = vec![];
+    for epoch in recovering {
+        epochs.push(u64::from_le_bytes(epoch.await.unwrap()[..].try_into().unwrap()));
+    }
+    assert_ne!(epochs[0], epochs[1]);
+    let checker = Checker::default();
+    for n in 0..5 {
+        checker.append(&log, format!("{n}")).await;
+    }
+    checker.check(&log).await;
 }
 
 fn sequencer_number(log: &Log) -> usize {

@@ -222,13 +222,13 @@ async fn of_two_proposals_one_is_stale_and_none_skips_ahead() {
     log.append("a").await.unwrap();
     let views = &cluster.env.views;
     let view = views.current(log.name()).await.unwrap().unwrap();
-    let rivals = [view.claimed_by(node(7)), view.claimed_by(node(8))];
+    let rivals = [view.claimed_by(node(7), 1), view.claimed_by(node(8), 2)];
     let outcomes = join_all(rivals.iter().map(|rival| views.propose(rival))).await;
     let stale =
         |result: &Result<()>| result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Stale);
     assert_eq!(outcomes.iter().filter(|result| result.is_ok()).count(), 1);
     assert_eq!(outcomes.iter().filter(|result| stale(result)).count(), 1);
-    let skipping = rivals[0].claimed_by(node(7)).claimed_by(node(7));
+    let skipping = rivals[0].claimed_by(node(7), 1).claimed_by(node(7), 1);
     assert_eq!(views.propose(&skipping).await.unwrap_err().kind(), ErrorKind::Invalid);
     // Views of nodes that do not exist harm nobody for long.
     assert_eq!(cluster.open("l").await.append("b").await.unwrap(), 1);
