@@ -5,7 +5,7 @@
 //! nacre's own types.
 //!
 //! **Invariant:** nothing that comes in is believed: names, bounds and numbers are checked in
-//! [`decode`].
+//! [`decode`]; what would take far more memory decoded than encoded is found out before, in [`unfold`].
 
 /// What client and object class must agree on: `osd.proto`, and what the native classes do. Whoever
 /// changes either counts this up, so that neither takes the other for what it is not.
@@ -14,3 +14,4 @@ pub const OSD_INTERFACE: u32 = 3;
 pub mod decode;
 pub mod encode;
 pub mod proto;
+pub mod unfold;
