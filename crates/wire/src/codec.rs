@@ -1,8 +1,6 @@
 //! How gRPC messages are made of batches: sent as encoded by the [`Outbox`](crate::outbox),
 //! received message by message within bounds.
 
-use std::marker::PhantomData;
-
 use bytes::{Buf, BufMut, Bytes};
 use prost::Message;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
@@ -14,29 +12,25 @@ use crate::outbox::EncodedBatch;
 
 /// Field 1 of `ClientBatch` and `ServerBatch`.
 pub(crate) const MESSAGES_TAG: u32 = 1;
+/// A batch that is longer than this has a large message in it.
+const LARGE_BATCH_BYTES: usize = 2 * BATCH_BYTES;
 
-/// Sends encoded batches, receives batches of `M`.
-#[derive(Debug)]
-pub(crate) struct BatchCodec<M>(PhantomData<fn() -> M>);
+/// Sends encoded batches, receives batches of messages that are still encoded.
+#[derive(Debug, Default)]
+pub(crate) struct BatchCodec;
 
-impl<M> Default for BatchCodec<M> {
-    fn default() -> Self {
-        Self(PhantomData)
-    }
-}
-
-impl<M: Message + Default + 'static> Codec for BatchCodec<M> {
+impl Codec for BatchCodec {
     type Encode = EncodedBatch;
-    type Decode = Vec<M>;
+    type Decode = Batch;
     type Encoder = BatchEncoder;
-    type Decoder = BatchDecoder<M>;
+    type Decoder = BatchDecoder;
 
     fn encoder(&mut self) -> BatchEncoder {
         BatchEncoder
     }
 
-    fn decoder(&mut self) -> BatchDecoder<M> {
-        BatchDecoder(PhantomData)
+    fn decoder(&mut self) -> BatchDecoder {
+        BatchDecoder
     }
 }
 
@@ -65,15 +59,14 @@ fn buffers() -> BufferSettings {
 }
 
 #[derive(Debug)]
-pub(crate) struct BatchDecoder<M>(PhantomData<fn() -> M>);
+pub(crate) struct BatchDecoder;
 
-impl<M: Message + Default + 'static> Decoder for BatchDecoder<M> {
-    type Item = Vec<M>;
+impl Decoder for BatchDecoder {
+    type Item = Batch;
     type Error = Status;
 
-    fn decode(&mut self, source: &mut DecodeBuf<'_>) -> Result<Option<Vec<M>>, Status> {
-        let batch = source.copy_to_bytes(source.remaining());
-        decode_batch(batch).map(Some)
+    fn decode(&mut self, source: &mut DecodeBuf<'_>) -> Result<Option<Batch>, Status> {
+        Ok(Some(Batch::new(source.copy_to_bytes(source.remaining()))))
     }
 
     fn buffer_settings(&self) -> BufferSettings {
@@ -81,30 +74,72 @@ impl<M: Message + Default + 'static> Decoder for BatchDecoder<M> {
     }
 }
 
-/// The messages of a batch. Bytes in them are slices of `batch`, not copies.
-pub(crate) fn decode_batch<M: Message + Default>(mut batch: Bytes) -> Result<Vec<M>, Status> {
-    let mut messages = Vec::new();
-    while batch.has_remaining() {
-        let (tag, wire_type) = decode_key(&mut batch).map_err(malformed)?;
-        if (tag, wire_type) != (MESSAGES_TAG, WireType::LengthDelimited) {
-            skip_field(wire_type, tag, &mut batch, DecodeContext::default()).map_err(malformed)?;
-            continue;
-        }
-        let length = decode_varint(&mut batch).map_err(malformed)?;
-        if length > batch.len() as u64 {
-            return Err(malformed("a message is longer than its batch"));
-        }
-        if messages.len() == MAX_BATCH_MESSAGES {
-            let text = format!("a batch has at most {MAX_BATCH_MESSAGES} messages");
-            return Err(Status::out_of_range(text));
-        }
-        let message = batch.split_to(length as usize);
-        messages.push(M::decode(message).map_err(malformed)?);
-    }
-    Ok(messages)
+/// The messages of a batch that were not taken yet. Decoding all at once would hold at a time what
+/// each of them unfolds to.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    rest: Bytes,
+    /// Messages that were taken.
+    taken: usize,
+    /// Whether a small message is copied out of it, so as not to keep all of it in memory.
+    is_large: bool,
 }
 
-fn malformed(why: impl std::fmt::Display) -> Status {
+impl Batch {
+    pub(crate) fn new(bytes: Bytes) -> Self {
+        Self { is_large: bytes.len() > LARGE_BATCH_BYTES, rest: bytes, taken: 0 }
+    }
+
+    /// Whether all was taken.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// All that were not taken, decoded. Bytes in them are slices of the batch, not copies.
+    pub(crate) fn decode<M: Message + Default>(self) -> Result<Vec<M>, Status> {
+        self.map(|message| M::decode(message?).map_err(malformed)).collect()
+    }
+
+    /// The next message, encoded.
+    fn take(&mut self) -> Result<Option<Bytes>, Status> {
+        while self.rest.has_remaining() {
+            let (tag, wire_type) = decode_key(&mut self.rest).map_err(malformed)?;
+            if (tag, wire_type) != (MESSAGES_TAG, WireType::LengthDelimited) {
+                skip_field(wire_type, tag, &mut self.rest, DecodeContext::default())
+                    .map_err(malformed)?;
+                continue;
+            }
+            let length = decode_varint(&mut self.rest).map_err(malformed)?;
+            if length > self.rest.len() as u64 {
+                return Err(malformed("a message is longer than its batch"));
+            }
+            if self.taken == MAX_BATCH_MESSAGES {
+                let text = format!("a batch has at most {MAX_BATCH_MESSAGES} messages");
+                return Err(Status::out_of_range(text));
+            }
+            self.taken += 1;
+            let message = self.rest.split_to(length as usize);
+            let is_small = self.is_large && message.len() <= BATCH_BYTES;
+            return Ok(Some(if is_small { Bytes::copy_from_slice(&message) } else { message }));
+        }
+        Ok(None)
+    }
+}
+
+impl Iterator for Batch {
+    type Item = Result<Bytes, Status>;
+
+    /// After an error there is nothing more.
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.take();
+        if next.is_err() {
+            self.rest.clear();
+        }
+        next.transpose()
+    }
+}
+
+pub(crate) fn malformed(why: impl std::fmt::Display) -> Status {
     Status::invalid_argument(format!("a malformed batch: {why}"))
 }
 
@@ -114,27 +149,46 @@ mod tests {
     use nacre_protocol::proto::{ClientBatch, ClientMessage};
     use tonic::Code;
 
+    fn decoded(encoded: impl Into<Bytes>) -> Result<Vec<ClientMessage>, Status> {
+        Batch::new(encoded.into()).decode()
+    }
+
     #[test]
     fn a_batch_is_its_messages() {
         let messages: Vec<_> =
             (1..4).map(|id| ClientMessage { id, ..ClientMessage::default() }).collect();
         let encoded = ClientBatch { messages: messages.clone() }.encode_to_vec();
-        assert_eq!(decode_batch::<ClientMessage>(encoded.into()).unwrap(), messages);
-        assert_eq!(decode_batch::<ClientMessage>(Bytes::new()).unwrap(), []);
+        assert_eq!(decoded(encoded).unwrap(), messages);
+        assert_eq!(decoded(Bytes::new()).unwrap(), []);
     }
 
     #[test]
     fn fields_from_the_future_are_skipped() {
         let mut encoded = vec![0x10, 0x07]; // field 2, varint 7
         encoded.extend(ClientBatch { messages: vec![ClientMessage::default()] }.encode_to_vec());
-        assert_eq!(decode_batch::<ClientMessage>(encoded.into()).unwrap().len(), 1);
+        assert_eq!(decoded(encoded).unwrap().len(), 1);
     }
 
     #[test]
     fn nonsense_and_too_many_messages_are_refused() {
-        let code = |bytes: Vec<u8>| decode_batch::<ClientMessage>(bytes.into()).unwrap_err().code();
+        let code = |bytes: Vec<u8>| decoded(bytes).unwrap_err().code();
         assert_eq!(code(vec![0xff; 11]), Code::InvalidArgument);
         assert_eq!(code(vec![0x0a, 0x05, 0x08]), Code::InvalidArgument);
         assert_eq!(code([0x0a, 0x00].repeat(MAX_BATCH_MESSAGES + 1)), Code::OutOfRange);
+        let mut batch = Batch::new(Bytes::from_static(&[0x0a, 0x05, 0x0a, 0x00]));
+        assert!(batch.next().unwrap().is_err());
+        assert!(batch.next().is_none() && batch.is_empty());
+    }
+
+    #[test]
+    fn a_small_message_does_not_keep_a_large_batch() {
+        let large = vec![0; LARGE_BATCH_BYTES];
+        let mut encoded = vec![0x0a, 0x01, 0x00, 0x0a];
+        prost::encoding::encode_varint(large.len() as u64, &mut encoded);
+        encoded.extend(&large);
+        let encoded = Bytes::from(encoded);
+        let is_slice = |message: &Bytes| encoded.as_ptr_range().contains(&message.as_ptr());
+        let messages: Result<Vec<_>, _> = Batch::new(encoded.clone()).collect();
+        assert_eq!(messages.unwrap().iter().map(is_slice).collect::<Vec<_>>(), [false, true]);
     }
 }

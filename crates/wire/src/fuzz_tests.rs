@@ -6,7 +6,7 @@ use nacre_object::{EntityName, Op, Request};
 use prost::Message;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
-use crate::codec::decode_batch;
+use crate::codec::Batch;
 use crate::identity::certified;
 use crate::{Authority, Endpoint, Identity, Usage};
 use nacre_protocol::proto::client_message::Body as Asked;
@@ -45,7 +45,8 @@ fn fuzz_client_batches() {
         client_batch(Asked::Hello(pb::Hello { protocol_version: 1, client_name: "c".to_owned() })),
     ];
     fuzz(CRATE, "client_batches", &samples, |input| {
-        let Ok(messages) = decode_batch::<ClientMessage>(Bytes::copy_from_slice(input)) else {
+        let Ok(messages) = Batch::new(Bytes::copy_from_slice(input)).decode::<ClientMessage>()
+        else {
             return false;
         };
         messages.into_iter().all(|message| match message.body {
@@ -73,7 +74,8 @@ fn fuzz_server_batches() {
         server_batch(Answer::Event(encode::watch_ended())),
     ];
     fuzz(CRATE, "server_batches", &samples, |input| {
-        let Ok(messages) = decode_batch::<ServerMessage>(Bytes::copy_from_slice(input)) else {
+        let Ok(messages) = Batch::new(Bytes::copy_from_slice(input)).decode::<ServerMessage>()
+        else {
             return false;
         };
         messages.into_iter().all(|message| match message.body {

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use nacre_object::limits::{MAX_NOTIFY_BYTES, MAX_REPLY_BYTES, MAX_REQUEST_BYTES};
+use nacre_object::limits::{
+    MAX_MAP_RANGE_ENTRIES, MAX_NOTIFY_BYTES, MAX_REPLY_BYTES, MAX_REQUEST_BYTES,
+    MAX_SNAPSHOT_ENTRIES,
+};
 
 /// The version of the protocol spoken here.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -18,6 +21,10 @@ pub const MAX_BATCH_BYTES: usize = MAX_MESSAGE_BYTES + BATCH_BYTES;
 /// Messages in a batch that is received, so that a batch of empty ones cannot unfold into
 /// gigabytes. A full batch of the smallest requests has a quarter of this.
 pub const MAX_BATCH_MESSAGES: usize = 16 * 1024;
+
+/// Keys and map entries that one transaction names: each takes some fifty bytes more in memory than it may
+/// take on its way. As many as an object has that can be snapshotted, so it can be written at once.
+pub const MAX_REQUEST_KEYS: usize = 65_536;
 
 /// Bytes of requests a client keeps under way on a session; callers past it wait. Enough to keep a node busy
 /// over any local connection.
@@ -51,12 +58,15 @@ pub const MAX_ENTITY_SESSIONS: usize = 1024;
 pub const MAX_STREAMS: u32 = 64;
 /// Requests of one session under way in the server. Past it the session is read no further.
 pub const MAX_UNDER_WAY: usize = 4096;
+/// What they may take in memory when another is begun. A client of ours never has so much under way.
+pub const MAX_UNDER_WAY_BYTES: usize = 64 * 1024 * 1024;
 /// Watches of one session.
 pub const MAX_WATCHES: usize = 1024;
-/// Replies waiting to be read by the client. Past it nothing new of its session is begun.
+/// Replies waiting to be read by the client. Past it nothing new of its session is begun: not another
+/// message of a batch, either.
 pub const REPLIES_WAITING_BYTES: usize = 8 * 1024 * 1024;
 /// Replies waiting to be read by the client, when what was begun before went on to end. Past it
-/// the session stops altogether until the client reads, or for [`STALL_TIMEOUT`].
+/// the session stops altogether, what was begun included, until the client reads, or for [`STALL_TIMEOUT`].
 pub const MAX_REPLIES_WAITING_BYTES: usize = 64 * 1024 * 1024;
 /// How long a session may stand still because its client does not read; then it is ended.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -88,6 +98,9 @@ const _: () = assert!(2 * MAX_REPLY_BYTES <= MAX_MESSAGE_BYTES);
 const _: () = assert!(MAX_NOTIFY_BYTES < BATCH_BYTES + MAX_MESSAGE_BYTES);
 const _: () = assert!(MAX_MESSAGE_BYTES <= CLIENT_ROOM_BYTES, "any message has room by itself");
 const _: () = assert!(LANE_BYTES < CLIENT_ROOM_BYTES);
+const _: () = assert!(CLIENT_ROOM_BYTES <= MAX_UNDER_WAY_BYTES);
+const _: () = assert!(MAX_REQUEST_KEYS >= MAX_SNAPSHOT_ENTRIES, "a copy of one is written at once");
+const _: () = assert!(MAX_REQUEST_KEYS >= MAX_MAP_RANGE_ENTRIES, "what was read can be written");
 const _: () = assert!(MAX_MESSAGE_BYTES <= MAX_REPLIES_WAITING_BYTES);
 const _: () = assert!(MAX_IDLE_CONNECTIONS < MAX_CONNECTIONS);
 const _: () = assert!(MAX_ENTITY_SESSIONS < MAX_SESSIONS);

@@ -118,9 +118,11 @@ impl Outbox {
         Some(place)
     }
 
-    /// The same, but it need not be sent before the next [`Outbox::flush`].
-    pub(crate) fn push_quietly(&self, fields: &[u8], body: &impl Body) -> Option<Place> {
-        self.lock().push(fields, body)
+    /// The same, but it need not be sent before the next [`Outbox::flush`]. The bytes that wait then;
+    /// none if the outbox has ended.
+    pub(crate) fn push_quietly(&self, fields: &[u8], body: &impl Body) -> usize {
+        let mut queue = self.lock();
+        queue.push(fields, body).map_or(0, |_| queue.waiting_bytes())
     }
 
     /// Sees to it that everything pushed is sent.
@@ -140,7 +142,7 @@ impl Outbox {
     /// there are more than `enough`, when there are fewer.
     pub(crate) fn waiting_bytes(&self, enough: usize, context: &mut Context<'_>) -> usize {
         let mut queue = self.lock();
-        let bytes = queue.full_bytes + queue.open.len();
+        let bytes = queue.waiting_bytes();
         queue.too_full = bytes > enough;
         match &mut queue.owner {
             Some(owner) => owner.clone_from(context.waker()),
@@ -206,6 +208,10 @@ impl Queue {
             self.close_open(Bytes::new());
         }
         Some(place)
+    }
+
+    fn waiting_bytes(&self) -> usize {
+        self.full_bytes + self.open.len()
     }
 
     fn close_open(&mut self, tail: Bytes) {

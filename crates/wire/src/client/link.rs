@@ -17,7 +17,7 @@ use tower::service_fn;
 use super::call::encode;
 use super::session::NodeInfo;
 use super::shared::Shared;
-use crate::codec::BatchCodec;
+use crate::codec::{Batch, BatchCodec};
 use crate::endpoint::Address;
 use crate::identity::Connector;
 use crate::limits::{
@@ -38,7 +38,7 @@ const SESSION_PATH: PathAndQuery = PathAndQuery::from_static("/nacre.v1.Nacre/Se
 pub(crate) struct Link {
     pub(crate) outbox: Outbox,
     pub(crate) node: NodeInfo,
-    inbound: Streaming<Vec<ServerMessage>>,
+    inbound: Streaming<Batch>,
     /// What came together with the welcome.
     early: Vec<ServerMessage>,
     /// Whether the node has said anything but its welcome.
@@ -122,7 +122,7 @@ impl Link {
         let _ = outbox.push(&client_fields(0, 0, Origin::default()), &encode(&hello));
         let mut inbound = open_stream(sender, &outbox).await?;
         let first = inbound.message().await.map_err(|status| failure(&status))?;
-        let mut early = first.ok_or_else(|| senseless("no welcome"))?.into_iter();
+        let mut early = messages(first.ok_or_else(|| senseless("no welcome"))?)?.into_iter();
         let node = match early.next().and_then(|message| message.body) {
             Some(Answer::Welcome(welcome)) => node_info(&welcome)?,
             _ => return Err(senseless("something else than a welcome")),
@@ -136,10 +136,13 @@ impl Link {
         shared.hear(std::mem::take(&mut self.early));
         loop {
             match self.inbound.message().await {
-                Ok(Some(batch)) => {
-                    self.was_of_use = true;
-                    shared.hear(batch);
-                }
+                Ok(Some(batch)) => match messages(batch) {
+                    Ok(messages) => {
+                        self.was_of_use = true;
+                        shared.hear(messages);
+                    }
+                    Err(error) => return error,
+                },
                 Ok(None) => return Error::unavailable("the node has ended the session"),
                 Err(status) => return failure(&status),
             }
@@ -150,7 +153,7 @@ impl Link {
 async fn open_stream(
     sender: http2::SendRequest<Body>,
     outbox: &Outbox,
-) -> Result<Streaming<Vec<ServerMessage>>> {
+) -> Result<Streaming<Batch>> {
     let service = service_fn(move |request| {
         let mut sender = sender.clone();
         async move { sender.send_request(request).await }
@@ -158,9 +161,13 @@ async fn open_stream(
     let batches = outbox.stream().filter_map(|batch| std::future::ready(batch.ok()));
     let response = Grpc::with_origin(service, Uri::from_static("http://node"))
         .max_decoding_message_size(MAX_BATCH_BYTES)
-        .streaming(Request::new(batches), SESSION_PATH, BatchCodec::<ServerMessage>::default())
+        .streaming(Request::new(batches), SESSION_PATH, BatchCodec)
         .await;
     Ok(response.map_err(|status| failure(&status))?.into_inner())
+}
+
+fn messages(batch: Batch) -> Result<Vec<ServerMessage>> {
+    batch.decode().map_err(|status| failure(&status))
 }
 
 fn node_info(welcome: &pb::Welcome) -> Result<NodeInfo> {

@@ -16,17 +16,17 @@ use tonic::body::Body;
 use tonic::codegen::{Service, http};
 use tonic::server::{Grpc, NamedService};
 use tonic::{Request, Response, Status, Streaming};
-use tonic_prost::ProstCodec;
 use tower::service_fn;
 
 use super::Caller;
 use super::connection::Connected;
 use super::meter::{Begun, Ending, Kind};
 use super::node::Node;
+use super::received::{CallCodec, Received};
 use super::refusals::RefusalReason;
 use super::session::Session;
 use super::under_way::Outcome;
-use crate::codec::BatchCodec;
+use crate::codec::{Batch, BatchCodec};
 use crate::limits::{MAX_BATCH_BYTES, PROTOCOL_VERSION};
 use crate::outbox::{Outbox, OutboxStream};
 use crate::{SERVICE_NAME, message};
@@ -76,7 +76,7 @@ async fn session(
     request: http::Request<Body>,
 ) -> http::Response<Body> {
     let open = move |request| open(node.clone(), connected.clone(), request);
-    Grpc::new(BatchCodec::<ClientMessage>::default())
+    Grpc::new(BatchCodec)
         .max_decoding_message_size(MAX_BATCH_BYTES)
         .streaming(service_fn(open), request)
         .await
@@ -87,16 +87,20 @@ async fn call(
     connected: Connected,
     request: http::Request<Body>,
 ) -> http::Response<Body> {
-    let answer = move |request: Request<ClientMessage>| {
-        let (node, connected) = (node.clone(), connected.clone());
+    // Before anything is read: what is held of a message is held for those who may come in.
+    let standing = match node.guard.admit(&connected.peer).await.map_err(Refused::from) {
+        Ok(standing) => standing,
+        Err(refused) => return refused.noted(&node, &connected).into_http(),
+    };
+    let answer = move |request: Request<Received>| {
+        let (node, standing) = (node.clone(), standing.clone());
+        let busy = connected.activity.begin();
         async move {
-            let _busy = connected.activity.begin();
-            let standing = node.guard.admit(&connected.peer).await.map_err(Refused::from);
-            let standing = standing.map_err(|refused| refused.noted(&node, &connected))?;
+            let _busy = busy;
             Ok(Response::new(answer_one(node, standing, request.into_inner()).await))
         }
     };
-    Grpc::new(ProstCodec::<ServerMessage, ClientMessage>::default())
+    Grpc::new(CallCodec::default())
         .max_decoding_message_size(MAX_BATCH_BYTES)
         .unary(service_fn(answer), request)
         .await
@@ -105,8 +109,14 @@ async fn call(
 async fn answer_one(
     node: Arc<Node>,
     standing: Arc<dyn Standing>,
-    message: ClientMessage,
+    received: Received,
 ) -> ServerMessage {
+    let message = match received {
+        Received::Message(message, _) => message,
+        Received::Refused(id, error) => {
+            return ServerMessage { id, body: Some(encode::failure(&error)) };
+        }
+    };
     let ClientMessage { id, timeout_micros, trace_id, span_id, body } = message;
     let answer = match body {
         // Its events would have nowhere to go.
@@ -143,36 +153,37 @@ async fn finish(work: BoxFuture<'static, Outcome>, timeout_micros: u64) -> Answe
 async fn open(
     node: Arc<Node>,
     connected: Connected,
-    request: Request<Streaming<Vec<ClientMessage>>>,
+    request: Request<Streaming<Batch>>,
 ) -> Result<Response<OutboxStream>, Status> {
     let opened = shake_hands(&node, &connected, request.into_inner()).await;
     opened.map(Response::new).map_err(|refused| refused.noted(&node, &connected))
 }
 
-/// Until the hello is there nothing is held for the client but its stream.
+/// Nothing is read of those who may not come in, and until the hello is there nothing is held for the
+/// client but its stream.
 async fn shake_hands(
     node: &Arc<Node>,
     connected: &Connected,
-    mut inbound: Streaming<Vec<ClientMessage>>,
+    mut inbound: Streaming<Batch>,
 ) -> Result<OutboxStream, Refused> {
+    let standing =
+        tokio::time::timeout(node.handshake_timeout, node.guard.admit(&connected.peer)).await;
+    let standing = standing.map_err(|_| Error::unavailable("entities are not known yet"))??;
     let first = tokio::time::timeout(node.handshake_timeout, inbound.next()).await;
     let mut batch = match first {
-        Ok(Some(batch)) => batch.map_err(Refused::protocol)?.into_iter(),
+        Ok(Some(batch)) => batch.map_err(Refused::protocol)?,
         Ok(None) => return Err(no_hello()),
         Err(_) => {
             let status = Status::deadline_exceeded("no hello came");
             return Err(Refused { reason: Some(RefusalReason::Silence), status });
         }
     };
-    let (id, client_name) = match batch.next() {
+    let (id, client_name) = match first_of(&mut batch).map_err(Refused::protocol)? {
         Some(ClientMessage { id, body: Some(Asked::Hello(hello)), .. }) => {
             (id, check(hello).map_err(Refused::protocol)?)
         }
         _ => return Err(no_hello()),
     };
-    let standing =
-        tokio::time::timeout(node.handshake_timeout, node.guard.admit(&connected.peer)).await;
-    let standing = standing.map_err(|_| Error::unavailable("entities are not known yet"))??;
     let place = node.sessions.take(standing.entity()).map_err(|full| Refused {
         reason: Some(RefusalReason::Sessions),
         status: Status::resource_exhausted(full),
@@ -217,6 +228,14 @@ impl From<Error> for Refused {
         });
         Self { reason: Some(RefusalReason::Entity), status }
     }
+}
+
+fn first_of(batch: &mut Batch) -> Result<Option<ClientMessage>, Status> {
+    let first = batch.next().transpose()?.map(Received::decode).transpose()?;
+    Ok(first.and_then(|received| match received {
+        Received::Message(message, _) => Some(message),
+        Received::Refused(..) => None,
+    }))
 }
 
 fn no_hello() -> Refused {

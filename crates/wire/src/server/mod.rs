@@ -7,6 +7,7 @@ mod listener;
 mod meter;
 mod node;
 mod places;
+mod received;
 mod refusals;
 mod service;
 mod session;

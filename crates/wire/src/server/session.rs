@@ -7,8 +7,9 @@
 //! Invariants:
 //! * Messages are begun in the order they were sent. What was begun runs to its end, whatever
 //!   becomes of the client: half a change of many steps is worse than a late one.
-//! * What the session holds is bounded: works under way, watches, and answers the client has not
-//!   read. At a bound it reads no further, and HTTP/2 holds the client back.
+//! * What the session holds is bounded: works under way and their bytes, watches, and answers the client
+//!   has not read. At a bound it goes no further, in the middle of a batch if need be, and HTTP/2 holds
+//!   the client back.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -27,10 +28,14 @@ use super::idle::Busy;
 use super::meter::{Begun, Ending, Kind};
 use super::node::{Node, Phase};
 use super::places::Place;
+use super::received::Received;
 use super::tracing::Tracing;
 use super::under_way::{Outcome, Progress, UnderWay};
 use super::watches::Watches;
-use crate::limits::{MAX_REPLIES_WAITING_BYTES, MAX_UNDER_WAY, REPLIES_WAITING_BYTES};
+use crate::codec::Batch;
+use crate::limits::{
+    MAX_REPLIES_WAITING_BYTES, MAX_UNDER_WAY, MAX_UNDER_WAY_BYTES, REPLIES_WAITING_BYTES,
+};
 use crate::message::{self, Origin};
 use crate::outbox::Outbox;
 use nacre_protocol::encode;
@@ -51,18 +56,22 @@ enum Closing {
 pub(crate) struct Session {
     node: Arc<Node>,
     caller: Arc<Caller>,
-    inbound: Streaming<Vec<ClientMessage>>,
+    inbound: Streaming<Batch>,
     /// Whether more is read. Once it is not, the session ends with its last work.
     reading: bool,
     /// What was read and not begun.
-    backlog: std::vec::IntoIter<ClientMessage>,
+    backlog: Batch,
     /// When the backlog was read.
     read_at: Duration,
     last_id: u64,
     under_way: FuturesUnordered<UnderWay>,
+    /// What the messages under way take in memory.
+    under_way_bytes: usize,
     watches: Watches,
     tracing: Tracing,
     outbox: Outbox,
+    /// Bytes in the outbox when it was last looked at: that many at most, until more are put in.
+    waiting_bytes: usize,
     /// Requests whose answers this turn puts on their way.
     ended: Vec<(Begun, Ending)>,
     /// How many works under way the meter knows of.
@@ -80,8 +89,8 @@ impl Session {
     pub(crate) fn new(
         node: Arc<Node>,
         caller: Caller,
-        inbound: Streaming<Vec<ClientMessage>>,
-        backlog: std::vec::IntoIter<ClientMessage>,
+        inbound: Streaming<Batch>,
+        backlog: Batch,
         outbox: Outbox,
         place: Place,
         busy: Busy,
@@ -105,9 +114,11 @@ impl Session {
             read_at,
             last_id: 0,
             under_way: FuturesUnordered::new(),
+            under_way_bytes: 0,
             watches: Watches::default(),
             tracing,
             outbox,
+            waiting_bytes: 0,
             ended: Vec::new(),
             metered: 0,
             closing: Box::pin(closing),
@@ -119,16 +130,14 @@ impl Session {
 
     /// Takes up what can be taken up; whether there was anything.
     fn poll_round(&mut self, context: &mut Context<'_>) -> bool {
-        let waiting_bytes = self.outbox.waiting_bytes(REPLIES_WAITING_BYTES, context);
-        if waiting_bytes > MAX_REPLIES_WAITING_BYTES {
+        self.waiting_bytes = self.outbox.waiting_bytes(REPLIES_WAITING_BYTES, context);
+        if self.waiting_bytes > MAX_REPLIES_WAITING_BYTES {
             return self.poll_stall(context);
         }
         self.stall = None;
         let mut any = self.poll_under_way(context);
-        if waiting_bytes <= REPLIES_WAITING_BYTES {
-            any |= self.poll_watches(context);
-            any |= self.poll_messages(context);
-        }
+        any |= self.poll_watches(context);
+        any |= self.poll_messages(context);
         any
     }
 
@@ -144,12 +153,17 @@ impl Session {
 
     fn poll_under_way(&mut self, context: &mut Context<'_>) -> bool {
         let mut any = false;
-        while let Poll::Ready(Some(progress)) = Pin::new(&mut self.under_way).poll_next(context) {
+        while self.waiting_bytes <= MAX_REPLIES_WAITING_BYTES
+            && let Poll::Ready(Some(progress)) = Pin::new(&mut self.under_way).poll_next(context)
+        {
             any = true;
             match progress {
-                Progress::Finished(id, begun, outcome) => self.finish(id, begun, outcome),
-                Progress::Late(id, begun, work) => self.late(id, begun, work),
-                Progress::Unheard => {}
+                Progress::Finished(id, begun, outcome, bytes) => {
+                    self.under_way_bytes -= bytes;
+                    self.finish(id, begun, outcome);
+                }
+                Progress::Late(id, begun, unheard) => self.late(id, begun, unheard),
+                Progress::Unheard(bytes) => self.under_way_bytes -= bytes,
             }
         }
         any
@@ -157,7 +171,9 @@ impl Session {
 
     fn poll_watches(&mut self, context: &mut Context<'_>) -> bool {
         let mut any = false;
-        while let Poll::Ready((id, event)) = self.watches.poll_event(context) {
+        while self.waiting_bytes <= REPLIES_WAITING_BYTES
+            && let Poll::Ready((id, event)) = self.watches.poll_event(context)
+        {
             any = true;
             let event = event.map_or_else(encode::watch_ended, encode::watch_event);
             self.tell(id, &Answer::Event(event));
@@ -165,15 +181,22 @@ impl Session {
         any
     }
 
-    /// Begins the messages of one batch.
+    /// Whether another message may be begun.
+    fn has_room(&self) -> bool {
+        self.under_way.len() < MAX_UNDER_WAY
+            && self.under_way_bytes < MAX_UNDER_WAY_BYTES
+            && self.waiting_bytes <= REPLIES_WAITING_BYTES
+    }
+
+    /// Begins the messages of one batch, as far as there is room.
     fn poll_messages(&mut self, context: &mut Context<'_>) -> bool {
-        if !self.reading || self.under_way.len() >= MAX_UNDER_WAY {
+        if !self.reading || !self.has_room() {
             return false;
         }
-        if self.backlog.len() == 0 {
+        if self.backlog.is_empty() {
             match Pin::new(&mut self.inbound).poll_next(context) {
                 Poll::Ready(Some(Ok(batch))) => {
-                    self.backlog = batch.into_iter();
+                    self.backlog = batch;
                     self.read_at = self.node.meter.now();
                 }
                 Poll::Ready(Some(Err(status))) => self.break_off(status),
@@ -181,15 +204,22 @@ impl Session {
                 Poll::Pending => return false,
             }
         }
-        while self.under_way.len() < MAX_UNDER_WAY
+        while self.has_room()
             && let Some(message) = self.backlog.next()
         {
-            self.begin(message, context);
+            match message.and_then(Received::decode) {
+                Ok(Received::Message(message, bytes)) => self.begin(message, bytes, context),
+                Ok(Received::Refused(id, error)) => {
+                    self.last_id = id;
+                    self.tell(id, &encode::failure(&error));
+                }
+                Err(status) => self.break_off(status),
+            }
         }
         true
     }
 
-    fn begin(&mut self, message: ClientMessage, context: &mut Context<'_>) {
+    fn begin(&mut self, message: ClientMessage, bytes: usize, context: &mut Context<'_>) {
         let ClientMessage { id, timeout_micros, trace_id, span_id, body } = message;
         self.last_id = id;
         let asked = match body {
@@ -207,23 +237,13 @@ impl Session {
         }
         let begun = Begun { kind: Kind::of(&asked), at: self.read_at };
         let trace = self.tracing.of(Origin { trace_id, span_id });
-        let work = self.node.begin(&self.caller, trace, asked);
-        self.run(id, begun, timeout_micros, work, context);
-    }
-
-    fn run(
-        &mut self,
-        id: u64,
-        begun: Begun,
-        timeout_micros: u64,
-        mut work: BoxFuture<'static, Outcome>,
-        context: &mut Context<'_>,
-    ) {
+        let mut work = self.node.begin(&self.caller, trace, asked);
         match work.as_mut().poll(context) {
             Poll::Ready(outcome) => self.finish(id, begun, outcome),
             Poll::Pending => {
                 let timeout = (timeout_micros > 0).then(|| Duration::from_micros(timeout_micros));
-                self.under_way.push(UnderWay::new(id, begun, timeout, work));
+                self.under_way_bytes += bytes;
+                self.under_way.push(UnderWay::new(id, begun, timeout, work, bytes));
             }
         }
     }
@@ -239,17 +259,17 @@ impl Session {
     }
 
     /// Tells the client that its time is over, and finishes what it asked for without it.
-    fn late(&mut self, id: u64, begun: Begun, work: BoxFuture<'static, Outcome>) {
+    fn late(&mut self, id: u64, begun: Begun, unheard: UnderWay) {
         let answer = encode::failure(&message::late());
         self.ended.push((begun, Ending::of(&answer)));
         self.tell(id, &answer);
         self.watches.end(id);
-        self.under_way.push(UnderWay::unheard(work));
+        self.under_way.push(unheard);
     }
 
-    fn tell(&self, id: u64, answer: &Answer) {
-        // Without a client there is nobody to tell.
-        let _ = self.outbox.push_quietly(&message::server_fields(id), answer);
+    /// Without a client there is nobody to tell, and nothing waits.
+    fn tell(&mut self, id: u64, answer: &Answer) {
+        self.waiting_bytes = self.outbox.push_quietly(&message::server_fields(id), answer);
     }
 
     /// Counts the requests whose answers are on their way, and those that wait.
@@ -277,7 +297,7 @@ impl Session {
 
     fn stop_reading(&mut self) {
         self.reading = false;
-        self.backlog = Vec::new().into_iter();
+        self.backlog = Batch::default();
         self.watches.clear();
     }
 }

@@ -26,16 +26,18 @@ pub(crate) struct UnderWay {
     id: Option<(u64, Begun)>,
     patience: Option<Pin<Box<Sleep>>>,
     work: Option<BoxFuture<'static, Outcome>>,
+    /// What its message takes in memory.
+    bytes: usize,
 }
 
-/// What came of waiting for a message.
+/// What came of waiting for a message; if it is over, with the bytes it took.
 pub(crate) enum Progress {
     /// It is answered.
-    Finished(u64, Begun, Outcome),
+    Finished(u64, Begun, Outcome, usize),
     /// The client waits no longer; the work goes on.
-    Late(u64, Begun, BoxFuture<'static, Outcome>),
+    Late(u64, Begun, UnderWay),
     /// The work has ended for which nobody waits.
-    Unheard,
+    Unheard(usize),
 }
 
 impl UnderWay {
@@ -45,14 +47,10 @@ impl UnderWay {
         begun: Begun,
         timeout: Option<Duration>,
         work: BoxFuture<'static, Outcome>,
+        bytes: usize,
     ) -> Self {
         let patience = timeout.map(|timeout| Box::pin(sleep(timeout)));
-        Self { id: Some((id, begun)), patience, work: Some(work) }
-    }
-
-    /// Work whose client waits no longer.
-    pub(crate) fn unheard(work: BoxFuture<'static, Outcome>) -> Self {
-        Self { id: None, patience: None, work: Some(work) }
+        Self { id: Some((id, begun)), patience, work: Some(work), bytes }
     }
 }
 
@@ -62,15 +60,17 @@ impl Future for UnderWay {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Progress> {
         let work = self.work.as_mut().expect("not polled after the end");
         if let Poll::Ready(outcome) = work.as_mut().poll(context) {
-            let heard = self.id.map(|(id, begun)| Progress::Finished(id, begun, outcome));
-            return Poll::Ready(heard.unwrap_or(Progress::Unheard));
+            let bytes = self.bytes;
+            let heard = self.id.map(|(id, begun)| Progress::Finished(id, begun, outcome, bytes));
+            return Poll::Ready(heard.unwrap_or(Progress::Unheard(bytes)));
         }
         let expired = match &mut self.patience {
             Some(patience) => patience.as_mut().poll(context).is_ready(),
             None => false,
         };
-        if expired && let (Some((id, begun)), Some(work)) = (self.id, self.work.take()) {
-            return Poll::Ready(Progress::Late(id, begun, work));
+        if expired && let (Some((id, begun)), work @ Some(_)) = (self.id, self.work.take()) {
+            let unheard = Self { id: None, patience: None, work, bytes: self.bytes };
+            return Poll::Ready(Progress::Late(id, begun, unheard));
         }
         Poll::Pending
     }

@@ -3,15 +3,22 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use nacre_conformance::MemoryStore;
 use nacre_object::ErrorKind;
+use nacre_object::limits::MAX_OPS;
 use nacre_wire::limits::{
-    CLIENT_ROOM_BYTES, MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, MAX_MESSAGE_BYTES, MAX_UNDER_WAY,
+    CLIENT_ROOM_BYTES, MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, MAX_MESSAGE_BYTES,
+    MAX_REPLIES_WAITING_BYTES, MAX_REQUEST_KEYS, MAX_UNDER_WAY, MAX_UNDER_WAY_BYTES,
     REPLIES_WAITING_BYTES, STREAM_WINDOW_BYTES,
 };
+use nacre_wire::proto as pb;
+use nacre_wire::proto::client_message::Body as Asked;
+use nacre_wire::proto::op::Op as PbOp;
+use nacre_wire::proto::server_message::Body as Answer;
 use tonic::Code;
 
 use crate::harness::{Node, Place, TestService, ask, asking, connect, eventually};
-use crate::raw::{RawSession, asks};
+use crate::raw::{RawSession, asks, call, message};
 
 const MIB: usize = 1024 * 1024;
 
@@ -76,6 +83,117 @@ async fn a_client_that_does_not_read_is_not_answered() {
     assert!(service.begun() - 200 <= most, "{} were begun", service.begun() - 200);
     for _ in 0..ASKED {
         lazy.next().await.unwrap().unwrap();
+    }
+}
+
+/// Others' questions between looks at what was begun for one who does not read.
+async fn turns_of_others(node: &Node, turns: usize) {
+    let session = connect(&node.endpoint).await;
+    for _ in 0..turns {
+        ask(&session, "bystander", "").await.unwrap_err();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_batch_is_answered_no_further_than_many() {
+    let place = Place::new();
+    let service = TestService::new();
+    let node = Node::of_service(&place.endpoint(), &service).await;
+    let (mut lazy, _) = RawSession::open(&node.endpoint).await;
+    const ASKED: u64 = 1000;
+    const TURNS: usize = 200;
+    lazy.send((1..=ASKED).map(|id| asks(id, "make", &MIB.to_string())).collect());
+    service.until_begun(REPLIES_WAITING_BYTES / MIB).await;
+    turns_of_others(&node, TURNS).await;
+    let most = (REPLIES_WAITING_BYTES + STREAM_WINDOW_BYTES as usize) / MIB + 4;
+    assert!(service.begun() - TURNS <= most, "{} were begun", service.begun() - TURNS);
+    // What remained of the batch comes in its order.
+    for id in 1..=ASKED {
+        assert_eq!(lazy.next().await.unwrap().unwrap().id, id);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn works_that_end_together_are_answered_as_far_as_there_is_room() {
+    let place = Place::new();
+    let service = TestService::new();
+    let node = Node::of_service(&place.endpoint(), &service).await;
+    let (mut lazy, _) = RawSession::open(&node.endpoint).await;
+    const ASKED: usize = 300;
+    const TURNS: usize = 200;
+    lazy.send((1..=ASKED as u64).map(|id| asks(id, "hold-make", &MIB.to_string())).collect());
+    service.until_begun(ASKED).await;
+    service.release(ASKED);
+    service.until_finished(MAX_REPLIES_WAITING_BYTES / MIB).await;
+    turns_of_others(&node, TURNS).await;
+    let most = (MAX_REPLIES_WAITING_BYTES + STREAM_WINDOW_BYTES as usize) / MIB + 4;
+    let finished = service.finished() - TURNS;
+    assert!(finished <= most, "{finished} were answered");
+    for _ in 0..ASKED {
+        lazy.next().await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_has_only_so_many_bytes_under_way() {
+    let place = Place::new();
+    let service = TestService::new();
+    let node = Node::of_service(&place.endpoint(), &service).await;
+    let (mut greedy, _) = RawSession::open(&node.endpoint).await;
+    let count = 2 * MAX_UNDER_WAY_BYTES / (8 * MIB);
+    let large = "x".repeat(8 * MIB);
+    for id in 1..=count as u64 {
+        greedy.send(vec![asks(id, "hold", &large)]);
+    }
+    let most = MAX_UNDER_WAY_BYTES / (8 * MIB);
+    const TURNS: usize = 200;
+    service.until_begun(most).await;
+    turns_of_others(&node, TURNS).await;
+    assert_eq!(service.begun() - TURNS, most);
+    service.release(count);
+    for _ in 0..count {
+        greedy.next().await.unwrap().unwrap();
+    }
+}
+
+fn requests(id: u64, ops: Vec<PbOp>) -> pb::ClientMessage {
+    let ops = ops.into_iter().map(|op| pb::Op { op: Some(op) }).collect();
+    let (pool, object) = ("data".to_owned(), "a".to_owned());
+    message(id, Asked::Request(pb::ObjectRequest { pool, object, ops, ..Default::default() }))
+}
+
+fn removes(keys: usize) -> PbOp {
+    PbOp::MapRemove(pb::op::Keys { keys: vec![Bytes::from_static(b"k"); keys] })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_would_unfold_beyond_bounds_is_refused_and_the_session_goes_on() {
+    let place = Place::new();
+    let node = Node::of_store(&place.endpoint(), &MemoryStore::plain()).await;
+    let (mut session, _) = RawSession::open(&node.endpoint).await;
+    let create = || PbOp::Create(pb::op::Create { exclusive: false });
+    let cases = [
+        (requests(1, vec![create(); MAX_OPS + 1]), false),
+        (requests(2, vec![create(); 1_000_000]), false),
+        (requests(3, vec![create(), removes(MAX_REQUEST_KEYS + 1)]), false),
+        (requests(4, vec![create(); MAX_OPS]), true),
+        (requests(5, vec![removes(MAX_REQUEST_KEYS)]), true),
+    ];
+    for (request, is_fine) in cases {
+        let id = request.id;
+        session.send(vec![request.clone()]);
+        let answer = session.next().await.unwrap().unwrap();
+        assert_eq!(answer.id, id);
+        // It is the same without a session.
+        for answer in [answer, call(&node.endpoint, request).await.unwrap()] {
+            match answer.body {
+                Some(Answer::Reply(_)) => assert!(is_fine, "{id}"),
+                Some(Answer::Error(error)) => {
+                    assert_eq!((error.kind(), is_fine), (pb::ErrorKind::Invalid, false), "{id}");
+                }
+                other => panic!("{other:?}"),
+            }
+        }
     }
 }
 

@@ -108,6 +108,11 @@ impl TestService {
         *self.begun.borrow()
     }
 
+    /// Calls that have ended.
+    pub fn finished(&self) -> usize {
+        *self.finished.borrow()
+    }
+
     pub async fn until_begun(&self, count: usize) {
         self.begun.subscribe().wait_for(|begun| *begun >= count).await.unwrap();
     }

@@ -1,0 +1,72 @@
+//! Messages as they come in: looked through before they are decoded.
+
+use bytes::{Buf, Bytes};
+use nacre_object::Error;
+use nacre_object::limits::MAX_OPS;
+use nacre_protocol::proto::{ClientMessage, ServerMessage};
+use nacre_protocol::unfold::{Outline, Unfolded, outline};
+use prost::Message;
+use tonic::Status;
+use tonic::codec::{Codec, DecodeBuf, Decoder};
+use tonic_prost::ProstCodec;
+
+use crate::codec::malformed;
+use crate::limits::MAX_REQUEST_KEYS;
+
+/// What one message may unfold to.
+const MOST: Unfolded = Unfolded { ops: MAX_OPS, keys: MAX_REQUEST_KEYS };
+
+/// A message of a client.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// One within bounds, and the bytes it takes here.
+    Message(ClientMessage, usize),
+    /// One that was not decoded: it would be more than it may.
+    Refused(u64, Error),
+}
+
+impl Received {
+    /// The message that is encoded in `bytes`, which those in it are slices of.
+    pub(crate) fn decode(bytes: Bytes) -> Result<Self, Status> {
+        let Outline { id, unfolded } = outline(&bytes, MOST);
+        let length = bytes.len();
+        match unfolded {
+            Ok(unfolded) => {
+                let message = ClientMessage::decode(bytes).map_err(malformed)?;
+                Ok(Self::Message(message, length + unfolded.bytes()))
+            }
+            Err(error) => Ok(Self::Refused(id, error)),
+        }
+    }
+}
+
+/// Receives single messages, answers with others.
+#[derive(Debug, Default)]
+pub(crate) struct CallCodec(ProstCodec<ServerMessage, ClientMessage>);
+
+impl Codec for CallCodec {
+    type Encode = ServerMessage;
+    type Decode = Received;
+    type Encoder = <ProstCodec<ServerMessage, ClientMessage> as Codec>::Encoder;
+    type Decoder = CallDecoder;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        self.0.encoder()
+    }
+
+    fn decoder(&mut self) -> CallDecoder {
+        CallDecoder
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct CallDecoder;
+
+impl Decoder for CallDecoder {
+    type Item = Received;
+    type Error = Status;
+
+    fn decode(&mut self, source: &mut DecodeBuf<'_>) -> Result<Option<Received>, Status> {
+        Received::decode(source.copy_to_bytes(source.remaining())).map(Some)
+    }
+}
