@@ -5,6 +5,7 @@
 //! makes no sense is `Corrupt`, as no retry would help.
 
 use bytes::Bytes;
+use nacre_object::limits::{MAX_IDENTIFIER_BYTES, MAX_OBJECT_NAME_BYTES};
 use nacre_object::{
     CallReply, ClassCall, ClassName, Error, ErrorKind, FaultSite, ListPage, ListRequest, MapEntry,
     MapRange, MethodName, ObjectId, ObjectName, ObjectStat, Op, OpResult, PoolName, Reply, Request,
@@ -140,12 +141,29 @@ pub fn list_request(message: pb::ListRequest) -> Result<ListRequest> {
         "" => None,
         name => Some(ObjectName::new(name)?),
     };
+    within("a prefix", &message.prefix, MAX_OBJECT_NAME_BYTES)?;
     Ok(ListRequest {
         pool: PoolName::new(message.pool)?,
         after,
         prefix: message.prefix,
         limit: message.limit as usize,
     })
+}
+
+/// A call of a service.
+pub fn ask(message: pb::Ask) -> Result<pb::Ask> {
+    within("a service's name", &message.service, MAX_IDENTIFIER_BYTES)?;
+    within("a method's name", &message.method, MAX_IDENTIFIER_BYTES)?;
+    Ok(message)
+}
+
+/// The text itself is not repeated: it is as long as the sender likes.
+fn within(what: &str, text: &str, most: usize) -> Result<()> {
+    if text.len() <= most {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("{what} of {} bytes", text.len()))
+        .hint(format!("at most {most} bytes fit")))
 }
 
 /// A page of names.
@@ -221,4 +239,30 @@ pub fn senseless(what: &str) -> Error {
 
 fn as_senseless(error: Error) -> Error {
     senseless(error.message())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_as_long_as_names_may_be() {
+        let asked = |service: usize, method: usize| {
+            let [service, method] = [service, method].map(|length| "x".repeat(length));
+            ask(pb::Ask { service, method, input: Bytes::new() }).map(drop)
+        };
+        let listed = |prefix: usize| {
+            let prefix = "x".repeat(prefix);
+            let pool = "data".to_owned();
+            list_request(pb::ListRequest { pool, prefix, ..Default::default() }).map(drop)
+        };
+        let (identifier, name) = (MAX_IDENTIFIER_BYTES, MAX_OBJECT_NAME_BYTES);
+        asked(identifier, identifier).unwrap();
+        listed(name).unwrap();
+        for refused in [asked(identifier + 1, 1), asked(1, identifier + 1), listed(name + 1)] {
+            let error = refused.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            assert!(error.to_string().len() < 100, "{error}");
+        }
+    }
 }
