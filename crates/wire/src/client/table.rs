@@ -114,11 +114,10 @@ impl Table {
         Some((id, end))
     }
 
-    /// The caller waits no longer.
+    /// The caller waits no longer. If the answer is on its way to it, a watch is there already.
     pub(crate) fn abandon(&mut self, id: u64) {
-        if self.pending.remove(&id).is_some() {
-            self.unwatch(id);
-        }
+        self.pending.remove(&id);
+        self.unwatch(id);
     }
 
     /// Ends a watch.

@@ -1,12 +1,13 @@
 //! Watches, which outlive connections.
 
+use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
 use nacre_conformance::{MemoryStore, ops};
 use nacre_object::{ErrorKind, Store, Watch, WatchEvent};
 use nacre_wire::limits::MAX_WATCHES;
 use nacre_wire::{RemoteStore, Session, SessionOptions};
 
-use crate::harness::{Node, Place, TestService, connect, object, request};
+use crate::harness::{LONG, Node, Place, TestService, connect, object, request};
 use crate::proxy::Proxy;
 
 fn said(payload: &'static str) -> WatchEvent {
@@ -71,6 +72,21 @@ async fn a_session_has_only_so_many_watches_and_gets_them_back() {
     remote.notify(&id, "all".into()).await.unwrap();
     assert_eq!(last.next().await, Some(said("all")));
     assert_eq!(watches[0].next().await, Some(said("all")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_that_is_answered_and_not_taken_is_none() {
+    let place = Place::new();
+    let node = Node::of_store(&place.endpoint(), &MemoryStore::plain()).await;
+    let session = connect(&node.endpoint).await;
+    let id = object("data/a");
+    for _ in 0..=MAX_WATCHES {
+        let mut watch = Box::pin(session.watch(&id, LONG));
+        assert!(watch.as_mut().now_or_never().is_none(), "it asks the node");
+        // What is answered later tells that the watch was answered before.
+        session.notify(&id, Bytes::new(), LONG).await.unwrap();
+    }
+    assert!(session.watch(&id, LONG).await.is_ok(), "none of them is kept");
 }
 
 #[tokio::test(flavor = "multi_thread")]
