@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nacre_object::{Error, Guard, Peer, Result, Standing};
-use nacre_wire::limits::{MAX_ENTITY_SESSIONS, MAX_IDLE_CONNECTIONS};
+use nacre_wire::limits::{MAX_BATCH_BYTES, MAX_ENTITY_SESSIONS, MAX_IDLE_CONNECTIONS};
 use nacre_wire::{
     Authority, Endpoint, Identity, Listener, Refusal, RefusalObserver, RefusalReason, Server,
     Session, SessionOptions, Usage,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
+use tonic::Code;
 
 use crate::harness::{Node, Place, TestService, ask, connect, eventually};
-use crate::raw::{RawSession, hello};
+use crate::raw::{RawSession, asks, call, hello};
 
 /// Remembers what it was told.
 #[derive(Default)]
@@ -75,6 +76,19 @@ async fn knock(endpoint: &Endpoint, identity: Identity) {
         ..SessionOptions::default()
     };
     Session::connect(endpoint.clone(), options).await.unwrap_err();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_those_who_do_not_get_in_nothing_is_read() {
+    let place = Place::new();
+    let node = Node::start(&place.endpoint(), 1, |builder| builder.guard(Arc::new(Closed))).await;
+    // None of it makes sense, which nobody finds out.
+    let error = RawSession::begin(&node.endpoint, vec![]).await.err().unwrap();
+    assert_eq!(error.code(), Code::PermissionDenied, "{error}");
+    let long = asks(1, "echo", &"x".repeat(2 * MAX_BATCH_BYTES));
+    let error = call(&node.endpoint, long).await.unwrap_err();
+    assert_eq!(error.code(), Code::PermissionDenied, "{error}");
+    is_counted(&node.server, &[(RefusalReason::Entity, 2)]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
