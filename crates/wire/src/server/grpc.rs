@@ -12,6 +12,7 @@ use futures::{FutureExt, StreamExt};
 use nacre_object::limits::MAX_IDENTIFIER_BYTES;
 use nacre_object::{EntityName, Error, ErrorKind, Standing};
 use nacre_telemetry::Id;
+use tokio::task::AbortHandle;
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
 use tonic::server::{Grpc, NamedService};
@@ -25,7 +26,7 @@ use super::node::Node;
 use super::received::{CallCodec, Received};
 use super::refusals::RefusalReason;
 use super::session::Session;
-use super::under_way::Outcome;
+use super::under_way::Work;
 use crate::codec::{Batch, BatchCodec};
 use crate::limits::{MAX_BATCH_BYTES, PROTOCOL_VERSION};
 use crate::outbox::{Outbox, OutboxStream};
@@ -125,7 +126,8 @@ async fn answer_one(
             let caller = Arc::new(Caller { standing, session: 0, client_name: String::new() });
             let begun = Begun { kind: Kind::of(&asked), at: node.meter.now() };
             let trace = (trace_id != 0).then(|| node.spans.join(Id(trace_id), Id(span_id)));
-            let answer = finish(node.begin(&caller, trace, asked), timeout_micros).await;
+            let work = node.begin(&caller, trace, asked);
+            let answer = finish(work, timeout_micros).await;
             node.meter.ended(begun, Ending::of(&answer), node.meter.now());
             answer
         }
@@ -135,9 +137,11 @@ async fn answer_one(
 }
 
 /// Waits for work as long as the client does. On a task of its own, it runs to its end even if the
-/// client goes away.
-async fn finish(work: BoxFuture<'static, Outcome>, timeout_micros: u64) -> Answer {
-    let work = tokio::spawn(work);
+/// client goes away, unless it only reads.
+async fn finish(work: Work, timeout_micros: u64) -> Answer {
+    let Work { future, only_reads } = work;
+    let work = tokio::spawn(future);
+    let _abandoned = only_reads.then(|| AbortOnDrop(work.abort_handle()));
     let finished = match timeout_micros {
         0 => Ok(work.await),
         micros => tokio::time::timeout(Duration::from_micros(micros), work).await,
@@ -146,6 +150,15 @@ async fn finish(work: BoxFuture<'static, Outcome>, timeout_micros: u64) -> Answe
         Ok(Ok(outcome)) => outcome.answer,
         Ok(Err(_)) => encode::failure(&Error::unavailable("it broke down while it ran")),
         Err(_) => encode::failure(&message::late()),
+    }
+}
+
+/// Ends a task when nobody waits for it any more.
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

@@ -79,6 +79,11 @@ impl Kind {
     pub(crate) fn name(self) -> &'static str {
         KINDS[usize::from(self.0)]
     }
+
+    /// Whether nothing changes by it, whatever it is about: so not a call of a method, nor several ops.
+    pub(crate) fn only_reads(self) -> bool {
+        matches!(self.0, 0..=2 | 5 | 6 | 12 | 13 | 16 | 19 | 21 | 25 | 31 | 33)
+    }
 }
 
 fn number_of(op: &Op) -> u8 {
@@ -267,15 +272,20 @@ mod tests {
     #[test]
     fn an_op_is_counted_under_its_name() {
         for (number, op) in every_op().into_iter().enumerate() {
-            let name = op.name();
+            let (name, only_reads) = (op.name(), !op.is_write());
             let request = Request::new("data/a".parse().unwrap(), vec![op]).unwrap();
             let kind = Kind::of(&Asked::Request(encode::request(request)));
             assert_eq!((usize::from(kind.0), kind.name()), (number, name));
+            assert_eq!(kind.only_reads(), only_reads, "{name}");
         }
         let ask = pb::Ask { service: String::new(), method: String::new(), input: Bytes::new() };
         assert_eq!(Kind::of(&Asked::Ask(ask)).name(), "ask");
         let two = pb::ObjectRequest { ops: vec![pb::Op::default(); 2], ..Default::default() };
-        assert_eq!(Kind::of(&Asked::Request(two)).name(), "transaction");
+        let two = Kind::of(&Asked::Request(two));
+        assert_eq!((two.name(), two.only_reads()), ("transaction", false));
+        for asked in [Asked::List(pb::ListRequest::default()), Asked::Watch(pb::Watch::default())] {
+            assert!(Kind::of(&asked).only_reads());
+        }
     }
 
     #[test]

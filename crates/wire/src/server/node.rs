@@ -13,15 +13,15 @@ use nacre_clock::{Random, SystemClock};
 use nacre_object::limits::MAX_NOTIFY_BYTES;
 use nacre_object::{
     Capabilities, Capability, Demand, Error, FaultSite, Guard, LocalOnly, NodeName, Result, Store,
-    Watch, WatchStream,
+    Watch,
 };
 use nacre_telemetry::{Spans, Trace, traced};
 use tokio::sync::watch;
 
-use super::meter::Meter;
+use super::meter::{Kind, Meter};
 use super::places::Places;
 use super::refusals::Refusals;
-use super::under_way::Outcome;
+use super::under_way::{Outcome, Watched, Work};
 use super::{Caller, Service, tracing};
 use crate::limits::{
     HANDSHAKE_TIMEOUT, MAX_BATCH_BYTES, MAX_MESSAGE_BYTES, PROTOCOL_VERSION, STALL_TIMEOUT,
@@ -124,34 +124,37 @@ impl Node {
         caller: &Arc<Caller>,
         trace: Option<Trace>,
         asked: Asked,
-    ) -> BoxFuture<'static, Outcome> {
+    ) -> Work {
         let Some(trace) = trace else { return self.work(caller, 0, asked) };
         let span = tracing::begin(&trace, caller, &asked);
-        let work = self.work(caller, trace.id().0, asked);
-        Box::pin(async move {
-            let outcome = traced(Some(&span), work).await;
+        let Work { future, only_reads } = self.work(caller, trace.id().0, asked);
+        let future = Box::pin(async move {
+            let outcome = traced(Some(&span), future).await;
             // Remembered before the client can ask for it.
             drop(span);
             outcome
-        })
+        });
+        Work { future, only_reads }
     }
 
     /// Begins what a message asks for. Messages about the session itself are the session's, other
     /// than watches, which end with the stream of their events.
     ///
     /// A future for each kind of message, as one for all would be as large as the largest.
-    fn work(
-        self: &Arc<Self>,
-        caller: &Arc<Caller>,
-        trace_id: u64,
-        asked: Asked,
-    ) -> BoxFuture<'static, Outcome> {
+    fn work(self: &Arc<Self>, caller: &Arc<Caller>, trace_id: u64, asked: Asked) -> Work {
+        let mut only_reads = Kind::of(&asked).only_reads();
         let (node, caller) = (self.clone(), caller.clone());
-        match asked {
+        let future = match asked {
             Asked::Request(request) => {
                 contained(async move { told(node.submit(&caller, trace_id, request).await) })
             }
-            Asked::Ask(ask) => contained(async move { told(node.ask(&caller, ask).await) }),
+            Asked::Ask(ask) => match self.service(ask) {
+                Ok((service, ask)) => {
+                    only_reads = service.only_waits(&ask.method);
+                    contained(async move { told(serve(&*service, &caller, ask).await) })
+                }
+                Err(error) => Box::pin(std::future::ready(told(Err(error)))),
+            },
             Asked::List(list) => contained(async move { told(node.list(&caller, list).await) }),
             Asked::Notify(notify) => {
                 contained(async move { told(node.notify(&caller, notify).await) })
@@ -163,7 +166,8 @@ impl Node {
                 let error = Error::invalid("this message makes sense in a session only");
                 Box::pin(std::future::ready(told(Err(error))))
             }
-        }
+        };
+        Work { future, only_reads }
     }
 
     async fn submit(
@@ -181,14 +185,13 @@ impl Node {
         Ok(Answer::Reply(encode::reply(reply)))
     }
 
-    async fn ask(&self, caller: &Caller, ask: pb::Ask) -> Result<Answer> {
+    /// The service that is asked.
+    fn service(&self, ask: pb::Ask) -> Result<(Arc<dyn Service>, pb::Ask)> {
+        let ask = decode::ask(ask)?;
         let service = self.services.get(&ask.service).ok_or_else(|| {
             Error::unsupported(format!("node {} has no service {:?}", self.name, ask.service))
         })?;
-        let pb::Ask { service: name, method, input } = ask;
-        caller.standing.allow(Demand::Ask { service: &name, method: &method, input: &input })?;
-        let output = service.ask(caller, &method, input).await?;
-        Ok(Answer::Answer(pb::Answer { output }))
+        Ok((Arc::clone(service), ask))
     }
 
     async fn list(&self, caller: &Caller, list: pb::ListRequest) -> Result<Answer> {
@@ -210,10 +213,11 @@ impl Node {
         Ok(Answer::Done(pb::Done {}))
     }
 
-    async fn watch(&self, caller: &Caller, watch: pb::Watch) -> Result<WatchStream> {
+    async fn watch(&self, caller: &Caller, watch: pb::Watch) -> Result<Watched> {
         let object = decode::object(&watch.pool, &watch.object)?;
         caller.standing.allow(Demand::Watch(&object))?;
-        self.watches()?.watch(&object).await
+        let events = self.watches()?.watch(&object).await?;
+        Ok(Watched { object, events })
     }
 
     fn store(&self) -> Result<&Arc<dyn Store>> {
@@ -225,6 +229,13 @@ impl Node {
         let nothing = || Error::unsupported(format!("node {} has nothing to watch", self.name));
         self.watch.as_ref().ok_or_else(nothing)
     }
+}
+
+async fn serve(service: &dyn Service, caller: &Caller, ask: pb::Ask) -> Result<Answer> {
+    let pb::Ask { service: name, method, input } = ask;
+    caller.standing.allow(Demand::Ask { service: &name, method: &method, input: &input })?;
+    let output = service.ask(caller, &method, input).await?;
+    Ok(Answer::Answer(pb::Answer { output }))
 }
 
 /// Work whose panic fails its own message only: what was wrong is in the process's log, and the
@@ -240,7 +251,7 @@ fn contained(work: impl Future<Output = Outcome> + Send + 'static) -> BoxFuture<
     }))
 }
 
-fn watched(watch: Result<WatchStream>) -> Outcome {
+fn watched(watch: Result<Watched>) -> Outcome {
     match watch {
         Ok(watch) => Outcome { answer: Answer::Done(pb::Done {}), watch: Some(watch) },
         Err(error) => told(Err(error)),

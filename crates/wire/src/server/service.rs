@@ -33,7 +33,7 @@ impl Caller {
 ///
 /// A call runs beside the other requests of its session, on the session's task: one that computes
 /// for long belongs on a thread of its own (`tokio::task::spawn_blocking`). A call that was begun
-/// runs to its end, even if the client goes away meanwhile.
+/// runs to its end, even if the client goes away meanwhile, unless it only waits.
 #[async_trait]
 pub trait Service: Send + Sync {
     /// Runs a method.
@@ -41,4 +41,10 @@ pub trait Service: Send + Sync {
     /// # Errors
     /// `Unsupported` for a method the service does not have, and whatever the method says.
     async fn ask(&self, caller: &Caller, method: &str, input: Bytes) -> Result<Bytes>;
+
+    /// Whether a method changes nothing and may wait for long, so that it is given up where it is when
+    /// its client goes away.
+    fn only_waits(&self, _method: &str) -> bool {
+        false
+    }
 }

@@ -6,7 +6,9 @@
 //!
 //! Invariants:
 //! * Messages are begun in the order they were sent. What was begun runs to its end, whatever
-//!   becomes of the client: half a change of many steps is worse than a late one.
+//!   becomes of the client: half a change of many steps is worse than a late one. What changes nothing
+//!   ends with its client, and work that goes on without it does not keep the place of another session.
+//! * A watch is judged again before each event it tells, as rights may have been taken away.
 //! * What the session holds is bounded: works under way and their bytes, watches, and answers the client
 //!   has not read. At a bound it goes no further, in the middle of a batch if need be, and HTTP/2 holds
 //!   the client back.
@@ -19,6 +21,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, Stream};
+use nacre_object::{Demand, Error, WatchEvent};
 use tokio::time::{Sleep, sleep};
 use tonic::{Status, Streaming};
 
@@ -80,7 +83,9 @@ pub(crate) struct Session {
     closing: BoxFuture<'static, Closing>,
     /// Runs while the session stands still because the client does not read.
     stall: Option<Pin<Box<Sleep>>>,
-    _place: Place,
+    place: Place,
+    /// Whether the client is known to be gone.
+    is_left: bool,
     _busy: Busy,
 }
 
@@ -123,7 +128,8 @@ impl Session {
             metered: 0,
             closing: Box::pin(closing),
             stall: None,
-            _place: place,
+            place,
+            is_left: false,
             _busy: busy,
         }
     }
@@ -175,10 +181,26 @@ impl Session {
             && let Poll::Ready((id, event)) = self.watches.poll_event(context)
         {
             any = true;
-            let event = event.map_or_else(encode::watch_ended, encode::watch_event);
-            self.tell(id, &Answer::Event(event));
+            let answer = match self.judge(id, event.as_ref()) {
+                Ok(()) => {
+                    Answer::Event(event.map_or_else(encode::watch_ended, encode::watch_event))
+                }
+                Err(error) => {
+                    self.watches.end(id);
+                    encode::failure(&error)
+                }
+            };
+            self.tell(id, &answer);
         }
         any
+    }
+
+    /// Whether the caller may still be told of what it watches.
+    fn judge(&self, id: u64, event: Option<&WatchEvent>) -> Result<(), Error> {
+        match (event, self.watches.object(id)) {
+            (Some(_), Some(object)) => self.caller.standing.allow(Demand::Watch(object)),
+            _ => Ok(()),
+        }
     }
 
     /// Whether another message may be begun.
@@ -238,7 +260,7 @@ impl Session {
         let begun = Begun { kind: Kind::of(&asked), at: self.read_at };
         let trace = self.tracing.of(Origin { trace_id, span_id });
         let mut work = self.node.begin(&self.caller, trace, asked);
-        match work.as_mut().poll(context) {
+        match work.future.as_mut().poll(context) {
             Poll::Ready(outcome) => self.finish(id, begun, outcome),
             Poll::Pending => {
                 let timeout = (timeout_micros > 0).then(|| Duration::from_micros(timeout_micros));
@@ -295,6 +317,20 @@ impl Session {
         self.stop_reading();
     }
 
+    /// The client is gone, which is known once only. Works that remain are looked at again.
+    fn leave(&mut self, context: &mut Context<'_>) {
+        self.stop_reading();
+        if std::mem::replace(&mut self.is_left, true) {
+            return;
+        }
+        self.place.leave();
+        let works = std::mem::take(&mut self.under_way);
+        self.under_way = works.into_iter().filter(|work| !work.only_reads).collect();
+        if !self.under_way.is_empty() {
+            context.waker().wake_by_ref();
+        }
+    }
+
     fn stop_reading(&mut self) {
         self.reading = false;
         self.backlog = Batch::default();
@@ -337,10 +373,10 @@ impl Future for Session {
             }
         }
         self.outbox.flush();
-        self.meter_turn();
         if self.outbox.has_ended() {
-            self.stop_reading();
+            self.leave(context);
         }
+        self.meter_turn();
         if self.reading || !self.under_way.is_empty() {
             return Poll::Pending;
         }

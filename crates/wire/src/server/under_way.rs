@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use nacre_object::WatchStream;
+use nacre_object::{ObjectId, WatchStream};
 use tokio::time::{Sleep, sleep};
 
 use super::meter::Begun;
@@ -17,7 +17,20 @@ pub(crate) struct Outcome {
     /// What the client is told.
     pub(crate) answer: Answer,
     /// The watch the message asked for.
-    pub(crate) watch: Option<WatchStream>,
+    pub(crate) watch: Option<Watched>,
+}
+
+/// The events of an object.
+pub(crate) struct Watched {
+    pub(crate) object: ObjectId,
+    pub(crate) events: WatchStream,
+}
+
+/// What is done for a message.
+pub(crate) struct Work {
+    pub(crate) future: BoxFuture<'static, Outcome>,
+    /// Whether nothing changes by it, so that it is for nothing once its client is gone.
+    pub(crate) only_reads: bool,
 }
 
 /// A message under way. Its work runs to the end, but the client waits for its time only.
@@ -26,6 +39,8 @@ pub(crate) struct UnderWay {
     id: Option<(u64, Begun)>,
     patience: Option<Pin<Box<Sleep>>>,
     work: Option<BoxFuture<'static, Outcome>>,
+    /// Whether nothing changes by it.
+    pub(crate) only_reads: bool,
     /// What its message takes in memory.
     bytes: usize,
 }
@@ -46,11 +61,11 @@ impl UnderWay {
         id: u64,
         begun: Begun,
         timeout: Option<Duration>,
-        work: BoxFuture<'static, Outcome>,
+        Work { future, only_reads }: Work,
         bytes: usize,
     ) -> Self {
         let patience = timeout.map(|timeout| Box::pin(sleep(timeout)));
-        Self { id: Some((id, begun)), patience, work: Some(work), bytes }
+        Self { id: Some((id, begun)), patience, work: Some(future), only_reads, bytes }
     }
 }
 
@@ -69,7 +84,8 @@ impl Future for UnderWay {
             None => false,
         };
         if expired && let (Some((id, begun)), work @ Some(_)) = (self.id, self.work.take()) {
-            let unheard = Self { id: None, patience: None, work, bytes: self.bytes };
+            let Self { only_reads, bytes, .. } = *self;
+            let unheard = Self { id: None, patience: None, work, only_reads, bytes };
             return Poll::Ready(Progress::Late(id, begun, unheard));
         }
         Poll::Pending

@@ -7,8 +7,9 @@ use std::task::{Context, Poll};
 
 use futures::StreamExt;
 use futures::stream::{AbortHandle, BoxStream, SelectAll, Stream, abortable, once};
-use nacre_object::{Error, Result, WatchEvent, WatchStream};
+use nacre_object::{Error, ObjectId, Result, WatchEvent};
 
+use super::under_way::Watched;
 use crate::limits::MAX_WATCHES;
 
 /// What a watch has to tell: its id and the event, or its end.
@@ -25,7 +26,7 @@ enum State {
     /// Asked for, not yet there.
     Beginning,
     /// There.
-    Live(AbortHandle),
+    Live(AbortHandle, ObjectId),
 }
 
 impl Watches {
@@ -47,23 +48,31 @@ impl Watches {
     }
 
     /// The watch is there. If it was ended meanwhile, it goes at once.
-    pub(crate) fn establish(&mut self, id: u64, stream: WatchStream) {
+    pub(crate) fn establish(&mut self, id: u64, Watched { object, events }: Watched) {
         let Some(state) = self.states.get_mut(&id) else { return };
         let end = once(std::future::ready((id, None)));
         // A store that panics over a watch ends that watch.
-        let stream = AssertUnwindSafe(stream)
+        let stream = AssertUnwindSafe(events)
             .catch_unwind()
             .take_while(|event| std::future::ready(event.is_ok()))
             .filter_map(|event| std::future::ready(event.ok()));
         let (events, handle) = abortable(stream.map(move |event| (id, Some(event))).chain(end));
-        *state = State::Live(handle);
+        *state = State::Live(handle, object);
         self.events.push(events.boxed());
     }
 
     /// The watch is over.
     pub(crate) fn end(&mut self, id: u64) {
-        if let Some(State::Live(handle)) = self.states.remove(&id) {
+        if let Some(State::Live(handle, _)) = self.states.remove(&id) {
             handle.abort();
+        }
+    }
+
+    /// What a watch is of, if it is there.
+    pub(crate) fn object(&self, id: u64) -> Option<&ObjectId> {
+        match self.states.get(&id)? {
+            State::Live(_, object) => Some(object),
+            State::Beginning => None,
         }
     }
 

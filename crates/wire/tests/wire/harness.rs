@@ -89,6 +89,7 @@ impl Node {
 pub struct TestService {
     begun: watch::Sender<usize>,
     finished: watch::Sender<usize>,
+    given_up: watch::Sender<usize>,
     gate: Semaphore,
     recorded: Mutex<Vec<Bytes>>,
 }
@@ -98,6 +99,7 @@ impl TestService {
         Arc::new(Self {
             begun: watch::Sender::new(0),
             finished: watch::Sender::new(0),
+            given_up: watch::Sender::new(0),
             gate: Semaphore::new(0),
             recorded: Mutex::default(),
         })
@@ -121,6 +123,11 @@ impl TestService {
         self.finished.subscribe().wait_for(|finished| *finished >= count).await.unwrap();
     }
 
+    /// Waits until so many calls of `wait` were given up: nothing else ends them.
+    pub async fn until_given_up(&self, count: usize) {
+        self.given_up.subscribe().wait_for(|given_up| *given_up >= count).await.unwrap();
+    }
+
     /// Lets so many calls of `hold` end.
     pub fn release(&self, count: usize) {
         self.gate.add_permits(count);
@@ -132,10 +139,23 @@ impl TestService {
     }
 }
 
+/// Counts its end.
+struct Dropped<'a>(&'a watch::Sender<usize>);
+
+impl Drop for Dropped<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count += 1);
+    }
+}
+
 #[async_trait]
 impl Service for TestService {
     async fn ask(&self, caller: &Caller, method: &str, input: Bytes) -> Result<Bytes> {
         self.begun.send_modify(|begun| *begun += 1);
+        if method == "wait" {
+            let _dropped = Dropped(&self.given_up);
+            std::future::pending::<()>().await;
+        }
         if method.starts_with("hold") {
             self.gate.acquire().await.unwrap().forget();
         }
@@ -156,6 +176,10 @@ impl Service for TestService {
             }
             _ => Err(Error::unsupported(format!("no method {method}")).during("test")),
         }
+    }
+
+    fn only_waits(&self, method: &str) -> bool {
+        method == "wait"
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tonic::Code;
 
 use crate::harness::{Node, Place, TestService, ask, connect, eventually, object, request};
-use crate::raw::{RawSession, asks, hello};
+use crate::raw::{RawSession, asks, call, hello};
 
 /// What a client of HTTP/2 says first.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -67,6 +67,43 @@ async fn what_a_client_began_ends_though_it_is_killed() {
     service.release(100);
     service.until_finished(100).await;
     eventually("its session is forgotten", || node.server.session_count() == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_only_waits_ends_with_its_client() {
+    let place = Place::new();
+    let service = TestService::new();
+    let node = Node::of_service(&place.endpoint(), &service).await;
+    let (session, _) = RawSession::open(&node.endpoint).await;
+    session.send((1..=100).map(|id| asks(id, "wait", "")).collect());
+    service.until_begun(100).await;
+    drop(session);
+    service.until_given_up(100).await;
+    eventually("its session is forgotten", || node.server.session_count() == 0).await;
+    // So it is without a session.
+    let endpoint = node.endpoint.clone();
+    let waiting = tokio::spawn(async move { call(&endpoint, asks(1, "wait", "")).await });
+    service.until_begun(101).await;
+    waiting.abort();
+    service.until_given_up(101).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_that_outlives_its_client_does_not_keep_its_place() {
+    let place = Place::new();
+    let service = TestService::new();
+    let node = Node::of_service(&place.endpoint(), &service).await;
+    for count in 1..=MAX_ENTITY_SESSIONS {
+        let (session, _) = RawSession::open(&node.endpoint).await;
+        session.send(vec![asks(1, "hold", ""), asks(2, "wait", "")]);
+        service.until_begun(2 * count).await;
+        drop(session);
+    }
+    eventually("no client is there", || node.server.session_count() == 0).await;
+    assert_eq!(ask(&connect(&node.endpoint).await, "echo", "here").await.unwrap(), "here");
+    // What was begun goes on.
+    service.release(MAX_ENTITY_SESSIONS);
+    service.until_finished(MAX_ENTITY_SESSIONS + 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures::FutureExt;
 use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
 use nacre_clock::SystemClock;
 use nacre_conformance::{MemoryStore, TestClasses};
 use nacre_object::{
     Capabilities, Demand, EntityName, Error, ErrorKind, Guard, ListPage, ListRequest, NodeName, Op,
-    Peer, Reply, Request, Result, Standing, Store, TenantName,
+    Peer, Reply, Request, Result, Standing, Store, TenantName, Watch, WatchEvent,
 };
 use nacre_wire::{
     Authority, Endpoint, Identity, Listener, RemoteStore, Server, Session, SessionOptions, Usage,
@@ -17,7 +17,7 @@ use nacre_wire::{
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-use crate::harness::{LONG, Node, Place, TestService, ask, connect, eventually, request};
+use crate::harness::{LONG, Node, Place, TestService, ask, connect, eventually, object, request};
 
 fn entity(name: &str) -> EntityName {
     EntityName::new(name).unwrap()
@@ -75,6 +75,8 @@ impl Standing for Guest {
             {
                 Err(Error::denied("guests only look"))
             }
+            // Those who may not write are told nothing.
+            Demand::Watch(_) if !*self.may_write.borrow() => Err(Error::denied("guests are deaf")),
             _ => Ok(()),
         }
     }
@@ -146,6 +148,7 @@ impl House {
         };
         let server = Server::builder(NodeName::new("a").unwrap(), 1)
             .store(witness.clone())
+            .watch(Arc::new(witness.inner.clone()))
             .service("test", TestService::new())
             .guard(Arc::new(doorman))
             .build();
@@ -202,6 +205,27 @@ async fn a_change_of_rights_reaches_the_next_message_of_an_open_session() {
     store.submit(request("data/a", read)).await.unwrap();
     house.may_write.send_replace(true);
     store.submit(append("data/a")).await.unwrap();
+    assert_eq!(house.server.session_count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_rights_ends_watches_before_they_tell_more() {
+    let house = House::open().await;
+    let store = RemoteStore::new(house.connect(&house.guest).await.unwrap());
+    let (id, inner) = (object("data/a"), &house.witness.inner);
+    let said = |payload: &'static str| WatchEvent::Notified { payload: payload.into() };
+    let mut watch = store.watch(&id).await.unwrap();
+    inner.notify(&id, "before".into()).await.unwrap();
+    assert_eq!(watch.next().await, Some(said("before")));
+    house.may_write.send_replace(false);
+    inner.notify(&id, "secret".into()).await.unwrap();
+    assert_eq!(watch.next().await, None, "it is over");
+    let error = store.watch(&id).await.err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    house.may_write.send_replace(true);
+    let mut watch = store.watch(&id).await.unwrap();
+    inner.notify(&id, "after".into()).await.unwrap();
+    assert_eq!(watch.next().await, Some(said("after")));
     assert_eq!(house.server.session_count(), 1);
 }
 
