@@ -9,11 +9,13 @@ use tokio::time;
 
 use crate::node_log::{Level, NodeLog};
 
-/// Between attempts to register while the registry's target is away.
-const REGISTER_AGAIN: Duration = Duration::from_millis(200);
+/// Between the first attempts to register while the registry's target is away...
+const REGISTER_AGAIN_MIN: Duration = Duration::from_millis(200);
+/// ...and between later ones, so that a node is known soon after the target is back.
+const REGISTER_AGAIN_MAX: Duration = Duration::from_secs(2);
 /// A node that stops tells the registry, but waits no longer than this for it: the others may be
 /// stopping too.
-const LEAVE_TIMEOUT: Duration = Duration::from_millis(500);
+pub(crate) const LEAVE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A node's membership.
 #[derive(Debug)]
@@ -41,6 +43,7 @@ impl Membership {
 }
 
 async fn register(cluster: Cluster, record: nacre::Node, log: NodeLog) {
+    let mut pause = REGISTER_AGAIN_MIN;
     loop {
         match cluster.nodes().register(&record).await {
             Ok(_) => return,
@@ -48,7 +51,13 @@ async fn register(cluster: Cluster, record: nacre::Node, log: NodeLog) {
                 log.say(Level::Error, &format!("not registered: {error}"), &[]);
                 return;
             }
-            Err(_) => time::sleep(REGISTER_AGAIN).await,
+            Err(error) => {
+                if pause == REGISTER_AGAIN_MIN {
+                    log.say(Level::Info, &format!("not registered yet, tried again: {error}"), &[]);
+                }
+                time::sleep(pause).await;
+                pause = (2 * pause).min(REGISTER_AGAIN_MAX);
+            }
         }
     }
 }

@@ -265,6 +265,10 @@ impl Service for NodeService {
             _ => Err(Error::unsupported(format!("a node has no method {method:?}"))),
         }
     }
+
+    fn only_waits(&self, method: &str) -> bool {
+        method == "entities"
+    }
 }
 
 fn exchange(input: &Bytes) -> Result<Bytes> {

@@ -24,4 +24,8 @@ impl Service for SequencerService {
     async fn ask(&self, _: &Caller, method: &str, input: Bytes) -> Result<Bytes> {
         self.host.handle(method, input).await
     }
+
+    fn only_waits(&self, method: &str) -> bool {
+        method == "tail"
+    }
 }

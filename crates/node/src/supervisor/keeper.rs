@@ -9,6 +9,7 @@ use std::time::Duration;
 use nacre::NodeEntry;
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{Error, Result};
+use nacre_wire::limits::DRAIN_TIMEOUT;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
@@ -20,14 +21,23 @@ use super::complaints::Complaints;
 use super::kept_node::{History, KeptNode, NodeEnd, NodeState};
 use super::parse_ready;
 use crate::log_tail::LogTail;
+use crate::membership::LEAVE_TIMEOUT;
 use crate::scrape_targets::ScrapeTargets;
 
 /// The first pause before a dead node is started again.
 const RESTART_PAUSE_MIN: Duration = Duration::from_millis(100);
 /// The longest: a node that cannot start must not keep a core busy.
 const RESTART_PAUSE_MAX: Duration = Duration::from_secs(5);
-/// A node has this long to finish after SIGTERM before it is killed.
-const STOP_GRACE: Duration = Duration::from_secs(10);
+/// A node has this long to finish after SIGTERM before it is killed: to leave the registry, end its
+/// sessions and close its engine.
+const STOP_GRACE: Duration = Duration::from_secs(15);
+/// What is left of that for closing the engine: it syncs what is under way, or takes its leave of Ceph.
+const CLOSE_TIME: Duration = Duration::from_secs(4);
+
+const _: () = assert!(
+    LEAVE_TIMEOUT.as_millis() + DRAIN_TIMEOUT.as_millis() + CLOSE_TIME.as_millis()
+        <= STOP_GRACE.as_millis()
+);
 
 #[derive(Debug)]
 pub(super) enum Order {
