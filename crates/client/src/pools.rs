@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nacre_object::{Error, MapName, PoolName, Result};
-use nacre_registry::{Change, MapState, Maps};
+use nacre_registry::{Change, MapState, Maps, POOLS_MAP};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Pools {
@@ -18,7 +18,7 @@ pub(crate) struct Pools {
 }
 
 fn pools_map() -> MapName {
-    MapName::new("pools").expect("a well-formed literal")
+    MapName::new(POOLS_MAP).expect("a well-formed literal")
 }
 
 impl Pools {

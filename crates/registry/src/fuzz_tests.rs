@@ -80,7 +80,7 @@ fn choice<'a, T>(input: &'a [u8], choices: &[T]) -> Option<(usize, &'a [u8])> {
 fn fuzz_inputs_of_the_map_class() {
     const METHODS: [&str; 6] = ["commit", "get", "history", "triggers", "triggers-done", "bind"];
     let mut objects = Objects::new();
-    let commit = [&[0], &commit_input(&["a", "class/b"])[..]].concat();
+    let commit = [&[0], &commit_input("a", &["a", "class/b"])[..]].concat();
     let samples = [commit, vec![1], vec![2], vec![3], vec![4], vec![5]];
     fuzz(CRATE, "map_calls", &samples, |input| {
         let Some((method, input)) = choice(input, &METHODS) else { return false };
@@ -106,7 +106,7 @@ fn fuzz_inputs_of_the_events_class() {
 fn fuzz_what_lies_in_the_object_of_a_map() {
     let mut objects = Objects::new();
     let mut random = Random::seeded(3);
-    let mut commit = commit_input(&["a"]).to_vec();
+    let mut commit = commit_input("s", &["a"]).to_vec();
     commit.truncate(64);
     // A head of epoch 1 with one epoch kept, as the class writes it.
     let samples = [vec![], b"\x08\x01\x10\x01\x18\x01\x28\x01\x30\x01".to_vec()];

@@ -32,7 +32,8 @@ pub use events::{
     RefusalReporter, Severity, events_class,
 };
 pub use maps::{
-    Change, EpochRecord, Herald, History, MapEvent, MapState, MapWatcher, Maps, Origin, map_class,
+    Change, ENTITIES_MAP, EpochRecord, Herald, History, LAYOUTS_MAP, MapEvent, MapState,
+    MapWatcher, Maps, NODES_MAP, Origin, POOLS_MAP, PROGRAM_STATUS_MAP, PROGRAMS_MAP, map_class,
 };
 pub use nodes::{Node, Nodes};
 pub use programs::{

@@ -18,6 +18,8 @@ pub const MAX_MAP_BYTES: u64 = 4 * 1024 * 1024;
 pub const MAX_CHANGES: usize = 1024;
 /// Keys and values of one commit together, in bytes: its history record is one stored value.
 pub const MAX_COMMIT_BYTES: usize = 512 * 1024;
+/// The id by which a committer recognises its commit, in bytes: room for two random numbers and more.
+pub const MAX_COMMIT_ID_BYTES: usize = 64;
 /// Epochs kept in a map's history: what a watcher may lag before it is given the whole.
 pub const MAX_HISTORY_EPOCHS: u64 = 1024;
 /// Bytes of history kept, whatever the number of epochs (the newest epoch always is).

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use nacre_object::{Error, MapName, NodeName, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::maps::{Change, MapState, MapWatcher, Maps};
+use crate::maps::{Change, MapState, MapWatcher, Maps, NODES_MAP};
 
 /// A process that serves the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Nodes {
 }
 
 fn nodes_map() -> MapName {
-    MapName::new("nodes").expect("a well-formed literal")
+    MapName::new(NODES_MAP).expect("a well-formed literal")
 }
 
 impl Node {

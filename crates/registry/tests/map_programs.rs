@@ -118,6 +118,9 @@ async fn a_program_that_fails_fails_the_commit_alone() {
         ("for n = 1, 100 do map.trigger('t', {{key='k'}}) end", ErrorKind::Exhausted, Some(1)),
         ("proposal.changes = { { key = '\\xff', value = '' } }", ErrorKind::Fault, None),
         ("map.trigger('t', {})", ErrorKind::Invalid, None),
+        ("map.trigger('entities', {{key='k', value='v'}})", ErrorKind::Invalid, Some(1)),
+        ("map.trigger('layouts', {{key='k', value='v'}})", ErrorKind::Invalid, Some(1)),
+        ("map.trigger('log.orders', {{key='k', value='v'}})", ErrorKind::Invalid, Some(1)),
     ];
     for (body, kind, line) in cases {
         let store = store();

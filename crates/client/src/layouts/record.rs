@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use nacre_object::{ClassName, Error, MapName, Result};
-use nacre_registry::{Change, MapState};
+use nacre_registry::{Change, LAYOUTS_MAP, MapState};
 use nacre_tuner::Profile;
 use nacre_tuner::rechoose::{Event, Rechooser, Standing, Terms};
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ pub struct ClassLayout {
 }
 
 pub(super) fn layouts_map() -> MapName {
-    MapName::new("layouts").expect("a well-formed literal")
+    MapName::new(LAYOUTS_MAP).expect("a well-formed literal")
 }
 
 impl ClassLayout {

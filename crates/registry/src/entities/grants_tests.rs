@@ -40,7 +40,7 @@ fn calls(grants: &Grants, on: &str, class: &str, method: &str) -> bool {
 }
 
 fn commits(grants: &Grants, map: &str, keys: &[&str]) -> bool {
-    let input = commit_input(keys);
+    let input = commit_input(map, keys);
     allows_op(grants, &format!("nacre.system/map/{map}"), call("map", "commit", input))
 }
 
@@ -132,23 +132,34 @@ fn a_map_is_opened_by_its_own_calls_and_nothing_else_of_its_object() {
     assert!(!allows_op(&some, "nacre.system/map/app.x", append()));
     assert!(!allows_op(&some, "nacre.system/map/app.x", Op::GetAttributes));
     // What claims to be triggered by another map is believed of nodes only.
-    let forged = call("map", "commit", triggered_commit_input());
+    let forged = call("map", "commit", triggered_commit_input("app.x"));
     assert!(!allows_op(&some, "nacre.system/map/app.x", forged));
+    // Nor may one commit in the name of another map, and be it of one's own.
+    let renamed = call("map", "commit", commit_input("app.y", &["k"]));
+    assert!(!allows_op(&some, "nacre.system/map/app.x", renamed.clone()));
+    assert!(allows_op(&grants(&["admin"]), "nacre.system/map/app.x", renamed));
 }
 
 #[test]
 fn no_grant_but_admin_reaches_entities_or_nacres_own_maps() {
     let all = grants(&["rw map=*", "rw program=*", "rw log=*", "rwx pool=data", "r events"]);
-    for map in ["entities", "nodes", "pools", "program-status"] {
-        assert!(!commits(&all, map, &["k"]), "{map}");
+    let admin = grants(&["admin"]);
+    for map in ["entities", "nodes", "pools", "program-status", "layouts"] {
+        assert!(!commits(&all, map, &["k"]) && commits(&admin, map, &["k"]), "{map}");
     }
+    for map in ["entities", "nodes", "pools", "program-status", "layouts", "programs"] {
+        let (on, program) = (format!("nacre.system/map/{map}"), format!("map/{map}"));
+        assert!(!calls(&all, &on, "map", "bind") && calls(&admin, &on, "map", "bind"), "{map}");
+        assert!(!commits(&all, "programs", &["class/a", &program]), "{map}");
+        assert!(commits(&admin, "programs", &[&program]), "{map}");
+    }
+    assert!(calls(&all, "nacre.system/map/layouts", "map", "get"));
     assert!(!calls(&all, "nacre.system/map/entities", "map", "get"));
     assert!(!all.allows(Demand::Watch(&object("nacre.system/map/entities"))));
     assert!(!all.allows(Demand::Notify(&object("nacre.system/map/entities"))));
     assert!(!allows_op(&all, "nacre.system/other", read()) && !lists(&all, "nacre.system", ""));
     assert!(lists(&all, "nacre.system", "map/"));
-    let admin = grants(&["admin"]);
-    assert!(commits(&admin, "entities", &["k"]) && allows_op(&admin, "nacre.system/x", append()));
+    assert!(allows_op(&admin, "nacre.system/x", append()));
 }
 
 #[test]
@@ -186,6 +197,13 @@ fn a_log_is_opened_by_its_view_and_the_methods_of_its_objects() {
         !commits(&reader, "log.orders", &["view"]) && commits(&writer, "log.orders", &["view"])
     );
     assert!(!commits(&grants(&["rw map=*"]), "log.orders", &["view"]));
+    // A program with a say in its view could give it another one.
+    for (all, may) in [(&["w program=*"][..], false), (&["w program=map/*", "w log=orders"], true)]
+    {
+        let all = grants(all);
+        assert_eq!(calls(&all, "nacre.system/map/log.orders", "map", "bind"), may);
+        assert_eq!(commits(&all, "programs", &["map/log.orders"]), may);
+    }
 }
 
 #[test]

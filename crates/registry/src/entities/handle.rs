@@ -2,10 +2,9 @@
 
 use nacre_object::{EntityName, Error, FINGERPRINT_BYTES, MapName, Result, TenantName};
 
-use super::need::ENTITIES_MAP;
 use super::record::check_name;
 use super::{Entity, Grant, Grants};
-use crate::maps::{Change, MapState, Maps};
+use crate::maps::{Change, ENTITIES_MAP, MapState, Maps};
 
 /// The entities of a cluster. A clone is another handle on the same.
 ///

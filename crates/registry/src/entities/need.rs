@@ -11,8 +11,11 @@
 //! | `map/programs` | `map.commit` | to write every program among its keys |
 //! | `map/NAME` | `map.bind` | to write the program `map/NAME` |
 //! | `map/log.NAME` | as other maps | the same right on the log |
+//! | | `map.bind` | to write the program `map/log.NAME`, and the log |
 //! | `map/` pools, nodes, programs, program-status | to read | nothing: names and versions, which every client needs |
-//! | `map/` pools, nodes, program-status, entities | otherwise | `Admin` |
+//! | `map/entities` | to read | `Admin` |
+//! | `map/` pools, nodes, program-status, layouts, entities | otherwise | `Admin` |
+//! | the program `map/NAME` of one of these, or of programs | to write | `Admin` |
 //! | `program/SHA256` | one read | to read some program |
 //! | | one write of the whole, if it is what the name says | to write some program |
 //! | `events` | `events.read`, watch | to read the cluster log |
@@ -24,16 +27,12 @@ use nacre_object::{ClassCall, ClassName, Demand, MethodName, ObjectId, Op, PoolN
 use nacre_script::Digest;
 
 use super::grant::Right;
-use crate::maps::{COMMON_MAPS, commit_keys};
+use crate::maps::{COMMON_MAPS, ENTITIES_MAP, PROGRAMS_MAP, commit_keys, is_own_map, log_of_map};
 
-/// The map of programs, whose entries are written by right on each program.
-const PROGRAMS_MAP: &str = "programs";
-/// The map of entities, which is read and written by `admin` alone.
-pub(super) const ENTITIES_MAP: &str = "entities";
+/// What a program that has a say in a map's commits is called, before the map's name.
+const MAP_PROGRAM_PREFIX: &str = "map/";
 /// The class by which nodes deliver messages, for whoever sent them.
 const CHANNELS_CLASS: &str = "channels";
-/// What the map of a log is called, before the log's name.
-const LOG_MAP_PREFIX: &str = "log.";
 
 /// A right that is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,19 +190,33 @@ fn map_call_need<Refusal>(
         "commit" => match commit_keys(&call.input) {
             // What another map triggered is carried over by nodes, or by who may do anything.
             Some(commit) if commit.triggered => each(Need::Admin),
-            Some(commit) if map == PROGRAMS_MAP => commit
-                .keys
-                .iter()
-                .try_for_each(|program| each(Need::Program { right: Right::Write, program })),
+            // It would be judged, and trigger others, in the name of a map that is not asked about.
+            Some(commit) if commit.map != map => each(Need::Admin),
+            Some(commit) if map == PROGRAMS_MAP => {
+                commit.keys.iter().try_for_each(|program| program_need(program, each))
+            }
             Some(_) => map_need(Some(map), Right::Write, each),
             None => each(Need::Admin),
         },
-        "bind" => {
-            let program = format!("map/{map}");
-            each(Need::Program { right: Right::Write, program: &program })
-        }
+        "bind" => program_need(&format!("{MAP_PROGRAM_PREFIX}{map}"), each),
         _ => each(Need::Admin),
     }
+}
+
+/// What it takes to write a program. One with a say in a map's commits makes of them what it likes, as
+/// whoever commits.
+fn program_need<Refusal>(
+    program: &str,
+    each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    let map = program.strip_prefix(MAP_PROGRAM_PREFIX);
+    if map.is_some_and(is_own_map) {
+        return each(Need::Admin);
+    }
+    if let Some(log) = map.and_then(log_of_map) {
+        each(Need::Log { right: Right::Write, log })?;
+    }
+    each(Need::Program { right: Right::Write, program })
 }
 
 fn map_need<Refusal>(
@@ -212,12 +225,14 @@ fn map_need<Refusal>(
     each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
     let Some(map) = map else { return each(Need::Admin) };
-    if let Some(log) = map.strip_prefix(LOG_MAP_PREFIX) {
+    if let Some(log) = log_of_map(map) {
         return each(Need::Log { right, log });
     }
     match right {
         Right::Read if COMMON_MAPS.contains(&map) => Ok(()),
-        _ if COMMON_MAPS.contains(&map) || map == ENTITIES_MAP => each(Need::Admin),
+        Right::Read if map == ENTITIES_MAP => each(Need::Admin),
+        Right::Read => each(Need::Map { right, map }),
+        _ if is_own_map(map) => each(Need::Admin),
         right => each(Need::Map { right, map }),
     }
 }

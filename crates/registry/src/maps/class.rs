@@ -11,7 +11,7 @@
 
 use bytes::Bytes;
 use nacre_class::{MethodAccess, NativeClass};
-use nacre_object::{CallContext, CallReply, ClassName, Error, ObjectView, Result};
+use nacre_object::{CallContext, CallReply, ClassName, Error, MapName, ObjectView, Result};
 use nacre_script::MAX_SOURCE_BYTES;
 use prost::Message;
 
@@ -23,9 +23,11 @@ use super::format::{
     Watermark,
 };
 use super::object::MapObject;
+use super::own::check_triggered;
 use super::policy::{Policy, Proposal, Verdict};
 use crate::limits::{
-    MAX_CHANGES, MAX_COMMIT_BYTES, MAX_HISTORY_PAGE, MAX_KEY_BYTES, MAX_VALUE_BYTES,
+    MAX_CHANGES, MAX_COMMIT_BYTES, MAX_COMMIT_ID_BYTES, MAX_HISTORY_PAGE, MAX_KEY_BYTES,
+    MAX_TRIGGER_CHAIN, MAX_VALUE_BYTES,
 };
 use crate::system::decode_input;
 
@@ -51,6 +53,7 @@ fn answer(message: &impl Message) -> Result<CallReply> {
 fn commit(input: Bytes, view: &mut dyn ObjectView, context: &CallContext) -> Result<CallReply> {
     let request: CommitRequest = decode_input(input)?;
     let changes: Vec<Change> = request.changes.iter().cloned().map(Change::from).collect();
+    check_names(&request)?;
     check_changes(&changes)?;
     let mut map = MapObject::open(view)?;
     match decide_commit(&request, &mut map)? {
@@ -169,6 +172,24 @@ fn judge(
     Ok(verdict)
 }
 
+/// Whether what is kept of a commit besides its changes can be read again.
+fn check_names(request: &CommitRequest) -> Result<()> {
+    // The class does not see which object it runs on; whoever let the call in compares the two.
+    MapName::new(&request.map)?;
+    if request.commit_id.len() > MAX_COMMIT_ID_BYTES {
+        let bytes = request.commit_id.len();
+        return Err(Error::invalid(format!("a commit's id of {bytes} bytes"))
+            .hint(format!("at most {MAX_COMMIT_ID_BYTES}")));
+    }
+    let Some(origin) = &request.origin else { return Ok(()) };
+    check_triggered(&request.map)?;
+    if origin.chain.len() > MAX_TRIGGER_CHAIN {
+        return Err(Error::invalid(format!("a chain of {} maps", origin.chain.len()))
+            .hint(format!("at most {MAX_TRIGGER_CHAIN}")));
+    }
+    origin.chain.iter().try_for_each(|map| MapName::new(map).map(drop))
+}
+
 /// Whether these changes may ever be committed.
 fn check_changes(changes: &[Change]) -> Result<()> {
     if changes.is_empty() || changes.len() > MAX_CHANGES {
@@ -253,4 +274,53 @@ fn bind(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<Call
         map.save()?;
     }
     answer(&Nothing {})
+}
+
+#[cfg(test)]
+mod tests {
+    use nacre_conformance::MemoryObject;
+    use nacre_object::{EntityName, ErrorKind};
+
+    use super::super::format::OriginMessage;
+    use super::*;
+
+    fn request(map: &str) -> CommitRequest {
+        let changes = vec![Change::set("k", "v").into()];
+        CommitRequest { map: map.to_owned(), changes, ..CommitRequest::default() }
+    }
+
+    fn commits(request: &CommitRequest) -> Result<()> {
+        let context = CallContext { source: EntityName::new("local")?, now_micros: 1 };
+        let mut object = MemoryObject::default();
+        let done = commit(request.encode_to_vec().into(), &mut object, &context);
+        let kept = MapObject::open(&mut object)?.head.epoch;
+        assert_eq!(kept, u64::from(done.is_ok()));
+        done.map(|_| ())
+    }
+
+    #[test]
+    fn what_could_not_be_read_again_is_not_kept() {
+        assert!(commits(&request("a")).is_ok());
+        let from = |chain: &[&str]| {
+            let chain = chain.iter().map(|map| (*map).to_owned()).collect();
+            CommitRequest { origin: Some(OriginMessage { chain, sequence: 1 }), ..request("a") }
+        };
+        assert!(commits(&from(&["b", "c"])).is_ok());
+        let long = CommitRequest { commit_id: vec![0; 65].into(), ..request("a") };
+        let refused = [request(""), request("no name"), from(&["b", "no name"]), from(&[]), long];
+        for (case, request) in refused.iter().chain([&from(&["b"; 9])]).enumerate() {
+            assert_eq!(commits(request).unwrap_err().kind(), ErrorKind::Invalid, "case {case}");
+        }
+    }
+
+    /// Whatever build of a program's host recorded the trigger: nodes carry it over, who may do anything.
+    #[test]
+    fn no_program_triggers_commits_to_nacres_own_maps_or_views_of_logs() {
+        let origin = Some(OriginMessage { chain: vec!["a".into()], sequence: 1 });
+        for map in ["entities", "programs", "layouts", "log.orders"] {
+            assert!(commits(&request(map)).is_ok(), "{map}");
+            let triggered = CommitRequest { origin: origin.clone(), ..request(map) };
+            assert_eq!(commits(&triggered).unwrap_err().kind(), ErrorKind::Invalid, "{map}");
+        }
+    }
 }

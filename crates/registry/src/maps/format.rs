@@ -288,6 +288,8 @@ impl TryFrom<Record> for EpochRecord {
 pub(crate) struct CommitKeys {
     /// The keys it changes.
     pub(crate) keys: Vec<String>,
+    /// The map it says it is of, by which that map's program is told and triggers are numbered.
+    pub(crate) map: String,
     /// Whether it claims to come from another map's program.
     pub(crate) triggered: bool,
 }
@@ -296,22 +298,23 @@ pub(crate) struct CommitKeys {
 pub(crate) fn commit_keys(input: &[u8]) -> Option<CommitKeys> {
     let request = CommitRequest::decode(input).ok()?;
     let keys = request.changes.into_iter().map(|change| change.key).collect();
-    Some(CommitKeys { keys, triggered: request.origin.is_some() })
+    Some(CommitKeys { keys, map: request.map, triggered: request.origin.is_some() })
 }
 
 /// A commit that changes these keys, for tests of others.
 #[cfg(test)]
-pub(crate) fn commit_input(keys: &[&str]) -> Bytes {
+pub(crate) fn commit_input(map: &str, keys: &[&str]) -> Bytes {
     let change = |key: &&str| ChangeMessage { key: (*key).to_owned(), value: Some(Bytes::new()) };
-    let changes = keys.iter().map(change).collect();
-    Bytes::from(CommitRequest { changes, ..CommitRequest::default() }.encode_to_vec())
+    let (map, changes) = (map.to_owned(), keys.iter().map(change).collect());
+    Bytes::from(CommitRequest { map, changes, ..CommitRequest::default() }.encode_to_vec())
 }
 
 /// A commit that says another map triggered it, for tests of others.
 #[cfg(test)]
-pub(crate) fn triggered_commit_input() -> Bytes {
+pub(crate) fn triggered_commit_input(map: &str) -> Bytes {
     let origin = Some(OriginMessage { chain: vec!["a".to_owned()], sequence: 1 });
-    Bytes::from(CommitRequest { origin, ..CommitRequest::default() }.encode_to_vec())
+    let map = map.to_owned();
+    Bytes::from(CommitRequest { map, origin, ..CommitRequest::default() }.encode_to_vec())
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod handle;
 mod herald;
 mod history;
 mod object;
+mod own;
 mod policy;
 mod state;
 #[cfg(test)]
@@ -31,11 +32,10 @@ pub(crate) use format::{commit_input, triggered_commit_input};
 pub use handle::Maps;
 pub use herald::Herald;
 pub use history::History;
+pub(crate) use own::{COMMON_MAPS, is_own_map, log_of_map};
+pub use own::{ENTITIES_MAP, LAYOUTS_MAP, NODES_MAP, POOLS_MAP, PROGRAM_STATUS_MAP, PROGRAMS_MAP};
 pub(crate) use policy::{PolicyError, check_policy};
 pub use state::{Change, EpochRecord, MapEvent, MapState, Origin};
 #[cfg(test)]
 pub(crate) use tidings::Tidings;
 pub use watcher::MapWatcher;
-
-/// Maps without secrets that every client reads: which pools, nodes and programs there are.
-pub(crate) const COMMON_MAPS: [&str; 4] = ["pools", "nodes", "programs", "program-status"];

@@ -10,7 +10,8 @@
 //!   when the function returns is what is committed.
 //! - `map.get(key)`: the value before the commit, or nil.
 //! - `map.deny(text)`, `map.invalid(text)`: the commit fails with `Denied` or `Invalid`.
-//! - `map.trigger(name, changes)`: commits these changes to another map once this one is committed.
+//! - `map.trigger(name, changes)`: commits these changes to another map once this one is committed; not
+//!   to one of nacre's own, nor to the view of a log.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -24,6 +25,7 @@ use nacre_script::{Budget, CompileError, Digest, Run, Script, Terms, Vm, raise};
 
 use super::Change;
 use super::object::MapObject;
+use super::own::check_triggered;
 use crate::limits::{MAX_CHANGES, MAX_TRIGGERS};
 
 /// The function a map program defines.
@@ -191,6 +193,7 @@ fn map_table<'scope, 'env>(
     })?;
     let trigger = scope.create_function(|_, (name, changes): (String, Table)| {
         let name = MapName::new(&name).map_err(raise)?;
+        check_triggered(name.as_str()).map_err(raise)?;
         let changes = read_changes(&changes).map_err(|text| raise(Error::invalid(text)))?;
         if triggers.borrow().len() >= MAX_TRIGGERS {
             let text = format!("one commit triggers at most {MAX_TRIGGERS} others");

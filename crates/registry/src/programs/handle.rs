@@ -17,14 +17,14 @@ use super::source::{fetch_source, store_source};
 use super::status::{NodeStatus, node_statuses, wait_until_live};
 use super::{Checker, ProgramId, ProgramKind, ProgramSource, SourceError};
 use crate::events::{Event, ProgramSite, Severity};
-use crate::maps::{Change, MapState, MapWatcher, Maps};
+use crate::maps::{Change, MapState, MapWatcher, Maps, PROGRAMS_MAP};
 
 /// Lines of context in a diff, as `diff -u` has it.
 const DIFF_CONTEXT_LINES: usize = 3;
 
 /// The map that says which programs there are and which versions are active.
 pub(crate) fn programs_map() -> MapName {
-    MapName::new("programs").expect("a well-formed literal")
+    MapName::new(PROGRAMS_MAP).expect("a well-formed literal")
 }
 
 /// The programs of a cluster. A clone is another handle on the same.

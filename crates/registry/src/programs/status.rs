@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::handle::programs_map;
 use super::{ProgramId, Programs};
-use crate::maps::Maps;
+use crate::maps::{Maps, PROGRAM_STATUS_MAP};
 use crate::nodes::Nodes;
 
 /// What a node says of one program.
@@ -83,7 +83,7 @@ impl StatusReport {
 
 /// The map of reports.
 pub(crate) fn status_map() -> MapName {
-    MapName::new("program-status").expect("a well-formed literal")
+    MapName::new(PROGRAM_STATUS_MAP).expect("a well-formed literal")
 }
 
 /// How the keys of a node's reports begin.

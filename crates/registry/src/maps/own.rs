@@ -1,0 +1,50 @@
+//! The maps by which nacre keeps its own things: clients and nodes act on what they say.
+//!
+//! **Invariant:** nobody writes them but nodes and administrators, whichever way: not by a commit, not by a
+//! program that has a say in their commits, not by one of another map that triggers a commit there. One
+//! is written by others, too: `programs`, each entry by whoever may write that program.
+
+use nacre_object::{Error, Result};
+
+/// Which pools there are.
+pub const POOLS_MAP: &str = "pools";
+/// Which nodes there are.
+pub const NODES_MAP: &str = "nodes";
+/// Which programs there are, and which versions are active.
+pub const PROGRAMS_MAP: &str = "programs";
+/// What nodes report of the programs they made live.
+pub const PROGRAM_STATUS_MAP: &str = "program-status";
+/// Who may come in, and what each may do: also read by administrators alone.
+pub const ENTITIES_MAP: &str = "entities";
+/// Which layouts classes have and are brought into, which nodes do.
+pub const LAYOUTS_MAP: &str = "layouts";
+
+const OWN_MAPS: [&str; 6] =
+    [POOLS_MAP, NODES_MAP, PROGRAMS_MAP, PROGRAM_STATUS_MAP, ENTITIES_MAP, LAYOUTS_MAP];
+/// What the map of a log is called, before the log's name.
+const LOG_MAP_PREFIX: &str = "log.";
+
+/// Maps without secrets that every client reads: which pools, nodes and programs there are.
+pub(crate) const COMMON_MAPS: [&str; 4] = [POOLS_MAP, NODES_MAP, PROGRAMS_MAP, PROGRAM_STATUS_MAP];
+
+/// Whether a map is one of nacre's own.
+pub(crate) fn is_own_map(map: &str) -> bool {
+    OWN_MAPS.contains(&map)
+}
+
+/// The log whose view a map is.
+pub(crate) fn log_of_map(map: &str) -> Option<&str> {
+    map.strip_prefix(LOG_MAP_PREFIX)
+}
+
+/// Checks a map that a program of another one wants to commit to. Nodes would do it, who may do anything.
+///
+/// # Errors
+/// `Invalid` for nacre's own, and for the views of logs.
+pub(super) fn check_triggered(map: &str) -> Result<()> {
+    if is_own_map(map) || log_of_map(map).is_some() {
+        return Err(Error::invalid(format!("no program triggers commits to the map {map}"))
+            .hint("it is nacre's own, or the view of a log"));
+    }
+    Ok(())
+}
