@@ -146,7 +146,7 @@ fn fuzz_entries_of_maps() {
     ];
     fuzz(CRATE, "entries", &samples, |input| {
         let entity = Entity::parse("alice", input).is_ok();
-        let program = ProgramRecord::parse("class/a", input).is_ok();
+        let program = ProgramRecord::parse("class/a", input, 1).is_ok();
         let status = StatusReport::parse("n/class/a", input).is_ok();
         let id = std::str::from_utf8(input).is_ok_and(|text| text.parse::<ProgramId>().is_ok());
         entity || program || status || id

@@ -331,6 +331,24 @@ async fn nodes_bind_a_map_program_that_its_activator_did_not() {
     maps.apply(&name("m"), vec![Change::set("k", "v")]).await.unwrap();
 }
 
+/// Whoever is no node activates: its own word on what is bound is not taken, so it waits until a node bound it.
+#[tokio::test(start_paused = true)]
+async fn who_activates_a_map_program_and_is_no_node_waits_until_it_is_bound() {
+    let store = store();
+    let (maps, id) = (maps(&store), program("map/m"));
+    let alice = maps.acting_as("alice".parse().unwrap());
+    let source = "function commit(proposal, map) map.deny('closed') end";
+    programs(&alice).put(&id, source).await.unwrap();
+    let error = programs(&alice).activate(&id, 1).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "there is no node: {error}");
+    alice.apply(&name("m"), vec![Change::set("k", "v")]).await.unwrap();
+
+    let _subscriber = start(&maps, "a", 1).await;
+    programs(&alice).activate(&id, 1).await.unwrap();
+    let error = alice.apply(&name("m"), vec![Change::set("k", "v")]).await.unwrap_err();
+    assert_eq!(error.message(), "closed");
+}
+
 /// Two nodes behind lossy stores, an activator behind another, and restarts: at the end every node
 /// runs what is active, and says so.
 #[tokio::test(start_paused = true)]

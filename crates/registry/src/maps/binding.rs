@@ -1,13 +1,21 @@
 //! Binding a program to a map.
 //!
 //! The program's source is kept in the map's object, so that every commit is judged by the program
-//! bound then, on whatever engine and node it runs.
+//! bound then, on whatever engine and node it runs. Nodes bind it, when they hear of an activation; the local
+//! user does at once, and whoever else activates waits for a node.
 
-use nacre_object::{MapName, Result};
+use std::time::Duration;
+
+use nacre_object::{Error, MapName, Result};
 use nacre_script::Digest;
 
-use super::format::{BindRequest, BoundProgram, Nothing};
+use super::format::{BindReply, BindRequest, BoundProgram};
 use super::handle::{CLASS, Maps};
+use crate::backoff::Backoff;
+
+/// How long who activates a map's program waits until it is bound. A node hears of it within milliseconds, and
+/// within a second or two if it is just starting again.
+const BIND_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Maps {
     /// Gives a program its say in every later commit of a map. `activation` orders binds: one that
@@ -30,7 +38,23 @@ impl Maps {
     }
 
     async fn send_bind(&self, map: &MapName, request: BindRequest) -> Result<()> {
+        let bound = tokio::time::timeout(BIND_PATIENCE, self.bind_or_wait(map, &request)).await;
+        bound.unwrap_or_else(|_| {
+            Err(Error::unavailable(format!("no node has bound the program of the map {map} yet"))
+                .during("bind")
+                .hint("it is active, and bound as soon as a node has heard of it"))
+        })
+    }
+
+    async fn bind_or_wait(&self, map: &MapName, request: &BindRequest) -> Result<()> {
         let object = Self::object(map);
-        self.system().call::<Nothing>(&object, CLASS, "bind", &request).await.map(|_| ())
+        let mut backoff = Backoff::new();
+        loop {
+            let reply: BindReply = self.system().call(&object, CLASS, "bind", request).await?;
+            if !reply.is_pending {
+                return Ok(());
+            }
+            backoff.wait().await;
+        }
     }
 }

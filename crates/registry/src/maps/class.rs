@@ -7,20 +7,25 @@
 //! | `history` | [`PageRequest`] | [`HistoryReply`] | epochs that are kept |
 //! | `triggers` | [`PageRequest`] | [`TriggersReply`] | commits to be carried out |
 //! | `triggers-done` | [`TriggersDoneRequest`] | [`Nothing`] | they were |
-//! | `bind` | [`BindRequest`] | [`Nothing`] | the map's program from now on |
+//! | `bind` | [`BindRequest`] | [`BindReply`] | the map's program from now on |
+//!
+//! What is bound only nodes say, who read it in the map `programs`, each of them and some late: the newest
+//! activation stands. Anybody else who calls `bind` is told whether one of them did.
 
 use bytes::Bytes;
 use nacre_class::{MethodAccess, NativeClass};
-use nacre_object::{CallContext, CallReply, ClassName, Error, MapName, ObjectView, Result};
+use nacre_object::{
+    CallContext, CallReply, ClassName, EntityName, Error, MapName, ObjectView, Result,
+};
 use nacre_script::MAX_SOURCE_BYTES;
 use prost::Message;
 
 use super::Change;
 use super::decision::{Decision, decide, decide_guarded, decide_triggered};
 use super::format::{
-    BindRequest, ChangeMessage, CommitReply, CommitRequest, GetReply, GetRequest, GuardMessage,
-    Head, HistoryReply, Nothing, PageRequest, Record, TriggersDoneRequest, TriggersReply,
-    Watermark,
+    BindReply, BindRequest, ChangeMessage, CommitReply, CommitRequest, GetReply, GetRequest,
+    GuardMessage, Head, HistoryReply, Nothing, PageRequest, Record, TriggersDoneRequest,
+    TriggersReply, Watermark,
 };
 use super::object::MapObject;
 use super::own::check_triggered;
@@ -259,29 +264,36 @@ fn triggers_done(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Re
     answer(&Nothing {})
 }
 
-fn bind(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
+fn bind(input: Bytes, view: &mut dyn ObjectView, context: &CallContext) -> Result<CallReply> {
     let request: BindRequest = decode_input(input)?;
     if request.source.len() > MAX_SOURCE_BYTES {
         return Err(Error::invalid(format!("a source of {} bytes", request.source.len()))
             .hint(format!("at most {MAX_SOURCE_BYTES}")));
     }
     let mut map = MapObject::open(view)?;
-    // Every node tells of an activation, some of them late: the newest one stands.
-    if request.activation > map.head.activation {
-        map.set_program_source(request.program.is_some().then_some(request.source))?;
-        map.head.program = request.program;
-        map.head.activation = request.activation;
-        map.save()?;
+    let is_pending = request.activation > map.head.activation;
+    if !is_pending || !is_of_nodes(&context.source) {
+        return answer(&BindReply { is_pending });
     }
-    answer(&Nothing {})
+    map.set_program_source(request.program.is_some().then_some(request.source))?;
+    map.head.program = request.program;
+    map.head.activation = request.activation;
+    map.save()?;
+    answer(&BindReply { is_pending: false })
+}
+
+/// Whether it says what the map `programs` does. Of anybody else's numbers one could be such that no
+/// activation is ever newer.
+fn is_of_nodes(source: &EntityName) -> bool {
+    source.is_node() || *source == EntityName::local()
 }
 
 #[cfg(test)]
 mod tests {
     use nacre_conformance::MemoryObject;
-    use nacre_object::{EntityName, ErrorKind};
+    use nacre_object::ErrorKind;
 
-    use super::super::format::OriginMessage;
+    use super::super::format::{BoundProgram, OriginMessage};
     use super::*;
 
     fn request(map: &str) -> CommitRequest {
@@ -322,5 +334,26 @@ mod tests {
             let triggered = CommitRequest { origin: origin.clone(), ..request(map) };
             assert_eq!(commits(&triggered).unwrap_err().kind(), ErrorKind::Invalid, "{map}");
         }
+    }
+
+    #[test]
+    fn nodes_say_which_program_is_bound_and_the_newest_activation_stands() {
+        let mut object = MemoryObject::default();
+        let mut bind = |source: &str, activation| {
+            let context = CallContext { source: EntityName::new(source).unwrap(), now_micros: 1 };
+            let program = Some(BoundProgram { version: activation, digest: "d".into() });
+            let request = BindRequest { program, source: "s".into(), activation };
+            let reply = bind(request.encode_to_vec().into(), &mut object, &context).unwrap();
+            let head = MapObject::open(&mut object).unwrap().head;
+            let bound = head.program.map_or(0, |program| program.version);
+            assert_eq!(head.activation, bound);
+            (BindReply::decode(reply.output).unwrap().is_pending, bound)
+        };
+        assert_eq!(bind("alice", u64::MAX), (true, 0), "nothing is newer than that");
+        assert_eq!(bind("alice", 5), (true, 0));
+        assert_eq!(bind("node.a", 5), (false, 5));
+        assert_eq!(bind("alice", 5), (false, 5));
+        assert_eq!(bind("local", 4), (false, 5), "it comes late");
+        assert_eq!(bind("local", 6), (false, 6));
     }
 }

@@ -239,6 +239,14 @@ pub(super) struct BindRequest {
     pub activation: u64,
 }
 
+/// Output of `bind`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct BindReply {
+    /// An activation as new as this is not bound yet.
+    #[prost(bool, tag = "1")]
+    pub is_pending: bool,
+}
+
 /// Output of methods that answer nothing.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Nothing {}

@@ -163,8 +163,8 @@ impl Programs {
     /// What is known of a program: of one that never was, as much as of one that was removed.
     pub(super) async fn known(&self, program: &ProgramId) -> Result<ProgramRecord> {
         let key = program.to_string();
-        let (_, value) = self.maps.entry(&programs_map(), &key).await?;
-        let record = value.map(|value| ProgramRecord::parse(&key, &value)).transpose()?;
+        let (epoch, value) = self.maps.entry(&programs_map(), &key).await?;
+        let record = value.map(|value| ProgramRecord::parse(&key, &value, epoch)).transpose()?;
         Ok(record.unwrap_or_default())
     }
 
@@ -412,12 +412,13 @@ async fn bind_map_program(maps: &Maps, program: &ProgramId, record: &ProgramReco
 fn find(state: &MapState, program: &ProgramId) -> Result<ProgramRecord> {
     let key = program.to_string();
     let value = state.entries.get(&key);
-    Ok(value.map(|value| ProgramRecord::parse(&key, value)).transpose()?.unwrap_or_default())
+    let record = value.map(|value| ProgramRecord::parse(&key, value, state.epoch)).transpose()?;
+    Ok(record.unwrap_or_default())
 }
 
 pub(super) fn parse_records(state: &MapState) -> Result<BTreeMap<ProgramId, ProgramRecord>> {
     let parse = |(key, value): (&String, &bytes::Bytes)| {
-        Ok((key.parse()?, ProgramRecord::parse(key, value)?))
+        Ok((key.parse()?, ProgramRecord::parse(key, value, state.epoch)?))
     };
     state.entries.iter().map(parse).collect()
 }

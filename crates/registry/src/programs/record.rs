@@ -55,9 +55,13 @@ impl Default for ProgramRecord {
 }
 
 impl ProgramRecord {
-    pub(crate) fn parse(program: &str, value: &[u8]) -> Result<Self> {
-        serde_json::from_slice(value)
-            .map_err(|cause| Error::corrupt(format!("the record of {program}: {cause}")))
+    /// Reads the entry of a program as it was in an epoch of the map `programs`. Nothing was activated after
+    /// that, whatever it says, or no later activation would be newer.
+    pub(crate) fn parse(program: &str, value: &[u8], epoch: u64) -> Result<Self> {
+        let mut record: Self = serde_json::from_slice(value)
+            .map_err(|cause| Error::corrupt(format!("the record of {program}: {cause}")))?;
+        record.activation = record.activation.min(epoch);
+        Ok(record)
     }
 
     pub(crate) fn to_value(&self) -> Bytes {
@@ -224,8 +228,18 @@ mod tests {
         );
         let mut expected = record(&["a"]);
         expected.activate(&program(), 1, 7).unwrap();
-        assert_eq!(ProgramRecord::parse("class/p", stored.as_bytes()).unwrap(), expected);
+        assert_eq!(ProgramRecord::parse("class/p", stored.as_bytes(), 9).unwrap(), expected);
         assert_eq!(expected.to_value(), stored);
+    }
+
+    #[test]
+    fn an_activation_is_never_newer_than_the_epoch_it_was_read_in() {
+        let mut forged = record(&["a", "b"]);
+        forged.activate(&program(), 1, u64::MAX).unwrap();
+        let mut read = ProgramRecord::parse("class/p", &forged.to_value(), 8).unwrap();
+        assert_eq!((read.active, read.activation), (Some(1), 8));
+        read.activate(&program(), 2, 9).unwrap();
+        assert_eq!(ProgramRecord::parse("class/p", &read.to_value(), 9).unwrap().activation, 9);
     }
 
     #[test]
@@ -313,7 +327,7 @@ mod tests {
                 let gone = record.superseded();
                 let needed = record.active.iter().chain(&record.before);
                 assert!(needed.chain(record.versions.keys().last()).all(|v| !gone.contains(v)));
-                let back = ProgramRecord::parse("class/p", &record.to_value()).unwrap();
+                let back = ProgramRecord::parse("class/p", &record.to_value(), epoch).unwrap();
                 assert_eq!(back, record);
             }
         }

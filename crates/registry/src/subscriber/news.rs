@@ -35,7 +35,7 @@ pub(super) fn news_of(event: MapEvent) -> (News, Vec<Error>) {
 
 fn parse_entry(key: &str, value: Option<&Bytes>, epoch: u64) -> Result<(ProgramId, ProgramRecord)> {
     let record = match value {
-        Some(value) => ProgramRecord::parse(key, value)?,
+        Some(value) => ProgramRecord::parse(key, value, epoch)?,
         // Somebody took the whole record away: nothing is active from this epoch on.
         None => ProgramRecord { activation: epoch, ..ProgramRecord::default() },
     };

@@ -135,7 +135,7 @@ fn decide(state: &MapState, random: &mut Random) -> (String, Bytes) {
     let program: ProgramId = key.parse().expect("a literal");
     let stored = state.entries.get(key);
     let mut record = stored.map_or_else(ProgramRecord::default, |value| {
-        ProgramRecord::parse(key, value).expect("its own value")
+        ProgramRecord::parse(key, value, state.epoch).expect("its own value")
     });
     let epoch = state.epoch + 1;
     let is_rolled_back = random.one_in(4) && record.roll_back(&program, epoch).is_ok();

@@ -290,7 +290,8 @@ impl World {
             let mut expected = BTreeMap::new();
             for (key, value) in &programs.entries {
                 let id = key.parse().expect("a program");
-                let active = ProgramRecord::parse(key, value).expect("a record").active();
+                let active = ProgramRecord::parse(key, value, programs.epoch);
+                let active = active.expect("a record").active();
                 let state = table.state(&id);
                 let failed = active.as_ref().is_some_and(is_bad);
                 let wanted = active.map(|active| active.version);
