@@ -52,6 +52,8 @@ pub const MAX_EVENTS: u64 = 10_000;
 pub const MAX_EVENTS_PAGE: usize = 512;
 /// An event's text, in bytes: a traceback fits.
 pub const MAX_EVENT_TEXT_BYTES: usize = 4 * 1024;
+/// The id by which a repeated append is recognised, in bytes: room for two random numbers and more.
+pub const MAX_APPEND_ID_BYTES: usize = 64;
 /// Fields of one event.
 pub const MAX_EVENT_FIELDS: usize = 16;
 /// One field of an event, in bytes.

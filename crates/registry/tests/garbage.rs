@@ -5,15 +5,16 @@ mod common;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use common::{NOW_MICROS, faulty_maps, maps, program, store};
+use common::{NOW_MICROS, faulty_maps, maps, name, program, store};
 use nacre_clock::ManualClock;
 use nacre_conformance::MemoryStore;
 use nacre_conformance::faults::{Fault, Operation};
 use nacre_object::{
-    Capabilities, ListPage, ListRequest, NodeName, Op, PoolName, Reply, Request, Result, Store,
+    Capabilities, ErrorKind, ListPage, ListRequest, NodeName, Op, PoolName, Reply, Request, Result,
+    Store,
 };
 use nacre_registry::limits::KEPT_SUPERSEDED;
-use nacre_registry::{EventItem, Maps, ProgramUpkeep, Programs, Removal};
+use nacre_registry::{Change, EventItem, Maps, ProgramUpkeep, Programs, Removal};
 
 const HOUR_MICROS: u64 = 3_600_000_000;
 
@@ -77,6 +78,28 @@ async fn superseded_versions_and_unnamed_sources_go_and_what_is_needed_stays() {
     assert_eq!(later.rollback(&program("route/r")).await.unwrap(), 1);
     let nothing = later.collect().await.unwrap();
     assert!(nothing.versions.is_empty() && nothing.sources.is_empty());
+}
+
+/// A record of one program that nobody can read, as whoever may write that program can leave it, or a newer build.
+#[tokio::test]
+async fn a_record_that_cannot_be_read_hides_no_other_and_loses_nothing_it_names() {
+    let store = store();
+    let maps = maps(&store);
+    put_twenty(&programs_at(&maps, 0)).await;
+    let later = programs_at(&maps, 2);
+    let odd = program("route/odd");
+    later.put(&odd, "return 'odd'\n").await.unwrap();
+    let digest = later.show(&odd, None).await.unwrap().digest;
+    let unreadable = format!("{{\"format\": 2, \"sources\": [\"{digest}\"]}}");
+    maps.apply(&name("programs"), vec![Change::set(odd.to_string(), unreadable)]).await.unwrap();
+    maps.apply(&name("programs"), vec![Change::set("no program", "x")]).await.unwrap();
+
+    let listed: Vec<_> = later.list(None).await.unwrap().into_iter().map(|info| info.id).collect();
+    assert_eq!(listed, [program("route/r")]);
+    assert_eq!(later.get(&odd).await.unwrap_err().kind(), ErrorKind::Corrupt);
+    let collected = later.collect().await.unwrap();
+    assert_eq!(collected.sources.len() as u64, 20 - KEPT);
+    assert_eq!(stored(&store).await as u64, KEPT + 1, "what it names stays");
 }
 
 #[tokio::test]

@@ -39,6 +39,7 @@ pub fn events_class() -> NativeClass {
 fn append(input: Bytes, view: &mut dyn ObjectView, context: &CallContext) -> Result<CallReply> {
     let request: AppendRequest = decode_input(input)?;
     let mut event = request.event.ok_or_else(|| Error::invalid("there is no event"))?;
+    event.check()?;
     let mut head = read_head(view)?;
     if request.again
         && let Some(sequence) = find_again(&event, &head, view)?
@@ -108,9 +109,11 @@ fn events_after(
 #[cfg(test)]
 mod tests {
     use nacre_conformance::MemoryObject;
-    use nacre_object::EntityName;
+    use nacre_object::{EntityName, ErrorKind};
 
+    use super::super::format::ProgramMessage;
     use super::*;
+    use crate::limits::{MAX_EVENT_FIELD_BYTES, MAX_EVENT_FIELDS, MAX_EVENT_TEXT_BYTES};
 
     #[test]
     fn the_oldest_events_make_room() {
@@ -127,5 +130,42 @@ mod tests {
         assert_eq!((reply.last, reply.first_kept), (MAX_EVENTS + 3, 4));
         let sequences: Vec<_> = reply.events.iter().map(|event| event.sequence).collect();
         assert_eq!(sequences, [4, 5]);
+    }
+
+    #[test]
+    fn what_no_reader_could_read_is_not_appended() {
+        let plain = || EventMessage { text: "it happened".into(), ..EventMessage::default() };
+        let field = |name: &str, value: &str| EventMessage {
+            fields: [(name.to_owned(), value.to_owned())].into(),
+            ..plain()
+        };
+        let program = |kind: &str, name: &str| {
+            let (kind, name) = (kind.to_owned(), name.to_owned());
+            let program = Some(ProgramMessage { kind, name, version: 1, line: None });
+            EventMessage { program, ..plain() }
+        };
+        let numbered = (0..=MAX_EVENT_FIELDS).map(|number| (number.to_string(), String::new()));
+        let refused = [
+            EventMessage { node: "no name".into(), ..plain() },
+            EventMessage { text: "x".repeat(MAX_EVENT_TEXT_BYTES + 1), ..plain() },
+            EventMessage { append_id: vec![0; 65].into(), ..plain() },
+            EventMessage { fields: numbered.collect(), ..plain() },
+            field(&"x".repeat(MAX_EVENT_FIELD_BYTES + 1), ""),
+            field("", &"x".repeat(MAX_EVENT_FIELD_BYTES + 1)),
+            program("class", "no name"),
+            program("of no kind", "name"),
+        ];
+        let mut object = MemoryObject::default();
+        let mut append = |event| {
+            let context = CallContext { source: EntityName::new("local")?, now_micros: 1 };
+            let request = AppendRequest { event: Some(event), again: false };
+            append(request.encode_to_vec().into(), &mut object, &context).map(|_| ())
+        };
+        for (case, event) in refused.into_iter().enumerate() {
+            assert_eq!(append(event).unwrap_err().kind(), ErrorKind::Invalid, "case {case}");
+        }
+        append(field("count", "2")).unwrap();
+        append(program("class", "counter")).unwrap();
+        assert_eq!(read_head(&mut object).unwrap().last, 2);
     }
 }

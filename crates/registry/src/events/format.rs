@@ -11,6 +11,9 @@ use nacre_object::{Error, NodeName, ProgramName, Result};
 use prost::Message;
 
 use super::{Event, ProgramSite, Severity};
+use crate::limits::{
+    MAX_APPEND_ID_BYTES, MAX_EVENT_FIELD_BYTES, MAX_EVENT_FIELDS, MAX_EVENT_TEXT_BYTES,
+};
 use crate::programs::ProgramKind;
 
 /// The version of this layout. A head with a greater one is `Unsupported`.
@@ -134,6 +137,39 @@ impl From<Event> for EventMessage {
     }
 }
 
+impl EventMessage {
+    /// Whether every reader can make sense of it, and it is no longer than an event may be.
+    ///
+    /// # Errors
+    /// `Invalid`.
+    pub(super) fn check(&self) -> Result<()> {
+        let fits = |bytes: usize, most: usize, what: &str| {
+            let text = || format!("{what} of {bytes} bytes in an event; at most {most} fit");
+            (bytes <= most).then_some(()).ok_or_else(|| Error::invalid(text()))
+        };
+        fits(self.text.len(), MAX_EVENT_TEXT_BYTES, "a text")?;
+        fits(self.append_id.len(), MAX_APPEND_ID_BYTES, "an id")?;
+        if self.fields.len() > MAX_EVENT_FIELDS {
+            let text = format!("{} fields of an event", self.fields.len());
+            return Err(Error::invalid(text).hint(format!("at most {MAX_EVENT_FIELDS}")));
+        }
+        for (name, value) in &self.fields {
+            fits(name.len().max(value.len()), MAX_EVENT_FIELD_BYTES, "a field")?;
+        }
+        Event::try_from(self.clone()).map(drop)
+    }
+
+    /// The event. In the place of one that makes no sense, which builds before this one appended, is one
+    /// that says so: it must not hide the others.
+    pub(super) fn read(self) -> Event {
+        let (sequence, at_micros) = (self.sequence, self.at_micros);
+        Event::try_from(self).unwrap_or_else(|error| {
+            let text = format!("an event that cannot be read: {error}");
+            Event { sequence, at_micros, ..Event::new(Severity::Warning, text) }
+        })
+    }
+}
+
 impl TryFrom<EventMessage> for Event {
     type Error = Error;
 
@@ -166,5 +202,23 @@ impl TryFrom<ProgramMessage> for ProgramSite {
             version: message.version,
             line: message.line,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_that_cannot_be_read_is_marked_in_its_place() {
+        let unreadable = EventMessage {
+            sequence: 7,
+            at_micros: 9,
+            node: "no name".into(),
+            ..EventMessage::default()
+        };
+        let event = unreadable.read();
+        assert_eq!((event.sequence, event.at_micros, event.node), (7, 9, None));
+        assert!(event.text.starts_with("an event that cannot be read: "), "{}", event.text);
     }
 }

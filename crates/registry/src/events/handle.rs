@@ -117,7 +117,7 @@ impl Events {
     pub(super) async fn read(&self, after: Option<u64>, limit: usize) -> Result<EventPage> {
         let request = ReadRequest { after, limit: limit.min(MAX_EVENTS_PAGE) as u32 };
         let reply: ReadReply = self.system.call(&Self::object(), CLASS, "read", &request).await?;
-        let events = reply.events.into_iter().map(Event::try_from).collect::<Result<_>>()?;
+        let events = reply.events.into_iter().map(EventMessage::read).collect();
         Ok(EventPage { last: reply.last, first_kept: reply.first_kept, events })
     }
 }

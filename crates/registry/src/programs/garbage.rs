@@ -7,7 +7,7 @@
 //! before and has not committed yet is younger than [`MIN_AGE`], which no put takes; one that does
 //! store it again.
 //!
-//! **Invariant:** whatever a record names is there. Versions leave their records by a commit before
+//! **Invariant:** whatever a record names is there, also one that cannot be read. Versions leave their records by a commit before
 //! their sources go, so a crash at any point leaves nothing but what the next collection finds.
 
 use std::collections::HashSet;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use nacre_object::{Error, ErrorKind, ListRequest, Op, OpResult, PoolName, Result};
 use nacre_script::Digest;
 
-use super::handle::{Programs, parse_records, programs_map};
+use super::handle::{Programs, named_unreadably, programs_map, readable_records};
 use super::source::{PREFIX, object};
 use super::{ProgramId, ProgramRecord};
 use crate::limits::MAX_COLLECTED_SOURCES;
@@ -63,7 +63,7 @@ impl Programs {
     /// # Errors
     /// `Unavailable`; `Corrupt`; `Denied`; `Unsupported` if the store cannot list.
     pub async fn garbage(&self) -> Result<Garbage> {
-        let records = parse_records(&self.maps().get(&programs_map()).await?)?;
+        let records = readable_records(&self.maps().get(&programs_map()).await?);
         let of = |(program, record): (&ProgramId, &ProgramRecord)| {
             let superseded = record.superseded().into_iter();
             superseded.map(|version| (program.clone(), version)).collect::<Vec<_>>()
@@ -81,7 +81,7 @@ impl Programs {
     /// removed by then is removed.
     pub async fn collect(&self) -> Result<Garbage> {
         let mut versions = Vec::new();
-        let records = parse_records(&self.maps().get(&programs_map()).await?)?;
+        let records = readable_records(&self.maps().get(&programs_map()).await?);
         for (program, _) in
             records.into_iter().filter(|(_, record)| !record.superseded().is_empty())
         {
@@ -127,12 +127,13 @@ impl Programs {
 
     /// What the records name, or will once superseded versions are gone.
     async fn named(&self, collection: Collection) -> Result<HashSet<Digest>> {
-        let mut records = parse_records(&self.maps().get(&programs_map()).await?)?;
+        let state = self.maps().get(&programs_map()).await?;
+        let mut records = readable_records(&state);
         if collection == Collection::Foreseen {
             records.values_mut().for_each(|record| drop(record.drop_superseded()));
         }
         let versions = records.values().flat_map(|record| record.versions.values());
-        Ok(versions.map(|version| version.digest).collect())
+        Ok(versions.map(|version| version.digest).chain(named_unreadably(&state)).collect())
     }
 
     async fn old_source(&self, digest: Digest) -> Result<Option<SourceObject>> {

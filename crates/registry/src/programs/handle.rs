@@ -126,12 +126,13 @@ impl Programs {
         Ok(number)
     }
 
-    /// Every program, or those of one kind, in order.
+    /// Every program, or those of one kind, in order; without those whose record cannot be read, as
+    /// [`Programs::get`] says of one.
     ///
     /// # Errors
     /// `Unavailable`; `Corrupt`.
     pub async fn list(&self, kind: Option<ProgramKind>) -> Result<Vec<ProgramInfo>> {
-        let records = parse_records(&self.maps.get(&programs_map()).await?)?;
+        let records = readable_records(&self.maps.get(&programs_map()).await?);
         let wanted = |id: &ProgramId| kind.is_none_or(|kind| id.kind == kind);
         let infos = records.into_iter().filter(|(id, record)| wanted(id) && !record.is_removed());
         Ok(infos.map(|(id, record)| info(id, &record)).collect())
@@ -416,11 +417,22 @@ fn find(state: &MapState, program: &ProgramId) -> Result<ProgramRecord> {
     Ok(record.unwrap_or_default())
 }
 
-pub(super) fn parse_records(state: &MapState) -> Result<BTreeMap<ProgramId, ProgramRecord>> {
-    let parse = |(key, value): (&String, &bytes::Bytes)| {
-        Ok((key.parse()?, ProgramRecord::parse(key, value, state.epoch)?))
-    };
-    state.entries.iter().map(parse).collect()
+/// The records of all programs, without those that cannot be read: one of them must not hide the others. Nodes
+/// tell the cluster log of it, and whoever asks for that program is told.
+pub(super) fn readable_records(state: &MapState) -> BTreeMap<ProgramId, ProgramRecord> {
+    state.entries.iter().filter_map(|(key, value)| read_record(key, value, state)).collect()
+}
+
+/// What may be named by records that cannot be read: whatever in them looks like a digest.
+pub(super) fn named_unreadably(state: &MapState) -> impl Iterator<Item = Digest> + '_ {
+    let unreadable = state.entries.iter();
+    let unreadable = unreadable.filter(|(key, value)| read_record(key, value, state).is_none());
+    let words = unreadable.flat_map(|(_, value)| value.split(|byte| !byte.is_ascii_hexdigit()));
+    words.filter_map(|word| std::str::from_utf8(word).ok()?.parse().ok())
+}
+
+fn read_record(key: &str, value: &[u8], state: &MapState) -> Option<(ProgramId, ProgramRecord)> {
+    Some((key.parse().ok()?, ProgramRecord::parse(key, value, state.epoch).ok()?))
 }
 
 fn info(id: ProgramId, record: &ProgramRecord) -> ProgramInfo {
