@@ -1,8 +1,9 @@
 //! Telling the cluster log what was denied, each kind of thing at most once a second.
 
-use nacre_object::{EntityName, NodeName};
+use nacre_object::{EntityName, Error, NodeName};
 
-use crate::events::{Event, Events, RatedReporter, Severity, Sited, WINDOW};
+use crate::events::{Event, Events, RatedReporter, Severity, Sited, WINDOW, cut};
+use crate::limits::MAX_EVENT_FIELD_BYTES;
 
 /// Somebody was denied something.
 #[derive(Debug, Clone)]
@@ -13,9 +14,18 @@ pub(super) struct Denial {
 }
 
 impl Denial {
-    /// `entity` lacks `grant`; `text` is what it was told.
+    /// `entity` lacks `grant`; `text` is what it was told. Both say what it asked for, which may be long: many
+    /// are kept, so of each its beginning is.
     pub(super) fn new(entity: EntityName, grant: String, text: String) -> Self {
+        let [grant, text] = [grant, text].map(|said| cut(said, MAX_EVENT_FIELD_BYTES));
         Self { site: (entity, grant), text }
+    }
+
+    /// The error by which the entity is told.
+    pub(super) fn error(&self) -> Error {
+        let Self { site: (entity, grant), text } = self;
+        Error::denied(text.clone())
+            .hint(format!("an administrator can allow it: nacre entity grant {entity} '{grant}'"))
     }
 }
 
@@ -47,5 +57,20 @@ impl DenialReporter {
     /// Takes a denial. Never waits.
     pub(super) fn report(&self, denial: Denial) {
         self.0.report(denial);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_was_asked_for_the_beginning_is_kept() {
+        let long = || "x".repeat(16 << 20);
+        let denial = Denial::new(EntityName::new("alice").unwrap(), long(), long());
+        let kept = denial.site.1.capacity() + denial.text.capacity();
+        assert!(kept <= 4 * MAX_EVENT_FIELD_BYTES, "{kept} bytes");
+        let error = denial.error();
+        assert!(error.message().ends_with('…') && error.message().len() <= MAX_EVENT_FIELD_BYTES);
     }
 }

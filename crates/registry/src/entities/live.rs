@@ -219,11 +219,11 @@ impl EntityStanding {
     }
 
     fn denied(&self, need: Need<'_>) -> Error {
-        let (entity, grant) = (&self.entity, need.grant());
-        let text = format!("{entity} may not {need}");
-        self.denials.report(Denial::new(entity.clone(), grant.clone(), text.clone()));
-        Error::denied(text)
-            .hint(format!("an administrator can allow it: nacre entity grant {entity} '{grant}'"))
+        let text = format!("{} may not {need}", self.entity);
+        let denial = Denial::new(self.entity.clone(), need.grant(), text);
+        let error = denial.error();
+        self.denials.report(denial);
+        error
     }
 }
 

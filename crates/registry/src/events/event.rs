@@ -104,8 +104,8 @@ impl Event {
     }
 }
 
-/// `text`, cut to at most `limit` bytes, with an ellipsis if it was.
-fn cut(mut text: String, limit: usize) -> String {
+/// `text`, cut to at most `limit` bytes, with an ellipsis if it was; what is kept takes no more memory than that.
+pub(crate) fn cut(mut text: String, limit: usize) -> String {
     const ELLIPSIS: char = '…';
     if text.len() > limit {
         let mut end = limit - ELLIPSIS.len_utf8();
@@ -114,6 +114,7 @@ fn cut(mut text: String, limit: usize) -> String {
         }
         text.truncate(end);
         text.push(ELLIPSIS);
+        text.shrink_to_fit();
     }
     text
 }
@@ -127,6 +128,7 @@ mod tests {
         assert_eq!(cut("short".into(), 5), "short");
         assert_eq!(cut("üüüü".into(), 8), "üüüü");
         assert_eq!(cut("üüüüü".into(), 8), "üü…");
+        assert!(cut("x".repeat(1 << 20), 8).capacity() < 1024);
         assert_eq!(Event::new(Severity::Info, "x".repeat(9999)).text.len(), MAX_EVENT_TEXT_BYTES);
     }
 }

@@ -3,10 +3,11 @@
 use nacre_class::FaultSink;
 use nacre_object::{Error, NodeName};
 
-use super::event::ProgramSite;
+use super::event::{ProgramSite, cut};
 use super::rated_reporter::RatedReporter;
 use super::report_rate::{Sited, WINDOW};
 use super::{Event, Events, Severity};
+use crate::limits::MAX_EVENT_TEXT_BYTES;
 use crate::programs::{ProgramId, ProgramKind};
 
 /// A program failed.
@@ -38,7 +39,8 @@ impl ProgramFault {
                 text.push_str(&fault.traceback);
             }
         }
-        Self { site, text }
+        // Many of them may wait, and the log keeps no more of it.
+        Self { site, text: cut(text, MAX_EVENT_TEXT_BYTES) }
     }
 }
 

@@ -16,7 +16,8 @@ use crate::system::{System, is_transient, system_object};
 /// The class of the cluster log's object.
 const CLASS: &str = "events";
 
-/// How often an event is sent to a store that does not answer: some seconds, all waits together.
+/// How often an event is sent to a store that does not answer: some seconds, all pauses together, and what
+/// each attempt waits for an answer.
 const MAX_APPEND_ATTEMPTS: u32 = 10;
 
 /// The cluster log. A clone is another handle on the same.

@@ -13,6 +13,7 @@ mod report_rate;
 mod watcher;
 
 pub use class::events_class;
+pub(crate) use event::cut;
 pub use event::{Event, ProgramSite, Severity};
 pub use fault_reporter::{FaultReporter, ProgramFault};
 pub use handle::Events;

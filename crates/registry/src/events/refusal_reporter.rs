@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use nacre_object::NodeName;
 
+use super::event::cut;
 use super::rated_reporter::RatedReporter;
 use super::report_rate::Sited;
 use super::{Event, Events, Severity};
+use crate::limits::MAX_EVENT_FIELD_BYTES;
 
 /// One event a reason in this time. Anybody who reaches the port can cause one, so it is long enough
 /// that whoever goes on for a day leaves room in the log for what else happens.
@@ -50,6 +52,7 @@ impl RefusalReporter {
     /// Takes a peer that was refused for a `reason`, which `text` says for people; `from` is where it
     /// came from. Never waits.
     pub fn report(&self, reason: &'static str, from: &str, text: String) {
+        let text = cut(text, MAX_EVENT_FIELD_BYTES);
         self.0.report(Refusal { reason, from: from.to_owned(), text });
     }
 }
