@@ -11,11 +11,13 @@ use super::need::{Need, needs_of};
 const SCRIPTS: &str = "lua";
 /// The pool in which logs are kept that a grant can name.
 const LOG_POOL: &str = "log";
-/// The classes of a log's objects.
+/// The classes of a log's objects, and how the names of those in Brados begin.
 const LOG_CLASSES: [&str; 2] = ["log", "log_native"];
+const BRADOS_LOG_CLASSES: &str = "log_brados";
 /// What one who reads a log may call on its objects: a hole must not stop a reader for ever, so
-/// filling is part of reading.
-const LOG_READING: [&str; 5] = ["read", "read_batch", "max_position", "fill", "fill_batch"];
+/// filling is part of reading. Classes in Brados have batches of a method by its name and `.batch`.
+const LOG_READING: [&str; 7] =
+    ["read", "read_batch", "read.batch", "max_position", "fill", "fill_batch", "fill.batch"];
 
 /// Grants of one entity.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -122,7 +124,7 @@ fn holds(pool: &str, prefix: &str, object: &ObjectId) -> bool {
 }
 
 fn is_log_class(class: &ClassName) -> bool {
-    LOG_CLASSES.contains(&class.as_str())
+    LOG_CLASSES.contains(&class.as_str()) || class.as_str().starts_with(BRADOS_LOG_CLASSES)
 }
 
 /// The log that keeps an object: `log/NAME/…` of the pool of logs.

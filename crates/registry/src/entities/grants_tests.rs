@@ -180,6 +180,24 @@ fn a_program_is_opened_by_its_record_and_its_source() {
     assert!(!allows_op(&grants(&["rw map=*"]), &object, read()));
 }
 
+/// Where the store does not tell watchers of a change, whoever made it does.
+#[test]
+fn who_may_change_what_the_system_pool_keeps_may_say_that_it_changed() {
+    let notifies = |grant: &str, on: &str| {
+        let on = object(&format!("nacre.system/{on}"));
+        grants(&[grant]).allows(Demand::Notify(&on))
+    };
+    for on in ["map/programs", "events"] {
+        assert!(notifies("w program=class/a", on), "{on}");
+        assert!(!notifies("r program=*", on) && !notifies("rw map=*", on), "{on}");
+    }
+    assert!(notifies("w map=m", "map/m") && !notifies("r map=m", "map/m"));
+    assert!(notifies("w log=orders", "map/log.orders"));
+    for on in ["map/nodes", "map/layouts", "map/entities", "program/a", "other"] {
+        assert!(!notifies("w program=*", on) && !notifies("rw map=*", on), "{on}");
+    }
+}
+
 #[test]
 fn a_log_is_opened_by_its_view_and_the_methods_of_its_objects() {
     let (reader, writer) = (grants(&["r log=orders"]), grants(&["rw log=orders"]));
@@ -189,6 +207,10 @@ fn a_log_is_opened_by_its_view_and_the_methods_of_its_objects() {
         assert!(!calls(&reader, on, class, "write") && calls(&writer, on, class, "write_batch"));
         assert!(!calls(&reader, on, class, "seal") && !calls(&reader, on, class, "trim"));
     }
+    assert!(calls(&reader, on, "log_brados", "read.batch"));
+    assert!(calls(&reader, on, "log_brados", "fill.batch"));
+    assert!(!calls(&reader, on, "log_brados", "write.batch"));
+    assert!(calls(&writer, on, "log_brados", "write.batch"));
     assert!(!calls(&writer, on, "other", "write") && !allows_op(&writer, on, append()));
     assert!(!calls(&writer, "log/log/orders2/0.0.1", "log", "read"));
     assert!(!calls(&writer, "data/log/orders/0.0.1", "log", "read"));

@@ -9,6 +9,7 @@
 //! | `map/NAME` | `map.get`, `map.history`, watch | to read the map |
 //! | | `map.commit`, notify | to write the map |
 //! | `map/programs` | `map.commit` | to write every program among its keys |
+//! | | notify | to write some program |
 //! | `map/NAME` | `map.bind` | to write the program `map/NAME` |
 //! | `map/log.NAME` | as other maps | the same right on the log |
 //! | | `map.bind` | to write the program `map/log.NAME`, and the log |
@@ -19,7 +20,7 @@
 //! | `program/SHA256` | one read | to read some program |
 //! | | one write of the whole, if it is what the name says | to write some program |
 //! | `events` | `events.read`, watch | to read the cluster log |
-//! | | `events.append` | to write some program: switching versions is reported |
+//! | | `events.append`, notify | to write some program: switching versions is reported |
 
 use std::fmt;
 
@@ -125,9 +126,7 @@ pub fn needs_of<Refusal>(
             name => map_need(name.strip_prefix("map/"), Right::Read, each),
         },
         Demand::Watch(object) => each(Need::Object { right: Right::Read, object }),
-        Demand::Notify(object) if is_system(object) => {
-            map_need(object.name.as_str().strip_prefix("map/"), Right::Write, each)
-        }
+        Demand::Notify(object) if is_system(object) => announce_need(object.name.as_str(), each),
         Demand::Notify(object) => each(Need::Object { right: Right::Write, object }),
         Demand::Ask { service, method, .. } => each(Need::Service { service, method }),
     }
@@ -135,6 +134,20 @@ pub fn needs_of<Refusal>(
 
 fn is_system(object: &ObjectId) -> bool {
     object.pool == PoolName::system()
+}
+
+/// What it takes to tell watchers that an object of the system pool changed, as its committers do where the
+/// store does not: what it takes to change it. They believe nothing that such a notification says; of maps that
+/// everybody reads, a [`Herald`](crate::Herald) tells them what changed.
+fn announce_need<Refusal>(
+    name: &str,
+    each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    match name.strip_prefix("map/") {
+        None if name == "events" => each(Need::AnyProgram { right: Right::Write }),
+        Some(PROGRAMS_MAP) => each(Need::AnyProgram { right: Right::Write }),
+        map => map_need(map, Right::Write, each),
+    }
 }
 
 fn object_needs<Refusal>(

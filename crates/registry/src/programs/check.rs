@@ -14,7 +14,7 @@ use super::{ProgramId, ProgramKind};
 use crate::maps::{PolicyError, check_policy};
 
 /// Class names that no program can take: every node has these.
-const NATIVE_CLASSES: [&str; 3] = [LUA_CLASS, "map", "events"];
+const NATIVE_CLASSES: [&str; 5] = [LUA_CLASS, "map", "events", "log_native", "channels"];
 
 /// What is wrong with a source, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
