@@ -297,6 +297,13 @@ async fn a_lost_source_is_waited_for() {
     store.submit(Request::new(object, vec![Op::Remove]).unwrap()).await.unwrap();
     programs.activate(&id, 1).await.unwrap();
     let (subscriber, _) = start(&maps, "a", 1).await;
+    // Who asks for other programs is not held up by it.
+    let other = program("route/other");
+    subscriber.settled(&other).await.unwrap();
+    activate(&programs, &other, "other").await;
+    subscriber.settled(&other).await.unwrap();
+    assert_eq!(subscriber.live(&other), Some(1));
+    assert!(tokio::time::timeout(SOON, subscriber.settled(&id)).await.is_err());
     let error = programs.wait(&id, 1, SOON).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.message().contains("on a (") && error.message().contains("not found"), "{error}");

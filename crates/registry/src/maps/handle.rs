@@ -26,7 +26,8 @@ use crate::system::{System, is_transient, system_object};
 pub(super) const CLASS: &str = "map";
 /// Map objects are named so.
 pub(super) const PREFIX: &str = "map/";
-/// How often a commit is sent whose outcome is not known: some seconds, all waits together.
+/// How often a commit is sent whose outcome is not known: some seconds, all pauses together, and what each
+/// attempt waits for an answer.
 const MAX_COMMIT_ATTEMPTS: u32 = 10;
 /// How often an update is decided anew because somebody was faster. Each time somebody made
 /// progress; past this the map is used too hotly to be a map.
@@ -137,8 +138,8 @@ impl Maps {
     /// # Errors
     /// `Conflict` if the epoch has moved on: read again and decide anew. `Denied`, `Invalid` or
     /// another kind if the map's program refuses, `Fault` if it fails. `Invalid` for keys, values
-    /// or commits that are too large, `Exhausted` if the map is full. `Unavailable` if nobody
-    /// answered for some seconds: then it may have happened.
+    /// or commits that are too large, `Exhausted` if the map is full. `Unavailable` if it was sent
+    /// again and again and nobody answered, which may take minutes: then it may have happened.
     pub async fn commit(
         &self,
         name: &MapName,

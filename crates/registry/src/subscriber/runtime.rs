@@ -92,10 +92,22 @@ impl Subscriber {
     /// starting node waits for before it serves.
     ///
     /// # Errors
-    /// `Unavailable` if the store does not answer.
+    /// `Unavailable` if the store does not answer. It waits as long as some program's source is
+    /// away: set a deadline.
     pub async fn ready(&self) -> Result<()> {
         let epoch = self.maps.epoch(&programs_map()).await?;
         self.wait_for(|table| table.has_settled_all(epoch)).await
+    }
+
+    /// Returns once what is active of one program now is live here, or failed to become so, or nothing is:
+    /// what others wait for holds nobody up.
+    ///
+    /// # Errors
+    /// `Unavailable` if the store does not answer. It waits as long as the program's source is
+    /// away: set a deadline.
+    pub async fn settled(&self, program: &ProgramId) -> Result<()> {
+        let epoch = self.maps.epoch(&programs_map()).await?;
+        self.wait_for(|table| table.has_settled(program, epoch)).await
     }
 
     /// Returns once the version is live here, which a caller says is active: a node that is behind
