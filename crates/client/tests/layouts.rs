@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nacre::{
-    CallsSeen, Cluster, ErrorKind, LayoutChange, LayoutKeeper, LayoutObserver, Layouts, LifeOfNode,
-    Object, Phase, ProgramId, Striped,
+    CallsSeen, Cluster, ErrorKind, EventItem, LayoutChange, LayoutKeeper, LayoutObserver, Layouts,
+    LifeOfNode, Object, Phase, ProgramId, Striped,
 };
 use nacre_brados::{LAYOUT_KEY, Marks, Value, Whereabouts, compile, decode_reply, encode_request};
 use nacre_clock::{Random, SystemClock};
@@ -304,6 +304,37 @@ async fn what_cannot_be_adopted_is_refused_and_what_is_overtaken_is_given_up() {
     assert!(
         events.iter().any(|event| event.text.contains("not brought into another layout any more"))
     );
+}
+
+/// What could not be moved is read where it is, also by the versions of the change after that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_former_layout_is_kept_while_an_object_cannot_be_moved_out_of_it() {
+    const END: &str = "is in layout kv: slots(64), but for 1 objects";
+    let mut world = World::new(0).await;
+    let (layouts, class) = (world.layouts(), CLASS.parse().unwrap());
+    let client = Client::new(world.objects.clone(), 0, 0);
+    for object in 0..OBJECTS {
+        client.call(object, "put", &[Value::Int(1), Value::Bytes(b"one".to_vec())]).await;
+    }
+    // A row without its key.
+    world.objects[0].map_set("kv.", "one").await.unwrap();
+    layouts.adopt(&class, "kv: slots(64)", "asked for").await.unwrap();
+    let keeper = world.keeper();
+    let mut told = world.cluster.events().follow(0);
+    while !matches!(told.next().await.unwrap(), EventItem::Event(event) if event.text.contains(END))
+    {
+    }
+    drop(keeper);
+    let known = layouts.get(&class).await.unwrap();
+    assert!(known.change.is_none() && known.last.is_some(), "{known:?}");
+    assert_eq!(known.settled, None);
+
+    let next = layouts.adopt(&class, "kv: appended(stream)", "asked for").await.unwrap();
+    let source = world.cluster.programs().show(&world.program, Some(next.target)).await.unwrap();
+    let compiled = compile(&source.source).unwrap();
+    let former: Vec<_> =
+        compiled.analysis.program.former_layouts().map(ToString::to_string).collect();
+    assert!(former.contains(&"map".to_owned()), "{former:?}");
 }
 
 /// A striped object is used by a handle that was opened before; its process needs no node.

@@ -56,6 +56,9 @@ pub struct Walk {
     pub version: u64,
     /// Passes that are done.
     pub passes: u32,
+    /// How many of the last ones objects failed in, one after the other.
+    #[serde(default)]
+    pub failing_passes: u32,
     /// The pool that is gone through; the first if there is none.
     pub pool: Option<String>,
     /// The last object of it that was looked at.
@@ -83,7 +86,16 @@ pub(super) enum Step {
     Overtaken,
 }
 
-/// Passes in which objects fail before they are left alone.
+/// What comes after a part of a walk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Onward {
+    /// More of it.
+    Walk(Walk),
+    /// Nothing: so many objects stay where they were, as they could not be moved in pass after pass.
+    Over { unmoved: u64 },
+}
+
+/// Passes in which objects fail, one after the other, before they are left alone.
 pub(super) const MAX_FAILING_PASSES: u32 = 3;
 
 impl LayoutChange {
@@ -126,14 +138,18 @@ impl LayoutChange {
 }
 
 impl Walk {
-    /// The walk after a pass that has come to its end; `None` if it was the last.
-    pub(super) fn after_pass(mut self) -> Option<Self> {
+    /// What comes after a pass that has come to its end.
+    pub(super) fn after_pass(mut self) -> Onward {
+        let unmoved = self.failed_in_pass;
         self.passes += 1;
-        let is_done = self.moved_in_pass == 0
-            && (self.failed_in_pass == 0 || self.passes >= MAX_FAILING_PASSES);
+        self.failing_passes = if unmoved == 0 { 0 } else { self.failing_passes + 1 };
+        let is_left_alone = unmoved == 0 || self.failing_passes >= MAX_FAILING_PASSES;
+        if self.moved_in_pass == 0 && is_left_alone {
+            return Onward::Over { unmoved };
+        }
         (self.pool, self.after) = (None, None);
         (self.moved_in_pass, self.failed_in_pass) = (0, 0);
-        (!is_done).then_some(self)
+        Onward::Walk(self)
     }
 }
 
@@ -215,10 +231,11 @@ mod tests {
                         let some = misplaced.min(1 + random.below(5));
                         moved = if is_back { moved - some } else { moved + some };
                         walk.moved_in_pass += some;
-                        match if misplaced == 0 { walk.after_pass() } else { Some(walk) } {
+                        let is_pass_over = misplaced == 0;
+                        match if is_pass_over { walk.after_pass() } else { Onward::Walk(walk) } {
                             _ if dies_after => {}
-                            Some(walk) => record.phase = Phase::Walk(walk),
-                            None => break,
+                            Onward::Walk(walk) => record.phase = Phase::Walk(walk),
+                            Onward::Over { .. } => break,
                         }
                     }
                     Step::Overtaken => panic!("seed {seed}: nobody did"),
@@ -243,14 +260,18 @@ mod tests {
 
     #[test]
     fn a_walk_ends_with_a_pass_that_finds_nothing_or_fails_too_often() {
-        let pass = |moved, failed, passes| {
-            let walk =
-                Walk { moved_in_pass: moved, failed_in_pass: failed, passes, ..Walk::default() };
-            walk.after_pass().map(|walk| (walk.moved_in_pass, walk.passes))
+        let pass = |moved, failed, failing_passes| {
+            let walk = Walk { passes: 7, failing_passes, ..Walk::default() };
+            match (Walk { moved_in_pass: moved, failed_in_pass: failed, ..walk }).after_pass() {
+                Onward::Walk(walk) => Ok((walk.moved_in_pass, walk.passes, walk.failing_passes)),
+                Onward::Over { unmoved } => Err(unmoved),
+            }
         };
-        assert_eq!(pass(1, 0, 0), Some((0, 1)));
-        assert_eq!(pass(0, 0, 0), None);
-        assert_eq!(pass(0, 2, 0), Some((0, 1)));
-        assert_eq!(pass(0, 2, MAX_FAILING_PASSES - 1), None);
+        assert_eq!(pass(1, 0, 0), Ok((0, 8, 0)));
+        assert_eq!(pass(0, 0, 0), Err(0));
+        assert_eq!(pass(0, 2, 0), Ok((0, 8, 1)), "however many passes there were before");
+        assert_eq!(pass(1, 2, MAX_FAILING_PASSES), Ok((0, 8, MAX_FAILING_PASSES + 1)));
+        assert_eq!(pass(1, 0, MAX_FAILING_PASSES), Ok((0, 8, 0)), "what failed was moved then");
+        assert_eq!(pass(0, 2, MAX_FAILING_PASSES - 1), Err(2));
     }
 }

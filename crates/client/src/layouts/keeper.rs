@@ -21,7 +21,7 @@ use nacre_registry::{Change, MapState, Severity};
 use nacre_tuner::{Fingerprint, OwnEngine};
 use tokio::task::JoinHandle;
 
-use super::change::{Phase, Step};
+use super::change::{Onward, Phase, Step};
 use super::decider::Decider;
 use super::lease::{BEAT, Keeper, Lease, Turn};
 use super::record::{ClassLayout, layouts_map, profile_in};
@@ -263,29 +263,48 @@ impl Mover<'_> {
                     let text = format!("not brought into its layout: {failure}");
                     self.layouts.tell(self.class, Severity::Warning, text).await;
                 }
-                match page.walk {
-                    Some(walk) => self.record_phase(Phase::Walk(walk)).await,
-                    None => self.finish(version, moved, rows).await,
+                match page.onward {
+                    Onward::Walk(walk) => self.record_phase(Phase::Walk(walk)).await,
+                    Onward::Over { unmoved } => {
+                        let layout = self.finish(version, unmoved).await?;
+                        let done = format!("{moved} objects moved, {rows} rows");
+                        self.tell_end(&layout, &done, unmoved).await;
+                        Ok(())
+                    }
                 }
             }
             Step::Overtaken => self.give_up().await,
         }
     }
 
-    async fn finish(&self, version: u64, moved: u64, rows: u64) -> Result<()> {
+    /// Ends the change; answers the layout it led to. Only if all objects are there their former ones are
+    /// forgotten by the next change.
+    async fn finish(&self, version: u64, unmoved: u64) -> Result<String> {
         let mut layout = String::new();
         self.record(|record| {
             if let Some(change) = record.change.take() {
                 change.destination().clone_into(&mut layout);
                 record.last = Some(change);
-                record.settled = Some(version);
+                record.settled = (unmoved == 0).then_some(version);
             }
         })
         .await?;
-        let text =
-            format!("{} is in layout {layout}: {moved} objects moved, {rows} rows", self.class);
-        self.layouts.tell(self.class, Severity::Info, text).await;
-        Ok(())
+        Ok(layout)
+    }
+
+    async fn tell_end(&self, layout: &str, done: &str, unmoved: u64) {
+        let class = self.class;
+        let (severity, text) = match unmoved {
+            0 => (Severity::Info, format!("{class} is in layout {layout}: {done}")),
+            unmoved => {
+                let text = format!(
+                    "{class} is in layout {layout}, but for {unmoved} objects that could not be moved and are \
+                     read in their former one: {done}"
+                );
+                (Severity::Warning, text)
+            }
+        };
+        self.layouts.tell(class, severity, text).await;
     }
 
     async fn give_up(&self) -> Result<()> {

@@ -28,7 +28,8 @@ pub struct ClassLayout {
     pub change: Option<LayoutChange>,
     /// The change that came to its end last.
     pub last: Option<LayoutChange>,
-    /// The version all of whose objects were found in its present layout.
+    /// The version all of whose objects were found in its present layout; none if some could not be moved
+    /// there, so that the former ones must stay readable.
     pub settled: Option<u64>,
 }
 
@@ -99,6 +100,7 @@ mod tests {
         let walk = Walk {
             version: 3,
             passes: 1,
+            failing_passes: 0,
             pool: Some("data".into()),
             after: Some("o".into()),
             moved_in_pass: 2,

@@ -9,7 +9,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use nacre_brados::{LAYOUT_KEY, Marks, Whereabouts};
 use nacre_object::{ClassName, Error, ErrorKind, ObjectName, PoolName, Result};
 
-use super::change::Walk;
+use super::change::{Onward, Walk};
 use crate::{Cluster, Object};
 
 /// Names that are asked for at a time; so many objects are looked at between two records of how far it is.
@@ -31,8 +31,8 @@ pub(super) struct Walker<'a> {
 /// What came of a page.
 #[derive(Debug)]
 pub(super) struct Page {
-    /// How far it is now; `None` if everything is where it should be.
-    pub walk: Option<Walk>,
+    /// How it goes on.
+    pub onward: Onward,
     /// Objects that could not be moved, and why.
     pub failures: Vec<String>,
 }
@@ -50,7 +50,7 @@ impl Walker<'_> {
         // A pool that was removed meanwhile is passed over.
         let mut left = pools.iter().filter(|pool| pool.as_str() >= from.as_str());
         let Some(pool) = left.next() else {
-            return Ok(Page { walk: walk.after_pass(), failures });
+            return Ok(Page { onward: walk.after_pass(), failures });
         };
         let after = walk.after.take().filter(|_| pool.as_str() == from);
         let after = after.map(ObjectName::new).transpose()?;
@@ -77,11 +77,11 @@ impl Walker<'_> {
         if page.more {
             walk.pool = Some(pool.name().to_string());
             walk.after = page.names.last().map(ObjectName::to_string);
-            return Ok(Page { walk: Some(walk), failures });
+            return Ok(Page { onward: Onward::Walk(walk), failures });
         }
         walk.pool = left.next().map(PoolName::to_string);
-        let walk = if walk.pool.is_some() { Some(walk) } else { walk.after_pass() };
-        Ok(Page { walk, failures })
+        let onward = if walk.pool.is_some() { Onward::Walk(walk) } else { walk.after_pass() };
+        Ok(Page { onward, failures })
     }
 
     /// Those of the class that are not in its present layout.
