@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use nacre_channels::{Courier, DeliveryStats, Pace, SendingStore, Surroundings, channels_class};
 use nacre_class::{
@@ -13,7 +14,7 @@ use nacre_class::{
 };
 use nacre_clock::{Clock, Random};
 use nacre_log::log_class;
-use nacre_object::{ClassCall, ClassHost, ClassName, NodeName, Result, Store, TargetName};
+use nacre_object::{ClassCall, ClassHost, ClassName, Error, NodeName, Result, Store, TargetName};
 use nacre_registry::{
     FaultReporter, LiveEntities, LiveProgram, ProgramId, ProgramKind, ProgramSink, Subscriber,
     events_class, map_class,
@@ -23,6 +24,10 @@ use nacre_telemetry::Counter;
 
 use crate::Cluster;
 use crate::catch_up_store::CatchUpStore;
+
+/// How long a call waits for its class. News and a source take milliseconds, a store that starts again a second or
+/// two; a source that is away longer may never come, and the caller knows best how long to go on asking.
+const CATCH_UP_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The classes of this process. Cheap to clone.
 #[derive(Clone)]
@@ -142,7 +147,7 @@ impl ClassService {
     ///
     /// # Errors
     /// `Stale` if the caller is behind; `Fault` if the version cannot be made live here;
-    /// `Unavailable` if the programs cannot be read.
+    /// `Unavailable` if the programs cannot be read, or the class's source cannot for some seconds.
     pub async fn begin(&self, call: &ClassCall) -> Result<Option<UnderWay>> {
         let mut called = self.0.runtime.called(&call.class);
         let live = called.as_ref().map(CalledClass::version);
@@ -150,18 +155,28 @@ impl ClassService {
             && let Some(subscriber) = self.0.subscriber.get()
         {
             // Boxed, as every call's future would be as large as what few wait for.
-            match call.version {
-                Some(version) => {
-                    let program = program_of(&call.class)?;
-                    Box::pin(subscriber.caught_up(&program, version)).await?;
-                }
-                // A node that has just started does not know its programs yet.
-                None => Box::pin(subscriber.ready()).await?,
-            }
+            Box::pin(catch_up(subscriber, call)).await?;
             called = self.0.runtime.called(&call.class);
         }
         Ok(called.and_then(|called| called.begin(call)))
     }
+}
+
+/// Waits until this process has what a call asks for. One that names no version finds what is active: a node
+/// that has just started does not know its programs yet.
+async fn catch_up(subscriber: &Subscriber, call: &ClassCall) -> Result<()> {
+    let program = program_of(&call.class)?;
+    let caught_up = async {
+        match call.version {
+            Some(version) => subscriber.caught_up(&program, version).await,
+            None => subscriber.settled(&program).await,
+        }
+    };
+    tokio::time::timeout(CATCH_UP_PATIENCE, caught_up).await.unwrap_or_else(|_| {
+        let seconds = CATCH_UP_PATIENCE.as_secs();
+        let text = format!("{program} did not become live within {seconds} s of being asked for");
+        Err(Error::unavailable(text).hint(format!("see `nacre program status {program}`")))
+    })
 }
 
 fn program_of(class: &ClassName) -> Result<ProgramId> {

@@ -63,6 +63,26 @@ async fn a_call_written_against_another_version_is_stale() {
     assert_eq!(stale.kind(), ErrorKind::Stale, "{stale}");
 }
 
+/// Its source is lost: who calls the class is told so, and who calls another is not held up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_class_that_cannot_become_live_is_unavailable_and_no_other_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = open(&folder).await;
+    let lost: ProgramId = "class/lost".parse().unwrap();
+    cluster.programs().put(&lost, ECHO).await.unwrap();
+    let digest = cluster.programs().show(&lost, None).await.unwrap().digest;
+    let source = format!("nacre.system/program/{digest}").parse().unwrap();
+    cluster.object(&source).await.unwrap().remove().await.unwrap();
+    cluster.programs().activate(&lost, 1).await.unwrap();
+    let object = cluster.pool("data").await.unwrap().object("a").unwrap();
+    object.create(true).await.unwrap();
+    let absent = object.call("absent", "echo", "x").await.unwrap_err();
+    assert_eq!(absent.kind(), ErrorKind::Unsupported, "{absent}");
+    let late = object.call("lost", "echo", "x").await.unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::Unavailable, "{late}");
+    assert!(late.message().contains("class/lost"), "{late}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pool_must_be_made_and_goes_only_when_it_is_empty() {
     let folder = tempfile::tempdir().unwrap();
