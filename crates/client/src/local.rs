@@ -18,7 +18,7 @@ use nacre_log::{SequencerHost, SequencerNodes, SequencerTransport, answer_within
 use nacre_object::{Error, Locate, NodeName, Result, Store, TargetName, Watch};
 use nacre_placement::{PlacedTarget, Target};
 use nacre_rados::{RadosEngine, RadosOptions};
-use nacre_registry::{LiveEntities, Node};
+use nacre_registry::{Herald, LiveEntities, Node};
 use nacre_tuner::{Fingerprint, OwnEngine};
 
 use crate::class_service::{ClassService, Served};
@@ -53,7 +53,8 @@ impl LocalNode {
         let options = Options::new(folder, classes.host(), Arc::clone(&clock));
         let engine = EmbeddedEngine::open(options)?;
         let kept = Engine::Folder(engine.clone(), folder.to_owned());
-        Self::over(LOCAL, engine, kept, classes, LogUse::of_disks(), clock)
+        let watch = Arc::new(engine.clone());
+        Self::over(LOCAL, engine, watch, kept, classes, LogUse::of_disks(), clock)
     }
 
     /// Connects the engine with a Ceph cluster.
@@ -64,12 +65,15 @@ impl LocalNode {
         let classes = ClassService::new(Arc::clone(&clock))?;
         let engine = RadosEngine::connect(options, classes.host(), Arc::clone(&clock)).await?;
         let kept = Engine::Ceph(engine.clone());
-        Self::over(CEPH, engine, kept, classes, LogUse::of_ceph(1), clock)
+        // What clients of gateways notify watchers of common maps with is not believed: it reads what changed.
+        let watch = Arc::new(Herald::new(Arc::new(engine.clone()), Arc::new(engine.clone())));
+        Self::over(CEPH, engine, watch, kept, classes, LogUse::of_ceph(1), clock)
     }
 
-    fn over<E: Store + Watch + Clone + 'static>(
+    fn over(
         name: &str,
-        engine: E,
+        engine: impl Store + 'static,
+        watch: Arc<dyn Watch>,
         kept: Engine,
         classes: ClassService,
         logs: LogUse,
@@ -77,10 +81,10 @@ impl LocalNode {
     ) -> Result<(Self, Parts)> {
         let node = NodeName::new(name)?;
         let sequencer = Arc::new(LocalSequencer { node: node.clone(), host: OnceLock::new() });
-        let store = classes.before(engine.clone());
+        let store = classes.before(engine);
         let target = Target::new(TargetName::new(name)?);
         let parts = Parts {
-            targets: vec![PlacedTarget { target, store, watch: Arc::new(engine) }],
+            targets: vec![PlacedTarget { target, store, watch }],
             sequencers: sequencer.clone(),
             sequencer_nodes: sequencer.clone(),
             logs,
