@@ -133,7 +133,7 @@ async fn add_entity(process: &Process, name: &str, grants: &[&str]) {
     };
     let entities = Entities::new(process.maps.clone());
     let epoch = entities.add(&EntityName::new(name).unwrap(), &entity).await.unwrap();
-    process.entities.reached(epoch).await;
+    process.entities.reached(epoch).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -179,7 +179,7 @@ async fn a_dead_letter_is_sent_again_for_whom_it_was_sent() {
         created_at_micros: 1,
     };
     let added = entities.add(&alice, &entity("x pool=data class=relay method=pass")).await;
-    process.entities.reached(added.unwrap()).await;
+    process.entities.reached(added.unwrap()).await.unwrap();
     process.pass_as("alice", "a", "b", 1).await.unwrap();
     until(async || process.courier.stats().dead == 1).await;
     // Whoever may do anything has it delivered again: alice still may not.
@@ -190,7 +190,7 @@ async fn a_dead_letter_is_sent_again_for_whom_it_was_sent() {
         Ok(())
     });
     let granted = granted.await;
-    process.entities.reached(granted.unwrap()).await;
+    process.entities.reached(granted.unwrap()).await.unwrap();
     resend_from(&process, "data/a", &DeadLetters::All).await.unwrap();
     world.until_empty("data/a").await;
     assert_eq!(world.numbers("data/b").await, [1]);

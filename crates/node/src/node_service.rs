@@ -195,7 +195,7 @@ impl NodeService {
     async fn reached(&self, input: &[u8]) -> Result<u64> {
         let epoch = std::str::from_utf8(input).ok().and_then(|text| text.parse().ok());
         let epoch = epoch.ok_or_else(|| Error::invalid("the input is no epoch"))?;
-        Ok(self.entities.reached(epoch).await)
+        self.entities.reached(epoch).await
     }
 
     async fn scrub(&self, input: &[u8]) -> Result<ScrubReport> {

@@ -3,8 +3,8 @@
 mod common;
 
 use common::{NOW_MICROS, maps, store};
-use nacre_object::{EntityName, FINGERPRINT_BYTES};
-use nacre_registry::Entities;
+use nacre_object::{EntityName, ErrorKind, FINGERPRINT_BYTES, NodeName};
+use nacre_registry::{Entities, LiveEntities};
 
 #[tokio::test]
 async fn the_first_administrator_is_let_in_once_and_no_other_takes_its_place() {
@@ -19,4 +19,16 @@ async fn the_first_administrator_is_let_in_once_and_no_other_takes_its_place() {
     assert_eq!((known.len(), known[0].1.fingerprint), (1, first));
     entities.revoke(&admin).await.unwrap();
     assert!(!entities.found(&admin, first, NOW_MICROS).await.unwrap(), "revoked is revoked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_epoch_of_the_entities_that_never_comes_is_not_waited_for_for_ever() {
+    let maps = maps(&store());
+    let live = LiveEntities::follow(&maps, NodeName::new("a").unwrap());
+    assert_eq!(live.reached(0).await.unwrap(), 0);
+    let admin = EntityName::new("admin").unwrap();
+    let entities = Entities::new(maps);
+    assert!(entities.found(&admin, [1; FINGERPRINT_BYTES], NOW_MICROS).await.unwrap());
+    assert_eq!(live.reached(1).await.unwrap(), 1);
+    assert_eq!(live.reached(u64::MAX).await.unwrap_err().kind(), ErrorKind::Unavailable);
 }

@@ -23,10 +23,13 @@ use super::need::{Need, needs_of};
 use super::{Entity, entities_map};
 use crate::backoff::Backoff;
 use crate::events::{Event, Severity};
-use crate::maps::{MapEvent, MapWatcher, Maps};
+use crate::maps::{ENTITIES_MAP, MapEvent, MapWatcher, Maps};
 
 /// How long a judgement waits until the entities are known.
 const JUDGE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long an epoch of the entities is waited for. News of one take milliseconds, and who waits asks again.
+const REACH_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is known of one entity; `None`: it may not be here.
 type Record = Option<Arc<Entity>>;
@@ -64,8 +67,23 @@ impl LiveEntities {
         Self { table, following: tokio::spawn(following).abort_handle() }
     }
 
-    /// Waits until this copy has an epoch of the map `entities`; answers the one it has.
-    pub async fn reached(&self, epoch: u64) -> u64 {
+    /// Returns once this copy has an epoch of the map `entities`, with the one it has.
+    ///
+    /// # Errors
+    /// `Unavailable` if it does not within some seconds: it is cut off, or there is no such epoch yet.
+    pub async fn reached(&self, epoch: u64) -> Result<u64> {
+        let reached = tokio::time::timeout(REACH_PATIENCE, self.known_to(epoch)).await;
+        reached.map_err(|_| {
+            let known =
+                self.table.epoch.borrow().map_or("none".to_owned(), |known| known.to_string());
+            Error::unavailable(format!(
+                "epoch {epoch} of the map {ENTITIES_MAP} is not known here yet"
+            ))
+            .hint(format!("the newest that is: {known}"))
+        })
+    }
+
+    async fn known_to(&self, epoch: u64) -> u64 {
         let mut known = self.table.epoch.subscribe();
         let reached = known.wait_for(|known| known.is_some_and(|known| known >= epoch)).await;
         reached.ok().and_then(|known| *known).unwrap_or_default()
@@ -80,7 +98,7 @@ impl LiveEntities {
         if entity.is_node() || *entity == EntityName::local() {
             return Ok(());
         }
-        let known = tokio::time::timeout(JUDGE_PATIENCE, self.reached(0)).await;
+        let known = tokio::time::timeout(JUDGE_PATIENCE, self.known_to(0)).await;
         known.map_err(|_| Error::unavailable("who may do what is not known yet"))?;
         let record = self.table.lock().get(entity).map(watch::Sender::subscribe);
         let Some(record) = record else {
@@ -109,7 +127,7 @@ impl LiveEntities {
         entity: &EntityName,
         fingerprint: &[u8; FINGERPRINT_BYTES],
     ) -> Result<EntityStanding> {
-        self.reached(0).await;
+        self.known_to(0).await;
         let record = self.table.lock().get(entity).map(watch::Sender::subscribe);
         let known = |record: &watch::Receiver<Record>| is_of(&record.borrow(), fingerprint);
         let Some(record) = record.filter(known) else {
