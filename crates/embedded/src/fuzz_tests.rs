@@ -126,7 +126,8 @@ fn fuzz_segments() {
         segment.put_bytes(&input[..input.len().min(SEGMENT_BYTES)]);
         reseal_groups(&mut segment);
         std::fs::write(folder.path().join(file_name(SEGMENT)), segment).unwrap();
-        let segments = find_files(&disk, folder.path()).unwrap().segments;
+        let found = find_files(&disk, folder.path()).unwrap();
+        let segments = found.open_from(SEGMENT, &disk, folder.path()).unwrap();
         let mut records = 0;
         let end = replay(&segments, start, &mut |_| {
             records += 1;

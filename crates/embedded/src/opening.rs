@@ -16,8 +16,8 @@ use crate::core::Core;
 use crate::errors;
 use crate::health::Health;
 use crate::journal::record::Record;
-use crate::journal::recovery::{Found, find_files, replay};
-use crate::journal::segment::{BLOCK_BYTES, Segment, file_name};
+use crate::journal::recovery::{Found, FoundSegment, find_files, replay};
+use crate::journal::segment::{BLOCK_BYTES, Segment, file_name, spare_name};
 use crate::journal::segment_source::{Fill, SegmentSource};
 use crate::journal::segment_table::SegmentTable;
 use crate::journal::{End, Journal, Position};
@@ -125,8 +125,9 @@ fn make_store(options: &Options) -> Result<(Tables, Manifest)> {
 
 /// What was read back.
 struct Recovered {
-    segments: Vec<Segment>,
-    spares: Vec<u32>,
+    found: Found,
+    /// The segments that a replay may read, open.
+    replayable: Vec<Segment>,
     /// Where the next group goes.
     end: Position,
     shards: Vec<RecoveredShard>,
@@ -148,11 +149,13 @@ struct RecoveredShard {
 
 fn recover(options: &Options, tables: &Tables, manifest: &Manifest) -> Result<Recovered> {
     let folder = options.path.join(JOURNAL);
-    let Found { segments, spares } = find_files(&options.disk, &folder)?;
+    let found = find_files(&options.disk, &folder)?;
+    let replayable = found.open_from(manifest.checkpoint.segment, &options.disk, &folder)?;
+    check_begins(&replayable, &manifest.checkpoint)?;
     let segment_table = SegmentTable::new(Arc::clone(&options.disk), folder);
     let mut shards = load_shards(tables, manifest)?;
     let (mut replayed, mut replayed_bytes) = (0, 0);
-    let end = replay(&segments, manifest.checkpoint, &mut |record| {
+    let end = replay(&replayable, manifest.checkpoint, &mut |record| {
         let shard = shards
             .get_mut(usize::from(record.id.shard))
             .ok_or_else(|| Error::corrupt("a journal record of a shard there is not"))?;
@@ -165,7 +168,17 @@ fn recover(options: &Options, tables: &Tables, manifest: &Manifest) -> Result<Re
     })?;
     apply(&mut shards, tables, &segment_table)?;
     shards.iter().try_for_each(RecoveredShard::check_complete)?;
-    Ok(Recovered { segments, spares, end, shards, replayed, replayed_bytes })
+    Ok(Recovered { found, replayable, end, shards, replayed, replayed_bytes })
+}
+
+/// Makes sure that the segment is there in which a replay starts behind other groups.
+fn check_begins(replayable: &[Segment], checkpoint: &Position) -> Result<()> {
+    let is_there = replayable.first().is_some_and(|first| first.id == checkpoint.segment);
+    if is_there || checkpoint.offset == BLOCK_BYTES {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!("{} is missing", file_name(checkpoint.segment)))
+        .hint("restore the folder from a copy; acknowledged transactions may be missing"))
 }
 
 /// Writes what was taken in to the tables.
@@ -252,7 +265,7 @@ impl RecoveredShard {
 impl Recovered {
     /// A number no segment has had.
     fn next_segment(&self) -> u32 {
-        let last = self.segments.last().map(|segment| segment.id);
+        let last = self.found.segments.last().map(|segment| segment.id);
         last.max((self.end.group > 1).then_some(self.end.segment)).map_or(0, |last| last + 1)
     }
 }
@@ -264,13 +277,13 @@ fn take_stock(
     recovered: &Recovered,
     table: &SegmentTable,
 ) -> Option<Segment> {
-    let (mut current, end) = (None, &recovered.end);
-    for segment in &recovered.segments {
+    let end = &recovered.end;
+    let last = recovered.replayable.iter().find(|segment| segment.id == end.segment);
+    let current = last.filter(|segment| can_go_on(segment, end)).cloned();
+    for segment in &recovered.found.segments {
         let is_used = (segment.id, BLOCK_BYTES) < (end.segment, end.offset);
-        if segment.id == end.segment && can_go_on(segment, end) {
-            current = Some(segment.clone());
-        } else if is_used {
-            table.add(segment);
+        if is_used || current.as_ref().is_some_and(|current| current.id == segment.id) {
+            table.note(segment.id, segment.capacity);
         } else {
             // Prepared, or half prepared, and never used. One that stays is deleted next time.
             let _ = options.disk.delete(&folder.join(file_name(segment.id)));
@@ -280,6 +293,18 @@ fn take_stock(
         table.count(&shard.live, std::iter::empty());
     }
     current
+}
+
+/// The spare files that can become segments: those of another length go, as a store may be opened with
+/// segments of another.
+fn take_spares(options: &Options, folder: &Path, found: &Found) -> Vec<u32> {
+    let (kept, others): (Vec<FoundSegment>, Vec<FoundSegment>) =
+        found.spares.iter().partition(|spare| spare.capacity == options.segment_bytes);
+    for spare in others {
+        // One that stays is deleted next time.
+        let _ = options.disk.delete(&folder.join(spare_name(spare.id)));
+    }
+    kept.into_iter().map(|spare| spare.id).collect()
 }
 
 /// Whether groups can be written where the last one ended. A crash may have come between the making
@@ -315,12 +340,13 @@ fn start(
 
     let next_id = recovered.next_segment();
     let current = take_stock(options, &folder, &recovered, &segments);
+    let spares = take_spares(options, &folder, &recovered.found);
     let source = SegmentSource::start(
         Arc::clone(&options.disk),
         folder,
         options.segment_bytes,
         next_id,
-        recovered.spares,
+        spares,
     )
     .map_err(failed)?;
     let (segment, position) = match current {

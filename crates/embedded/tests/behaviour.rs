@@ -216,6 +216,26 @@ async fn a_refusal_that_depends_on_something_unsynced_waits_for_it() {
     assert_eq!(engine.stats().failures, 4, "refusals that had to wait count like others");
 }
 
+#[tokio::test]
+async fn a_store_of_many_segments_is_opened_with_few_files_at_a_time() {
+    const OBJECTS: usize = 100;
+    let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
+    let engine = open_on(&disk, folder.path()).unwrap();
+    for n in 0..OBJECTS {
+        submit(&engine, &object(n), vec![append(content(n, 60 * KIB))]).await.unwrap();
+    }
+    assert!(engine.stats().segments >= OBJECTS as u64);
+    engine.close();
+
+    let disk = disk.copy();
+    let engine = open_on(&disk, folder.path()).unwrap();
+    assert!(disk.most_open() < 10, "{} files were open at once", disk.most_open());
+    for n in 0..OBJECTS {
+        let found = answer(&engine, &object(n), read_all()).await.unwrap();
+        assert!(found == OpResult::Data(content(n, 60 * KIB)), "object {n}");
+    }
+}
+
 /// Files of tables in a store's folder.
 fn table_files(folder: &Path) -> usize {
     let keyspaces = std::fs::read_dir(folder.join("tables").join("keyspaces")).unwrap();

@@ -27,29 +27,59 @@ const SCAN_BYTES: u32 = 1024 * 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     /// Oldest first.
-    pub segments: Vec<Segment>,
-    /// Segments that spare files once were.
-    pub spares: Vec<u32>,
+    pub segments: Vec<FoundSegment>,
+    /// Spare files, by the segments they once were.
+    pub spares: Vec<FoundSegment>,
 }
 
-/// Opens what is in the journal's folder.
+/// A file that was found. It is not kept open: a store may have more segments than a process may have files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FoundSegment {
+    pub id: u32,
+    /// Length of the file in bytes.
+    pub capacity: u32,
+}
+
+/// Looks at what is in the journal's folder.
 pub(crate) fn find_files(disk: &Arc<dyn Disk>, folder: &Path) -> Result<Found> {
     let failed = |error: &io::Error| errors::io(format!("reading {}", folder.display()), error);
     let mut found = Found::default();
     for name in disk.list(folder).map_err(|error| failed(&error))? {
-        if let Some(id) = id_in_spare_name(&name) {
-            found.spares.push(id);
-        } else if let Some(id) = id_in_name(&name) {
-            let file =
-                disk.open(&folder.join(&name), Create::Never).map_err(|error| failed(&error))?;
-            let length = file.length().map_err(|error| failed(&error))?;
-            let capacity = u32::try_from(length)
-                .map_err(|_| Error::corrupt(format!("{name} has {length} bytes")))?;
-            found.segments.push(Segment { id, file, capacity });
-        }
+        let (files, id) = match (id_in_spare_name(&name), id_in_name(&name)) {
+            (Some(id), _) => (&mut found.spares, id),
+            (None, Some(id)) => (&mut found.segments, id),
+            (None, None) => continue,
+        };
+        let file = disk.open(&folder.join(&name), Create::Never);
+        let length = file.and_then(|file| file.length()).map_err(|error| failed(&error))?;
+        let capacity = u32::try_from(length)
+            .map_err(|_| Error::corrupt(format!("{name} has {length} bytes")))?;
+        files.push(FoundSegment { id, capacity });
     }
     found.segments.sort_by_key(|segment| segment.id);
     Ok(found)
+}
+
+impl Found {
+    /// Opens the segments that a replay reads which starts in `first`.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn open_from(
+        &self,
+        first: u32,
+        disk: &Arc<dyn Disk>,
+        folder: &Path,
+    ) -> Result<Vec<Segment>> {
+        let open = |found: &FoundSegment| {
+            let path = folder.join(file_name(found.id));
+            let file = disk
+                .open(&path, Create::Never)
+                .map_err(|error| errors::io(format!("opening {}", path.display()), &error))?;
+            Ok(Segment { id: found.id, file, capacity: found.capacity })
+        };
+        self.segments.iter().filter(|found| found.id >= first).map(open).collect()
+    }
 }
 
 /// Hands every record from `start` on to `visit`; answers where the next group goes.

@@ -102,9 +102,15 @@ impl SegmentTable {
         Pin(Arc::clone(&self.accounts().current))
     }
 
+    /// Takes in a segment that is open.
     pub fn add(&self, segment: &Segment) {
-        self.accounts().segments.entry(segment.id).or_default().capacity = segment.capacity;
+        self.note(segment.id, segment.capacity);
         self.remember_file(segment.id, Arc::clone(&segment.file));
+    }
+
+    /// Takes in a segment whose file is opened when something in it is read.
+    pub fn note(&self, id: u32, capacity: u32) {
+        self.accounts().segments.entry(id).or_default().capacity = capacity;
     }
 
     /// Counts references come and gone, per segment.

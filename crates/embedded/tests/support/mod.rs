@@ -75,6 +75,8 @@ struct State {
     writes: u64,
     allocations: u64,
     free_bytes: Option<u64>,
+    /// Files open now, and the most that were at once.
+    open: (usize, usize),
 }
 
 /// What fails. Numbers count from the disk's making, the first is 1.
@@ -127,6 +129,11 @@ impl SimDisk {
     pub fn counts(&self) -> (u64, u64, u64) {
         let state = self.state();
         (state.syncs, state.writes, state.allocations)
+    }
+
+    /// The most files that were open at once.
+    pub fn most_open(&self) -> usize {
+        self.state().open.1
     }
 
     /// The machine crashes: this disk stops, and what is found afterwards is answered. Of what was
@@ -236,6 +243,8 @@ impl Disk for SimDisk {
             (None, Create::Never) => return Err(io::ErrorKind::NotFound.into()),
             (None, Create::IfMissing) => state.files.entry(path).or_default().clone(),
         };
+        state.open.0 += 1;
+        state.open.1 = state.open.1.max(state.open.0);
         Ok(Arc::new(SimFile { disk: self.clone(), file }))
     }
 
@@ -262,6 +271,12 @@ impl Disk for SimDisk {
 
     fn free_bytes(&self, _: &Path) -> io::Result<u64> {
         Ok(self.state().free_bytes.unwrap_or(u64::MAX))
+    }
+}
+
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        self.disk.state().open.0 -= 1;
     }
 }
 
