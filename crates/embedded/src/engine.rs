@@ -98,7 +98,7 @@ impl EmbeddedEngine {
     }
 
     /// Why it no longer writes, if it does not: a write or sync has failed. Reads go on; opening
-    /// the directory again reads back what is really on disk.
+    /// the directory again has the disk keep whatever of that can be read back.
     pub fn failure(&self) -> Option<String> {
         self.0.core().ok()?.health.failure().map(str::to_owned)
     }

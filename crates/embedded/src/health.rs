@@ -2,7 +2,8 @@
 //!
 //! After a failed write or sync nobody knows what the disk holds: the kernel may have dropped the
 //! dirty pages and report success from then on. So the first failure is final until the directory
-//! is opened again, which reads back what is really there.
+//! is opened again. What is read back then may still be the kernel's memory of what never came to
+//! the disk, so opening writes the last group anew before it is believed ([`crate::journal::recovery`]).
 
 use std::sync::OnceLock;
 

@@ -62,6 +62,8 @@ pub(crate) fn open(options: &Options) -> Result<Opened> {
         Some(manifest) => (open_tables(options)?, manifest),
         None => make_store(options)?,
     };
+    // Who wrote the manifest may not have come to this, and what it does without is given away from now on.
+    options.disk.sync_folder(folder).map_err(|error| errors::io("syncing the folder", &error))?;
     let recovered = recover(options, &tables, &manifest)?;
     start(options, lock, tables, manifest, recovered)
 }
@@ -279,7 +281,7 @@ fn take_stock(
 ) -> Option<Segment> {
     let end = &recovered.end;
     let last = recovered.replayable.iter().find(|segment| segment.id == end.segment);
-    let current = last.filter(|segment| can_go_on(segment, end)).cloned();
+    let current = last.filter(|segment| can_go_on(options, folder, segment, end)).cloned();
     for segment in &recovered.found.segments {
         let is_used = (segment.id, BLOCK_BYTES) < (end.segment, end.offset);
         if is_used || current.as_ref().is_some_and(|current| current.id == segment.id) {
@@ -308,9 +310,12 @@ fn take_spares(options: &Options, folder: &Path, found: &Found) -> Vec<u32> {
 }
 
 /// Whether groups can be written where the last one ended. A crash may have come between the making
-/// of a segment and its header, without which nothing in it would be read back.
-fn can_go_on(segment: &Segment, end: &Position) -> bool {
-    segment.capacity > end.offset && segment.has_header().unwrap_or(false)
+/// of a segment and its header, without which nothing in it would be read back, or between them and
+/// their syncs, after which it could be lost with all that is written to it.
+fn can_go_on(options: &Options, folder: &Path, segment: &Segment, end: &Position) -> bool {
+    let has_header = segment.capacity > end.offset && segment.has_header().unwrap_or(false);
+    let is_unused = end.offset == BLOCK_BYTES;
+    has_header && (!is_unused || segment.make_durable(&options.disk, folder).is_ok())
 }
 
 fn start_shard(core: &Arc<Core>, shard: &RecoveredShard) -> std::io::Result<JoinHandle<()>> {

@@ -2,13 +2,14 @@
 
 mod support;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use nacre_clock::Random;
 use nacre_object::{ErrorKind, Op, OpResult};
 use support::ledger::Ledger;
-use support::{Plan, SimDisk, answer, append, object, open_on, read_all, submit};
+use support::{Plan, SimDisk, answer, append, copy_folder, object, open_on, read_all, submit};
 use tempfile::TempDir;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -49,6 +50,78 @@ async fn a_failed_sync_leaves_nothing_if_the_machine_then_goes_down() {
         engine.close();
         let engine = open_on(&survivor, folder.path()).unwrap();
         ledger.check(&engine).await;
+    }
+}
+
+/// The power goes while an engine is open on `disk` and `folder`: what is left of both, and nothing else.
+fn cut_power(disk: &SimDisk, folder: &Path, random: &mut Random) -> (SimDisk, TempDir) {
+    let (survivor, tables) = (disk.crash(random), TempDir::new().unwrap());
+    copy_folder(folder, tables.path());
+    (survivor, tables)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_read_after_a_failed_sync_survives_a_power_cut() {
+    let mut replayed = 0;
+    for seed in 0..12 {
+        let mut random = Random::seeded(seed);
+        let (folder, disk, ledger) = (TempDir::new().unwrap(), SimDisk::default(), Ledger::new(6));
+        let engine = open_on(&disk, folder.path()).unwrap();
+        let (syncs, ..) = disk.counts();
+        let fail_syncs_from = Some(syncs + 1 + random.below(30));
+        disk.set(Plan { fail_syncs_from, ..Plan::default() });
+        ledger.run(Arc::new(engine.clone())).await;
+        engine.close();
+
+        disk.set(Plan::default());
+        let engine = open_on(&disk, folder.path()).unwrap();
+        replayed += engine.stats().replayed;
+        ledger.check(&engine).await;
+        let (survivor, tables) = cut_power(&disk, folder.path(), &mut random);
+        engine.close();
+        let engine = open_on(&survivor, tables.path())
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        ledger.check(&engine).await;
+    }
+    assert!(replayed > 0, "no write was there whose sync had failed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_read_after_a_kill_between_write_and_sync_survives_a_power_cut() {
+    // So long that it spans sectors, and small enough for the tables.
+    let data = Bytes::from(vec![b'n'; 900]);
+    for seed in 0..6 {
+        let mut random = Random::seeded(seed);
+        let (folder, disk, id) = (TempDir::new().unwrap(), SimDisk::default(), object("a"));
+        let engine = open_on(&disk, folder.path()).unwrap();
+        let held = disk.hold_syncs();
+        let write = tokio::spawn({
+            let (engine, id, data) = (engine.clone(), id.clone(), data.clone());
+            async move { submit(&engine, &id, vec![append(data)]).await }
+        });
+        let is_written = |(path, _): &(PathBuf, usize)| {
+            let content = disk.content(path.to_str().unwrap());
+            content.windows(data.len()).any(|part| part == data)
+        };
+        while !disk.files(".segment").iter().any(is_written) {
+            tokio::task::yield_now().await;
+        }
+        // What a killed process leaves: the kernel's memory.
+        let (killed, tables) = (disk.copy(), TempDir::new().unwrap());
+        copy_folder(folder.path(), tables.path());
+        drop(held);
+        write.await.unwrap().unwrap();
+        engine.close();
+
+        let engine = open_on(&killed, tables.path()).unwrap();
+        assert_eq!(engine.stats().replayed, 1);
+        let seen = answer(&engine, &id, read_all()).await.unwrap();
+        assert_eq!(seen, OpResult::Data(data.clone()));
+        let (survivor, tables) = cut_power(&killed, tables.path(), &mut random);
+        engine.close();
+        let engine = open_on(&survivor, tables.path())
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert_eq!(answer(&engine, &id, read_all()).await.unwrap(), seen, "seed {seed}");
     }
 }
 

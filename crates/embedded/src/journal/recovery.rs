@@ -5,6 +5,11 @@
 //! which nobody was told of: it is dropped and overwritten. But groups go to disk one at a time, so
 //! if any group of a later number is found behind the damage, what is damaged was synced and
 //! perhaps acknowledged: that is `Corrupt`, with the place, and the store is not opened.
+//!
+//! That the last group can be read does not mean that it was synced: what is read may be the kernel's
+//! memory of a write whose process was killed before its sync, or whose sync failed. After a failed one
+//! the kernel takes the pages for clean, and no further sync writes them. So the last group is written
+//! anew, the same bytes at the same place, and synced, before anybody is told of it or the tables are.
 
 use std::io;
 use std::path::Path;
@@ -84,20 +89,46 @@ impl Found {
 
 /// Hands every record from `start` on to `visit`; answers where the next group goes.
 ///
+/// **Invariant:** what `visit` is given survives a crash.
+///
 /// # Errors
-/// `Corrupt` if something that was synced is damaged; what `visit` says.
+/// `Corrupt` if something that was synced is damaged; what `visit` and the disk say.
 pub(crate) fn replay(
     segments: &[Segment],
     start: Position,
     visit: &mut dyn FnMut(Record) -> Result<()>,
 ) -> Result<Position> {
     let mut end = start;
-    while let Some(group) = next_group(segments, end)? {
+    let mut next = next_group(segments, start)?;
+    while let Some(group) = next {
         end = group.end();
+        next = next_group(segments, end)?;
+        // A later group is written only once this one is synced.
+        if next.is_none() {
+            check_nothing_later(segments, end)?;
+            make_durable(segments, &group)?;
+        }
         group.records.into_iter().try_for_each(&mut *visit)?;
     }
-    check_nothing_later(segments, end)?;
+    if end == start {
+        check_nothing_later(segments, end)?;
+    }
     Ok(end)
+}
+
+/// Has the disk keep a group that was read, and with it all before it.
+fn make_durable(segments: &[Segment], group: &Group) -> Result<()> {
+    let Position { segment: last, offset, .. } = group.position;
+    let keep = |segment: &Segment| -> io::Result<()> {
+        if segment.id == last {
+            segment.file.write_at(u64::from(offset), &group.bytes)?;
+        }
+        segment.file.sync()
+    };
+    segments.iter().filter(|segment| segment.id <= last).try_for_each(|segment| {
+        keep(segment)
+            .map_err(|error| errors::io(format!("syncing {}", file_name(segment.id)), &error))
+    })
 }
 
 /// Where the first group is, from `start` up to the one numbered `last`, that cannot be read back.
@@ -122,14 +153,15 @@ pub(crate) fn first_damaged(
 /// A group read back whole.
 struct Group {
     position: Position,
-    length: u32,
+    /// Without padding.
+    bytes: Vec<u8>,
     records: Vec<Record>,
 }
 
 impl Group {
     /// Where the next one goes.
     fn end(&self) -> Position {
-        let offset = self.position.offset + round_up_to_block(u64::from(self.length)) as u32;
+        let offset = self.position.offset + round_up_to_block(self.bytes.len() as u64) as u32;
         Position { offset, group: self.position.group + 1, ..self.position }
     }
 }
@@ -171,7 +203,7 @@ fn whole_group(segment: &Segment, position: Position) -> Result<Option<Group>> {
     let at = Place { segment: segment.id, offset: position.offset, group: header.number };
     match read_records(&bytes, at) {
         Ok(records) if records.len() == header.records as usize => {
-            Ok(Some(Group { position, length, records }))
+            Ok(Some(Group { position, bytes, records }))
         }
         _ => Ok(None),
     }

@@ -9,10 +9,11 @@
 //! of the segment this file was before: those carry another segment's number and do not count.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::codec::{Put, Take};
-use crate::disk::DiskFile;
+use crate::disk::{Disk, DiskFile};
 
 const MAGIC: &[u8; 8] = b"NACRESEG";
 const FORMAT: u32 = 1;
@@ -66,9 +67,15 @@ pub(crate) fn header(id: u32) -> Vec<u8> {
 }
 
 impl Segment {
-    /// Writes the header; not synced.
-    pub fn write_header(&self) -> io::Result<()> {
+    fn write_header(&self) -> io::Result<()> {
         self.file.write_at(0, &header(self.id))
+    }
+
+    /// Has header, length and name survive a crash, whatever became of earlier syncs.
+    pub fn make_durable(&self, disk: &Arc<dyn Disk>, folder: &Path) -> io::Result<()> {
+        self.write_header()?;
+        self.file.sync()?;
+        disk.sync_folder(folder)
     }
 
     /// Whether the header is that of this segment, in a format known here.

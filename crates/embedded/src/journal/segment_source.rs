@@ -210,9 +210,7 @@ impl Shared {
                 fill_with_zeros(&segment)?;
             }
         }
-        segment.write_header()?;
-        segment.file.sync()?;
-        self.disk.sync_folder(&self.folder)?;
+        segment.make_durable(&self.disk, &self.folder)?;
         Ok(segment)
     }
 

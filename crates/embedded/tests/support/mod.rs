@@ -82,7 +82,8 @@ struct State {
 /// What fails. Numbers count from the disk's making, the first is 1.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
-    /// Every sync of a file from this one on fails.
+    /// Every sync of a file from this one on fails. What it was to make safe is taken for clean from then on,
+    /// as Linux does: it is read until the machine crashes, and no further sync sees to it.
     pub fail_syncs_from: Option<u64>,
     /// This write fails.
     pub fail_write: Option<u64>,
@@ -207,18 +208,24 @@ impl SimDisk {
 }
 
 impl FileState {
+    /// Has the sector at `start` survive a crash.
+    fn keep(&mut self, start: usize) {
+        let end = (start + SECTOR).min(self.current.len());
+        if self.synced.len() < end {
+            self.synced.resize(end, 0);
+        }
+        self.synced[start..end].copy_from_slice(&self.current[start..end]);
+    }
+
     fn after_crash(&self, random: &mut Random) -> Self {
-        let mut content = self.synced.clone();
-        for start in &self.dirty {
-            let end = (start + SECTOR).min(self.current.len());
+        let mut file = self.clone();
+        for start in std::mem::take(&mut file.dirty) {
             if random.one_in(2) {
-                if content.len() < end {
-                    content.resize(end, 0);
-                }
-                content[*start..end].copy_from_slice(&self.current[*start..end]);
+                file.keep(start);
             }
         }
-        Self { current: content.clone(), synced: content, dirty: Vec::new() }
+        file.current = file.synced.clone();
+        file
     }
 }
 
@@ -306,14 +313,18 @@ impl DiskFile for SimFile {
 
     fn sync(&self) -> io::Result<()> {
         self.disk.1.pass();
-        self.disk.work(|state| {
+        let synced = self.disk.work(|state| {
             state.syncs += 1;
             state.plan.fail_syncs_from.is_some_and(|from| state.syncs >= from)
-        })?;
+        });
         let mut file = self.file.lock().unwrap();
-        file.synced = file.current.clone();
-        file.dirty.clear();
-        Ok(())
+        let dirty = std::mem::take(&mut file.dirty);
+        if synced.is_ok() {
+            let length = file.current.len();
+            file.synced.resize(length, 0);
+            dirty.into_iter().for_each(|start| file.keep(start));
+        }
+        synced
     }
 
     fn allocate(&self, length: u64) -> io::Result<()> {
