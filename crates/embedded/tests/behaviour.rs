@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nacre_embedded::{EmbeddedEngine, Stats};
+use nacre_object::limits::MAX_SNAPSHOT_ENTRIES;
 use nacre_object::{ErrorKind, ObjectName, Op, OpResult, SnapshotName};
 use support::{SimDisk, answer, append, object, open_on, options, read_all, submit};
 use tempfile::TempDir;
@@ -92,6 +93,25 @@ async fn snapshots_and_clones_share_payloads_and_outlive_the_original() {
         submit(&engine, &clone, vec![Op::Remove]).await.unwrap();
     }
     until(&engine, |now| now.live_bytes == 0).await;
+}
+
+#[tokio::test]
+async fn what_all_ops_of_a_transaction_copy_is_bounded_together() {
+    const ENTRIES: usize = 3000;
+    let folder = TempDir::new().unwrap();
+    let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
+    let (id, snapshot) = (object("a"), SnapshotName::new("s").unwrap());
+    let entry =
+        |n: usize| nacre_object::MapEntry { key: format!("{n:04}").into(), value: "v".into() };
+    let set = Op::MapSet { entries: (0..ENTRIES).map(entry).collect() };
+    let take = Op::SnapshotCreate { snapshot: snapshot.clone() };
+    submit(&engine, &id, vec![set, take]).await.unwrap();
+
+    let most = MAX_SNAPSHOT_ENTRIES / ENTRIES;
+    let rollbacks = |count| vec![Op::Rollback { snapshot: snapshot.clone() }; count];
+    submit(&engine, &id, rollbacks(most)).await.unwrap();
+    let error = submit(&engine, &id, rollbacks(most + 1)).await.unwrap_err();
+    assert_eq!((error.kind(), error.operation()), (ErrorKind::Exhausted, Some("rollback")));
 }
 
 #[tokio::test]

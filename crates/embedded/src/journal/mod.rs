@@ -52,8 +52,8 @@ const MAX_KEPT_BUFFER_BYTES: usize = 1024 * 1024;
 /// Buffers kept for further groups: one is filled while another is written.
 const MAX_SPARE_BUFFERS: usize = 2;
 
-// A record has its payloads and at most as much again of keys and copied values, and must be
-// addressable within its segment.
+// A record has its payloads, at most as much again of keys, and as much of what all its ops together copy
+// of snapshots; it must be addressable within its segment.
 const _: () = assert!(MAX_TRANSACTION_BYTES as u64 * 4 < u32::MAX as u64);
 
 /// A place between groups, from which the journal can be replayed.

@@ -30,6 +30,7 @@ use crate::journal::segment_table::SegmentTable;
 use crate::key::{self, Key, NodeId};
 use crate::layers::Layers;
 use crate::value::{Piece, Value};
+use nodes::CopyBudget;
 
 /// Whether a transaction may write, and what it will be if it does.
 #[derive(Debug, Clone, Copy)]
@@ -61,6 +62,7 @@ pub(crate) struct Transaction<'a> {
     is_changed: bool,
     releases: Vec<Release>,
     written_bytes: usize,
+    copied: CopyBudget,
 }
 
 /// What a transaction came to.
@@ -125,6 +127,7 @@ impl<'a> Transaction<'a> {
             is_changed: false,
             releases: Vec::new(),
             written_bytes: 0,
+            copied: CopyBudget::default(),
         }
     }
 

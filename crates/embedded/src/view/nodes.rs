@@ -44,52 +44,44 @@ impl Transaction<'_> {
 
     /// A copy of `content` in nodes of its own; payloads are shared.
     pub(super) fn copy_content(&mut self, content: &Content) -> Result<Content> {
-        let mut budget = CopyBudget::default();
-        let map = self.copy_node(content.map, &mut budget)?;
-        let attributes = self.copy_node(content.attributes, &mut budget)?;
-        let stream = self.copy_stream(content, &mut budget)?;
+        let map = self.copy_node(content.map)?;
+        let attributes = self.copy_node(content.attributes)?;
+        let stream = self.copy_stream(content)?;
         Ok(Content { stream, map, attributes, tail_slots: 0, ..content.clone() })
     }
 
-    fn copy_node(
-        &mut self,
-        from: Option<NodeId>,
-        budget: &mut CopyBudget,
-    ) -> Result<Option<NodeId>> {
+    fn copy_node(&mut self, from: Option<NodeId>) -> Result<Option<NodeId>> {
         let Some(from) = from else { return Ok(None) };
         let to = self.new_node();
         let prefix = key::node_prefix(from);
-        let entries = budget.take(self.layers.scan_prefix(&prefix, Direction::Forward))?;
+        let entries = self.copied.take(self.layers.scan_prefix(&prefix, Direction::Forward))?;
         for (key, value) in entries {
             self.layers.put(key::moved_to(&key, to), value);
         }
         Ok(Some(to))
     }
 
-    fn copy_stream(
-        &mut self,
-        content: &Content,
-        budget: &mut CopyBudget,
-    ) -> Result<Option<NodeId>> {
+    fn copy_stream(&mut self, content: &Content) -> Result<Option<NodeId>> {
         let Some(from) = content.stream else { return Ok(None) };
         let to = self.new_node();
         let prefix = key::extent_prefix(from);
-        let extents = budget.take(self.layers.scan_prefix(&prefix, Direction::Forward))?;
+        let extents = self.copied.take(self.layers.scan_prefix(&prefix, Direction::Forward))?;
         for (key, value) in extents {
             self.layers.put(key::moved_to(&key, to), value);
         }
         if content.tail_slots > 0 {
             let tail = self.read_tail(content)?;
-            budget.count(tail.len())?;
+            self.copied.count(tail.len())?;
             self.put_extents(to, content.tail_start, tail);
         }
         Ok(Some(to))
     }
 }
 
-/// Bounds what a snapshot copies, as it is one transaction.
+/// Bounds what the snapshots, rollbacks and clones of a transaction copy, all together: it is held in
+/// memory and becomes one record.
 #[derive(Debug, Default)]
-struct CopyBudget {
+pub(super) struct CopyBudget {
     entries: usize,
     bytes: usize,
 }
@@ -116,12 +108,18 @@ impl CopyBudget {
         self.entries += 1;
         self.bytes += bytes;
         if self.entries > MAX_SNAPSHOT_ENTRIES {
-            return Err(Error::exhausted("a snapshot of too many entries")
-                .hint(format!("at most {MAX_SNAPSHOT_ENTRIES} fit")));
+            return Err(Error::exhausted(
+                "a transaction that copies too many entries of snapshots",
+            )
+            .hint(format!("at most {MAX_SNAPSHOT_ENTRIES} are copied, by all its ops together")));
         }
         if self.bytes > MAX_TRANSACTION_BYTES {
-            return Err(Error::exhausted("a snapshot of too many small values")
-                .hint(format!("at most {MAX_TRANSACTION_BYTES} bytes are copied")));
+            return Err(Error::exhausted(
+                "a transaction that copies too many small values of snapshots",
+            )
+            .hint(format!(
+                "at most {MAX_TRANSACTION_BYTES} bytes are copied, by all its ops together"
+            )));
         }
         Ok(())
     }
