@@ -133,6 +133,7 @@ impl Core {
             relocated_bytes: counters.relocated_bytes.get(),
             segments_freed: counters.segments_freed.get(),
             checkpoints: counters.checkpoints.get(),
+            upkeep_failures: self.upkeep.failures(),
             replayed: counters.replayed.get(),
             table_bytes: self.tables.bytes(),
             free_bytes: self.space.free_bytes(),

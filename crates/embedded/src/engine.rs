@@ -97,6 +97,12 @@ impl EmbeddedEngine {
         Some(self.0.core().ok()?.counters.groups())
     }
 
+    /// How a part of the upkeep failed last, if one did: room does not come free as it should, but all
+    /// else goes on.
+    pub fn upkeep_failure(&self) -> Option<String> {
+        Some(self.0.core().ok()?.upkeep.last_failure()?.to_string())
+    }
+
     /// Why it no longer writes, if it does not: a write or sync has failed. Reads go on; opening
     /// the directory again has the disk keep whatever of that can be read back.
     pub fn failure(&self) -> Option<String> {

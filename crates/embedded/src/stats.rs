@@ -30,6 +30,8 @@ pub struct Stats {
     pub segments_freed: u64,
     /// Checkpoints: moments from which a replay would start.
     pub checkpoints: u64,
+    /// Parts of the upkeep that failed, each time: what is damaged is left alone, all else is tried again.
+    pub upkeep_failures: u64,
     /// Transactions replayed when the store was opened.
     pub replayed: u64,
     /// Bytes of the tables on disk.

@@ -2,7 +2,12 @@
 //!
 //! It decides and asks; what changes objects is done by their shards, one small transaction at a
 //! time, so that upkeep never holds more of a shard than a request does.
+//!
+//! **Invariant:** no part of it keeps another from being done. What is damaged is left alone, what fails
+//! is said and tried again in the next round, and a long part ends early once a checkpoint is due.
 
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +15,7 @@ use nacre_object::{ErrorKind, Result};
 use tokio::sync::oneshot;
 
 use crate::batch::Progress;
-use crate::core::Core;
+use crate::core::{Core, panic_text};
 use crate::journal::Position;
 use crate::key::{self, Key, NodeId};
 use crate::manifest::Manifest;
@@ -21,6 +26,8 @@ use crate::upkeep_signal::Wake;
 const IDLE_AFTER: Duration = Duration::from_millis(500);
 /// Nodes emptied before the rest of the upkeep gets its turn.
 const NODES_AT_ONCE: usize = 64;
+/// Damaged nodes that are left alone until the store is opened again; past them reclaiming stops.
+const MAX_NODES_LEFT_ALONE: usize = 16 * 1024;
 /// Bytes moved by one transaction.
 const RELOCATE_BYTES: u64 = 512 * 1024;
 /// A segment is emptied when less than this share of it is referred to: at worst a store takes
@@ -34,48 +41,82 @@ pub(crate) struct Upkeep {
     core: Arc<Core>,
     checkpoint: Position,
     used_at_last_look: u64,
+    /// Garbage that cannot be read.
+    left_alone: HashSet<NodeId>,
 }
 
 impl Upkeep {
     /// Of an engine whose last checkpoint is this.
     pub fn new(core: Arc<Core>, checkpoint: Position) -> Self {
-        Self { core, checkpoint, used_at_last_look: 0 }
+        Self { core, checkpoint, used_at_last_look: 0, left_alone: HashSet::new() }
     }
 
-    /// Works until the engine closes, and comes back for a last checkpoint. Errors end the round;
-    /// the next tries again.
+    /// Works until the engine closes, and comes back for a last checkpoint.
     pub fn run(mut self) -> Self {
         loop {
             match self.core.upkeep.wait(IDLE_AFTER) {
                 Wake::Closing => return self,
                 wake => {
-                    // Whatever stops writing for good has poisoned the engine by itself.
-                    let round = self.round(wake);
+                    let round = self.guarded_round(wake);
                     // To those who wait for a checkpoint that was not even tried.
                     self.core.upkeep.answer(&round);
+                    self.note(round);
                 }
             }
         }
     }
 
+    /// A panic of the tables must not end the upkeep unsaid.
+    fn guarded_round(&mut self, wake: Wake) -> Result<()> {
+        let core = Arc::clone(&self.core);
+        catch_unwind(AssertUnwindSafe(|| self.round(wake))).unwrap_or_else(|panic| {
+            core.health.poison(format!("the upkeep panicked: {}", panic_text(&*panic)));
+            core.health.check()
+        })
+    }
+
+    /// Says what came of a part of the upkeep, if it failed.
+    fn note(&self, part: Result<()>) {
+        let core = &self.core;
+        // Whatever stops writing for good is said by itself, and who closes the engine knows.
+        if let Err(error) = part
+            && core.health.check().is_ok()
+            && !core.upkeep.is_closing()
+        {
+            core.upkeep.note_failure(error);
+        }
+    }
+
     fn round(&mut self, wake: Wake) -> Result<()> {
         self.core.health.check()?;
+        // Before all that may fail, as it may be the room that is lacking.
+        self.free_dead_segments();
         let is_quiet = self.is_quiet(wake);
         if self.is_checkpoint_due(wake, is_quiet) {
             let made = self.make_checkpoint();
             self.core.upkeep.answer(&made);
             made?;
+            self.free_dead_segments();
         }
         if is_quiet {
-            self.core.tables.flush()?;
+            self.note(self.core.tables.flush());
         }
-        self.reclaim_garbage()?;
-        self.free_dead_segments();
-        self.compact()?;
+        let reclaimed = self.reclaim_garbage();
+        self.note(reclaimed);
+        self.note(self.compact());
         if self.core.space.is_low() {
             self.core.journal.delete_spares();
         }
+        if self.core.is_checkpoint_due() {
+            self.core.upkeep.ask();
+        }
         Ok(())
+    }
+
+    /// Whether something else is due than what takes long.
+    fn is_called_away(&self) -> bool {
+        let core = &self.core;
+        core.upkeep.is_closing() || core.upkeep.is_checkpoint_asked() || core.is_checkpoint_due()
     }
 
     /// Whether nothing has been written for a while.
@@ -111,15 +152,38 @@ impl Upkeep {
         Ok(())
     }
 
-    fn reclaim_garbage(&self) -> Result<()> {
+    fn reclaim_garbage(&mut self) -> Result<()> {
         for shard in 0..self.core.queues.len() as u16 {
-            for node in self.garbage_of(shard)? {
-                while !self.ask(shard, |reply| Work::Reclaim { node, reply })? {
-                    if self.core.upkeep.is_closing() {
-                        return Ok(());
-                    }
-                }
+            match self.reclaim_garbage_of(shard) {
+                Err(error) if error.kind() == ErrorKind::Corrupt => self.note(Err(error)),
+                result => result?,
             }
+        }
+        Ok(())
+    }
+
+    fn reclaim_garbage_of(&mut self, shard: u16) -> Result<()> {
+        for node in self.garbage_of(shard)? {
+            match self.reclaim(shard, node) {
+                Err(error)
+                    if error.kind() == ErrorKind::Corrupt
+                        && self.left_alone.len() < MAX_NODES_LEFT_ALONE =>
+                {
+                    self.left_alone.insert(node);
+                    self.note(Err(error));
+                }
+                result => result?,
+            }
+            self.free_dead_segments();
+        }
+        Ok(())
+    }
+
+    /// Empties a node, unless called away.
+    fn reclaim(&self, shard: u16, node: NodeId) -> Result<()> {
+        let mut is_gone = false;
+        while !is_gone && !self.is_called_away() {
+            is_gone = self.ask(shard, |reply| Work::Reclaim { node, reply })?;
         }
         Ok(())
     }
@@ -127,15 +191,18 @@ impl Upkeep {
     fn garbage_of(&self, shard: u16) -> Result<Vec<NodeId>> {
         let prefix = key::garbage_prefix(shard);
         let snapshot = self.core.tables.snapshot();
-        let entries = snapshot.prefix(&prefix).take(NODES_AT_ONCE);
-        let nodes = entries.map(|entry| Ok(key::garbage_node(&entry?.0)));
-        Ok(nodes.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+        let nodes = snapshot.prefix(&prefix).map(|entry| Ok(key::garbage_node(&entry?.0)));
+        nodes
+            .filter_map(Result::transpose)
+            .filter(|node| !node.as_ref().is_ok_and(|node| self.left_alone.contains(node)))
+            .take(NODES_AT_ONCE)
+            .collect()
     }
 
     /// Empties segments of which little is left, one after the other, until something else is due.
     fn compact(&self) -> Result<()> {
         let core = &self.core;
-        while !core.upkeep.is_closing() && !core.is_checkpoint_due() {
+        while !self.is_called_away() {
             let share = if core.space.is_low() { SPARSE_SHARE_WHEN_LOW } else { SPARSE_SHARE };
             let Some(segment) = core.segments.sparsest(self.checkpoint.segment, share) else {
                 break;
@@ -144,6 +211,7 @@ impl Upkeep {
                 Ok(0) => core.segments.leave_alone(segment),
                 Err(error) if error.kind() == ErrorKind::Corrupt => {
                     core.segments.leave_alone(segment);
+                    self.note(Err(error));
                 }
                 result => drop(result?),
             }

@@ -1,9 +1,9 @@
 //! How others tell the upkeep thread that there is something to do.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nacre_object::Result;
+use nacre_object::{Error, Result};
 use tokio::sync::oneshot;
 
 use crate::queue::closed;
@@ -21,7 +21,7 @@ pub(crate) enum Wake {
     Closing,
 }
 
-/// A door bell: rung by shards, answered by the upkeep thread.
+/// A door bell: rung by shards, answered by the upkeep thread, which also says here what it failed at.
 #[derive(Debug, Default)]
 pub(crate) struct UpkeepSignal {
     state: Mutex<State>,
@@ -35,6 +35,9 @@ struct State {
     /// Who waits for a checkpoint, and, of those, for the round under way.
     waiting: Vec<oneshot::Sender<Result<()>>>,
     answering: Vec<oneshot::Sender<Result<()>>>,
+    /// How often a part of the upkeep has failed, and how it did last.
+    failures: u64,
+    last_failure: Option<Error>,
 }
 
 impl UpkeepSignal {
@@ -59,7 +62,7 @@ impl UpkeepSignal {
 
     /// Says to those who waited for the round what came of it.
     pub fn answer(&self, round: &Result<()>) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
         for answer in state.answering.drain(..) {
             // Whoever asked may have gone.
             let _ = answer.send(round.clone());
@@ -76,17 +79,43 @@ impl UpkeepSignal {
     }
 
     fn set(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.lock());
         self.rung.notify_one();
     }
 
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub fn is_closing(&self) -> bool {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).is_closing
+        self.lock().is_closing
+    }
+
+    /// Whether somebody waits for a checkpoint of the next round.
+    pub fn is_checkpoint_asked(&self) -> bool {
+        !self.lock().waiting.is_empty()
+    }
+
+    /// Says that a part of the upkeep failed.
+    pub fn note_failure(&self, error: Error) {
+        let mut state = self.lock();
+        state.failures += 1;
+        state.last_failure = Some(error);
+    }
+
+    /// How often a part of the upkeep has failed.
+    pub fn failures(&self) -> u64 {
+        self.lock().failures
+    }
+
+    /// How a part of the upkeep failed last.
+    pub fn last_failure(&self) -> Option<Error> {
+        self.lock().last_failure.clone()
     }
 
     /// Waits to be asked, at most so long.
     pub fn wait(&self, at_most: Duration) -> Wake {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.lock();
         let quiet =
             |state: &mut State| !state.is_asked && state.waiting.is_empty() && !state.is_closing;
         let (mut state, timeout) = self

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use nacre_clock::Random;
 use nacre_embedded::{EmbeddedEngine, Stats};
 use nacre_object::limits::MAX_SNAPSHOT_ENTRIES;
 use nacre_object::{ErrorKind, ObjectName, Op, OpResult, SnapshotName};
@@ -234,6 +235,92 @@ async fn a_refusal_that_depends_on_something_unsynced_waits_for_it() {
         assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
     }
     assert_eq!(engine.stats().failures, 4, "refusals that had to wait count like others");
+}
+
+/// Flips a bit of the file of tables that `needle` is in.
+fn damage_tables(folder: &Path, needle: &[u8]) {
+    let keyspaces = std::fs::read_dir(folder.join("tables").join("keyspaces")).unwrap();
+    let files = keyspaces
+        .filter_map(|keyspace| std::fs::read_dir(keyspace.unwrap().path().join("tables")).ok());
+    for file in files.flatten() {
+        let path = file.unwrap().path();
+        let mut bytes = std::fs::read(&path).unwrap();
+        if let Some(at) = bytes.windows(needle.len()).position(|part| part == needle) {
+            bytes[at] ^= 1;
+            return std::fs::write(&path, bytes).unwrap();
+        }
+    }
+    panic!("no file of tables has it");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn segments_are_freed_though_something_that_was_removed_cannot_be_read() {
+    let folder = TempDir::new().unwrap();
+    let open = || {
+        let mut options = options(folder.path());
+        // The tables' own compaction must not meet the damage, which stops them for good.
+        options.memtable_bytes = 256 * KIB as u64;
+        EmbeddedEngine::open(options).unwrap()
+    };
+    let mut random = Random::seeded(1);
+    let mut value = || Bytes::from((0..300).map(|_| random.below(256) as u8).collect::<Vec<_>>());
+    let values: Vec<_> = (0..200).map(|_| value()).collect();
+    let entry = |(n, value): (usize, &Bytes)| nacre_object::MapEntry {
+        key: format!("{n:03}").into(),
+        value: value.clone(),
+    };
+    let entries = values.iter().enumerate().map(entry).collect();
+    let engine = open();
+    let before = table_files(folder.path());
+    submit(&engine, &object("a"), vec![Op::MapSet { entries }]).await.unwrap();
+    // An idle engine has it in a file of tables soon.
+    while table_files(folder.path()) == before {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    engine.close();
+    // Behind what a removal looks at by itself.
+    damage_tables(folder.path(), &values[150][..200]);
+
+    let engine = open();
+    submit(&engine, &object("a"), vec![Op::Remove]).await.unwrap();
+    until(&engine, |now| now.upkeep_failures > 0).await;
+    let failure = engine.upkeep_failure().unwrap();
+    assert!(failure.contains("checksum"), "{failure}");
+    for n in 0..8 {
+        submit(&engine, &object(n), vec![append(content(n, 60 * KIB))]).await.unwrap();
+        submit(&engine, &object(n), vec![Op::Remove]).await.unwrap();
+    }
+    until(&engine, |now| now.segments_freed >= 6).await;
+    assert_eq!(engine.failure(), None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn checkpoints_are_made_while_a_large_node_is_reclaimed() {
+    const ENTRIES: usize = 6000;
+    let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
+    let engine = open_on(&disk, folder.path()).unwrap();
+    let id = object("a");
+    let entry = |n: usize| nacre_object::MapEntry {
+        key: [format!("{n:04}").into_bytes(), vec![b'k'; 4000]].concat().into(),
+        value: content(n, 1100),
+    };
+    for first in (0..ENTRIES).step_by(1000) {
+        let entries = (first..first + 1000).map(entry).collect();
+        submit(&engine, &id, vec![Op::MapSet { entries }]).await.unwrap();
+    }
+    until(&engine, |now| now.live_bytes == (ENTRIES * 1100) as u64).await;
+    // Checkpoints come more often then.
+    disk.set_free_bytes(Some(1000));
+    while submit(&engine, &object("b"), vec![append("x")]).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    let before = engine.stats();
+    submit(&engine, &id, vec![Op::Remove]).await.unwrap();
+    until(&engine, |now| now.live_bytes < (ENTRIES * 1100 / 100) as u64).await;
+    let now = engine.stats();
+    assert!(now.journal_bytes - before.journal_bytes > 20 * (KIB * KIB) as u64);
+    let made = now.checkpoints - before.checkpoints;
+    assert!(made >= 4, "{made} checkpoints");
 }
 
 #[tokio::test]

@@ -46,7 +46,8 @@ enum AccountState {
     #[default]
     Used,
     Retired,
-    /// It cannot be emptied, as when a payload in it fails its checksum: kept as it is.
+    /// It cannot be emptied, as when a payload in it fails its checksum: kept as it is until nothing
+    /// refers to it any more.
     LeftAlone,
 }
 
@@ -151,7 +152,7 @@ impl SegmentTable {
         let Accounts { segments, current, retired } = &mut *accounts;
         let pin = Arc::downgrade(current);
         for (id, account) in segments.range_mut(..end) {
-            if account.live_bytes == 0 && account.state == AccountState::Used {
+            if account.live_bytes == 0 && account.state != AccountState::Retired {
                 account.state = AccountState::Retired;
                 let (segment, additions) = (*id, account.additions);
                 retired.push_back(Retired { segment, additions, pin: pin.clone() });
@@ -196,9 +197,14 @@ impl SegmentTable {
             .map(|(id, _)| id)
     }
 
-    /// Does not offer a segment to be emptied any more.
+    /// Does not offer a segment to be emptied any more, if there is something left in it.
     pub fn leave_alone(&self, segment: u32) {
-        self.accounts().segments.entry(segment).or_default().state = AccountState::LeftAlone;
+        let mut accounts = self.accounts();
+        let account = accounts.segments.get_mut(&segment);
+        // One that emptied by itself meanwhile may be retired already.
+        if let Some(account) = account.filter(|account| account.live_bytes != 0) {
+            account.state = AccountState::LeftAlone;
+        }
     }
 
     fn remember_file(&self, segment: u32, file: Arc<dyn DiskFile>) {
@@ -336,6 +342,22 @@ mod tests {
         assert_eq!(dead_of(&table), [], "it had a reference since");
         table.retire_dead(1);
         assert_eq!(dead_of(&table), [0]);
+    }
+
+    #[test]
+    fn a_segment_left_alone_dies_like_others_once_nothing_refers_to_it() {
+        let table = table_of(2);
+        table.count(&HashMap::from([(0, 10), (1, 10)]), [0, 1].into_iter());
+        // One empties before, the other after it is given up.
+        table.count(&HashMap::from([(0, -10)]), [].into_iter());
+        table.leave_alone(0);
+        table.leave_alone(1);
+        assert_eq!(table.sparsest(2, 0.5), None);
+        table.retire_dead(2);
+        assert_eq!(dead_of(&table), [0]);
+        table.count(&HashMap::from([(1, -10)]), [].into_iter());
+        table.retire_dead(2);
+        assert_eq!(dead_of(&table), [1]);
     }
 
     #[test]

@@ -23,6 +23,11 @@ impl Collector for EngineCollector {
             ("journal_groups", "Groups of transactions, each one sync", stats.groups),
             ("journal_segments_freed", "Segments that died", stats.segments_freed),
             ("checkpoints", "Moments a replay would start from", stats.checkpoints),
+            (
+                "upkeep_failures",
+                "Parts of the upkeep that failed, each time",
+                stats.upkeep_failures,
+            ),
             ("replayed_transactions", "Transactions replayed at the start", stats.replayed),
         ] {
             page.counter(plain(name, help), value)?;
