@@ -9,7 +9,9 @@ use std::thread::JoinHandle;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::{BoxFuture, TryFutureExt};
-use nacre_object::limits::{MAX_LIST_ENTRIES, MAX_NOTIFY_BYTES};
+use nacre_object::limits::{
+    MAX_LIST_ENTRIES, MAX_NOTIFY_BYTES, MAX_OPS, MAX_REQUEST_BYTES, MAX_REQUEST_KEYS,
+};
 use nacre_object::{
     Capabilities, Error, ListPage, ListRequest, ObjectId, ObjectName, Reply, Request, Result,
     Store, Watch, WatchEvent, WatchStream,
@@ -26,8 +28,16 @@ use crate::stats::{GroupStats, Stats};
 use crate::trail::{Trail, fields_of};
 use crate::upkeep::Upkeep;
 
-/// Bytes that one permit of the queue stands for; what a request takes up besides its payload.
+/// Bytes that one permit of the queue stands for; what an op takes up besides its payload.
 const PERMIT_BYTES: usize = 1024;
+/// What a key of a map takes up besides its payload: its place in the request, and in what it changes.
+const KEY_BYTES: usize = 128;
+
+// Whatever a request has, it fits into an empty queue.
+const _: () = assert!(
+    MAX_OPS + (MAX_REQUEST_BYTES + MAX_REQUEST_KEYS * KEY_BYTES) / PERMIT_BYTES
+        <= MAX_QUEUED_BYTES / PERMIT_BYTES
+);
 
 /// An engine that keeps objects in one directory. Clones are handles of the same engine, which
 /// closes when the last one goes or any one says so.
@@ -158,7 +168,7 @@ impl fmt::Debug for EmbeddedEngine {
 
 impl EmbeddedEngine {
     async fn write(&self, request: Box<Request>) -> Result<Reply> {
-        let permits = 1 + request.payload_bytes() / PERMIT_BYTES;
+        let permits = permits_of(&request);
         let permit = Arc::clone(&self.0.room)
             .acquire_many_owned(permits as u32)
             .await
@@ -241,6 +251,12 @@ impl Store for EmbeddedEngine {
     fn capabilities(&self) -> Capabilities {
         Capabilities::all()
     }
+}
+
+/// The share of the queue that a request takes up.
+fn permits_of(request: &Request) -> usize {
+    let bytes = request.payload_bytes() + request.key_count() * KEY_BYTES;
+    request.ops.len() + bytes / PERMIT_BYTES
 }
 
 fn list(core: &Core, request: &ListRequest) -> Result<ListPage> {

@@ -5,18 +5,24 @@
 
 use crate::limits::{
     MAX_ATTRIBUTE_NAME_BYTES, MAX_ATTRIBUTE_VALUE_BYTES, MAX_ATTRIBUTES, MAX_MAP_KEY_BYTES,
-    MAX_MAP_VALUE_BYTES, MAX_OBJECT_BYTES, MAX_OPS, MAX_REQUEST_BYTES, MAX_TRANSACTION_BYTES,
+    MAX_MAP_VALUE_BYTES, MAX_OBJECT_BYTES, MAX_OPS, MAX_REQUEST_BYTES, MAX_REQUEST_KEYS,
+    MAX_TRANSACTION_BYTES,
 };
 use crate::{Error, Op, Result};
 
 /// Whether so many ops, and so much, may be one transaction.
 ///
 /// # Errors
-/// `Invalid` if there are none, more than `MAX_OPS`, or more than `MAX_REQUEST_BYTES`.
+/// `Invalid` if there are none, more than `MAX_OPS`, or more than `MAX_REQUEST_KEYS` or `MAX_REQUEST_BYTES`.
 pub fn check_ops(ops: &[Op]) -> Result<()> {
     if ops.is_empty() || ops.len() > MAX_OPS {
         let text = format!("{} ops in one transaction", ops.len());
         return Err(Error::invalid(text).hint(format!("send 1 to {MAX_OPS}")));
+    }
+    let keys: usize = ops.iter().map(Op::key_count).sum();
+    if keys > MAX_REQUEST_KEYS {
+        return Err(Error::invalid(format!("a transaction of {keys} map keys"))
+            .hint(format!("at most {MAX_REQUEST_KEYS} keys fit; split it")));
     }
     let payload: usize = ops.iter().map(Op::payload_bytes).sum();
     if payload > MAX_REQUEST_BYTES {

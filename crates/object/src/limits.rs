@@ -21,6 +21,9 @@ pub const MAX_ATTRIBUTES: usize = 256;
 pub const MAX_OBJECT_BYTES: u64 = 128 * 1024 * 1024;
 /// Ops in one transaction.
 pub const MAX_OPS: usize = 1024;
+/// Keys of maps that one request names, all ops together: each costs a look-up and some hundred bytes of
+/// memory, however short it is.
+pub const MAX_REQUEST_KEYS: usize = 65_536;
 /// Payload of one request, all ops together.
 pub const MAX_REQUEST_BYTES: usize = 8 * 1024 * 1024;
 /// Payload of one reply, all results together.

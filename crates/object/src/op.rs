@@ -231,6 +231,15 @@ impl Op {
         }
     }
 
+    /// Keys of the map this op names, for bounds and back-pressure.
+    pub fn key_count(&self) -> usize {
+        match self {
+            Self::MapGet { keys } | Self::MapRemove { keys } => keys.len(),
+            Self::MapSet { entries } => entries.len(),
+            _ => 0,
+        }
+    }
+
     /// The op's name, as errors and metrics give it.
     pub fn name(&self) -> &'static str {
         match self {

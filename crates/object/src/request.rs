@@ -57,8 +57,7 @@ impl Request {
     /// A request of the local entity; sessions replace the identity with the authenticated one.
     ///
     /// # Errors
-    /// `Invalid` if there are no ops, more than `MAX_OPS`, or more than `MAX_REQUEST_BYTES`, or if
-    /// the object is to be cloned from itself.
+    /// `Invalid` if [`bounds::check_ops`] says so, or if the object is to be cloned from itself.
     pub fn new(object: ObjectId, ops: Vec<Op>) -> Result<Self> {
         bounds::check_ops(&ops).map_err(|error| error.on(&object))?;
         let of_itself =
@@ -90,6 +89,11 @@ impl Request {
     /// Bytes the request carries, for bounds and back-pressure.
     pub fn payload_bytes(&self) -> usize {
         self.ops.iter().map(Op::payload_bytes).sum()
+    }
+
+    /// Keys of the map the request names, for bounds and back-pressure.
+    pub fn key_count(&self) -> usize {
+        self.ops.iter().map(Op::key_count).sum()
     }
 }
 

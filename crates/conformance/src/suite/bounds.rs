@@ -5,7 +5,7 @@ use nacre_object::ErrorKind::{Exhausted, Invalid};
 use nacre_object::limits::{
     MAX_ATTRIBUTE_NAME_BYTES, MAX_ATTRIBUTE_VALUE_BYTES, MAX_ATTRIBUTES, MAX_MAP_KEY_BYTES,
     MAX_MAP_VALUE_BYTES, MAX_OBJECT_BYTES, MAX_OBJECT_NAME_BYTES, MAX_OPS, MAX_REPLY_BYTES,
-    MAX_REQUEST_BYTES,
+    MAX_REQUEST_BYTES, MAX_REQUEST_KEYS,
 };
 use nacre_object::{Op, OpResult};
 
@@ -18,6 +18,7 @@ checks![
     attribute_names_values_and_count,
     the_byte_stream,
     requests_at_their_bounds,
+    the_keys_of_a_request,
     replies_past_their_bound_are_exhausted,
     a_map_range_stops_at_what_a_reply_holds,
     the_longest_object_name,
@@ -175,6 +176,19 @@ async fn requests_at_their_bounds(bench: Bench) {
     let error = object.submit([append(bytes(MAX_REQUEST_BYTES + 1))]).await.expect_err("too much");
     assert_eq!(error.kind(), Invalid, "{error}");
     assert_eq!(object.answers(read_all()).await, data(bytes(MAX_REQUEST_BYTES)));
+}
+
+async fn the_keys_of_a_request(bench: Bench) {
+    let object = bench.object_with("a", [map_set([("k", "v")])]).await;
+    let half = || vec!["k"; MAX_REQUEST_KEYS / 2];
+    object.does([map_get(half()), map_remove(half())]).await;
+    let set = || map_set(half().into_iter().map(|key| (key, "v")));
+    for op in [map_get(half()), map_remove(half()), set()] {
+        let error = object.submit([op, set(), map_get(["k"])]).await.expect_err("too many keys");
+        assert_eq!(error.kind(), Invalid, "{error}");
+        assert!(error.hint_text().is_some(), "{error}");
+    }
+    assert_eq!(object.answers(map_get(["k"])).await, values([None]));
 }
 
 async fn replies_past_their_bound_are_exhausted(bench: Bench) {
