@@ -49,6 +49,8 @@ pub const MAX_SNAPSHOT_ENTRIES: usize = 65_536;
 pub const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
 const _: () = assert!(MAX_MAP_VALUE_BYTES < MAX_REQUEST_BYTES);
+const _: () = assert!(MAX_MAP_RANGE_ENTRIES <= MAX_REQUEST_KEYS, "what was read can be written");
+const _: () = assert!(MAX_SNAPSHOT_ENTRIES <= MAX_REQUEST_KEYS, "a copy of one is written at once");
 const _: () = assert!(MAX_REQUEST_BYTES <= MAX_TRANSACTION_BYTES);
 const _: () = assert!(MAX_NOTIFY_BYTES <= MAX_QUEUED_NOTIFY_BYTES);
 const _: () = assert!(MAX_OBJECT_BYTES < MAX_EXACT_INTEGER);

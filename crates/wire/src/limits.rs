@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use nacre_object::limits::{
-    MAX_MAP_RANGE_ENTRIES, MAX_NOTIFY_BYTES, MAX_REPLY_BYTES, MAX_REQUEST_BYTES,
-    MAX_SNAPSHOT_ENTRIES,
-};
+use nacre_object::limits::{MAX_NOTIFY_BYTES, MAX_REPLY_BYTES, MAX_REQUEST_BYTES};
 
 /// The version of the protocol spoken here.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -21,10 +18,6 @@ pub const MAX_BATCH_BYTES: usize = MAX_MESSAGE_BYTES + BATCH_BYTES;
 /// Messages in a batch that is received, so that a batch of empty ones cannot unfold into
 /// gigabytes. A full batch of the smallest requests has a quarter of this.
 pub const MAX_BATCH_MESSAGES: usize = 16 * 1024;
-
-/// Keys and map entries that one transaction names: each takes some fifty bytes more in memory than it may
-/// take on its way. As many as an object has that can be snapshotted, so it can be written at once.
-pub const MAX_REQUEST_KEYS: usize = 65_536;
 
 /// Bytes of requests a client keeps under way on a session; callers past it wait. Enough to keep a node busy
 /// over any local connection.
@@ -99,8 +92,6 @@ const _: () = assert!(MAX_NOTIFY_BYTES < BATCH_BYTES + MAX_MESSAGE_BYTES);
 const _: () = assert!(MAX_MESSAGE_BYTES <= CLIENT_ROOM_BYTES, "any message has room by itself");
 const _: () = assert!(LANE_BYTES < CLIENT_ROOM_BYTES);
 const _: () = assert!(CLIENT_ROOM_BYTES <= MAX_UNDER_WAY_BYTES);
-const _: () = assert!(MAX_REQUEST_KEYS >= MAX_SNAPSHOT_ENTRIES, "a copy of one is written at once");
-const _: () = assert!(MAX_REQUEST_KEYS >= MAX_MAP_RANGE_ENTRIES, "what was read can be written");
 const _: () = assert!(MAX_MESSAGE_BYTES <= MAX_REPLIES_WAITING_BYTES);
 const _: () = assert!(MAX_IDLE_CONNECTIONS < MAX_CONNECTIONS);
 const _: () = assert!(MAX_ENTITY_SESSIONS < MAX_SESSIONS);

@@ -2,7 +2,7 @@
 
 use bytes::{Buf, Bytes};
 use nacre_object::Error;
-use nacre_object::limits::MAX_OPS;
+use nacre_object::limits::{MAX_OPS, MAX_REQUEST_KEYS};
 use nacre_protocol::proto::{ClientMessage, ServerMessage};
 use nacre_protocol::unfold::{Outline, Unfolded, outline};
 use prost::Message;
@@ -11,7 +11,6 @@ use tonic::codec::{Codec, DecodeBuf, Decoder};
 use tonic_prost::ProstCodec;
 
 use crate::codec::malformed;
-use crate::limits::MAX_REQUEST_KEYS;
 
 /// What one message may unfold to.
 const MOST: Unfolded = Unfolded { ops: MAX_OPS, keys: MAX_REQUEST_KEYS };

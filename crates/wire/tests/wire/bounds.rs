@@ -5,11 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use nacre_conformance::MemoryStore;
 use nacre_object::ErrorKind;
-use nacre_object::limits::MAX_OPS;
+use nacre_object::limits::{MAX_OPS, MAX_REQUEST_KEYS};
 use nacre_wire::limits::{
     CLIENT_ROOM_BYTES, MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, MAX_MESSAGE_BYTES,
-    MAX_REPLIES_WAITING_BYTES, MAX_REQUEST_KEYS, MAX_UNDER_WAY, MAX_UNDER_WAY_BYTES,
-    REPLIES_WAITING_BYTES, STREAM_WINDOW_BYTES,
+    MAX_REPLIES_WAITING_BYTES, MAX_UNDER_WAY, MAX_UNDER_WAY_BYTES, REPLIES_WAITING_BYTES,
+    STREAM_WINDOW_BYTES,
 };
 use nacre_wire::proto as pb;
 use nacre_wire::proto::client_message::Body as Asked;
