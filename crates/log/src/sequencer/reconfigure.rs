@@ -24,8 +24,8 @@ use crate::view::{Layout, Place, View};
 /// A target that does not seal an empty object in this time gets no new stripe.
 const SEAL_PATIENCE: Duration = Duration::from_secs(1);
 /// A target that is not used is taken to be away still if it does not seal an empty object in this time. Each
-/// stripe waits so long for it.
-const BACK_PATIENCE: Duration = Duration::from_millis(100);
+/// stripe waits so long for it: less than the half of a stripe lasts that is left then, at the default slots.
+const BACK_PATIENCE: Duration = Duration::from_millis(200);
 /// Ranges of a view that no target is won back with: there must be some to go round one that is lost.
 const RANGES_TO_GO_ROUND: usize = MAX_RANGES / 4;
 /// How often a step is tried that nobody answered.
