@@ -14,7 +14,7 @@ use support::generator::Generated;
 use support::layouts;
 
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/class");
-const RANDOM_PROGRAMS: u64 = 40;
+const RANDOM_PROGRAMS: u64 = 60;
 /// Layouts of each program that are looked at, each with those after it as former ones.
 const MAX_LAYOUTS: usize = 4;
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use nacre_brados::ir::Body;
 use nacre_brados::layout::{Choices, IndexPlace, TablePlace};
 use nacre_brados::{
-    Compiled, Layout, MergeOp, Value, compile, decode_reply, shown_reply, with_layout,
+    Compiled, Kind, Layout, MergeOp, Value, compile, decode_reply, shown_reply, with_layout,
 };
 use nacre_clock::Random;
 use nacre_conformance::SeedCases;
@@ -36,7 +36,11 @@ fn note(seen: &mut Seen, compiled: &nacre_brados::Compiled) {
     count("recursions", recursive.count());
     for rule in &compiled.analysis.program.rules {
         match &rule.body {
-            Body::Group(_) => count("groups", 1),
+            Body::Group(_) => {
+                let head = compiled.analysis.program.collection(rule.head);
+                count("groups", 1);
+                count("groups in a scratch", usize::from(head.kind == Kind::Scratch));
+            }
             Body::Extreme(_) => count("argmax", 1),
             Body::Literal(_) => count("literals", 1),
             Body::Select(select) => {
@@ -192,6 +196,7 @@ fn random_programs_mean_what_the_reference_says() {
             "kept aggregates",
             "recursions",
             "groups",
+            "groups in a scratch",
             "argmax",
             "literals",
             "joins",

@@ -4,6 +4,9 @@
 //! costs one lookup however many rows the table has. The greatest and the least key of a table in the map
 //! need not even be stored: they are those of its last and first row. A table with `<=` rules has rows that are
 //! seen before they are stored; aggregates over it are computed.
+//!
+//! **Invariant:** what is kept is found by the group's key as the table writes it. A `scratch` may be declared
+//! with another key (`scratch :n, [:count]`), and is then computed: two groups may conflict in it.
 
 use crate::ir::{Aggregate, Body, CollectionId, Function, Group, Program};
 use crate::syntax::ast::Kind;
@@ -49,10 +52,11 @@ pub(super) fn find(program: &Program) -> Vec<View> {
     let mut views = vec![];
     for (rule, of) in program.rules.iter().enumerate() {
         let Body::Group(group) = &of.body else { continue };
-        let head_kind = program.collection(of.head).kind;
-        let is_derived = matches!(head_kind, Kind::Temp | Kind::Scratch);
+        let is_derived = matches!(program.collection(of.head).kind, Kind::Temp | Kind::Scratch);
         let is_only = program.rules.iter().filter(|other| other.head == of.head).count() == 1;
-        if !is_derived || !is_only || !is_stored_only(program, group.input) {
+        let is_keepable =
+            is_stored_only(program, group.input) && has_key_of(program, of.head, group);
+        if !is_derived || !is_only || !is_keepable {
             continue;
         }
         views.push(View {
@@ -84,6 +88,14 @@ fn edge(program: &Program, group: &Group) -> Option<Edge> {
     } else {
         is_of(Function::Min).then_some(Edge::First)
     }
+}
+
+/// Whether a collection has the key of the group, written in the same way.
+fn has_key_of(program: &Program, head: CollectionId, group: &Group) -> bool {
+    let (head, table) = (program.collection(head), program.collection(group.input));
+    let own = head.columns.iter().map(|column| column.ty);
+    let keys = group.keys.iter().map(|key| table.columns[*key].ty);
+    head.key_width == group.keys.len() && own.zip(keys).all(|(own, key)| own == key)
 }
 
 fn is_stored_only(program: &Program, id: CollectionId) -> bool {

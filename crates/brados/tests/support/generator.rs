@@ -34,7 +34,13 @@ pub struct Generated {
 
 impl Generated {
     pub fn new(random: &mut Random) -> Self {
-        let mut generator = Generator { random, rules: String::new(), readable: vec![], temps: 0 };
+        let mut generator = Generator {
+            random,
+            rules: String::new(),
+            state: String::new(),
+            readable: vec![],
+            temps: 0,
+        };
         generator.program()
     }
 
@@ -63,6 +69,8 @@ fn value(random: &mut Random, column: &Column) -> Value {
 struct Generator<'a> {
     random: &'a mut Random,
     rules: String,
+    /// Declarations of what rules fill that could be a `temp`.
+    state: String,
     readable: Vec<Relation>,
     temps: usize,
 }
@@ -120,7 +128,7 @@ impl Generator<'_> {
             }
         }
         self.rule(&channel, "<~");
-        let source = format!("{state}end\nbloom do\n{}end\n", self.rules);
+        let source = format!("{state}{}end\nbloom do\n{}end\n", self.state, self.rules);
         let inputs = inputs.into_iter().chain([dump]).collect();
         Generated { source, inputs }
     }
@@ -324,8 +332,24 @@ impl Generator<'_> {
                 format!("{}.group([{listed}], count)", source.name)
             }
         };
-        let _ = writeln!(self.rules, "  temp :{name} <= {text}");
-        self.readable.push(Relation { name, key_width: columns.len(), columns });
+        let mut relation = Relation { name, key_width: columns.len(), columns };
+        if self.random.one_in(3) {
+            self.declare_scratch(&mut relation, keys.len());
+            let _ = writeln!(self.rules, "  {} <= {text}", relation.name);
+        } else {
+            let _ = writeln!(self.rules, "  temp :{} <= {text}", relation.name);
+        }
+        self.readable.push(relation);
+    }
+
+    /// A scratch for what could be a `temp`: its key may be another, and more of its columns nil.
+    fn declare_scratch(&mut self, relation: &mut Relation, key_width: usize) {
+        let width = relation.columns.len();
+        relation.key_width = [key_width, width, self.below(width + 1)][self.below(3)];
+        for column in &mut relation.columns {
+            column.may_be_nil |= self.random.one_in(8);
+        }
+        declare(&mut self.state, "scratch", relation);
     }
 }
 
