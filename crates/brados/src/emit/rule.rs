@@ -390,7 +390,12 @@ impl MethodWriter<'_> {
             return;
         }
         let columns = self.columns(&row, head, collection.key_width);
-        let row = self.whole(&row);
+        let mut row = self.whole(&row);
+        if matches!(target, Target::Table) && row.starts_with('{') {
+            // It is looked at more than once.
+            self.out.put(format!("local row = {row}"));
+            row = "row".to_owned();
+        }
         let bounds = format!("{}, {}", collection.key_width + 1, collection.width());
         let shown = quoted(collection.name.as_bytes());
         match target {
