@@ -194,3 +194,48 @@ fn a_small_object_is_migrated_in_one_request_and_an_empty_one_is_left_alone() {
     assert!(!absent.migrate());
     assert!(absent.keys().is_empty());
 }
+
+/// What a request of a test came to, in the words of scripts.
+fn ask(subject: &Subject, method: &str, row: &[Value]) -> String {
+    shown(&subject.call(method, row))
+}
+
+fn held_where_it_is(subject: &Subject, from: &Layout, to: &Layout) {
+    let put = |pos| ask(subject, "put", &[Value::Int(pos), Value::text("x")]);
+    let [first, second] = [1, 2].map(|pos| move || ask(subject, "get", &[Value::Int(pos)]));
+    assert_eq!(put(1), "nothing");
+    subject.write(b"a picture");
+    let (_, picture, _) = subject.content();
+    let is_untouched = || assert_eq!(subject.content().1, picture, "{from} to {to}");
+
+    subject.becomes(&with_layout(PROGRAM, to, std::slice::from_ref(from)));
+    assert_eq!(put(2), "nothing");
+    assert_eq!([first(), second()], ["row(1, 'data', 'x')", "row(2, 'data', 'x')"]);
+    assert_eq!(ask(subject, "layout_migrate", &[]), "invalid", "{from} to {to}");
+    is_untouched();
+
+    subject.becomes(&with_layout(PROGRAM, from, &[]));
+    assert_eq!([first(), second()], ["row(1, 'data', 'x')", "row(2, 'data', 'x')"]);
+    assert!(ask(subject, "all", &[Value::Int(0)]).contains("told(2, 2)"), "{from} to {to}");
+    subject.becomes(&with_layout(PROGRAM, from, std::slice::from_ref(to)));
+    assert!(!subject.migrate());
+    is_untouched();
+
+    subject.becomes(&with_layout(PROGRAM, to, std::slice::from_ref(from)));
+    subject.empty_stream();
+    while subject.migrate() {}
+    subject.becomes(&with_layout(PROGRAM, to, &[]));
+    assert_eq!([first(), second()], ["row(1, 'data', 'x')", "row(2, 'data', 'x')"]);
+}
+
+#[test]
+fn an_object_whose_stream_somebody_else_wrote_stays_in_its_layout() {
+    for from in ["map", "header: attribute"] {
+        for to in ["header: stream", "log: slots(16)", "held: appended(map), header: attribute"] {
+            let [from, to] = [from, to].map(|text| text.parse::<Layout>().unwrap());
+            let source = with_layout(PROGRAM, &from, &[]);
+            held_where_it_is(&Subject::new(&source), &from, &to);
+            held_where_it_is(&Subject::on_stock(&source), &from, &to);
+        }
+    }
+}

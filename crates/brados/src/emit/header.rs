@@ -254,6 +254,10 @@ pub(super) fn write_layouts(
         if let Some(stored) = stored_header(physical, runtime) {
             fields.push(format!("load = function() return {stored} end"));
         }
+        if !physical.layout.uses_stream() && layouts.present().layout.uses_stream() {
+            let save = store_header(physical, "stored", runtime);
+            fields.push(format!("save = function(stored) {save} end"));
+        }
         if let Some(clear) = clear_header(physical, runtime) {
             fields.push(format!("clear = function() {clear} end"));
         }

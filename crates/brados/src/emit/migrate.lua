@@ -40,11 +40,13 @@ local function place_of(object, moving)
   return object[moving] or moving.places[1]
 end
 
---- adopt: mixed get set names
+--- adopt: mixed get set stream_size names
 -- An object in a layout that the program had before: requests find rows there or in the map, and put
 -- them into the map. Once all rows are in the map, the object is on its way into the present layout:
 -- requests find rows there or in the map, and put them where they belong. `object.from` is the layout
--- whose places hold rows besides the map, nil once all rows are where they belong.
+-- whose places hold rows besides the map, nil once all rows are where they belong. If the present layout
+-- wants the byte stream and somebody else wrote to it, the object is held (`object.is_held`): all is kept
+-- as the former layout, `object.from`, has it.
 local LAYOUTS, MOVING, PROGRAM_FIELDS, new_object
 -- The cursor of a migration begins with whether rows move into the layout or out of it.
 local function way_of(number)
@@ -69,6 +71,12 @@ local function enter(object)
     unite(object, 1)
   else
     settle_all(object)
+  end
+end
+local function hold(object, number)
+  object.from, object.old, object.is_held = number, nil, true
+  for _, moving in next, MOVING do
+    object[moving] = moving.map
   end
 end
 local function fields_of(layout, stored)
@@ -102,7 +110,10 @@ local function adopt(stored)
       if object.old and layout.refresh then
         layout.refresh(object)
       end
-      if not layout.has_rows then
+      if not layout.has_stream and LAYOUTS[1].has_stream and stream_size() > 0 then
+        hold(object, number)
+        return object
+      elseif not layout.has_rows then
         enter(object)
         return object
       end
@@ -121,12 +132,15 @@ local function save_between(object)
   for field = 1, layout.count do
     fields[PROGRAM_FIELDS + field] = object[layout.first + field - 1]
   end
+  if object.is_held then
+    return layout.save("b" .. layout.digits .. pack(layout.format, table.unpack(fields)))
+  end
   clear_old_header(object)
   set("@brados", "m" .. layout.digits .. pack("<s4", object.cursor)
     .. pack(layout.format, table.unpack(fields)))
 end
 
---- migrate: adopt
+--- migrate: adopt own_stream
 -- Moves rows, so many a request. The cursor says in which table, and after what in it.
 local STEP_ROWS, STEP_BYTES = 512, 1048576
 local function place_of_cursor(cursor)
@@ -216,6 +230,9 @@ local function migrate_step(object)
 end
 local function migrate(object, output)
   local moved = 0
+  if object.is_held then
+    own_stream()
+  end
   if object.from then
     local is_start = object.from ~= 1 and object.cursor == ""
     moved = is_start and migrate_at_once(object) or migrate_step(object)

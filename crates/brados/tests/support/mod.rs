@@ -230,6 +230,11 @@ impl Subject {
         self.submit(Op::Write { offset: 0, data: data.into() }).unwrap();
     }
 
+    /// Leaves the object no bytes.
+    pub fn empty_stream(&self) {
+        self.submit(Op::Truncate { size: 0 }).unwrap();
+    }
+
     /// How many bytes the object has.
     pub fn size(&self) -> u64 {
         match self.submit(Op::Stat) {
