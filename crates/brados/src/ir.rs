@@ -334,6 +334,19 @@ impl Expr {
         sources
     }
 
+    /// Whether there is arithmetic in it, for which its operands must be there.
+    pub(crate) fn computes(&self) -> bool {
+        let mut found = false;
+        self.visit(&mut |expr| {
+            found |= match &expr.kind {
+                ExprKind::Binary(op, ..) => !op.is_condition(),
+                ExprKind::Negate(_) => true,
+                _ => false,
+            };
+        });
+        found
+    }
+
     /// The conditions of which this is the conjunction.
     pub(crate) fn conjuncts(self) -> Vec<Expr> {
         match self.kind {

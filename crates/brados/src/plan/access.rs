@@ -153,12 +153,16 @@ impl Join<'_, '_> {
         self.test();
     }
 
-    /// Tests what can be tested now.
+    /// Tests what can be tested now: first what computes nothing, as it may say that a number is there
+    /// with which the rest computes (`types/nils.rs`).
     fn test(&mut self) {
-        for (at, filter) in self.select.filters.iter().enumerate() {
-            if !self.done[at] && filter.sources() & !self.bound == 0 {
-                self.done[at] = true;
-                self.steps.push(Step::Filter(at));
+        for computes in [false, true] {
+            for (at, filter) in self.select.filters.iter().enumerate() {
+                let is_ready = !self.done[at] && filter.sources() & !self.bound == 0;
+                if is_ready && filter.computes() == computes {
+                    self.done[at] = true;
+                    self.steps.push(Step::Filter(at));
+                }
             }
         }
     }

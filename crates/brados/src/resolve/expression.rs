@@ -68,7 +68,12 @@ impl<'a> Resolver<'a> {
                 error.help("write a condition on both variables, or use one variable to project"),
             );
         }
-        self.expr(&Scope { sources, parameters }, &block.body)
+        let condition = self.expr(&Scope { sources, parameters }, &block.body)?;
+        // What computes comes last, as in joins.
+        let span = condition.span;
+        let mut all = condition.conjuncts();
+        all.sort_by_key(Expr::computes);
+        Ok(joined(BinaryOp::And, all, span))
     }
 
     fn check_parameters(&mut self, parameters: &Parameters<'_>) -> Resolved<()> {

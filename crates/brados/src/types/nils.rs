@@ -4,7 +4,7 @@
 //! may be nil as soon as something that may be is written into it.
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::ir::{Body, CollectionId, Expr, ExprKind, Function, Program, Rule, Select};
+use crate::ir::{Absence, Body, CollectionId, Expr, ExprKind, Function, Program, Rule, Select};
 use crate::span::Span;
 use crate::syntax::ast::{BinaryOp, Kind};
 use crate::value::Value;
@@ -51,7 +51,8 @@ fn written(program: &Program, rule: &Rule) -> Vec<(bool, Span)> {
             (0..width).map(|at| (has_nil(at), rule.span)).collect()
         }
         Body::Select(select) => {
-            let column = |expr: &Expr| (may_be_nil(program, select, expr), expr.span);
+            let known = Known::of_result(program, select);
+            let column = |expr: &Expr| (known.may_be_nil(expr), expr.span);
             select.columns.iter().map(column).collect()
         }
         Body::Group(group) => {
@@ -69,37 +70,83 @@ fn written(program: &Program, rule: &Rule) -> Vec<(bool, Span)> {
     }
 }
 
-fn may_be_nil(program: &Program, select: &Select, expr: &Expr) -> bool {
-    match &expr.kind {
-        ExprKind::Literal(value) => *value == Value::Nil,
-        ExprKind::Column { source, column } => {
-            let ty = program.collection(select.sources[*source]).columns[*column].ty;
-            ty.may_be_nil && !is_excluded(program, select, expr)
-        }
-        _ => false,
-    }
+/// What is known of rows where an expression is computed.
+struct Known<'a> {
+    program: &'a Program,
+    sources: Vec<CollectionId>,
+    /// Conditions that hold there.
+    conditions: Vec<&'a Expr>,
 }
 
-/// Whether a condition of the join leaves only rows where this column is not nil.
-fn is_excluded(program: &Program, select: &Select, expr: &Expr) -> bool {
-    select.filters.iter().any(|filter| {
-        let ExprKind::Binary(op, left, right) = &filter.kind else { return false };
-        let other = match (left.kind == expr.kind, right.kind == expr.kind) {
-            (true, false) => right,
-            (false, true) => left,
-            _ => return false,
-        };
-        match (op, &other.kind) {
-            (BinaryOp::Unequal, ExprKind::Literal(value)) => *value == Value::Nil,
-            // Nothing is less than nil or greater.
-            (op, _) if op.is_ordering() => true,
-            (BinaryOp::Equal, ExprKind::Literal(value)) => *value != Value::Nil,
-            (BinaryOp::Equal, ExprKind::Column { source, column }) => {
-                !program.collection(select.sources[*source]).columns[*column].ty.may_be_nil
+impl<'a> Known<'a> {
+    /// Of the rows that a join gives.
+    fn of_result(program: &'a Program, select: &'a Select) -> Self {
+        let conditions = select.filters.iter().collect();
+        Self { program, sources: select.sources.clone(), conditions }
+    }
+
+    /// Where a part of a condition is computed that looks at these sources: what computes nothing is tested
+    /// before, as soon as what it looks at is there.
+    fn within(program: &'a Program, select: &'a Select, sources: u32) -> Self {
+        let mut known = Self::of_result(program, select);
+        known.conditions.retain(|one| !one.computes() && one.sources() & !sources == 0);
+        known
+    }
+
+    /// Where an absence's predicate computes, which looks at one source more.
+    fn in_predicate(program: &'a Program, select: &'a Select, absence: &'a Absence) -> Self {
+        let mut known = Self::of_result(program, select);
+        known.sources.push(absence.relation);
+        let own = absence.predicate.iter().flat_map(|predicate| conjuncts(predicate));
+        known.conditions.extend(own.filter(|one| !one.computes()));
+        known
+    }
+
+    fn may_be_nil(&self, expr: &Expr) -> bool {
+        match &expr.kind {
+            ExprKind::Literal(value) => *value == Value::Nil,
+            ExprKind::Column { source, column } => {
+                self.column(*source, *column) && !self.is_excluded(expr)
             }
             _ => false,
         }
-    })
+    }
+
+    fn column(&self, source: usize, column: usize) -> bool {
+        self.program.collection(self.sources[source]).columns[column].ty.may_be_nil
+    }
+
+    /// Whether a condition leaves only rows where this column is not nil.
+    fn is_excluded(&self, expr: &Expr) -> bool {
+        self.conditions.iter().any(|condition| {
+            let ExprKind::Binary(op, left, right) = &condition.kind else { return false };
+            let other = match (left.kind == expr.kind, right.kind == expr.kind) {
+                (true, false) => right,
+                (false, true) => left,
+                _ => return false,
+            };
+            match (op, &other.kind) {
+                (BinaryOp::Unequal, ExprKind::Literal(value)) => *value == Value::Nil,
+                // Nothing is less than nil or greater.
+                (op, _) if op.is_ordering() => true,
+                (BinaryOp::Equal, ExprKind::Literal(value)) => *value != Value::Nil,
+                (BinaryOp::Equal, ExprKind::Column { source, column }) => {
+                    !self.column(*source, *column)
+                }
+                _ => false,
+            }
+        })
+    }
+}
+
+/// The conditions of which this is the conjunction.
+fn conjuncts(condition: &Expr) -> Vec<&Expr> {
+    match &condition.kind {
+        ExprKind::Binary(BinaryOp::And, left, right) => {
+            [conjuncts(left), conjuncts(right)].concat()
+        }
+        _ => vec![condition],
+    }
 }
 
 fn check_rule(program: &Program, rule: &Rule, source: &str, diagnostics: &mut Diagnostics) {
@@ -119,9 +166,7 @@ fn check_rule(program: &Program, rule: &Rule, source: &str, diagnostics: &mut Di
         }
     }
     match &rule.body {
-        Body::Select(select) => select.exprs().for_each(|expr| {
-            check_operands(program, select, expr, source, diagnostics);
-        }),
+        Body::Select(select) => check_select(program, select, source, diagnostics),
         Body::Group(group) => {
             let columns = group.aggregates.iter().filter(|one| one.function != Function::Count);
             for column in columns.filter_map(|aggregate| aggregate.column) {
@@ -136,29 +181,53 @@ fn check_rule(program: &Program, rule: &Rule, source: &str, diagnostics: &mut Di
 }
 
 /// Numbers that are computed with must be there.
-fn check_operands(
-    program: &Program,
-    select: &Select,
-    expr: &Expr,
+fn check_select<'a>(
+    program: &'a Program,
+    select: &'a Select,
     source: &str,
     diagnostics: &mut Diagnostics,
 ) {
-    expr.visit(&mut |expr| {
-        let operands = match &expr.kind {
-            ExprKind::Binary(op, left, right) if !op.is_condition() => vec![left, right],
-            ExprKind::Negate(inner) => vec![inner],
-            _ => return,
-        };
-        for operand in operands {
-            // An absence's predicate looks at one source more.
-            let is_of_join = operand.sources() < 1 << select.sources.len();
-            if is_of_join && may_be_nil(program, select, operand) {
-                let message = format!("`{}` may be nil", operand.span.text(source));
-                let help = "leave out rows with nil by a condition: `… if x.column != nil`";
-                diagnostics.add(Diagnostic::error(operand.span, message).help(help));
-            }
+    let mut check = |known: &dyn Fn() -> Known<'a>, part: &Expr| {
+        let operands = operands(part);
+        if !operands.is_empty() {
+            check_operands(&known(), &operands, source, diagnostics);
         }
-    });
+    };
+    for filter in &select.filters {
+        filter.visit(&mut |part| check(&|| Known::within(program, select, part.sources()), part));
+    }
+    let equal = select.absences.iter().flat_map(|absence| &absence.equal);
+    for expr in select.columns.iter().chain(equal.map(|(_, expr)| expr)) {
+        expr.visit(&mut |part| check(&|| Known::of_result(program, select), part));
+    }
+    for absence in &select.absences {
+        if let Some(predicate) = &absence.predicate {
+            predicate
+                .visit(&mut |part| check(&|| Known::in_predicate(program, select, absence), part));
+        }
+    }
+}
+
+/// What an expression itself computes with, not what is within that.
+fn operands(expr: &Expr) -> Vec<&Expr> {
+    match &expr.kind {
+        ExprKind::Binary(op, left, right) if !op.is_condition() => vec![left, right],
+        ExprKind::Negate(inner) => vec![inner],
+        _ => vec![],
+    }
+}
+
+fn check_operands(
+    known: &Known<'_>,
+    operands: &[&Expr],
+    source: &str,
+    diagnostics: &mut Diagnostics,
+) {
+    for operand in operands.iter().filter(|operand| known.may_be_nil(operand)) {
+        let message = format!("`{}` may be nil", operand.span.text(source));
+        let help = "leave out rows with nil by a condition: `… if x.column != nil`";
+        diagnostics.add(Diagnostic::error(operand.span, message).help(help));
+    }
 }
 
 fn check_aggregated(
