@@ -50,10 +50,23 @@ impl<'a> Resolver<'a> {
         let mut keys = vec![];
         let mut names = vec![];
         for name in columns {
-            keys.push(self.column(input, &name.column)?);
+            keys.push(self.grouped_column(input, name)?);
             names.push(name.column.text.clone());
         }
         Ok((keys, names))
+    }
+
+    /// A column of what is grouped, which may be written with its collection's name.
+    fn grouped_column(&mut self, input: CollectionId, name: &ColumnName) -> Resolved<usize> {
+        let grouped = &self.collection(input).name;
+        match &name.collection {
+            Some(other) if other.text != *grouped => {
+                let message = format!("`{}` is not what is grouped here", other.text);
+                let error = Diagnostic::error(other.span, message);
+                self.error(error.help(format!("this groups `{grouped}`")))
+            }
+            _ => self.column(input, &name.column),
+        }
     }
 
     fn aggregate(
@@ -80,7 +93,7 @@ impl<'a> Resolver<'a> {
             None => function.as_str().to_owned(),
         };
         let column = match column {
-            Some(column) => Some(self.column(input, &column.column)?),
+            Some(column) => Some(self.grouped_column(input, column)?),
             None if function == Function::Count => None,
             None => {
                 let message = format!("`{}` of which column?", function.as_str());
@@ -124,7 +137,7 @@ impl<'a> Resolver<'a> {
             }
         };
         let (keys, _) = self.key_columns(input, keys)?;
-        let column = self.column(input, &column.column)?;
+        let column = self.grouped_column(input, column)?;
         let collection = self.collection(input);
         let names = collection.columns.iter().map(|column| column.name.clone()).collect();
         let key_width = collection.key_width;

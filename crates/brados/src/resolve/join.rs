@@ -211,9 +211,7 @@ impl<'a> Resolver<'a> {
         let mut absence =
             Absence { relation: right, equal: vec![], predicate: None, span: call.span };
         for argument in pairs {
-            let (from, to) = self.pair(argument)?;
-            let from = self.column(left, &from.column)?;
-            let to = self.column(right, &to.column)?;
+            let (from, to) = self.sides([left, right], argument)?;
             absence.equal.push((to, column_expr(0, from, argument.span)));
         }
         match block {
@@ -244,6 +242,31 @@ impl<'a> Resolver<'a> {
                         }
                     },
                 }
+            }
+        }
+    }
+
+    /// The columns of `notin`'s two sides that a pair says are equal.
+    fn sides(
+        &mut self,
+        sources: [CollectionId; 2],
+        argument: &Argument,
+    ) -> Resolved<(usize, usize)> {
+        let (from, to) = self.pair(argument)?;
+        let from = self.joined_column(&sources, from, 0)?;
+        let to = self.joined_column(&sources, to, 1)?;
+        match (from.kind, to.kind) {
+            (
+                ExprKind::Column { source: 0, column: from },
+                ExprKind::Column { source: 1, column: to },
+            )
+            | (
+                ExprKind::Column { source: 1, column: to },
+                ExprKind::Column { source: 0, column: from },
+            ) => Ok((from, to)),
+            _ => {
+                let error = Diagnostic::error(argument.span, "both columns are of one collection");
+                self.error(error.help("write `:column of what is kept => :column of the other`"))
             }
         }
     }
