@@ -219,3 +219,11 @@ fn a_stream_that_somebody_else_wrote_is_not_taken() {
     subject.becomes(PROGRAM);
     assert_eq!(ask(&subject, "seal", 1), "nothing");
 }
+
+#[test]
+fn slots_of_impossible_widths_are_not_listed() {
+    let compiled = compile(PROGRAM).unwrap();
+    let choices = Choices::of(&compiled, &[0, 1, u32::MAX, 64]);
+    let only = Choices::of(&compiled, &[64]);
+    assert_eq!(choices, only);
+}

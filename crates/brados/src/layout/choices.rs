@@ -1,9 +1,14 @@
 //! All layouts that are possible for a program.
 
+use std::ops::RangeInclusive;
+
 use super::legality::{Illegal, Stored, header_place, reasons, table_place};
 use super::{HeaderPlace, IndexPlace, Layout, TablePlace};
 use crate::compile::Compiled;
-use crate::limits::MAX_LISTED_LAYOUTS;
+use crate::limits::{MAX_LISTED_LAYOUTS, MAX_SLOT_BYTES, MIN_SLOT_BYTES};
+
+/// Widths that a slot can have.
+const SLOT_BYTES: RangeInclusive<u32> = MIN_SLOT_BYTES..=MAX_SLOT_BYTES;
 
 /// What there is to choose of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +37,7 @@ pub struct TableChoices {
 }
 
 impl Choices {
-    /// The choices of a program, with slots of these widths.
+    /// The choices of a program, with slots of these widths, those that no slot can have left out.
     pub fn of(compiled: &Compiled, slot_bytes: &[u32]) -> Self {
         let stored = Stored::new(&compiled.analysis.program, &compiled.plan.views);
         let places = places(slot_bytes);
@@ -79,7 +84,8 @@ impl Choices {
 }
 
 fn places(slot_bytes: &[u32]) -> Vec<TablePlace> {
-    let slots = slot_bytes.iter().map(|bytes| TablePlace::Slots { bytes: *bytes, count: None });
+    let possible = slot_bytes.iter().filter(|bytes| SLOT_BYTES.contains(bytes));
+    let slots = possible.map(|bytes| TablePlace::Slots { bytes: *bytes, count: None });
     let appended = [IndexPlace::Map, IndexPlace::STREAM].map(TablePlace::Appended);
     [TablePlace::Map].into_iter().chain(slots).chain(appended).collect()
 }
