@@ -19,6 +19,12 @@ pub const MAX_JOINED: usize = 6;
 pub const MAX_NESTING: usize = 48;
 /// Mistakes told at once: past these the first ones are worth more than the next.
 pub const MAX_DIAGNOSTICS: usize = 50;
+/// Mistakes, and as many doubts, that are looked at to tell those: each is compared with those before it.
+pub const MAX_FOUND: usize = 16 * MAX_DIAGNOSTICS;
+/// Characters of a line that are shown with a mistake, around it.
+pub const MAX_SHOWN_CHARACTERS: usize = 200;
+/// Bytes of a name: it is in keys of the map, in replies and in each line of the class that is about it.
+pub const MAX_NAME_BYTES: usize = 128;
 /// The greatest whole number, either sign: numbers of Luau are doubles, and from 2^53 on a sum may be
 /// rounded to it.
 pub const MAX_INTEGER: i64 = (1 << 53) - 1;

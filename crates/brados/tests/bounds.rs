@@ -1,10 +1,13 @@
 //! Programs made to be slow or large: refused or compiled, in bounded time, on an ordinary thread's stack.
 
+mod support;
+
 use std::time::Duration;
 
 use nacre_brados::limits::{MAX_CLASS_BYTES, MAX_SOURCE_BYTES};
-use nacre_brados::{compile, format};
+use nacre_brados::{Value, compile, format};
 use nacre_clock::{Clock, SystemClock};
+use support::{Subject, shown};
 
 /// Unoptimised, on a busy machine; an honest program takes milliseconds.
 const MAX_TIME: Duration = Duration::from_secs(20);
@@ -113,4 +116,26 @@ fn long_lists_and_many_of_everything() {
         "a long cycle",
         &program(&format!("  table :t, [:n:int, :m:int]\n{state}"), &rules)
     ));
+}
+
+#[test]
+fn a_long_list_and_many_tables_are_taken_by_the_sandbox() {
+    let items: Vec<_> = (0..1_000).map(|at| at.to_string()).collect();
+    let rule = format!("  ret <= ask{{|x| [x.n] if [{}].include?(x.n)}}\n", items.join(","));
+    let subject = Subject::new(&program("", &rule));
+    for (asked, expected) in [(999, "ret(999)"), (1_000, "nothing")] {
+        assert_eq!(shown(&subject.call("ask", &[Value::Int(asked)])), expected);
+    }
+    for tables in [20, 26, 27, 40, 63, 64, 67, 80, 93] {
+        for op in ["<+", "<+-", "<-", "<="] {
+            let (mut state, mut rules) = (String::new(), String::from("  ret <= ask\n"));
+            for at in 0..tables {
+                state += &format!("  table :t{at}, [:k:int] => [:v:int]\n");
+                rules += &format!("  t{at} {op} ask{{|x| [x.n, 1]}}\n");
+            }
+            let subject = Subject::new(&program(&state, &rules));
+            let got = shown(&subject.call("ask", &[Value::Int(7)]));
+            assert_eq!(got, "ret(7)", "{tables} tables {op}");
+        }
+    }
 }

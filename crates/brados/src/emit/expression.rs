@@ -22,6 +22,18 @@ pub(super) fn value(value: &Value) -> String {
     }
 }
 
+/// Whether one of these conditions holds, as shallow as can be: compilers of Lua are recursive.
+fn one_of(conditions: &[String]) -> String {
+    match conditions {
+        [] => "false".to_owned(),
+        few if few.len() <= 8 => format!("({})", few.join(" or ")),
+        many => {
+            let (left, right) = many.split_at(many.len() / 2);
+            format!("({} or {})", one_of(left), one_of(right))
+        }
+    }
+}
+
 impl MethodWriter<'_> {
     pub(super) fn expr(&mut self, scope: &Scope, expr: &Expr) -> String {
         match &expr.kind {
@@ -36,11 +48,7 @@ impl MethodWriter<'_> {
                     .iter()
                     .map(|item| format!("{wanted} == {}", self.expr(scope, item)))
                     .collect();
-                if each.is_empty() {
-                    "false".to_owned()
-                } else {
-                    format!("({})", each.join(" or "))
-                }
+                one_of(&each)
             }
             ExprKind::Contains(id, wanted) => self.contains(scope, *id, wanted),
         }

@@ -19,6 +19,9 @@ use crate::syntax::token::MergeOp;
 /// entries of a table.
 const MAX_LOCALS: usize = 80;
 
+/// What else a table that is written may take: the row that waits, its key, and what was there.
+const PENDING_LOCALS: usize = 3;
+
 /// Rows of a set that are gone over one by one to find some.
 const MAX_FEW: usize = 8;
 
@@ -42,6 +45,14 @@ pub(super) struct MethodWriter<'a> {
     declared: HashSet<String>,
 }
 
+/// How many tables and channels a method writes.
+fn written(program: &Program, plan: &MethodPlan) -> usize {
+    let heads = plan.rules().map(|plan| program.rules[plan.rule].head);
+    let is_stored =
+        |id: &CollectionId| matches!(program.collection(*id).kind, Kind::Table | Kind::Channel);
+    heads.filter(is_stored).collect::<HashSet<_>>().len()
+}
+
 impl<'a> MethodWriter<'a> {
     pub fn new(
         program: &'a Program,
@@ -53,7 +64,7 @@ impl<'a> MethodWriter<'a> {
         out: &'a mut Writer,
     ) -> Self {
         let relations: usize = plan.phases.iter().map(|phase| phase.relations.len() + 1).sum();
-        let in_table = relations > MAX_LOCALS;
+        let in_table = relations + PENDING_LOCALS * written(program, plan) > MAX_LOCALS;
         let mut method = Self {
             program,
             class,

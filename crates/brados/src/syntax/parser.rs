@@ -8,7 +8,7 @@
 use super::ast::{Block, Name, Program};
 use super::token::{KEYWORDS, Token, TokenKind};
 use crate::diagnostic::{Diagnostic, Diagnostics, suggestion};
-use crate::limits::MAX_NESTING;
+use crate::limits::{MAX_NAME_BYTES, MAX_NESTING};
 use crate::span::Span;
 
 /// What parses a part of the grammar answers: the part, or that a mistake was reported.
@@ -138,12 +138,12 @@ impl<'a> Parser<'a> {
         self.peek().span
     }
 
-    /// The span of the token before this one.
     /// What comes after the token here.
     pub fn next_kind(&self) -> Option<&TokenKind> {
         self.tokens.get(self.at + 1).map(|token| &token.kind)
     }
 
+    /// The span of the token before this one.
     pub fn last_span(&self) -> Span {
         self.tokens[self.at.saturating_sub(1)].span
     }
@@ -231,7 +231,12 @@ impl<'a> Parser<'a> {
 
     fn any_name(&mut self) -> Name {
         let span = self.advance().span;
-        Name { text: span.text(self.source).to_owned(), span }
+        let name = Name { text: span.text(self.source).to_owned(), span };
+        if name.text.len() > MAX_NAME_BYTES {
+            let error = Diagnostic::error(span, "this name is too long");
+            self.diagnostics.add(error.help(format!("a name has at most {MAX_NAME_BYTES} bytes")));
+        }
+        name
     }
 
     /// Runs `body` with line ends hidden.
