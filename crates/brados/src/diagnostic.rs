@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::limits::{MAX_DIAGNOSTICS, MAX_FOUND, MAX_SHOWN_CHARACTERS};
 use crate::span::{LineIndex, Place, Span};
 
 /// Whether a program can be compiled all the same.
@@ -107,17 +108,31 @@ impl Diagnostic {
 /// `file:line:column: head` and the line with carets under the span.
 fn excerpt(text: &mut String, file: &str, source: &str, lines: &LineIndex, span: Span, head: &str) {
     let Place { line, column } = lines.place(source, span.start);
-    let shown = source.lines().nth(line as usize - 1).unwrap_or_default();
+    let whole = source.lines().nth(line as usize - 1).unwrap_or_default();
+    let (shown, before) = window(whole, column as usize - 1);
     // Tabs stay tabs, so that the carets stand under their characters whatever their width.
     let lead: String =
-        shown.chars().take(column as usize - 1).map(|c| if c == '\t' { c } else { ' ' }).collect();
-    let rest = shown.chars().count().saturating_sub(column as usize - 1).max(1);
+        shown.chars().take(before).map(|c| if c == '\t' { c } else { ' ' }).collect();
+    let rest = shown.chars().count().saturating_sub(before).max(1);
     let carets = span.text(source).lines().next().map_or(1, |part| part.chars().count());
     let number = line.to_string();
     let gutter = " ".repeat(number.len());
     let _ = writeln!(text, "{file}:{line}:{column}: {head}");
     let _ = writeln!(text, "{number} | {shown}");
     let _ = writeln!(text, "{gutter} | {lead}{}", "^".repeat(carets.clamp(1, rest)));
+}
+
+/// The part of a line that is shown, around one of its characters, and how many are before that in it.
+fn window(line: &str, at: usize) -> (String, usize) {
+    let count = line.chars().count();
+    if count <= MAX_SHOWN_CHARACTERS {
+        return (line.to_owned(), at);
+    }
+    let first = at.saturating_sub(MAX_SHOWN_CHARACTERS / 2);
+    let shown: String = line.chars().skip(first).take(MAX_SHOWN_CHARACTERS).collect();
+    let head = if first > 0 { "…" } else { "" };
+    let tail = if first + MAX_SHOWN_CHARACTERS < count { "…" } else { "" };
+    (format!("{head}{shown}{tail}"), at - first + head.chars().count())
 }
 
 /// What a pass has found so far.
@@ -131,7 +146,8 @@ impl Diagnostics {
     }
 
     pub fn add(&mut self, diagnostic: Diagnostic) {
-        if !self.0.contains(&diagnostic) {
+        let like = self.0.iter().filter(|one| one.severity == diagnostic.severity).count();
+        if like < MAX_FOUND && !self.0.contains(&diagnostic) {
             self.0.push(diagnostic);
         }
     }
@@ -140,10 +156,11 @@ impl Diagnostics {
         self.0.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }
 
-    /// In the order of the source, at most so many as anybody reads.
+    /// In the order of the source, at most so many as anybody reads: warnings only where errors leave room.
     pub fn into_sorted(mut self) -> Vec<Diagnostic> {
+        self.0.sort_by_key(|diagnostic| (diagnostic.severity, diagnostic.span.start));
+        self.0.truncate(MAX_DIAGNOSTICS);
         self.0.sort_by_key(|diagnostic| (diagnostic.span.start, diagnostic.severity));
-        self.0.truncate(crate::limits::MAX_DIAGNOSTICS);
         self.0
     }
 }

@@ -4,8 +4,8 @@ mod support;
 
 use std::time::Duration;
 
-use nacre_brados::limits::{MAX_CLASS_BYTES, MAX_SOURCE_BYTES};
-use nacre_brados::{Value, compile, format};
+use nacre_brados::limits::{MAX_CLASS_BYTES, MAX_DIAGNOSTICS, MAX_SOURCE_BYTES};
+use nacre_brados::{Severity, Value, check, compile, format};
 use nacre_clock::{Clock, SystemClock};
 use support::{Subject, shown};
 
@@ -116,6 +116,32 @@ fn long_lists_and_many_of_everything() {
         "a long cycle",
         &program(&format!("  table :t, [:n:int, :m:int]\n{state}"), &rules)
     ));
+}
+
+#[test]
+fn an_error_is_told_however_many_doubts_come_before() {
+    let products = "  ret <= (ask * t).pairs{|a, t| [t.n]}\n".repeat(3 * MAX_DIAGNOSTICS);
+    let state = "  table :t, [:n:int]\n  table :greatest, [] => [:m:int]\n";
+    let rule = "  t <+ ask\n  greatest <= t.group([], max(:n))\n";
+    let source = program(state, &format!("{products}{rule}"));
+    let found = check(&source);
+    assert_eq!(found.len(), MAX_DIAGNOSTICS);
+    assert!(found.iter().any(|one| one.severity == Severity::Error), "{found:?}");
+    assert!(found.is_sorted_by_key(|one| one.span.start));
+}
+
+#[test]
+fn mistakes_without_end_are_told_briefly() {
+    let source = ";".repeat(65_000);
+    let clock = SystemClock::default();
+    let before = clock.monotonic();
+    let errors = compile(&source).unwrap_err();
+    let text = errors.render("program", &source);
+    let took = clock.monotonic() - before;
+    assert_eq!(errors.0.len(), MAX_DIAGNOSTICS);
+    assert!(text.len() < 100_000, "{} bytes", text.len());
+    assert!(took < Duration::from_secs(3), "{took:?}");
+    assert!(text.lines().any(|line| line.ends_with('^')));
 }
 
 #[test]
