@@ -69,9 +69,9 @@ impl Core {
 
     /// The group that the tables must have before a request looks at them, if they have not yet: a read
     /// at its object, a clone at its source. Other writes go through a shard, which knows what is on its way.
-    pub fn awaited(&self, request: &Request) -> Option<u64> {
+    pub fn awaited(&self, request: &Request, is_write: bool) -> Option<u64> {
         self.visibility.awaited_of_all()?;
-        if self.first_write(request).is_none() {
+        if !is_write {
             return self.visibility.awaited(hash_of(&request.header.object));
         }
         let pool = &request.header.object.pool;

@@ -13,7 +13,7 @@ use nacre_object::limits::{
     MAX_LIST_ENTRIES, MAX_NOTIFY_BYTES, MAX_OPS, MAX_REQUEST_BYTES, MAX_REQUEST_KEYS,
 };
 use nacre_object::{
-    Capabilities, Error, ListPage, ListRequest, ObjectId, ObjectName, Reply, Request, Result,
+    Capabilities, Error, ListPage, ListRequest, ObjectId, ObjectName, Op, Reply, Request, Result,
     Store, Watch, WatchEvent, WatchStream,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -188,27 +188,19 @@ impl EmbeddedEngine {
         core.queues[shard].push(Work::Request { request, reply, permit, trail: Trail::begin() })
     }
 
-    /// The reply, if the request only reads; it runs on the thread of whoever asks.
-    fn read(&self, request: &Request) -> Result<Option<Reply>> {
+    /// The reply to a request that only reads; it runs on the thread of whoever asks.
+    fn read(&self, request: &Request) -> Result<Reply> {
         let core = self.0.core()?;
-        match core.first_write(request) {
-            None => {
-                let mut trail = Trail::begin();
-                let result = core.read(request);
-                trail.step("read", || fields_of(request));
-                core.counters.note_read(&result);
-                result.map(Some)
-            }
-            Some(write) if request.header.snapshot.is_some() => {
-                Err(Error::invalid("a snapshot cannot be written").during(write.name()))
-            }
-            Some(_) => Ok(None),
-        }
+        let mut trail = Trail::begin();
+        let result = core.read(request);
+        trail.step("read", || fields_of(request));
+        core.counters.note_read(&result);
+        result
     }
 
     /// Waits until the tables have what was answered before `awaited` looked at them. Nobody holds the
     /// engine meanwhile, so that closing need not wait for one.
-    async fn await_tables(&self, awaited: impl Fn(&Core) -> Option<u64>) -> Result<()> {
+    async fn await_tables(&self, awaited: impl FnOnce(&Core) -> Option<u64>) -> Result<()> {
         let awaited = {
             let core = self.0.core()?;
             awaited(&core).map(|group| (Arc::clone(&core.visibility), group))
@@ -221,10 +213,19 @@ impl EmbeddedEngine {
     }
 
     async fn answer(&self, request: Box<Request>) -> Result<Reply> {
-        self.await_tables(|core| core.awaited(&request)).await?;
-        match self.read(&request)? {
-            Some(reply) => Ok(reply),
-            None => self.write(request).await,
+        // Decided once: a class may become another one meanwhile.
+        let mut first_write = None;
+        let awaited = |core: &Core| {
+            first_write = core.first_write(&request).map(Op::name);
+            core.awaited(&request, first_write.is_some())
+        };
+        self.await_tables(awaited).await?;
+        match first_write {
+            None => self.read(&request),
+            Some(write) if request.header.snapshot.is_some() => {
+                Err(Error::invalid("a snapshot cannot be written").during(write))
+            }
+            Some(_) => self.write(request).await,
         }
     }
 }

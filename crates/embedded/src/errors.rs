@@ -36,8 +36,11 @@ pub(crate) fn tables(error: &fjall::Error) -> Error {
         }
         fjall::Error::InvalidVersion(_) => Error::unsupported("the tables are of another format")
             .hint("use the release of nacre that wrote them, or a later one"),
-        fjall::Error::Poisoned => Error::unavailable("the tables stopped after a failed write")
-            .hint("see to the disk, then open the store again"),
+        // Also if a compaction met a damaged block.
+        fjall::Error::Poisoned => Error::unavailable(
+            "the tables stopped: writing or compacting them in the background failed, by the disk or by damage",
+        )
+        .hint("see to the disk, then open the store again; `nacre scrub` finds damage"),
         fjall::Error::Locked => Error::unavailable("the tables are in use by another process"),
         other => Error::corrupt(format!("the tables: {other:?}")),
     }

@@ -79,6 +79,7 @@ fn prepare_folder(options: &Options) -> Result<File> {
     let failed = |error: std::io::Error| errors::io("making the folder", &error);
     options.disk.create_folder(folder).map_err(failed)?;
     options.disk.create_folder(&folder.join(JOURNAL)).map_err(failed)?;
+    let failed = |error: std::io::Error| errors::io(format!("locking {LOCK}"), &error);
     let lock = OpenOptions::new()
         .create(true)
         .truncate(false)
@@ -330,6 +331,31 @@ fn start_committer(core: &Arc<Core>, live: Vec<LiveBytes>) -> std::io::Result<Jo
     std::thread::Builder::new().name("nacre-commit".into()).spawn(move || committer.run())
 }
 
+/// The threads of an engine: of the shards, the committer, the upkeep.
+type Threads = (Vec<JoinHandle<()>>, JoinHandle<()>, JoinHandle<Upkeep>);
+
+fn start_threads(
+    core: &Arc<Core>,
+    shards: Vec<RecoveredShard>,
+    checkpoint: Position,
+) -> std::io::Result<Threads> {
+    let started =
+        shards.iter().map(|shard| start_shard(core, shard)).collect::<std::io::Result<_>>()?;
+    let live = shards.into_iter().map(|shard| shard.live).collect();
+    let committer = start_committer(core, live)?;
+    let upkeep = Upkeep::new(Arc::clone(core), checkpoint);
+    let upkeep =
+        std::thread::Builder::new().name("nacre-upkeep".into()).spawn(move || upkeep.run())?;
+    Ok((started, committer, upkeep))
+}
+
+/// Has threads end whose engine is not to be: one could not be started.
+fn stop_threads(core: &Core) {
+    core.queues.iter().for_each(|queue| queue.close());
+    core.journal.close();
+    core.upkeep.close();
+}
+
 fn start(
     options: &Options,
     lock: File,
@@ -394,18 +420,10 @@ fn start(
         counters,
         upkeep: UpkeepSignal::default(),
     });
-    let shards = recovered
-        .shards
-        .iter()
-        .map(|shard| start_shard(&core, shard))
-        .collect::<std::io::Result<_>>()
-        .map_err(failed)?;
-    let live = recovered.shards.into_iter().map(|shard| shard.live).collect();
-    let committer = start_committer(&core, live).map_err(failed)?;
-    let upkeep = Upkeep::new(Arc::clone(&core), manifest.checkpoint);
-    let upkeep = std::thread::Builder::new()
-        .name("nacre-upkeep".into())
-        .spawn(move || upkeep.run())
-        .map_err(failed)?;
+    let (shards, committer, upkeep) = start_threads(&core, recovered.shards, manifest.checkpoint)
+        .map_err(|error| {
+        stop_threads(&core);
+        failed(error)
+    })?;
     Ok(Opened { core, shards, committer, upkeep, lock })
 }
