@@ -8,7 +8,7 @@
 //! make no sense the walk ends, and so does decoding, which says so.
 
 use nacre_object::{Error, Result};
-use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+use prost::encoding::{DecodeContext, WireType, decode_varint, skip_field};
 
 use crate::proto as pb;
 
@@ -24,6 +24,11 @@ const MAP_REMOVE_TAG: u32 = 19;
 /// `Keys.keys` and `MapEntries.entries`.
 const ITEMS_TAG: u32 = 1;
 
+/// The shortest op, key or entry: its tag and its length.
+const MIN_PART_BYTES: usize = 2;
+
+const _: () = assert!(size_of::<pb::Op>() >= size_of::<pb::MapEntry>());
+
 /// How many of what takes more memory than bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Unfolded {
@@ -37,6 +42,11 @@ impl Unfolded {
     /// What they take in memory, besides what they carry.
     pub const fn bytes(self) -> usize {
         self.ops * size_of::<pb::Op>() + self.keys * size_of::<pb::MapEntry>()
+    }
+
+    /// What a message of so many bytes takes at most, looked through or not.
+    pub const fn most_bytes(length: usize) -> usize {
+        length / MIN_PART_BYTES * size_of::<pb::Op>()
     }
 
     fn check(self, most: Self) -> Result<()> {
@@ -111,11 +121,12 @@ impl<'a> Iterator for Fields<'a> {
         if rest.is_empty() {
             return None;
         }
-        let (tag, wire_type) = decode_key(rest).ok()?;
-        Some(match wire_type {
-            WireType::Varint => Field::Number(tag, decode_varint(rest).ok()?),
+        let key = number(rest)?;
+        let (tag, wire_type) = (u32::try_from(key >> 3).ok()?, key & 7);
+        Some(match WireType::try_from(wire_type).ok()? {
+            WireType::Varint => Field::Number(tag, number(rest)?),
             WireType::LengthDelimited => {
-                let length = usize::try_from(decode_varint(rest).ok()?).ok()?;
+                let length = usize::try_from(number(rest)?).ok()?;
                 Field::Bytes(tag, rest.split_off(..length)?)
             }
             other => {
@@ -123,6 +134,18 @@ impl<'a> Iterator for Fields<'a> {
                 Field::Other
             }
         })
+    }
+}
+
+/// Most keys and lengths have one byte.
+#[inline]
+fn number(rest: &mut &[u8]) -> Option<u64> {
+    match *rest {
+        [byte @ 0..0x80, after @ ..] => {
+            *rest = after;
+            Some((*byte).into())
+        }
+        _ => decode_varint(rest).ok(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use nacre_fuzz::fuzz;
-use nacre_object::{EntityName, Op, Request};
+use nacre_object::{EntityName, MapEntry, Op, Request};
 use prost::Message;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
@@ -10,8 +10,10 @@ use crate::codec::Batch;
 use crate::identity::certified;
 use crate::{Authority, Endpoint, Identity, Usage};
 use nacre_protocol::proto::client_message::Body as Asked;
+use nacre_protocol::proto::op::Op as PbOp;
 use nacre_protocol::proto::server_message::Body as Answer;
 use nacre_protocol::proto::{self as pb, ClientMessage, ServerMessage};
+use nacre_protocol::unfold::{Outline, Unfolded, outline};
 use nacre_protocol::{decode, encode};
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
@@ -27,11 +29,34 @@ fn server_batch(body: Answer) -> Vec<u8> {
     pb::ServerBatch { messages: vec![message] }.encode_to_vec()
 }
 
+/// What is known of a message beforehand is not less than what it turns out to be.
+fn check_outline(message: Bytes) {
+    const ANY: Unfolded = Unfolded { ops: 1 << 32, keys: 1 << 32 };
+    let Outline { id, unfolded } = outline(&message, ANY);
+    let (unfolded, length) = (unfolded.unwrap(), message.len());
+    assert!(unfolded.bytes() <= Unfolded::most_bytes(length));
+    let Ok(message) = ClientMessage::decode(message) else { return };
+    assert_eq!(id, message.id);
+    let Some(Asked::Request(request)) = message.body else { return };
+    let keys = request.ops.iter().filter_map(|op| op.op.as_ref()).map(|op| match op {
+        PbOp::MapGet(keys) | PbOp::MapRemove(keys) => keys.keys.len(),
+        PbOp::MapSet(entries) => entries.entries.len(),
+        _ => 0,
+    });
+    assert!(keys.sum::<usize>() <= unfolded.keys);
+    assert!(request.ops.len() <= unfolded.ops);
+}
+
 #[test]
 fn fuzz_client_batches() {
     let ops = vec![
         Op::Write { offset: 3, data: Bytes::from_static(b"abc") },
         Op::MapRange { after: Bytes::new(), prefix: Bytes::from_static(b"p"), limit: 3 },
+        Op::MapGet { keys: vec![Bytes::from_static(b"k"); 2] },
+        Op::MapSet {
+            entries: vec![MapEntry { key: Bytes::from_static(b"k"), value: Bytes::new() }],
+        },
+        Op::MapRemove { keys: vec![Bytes::from_static(b"k")] },
         Op::CloneFrom { source: "b".parse().unwrap(), snapshot: "s".parse().unwrap() },
     ];
     let request = Request::new("data/a".parse().unwrap(), ops).unwrap();
@@ -45,6 +70,7 @@ fn fuzz_client_batches() {
         client_batch(Asked::Hello(pb::Hello { protocol_version: 1, client_name: "c".to_owned() })),
     ];
     fuzz(CRATE, "client_batches", &samples, |input| {
+        Batch::new(Bytes::copy_from_slice(input)).flatten().for_each(check_outline);
         let Ok(messages) = Batch::new(Bytes::copy_from_slice(input)).decode::<ClientMessage>()
         else {
             return false;

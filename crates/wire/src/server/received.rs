@@ -11,9 +11,19 @@ use tonic::codec::{Codec, DecodeBuf, Decoder};
 use tonic_prost::ProstCodec;
 
 use crate::codec::malformed;
+use crate::limits::{MAX_UNDER_WAY, MAX_UNDER_WAY_BYTES};
 
 /// What one message may unfold to.
 const MOST: Unfolded = Unfolded { ops: MAX_OPS, keys: MAX_REQUEST_KEYS };
+
+/// A shorter message is not looked through, which would take a fiftieth of what it takes to answer it: it
+/// cannot be more than it may, and a session full of them is not kept from having as many as it may.
+const SHORT_BYTES: usize = 256;
+
+const _: () = assert!(SHORT_BYTES <= MAX_OPS);
+const _: () = assert!(
+    MAX_UNDER_WAY * (SHORT_BYTES + Unfolded::most_bytes(SHORT_BYTES)) <= MAX_UNDER_WAY_BYTES
+);
 
 /// A message of a client.
 #[derive(Debug)]
@@ -27,16 +37,21 @@ pub(crate) enum Received {
 impl Received {
     /// The message that is encoded in `bytes`, which those in it are slices of.
     pub(crate) fn decode(bytes: Bytes) -> Result<Self, Status> {
+        if bytes.len() < SHORT_BYTES {
+            let taken = bytes.len() + Unfolded::most_bytes(bytes.len());
+            return Ok(Self::Message(decode(bytes)?, taken));
+        }
         let Outline { id, unfolded } = outline(&bytes, MOST);
         let length = bytes.len();
         match unfolded {
-            Ok(unfolded) => {
-                let message = ClientMessage::decode(bytes).map_err(malformed)?;
-                Ok(Self::Message(message, length + unfolded.bytes()))
-            }
+            Ok(unfolded) => Ok(Self::Message(decode(bytes)?, length + unfolded.bytes())),
             Err(error) => Ok(Self::Refused(id, error)),
         }
     }
+}
+
+fn decode(bytes: Bytes) -> Result<ClientMessage, Status> {
+    ClientMessage::decode(bytes).map_err(malformed)
 }
 
 /// Receives single messages, answers with others.
