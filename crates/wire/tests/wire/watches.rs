@@ -82,7 +82,9 @@ async fn a_watch_that_is_answered_and_not_taken_is_none() {
     let id = object("data/a");
     for _ in 0..=MAX_WATCHES {
         let mut watch = Box::pin(session.watch(&id, LONG));
-        assert!(watch.as_mut().now_or_never().is_none(), "it asks the node");
+        // Seldom the answer is there already, and taken.
+        let taken = watch.as_mut().now_or_never();
+        assert!(taken.is_none_or(|watch| watch.is_ok()), "none of them is kept");
         // What is answered later tells that the watch was answered before.
         session.notify(&id, Bytes::new(), LONG).await.unwrap();
     }
