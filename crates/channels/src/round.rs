@@ -65,7 +65,9 @@ impl Round<'_> {
     pub async fn run(mut self) -> (Holds, usize) {
         let mut waiting = 0;
         let outcome = self.deliver_all(&mut waiting).await;
-        self.holds.forget_due(self.now);
+        if outcome.is_ok() {
+            self.holds.forget_due(self.now);
+        }
         match outcome {
             Ok(()) if waiting == 0 => (Holds::default(), 0),
             Ok(()) => (self.holds, waiting),

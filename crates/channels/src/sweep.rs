@@ -45,14 +45,21 @@ impl Sweeper {
             let mut marks = inner.marks.lock().unwrap_or_else(PoisonError::into_inner);
             marks.forget_idle(now)
         };
-        for Forgotten { object, source, mark } in idle {
-            if is_empty(&self.surroundings, &object).await? {
-                let key = Ledger::key(&object, &source, &inner.process);
-                ledger.unmark(&ledger.of(&object), key, mark).await?;
-            } else {
-                // The next sweep finds the mark again.
-                self.courier.look_at(&object);
-            }
+        let mut outcome = Ok(());
+        for forgotten in idle {
+            outcome = outcome.and(self.clear(ledger, forgotten).await);
+        }
+        outcome
+    }
+
+    async fn clear(&self, ledger: &Ledger, forgotten: Forgotten) -> Result<()> {
+        let Forgotten { object, source, mark } = forgotten;
+        if is_empty(&self.surroundings, &object).await? {
+            let key = Ledger::key(&object, &source, &self.courier.inner().process);
+            ledger.unmark(&ledger.of(&object), key, mark).await?;
+        } else {
+            // The next sweep finds the mark again.
+            self.courier.look_at(&object);
         }
         Ok(())
     }
@@ -66,16 +73,17 @@ impl Sweeper {
         outcome
     }
 
+    /// An object that cannot be read keeps none behind it waiting.
     async fn sweep_ledger(&self, ledger: &Ledger, one: &ObjectId) -> Result<()> {
-        let mut after = Bytes::new();
+        let (mut after, mut outcome) = (Bytes::new(), Ok(()));
         loop {
             let (marks, next) = ledger.page(one, after, Bytes::new()).await?;
             for mark in marks {
-                self.look_after(ledger, mark).await?;
+                outcome = outcome.and(self.look_after(ledger, mark).await);
             }
             match next {
                 Some(next) => after = next,
-                None => return Ok(()),
+                None => return outcome,
             }
         }
     }

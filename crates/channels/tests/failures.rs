@@ -76,6 +76,32 @@ async fn a_receiver_that_is_away_holds_up_its_own_messages_alone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn objects_that_cannot_be_read_keep_no_others_waiting() {
+    // So many that some are behind one that cannot be read in its ledger.
+    const SENDERS: usize = 200;
+    const UNREADABLE: usize = 20;
+    let world = World::new();
+    let first = world.process(1);
+    cut_off(&first, "data/b");
+    for number in 0..SENDERS {
+        first.pass(&format!("a{number}"), "b", number as i64).await.unwrap();
+    }
+    drop(first);
+    let second = world.process(2);
+    let names = (0..UNREADABLE).map(|number| format!("data/a{number}").parse().unwrap());
+    let unreadable: Vec<ObjectId> = names.collect();
+    second.faults.follow(Box::new(move |operation| match operation {
+        Operation::Submit(request) if unreadable.contains(&request.header.object) => {
+            Some(Fault::FailBefore)
+        }
+        _ => None,
+    }));
+    until(async || world.numbers("data/b").await.len() == SENDERS - UNREADABLE).await;
+    second.faults.heal();
+    until(async || world.numbers("data/b").await.len() == SENDERS).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_message_that_is_not_taken_for_long_is_given_up() {
     let world = World::new();
     let process = world.process(1);
