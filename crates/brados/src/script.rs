@@ -15,7 +15,7 @@
 
 use std::fmt;
 
-use crate::diagnostic::Diagnostics;
+use crate::diagnostic::{Diagnostics, listing};
 use crate::syntax::lexer::tokens;
 use crate::syntax::token::{Token, TokenKind};
 use crate::tuple::OutputRows;
@@ -41,6 +41,23 @@ pub struct Case {
 pub const OWN_OBJECT: &str = "object";
 /// The line that waits for deliveries.
 const DELIVERED: &str = "delivered";
+/// What is between a request and what is to come of it.
+const ARROW: &str = " -> ";
+const NO_REQUESTS: &str = "nothing is asked: `== name`, then a request a line";
+/// The kinds of errors, as `nacre_object::ErrorKind` calls them.
+const KINDS: [&str; 11] = [
+    "not found",
+    "exists",
+    "invalid",
+    "stale",
+    "conflict",
+    "denied",
+    "exhausted",
+    "unavailable",
+    "unsupported",
+    "corrupt",
+    "fault",
+];
 
 /// A request, or that what was sent is delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,6 +109,9 @@ impl Script {
     /// The first line that makes no sense.
     pub fn parse(text: &str) -> Result<Self, ScriptError> {
         let mut script = Self::default();
+        let mut last_line = 1;
+        let is_empty = |case: &Case| case.steps.is_empty();
+        let no_requests = |line| ScriptError { line, message: NO_REQUESTS.to_owned() };
         for (at, line) in text.lines().enumerate() {
             let number = at as u32 + 1;
             let error = |message: String| ScriptError { line: number, message };
@@ -100,6 +120,10 @@ impl Script {
                 continue;
             }
             if let Some(name) = line.strip_prefix("==") {
+                if script.cases.last().is_some_and(is_empty) {
+                    return Err(no_requests(last_line));
+                }
+                last_line = number;
                 script.cases.push(Case { name: name.trim().to_owned(), steps: vec![] });
                 continue;
             }
@@ -109,7 +133,11 @@ impl Script {
             };
             case.steps.push(step);
         }
-        Ok(script)
+        // What asks nothing would pass whatever the program does.
+        match script.cases.last() {
+            Some(case) if !is_empty(case) => Ok(script),
+            _ => Err(no_requests(last_line)),
+        }
     }
 }
 
@@ -133,8 +161,7 @@ impl Step {
             Some(named) => named.split_once(' ').ok_or("after `@name` comes a request")?,
             None => (OWN_OBJECT, text),
         };
-        let (request, expected) = rest
-            .rsplit_once(" -> ")
+        let (request, expected) = divided(rest)
             .ok_or("a request says what is to come of it: `method values -> output(values)`")?;
         let mut request = Values::new(request)?;
         let method = request.word().ok_or("a request begins with its method")?;
@@ -148,13 +175,23 @@ impl Step {
     }
 }
 
+/// A request and what is to come of it, around the first arrow that is in no text.
+fn divided(text: &str) -> Option<(&str, &str)> {
+    let at = |(at, arrow): (usize, &str)| (&text[..at], &text[at + arrow.len()..]);
+    let mut all = text.match_indices(ARROW).map(at);
+    let first = all.clone().next();
+    all.find(|(request, _)| Values::new(request).is_ok()).or(first)
+}
+
 impl Expected {
     fn parse(text: &str) -> Result<Self, String> {
         if text == "nothing" {
             return Ok(Self::Reply(vec![]));
         }
-        if !text.contains('(') {
+        if KINDS.contains(&text) {
             return Ok(Self::Failure(text.to_owned()));
+        } else if !text.contains('(') {
+            return Err(format!("no `{text}`: write rows, `nothing` or one of {}", listing(KINDS)));
         }
         let mut values = Values::new(text)?;
         let mut outputs: Vec<OutputRows> = vec![];
@@ -273,5 +310,43 @@ impl<'a> Values<'a> {
         };
         self.at += 1;
         Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> String {
+        Script::parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_script_that_asks_nothing_is_refused() {
+        for (text, line) in
+            [("", 1), ("# nothing\n", 1), ("== a\n", 1), ("== a\nx -> nothing\n== b\n", 3)]
+        {
+            assert!(refused(text).starts_with(&format!("line {line}: nothing is asked")), "{text}");
+        }
+        assert!(refused("== a\n== b\nx -> nothing\n").starts_with("line 1: nothing is asked"));
+        assert!(Script::parse("== a\ndelivered\n").is_ok());
+    }
+
+    #[test]
+    fn an_arrow_in_a_text_divides_nothing() {
+        let script = Script::parse("== a\nput 'a -> b' -> ret('x -> y')\n").unwrap();
+        let step = &script.cases[0].steps[0];
+        assert_eq!(step.row, [Value::text("a -> b")]);
+        assert_eq!(step.expected.to_string(), "ret('x -> y')");
+        assert!(refused("== a\nput 'a -> nothing\n").contains("not closed"));
+    }
+
+    #[test]
+    fn an_error_is_of_a_kind_that_there_is() {
+        assert_eq!(KINDS, nacre_object::ErrorKind::ALL.map(nacre_object::ErrorKind::as_str));
+        let script = Script::parse("== a\nx -> not found\n").unwrap();
+        let expected = Expected::Failure("not found".to_owned());
+        assert_eq!(script.cases[0].steps[0].expected, expected);
+        assert!(refused("== a\nx -> conflit\n").contains("no `conflit`"));
     }
 }
