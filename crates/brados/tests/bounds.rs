@@ -120,8 +120,8 @@ fn long_lists_and_many_of_everything() {
 
 #[test]
 fn an_error_is_told_however_many_doubts_come_before() {
-    let products = "  ret <= (ask * t).pairs{|a, t| [t.n]}\n".repeat(3 * MAX_DIAGNOSTICS);
-    let state = "  table :t, [:n:int]\n  table :greatest, [] => [:m:int]\n";
+    let products = "  ret <= (t * u).pairs{|t, u| [t.n]}\n".repeat(3 * MAX_DIAGNOSTICS);
+    let state = "  table :t, [:n:int]\n  table :u, [:n:int]\n  table :greatest, [] => [:m:int]\n";
     let rule = "  t <+ ask\n  greatest <= t.group([], max(:n))\n";
     let source = program(state, &format!("{products}{rule}"));
     let found = check(&source);

@@ -27,11 +27,14 @@ pub(crate) fn check(program: &Program, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// A join of collections that nothing connects, each of which may have many rows.
+/// A join of collections that nothing connects, each of which may have many rows: of an input there is the
+/// request alone.
 fn check_product(program: &Program, select: &Select, span: Span, diagnostics: &mut Diagnostics) {
-    let many: Vec<_> = (0..select.sources.len())
-        .filter(|source| !program.collection(select.sources[*source]).is_singleton())
-        .collect();
+    let may_be_many = |source: &usize| {
+        let collection = program.collection(select.sources[*source]);
+        !collection.is_singleton() && collection.kind != Kind::Input
+    };
+    let many: Vec<_> = (0..select.sources.len()).filter(may_be_many).collect();
     let connects = |sources: u32| sources.count_ones() > 1;
     let is_joined = select.filters.iter().any(|filter| {
         matches!(filter.kind, ExprKind::Binary(BinaryOp::Equal, ..)) && connects(filter.sources())
