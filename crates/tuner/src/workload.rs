@@ -118,7 +118,7 @@ impl Workload {
             mix: vec![],
         };
         for (at, line) in text.lines().enumerate() {
-            let line = line.split('#').next().unwrap_or("").trim();
+            let line = parts(line, '#').next().unwrap_or("").trim();
             if !line.is_empty() {
                 workload.read(line).map_err(|message| WorkloadError { line: at + 1, message })?;
             }
@@ -169,6 +169,15 @@ impl Workload {
     }
 }
 
+/// What lies between separators that are in no text.
+fn parts(text: &str, separator: char) -> impl Iterator<Item = &str> {
+    let mut is_text = false;
+    text.split(move |c| {
+        is_text ^= c == '\'';
+        c == separator && !is_text
+    })
+}
+
 impl Line {
     fn parse(text: &str, most: u64) -> Result<Self, String> {
         let (count, request) = text.trim().split_once(char::is_whitespace).unwrap_or((text, ""));
@@ -186,7 +195,8 @@ impl Pattern {
         let columns = match columns.is_empty() {
             true => vec![],
             false => {
-                columns.split(',').map(|one| Column::parse(one.trim())).collect::<Result<_, _>>()?
+                let columns = parts(columns, ',').map(|one| Column::parse(one.trim()));
+                columns.collect::<Result<_, _>>()?
             }
         };
         Ok(Self { method: method.to_owned(), columns })
@@ -300,6 +310,13 @@ mod tests {
         mix 3 write 1, next, bytes(5)
         mix 1 read 1, used
         mix 1 note 'a', true, nil, below(2)";
+
+    #[test]
+    fn a_text_may_have_commas_and_hashes() {
+        let workload = Workload::parse("mix 1 put 'a,b', 'a#b', 1 # 'c', 2").unwrap();
+        let row = workload.mix[0].request.draw(&mut 0, &mut Random::seeded(1));
+        assert_eq!(row, [Value::text("a,b"), Value::text("a#b"), Value::Int(1)]);
+    }
 
     #[test]
     fn rows_are_drawn_as_the_lines_say() {
