@@ -38,7 +38,7 @@ impl Rule {
 /// What there is to choose from for a program whose longest value has so many bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Candidates {
-    /// All legal layouts, the plainest first.
+    /// All legal layouts, the plainest first; divided among as many objects as the program says.
     pub layouts: Vec<Layout>,
     longest_bytes: usize,
 }
@@ -47,7 +47,10 @@ impl Candidates {
     pub fn of(compiled: &Compiled, longest_bytes: usize) -> Self {
         let slot = (longest_bytes + SLOT_ROOM).next_multiple_of(SLOT_ALIGNMENT);
         let slot = u32::try_from(slot).unwrap_or(u32::MAX);
-        Self { layouts: Choices::of(compiled, &[slot]).layouts, longest_bytes }
+        let stripes = compiled.analysis.program.layout().stripes;
+        let layouts = Choices::of(compiled, &[slot]).layouts.into_iter();
+        let layouts = layouts.map(|layout| layout.with_stripes(stripes)).collect();
+        Self { layouts, longest_bytes }
     }
 
     /// What a rule takes.
@@ -68,5 +71,26 @@ impl Candidates {
         };
         // Of equals the plainest, which comes first.
         self.layouts.iter().rev().max_by_key(most).unwrap_or(&self.layouts[0])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nacre_brados::layout::Stripes;
+
+    use super::*;
+
+    #[test]
+    fn every_layout_has_the_stripes_of_the_program() {
+        let source =
+            format!("{}\nlayout stripes: 4\n", include_str!("../../../programs/class/lock.brados"));
+        let compiled = nacre_brados::compile(&source).unwrap();
+        let candidates = Candidates::of(&compiled, 100);
+        assert!(candidates.layouts.len() > 1);
+        for layout in candidates.layouts {
+            let source = nacre_brados::with_layout(&source, &layout, &[]);
+            let compiled = nacre_brados::compile(&source).unwrap();
+            assert_eq!(compiled.analysis.program.layout().stripes, Stripes::Count(4), "{layout}");
+        }
     }
 }

@@ -58,8 +58,7 @@ fn layouts(
     workload: &Workload,
 ) -> Vec<Layout> {
     let candidates = Candidates::of(compiled, workload.longest_bytes()).layouts.into_iter();
-    let striped = candidates.map(|layout| layout.with_stripes(present.stripes));
-    let others = striped.filter(|layout| layout != present);
+    let others = candidates.filter(|layout| layout != present);
     others
         .filter(|layout| compile(&with_layout(source, layout, &[])).is_ok())
         .take(MAX_JUDGED)

@@ -40,7 +40,8 @@ pub enum BradosCommand {
     Layouts {
         file: PathBuf,
         /// Widths of slots to list, in bytes
-        #[arg(long, value_delimiter = ',', default_values_t = [256, 4352])]
+        #[arg(long, value_delimiter = ',', default_values_t = [256, 4352],
+            value_parser = clap::value_parser!(u32).range(2..=1_048_576))]
         slots: Vec<u32>,
     },
     /// Measure what transactions of every shape take on an engine, in about a minute
@@ -147,7 +148,11 @@ pub fn show_errors(errors: &CompileErrors, file: &Path, source: &str) -> Error {
 pub fn compile_in(file: &Path, layout: Option<Layout>) -> Result<(String, Compiled)> {
     let mut source = read_text(file)?;
     let mut compiled = compile(file, &source)?;
-    if let Some(layout) = layout {
+    if let Some(mut layout) = layout {
+        if layout.stripes == Default::default() {
+            // Their number is for ever: a layout that does not say has the program's.
+            layout = layout.with_stripes(compiled.analysis.program.layout().stripes);
+        }
         let former = compiled.analysis.program.former_layouts();
         let former: Vec<_> = former.filter(|former| **former != layout).cloned().collect();
         source = with_layout(&source, &layout, &former);
