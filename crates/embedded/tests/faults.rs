@@ -36,15 +36,20 @@ async fn a_failed_sync_poisons_the_engine_and_nothing_acknowledged_is_lost() {
     }
 }
 
+/// One of the next thirty syncs fails, and all after it.
+fn fail_syncs_from_some_on(disk: &SimDisk, random: &mut Random) {
+    let (syncs, ..) = disk.counts();
+    let fail_syncs_from = Some(syncs + 1 + random.below(30));
+    disk.set(Plan { fail_syncs_from, ..Plan::default() });
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_sync_leaves_nothing_if_the_machine_then_goes_down() {
     for seed in 0..6 {
         let mut random = Random::seeded(seed);
         let (folder, disk, ledger) = (TempDir::new().unwrap(), SimDisk::default(), Ledger::new(6));
         let engine = open_on(&disk, folder.path()).unwrap();
-        let (syncs, ..) = disk.counts();
-        let fail_syncs_from = Some(syncs + 1 + random.below(30));
-        disk.set(Plan { fail_syncs_from, ..Plan::default() });
+        fail_syncs_from_some_on(&disk, &mut random);
         ledger.run(Arc::new(engine.clone())).await;
         let survivor = disk.crash(&mut random);
         engine.close();
@@ -67,9 +72,7 @@ async fn what_is_read_after_a_failed_sync_survives_a_power_cut() {
         let mut random = Random::seeded(seed);
         let (folder, disk, ledger) = (TempDir::new().unwrap(), SimDisk::default(), Ledger::new(6));
         let engine = open_on(&disk, folder.path()).unwrap();
-        let (syncs, ..) = disk.counts();
-        let fail_syncs_from = Some(syncs + 1 + random.below(30));
-        disk.set(Plan { fail_syncs_from, ..Plan::default() });
+        fail_syncs_from_some_on(&disk, &mut random);
         ledger.run(Arc::new(engine.clone())).await;
         engine.close();
 
