@@ -209,7 +209,7 @@ async fn run(arguments: Arguments, out: Out) -> Result<()> {
         Command::Experiment(experiment) => experiment::run(experiment, out).await,
         Command::Node(node) => node::run(node, folder).await,
         Command::Ceph(command) => ceph::run(command, cluster_file, out).await,
-        Command::Init(init) => init::run(&init, folder, out).await,
+        Command::Init(init) => init::run(&init, folder, out),
         Command::Status => status::run(&cluster_file()?, out).await,
         Command::Trace(trace) => trace::run(trace, &cluster_file()?, out).await,
         Command::Scrub => scrub::run(&cluster_file()?, out).await,

@@ -29,7 +29,7 @@ pub struct InitArguments {
 }
 
 /// Makes the folder; `nacre up` then runs it.
-pub async fn run(arguments: &InitArguments, folder: &Path, out: Out) -> Result<()> {
+pub fn run(arguments: &InitArguments, folder: &Path, out: Out) -> Result<()> {
     let engine = &arguments.engine.engine;
     let mut layout = Layout {
         engine: engine.to_entry(),
@@ -37,7 +37,6 @@ pub async fn run(arguments: &InitArguments, folder: &Path, out: Out) -> Result<(
         addresses: vec![],
         sockets: !arguments.tls_only,
     };
-    engine.check_reachable().await?;
     layout.addresses = addresses(&arguments.listen, layout.node_count())?;
     let cluster = ClusterFile::lay_out(folder, &layout)?;
     let admin = match arguments.listen.is_empty() {
