@@ -6,11 +6,10 @@ use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
 use nacre_object::{Error, MapName, Result};
+use nacre_registry::LOG_MAP_PREFIX;
 
 /// A log's name is part of its map's and its objects' names.
 const MAX_LOG_NAME_BYTES: usize = 64;
-/// What the map of a log is called, before the log's name.
-pub(crate) const MAP_PREFIX: &str = "log.";
 
 /// A log: 1 to 64 letters, digits, `.`, `_` or `-`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,13 +25,13 @@ impl LogName {
         if text.is_empty() || text.len() > MAX_LOG_NAME_BYTES {
             return Err(not_a_name(text));
         }
-        let map = MapName::new(format!("{MAP_PREFIX}{text}")).map_err(|_| not_a_name(text))?;
+        let map = MapName::new(format!("{LOG_MAP_PREFIX}{text}")).map_err(|_| not_a_name(text))?;
         Ok(Self(map))
     }
 
     /// The log of a map; `None` if it is not a log's.
     pub fn of_map(map: &MapName) -> Option<Self> {
-        Self::new(map.as_str().strip_prefix(MAP_PREFIX)?).ok()
+        Self::new(map.as_str().strip_prefix(LOG_MAP_PREFIX)?).ok()
     }
 
     /// The map that holds the log's view.
@@ -42,7 +41,7 @@ impl LogName {
 
     /// The name as text.
     pub fn as_str(&self) -> &str {
-        &self.0.as_str()[MAP_PREFIX.len()..]
+        &self.0.as_str()[LOG_MAP_PREFIX.len()..]
     }
 }
 

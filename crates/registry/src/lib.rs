@@ -32,8 +32,9 @@ pub use events::{
     RefusalReporter, Severity, events_class,
 };
 pub use maps::{
-    Change, ENTITIES_MAP, EpochRecord, Herald, History, LAYOUTS_MAP, MapEvent, MapState,
-    MapWatcher, Maps, NODES_MAP, Origin, POOLS_MAP, PROGRAM_STATUS_MAP, PROGRAMS_MAP, map_class,
+    Change, ENTITIES_MAP, EpochRecord, Herald, History, LAYOUTS_MAP, LOG_MAP_PREFIX, MapEvent,
+    MapState, MapWatcher, Maps, NODES_MAP, Origin, POOLS_MAP, PROGRAM_STATUS_MAP, PROGRAMS_MAP,
+    map_class,
 };
 pub use nodes::{Node, Nodes};
 pub use programs::{

@@ -33,7 +33,10 @@ pub use handle::Maps;
 pub use herald::Herald;
 pub use history::History;
 pub(crate) use own::{COMMON_MAPS, is_own_map, log_of_map};
-pub use own::{ENTITIES_MAP, LAYOUTS_MAP, NODES_MAP, POOLS_MAP, PROGRAM_STATUS_MAP, PROGRAMS_MAP};
+pub use own::{
+    ENTITIES_MAP, LAYOUTS_MAP, LOG_MAP_PREFIX, NODES_MAP, POOLS_MAP, PROGRAM_STATUS_MAP,
+    PROGRAMS_MAP,
+};
 pub(crate) use policy::{PolicyError, check_policy};
 pub use state::{Change, EpochRecord, MapEvent, MapState, Origin};
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub const LAYOUTS_MAP: &str = "layouts";
 const OWN_MAPS: [&str; 6] =
     [POOLS_MAP, NODES_MAP, PROGRAMS_MAP, PROGRAM_STATUS_MAP, ENTITIES_MAP, LAYOUTS_MAP];
 /// What the map of a log is called, before the log's name.
-const LOG_MAP_PREFIX: &str = "log.";
+pub const LOG_MAP_PREFIX: &str = "log.";
 
 /// Maps without secrets that every client reads: which pools, nodes and programs there are.
 pub(crate) const COMMON_MAPS: [&str; 4] = [POOLS_MAP, NODES_MAP, PROGRAMS_MAP, PROGRAM_STATUS_MAP];
