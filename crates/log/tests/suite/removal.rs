@@ -28,19 +28,11 @@ fn kind<T: std::fmt::Debug>(outcome: Result<T>) -> ErrorKind {
     outcome.unwrap_err().kind()
 }
 
-async fn filled(cluster: &Cluster, log: &str, records: usize) -> Log {
-    let log = cluster.create(log, of_slots(4)).await;
-    for record in 0..records {
-        log.append(format!("old {record}")).await.unwrap();
-    }
-    log
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_removed_log_is_gone_and_its_name_is_free() {
     let cluster = Cluster::new(2, 2).await;
-    let old = filled(&cluster, "l", 20).await;
-    let other = filled(&cluster, "other", 3).await;
+    let old = cluster.filled("l", 20).await;
+    let other = cluster.filled("other", 3).await;
     remove(&cluster, "l").await.unwrap();
     assert_eq!(cluster.env.views.logs().await.unwrap(), [name("other")]);
     assert_eq!(kind(Log::open(cluster.env.clone(), name("l")).await), ErrorKind::NotFound);
@@ -62,7 +54,7 @@ async fn a_removed_log_is_gone_and_its_name_is_free() {
 #[tokio::test(start_paused = true)]
 async fn a_sequencer_that_does_not_hear_of_it_hands_out_nothing_that_can_be_used() {
     let cluster = Cluster::new(2, 2).await;
-    let old = filled(&cluster, "l", 3).await;
+    let old = cluster.filled("l", 3).await;
     let sequencer = cluster.sequencer_of(&old).await;
     cluster.kill_node(sequencer);
     remove(&cluster, "l").await.unwrap();
@@ -77,7 +69,7 @@ async fn a_sequencer_that_does_not_hear_of_it_hands_out_nothing_that_can_be_used
 #[tokio::test(start_paused = true)]
 async fn a_record_on_its_way_into_a_removed_log_is_told_so() {
     let cluster = Cluster::new(1, 1).await;
-    let old = filled(&cluster, "l", 3).await;
+    let old = cluster.filled("l", 3).await;
     let target = cluster.target(0);
     target.follow(on_method(bed::WRITES, Fault::Hold, 1));
     let appending = tokio::spawn({
@@ -126,12 +118,12 @@ async fn a_removal_that_dies_at_any_request_is_gone_on_with() {
     for fault in [Fault::FailBefore, Fault::FailAfter] {
         for count in 0.. {
             let log = format!("{fault:?}-{count}");
-            let old = filled(&cluster, &log, 9).await;
+            let old = cluster.filled(&log, 9).await;
             let died = removed_by_a_mortal(&cluster, &log, count, fault).await;
             match cluster.env.views.current(&name(&log)).await.unwrap() {
                 Some(_) => {
                     let kept = old.read(8).await.unwrap();
-                    assert_eq!(kept, Entry::Data(Bytes::from_static(b"old 8")), "{log}");
+                    assert_eq!(kept, Entry::Data(Bytes::from_static(b"record 8")), "{log}");
                     remove(&cluster, &log).await.unwrap();
                 }
                 // Whoever removes it again goes on, unless nothing is left to do.

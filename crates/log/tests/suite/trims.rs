@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Cluster, of_slots};
+use crate::support::Cluster;
 use nacre_log::{Entry, Log, LogEnv, Patience};
 use nacre_object::ErrorKind;
 
@@ -10,18 +10,10 @@ const RECORDS: u64 = 40;
 /// What whoever meets a dead target has.
 const LITTLE_PATIENCE: Duration = Duration::from_millis(50);
 
-async fn filled(cluster: &Cluster) -> Log {
-    let log = cluster.create("l", of_slots(4)).await;
-    for n in 0..RECORDS {
-        log.append(format!("{n}")).await.unwrap();
-    }
-    log
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_trim_that_failed_halfway_is_done_by_the_next_one() {
     let cluster = Cluster::new(3, 1).await;
-    let log = filled(&cluster).await;
+    let log = cluster.filled("l", RECORDS).await;
     // Who knows no later view finds the same.
     let stale = cluster.open("l").await;
     let patience = Patience { operation: LITTLE_PATIENCE, ..Patience::default() };
@@ -46,7 +38,7 @@ async fn a_trim_that_failed_halfway_is_done_by_the_next_one() {
 #[tokio::test(start_paused = true)]
 async fn a_log_whose_trim_failed_halfway_is_removed_wholly() {
     let cluster = Cluster::new(3, 1).await;
-    let log = filled(&cluster).await;
+    let log = cluster.filled("l", RECORDS).await;
     let patience = Patience { operation: LITTLE_PATIENCE, ..Patience::default() };
     let impatient = LogEnv { patience, ..cluster.env.clone() };
     let impatient = Log::open(impatient, log.name().clone()).await.unwrap();

@@ -135,6 +135,15 @@ impl Cluster {
         Log::create(self.env.clone(), LogName::new(name).unwrap(), options).await.unwrap()
     }
 
+    /// Makes a log of short stripes that holds `record 0` and so on.
+    pub async fn filled(&self, name: &str, records: u64) -> Log {
+        let log = self.create(name, of_slots(4)).await;
+        for record in 0..records {
+            log.append(format!("record {record}")).await.unwrap();
+        }
+        log
+    }
+
     pub async fn open(&self, name: &str) -> Log {
         Log::open(self.env.clone(), LogName::new(name).unwrap()).await.unwrap()
     }
