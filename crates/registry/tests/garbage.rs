@@ -38,6 +38,15 @@ async fn put_twenty(programs: &Programs) {
     programs.activate(&id, 20).await.unwrap();
 }
 
+/// A store with them, its maps, and its programs two hours later.
+async fn two_hours_after_twenty() -> (MemoryStore, Maps, Programs) {
+    let store = store();
+    let maps = maps(&store);
+    put_twenty(&programs_at(&maps, 0)).await;
+    let later = programs_at(&maps, 2);
+    (store, maps, later)
+}
+
 const KEPT: u64 = 2 + KEPT_SUPERSEDED as u64;
 
 async fn stored(store: &MemoryStore) -> usize {
@@ -57,10 +66,7 @@ async fn is_whole(programs: &Programs) {
 
 #[tokio::test]
 async fn superseded_versions_and_unnamed_sources_go_and_what_is_needed_stays() {
-    let store = store();
-    let maps = maps(&store);
-    put_twenty(&programs_at(&maps, 0)).await;
-    let later = programs_at(&maps, 2);
+    let (store, _, later) = two_hours_after_twenty().await;
     // The same source under another name, and one of a program that is gone.
     later.put(&program("route/same"), &source(2)).await.unwrap();
     let gone = program("route/gone");
@@ -83,10 +89,7 @@ async fn superseded_versions_and_unnamed_sources_go_and_what_is_needed_stays() {
 /// A record of one program that nobody can read, as whoever may write that program can leave it, or a newer build.
 #[tokio::test]
 async fn a_record_that_cannot_be_read_hides_no_other_and_loses_nothing_it_names() {
-    let store = store();
-    let maps = maps(&store);
-    put_twenty(&programs_at(&maps, 0)).await;
-    let later = programs_at(&maps, 2);
+    let (store, maps, later) = two_hours_after_twenty().await;
     let odd = program("route/odd");
     later.put(&odd, "return 'odd'\n").await.unwrap();
     let digest = later.show(&odd, None).await.unwrap().digest;
