@@ -18,7 +18,7 @@ use nacre_wire::proto::server_message::Body as Answer;
 use tonic::Code;
 
 use crate::harness::{Node, Place, TestService, ask, asking, connect, eventually};
-use crate::raw::{RawSession, asks, call, message};
+use crate::raw::{RawSession, asks, call, message, served};
 
 const MIB: usize = 1024 * 1024;
 
@@ -46,10 +46,7 @@ async fn a_client_sends_no_more_than_it_has_room_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_has_only_so_much_under_way() {
-    let place = Place::new();
-    let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
-    let (mut greedy, _) = RawSession::open(&node.endpoint).await;
+    let (_place, service, node, mut greedy) = served().await;
     let count = MAX_UNDER_WAY as u64 + 1000;
     greedy.send((1..=count).map(|id| asks(id, "hold", "")).collect());
     service.until_begun(MAX_UNDER_WAY).await;
@@ -65,10 +62,7 @@ async fn a_session_has_only_so_much_under_way() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_does_not_read_is_not_answered() {
-    let place = Place::new();
-    let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
-    let (mut lazy, _) = RawSession::open(&node.endpoint).await;
+    let (_place, service, node, mut lazy) = served().await;
     const ASKED: u64 = 100;
     for id in 1..=ASKED {
         lazy.send(vec![asks(id, "make", &MIB.to_string())]);
@@ -76,11 +70,9 @@ async fn a_client_that_does_not_read_is_not_answered() {
     // What waits in the server, what is in the windows and sockets, and one beyond each.
     let most = (REPLIES_WAITING_BYTES + STREAM_WINDOW_BYTES as usize) / MIB + 4;
     service.until_begun(REPLIES_WAITING_BYTES / MIB).await;
-    let session = connect(&node.endpoint).await;
-    for _ in 0..200 {
-        ask(&session, "bystander", "").await.unwrap_err();
-    }
-    assert!(service.begun() - 200 <= most, "{} were begun", service.begun() - 200);
+    const TURNS: usize = 200;
+    turns_of_others(&node, TURNS).await;
+    assert!(service.begun() - TURNS <= most, "{} were begun", service.begun() - TURNS);
     for _ in 0..ASKED {
         lazy.next().await.unwrap().unwrap();
     }
@@ -96,10 +88,7 @@ async fn turns_of_others(node: &Node, turns: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_batch_is_answered_no_further_than_many() {
-    let place = Place::new();
-    let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
-    let (mut lazy, _) = RawSession::open(&node.endpoint).await;
+    let (_place, service, node, mut lazy) = served().await;
     const ASKED: u64 = 1000;
     const TURNS: usize = 200;
     lazy.send((1..=ASKED).map(|id| asks(id, "make", &MIB.to_string())).collect());
@@ -115,10 +104,7 @@ async fn one_batch_is_answered_no_further_than_many() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn works_that_end_together_are_answered_as_far_as_there_is_room() {
-    let place = Place::new();
-    let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
-    let (mut lazy, _) = RawSession::open(&node.endpoint).await;
+    let (_place, service, node, mut lazy) = served().await;
     const ASKED: usize = 64;
     // So long that those which are woken at once are too much already.
     const BYTES: usize = 8 * MIB - 1024;
@@ -138,10 +124,7 @@ async fn works_that_end_together_are_answered_as_far_as_there_is_room() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_has_only_so_many_bytes_under_way() {
-    let place = Place::new();
-    let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
-    let (mut greedy, _) = RawSession::open(&node.endpoint).await;
+    let (_place, service, node, mut greedy) = served().await;
     let count = 2 * MAX_UNDER_WAY_BYTES / (8 * MIB);
     let large = "x".repeat(8 * MIB);
     for id in 1..=count as u64 {

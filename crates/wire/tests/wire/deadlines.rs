@@ -8,7 +8,7 @@ use nacre_wire::proto::server_message::Body as Answer;
 use nacre_wire::proto::{ClientMessage, ErrorKind as PbKind};
 
 use crate::harness::{Node, Place, TestService, ask, asking, connect};
-use crate::raw::{RawSession, asks, call};
+use crate::raw::{asks, call, served};
 
 const SHORT: Duration = Duration::from_millis(30);
 
@@ -42,10 +42,7 @@ async fn a_caller_that_goes_away_leaves_no_trace() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_node_keeps_the_time_of_foreign_clients_too() {
-    let place = Place::new();
-    let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
-    let (mut session, _) = RawSession::open(&node.endpoint).await;
+    let (_place, service, node, mut session) = served().await;
     let timeout_micros = SHORT.as_micros() as u64;
     session.send(vec![ClientMessage { timeout_micros, ..asks(1, "hold", "") }]);
     let late = session.next().await.unwrap().unwrap();

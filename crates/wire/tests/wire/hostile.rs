@@ -18,7 +18,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tonic::Code;
 
 use crate::harness::{Node, Place, TestService, ask, connect, eventually, object, request};
-use crate::raw::{RawSession, asks, call, hello};
+use crate::raw::{RawSession, asks, call, hello, served};
 
 /// What a client of HTTP/2 says first.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -56,10 +56,7 @@ async fn garbage_closes_its_connection_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_client_began_ends_though_it_is_killed() {
-    let place = Place::new();
-    let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
-    let (session, _) = RawSession::open(&node.endpoint).await;
+    let (_place, service, node, session) = served().await;
     session.send((1..=100).map(|id| asks(id, "hold", "")).collect());
     service.until_begun(100).await;
     drop(session);
@@ -71,10 +68,7 @@ async fn what_a_client_began_ends_though_it_is_killed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_only_waits_ends_with_its_client() {
-    let place = Place::new();
-    let service = TestService::new();
-    let node = Node::of_service(&place.endpoint(), &service).await;
-    let (session, _) = RawSession::open(&node.endpoint).await;
+    let (_place, service, node, session) = served().await;
     session.send((1..=100).map(|id| asks(id, "wait", "")).collect());
     service.until_begun(100).await;
     drop(session);

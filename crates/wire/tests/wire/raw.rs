@@ -1,5 +1,7 @@
 //! A client that knows nothing but the `.proto` files, and may break every rule in them.
 
+use std::sync::Arc;
+
 use hyper_util::rt::TokioIo;
 use nacre_wire::proto::client_message::Body as Asked;
 use nacre_wire::proto::server_message::Body as Answer;
@@ -17,8 +19,19 @@ use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 use tower::service_fn;
 
+use crate::harness::{Node, Place, TestService};
+
 /// Larger than anything these tests send or receive.
 const MAX_BYTES: usize = 1 << 30;
+
+/// A node with a service of tests, and a session of such a client with it.
+pub async fn served() -> (Place, Arc<TestService>, Node, RawSession) {
+    let place = Place::new();
+    let service = TestService::new();
+    let node = Node::of_service(&place.endpoint(), &service).await;
+    let (session, _) = RawSession::open(&node.endpoint).await;
+    (place, service, node, session)
+}
 
 /// A session of such a client.
 pub struct RawSession {
