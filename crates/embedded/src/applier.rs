@@ -117,8 +117,11 @@ impl Applier {
         for held in upkeeps {
             held.answer(&applied);
         }
-        if self.core.is_checkpoint_due() {
-            self.core.upkeep.ask();
+        if applied.is_ok()
+            && self.core.is_seal_due()
+            && let Err(error) = self.core.seal()
+        {
+            self.fail(format!("the tables could not be read: {error}"));
         }
     }
 
@@ -127,6 +130,7 @@ impl Applier {
         if recorded.is_empty() {
             return Ok(());
         }
+        self.core.tables.wait_for_room()?;
         let started = self.core.clock.monotonic();
         let mut batches: Vec<Batch> = self.live.iter().map(|_| Batch::default()).collect();
         let mut pins = Vec::with_capacity(recorded.len());
@@ -135,7 +139,7 @@ impl Applier {
             pins.push(pin);
         }
         let leaves_garbage = batches.iter().any(Batch::leaves_garbage);
-        Batch::apply_all(batches, &self.core.tables, &self.core.segments, &mut self.live)?;
+        Batch::apply_all(batches, &self.core.tables, &self.core.segments, &mut self.live);
         drop(pins);
         if leaves_garbage {
             self.core.upkeep.ask();

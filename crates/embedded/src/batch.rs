@@ -98,32 +98,28 @@ impl Batch {
     /// the references.
     ///
     /// The caller holds a pin from before the transactions ran until this returns.
-    ///
-    /// # Errors
-    /// What the disk says; nothing may be written after that.
     pub fn apply_all(
         batches: Vec<Self>,
         tables: &Tables,
         segments: &SegmentTable,
         live: &mut [LiveBytes],
-    ) -> Result<()> {
+    ) {
         let entries = batches.iter().map(|batch| batch.len() + batch.live.len() + 1).sum();
         let mut all = tables.batch(entries);
         let mut counts = Vec::new();
         for ((shard, batch), live) in (0..).zip(batches).zip(live) {
             counts.extend(batch.put_into(&mut all, shard, live));
         }
-        all.commit()?;
+        all.commit();
         for (live, added) in counts.into_iter().filter(|(live, _)| !live.is_empty()) {
             segments.count(&live, added.into_iter());
         }
-        Ok(())
     }
 
     /// Adds the entries to those that are to be written; answers what is to be counted then.
     fn put_into(
         self,
-        all: &mut TableBatch,
+        all: &mut TableBatch<'_>,
         shard: u16,
         shard_live: &mut LiveBytes,
     ) -> Option<(LiveBytes, Vec<u32>)> {

@@ -7,11 +7,14 @@ use nacre_clock::Clock;
 use nacre_object::{CallContext, ClassHost, Error, FaultSite, ObjectId, Op, OpResult, Reply};
 use nacre_object::{Request, Result, run_transaction};
 
+use crate::batch::Progress;
+use crate::checkpoints::{Candidate, Checkpoints};
 use crate::disk::Disk;
 use crate::health::Health;
 use crate::journal::Journal;
 use crate::journal::segment_table::SegmentTable;
 use crate::layers::Layers;
+use crate::manifest::Manifest;
 use crate::queue::Queue;
 use crate::space::Space;
 use crate::stats::{Counters, Stats};
@@ -22,8 +25,8 @@ use crate::visibility::Visibility;
 use crate::watch::Watchers;
 
 /// Journal used between checkpoints: what a crash makes the next start replay, a fraction of a
-/// second's work.
-const CHECKPOINT_BYTES: u64 = 32 * 1024 * 1024;
+/// second's work. Each costs a file of tables.
+const CHECKPOINT_BYTES: u64 = 64 * 1024 * 1024;
 /// The same when room is short: the segments in between cannot be given back.
 const CHECKPOINT_BYTES_WHEN_LOW: u64 = 4 * 1024 * 1024;
 
@@ -43,15 +46,37 @@ pub(crate) struct Core {
     pub health: Arc<Health>,
     pub visibility: Arc<Visibility>,
     pub counters: Arc<Counters>,
-    pub upkeep: UpkeepSignal,
+    pub checkpoints: Checkpoints,
+    pub upkeep: Arc<UpkeepSignal>,
 }
 
 impl Core {
-    /// Whether so much was written since the last checkpoint that another is due.
-    pub fn is_checkpoint_due(&self) -> bool {
+    /// Whether so much was written since the tables were sealed last that they should be again.
+    pub fn is_seal_due(&self) -> bool {
         let low = self.space.is_low();
         let limit = if low { CHECKPOINT_BYTES_WHEN_LOW } else { CHECKPOINT_BYTES };
-        self.journal.backlog_bytes() >= limit
+        self.tables.is_full() || self.journal.unsealed_bytes() >= limit
+    }
+
+    /// Has everything that was applied come into files, and a checkpoint be made then; answers the tables' seal.
+    ///
+    /// # Errors
+    /// `Corrupt` if how far a shard has come cannot be read.
+    pub fn seal(&self) -> Result<u64> {
+        let mut candidates = self.checkpoints.lock();
+        // In this order: the tables have at least what is noted of them.
+        let used = self.journal.used_bytes();
+        let checkpoint = self.journal.first_unapplied();
+        let snapshot = self.tables.snapshot();
+        let shards = self.queues.len() as u16;
+        let sequences = (0..shards)
+            .map(|shard| Progress::load(&snapshot, shard).map(|progress| progress.sequence))
+            .collect::<Result<_>>()?;
+        let manifest = Manifest { marking: self.journal.marking(), checkpoint, sequences };
+        let seal = self.tables.seal();
+        self.journal.note_sealed(used);
+        candidates.push_back(Candidate { seal, manifest });
+        Ok(seal)
     }
 
     /// The shard that runs the transactions of an object. Never changes for a directory.

@@ -143,6 +143,7 @@ impl Inner {
             // Without it the next start replays a little more.
             let _ = upkeep.make_checkpoint();
         }
+        core.tables.stop();
         core.watchers.close();
         // Readers hold the engine for the length of a request; the directory is free after them.
         let mut core = core;

@@ -18,32 +18,48 @@ pub(crate) fn io(what: impl Display, error: &io::Error) -> Error {
 
 /// An error of the tables. Their files name each other, so one that is missing, short or makes no
 /// sense is damage.
-pub(crate) fn tables(error: &fjall::Error) -> Error {
+pub(crate) fn tables(error: &lsm_tree::Error) -> Error {
     match error {
-        fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error)) => {
-            match error.kind() {
-                // Where a file is missing that tells of others, these are made anew, and exist.
-                io::ErrorKind::NotFound
-                | io::ErrorKind::AlreadyExists
-                | io::ErrorKind::InvalidData
-                | io::ErrorKind::InvalidInput
-                | io::ErrorKind::UnexpectedEof => Error::corrupt(format!("the tables: {error}")),
-                _ => self::io("the tables", error),
-            }
-        }
-        fjall::Error::Storage(fjall::LsmError::ChecksumMismatch { .. }) => {
+        lsm_tree::Error::Io(error) => files_of_tables(error),
+        lsm_tree::Error::ChecksumMismatch { .. } => {
             Error::corrupt("the tables: a block fails its checksum")
         }
-        fjall::Error::InvalidVersion(_) => Error::unsupported("the tables are of another format")
-            .hint("use the release of nacre that wrote them, or a later one"),
-        // Also if a compaction met a damaged block.
-        fjall::Error::Poisoned => Error::unavailable(
-            "the tables stopped: writing or compacting them in the background failed, by the disk or by damage",
-        )
-        .hint("see to the disk, then open the store again; `nacre scrub` finds damage"),
+        lsm_tree::Error::InvalidVersion(_) => other_format(),
+        other => Error::corrupt(format!("the tables: {other:?}")),
+    }
+}
+
+/// An error that the tables met in the background; they are not written any more.
+pub(crate) fn tables_stopped(error: &lsm_tree::Error) -> Error {
+    tables(error).hint("see to the disk, then open the store again; `nacre scrub` finds damage")
+}
+
+/// An error of tables of format 1.
+pub(crate) fn fjall(error: &fjall::Error) -> Error {
+    match error {
+        fjall::Error::Io(error) => files_of_tables(error),
+        fjall::Error::Storage(error) => tables(error),
+        fjall::Error::InvalidVersion(_) => other_format(),
         fjall::Error::Locked => Error::unavailable("the tables are in use by another process"),
         other => Error::corrupt(format!("the tables: {other:?}")),
     }
+}
+
+fn files_of_tables(error: &io::Error) -> Error {
+    match error.kind() {
+        // Where a file is missing that tells of others, these are made anew, and exist.
+        io::ErrorKind::NotFound
+        | io::ErrorKind::AlreadyExists
+        | io::ErrorKind::InvalidData
+        | io::ErrorKind::InvalidInput
+        | io::ErrorKind::UnexpectedEof => Error::corrupt(format!("the tables: {error}")),
+        _ => self::io("the tables", error),
+    }
+}
+
+fn other_format() -> Error {
+    Error::unsupported("the tables are of another format")
+        .hint("use the release of nacre that wrote them, or a later one")
 }
 
 /// There is no room.

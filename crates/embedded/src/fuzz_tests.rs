@@ -15,12 +15,12 @@ use crate::disk::{Disk, RealDisk};
 use crate::head::{Content, Head};
 use crate::journal::Position;
 use crate::journal::record::{Draft, HEADER_BYTES, Place, Record, RecordId, reseal};
-use crate::journal::recovery::{find_files, first_damaged, replay};
-use crate::journal::segment::{BLOCK_BYTES, GroupHeader, file_name, header};
+use crate::journal::recovery::{Reading, find_files};
+use crate::journal::segment::{BLOCK_BYTES, GroupHeader, Marking, file_name, header};
 use crate::key::{self, Key, Kind, NodeId};
 use crate::manifest::Manifest;
 use crate::scrub::ScrubCursor;
-use crate::table_files::check_before_opening;
+use crate::tables::check_before_opening;
 use crate::value::{PAYLOAD_MIN_BYTES, PayloadAddress, Piece, Source, Value};
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
@@ -30,6 +30,7 @@ const FILES_SHORT_RUN: u64 = 2_000;
 const SEGMENT_BYTES: usize = 8 * 1024;
 const SEGMENT: u32 = 3;
 const FIRST_GROUP: u64 = 5;
+const MARKING: Marking = Marking::Salt(0x0102_0304_0506_0708);
 
 /// `content` and its checksum.
 fn sealed(content: &[u8]) -> Vec<u8> {
@@ -63,8 +64,9 @@ fn record_bytes(changes: &mut ChangeSet, sequence: u64, group: u64) -> Vec<u8> {
 fn group_bytes(number: u64) -> Vec<u8> {
     let records: Vec<u8> =
         (1..3).flat_map(|n| record_bytes(&mut sample_changes(), n, number)).collect();
-    let length = (GroupHeader::BYTES + records.len()) as u32;
-    let mut bytes = GroupHeader { segment: SEGMENT, length, number, records: 2 }.encode();
+    let length = (MARKING.header_bytes() + records.len()) as u32;
+    let header = GroupHeader { segment: SEGMENT, length, number, records: 2 };
+    let mut bytes = header.encode(MARKING);
     bytes.put_bytes(&records);
     bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES as usize), 0);
     bytes
@@ -96,15 +98,15 @@ fn fuzz_journal_records() {
 fn reseal_groups(segment: &mut [u8]) {
     for start in (BLOCK_BYTES as usize..segment.len()).step_by(BLOCK_BYTES as usize) {
         let group = &mut segment[start..];
-        let Some(header) = group.get(..GroupHeader::BYTES) else { return };
+        let Some(header) = group.get(..MARKING.header_bytes()) else { return };
         if header[..4] != *b"NGRP" {
             continue;
         }
         let crc = crc32c::crc32c(&header[8..]);
         group[4..8].copy_from_slice(&crc.to_le_bytes());
-        let Some(header) = GroupHeader::decode(group, SEGMENT) else { continue };
+        let Some(header) = GroupHeader::decode(group, SEGMENT, MARKING) else { continue };
         let end = (header.length as usize).min(group.len());
-        let mut at = GroupHeader::BYTES;
+        let mut at = MARKING.header_bytes();
         while at < end {
             match reseal(&mut group[at..end], header.number) {
                 Some(length) => at += length,
@@ -121,7 +123,7 @@ fn fuzz_segments() {
     let groups: Vec<u8> = (FIRST_GROUP..FIRST_GROUP + 2).flat_map(group_bytes).collect();
     let start = Position { segment: SEGMENT, offset: BLOCK_BYTES, group: FIRST_GROUP };
     fuzz_slow(CRATE, "segments", FILES_SHORT_RUN, &[groups], |input| {
-        let mut segment = header(SEGMENT);
+        let mut segment = header(SEGMENT, MARKING);
         segment.resize(BLOCK_BYTES as usize, 0);
         segment.put_bytes(&input[..input.len().min(SEGMENT_BYTES)]);
         reseal_groups(&mut segment);
@@ -129,12 +131,13 @@ fn fuzz_segments() {
         let found = find_files(&disk, folder.path()).unwrap();
         let segments = found.open_from(SEGMENT, &disk, folder.path()).unwrap();
         let mut records = 0;
-        let end = replay(&segments, start, &mut |_| {
+        let reading = Reading { segments: &segments, marking: MARKING };
+        let end = reading.replay(start, &mut |_| {
             records += 1;
             Ok(())
         });
         let last = end.as_ref().map_or(u64::MAX, |end| end.group - 1);
-        let damaged = first_damaged(&segments, start, last).unwrap();
+        let damaged = reading.first_damaged(start, last).unwrap();
         assert_eq!(damaged.is_none(), end.is_ok(), "a replay and a scrub see the same groups");
         end.is_ok() && records > 0
     });
@@ -143,8 +146,11 @@ fn fuzz_segments() {
 #[test]
 fn fuzz_manifests() {
     let checkpoint = Position { segment: 1, offset: 512, group: 9 };
-    let sample = Manifest { checkpoint, sequences: vec![3, 4] }.encode();
-    fuzz(CRATE, "manifests", &[sample[..sample.len() - 4].to_vec()], |input| {
+    let sample = |marking| {
+        let sample = Manifest { marking, checkpoint, sequences: vec![3, 4] }.encode();
+        sample[..sample.len() - 4].to_vec()
+    };
+    fuzz(CRATE, "manifests", &[sample(Marking::Plain), sample(MARKING)], |input| {
         let _ = Manifest::decode(input);
         Manifest::decode(&sealed(input))
             .is_ok_and(|manifest| manifest.encode().starts_with(&input[..32]))

@@ -20,7 +20,7 @@
 //! A *node* is a set of entries that come and go together: an object's stream, its map, its
 //! attributes. Dropping a large one is dropping its name; the entries are reclaimed later.
 
-use fjall::Slice;
+use lsm_tree::Slice;
 use nacre_object::{ObjectId, ObjectName, PoolName, SnapshotName};
 
 /// A key of the tables.

@@ -19,17 +19,18 @@
 //! | `engine`, `options`, `opening`, `core` | the engine as others see it; how it starts |
 //! | `queue`, `shard`, `recent`, `commit`, `committer`, `applier`, `batch`, `visibility` | the way of a transaction |
 //! | `view/` | what a transaction sees and does: stream, map, attributes, snapshots |
-//! | `layers`, `gaps`, `change_set`, `tables`, `table_files`, `key`, `value`, `head` | entries: merged, encoded, kept |
+//! | `layers`, `gaps`, `change_set`, `tables/`, `key`, `value`, `head` | entries: merged, encoded, kept |
 //! | `journal/` | records, groups, segments, recovery |
-//! | `upkeep`, `compaction`, `manifest`, `space` | checkpoints and room |
+//! | `upkeep`, `checkpoints`, `compaction`, `manifest`, `space` | checkpoints and room |
 //! | `scrub/` | finding damage before somebody meets it |
 //! | `watch`, `stats`, `health`, `disk` | watchers, counts, failure, the seam to the disk |
 //!
-//! A directory holds `MANIFEST`, `LOCK`, `journal/` (ours) and `tables/` (fjall's).
+//! A directory holds `MANIFEST`, `LOCK`, `journal/` and `tree/`, the tables.
 
 mod applier;
 mod batch;
 mod change_set;
+mod checkpoints;
 mod codec;
 mod commit;
 mod committer;
@@ -56,7 +57,6 @@ mod scrub;
 mod shard;
 mod space;
 mod stats;
-mod table_files;
 mod tables;
 mod trail;
 mod upkeep;

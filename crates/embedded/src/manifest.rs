@@ -1,9 +1,12 @@
-//! The file that says what a directory is and from where its journal is replayed. Format 1.
+//! The file that says what a directory is and from where its journal is replayed. Format 2.
 //!
 //! ```text
-//! "NACREMAN", format u32, shards u32, segment u32, offset u32, group u64,
+//! "NACREMAN", format u32, shards u32, segment u32, offset u32, group u64, salt u64,
 //! then per shard the sequence that was in the tables u64, crc32c u32 of it all
 //! ```
+//!
+//! Format 1 has no salt, and its tables are fjall's. Such a directory is made one of format 2 when it is
+//! opened.
 //!
 //! Replaced whole at every checkpoint, by renaming. **Invariant:** when it is written, the tables
 //! have everything before the position safely on disk; so tables that know less are damaged.
@@ -18,15 +21,17 @@ use crate::codec::{Put, Take};
 use crate::disk::{Create, Disk};
 use crate::errors;
 use crate::journal::Position;
+use crate::journal::segment::Marking;
 
 const MAGIC: &[u8; 8] = b"NACREMAN";
-const FORMAT: u32 = 1;
 const NAME: &str = "MANIFEST";
 const NEW_NAME: &str = "MANIFEST.new";
 
 /// What the file says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Manifest {
+    /// How groups of the journal are marked, by which the directory's format is known.
+    pub marking: Marking,
     /// Where a replay starts.
     pub checkpoint: Position,
     /// Per shard, the last sequence that was in the tables; as many as there are shards.
@@ -36,11 +41,14 @@ pub(crate) struct Manifest {
 impl Manifest {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
-        out.put_u32(FORMAT);
+        out.put_u32(self.marking.format());
         out.put_u32(self.sequences.len() as u32);
         out.put_u32(self.checkpoint.segment);
         out.put_u32(self.checkpoint.offset);
         out.put_u64(self.checkpoint.group);
+        if let Marking::Salt(salt) = self.marking {
+            out.put_u64(salt);
+        }
         self.sequences.iter().for_each(|sequence| out.put_u64(*sequence));
         out.put_u32(crc32c::crc32c(&out));
         out
@@ -57,17 +65,16 @@ impl Manifest {
         if from.bytes(MAGIC.len())? != MAGIC {
             return Err(damaged());
         }
-        match from.u32()? {
-            FORMAT => {}
-            other => {
-                return Err(Error::unsupported(format!("it is of format {other}"))
-                    .hint("a later release of nacre wrote it: use that one, or a later one"));
-            }
+        let format = from.u32()?;
+        if !(1..=2).contains(&format) {
+            return Err(Error::unsupported(format!("it is of format {format}"))
+                .hint("a later release of nacre wrote it: use that one, or a later one"));
         }
         let shards = from.u32()?;
         let checkpoint = Position { segment: from.u32()?, offset: from.u32()?, group: from.u64()? };
+        let marking = if format == 1 { Marking::Plain } else { Marking::Salt(from.u64()?) };
         let sequences = (0..shards).map(|_| from.u64()).collect::<Result<_>>()?;
-        Ok(Self { checkpoint, sequences })
+        Ok(Self { marking, checkpoint, sequences })
     }
 
     fn path(folder: &Path) -> PathBuf {
@@ -118,23 +125,31 @@ impl Manifest {
 mod tests {
     use super::*;
 
-    fn sample() -> Manifest {
+    fn sample(marking: Marking) -> Manifest {
         let checkpoint = Position { segment: 3, offset: 4096, group: 17 };
-        Manifest { checkpoint, sequences: vec![5, 6] }
+        Manifest { marking, checkpoint, sequences: vec![5, 6] }
+    }
+
+    #[track_caller]
+    fn reads_and_writes(sample: &Manifest, expected: &str) {
+        let hex: String = sample.encode().iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex[..hex.len() - 8], *expected);
+        assert_eq!(Manifest::decode(&sample.encode()).unwrap(), *sample);
     }
 
     #[test]
-    fn the_sample_of_format_1_reads_and_writes() {
-        let hex: String = sample().encode().iter().map(|byte| format!("{byte:02x}")).collect();
-        let expected = "4e414352454d414e010000000200000003000000001000001100000000000000\
+    fn samples_of_each_format_read_and_write() {
+        let format_1 = "4e414352454d414e010000000200000003000000001000001100000000000000\
                         05000000000000000600000000000000";
-        assert_eq!(hex[..hex.len() - 8], *expected);
-        assert_eq!(Manifest::decode(&sample().encode()).unwrap(), sample());
+        reads_and_writes(&sample(Marking::Plain), format_1);
+        let format_2 = "4e414352454d414e020000000200000003000000001000001100000000000000\
+                        887766554433221105000000000000000600000000000000";
+        reads_and_writes(&sample(Marking::Salt(0x1122_3344_5566_7788)), format_2);
     }
 
     #[test]
     fn any_flipped_bit_is_noticed() {
-        let bytes = sample().encode();
+        let bytes = sample(Marking::Salt(7)).encode();
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);

@@ -14,16 +14,17 @@ use std::time::Duration;
 use nacre_object::{ErrorKind, Result};
 use tokio::sync::oneshot;
 
-use crate::batch::Progress;
 use crate::core::{Core, panic_text};
 use crate::journal::Position;
 use crate::key::{self, Key, NodeId};
-use crate::manifest::Manifest;
 use crate::queue::Work;
 use crate::upkeep_signal::Wake;
 
 /// Between looks when nobody asks; an engine that is idle so long is checkpointed.
 const IDLE_AFTER: Duration = Duration::from_millis(500);
+/// Journal used since the tables were sealed from which on an idle engine has them sealed: less is replayed
+/// in a moment.
+const QUIET_CHECKPOINT_BYTES: u64 = 4 * 1024 * 1024;
 /// Nodes emptied before the rest of the upkeep gets its turn.
 const NODES_AT_ONCE: usize = 64;
 /// Damaged nodes that are left alone until the store is opened again; past them reclaiming stops.
@@ -97,9 +98,8 @@ impl Upkeep {
             self.core.upkeep.answer(&made);
             made?;
             self.free_dead_segments();
-        }
-        if is_quiet {
-            self.note(self.core.tables.flush());
+        } else if self.note_checkpoint()? {
+            self.free_dead_segments();
         }
         let reclaimed = self.reclaim_garbage();
         self.note(reclaimed);
@@ -107,7 +107,7 @@ impl Upkeep {
         if self.core.space.is_low() {
             self.core.journal.delete_spares();
         }
-        if self.core.is_checkpoint_due() {
+        if self.is_called_away() {
             self.core.upkeep.ask();
         }
         Ok(())
@@ -116,7 +116,10 @@ impl Upkeep {
     /// Whether something else is due than what takes long.
     fn is_called_away(&self) -> bool {
         let core = &self.core;
-        core.upkeep.is_closing() || core.upkeep.is_checkpoint_asked() || core.is_checkpoint_due()
+        core.upkeep.is_closing()
+            || core.upkeep.is_checkpoint_asked()
+            || core.is_seal_due()
+            || core.checkpoints.has_one(core.tables.written())
     }
 
     /// Whether nothing has been written for a while.
@@ -125,31 +128,38 @@ impl Upkeep {
         wake == Wake::Idle && used == std::mem::replace(&mut self.used_at_last_look, used)
     }
 
-    /// Also when it is quiet, so that the next start is quick.
+    /// Also when it is quiet and worth a file, which gives memory back and makes the next start quick, or
+    /// segments could be given back then.
     fn is_checkpoint_due(&self, wake: Wake, is_quiet: bool) -> bool {
-        let is_due = wake == Wake::CheckpointAsked || self.core.is_checkpoint_due();
-        is_due || is_quiet && self.core.journal.backlog_bytes() > 0
+        let core = &self.core;
+        let is_worth_it = || {
+            core.tables.is_worth_a_file()
+                || core.journal.unsealed_bytes() >= QUIET_CHECKPOINT_BYTES
+                || core.journal.first_unapplied().segment != self.checkpoint.segment
+        };
+        wake == Wake::CheckpointAsked || core.is_seal_due() || is_quiet && is_worth_it()
     }
 
-    /// Makes the tables durable and notes from where the journal would have to be replayed.
+    /// Has everything that was applied come into files, and notes from where the journal is replayed then.
     pub fn make_checkpoint(&mut self) -> Result<()> {
         let core = &self.core;
-        let used = core.journal.used_bytes();
-        let checkpoint = core.journal.first_unapplied();
-        let snapshot = core.tables.snapshot();
-        let shards = core.queues.len() as u16;
-        let sequences = (0..shards)
-            .map(|shard| Progress::load(&snapshot, shard).map(|progress| progress.sequence))
-            .collect::<Result<_>>()?;
-        drop(snapshot);
-        core.tables.persist().inspect_err(|error| {
-            core.health.poison(format!("the tables could not be synced: {error}"));
+        let seal = core.seal()?;
+        core.tables.wait_until_written(seal).inspect_err(|error| {
+            core.health.poison(format!("the tables could not be written: {error}"));
         })?;
-        Manifest { checkpoint, sequences }.store(&core.disk, &core.folder)?;
-        core.journal.note_checkpoint(used);
+        self.note_checkpoint().map(drop)
+    }
+
+    /// Notes from where the journal is replayed, if more came into files; answers whether it did.
+    fn note_checkpoint(&mut self) -> Result<bool> {
+        let core = &self.core;
+        let Some(manifest) = core.checkpoints.take_latest(core.tables.written()) else {
+            return Ok(false);
+        };
+        manifest.store(&core.disk, &core.folder)?;
         core.counters.checkpoints.add(1);
-        self.checkpoint = checkpoint;
-        Ok(())
+        self.checkpoint = manifest.checkpoint;
+        Ok(true)
     }
 
     fn reclaim_garbage(&mut self) -> Result<()> {

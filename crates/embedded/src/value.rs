@@ -9,7 +9,7 @@
 //! entries, snapshots and clones share it by reference.
 
 use bytes::Bytes;
-use fjall::Slice;
+use lsm_tree::Slice;
 use nacre_object::{Error, Result};
 
 use crate::codec::{Put, Take};

@@ -2,7 +2,6 @@
 
 mod support;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,48 +20,8 @@ const LIVES: usize = 4;
 /// Transactions acknowledged in each.
 const LEAST_OF_A_LIFE: u64 = 20;
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
-/// Says of which transactions the tables need not be told again.
-const MANIFEST: &str = "MANIFEST";
-
-/// What of fjall's journals a crash leaves as it is, however it goes.
-struct Synced {
-    /// With how much of each holds something. Opening a store syncs them.
-    journals: Vec<(String, u64)>,
-    /// A checkpoint syncs them again, and says so here.
-    manifest: Vec<u8>,
-}
-
-impl Synced {
-    /// Of a store that was just opened.
-    fn now(disk: &SimDisk, folder: &Path) -> Self {
-        // In this order: a checkpoint between the two is seen.
-        let manifest = disk.content(MANIFEST);
-        let entries = std::fs::read_dir(folder.join("tables")).unwrap();
-        let names = entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
-        let journals = names.filter(|name| name.ends_with(".jnl"));
-        let used = |name: &str| {
-            let bytes = std::fs::read(folder.join("tables").join(name)).unwrap();
-            bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1)
-        };
-        Self { journals: journals.map(|name| (name.clone(), used(&name))).collect(), manifest }
-    }
-
-    /// Copies what the tables are after the crash that `survivor` is left of: as they were, or, if
-    /// there was no checkpoint, without what was not synced, which is the end of the journals.
-    fn crash_tables(&self, from: &Path, to: &Path, survivor: &SimDisk, random: &mut Random) {
-        copy_folder(&from.join("tables"), &to.join("tables"));
-        if random.one_in(2) || survivor.content(MANIFEST) != self.manifest {
-            return;
-        }
-        for (name, synced) in &self.journals {
-            let path = to.join("tables").join(name);
-            let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
-            let length = file.metadata().unwrap().len();
-            file.set_len(synced + random.below(length - synced + 1)).unwrap();
-        }
-    }
-}
-
+/// What the tables have is in files that are synced, or lost with the process.
+const TREE: &str = "tree";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everything_acknowledged_or_read_survives_a_power_failure() {
     for seed in seeds(6) {
@@ -74,7 +33,6 @@ async fn everything_acknowledged_or_read_survives_a_power_failure() {
             let engine = open_on(&disk, folder.path())
                 .unwrap_or_else(|error| panic!("seed {seed}, life {life}: {error}"));
             total = ledger.check(&engine).await;
-            let synced = Synced::now(&disk, folder.path());
             let load = tokio::spawn({
                 let (ledger, engine) = (ledger.clone(), engine.clone());
                 async move { ledger.run(Arc::new(engine)).await }
@@ -86,7 +44,7 @@ async fn everything_acknowledged_or_read_survives_a_power_failure() {
 
             let survivor = disk.crash(&mut random);
             let new_folder = TempDir::new().unwrap();
-            synced.crash_tables(folder.path(), new_folder.path(), &survivor, &mut random);
+            copy_folder(&folder.path().join(TREE), &new_folder.path().join(TREE));
             load.await.unwrap();
             engine.close();
             (folder, disk) = (new_folder, survivor);
@@ -107,14 +65,13 @@ async fn after_a_crash_a_store_is_what_the_model_is() {
             let subject = Subject::watched(Arc::new(engine.clone()));
             let agrees = comparison.check(&subject).await;
             agrees.unwrap_or_else(|text| panic!("seed {seed}, life {life}: {text}"));
-            let synced = Synced::now(&disk, folder.path());
             for step in 0..random.below(120) {
                 let result = comparison.apply(&subject, &generator.step()).await;
                 result.unwrap_or_else(|text| panic!("seed {seed}, {life}, step {step}: {text}"));
             }
             let survivor = disk.crash(&mut random);
             let new_folder = TempDir::new().unwrap();
-            synced.crash_tables(folder.path(), new_folder.path(), &survivor, &mut random);
+            copy_folder(&folder.path().join(TREE), &new_folder.path().join(TREE));
             engine.close();
             (folder, disk) = (new_folder, survivor);
         }

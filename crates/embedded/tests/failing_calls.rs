@@ -1,5 +1,5 @@
 //! Every call that changes something on the disk fails once, one after the other, the engine's and
-//! fjall's: what was acknowledged is there afterwards, and the error says what to do.
+//! its tables': what was acknowledged is there afterwards, and the error says what to do.
 
 mod support;
 

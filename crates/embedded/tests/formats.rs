@@ -5,16 +5,20 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use nacre_clock::Random;
 use nacre_embedded::EmbeddedEngine;
 use nacre_object::ErrorKind;
 use support::contents::{Contents, make_store, scrub};
+use support::power::{Fault, Plan, PowerDisk};
 use support::{append, copy_folder, object, options, submit};
 use tempfile::TempDir;
 
-/// A store as [`make_store`] of release 0.1 made it and a kill left it. Never change it; add one of
-/// the next format beside it, made by `NACRE_WRITE_SAMPLE=PATH cargo test -p nacre-embedded --test
-/// formats`.
+/// Stores as [`make_store`] made them in each format and a kill left them. Never change them; add one of
+/// the next format beside them, made by `NACRE_WRITE_SAMPLE=PATH cargo test -p nacre-embedded --test formats`.
+const SAMPLES: [&str; 2] = [SAMPLE_FORMAT_1, SAMPLE_FORMAT_2];
+/// Of release 0.1, with fjall's tables.
 const SAMPLE_FORMAT_1: &str = "tests/samples/format-1.tar.gz";
+const SAMPLE_FORMAT_2: &str = "tests/samples/format-2.tar.gz";
 
 fn tar(arguments: &[&str], folder: &Path) {
     let status = Command::new("tar").args(arguments).arg("-C").arg(folder).arg(".").status();
@@ -28,7 +32,7 @@ fn unpack(sample: &str) -> TempDir {
 }
 
 #[tokio::test]
-async fn the_sample_of_format_1_opens_reads_right_and_goes_on() {
+async fn samples_of_all_formats_open_read_right_and_go_on() {
     let fresh = TempDir::new().unwrap();
     let engine = make_store(fresh.path()).await;
     let contents = Contents::of(&engine).await.without_times();
@@ -38,13 +42,67 @@ async fn the_sample_of_format_1_opens_reads_right_and_goes_on() {
         tar(&["--create", "--gzip", "--sparse", "--file", path.to_str().unwrap()], left.path());
         return;
     }
-    let folder = unpack(SAMPLE_FORMAT_1);
-    for _ in 0..2 {
-        let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
-        assert!(contents.compare(&engine).await.is_empty());
-        assert_eq!(scrub(&engine), []);
-        submit(&engine, &object("{t}/all-0"), vec![append("")]).await.unwrap();
-        engine.close();
+    for sample in SAMPLES {
+        let folder = unpack(sample);
+        for _ in 0..2 {
+            let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
+            assert!(contents.compare(&engine).await.is_empty(), "{sample}");
+            assert_eq!(scrub(&engine), [], "{sample}");
+            submit(&engine, &object("{t}/all-0"), vec![append("")]).await.unwrap();
+            engine.close();
+        }
+        assert!(!folder.path().join("tables").exists(), "{sample}");
+    }
+}
+
+/// Of the calls that change something while a store of format 1 is opened, one of so many is tried.
+const CALLS_APART: usize = 9;
+
+/// Has every file and folder in a folder, and it, survive a power cut.
+fn sync(folder: &Path) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sync(&path);
+        } else {
+            std::fs::File::open(path).unwrap().sync_all().unwrap();
+        }
+    }
+    std::fs::File::open(folder).unwrap().sync_all().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_of_format_1_outlives_a_power_cut_or_failure_in_its_upgrade() {
+    let fresh = TempDir::new().unwrap();
+    let contents = Contents::of(&make_store(fresh.path()).await).await.without_times();
+    let seed = nacre_conformance::seeds(1).next().unwrap();
+    for fault in [Fault::Power, Fault::Io] {
+        let mut random = Random::seeded(seed);
+        let mut tried = 0;
+        for first in (1 + seed % CALLS_APART as u64..).step_by(CALLS_APART) {
+            let mut disk = PowerDisk::mount();
+            std::fs::create_dir_all(disk.store()).unwrap();
+            tar(&["--extract", "--gzip", "--file", SAMPLE_FORMAT_1], &disk.store());
+            sync(&disk.folder());
+            disk.plan(Plan { fault, first, last: u64::MAX });
+            if let Ok(engine) = EmbeddedEngine::open(options(&disk.store())) {
+                engine.close();
+            }
+            let met = disk.met_fault();
+            disk.cut(random.below(9), &mut random);
+            let engine = EmbeddedEngine::open(options(&disk.store()))
+                .unwrap_or_else(|error| panic!("seed {seed}, {fault:?} at {first}: {error}"));
+            let differences = contents.compare(&engine).await;
+            assert!(differences.is_empty(), "seed {seed}, {fault:?} at {first}");
+            assert_eq!(scrub(&engine), [], "seed {seed}, {fault:?} at {first}");
+            engine.close();
+            tried += 1;
+            if !met {
+                break;
+            }
+        }
+        assert!(tried > 5, "{tried} calls");
+        println!("{fault:?}: one call in {CALLS_APART}, {tried} calls");
     }
 }
 
@@ -60,15 +118,19 @@ fn set_format(manifest: &Path, format: u32) {
 
 #[test]
 fn a_folder_of_a_later_format_is_refused_with_what_to_do_and_left_as_it_is() {
-    let folder = unpack(SAMPLE_FORMAT_1);
+    let folder = unpack(SAMPLE_FORMAT_2);
     let manifest = folder.path().join("MANIFEST");
-    set_format(&manifest, 2);
+    set_format(&manifest, 3);
     let refused = EmbeddedEngine::open(options(folder.path())).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
     assert!(refused.hint_text().unwrap().contains("use that one"), "{refused}");
-    set_format(&manifest, 1);
+    set_format(&manifest, 2);
+    EmbeddedEngine::open(options(folder.path())).unwrap();
+}
 
-    // The tables' own format.
+#[test]
+fn a_folder_whose_tables_are_of_another_format_is_refused_with_what_to_do_and_left_as_it_is() {
+    let folder = unpack(SAMPLE_FORMAT_1);
     let version = folder.path().join("tables/version");
     let known = std::fs::read(&version).unwrap();
     std::fs::write(&version, b"FJL\x04").unwrap();

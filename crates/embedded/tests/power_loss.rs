@@ -1,4 +1,4 @@
-//! The power goes at any call that changes something, under the engine's files and fjall's: nothing
+//! The power goes at any call that changes something, under the engine's files and its tables': nothing
 //! that anybody was told of is lost, and no transaction is half there.
 
 mod support;

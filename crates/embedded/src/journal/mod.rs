@@ -28,7 +28,7 @@ use crate::errors;
 use crate::health::Health;
 use crate::stats::Counters;
 use record::{Draft, Place};
-use segment::{BLOCK_BYTES, GroupHeader, Segment, round_up_to_block};
+use segment::{BLOCK_BYTES, GroupHeader, Marking, Segment, round_up_to_block};
 use segment_source::{Fill, SegmentSource};
 use segment_table::SegmentTable;
 
@@ -71,7 +71,9 @@ pub(crate) struct End {
     pub segment: Segment,
     /// Where the next group goes in it.
     pub position: Position,
-    /// What was replayed: the next checkpoint is due so much earlier.
+    /// How groups are marked.
+    pub marking: Marking,
+    /// What was replayed: the tables are to be sealed so much earlier.
     pub replayed_bytes: u64,
 }
 
@@ -104,6 +106,7 @@ impl Slot<'_> {
 pub(crate) struct Journal {
     pub segments: Arc<SegmentTable>,
     source: SegmentSource,
+    marking: Marking,
     state: Mutex<State>,
     /// There is something for the committer.
     filled: Condvar,
@@ -112,8 +115,8 @@ pub(crate) struct Journal {
     health: Arc<Health>,
     counters: Arc<Counters>,
     clock: Arc<dyn Clock>,
-    /// What `used_bytes` was at the last checkpoint.
-    checkpoint_at: AtomicU64,
+    /// What `used_bytes` was when the tables were sealed last.
+    sealed_at: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -161,6 +164,7 @@ pub(crate) struct Spent {
 pub(crate) struct Group {
     segment: Segment,
     position: Position,
+    marking: Marking,
     bytes: Vec<u8>,
     records: u32,
 }
@@ -170,10 +174,10 @@ impl Group {
         self.position.group
     }
 
-    fn empty(segment: Segment, position: Position, mut bytes: Vec<u8>) -> Self {
+    fn empty(segment: Segment, position: Position, marking: Marking, mut bytes: Vec<u8>) -> Self {
         bytes.clear();
-        bytes.resize(GroupHeader::BYTES, 0);
-        Self { segment, position, bytes, records: 0 }
+        bytes.resize(marking.header_bytes(), 0);
+        Self { segment, position, marking, bytes, records: 0 }
     }
 
     fn has_room_for(&self, bytes: usize) -> bool {
@@ -189,7 +193,7 @@ impl Group {
             group: self.position.group + 1,
             ..self.position
         };
-        Self::empty(self.segment.clone(), position, buffer)
+        Self::empty(self.segment.clone(), position, self.marking, buffer)
     }
 
     /// Header and padding: what goes to the disk.
@@ -200,7 +204,7 @@ impl Group {
             number: self.position.group,
             records: self.records,
         };
-        self.bytes[..GroupHeader::BYTES].copy_from_slice(&header.encode());
+        self.bytes[..self.marking.header_bytes()].copy_from_slice(&header.encode(self.marking));
         self.bytes.resize(round_up_to_block(self.bytes.len() as u64) as usize, 0);
     }
 }
@@ -215,11 +219,11 @@ impl Journal {
         counters: Arc<Counters>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let End { segment, position, replayed_bytes } = end;
+        let End { segment, position, marking, replayed_bytes } = end;
         segments.add(&segment);
         let state = State {
             closed: Vec::new(),
-            filling: Group::empty(segment, position, Vec::new()),
+            filling: Group::empty(segment, position, marking, Vec::new()),
             waiting: Commit::default(),
             in_flight: VecDeque::new(),
             durable: position.group - 1,
@@ -233,13 +237,14 @@ impl Journal {
         Self {
             segments,
             source,
+            marking,
             state: Mutex::new(state),
             filled: Condvar::new(),
             taken: Condvar::new(),
             health,
             counters,
             clock,
-            checkpoint_at: AtomicU64::new(0),
+            sealed_at: AtomicU64::new(0),
         }
     }
 
@@ -292,7 +297,8 @@ impl Journal {
         let groups = state.filling.position.group - state.first_in_segment + 1;
         let is_small = u64::from(state.filling.segment.capacity) / groups < SMALL_GROUP_BYTES;
         let fill = if is_small { Fill::Zeros } else { Fill::Nothing };
-        let needed = u64::from(BLOCK_BYTES) + (GroupHeader::BYTES + record_bytes) as u64;
+        let needed =
+            u64::from(BLOCK_BYTES) + (state.filling.marking.header_bytes() + record_bytes) as u64;
         let needed = u32::try_from(round_up_to_block(needed))
             .map_err(|_| Error::exhausted("a transaction larger than a segment can be"))?;
         let segment = self
@@ -306,7 +312,7 @@ impl Journal {
             offset: BLOCK_BYTES,
             group: state.filling.position.group + u64::from(!is_empty),
         };
-        let next = Group::empty(segment, position, Vec::new());
+        let next = Group::empty(segment, position, state.filling.marking, Vec::new());
         let last = std::mem::replace(&mut state.filling, next);
         state.used_bytes += u64::from(last.segment.capacity - last.position.offset);
         if !is_empty {
@@ -415,6 +421,11 @@ impl Journal {
         }
     }
 
+    /// How its groups are marked.
+    pub fn marking(&self) -> Marking {
+        self.marking
+    }
+
     /// Takes no more; what waits is still done.
     pub fn close(&self) {
         self.lock().is_closed = true;
@@ -433,14 +444,14 @@ impl Journal {
         self.lock().used_bytes
     }
 
-    /// Bytes of segments used since the last checkpoint: what a replay would read.
-    pub fn backlog_bytes(&self) -> u64 {
-        self.used_bytes().saturating_sub(self.checkpoint_at.load(Ordering::Relaxed))
+    /// Bytes of segments used since the tables were sealed: what a replay would read after that checkpoint.
+    pub fn unsealed_bytes(&self) -> u64 {
+        self.used_bytes().saturating_sub(self.sealed_at.load(Ordering::Relaxed))
     }
 
-    /// Says that a checkpoint has everything up to when `used_bytes` were used.
-    pub fn note_checkpoint(&self, used_bytes: u64) {
-        self.checkpoint_at.store(used_bytes, Ordering::Relaxed);
+    /// Says that the tables were sealed with everything up to when `used_bytes` were used.
+    pub fn note_sealed(&self, used_bytes: u64) {
+        self.sealed_at.store(used_bytes, Ordering::Relaxed);
     }
 
     /// Takes back the files of dead segments.

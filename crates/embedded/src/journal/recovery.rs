@@ -22,7 +22,8 @@ use crate::errors;
 use crate::journal::Position;
 use crate::journal::record::{Place, Record};
 use crate::journal::segment::{
-    BLOCK_BYTES, GroupHeader, Segment, file_name, id_in_name, id_in_spare_name, round_up_to_block,
+    BLOCK_BYTES, GroupHeader, Marking, Segment, file_name, id_in_name, id_in_spare_name,
+    round_up_to_block,
 };
 
 /// Read at a time when looking for groups behind damage.
@@ -87,67 +88,166 @@ impl Found {
     }
 }
 
-/// Hands every record from `start` on to `visit`; answers where the next group goes.
-///
-/// **Invariant:** what `visit` is given survives a crash.
-///
-/// # Errors
-/// `Corrupt` if something that was synced is damaged; what `visit` and the disk say.
-pub(crate) fn replay(
-    segments: &[Segment],
-    start: Position,
-    visit: &mut dyn FnMut(Record) -> Result<()>,
-) -> Result<Position> {
-    let mut end = start;
-    let mut next = next_group(segments, start)?;
-    while let Some(group) = next {
-        end = group.end();
-        next = next_group(segments, end)?;
-        // A later group is written only once this one is synced.
-        if next.is_none() {
-            check_nothing_later(segments, end)?;
-            make_durable(segments, &group)?;
-        }
-        group.records.into_iter().try_for_each(&mut *visit)?;
-    }
-    if end == start {
-        check_nothing_later(segments, end)?;
-    }
-    Ok(end)
+/// Segments that are read, oldest first.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading<'a> {
+    pub segments: &'a [Segment],
+    /// How their groups are marked.
+    pub marking: Marking,
 }
 
-/// Has the disk keep a group that was read, and with it all before it.
-fn make_durable(segments: &[Segment], group: &Group) -> Result<()> {
-    let Position { segment: last, offset, .. } = group.position;
-    let keep = |segment: &Segment| -> io::Result<()> {
-        if segment.id == last {
-            segment.file.write_at(u64::from(offset), &group.bytes)?;
+impl Reading<'_> {
+    /// Hands every record from `start` on to `visit`; answers where the next group goes.
+    ///
+    /// **Invariant:** what `visit` is given survives a crash.
+    ///
+    /// # Errors
+    /// `Corrupt` if something that was synced is damaged; what `visit` and the disk say.
+    pub fn replay(
+        &self,
+        start: Position,
+        visit: &mut dyn FnMut(Record) -> Result<()>,
+    ) -> Result<Position> {
+        let mut end = start;
+        let mut next = self.next_group(start)?;
+        while let Some(group) = next {
+            end = group.end();
+            next = self.next_group(end)?;
+            // A later group is written only once this one is synced.
+            if next.is_none() {
+                self.check_nothing_later(end)?;
+                self.make_durable(&group)?;
+            }
+            group.records.into_iter().try_for_each(&mut *visit)?;
         }
-        segment.file.sync()
-    };
-    segments.iter().filter(|segment| segment.id <= last).try_for_each(|segment| {
-        keep(segment)
-            .map_err(|error| errors::io(format!("syncing {}", file_name(segment.id)), &error))
-    })
-}
+        if end == start {
+            self.check_nothing_later(end)?;
+        }
+        Ok(end)
+    }
 
-/// Where the first group is, from `start` up to the one numbered `last`, that cannot be read back.
-///
-/// # Errors
-/// `Corrupt` if the header of a segment is damaged.
-pub(crate) fn first_damaged(
-    segments: &[Segment],
-    start: Position,
-    last: u64,
-) -> Result<Option<Position>> {
-    let mut at = start;
-    while at.group <= last {
-        match next_group(segments, at)? {
-            Some(group) => at = group.end(),
-            None => return Ok(Some(at)),
+    /// Has the disk keep a group that was read, and with it all before it.
+    fn make_durable(&self, group: &Group) -> Result<()> {
+        let Position { segment: last, offset, .. } = group.position;
+        let keep = |segment: &Segment| -> io::Result<()> {
+            if segment.id == last {
+                segment.file.write_at(u64::from(offset), &group.bytes)?;
+            }
+            segment.file.sync()
+        };
+        self.segments.iter().filter(|segment| segment.id <= last).try_for_each(|segment| {
+            keep(segment)
+                .map_err(|error| errors::io(format!("syncing {}", file_name(segment.id)), &error))
+        })
+    }
+
+    /// Where the first group is, from `start` up to the one numbered `last`, that cannot be read back.
+    ///
+    /// # Errors
+    /// `Corrupt` if the header of a segment is damaged.
+    pub fn first_damaged(&self, start: Position, last: u64) -> Result<Option<Position>> {
+        let mut at = start;
+        while at.group <= last {
+            match self.next_group(at)? {
+                Some(group) => at = group.end(),
+                None => return Ok(Some(at)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The whole group numbered `expected.group`: at `expected`, or at the front of a later segment.
+    fn next_group(&self, expected: Position) -> Result<Option<Group>> {
+        for segment in self.segments.iter().filter(|segment| segment.id >= expected.segment) {
+            let offset = if segment.id == expected.segment { expected.offset } else { BLOCK_BYTES };
+            let position = Position { segment: segment.id, offset, ..expected };
+            if let Some(group) = self.whole_group(segment, position)? {
+                if offset == BLOCK_BYTES {
+                    self.check_header(segment)?;
+                }
+                return Ok(Some(group));
+            }
+        }
+        Ok(None)
+    }
+
+    fn check_header(&self, segment: &Segment) -> Result<()> {
+        let name = file_name(segment.id);
+        match segment.has_header(self.marking) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Error::corrupt(format!("the header of {name} is damaged"))
+                .hint("or a later release of nacre wrote it")),
+            Err(error) => Err(errors::io(format!("reading {name}"), &error)),
         }
     }
-    Ok(None)
+
+    fn whole_group(&self, segment: &Segment, position: Position) -> Result<Option<Group>> {
+        let Some(header) = self.group_header(segment, position.offset)? else { return Ok(None) };
+        let length = header.length;
+        let fits = u64::from(position.offset) + u64::from(length) <= u64::from(segment.capacity);
+        let header_bytes = self.marking.header_bytes();
+        if header.number != position.group || !fits || (length as usize) < header_bytes {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; length as usize];
+        read(segment, position.offset, &mut bytes)?;
+        let at = Place { segment: segment.id, offset: position.offset, group: header.number };
+        match read_records(&bytes, header_bytes, at) {
+            Ok(records) if records.len() == header.records as usize => {
+                Ok(Some(Group { position, bytes, records }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn group_header(&self, segment: &Segment, offset: u32) -> Result<Option<GroupHeader>> {
+        let mut bytes = vec![0; self.marking.header_bytes()];
+        if u64::from(offset) + bytes.len() as u64 > u64::from(segment.capacity) {
+            return Ok(None);
+        }
+        read(segment, offset, &mut bytes)?;
+        Ok(GroupHeader::decode(&bytes, segment.id, self.marking))
+    }
+
+    /// Makes sure that what lies behind `end` is a torn group at most.
+    fn check_nothing_later(&self, end: Position) -> Result<()> {
+        for segment in self.segments.iter().filter(|segment| segment.id >= end.segment) {
+            let start = if segment.id == end.segment { end.offset } else { BLOCK_BYTES };
+            if let Some(later) = self.find_later_group(segment, start, end.group)? {
+                let (damaged, proof) = (file_name(end.segment), file_name(segment.id));
+                return Err(Error::corrupt(format!(
+                    "the journal is damaged: group {} at byte {} of {damaged} cannot be read, but \
+                     group {} at byte {} of {proof} was written after it",
+                    end.group, end.offset, later.1.number, later.0
+                ))
+                .hint("restore the folder from a copy; acknowledged transactions may be missing"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The first group in `segment` from `start` on that is numbered above `number`.
+    fn find_later_group(
+        &self,
+        segment: &Segment,
+        start: u32,
+        number: u64,
+    ) -> Result<Option<(u32, GroupHeader)>> {
+        let mut buffer = vec![0; SCAN_BYTES as usize];
+        let mut offset = start;
+        while offset < segment.capacity {
+            let part = &mut buffer[..(segment.capacity - offset).min(SCAN_BYTES) as usize];
+            read(segment, offset, part)?;
+            for at in (0..part.len()).step_by(BLOCK_BYTES as usize) {
+                let header = GroupHeader::decode(&part[at..], segment.id, self.marking);
+                if let Some(header) = header.filter(|header| header.number > number) {
+                    return Ok(Some((offset + at as u32, header)));
+                }
+            }
+            offset = offset.saturating_add(SCAN_BYTES);
+        }
+        Ok(None)
+    }
 }
 
 /// A group read back whole.
@@ -166,58 +266,6 @@ impl Group {
     }
 }
 
-/// The whole group numbered `expected.group`: at `expected`, or at the front of a later segment.
-fn next_group(segments: &[Segment], expected: Position) -> Result<Option<Group>> {
-    for segment in segments.iter().filter(|segment| segment.id >= expected.segment) {
-        let offset = if segment.id == expected.segment { expected.offset } else { BLOCK_BYTES };
-        let position = Position { segment: segment.id, offset, ..expected };
-        if let Some(group) = whole_group(segment, position)? {
-            if offset == BLOCK_BYTES {
-                check_header(segment)?;
-            }
-            return Ok(Some(group));
-        }
-    }
-    Ok(None)
-}
-
-fn check_header(segment: &Segment) -> Result<()> {
-    let name = file_name(segment.id);
-    match segment.has_header() {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(Error::corrupt(format!("the header of {name} is damaged"))
-            .hint("or a later release of nacre wrote it")),
-        Err(error) => Err(errors::io(format!("reading {name}"), &error)),
-    }
-}
-
-fn whole_group(segment: &Segment, position: Position) -> Result<Option<Group>> {
-    let Some(header) = group_header(segment, position.offset)? else { return Ok(None) };
-    let length = header.length;
-    let fits = u64::from(position.offset) + u64::from(length) <= u64::from(segment.capacity);
-    if header.number != position.group || !fits || (length as usize) < GroupHeader::BYTES {
-        return Ok(None);
-    }
-    let mut bytes = vec![0; length as usize];
-    read(segment, position.offset, &mut bytes)?;
-    let at = Place { segment: segment.id, offset: position.offset, group: header.number };
-    match read_records(&bytes, at) {
-        Ok(records) if records.len() == header.records as usize => {
-            Ok(Some(Group { position, bytes, records }))
-        }
-        _ => Ok(None),
-    }
-}
-
-fn group_header(segment: &Segment, offset: u32) -> Result<Option<GroupHeader>> {
-    let mut bytes = [0; GroupHeader::BYTES];
-    if u64::from(offset) + bytes.len() as u64 > u64::from(segment.capacity) {
-        return Ok(None);
-    }
-    read(segment, offset, &mut bytes)?;
-    Ok(GroupHeader::decode(&bytes, segment.id))
-}
-
 fn read(segment: &Segment, offset: u32, bytes: &mut [u8]) -> Result<()> {
     segment
         .file
@@ -225,10 +273,10 @@ fn read(segment: &Segment, offset: u32, bytes: &mut [u8]) -> Result<()> {
         .map_err(|error| errors::io(format!("reading {}", file_name(segment.id)), &error))
 }
 
-/// The records of a group that lies at `group`.
-fn read_records(bytes: &[u8], group: Place) -> Result<Vec<Record>> {
+/// The records of a group that lies at `group`, behind its header.
+fn read_records(bytes: &[u8], header_bytes: usize, group: Place) -> Result<Vec<Record>> {
     let mut records = Vec::new();
-    let mut at = GroupHeader::BYTES;
+    let mut at = header_bytes;
     while at < bytes.len() {
         let place = Place { offset: group.offset + at as u32, ..group };
         let record = Record::read(&bytes[at..], place)?;
@@ -238,41 +286,47 @@ fn read_records(bytes: &[u8], group: Place) -> Result<Vec<Record>> {
     Ok(records)
 }
 
-/// Makes sure that what lies behind `end` is a torn group at most.
-fn check_nothing_later(segments: &[Segment], end: Position) -> Result<()> {
-    for segment in segments.iter().filter(|segment| segment.id >= end.segment) {
-        let start = if segment.id == end.segment { end.offset } else { BLOCK_BYTES };
-        if let Some(later) = find_later_group(segment, start, end.group)? {
-            let (damaged, proof) = (file_name(end.segment), file_name(segment.id));
-            return Err(Error::corrupt(format!(
-                "the journal is damaged: group {} at byte {} of {damaged} cannot be read, but \
-                 group {} at byte {} of {proof} was written after it",
-                end.group, end.offset, later.1.number, later.0
-            ))
-            .hint("restore the folder from a copy; acknowledged transactions may be missing"));
-        }
-    }
-    Ok(())
-}
+#[cfg(test)]
+mod tests {
+    use nacre_object::ErrorKind;
 
-/// The first group in `segment` from `start` on that is numbered above `number`.
-fn find_later_group(
-    segment: &Segment,
-    start: u32,
-    number: u64,
-) -> Result<Option<(u32, GroupHeader)>> {
-    let mut buffer = vec![0; SCAN_BYTES as usize];
-    let mut offset = start;
-    while offset < segment.capacity {
-        let part = &mut buffer[..(segment.capacity - offset).min(SCAN_BYTES) as usize];
-        read(segment, offset, part)?;
-        for at in (0..part.len()).step_by(BLOCK_BYTES as usize) {
-            let header = GroupHeader::decode(&part[at..], segment.id);
-            if let Some(header) = header.filter(|header| header.number > number) {
-                return Ok(Some((offset + at as u32, header)));
-            }
-        }
-        offset = offset.saturating_add(SCAN_BYTES);
+    use super::*;
+    use crate::disk::RealDisk;
+    use crate::journal::segment::header;
+
+    const SALT: Marking = Marking::Salt(7);
+    const SEGMENT: u32 = 3;
+
+    fn group(number: u64, marking: Marking) -> Vec<u8> {
+        let length = marking.header_bytes() as u32;
+        let mut bytes =
+            GroupHeader { segment: SEGMENT, length, number, records: 0 }.encode(marking);
+        bytes.resize(BLOCK_BYTES as usize, 0);
+        bytes
     }
-    Ok(None)
+
+    /// Replays a segment of one group, numbered 1, and what `behind` has.
+    fn replayed(marking: Marking, behind: &[u8]) -> Result<Position> {
+        let folder = tempfile::tempdir().unwrap();
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        let mut bytes = header(SEGMENT, marking);
+        bytes.resize(BLOCK_BYTES as usize, 0);
+        bytes.extend([&group(1, marking)[..], behind].concat());
+        std::fs::write(folder.path().join(file_name(SEGMENT)), bytes).unwrap();
+        let found = find_files(&disk, folder.path()).unwrap();
+        let segments = found.open_from(SEGMENT, &disk, folder.path()).unwrap();
+        let start = Position { segment: SEGMENT, offset: BLOCK_BYTES, group: 1 };
+        Reading { segments: &segments, marking }.replay(start, &mut |_| Ok(()))
+    }
+
+    #[test]
+    fn a_later_group_behind_the_last_is_damage_and_a_payload_that_looks_like_one_is_not() {
+        let damaged = replayed(SALT, &group(5, SALT)).unwrap_err();
+        assert_eq!(damaged.kind(), ErrorKind::Corrupt, "{damaged}");
+        for guess in [Marking::Plain, Marking::Salt(0), Marking::Salt(8)] {
+            assert_eq!(replayed(SALT, &group(5, guess)).unwrap().group, 2);
+        }
+        // Which in format 1 could not be told.
+        replayed(Marking::Plain, &group(5, Marking::Plain)).unwrap_err();
+    }
 }

@@ -1,12 +1,14 @@
-//! A segment: one preallocated file of the journal. Format 1, little-endian.
+//! A segment: one preallocated file of the journal. Format 2, little-endian.
 //!
 //! ```text
 //! 0     "NACRESEG", format u32, segment u32, crc32c u32 of these
 //! 512   groups, each at a multiple of 512
 //! ```
 //!
-//! The file's length is the segment's capacity. What lies behind the last group is zeros, or groups
-//! of the segment this file was before: those carry another segment's number and do not count.
+//! The file's length is the segment's capacity. What lies behind the last group is zeros, or what the
+//! segment had that this file was before: groups of it, which carry another segment's number and do not
+//! count, and payloads, which are whatever a client wanted. A payload that looks like a later group would
+//! have the journal taken for damaged; so the headers of groups carry the store's [salt](Marking).
 
 use std::io;
 use std::path::Path;
@@ -16,7 +18,6 @@ use crate::codec::{Put, Take};
 use crate::disk::{Disk, DiskFile};
 
 const MAGIC: &[u8; 8] = b"NACRESEG";
-const FORMAT: u32 = 1;
 /// Groups start at multiples of this, the unit disks write whole: a write that tears cannot hurt
 /// what was synced before it. Also the size of the header. (Multiples of 4096 were tried: no faster,
 /// and a lone small commit took eight times the room.)
@@ -58,29 +59,61 @@ pub(crate) fn round_up_to_block(bytes: u64) -> u64 {
     bytes.next_multiple_of(u64::from(BLOCK_BYTES))
 }
 
-pub(crate) fn header(id: u32) -> Vec<u8> {
+/// What tells the header of a group from a payload that looks like one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Marking {
+    /// Nothing, in format 1.
+    Plain,
+    /// A number that is drawn when a store is made and is nowhere but in its manifest and its groups.
+    Salt(u64),
+}
+
+impl Marking {
+    /// The format of segments whose groups are marked like this.
+    pub fn format(self) -> u32 {
+        match self {
+            Self::Plain => 1,
+            Self::Salt(_) => 2,
+        }
+    }
+
+    /// Length of a group's header.
+    pub fn header_bytes(self) -> usize {
+        match self {
+            Self::Plain => 32,
+            Self::Salt(_) => 40,
+        }
+    }
+}
+
+pub(crate) fn header(id: u32, marking: Marking) -> Vec<u8> {
     let mut header = MAGIC.to_vec();
-    header.put_u32(FORMAT);
+    header.put_u32(marking.format());
     header.put_u32(id);
     header.put_u32(crc32c::crc32c(&header));
     header
 }
 
 impl Segment {
-    fn write_header(&self) -> io::Result<()> {
-        self.file.write_at(0, &header(self.id))
+    fn write_header(&self, marking: Marking) -> io::Result<()> {
+        self.file.write_at(0, &header(self.id, marking))
     }
 
     /// Has header, length and name survive a crash, whatever became of earlier syncs.
-    pub fn make_durable(&self, disk: &Arc<dyn Disk>, folder: &Path) -> io::Result<()> {
-        self.write_header()?;
+    pub fn make_durable(
+        &self,
+        disk: &Arc<dyn Disk>,
+        folder: &Path,
+        marking: Marking,
+    ) -> io::Result<()> {
+        self.write_header(marking)?;
         self.file.sync()?;
         disk.sync_folder(folder)
     }
 
-    /// Whether the header is that of this segment, in a format known here.
-    pub fn has_header(&self) -> io::Result<bool> {
-        let expected = header(self.id);
+    /// Whether the header is that of this segment, whose groups are marked like this.
+    pub fn has_header(&self, marking: Marking) -> io::Result<bool> {
+        let expected = header(self.id, marking);
         let mut found = vec![0; expected.len()];
         match self.file.read_at(0, &mut found) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
@@ -89,10 +122,10 @@ impl Segment {
     }
 }
 
-/// The header of a group: the records that one sync made durable. 32 bytes.
+/// The header of a group: the records that one sync made durable. 40 bytes; without the salt 32.
 ///
 /// `"NGRP"`, crc32c u32 of the rest, segment u32, length u32 with the header, number u64, records
-/// u32, 0 u32. Groups are numbered from 1 without gaps, over all segments; a group is written only
+/// u32, 0 u32, salt u64. Groups are numbered from 1 without gaps, over all segments; a group is written only
 /// when the one before it is synced. **Invariant:** a group that is there proves all before it
 /// were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,26 +140,28 @@ pub(crate) struct GroupHeader {
 const GROUP_MAGIC: u32 = u32::from_le_bytes(*b"NGRP");
 
 impl GroupHeader {
-    pub const BYTES: usize = 32;
-
-    pub fn encode(&self) -> Vec<u8> {
-        let mut rest = Vec::with_capacity(Self::BYTES);
+    pub fn encode(&self, marking: Marking) -> Vec<u8> {
+        let mut rest = Vec::with_capacity(marking.header_bytes());
         rest.put_u32(self.segment);
         rest.put_u32(self.length);
         rest.put_u64(self.number);
         rest.put_u32(self.records);
         rest.put_u32(0);
-        let mut header = Vec::with_capacity(Self::BYTES);
+        if let Marking::Salt(salt) = marking {
+            rest.put_u64(salt);
+        }
+        let mut header = Vec::with_capacity(marking.header_bytes());
         header.put_u32(GROUP_MAGIC);
         header.put_u32(crc32c::crc32c(&rest));
         header.put_bytes(&rest);
         header
     }
 
-    /// `None` if there is no group header of `segment` at the front of `bytes`.
-    pub fn decode(bytes: &[u8], segment: u32) -> Option<Self> {
-        let mut from = Take(bytes.get(..Self::BYTES)?);
-        if from.u32().ok()? != GROUP_MAGIC || from.u32().ok()? != crc32c::crc32c(&bytes[8..32]) {
+    /// `None` if there is no group header of `segment`, marked like this, at the front of `bytes`.
+    pub fn decode(bytes: &[u8], segment: u32, marking: Marking) -> Option<Self> {
+        let bytes = bytes.get(..marking.header_bytes())?;
+        let mut from = Take(bytes);
+        if from.u32().ok()? != GROUP_MAGIC || from.u32().ok()? != crc32c::crc32c(&bytes[8..]) {
             return None;
         }
         let header = Self {
@@ -135,7 +170,11 @@ impl GroupHeader {
             number: from.u64().ok()?,
             records: from.u32().ok()?,
         };
-        (header.segment == segment).then_some(header)
+        let is_marked = match marking {
+            Marking::Plain => true,
+            Marking::Salt(salt) => from.u32().ok()? == 0 && from.u64().ok()? == salt,
+        };
+        (header.segment == segment && is_marked).then_some(header)
     }
 }
 
@@ -144,16 +183,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_header_counts_in_its_own_segment_only() {
+    fn a_group_header_counts_in_its_own_segment_of_its_own_store_only() {
         let header = GroupHeader { segment: 4, length: 100, number: 7, records: 2 };
-        let bytes = header.encode();
-        assert_eq!(bytes.len(), GroupHeader::BYTES);
-        assert_eq!(GroupHeader::decode(&bytes, 4), Some(header));
-        assert_eq!(GroupHeader::decode(&bytes, 5), None);
-        for byte in 0..bytes.len() {
-            let mut flipped = bytes.clone();
-            flipped[byte] ^= 4;
-            assert_eq!(GroupHeader::decode(&flipped, 4), None, "byte {byte}");
+        for marking in [Marking::Plain, Marking::Salt(77)] {
+            let bytes = header.encode(marking);
+            assert_eq!(bytes.len(), marking.header_bytes());
+            assert_eq!(GroupHeader::decode(&bytes, 4, marking), Some(header));
+            assert_eq!(GroupHeader::decode(&bytes, 5, marking), None);
+            assert_eq!(GroupHeader::decode(&bytes, 4, Marking::Salt(78)), None);
+            for byte in 0..bytes.len() {
+                let mut flipped = bytes.clone();
+                flipped[byte] ^= 4;
+                assert_eq!(GroupHeader::decode(&flipped, 4, marking), None, "byte {byte}");
+            }
         }
     }
 

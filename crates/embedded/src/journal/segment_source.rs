@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::disk::{Create, Disk};
-use crate::journal::segment::{Segment, file_name, spare_name};
+use crate::journal::segment::{Marking, Segment, file_name, spare_name};
 
 /// Dead segments kept to be used again: one to be made ready while another is waited for.
 const MAX_SPARES: usize = 2;
@@ -41,6 +41,7 @@ struct Shared {
     disk: Arc<dyn Disk>,
     folder: PathBuf,
     segment_bytes: u32,
+    marking: Marking,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -64,18 +65,19 @@ enum Task {
 }
 
 impl SegmentSource {
-    /// Starts making segments numbered from `next_id` on, of `segment_bytes` each.
+    /// Starts making segments numbered from `next_id` on, of `segment_bytes` each, for groups so marked.
     pub fn start(
         disk: Arc<dyn Disk>,
         folder: PathBuf,
         segment_bytes: u32,
+        marking: Marking,
         next_id: u32,
         spares: Vec<u32>,
     ) -> io::Result<Self> {
         let wanted = Some(Fill::Zeros);
         let state = State { next_id, ready: None, spares, task: Task::Idle, wanted };
         let (state, changed) = (Mutex::new(state), Condvar::new());
-        let shared = Arc::new(Shared { disk, folder, segment_bytes, state, changed });
+        let shared = Arc::new(Shared { disk, folder, segment_bytes, marking, state, changed });
         let worker = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("nacre-segments".into())
@@ -210,7 +212,7 @@ impl Shared {
                 fill_with_zeros(&segment)?;
             }
         }
-        segment.make_durable(&self.disk, &self.folder)?;
+        segment.make_durable(&self.disk, &self.folder, self.marking)?;
         Ok(segment)
     }
 

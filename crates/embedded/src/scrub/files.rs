@@ -12,8 +12,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::{Damage, SCRUB_STEP_BYTES, ScrubCursor, ScrubStep};
 use crate::core::Core;
 use crate::errors;
-use crate::table_files::check_versions;
-use crate::tables::TableFile;
+use crate::tables::{TableFile, check_list};
 
 /// Read at a time.
 const READ_BYTES: usize = 256 * 1024;
@@ -22,7 +21,7 @@ pub(super) fn step(core: &Core, after: Option<u64>) -> Result<ScrubStep> {
     let mut step = ScrubStep::default();
     if after.is_none() {
         // The lists are replaced as tables come and go: only one damaged twice is.
-        let look = || check_versions(core.tables.folder());
+        let look = || check_list(core.tables.folder());
         match look().or_else(|_| look()) {
             Err(error) if error.kind() == ErrorKind::Corrupt => {
                 let place = error.object().unwrap_or("tables").to_owned();

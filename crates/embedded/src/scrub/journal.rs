@@ -7,7 +7,7 @@ use nacre_object::{ErrorKind, Result};
 
 use super::{Damage, ScrubCursor, ScrubStep};
 use crate::core::Core;
-use crate::journal::recovery::first_damaged;
+use crate::journal::recovery::Reading;
 use crate::journal::segment::file_name;
 use crate::manifest::Manifest;
 
@@ -31,7 +31,8 @@ fn look(core: &Core) -> Result<Vec<Damage>> {
         Err(error) => return Ok(vec![Damage::of_store("MANIFEST", error.message())]),
     };
     let segments = core.segments.open_from(manifest.checkpoint.segment)?;
-    match first_damaged(&segments, manifest.checkpoint, last) {
+    let reading = Reading { segments: &segments, marking: manifest.marking };
+    match reading.first_damaged(manifest.checkpoint, last) {
         Ok(None) => Ok(Vec::new()),
         Ok(Some(at)) => {
             let place = format!("{} at byte {}", file_name(at.segment), at.offset);

@@ -6,7 +6,7 @@
 
 use std::ops::Bound;
 
-use fjall::Slice;
+use lsm_tree::Slice;
 use nacre_object::Result;
 
 use crate::key::{Key, NodeId, PAST_ALL, after_prefix, node_prefix};

@@ -1,4 +1,4 @@
-//! A disk whose power can be cut, under the engine and under fjall: a file system of the tests' own,
+//! A disk whose power can be cut, under the engine and its tables: a file system of the tests' own,
 //! in memory, mounted with FUSE.
 //!
 //! What it promises is the least that POSIX allows, less than any file system keeps in practice:

@@ -1,28 +1,37 @@
-//! What fjall does not check of its own files, checked before it opens them.
+//! The tables of format 1, which fjall kept, taken over.
 //!
-//! fjall's tables carry checksums wherever they are read, but two things it takes on trust:
+//! fjall's keyspace is a tree as ours is, beside journals of fjall's that may have more than its files. So
+//! fjall opens them once more, what only its journals have is written to files, and these come to where ours
+//! are expected. **Invariant:** a crash at any moment leaves either fjall's folder as good as it was, or
+//! the whole tree at its new place.
 //!
-//! - the file `vN` that says which tables make up a keyspace. Its checksum is in the file
-//!   `current`, and is never compared; a flipped bit could hide a table;
+//! fjall's files carry checksums wherever they are read, but two things it takes on trust, which are checked
+//! before it opens them:
+//!
+//! - the lists of files ([`check_list`]);
 //! - the start of a batch in its journal, with the number that orders the batch among others; and a
 //!   journal that ends early for whatever reason is cut off there and taken as whole.
 //!
-//! **Invariants:** tables are opened only if `vN` is what `current` says, and if the batches of all
-//! journals are whole and rise. Only the newest journal may end in a torn batch, as it alone may
-//! have been written to when power failed; it is cut there, since some torn batches would keep
-//! fjall from opening. What that loses the engine's own journal has, or the manifest tells.
+//! They are opened only if the batches of all journals are whole and rise. Only the newest journal may end
+//! in a torn batch, as it alone may have been written to when power failed; it is cut there, since some torn
+//! batches would keep fjall from opening. What that loses the engine's own journal has, or the manifest tells.
 //!
 //! The formats are those of fjall's format version 3, which it promises not to change.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use fjall::{AbstractTree, Database, KeyspaceCreateOptions};
 use nacre_object::{Error, Result};
-use xxhash_rust::xxh3::{Xxh3, xxh3_128};
+use xxhash_rust::xxh3::Xxh3;
 
+use super::lists::{check_list, reading};
 use crate::errors;
+
+const KEYSPACE: &str = "nacre";
 
 /// Numbers with the highest bit set are fjall's own.
 const MAX_BATCH_NUMBER: u64 = (1 << 63) - 1;
@@ -34,6 +43,59 @@ const BATCH_TRAILER: [u8; 4] = [b'F', b'J', b'L', 3];
 const ZERO_CHECK_BYTES: usize = 1024 * 1024;
 /// Tag, kind of value, compression, keyspace, lengths of key, of value and of value as stored.
 const ITEM_HEADER_BYTES: usize = 1 + 1 + 1 + 8 + 2 + 4 + 4;
+
+/// Makes the tree that fjall kept in `folder` one at `tree`, with all that fjall's journals have; nothing if
+/// that was done before. `folder` is of no use then.
+///
+/// # Errors
+/// `Corrupt` if what is there cannot be read back; what the disk says.
+pub(crate) fn take_over(folder: &Path, tree: &Path) -> Result<()> {
+    if tree.exists() {
+        return Ok(());
+    }
+    check_before_opening(folder)?;
+    // Some damage makes fjall panic rather than say so.
+    let write = AssertUnwindSafe(|| write_to_files(folder));
+    let keyspace = match catch_unwind(write) {
+        Ok(result) => result.map_err(|error| errors::fjall(&error))?,
+        Err(_) => return Err(Error::corrupt("the tables cannot be opened")),
+    };
+    let begun = tree.with_extension("new");
+    let moved = || -> io::Result<()> {
+        if begun.exists() {
+            fs::remove_dir_all(&begun)?;
+        }
+        give_names(&keyspace, &begun)?;
+        fs::rename(&begun, tree)?;
+        tree.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+    };
+    moved().map_err(|error| errors::io(format!("moving {}", keyspace.display()), &error))
+}
+
+/// Gives the files of a folder, and of those in it, a name in another as well, or copies them where the file
+/// system cannot. A move to another folder might after a crash be seen in both or in neither.
+fn give_names(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let (entry, target) = entry.map(|entry| (entry.path(), to.join(entry.file_name())))?;
+        if entry.is_dir() {
+            give_names(&entry, &target)?;
+        } else if fs::hard_link(&entry, &target).is_err() {
+            fs::copy(&entry, &target)?;
+            File::open(&target)?.sync_all()?;
+        }
+    }
+    File::open(to)?.sync_all()
+}
+
+/// Has everything that fjall keeps in `folder` in files; answers in which folder these are.
+fn write_to_files(folder: &Path) -> fjall::Result<PathBuf> {
+    let database = Database::builder(folder).worker_threads(1).open()?;
+    let keyspace = database.keyspace(KEYSPACE, KeyspaceCreateOptions::default)?;
+    // Nobody looks, so of every key its last value is enough.
+    keyspace.tree.flush_active_memtable(0)?;
+    Ok(keyspace.path().to_path_buf())
+}
 
 /// Checks the files of tables that nobody has open, and cuts a torn batch off the newest journal.
 ///
@@ -58,15 +120,11 @@ pub(crate) fn check_before_opening(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn reading(path: &Path, error: &io::Error) -> Error {
-    errors::io(format!("reading {}", path.display()), error)
-}
-
 /// Checks the lists of tables of all keyspaces.
 ///
 /// # Errors
 /// `Corrupt` with the file that is damaged.
-pub(crate) fn check_versions(folder: &Path) -> Result<()> {
+fn check_versions(folder: &Path) -> Result<()> {
     let keyspaces = folder.join("keyspaces");
     let entries = match fs::read_dir(&keyspaces) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -74,43 +132,13 @@ pub(crate) fn check_versions(folder: &Path) -> Result<()> {
     };
     for entry in entries {
         let keyspace = entry.map_err(|error| reading(&keyspaces, &error))?.path();
-        check_version(&keyspace)?;
-    }
-    Ok(())
-}
-
-/// Checks a keyspace's list of tables.
-///
-/// `current` is the number of the list u64, the xxh3 of its file u128 and a 0 for that kind of
-/// checksum.
-fn check_version(keyspace: &Path) -> Result<()> {
-    let path = keyspace.join("current");
-    let current = match fs::read(&path) {
-        // A keyspace that was being made when its maker died.
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(()),
-        current => current.map_err(|error| reading(&path, &error))?,
-    };
-    let damaged = || Error::corrupt("it does not name a list of tables").on(path.display());
-    let (number, rest) = current.split_first_chunk().ok_or_else(damaged)?;
-    let (checksum, kind) = rest.split_first_chunk().ok_or_else(damaged)?;
-    if kind != [0] {
-        return Err(damaged());
-    }
-    let list = keyspace.join(format!("v{}", u64::from_le_bytes(*number)));
-    let content = fs::read(&list).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => damaged(),
-        _ => reading(&list, &error),
-    })?;
-    if xxh3_128(&content) != u128::from_le_bytes(*checksum) {
-        let text = "a list of tables fails its checksum, or the file that names it does";
-        return Err(Error::corrupt(text).on(list.display()));
+        check_list(&keyspace)?;
     }
     Ok(())
 }
 
 /// fjall's journals, oldest first.
-pub(crate) fn list_journals(folder: &Path) -> io::Result<Vec<PathBuf>> {
+fn list_journals(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,

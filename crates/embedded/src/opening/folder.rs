@@ -1,0 +1,109 @@
+//! The folder of a store: locked, made, or made one of the present format.
+
+use std::fs::{File, OpenOptions};
+
+use nacre_clock::Random;
+use nacre_object::{Error, Result};
+use rustix::fs::{FlockOperation, flock};
+
+use super::recovered::recover;
+use super::{JOURNAL, LOCK, TABLES, TREE};
+use crate::errors;
+use crate::journal::Position;
+use crate::journal::recovery::find_files;
+use crate::journal::segment::{BLOCK_BYTES, Marking};
+use crate::manifest::Manifest;
+use crate::options::Options;
+use crate::tables::{Tables, take_over};
+
+pub(super) fn open_tables(options: &Options) -> Result<Tables> {
+    let folder = options.path.join(TREE);
+    Tables::open(&folder, options.cache_bytes, options.memtable_bytes)
+        .map_err(|error| error.on(folder.display()))
+}
+
+pub(super) fn prepare_folder(options: &Options) -> Result<File> {
+    let folder = &options.path;
+    let failed = |error: std::io::Error| errors::io("making the folder", &error);
+    options.disk.create_folder(folder).map_err(failed)?;
+    options.disk.create_folder(&folder.join(JOURNAL)).map_err(failed)?;
+    let failed = |error: std::io::Error| errors::io(format!("locking {LOCK}"), &error);
+    let lock = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(folder.join(LOCK))
+        .map_err(failed)?;
+    match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(lock),
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            Err(Error::unavailable("another process has this store open")
+                .hint("stop it, or choose another folder"))
+        }
+        Err(error) => Err(failed(error.into())),
+    }
+}
+
+/// Makes what a directory without a manifest lacks, which may be the rest of it: whoever began to
+/// make it may have crashed. The manifest comes last, and when it is there all else survives.
+pub(super) fn make_store(options: &Options) -> Result<(Tables, Manifest)> {
+    let (folder, journal) = (&options.path, options.path.join(JOURNAL));
+    let lost = |what| {
+        let text = format!("the manifest is missing, but there {what}");
+        Err(Error::corrupt(text).on(folder.display()).hint("restore the folder from a copy"))
+    };
+    if !find_files(&options.disk, &journal)?.segments.is_empty() {
+        return lost("is a journal");
+    }
+    if folder.join(TABLES).exists() {
+        return lost("are tables of format 1");
+    }
+    let tables = match open_tables(options) {
+        // Half made. Nothing was ever written: the journal is made after the manifest.
+        Err(_) => {
+            std::fs::remove_dir_all(folder.join(TREE))
+                .map_err(|error| errors::io("clearing tables that were never used", &error))?;
+            open_tables(options)?
+        }
+        tables => tables?,
+    };
+    if tables.snapshot().prefix(&[]).next().is_some() {
+        return lost("are tables");
+    }
+    tables.sync_all()?;
+    let checkpoint = Position { segment: 0, offset: BLOCK_BYTES, group: 1 };
+    let sequences = vec![0; options.shards];
+    let manifest = Manifest { marking: new_marking(), checkpoint, sequences };
+    manifest.store(&options.disk, folder)?;
+    Ok((tables, manifest))
+}
+
+/// Makes a store of format 1 one of format 2: its tables become a tree of our own, which is told all that the
+/// journal has, and the journal goes on in a new segment. The manifest comes last, and until it is there a
+/// crash leaves a store of format 1, from which to begin again.
+pub(super) fn upgrade(options: &Options, manifest: &Manifest) -> Result<(Tables, Manifest)> {
+    let folder = &options.path;
+    let former = folder.join(TABLES);
+    take_over(&former, &folder.join(TREE)).map_err(|error| error.on(former.display()))?;
+    let tables = open_tables(options)?;
+    let recovered = recover(options, &tables, manifest)?;
+    tables.seal();
+    tables.write_sealed()?;
+    let manifest = Manifest {
+        marking: new_marking(),
+        checkpoint: Position {
+            segment: recovered.next_segment(),
+            offset: BLOCK_BYTES,
+            group: recovered.end.group,
+        },
+        sequences: recovered.shards.iter().map(|shard| shard.progress.sequence).collect(),
+    };
+    manifest.store(&options.disk, folder)?;
+    // What stays of it takes room and does no harm.
+    let _ = std::fs::remove_dir_all(former);
+    Ok((tables, manifest))
+}
+
+fn new_marking() -> Marking {
+    Marking::Salt(Random::from_system().next_u64())
+}

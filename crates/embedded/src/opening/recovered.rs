@@ -1,0 +1,177 @@
+//! A store read back: how far its shards have come, and where its journal ends.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use nacre_object::{Error, Result};
+
+use super::JOURNAL;
+use crate::batch::{Batch, LiveBytes, Progress};
+use crate::journal::Position;
+use crate::journal::record::Record;
+use crate::journal::recovery::{Found, Reading, find_files};
+use crate::journal::segment::{BLOCK_BYTES, Segment, file_name};
+use crate::journal::segment_table::SegmentTable;
+use crate::key;
+use crate::manifest::Manifest;
+use crate::options::Options;
+use crate::tables::Tables;
+
+/// Entries replayed per batch of the tables.
+const REPLAY_ENTRIES: usize = 4096;
+
+/// What was read back.
+pub(super) struct Recovered {
+    pub found: Found,
+    /// The segments that a replay may read, open.
+    pub replayable: Vec<Segment>,
+    /// Where the next group goes.
+    pub end: Position,
+    pub shards: Vec<RecoveredShard>,
+    pub replayed: u64,
+    pub replayed_bytes: u64,
+}
+
+/// A shard as it is read back.
+pub(super) struct RecoveredShard {
+    pub id: u16,
+    pub progress: Progress,
+    pub live: LiveBytes,
+    batch: Batch,
+    /// What it had come to at the checkpoint.
+    floor: u64,
+    /// Sequence of the last record seen in the journal.
+    last_seen: Option<u64>,
+}
+
+pub(super) fn recover(
+    options: &Options,
+    tables: &Tables,
+    manifest: &Manifest,
+) -> Result<Recovered> {
+    let folder = options.path.join(JOURNAL);
+    let found = find_files(&options.disk, &folder)?;
+    let replayable = found.open_from(manifest.checkpoint.segment, &options.disk, &folder)?;
+    check_begins(&replayable, &manifest.checkpoint)?;
+    let segment_table = SegmentTable::new(Arc::clone(&options.disk), folder);
+    let mut shards = load_shards(tables, manifest)?;
+    let (mut replayed, mut replayed_bytes) = (0, 0);
+    let reading = Reading { segments: &replayable, marking: manifest.marking };
+    let end = reading.replay(manifest.checkpoint, &mut |record| {
+        let shard = shards
+            .get_mut(usize::from(record.id.shard))
+            .ok_or_else(|| Error::corrupt("a journal record of a shard there is not"))?;
+        replayed_bytes += record.length as u64;
+        replayed += u64::from(shard.replay(record)?);
+        if shard.batch.len() >= REPLAY_ENTRIES {
+            apply(&mut shards, tables, &segment_table)?;
+        }
+        Ok(())
+    })?;
+    apply(&mut shards, tables, &segment_table)?;
+    shards.iter().try_for_each(RecoveredShard::check_complete)?;
+    Ok(Recovered { found, replayable, end, shards, replayed, replayed_bytes })
+}
+
+/// Makes sure that the segment is there in which a replay starts behind other groups.
+fn check_begins(replayable: &[Segment], checkpoint: &Position) -> Result<()> {
+    let is_there = replayable.first().is_some_and(|first| first.id == checkpoint.segment);
+    if is_there || checkpoint.offset == BLOCK_BYTES {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!("{} is missing", file_name(checkpoint.segment)))
+        .hint("restore the folder from a copy; acknowledged transactions may be missing"))
+}
+
+/// Writes what was taken in to the tables.
+fn apply(shards: &mut [RecoveredShard], tables: &Tables, segments: &SegmentTable) -> Result<()> {
+    let batches = shards.iter_mut().map(|shard| std::mem::take(&mut shard.batch)).collect();
+    let mut live: Vec<_> = shards.iter_mut().map(|shard| std::mem::take(&mut shard.live)).collect();
+    Batch::apply_all(batches, tables, segments, &mut live);
+    for (shard, live) in shards.iter_mut().zip(live) {
+        shard.live = live;
+    }
+    if tables.is_full() {
+        tables.seal();
+        tables.write_sealed()?;
+    }
+    Ok(())
+}
+
+fn load_shards(tables: &Tables, manifest: &Manifest) -> Result<Vec<RecoveredShard>> {
+    let snapshot = tables.snapshot();
+    let mut live: HashMap<u16, LiveBytes> = HashMap::new();
+    for entry in snapshot.prefix(&key::live_prefix()) {
+        let (key, value) = entry?;
+        let damaged = || Error::corrupt("a count of live bytes makes no sense");
+        let (segment, shard) = key::live_parts(&key).ok_or_else(damaged)?;
+        let count = value.into_inline()?;
+        let count = i64::from_le_bytes(count.as_ref().try_into().map_err(|_| damaged())?);
+        live.entry(shard).or_default().insert(segment, count);
+    }
+    let shard = |(id, floor): (usize, &u64)| {
+        let id = id as u16;
+        let progress = Progress::load(&snapshot, id)?;
+        if progress.sequence < *floor {
+            return Err(Error::corrupt(format!(
+                "the tables have lost transactions: shard {id} is at {} and was at {floor}",
+                progress.sequence
+            ))
+            .hint("restore the folder from a copy"));
+        }
+        let live = live.remove(&id).unwrap_or_default();
+        Ok(RecoveredShard {
+            id,
+            progress,
+            live,
+            batch: Batch::default(),
+            floor: *floor,
+            last_seen: None,
+        })
+    };
+    manifest.sequences.iter().enumerate().map(shard).collect()
+}
+
+impl RecoveredShard {
+    /// Takes in a record unless the tables have it; answers whether it was taken in.
+    fn replay(&mut self, record: Record) -> Result<bool> {
+        let sequence = record.id.sequence;
+        if self.last_seen.is_some_and(|last| sequence != last + 1) {
+            return Err(self.incomplete(sequence));
+        }
+        self.last_seen = Some(sequence);
+        if sequence <= self.progress.sequence {
+            return Ok(false);
+        }
+        if sequence != self.progress.sequence + 1 {
+            return Err(self.incomplete(sequence));
+        }
+        self.progress = Progress { sequence, next_node: record.id.next_node };
+        self.batch.absorb(record.id, &record.changes);
+        Ok(true)
+    }
+
+    /// Makes sure that the journal did not end before the tables do: what they have was synced in
+    /// the journal first.
+    fn check_complete(&self) -> Result<()> {
+        let last = self.last_seen.unwrap_or(self.floor);
+        if last < self.progress.sequence { Err(self.incomplete(last + 1)) } else { Ok(()) }
+    }
+
+    fn incomplete(&self, sequence: u64) -> Error {
+        Error::corrupt(format!(
+            "the journal is damaged: it lacks transactions of shard {} about {sequence}; the \
+             tables are at {}",
+            self.id, self.progress.sequence
+        ))
+        .hint("restore the folder from a copy; acknowledged transactions may be missing")
+    }
+}
+
+impl Recovered {
+    /// A number no segment has had.
+    pub fn next_segment(&self) -> u32 {
+        let last = self.found.segments.last().map(|segment| segment.id);
+        last.max((self.end.group > 1).then_some(self.end.segment)).map_or(0, |last| last + 1)
+    }
+}

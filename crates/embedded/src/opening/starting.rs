@@ -1,0 +1,205 @@
+//! Starting an engine on what was read back.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use nacre_object::Result;
+
+use super::recovered::{Recovered, RecoveredShard};
+use super::{JOURNAL, Opened};
+use crate::applier::Applying;
+use crate::batch::LiveBytes;
+use crate::checkpoints::Checkpoints;
+use crate::committer::Committer;
+use crate::core::Core;
+use crate::errors;
+use crate::health::Health;
+use crate::journal::recovery::{Found, FoundSegment};
+use crate::journal::segment::{BLOCK_BYTES, Marking, Segment, file_name, spare_name};
+use crate::journal::segment_source::{Fill, SegmentSource};
+use crate::journal::segment_table::SegmentTable;
+use crate::journal::{End, Journal, Position};
+use crate::manifest::Manifest;
+use crate::options::Options;
+use crate::queue::Queue;
+use crate::shard::Shard;
+use crate::space::Space;
+use crate::stats::Counters;
+use crate::tables::Tables;
+use crate::upkeep::Upkeep;
+use crate::upkeep_signal::UpkeepSignal;
+use crate::visibility::Visibility;
+
+/// Fills the table of segments; answers the one to go on writing in.
+fn take_stock(
+    options: &Options,
+    folder: &Path,
+    recovered: &Recovered,
+    marking: Marking,
+    table: &SegmentTable,
+) -> Option<Segment> {
+    let end = &recovered.end;
+    let last = recovered.replayable.iter().find(|segment| segment.id == end.segment);
+    let current = last.filter(|last| can_go_on(options, folder, last, end, marking)).cloned();
+    for segment in &recovered.found.segments {
+        let is_used = (segment.id, BLOCK_BYTES) < (end.segment, end.offset);
+        if is_used || current.as_ref().is_some_and(|current| current.id == segment.id) {
+            table.note(segment.id, segment.capacity);
+        } else {
+            // Prepared, or half prepared, and never used. One that stays is deleted next time.
+            let _ = options.disk.delete(&folder.join(file_name(segment.id)));
+        }
+    }
+    for shard in &recovered.shards {
+        table.count(&shard.live, std::iter::empty());
+    }
+    current
+}
+
+/// The spare files that can become segments: those of another length go, as a store may be opened with
+/// segments of another.
+fn take_spares(options: &Options, folder: &Path, found: &Found) -> Vec<u32> {
+    let (kept, others): (Vec<FoundSegment>, Vec<FoundSegment>) =
+        found.spares.iter().partition(|spare| spare.capacity == options.segment_bytes);
+    for spare in others {
+        // One that stays is deleted next time.
+        let _ = options.disk.delete(&folder.join(spare_name(spare.id)));
+    }
+    kept.into_iter().map(|spare| spare.id).collect()
+}
+
+/// Whether groups can be written where the last one ended. A crash may have come between the making
+/// of a segment and its header, without which nothing in it would be read back, or between them and
+/// their syncs, after which it could be lost with all that is written to it.
+fn can_go_on(
+    options: &Options,
+    folder: &Path,
+    segment: &Segment,
+    end: &Position,
+    marking: Marking,
+) -> bool {
+    let has_header = segment.capacity > end.offset && segment.has_header(marking).unwrap_or(false);
+    let is_unused = end.offset == BLOCK_BYTES;
+    has_header && (!is_unused || segment.make_durable(&options.disk, folder, marking).is_ok())
+}
+
+fn start_shard(core: &Arc<Core>, shard: &RecoveredShard) -> std::io::Result<JoinHandle<()>> {
+    let id = shard.id;
+    let shard = Shard::new(Arc::clone(core), id, shard.progress);
+    std::thread::Builder::new().name(format!("nacre-shard-{id}")).spawn(move || shard.run())
+}
+
+fn start_committer(core: &Arc<Core>, live: Vec<LiveBytes>) -> std::io::Result<JoinHandle<()>> {
+    let applying = Applying::start(Arc::clone(core), live)?;
+    let committer = Committer::new(Arc::clone(core), applying);
+    std::thread::Builder::new().name("nacre-commit".into()).spawn(move || committer.run())
+}
+
+/// The threads of an engine: of the shards, the committer, the upkeep.
+type Threads = (Vec<JoinHandle<()>>, JoinHandle<()>, JoinHandle<Upkeep>);
+
+fn start_threads(
+    core: &Arc<Core>,
+    shards: Vec<RecoveredShard>,
+    checkpoint: Position,
+) -> std::io::Result<Threads> {
+    let started =
+        shards.iter().map(|shard| start_shard(core, shard)).collect::<std::io::Result<_>>()?;
+    let live = shards.into_iter().map(|shard| shard.live).collect();
+    let committer = start_committer(core, live)?;
+    let signal = Arc::clone(&core.upkeep);
+    core.tables.start(move || signal.ask())?;
+    let upkeep = Upkeep::new(Arc::clone(core), checkpoint);
+    let upkeep =
+        std::thread::Builder::new().name("nacre-upkeep".into()).spawn(move || upkeep.run())?;
+    Ok((started, committer, upkeep))
+}
+
+/// Has threads end whose engine is not to be: one could not be started.
+fn stop_threads(core: &Core) {
+    core.queues.iter().for_each(|queue| queue.close());
+    core.journal.close();
+    core.upkeep.close();
+    core.tables.stop();
+}
+
+pub(super) fn start(
+    options: &Options,
+    lock: File,
+    tables: Tables,
+    manifest: Manifest,
+    recovered: Recovered,
+) -> Result<Opened> {
+    let folder = options.path.join(JOURNAL);
+    let (health, counters) = (Arc::<Health>::default(), Arc::<Counters>::default());
+    counters.replayed.add(recovered.replayed);
+    let segments = Arc::new(SegmentTable::new(Arc::clone(&options.disk), folder.clone()));
+    let failed = |error: std::io::Error| errors::io("starting the engine", &error);
+
+    let next_id = recovered.next_segment();
+    let current = take_stock(options, &folder, &recovered, manifest.marking, &segments);
+    let spares = take_spares(options, &folder, &recovered.found);
+    let source = SegmentSource::start(
+        Arc::clone(&options.disk),
+        folder,
+        options.segment_bytes,
+        manifest.marking,
+        next_id,
+        spares,
+    )
+    .map_err(failed)?;
+    let (segment, position) = match current {
+        Some(segment) => (segment, recovered.end),
+        None => {
+            let segment = source.take(BLOCK_BYTES * 2, Fill::Zeros).map_err(failed)?;
+            let position = Position { segment: segment.id, offset: BLOCK_BYTES, ..recovered.end };
+            (segment, position)
+        }
+    };
+    let shard_count = recovered.shards.len();
+    // All that was replayed is in the tables.
+    let visibility = Arc::new(Visibility::new(position.group - 1, Arc::clone(&health)));
+    let journal = Journal::new(
+        Arc::clone(&segments),
+        source,
+        End {
+            segment,
+            position,
+            marking: manifest.marking,
+            replayed_bytes: recovered.replayed_bytes,
+        },
+        Arc::clone(&health),
+        Arc::clone(&counters),
+        Arc::clone(&options.clock),
+    );
+    let core = Arc::new(Core {
+        folder: options.path.clone(),
+        disk: Arc::clone(&options.disk),
+        tables,
+        journal,
+        segments,
+        queues: (0..shard_count).map(|_| Queue::default()).collect(),
+        classes: Arc::clone(&options.classes),
+        clock: Arc::clone(&options.clock),
+        space: Space::new(
+            Arc::clone(&options.disk),
+            options.path.clone(),
+            Arc::clone(&options.clock),
+            options.reserve_bytes,
+        ),
+        watchers: Arc::default(),
+        visibility,
+        health,
+        counters,
+        checkpoints: Checkpoints::default(),
+        upkeep: Arc::new(UpkeepSignal::default()),
+    });
+    let (shards, committer, upkeep) = start_threads(&core, recovered.shards, manifest.checkpoint)
+        .map_err(|error| {
+        stop_threads(&core);
+        failed(error)
+    })?;
+    Ok(Opened { core, shards, committer, upkeep, lock })
+}

@@ -1,0 +1,351 @@
+//! The tables: everything that is not in flight, sorted, in a log-structured merge tree.
+//!
+//! What is applied is held in memory until it is worth a file. Then it is *sealed*; one thread writes what
+//! is sealed to a file, another merges files ([`keeper`]). The tables have no journal of their own: what was
+//! not in a file when the process ended is replayed from the engine's, which begins at a checkpoint, and that
+//! is made of what is in files.
+//!
+//! **Invariants:** only synced transactions are applied, each batch with the sequence it brings its shard to,
+//! and nothing is sealed in the middle of a batch. So the files hold what a prefix of every shard's journal
+//! makes, and so does whatever is seen at a moment.
+
+mod fjall;
+mod keeper;
+mod lists;
+mod moments;
+
+use std::fs::File;
+use std::io;
+use std::ops::{Bound, ControlFlow};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lsm_tree::compaction::Leveled;
+use lsm_tree::config::{
+    BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
+    RestartIntervalPolicy,
+};
+use lsm_tree::{
+    AbstractTree, AnyTree, Cache, CompressionType, Config, DescriptorTable, Guard, InternalValue,
+    SequenceNumberCounter, Slice, ValueType,
+};
+use nacre_object::{Error, Result};
+
+use crate::errors;
+use crate::key::{Key, after_prefix};
+use crate::value::Value;
+#[cfg(test)]
+pub(crate) use fjall::check_before_opening;
+pub(crate) use fjall::take_over;
+use keeper::Keeper;
+pub(crate) use lists::check_list;
+use moments::{Moment, Moments};
+
+/// Open table files.
+const MAX_TABLE_FILES: usize = 128;
+/// The share of its bound that entries held in memory must have reached to be worth a file of their own.
+const WORTH_A_FILE: u64 = 16;
+
+/// The tables of an engine.
+pub(crate) struct Tables {
+    shared: Arc<Shared>,
+    keeper: Keeper,
+}
+
+/// What the tables, their threads and those who look at them share.
+struct Shared {
+    folder: PathBuf,
+    tree: AnyTree,
+    merging: Arc<Leveled>,
+    /// Numbers of batches, and of what the tree does to itself.
+    numbers: SequenceNumberCounter,
+    moments: Moments,
+    /// Held while a batch is written, so that nothing is sealed or seen in its middle.
+    writing: Mutex<()>,
+    /// Bytes held in memory and not sealed.
+    unsealed_bytes: AtomicU64,
+    memtable_bytes: u64,
+}
+
+/// A file of sorted entries, written once.
+#[derive(Debug)]
+pub(crate) struct TableFile<'a> {
+    /// Files are numbered in the order they were made.
+    pub number: u64,
+    pub path: &'a Path,
+    /// xxh3 of all of it.
+    pub checksum: u128,
+}
+
+impl Tables {
+    /// Opens the tables in `folder`, or makes them.
+    ///
+    /// # Errors
+    /// `Corrupt` if what is there cannot be read back.
+    pub fn open(folder: &Path, cache_bytes: u64, memtable_bytes: u64) -> Result<Self> {
+        check_list(folder)?;
+        let numbers = SequenceNumberCounter::default();
+        let open = || config(folder, cache_bytes, numbers.clone()).open();
+        // Some damage makes the tree panic rather than say so.
+        let tree = match catch_unwind(AssertUnwindSafe(open)) {
+            Ok(result) => result.map_err(|error| errors::tables(&error))?,
+            Err(_) => return Err(Error::corrupt("the tables cannot be opened")),
+        };
+        // Whoever wrote the list last may not have come to this, and what is in files is not replayed.
+        sync_folders(folder)
+            .map_err(|error| errors::io(format!("syncing {}", folder.display()), &error))?;
+        // No moment is numbered 0, at which nothing can be seen.
+        numbers.set(tree.get_highest_seqno().unwrap_or_default() + 1);
+        let shared = Arc::new(Shared {
+            folder: folder.into(),
+            tree,
+            merging: Arc::default(),
+            moments: Moments::starting_at(numbers.get()),
+            numbers,
+            writing: Mutex::default(),
+            unsealed_bytes: AtomicU64::new(0),
+            memtable_bytes,
+        });
+        Ok(Self { keeper: Keeper::new(Arc::clone(&shared)), shared })
+    }
+
+    /// Starts the threads that write and merge files; `on_written` is called when what was sealed is in a file.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn start(&self, on_written: impl Fn() + Send + 'static) -> io::Result<()> {
+        self.keeper.start(on_written)
+    }
+
+    /// Has what is sealed written, and no more files written or merged after that.
+    pub fn stop(&self) {
+        self.keeper.stop();
+    }
+
+    /// Makes everything there is survive a crash, names included.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn sync_all(&self) -> Result<()> {
+        sync_tree(self.folder())
+            .map_err(|error| errors::io(format!("syncing {}", self.folder().display()), &error))
+    }
+
+    /// Where they are.
+    pub fn folder(&self) -> &Path {
+        &self.shared.folder
+    }
+
+    /// Hands the files numbered above `after` to `visit`, in order, until it says to stop. None is
+    /// deleted meanwhile.
+    ///
+    /// # Errors
+    /// What `visit` says.
+    pub fn visit_files(
+        &self,
+        after: Option<u64>,
+        mut visit: impl FnMut(&TableFile<'_>) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let version = self.shared.tree.current_version();
+        let mut tables: Vec<_> = version.iter_tables().collect();
+        tables.retain(|table| after.is_none_or(|after| table.id() > after));
+        tables.sort_by_key(|table| table.id());
+        for table in tables {
+            let checksum = table.checksum().into_u128();
+            let file = TableFile { number: table.id(), path: &table.path, checksum };
+            if visit(&file)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// A view of the tables as they are now.
+    pub fn snapshot(&self) -> TableSnapshot {
+        TableSnapshot { moment: self.shared.moments.latest(), shared: Arc::clone(&self.shared) }
+    }
+
+    /// Bytes on disk.
+    pub fn bytes(&self) -> u64 {
+        self.shared.tree.disk_space()
+    }
+
+    pub fn batch(&self, entries: usize) -> TableBatch<'_> {
+        TableBatch { tables: self, entries: Vec::with_capacity(entries), scratch: Vec::new() }
+    }
+
+    /// Whether as much is held in memory as may be.
+    pub fn is_full(&self) -> bool {
+        self.shared.unsealed_bytes.load(Ordering::Relaxed) >= self.shared.memtable_bytes
+    }
+
+    /// Whether so much is held in memory that an idle engine has it written.
+    pub fn is_worth_a_file(&self) -> bool {
+        let held = self.shared.unsealed_bytes.load(Ordering::Relaxed);
+        held >= self.shared.memtable_bytes / WORTH_A_FILE
+    }
+
+    /// Has everything applied until now come into a file; answers the number of this seal.
+    pub fn seal(&self) -> u64 {
+        let _writing = self.shared.lock_writing();
+        self.shared.tree.rotate_memtable();
+        self.shared.unsealed_bytes.store(0, Ordering::Relaxed);
+        self.keeper.note_sealed()
+    }
+
+    /// The last seal before which everything is in files, which survive a crash.
+    pub fn written(&self) -> u64 {
+        self.keeper.written()
+    }
+
+    /// Waits until everything before a seal is in files.
+    ///
+    /// # Errors
+    /// What the disk says; the tables are unusable then.
+    pub fn wait_until_written(&self, seal: u64) -> Result<()> {
+        self.keeper.wait_until_written(seal)
+    }
+
+    /// Waits while more is sealed, or more files wait to be merged, than should.
+    ///
+    /// # Errors
+    /// What the disk says; the tables are unusable then.
+    pub fn wait_for_room(&self) -> Result<()> {
+        self.keeper.wait_for_room()
+    }
+
+    /// Writes what is sealed to a file, for those whose threads are not started.
+    ///
+    /// # Errors
+    /// What the disk says; the tables are unusable then.
+    pub fn write_sealed(&self) -> Result<()> {
+        self.keeper.write_now()
+    }
+}
+
+impl Shared {
+    fn lock_writing(&self) -> std::sync::MutexGuard<'_, ()> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Syncs the names in a folder and in the folders in it.
+fn sync_folders(folder: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_folders(&entry.path())?;
+        }
+    }
+    File::open(folder)?.sync_all()
+}
+
+/// Syncs every file and folder in a folder, and it.
+fn sync_tree(folder: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_tree(&entry.path())?;
+        } else {
+            File::open(entry.path())?.sync_all()?;
+        }
+    }
+    File::open(folder)?.sync_all()
+}
+
+fn config(folder: &Path, cache_bytes: u64, numbers: SequenceNumberCounter) -> Config {
+    let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0));
+    // What the tree takes for visible is not used: it would show a batch whose number is passed before
+    // it is written.
+    Config::new(folder, numbers, SequenceNumberCounter::default())
+        .use_cache(Arc::new(Cache::with_capacity_bytes(cache_bytes)))
+        .use_descriptor_table(Some(Arc::new(DescriptorTable::new(MAX_TABLE_FILES))))
+        .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))
+        .data_block_restart_interval_policy(RestartIntervalPolicy::new([10, 16]))
+        .filter_policy(FilterPolicy::new([bloom]))
+}
+
+/// Entries applied together.
+pub(crate) struct TableBatch<'a> {
+    tables: &'a Tables,
+    /// A deletion where there is no value.
+    entries: Vec<(Key, Option<Slice>)>,
+    scratch: Vec<u8>,
+}
+
+impl TableBatch<'_> {
+    pub fn put(&mut self, key: Key, value: &Value) {
+        let stored = value.encode(&key, &mut self.scratch);
+        self.entries.push((key, Some(stored)));
+    }
+
+    pub fn delete(&mut self, key: Key) {
+        self.entries.push((key, None));
+    }
+
+    /// Applies them; whoever looks from now on sees all of them.
+    pub fn commit(self) {
+        let shared = &self.tables.shared;
+        let _writing = shared.lock_writing();
+        let number = shared.numbers.next();
+        let memtable = shared.tree.active_memtable();
+        for (key, value) in self.entries {
+            let entry = match value {
+                Some(value) => InternalValue::from_components(key, value, number, ValueType::Value),
+                None => InternalValue::new_tombstone(key, number),
+            };
+            memtable.insert(entry);
+        }
+        shared.unsealed_bytes.store(memtable.size(), Ordering::Relaxed);
+        shared.moments.advance_to(number + 1);
+    }
+}
+
+/// The tables as they were at one moment.
+pub(crate) struct TableSnapshot {
+    moment: Arc<Moment>,
+    shared: Arc<Shared>,
+}
+
+impl TableSnapshot {
+    /// # Errors
+    /// `Corrupt` if the entry, or the table it is in, is damaged.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        let stored = self.shared.tree.get(key, self.moment.0);
+        let stored = stored.map_err(|error| errors::tables(&error))?;
+        stored.map(|stored| Value::decode(key, &stored)).transpose()
+    }
+
+    /// Entries whose keys start with `prefix`, from either end.
+    pub fn prefix(
+        &self,
+        prefix: &[u8],
+    ) -> impl DoubleEndedIterator<Item = Result<(Key, Value)>> + use<> {
+        let end = after_prefix(prefix);
+        let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        self.range((Bound::Included(prefix), end))
+    }
+
+    /// Entries in a range of keys, from either end.
+    pub fn range(
+        &self,
+        range: (Bound<&[u8]>, Bound<&[u8]>),
+    ) -> impl DoubleEndedIterator<Item = Result<(Key, Value)>> + use<> {
+        self.stored_range(range).map(|entry| {
+            let (key, stored) = entry?;
+            let value = Value::decode(&key, &stored)?;
+            Ok((key, value))
+        })
+    }
+
+    /// Entries in a range of keys as they are stored, unchecked.
+    pub fn stored_range(
+        &self,
+        range: (Bound<&[u8]>, Bound<&[u8]>),
+    ) -> impl DoubleEndedIterator<Item = Result<(Key, Slice)>> + use<> {
+        let entries = self.shared.tree.range::<&[u8], _>(range, self.moment.0, None);
+        entries.map(|entry| entry.into_inner().map_err(|error| errors::tables(&error)))
+    }
+}

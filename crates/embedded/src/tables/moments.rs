@@ -1,0 +1,84 @@
+//! Moments at which the tables can be looked at, and the earliest at which somebody still looks.
+//!
+//! **Invariant:** what was seen at a moment is kept as long as somebody holds it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+
+use lsm_tree::SeqNo;
+
+/// A moment: everything is seen that was written with a lower number.
+#[derive(Debug)]
+pub(super) struct Moment(pub SeqNo);
+
+#[derive(Debug)]
+pub(super) struct Moments {
+    latest: RwLock<Arc<Moment>>,
+    /// Those before it that somebody held when they were the latest, oldest first.
+    earlier: Mutex<Vec<Weak<Moment>>>,
+}
+
+impl Moments {
+    pub fn starting_at(number: SeqNo) -> Self {
+        Self { latest: RwLock::new(Arc::new(Moment(number))), earlier: Mutex::default() }
+    }
+
+    pub fn latest(&self) -> Arc<Moment> {
+        Arc::clone(&self.latest.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Makes another the latest; the numbers given rise.
+    pub fn advance_to(&self, number: SeqNo) {
+        let next = Arc::new(Moment(number));
+        let last = {
+            let mut latest = self.latest.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *latest, next)
+        };
+        // Only the latest is given to others, so nobody comes to hold one that nobody held.
+        if Arc::strong_count(&last) > 1 {
+            let mut earlier = self.earlier();
+            earlier.retain(|moment| moment.strong_count() > 0);
+            earlier.push(Arc::downgrade(&last));
+        }
+    }
+
+    /// The number of the earliest moment that is held, or else of the latest.
+    pub fn earliest(&self) -> SeqNo {
+        // In this order: what becomes an earlier one in between is at least as late.
+        let latest = self.latest().0;
+        self.earlier().iter().find_map(Weak::upgrade).map_or(latest, |moment| moment.0.min(latest))
+    }
+
+    fn earlier(&self) -> MutexGuard<'_, Vec<Weak<Moment>>> {
+        self.earlier.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earliest_moment_is_the_one_held_longest_ago() {
+        let moments = Moments::starting_at(1);
+        assert_eq!(moments.earliest(), 1);
+        let first = moments.latest();
+        moments.advance_to(5);
+        let (second, again) = (moments.latest(), moments.latest());
+        moments.advance_to(7);
+        moments.advance_to(9);
+        assert_eq!(moments.earliest(), 1);
+        drop(first);
+        assert_eq!(moments.earliest(), 5);
+        drop(second);
+        assert_eq!(moments.earliest(), 5);
+        drop(again);
+        assert_eq!(moments.earliest(), 9);
+    }
+
+    #[test]
+    fn nothing_is_kept_of_moments_that_nobody_held() {
+        let moments = Moments::starting_at(1);
+        (2..100).for_each(|number| moments.advance_to(number));
+        assert!(moments.earlier().is_empty());
+    }
+}
