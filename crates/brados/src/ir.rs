@@ -251,6 +251,21 @@ impl Collection {
         self.columns.len()
     }
 
+    /// What each column holds.
+    pub(crate) fn types(&self) -> Vec<Type> {
+        self.columns.iter().map(|column| column.ty).collect()
+    }
+
+    /// What each column of the key holds.
+    pub(crate) fn key_types(&self) -> Vec<Type> {
+        self.types()[..self.key_width].to_vec()
+    }
+
+    /// What each column holds that is not of the key.
+    pub(crate) fn value_types(&self) -> Vec<Type> {
+        self.types()[self.key_width..].to_vec()
+    }
+
     /// Whether it never has two rows.
     pub fn is_singleton(&self) -> bool {
         self.key_width == 0 && self.width() > 0

@@ -3,7 +3,9 @@
 use super::encoding::{Typed, key};
 use super::expression::{Scope, value};
 use super::method::MethodWriter;
-use super::rule::Target;
+use super::row::Row;
+use super::target::Target;
+use super::writer::Blocks;
 use crate::ir::{Aggregate, CollectionId, Extreme, Function, Group};
 use crate::plan::{RulePlan, Step};
 
@@ -40,26 +42,22 @@ impl MethodWriter<'_> {
     }
 
     /// Goes over the input, all parts of it.
-    fn each_input(&mut self, plan: &RulePlan, mut body: impl FnMut(&mut Self, &str)) {
-        let scope = Scope { collections: vec![], rows: vec![] };
+    fn each_input(&mut self, plan: &RulePlan, mut body: impl FnMut(&mut Self, &Row)) {
+        let scope = Scope::new(vec![]);
         for step in &plan.steps {
             let Step::Bind { source, access } = step else { continue };
-            let mut ends = vec!["end".to_owned()];
-            self.out.open("do");
-            let row = self.bind(&scope, plan.sources[*source], access, &mut ends);
+            let mut blocks = Blocks::default();
+            blocks.open(self.out, "do");
+            let row = self.bind(&scope, plan.sources[*source], access, &mut blocks);
             body(self, &row);
-            for end in ends.iter().rev() {
-                self.out.close(end);
-            }
+            blocks.close(self.out);
         }
     }
 
     /// Finds or makes the group of a row.
-    fn group_of(&mut self, input: CollectionId, keys: &[usize], row: &str, fresh: &str) {
-        let columns: Vec<Typed> = keys
-            .iter()
-            .map(|column| (self.column(row, *column), self.type_of(input, *column)))
-            .collect();
+    fn group_of(&mut self, input: CollectionId, keys: &[usize], row: &Row, fresh: &str) {
+        let columns: Vec<Typed> =
+            keys.iter().map(|column| (row.column(*column), self.type_of(input, *column))).collect();
         let key = key(self.runtime, &columns, true);
         self.out.put(format!("local key = {key}"));
         self.out.put("local g = groups[key]");
@@ -69,14 +67,14 @@ impl MethodWriter<'_> {
         self.out.close("end");
     }
 
-    fn fold(&mut self, group: &Group, row: &str) {
-        let mut fresh: Vec<_> = group.keys.iter().map(|column| self.column(row, *column)).collect();
+    fn fold(&mut self, group: &Group, row: &Row) {
+        let mut fresh: Vec<_> = group.keys.iter().map(|column| row.column(*column)).collect();
         fresh.push("count = 0".to_owned());
         self.group_of(group.input, &group.keys, row, &format!("{{ {} }}", fresh.join(", ")));
         self.out.put("g.count = g.count + 1");
         for (at, Aggregate { function, column, .. }) in group.aggregates.iter().enumerate() {
             let Some(column) = column else { continue };
-            let (all, own) = (format!("g.a{at}"), self.column(row, *column));
+            let (all, own) = (format!("g.a{at}"), row.column(*column));
             match function {
                 Function::Count => {}
                 Function::Sum | Function::Avg => {
@@ -104,7 +102,7 @@ impl MethodWriter<'_> {
         self.out.open("do");
         self.out.put("local groups = {}");
         self.each_input(plan, |method, row| {
-            let (own, whole) = (method.column(row, extreme.column), method.whole(row));
+            let (own, whole) = (row.column(extreme.column), row.whole());
             let fresh = format!("{{ best = {own} }}");
             method.group_of(extreme.input, &extreme.keys, row, &fresh);
             method.out.open(format!("if {own} {beats} g.best then"));

@@ -2,6 +2,7 @@
 
 use super::encoding::{Typed, blank, ends_in_text, format, packed, quoted, row_key};
 use super::method::MethodWriter;
+use super::row::Row;
 use super::stored::packed_row;
 use crate::ir::CollectionId;
 use crate::plan::{Relation, Rows, View};
@@ -30,7 +31,7 @@ impl MethodWriter<'_> {
             }
         }
         channels.iter().for_each(|channel| self.send(*channel));
-        if self.writes() {
+        if self.plan.writes(self.program) {
             self.out.put("save_object(object)");
         }
     }
@@ -66,14 +67,18 @@ impl MethodWriter<'_> {
 
     /// What becomes of the one row: it stays pending only if it is a change.
     fn settle_only(&mut self, table: CollectionId, op: MergeOp) {
-        if self.is_pending_scalar(table) {
-            return self.settle_scalar(table, op);
+        match self.row(&self.pending_name(table)) {
+            row @ Row::Scalars(_) => self.settle_scalars(table, op, &row),
+            Row::Table(row) => self.settle_row(table, op, &row),
         }
-        let (row, stored) = (self.pending_name(table), self.name(Relation::Stored(table)));
+    }
+
+    fn settle_row(&mut self, table: CollectionId, op: MergeOp, row: &str) {
+        let stored = self.name(Relation::Stored(table));
         let (key_name, old) = (format!("{row}_k"), format!("{row}_o"));
         let collection = self.program.collection(table);
         let (first, last) = (collection.key_width + 1, collection.width());
-        let (shown, key) = (quoted(collection.name.as_bytes()), self.key_of_row(table, &row));
+        let (shown, key) = (quoted(collection.name.as_bytes()), self.key_of_row(table, row));
         self.declare(&key_name, "nil");
         if self.is_put_unseen(table, op) {
             self.out.open(format!("if {row} then"));
@@ -113,20 +118,19 @@ impl MethodWriter<'_> {
             && !self.program.has_removal()
     }
 
-    /// As [`Self::settle_only`], for a row that is no table.
-    fn settle_scalar(&mut self, table: CollectionId, op: MergeOp) {
+    fn settle_scalars(&mut self, table: CollectionId, op: MergeOp, row: &Row) {
         if self.is_put_unseen(table, op) {
             return;
         }
-        let (row, collection) = (self.pending_name(table), self.program.collection(table));
+        let (is_pending, collection) = (row.is_there(), self.program.collection(table));
         let (key_width, width) = (collection.key_width, collection.width());
         let shown = quoted(collection.name.as_bytes());
-        self.out.open(format!("if {row} then"));
-        let old = self.stored_row(table, &row);
-        let is_there = self.is_there(&old);
-        let equal = (key_width..width)
-            .map(|at| format!(" and {} == {}", self.column(&old, at), self.column(&row, at)));
-        let equal: String = equal.collect();
+        self.out.open(format!("if {is_pending} then"));
+        let old = self.stored_row(table, row);
+        let is_there = old.is_there();
+        let equal: String = (key_width..width)
+            .map(|at| format!(" and {} == {}", old.column(at), row.column(at)))
+            .collect();
         match op {
             MergeOp::Delete => self.out.open(format!("if not ({is_there}{equal}) then")),
             MergeOp::Insert => {
@@ -140,29 +144,35 @@ impl MethodWriter<'_> {
             }
             _ => self.out.open(format!("if {is_there}{equal} then")),
         }
-        self.out.put(format!("{row} = false"));
+        self.out.put(format!("{is_pending} = false"));
         self.out.close("end");
         self.out.close("end");
     }
 
-    /// What a table holds under the key of a row: what that is called.
-    fn stored_row(&mut self, table: CollectionId, row: &str) -> String {
+    /// What a table holds under the key of a row.
+    fn stored_row(&mut self, table: CollectionId, row: &Row) -> Row {
         let key_width = self.program.collection(table).key_width;
         let key = self.columns(row, table, key_width);
         let spelled: Vec<_> = key.iter().map(|(column, _)| column.clone()).collect();
         self.look_up(table, &spelled).unwrap_or_else(|| {
             let (stored, key) = (self.name(Relation::Stored(table)), row_key(self.runtime, &key));
             self.out.put(format!("local old = {stored}.get(object, {key}) or nil"));
-            "old".to_owned()
+            Row::Table("old".to_owned())
         })
     }
 
-    /// As [`Self::store_only`], for a row that is no table.
-    fn store_scalar(&mut self, table: CollectionId, op: MergeOp) {
-        let (row, collection) = (self.pending_name(table), self.program.collection(table));
+    fn store_only(&mut self, table: CollectionId, op: MergeOp) {
+        match self.row(&self.pending_name(table)) {
+            row @ Row::Scalars(_) => self.store_scalars(table, op, &row),
+            Row::Table(row) => self.store_row(table, op, &row),
+        }
+    }
+
+    fn store_scalars(&mut self, table: CollectionId, op: MergeOp, row: &Row) {
+        let collection = self.program.collection(table);
         let (key_width, width) = (collection.key_width, collection.width());
-        let columns = self.columns(&row, table, width);
-        self.out.open(format!("if {row} then"));
+        let columns = self.columns(row, table, width);
+        self.out.open(format!("if {} then", row.is_there()));
         match self.layouts.stored.header.start(table) {
             Some(start) => self.store_in_header(start, &columns, op),
             None => {
@@ -209,13 +219,10 @@ impl MethodWriter<'_> {
         self.out.put("object.is_changed = true");
     }
 
-    fn store_only(&mut self, table: CollectionId, op: MergeOp) {
-        if self.is_pending_scalar(table) {
-            return self.store_scalar(table, op);
-        }
-        let (row, stored) = (self.pending_name(table), self.name(Relation::Stored(table)));
+    fn store_row(&mut self, table: CollectionId, op: MergeOp, row: &str) {
+        let stored = self.name(Relation::Stored(table));
         let (key, old) = (format!("{row}_k"), format!("{row}_o"));
-        let new = if op == MergeOp::Delete { "nil" } else { &row };
+        let new = if op == MergeOp::Delete { "nil" } else { row };
         self.out.open(format!("if {row} then"));
         self.out.put(format!("{stored}.put(object, {key}, {new})"));
         let views = self.views_of(table);
@@ -238,7 +245,8 @@ impl MethodWriter<'_> {
 
     fn key_of_row(&mut self, table: CollectionId, row: &str) -> String {
         let collection = self.program.collection(table);
-        let columns = self.columns(row, table, collection.key_width);
+        let row = Row::Table(row.to_owned());
+        let columns = self.columns(&row, table, collection.key_width);
         row_key(self.runtime, &columns)
     }
 

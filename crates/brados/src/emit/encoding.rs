@@ -88,7 +88,7 @@ pub(crate) fn format(types: impl IntoIterator<Item = Type>) -> String {
 }
 
 /// How many values of the format a column takes.
-pub(super) fn slots(ty: Type) -> usize {
+fn slots(ty: Type) -> usize {
     if ty.may_be_nil && ty.base != Base::Bool { 2 } else { 1 }
 }
 
@@ -114,13 +114,33 @@ pub(super) fn packed((expr, ty): &Typed) -> Vec<String> {
 }
 
 /// A column from the values of its slots.
-pub(super) fn unpacked(runtime: &mut Runtime, ty: Type, slots: &[String]) -> String {
+fn unpacked(runtime: &mut Runtime, ty: Type, slots: &[String]) -> String {
     match (ty.base, ty.may_be_nil) {
         (Base::Bool, true) => format!("{}({})", runtime.need("bool_or_nil"), slots[0]),
         (Base::Bool, false) => format!("({} == 1)", slots[0]),
         (_, true) => format!("({} == 1 and {} or nil)", slots[0], slots[1]),
         (_, false) => slots[0].clone(),
     }
+}
+
+/// How many values of the format some columns take.
+pub(super) fn slot_count(types: &[Type]) -> usize {
+    types.iter().map(|ty| slots(*ty)).sum()
+}
+
+/// Columns from the values of all their slots, in order.
+pub(super) fn all_unpacked(
+    runtime: &mut Runtime,
+    types: &[Type],
+    values: &[String],
+) -> Vec<String> {
+    let mut rest = values;
+    let column = |ty: &Type| {
+        let (own, others) = rest.split_at(slots(*ty));
+        rest = others;
+        unpacked(runtime, *ty, own)
+    };
+    types.iter().map(column).collect()
 }
 
 /// The last of some columns, if it is a text that is always there, and those before it.

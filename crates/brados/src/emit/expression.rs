@@ -1,16 +1,31 @@
 //! Expressions as Lua text.
 
-use super::encoding::{key, quoted};
+use super::encoding::{Typed, key, quoted};
 use super::method::MethodWriter;
+use super::row::Row;
 use crate::ir::{CollectionId, Expr, ExprKind};
 use crate::plan::{Relation, Rows};
 use crate::syntax::ast::{BinaryOp, Kind};
 use crate::value::{Type, Value};
 
-/// What an expression is about: the collections it reads columns of, and where their rows are.
+/// What an expression is about: the collections it reads columns of, and their rows.
 pub(super) struct Scope {
-    pub collections: Vec<CollectionId>,
-    pub rows: Vec<String>,
+    collections: Vec<CollectionId>,
+    /// Those that are at hand; no expression is about another before it is.
+    pub rows: Vec<Row>,
+}
+
+impl Scope {
+    pub fn new(collections: Vec<CollectionId>) -> Self {
+        let rows = vec![Row::Table(String::new()); collections.len()];
+        Self { collections, rows }
+    }
+
+    /// The same, and a row of one more collection.
+    pub fn with(&self, collection: CollectionId, row: Row) -> Self {
+        let collections = [&self.collections[..], &[collection]].concat();
+        Self { collections, rows: [&self.rows[..], &[row]].concat() }
+    }
 }
 
 pub(super) fn value(value: &Value) -> String {
@@ -38,7 +53,7 @@ impl MethodWriter<'_> {
     pub(super) fn expr(&mut self, scope: &Scope, expr: &Expr) -> String {
         match &expr.kind {
             ExprKind::Literal(literal) => value(literal),
-            ExprKind::Column { source, column } => self.column(&scope.rows[*source], *column),
+            ExprKind::Column { source, column } => scope.rows[*source].column(*column),
             ExprKind::Not(inner) => format!("not {}", self.truth(scope, inner)),
             ExprKind::Negate(inner) => format!("-({})", self.expr(scope, inner)),
             ExprKind::Binary(op, left, right) => self.binary(scope, *op, left, right),
@@ -102,70 +117,71 @@ impl MethodWriter<'_> {
     /// Whether a collection has a row with this key, or this row.
     fn contains(&mut self, scope: &Scope, id: CollectionId, wanted: &[Expr]) -> String {
         let values: Vec<_> = wanted.iter().map(|item| self.expr(scope, item)).collect();
-        let collection = self.program.collection(id);
-        let (key_width, width) = (collection.key_width, collection.width());
-        let types: Vec<Type> = collection.columns.iter().map(|column| column.ty).collect();
-        let is_view = self.is_view(id);
-        let parts: &[Relation] = match collection.kind {
+        let parts: &[Relation] = match self.program.collection(id).kind {
             Kind::Table => &[Relation::Stored(id), Relation::Local(id)],
-            _ if is_view => &[Relation::View(id)],
+            _ if self.is_view(id) => &[Relation::View(id)],
             _ => &[Relation::Local(id)],
         };
-        let there: String = (0..key_width)
+        let there: String = (0..self.program.collection(id).key_width)
             .map(|column| self.unless_nil(scope, &wanted[column], id, column, &values[column]))
             .collect();
         let mut found = vec![];
         for part in parts {
-            let rows = self.plan.rows_of(*part);
-            let name = self.name(*part);
-            let columns: Vec<_> =
-                values.iter().cloned().zip(types.iter().copied()).take(key_width).collect();
-            let row = match (part, rows) {
-                (_, Rows::Empty) => continue,
-                (Relation::Local(_), Rows::One) if self.scalars.contains_key(&name) => {
-                    let equal = values.iter().enumerate().map(|(column, value)| {
-                        format!(" and {} == {value}", self.column(&name, column))
-                    });
-                    let equal: String = equal.collect();
-                    found.push(format!("({}{equal})", self.is_there(&name)));
-                    continue;
+            match self.plan.rows_of(*part) {
+                Rows::Empty => {}
+                Rows::One if matches!(part, Relation::Local(_)) => {
+                    found.push(self.is_only_row(*part, &values));
                 }
-                (Relation::Local(_), Rows::One) => {
-                    let holds = self.runtime.need("holds");
-                    found.push(format!(
-                        "{holds}({name}, {{ {} }}, 1, {})",
-                        values.join(", "),
-                        values.len()
-                    ));
-                    continue;
+                _ if self.is_few(*part) => {
+                    let (has_few, name) = (self.runtime.need("has_few"), self.name(*part));
+                    let (row, width) = (values.join(", "), values.len());
+                    found.push(format!("{has_few}({name}, {{ {row} }}, {width})"));
                 }
-                (Relation::Local(_), _) if self.is_few(*part) => {
-                    let has_few = self.runtime.need("has_few");
-                    found.push(format!(
-                        "{has_few}({name}, {{ {} }}, {})",
-                        values.join(", "),
-                        values.len()
-                    ));
-                    continue;
-                }
-                (Relation::Local(_), _) => {
-                    format!("{name}.by[{}]", key(self.runtime, &columns, true))
-                }
-                _ => format!("{name}.get(object, {})", key(self.runtime, &columns, true)),
-            };
-            found.push(match values.len() == width && width > key_width {
-                true => {
-                    let holds = self.runtime.need("holds");
-                    format!(
-                        "({there}{holds}({row}, {{ {} }}, {}, {width}))",
-                        values.join(", "),
-                        key_width + 1
-                    )
-                }
-                false => format!("not not ({there}{row})"),
-            });
+                _ => found.push(self.has_key(*part, &there, &values)),
+            }
         }
         if found.is_empty() { "false".to_owned() } else { format!("({})", found.join(" or ")) }
+    }
+
+    /// Whether the one row of a relation in memory begins with these columns.
+    fn is_only_row(&mut self, relation: Relation, values: &[String]) -> String {
+        let name = self.name(relation);
+        match self.row(&name) {
+            Row::Scalars(row) => {
+                let columns = row.columns.iter().zip(values);
+                let equal: String =
+                    columns.map(|(own, value)| format!(" and {own} == {value}")).collect();
+                format!("({}{equal})", row.is_there)
+            }
+            Row::Table(row) => {
+                let holds = self.runtime.need("holds");
+                format!("{holds}({row}, {{ {} }}, 1, {})", values.join(", "), values.len())
+            }
+        }
+    }
+
+    /// Whether a relation has a row with this key, and with the other columns if they are wanted; `there`
+    /// says that no column is nil which never is.
+    fn has_key(&mut self, relation: Relation, there: &str, values: &[String]) -> String {
+        let collection = self.program.collection(relation.collection());
+        let (key_width, width) = (collection.key_width, collection.width());
+        let columns: Vec<Typed> = values.iter().cloned().zip(collection.key_types()).collect();
+        let (name, key) = (self.name(relation), key(self.runtime, &columns, true));
+        let row = match relation {
+            Relation::Local(_) => format!("{name}.by[{key}]"),
+            Relation::Stored(_) | Relation::View(_) => format!("{name}.get(object, {key})"),
+        };
+        if values.len() < width || width == key_width {
+            return format!("not not ({there}{row})");
+        }
+        let holds = self.runtime.need("holds");
+        let wanted = values.join(", ");
+        format!("({there}{holds}({row}, {{ {wanted} }}, {}, {width}))", key_width + 1)
+    }
+
+    /// The first columns of a row of a collection, with their types.
+    pub(super) fn columns(&self, row: &Row, id: CollectionId, count: usize) -> Vec<Typed> {
+        (0..count).map(|at| (row.column(at), self.type_of(id, at))).collect()
     }
 
     /// What a column of a source holds.

@@ -4,8 +4,9 @@
 //! reply is, for each output with rows in the order of their declaration: its name (`s1`), its width
 //! (one byte), the number of its rows (`I4`), and the rows in the order of their keys.
 
-use super::encoding::{Typed, ends_in_text, quoted, said, tag};
+use super::encoding::{ends_in_text, quoted, said, tag};
 use super::method::MethodWriter;
+use super::row::Row;
 use crate::ir::CollectionId;
 use crate::limits::MAX_INTEGER;
 use crate::plan::{Relation, Rows};
@@ -65,7 +66,7 @@ impl FixedRequest {
 impl MethodWriter<'_> {
     pub(super) fn decode_request(&mut self) {
         let input = self.program.collection(self.plan.input);
-        let types: Vec<Type> = input.columns.iter().map(|column| column.ty).collect();
+        let types = input.types();
         self.out.put("local text = input:str()");
         match FixedRequest::of(&types) {
             Some(request) => self.decode_fixed(&request),
@@ -149,28 +150,23 @@ impl MethodWriter<'_> {
         }
     }
 
-    /// The bytes of a row in a variable.
-    pub(super) fn row_said(&mut self, output: CollectionId, row: &str) -> String {
-        let columns: Vec<Typed> = self
-            .program
-            .collection(output)
-            .columns
-            .iter()
-            .enumerate()
-            .map(|(at, column)| (self.column(row, at), column.ty))
-            .collect();
-        said(self.runtime, &columns)
+    /// A function that answers the bytes of a row.
+    pub(super) fn row_encoder(&mut self, id: CollectionId) -> String {
+        let width = self.program.collection(id).width();
+        let columns = self.columns(&Row::Table("row".to_owned()), id, width);
+        format!("function(row) return {} end", said(self.runtime, &columns))
     }
 
     fn reply_row(&mut self, output: CollectionId) {
         let name = self.name(Relation::Local(output));
         let collection = self.program.collection(output);
-        let columns = self.columns(&name, output, collection.width());
+        let row = self.row(&name);
+        let columns = self.columns(&row, output, collection.width());
         let mut head = vec![collection.name.len() as u8];
         head.extend_from_slice(collection.name.as_bytes());
         head.push(collection.width() as u8);
         head.extend_from_slice(&1_u32.to_le_bytes());
-        self.out.open(format!("if {} then", self.is_there(&name)));
+        self.out.open(format!("if {} then", row.is_there()));
         let head = quoted(&head);
         match ends_in_text(&columns) {
             Some((before, text)) => {
@@ -200,10 +196,8 @@ impl MethodWriter<'_> {
         let collection = self.program.collection(output);
         let width = collection.width();
         let shown = quoted(collection.name.as_bytes());
-        let said = self.row_said(output, "row");
+        let encoder = self.row_encoder(output);
         let say = self.runtime.need("say_set");
-        self.out.put(format!(
-            "{say}(output, {shown}, {width}, {name}, function(row) return {said} end)"
-        ));
+        self.out.put(format!("{say}(output, {shown}, {width}, {name}, {encoder})"));
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use super::layouts::Layouts;
-use super::rule::Target;
+use super::look_up::LookUps;
+use super::row::Scalars;
 use super::runtime::Runtime;
-use super::scalar::{LookedUp, Scalars};
+use super::target::Target;
 use super::writer::Writer;
 use super::{relation_name, uses_store};
 use crate::ir::{CollectionId, Program};
@@ -38,9 +39,9 @@ pub(super) struct MethodWriter<'a> {
     in_table: bool,
     /// Whether a relation's one row is no table.
     pub has_scalars: bool,
-    /// The rows that are none, by what they are called.
+    /// The rows that are none, by their variables.
     pub scalars: HashMap<String, Scalars>,
-    pub looked_up: LookedUp,
+    pub look_ups: LookUps,
     /// The pending rows and messages that are declared.
     declared: HashSet<String>,
 }
@@ -77,7 +78,7 @@ impl<'a> MethodWriter<'a> {
             in_table,
             has_scalars: false,
             scalars: HashMap::new(),
-            looked_up: LookedUp::default(),
+            look_ups: LookUps::default(),
             declared: HashSet::new(),
         };
         method.has_scalars = !in_table && method.has_room_for_scalars();
@@ -107,9 +108,9 @@ impl<'a> MethodWriter<'a> {
         }
         self.reply();
         self.out.put("return 0");
-        if !self.looked_up.locals.is_empty() {
+        if !self.look_ups.locals.is_empty() {
             self.out.line = line;
-            let locals = self.looked_up.locals.join(", ");
+            let locals = self.look_ups.locals.join(", ");
             self.out.insert(&mark, format!("local {locals}"));
         }
         self.out.close("end");
@@ -117,19 +118,11 @@ impl<'a> MethodWriter<'a> {
         self.out.open("if not objclass.fail then");
         self.out.put(format!("{global} = {protect}({global})"));
         self.out.close("end");
-        let access = if self.writes() { "" } else { ", \"readonly\"" };
+        let access = if self.plan.writes(self.program) { "" } else { ", \"readonly\"" };
         self.out.put(format!("objclass.register({global}{access})"));
     }
 
-    /// Whether it changes anything.
-    pub fn writes(&self) -> bool {
-        self.plan.rules().any(|plan| {
-            let rule = &self.program.rules[plan.rule];
-            rule.op != MergeOp::Now || self.program.collection(rule.head).kind == Kind::Table
-        })
-    }
-
-    /// What a relation is called.
+    /// The variable of a relation.
     pub fn name(&self, relation: Relation) -> String {
         let name = relation_name(self.program, relation);
         match (relation, self.in_table) {
@@ -227,7 +220,7 @@ impl<'a> MethodWriter<'a> {
         let rule = &self.program.rules[plan.rule];
         self.out.line = self.lines.line(rule.span.start);
         let target = Target::of(self, rule.head, rule.op);
-        self.rule(plan, target);
+        self.rule(plan, &target);
     }
 
     /// Semi-naive: each round joins only the rows that the round before added.

@@ -14,20 +14,24 @@
 //! header, in the table that whoever carries out the batch passes. So a sandbox may execute the chunk once
 //! for many calls.
 
+mod access;
 mod aggregate;
 mod commit;
 pub(crate) mod encoding;
 mod expression;
 mod header;
 mod layouts;
+mod look_up;
 mod message;
 mod method;
 mod place;
+mod row;
 mod rule;
 mod runtime;
 mod scalar;
 mod send;
 mod stored;
+mod target;
 mod view;
 mod writer;
 

@@ -79,7 +79,7 @@ impl MethodWriter<'_> {
         self.out.line = self.lines.line(collection.span.start);
         let (width, shown) = (collection.width(), quoted(collection.name.as_bytes()));
         let messages = self.pending_name(channel);
-        let said = self.row_said(channel, "row");
+        let encoder = self.row_encoder(channel);
         let removal = self.layouts.stored.header.channels.removal;
         let send = match removal.filter(|_| self.removes(channel)) {
             Some(removal) => {
@@ -90,7 +90,6 @@ impl MethodWriter<'_> {
             }
             None => format!("{}(object, {field}", self.runtime.need("send")),
         };
-        self.out
-            .put(format!("{send}, {messages}, {shown}, {width}, function(row) return {said} end)"));
+        self.out.put(format!("{send}, {messages}, {shown}, {width}, {encoder})"));
     }
 }

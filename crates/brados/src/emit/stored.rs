@@ -18,7 +18,9 @@
 //! `row(key, value)` and, for ranges, `prefix` or `page` ([`range`]). Tables in the map have these here,
 //! the others over their place (`emit/place.rs`).
 
-use super::encoding::{self, Typed, blank, column_reader, packed, quoted, slots, unpacked};
+use super::encoding::{
+    self, Typed, all_unpacked, blank, column_reader, packed, quoted, slot_count,
+};
 use super::layouts::Layouts;
 use super::place;
 use super::runtime::Runtime;
@@ -77,7 +79,7 @@ pub(super) fn write_table(
         "local {name} = {{ name = {}, prefix = {prefix}, first = {first}, last = {last} }}",
         quoted(table.name.as_bytes())
     ));
-    let types: Vec<Type> = table.columns.iter().map(|column| column.ty).collect();
+    let types = table.types();
     if let Some(start) = layouts.stored.header.start(id) {
         return write_header_row(name, start, &types, runtime, out);
     }
@@ -98,6 +100,12 @@ pub(super) fn write_table(
     }
 }
 
+/// The fields of the header that have the columns of a table's one row; before them is one that says
+/// whether it is there.
+pub(super) fn row_fields(start: usize, types: &[Type]) -> Vec<String> {
+    (1..=slot_count(types)).map(|slot| format!("object[{}]", start + slot)).collect()
+}
+
 /// A table with one row, which lies in the header.
 fn write_header_row(
     name: &str,
@@ -106,23 +114,17 @@ fn write_header_row(
     runtime: &mut Runtime,
     out: &mut Writer,
 ) {
-    let mut at = start;
-    let mut columns = vec![];
-    let mut fields = vec![];
-    for (column, ty) in types.iter().enumerate() {
-        let slots: Vec<_> =
-            (0..slots(*ty)).map(|slot| format!("object[{}]", at + 1 + slot)).collect();
-        at += slots.len();
-        columns.push(unpacked(runtime, *ty, &slots));
-        let values = packed(&(format!("row[{}]", column + 1), *ty));
-        fields.extend(slots.into_iter().zip(values).zip(blank(*ty)));
-    }
+    let fields = row_fields(start, types);
+    let columns = all_unpacked(runtime, types, &fields);
+    let of_row = |(at, ty): (usize, &Type)| packed(&(format!("row[{}]", at + 1), *ty));
+    let values = types.iter().enumerate().flat_map(of_row);
+    let blanks = types.iter().flat_map(|ty| blank(*ty));
     out.open(format!("function {name}.get(object)"));
     out.put(format!("return object[{start}] == 1 and {{ {} }} or nil", columns.join(", ")));
     out.close("end");
     out.open(format!("function {name}.put(object, _, row)"));
     out.put(format!("object[{start}] = row and 1 or 0"));
-    for ((field, value), blank) in fields {
+    for ((field, value), blank) in fields.iter().zip(values).zip(blanks) {
         out.put(format!("{field} = row and {value} or {blank}"));
     }
     out.put("object.is_changed = true");
@@ -172,18 +174,10 @@ pub(super) fn read_value(types: &[Type], runtime: &mut Runtime, out: &mut Writer
         return vec![];
     }
     runtime.need("names");
-    let count: usize = types.iter().map(|ty| slots(*ty)).sum();
-    let names: Vec<_> = (1..=count).map(|slot| format!("v{slot}")).collect();
+    let names: Vec<_> = (1..=slot_count(types)).map(|slot| format!("v{slot}")).collect();
     let format = encoding::format(types.iter().copied());
     out.put(format!("local {} = unpack(\"<{format}\", value)", names.join(", ")));
-    let mut rest = names.as_slice();
-    let mut columns = vec![];
-    for ty in types {
-        let (own, others) = rest.split_at(slots(*ty));
-        columns.push(unpacked(runtime, *ty, own));
-        rest = others;
-    }
-    columns
+    all_unpacked(runtime, types, &names)
 }
 
 /// `name.get(key)`: a stored row, false or nil if there is none, from the value that `find` gives. Read

@@ -24,6 +24,28 @@ pub(super) struct Writer {
     pub line: u32,
 }
 
+/// Blocks of Lua that are open, each within the one before, by the lines that close them.
+#[derive(Debug, Default)]
+pub(super) struct Blocks(Vec<String>);
+
+impl Blocks {
+    /// Opens a block that `end` closes.
+    pub fn open(&mut self, out: &mut Writer, line: impl Display) {
+        self.open_until(out, line, "end");
+    }
+
+    /// Opens a block that another line closes.
+    pub fn open_until(&mut self, out: &mut Writer, line: impl Display, end: impl Into<String>) {
+        out.open(line);
+        self.0.push(end.into());
+    }
+
+    /// Closes all.
+    pub fn close(self, out: &mut Writer) {
+        self.0.iter().rev().for_each(|end| out.close(end));
+    }
+}
+
 /// A place between two lines.
 pub(super) struct Mark {
     text: usize,

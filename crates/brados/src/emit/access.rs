@@ -1,0 +1,216 @@
+//! An access path as Lua: what goes over the rows of a relation, or finds the one.
+//!
+//! Each opens blocks, within which a row is at hand. Variables have the number of the source that is bound
+//! there: `r` is its row, `g` its rows in an index, `prefix` and `after` are about its range of a table.
+
+use super::encoding::{Typed, key, row_key};
+use super::expression::Scope;
+use super::method::MethodWriter;
+use super::row::Row;
+use super::stored::range;
+use super::writer::Blocks;
+use crate::ir::{CollectionId, Column, Expr};
+use crate::plan::{Access, Relation};
+use crate::value::Type;
+
+impl MethodWriter<'_> {
+    /// Opens what goes over the rows of a relation; answers the row that is at hand within.
+    pub(super) fn bind(
+        &mut self,
+        scope: &Scope,
+        relation: Relation,
+        access: &Access,
+        blocks: &mut Blocks,
+    ) -> Row {
+        self.depth += 1;
+        let name = self.name(relation);
+        let rows = format!("{name}.rows");
+        match access {
+            Access::Only => self.bind_only(&name, blocks),
+            Access::Each if self.is_few(relation) => self.bind_few(&name, blocks),
+            Access::Each => self.bind_each(&rows, "1", &format!("{name}.count"), blocks),
+            Access::EachNew => {
+                let (new, upto) = (format!("{name}.new"), format!("{name}.upto"));
+                self.bind_each(&rows, &new, &upto, blocks)
+            }
+            Access::Index(columns, exprs) if self.is_few(relation) => {
+                let row = self.bind_few(&name, blocks);
+                let pairs = columns.iter().zip(exprs);
+                let tests: Vec<_> = pairs
+                    .map(|(at, expr)| format!("{} == {}", row.column(*at), self.expr(scope, expr)))
+                    .collect();
+                blocks.open(self.out, format!("if {} then", tests.join(" and ")));
+                row
+            }
+            Access::Index(columns, exprs) => {
+                self.bind_index(scope, relation, columns, exprs, blocks)
+            }
+            Access::Point(exprs) => self.bind_point(scope, relation, exprs, blocks),
+            Access::Prefix(exprs) => self.bind_prefix(scope, relation, exprs, blocks),
+            Access::Scan => self.bind_range(relation, &format!("{name}.prefix"), blocks),
+        }
+    }
+
+    /// What the row is called that is bound now, where it is a table.
+    fn row_name(&self) -> String {
+        format!("r{}", self.depth)
+    }
+
+    fn bind_only(&mut self, name: &str, blocks: &mut Blocks) -> Row {
+        match self.row(name) {
+            Row::Table(_) => self.bind_if_there(name, blocks),
+            scalars => self.open_if_there(scalars, blocks),
+        }
+    }
+
+    /// Opens what is done if there is a row: the value of an expression, false or nil if there is none.
+    fn bind_if_there(&mut self, found: &str, blocks: &mut Blocks) -> Row {
+        let row = self.row_name();
+        self.out.put(format!("local {row} = {found}"));
+        self.open_if_there(Row::Table(row), blocks)
+    }
+
+    fn open_if_there(&mut self, row: Row, blocks: &mut Blocks) -> Row {
+        match row.is_there() {
+            "true" => blocks.open(self.out, "do"),
+            is_there => blocks.open(self.out, format!("if {is_there} then")),
+        }
+        row
+    }
+
+    /// Goes over a part of a list.
+    fn bind_each(&mut self, list: &str, first: &str, last: &str, blocks: &mut Blocks) -> Row {
+        let row = self.row_name();
+        blocks.open(self.out, format!("for i = {first}, {last} do"));
+        self.out.put(format!("local {row} = {list}[i]"));
+        Row::Table(row)
+    }
+
+    fn bind_few(&mut self, name: &str, blocks: &mut Blocks) -> Row {
+        self.bind_each(name, "1", &format!("#{name}"), blocks)
+    }
+
+    fn bind_index(
+        &mut self,
+        scope: &Scope,
+        relation: Relation,
+        columns: &[usize],
+        exprs: &[Expr],
+        blocks: &mut Blocks,
+    ) -> Row {
+        let (name, id) = (self.name(relation), relation.collection());
+        let (mut label, mut own, mut wanted) = (vec![], vec![], vec![]);
+        for (column, expr) in columns.iter().zip(exprs) {
+            let declared = self.type_of(id, *column);
+            // Where a value that may be nil is looked for among values that may not, both are written as
+            // if they could be.
+            let may_be_nil = declared.may_be_nil || self.may_be_nil(scope, expr);
+            let ty = Type { may_be_nil, ..declared };
+            own.push((format!("row[{}]", column + 1), ty));
+            wanted.push((self.expr(scope, expr), ty));
+            // Indexes by the same columns differ where one must also tell nil.
+            label.push(format!("{column}{}", if may_be_nil { "?" } else { "" }));
+        }
+        let (own, wanted) = (key(self.runtime, &own, true), key(self.runtime, &wanted, true));
+        let (index, nothing) = (self.runtime.need("index"), self.runtime.need("NOTHING"));
+        let group = format!("g{}", self.depth);
+        self.out.put(format!(
+            "local {group} = {index}({name}, \"by {}\", function(row) return {own} end)[{wanted}] or {nothing}",
+            label.join(",")
+        ));
+        self.bind_each(&group, "1", &format!("#{group}"), blocks)
+    }
+
+    fn bind_point(
+        &mut self,
+        scope: &Scope,
+        relation: Relation,
+        exprs: &[Expr],
+        blocks: &mut Blocks,
+    ) -> Row {
+        if let Some(row) = self.look_up_point(scope, relation, exprs) {
+            return self.open_if_there(row, blocks);
+        }
+        let name = self.name(relation);
+        let (there, columns) = self.key_columns(scope, relation, exprs);
+        let key = row_key(self.runtime, &columns);
+        self.bind_if_there(&format!("{there}{name}.get(object, {key})"), blocks)
+    }
+
+    /// The row of a table with this key, if it need be looked up once a request only.
+    fn look_up_point(&mut self, scope: &Scope, relation: Relation, exprs: &[Expr]) -> Option<Row> {
+        let Relation::Stored(table) = relation else { return None };
+        let key_types = &self.program.collection(table).columns;
+        let may_lack = |(expr, column): (&Expr, &Column)| {
+            !column.ty.may_be_nil && self.may_be_nil(scope, expr)
+        };
+        if exprs.iter().zip(key_types).any(may_lack) {
+            return None;
+        }
+        let columns: Vec<_> = exprs.iter().map(|expr| self.expr(scope, expr)).collect();
+        self.look_up(table, &columns)
+    }
+
+    fn bind_prefix(
+        &mut self,
+        scope: &Scope,
+        relation: Relation,
+        exprs: &[Expr],
+        blocks: &mut Blocks,
+    ) -> Row {
+        let name = self.name(relation);
+        let (there, columns) = self.key_columns(scope, relation, exprs);
+        let beginning = key(self.runtime, &columns, false);
+        blocks.open(self.out, format!("if {there}true then"));
+        self.bind_range(relation, &format!("{name}.prefix .. {beginning}"), blocks)
+    }
+
+    /// Goes over a range page by page.
+    fn bind_range(&mut self, relation: Relation, prefix: &str, blocks: &mut Blocks) -> Row {
+        let (name, depth, row) = (self.name(relation), self.depth, self.row_name());
+        let is_placed = self.layouts.is_placed(relation.collection());
+        let (page, value) = range(is_placed, &name, self.runtime);
+        self.out.put(format!("local prefix{depth} = {prefix}"));
+        self.out.put(format!("local after{depth} = \"\""));
+        blocks.open_until(self.out, "repeat", format!("until not after{depth}"));
+        self.out.put("local values");
+        self.out.put(format!("values, after{depth} = {page}prefix{depth}, after{depth})"));
+        blocks.open(self.out, "for key, value in next, values do");
+        self.out.put(format!("local {row} = {name}.row(sub(key, #{name}.prefix + 1), {value})"));
+        Row::Table(row)
+    }
+
+    /// The columns of a stored row's key, or the first of them; before these, that the values are there, as
+    /// no row has nil where its column never is.
+    fn key_columns(
+        &mut self,
+        scope: &Scope,
+        relation: Relation,
+        exprs: &[Expr],
+    ) -> (String, Vec<Typed>) {
+        let id = relation.collection();
+        let mut there = String::new();
+        let mut columns = vec![];
+        for (column, expr) in exprs.iter().enumerate() {
+            let text = self.expr(scope, expr);
+            there.push_str(&self.unless_nil(scope, expr, id, column, &text));
+            columns.push((text, self.type_of(id, column)));
+        }
+        (there, columns)
+    }
+
+    /// `text ~= nil and `, where a value may be nil and the column it is looked for in never is.
+    pub(super) fn unless_nil(
+        &self,
+        scope: &Scope,
+        expr: &Expr,
+        id: CollectionId,
+        column: usize,
+        text: &str,
+    ) -> String {
+        match !self.type_of(id, column).may_be_nil && self.may_be_nil(scope, expr) {
+            true => format!("{text} ~= nil and "),
+            false => String::new(),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Stored rows that are looked up once a request.
+//!
+//! A stored row whose key is spelled (literals, columns of rows that are no tables: [`super::scalar`]) is
+//! looked up where it is first needed. A table with one row lies in the header, which every request has.
+
+use super::encoding::{Typed, all_unpacked, format, key, quoted, slot_count};
+use super::method::MethodWriter;
+use super::place::find;
+use super::row::{Row, Scalars};
+use super::stored::row_fields;
+use crate::ir::CollectionId;
+use crate::plan::Relation;
+use crate::value::{Base, Type};
+
+/// Locals that rows which were looked up may take, besides those of other rows.
+const MAX_LOOKED_UP_LOCALS: usize = 30;
+
+/// The rows that a method looks up.
+#[derive(Debug, Default)]
+pub(super) struct LookUps {
+    rows: Vec<LookUp>,
+    /// What they are kept in, to be declared before all else.
+    pub locals: Vec<String>,
+}
+
+/// A row that a method looks up.
+#[derive(Debug, Clone)]
+struct LookUp {
+    table: CollectionId,
+    /// The columns of its key.
+    key: Vec<String>,
+    /// The local that says whether it is there: nil while nobody looked.
+    row: String,
+    /// The locals that have the slots of its value.
+    slots: Vec<String>,
+}
+
+impl LookUp {
+    /// The local that has its key, as stored.
+    fn stored_key(&self) -> String {
+        format!("{}k", self.row)
+    }
+}
+
+impl MethodWriter<'_> {
+    /// The row of a table with a key that is spelled, once it was looked up. `None` if it must be looked up
+    /// each time.
+    pub(super) fn look_up(&mut self, table: CollectionId, key: &[String]) -> Option<Row> {
+        if !self.has_scalars {
+            return None;
+        }
+        if let Some(row) = self.header_row(table) {
+            return Some(row);
+        }
+        if !key.iter().all(|column| self.is_spelled(column)) {
+            return None;
+        }
+        let look_up = match self.known_look_up(table, key).cloned() {
+            Some(known) => known,
+            None => self.new_look_up(table, key)?,
+        };
+        self.fetch(&look_up);
+        Some(self.row(&look_up.row))
+    }
+
+    fn known_look_up(&self, table: CollectionId, key: &[String]) -> Option<&LookUp> {
+        self.look_ups.rows.iter().find(|known| known.table == table && known.key == key)
+    }
+
+    /// The key, as stored, of a row of a table in the map: found already if the row was looked up.
+    pub(super) fn whole_key(&mut self, table: CollectionId, columns: &[Typed]) -> String {
+        let spelled: Vec<_> = columns.iter().map(|(column, _)| column.clone()).collect();
+        let key = self.stored_key(table, columns);
+        match self.known_look_up(table, &spelled) {
+            Some(known) => format!("{} or {key}", known.stored_key()),
+            None => key,
+        }
+    }
+
+    /// The key by which the place of a table knows a row.
+    fn stored_key(&mut self, table: CollectionId, columns: &[Typed]) -> String {
+        if self.layouts.is_placed(table) {
+            return key(self.runtime, columns, true);
+        }
+        let name = &self.program.collection(table).name;
+        let prefix = format!("{name}.");
+        match columns {
+            // Made in one go.
+            [(expr, Type { base: Base::Int, may_be_nil: false })] => {
+                let make = self.runtime.need("int_key");
+                format!("{make}(\"{prefix}p%014x\", \"{prefix}m%014x\", {expr})")
+            }
+            columns => {
+                let key = key(self.runtime, columns, true);
+                format!("{} .. {key}", quoted(prefix.as_bytes()))
+            }
+        }
+    }
+
+    /// Whether a text is a literal, or a column that stays as it is until something is written.
+    fn is_spelled(&self, text: &str) -> bool {
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        text.starts_with('"')
+            || digits.starts_with(|c: char| c.is_ascii_digit())
+            || self.scalars.values().any(|row| row.columns.iter().any(|column| column == text))
+    }
+
+    /// A table's one row, which is in the header.
+    fn header_row(&mut self, table: CollectionId) -> Option<Row> {
+        let start = self.layouts.stored.header.start(table)?;
+        let types = self.program.collection(table).types();
+        let columns = all_unpacked(self.runtime, &types, &row_fields(start, &types));
+        let row = Scalars { is_there: format!("object[{start}] == 1"), columns };
+        self.scalars.insert(format!("h{start}"), row.clone());
+        Some(Row::Scalars(row))
+    }
+
+    /// Declares what a row is kept in; `None` if there is no room for more.
+    fn new_look_up(&mut self, table: CollectionId, key: &[String]) -> Option<LookUp> {
+        let types = self.program.collection(table).value_types();
+        let count = slot_count(&types);
+        if self.look_ups.locals.len() + 2 + count > MAX_LOOKED_UP_LOCALS {
+            return None;
+        }
+        let row = format!("q{}", self.look_ups.rows.len() + 1);
+        let slots = (1..=count).map(|slot| format!("{row}v{slot}")).collect();
+        let look_up = LookUp { table, key: key.to_vec(), row, slots };
+        let mut columns = key.to_vec();
+        columns.extend(all_unpacked(self.runtime, &types, &look_up.slots));
+        let is_there = look_up.row.clone();
+        self.scalars.insert(look_up.row.clone(), Scalars { is_there, columns });
+        self.look_ups.locals.extend([look_up.row.clone(), look_up.stored_key()]);
+        self.look_ups.locals.extend(look_up.slots.iter().cloned());
+        self.look_ups.rows.push(look_up.clone());
+        Some(look_up)
+    }
+
+    /// Looks a row up, unless that was done.
+    fn fetch(&mut self, look_up: &LookUp) {
+        let LookUp { table, key, row, slots } = look_up;
+        let collection = self.program.collection(*table);
+        let typed: Vec<Typed> = key.iter().cloned().zip(collection.key_types()).collect();
+        let (whole, stored_key) = (self.stored_key(*table, &typed), look_up.stored_key());
+        let find = match self.layouts.is_placed(*table) {
+            true => find(self.layouts, &self.name(Relation::Stored(*table)), &stored_key),
+            false => format!("{}({stored_key})", self.runtime.need("get")),
+        };
+        self.out.open(format!("if {row} == nil then"));
+        self.out.put(format!("{stored_key} = {whole}"));
+        self.out.put(format!("local value = {find}"));
+        self.out.put(format!("{row} = value and true or false"));
+        if !slots.is_empty() {
+            let format = format(collection.value_types());
+            self.out.open("if value then");
+            self.out.put(format!("{} = unpack(\"<{format}\", value)", slots.join(", ")));
+            self.out.close("end");
+        }
+        self.out.close("end");
+    }
+}

@@ -1,0 +1,45 @@
+//! A row at hand in a method: a table of Lua, or a text for each of its columns.
+
+/// A row at hand.
+#[derive(Debug, Clone)]
+pub(super) enum Row {
+    /// A table with the columns in their order: the variable it is in, nil if there is no row.
+    Table(String),
+    /// No table.
+    Scalars(Scalars),
+}
+
+/// A row that is no table.
+#[derive(Debug, Clone)]
+pub(super) struct Scalars {
+    /// Whether the row is there, as a condition.
+    pub is_there: String,
+    /// What each column is spelled as.
+    pub columns: Vec<String>,
+}
+
+impl Row {
+    /// What a column is spelled as.
+    pub fn column(&self, at: usize) -> String {
+        match self {
+            Self::Table(variable) => format!("{variable}[{}]", at + 1),
+            Self::Scalars(scalars) => scalars.columns[at].clone(),
+        }
+    }
+
+    /// The condition that it is there.
+    pub fn is_there(&self) -> &str {
+        match self {
+            Self::Table(variable) => variable,
+            Self::Scalars(scalars) => &scalars.is_there,
+        }
+    }
+
+    /// The row as a table, made for it if it is none.
+    pub fn whole(&self) -> String {
+        match self {
+            Self::Table(variable) => variable.clone(),
+            Self::Scalars(scalars) => format!("{{ {} }}", scalars.columns.join(", ")),
+        }
+    }
+}
