@@ -4,7 +4,7 @@
 //! ([`Collection::is_anonymous`]), so each rule is one join with conditions, one aggregation or some
 //! literal rows. Columns are positions. Every later pass works on this.
 
-use crate::layout::Layout;
+use crate::layout::{Layout, TablePlace};
 use crate::span::Span;
 use crate::syntax::ast::{BinaryOp, Kind};
 use crate::syntax::token::MergeOp;
@@ -237,6 +237,12 @@ impl Program {
     /// The layouts in which objects may still lie.
     pub fn former_layouts(&self) -> impl Iterator<Item = &Layout> {
         self.layouts.iter().filter(|declared| declared.is_former).map(|declared| &declared.layout)
+    }
+
+    /// Whether a table lies elsewhere than in the map, in any layout.
+    pub(crate) fn is_placed(&self, table: CollectionId) -> bool {
+        let name = &self.collection(table).name;
+        self.layouts.iter().any(|declared| declared.layout.table(name) != TablePlace::Map)
     }
 
     /// The ids of the collections of a kind, in the order of their declaration.

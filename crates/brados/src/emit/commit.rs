@@ -5,7 +5,7 @@ use super::method::MethodWriter;
 use super::row::Row;
 use super::stored::packed_row;
 use crate::ir::CollectionId;
-use crate::plan::{Relation, Rows, View};
+use crate::plan::{Relation, Rows};
 use crate::syntax::ast::Kind;
 use crate::syntax::token::MergeOp;
 
@@ -238,8 +238,7 @@ impl MethodWriter<'_> {
 
     pub(super) fn views_of(&self, table: CollectionId) -> Vec<String> {
         let views = self.class.views.iter();
-        let is_kept = |view: &&View| view.edge.is_none() || self.layouts.is_placed(table);
-        let views = views.filter(|view| view.table == table).filter(is_kept);
+        let views = views.filter(|view| view.table == table && view.is_kept(self.program));
         views.map(|view| self.name(Relation::View(view.collection))).collect()
     }
 

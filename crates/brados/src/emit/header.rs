@@ -31,9 +31,8 @@ pub(super) fn write(
 ) {
     let physical = layouts.present();
     let refresh = refresh_edges(layouts, physical, views, runtime);
-    let is_kept = |view: &View| view.edge.is_none() || layouts.is_placed(view.table);
     let channels = layouts.stored.header.channels;
-    let is_whole = !views.iter().any(is_kept)
+    let is_whole = !views.iter().any(|view| view.is_kept(layouts.stored.program))
         && channels.drained.or(channels.delivered).is_none()
         && !physical.layout.uses_stream();
     HeaderWriter { layouts, physical, refresh, is_whole, runtime, out }.write();

@@ -3,7 +3,7 @@
 use super::stored::signature;
 use crate::ir::{CollectionId, Program};
 use crate::layout::stream::{Stream, divide};
-use crate::layout::{Layout, Stored, TablePlace};
+use crate::layout::{Layout, Stored};
 use crate::plan::View;
 
 pub(super) struct Layouts<'a> {
@@ -51,9 +51,9 @@ impl<'a> Layouts<'a> {
         self.all.len() > 1
     }
 
-    /// Whether a table has a place of its own: elsewhere than in the map, in any layout.
+    /// Whether a table has a place of its own.
     pub fn is_placed(&self, id: CollectionId) -> bool {
-        self.all.iter().any(|one| one.layout.table(self.stored.name(id)) != TablePlace::Map)
+        self.stored.program.is_placed(id)
     }
 
     /// How many fields the program itself has.

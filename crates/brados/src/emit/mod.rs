@@ -33,6 +33,7 @@ mod send;
 mod stored;
 mod target;
 mod view;
+mod view_changes;
 mod writer;
 
 pub use self::header::HEADER_KEY as LAYOUT_KEY;
@@ -41,7 +42,6 @@ pub use self::writer::LineMap;
 use self::layouts::Layouts;
 use self::method::MethodWriter;
 use self::runtime::Runtime;
-use self::view::ViewWriter;
 use self::writer::Writer;
 use crate::ir::{CollectionId, Program};
 use crate::plan::{ClassPlan, Relation, Step, View};
@@ -66,10 +66,7 @@ pub(crate) fn emit(program: &Program, plan: &ClassPlan, source: &str) -> Class {
     write_stored(program, plan, &layouts, &lines, &mut runtime, &mut body);
     for view in &plan.views {
         body.line = lines.line(program.rules[view.rule].span.start);
-        let name = relation_name(program, Relation::View(view.collection));
-        let table = relation_name(program, Relation::Stored(view.table));
-        let (runtime, out) = (&mut runtime, &mut body);
-        ViewWriter { program, layouts: &layouts, view, name, table, runtime, out }.write();
+        view::write(&layouts, view, &mut runtime, &mut body);
     }
     for name in program
         .of_kind(Kind::Table)

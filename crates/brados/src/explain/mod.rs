@@ -99,7 +99,7 @@ impl Explainer<'_> {
     /// Whether it is an aggregate that is read from the end of its table.
     fn is_edge(&self, relation: Relation) -> bool {
         let Relation::View(id) = relation else { return false };
-        self.views.iter().any(|view| view.collection == id && self.edge(view).is_some())
+        self.views.iter().any(|view| view.collection == id && !view.is_kept(self.program))
     }
 
     fn method(&self, method: &MethodPlan) -> ExplainedMethod {

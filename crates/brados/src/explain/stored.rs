@@ -4,7 +4,7 @@ use super::Explainer;
 use crate::ir::CollectionId;
 use crate::layout::stream::{Stream, divide};
 use crate::layout::{HeaderPlace, IndexPlace, Layout, Stored, TablePlace};
-use crate::plan::{Edge, View};
+use crate::plan::{Edge, KeptAs};
 use crate::syntax::ast::Kind;
 
 impl Explainer<'_> {
@@ -62,13 +62,6 @@ impl Explainer<'_> {
         }
     }
 
-    /// The end of its table that an aggregate is read from.
-    pub(super) fn edge(&self, view: &View) -> Option<Edge> {
-        let is_placed = |layout: &Layout| layout.table(self.name(view.table)) != TablePlace::Map;
-        let mut former = self.program.former_layouts();
-        view.edge.filter(|_| !is_placed(&self.program.layout()) && !former.any(is_placed))
-    }
-
     /// Where the header is, if it is not where it always was.
     fn header(&self, layout: &Layout, stream: &Stream) -> Option<String> {
         match layout.header {
@@ -83,14 +76,13 @@ impl Explainer<'_> {
     fn aggregates(&self) -> impl Iterator<Item = String> + '_ {
         self.views.iter().map(|view| {
             let line = self.lines.line(self.program.rules[view.rule].span.start);
-            let edge = self.edge(view);
-            let place = match (edge, view.keys.is_empty()) {
-                (Some(Edge::First), _) => "the first key of the table",
-                (Some(Edge::Last), _) => "the last key of the table",
-                (None, true) => "in the header, changed with the table",
-                (None, false) => "a map entry a group, changed with the table",
+            let place = match view.kept_as(self.program) {
+                KeptAs::Edge(Edge::First) => "the first key of the table",
+                KeptAs::Edge(Edge::Last) => "the last key of the table",
+                KeptAs::Header | KeptAs::EdgeInHeader(_) => "in the header, changed with the table",
+                KeptAs::Entries => "a map entry a group, changed with the table",
             };
-            let repair = match view.needs_repair() && edge.is_none() {
+            let repair = match view.needs_repair() && view.is_kept(self.program) {
                 true => "; where a greatest or least row goes, its group is gone over again",
                 false => "",
             };

@@ -13,7 +13,7 @@ mod demand;
 mod method;
 mod views;
 
-pub use self::views::{Edge, View};
+pub use self::views::{Edge, KeptAs, View};
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::ir::{CollectionId, Expr, Program};

@@ -26,7 +26,7 @@ pub struct View {
     pub keys: Vec<usize>,
     /// What is kept of each group.
     pub aggregates: Vec<Aggregate>,
-    /// The end of the table that it is: it is read there, where the table is in the map.
+    /// The end of the table that it is.
     pub edge: Option<Edge>,
     /// How it is called where it is stored: two programs that mean the same call it the same.
     pub name: String,
@@ -41,7 +41,35 @@ pub enum Edge {
     Last,
 }
 
+/// How an aggregate is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeptAs {
+    /// Not at all: it is an end of a table that is in the map in every layout, and is read there.
+    Edge(Edge),
+    /// An end of a table that a layout has elsewhere, in the header; how many rows there are is not counted.
+    EdgeInHeader(Edge),
+    /// Of a whole table, in the header.
+    Header,
+    /// Of groups, each an entry of the map.
+    Entries,
+}
+
 impl View {
+    /// How it is kept.
+    pub fn kept_as(&self, program: &Program) -> KeptAs {
+        match self.edge {
+            Some(edge) if program.is_placed(self.table) => KeptAs::EdgeInHeader(edge),
+            Some(edge) => KeptAs::Edge(edge),
+            None if self.keys.is_empty() => KeptAs::Header,
+            None => KeptAs::Entries,
+        }
+    }
+
+    /// Whether anything is stored that changes with its table.
+    pub(crate) fn is_kept(&self, program: &Program) -> bool {
+        !matches!(self.kept_as(program), KeptAs::Edge(_))
+    }
+
     /// Whether removing a row may take more than a subtraction.
     pub fn needs_repair(&self) -> bool {
         self.aggregates.iter().any(|one| matches!(one.function, Function::Max | Function::Min))
