@@ -1,3 +1,35 @@
+-- Where rows lie that are not in the map: places.
+--
+-- A place keeps the values of keys. It is a table of functions:
+--
+--   find(object, key)               the value, nil if there is none
+--   keep(object, key, value)        nil to drop it
+--   page(object, beginning, after)  some values by key, and the cursor to go on with, nil at the end
+--   own(object, after)              the same in small parts, without what `page` finds in entries of the
+--                                   map that would be there as well if the map were the table's place
+--   drop(object, key)               as keep(object, key, nil), where the place is given up soon
+--   forget(object, key)             nothing is kept of it, whatever reads may say
+--   has_overflow                    whether `page` finds entries of the map, too
+--
+-- `in_map` keeps them in entries of the map; `in_slots` at places of the byte stream computed from the key,
+-- and in the map what fits into none; `appended` in a heap (`heap_at`) at the end of the stream, with what is
+-- noted of them in a place of either kind.
+--
+-- Whether a read sees what the request has written differs (in a stock OSD it does not). So a place remembers
+-- in `object` what it wrote and must know again: the states of slots, notes, free places of the heap.
+--
+-- A slot's state is its first byte:
+--
+--   EMPTY       or past the end of the stream: no value
+--   FULL        the rest of the slot begins with the value
+--   ELSEWHERE   the value is too long, and is in the map
+--
+-- Only `keep` changes it. The entry of the map under a slot's key is there if and only if the slot says ELSEWHERE,
+-- unless the object is on its way between two layouts.
+--
+-- A place in the heap has a value, or is free and in the list of its size; it is given up by the request that
+-- replaces or drops its value, and never divided or joined with another. Two values never share one.
+
 --- is_foreign: fail
 local function is_foreign()
   fail(-22, "the object was written by a program with other tables, aggregates or layout")
@@ -65,15 +97,7 @@ local function memory(object, place)
 end
 
 --- in_map: get set page
--- A place keeps the values of keys:
---   find(object, key)               the value, nil if there is none
---   keep(object, key, value)        nil to drop it
---   page(object, beginning, after)  some values by key, and the cursor to go on with, nil at the end
---   own(object, after)              the same in small parts, without what `page` finds in entries of the
---                                   map that would be there as well if the map were the table's place
---   drop(object, key)               as keep(object, key, nil), where the place is given up soon
---   forget(object, key)             nothing is kept of it, whatever reads may say
--- Here: in entries of the map.
+-- Values in entries of the map.
 local OWN_PAGE = 64
 local function in_map(prefix)
   local place = {}

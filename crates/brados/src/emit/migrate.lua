@@ -1,3 +1,39 @@
+-- Between two layouts. A class has its present layout, number 1, and knows former ones, from number 2 on;
+-- N is one of these. Each request finds the object in one of these states, which is all that is stored of a
+-- migration, so a class that knows the layout by another number goes on from there:
+--
+--   state     `@brados`          `object`             rows lie               requests put rows
+--   new       is not there       is_new               nowhere                where layout 1 says
+--   settled   `b`, digits of 1   from = nil           where layout 1 says    where layout 1 says
+--   former    `b`, digits of N   from = N, old        where N says           into the map
+--   leaving   `m`, digits of N   from = N             there, or in the map   into the map
+--   entering  `m`, digits of 1   from = 1             where layout 1 says,   where layout 1 says
+--                                                     or in the map
+--   held      `b`, digits of N   from = N, is_held    in the map             into the map
+--
+-- Who moves it on:
+--
+--   new -> settled               the first request that writes (`save_object`)
+--   former -> leaving            any request that writes (`save_between`)
+--   former, leaving -> settled   `migrate_at_once`, where no row was moved yet and the rows are few
+--   leaving -> entering          the `migrate_step` that moves the last row into the map; the object is settled
+--                                at once where layout 1 keeps all rows in the map (`enter`)
+--   entering -> settled          the `migrate_step` that moves the last row out of the map
+--
+-- A former object whose rows all lie in the map is loaded as one that is entering, or settled, and stored so when
+-- it is written (`adopt`). It is held instead while layout 1 wants the byte stream and somebody else wrote to
+-- that: all stays as N has it, and to migrate it fails.
+--
+-- `cursor` says which way rows move, in which table, and after which key. Requests may put rows before it, but
+-- only where they are to go.
+--
+-- Invariants. A row lies in one place only, so to find it is to look into both. N's rows have left the stream before
+-- layout 1 has one there: no two layouts ever divide one stream. What `@brados` says changes in the transaction that
+-- makes it true, and a header that is elsewhere (`old.clear`) goes in the same.
+--
+-- The class fills `LAYOUTS`, what is to be known of each layout; `MOVING`, the tables that a layout has elsewhere
+-- than in the map; `PROGRAM_FIELDS`, how many fields of the header every layout has; and `new_object` (`header.rs`).
+
 --- mixed: chain
 -- The header of a former layout must be gone before its class looks for it again, and before something
 -- else is where it was.
@@ -36,48 +72,35 @@ local function add_places(moving, map, places)
     moving.between[number] = mixed(map, places[number])
   end
 end
+-- The place in force.
 local function place_of(object, moving)
-  return object[moving] or moving.places[1]
+  local from = object.from
+  if not from then
+    return moving.places[1]
+  end
+  return object.is_held and moving.map or moving.between[from]
 end
 
 --- adopt: mixed get set stream_size names
--- An object in a layout that the program had before: requests find rows there or in the map, and put
--- them into the map. Once all rows are in the map, the object is on its way into the present layout:
--- requests find rows there or in the map, and put them where they belong. `object.from` is the layout
--- whose places hold rows besides the map, nil once all rows are where they belong. If the present layout
--- wants the byte stream and somebody else wrote to it, the object is held (`object.is_held`): all is kept
--- as the former layout, `object.from`, has it.
 local LAYOUTS, MOVING, PROGRAM_FIELDS, new_object
 -- The cursor of a migration begins with whether rows move into the layout or out of it.
 local function way_of(number)
   return number == 1 and "i" or "o"
 end
-local function unite(object, number)
-  object.from = number
-  for _, moving in next, MOVING do
-    object[moving] = moving.between[number]
-  end
-end
 local function settle_all(object)
   object.from, object.is_new = nil, true
-  for _, moving in next, MOVING do
-    object[moving] = nil
-  end
 end
 -- All rows are in the map: what is left is to put them where they belong, if that is elsewhere.
 local function enter(object)
   object.cursor = ""
   if LAYOUTS[1].has_rows then
-    unite(object, 1)
+    object.from = 1
   else
     settle_all(object)
   end
 end
 local function hold(object, number)
   object.from, object.old, object.is_held = number, nil, true
-  for _, moving in next, MOVING do
-    object[moving] = moving.map
-  end
 end
 local function fields_of(layout, stored)
   if sub(stored, 1, 1) == "m" then
@@ -117,7 +140,7 @@ local function adopt(stored)
         enter(object)
         return object
       end
-      unite(object, number)
+      object.from = number
       -- Where rows moved the other way, those that came since may lie before the cursor.
       object.cursor = sub(cursor, 1, 1) == way_of(number) and cursor or ""
       return object

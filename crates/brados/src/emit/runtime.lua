@@ -1,7 +1,21 @@
 -- What generated classes share, section by section: a class gets those it uses, and those they use.
 -- Written in what Luau and Lua 5.3 have in common, with what stock `cls_lua` offers; where nacre
 -- adds to `objclass`, that is used if it is there.
--- A section begins with three dashes and its name, and tells after a colon what it uses.
+-- A section begins with three dashes and its name, and tells after a colon what it uses. What a file has
+-- before its first section, as this, no class gets.
+--
+-- `object` is what a request knows of its object:
+--
+--   [1], [2], …              the fields of the header (`layout/header.rs`), then those of each layout
+--   is_new                   nothing is stored yet, or not in the present layout
+--   is_changed               a field is no longer what is stored
+--   known                    rows and keys that were looked up, by the key
+--   NAME                     the states of an aggregate that change, by the group (`view_changes.rs`)
+--   PLACE                    what is known of a place, by the table that it is (`layout.lua`)
+--   from, cursor, old, is_held   where it is between two layouts (`migrate.lua`)
+--
+-- A set of rows in memory (`new_set`) has `rows` and `keys`, in the order they came, how many they are
+-- (`count`) and the rows by key (`by`); in a recursion those from `new` to `upto` are of the last round.
 
 --- names
 -- Methods are globals, called as the program calls them: what the class itself uses is local.

@@ -3,16 +3,14 @@
 
 use std::collections::BTreeSet;
 
-const RUNTIME: &str = concat!(
+const FILES: [&str; 4] = [
     include_str!("runtime.lua"),
-    "\n",
     include_str!("channels.lua"),
-    "\n",
     include_str!("layout.lua"),
-    "\n",
-    include_str!("migrate.lua")
-);
-const MARK: &str = "--- ";
+    include_str!("migrate.lua"),
+];
+/// What a section begins with, on a line of its own.
+const MARK: &str = "\n--- ";
 
 /// Which sections a class uses.
 #[derive(Debug, Default)]
@@ -46,10 +44,10 @@ struct Section {
     text: &'static str,
 }
 
+/// All sections, without what the files say of themselves before the first.
 fn sections() -> impl Iterator<Item = Section> {
-    RUNTIME.split("\n--- ").skip(1).map(|part| {
+    FILES.iter().flat_map(|file| file.split(MARK).skip(1)).map(|part| {
         let (head, text) = part.split_once('\n').unwrap_or((part, ""));
-        let head = head.trim_start_matches(MARK);
         let (name, uses) = head.split_once(": ").unwrap_or((head, ""));
         Section { name, uses: uses.split_whitespace().collect(), text }
     })
@@ -72,8 +70,9 @@ mod tests {
     #[test]
     fn the_bounds_of_places_are_those_of_layouts() {
         let stated = format!("STREAM_END = 16, {}\n", crate::limits::MAX_STREAM_BYTES);
-        assert!(RUNTIME.contains(&stated));
-        assert!(RUNTIME.contains("unpack(\"<I6I4I4\", noted, 2)"));
+        let is_said = |text: &str| sections().any(|section| section.text.contains(text));
+        assert!(is_said(&stated));
+        assert!(is_said("unpack(\"<I6I4I4\", noted, 2)"));
         // The slot's flag, the note's kind, offset, length and room.
         assert_eq!(crate::layout::stream::INDEX_BYTES, 1 + 1 + 6 + 4 + 4);
     }
