@@ -4,8 +4,8 @@ use super::encoding::{Typed, key, quoted};
 use super::method::MethodWriter;
 use super::row::Row;
 use crate::ir::{CollectionId, Expr, ExprKind};
-use crate::plan::{Relation, Rows};
-use crate::syntax::ast::{BinaryOp, Kind};
+use crate::plan::{Relation, Rows, parts};
+use crate::syntax::ast::BinaryOp;
 use crate::value::{Type, Value};
 
 /// What an expression is about: the collections it reads columns of, and their rows.
@@ -117,27 +117,22 @@ impl MethodWriter<'_> {
     /// Whether a collection has a row with this key, or this row.
     fn contains(&mut self, scope: &Scope, id: CollectionId, wanted: &[Expr]) -> String {
         let values: Vec<_> = wanted.iter().map(|item| self.expr(scope, item)).collect();
-        let parts: &[Relation] = match self.program.collection(id).kind {
-            Kind::Table => &[Relation::Stored(id), Relation::Local(id)],
-            _ if self.is_view(id) => &[Relation::View(id)],
-            _ => &[Relation::Local(id)],
-        };
         let there: String = (0..self.program.collection(id).key_width)
             .map(|column| self.unless_nil(scope, &wanted[column], id, column, &values[column]))
             .collect();
         let mut found = vec![];
-        for part in parts {
-            match self.plan.rows_of(*part) {
+        for part in parts(self.program, &self.class.views, id) {
+            match self.plan.rows_of(part) {
                 Rows::Empty => {}
                 Rows::One if matches!(part, Relation::Local(_)) => {
-                    found.push(self.is_only_row(*part, &values));
+                    found.push(self.is_only_row(part, &values));
                 }
-                _ if self.is_few(*part) => {
-                    let (has_few, name) = (self.runtime.need("has_few"), self.name(*part));
+                _ if self.is_few(part) => {
+                    let (has_few, name) = (self.runtime.need("has_few"), self.name(part));
                     let (row, width) = (values.join(", "), values.len());
                     found.push(format!("{has_few}({name}, {{ {row} }}, {width})"));
                 }
-                _ => found.push(self.has_key(*part, &there, &values)),
+                _ => found.push(self.has_key(part, &there, &values)),
             }
         }
         if found.is_empty() { "false".to_owned() } else { format!("({})", found.join(" or ")) }

@@ -158,10 +158,6 @@ impl<'a> MethodWriter<'a> {
         })
     }
 
-    pub fn is_view(&self, id: CollectionId) -> bool {
-        self.class.views.iter().any(|view| view.collection == id)
-    }
-
     /// What the pending rows of a table, or the messages for a channel, are called.
     pub fn pending_name(&self, id: CollectionId) -> String {
         let prefix = if self.in_table { "v." } else { "" };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Relation, Rows, View};
+use super::{Relation, Rows, View, parts};
 use crate::ir::{CollectionId, Program};
 use crate::syntax::ast::Kind;
 
@@ -33,12 +33,9 @@ impl Cardinalities {
 
     /// The relations that together are a collection, without those that are empty.
     pub fn parts(&self, program: &Program, views: &[View], id: CollectionId) -> Vec<Relation> {
-        let whole: &[Relation] = match program.collection(id).kind {
-            Kind::Table => &[Relation::Stored(id), Relation::Local(id)],
-            _ if views.iter().any(|view| view.collection == id) => &[Relation::View(id)],
-            _ => &[Relation::Local(id)],
-        };
-        whole.iter().copied().filter(|part| self.get(*part) != Rows::Empty).collect()
+        let mut parts = parts(program, views, id);
+        parts.retain(|part| self.get(*part) != Rows::Empty);
+        parts
     }
 
     pub fn into_vec(self) -> Vec<(Relation, Rows)> {

@@ -172,6 +172,15 @@ impl MethodPlan {
     }
 }
 
+/// The relations that together are a collection, whether they have rows or not.
+pub(crate) fn parts(program: &Program, views: &[View], id: CollectionId) -> Vec<Relation> {
+    match program.collection(id).kind {
+        Kind::Table => vec![Relation::Stored(id), Relation::Local(id)],
+        _ if views.iter().any(|view| view.collection == id) => vec![Relation::View(id)],
+        _ => vec![Relation::Local(id)],
+    }
+}
+
 /// Plans every method; scans of tables are told. `None`, with the reason told, past the bound.
 pub(crate) fn plan(
     program: &Program,
