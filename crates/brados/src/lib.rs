@@ -23,6 +23,7 @@ mod diagnostic;
 mod emit;
 mod explain;
 mod format;
+mod hash;
 pub mod ir;
 pub mod layout;
 pub mod limits;

@@ -25,6 +25,7 @@ use super::layouts::Layouts;
 use super::place;
 use super::runtime::Runtime;
 use super::writer::Writer;
+use crate::hash::fnv1a;
 use crate::ir::{CollectionId, Program};
 use crate::layout::Layout;
 use crate::plan::View;
@@ -55,10 +56,7 @@ pub(super) fn signature(program: &Program, views: &[View], layout: &Layout) -> S
     if *layout != Layout::default() {
         text.push_str(&format!("layout {layout}\n"));
     }
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    format!("b{:015x}", hash >> 4)
+    format!("b{:015x}", fnv1a(text.as_bytes()) >> 4)
 }
 
 /// The access functions of a table.

@@ -19,6 +19,7 @@ mod routing;
 mod spread;
 
 use crate::compile::Compiled;
+use crate::hash::fnv1a;
 use crate::ir::{CollectionId, Program};
 use crate::layout::Stripes;
 use crate::plan::{ClassPlan, MethodPlan};
@@ -229,8 +230,6 @@ fn hash(value: &Value) -> u64 {
         Value::Int(number) => number.rem_euclid(1 << 53).unsigned_abs(),
         Value::Bool(value) => u64::from(*value),
         Value::Nil => 0,
-        Value::Bytes(bytes) => bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-        }),
+        Value::Bytes(bytes) => fnv1a(bytes),
     }
 }
