@@ -316,6 +316,11 @@ impl Body {
 }
 
 impl Select {
+    /// The product of these, before anything is said of its rows.
+    pub(crate) fn of(sources: Vec<CollectionId>) -> Self {
+        Self { sources, filters: vec![], absences: vec![], columns: vec![] }
+    }
+
     /// Every expression in it.
     pub fn exprs(&self) -> impl Iterator<Item = &Expr> {
         let absent = self.absences.iter().flat_map(|absence| {
@@ -326,6 +331,20 @@ impl Select {
 }
 
 impl Expr {
+    /// A column of a source.
+    pub(crate) fn column(source: usize, column: usize, span: Span) -> Self {
+        Self { kind: ExprKind::Column { source, column }, span }
+    }
+
+    /// That two are equal.
+    pub(crate) fn equal(left: Self, right: Self) -> Self {
+        let span = Span {
+            start: left.span.start.min(right.span.start),
+            end: left.span.end.max(right.span.end),
+        };
+        Self { kind: ExprKind::Binary(BinaryOp::Equal, Box::new(left), Box::new(right)), span }
+    }
+
     /// Shows this expression and all within it.
     pub fn visit(&self, visit: &mut impl FnMut(&Expr)) {
         visit(self);

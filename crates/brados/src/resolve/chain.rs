@@ -2,7 +2,7 @@
 
 use super::{Resolved, Resolver};
 use crate::diagnostic::{Diagnostic, listing, suggestion};
-use crate::ir::{self, Body, CollectionId, Expr, ExprKind, Select};
+use crate::ir::{self, Body, CollectionId, Expr, Select};
 use crate::span::Span;
 use crate::syntax::ast::{self, BaseRelation, Call, Lambda, Name};
 use crate::syntax::token::MergeOp;
@@ -180,7 +180,7 @@ impl<'a> Resolver<'a> {
     fn whole(&self, id: CollectionId, span: Span) -> Rows {
         let (columns, names) = self.whole_row(id, 0, span);
         let key_width = self.collection(id).key_width;
-        let select = Select { sources: vec![id], filters: vec![], absences: vec![], columns };
+        let select = Select { columns, ..Select::of(vec![id]) };
         Rows { body: Body::Select(select), names, key_width }
     }
 
@@ -192,8 +192,7 @@ impl<'a> Resolver<'a> {
         span: Span,
     ) -> (Vec<Expr>, Vec<String>) {
         let columns = &self.collection(id).columns;
-        let exprs = (0..columns.len())
-            .map(|column| Expr { kind: ExprKind::Column { source, column }, span });
+        let exprs = (0..columns.len()).map(|column| Expr::column(source, column, span));
         (exprs.collect(), columns.iter().map(|column| column.name.clone()).collect())
     }
 
@@ -203,9 +202,7 @@ impl<'a> Resolver<'a> {
             let error = Diagnostic::error(block.span, "this block takes one row at a time");
             return self.error(error.help("write one variable: {|x| …}"));
         };
-        let select =
-            Select { sources: vec![source], filters: vec![], absences: vec![], columns: vec![] };
-        self.apply(select, block, &[(parameter, 0)], 0)
+        self.apply(Select::of(vec![source]), block, &[(parameter, 0)], 0)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Blocks: what they keep and what they make of it.
 
 use super::chain::Rows;
-use super::join::equal;
 use super::{Resolved, Resolver};
 use crate::diagnostic::{Diagnostic, counted, listing, suggestion};
 use crate::ir::{Body, CollectionId, Expr, ExprKind, Select};
@@ -27,29 +26,22 @@ impl<'a> Resolver<'a> {
         if let Some(guard) = &block.guard {
             select.filters.extend(self.expr(&scope, guard)?.conjuncts());
         }
-        let (columns, names, key_width) = match &block.body.kind {
+        let (columns, names) = match &block.body.kind {
             ast::ExprKind::List(items) => {
                 let columns = items.iter().map(|item| self.expr(&scope, item));
-                let columns = columns.collect::<Resolved<Vec<_>>>()?;
-                let names: Vec<_> =
-                    items.iter().enumerate().map(|(at, item)| name_of(item, at)).collect();
-                let width = names.len();
-                (columns, names, width)
+                let names = items.iter().enumerate().map(|(at, item)| name_of(item, at));
+                (columns.collect::<Resolved<Vec<_>>>()?, names.collect::<Vec<_>>())
             }
             ast::ExprKind::Name(row) if scope.source_of(row).is_some() => {
                 let source = scope.source_of(row).unwrap_or(side);
-                let (columns, names) =
-                    self.whole_row(select.sources[source], source, block.body.span);
-                let width = names.len();
-                (columns, names, width)
+                self.whole_row(select.sources[source], source, block.body.span)
             }
             _ => {
                 select.filters.extend(self.expr(&scope, &block.body)?.conjuncts());
-                let (columns, names) = self.whole_row(select.sources[side], side, block.body.span);
-                let width = names.len();
-                (columns, names, width)
+                self.whole_row(select.sources[side], side, block.body.span)
             }
         };
+        let key_width = names.len();
         select.columns = columns;
         Ok(Rows { body: Body::Select(select), names, key_width })
     }
@@ -223,7 +215,7 @@ impl<'a> Resolver<'a> {
             }
             let mut all = vec![];
             for (item, wanted) in items.iter().zip(wanted) {
-                all.push(equal(self.expr(scope, wanted)?, self.expr(scope, item)?));
+                all.push(Expr::equal(self.expr(scope, wanted)?, self.expr(scope, item)?));
             }
             any.push(joined(BinaryOp::And, all, span));
         }

@@ -5,7 +5,7 @@ use super::{Resolved, Resolver};
 use crate::diagnostic::{Diagnostic, counted, listing};
 use crate::ir::{Absence, Body, CollectionId, Expr, ExprKind, Select};
 use crate::span::Span;
-use crate::syntax::ast::{Argument, ArgumentKind, BinaryOp, Call, ColumnName, Lambda, Name};
+use crate::syntax::ast::{Argument, ArgumentKind, Call, ColumnName, Lambda, Name};
 
 impl<'a> Resolver<'a> {
     pub(super) fn join(
@@ -25,7 +25,7 @@ impl<'a> Resolver<'a> {
             "matches" => self.natural(&sources, call)?,
             _ => self.column_pairs(&sources, &call.arguments)?,
         };
-        let select = Select { sources, filters, absences: vec![], columns: vec![] };
+        let select = Select { filters, ..Select::of(sources) };
         let side = if method == "rights" { 1 } else { 0 };
         match block {
             Some(block) => {
@@ -102,8 +102,9 @@ impl<'a> Resolver<'a> {
                 return self.error(error.help("use `pairs(:a => :b)` to say which columns agree"));
             }
             for (left, left_column, right_column) in shared {
-                let left = column_expr(left, left_column, call.method.span);
-                filters.push(equal(left, column_expr(right, right_column, call.method.span)));
+                let left = Expr::column(left, left_column, call.method.span);
+                filters
+                    .push(Expr::equal(left, Expr::column(right, right_column, call.method.span)));
             }
         }
         Ok(filters)
@@ -134,7 +135,7 @@ impl<'a> Resolver<'a> {
             let (left, right) = self.pair(argument)?;
             let left = self.joined_column(sources, left, 0)?;
             let right = self.joined_column(sources, right, 1)?;
-            filters.push(equal(left, right));
+            filters.push(Expr::equal(left, right));
         }
         Ok(filters)
     }
@@ -169,7 +170,7 @@ impl<'a> Resolver<'a> {
             }
         };
         let column = self.column(sources[source], &name.column)?;
-        Ok(column_expr(source, column, name.span()))
+        Ok(Expr::column(source, column, name.span()))
     }
 
     fn joined_source(&mut self, sources: &[CollectionId], name: &Name) -> Resolved<usize> {
@@ -196,54 +197,51 @@ impl<'a> Resolver<'a> {
         call: &Call,
         block: Option<&Lambda>,
     ) -> Resolved<Rows> {
-        let Some((first, pairs)) = call.arguments.split_first() else {
-            let error = Diagnostic::error(call.span, "`notin` of what?");
-            return self.error(error.help("write `notin(b)` or `notin(b, :column => :column)`"));
-        };
-        let ArgumentKind::Column(ColumnName { collection: None, column: name }) = &first.kind
-        else {
-            let error = Diagnostic::error(first.span, "expected the name of a collection");
-            return self.error(error.help("write `notin(b)` or `notin(b, :column => :column)`"));
-        };
-        let right = self.readable(name)?;
-        let mut select =
-            Select { sources: vec![left], filters: vec![], absences: vec![], columns: vec![] };
+        let (right, pairs) = self.notin_arguments(call)?;
         let mut absence =
             Absence { relation: right, equal: vec![], predicate: None, span: call.span };
         for argument in pairs {
             let (from, to) = self.sides([left, right], argument)?;
-            absence.equal.push((to, column_expr(0, from, argument.span)));
+            absence.equal.push((to, Expr::column(0, from, argument.span)));
         }
-        match block {
-            Some(block) if block.parameters.len() == 2 => {
+        // A block of two variables is a condition, one of one projects.
+        let (condition, projection) = match block {
+            Some(block) if block.parameters.len() == 2 => (Some(block), None),
+            other => (None, other),
+        };
+        match condition {
+            Some(block) => {
                 let parameters = [(&block.parameters[0], 0), (&block.parameters[1], 1)];
-                let condition = self.condition(&[left, right], block, &parameters)?;
-                absence.predicate = Some(condition);
-                select.absences.push(absence);
-                Ok(self.unblocked(select, "notin", 0, call.span))
+                absence.predicate = Some(self.condition(&[left, right], block, &parameters)?);
             }
-            _ => {
-                if pairs.is_empty() {
-                    self.whole_rows_match(left, right, &mut absence)?;
-                }
-                select.absences.push(absence);
-                match block {
-                    None => Ok(self.unblocked(select, "notin", 0, call.span)),
-                    Some(block) => match block.parameters.as_slice() {
-                        [one] => self.apply(select, block, &[(one, 0)], 0),
-                        _ => {
-                            let error = Diagnostic::error(
-                                block.span,
-                                "a block of `notin` has one variable or two",
-                            );
-                            self.error(
-                                error.help("one projects the rows, two say which rows match"),
-                            )
-                        }
-                    },
-                }
+            None if pairs.is_empty() => self.whole_rows_match(left, right, &mut absence)?,
+            None => {}
+        }
+        let select = Select { absences: vec![absence], ..Select::of(vec![left]) };
+        match projection.map(|block| (block, block.parameters.as_slice())) {
+            None => Ok(self.unblocked(select, "notin", 0, call.span)),
+            Some((block, [one])) => self.apply(select, block, &[(one, 0)], 0),
+            Some((block, _)) => {
+                let message = "a block of `notin` has one variable or two";
+                let error = Diagnostic::error(block.span, message);
+                self.error(error.help("one projects the rows, two say which rows match"))
             }
         }
+    }
+
+    /// What is not to match, and the pairs of columns by which it would.
+    fn notin_arguments<'c>(&mut self, call: &'c Call) -> Resolved<(CollectionId, &'c [Argument])> {
+        let (message, span) = match call.arguments.split_first() {
+            None => ("`notin` of what?", call.span),
+            Some((first, pairs)) => match &first.kind {
+                ArgumentKind::Column(ColumnName { collection: None, column: name }) => {
+                    return Ok((self.readable(name)?, pairs));
+                }
+                _ => ("expected the name of a collection", first.span),
+            },
+        };
+        let error = Diagnostic::error(span, message);
+        self.error(error.help("write `notin(b)` or `notin(b, :column => :column)`"))
     }
 
     /// The columns of `notin`'s two sides that a pair says are equal.
@@ -291,19 +289,7 @@ impl<'a> Resolver<'a> {
             return self.error(Diagnostic::error(absence.span, message).help(help));
         }
         let columns = 0..a.width();
-        absence.equal = columns.map(|at| (at, column_expr(0, at, absence.span))).collect();
+        absence.equal = columns.map(|at| (at, Expr::column(0, at, absence.span))).collect();
         Ok(())
     }
-}
-
-pub(super) fn column_expr(source: usize, column: usize, span: Span) -> Expr {
-    Expr { kind: ExprKind::Column { source, column }, span }
-}
-
-pub(super) fn equal(left: Expr, right: Expr) -> Expr {
-    let span = Span {
-        start: left.span.start.min(right.span.start),
-        end: left.span.end.max(right.span.end),
-    };
-    Expr { kind: ExprKind::Binary(BinaryOp::Equal, Box::new(left), Box::new(right)), span }
 }

@@ -11,6 +11,7 @@ use self::union::{Types, Var};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::ir::{Body, CollectionId, Expr, ExprKind, Function, Program, Rule, Select};
 use crate::span::Span;
+use crate::syntax::ast::BinaryOp;
 use crate::value::{Base, Value};
 
 /// Gives every column its type; contradictions are reported.
@@ -121,11 +122,10 @@ impl<'a> Inference<'a> {
         for absence in &select.absences {
             let mut sources = select.sources.clone();
             for (column, expr) in &absence.equal {
-                let var = self.expr_of(&sources, expr);
+                let (var, text) = self.operand(&sources, expr);
                 let other = self.columns[absence.relation.0][*column];
                 let what = self.column_name(absence.relation, *column);
-                let described = self.described(&sources, expr);
-                self.same(var, other, expr.span, &described, &what);
+                self.same(var, other, expr.span, &text, &what);
             }
             sources.push(absence.relation);
             if let Some(predicate) = &absence.predicate {
@@ -157,57 +157,67 @@ impl<'a> Inference<'a> {
         match &expr.kind {
             ExprKind::Literal(value) => self.value(value, expr.span),
             ExprKind::Column { source, column } => self.columns[sources[*source].0][*column],
-            ExprKind::Binary(op, left, right) => {
-                let vars = [self.expr_of(sources, left), self.expr_of(sources, right)];
-                let [left_text, right_text] =
-                    [left, right].map(|side| self.described(sources, side));
-                if op.is_comparison() {
-                    self.same(vars[0], vars[1], expr.span, &left_text, &right_text);
-                    if op.is_ordering() && self.types.get(vars[0]) == Some(Base::Bool) {
-                        let message = "truth values have no order";
-                        self.diagnostics.add(
-                            Diagnostic::error(expr.span, message)
-                                .help("compare with ==, or write the condition itself"),
-                        );
-                    }
-                    return self.types.known(Base::Bool, expr.span);
-                }
-                let base = if op.is_logical() { Base::Bool } else { Base::Int };
-                let is_right = self.must_be(vars[0], base, left.span, &left_text)
-                    && self.must_be(vars[1], base, right.span, &right_text);
-                // One mistake is told once.
-                if is_right { self.types.known(base, expr.span) } else { self.types.unknown() }
-            }
+            ExprKind::Binary(op, left, right) => self.binary(sources, *op, left, right, expr.span),
             ExprKind::Not(inner) => {
-                let (var, text) = (self.expr_of(sources, inner), self.described(sources, inner));
+                let (var, text) = self.operand(sources, inner);
                 self.must_be(var, Base::Bool, inner.span, &text);
                 self.types.known(Base::Bool, expr.span)
             }
             ExprKind::Negate(inner) => {
-                let (var, text) = (self.expr_of(sources, inner), self.described(sources, inner));
+                let (var, text) = self.operand(sources, inner);
                 match self.must_be(var, Base::Int, inner.span, &text) {
                     true => var,
                     false => self.types.unknown(),
                 }
             }
             ExprKind::OneOf(wanted, items) => {
-                let (var, text) = (self.expr_of(sources, wanted), self.described(sources, wanted));
+                let (var, text) = self.operand(sources, wanted);
                 for item in items {
-                    let (other, other_text) =
-                        (self.expr_of(sources, item), self.described(sources, item));
+                    let (other, other_text) = self.operand(sources, item);
                     self.same(var, other, item.span, &text, &other_text);
                 }
                 self.types.known(Base::Bool, expr.span)
             }
             ExprKind::Contains(id, wanted) => {
                 for (column, item) in wanted.iter().enumerate() {
-                    let (var, text) = (self.expr_of(sources, item), self.described(sources, item));
+                    let (var, text) = self.operand(sources, item);
                     let name = self.column_name(*id, column);
                     self.same(var, self.columns[id.0][column], item.span, &text, &name);
                 }
                 self.types.known(Base::Bool, expr.span)
             }
         }
+    }
+
+    /// An expression within another, and what it is called in a message.
+    fn operand(&mut self, sources: &[CollectionId], expr: &Expr) -> (Var, String) {
+        (self.expr_of(sources, expr), self.described(sources, expr))
+    }
+
+    fn binary(
+        &mut self,
+        sources: &[CollectionId],
+        op: BinaryOp,
+        left: &Expr,
+        right: &Expr,
+        span: Span,
+    ) -> Var {
+        let (left_var, left_text) = self.operand(sources, left);
+        let (right_var, right_text) = self.operand(sources, right);
+        if op.is_comparison() {
+            self.same(left_var, right_var, span, &left_text, &right_text);
+            if op.is_ordering() && self.types.get(left_var) == Some(Base::Bool) {
+                let error = Diagnostic::error(span, "truth values have no order");
+                let help = "compare with ==, or write the condition itself";
+                self.diagnostics.add(error.help(help));
+            }
+            return self.types.known(Base::Bool, span);
+        }
+        let base = if op.is_logical() { Base::Bool } else { Base::Int };
+        let is_right = self.must_be(left_var, base, left.span, &left_text)
+            && self.must_be(right_var, base, right.span, &right_text);
+        // One mistake is told once.
+        if is_right { self.types.known(base, span) } else { self.types.unknown() }
     }
 
     fn value(&mut self, value: &Value, span: Span) -> Var {
