@@ -11,6 +11,7 @@
 
 use super::encoding::quoted;
 use super::layouts::{Layouts, Physical};
+use super::method::register;
 use super::runtime::Runtime;
 use super::view::refresh_edges;
 use super::writer::Writer;
@@ -269,7 +270,6 @@ pub(super) fn write_layouts(
 /// The method that migrates an object.
 fn write_migrate(runtime: &mut Runtime, out: &mut Writer) {
     let (fail, migrate) = (runtime.need("fail"), runtime.need("migrate"));
-    let protect = runtime.need("protect");
     let global = format!("_G[\"{MIGRATE_METHOD}\"]");
     out.open(format!("{global} = function(input, output)"));
     out.open("if #input > 0 then");
@@ -281,8 +281,5 @@ fn write_migrate(runtime: &mut Runtime, out: &mut Writer) {
     out.close("end");
     out.put("return 0");
     out.close("end");
-    out.open("if not objclass.fail then");
-    out.put(format!("{global} = {protect}({global})"));
-    out.close("end");
-    out.put(format!("objclass.register({global})"));
+    register(&global, None, runtime, out);
 }

@@ -46,6 +46,21 @@ pub(super) struct MethodWriter<'a> {
     declared: HashSet<String>,
 }
 
+/// Registers a method, with what else is said of it.
+pub(super) fn register(
+    global: &str,
+    access: Option<&str>,
+    runtime: &mut Runtime,
+    out: &mut Writer,
+) {
+    let protect = runtime.need("protect");
+    out.open("if not objclass.fail then");
+    out.put(format!("{global} = {protect}({global})"));
+    out.close("end");
+    let access = access.map(|access| format!(", \"{access}\"")).unwrap_or_default();
+    out.put(format!("objclass.register({global}{access})"));
+}
+
 /// How many tables and channels a method writes.
 fn written(program: &Program, plan: &MethodPlan) -> usize {
     let heads = plan.rules().map(|plan| program.rules[plan.rule].head);
@@ -91,11 +106,19 @@ impl<'a> MethodWriter<'a> {
         // By its name in the table of globals: a local of that name may be in the way.
         let global = format!("_G[\"{}\"]", input.name);
         self.out.open(format!("{global} = function(input, output, batch)"));
+        self.write_body();
+        self.out.close("end");
+        let access = if self.plan.writes(self.program) { None } else { Some("readonly") };
+        register(&global, access, self.runtime, self.out);
+    }
+
+    fn write_body(&mut self) {
+        let uses_store = uses_store(self.program, self.plan);
         if self.in_table {
             self.out.put("local v = {}");
         }
         self.decode_request();
-        if uses_store(self.program, self.plan) {
+        if uses_store {
             self.out.put("local object = load_object(batch)");
         }
         let (mark, line) = (self.out.mark(), self.out.line);
@@ -103,7 +126,7 @@ impl<'a> MethodWriter<'a> {
             self.phase(phase);
         }
         self.commit();
-        if uses_store(self.program, self.plan) && !self.layouts.has_former() {
+        if uses_store && !self.layouts.has_former() {
             self.out.put("keep_object(object, batch)");
         }
         self.reply();
@@ -113,13 +136,6 @@ impl<'a> MethodWriter<'a> {
             let locals = self.look_ups.locals.join(", ");
             self.out.insert(&mark, format!("local {locals}"));
         }
-        self.out.close("end");
-        let protect = self.runtime.need("protect");
-        self.out.open("if not objclass.fail then");
-        self.out.put(format!("{global} = {protect}({global})"));
-        self.out.close("end");
-        let access = if self.plan.writes(self.program) { "" } else { ", \"readonly\"" };
-        self.out.put(format!("objclass.register({global}{access})"));
     }
 
     /// The variable of a relation.
