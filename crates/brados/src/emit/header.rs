@@ -12,6 +12,7 @@
 use super::encoding::quoted;
 use super::layouts::{Layouts, Physical};
 use super::method::register;
+use super::place::heap_name;
 use super::runtime::Runtime;
 use super::view::refresh_edges;
 use super::writer::Writer;
@@ -235,36 +236,49 @@ pub(super) fn write_layouts(
     out.put(format!("PROGRAM_FIELDS = {}", layouts.program_fields()));
     out.put(format!("MOVING = {{ {} }}", tables.join(", ")));
     out.open("LAYOUTS = {");
-    for (number, physical) in layouts.all.iter().enumerate() {
-        let mut fields = vec![
-            format!("digits = {}", quoted(&physical.signature.as_bytes()[1..])),
-            format!("format = {}", quoted(physical.format.as_bytes())),
-            format!("first = {}", physical.first),
-            format!("count = {}", physical.stream.fields),
-            format!("has_rows = {}", physical.layout.tables().next().is_some()),
-            format!("has_stream = {}", physical.layout.uses_stream()),
-        ];
-        if physical.stream.heap.is_some() {
-            fields.push(format!("heap = {}", super::place::heap_name(number)));
-        }
-        let refresh = refresh_edges(layouts, physical, views, runtime);
-        if !refresh.is_empty() {
-            fields.push(format!("refresh = function(object) {} end", refresh.join(" ")));
-        }
-        if let Some(stored) = stored_header(physical, runtime) {
-            fields.push(format!("load = function() return {stored} end"));
-        }
-        if !physical.layout.uses_stream() && layouts.present().layout.uses_stream() {
-            let save = store_header(physical, "stored", runtime);
-            fields.push(format!("save = function(stored) {save} end"));
-        }
-        if let Some(clear) = clear_header(physical, runtime) {
-            fields.push(format!("clear = function() {clear} end"));
-        }
+    for number in 0..layouts.all.len() {
+        let fields = known_of(layouts, number, views, runtime);
         out.put(format!("{{ {} }},", fields.join(", ")));
     }
     out.close("}");
     write_migrate(runtime, out);
+}
+
+/// What there is to know of a layout: an entry of `LAYOUTS`.
+fn known_of(
+    layouts: &Layouts<'_>,
+    number: usize,
+    views: &[View],
+    runtime: &mut Runtime,
+) -> Vec<String> {
+    let physical = &layouts.all[number];
+    let mut fields = vec![
+        format!("digits = {}", quoted(&physical.signature.as_bytes()[1..])),
+        format!("format = {}", quoted(physical.format.as_bytes())),
+        format!("first = {}", physical.first),
+        format!("count = {}", physical.stream.fields),
+        format!("has_rows = {}", physical.layout.tables().next().is_some()),
+        format!("has_stream = {}", physical.layout.uses_stream()),
+    ];
+    if physical.stream.heap.is_some() {
+        fields.push(format!("heap = {}", heap_name(number)));
+    }
+    let refresh = refresh_edges(layouts, physical, views, runtime);
+    if !refresh.is_empty() {
+        fields.push(format!("refresh = function(object) {} end", refresh.join(" ")));
+    }
+    if let Some(stored) = stored_header(physical, runtime) {
+        fields.push(format!("load = function() return {stored} end"));
+    }
+    if !physical.layout.uses_stream() && layouts.present().layout.uses_stream() {
+        // An object that is held stays in this layout.
+        let save = store_header(physical, "stored", runtime);
+        fields.push(format!("save = function(stored) {save} end"));
+    }
+    if let Some(clear) = clear_header(physical, runtime) {
+        fields.push(format!("clear = function() {clear} end"));
+    }
+    fields
 }
 
 /// The method that migrates an object.

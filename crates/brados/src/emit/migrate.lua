@@ -31,8 +31,17 @@
 -- layout 1 has one there: no two layouts ever divide one stream. What `@brados` says changes in the transaction that
 -- makes it true, and a header that is elsewhere (`old.clear`) goes in the same.
 --
--- The class fills `LAYOUTS`, what is to be known of each layout; `MOVING`, the tables that a layout has elsewhere
--- than in the map; `PROGRAM_FIELDS`, how many fields of the header every layout has; and `new_object` (`header.rs`).
+-- The class fills (`header.rs`) `MOVING`, the tables that a layout has elsewhere than in the map; `PROGRAM_FIELDS`,
+-- how many fields of the header every layout has; `new_object`; and `LAYOUTS`, of each layout:
+--
+--   digits                 by which `@brados` names it
+--   format                 of its header: the program's fields, then its own
+--   first, count           where its own are in `object`, and how many
+--   has_rows, has_stream   whether it has rows elsewhere than in the map, and anything in the stream
+--   heap                   its heap, if it has one
+--   refresh                finds ends of tables anew that are kept, where its tables are in the map
+--   load, clear            the header, where that is not in the map
+--   save                   the header, of an object that is held
 
 --- mixed: chain
 -- The header of a former layout must be gone before its class looks for it again, and before something
