@@ -10,7 +10,7 @@ use nacre_brados::{Compiled, Layout, Value, compile, shown_reply, with_layout};
 use nacre_clock::Random;
 use nacre_conformance::seeds;
 use support::reference::Reference;
-use support::{Subject, layouts, shown};
+use support::{Subject, bounds_missing, layouts, shown};
 
 const PROGRAM: &str = "state do
   table :epoch, [] => [:epoch:int]
@@ -135,6 +135,12 @@ fn kinds_of_keys(subject: &Subject) -> Vec<String> {
     let mut kinds: Vec<_> = subject.keys().iter().map(|key| kind(key)).collect();
     kinds.dedup();
     kinds
+}
+
+#[test]
+fn the_bounds_made_small_are_those_of_the_class() {
+    let [map, slots] = ["map", "log: slots(64)"].map(|text| text.parse::<Layout>().unwrap());
+    assert_eq!(bounds_missing(&with_layout(PROGRAM, &slots, &[map])), [""; 0]);
 }
 
 #[test]

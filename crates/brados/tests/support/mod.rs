@@ -24,13 +24,14 @@ use nacre_object::{
 use nacre_script::Budget;
 
 const CLASS: &str = "program";
-/// Put before a class to hide what nacre adds to `objclass`.
+/// Put before a class to leave of `objclass` what stock `cls_lua` has: the functions that generated classes
+/// call, and the names of errors.
 const WITHOUT_EXTENSIONS: &str = "local objclass = (function() local stock = {} \
-    for name, value in pairs(objclass) do stock[name] = value end \
-    stock.map_get, stock.map_get_str, stock.map_set = nil, nil, nil \
-    stock.map_last, stock.map_range = nil, nil \
-    stock.append, stock.truncate, stock.zero, stock.rmxattr = nil, nil, nil, nil \
-    stock.exists, stock.fail = nil, nil return stock end)() ";
+    for name, value in pairs(objclass) do \
+    if name == string.upper(name) then stock[name] = value end end \
+    for _, name in ipairs({ 'register', 'stat', 'read', 'write', 'write_full', 'getxattr', \
+    'setxattr', 'map_get_val', 'map_set_val', 'map_remove_key', 'map_get_vals' }) do \
+    stock[name] = objclass[name] end return stock end)() ";
 /// Bounds of a class on what it does in one go, and small ones, so that few rows are enough to pass them.
 const BOUNDS: [(&str, &str); 3] = [
     ("local STEP_ROWS, STEP_BYTES = 512, 1048576", "local STEP_ROWS, STEP_BYTES = 1, 64"),
@@ -79,6 +80,12 @@ fn in_small_steps(mut lua: String) -> String {
         lua = lua.replace(bound, small);
     }
     lua
+}
+
+/// The bounds of [`Subject::becomes_slow`] that the class of a program does not have.
+pub fn bounds_missing(source: &str) -> Vec<&'static str> {
+    let lua = class_of(source);
+    BOUNDS.into_iter().map(|(bound, _)| bound).filter(|bound| !lua.contains(bound)).collect()
 }
 
 impl Subject {
