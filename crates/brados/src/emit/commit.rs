@@ -1,9 +1,11 @@
 //! The end of a request: what is to be written is settled, and only then written.
+//!
+//! What becomes of a table is a list of changes (`settle` in `runtime.lua`), unless the request can change one
+//! row only (`emit/only_change.rs`).
 
-use super::encoding::{Typed, blank, ends_in_text, format, packed, quoted, row_key};
+use super::encoding::row_key;
 use super::method::MethodWriter;
 use super::row::Row;
-use super::stored::packed_row;
 use crate::ir::CollectionId;
 use crate::plan::{Relation, Rows};
 use crate::syntax::ast::Kind;
@@ -36,7 +38,7 @@ impl MethodWriter<'_> {
         }
     }
 
-    fn rows_now(&self, table: CollectionId) -> Rows {
+    pub(super) fn rows_now(&self, table: CollectionId) -> Rows {
         self.plan.rows_of(Relation::Local(table))
     }
 
@@ -52,197 +54,13 @@ impl MethodWriter<'_> {
         })
     }
 
-    /// How the one row that a request may change in a table is changed, if there is no other.
-    pub(super) fn only_change(&self, table: CollectionId) -> Option<MergeOp> {
-        if self.rows_now(table) != Rows::Empty {
-            return None;
-        }
-        let mut plans =
-            self.plan.rules().filter(|plan| self.program.rules[plan.rule].head == table);
-        match (plans.next(), plans.next()) {
-            (Some(plan), None) if plan.rows == Rows::One => Some(self.program.rules[plan.rule].op),
-            _ => None,
-        }
-    }
-
-    /// What becomes of the one row: it stays pending only if it is a change.
-    fn settle_only(&mut self, table: CollectionId, op: MergeOp) {
-        match self.row(&self.pending_name(table)) {
-            row @ Row::Scalars(_) => self.settle_scalars(table, op, &row),
-            Row::Table(row) => self.settle_row(table, op, &row),
-        }
-    }
-
-    fn settle_row(&mut self, table: CollectionId, op: MergeOp, row: &str) {
-        let stored = self.name(Relation::Stored(table));
-        let (key_name, old) = (format!("{row}_k"), format!("{row}_o"));
-        let collection = self.program.collection(table);
-        let (first, last) = (collection.key_width + 1, collection.width());
-        let (shown, key) = (quoted(collection.name.as_bytes()), self.key_of_row(table, row));
-        self.declare(&key_name, "nil");
-        if self.is_put_unseen(table, op) {
-            self.out.open(format!("if {row} then"));
-            self.out.put(format!("{key_name} = {key}"));
-            self.out.close("end");
-            return;
-        }
-        self.declare(&old, "nil");
-        let same = self.runtime.need("same");
-        let is_same = format!("{old} and {same}({old}, {row}, {first}, {last})");
-        self.out.open(format!("if {row} then"));
-        self.out.put(format!("{key_name} = {key}"));
-        self.out.put(format!("{old} = {stored}.get(object, {key_name}) or nil"));
-        match op {
-            MergeOp::Delete => self.out.open(format!("if not ({is_same}) then")),
-            MergeOp::Insert => {
-                let conflict = self.runtime.need("conflict");
-                self.out.open(format!("if {old} then"));
-                self.out.open(format!("if not {same}({old}, {row}, {first}, {last}) then"));
-                self.out.put(format!("{conflict}({shown})"));
-                self.out.close("end");
-            }
-            _ => self.out.open(format!("if {is_same} then")),
-        }
-        self.out.put(format!("{row} = nil"));
-        self.out.close("end");
-        self.out.close("end");
-    }
-
-    /// Whether a row is put in the place of whatever is there: nobody needs to know what it was, and to
-    /// look costs more than to write once more what is stored already.
-    fn is_put_unseen(&self, table: CollectionId, op: MergeOp) -> bool {
-        op == MergeOp::Replace
-            && self.views_of(table).is_empty()
-            && !self.program.collection(table).is_singleton()
-            && !self.layouts.is_placed(table)
-            && !self.program.has_removal()
-    }
-
-    fn settle_scalars(&mut self, table: CollectionId, op: MergeOp, row: &Row) {
-        if self.is_put_unseen(table, op) {
-            return;
-        }
-        let (is_pending, collection) = (row.is_there(), self.program.collection(table));
-        let (key_width, width) = (collection.key_width, collection.width());
-        let shown = quoted(collection.name.as_bytes());
-        self.out.open(format!("if {is_pending} then"));
-        let old = self.stored_row(table, row);
-        let is_there = old.is_there();
-        let equal: String = (key_width..width)
-            .map(|at| format!(" and {} == {}", old.column(at), row.column(at)))
-            .collect();
-        match op {
-            MergeOp::Delete => self.out.open(format!("if not ({is_there}{equal}) then")),
-            MergeOp::Insert => {
-                self.out.open(format!("if {is_there} then"));
-                if width > key_width {
-                    let conflict = self.runtime.need("conflict");
-                    self.out.open(format!("if not ({is_there}{equal}) then"));
-                    self.out.put(format!("{conflict}({shown})"));
-                    self.out.close("end");
-                }
-            }
-            _ => self.out.open(format!("if {is_there}{equal} then")),
-        }
-        self.out.put(format!("{is_pending} = false"));
-        self.out.close("end");
-        self.out.close("end");
-    }
-
-    /// What a table holds under the key of a row.
-    fn stored_row(&mut self, table: CollectionId, row: &Row) -> Row {
-        let key_width = self.program.collection(table).key_width;
-        let key = self.columns(row, table, key_width);
-        let spelled: Vec<_> = key.iter().map(|(column, _)| column.clone()).collect();
-        self.look_up(table, &spelled).unwrap_or_else(|| {
-            let (stored, key) = (self.name(Relation::Stored(table)), row_key(self.runtime, &key));
-            self.out.put(format!("local old = {stored}.get(object, {key}) or nil"));
-            Row::Table("old".to_owned())
-        })
-    }
-
-    fn store_only(&mut self, table: CollectionId, op: MergeOp) {
-        match self.row(&self.pending_name(table)) {
-            row @ Row::Scalars(_) => self.store_scalars(table, op, &row),
-            Row::Table(row) => self.store_row(table, op, &row),
-        }
-    }
-
-    fn store_scalars(&mut self, table: CollectionId, op: MergeOp, row: &Row) {
-        let collection = self.program.collection(table);
-        let (key_width, width) = (collection.key_width, collection.width());
-        let columns = self.columns(row, table, width);
-        self.out.open(format!("if {} then", row.is_there()));
-        match self.layouts.stored.header.start(table) {
-            Some(start) => self.store_in_header(start, &columns, op),
-            None => {
-                let (of_key, of_value) = columns.split_at(key_width);
-                let key = self.whole_key(table, of_key);
-                match op {
-                    MergeOp::Delete => self.out.put(format!("objclass.map_remove_key({key})")),
-                    _ => self.store_value(&key, of_value),
-                }
-            }
-        }
-        self.out.close("end");
-    }
-
-    /// A text at the end is not copied to be put behind the rest.
-    fn store_value(&mut self, key: &str, columns: &[Typed]) {
-        match ends_in_text(columns) {
-            Some((before, (text, _))) => {
-                let set = self.runtime.need("set_parts");
-                let format = format(before.iter().map(|(_, ty)| *ty));
-                let mut values: Vec<_> = before.iter().flat_map(packed).collect();
-                values.push(format!("#{text}"));
-                let values = values.join(", ");
-                self.out.put(format!("{set}({key}, pack(\"<{format}I4\", {values}), {text})"));
-            }
-            None => {
-                let set = self.runtime.need("set");
-                self.out.put(format!("{set}({key}, {})", packed_row(columns)));
-            }
-        }
-    }
-
-    fn store_in_header(&mut self, start: usize, columns: &[Typed], op: MergeOp) {
-        let is_put = op != MergeOp::Delete;
-        self.out.put(format!("object[{start}] = {}", u8::from(is_put)));
-        let mut at = start;
-        for column in columns {
-            let values = if is_put { packed(column) } else { blank(column.1) };
-            for value in values {
-                at += 1;
-                self.out.put(format!("object[{at}] = {value}"));
-            }
-        }
-        self.out.put("object.is_changed = true");
-    }
-
-    fn store_row(&mut self, table: CollectionId, op: MergeOp, row: &str) {
-        let stored = self.name(Relation::Stored(table));
-        let (key, old) = (format!("{row}_k"), format!("{row}_o"));
-        let new = if op == MergeOp::Delete { "nil" } else { row };
-        self.out.open(format!("if {row} then"));
-        self.out.put(format!("{stored}.put(object, {key}, {new})"));
-        let views = self.views_of(table);
-        // All states are read before one is written: two aggregates of one meaning share theirs.
-        for view in &views {
-            self.out.put(format!("{view}.update(object, {old}, {new})"));
-        }
-        for view in &views {
-            self.out.put(format!("{view}.flush(object, {{ {{ key = {key}, row = {new} }} }})"));
-        }
-        self.out.close("end");
-    }
-
     pub(super) fn views_of(&self, table: CollectionId) -> Vec<String> {
         let views = self.class.views.iter();
         let views = views.filter(|view| view.table == table && view.is_kept(self.program));
         views.map(|view| self.name(Relation::View(view.collection))).collect()
     }
 
-    fn key_of_row(&mut self, table: CollectionId, row: &str) -> String {
+    pub(super) fn key_of_row(&mut self, table: CollectionId, row: &str) -> String {
         let collection = self.program.collection(table);
         let row = Row::Table(row.to_owned());
         let columns = self.columns(&row, table, collection.key_width);

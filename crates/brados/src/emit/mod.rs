@@ -24,6 +24,7 @@ mod layouts;
 mod look_up;
 mod message;
 mod method;
+mod only_change;
 mod place;
 mod row;
 mod rule;
