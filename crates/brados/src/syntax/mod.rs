@@ -6,9 +6,10 @@ pub(crate) mod lexer;
 mod parse_arguments;
 mod parse_expression;
 mod parse_layout;
+mod parse_program;
 mod parse_rule;
 mod parse_state;
 mod parser;
 pub(crate) mod token;
 
-pub(crate) use parser::parse;
+pub(crate) use parse_program::parse;

@@ -1,13 +1,13 @@
-//! The parser's cursor, and the outermost level of the grammar.
+//! The parser: a cursor on the tokens, and what is told of mistakes.
 //!
 //! A line's end ends a declaration or rule unless something is open: inside brackets and blocks the
 //! cursor does not show it, and after an operator or a comma it is skipped. A mistake is reported
 //! once, where it is; then the cursor moves on to the next line that may begin something. What follows from
 //! a character that means nothing is not reported again.
 
-use super::ast::{Block, Name, Program};
+use super::ast::Name;
 use super::token::{KEYWORDS, Token, TokenKind};
-use crate::diagnostic::{Diagnostic, Diagnostics, suggestion};
+use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::limits::{MAX_NAME_BYTES, MAX_NESTING};
 use crate::span::Span;
 
@@ -16,15 +16,6 @@ pub(super) type Parsed<T> = Result<T, Reported>;
 
 /// A mistake that was reported.
 pub(super) struct Reported;
-
-/// The tree of a source.
-pub(crate) fn parse(source: &str, tokens: Vec<Token>, diagnostics: &mut Diagnostics) -> Program {
-    let tokens = tokens.into_iter().filter(|token| token.kind != TokenKind::Comment).collect();
-    let mut lexical: Vec<u32> = diagnostics.spans().map(|span| span.start).collect();
-    lexical.sort_unstable();
-    let mut parser = Parser { source, tokens, at: 0, open: 0, depth: 0, lexical, diagnostics };
-    parser.program()
-}
 
 pub(super) struct Parser<'a> {
     pub source: &'a str,
@@ -40,92 +31,12 @@ pub(super) struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn program(&mut self) -> Program {
-        let mut program = Program::default();
-        loop {
-            self.skip_lines();
-            let start = self.at;
-            match self.word() {
-                Some("state") => self.state(&mut program.declarations),
-                Some("bloom") => program.blocks.extend(self.bloom()),
-                Some("layout" | "former") => self.layout_line(&mut program.layouts),
-                _ if self.at_end() => return program,
-                _ => self.stray_outside(),
-            }
-            if self.at == start {
-                self.advance();
-            }
-        }
+    pub fn new(source: &'a str, tokens: Vec<Token>, diagnostics: &'a mut Diagnostics) -> Self {
+        let tokens = tokens.into_iter().filter(|token| token.kind != TokenKind::Comment).collect();
+        let mut lexical: Vec<u32> = diagnostics.spans().map(|span| span.start).collect();
+        lexical.sort_unstable();
+        Self { source, tokens, at: 0, open: 0, depth: 0, lexical, diagnostics }
     }
-
-    /// Something that is in no `state` or `bloom`.
-    fn stray_outside(&mut self) {
-        let span = self.span();
-        let word = self.word().unwrap_or_default().to_owned();
-        if word == "end" {
-            let error = Diagnostic::error(span, "this `end` closes nothing");
-            self.diagnostics.add(error);
-            return self.skip_line();
-        }
-        let message = format!("{} is outside of `state` and `bloom`", self.shown());
-        let help = suggestion(&word, ["state", "bloom"]).unwrap_or_else(|| {
-            "put declarations into `state do … end`, rules into `bloom do … end`".into()
-        });
-        self.diagnostics.add(Diagnostic::error(span, message).help(help));
-        while !self.at_end()
-            && !matches!(self.word(), Some("state" | "bloom" | "layout" | "former"))
-        {
-            self.skip_line();
-            self.skip_lines();
-        }
-    }
-
-    fn bloom(&mut self) -> Option<Block> {
-        let opening = self.span();
-        self.advance();
-        let name = match self.eat(":") {
-            true => self.name("the block's name").ok(),
-            false => None,
-        };
-        if self.expect_word("do").is_err() {
-            self.skip_line();
-        }
-        let mut rules = vec![];
-        while self.is_inside(opening, "bloom") {
-            let start = self.at;
-            match self.rule() {
-                Ok(rule) => {
-                    rules.push(rule);
-                    self.expect_line_end();
-                }
-                Err(Reported) => self.recover(start),
-            }
-        }
-        Some(Block { name, rules })
-    }
-
-    /// Whether another line of a block opened at `opening` follows; its `end` is taken.
-    pub fn is_inside(&mut self, opening: Span, what: &str) -> bool {
-        self.skip_lines();
-        match self.word() {
-            Some("end") => {
-                self.advance();
-                self.expect_line_end();
-                false
-            }
-            Some("state" | "bloom") if !self.next_is_merge() => self.unclosed(opening, what),
-            _ if self.at_end() => self.unclosed(opening, what),
-            _ => true,
-        }
-    }
-
-    fn unclosed(&mut self, opening: Span, what: &str) -> bool {
-        let error = Diagnostic::error(opening, format!("this `{what}` is not closed"));
-        self.diagnostics.add(error.help("close it with `end` on a line of its own"));
-        false
-    }
-
-    // The cursor.
 
     pub fn peek(&mut self) -> &Token {
         while self.open > 0 && self.tokens[self.at].kind == TokenKind::Newline {
@@ -171,7 +82,7 @@ impl<'a> Parser<'a> {
         self.peek().is(punctuation)
     }
 
-    fn next_is_merge(&mut self) -> bool {
+    pub fn next_is_merge(&mut self) -> bool {
         self.peek();
         let next = self.tokens.get(self.at + 1);
         next.is_some_and(|token| matches!(token.kind, TokenKind::Merge(_)))
