@@ -102,30 +102,34 @@ pub fn workload_of(compiled: &Compiled, seen: &CallsSeen, objects: Objects) -> R
     };
     let all = seen.requests() as f64;
     let mix = asked.iter().flat_map(|method| lines(method, &columns(method), all)).collect();
-    let mut assumed = vec![];
-    let rows = objects.rows.unwrap_or_else(|| {
-        assumed.push(format!("each object has {ASSUMED_ROWS} rows"));
-        ASSUMED_ROWS
-    });
-    let count = objects.count.unwrap_or_else(|| {
-        assumed.push(format!("there are {ASSUMED_OBJECTS} objects"));
-        ASSUMED_OBJECTS
-    });
-    assumed
-        .push("objects are asked alike, and were filled by the requests that add rows".to_owned());
-    let texts = |column: &ColumnSeen| column.bytes > 0;
-    if asked.iter().any(|method| method.seen.columns.iter().any(texts)) {
-        assumed.push(
-            "what texts say makes no difference, only how long and how many they are".to_owned(),
-        );
-    }
+    let rows = objects.rows.unwrap_or(ASSUMED_ROWS);
     let workload = Workload {
-        objects: clamp(count, MAX_OBJECTS),
+        objects: clamp(objects.count.unwrap_or(ASSUMED_OBJECTS), MAX_OBJECTS),
         concurrency: clamp(seen.concurrency().round() as u64, MAX_CONCURRENCY),
         fill: fill(&asked, columns, rows.clamp(1, MAX_ROWS)),
         mix,
     };
-    Ok(Derived { workload, assumed })
+    Ok(Derived { workload, assumed: assumed(&asked, objects) })
+}
+
+/// What is in a workload though nobody has observed it.
+fn assumed(asked: &[Asked<'_>], objects: Objects) -> Vec<String> {
+    let mut assumed = vec![];
+    if objects.rows.is_none() {
+        assumed.push(format!("each object has {ASSUMED_ROWS} rows"));
+    }
+    if objects.count.is_none() {
+        assumed.push(format!("there are {ASSUMED_OBJECTS} objects"));
+    }
+    assumed
+        .push("objects are asked alike, and were filled by the requests that add rows".to_owned());
+    let has_text = |method: &Asked<'_>| method.seen.columns.iter().any(|column| column.bytes > 0);
+    if asked.iter().any(has_text) {
+        assumed.push(
+            "what texts say makes no difference, only how long and how many they are".to_owned(),
+        );
+    }
+    assumed
 }
 
 fn clamp(number: u64, most: usize) -> usize {
