@@ -142,8 +142,7 @@ fn plainest_of_best(predicted: &[f64]) -> Option<usize> {
 
 fn candidates(source: &str, workload: &Workload) -> Result<Candidates> {
     let compiled = nacre_brados::compile(source).map_err(|errors| {
-        let first = errors.0.first().map(|one| one.message.clone()).unwrap_or_default();
-        Error::invalid(format!("the program has mistakes: {first}"))
+        Error::invalid(format!("the program has mistakes: {errors}"))
             .hint("see `nacre brados check`")
     })?;
     Ok(Candidates::of(&compiled, workload.longest_bytes()))
@@ -216,6 +215,16 @@ mod tests {
     fn the_best_few_by_prediction_are_measured_and_the_plainest_that_is_as_good() {
         assert_eq!(finalists(&[1.05, 9.0, 1.0, 1.02, 1.03]), [2, 3, 4, 0]);
         assert_eq!(finalists(&[2.0, 1.0]), [1, 0]);
+    }
+
+    #[test]
+    fn of_a_program_with_mistakes_one_is_told_and_nothing_doubtful() {
+        let source = "state do\n  table :unread, [:name:string] => [:size:int]\n\
+                      interface input, :put, [:name:string, :size:int]\nend\n\
+                      bloom do\n  unread <+ put\nend\nlayout unread: slots(64)\n";
+        let workload = Workload::parse("mix 1 put 'a', 1").unwrap();
+        let error = candidates(source, &workload).unwrap_err().to_string();
+        assert!(error.contains("must be one `int`"), "{error}");
     }
 
     #[test]
