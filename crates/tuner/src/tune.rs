@@ -91,10 +91,9 @@ pub async fn tune(
     progress: &mut (dyn FnMut(&Layout) + Send),
 ) -> Result<Tuned> {
     let candidates = candidates(source, workload)?;
-    let predicted = predicted(&candidates, source, workload, profile)?;
-    let measured =
-        if effort.sweep { (0..predicted.len()).collect() } else { finalists(&predicted) };
-    let mut runs: Vec<Runs> = predicted.iter().map(|_| Runs::default()).collect();
+    let seconds = predicted_seconds(&candidates, source, workload, profile)?;
+    let measured = if effort.sweep { (0..seconds.len()).collect() } else { finalists(&seconds) };
+    let mut runs: Vec<Runs> = seconds.iter().map(|_| Runs::default()).collect();
     for round in 0..effort.rounds {
         for at in &measured {
             let layout = &candidates.layouts[*at];
@@ -107,7 +106,7 @@ pub async fn tune(
             runs[*at].push(outcome?);
         }
     }
-    Ok(judge(&candidates, &predicted, &measured, &runs))
+    Ok(judge(&candidates, &seconds, &measured, &runs))
 }
 
 /// What would be chosen by predictions alone: the plainest of those that are as good as the best. Nothing is
@@ -117,13 +116,13 @@ pub async fn tune(
 /// `Invalid` if the program has mistakes; what its requests fail with.
 pub fn foresee(source: &str, workload: &Workload, profile: &Profile) -> Result<Tuned> {
     let candidates = candidates(source, workload)?;
-    let predicted = predicted(&candidates, source, workload, profile)?;
-    let foreseen = judge(&candidates, &predicted, &[], &[]);
-    Ok(Tuned { chosen: plainest_of_best(&predicted).unwrap_or(0), ..foreseen })
+    let seconds = predicted_seconds(&candidates, source, workload, profile)?;
+    let foreseen = judge(&candidates, &seconds, &[], &[]);
+    Ok(Tuned { chosen: plainest_of_best(&seconds).unwrap_or(0), ..foreseen })
 }
 
 /// Seconds a request takes in each layout.
-fn predicted(
+fn predicted_seconds(
     candidates: &Candidates,
     source: &str,
     workload: &Workload,
@@ -135,9 +134,9 @@ fn predicted(
 }
 
 /// The plainest that is predicted as good as the best, within noise.
-fn plainest_of_best(predicted: &[f64]) -> Option<usize> {
-    let best = predicted.iter().copied().fold(f64::INFINITY, f64::min);
-    predicted.iter().position(|seconds| *seconds <= best * (1.0 + PREDICTION_NOISE))
+fn plainest_of_best(seconds: &[f64]) -> Option<usize> {
+    let best = seconds.iter().copied().fold(f64::INFINITY, f64::min);
+    seconds.iter().position(|seconds| *seconds <= best * (1.0 + PREDICTION_NOISE))
 }
 
 fn candidates(source: &str, workload: &Workload) -> Result<Candidates> {
@@ -149,7 +148,7 @@ fn candidates(source: &str, workload: &Workload) -> Result<Candidates> {
 }
 
 /// What came of it, of all layouts: seconds a request as predicted, which were measured, and their runs.
-fn judge(candidates: &Candidates, predicted: &[f64], measured: &[usize], runs: &[Runs]) -> Tuned {
+fn judge(candidates: &Candidates, seconds: &[f64], measured: &[usize], runs: &[Runs]) -> Tuned {
     let tried: Vec<Tried> = candidates
         .layouts
         .iter()
@@ -158,7 +157,7 @@ fn judge(candidates: &Candidates, predicted: &[f64], measured: &[usize], runs: &
             let runs = measured.contains(&at).then(|| &runs[at]);
             Tried {
                 layout: layout.to_string(),
-                predicted: 1.0 / predicted[at],
+                predicted: 1.0 / seconds[at],
                 measured: runs.map(Runs::rate),
                 p99_micros: runs.map(Runs::p99_micros),
             }
@@ -168,16 +167,16 @@ fn judge(candidates: &Candidates, predicted: &[f64], measured: &[usize], runs: &
         let at = candidates.layouts.iter().position(|layout| layout == candidates.by(rule));
         (rule.name(), at.unwrap_or(0))
     });
-    let chosen = chosen(&tried, predicted);
+    let chosen = chosen(&tried, seconds);
     Tuned { tried, chosen, rules: rules.to_vec() }
 }
 
 /// The best few by prediction, and the plainest that is as good within noise.
-fn finalists(predicted: &[f64]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..predicted.len()).collect();
-    order.sort_by(|a, b| predicted[*a].total_cmp(&predicted[*b]));
+fn finalists(seconds: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..seconds.len()).collect();
+    order.sort_by(|a, b| seconds[*a].total_cmp(&seconds[*b]));
     let mut best: Vec<usize> = order.into_iter().take(FINALISTS).collect();
-    if let Some(plainest) = plainest_of_best(predicted)
+    if let Some(plainest) = plainest_of_best(seconds)
         && !best.contains(&plainest)
     {
         best.push(plainest);
@@ -188,8 +187,8 @@ fn finalists(predicted: &[f64]) -> Vec<usize> {
 /// The plainest of those measured, among the finalists, that are as good as the best.
 ///
 /// A sweep's other measurements do not count: it is there to judge the choice.
-fn chosen(tried: &[Tried], predicted: &[f64]) -> usize {
-    let mut finalists = finalists(predicted);
+fn chosen(tried: &[Tried], seconds: &[f64]) -> usize {
+    let mut finalists = finalists(seconds);
     finalists.sort_unstable();
     let rate = |at: &usize| tried[*at].measured.unwrap_or(0.0);
     let best = finalists.iter().map(rate).fold(0.0, f64::max);
@@ -235,12 +234,12 @@ mod tests {
 
     #[test]
     fn of_those_that_measure_alike_the_plainest_is_chosen() {
-        let predicted = [1.0; 3];
-        assert_eq!(chosen(&tried(&[98.0, 100.0, 99.0]), &predicted), 0);
-        assert_eq!(chosen(&tried(&[90.0, 100.0, 99.0]), &predicted), 1);
+        let seconds = [1.0; 3];
+        assert_eq!(chosen(&tried(&[98.0, 100.0, 99.0]), &seconds), 0);
+        assert_eq!(chosen(&tried(&[90.0, 100.0, 99.0]), &seconds), 1);
         // What was not predicted well is not chosen, even if a sweep has found it good.
-        let predicted = [9.0, 1.0, 1.0, 1.0];
-        assert_eq!(chosen(&tried(&[200.0, 90.0, 100.0, 99.0]), &predicted), 2);
+        let seconds = [9.0, 1.0, 1.0, 1.0];
+        assert_eq!(chosen(&tried(&[200.0, 90.0, 100.0, 99.0]), &seconds), 2);
     }
 
     #[test]
