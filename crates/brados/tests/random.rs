@@ -32,6 +32,8 @@ fn note(seen: &mut Seen, compiled: &nacre_brados::Compiled) {
     let mut count = |what, number: usize| *seen.entry(what).or_default() += number;
     count("programs", 1);
     count("kept aggregates", compiled.plan.views.len());
+    let ends = compiled.plan.views.iter().filter(|view| view.edge.is_some());
+    count("ends of tables", ends.count());
     let recursive = compiled.analysis.strata.iter().filter(|stratum| stratum.is_recursive);
     count("recursions", recursive.count());
     for rule in &compiled.analysis.program.rules {
@@ -194,6 +196,7 @@ fn random_programs_mean_what_the_reference_says() {
         assert!(compiled * 3 > tried, "of {tried} programs only {compiled} compile");
         for what in [
             "kept aggregates",
+            "ends of tables",
             "recursions",
             "groups",
             "groups in a scratch",

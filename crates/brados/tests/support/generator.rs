@@ -107,6 +107,9 @@ impl Generator<'_> {
             declare(&mut state, "interface output,", &whole);
             let _ = writeln!(self.rules, "  all_{0} <= (dump * {0}).rights", table.name);
         }
+        for (at, table) in tables.iter().enumerate() {
+            self.end_of(at, table);
+        }
         for _ in 0..3 + self.below(4) {
             self.temp(&tables);
         }
@@ -278,6 +281,24 @@ impl Generator<'_> {
         let _ = writeln!(self.rules, "  {text}");
     }
 
+    /// The greatest or least key of a table that has numbers for it. Nothing is drawn for this, so that it
+    /// leaves all else of a seed's program as it is.
+    fn end_of(&mut self, at: usize, table: &Relation) {
+        let key = &table.columns[0];
+        if table.key_width != 1 || key.ty != Ty::Int || key.may_be_nil {
+            return;
+        }
+        let function = ["max", "min"][at % 2];
+        let default = if table.columns.len() == 1 { ", -1" } else { "" };
+        let (name, of) = (&table.name, &key.name);
+        let _ = writeln!(self.state, "  interface output, :end_{name}, [:number:int]");
+        let _ = writeln!(
+            self.rules,
+            "  temp :end_of_{name} <= {name}.group([], {function}(:{of}{default}))\n  \
+             end_{name} <= (dump * end_of_{name}).rights"
+        );
+    }
+
     fn temp(&mut self, tables: &[Relation]) {
         let source = match self.random.one_in(2) {
             true => tables[self.below(tables.len())].clone(),
@@ -314,9 +335,7 @@ impl Generator<'_> {
                 columns.push(int_column("count"));
                 for function in ["max", "min", "sum", "avg"] {
                     if self.random.one_in(2) {
-                        let default =
-                            if keys.is_empty() && aggregates.len() == 7 { ", 0" } else { "" };
-                        aggregates.push(format!("{function}(:{}{default})", of.name));
+                        aggregates.push(format!("{function}(:{})", of.name));
                         columns.push(int_column(&format!("{function}_{}", of.name)));
                     }
                 }
