@@ -5,6 +5,12 @@
 //! decodes its request, computes its relations, finds out what is to be written, and only when no
 //! conflict is left writes and replies.
 //!
+//! Of a method are: its rules ([`rule`]: steps within each other; [`access`]: the rows of one; [`target`]: where
+//! rows go; [`expression`], [`aggregate`]); rows that are no tables ([`row`], [`scalar`], [`look_up`]); its end
+//! ([`commit`], [`only_change`], [`send`]); what it is asked and replies ([`message`]). Of what is stored are the
+//! header ([`header`]), tables ([`stored`], [`place`]), and aggregates with what they follow ([`view`],
+//! [`view_changes`]).
+//!
 //! **Invariant:** every read comes before the first write, so that it does not matter whether reads
 //! see earlier writes (in a stock OSD they do not). A method whose program cannot write is declared
 //! read-only.
