@@ -201,6 +201,44 @@ fn a_small_object_is_migrated_in_one_request_and_an_empty_one_is_left_alone() {
     assert!(absent.keys().is_empty());
 }
 
+/// Two tables, of one of which the greatest key is asked for.
+const ENDS: &str = "state do
+  table :first, [:pos:int] => [:data:bytes]
+  table :second, [:pos:int] => [:data:bytes]
+  interface input, :put, [:pos:int, :data:bytes]
+  interface input, :tell, [:unused:int]
+  interface input, :get, [:pos:int]
+  interface output, :last, [:pos:int]
+  interface output, :row, [:pos:int] => [:data:bytes]
+end
+bloom do
+  first <+- put
+  second <+- put
+  temp :greatest <= second.group([], max(:pos))
+  last <= (tell * greatest).rights
+  row <= (get * first).rights(:pos => :pos)
+end
+";
+
+#[test]
+fn the_end_of_a_table_is_known_though_who_left_it_between_layouts_did_not_keep_it() {
+    let [map, slots, appended] =
+        ["map", "first: slots(64)", "second: appended(map)"].map(|text| text.parse().unwrap());
+    let subject = Subject::new(&with_layout(ENDS, &map, &[]));
+    let put = |pos| ask(&subject, "put", &[Value::Int(pos), Value::text("x")]);
+    let end = || ask(&subject, "tell", &[Value::Int(0)]);
+    (1..=5).for_each(|pos| assert_eq!(put(pos), "nothing"));
+    subject.becomes_slow(&with_layout(ENDS, &slots, &[map]));
+    assert!(subject.migrate(), "it is between two layouts");
+    assert_eq!(put(7), "nothing");
+    subject.becomes(&with_layout(ENDS, &appended, &[slots]));
+    assert_eq!(end(), "last(7)");
+    assert_eq!(put(6), "nothing");
+    assert_eq!(end(), "last(7)");
+    while subject.migrate() {}
+    assert_eq!(end(), "last(7)");
+}
+
 /// What a request of a test came to, in the words of scripts.
 fn ask(subject: &Subject, method: &str, row: &[Value]) -> String {
     shown(&subject.call(method, row))

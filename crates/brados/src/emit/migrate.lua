@@ -139,7 +139,8 @@ local function adopt(stored)
         object[layout.first + field - 1] = fields[PROGRAM_FIELDS + field]
       end
       object.old = sub(stored, 1, 1) == "b" and layout or nil
-      if object.old and layout.refresh then
+      -- Between layouts, too: who wrote it may have known no layout in which they are kept.
+      if layout.refresh then
         layout.refresh(object)
       end
       if not layout.has_stream and LAYOUTS[1].has_stream and stream_size() > 0 then
