@@ -80,6 +80,12 @@ fn an_entity_works_with_programs_and_logs_it_was_granted() {
     assert!(reader.run(&["log", "read", "mine"]).contains("two"));
     std::fs::write(reader.home.path().join("lines"), "three\n").unwrap();
     reader.is_denied(&["log", "append", "mine", "lines"]);
+    reader.is_denied(&["log", "seal", "mine"]);
+    // Nor does it need one that lives: what is written is there to be found.
+    let sequencer = Pid::from_raw(cluster.pid_of("meta.0").unwrap()).unwrap();
+    kill_process(sequencer, Signal::STOP).unwrap();
+    assert!(reader.run(&["log", "read", "mine"]).contains("two"));
+    kill_process(sequencer, Signal::CONT).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

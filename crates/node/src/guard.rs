@@ -85,11 +85,24 @@ impl Standing for NodeStanding {
     }
 }
 
-/// Which right on a log a question to its sequencer takes. Recovering is part of reading: a dead
-/// sequencer must not stop a reader.
+/// Which right on a log a question to its sequencer takes. Who only reads must not depose a sequencer, dead or
+/// alive: nobody can tell these apart. A dead one stops no reader, who finds what is written by the objects.
 fn right_to_ask(method: &str) -> Right {
     match method {
-        "tail" | "recover" => Right::Read,
+        "tail" => Right::Read,
         _ => Right::Write,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_only_reads_a_log_asks_for_its_tail_and_changes_no_sequencer() {
+        assert_eq!(right_to_ask("tail"), Right::Read);
+        for method in ["next", "recover", "reconfigure", "another"] {
+            assert_eq!(right_to_ask(method), Right::Write, "{method}");
+        }
     }
 }

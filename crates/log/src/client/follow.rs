@@ -59,7 +59,8 @@ impl Follower {
     async fn read_ahead(&mut self) -> Result<()> {
         if self.next >= self.tail {
             let deadline = self.log.deadline() + TAIL_WAIT;
-            (self.tail, _) = self.log.sequencer.tail(self.next, TAIL_WAIT, deadline).await?;
+            let sequencer = &self.log.sequencer;
+            self.tail = sequencer.readable_tail_beyond(self.next, TAIL_WAIT, deadline).await?;
         }
         let end = self.tail.min(self.next + WINDOW);
         if self.next < end {
@@ -96,7 +97,7 @@ impl Follower {
         let Some(hole) = hole.filter(|hole| self.log.views.issued(*hole).is_none()) else {
             return Ok(false);
         };
-        let tail = self.log.sequencer.current_tail(deadline).await?;
+        let tail = self.log.sequencer.readable_tail(deadline).await?;
         if hole < tail {
             return Ok(false);
         }

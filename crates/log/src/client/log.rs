@@ -210,15 +210,15 @@ impl Log {
     /// # Errors
     /// `Invalid` at or past the tail; `Unavailable`, and then part of it may be done: try again.
     pub async fn trim_to(&self, position: u64) -> Result<()> {
-        if position >= self.tail().await? {
-            return Err(self.0.explain(past_tail(position), "trim"));
-        }
-        let trimmed = self.trim_issued(position).await;
+        let trimmed = self.trim_if_issued(position).await;
         trimmed.map_err(|error| self.0.explain(error, "trim"))
     }
 
-    async fn trim_issued(&self, position: u64) -> Result<()> {
+    async fn trim_if_issued(&self, position: u64) -> Result<()> {
         let inner = &self.0;
+        if position >= inner.sequencer.current_tail(inner.deadline()).await? {
+            return Err(past_tail(position));
+        }
         let deadline = inner.deadline();
         // What is to be forgotten must be found in the view as it is now.
         let view = inner.views.later_than(inner.views.get().epoch()).await?;
@@ -243,12 +243,13 @@ impl Log {
         Ok(())
     }
 
-    /// The position the next record gets, if nobody is faster.
+    /// The position the next record gets, if nobody is faster. Where no sequencer can be had, or none by whoever
+    /// may only read: one past the last entry, below which is all that was acknowledged.
     ///
     /// # Errors
-    /// `Unavailable` if the log has no sequencer and none can be found.
+    /// `Unavailable` if neither can be found.
     pub async fn tail(&self) -> Result<u64> {
-        let tail = self.0.sequencer.current_tail(self.0.deadline()).await;
+        let tail = self.0.sequencer.readable_tail(self.0.deadline()).await;
         tail.map_err(|error| self.0.explain(error, "tail"))
     }
 

@@ -4,7 +4,7 @@
 //!    race adopts the winner's view, even if that names a node of the same name.
 //! 2. Seal every object of the last stripe at the claim's epoch. From then on nobody with an older
 //!    view can write there. If the stripe is empty, go on with the one before.
-//! 3. The tail is one past the greatest maximum; serve from there.
+//! 3. The tail is one past the greatest maximum, as far as that is a position of the stripe; serve from there.
 //!
 //! Stripes before the last non-empty one need no seal: all their positions are below the tail, and
 //! whoever still holds one of them may write it, once.
@@ -194,8 +194,8 @@ impl RecoveryCore {
         }
         let (view, stripe, maximum) = (view.clone(), *stripe, *maximum);
         let lowest_tail = view.lowest_tail();
-        match maximum {
-            Some(position) => self.serve(view, lowest_tail.max(position + 1)),
+        match view.last_range().tail_in(stripe, maximum) {
+            Some(tail) => self.serve(view, lowest_tail.max(tail)),
             // Below, everything is trimmed or there is nothing: no stripe tells more.
             None if stripe == 0 || view.last_range().stripe_end(stripe - 1) <= lowest_tail => {
                 self.serve(view, lowest_tail)
@@ -308,6 +308,27 @@ mod tests {
         core.handle(RecoveryEvent::Proposed);
         let served = answer_all(&mut core, &claim, 1, None);
         assert_eq!(served, [RecoveryCommand::Serve { view: claim, tail: 8 }]);
+    }
+
+    /// Whoever may read may fill, and objects take whatever position they are told.
+    #[test]
+    fn positions_that_are_none_of_a_stripe_do_not_move_the_tail() {
+        let stored = view_of(2, 4).extended(2).unwrap();
+        let recovered = |answers: [(u64, Option<u64>); 2]| {
+            let mut core = RecoveryCore::new(node("b"), stored.epoch(), 1);
+            let claim = claimed(&mut core, &stored);
+            core.handle(RecoveryEvent::Proposed);
+            let mut commands = vec![];
+            for (stripe, maximum) in answers {
+                commands = answer_all(&mut core, &claim, stripe, maximum);
+            }
+            match &commands[..] {
+                [RecoveryCommand::Serve { tail, .. }] => *tail,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(recovered([(2, Some(1)), (1, Some(13))]), 14, "far below");
+        assert_eq!(recovered([(2, None), (1, Some(1 << 52))]), 16, "far above");
     }
 
     #[test]

@@ -1,27 +1,37 @@
 //! Finds the log's sequencer, and has it replaced if it does not answer.
+//!
+//! Who may only read a log must not depose its sequencer, so it cannot have it replaced either. It needs it for
+//! nothing but the tail, and that the objects know, too: see [`SequencerClient::readable_tail`].
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::join_all;
 use nacre_object::{Error, ErrorKind, NodeName, Result};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::messages::{
     Question, Reconfiguration, decode_epoch, decode_grant, decode_tail, is_busy, is_transient,
 };
+use super::recovery::{addressed, object_of};
 use crate::LogName;
 use crate::backoff::Backoff;
 use crate::client::ViewCache;
 use crate::core::Grant;
 use crate::env::LogEnv;
-use crate::view::View;
+use crate::storage::{CallFailure, StorageClient};
+use crate::view::{Place, View};
 
 /// A sequencer answers from memory, unless it is being recovered; then a repeated question waits
 /// for the same recovery.
 const ASK_PATIENCE: Duration = Duration::from_secs(2);
 /// A node that takes a log over must seal its objects first.
 const RECOVER_PATIENCE: Duration = Duration::from_secs(25);
+/// A reader that no sequencer answers for so long asks the objects: longer than replacing one takes.
+const READER_PATIENCE: Duration = Duration::from_secs(5);
+/// Objects that had nothing new are asked again after this: whoever writes brings a sequencer along.
+const WRITTEN_AGAIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct SequencerClient {
@@ -71,6 +81,73 @@ impl SequencerClient {
                 self.views.heard_of_tail(tail, &view);
                 return Ok(tail);
             }
+        }
+    }
+
+    /// The tail as it matters to readers: the sequencer's or, if that cannot be had, that of what is written.
+    ///
+    /// # Errors
+    /// `Unavailable` if an object that must be asked instead does not answer, either.
+    pub async fn readable_tail(&self, deadline: Instant) -> Result<u64> {
+        match self.current_tail(reader_deadline(deadline)).await {
+            Err(error) if is_out_of_reach(&error) => match self.written_tail().await {
+                Err(_) if is_transient(&error) => self.current_tail(deadline).await,
+                found => found,
+            },
+            answered => answered,
+        }
+    }
+
+    /// The same, by a sequencer that may be deposed since; waits for one greater than `beyond`, at most `wait`.
+    pub async fn readable_tail_beyond(
+        &self,
+        beyond: u64,
+        wait: Duration,
+        deadline: Instant,
+    ) -> Result<u64> {
+        match self.tail(beyond, wait, reader_deadline(deadline) + wait).await {
+            Err(error) if is_out_of_reach(&error) => {
+                let tail = self.written_tail().await?;
+                if tail <= beyond {
+                    sleep(wait.min(WRITTEN_AGAIN)).await;
+                }
+                Ok(tail)
+            }
+            answered => answered.map(|(tail, _)| tail),
+        }
+    }
+
+    /// The tail by the log's objects: one past the last position that is written, filled or trimmed. Positions
+    /// that a sequencer handed out and nobody used yet are not below it, so it may be less than one that a
+    /// sequencer told before, as after a recovery. Whatever was acknowledged is below it.
+    async fn written_tail(&self) -> Result<u64> {
+        // What was acknowledged before this is where the view says: so are the positions below the tail.
+        let view = self.views.read_now().await?;
+        let (range, mut tail) = (view.last_range(), view.lowest_tail());
+        for stripe in (0..range.stripe_count()).rev() {
+            if range.stripe_end(stripe) <= tail {
+                break;
+            }
+            let places = range.stripe_places(stripe);
+            let asked = join_all(places.map(|place| self.maximum(&view, place))).await;
+            let maxima: Vec<_> = asked.into_iter().collect::<Result<_>>()?;
+            if let Some(found) = range.tail_in(stripe, maxima.into_iter().flatten().max()) {
+                tail = tail.max(found);
+                break;
+            }
+        }
+        self.views.heard_of_tail(tail, &view);
+        Ok(tail)
+    }
+
+    async fn maximum(&self, view: &View, place: Place) -> Result<Option<u64>> {
+        let object = object_of(view, place)?;
+        match StorageClient::new(&self.env).max_position(addressed(view, &object)).await {
+            Ok(maximum) => Ok(maximum),
+            // Of a log that never had a sequencer.
+            Err(CallFailure::Unsealed) => Ok(None),
+            Err(CallFailure::Stale) => Err(Error::unavailable("the log's view is changing")),
+            Err(CallFailure::NoAnswer(error) | CallFailure::Failed(error)) => Err(error),
         }
     }
 
@@ -199,6 +276,8 @@ impl SequencerClient {
                     self.views.at_least(decode_epoch(answer)?).await?;
                     return Ok(());
                 }
+                // The others would say the same.
+                Err(denied) if denied.kind() == ErrorKind::Denied => return Err(denied),
                 Err(error) => last = error,
             }
         }
@@ -220,6 +299,15 @@ impl SequencerClient {
         }
         Ok(nodes)
     }
+}
+
+fn reader_deadline(deadline: Instant) -> Instant {
+    deadline.min(Instant::now() + READER_PATIENCE)
+}
+
+/// Whether no sequencer can be had now, or not by whoever asks.
+fn is_out_of_reach(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Denied)
 }
 
 /// Tells the sequencer of a view of a log that was removed since. If it does not hear, it learns when it is

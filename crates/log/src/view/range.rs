@@ -63,6 +63,15 @@ impl StripeRange {
         self.end.min(self.first + (stripe + 1) * self.stripe_positions())
     }
 
+    /// One past the last position of a stripe that was used, by the greatest maximum of its objects; `None` if
+    /// none was. Objects take whatever position they are told, of whoever may fill: a position that is not of
+    /// the stripe says nothing of the log.
+    pub fn tail_in(&self, stripe: u64, maximum: Option<u64>) -> Option<u64> {
+        let first = self.first + stripe * self.stripe_positions();
+        let used = maximum.filter(|position| *position >= first)?;
+        Some(self.stripe_end(stripe).min(used.saturating_add(1)))
+    }
+
     /// Whether the position is in this range.
     pub fn contains(&self, position: u64) -> bool {
         (self.first..self.end).contains(&position)
@@ -125,6 +134,16 @@ mod tests {
         assert_eq!(range().stripes_before(106), 1);
         assert_eq!(range().stripes_before(107), 2);
         assert_eq!(range().stripes_before(9999), 4);
+    }
+
+    #[test]
+    fn a_stripe_ends_the_log_only_by_its_own_positions() {
+        let tails = |maxima: [Option<u64>; 4]| maxima.map(|maximum| range().tail_in(1, maximum));
+        assert_eq!(
+            tails([None, Some(105), Some(106), Some(111)]),
+            [None, None, Some(107), Some(112)]
+        );
+        assert_eq!(tails([Some(112), Some(u64::MAX), None, None])[..2], [Some(112); 2]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod foreign_views;
 mod layouts;
 pub mod linearizability;
 mod log;
+mod readers;
 mod removal;
 mod stale_views;
 mod storage;

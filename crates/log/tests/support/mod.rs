@@ -5,6 +5,7 @@
 
 pub mod checker;
 pub mod planted;
+pub mod reader;
 pub mod scoped;
 
 use std::collections::BTreeMap;

@@ -1,16 +1,19 @@
 //! How long who waits, where time is virtual and nothing else takes any.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::join_all;
 use nacre_conformance::Fault;
-use nacre_log::{Entry, Patience};
+use nacre_log::{Entry, Log, Patience};
 use nacre_object::ErrorKind;
 use tokio::time::timeout;
 
 use crate::bed;
 use crate::suite::faults::{on_method, records_of};
+use crate::support::reader::env_of_reader;
 use crate::support::{Cluster, of_slots};
 
 #[tokio::test(start_paused = true)]
@@ -61,4 +64,24 @@ async fn a_follower_that_does_not_fill_holes_would_be_noticed() {
     assert!(timeout(Duration::from_secs(1), follow.next()).await.is_err(), "the hole is filled");
     target.release(1);
     appending.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_waits_where_there_is_no_sequencer_asks_now_and_then() {
+    let cluster = Cluster::new(3, 1).await;
+    let log = cluster.create("l", of_slots(100)).await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    cluster.system.follow(Box::new(move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        None
+    }));
+    let reader = Log::open(env_of_reader(&cluster, "l"), log.name().clone()).await.unwrap();
+    let mut follow = reader.follow(0);
+    let nothing = timeout(Duration::from_secs(20), follow.next()).await;
+    assert!(nothing.is_err(), "{nothing:?}");
+    let asked = asked.load(Ordering::Relaxed);
+    assert!((10..200).contains(&asked), "{asked} requests in 20 s");
+    log.append("first").await.unwrap();
+    assert_eq!(follow.next().await.unwrap().unwrap(), (0, Entry::Data("first".into())));
 }

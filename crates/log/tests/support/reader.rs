@@ -1,0 +1,79 @@
+//! Somebody who may only read a log: what is asked for is judged by the grant, as nodes do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use nacre_log::{LogEnv, MapViews, SequencerTransport};
+use nacre_object::{
+    Capabilities, Demand, Error, ListPage, ListRequest, NodeName, Reply, Request, Result, Store,
+};
+use nacre_registry::{Grant, Grants, Maps};
+
+use super::Cluster;
+
+/// What somebody has who was granted `r log=LOG`.
+pub fn env_of_reader(cluster: &Cluster, log: &str) -> LogEnv {
+    let grant: Grant = format!("r log={log}").parse().unwrap();
+    let grants: Arc<Grants> = Arc::new([grant].into_iter().collect());
+    let judged = |store| Arc::new(Judged { store, grants: grants.clone() });
+    let system = judged(Arc::new(cluster.system.clone()));
+    LogEnv {
+        store: judged(cluster.env.store.clone()),
+        views: Arc::new(MapViews::new(Maps::new(system, Arc::new(cluster.system.clone())))),
+        sequencers: Arc::new(TailOnly(cluster.env.sequencers.clone())),
+        ..cluster.env.clone()
+    }
+}
+
+/// A store that carries out what the grants cover.
+#[derive(Debug)]
+struct Judged {
+    store: Arc<dyn Store>,
+    grants: Arc<Grants>,
+}
+
+impl Judged {
+    fn judge(&self, demand: Demand<'_>) -> Result<()> {
+        let refused = Error::denied(format!("{demand:?} is not granted"));
+        if self.grants.allows(demand) { Ok(()) } else { Err(refused) }
+    }
+}
+
+#[async_trait]
+impl Store for Judged {
+    async fn submit(&self, request: Request) -> Result<Reply> {
+        self.judge(Demand::Request(&request))?;
+        self.store.submit(request).await
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<ListPage> {
+        self.judge(Demand::List(&request))?;
+        self.store.list(request).await
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+}
+
+/// Nodes that a reader asks: `nacre_node::guard` says the same.
+#[derive(Debug)]
+struct TailOnly(Arc<dyn SequencerTransport>);
+
+#[async_trait]
+impl SequencerTransport for TailOnly {
+    async fn ask(
+        &self,
+        node: &NodeName,
+        method: &'static str,
+        input: Bytes,
+        patience: Duration,
+    ) -> Result<Bytes> {
+        match method {
+            "tail" => self.0.ask(node, method, input, patience).await,
+            _ => Err(Error::denied(format!("a reader asks no sequencer to {method}"))),
+        }
+    }
+}
