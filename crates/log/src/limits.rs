@@ -6,8 +6,13 @@ use nacre_object::limits::{MAX_MAP_VALUE_BYTES, MAX_REQUEST_BYTES};
 pub const MAX_WIDTH: u32 = 64;
 /// Entries of one object: an object can then be removed, or compacted, in one go.
 pub const MAX_SLOTS: u32 = 1 << 20;
-/// Ranges of one view: with the widest stripes it still fits a map's value.
-pub const MAX_RANGES: usize = 64;
+/// Ranges of one view: whoever follows a log reads them all at each of its views, some 100 bytes a range.
+pub const MAX_RANGES: usize = 256;
+/// Columns of all ranges of one view: 64 ranges of the widest stripes.
+pub const MAX_COLUMNS: usize = 64 * MAX_WIDTH as usize;
+/// Ranges that neither a layout asked for nor a target that is back may use: there must be some to go round
+/// targets that are lost.
+pub const RANGES_TO_GO_ROUND: usize = 16;
 /// Names tried for a column until one is placed on the target wanted: at a thousandth of the
 /// cluster's weight a target is still found with all but certainty.
 pub const MAX_SALT_TRIES: u32 = 16 * 1024;
@@ -41,3 +46,11 @@ const _: () = assert!(MAX_WRITE_BYTES + MAX_RECORD_BYTES < MAX_REQUEST_BYTES);
 const _: () =
     assert!(READ_BYTES as usize + MAX_MAP_VALUE_BYTES < nacre_object::limits::MAX_REPLY_BYTES);
 const _: () = assert!(MAX_RECORD_BYTES < MAX_APPEND_BYTES);
+/// What a range and a column take in the stored view, at most.
+const RANGE_BYTES: usize = 128;
+const COLUMN_BYTES: usize = 11;
+const _: () = assert!(
+    MAX_RANGES * RANGE_BYTES + MAX_COLUMNS * COLUMN_BYTES < MAX_MAP_VALUE_BYTES / 4,
+    "a view is one value of a map, whose history keeps many"
+);
+const _: () = assert!(RANGES_TO_GO_ROUND * (MAX_WIDTH as usize) < MAX_COLUMNS);

@@ -17,7 +17,7 @@ use super::messages::Reconfiguration;
 use super::recovery::{addressed, is_undecided, no_such_log, object_of};
 use crate::backoff::Backoff;
 use crate::env::LogEnv;
-use crate::limits::MAX_RANGES;
+use crate::limits::RANGES_TO_GO_ROUND;
 use crate::storage::{CallFailure, StorageClient, speaks_rows};
 use crate::view::{Layout, Place, View};
 
@@ -26,8 +26,6 @@ const SEAL_PATIENCE: Duration = Duration::from_secs(1);
 /// A target that is not used is taken to be away still if it does not seal an empty object in this time. Each
 /// stripe waits so long for it: less than the half of a stripe lasts that is left then, at the default slots.
 const BACK_PATIENCE: Duration = Duration::from_millis(200);
-/// Ranges of a view that no target is won back with: there must be some to go round one that is lost.
-const RANGES_TO_GO_ROUND: usize = MAX_RANGES / 4;
 /// How often a step is tried that nobody answered.
 const MAX_ATTEMPTS: usize = 3;
 
@@ -59,7 +57,7 @@ pub(super) async fn extend(env: &LogEnv, hosted: &Hosted) -> Result<()> {
 async fn won_back(env: &LogEnv, view: &View) -> Option<Vec<TargetName>> {
     let used = view.current_targets(&*env.placement);
     let usable = env.placement.targets().len().min(view.layout().width as usize);
-    if used.len() >= usable || view.ranges().len() > MAX_RANGES - RANGES_TO_GO_ROUND {
+    if used.len() >= usable || !may_choose(view, view.layout()) {
         return None;
     }
     let draft = view.cut(view.lowest_tail(), view.layout(), &*env.placement, &[]).ok()?;
@@ -70,6 +68,11 @@ async fn won_back(env: &LogEnv, view: &View) -> Option<Vec<TargetName>> {
     // One that answers with an error is of no more use than one that is silent.
     let away = seal(env, &draft, unused, BACK_PATIENCE).await.ok()?;
     (away.len() < asked.len()).then_some(away)
+}
+
+/// Whether a range may be used for what is better, not needed: some are left then to go round targets.
+fn may_choose(view: &View, layout: Layout) -> bool {
+    view.ranges_left(layout.width) > RANGES_TO_GO_ROUND
 }
 
 /// Makes a change asked for by somebody who knows the view of `epoch`; answers the epoch after.
@@ -93,7 +96,13 @@ pub(super) async fn reconfigure(
             relayout(env, hosted, view.layout(), avoid).await
         }
         Reconfiguration::Relayout { layout: Some(layout), avoid } => {
-            relayout(env, hosted, layout.check()?, avoid).await
+            let layout = layout.check()?;
+            if !may_choose(&view, layout) {
+                let kept =
+                    format!("{RANGES_TO_GO_ROUND} ranges are kept for targets that are lost");
+                return Err(view.no_ranges().hint(format!("trim the log first: {kept}")));
+            }
+            relayout(env, hosted, layout, avoid).await
         }
         Reconfiguration::Class(class) => {
             propose(env, hosted, InDoubt::GoOn, || {
@@ -128,9 +137,12 @@ async fn relayout(
     // Each round finds a silent target more, or is the last.
     for _ in 0..=env.placement.targets().len() {
         let view = served_view(hosted)?;
-        // Objects are named by range, stripe and column, whatever position they start with.
-        let draft =
-            view.cut(view.lowest_tail().min(view.end()), layout, &*env.placement, &avoid)?;
+        let tail = hosted.core().as_ref().map_or(view.lowest_tail(), |core| core.tail_now());
+        // The tail goes on meanwhile: objects are named by range, stripe and column, whatever position they start
+        // with.
+        let draft = view
+            .cut(tail, layout, &*env.placement, &avoid)
+            .map_err(|error| without_room(error, &avoid))?;
         let silent = seal(env, &draft, places(&draft, 0), SEAL_PATIENCE).await?;
         if silent.is_empty() {
             // The log must not stand still only to find that views cannot be stored: what keeps them may be
@@ -147,6 +159,16 @@ async fn relayout(
         avoid.extend(silent);
     }
     Err(Error::unavailable("no storage target answers"))
+}
+
+/// If there is no range left to go round targets: then it takes one of them, or room.
+fn without_room(error: Error, lost: &[TargetName]) -> Error {
+    if error.kind() != ErrorKind::Exhausted || lost.is_empty() {
+        return error;
+    }
+    let lost: Vec<_> = lost.iter().map(TargetName::as_str).collect();
+    let lost = lost.join(", ");
+    error.hint(format!("bring {lost} back, or trim the log: what is trimmed wholly takes no range"))
 }
 
 /// What to do if nobody knows whether a proposal was accepted.

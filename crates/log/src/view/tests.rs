@@ -3,7 +3,7 @@
 use nacre_object::ErrorKind;
 
 use super::{Layout, View};
-use crate::limits::{MAX_RANGES, MAX_WIDTH};
+use crate::limits::{MAX_COLUMNS, MAX_RANGES, MAX_WIDTH};
 use crate::testing::{OneTarget, cut_at, node, view_of};
 
 /// A view as release 0.1 stored it.
@@ -63,7 +63,7 @@ fn a_view_that_breaks_an_invariant_is_corrupt() {
         let error = View::decode(SAMPLE.replace(good, bad).as_bytes()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{bad}: {error}");
     }
-    let later = SAMPLE.replace(r#""format":1"#, r#""format":3"#);
+    let later = SAMPLE.replace(r#""format":1"#, r#""format":4"#);
     let error = View::decode(later.as_bytes()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
@@ -130,4 +130,34 @@ fn ranges_are_bounded_until_trimmed_ones_are_forgotten() {
     assert_eq!((trimmed.place(9), trimmed.kept_from()), (None, 10));
     assert!(trimmed.place(10).is_some());
     assert_eq!(trimmed.forgetting_below(3).kept_from(), 10);
+}
+
+#[test]
+fn columns_are_bounded_as_ranges_are() {
+    let mut view = view_of(MAX_WIDTH, 4);
+    let most = MAX_COLUMNS / MAX_WIDTH as usize;
+    for tail in 1..most as u64 {
+        assert_eq!(view.ranges_left(MAX_WIDTH), most - tail as usize);
+        view = cut_at(&view, tail);
+    }
+    let narrow = Layout { width: 1, slots: 4 };
+    for layout in [view.layout(), narrow] {
+        let full = view.cut(most as u64, layout, &OneTarget, &[]).unwrap_err();
+        assert_eq!(full.kind(), ErrorKind::Exhausted);
+        assert_eq!(view.ranges_left(layout.width), 0);
+    }
+    // A range that was never used gives its room to the next.
+    assert_eq!(cut_at(&view, most as u64 - 1).ranges().len(), most);
+    assert_eq!(View::decode(&view.encode()).unwrap(), view);
+}
+
+#[test]
+fn a_view_with_more_ranges_than_earlier_releases_take_is_one_that_they_refuse() {
+    let mut view = view_of(1, 4);
+    for tail in 1..MAX_RANGES as u64 {
+        let format = if tail <= 64 { 1 } else { 3 };
+        assert!(view.encode().starts_with(format!(r#"{{"format":{format}"#).as_bytes()));
+        view = cut_at(&view, tail);
+    }
+    assert_eq!(View::decode(&view.encode()).unwrap(), view);
 }

@@ -7,12 +7,16 @@ use super::layout::Layout;
 use super::range::{Place, StripeRange};
 use crate::LogName;
 use crate::codec::POSITION_END;
-use crate::limits::MAX_RANGES;
+use crate::limits::{MAX_COLUMNS, MAX_RANGES};
 
 /// What a log that was never removed is stored as: releases that know nothing of removals read it.
 const FORMAT: u32 = 1;
 /// With what tells a removed log, and one made in its place, from others.
 const FORMAT_WITH_REMOVAL: u32 = 2;
+/// With more ranges than earlier releases take.
+const FORMAT_WITH_MANY_RANGES: u32 = 3;
+/// The most they do.
+const RANGES_OF_EARLIER_FORMATS: usize = 64;
 /// Between the ranges of a removed log and those of its successor: one that its sequencer was about to open
 /// when it was removed, and whose objects it may have sealed, has the id in between.
 const RANGE_ID_GAP: u32 = 2;
@@ -167,13 +171,17 @@ impl View {
 
     /// The object of a place.
     pub fn object(&self, place: Place) -> Option<ObjectId> {
-        let range = self.ranges.iter().find(|range| range.id == place.range)?;
-        Some(range.object(&self.pool, &self.log, place))
+        Some(self.range_by_id(place.range)?.object(&self.pool, &self.log, place))
+    }
+
+    fn range_by_id(&self, id: u32) -> Option<&StripeRange> {
+        let at = self.ranges.binary_search_by_key(&id, |range| range.id).ok()?;
+        self.ranges.get(at)
     }
 
     /// Whether everything a place holds is forgotten as trimmed, so that its object may be buried.
     pub fn is_forgotten(&self, place: Place) -> bool {
-        let range = self.ranges.iter().find(|range| range.id == place.range);
+        let range = self.range_by_id(place.range);
         range.is_none_or(|range| range.stripe_end(place.stripe) <= self.kept_from)
     }
 
@@ -186,6 +194,16 @@ impl View {
         targets.sort();
         targets.dedup();
         targets
+    }
+
+    /// How many more ranges of so many columns it has room for.
+    pub fn ranges_left(&self, width: u32) -> usize {
+        let by_columns = MAX_COLUMNS.saturating_sub(self.column_count()) / width.max(1) as usize;
+        by_columns.min(MAX_RANGES.saturating_sub(self.ranges.len()))
+    }
+
+    fn column_count(&self) -> usize {
+        self.ranges.iter().map(|range| range.columns.len()).sum()
     }
 
     /// The layout of the last range.
@@ -220,7 +238,7 @@ impl View {
     ///
     /// # Errors
     /// `Invalid` for a layout out of bounds or a tail outside of the last range, `Exhausted` past
-    /// `MAX_RANGES`, `Unavailable` if every target is to be avoided.
+    /// `MAX_RANGES` or `MAX_COLUMNS`, `Unavailable` if every target is to be avoided.
     pub fn cut(
         &self,
         tail: u64,
@@ -244,13 +262,19 @@ impl View {
         if last.first == tail {
             next.ranges.pop();
         }
-        if next.ranges.len() == MAX_RANGES {
-            return Err(Error::exhausted(format!("{MAX_RANGES} ranges"))
-                .on(&self.log)
-                .hint("trim the log: ranges that are trimmed wholly are forgotten"));
+        if next.ranges_left(layout.width) == 0 {
+            return Err(next.no_ranges());
         }
         next.ranges.push(range);
         Ok(next)
+    }
+
+    /// The error of a layout for which there is no room.
+    pub(crate) fn no_ranges(&self) -> Error {
+        let (ranges, columns) = (self.ranges.len(), self.column_count());
+        Error::exhausted(format!("the log is laid out in {ranges} ranges of {columns} columns"))
+            .on(&self.log)
+            .hint("trim the log: ranges that are trimmed wholly are forgotten")
     }
 
     /// The successor in which everything below `position` is forgotten as trimmed.
@@ -300,9 +324,8 @@ impl View {
 
     /// The stored form.
     pub fn encode(&self) -> Vec<u8> {
-        let is_plain = self.born == 1 && !self.is_removed;
         let stored = StoredView {
-            format: if is_plain { FORMAT } else { FORMAT_WITH_REMOVAL },
+            format: self.format(),
             born: self.born,
             is_removed: self.is_removed,
             log: self.log.to_string(),
@@ -320,6 +343,17 @@ impl View {
         serde_json::to_vec(&stored).expect("a view has no map with keys that are not text")
     }
 
+    /// The earliest that says all there is to say.
+    fn format(&self) -> u32 {
+        if self.ranges.len() > RANGES_OF_EARLIER_FORMATS {
+            FORMAT_WITH_MANY_RANGES
+        } else if self.is_removed || self.born > 1 {
+            FORMAT_WITH_REMOVAL
+        } else {
+            FORMAT
+        }
+    }
+
     /// Reads the stored form.
     ///
     /// # Errors
@@ -328,7 +362,7 @@ impl View {
         let damaged = |what: String| Error::corrupt(format!("a damaged view: {what}"));
         let stored: StoredView =
             serde_json::from_slice(encoded).map_err(|error| damaged(error.to_string()))?;
-        if ![FORMAT, FORMAT_WITH_REMOVAL].contains(&stored.format) {
+        if !(FORMAT..=FORMAT_WITH_MANY_RANGES).contains(&stored.format) {
             return Err(Error::unsupported(format!("a view of format {}", stored.format))
                 .hint("a later release wrote it; upgrade"));
         }
@@ -412,6 +446,9 @@ impl View {
         }
         if self.ranges.is_empty() || self.ranges.len() > MAX_RANGES {
             return Err(format!("{} ranges", self.ranges.len()));
+        }
+        if self.column_count() > MAX_COLUMNS {
+            return Err(format!("{} columns", self.column_count()));
         }
         for range in &self.ranges {
             let layout = Layout { width: range.columns.len() as u32, slots: range.slots };

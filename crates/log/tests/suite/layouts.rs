@@ -5,15 +5,20 @@ use std::time::Duration;
 use super::faults::on_method;
 use crate::support::{Cluster, of_slots, target};
 use nacre_conformance::Fault;
-use nacre_log::limits::MAX_RANGES;
+use nacre_log::limits::{MAX_RANGES, RANGES_TO_GO_ROUND};
 use nacre_log::view::Layout;
 use nacre_log::{Log, LogEnv, Patience, Reconfiguration};
 use nacre_object::ErrorKind;
+use tokio::time::timeout;
 
+/// How long a record is waited for that may be on its way to a target that is away.
+const LITTLE_PATIENCE: Duration = Duration::from_millis(50);
 /// Slots of an object, so few that stripes follow each other quickly.
 const SLOTS: u32 = 2;
-/// Records of more stripes than a view has ranges.
-const MANY: usize = (MAX_RANGES + 8) * 3 * SLOTS as usize;
+/// Ranges a view has when nothing but a loss of targets gets another.
+const CHOSEN_RANGES: usize = MAX_RANGES - RANGES_TO_GO_ROUND;
+/// Records of many stripes, each of which might have taken a range.
+const MANY: usize = 100 * 3 * SLOTS as usize;
 
 async fn append(log: &Log, count: usize) {
     for n in 0..count {
@@ -26,10 +31,40 @@ async fn targets_of(cluster: &Cluster, log: &Log) -> usize {
     view.current_targets(&*cluster.env.placement).len()
 }
 
-async fn lay_out(log: &Log, width: u32, avoid: &[usize]) {
+fn layout(width: u32, avoid: &[usize]) -> Reconfiguration {
     let layout = Some(Layout { width, slots: SLOTS });
     let avoid = avoid.iter().map(|n| target(*n)).collect();
-    log.reconfigure(Reconfiguration::Relayout { layout, avoid }).await.unwrap();
+    Reconfiguration::Relayout { layout, avoid }
+}
+
+async fn lay_out(log: &Log, width: u32, avoid: &[usize]) {
+    log.reconfigure(layout(width, avoid)).await.unwrap();
+}
+
+/// A log in as many ranges as it gets without losing a target; the last of them on two targets of three.
+pub async fn log_of_many_ranges(cluster: &Cluster) -> Log {
+    let log = cluster.create("l", of_slots(SLOTS)).await;
+    append(&log, 1).await;
+    for n in 1..CHOSEN_RANGES {
+        lay_out(&log, 3, &[n % 3]).await;
+        append(&log, 1).await;
+    }
+    assert_eq!(ranges_of(cluster).await, CHOSEN_RANGES);
+    log
+}
+
+/// Appends while a target is away until the log is laid out round it.
+pub async fn append_until_another_range(cluster: &Cluster, log: &Log) {
+    let before = ranges_of(cluster).await;
+    while ranges_of(cluster).await == before {
+        // One that is on its way to the target is in doubt until that is back.
+        let _in_doubt = timeout(LITTLE_PATIENCE, log.append("round it")).await;
+    }
+}
+
+/// Ranges of the log's view as it is stored.
+pub async fn ranges_of(cluster: &Cluster) -> usize {
+    cluster.open("l").await.view().ranges().len()
 }
 
 #[tokio::test(start_paused = true)]
@@ -42,8 +77,7 @@ async fn a_target_that_stays_away_costs_one_range_and_is_used_again_when_it_is_b
         let _in_doubt = log.append("on its way when the target was lost").await;
     }
     append(&log, MANY).await;
-    let ranges = cluster.open("l").await.view().ranges().len();
-    assert_eq!((ranges, targets_of(&cluster, &log).await), (2, 2));
+    assert_eq!((ranges_of(&cluster).await, targets_of(&cluster, &log).await), (2, 2));
     cluster.revive_target(1);
     while targets_of(&cluster, &log).await < 3 {
         append(&log, 1).await;
@@ -51,17 +85,25 @@ async fn a_target_that_stays_away_costs_one_range_and_is_used_again_when_it_is_b
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_log_without_a_range_left_goes_on_with_the_targets_it_has() {
+async fn a_log_of_many_ranges_is_laid_out_no_more_but_round_targets_that_are_lost() {
     let cluster = Cluster::new(3, 1).await;
-    let log = cluster.create("l", of_slots(SLOTS)).await;
-    append(&log, 1).await;
-    for n in 1..MAX_RANGES {
-        lay_out(&log, 3, &[n % 3]).await;
-        append(&log, 1).await;
-    }
-    assert_eq!(cluster.open("l").await.view().ranges().len(), MAX_RANGES);
+    let log = log_of_many_ranges(&cluster).await;
     append(&log, MANY).await;
-    assert_eq!(targets_of(&cluster, &log).await, 2);
+    assert_eq!(targets_of(&cluster, &log).await, 2, "no range is spent to win one back");
+    let refused = log.reconfigure(layout(3, &[])).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Exhausted);
+    assert!(refused.hint_text().is_some_and(|hint| hint.contains("trim")), "{refused}");
+    let lost = cluster.target_of_position(&log, log.tail().await.unwrap() - 1);
+    cluster.kill_target(lost);
+    append_until_another_range(&cluster, &log).await;
+    append(&log, MANY).await;
+    assert_eq!(ranges_of(&cluster).await, CHOSEN_RANGES + 1);
+    cluster.revive_target(lost);
+    // Trimmed ranges make room for layouts again.
+    log.trim_to(log.tail().await.unwrap() - 1).await.unwrap();
+    lay_out(&log, 3, &[]).await;
+    append(&log, 1).await;
+    assert_eq!(targets_of(&cluster, &log).await, 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -74,9 +116,7 @@ async fn a_layout_that_cannot_be_stored_holds_nobody_up() {
     let impatient = Log::open(impatient, log.name().clone()).await.unwrap();
     // What can be read but not written, as a disk that is full.
     cluster.system.follow(on_method("commit", Fault::FailBefore, usize::MAX));
-    let layout = Some(Layout { width: 2, slots: SLOTS });
-    let change = Reconfiguration::Relayout { layout, avoid: vec![] };
-    let refused = impatient.reconfigure(change).await.unwrap_err();
+    let refused = impatient.reconfigure(layout(2, &[])).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unavailable);
     assert_eq!(log.append("meanwhile").await.unwrap(), 1);
     cluster.system.heal();

@@ -3,7 +3,7 @@
 mod cases;
 pub mod faults;
 mod foreign_views;
-mod layouts;
+pub mod layouts;
 pub mod linearizability;
 mod log;
 mod readers;

@@ -1,4 +1,5 @@
 //! What takes a clock that waits for everybody, or more runs than real daemons allow.
 
+mod lost_targets;
 mod planted_bugs;
 mod waiting;
