@@ -8,7 +8,7 @@ use nacre_object::{Error, Result};
 use tokio::time::Instant;
 
 use super::options::Entry;
-use super::view_cache::ViewCache;
+use super::view_cache::{KnownView, ViewCache};
 use crate::backoff::Backoff;
 use crate::limits::{READ_BYTES, READ_SHARE_BYTES};
 use crate::record;
@@ -30,45 +30,47 @@ impl Reader {
     /// What the first of `positions` hold, at least one and as many as fit an answer, up to the first
     /// damaged one; `None` for unwritten ones.
     ///
+    /// Each attempt goes by one view, with what is known of that view. That a position holds no data is believed
+    /// of a view that says the last word on it, else the stored one is read first.
+    ///
     /// # Errors
     /// `Corrupt` if the first entry is damaged; `Unavailable` if a target did not answer until the deadline.
     pub async fn read(&self, positions: &[u64], deadline: Instant) -> Result<Vec<Option<Entry>>> {
         let mut found: Vec<Option<EntryState>> = vec![None; positions.len()];
         let mut backoff = Backoff::new();
-        let mut final_below = self.views.final_below();
+        let mut known = self.views.known();
         loop {
-            let view = self.views.get();
-            let failures = self.read_round(&view, positions, &mut found).await?;
-            let known = found.iter().take_while(|state| state.is_some()).count();
+            let failure = self.read_round(&known.view, positions, &mut found).await?;
+            let count = found.iter().take_while(|state| state.is_some()).count();
             let bytes: usize = found.iter().flatten().map(data_bytes).sum();
-            if known == positions.len() || (known > 0 && bytes >= READ_BYTES as usize) {
+            if count == positions.len() || (count > 0 && bytes >= READ_BYTES as usize) {
                 let is_doubtful = |(state, position): (&Option<EntryState>, &u64)| {
-                    *position >= final_below && !matches!(state, Some(EntryState::Data(_)))
+                    *position >= known.final_below && !is_data(state)
                 };
-                if found.iter().zip(positions).take(known).any(is_doubtful) {
-                    // What the stored view says now is final for all that was there before.
-                    final_below = u64::MAX;
-                    if self.views.read_now().await?.epoch() > view.epoch() {
-                        found.fill(None);
-                        continue;
-                    }
+                let is_believed = !found.iter().zip(positions).take(count).any(is_doubtful);
+                if is_believed || !go_on_by(self.stored().await?, &mut known, &mut found) {
+                    found.truncate(count);
+                    return entries_of(found.into_iter().flatten(), positions);
                 }
-                found.truncate(known);
-                return entries_of(found.into_iter().flatten(), positions);
+                continue;
             }
-            if let Some(failure) = failures {
-                if Instant::now() >= deadline {
-                    return Err(give_up(failure, positions[known]));
-                }
-                let looked = match failure {
-                    CallFailure::NoAnswer(_) => false,
-                    _ => self.views.later_than(view.epoch()).await?.epoch() > view.epoch(),
-                };
-                if !looked {
-                    backoff.wait().await;
-                }
+            // Without one the answers were full.
+            let Some(failure) = failure else { continue };
+            if Instant::now() >= deadline {
+                return Err(give_up(failure, positions[count]));
+            }
+            if !matches!(failure, CallFailure::NoAnswer(_)) {
+                self.views.later_than(known.view.epoch()).await?;
+            }
+            if !go_on_by(self.views.known(), &mut known, &mut found) {
+                backoff.wait().await;
             }
         }
+    }
+
+    /// The stored view, read now: it says the last word on all that was there before.
+    async fn stored(&self) -> Result<KnownView> {
+        Ok(KnownView { view: self.views.read_now().await?, final_below: u64::MAX })
     }
 
     /// Reads once whatever is not found yet; answers one of the failures, if any.
@@ -123,6 +125,21 @@ impl Reader {
         let to = Addressed { object: &object, class: view.class(), epoch: view.epoch() };
         self.storage.read(to, byte_limit, &positions).await
     }
+}
+
+/// Takes the view of the next attempt; answers whether it is a later one. A later one may lead elsewhere: of what
+/// was found only data is the same under every view.
+fn go_on_by(next: KnownView, known: &mut KnownView, found: &mut [Option<EntryState>]) -> bool {
+    let is_later = next.view.epoch() > known.view.epoch();
+    if is_later {
+        found.iter_mut().filter(|state| !is_data(state)).for_each(|state| *state = None);
+    }
+    *known = next;
+    is_later
+}
+
+fn is_data(state: &Option<EntryState>) -> bool {
+    matches!(state, Some(EntryState::Data(_)))
 }
 
 fn data_bytes(state: &EntryState) -> usize {

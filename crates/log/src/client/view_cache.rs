@@ -7,7 +7,7 @@
 //! and tell which positions that is known of; about others the client reads the stored view again
 //! before it believes that there is nothing, and after it has changed something.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use nacre_object::{Error, Result};
 
@@ -20,16 +20,18 @@ use crate::views::ViewStore;
 pub(crate) struct ViewCache {
     log: LogName,
     views: Arc<dyn ViewStore>,
-    known: RwLock<Known>,
+    known: RwLock<KnownView>,
     /// Held while the stored view is read, so that many who are refused read it once.
     looking: tokio::sync::Mutex<()>,
 }
 
+/// A view, and of which positions it is known that it says the last word.
 #[derive(Debug, Clone)]
-struct Known {
-    view: Arc<View>,
-    /// Positions below were issued by the view's sequencer under this view or an earlier one.
-    final_below: u64,
+pub(crate) struct KnownView {
+    pub view: Arc<View>,
+    /// Positions below were issued by the view's sequencer under this view or an earlier one: they are where it
+    /// says, for good.
+    pub final_below: u64,
 }
 
 impl ViewCache {
@@ -37,35 +39,39 @@ impl ViewCache {
     /// `NotFound` if there is no such log.
     pub async fn open(log: LogName, views: Arc<dyn ViewStore>) -> Result<Self> {
         let view = Arc::new(stored(&*views, &log).await?);
-        let known = RwLock::new(Known { view, final_below: 0 });
+        let known = RwLock::new(KnownView { view, final_below: 0 });
         Ok(Self { log, views, known, looking: tokio::sync::Mutex::default() })
     }
 
-    fn known(&self) -> RwLockReadGuard<'_, Known> {
+    fn read_known(&self) -> RwLockReadGuard<'_, KnownView> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn get(&self) -> Arc<View> {
-        self.known().view.clone()
+    fn write_known(&self) -> RwLockWriteGuard<'_, KnownView> {
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Positions below are where the view at hand says, for good.
-    pub fn final_below(&self) -> u64 {
-        self.known().final_below
+    /// The view at hand, with what is known of it: both of one moment.
+    pub fn known(&self) -> KnownView {
+        self.read_known().clone()
+    }
+
+    pub fn get(&self) -> Arc<View> {
+        self.read_known().view.clone()
     }
 
     /// The view at hand, if its sequencer is known to have issued `position`. Then the position is
     /// where the view says, for good, and no sequencer to come issues it unless every object that
     /// it may be in refuses this view's epoch by then.
     pub fn issued(&self, position: u64) -> Option<Arc<View>> {
-        let known = self.known();
+        let known = self.read_known();
         (position < known.final_below).then(|| known.view.clone())
     }
 
     /// Takes note that positions below `tail` were issued by the sequencer of `view`, under that
     /// view or earlier ones.
     pub fn heard_of_tail(&self, tail: u64, view: &View) {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.write_known();
         if known.view.sequencer() == view.sequencer() {
             known.final_below = known.final_below.max(tail);
         }
@@ -87,7 +93,7 @@ impl ViewCache {
     /// Takes note of a grant if the view at hand knows it, and answers that view: as it was `asked`, nearly
     /// always. Every question comes here, on any thread, so this takes one lock and counts no references.
     fn note(&self, grant: Grant, asked: Arc<View>) -> Option<Arc<View>> {
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.write_known();
         if known.view.epoch() < grant.epoch {
             return None;
         }
@@ -114,7 +120,7 @@ impl ViewCache {
 
     async fn read(&self) -> Result<Arc<View>> {
         let view = Arc::new(stored(&*self.views, &self.log).await?);
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.write_known();
         if view.born() != known.view.born() {
             return Err(Error::not_found(format!("log {} was removed", self.log))
                 .hint("another of its name was made since: open that"));

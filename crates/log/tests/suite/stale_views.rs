@@ -1,26 +1,25 @@
 //! A client whose view is old looks where positions used to be. Laying the log out anew seals
 //! nothing, so no object refuses it: it must find out by itself.
 
+use std::time::Duration;
+
+use super::faults::on_method;
 use crate::bed;
 use crate::support::{Cluster, node, of_slots};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::join_all;
 use nacre_brados::{Value, decode_reply, encode_request};
-use nacre_conformance::Fault;
-use nacre_conformance::faults::Operation;
+use nacre_conformance::{Fault, FaultyStore};
 use nacre_log::view::Layout;
 use nacre_log::{BRADOS_CLASS, Entry, Log, LogOptions, Reconfiguration};
 use nacre_object::{
     ClassCall, ClassName, ErrorKind, MethodName, ObjectId, Op, OpResult, Request, Result,
 };
+use tokio::task::JoinHandle;
 
 fn data(text: &'static str) -> Entry {
     Entry::Data(Bytes::from_static(text.as_bytes()))
-}
-
-fn is_write(ops: &[Op]) -> bool {
-    matches!(ops, [Op::Call(call)] if call.method.as_str() == bed::WRITES)
 }
 
 /// Opens a new range at the tail.
@@ -70,26 +69,30 @@ async fn a_stale_fill_or_trim_takes_effect_where_the_position_is() {
     assert_eq!(log.read(1).await.unwrap(), data("second"));
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_position_issued_again_by_another_sequencer_is_looked_for_anew() {
-    let cluster = Cluster::new(3, 2).await;
+/// A handle that was given position 2, its append of `slow` there, held by a target, and another handle by which
+/// the log was sealed since: 2 is the tail once more.
+async fn log_with_deposed_append(
+    cluster: &Cluster,
+) -> (Log, Log, JoinHandle<Result<u64>>, &FaultyStore) {
     let log = cluster.create("l", of_slots(100)).await;
     let old = cluster.open("l").await;
     old.append("zero").await.unwrap();
     old.append("one").await.unwrap();
-    // The old handle takes position 2, and its write does not get there.
     let target = cluster.target(cluster.target_of_position(&old, 2));
-    let mut fault = Some(Fault::Hold);
-    target.follow(Box::new(move |operation| match operation {
-        Operation::Submit(request) if is_write(&request.ops) => fault.take(),
-        _ => None,
-    }));
+    target.follow(on_method(bed::WRITES, Fault::Hold, 1));
     let slow = tokio::spawn({
         let old = old.clone();
         async move { old.append("slow").await }
     });
     target.wait_until_held(1).await;
     assert_eq!(log.seal().await.unwrap(), 2);
+    (log, old, slow, target)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_position_issued_again_by_another_sequencer_is_looked_for_anew() {
+    let cluster = Cluster::new(3, 2).await;
+    let (log, old, slow, target) = log_with_deposed_append(&cluster).await;
     // It learns of the new sequencer, and not of the layout that follows.
     assert_eq!(old.read(0).await.unwrap(), data("zero"));
     let epoch = old.view().epoch();
@@ -100,6 +103,30 @@ async fn a_position_issued_again_by_another_sequencer_is_looked_for_anew() {
     target.release(1);
     assert_eq!(slow.await.unwrap().unwrap(), 3);
     assert_eq!(log.read(3).await.unwrap(), data("slow"));
+}
+
+/// Whoever waits for a view that another began to read gets one from before it asked.
+#[tokio::test(start_paused = true)]
+async fn a_view_read_for_somebody_else_is_not_the_last_word() {
+    let cluster = Cluster::new(3, 2).await;
+    let (log, old, slow, target) = log_with_deposed_append(&cluster).await;
+    let read = |position| {
+        let old = old.clone();
+        tokio::spawn(async move { old.read(position).await.unwrap() })
+    };
+    cluster.system.follow(on_method("get", Fault::HoldReply, 1));
+    let first = read(0);
+    cluster.system.wait_until_held(1).await;
+    lay_out_anew(&log).await;
+    assert_eq!(log.append("two").await.unwrap(), 2);
+    let second = read(2);
+    // Until it waits, too.
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    cluster.system.release(1);
+    assert_eq!(first.await.unwrap(), data("zero"));
+    assert_eq!(second.await.unwrap(), data("two"));
+    target.release(1);
+    assert_eq!(slow.await.unwrap().unwrap(), 3);
 }
 
 /// Found by the simulation: the tail has no settled place, and a new layout from it on moves it.
@@ -127,11 +154,7 @@ async fn a_follower_leaves_positions_alone_that_are_not_issued_any_more() {
     log.append("zero").await.unwrap();
     let slow = cluster.open("l").await;
     let target = cluster.target(cluster.target_of_position(&log, 1));
-    let mut fault = Some(Fault::Hold);
-    target.follow(Box::new(move |operation| match operation {
-        Operation::Submit(request) if is_write(&request.ops) => fault.take(),
-        _ => None,
-    }));
+    target.follow(on_method(bed::WRITES, Fault::Hold, 1));
     let appending = tokio::spawn(async move { slow.append("slow").await });
     target.wait_until_held(1).await;
     let mut follow = cluster.open("l").await.follow(0);
