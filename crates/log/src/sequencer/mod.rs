@@ -6,6 +6,7 @@ mod fuzz_tests;
 mod host;
 mod hosted;
 mod messages;
+mod proposal;
 mod reconfigure;
 mod recovery;
 

@@ -1,9 +1,19 @@
-//! The steps of a view that its sequencer makes while it serves: longer, laid out afresh, of another
-//! class, shorter at the front.
+//! The steps of a view that its sequencer makes: longer, laid out afresh, of another class, shorter at the front
+//! (CORFU, section 3.1: changing the mapping).
 //!
-//! Objects are sealed before the view that names them is proposed, so nobody meets one that is not
-//! there. A layout from the tail on needs the tail to stand still: the sequencer hands out nothing
-//! from then until the proposal is decided, some milliseconds.
+//! The paper has a client seal all objects of the old mapping, so that nobody writes by it, and find the tail by
+//! their answers. Here it is the sequencer that changes the mapping, which knows the tail and through which every
+//! writer passes, so that the old objects need no seal:
+//!
+//! 1. Draft the next view, and seal the objects that are new in it. A target that does not seal them in time is
+//!    avoided by another draft.
+//! 2. A longer range, another class or a trimmed front moves no position: propose it and serve on.
+//! 3. A layout from the tail on does. See first that views can be stored, by one that differs in nothing; then
+//!    hold the tail still, cut the last range there, propose, and serve by what is stored: some milliseconds.
+//!
+//! **Invariants.** Objects are sealed before a view that names them is proposed, so nobody meets one that is not
+//! there. A position has one object in all views under which it was handed out: what the held tail is past stays
+//! where it is, and nothing is handed out before the cut is decided ([`Held`]).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,8 +24,8 @@ use tokio::time::timeout;
 
 use super::hosted::Hosted;
 use super::messages::Reconfiguration;
-use super::recovery::{addressed, is_undecided, no_such_log, object_of};
-use crate::backoff::Backoff;
+use super::proposal::{Held, propose_while_serving, served};
+use super::recovery::{addressed, object_of};
 use crate::env::LogEnv;
 use crate::limits::RANGES_TO_GO_ROUND;
 use crate::storage::{CallFailure, StorageClient, speaks_rows};
@@ -26,8 +36,6 @@ const SEAL_PATIENCE: Duration = Duration::from_secs(1);
 /// A target that is not used is taken to be away still if it does not seal an empty object in this time. Each
 /// stripe waits so long for it: less than the half of a stripe lasts that is left then, at the default slots.
 const BACK_PATIENCE: Duration = Duration::from_millis(200);
-/// How often a step is tried that nobody answered.
-const MAX_ATTEMPTS: usize = 3;
 
 /// Adds a stripe before the last is full. If some targets are not used although there are columns
 /// for them, this is the moment to look whether they are back; one that is not costs no range.
@@ -46,7 +54,7 @@ pub(super) async fn extend(env: &LogEnv, hosted: &Hosted) -> Result<()> {
     let stripe = longer.last_range().stripe_count() - 1;
     let silent = seal(env, &longer, places(&longer, stripe), SEAL_PATIENCE).await?;
     if silent.is_empty() {
-        propose(env, hosted, InDoubt::GoOn, || view.extended(1)).await.map(drop)
+        propose_while_serving(env, hosted, &longer).await.map(drop)
     } else {
         relayout(env, hosted, view.layout(), silent).await.map(drop)
     }
@@ -85,7 +93,7 @@ pub(super) async fn reconfigure(
     epoch: u64,
     change: Reconfiguration,
 ) -> Result<u64> {
-    let view = served_view(hosted)?;
+    let (view, tail) = served(hosted)?;
     match change {
         Reconfiguration::Relayout { layout: None, avoid } => {
             // Many clients meet the same dead target; the first one's complaint is enough.
@@ -105,24 +113,16 @@ pub(super) async fn reconfigure(
             relayout(env, hosted, layout, avoid).await
         }
         Reconfiguration::Class(class) => {
-            propose(env, hosted, InDoubt::GoOn, || {
-                let view = served_view(hosted)?;
-                check_replaces(&class, view.class())?;
-                Ok(view.with_class(class.clone()))
-            })
-            .await
+            check_replaces(&class, view.class())?;
+            propose_while_serving(env, hosted, &view.with_class(class)).await
         }
         Reconfiguration::Forget(position) if position <= view.kept_from() => Ok(view.epoch()),
+        Reconfiguration::Forget(position) if position > tail => {
+            let text = format!("{position} is past the tail, {tail}");
+            Err(Error::invalid(text).hint("forget what was appended, not what will be"))
+        }
         Reconfiguration::Forget(position) => {
-            let tail = hosted.core().as_ref().map_or(0, |core| core.tail_now());
-            if position > tail {
-                let text = format!("{position} is past the tail, {tail}");
-                return Err(Error::invalid(text).hint("forget what was appended, not what will be"));
-            }
-            propose(env, hosted, InDoubt::GoOn, || {
-                Ok(served_view(hosted)?.forgetting_below(position))
-            })
-            .await
+            propose_while_serving(env, hosted, &view.forgetting_below(position)).await
         }
     }
 }
@@ -136,8 +136,7 @@ async fn relayout(
 ) -> Result<u64> {
     // Each round finds a silent target more, or is the last.
     for _ in 0..=env.placement.targets().len() {
-        let view = served_view(hosted)?;
-        let tail = hosted.core().as_ref().map_or(view.lowest_tail(), |core| core.tail_now());
+        let (view, tail) = served(hosted)?;
         // The tail goes on meanwhile: objects are named by range, stripe and column, whatever position they start
         // with.
         let draft = view
@@ -147,14 +146,8 @@ async fn relayout(
         if silent.is_empty() {
             // The log must not stand still only to find that views cannot be stored: what keeps them may be
             // there to be read and yet take nothing.
-            propose(env, hosted, InDoubt::GoOn, || Ok(served_view(hosted)?.renewed())).await?;
-            let cut = || {
-                let mut core = hosted.core();
-                let core = core.as_mut().ok_or_else(deposed)?;
-                let tail = core.hold();
-                core.view().cut(tail, layout, &*env.placement, &avoid)
-            };
-            return propose(env, hosted, InDoubt::StepDown, cut).await;
+            propose_while_serving(env, hosted, &view.renewed()).await?;
+            return Held::hold(hosted)?.cut(env, layout, &avoid).await;
         }
         avoid.extend(silent);
     }
@@ -169,59 +162,6 @@ fn without_room(error: Error, lost: &[TargetName]) -> Error {
     let lost: Vec<_> = lost.iter().map(TargetName::as_str).collect();
     let lost = lost.join(", ");
     error.hint(format!("bring {lost} back, or trim the log: what is trimmed wholly takes no range"))
-}
-
-/// What to do if nobody knows whether a proposal was accepted.
-#[derive(Clone, Copy)]
-enum InDoubt {
-    /// Serve the old view: what it hands out has the same object in both.
-    GoOn,
-    /// Serve no more: recovery will decide which view it is.
-    StepDown,
-}
-
-/// Proposes what `make` makes of the view that is served, until it is decided; answers the epoch
-/// that is served then.
-async fn propose(
-    env: &LogEnv,
-    hosted: &Hosted,
-    in_doubt: InDoubt,
-    make: impl Fn() -> Result<View>,
-) -> Result<u64> {
-    let proposed = make().inspect_err(|_| hosted.resume())?;
-    match decide(env, &proposed).await {
-        Ok(stored) => {
-            let epoch = stored.epoch();
-            if hosted.adopt(stored) { Ok(epoch) } else { Err(deposed()) }
-        }
-        Err(error) => {
-            match in_doubt {
-                InDoubt::GoOn if error.kind() != ErrorKind::NotFound => hosted.resume(),
-                _ => hosted.install(None),
-            }
-            Err(error)
-        }
-    }
-}
-
-/// Proposes a view until it, or another of its epoch, is stored; answers that.
-async fn decide(env: &LogEnv, proposed: &View) -> Result<View> {
-    let mut backoff = Backoff::new();
-    for _ in 0..MAX_ATTEMPTS {
-        match env.views.propose(proposed).await {
-            Ok(()) => return Ok(proposed.clone()),
-            Err(error) if is_undecided(&error) => match env.views.last(proposed.log()).await {
-                Ok(Some(stored)) if stored.is_removed() => {
-                    return Err(no_such_log(proposed.log()));
-                }
-                Ok(Some(stored)) if stored.epoch() >= proposed.epoch() => return Ok(stored),
-                _ => {}
-            },
-            Err(error) => return Err(error),
-        }
-        backoff.wait().await;
-    }
-    Err(Error::unavailable("the log's view cannot be changed now"))
 }
 
 fn places(view: &View, stripe: u64) -> Vec<Place> {
@@ -249,14 +189,6 @@ async fn seal(
     let sealed = join_all(places.into_iter().map(seal)).await;
     let silent: Result<BTreeSet<_>> = sealed.into_iter().filter_map(Result::transpose).collect();
     Ok(silent?.into_iter().collect())
-}
-
-fn served_view(hosted: &Hosted) -> Result<View> {
-    hosted.core().as_ref().map(|core| core.view().clone()).ok_or_else(deposed)
-}
-
-fn deposed() -> Error {
-    Error::stale("the log has another sequencer since").hint("read the log's view and retry")
 }
 
 /// A class that takes over another's objects must store as that does.
