@@ -2,17 +2,18 @@
 
 use std::cell::{Cell, RefCell};
 
-use bytes::{Bytes, BytesMut};
-use mlua::{AnyUserData, Lua, Value};
+use bytes::Bytes;
+use mlua::{AnyUserData, Value};
 use nacre_brados::LineMap;
 use nacre_object::{
     CallContext, CallReply, Error, ErrorKind, FaultSite, ObjectView, Result, Status,
 };
-use nacre_script::{Limit, Run, Script, Terms, raise};
+use nacre_script::{Limit, Run, Script, Terms};
 
 use crate::arguments::whole;
-use crate::batch::{Batch, Progress, refusal};
-use crate::buffer_list::{BufferList, BufferLists, append_data, data_of};
+use crate::batch::Batch;
+use crate::batch_run::BatchRun;
+use crate::buffer_list::{BufferList, BufferLists};
 use crate::calling::Calling;
 use crate::class_vm::{ClassVm, Dispatch, with_vm};
 use crate::fault_sink::{FaultSink, ProgramFault};
@@ -85,72 +86,16 @@ impl Invocation<'_> {
         let run = vm.vm.start(self.script, &self.terms)?;
         let reply = match &self.input {
             Input::One(input) => self.call(&run, &vm.lists, &vm.dispatch, input),
-            Input::Batch(batch) => self.call_each(batch, &vm.dispatch, &run, has_written, found),
+            Input::Batch(batch) => {
+                let batch = BatchRun::new(self, batch, &run, &vm.dispatch.call_batch, has_written);
+                let answers = batch.finish(|error| found.refused.borrow_mut().push(error));
+                answers.map(|output| CallReply { status: 0, output })
+            }
         };
         found.limit.set(run.exceeded());
         let reply = reply?;
         run.check_output(reply.output.len()).map_err(|error| error.with_fault(self.site()))?;
         Ok(reply)
-    }
-
-    /// The requests of a batch, each with its own outcome, unless what went wrong is about them all. The
-    /// VM goes from one to the next by itself, and is entered again only after one that failed.
-    fn call_each(
-        &self,
-        batch: &Batch,
-        dispatch: &Dispatch,
-        run: &Run<'_>,
-        has_written: &Cell<bool>,
-        found: &Found,
-    ) -> Result<CallReply> {
-        let progress = RefCell::new(Progress::of(batch));
-        while let Err(error) = self.carry_on(&progress, dispatch, run, has_written) {
-            if has_written.get() || run.exceeded().is_some() {
-                return Err(error);
-            }
-            let error = self.at_own_lines(error);
-            progress.borrow_mut().answer(refusal(&error));
-            found.refused.borrow_mut().push(error);
-        }
-        Ok(CallReply { status: 0, output: progress.into_inner().finish() })
-    }
-
-    /// Carries out what is left of a batch, up to the first request that fails.
-    fn carry_on(
-        &self,
-        progress: &RefCell<Progress<'_>>,
-        dispatch: &Dispatch,
-        run: &Run<'_>,
-        has_written: &Cell<bool>,
-    ) -> Result<()> {
-        let next_request = |lua: &Lua, (status, output): (Value, Value)| {
-            let mut progress = progress.borrow_mut();
-            if status.is_nil() {
-                // The chunk was executed.
-                run.keep();
-            } else {
-                progress.answer(self.answer(run, &status, &output).map_err(raise)?);
-            }
-            has_written.set(false);
-            progress.next().map(|request| lua.create_string(request)).transpose()
-        };
-        let outcome = run.lua().scope(|scope| {
-            let next_request = scope.create_function(next_request)?;
-            let arguments = (run.chunk(), run.globals(), self.handler, next_request);
-            Ok(run.call_for(&dispatch.call_batch, arguments))
-        });
-        outcome.map_err(|error| run.explain(&error))?
-    }
-
-    /// What a request of a batch came to.
-    fn answer(&self, run: &Run<'_>, status: &Value, output: &Value) -> Result<CallReply> {
-        match self.status_of(run, status)? {
-            status @ 0.. => {
-                let output = pieces(output).map_err(|error| run.explain(&error))?;
-                Ok(CallReply { status, output })
-            }
-            failed => Err(self.failure(failed)),
-        }
     }
 
     fn call(
@@ -171,7 +116,8 @@ impl Invocation<'_> {
         Ok(CallReply { status: self.status_of(run, &returned)?, output: taken(&output) })
     }
 
-    fn at_own_lines(&self, error: Error) -> Error {
+    /// An error with the program's own lines in place of its script's.
+    pub fn at_own_lines(&self, error: Error) -> Error {
         match self.lines {
             Some(lines) => at_program_lines(error, lines),
             None => error,
@@ -179,7 +125,7 @@ impl Invocation<'_> {
     }
 
     /// What the handler returned last as a status.
-    fn status_of(&self, run: &Run<'_>, returned: &Value) -> Result<Status> {
+    pub fn status_of(&self, run: &Run<'_>, returned: &Value) -> Result<Status> {
         let number = match returned {
             Value::Integer(number) => return self.status_in_range(*number),
             Value::Number(number) => Some(*number),
@@ -205,7 +151,7 @@ impl Invocation<'_> {
     }
 
     /// The error of a method that returned a negative status.
-    fn failure(&self, status: Status) -> Error {
+    pub fn failure(&self, status: Status) -> Error {
         let error = Error::from_status(status, format!("{:?} returned {status}", self.handler));
         match error.kind() {
             ErrorKind::Fault => error.with_fault(self.site()),
@@ -235,16 +181,6 @@ impl Invocation<'_> {
             ..FaultSite::default()
         }
     }
-}
-
-/// The output of a request of a batch: data, or a list of pieces of it.
-fn pieces(output: &Value) -> mlua::Result<Bytes> {
-    let Value::Table(list) = output else { return Ok(data_of(output).unwrap_or_default()) };
-    let mut bytes = BytesMut::new();
-    for piece in list.sequence_values::<Value>() {
-        append_data(&mut bytes, &piece?);
-    }
-    Ok(bytes.freeze())
 }
 
 /// The bytes of the output. The script may have kept the buffer list, but it will not run again.

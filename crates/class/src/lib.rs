@@ -15,6 +15,7 @@
 
 mod arguments;
 mod batch;
+mod batch_run;
 mod buffer_list;
 mod call_counts;
 mod calling;
