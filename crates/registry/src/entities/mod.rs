@@ -19,6 +19,7 @@ mod handle;
 mod live;
 mod need;
 mod record;
+mod system_object;
 
 pub use grant::{Grant, Right, Rights, Scope};
 pub use grants::Grants;

@@ -28,7 +28,12 @@ use nacre_object::{ClassCall, ClassName, Demand, MethodName, ObjectId, Op, PoolN
 use nacre_script::Digest;
 
 use super::grant::Right;
-use crate::maps::{COMMON_MAPS, ENTITIES_MAP, PROGRAMS_MAP, commit_keys, is_own_map, log_of_map};
+use super::system_object::SystemObject;
+use crate::events::EVENTS_CLASS;
+use crate::maps::{
+    COMMON_MAPS, ENTITIES_MAP, MAP_CLASS, MAP_OBJECT_PREFIX, PROGRAMS_MAP, commit_keys, is_own_map,
+    log_of_map,
+};
 
 /// What a program that has a say in a map's commits is called, before the map's name.
 const MAP_PROGRAM_PREFIX: &str = "map/";
@@ -111,42 +116,47 @@ pub fn needs_of<Refusal>(
     each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
     match demand {
-        Demand::Request(request) if is_system(&request.header.object) => {
-            request.ops.iter().try_for_each(|op| system_need(request, op, each))
-        }
-        Demand::Request(request) => {
-            request.ops.iter().try_for_each(|op| object_needs(&request.header.object, op, each))
-        }
+        Demand::Request(request) => match SystemObject::of(&request.header.object) {
+            Some(object) => {
+                request.ops.iter().try_for_each(|op| system_need(object, request, op, each))
+            }
+            None => {
+                let object = &request.header.object;
+                request.ops.iter().try_for_each(|op| object_needs(object, op, each))
+            }
+        },
         Demand::List(list) if list.pool == PoolName::system() => {
-            each(if list.prefix.starts_with("map/") { Need::MapNames } else { Need::Admin })
+            let is_of_maps = list.prefix.starts_with(MAP_OBJECT_PREFIX);
+            each(if is_of_maps { Need::MapNames } else { Need::Admin })
         }
         Demand::List(list) => each(Need::Names { pool: list.pool.as_str(), prefix: &list.prefix }),
-        Demand::Watch(object) if is_system(object) => match object.name.as_str() {
-            "events" => each(Need::Events),
-            name => map_need(name.strip_prefix("map/"), Right::Read, each),
+        Demand::Watch(object) => match SystemObject::of(object) {
+            Some(SystemObject::Map(map)) => map_need(map, Right::Read, each),
+            Some(SystemObject::Events) => each(Need::Events),
+            Some(SystemObject::Source(_) | SystemObject::Other) => each(Need::Admin),
+            None => each(Need::Object { right: Right::Read, object }),
         },
-        Demand::Watch(object) => each(Need::Object { right: Right::Read, object }),
-        Demand::Notify(object) if is_system(object) => announce_need(object.name.as_str(), each),
-        Demand::Notify(object) => each(Need::Object { right: Right::Write, object }),
+        Demand::Notify(object) => match SystemObject::of(object) {
+            Some(object) => announce_need(object, each),
+            None => each(Need::Object { right: Right::Write, object }),
+        },
         Demand::Ask { service, method, .. } => each(Need::Service { service, method }),
     }
-}
-
-fn is_system(object: &ObjectId) -> bool {
-    object.pool == PoolName::system()
 }
 
 /// What it takes to tell watchers that an object of the system pool changed, as its committers do where the
 /// store does not: what it takes to change it. They believe nothing that such a notification says; of maps that
 /// everybody reads, a [`Herald`](crate::Herald) tells them what changed.
 fn announce_need<Refusal>(
-    name: &str,
+    object: SystemObject<'_>,
     each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
-    match name.strip_prefix("map/") {
-        None if name == "events" => each(Need::AnyProgram { right: Right::Write }),
-        Some(PROGRAMS_MAP) => each(Need::AnyProgram { right: Right::Write }),
-        map => map_need(map, Right::Write, each),
+    match object {
+        SystemObject::Events | SystemObject::Map(PROGRAMS_MAP) => {
+            each(Need::AnyProgram { right: Right::Write })
+        }
+        SystemObject::Map(map) => map_need(map, Right::Write, each),
+        SystemObject::Source(_) | SystemObject::Other => each(Need::Admin),
     }
 }
 
@@ -169,27 +179,26 @@ fn object_needs<Refusal>(
 }
 
 fn system_need<Refusal>(
+    object: SystemObject<'_>,
     request: &Request,
     op: &Op,
     each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
-    let name = request.header.object.name.as_str();
-    match op {
-        Op::Call(call) if name == "events" && call.class.as_str() == "events" => {
+    match (object, op) {
+        (SystemObject::Events, Op::Call(call)) if call.class.as_str() == EVENTS_CLASS => {
             match call.method.as_str() {
                 "read" => each(Need::Events),
                 "append" => each(Need::AnyProgram { right: Right::Write }),
                 _ => each(Need::Admin),
             }
         }
-        Op::Call(call) if call.class.as_str() == "map" => match name.strip_prefix("map/") {
-            Some(map) => map_call_need(map, call, each),
-            None => each(Need::Admin),
-        },
-        op => match name.strip_prefix("program/") {
-            Some(digest) if request.ops.len() == 1 => source_need(digest, op, each),
-            _ => each(Need::Admin),
-        },
+        (SystemObject::Map(map), Op::Call(call)) if call.class.as_str() == MAP_CLASS => {
+            map_call_need(map, call, each)
+        }
+        (SystemObject::Source(digest), op) if request.ops.len() == 1 => {
+            source_need(digest, op, each)
+        }
+        _ => each(Need::Admin),
     }
 }
 
@@ -199,7 +208,7 @@ fn map_call_need<Refusal>(
     each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
     match call.method.as_str() {
-        "get" | "history" => map_need(Some(map), Right::Read, each),
+        "get" | "history" => map_need(map, Right::Read, each),
         "commit" => match commit_keys(&call.input) {
             // What another map triggered is carried over by nodes, or by who may do anything.
             Some(commit) if commit.triggered => each(Need::Admin),
@@ -208,7 +217,7 @@ fn map_call_need<Refusal>(
             Some(commit) if map == PROGRAMS_MAP => {
                 commit.keys.iter().try_for_each(|program| program_need(program, each))
             }
-            Some(_) => map_need(Some(map), Right::Write, each),
+            Some(_) => map_need(map, Right::Write, each),
             None => each(Need::Admin),
         },
         "bind" => program_need(&format!("{MAP_PROGRAM_PREFIX}{map}"), each),
@@ -233,11 +242,10 @@ fn program_need<Refusal>(
 }
 
 fn map_need<Refusal>(
-    map: Option<&str>,
+    map: &str,
     right: Right,
     each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
-    let Some(map) = map else { return each(Need::Admin) };
     if let Some(log) = log_of_map(map) {
         return each(Need::Log { right, log });
     }

@@ -13,6 +13,7 @@ use prost::Message;
 use super::format::{
     AppendReply, AppendRequest, EventMessage, FORMAT, Head, ReadReply, ReadRequest,
 };
+use super::handle::EVENTS_CLASS;
 use crate::limits::{MAX_EVENTS, MAX_EVENTS_PAGE};
 use crate::numbered::{numbered_after, numbered_key};
 use crate::system::{decode_input, decode_stored};
@@ -28,7 +29,7 @@ const APPEND_AGAIN_WINDOW: u64 = 64;
 /// # Panics
 /// Never: its names are well formed.
 pub fn events_class() -> NativeClass {
-    let name = ClassName::new("events").expect("a well-formed literal");
+    let name = ClassName::new(EVENTS_CLASS).expect("a well-formed literal");
     NativeClass::new(name).method("append", MethodAccess::ReadWrite, append).method(
         "read",
         MethodAccess::ReadOnly,

@@ -13,8 +13,10 @@ use crate::backoff::Backoff;
 use crate::limits::MAX_EVENTS_PAGE;
 use crate::system::{System, is_transient, system_object};
 
-/// The class of the cluster log's object.
-const CLASS: &str = "events";
+/// The object of the cluster log.
+pub(crate) const EVENTS_OBJECT: &str = "events";
+/// Its class.
+pub(crate) const EVENTS_CLASS: &str = "events";
 
 /// How often an event is sent to a store that does not answer: some seconds, all pauses together, and what
 /// each attempt waits for an answer.
@@ -54,7 +56,7 @@ impl Events {
     }
 
     pub(super) fn object() -> ObjectId {
-        system_object("events")
+        system_object(EVENTS_OBJECT)
     }
 
     pub(super) fn system(&self) -> &System {
@@ -82,7 +84,7 @@ impl Events {
 
     async fn append_once(&self, request: &AppendRequest) -> Result<u64> {
         let object = Self::object();
-        let reply: AppendReply = self.system.call(&object, CLASS, "append", request).await?;
+        let reply: AppendReply = self.system.call(&object, EVENTS_CLASS, "append", request).await?;
         self.system.announce(&object).await;
         Ok(reply.sequence)
     }
@@ -117,7 +119,8 @@ impl Events {
 
     pub(super) async fn read(&self, after: Option<u64>, limit: usize) -> Result<EventPage> {
         let request = ReadRequest { after, limit: limit.min(MAX_EVENTS_PAGE) as u32 };
-        let reply: ReadReply = self.system.call(&Self::object(), CLASS, "read", &request).await?;
+        let reply: ReadReply =
+            self.system.call(&Self::object(), EVENTS_CLASS, "read", &request).await?;
         let events = reply.events.into_iter().map(EventMessage::read).collect();
         Ok(EventPage { last: reply.last, first_kept: reply.first_kept, events })
     }

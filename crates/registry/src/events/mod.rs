@@ -17,6 +17,7 @@ pub(crate) use event::cut;
 pub use event::{Event, ProgramSite, Severity};
 pub use fault_reporter::{FaultReporter, ProgramFault};
 pub use handle::Events;
+pub(crate) use handle::{EVENTS_CLASS, EVENTS_OBJECT};
 pub(crate) use rated_reporter::RatedReporter;
 pub use refusal_reporter::RefusalReporter;
 pub(crate) use report_rate::{Sited, WINDOW};

@@ -10,7 +10,7 @@ use nacre_object::{Error, MapName, Result};
 use nacre_script::Digest;
 
 use super::format::{BindReply, BindRequest, BoundProgram};
-use super::handle::{CLASS, Maps};
+use super::handle::{MAP_CLASS, Maps};
 use crate::backoff::Backoff;
 
 /// How long who activates a map's program waits until it is bound. A node hears of it within milliseconds, and
@@ -50,7 +50,7 @@ impl Maps {
         let object = Self::object(map);
         let mut backoff = Backoff::new();
         loop {
-            let reply: BindReply = self.system().call(&object, CLASS, "bind", request).await?;
+            let reply: BindReply = self.system().call(&object, MAP_CLASS, "bind", request).await?;
             if !reply.is_pending {
                 return Ok(());
             }

@@ -27,6 +27,7 @@ use super::format::{
     GuardMessage, Head, HistoryReply, Nothing, PageRequest, Record, TriggersDoneRequest,
     TriggersReply, Watermark,
 };
+use super::handle::MAP_CLASS;
 use super::object::MapObject;
 use super::own::check_triggered;
 use super::policy::{Policy, Proposal, Verdict};
@@ -41,7 +42,7 @@ use crate::system::decode_input;
 /// # Panics
 /// Never: its names are well formed.
 pub fn map_class() -> NativeClass {
-    let name = ClassName::new("map").expect("a well-formed literal");
+    let name = ClassName::new(MAP_CLASS).expect("a well-formed literal");
     NativeClass::new(name)
         .method("commit", MethodAccess::ReadWrite, commit)
         .method("get", MethodAccess::ReadOnly, get)

@@ -23,9 +23,9 @@ use crate::limits::MAX_HISTORY_PAGE;
 use crate::system::{System, is_transient, system_object};
 
 /// The class of map objects.
-pub(super) const CLASS: &str = "map";
+pub(crate) const MAP_CLASS: &str = "map";
 /// Map objects are named so.
-pub(super) const PREFIX: &str = "map/";
+pub(crate) const MAP_OBJECT_PREFIX: &str = "map/";
 /// How often a commit is sent whose outcome is not known: some seconds, all pauses together, and what each
 /// attempt waits for an answer.
 const MAX_COMMIT_ATTEMPTS: u32 = 10;
@@ -81,7 +81,7 @@ impl Maps {
 
     /// The object that keeps a map.
     pub(super) fn object(name: &MapName) -> ObjectId {
-        system_object(&format!("{PREFIX}{name}"))
+        system_object(&format!("{MAP_OBJECT_PREFIX}{name}"))
     }
 
     /// The whole map.
@@ -117,7 +117,7 @@ impl Maps {
 
     async fn read(&self, name: &MapName, key: Option<String>) -> Result<GetReply> {
         let reply: GetReply =
-            self.system.call(&Self::object(name), CLASS, "get", &GetRequest { key }).await?;
+            self.system.call(&Self::object(name), MAP_CLASS, "get", &GetRequest { key }).await?;
         self.note_triggers(name, reply.pending_triggers);
         Ok(reply)
     }
@@ -209,7 +209,7 @@ impl Maps {
         let mut backoff = Backoff::new();
         let mut in_doubt = None;
         for _ in 0..MAX_COMMIT_ATTEMPTS {
-            match self.system.call(&object, CLASS, "commit", request).await {
+            match self.system.call(&object, MAP_CLASS, "commit", request).await {
                 Ok(reply) => {
                     self.system.announce(&object).await;
                     return Ok(reply);
@@ -285,7 +285,7 @@ impl Maps {
     pub async fn history(&self, name: &MapName, after: u64, limit: usize) -> Result<History> {
         let request = PageRequest { after, limit: limit.min(MAX_HISTORY_PAGE) as u32 };
         let reply: HistoryReply =
-            self.system.call(&Self::object(name), CLASS, "history", &request).await?;
+            self.system.call(&Self::object(name), MAP_CLASS, "history", &request).await?;
         self.note_triggers(name, reply.pending_triggers);
         let records =
             reply.records.into_iter().map(EpochRecord::try_from).collect::<Result<_>>()?;
@@ -300,13 +300,14 @@ impl Maps {
         let mut request = ListRequest {
             pool: PoolName::system(),
             after: None,
-            prefix: PREFIX.to_owned(),
+            prefix: MAP_OBJECT_PREFIX.to_owned(),
             limit: MAX_LIST_ENTRIES,
         };
         let mut names = Vec::new();
         loop {
             let page = self.system.store().list(request.clone()).await?;
-            let bare = page.names.iter().filter_map(|name| name.as_str().strip_prefix(PREFIX));
+            let bare =
+                page.names.iter().filter_map(|name| name.as_str().strip_prefix(MAP_OBJECT_PREFIX));
             names.extend(bare.filter_map(|name| MapName::new(name).ok()));
             request.after = page.names.last().cloned();
             if !page.more {

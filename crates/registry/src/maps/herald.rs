@@ -20,7 +20,7 @@ use nacre_object::{ObjectId, PoolName, Result, Store, Watch, WatchEvent, WatchSt
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, broadcast};
 
-use super::handle::{CLASS, PREFIX};
+use super::handle::{MAP_CLASS, MAP_OBJECT_PREFIX};
 use super::tidings::Tidings;
 use super::{COMMON_MAPS, format};
 use crate::system::System;
@@ -57,7 +57,7 @@ impl Herald {
 
 /// Whether anybody may read the map that an object keeps.
 fn is_common(object: &ObjectId) -> bool {
-    let map = object.name.as_str().strip_prefix(PREFIX);
+    let map = object.name.as_str().strip_prefix(MAP_OBJECT_PREFIX);
     object.pool == PoolName::system() && map.is_some_and(|map| COMMON_MAPS.contains(&map))
 }
 
@@ -133,7 +133,7 @@ impl Inner {
             self.catch_up(object, tidings).await;
             return Bytes::new();
         };
-        match self.system.call(object, CLASS, "history", &question).await {
+        match self.system.call(object, MAP_CLASS, "history", &question).await {
             Ok(reply) => tidings.answered(reply, MAX_NOTIFY_BYTES),
             Err(_) => {
                 *tidings = Tidings::default();
@@ -146,7 +146,7 @@ impl Inner {
     async fn catch_up(&self, object: &ObjectId, tidings: &mut Tidings) {
         // No entry has an empty key.
         let question = format::GetRequest { key: Some(String::new()) };
-        let reply = self.system.call(object, CLASS, "get", &question).await;
+        let reply = self.system.call(object, MAP_CLASS, "get", &question).await;
         if let Ok(format::GetReply { epoch, .. }) = reply {
             tidings.known_to(epoch);
         }

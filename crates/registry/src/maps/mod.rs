@@ -30,6 +30,7 @@ pub(crate) use format::commit_keys;
 #[cfg(test)]
 pub(crate) use format::{commit_input, triggered_commit_input};
 pub use handle::Maps;
+pub(crate) use handle::{MAP_CLASS, MAP_OBJECT_PREFIX};
 pub use herald::Herald;
 pub use history::History;
 pub(crate) use own::{COMMON_MAPS, is_own_map, log_of_map};

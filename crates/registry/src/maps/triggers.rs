@@ -16,7 +16,7 @@ use super::format::{
     CommitReply, CommitRequest, Nothing, OriginMessage, PageRequest, Trigger, TriggersDoneRequest,
     TriggersReply,
 };
-use super::handle::{CLASS, Maps};
+use super::handle::{MAP_CLASS, Maps};
 use crate::backoff::Backoff;
 use crate::events::{Event, Severity};
 use crate::limits::{MAX_HISTORY_PAGE, MAX_TRIGGER_CHAIN};
@@ -104,7 +104,7 @@ impl Maps {
     ) -> Result<Option<u64>> {
         let request = PageRequest { after: 0, limit: MAX_HISTORY_PAGE as u32 };
         let page: TriggersReply =
-            self.system().call(&Self::object(map), CLASS, "triggers", &request).await?;
+            self.system().call(&Self::object(map), MAP_CLASS, "triggers", &request).await?;
         let mut through = None;
         for trigger in page.triggers {
             let sequence = trigger.sequence;
@@ -163,6 +163,9 @@ impl Maps {
     async fn drop_triggers(&self, map: &MapName, through: u64) -> Result<()> {
         let request = TriggersDoneRequest { through };
         let object = Self::object(map);
-        self.system().call::<Nothing>(&object, CLASS, "triggers-done", &request).await.map(|_| ())
+        self.system()
+            .call::<Nothing>(&object, MAP_CLASS, "triggers-done", &request)
+            .await
+            .map(|_| ())
     }
 }

@@ -11,10 +11,11 @@ use nacre_script::{CompileError, MAX_SOURCE_BYTES, Script};
 
 use super::handle::programs_map;
 use super::{ProgramId, ProgramKind};
-use crate::maps::{PolicyError, check_policy};
+use crate::events::EVENTS_CLASS;
+use crate::maps::{MAP_CLASS, PolicyError, check_policy};
 
 /// Class names that no program can take: every node has these.
-const NATIVE_CLASSES: [&str; 5] = [LUA_CLASS, "map", "events", "log_native", "channels"];
+const NATIVE_CLASSES: [&str; 5] = [LUA_CLASS, MAP_CLASS, EVENTS_CLASS, "log_native", "channels"];
 
 /// What is wrong with a source, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use nacre_object::{Error, ErrorKind, ListRequest, Op, OpResult, PoolName, Result
 use nacre_script::Digest;
 
 use super::handle::{Programs, named_unreadably, programs_map, readable_records};
-use super::source::{PREFIX, object};
+use super::source::{SOURCE_OBJECT_PREFIX, object};
 use super::{ProgramId, ProgramRecord};
 use crate::limits::MAX_COLLECTED_SOURCES;
 
@@ -100,14 +100,17 @@ impl Programs {
         let mut request = ListRequest {
             pool: PoolName::system(),
             after: None,
-            prefix: PREFIX.to_owned(),
+            prefix: SOURCE_OBJECT_PREFIX.to_owned(),
             limit: SWEEP_PAGE,
         };
         loop {
             let page = self.maps().system().store().list(request.clone()).await?;
             let mut old = Vec::new();
             for name in &page.names {
-                let digest = name.as_str().strip_prefix(PREFIX).and_then(|text| text.parse().ok());
+                let digest = name
+                    .as_str()
+                    .strip_prefix(SOURCE_OBJECT_PREFIX)
+                    .and_then(|text| text.parse().ok());
                 if let Some(digest) = digest {
                     old.extend(self.old_source(digest).await?);
                 }

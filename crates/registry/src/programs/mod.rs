@@ -29,7 +29,7 @@ pub(crate) use handle::programs_map;
 #[cfg(test)]
 pub(crate) use record::VersionRecord;
 pub(crate) use record::{Active, ProgramRecord};
-pub(crate) use source::fetch_source;
+pub(crate) use source::{SOURCE_OBJECT_PREFIX, fetch_source};
 pub(crate) use status::{
     ReportOrder, StatusReport, not_active, report_order_key, status_key, status_key_prefix,
     status_map,

@@ -18,11 +18,11 @@ pub struct ProgramSource {
 }
 
 /// Sources' objects are named so.
-pub(super) const PREFIX: &str = "program/";
+pub(crate) const SOURCE_OBJECT_PREFIX: &str = "program/";
 
 /// The object of a source.
 pub(super) fn object(digest: &Digest) -> ObjectId {
-    system_object(&format!("{PREFIX}{digest}"))
+    system_object(&format!("{SOURCE_OBJECT_PREFIX}{digest}"))
 }
 
 /// Stores a source; the same one again is no change in content, and one of its object's version.

@@ -1,0 +1,58 @@
+//! What an object of the system pool is for, told by its name.
+
+use nacre_object::{ObjectId, PoolName};
+
+use crate::events::EVENTS_OBJECT;
+use crate::maps::MAP_OBJECT_PREFIX;
+use crate::programs::SOURCE_OBJECT_PREFIX;
+
+/// An object of the system pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SystemObject<'a> {
+    /// It keeps the map of this name.
+    Map(&'a str),
+    /// It keeps the source of programs that has this digest.
+    Source(&'a str),
+    /// It keeps the cluster log.
+    Events,
+    /// Nothing of the kind: nobody uses it but nodes and administrators.
+    Other,
+}
+
+impl<'a> SystemObject<'a> {
+    /// What an object is for; `None` if it is of another pool.
+    pub fn of(object: &'a ObjectId) -> Option<Self> {
+        if object.pool != PoolName::system() {
+            return None;
+        }
+        let name = object.name.as_str();
+        Some(if let Some(map) = name.strip_prefix(MAP_OBJECT_PREFIX) {
+            Self::Map(map)
+        } else if let Some(digest) = name.strip_prefix(SOURCE_OBJECT_PREFIX) {
+            Self::Source(digest)
+        } else if name == EVENTS_OBJECT {
+            Self::Events
+        } else {
+            Self::Other
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_of_the_system_pool_is_what_its_name_says() {
+        for (text, expected) in [
+            ("nacre.system/map/m", Some(SystemObject::Map("m"))),
+            ("nacre.system/map/log.orders", Some(SystemObject::Map("log.orders"))),
+            ("nacre.system/program/12ab", Some(SystemObject::Source("12ab"))),
+            ("nacre.system/events", Some(SystemObject::Events)),
+            ("nacre.system/events2", Some(SystemObject::Other)),
+            ("data/map/m", None),
+        ] {
+            assert_eq!(SystemObject::of(&text.parse().unwrap()), expected, "{text}");
+        }
+    }
+}
