@@ -24,6 +24,7 @@ mod check;
 mod class_vm;
 mod errno;
 mod eval;
+mod eval_cache;
 mod extensions;
 mod fault_sink;
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! Which classes there are on this node, and how a call finds its method.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
-use bytes::Bytes;
 use nacre_brados::LineMap;
 use nacre_clock::Clock;
 use nacre_object::{
@@ -17,16 +16,12 @@ use crate::call_counts::{CallCounts, UnderWay};
 use crate::calls_seen::CallsSeen;
 use crate::check::methods_of;
 use crate::eval::{EVAL_BUFFERLIST, EVAL_JSON, EvalRequest, LUA_CLASS};
+use crate::eval_cache::EvalCache;
 use crate::fault_sink::{FaultSink, NoFaultSink, ProgramFault};
 use crate::invocation::{Input, Invocation};
 use crate::language::translate;
 use crate::native::{MethodAccess, NativeClass};
 use crate::program::ClassProgram;
-
-/// Compiled one-off scripts kept for their next call: a client that evaluates sends the same few.
-const MAX_CACHED_EVALS: usize = 256;
-/// What a one-off script is called in faults.
-const EVAL_NAME: &str = "eval";
 
 /// A program that is live.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,13 +44,15 @@ pub struct ClassRuntime {
     clock: Arc<dyn Clock>,
     sink: Arc<dyn FaultSink>,
     classes: RwLock<HashMap<ClassName, Class>>,
-    evals: Mutex<EvalCache>,
+    evals: EvalCache,
 }
 
 #[derive(Clone)]
 enum Class {
     Native(Arc<NativeClass>),
     Program(Arc<Program>),
+    /// The built-in `lua`, which is always there.
+    Scripts,
 }
 
 struct Program {
@@ -112,7 +109,7 @@ impl ClassRuntime {
             clock,
             sink: Arc::new(NoFaultSink),
             classes: RwLock::default(),
-            evals: Mutex::default(),
+            evals: EvalCache::default(),
         }
     }
 
@@ -144,7 +141,7 @@ impl ClassRuntime {
     /// [`crate::check_program`]'s checks.
     pub fn install(&self, program: &ClassProgram) -> Result<()> {
         let name = program.name();
-        if name.as_str() == LUA_CLASS || matches!(self.find(name), Some(Class::Native(_))) {
+        if matches!(self.find(name), Some(Class::Native(_) | Class::Scripts)) {
             return Err(Error::exists(format!("{name} is a native class"))
                 .hint("give the program another name"));
         }
@@ -159,11 +156,11 @@ impl ClassRuntime {
         let (source, digest) = (program.shared_source(), program.digest());
         let mut classes = self.classes.write().unwrap_or_else(PoisonError::into_inner);
         let counts = match classes.get(name) {
-            Some(Class::Native(_)) => {
-                return Err(Error::exists(format!("{name} is a native class")));
-            }
             Some(Class::Program(former)) => counts_of(meaning.as_ref(), former.counts.as_ref()),
             None => counts_of(meaning.as_ref(), None),
+            Some(Class::Native(_) | Class::Scripts) => {
+                return Err(Error::exists(format!("{name} is a native class")));
+            }
         };
         let program = Program { script, source, digest, lines, methods, counts, senders };
         classes.insert(name.clone(), Class::Program(Arc::new(program)));
@@ -186,7 +183,7 @@ impl ClassRuntime {
                 version: program.script.version(),
                 digest: program.digest,
             }),
-            Class::Native(_) => None,
+            Class::Native(_) | Class::Scripts => None,
         });
         let mut live: Vec<_> = programs.collect();
         live.sort_by(|a, b| a.name.cmp(&b.name));
@@ -195,15 +192,12 @@ impl ClassRuntime {
 
     /// A class as a call finds it now; `None` if there is no such class.
     pub fn called(&self, name: &ClassName) -> Option<CalledClass> {
-        match self.find(name) {
-            Some(Class::Program(program)) => Some(CalledClass {
-                version: program.script.version(),
-                counts: program.counts.clone(),
-            }),
-            Some(Class::Native(_)) => Some(CalledClass { version: 0, counts: None }),
-            None if name.as_str() == LUA_CLASS => Some(CalledClass { version: 0, counts: None }),
-            None => None,
-        }
+        Some(match self.find(name)? {
+            Class::Program(program) => {
+                CalledClass { version: program.script.version(), counts: program.counts.clone() }
+            }
+            Class::Native(_) | Class::Scripts => CalledClass { version: 0, counts: None },
+        })
     }
 
     /// The version calls of a class get: a program's own, 0 for a native class, `None` if there is
@@ -217,7 +211,7 @@ impl ClassRuntime {
         let classes = self.classes.read().unwrap_or_else(PoisonError::into_inner);
         let counted = classes.iter().filter_map(|(name, class)| match class {
             Class::Program(program) => Some((name.clone(), program.counts.clone()?)),
-            Class::Native(_) => None,
+            Class::Native(_) | Class::Scripts => None,
         });
         let mut counted: Vec<_> = counted.collect();
         drop(classes);
@@ -235,7 +229,9 @@ impl ClassRuntime {
     }
 
     fn find(&self, name: &ClassName) -> Option<Class> {
-        self.classes.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        let classes = self.classes.read().unwrap_or_else(PoisonError::into_inner);
+        let found = classes.get(name).cloned();
+        found.or_else(|| (name.as_str() == LUA_CLASS).then_some(Class::Scripts))
     }
 
     fn call_program(
@@ -294,7 +290,7 @@ impl ClassRuntime {
             EVAL_BUFFERLIST => EvalRequest::from_bufferlist(call.input.clone())?,
             _ => return Err(no_method(call, [EVAL_BUFFERLIST, EVAL_JSON])),
         };
-        let script = self.compiled(&request.script)?;
+        let script = self.evals.compiled(&request.script)?;
         let invocation = Invocation {
             script: &script,
             lines: None,
@@ -308,23 +304,6 @@ impl ClassRuntime {
         invocation.run(view)
     }
 
-    /// The compiled form of a one-off script, from the cache if its last use is not too long ago.
-    fn compiled(&self, source: &Bytes) -> Result<Arc<Script>> {
-        let digest = Digest::of(source);
-        if let Some(script) = self.evals().get(&digest) {
-            return Ok(script);
-        }
-        let script = Script::compile(EVAL_NAME, 0, source)
-            .map_err(|error| error.into_fault(EVAL_NAME, 0))?;
-        let script = Arc::new(script);
-        self.evals().insert(digest, script.clone());
-        Ok(script)
-    }
-
-    fn evals(&self) -> MutexGuard<'_, EvalCache> {
-        self.evals.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn terms(&self, context: &CallContext) -> Terms<'_> {
         // The call's own time, so that running it again with the same arguments does the same.
         Terms { budget: &self.budget, clock: &self.clock, seed: context.now_micros }
@@ -336,7 +315,7 @@ impl ClassHost for ClassRuntime {
         let access = match self.find(&call.class) {
             Some(Class::Native(class)) => class.get(&call.method).map(|(access, _)| access),
             Some(Class::Program(program)) => program.method(&call.method).map(|(_, access)| access),
-            None => None,
+            Some(Class::Scripts) | None => None,
         };
         access == Some(MethodAccess::ReadOnly)
     }
@@ -351,7 +330,7 @@ impl ClassHost for ClassRuntime {
             Some(Class::Program(program)) => self.call_program(&program, call, view, context),
             Some(Class::Native(class)) => call_native(&class, call, view, context)
                 .inspect_err(|error| self.report_hosted(call, error)),
-            None if call.class.as_str() == LUA_CLASS => self.evaluate(call, view, context),
+            Some(Class::Scripts) => self.evaluate(call, view, context),
             None => Err(Error::unsupported(format!("there is no class {}", call.class))
                 .hint("`nacre program list` shows the classes there are")),
         }
@@ -359,13 +338,12 @@ impl ClassHost for ClassRuntime {
 
     fn form(&self, class: &ClassName) -> ClassForm {
         match self.find(class) {
-            Some(Class::Native(_)) => ClassForm::Native,
+            Some(Class::Native(_) | Class::Scripts) => ClassForm::Native,
             Some(Class::Program(program)) => ClassForm::Program(ClassSource {
                 version: program.script.version(),
                 digest: *program.digest.as_bytes(),
                 source: program.source.clone(),
             }),
-            None if class.as_str() == LUA_CLASS => ClassForm::Native,
             None => ClassForm::Here,
         }
     }
@@ -441,31 +419,5 @@ fn no_method<M: std::fmt::Display>(call: &ClassCall, known: impl IntoIterator<It
     match known.is_empty() {
         true => error,
         false => error.hint(format!("it has {}", known.join(", "))),
-    }
-}
-
-/// One-off scripts by the digest of their source, the least recently used going first.
-#[derive(Default)]
-struct EvalCache {
-    scripts: HashMap<Digest, (Arc<Script>, u64)>,
-    uses: u64,
-}
-
-impl EvalCache {
-    fn get(&mut self, digest: &Digest) -> Option<Arc<Script>> {
-        self.uses += 1;
-        let (script, last_use) = self.scripts.get_mut(digest)?;
-        *last_use = self.uses;
-        Some(script.clone())
-    }
-
-    fn insert(&mut self, digest: Digest, script: Arc<Script>) {
-        if self.scripts.len() >= MAX_CACHED_EVALS {
-            let oldest = self.scripts.iter().min_by_key(|(_, (_, last_use))| *last_use);
-            if let Some(oldest) = oldest.map(|(digest, _)| *digest) {
-                self.scripts.remove(&oldest);
-            }
-        }
-        self.scripts.insert(digest, (script, self.uses));
     }
 }
