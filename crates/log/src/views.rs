@@ -49,6 +49,20 @@ pub trait ViewStore: Send + Sync + fmt::Debug {
     async fn logs(&self) -> Result<Vec<LogName>>;
 }
 
+/// The stored view of a log.
+///
+/// # Errors
+/// `NotFound` if there is none of that name; `Unavailable`, `Corrupt`.
+pub(crate) async fn stored_view(views: &dyn ViewStore, log: &LogName) -> Result<View> {
+    views.current(log).await?.ok_or_else(|| no_such_log(log))
+}
+
+/// The error of a log that is not there.
+pub(crate) fn no_such_log(log: &LogName) -> Error {
+    Error::not_found(format!("there is no log {log}"))
+        .hint(format!("create it with `nacre log create {log}`"))
+}
+
 /// Views in the registry's maps: the map `log.NAME`, key `view`.
 #[derive(Debug, Clone)]
 pub struct MapViews {

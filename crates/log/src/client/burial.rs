@@ -3,7 +3,7 @@
 
 use futures::StreamExt;
 use futures::stream;
-use nacre_object::{ClassName, Error, ObjectId, Result};
+use nacre_object::{ClassName, ObjectId, Result};
 use tokio::time::Instant;
 
 use crate::backoff::Backoff;
@@ -58,18 +58,9 @@ async fn bury(
         match storage.bury(to, last).await {
             Ok(()) => return Ok(()),
             Err(CallFailure::Failed(error)) => return Err(error),
-            Err(failure) if Instant::now() >= deadline => return Err(give_up(failure)),
+            Err(failure) if Instant::now() >= deadline => return Err(failure.into_error(object)),
             Err(_) => backoff.wait().await,
         }
-    }
-}
-
-/// The error of a call that was tried until now.
-pub(super) fn give_up(failure: CallFailure) -> Error {
-    match failure {
-        CallFailure::NoAnswer(error) | CallFailure::Failed(error) => error,
-        CallFailure::Stale => Error::unavailable("the log's view is changing"),
-        CallFailure::Unsealed => Error::corrupt("an object of the log is gone"),
     }
 }
 

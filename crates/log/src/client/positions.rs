@@ -14,7 +14,7 @@ use futures::stream;
 use nacre_object::{Error, Result, Status};
 use tokio::time::Instant;
 
-use super::burial::{give_up, places_to};
+use super::burial::places_to;
 use super::view_cache::ViewCache;
 use crate::backoff::Backoff;
 use crate::limits::MAX_BURIALS;
@@ -124,14 +124,13 @@ impl Positions {
             let Some(object) = place.and_then(|place| view.object(place)) else {
                 return Ok(Outcome::Forgotten);
             };
-            let to = Addressed { object: &object, class: view.class(), epoch: view.epoch() };
-            let failure = match self.call(operation, to).await {
+            let failure = match self.call(operation, Addressed::by(&view, &object)).await {
                 Ok(done) => return Ok(done),
                 Err(CallFailure::Failed(error)) => return Err(error),
                 Err(failure) => failure,
             };
             if Instant::now() >= deadline {
-                return Err(give_up(failure));
+                return Err(failure.into_error(object));
             }
             let is_later = match failure {
                 CallFailure::NoAnswer(_) => false,

@@ -57,7 +57,8 @@ impl Reader {
             // Without one the answers were full.
             let Some(failure) = failure else { continue };
             if Instant::now() >= deadline {
-                return Err(give_up(failure, positions[count]));
+                let object = format!("the object of position {}", positions[count]);
+                return Err(failure.into_error(object));
             }
             if !matches!(failure, CallFailure::NoAnswer(_)) {
                 self.views.later_than(known.view.epoch()).await?;
@@ -122,8 +123,7 @@ impl Reader {
         let object = view.object(place).ok_or(CallFailure::Unsealed)?;
         let positions: Vec<_> =
             wanted.iter().take(MAX_BATCH_ENTRIES).map(|(_, position)| *position).collect();
-        let to = Addressed { object: &object, class: view.class(), epoch: view.epoch() };
-        self.storage.read(to, byte_limit, &positions).await
+        self.storage.read(Addressed::by(view, &object), byte_limit, &positions).await
     }
 }
 
@@ -178,16 +178,6 @@ fn entry_of(state: EntryState, position: u64) -> Result<Option<Entry>> {
             return Err(Error::corrupt(format!("the entry at {position} is damaged")));
         }
     }))
-}
-
-fn give_up(failure: CallFailure, position: u64) -> Error {
-    match failure {
-        CallFailure::NoAnswer(error) | CallFailure::Failed(error) => error,
-        CallFailure::Stale => Error::unavailable("the log's view is changing"),
-        CallFailure::Unsealed => {
-            Error::corrupt(format!("the object of position {position} is gone"))
-        }
-    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use nacre_object::{Error, Result};
 use crate::LogName;
 use crate::core::Grant;
 use crate::view::View;
-use crate::views::ViewStore;
+use crate::views::{ViewStore, stored_view};
 
 #[derive(Debug)]
 pub(crate) struct ViewCache {
@@ -38,7 +38,7 @@ impl ViewCache {
     /// # Errors
     /// `NotFound` if there is no such log.
     pub async fn open(log: LogName, views: Arc<dyn ViewStore>) -> Result<Self> {
-        let view = Arc::new(stored(&*views, &log).await?);
+        let view = Arc::new(stored_view(&*views, &log).await?);
         let known = RwLock::new(KnownView { view, final_below: 0 });
         Ok(Self { log, views, known, looking: tokio::sync::Mutex::default() })
     }
@@ -119,7 +119,7 @@ impl ViewCache {
     }
 
     async fn read(&self) -> Result<Arc<View>> {
-        let view = Arc::new(stored(&*self.views, &self.log).await?);
+        let view = Arc::new(stored_view(&*self.views, &self.log).await?);
         let mut known = self.write_known();
         if view.born() != known.view.born() {
             return Err(Error::not_found(format!("log {} was removed", self.log))
@@ -152,11 +152,4 @@ impl ViewCache {
         }
         Ok(view)
     }
-}
-
-async fn stored(views: &dyn ViewStore, log: &LogName) -> Result<View> {
-    views.current(log).await?.ok_or_else(|| {
-        Error::not_found(format!("there is no log {log}"))
-            .hint(format!("create it with `nacre log create {log}`"))
-    })
 }

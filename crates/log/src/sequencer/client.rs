@@ -14,13 +14,13 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::messages::{
     Question, Reconfiguration, decode_epoch, decode_grant, decode_tail, is_busy, is_transient,
 };
-use super::recovery::{addressed, object_of};
+use super::recovery::object_of;
 use crate::LogName;
 use crate::backoff::Backoff;
 use crate::client::ViewCache;
 use crate::core::Grant;
 use crate::env::LogEnv;
-use crate::storage::{CallFailure, StorageClient};
+use crate::storage::{Addressed, CallFailure, StorageClient};
 use crate::view::{Place, View};
 
 /// A sequencer answers from memory, unless it is being recovered; then a repeated question waits
@@ -142,12 +142,11 @@ impl SequencerClient {
 
     async fn maximum(&self, view: &View, place: Place) -> Result<Option<u64>> {
         let object = object_of(view, place)?;
-        match StorageClient::new(&self.env).max_position(addressed(view, &object)).await {
+        match StorageClient::new(&self.env).max_position(Addressed::by(view, &object)).await {
             Ok(maximum) => Ok(maximum),
             // Of a log that never had a sequencer.
             Err(CallFailure::Unsealed) => Ok(None),
-            Err(CallFailure::Stale) => Err(Error::unavailable("the log's view is changing")),
-            Err(CallFailure::NoAnswer(error) | CallFailure::Failed(error)) => Err(error),
+            Err(failure) => Err(failure.into_error(object)),
         }
     }
 

@@ -23,11 +23,12 @@ use super::messages::{
     Asked, Question, Reconfiguration, busy, encode_epoch, encode_grant, encode_tail,
 };
 use super::reconfigure::{extend, reconfigure};
-use super::recovery::{Recovered, no_such_log, recover};
+use super::recovery::{Recovered, recover};
 use crate::LogName;
 use crate::core::{Grant, TokenRefusal};
 use crate::env::LogEnv;
 use crate::limits::MAX_HOSTED_LOGS;
+use crate::views::stored_view;
 
 /// The name under which a node offers its host to the wire.
 pub const SEQUENCER_SERVICE: &str = "sequencer";
@@ -308,7 +309,7 @@ impl SequencerHost {
         if let Some(core) = hosted.core().as_ref() {
             return Ok(core.view().epoch());
         }
-        let view = self.0.env.views.current(log).await?.ok_or_else(|| no_such_log(log))?;
+        let view = stored_view(&*self.0.env.views, log).await?;
         match view.sequencer() {
             Some(sequencer) if sequencer.node == self.0.node => {
                 self.take_over(log, hosted, view.epoch()).await
@@ -319,7 +320,7 @@ impl SequencerHost {
     }
 
     async fn catch_up(&self, log: &LogName, hosted: &Hosted) -> Result<u64> {
-        let stored = self.0.env.views.current(log).await?.ok_or_else(|| no_such_log(log))?;
+        let stored = stored_view(&*self.0.env.views, log).await?;
         let epoch = stored.epoch();
         hosted.adopt(stored);
         Ok(epoch)

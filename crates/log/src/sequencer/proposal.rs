@@ -7,10 +7,11 @@
 use nacre_object::{Error, ErrorKind, Result, TargetName};
 
 use super::hosted::Hosted;
-use super::recovery::{is_undecided, no_such_log};
+use super::recovery::is_undecided;
 use crate::backoff::Backoff;
 use crate::env::LogEnv;
 use crate::view::{Layout, View};
+use crate::views::no_such_log;
 
 /// How often a step is tried that nobody answered.
 const MAX_ATTEMPTS: usize = 3;

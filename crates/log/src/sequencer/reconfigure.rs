@@ -25,10 +25,10 @@ use tokio::time::timeout;
 use super::hosted::Hosted;
 use super::messages::Reconfiguration;
 use super::proposal::{Held, propose_while_serving, served};
-use super::recovery::{addressed, object_of};
+use super::recovery::object_of;
 use crate::env::LogEnv;
 use crate::limits::RANGES_TO_GO_ROUND;
-use crate::storage::{CallFailure, StorageClient, speaks_rows};
+use crate::storage::{Addressed, CallFailure, StorageClient, speaks_rows};
 use crate::view::{Layout, Place, View};
 
 /// A target that does not seal an empty object in this time gets no new stripe.
@@ -178,7 +178,7 @@ async fn seal(
     let storage = StorageClient::new(env);
     let seal = async |place| {
         let object = object_of(view, place)?;
-        match timeout(patience, storage.seal(addressed(view, &object))).await {
+        match timeout(patience, storage.seal(Addressed::by(view, &object))).await {
             // Sealed already: by an attempt to propose this very view.
             Ok(Ok(_) | Err(CallFailure::Stale)) => Ok(None),
             Ok(Err(CallFailure::NoAnswer(_))) | Err(_) => Ok(Some(env.placement.locate(&object))),

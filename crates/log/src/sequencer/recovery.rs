@@ -13,6 +13,7 @@ use crate::core::{RecoveryCommand, RecoveryCore, RecoveryEvent, SequencerCore};
 use crate::env::LogEnv;
 use crate::storage::{Addressed, CallFailure, CallResult, StorageClient};
 use crate::view::{Place, View};
+use crate::views::stored_view;
 
 /// A recovery that some object keeps waiting ends after this, to say which.
 const RECOVERY_PATIENCE: Duration = Duration::from_secs(20);
@@ -72,7 +73,9 @@ struct Run<'a> {
 impl Run<'_> {
     async fn carry_out(&self, command: RecoveryCommand) -> Result<RecoveryEvent> {
         match command {
-            RecoveryCommand::ReadView => self.view().await.map(RecoveryEvent::View),
+            RecoveryCommand::ReadView => {
+                stored_view(&*self.env.views, self.log).await.map(RecoveryEvent::View)
+            }
             RecoveryCommand::Propose(view) => match self.env.views.propose(&view).await {
                 Ok(()) => Ok(RecoveryEvent::Proposed),
                 Err(error) if is_undecided(&error) => Ok(RecoveryEvent::NotProposed),
@@ -80,22 +83,18 @@ impl Run<'_> {
             },
             RecoveryCommand::Seal { view, place } => {
                 let object = object_of(&view, place)?;
-                let sealed = self.storage.seal(addressed(&view, &object)).await;
+                let sealed = self.storage.seal(Addressed::by(&view, &object)).await;
                 found(place, sealed, RecoveryEvent::Sealed).await
             }
             RecoveryCommand::AskMaximum { view, place } => {
                 let object = object_of(&view, place)?;
-                let maximum = self.storage.max_position(addressed(&view, &object)).await;
+                let maximum = self.storage.max_position(Addressed::by(&view, &object)).await;
                 found(place, maximum, RecoveryEvent::Maximum).await
             }
             RecoveryCommand::Serve { .. } | RecoveryCommand::Adopt(_) => {
                 unreachable!("these end the recovery")
             }
         }
-    }
-
-    async fn view(&self) -> Result<View> {
-        self.env.views.current(self.log).await?.ok_or_else(|| no_such_log(self.log))
     }
 
     async fn gave_up(&self, silent: Option<Place>) -> Error {
@@ -115,17 +114,8 @@ impl Run<'_> {
     }
 }
 
-pub(super) fn addressed<'a>(view: &'a View, object: &'a ObjectId) -> Addressed<'a> {
-    Addressed { object, class: view.class(), epoch: view.epoch() }
-}
-
 pub(super) fn object_of(view: &View, place: Place) -> Result<ObjectId> {
     view.object(place).ok_or_else(|| Error::corrupt("a view without its own place").on(view.log()))
-}
-
-pub(super) fn no_such_log(log: &LogName) -> Error {
-    Error::not_found(format!("there is no log {log}"))
-        .hint(format!("create it with `nacre log create {log}`"))
 }
 
 /// Whether a proposal's outcome must be looked up: it lost, or nobody knows.

@@ -16,6 +16,7 @@ use super::entry::EntryState;
 use super::status::{EIO, ENOENT, ESPIPE};
 use crate::backoff::Backoff;
 use crate::env::{ClassVersions, LogEnv};
+use crate::view::View;
 
 /// Which object, by which class, under which epoch.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +26,12 @@ pub(crate) struct Addressed<'a> {
     pub epoch: u64,
 }
 
-impl Addressed<'_> {
+impl<'a> Addressed<'a> {
+    /// An object of a view, as whoever knows that view calls it.
+    pub fn by(view: &'a View, object: &'a ObjectId) -> Self {
+        Self { object, class: view.class(), epoch: view.epoch() }
+    }
+
     fn dialect(&self) -> &'static dyn Dialect {
         dialect::of(self.class)
     }

@@ -3,6 +3,8 @@
 //! A dialect is pure; [`super::StorageClient`] does the calling. There are two: [`Packed`], of the native
 //! class and of the program in Lua, and [`Rows`], of a Brados program.
 
+use std::fmt;
+
 use bytes::Bytes;
 use nacre_object::{ClassName, Error, Result, Status};
 
@@ -29,6 +31,17 @@ pub(crate) enum CallFailure {
     NoAnswer(Error),
     /// It did not happen, and would not if tried again.
     Failed(Error),
+}
+
+impl CallFailure {
+    /// The error of a call on `object` that was tried until now.
+    pub fn into_error(self, object: impl fmt::Display) -> Error {
+        match self {
+            Self::NoAnswer(error) | Self::Failed(error) => error,
+            Self::Stale => Error::unavailable("the log's view is changing"),
+            Self::Unsealed => Error::corrupt(format!("{object} is gone")),
+        }
+    }
 }
 
 impl From<Error> for CallFailure {
