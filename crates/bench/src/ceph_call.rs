@@ -1,6 +1,8 @@
 //! `call --engine ceph:…`: a Luau method that does one map set, run by nacre's class inside the OSD;
-//! beside it the same script in Ceph's own `cls_lua`, and the same omap set without any class, all by
-//! clients of one kind, in turns. And what the class adds to the memory of the OSDs of this machine.
+//! beside it the same script in Ceph's own `cls_lua`, a class of Ceph's in C++ that does no more, which is
+//! what a class can come to, and the same omap set without any class, all by clients of one kind, in
+//! turns: rates, and what an operation takes of the CPUs, which on a busy machine is the steadier. And
+//! what the class adds to the memory of the OSDs of this machine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +15,7 @@ use nacre_clock::{Clock, SystemClock};
 use nacre_object::{ClassCall, Error, Op, Request, Result, Store};
 use nacre_rados::{PlainClient, RadosEngine};
 use nacre_script::Budget;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::bench::Setup;
 use crate::figure::{Better, Figure};
@@ -53,17 +56,45 @@ enum Way {
 #[derive(Default)]
 struct Side {
     runs: Runs,
-    cpu_micros: Vec<f64>,
+    osd_micros: Vec<f64>,
+    client_micros: Vec<f64>,
 }
 
 impl Side {
-    fn push(&mut self, (outcome, cpu_micros): (Outcome, f64)) {
+    fn push(&mut self, (outcome, cpu): (Outcome, CpuMicros)) {
         self.runs.push(outcome);
-        self.cpu_micros.push(cpu_micros);
+        self.osd_micros.push(cpu.osds);
+        self.client_micros.push(cpu.client);
     }
 
-    fn cpu_micros(&self) -> f64 {
-        median(self.cpu_micros.clone())
+    fn osd_micros(&self) -> f64 {
+        median(self.osd_micros.clone())
+    }
+
+    fn client_micros(&self) -> f64 {
+        median(self.client_micros.clone())
+    }
+}
+
+/// CPU time in microseconds.
+struct CpuMicros {
+    osds: f64,
+    /// Of this process.
+    client: f64,
+}
+
+impl CpuMicros {
+    /// What was used until now; of OSDs elsewhere nothing is known.
+    fn now(osds: Option<&OsdProcesses>) -> Result<Self> {
+        let osds = osds.map_or(Ok(0.0), OsdProcesses::cpu_micros)?;
+        let client = Duration::try_from(clock_gettime(ClockId::ProcessCPUTime));
+        Ok(Self { osds, client: client.unwrap_or_default().as_secs_f64() * 1e6 })
+    }
+
+    /// What each of so many operations used since.
+    fn each_since(self, before: &Self, operations: u64) -> Self {
+        let each = |now: f64, before: f64| (now - before) / operations as f64;
+        Self { osds: each(self.osds, before.osds), client: each(self.client, before.client) }
     }
 }
 
@@ -126,45 +157,50 @@ impl Clients {
                 "see `nacre ceph check`; `make bench ENGINE=ceph` brings a cluster of its own",
             ));
         }
-        let name =
-            |what| format!("on Ceph, one map set of {} B, {WORKERS} workers{what}", VALUE.len());
+        let name = |what: &str| {
+            format!("on Ceph, one map set of {} B, {WORKERS} workers{what}", VALUE.len())
+        };
         let figure = |name: String, ours: &Side, baseline: (&str, &Side)| {
             let baseline = (baseline.0, baseline.1.runs.rate());
             Figure::new(("call", name, "ops/s"), Better::Higher, ours.runs.rate(), baseline)
         };
         let script = ("the same script in stock cls_lua", &stock);
         let set = ("the same omap set as a bare librados op", &raw);
+        let class = ("the same through Ceph's class timeindex in C++", &compiled);
         report(figure(name(""), &nacre, script).aiming_at(STOCK_AIM));
         report(figure(name(""), &nacre, set).aiming_at(RAW_AIM));
         // No class can be faster than no class, and none in Luau than one in C++.
         report(figure(name(", no class at all"), &raw, script));
         report(figure(name(", Ceph's class timeindex in C++"), &compiled, script));
         report(figure(name(", Ceph's class timeindex in C++"), &compiled, set));
+        report(figure(name(""), &nacre, class));
         let p99 = ("the same script in stock cls_lua", stock.runs.p99_micros());
         let of = ("call", name(", p99"), "us");
         report(Figure::new(of, Better::Lower, nacre.runs.p99_micros(), p99));
-        if osds.is_some() {
-            let cpu = ("the same script in stock cls_lua", stock.cpu_micros());
-            let of = ("call", name(", CPU of the OSDs"), "us");
-            report(Figure::new(of, Better::Lower, nacre.cpu_micros(), cpu));
-            let cpu = ("the same omap set as a bare librados op", raw.cpu_micros());
-            let of = ("call", name(", CPU of the OSDs"), "us");
-            report(Figure::new(of, Better::Lower, nacre.cpu_micros(), cpu));
+        let cpu = |what: &str, ours: f64, baseline: (&str, f64)| {
+            let of = ("call", name(&format!(", CPU of the {what}")), "us");
+            Figure::new(of, Better::Lower, ours, baseline)
+        };
+        for (baseline, side) in [script, set, class] {
+            if osds.is_some() {
+                report(cpu("OSDs", nacre.osd_micros(), (baseline, side.osd_micros())));
+            }
+            report(cpu("client", nacre.client_micros(), (baseline, side.client_micros())));
         }
         Ok(())
     }
 
-    /// One way for a while: what came of it, and what the OSDs spent on each operation.
+    /// One way for a while: what came of it, and what each operation took of the CPUs.
     async fn measure(
         &self,
         way: Way,
         span: Duration,
         osds: Option<&OsdProcesses>,
-    ) -> Result<(Outcome, f64)> {
-        let used = || osds.map_or(Ok(0.0), OsdProcesses::cpu_micros);
-        let (before, count) = (used()?, Arc::new(AtomicU64::new(0)));
+    ) -> Result<(Outcome, CpuMicros)> {
+        let (before, count) = (CpuMicros::now(osds)?, Arc::new(AtomicU64::new(0)));
         let outcome = self.load(way, span, &count).await?;
-        Ok((outcome, (used()? - before) / count.load(Ordering::Relaxed) as f64))
+        let operations = count.load(Ordering::Relaxed);
+        Ok((outcome, CpuMicros::now(osds)?.each_since(&before, operations)))
     }
 
     async fn load(&self, way: Way, span: Duration, count: &Arc<AtomicU64>) -> Result<Outcome> {
