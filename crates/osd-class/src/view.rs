@@ -24,6 +24,8 @@ pub struct View<'a> {
     object: &'a mut dyn OsdObject,
     /// Size and time in the OSD, `Some(None)` if it does not exist there; once that was asked.
     stored: Option<Option<OsdStat>>,
+    /// Whether something was found in it, so that it exists, which then need not be asked.
+    found: bool,
     presence: Presence,
     /// Whether it was removed, so that nothing of what is stored shows through.
     removed: bool,
@@ -52,6 +54,7 @@ impl<'a> View<'a> {
         Self {
             object,
             stored: None,
+            found: false,
             presence: Presence::AsStored,
             removed: false,
             stream: None,
@@ -67,7 +70,7 @@ impl<'a> View<'a> {
     /// Those of the OSD.
     pub fn is_present(&mut self) -> Result<bool> {
         match self.presence {
-            Presence::AsStored => Ok(self.stored()?.is_some()),
+            Presence::AsStored => self.existed(),
             Presence::Present => Ok(true),
             Presence::Absent => Ok(false),
         }
@@ -84,7 +87,7 @@ impl<'a> View<'a> {
         }
         let existed = match self.presence {
             Presence::AsStored => return Ok(vec![]),
-            _ => self.stored()?.is_some(),
+            _ => self.existed()?,
         };
         match self.presence {
             // What was made and removed in one transaction was never there.
@@ -116,6 +119,11 @@ impl<'a> View<'a> {
         untouched && self.map.only_sets()
     }
 
+    /// Whether it exists in the OSD.
+    fn existed(&mut self) -> Result<bool> {
+        Ok(self.found || self.stored()?.is_some())
+    }
+
     fn stored(&mut self) -> Result<Option<OsdStat>> {
         match self.stored {
             Some(stored) => Ok(stored),
@@ -134,6 +142,13 @@ impl<'a> View<'a> {
 
     fn must_exist(&mut self) -> Result<()> {
         if self.is_present()? { Ok(()) } else { Err(Error::not_found("no such object")) }
+    }
+
+    /// As [`Self::must_exist`], after a look into its map: one that held something exists.
+    fn must_hold(&mut self, something: bool) -> Result<()> {
+        // What the transaction itself has put there says nothing of what is stored.
+        self.found |= something && self.presence == Presence::AsStored;
+        self.must_exist()
     }
 
     fn charge(&mut self, bytes: usize) -> Result<()> {
@@ -272,8 +287,8 @@ impl ObjectView for View<'_> {
 
     fn map_get(&mut self, key: &[u8]) -> Result<Option<Bytes>> {
         bounds::check_map_key(key)?;
-        self.must_exist()?;
-        self.map.get(key, self.object)
+        let value = self.map.get(key, self.object)?;
+        self.must_hold(value.is_some()).map(|()| value)
     }
 
     fn map_set(&mut self, key: &[u8], value: Bytes) -> Result<()> {
@@ -303,20 +318,20 @@ impl ObjectView for View<'_> {
 
     fn map_range(&mut self, after: &[u8], prefix: &[u8], limit: usize) -> Result<MapRange> {
         bounds::check_map_range(after, prefix)?;
-        self.must_exist()?;
         let bounds = (limit.min(MAX_MAP_RANGE_ENTRIES), MAX_REPLY_BYTES);
-        self.map.range(after, prefix, bounds, self.object)
+        let range = self.map.range(after, prefix, bounds, self.object)?;
+        self.must_hold(!range.entries.is_empty()).map(|()| range)
     }
 
     fn map_last(&mut self, prefix: &[u8]) -> Result<Option<MapEntry>> {
         bounds::check_map_range(&[], prefix)?;
-        self.must_exist()?;
-        self.map.last(prefix, self.object)
+        let last = self.map.last(prefix, self.object)?;
+        self.must_hold(last.is_some()).map(|()| last)
     }
 
     fn map_header(&mut self) -> Result<Bytes> {
-        self.must_exist()?;
-        self.map.header(self.object)
+        let header = self.map.header(self.object)?;
+        self.must_hold(!header.is_empty()).map(|()| header)
     }
 
     fn set_map_header(&mut self, value: Bytes) -> Result<()> {

@@ -31,13 +31,15 @@ objclass.register(peek)";
 struct Osd {
     class: OsdClass,
     object: MemoryOsd,
+    /// What the last call asked of the OSD.
+    looks: Vec<&'static str>,
 }
 
 impl Osd {
     fn new() -> Self {
         let clock = Arc::new(SystemClock::default());
         let class = OsdClass::new(clock, Arc::new(NoFaultSink)).unwrap();
-        Self { class, object: MemoryOsd::default() }
+        Self { class, object: MemoryOsd::default(), looks: vec![] }
     }
 
     fn call(&mut self, mode: Mode, input: Vec<u8>) -> Outcome {
@@ -45,7 +47,7 @@ impl Osd {
         let asked = pb::OsdRequest::decode(&input[..]).ok();
         let ops = asked.and_then(|asked| decode::ops(asked.ops).ok()).unwrap_or_default();
         let output = self.class.call(mode, input.into(), &mut call).unwrap();
-        self.object = call.after;
+        (self.object, self.looks) = (call.after, call.looks);
         Outcome::of(&ops, &output)
     }
 
@@ -73,6 +75,31 @@ fn a_program_is_asked_for_once() {
     assert!(!osd.object.exists);
     assert_eq!(output(osd.call(Mode::Submit, add(Send::Source))), "1");
     assert_eq!(output(osd.call(Mode::Submit, add(Send::Digest))), "2");
+}
+
+/// Each look is an operation of the OSD, a tenth of what a call costs it.
+#[test]
+fn a_call_looks_at_no_more_than_its_method() {
+    const SETTER: &str = "function set(input) objclass.map_set_val('k', input) end
+    objclass.register(set)";
+    let mut osd = Osd::new();
+    let (setter, log) = (
+        program("setter", 1, SETTER),
+        program("log", 1, include_str!("../../../programs/class/log.lua")),
+    );
+    let numbers =
+        |numbers: &[u64]| numbers.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
+    let seal = call("log", "seal", numbers(&[1]));
+    osd.call(Mode::Submit, input(request("o", vec![seal]), &[(&log, Send::Source)])).reply();
+    for (program, op, looks) in [
+        (&setter, call("setter", "set", "v"), &[][..]),
+        // The header, and whether the position was written.
+        (&log, call("log", "write", numbers(&[1, 7, 0])), &["entry", "entry"]),
+        (&log, call("log", "read", numbers(&[1, 7])), &["entry", "entry"]),
+    ] {
+        osd.call(Mode::Submit, input(request("o", vec![op]), &[(program, Send::Source)])).reply();
+        assert_eq!(osd.looks, looks, "{}", program.name());
+    }
 }
 
 #[test]

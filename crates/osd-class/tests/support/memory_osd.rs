@@ -25,26 +25,31 @@ pub struct MemoryOsd {
 pub struct MemoryCall<'a> {
     before: &'a MemoryOsd,
     pub after: MemoryOsd,
+    /// What was asked of the OSD, in order.
+    pub looks: Vec<&'static str>,
 }
 
 impl MemoryOsd {
     pub fn begin(&self) -> MemoryCall<'_> {
-        MemoryCall { before: self, after: self.clone() }
+        MemoryCall { before: self, after: self.clone(), looks: vec![] }
     }
 }
 
 impl OsdObject for MemoryCall<'_> {
     fn stat(&mut self) -> Result<Option<OsdStat>> {
+        self.looks.push("stat");
         let MemoryOsd { exists, modified_micros, data, .. } = self.before;
         let stat = OsdStat { size: data.len() as u64, modified_micros: *modified_micros };
         Ok(exists.then_some(stat))
     }
 
     fn version(&mut self) -> Result<u64> {
+        self.looks.push("version");
         Ok(self.before.version)
     }
 
     fn read(&mut self, offset: u64, length: u64) -> Result<Bytes> {
+        self.looks.push("read");
         assert!(length > 0);
         let data = &self.before.data;
         let start = data.len().min(offset as usize);
@@ -53,15 +58,18 @@ impl OsdObject for MemoryCall<'_> {
     }
 
     fn attributes(&mut self) -> Result<Vec<StoredEntry>> {
+        self.looks.push("attributes");
         let all = self.before.attributes.iter();
         Ok(all.map(|(name, value)| (name.clone().into(), value.clone())).collect())
     }
 
     fn entry(&mut self, key: &[u8]) -> Result<Option<Bytes>> {
+        self.looks.push("entry");
         Ok(self.before.omap.get(key).cloned())
     }
 
     fn range(&mut self, after: &[u8], prefix: &[u8], limit: usize) -> Result<StoredRange> {
+        self.looks.push("range");
         assert!(limit > 0);
         let start = if prefix > after { Bound::Included(prefix) } else { Bound::Excluded(after) };
         let all = self.before.omap.range::<[u8], _>((start, Bound::Unbounded));
