@@ -6,6 +6,7 @@ use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
 use crate::guards::caught;
 use crate::meter::{MemoryAccount, Meter, Pulse};
+use crate::quick::{self, QuickAnswer, QuickArguments};
 
 /// A VM that is being made, as a host library sees it.
 pub struct Host<'a> {
@@ -48,19 +49,50 @@ impl<'a> Host<'a> {
         let run = Rc::new(run);
         let loud = run.clone();
         let function = self.lua.create_function(move |lua, arguments: A| loud(lua, arguments))?;
+        self.catch_quietly(&function, move |lua, arguments| called(&*run, lua, arguments))?;
+        Ok(function)
+    }
+
+    /// The same, which `quick` is asked before, see [`QuickAnswer`].
+    ///
+    /// # Errors
+    /// Those of the VM.
+    pub fn quick_function<A: FromLuaMulti, R: IntoLuaMulti>(
+        &self,
+        quick: impl Fn(&QuickArguments<'_>) -> mlua::Result<QuickAnswer> + 'static,
+        run: impl Fn(&Lua, A) -> mlua::Result<R> + 'static,
+    ) -> mlua::Result<Function> {
+        let run = Rc::new(run);
+        let loud = run.clone();
+        let behind = move |lua: &Lua, arguments| called(&*loud, lua, arguments);
+        let function = quick::function(self.lua, quick, behind)?;
+        self.catch_quietly(&function, move |lua, arguments| called(&*run, lua, arguments))?;
+        Ok(function)
+    }
+
+    /// Gives a function its twin that returns what `pcall` would.
+    fn catch_quietly(
+        &self,
+        function: &Function,
+        run: impl Fn(&Lua, MultiValue) -> mlua::Result<MultiValue> + 'static,
+    ) -> mlua::Result<()> {
         let meter = self.meter.clone();
         let quiet = self.lua.create_function(move |lua, arguments: MultiValue| {
-            let outcome = A::from_lua_multi(arguments, lua)
-                .and_then(|arguments| run(lua, arguments))
-                .and_then(|returned| returned.into_lua_multi(lua));
-            let (succeeded, mut values) = match outcome {
+            let (succeeded, mut values) = match run(lua, arguments) {
                 Ok(values) => (true, values),
                 Err(error) => (false, caught(lua, &meter, Value::Error(Box::new(error)))?),
             };
             values.push_front(Value::Boolean(succeeded));
             Ok(values)
         })?;
-        self.quiet.raw_set(&function, quiet)?;
-        Ok(function)
+        self.quiet.raw_set(function, quiet)
     }
+}
+
+fn called<A: FromLuaMulti, R: IntoLuaMulti>(
+    run: &dyn Fn(&Lua, A) -> mlua::Result<R>,
+    lua: &Lua,
+    arguments: MultiValue,
+) -> mlua::Result<MultiValue> {
+    run(lua, A::from_lua_multi(arguments, lua)?)?.into_lua_multi(lua)
 }

@@ -27,6 +27,8 @@ mod host;
 #[allow(unsafe_code, reason = "what the VM calls at every step; see the SAFETY comments")]
 mod leave;
 mod meter;
+#[allow(unsafe_code, reason = "what the VM calls for each record; see the SAFETY comments")]
+mod quick;
 mod run;
 mod value;
 mod vm;
@@ -40,6 +42,7 @@ pub use digest::Digest;
 pub use fault::{raise, raised};
 pub use host::Host;
 pub use meter::{Limit, MemoryAccount, Pulse};
+pub use quick::{QuickAnswer, QuickArguments, ShortText};
 pub use run::{Run, Terms};
 pub use value::Value;
 pub use vm::Vm;

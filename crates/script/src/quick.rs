@@ -1,0 +1,202 @@
+//! Host functions that are called for each record.
+//!
+//! mlua hands a function its arguments as handles, each with a place of its own in the VM, and makes a
+//! text it returns in a protected call, as memory is limited: some hundred nanoseconds for each. A quick
+//! function sees texts where they lie, and its answer goes straight onto the stack. Arguments it is not
+//! made for it passes to an ordinary function behind it, which also raises the errors.
+//!
+//! **Invariant:** while a quick function runs nothing of the VM runs, and what it answers is pushed after
+//! it has returned: an error of the VM, such as running out of memory, never goes through its body.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
+use std::{ptr, slice};
+
+use bytes::Bytes;
+use mlua::{Function, Lua, MultiValue, ffi};
+
+/// The arguments of a quick function.
+pub struct QuickArguments<'a> {
+    state: *mut ffi::lua_State,
+    count: c_int,
+    /// Texts are looked at while the function runs, no longer.
+    borrowed: PhantomData<&'a ()>,
+}
+
+impl QuickArguments<'_> {
+    /// The text at a place, counted from 1; nothing if there is something else.
+    pub fn text(&self, position: usize) -> Option<&[u8]> {
+        let index = self.index(position)?;
+        let mut length = 0;
+        // SAFETY: the index is that of an argument. A text's bytes stay where they are while it is one,
+        // and are converted from nothing.
+        unsafe {
+            if ffi::lua_type(self.state, index) != ffi::LUA_TSTRING {
+                return None;
+            }
+            let bytes = ffi::lua_tolstring(self.state, index, &mut length);
+            Some(slice::from_raw_parts(bytes.cast(), length))
+        }
+    }
+
+    /// The number at a place, likewise.
+    pub fn number(&self, position: usize) -> Option<f64> {
+        let index = self.index(position)?;
+        // SAFETY: the index is that of an argument, and a number is converted from nothing.
+        unsafe {
+            let is_number = ffi::lua_type(self.state, index) == ffi::LUA_TNUMBER;
+            is_number.then(|| ffi::lua_tonumber(self.state, index))
+        }
+    }
+
+    /// Whether there is nothing at a place, or nil.
+    pub fn is_nil(&self, position: usize) -> bool {
+        // SAFETY: the index is that of an argument.
+        let kind = |index| unsafe { ffi::lua_type(self.state, index) };
+        self.index(position).is_none_or(|index| kind(index) == ffi::LUA_TNIL)
+    }
+
+    fn index(&self, position: usize) -> Option<c_int> {
+        c_int::try_from(position).ok().filter(|index| (1..=self.count).contains(index))
+    }
+}
+
+/// What a quick function answers.
+pub enum QuickAnswer {
+    /// That the function behind it is to be called with these arguments.
+    Pass,
+    /// Nothing.
+    Done,
+    /// Nil.
+    Nil,
+    /// A text.
+    Text(Bytes),
+    /// A short text.
+    Short(ShortText),
+    /// A text and a number.
+    TextAndNumber(Bytes, f64),
+}
+
+/// A text that needs no memory of its own.
+pub struct ShortText {
+    bytes: [u8; Self::MAX_BYTES],
+    length: usize,
+}
+
+impl ShortText {
+    /// Bytes it has room for.
+    pub const MAX_BYTES: usize = 64;
+
+    /// Two parts, one after the other; nothing if they do not fit.
+    pub fn of(first: &[u8], second: &[u8]) -> Option<Self> {
+        let (start, length) = (first.len(), first.len() + second.len());
+        let mut bytes = [0; Self::MAX_BYTES];
+        bytes.get_mut(..start)?.copy_from_slice(first);
+        bytes.get_mut(start..length)?.copy_from_slice(second);
+        Some(Self { bytes, length })
+    }
+}
+
+/// Why a quick function came to nothing, for the function behind it to raise.
+enum Failure {
+    Error(mlua::Error),
+    Panic(Box<dyn Any + Send>),
+}
+
+type Body = dyn Fn(&QuickArguments<'_>) -> mlua::Result<QuickAnswer>;
+
+struct Quick {
+    body: Box<Body>,
+    failure: Rc<Cell<Option<Failure>>>,
+}
+
+/// A function that does what `body` does, and else what `behind` does.
+pub(crate) fn function(
+    lua: &Lua,
+    body: impl Fn(&QuickArguments<'_>) -> mlua::Result<QuickAnswer> + 'static,
+    behind: impl Fn(&Lua, MultiValue) -> mlua::Result<MultiValue> + 'static,
+) -> mlua::Result<Function> {
+    let failure: Rc<Cell<Option<Failure>>> = Rc::default();
+    let quick = Quick { body: Box::new(body), failure: failure.clone() };
+    let behind = lua.create_function(move |lua, arguments| match failure.take() {
+        None => behind(lua, arguments),
+        Some(Failure::Error(error)) => Err(error),
+        Some(Failure::Panic(panic)) => resume_unwind(panic),
+    })?;
+    // SAFETY: memory of a userdata is aligned for what a `Quick` holds, which is moved into it before
+    // anything else can fail, and dropped by the VM; the closure takes both values off the stack.
+    unsafe {
+        lua.exec_raw(behind, |state| {
+            let place = ffi::lua_newuserdatadtor(state, size_of::<Quick>(), drop_quick);
+            ptr::write(place.cast(), quick);
+            ffi::lua_insert(state, -2);
+            ffi::lua_pushcclosurek(state, call, c"host".as_ptr(), 2, None);
+        })
+    }
+}
+
+unsafe extern "C" fn drop_quick(_: *mut ffi::lua_State, place: *mut c_void) {
+    // SAFETY: a `Quick` was moved here.
+    unsafe { ptr::drop_in_place(place.cast::<Quick>()) }
+}
+
+/// What the VM calls. Its upvalues are the `Quick` and the function behind it.
+unsafe extern "C-unwind" fn call(state: *mut ffi::lua_State) -> c_int {
+    // SAFETY: the upvalues are as `function` made them. The VM has room for what little is pushed, and
+    // leaves by unwinding, which drops what is alive here, if it is out of memory.
+    unsafe {
+        let quick = ffi::lua_touserdata(state, ffi::lua_upvalueindex(1)).cast::<Quick>();
+        let count = ffi::lua_gettop(state);
+        let arguments = QuickArguments { state, count, borrowed: PhantomData };
+        match catch_unwind(AssertUnwindSafe(|| ((*quick).body)(&arguments))) {
+            Ok(Ok(QuickAnswer::Done)) => 0,
+            Ok(Ok(QuickAnswer::Nil)) => {
+                ffi::lua_pushnil(state);
+                1
+            }
+            Ok(Ok(QuickAnswer::Text(text))) => push(state, &text),
+            Ok(Ok(QuickAnswer::Short(text))) => push(state, &text.bytes[..text.length]),
+            Ok(Ok(QuickAnswer::TextAndNumber(text, number))) => {
+                push(state, &text);
+                ffi::lua_pushnumber(state, number);
+                2
+            }
+            // A failure that did not get there, as calls were too deep, is not to be met later.
+            Ok(Ok(QuickAnswer::Pass)) => pass(state, count, &(*quick).failure, None),
+            Ok(Err(error)) => pass(state, count, &(*quick).failure, Some(Failure::Error(error))),
+            Err(panic) => pass(state, count, &(*quick).failure, Some(Failure::Panic(panic))),
+        }
+    }
+}
+
+/// # Safety
+/// The stack has room for one more.
+unsafe fn push(state: *mut ffi::lua_State, text: &[u8]) -> c_int {
+    // SAFETY: the VM copies the bytes.
+    unsafe { ffi::lua_pushlstring(state, text.as_ptr().cast(), text.len()) };
+    1
+}
+
+/// Calls the function behind with all arguments, and with what it is to fail with.
+///
+/// # Safety
+/// Called by [`call`], with nothing pushed.
+unsafe fn pass(
+    state: *mut ffi::lua_State,
+    count: c_int,
+    failed: &Cell<Option<Failure>>,
+    failure: Option<Failure>,
+) -> c_int {
+    failed.set(failure);
+    // SAFETY: the second upvalue is the function; its results are all that is left on the stack.
+    unsafe {
+        ffi::lua_pushvalue(state, ffi::lua_upvalueindex(2));
+        ffi::lua_insert(state, 1);
+        ffi::lua_call(state, count, ffi::LUA_MULTRET);
+        ffi::lua_gettop(state)
+    }
+}
