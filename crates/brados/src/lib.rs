@@ -50,6 +50,7 @@ pub use explain::{
 };
 pub use format::format;
 pub use layout::{Layout, with_layout};
+pub use limits::REQUEST_HEAD_BYTES;
 pub use marks::{LAYOUT_KEY, Marks, Whereabouts};
 pub use script::{Case, Expected, OWN_OBJECT, Script, ScriptError, Step, shown_reply};
 pub use span::{LineIndex, Place, Span};

@@ -25,6 +25,9 @@ pub const MAX_FOUND: usize = 16 * MAX_DIAGNOSTICS;
 pub const MAX_SHOWN_CHARACTERS: usize = 200;
 /// Bytes of a name: it is in keys of the map, in replies and in each line of the class that is about it.
 pub const MAX_NAME_BYTES: usize = 128;
+/// Bytes of a request that a method gets at least, where there are so many, when it is given the head alone:
+/// numbers at fixed places lie within them.
+pub const REQUEST_HEAD_BYTES: usize = 64;
 /// The greatest whole number, either sign: numbers of Luau are doubles, and from 2^53 on a sum may be
 /// rounded to it.
 pub const MAX_INTEGER: i64 = (1 << 53) - 1;

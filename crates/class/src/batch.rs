@@ -22,8 +22,6 @@
 //!
 //! All numbers are little-endian.
 
-use std::slice;
-
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use nacre_object::{CallReply, Error, Result, Status};
 
@@ -83,7 +81,9 @@ fn sized(bytes: &mut Bytes) -> Option<Bytes> {
 /// A batch that was asked for.
 pub(crate) struct Batch {
     byte_limit: usize,
-    pub requests: Vec<Bytes>,
+    count: usize,
+    /// The requests, each behind its length, as [`Batch::decode`] has seen to.
+    requests: Bytes,
 }
 
 impl Batch {
@@ -97,45 +97,60 @@ impl Batch {
             return Err(Error::invalid(format!("a batch of {count} requests"))
                 .hint(format!("at most {MAX_BATCH_REQUESTS}")));
         }
-        let requests: Option<_> = (0..count).map(|_| sized(&mut input)).collect();
-        match requests {
-            Some(requests) if input.is_empty() => Ok(Self { byte_limit, requests }),
-            _ => Err(refused()),
-        }
+        let batch = Self { byte_limit, count, requests: input };
+        let found = batch.requests().fold((0, 0), |(count, bytes), request| {
+            (count + 1, bytes + LENGTH_BYTES + request.len())
+        });
+        if found == (count, batch.requests.len()) { Ok(batch) } else { Err(refused()) }
+    }
+
+    /// The requests, as far as there are bytes of them.
+    pub fn requests(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = &self.requests[..];
+        (0..self.count).map_while(move |_| {
+            let length = rest.try_get_u32_le().ok()? as usize;
+            let (request, others) = rest.split_at_checked(length)?;
+            rest = others;
+            Some(request)
+        })
     }
 }
 
 /// A batch that is being carried out: the requests that are left, and the answers of those before.
-pub(crate) struct Progress<'a> {
-    left: slice::Iter<'a, Bytes>,
+pub(crate) struct Progress {
+    left: usize,
+    requests: Bytes,
     byte_limit: usize,
     bytes: usize,
     output: BytesMut,
     last: Option<(u32, CallReply)>,
 }
 
-impl<'a> Progress<'a> {
-    pub fn of(batch: &'a Batch) -> Self {
-        let (left, byte_limit) = (batch.requests.iter(), batch.byte_limit);
-        Self { left, byte_limit, bytes: 0, output: BytesMut::new(), last: None }
+impl Progress {
+    pub fn of(batch: Batch) -> Self {
+        let Batch { byte_limit, count, requests } = batch;
+        let output = BytesMut::new();
+        Self { left: count, requests, byte_limit, bytes: 0, output, last: None }
     }
 
     /// The request to carry out now, if one is left and its answer is still wanted.
-    pub fn next(&mut self) -> Option<&'a Bytes> {
-        self.left.next()
+    pub fn next(&mut self) -> Option<Bytes> {
+        self.left = self.left.checked_sub(1)?;
+        sized(&mut self.requests)
     }
 
     /// What came of the request that was carried out last.
-    pub fn answer(&mut self, answer: CallReply) {
-        self.bytes += answer.output.len();
+    pub fn answer(&mut self, status: Status, output: &[u8]) {
+        self.bytes += output.len();
         if self.bytes >= self.byte_limit {
-            self.left = [].iter();
+            self.left = 0;
         }
         match &mut self.last {
-            Some((count, last)) if *last == answer => *count += 1,
+            Some((count, last)) if last.status == status && last.output == output => *count += 1,
             _ => {
                 self.put_last();
-                self.last = Some((1, answer));
+                let output = Bytes::copy_from_slice(output);
+                self.last = Some((1, CallReply { status, output }));
             }
         }
     }
@@ -150,16 +165,15 @@ impl<'a> Progress<'a> {
     }
 
     /// The output of the batch.
-    pub fn finish(mut self) -> Bytes {
+    pub fn finish(&mut self) -> Bytes {
         self.put_last();
-        self.output.freeze()
+        self.output.split().freeze()
     }
 }
 
-/// The answer of a request that was refused.
-pub(crate) fn refusal(error: &Error) -> CallReply {
-    let status: Status = error.status().min(-1);
-    CallReply { status, output: Bytes::copy_from_slice(error.message().as_bytes()) }
+/// The status of a request that was refused.
+pub(crate) fn refusal(error: &Error) -> Status {
+    error.status().min(-1)
 }
 
 #[cfg(test)]
@@ -173,10 +187,10 @@ mod tests {
     #[test]
     fn neighbours_that_came_to_the_same_are_told_once() {
         let batch = Batch::decode(encode_batch(1000, &[vec![1], vec![], vec![2, 3]])).unwrap();
-        assert_eq!(batch.requests, [&[1][..], &[], &[2, 3]]);
+        assert_eq!(batch.requests().collect::<Vec<_>>(), [&[1][..], &[], &[2, 3]]);
         let all = [answer(0, "a"), answer(0, "a"), answer(-22, "a"), answer(0, "a")];
-        let mut progress = Progress::of(&batch);
-        all.iter().for_each(|answer| progress.answer(answer.clone()));
+        let mut progress = Progress::of(batch);
+        all.iter().for_each(|answer| progress.answer(answer.status, &answer.output));
         let output = progress.finish();
         assert_eq!(output.len(), 3 * 13);
         assert_eq!(decode_answers(output.clone(), 4).unwrap(), all);
@@ -187,10 +201,10 @@ mod tests {
     fn past_the_limit_no_further_request_is_carried_out() {
         for (limit, carried_out) in [(0, 1), (2, 1), (3, 2), (4, 2), (100, 3)] {
             let batch = Batch::decode(encode_batch(limit, &[vec![1], vec![2], vec![3]])).unwrap();
-            let mut progress = Progress::of(&batch);
+            let mut progress = Progress::of(batch);
             let mut count = 0;
             while progress.next().is_some() {
-                progress.answer(answer(0, "ab"));
+                progress.answer(0, b"ab");
                 count += 1;
             }
             assert_eq!(count, carried_out, "of {limit} bytes");

@@ -101,7 +101,7 @@ impl CallCounts {
         }
         let method = self.method(name.strip_suffix(BATCH_SUFFIX)?)?;
         let batch = Batch::decode(call.input.clone()).ok()?;
-        batch.requests.iter().for_each(|request| method.count(request));
+        batch.requests().for_each(|request| method.count(request));
         Some(())
     }
 

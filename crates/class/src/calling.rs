@@ -7,16 +7,18 @@
 use std::cell::Cell;
 
 use nacre_object::{CallContext, Error, ObjectView, Result};
-use nacre_script::{Script, raise};
+use nacre_script::{QuickAnswer, Script, raise};
 use scoped_tls_hkt::ReborrowMut;
 
 use crate::fault_sink::{FaultSink, ProgramLog};
 use crate::native::MethodAccess;
+use crate::requests::Requests;
 
 /// What host functions work on.
 pub(crate) struct Calling<'a> {
     /// `None` while a program is checked.
     pub object: Option<&'a mut (dyn ObjectView + 'a)>,
+    pub requests: &'a Requests,
     pub context: &'a CallContext,
     pub access: &'a Cell<MethodAccess>,
     /// Set once it changed something.
@@ -67,6 +69,20 @@ pub(crate) fn write<R>(body: impl FnOnce(&mut dyn ObjectView) -> Result<R>) -> m
             calling.has_written.set(true);
             body(calling.object()?)
         }
+    })
+}
+
+/// Asks about the requests of the call.
+pub(crate) fn requests<R>(ask: impl FnOnce(&Requests) -> R) -> mlua::Result<R> {
+    with_call(|calling| Ok(ask(calling.requests)))
+}
+
+/// Goes on to the next request of a batch; answers what a method gets of it, nil if there is none.
+pub(crate) fn next_request() -> mlua::Result<QuickAnswer> {
+    with_call(|calling| {
+        calling.has_written.set(false);
+        let is_there = calling.requests.advance();
+        Ok(if is_there { calling.requests.head() } else { QuickAnswer::Nil })
     })
 }
 

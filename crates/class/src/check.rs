@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use mlua::Table;
 use nacre_clock::Clock;
 use nacre_object::{CallContext, EntityName, Error, MethodName, Result};
@@ -16,6 +17,7 @@ use crate::class_vm::with_vm;
 use crate::fault_sink::NoFaultSink;
 use crate::language::translate;
 use crate::native::MethodAccess;
+use crate::requests::{Input, Requests};
 
 /// A program that compiles and registers methods.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,6 +108,7 @@ pub(crate) fn methods_of(
     let access = Cell::new(MethodAccess::ReadOnly);
     let calling = Calling {
         object: None,
+        requests: &Requests::of(Input::One(Bytes::new())),
         context: &context,
         access: &access,
         has_written: &Cell::new(false),

@@ -2,15 +2,18 @@
 
 use std::cell::RefCell;
 
+use bytes::{Bytes, BytesMut};
 use mlua::chunk::Compiler;
-use mlua::{Function, Lua, Table};
-use nacre_object::{Error, Result};
-use nacre_script::{Vm, raise};
+use mlua::{Function, Lua, LuaString, Table, Value};
+use nacre_object::{Error, Result, Status};
+use nacre_script::{Host, QuickAnswer, QuickArguments, Vm, raise};
 
+use crate::arguments::whole;
 use crate::buffer_list::{self, BufferLists};
 use crate::calling;
 use crate::errno::EOPNOTSUPP;
 use crate::objclass;
+use crate::requests::Requests;
 
 /// A VM with the class API.
 pub(crate) struct ClassVm {
@@ -23,9 +26,9 @@ pub(crate) struct ClassVm {
 pub(crate) struct Dispatch {
     /// `(chunk, globals, handler, input, output)` to the last value the handler returned.
     pub call: Function,
-    /// The same for a script that is kept.
+    /// `(chunk, globals, handler)` to the status and the reply of the request, for a script that is kept.
     pub call_kept: Function,
-    /// `(chunk, globals, handler, next_request)`, for such a script: the requests of a batch.
+    /// `(chunk, globals, handler)`, for such a script: carries out the requests of a batch.
     pub call_batch: Function,
     /// `(chunk, globals)` to `{name = is_read_only}` and the number of registered functions.
     pub inspect: Function,
@@ -36,7 +39,7 @@ impl ClassVm {
         let mut installed = None;
         let vm = Vm::new(|host| {
             buffer_list::install(host)?;
-            let dispatch = load_dispatch(host.lua)?;
+            let dispatch = load_dispatch(host)?;
             objclass::install(host, &dispatch.raw_get("register")?)?;
             let dispatch = Dispatch {
                 call: dispatch.raw_get("call")?,
@@ -52,14 +55,63 @@ impl ClassVm {
     }
 }
 
-fn load_dispatch(lua: &Lua) -> mlua::Result<Table> {
-    let host = lua.create_table()?;
-    host.raw_set("restrict", lua.create_function(|_, ()| calling::restrict())?)?;
-    host.raw_set("missing", lua.create_function(|_, handler| missing(handler))?)?;
+fn load_dispatch(host: &Host<'_>) -> mlua::Result<Table> {
+    let (lua, functions) = (host.lua, host.lua.create_table()?);
+    functions.raw_set("restrict", lua.create_function(|_, ()| calling::restrict())?)?;
+    functions.raw_set("missing", lua.create_function(|_, handler| missing(handler))?)?;
+    let request_head = |_: &QuickArguments<'_>| calling::requests(Requests::head);
+    functions.raw_set("request_head", host.quick_function(request_head, nothing)?)?;
+    let request =
+        |_: &QuickArguments<'_>| Ok(QuickAnswer::Text(calling::requests(Requests::current)?));
+    functions.raw_set("request", host.quick_function(request, nothing)?)?;
+    functions.raw_set("next_request", host.quick_function(next_request, after_pieces)?)?;
     // Without line numbers, so that positions in errors are the script's.
     let compiler = Compiler::new().set_optimization_level(1).set_debug_level(0);
     let source = include_str!("dispatch.luau");
-    lua.load(source).set_name("=dispatch").set_compiler(compiler).call(host)
+    lua.load(source).set_name("=dispatch").set_compiler(compiler).call(functions)
+}
+
+/// Behind a function that needs no other.
+fn nothing(_: &Lua, (): ()) -> mlua::Result<()> {
+    Ok(())
+}
+
+/// Takes the status and the reply of a request of a batch, unless it is to be the first, and gives the next.
+fn next_request(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
+    if !arguments.is_nil(1) {
+        let status = arguments.number(1).and_then(whole).and_then(|n| Status::try_from(n).ok());
+        let nothing = arguments.is_nil(2).then_some(&b""[..]);
+        let (Some(status @ 0..), Some(reply)) = (status, arguments.text(2).or(nothing)) else {
+            return Ok(QuickAnswer::Pass);
+        };
+        calling::requests(|requests| requests.answer(status, reply))?;
+    }
+    calling::next_request()
+}
+
+/// The same for a reply in pieces.
+fn after_pieces(
+    lua: &Lua,
+    (status, pieces): (Value, Value),
+) -> mlua::Result<(Option<LuaString>, Option<f64>)> {
+    let (Some(0), Value::Table(pieces)) = (status.as_i64(), pieces) else {
+        return Err(mlua::Error::runtime("a Brados class returned a status"));
+    };
+    let reply = joined(&pieces)?;
+    calling::requests(|requests| requests.answer(0, &reply))?;
+    Ok(match calling::next_request()? {
+        QuickAnswer::TextAndNumber(text, number) => (Some(lua.create_string(text)?), Some(number)),
+        _ => (None, None),
+    })
+}
+
+/// A reply that was made in pieces.
+pub(crate) fn joined(pieces: &Table) -> mlua::Result<Bytes> {
+    let mut bytes = BytesMut::new();
+    for piece in pieces.sequence_values::<LuaString>() {
+        bytes.extend_from_slice(&piece?.as_bytes());
+    }
+    Ok(bytes.freeze())
 }
 
 fn missing(handler: String) -> mlua::Result<()> {

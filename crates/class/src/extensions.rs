@@ -11,6 +11,8 @@
 //! | `map_get_str(key)` | the same as a string |
 //! | `map_set(key, data)` | – |
 //! | `map_set_parts(key, data, data)` | –; the value is both, one after the other |
+//! | `map_set_rest(key, data, from)` | –; the value is the data, then the bytes of the method's input from the `from`th on |
+//! | `hex_key(prefix, number)` | the prefix, then fourteen hexadecimal digits |
 //! | `map_last(prefix)` | the last key with that prefix and its bufferlist, or nil |
 //! | `map_range(after, prefix, max)` | keys in order, their bufferlists, whether there are more |
 //! | `fail(status, message)` | –; the method ends with a negative status, and an error that says why and where |
@@ -22,13 +24,17 @@
 use bytes::{Bytes, BytesMut};
 use mlua::Value;
 use nacre_object::{Error, ErrorKind, Status};
-use nacre_script::raise;
+use nacre_script::{QuickAnswer, QuickArguments, ShortText, raise};
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, whole};
 use crate::buffer_list::{append_data, data_of};
-use crate::calling::{context, read, write};
+use crate::calling::{context, read, requests, write};
 use crate::errno::ENODATA;
 use crate::objclass::{Library, MAX_LOG_BYTES, for_each_entry, if_present};
+use crate::requests::Requests;
+
+/// Digits of a number below 2^53, which is what numbers are.
+const HEX_DIGITS: usize = 14;
 
 pub(crate) fn add(library: &Library<'_>) -> mlua::Result<()> {
     add_stream(library)?;
@@ -95,12 +101,12 @@ fn add_map(library: &Library<'_>) -> mlua::Result<()> {
         let value = read(|view| if_present(view, |view| view.map_get(&key.as_bytes())))?;
         value.map(|value| lists.make(arguments.lua, value)).transpose()
     })?;
-    library.add("map_get_str", |arguments, key: Value| {
+    library.add_quick("map_get_str", get_text, |arguments, key: Value| {
         let key = arguments.text(1, &key)?;
         let value = read(|view| if_present(view, |view| view.map_get(&key.as_bytes())))?;
         value.map(|value| arguments.lua.create_string(&value)).transpose()
     })?;
-    library.add("map_set", |arguments, (key, value): (Value, Value)| {
+    library.add_quick("map_set", set_text, |arguments, (key, value): (Value, Value)| {
         let key = arguments.text(1, &key)?;
         let value = data(arguments, 2, &value)?;
         write(|view| view.map_set(&key.as_bytes(), value))
@@ -112,6 +118,20 @@ fn add_map(library: &Library<'_>) -> mlua::Result<()> {
             append_data(&mut value, &part).ok_or_else(|| no_data(arguments, position, &part))?;
         }
         write(|view| view.map_set(&key.as_bytes(), value.freeze()))
+    })?;
+    library.add_quick(
+        "map_set_rest",
+        set_rest,
+        |arguments, (key, first, from): (Value, Value, Value)| {
+            let key = arguments.text(1, &key)?;
+            let first = data(arguments, 2, &first)?;
+            let from = arguments.size(3, &from)?;
+            set_with_rest(&key.as_bytes(), &first, usize::try_from(from).unwrap_or(usize::MAX))
+        },
+    )?;
+    library.add_quick("hex_key", hex_key, |arguments, (prefix, number): (Value, Value)| {
+        let (prefix, number) = (arguments.text(1, &prefix)?, arguments.size(2, &number)?);
+        arguments.lua.create_string([&prefix.as_bytes(), &hex_digits(number)[..]].concat())
     })?;
     let lists = library.buffer_lists();
     library.add("map_last", move |arguments, prefix: Value| {
@@ -134,4 +154,57 @@ fn add_map(library: &Library<'_>) -> mlua::Result<()> {
         })?;
         Ok((keys, values, more))
     })
+}
+
+/// `map_get_str` of a key that is a text.
+fn get_text(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
+    let Some(key) = arguments.text(1) else { return Ok(QuickAnswer::Pass) };
+    let value = read(|view| if_present(view, |view| view.map_get(key)))?;
+    Ok(value.map_or(QuickAnswer::Nil, QuickAnswer::Text))
+}
+
+/// `map_set` of texts.
+fn set_text(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
+    let (Some(key), Some(value)) = (arguments.text(1), arguments.text(2)) else {
+        return Ok(QuickAnswer::Pass);
+    };
+    write(|view| view.map_set(key, Bytes::copy_from_slice(value)))?;
+    Ok(QuickAnswer::Done)
+}
+
+/// `map_set_rest` of texts.
+fn set_rest(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
+    let from = arguments.number(3).and_then(whole).and_then(|from| usize::try_from(from).ok());
+    let (Some(key), Some(first), Some(from)) = (arguments.text(1), arguments.text(2), from) else {
+        return Ok(QuickAnswer::Pass);
+    };
+    set_with_rest(key, first, from)?;
+    Ok(QuickAnswer::Done)
+}
+
+/// Sets a value of two parts, the second of which is the method's input from a byte on, counted from 1.
+fn set_with_rest(key: &[u8], first: &[u8], from: usize) -> mlua::Result<()> {
+    let input = requests(Requests::current)?;
+    let rest = input.get(from.saturating_sub(1)..).unwrap_or_default();
+    let mut value = BytesMut::with_capacity(first.len() + rest.len());
+    value.extend_from_slice(first);
+    value.extend_from_slice(rest);
+    write(|view| view.map_set(key, value.freeze()))
+}
+
+/// `hex_key` of a short text.
+fn hex_key(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
+    let number = arguments.number(2).and_then(whole).and_then(|number| u64::try_from(number).ok());
+    let (Some(prefix), Some(number)) = (arguments.text(1), number) else {
+        return Ok(QuickAnswer::Pass);
+    };
+    let key = ShortText::of(prefix, &hex_digits(number));
+    Ok(key.map_or(QuickAnswer::Pass, QuickAnswer::Short))
+}
+
+/// As many digits as a number that is exact can have.
+fn hex_digits(number: u64) -> [u8; HEX_DIGITS] {
+    let digit =
+        |at: usize| b"0123456789abcdef"[(number >> (4 * (HEX_DIGITS - 1 - at))) as usize & 0xf];
+    std::array::from_fn(digit)
 }

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use bytes::Bytes;
-use mlua::{AnyUserData, Value};
+use mlua::{AnyUserData, LuaString, Value};
 use nacre_brados::LineMap;
 use nacre_object::{
     CallContext, CallReply, Error, ErrorKind, FaultSite, ObjectView, Result, Status,
@@ -11,14 +11,14 @@ use nacre_object::{
 use nacre_script::{Limit, Run, Script, Terms};
 
 use crate::arguments::whole;
-use crate::batch::Batch;
 use crate::batch_run::BatchRun;
-use crate::buffer_list::{BufferList, BufferLists};
+use crate::buffer_list::{BufferList, BufferLists, data_of};
 use crate::calling::Calling;
-use crate::class_vm::{ClassVm, Dispatch, with_vm};
+use crate::class_vm::{ClassVm, Dispatch, joined, with_vm};
 use crate::fault_sink::{FaultSink, ProgramFault};
 use crate::language::at_program_lines;
 use crate::native::MethodAccess;
+use crate::requests::Requests;
 
 /// What to run, and on what terms.
 pub(crate) struct Invocation<'a> {
@@ -27,18 +27,12 @@ pub(crate) struct Invocation<'a> {
     pub lines: Option<&'a LineMap>,
     /// The global to call; empty to execute the chunk alone.
     pub handler: &'a str,
-    pub input: Input,
+    pub requests: Requests,
     /// What the program declared when it was made live; what it registers now may restrict further.
     pub access: MethodAccess,
     pub terms: Terms<'a>,
     pub context: &'a CallContext,
     pub sink: &'a dyn FaultSink,
-}
-
-/// What a method is asked.
-pub(crate) enum Input {
-    One(Bytes),
-    Batch(Batch),
 }
 
 /// What there is to tell of a run besides its outcome.
@@ -56,6 +50,7 @@ impl Invocation<'_> {
         let (access, has_written) = (Cell::new(self.access), Cell::new(false));
         let calling = Calling {
             object: Some(&mut *view),
+            requests: &self.requests,
             context: self.context,
             access: &access,
             has_written: &has_written,
@@ -84,13 +79,14 @@ impl Invocation<'_> {
         found: &Found,
     ) -> Result<CallReply> {
         let run = vm.vm.start(self.script, &self.terms)?;
-        let reply = match &self.input {
-            Input::One(input) => self.call(&run, &vm.lists, &vm.dispatch, input),
-            Input::Batch(batch) => {
-                let batch = BatchRun::new(self, batch, &run, &vm.dispatch.call_batch, has_written);
+        let reply = match (self.requests.is_batch(), self.script.is_kept()) {
+            (true, _) => {
+                let batch = BatchRun::new(self, &run, &vm.dispatch.call_batch, has_written);
                 let answers = batch.finish(|error| found.refused.borrow_mut().push(error));
                 answers.map(|output| CallReply { status: 0, output })
             }
+            (false, true) => self.call_kept(&run, &vm.dispatch),
+            (false, false) => self.call(&run, &vm.lists, &vm.dispatch),
         };
         found.limit.set(run.exceeded());
         let reply = reply?;
@@ -98,22 +94,32 @@ impl Invocation<'_> {
         Ok(reply)
     }
 
-    fn call(
-        &self,
-        run: &Run<'_>,
-        lists: &BufferLists,
-        dispatch: &Dispatch,
-        input: &Bytes,
-    ) -> Result<CallReply> {
+    /// The one request of a script that is kept.
+    fn call_kept(&self, run: &Run<'_>, dispatch: &Dispatch) -> Result<CallReply> {
+        let handler = self.handler_in(run)?;
+        let arguments = (run.chunk(), run.globals(), handler);
+        let (status, reply): (Value, Value) = run.call_for(&dispatch.call_kept, arguments)?;
+        run.keep();
+        let output = match &reply {
+            Value::Table(pieces) => joined(pieces).map_err(|error| run.explain(&error))?,
+            reply => data_of(reply).unwrap_or_default(),
+        };
+        Ok(CallReply { status: self.status_of(run, &status)?, output })
+    }
+
+    fn call(&self, run: &Run<'_>, lists: &BufferLists, dispatch: &Dispatch) -> Result<CallReply> {
         let broken = |error: mlua::Error| run.explain(&error);
-        let handler = run.lua().create_string(self.handler).map_err(broken)?;
-        let input = lists.make(run.lua(), input.clone()).map_err(broken)?;
+        let handler = self.handler_in(run)?;
+        let input = lists.make(run.lua(), self.requests.current()).map_err(broken)?;
         let output = lists.make(run.lua(), Bytes::new()).map_err(broken)?;
         let arguments = (run.chunk(), run.globals(), handler, input, &output);
-        let call = if self.script.is_kept() { &dispatch.call_kept } else { &dispatch.call };
-        let returned: Value = run.call_for(call, arguments)?;
-        run.keep();
+        let returned: Value = run.call_for(&dispatch.call, arguments)?;
         Ok(CallReply { status: self.status_of(run, &returned)?, output: taken(&output) })
+    }
+
+    /// The handler's name. It is made here, as what the host makes for a run is not limited.
+    pub fn handler_in(&self, run: &Run<'_>) -> Result<LuaString> {
+        run.lua().create_string(self.handler).map_err(|error| run.explain(&error))
     }
 
     /// An error with the program's own lines in place of its script's.
@@ -125,7 +131,7 @@ impl Invocation<'_> {
     }
 
     /// What the handler returned last as a status.
-    pub fn status_of(&self, run: &Run<'_>, returned: &Value) -> Result<Status> {
+    fn status_of(&self, run: &Run<'_>, returned: &Value) -> Result<Status> {
         let number = match returned {
             Value::Integer(number) => return self.status_in_range(*number),
             Value::Number(number) => Some(*number),
@@ -151,7 +157,7 @@ impl Invocation<'_> {
     }
 
     /// The error of a method that returned a negative status.
-    pub fn failure(&self, status: Status) -> Error {
+    fn failure(&self, status: Status) -> Error {
         let error = Error::from_status(status, format!("{:?} returned {status}", self.handler));
         match error.kind() {
             ErrorKind::Fault => error.with_fault(self.site()),

@@ -34,6 +34,7 @@ mod language;
 mod native;
 mod objclass;
 mod program;
+mod requests;
 mod runtime;
 
 pub use batch::{BATCH_SUFFIX, MAX_BATCH_REQUESTS, decode_answers, encode_batch};

@@ -26,7 +26,7 @@ use bytes::Bytes;
 use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
 use nacre_object::limits::MAX_MAP_RANGE_ENTRIES;
 use nacre_object::{Error, ErrorKind, MapEntry, ObjectView, Result};
-use nacre_script::{Host, Pulse, raise};
+use nacre_script::{Host, Pulse, QuickAnswer, QuickArguments, raise};
 
 use crate::arguments::Arguments;
 use crate::buffer_list::{BufferLists, copied};
@@ -55,6 +55,17 @@ impl Library<'_> {
     ) -> mlua::Result<()> {
         let call = move |lua: &Lua, values: A| run(Arguments { lua, function: name }, values);
         self.table.raw_set(name, self.host.function(call)?)
+    }
+
+    /// The same for one that is called for each record, see [`QuickAnswer`].
+    pub fn add_quick<A: FromLuaMulti, R: IntoLuaMulti>(
+        &self,
+        name: &'static str,
+        quick: impl Fn(&QuickArguments<'_>) -> mlua::Result<QuickAnswer> + 'static,
+        run: impl Fn(Arguments<'_>, A) -> mlua::Result<R> + 'static,
+    ) -> mlua::Result<()> {
+        let call = move |lua: &Lua, values: A| run(Arguments { lua, function: name }, values);
+        self.table.raw_set(name, self.host.quick_function(quick, call)?)
     }
 
     pub fn buffer_lists(&self) -> BufferLists {

@@ -18,10 +18,11 @@ use crate::check::methods_of;
 use crate::eval::{EVAL_BUFFERLIST, EVAL_JSON, EvalRequest, LUA_CLASS};
 use crate::eval_cache::EvalCache;
 use crate::fault_sink::{FaultSink, NoFaultSink, ProgramFault};
-use crate::invocation::{Input, Invocation};
+use crate::invocation::Invocation;
 use crate::language::translate;
 use crate::native::{MethodAccess, NativeClass};
 use crate::program::ClassProgram;
+use crate::requests::{Input, Requests};
 
 /// A program that is live.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -253,7 +254,7 @@ impl ClassRuntime {
             script: &program.script,
             lines: program.lines.as_ref(),
             handler: method.as_str(),
-            input,
+            requests: Requests::of(input),
             access,
             terms: self.terms(context),
             context,
@@ -295,7 +296,7 @@ impl ClassRuntime {
             script: &script,
             lines: None,
             handler: &request.handler,
-            input: Input::One(request.input),
+            requests: Requests::of(Input::One(request.input)),
             access: MethodAccess::ReadWrite,
             terms: self.terms(context),
             context,
@@ -419,5 +420,124 @@ fn no_method<M: std::fmt::Display>(call: &ClassCall, known: impl IntoIterator<It
     match known.is_empty() {
         true => error,
         false => error.hint(format!("it has {}", known.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use nacre_clock::SystemClock;
+    use nacre_conformance::MemoryObject;
+    use nacre_object::EntityName;
+
+    use super::*;
+    use crate::batch::{decode_answers, encode_batch};
+
+    const WRITES: [&str; 12] = [
+        "objclass.map_set('k', 'x')",
+        "objclass.map_set('k', data)",
+        "objclass.map_set_parts('k', 'x', 'y')",
+        "objclass.map_set_rest('k', 'x', 1)",
+        "objclass.map_set_rest('k', data, 1)",
+        "objclass.map_set_val('k', data)",
+        "objclass.map_remove_key('k')",
+        "objclass.write_full(data)",
+        "objclass.append('x')",
+        "objclass.setxattr('a', data)",
+        "objclass.remove()",
+        "coroutine.wrap(objclass.map_set)('k', 'x')",
+    ];
+
+    /// A class that is kept, as those of the compiler are, with methods that this would never emit.
+    fn kept_class() -> ClassRuntime {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let runtime = ClassRuntime::new(Budget::default(), clock);
+        let writes: String =
+            WRITES.iter().map(|write| format!("function() {write} end, ")).collect();
+        let source = format!(
+            "local data = bufferlist.new() data:append('x') local writes = {{ {writes} }}
+             function look(input, output) writes[tonumber(input:str())]() return 0 end
+             objclass.register(look, 'readonly')
+             function change(input, output) writes[tonumber(input:str())]() return 0 end
+             objclass.register(change)
+             function try(input, output)
+               output:append(tostring((select(2, pcall(writes[tonumber(input:str())])))))
+               return 0
+             end
+             objclass.register(try, 'readonly')"
+        );
+        let script = Script::compile("kept", 1, source.as_bytes()).unwrap().kept();
+        let program = Program {
+            methods: methods_of(&script, &runtime.clock).unwrap(),
+            source: source.into(),
+            digest: Digest::of(b""),
+            lines: Some(LineMap::default()),
+            counts: None,
+            senders: BTreeSet::new(),
+            script,
+        };
+        let name = ClassName::new("kept").unwrap();
+        runtime.classes.write().unwrap().insert(name, Class::Program(Arc::new(program)));
+        runtime
+    }
+
+    #[test]
+    fn a_kept_method_that_is_registered_read_only_is_denied_every_write() {
+        let runtime = kept_class();
+        let context = CallContext { source: EntityName::new("test").unwrap(), now_micros: 0 };
+        let call = |object: &mut MemoryObject, method: &str, input: Bytes| {
+            let (class, method) =
+                (ClassName::new("kept").unwrap(), MethodName::new(method).unwrap());
+            let call = ClassCall { class, method, version: None, input };
+            runtime.call(&call, object, &context)
+        };
+        for (at, write) in WRITES.iter().enumerate() {
+            let number = (at + 1).to_string();
+            let mut object = MemoryObject::default();
+            let is_denied = |object: &mut MemoryObject| {
+                object.commit(0);
+                let denied = call(object, "look", number.clone().into()).unwrap_err();
+                assert_eq!((denied.kind(), denied.status()), (ErrorKind::Denied, -1), "{write}");
+                let tried = call(object, "try", number.clone().into()).unwrap();
+                assert_eq!(&tried.output[..], b"-1", "{write}");
+                for method in ["look.batch", "try.batch"] {
+                    let requests = [number.clone().into(), number.clone().into_bytes()];
+                    let reply = call(object, method, encode_batch(u32::MAX, &requests)).unwrap();
+                    for answer in decode_answers(reply.output, 2).unwrap() {
+                        let is_refused = answer.status == -1 || &answer.output[..] == b"-1";
+                        assert!(is_refused, "{write}: {answer:?}");
+                    }
+                }
+                assert!(!object.is_changed(), "{write}");
+            };
+            is_denied(&mut object);
+            call(&mut object, "change", "1".into()).unwrap();
+            call(&mut object, "change", number.clone().into()).unwrap();
+            assert!(object.is_changed(), "{write}");
+            is_denied(&mut object);
+        }
+    }
+
+    #[test]
+    fn a_batch_of_a_kept_class_whose_chunk_fails_is_refused_as_a_whole() {
+        let runtime = kept_class();
+        let name = ClassName::new("kept").unwrap();
+        let Some(Class::Program(program)) = runtime.find(&name) else { unreachable!() };
+        let script = Script::compile("kept", 1, b"error('no class')").unwrap().kept();
+        let (method, access) = program.method(&MethodName::new("look").unwrap()).unwrap();
+        let batch = Batch::decode(encode_batch(u32::MAX, &[vec![1], vec![2]])).unwrap();
+        let context = CallContext { source: EntityName::new("test").unwrap(), now_micros: 0 };
+        let invocation = Invocation {
+            script: &script,
+            lines: None,
+            handler: method.as_str(),
+            requests: Requests::of(Input::Batch(batch)),
+            access,
+            terms: runtime.terms(&context),
+            context: &context,
+            sink: &NoFaultSink,
+        };
+        let error = invocation.run(&mut MemoryObject::default()).unwrap_err();
+        assert_eq!((error.kind(), error.message()), (ErrorKind::Fault, "no class"));
     }
 }

@@ -46,6 +46,18 @@ const CASES: &[(&str, &[&str])] = &[
             "objclass.map_set_parts('k', ('v'):rep(2^22), ('v'):rep(2^22))",
         ],
     ),
+    (
+        "objclass.map_set_rest",
+        &[
+            r"objclass.map_set_rest(('\255'):rep(2^20), '', 1)",
+            "objclass.map_set_rest('k', ('v'):rep(2^22), 2^53)",
+            "objclass.map_set_rest('k', {}, -1)",
+        ],
+    ),
+    (
+        "objclass.hex_key",
+        &["while true do objclass.hex_key(('p'):rep(2^20), 1) end", "objclass.hex_key('p', -1)"],
+    ),
     ("objclass.map_last", &[r"objclass.map_last(('\255'):rep(2^20))"]),
     (
         "objclass.map_range",

@@ -33,9 +33,6 @@ impl MethodWriter<'_> {
             }
         }
         channels.iter().for_each(|channel| self.send(*channel));
-        if self.plan.writes(self.program) {
-            self.out.put("save_object(object)");
-        }
     }
 
     pub(super) fn rows_now(&self, table: CollectionId) -> Rows {

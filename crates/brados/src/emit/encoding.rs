@@ -2,6 +2,7 @@
 //! and replies. All of it is Lua text over Lua expressions.
 
 use super::runtime::Runtime;
+use crate::limits::MAX_INTEGER;
 use crate::value::{Base, Type};
 
 /// A Lua expression and what it holds.
@@ -47,6 +48,18 @@ pub(super) fn key(runtime: &mut Runtime, columns: &[Typed], is_whole: bool) -> S
         })
         .collect();
     if parts.is_empty() { "\"\"".to_owned() } else { parts.join(" .. ") }
+}
+
+/// The key of a number, which is spelled, behind what goes before it.
+pub(super) fn int_key(runtime: &mut Runtime, prefix: &str, number: &str) -> String {
+    let make = runtime.need("hex_key");
+    let (plus, minus) = (format!("{prefix}p"), format!("{prefix}m"));
+    format!(
+        "({number} >= 0 and {make}({}, {number}) or {make}({}, {number} + {}))",
+        quoted(plus.as_bytes()),
+        quoted(minus.as_bytes()),
+        MAX_INTEGER + 1
+    )
 }
 
 /// The whole key of a row that a method looks up or writes: it may need that more than once.
@@ -162,36 +175,54 @@ pub(super) fn tag(base: Base) -> char {
 
 /// The bytes of a row in a reply.
 pub(super) fn said(runtime: &mut Runtime, columns: &[Typed]) -> String {
+    said_behind(runtime, b"", columns)
+}
+
+/// The same behind some other bytes.
+pub(super) fn said_behind(runtime: &mut Runtime, head: &[u8], columns: &[Typed]) -> String {
+    let is_plain = |(_, ty): &Typed| ty.base != Base::Bool && !ty.may_be_nil;
     let mut parts: Vec<String> = vec![];
+    // What goes before plain columns goes into their call.
+    let mut head = match columns.first() {
+        Some(first) if is_plain(first) => head,
+        _ if head.is_empty() => head,
+        _ => {
+            parts.push(quoted(head));
+            b""
+        }
+    };
     let mut plain: Vec<&Typed> = vec![];
     for column in columns {
-        let (expr, ty) = column;
-        match (ty.base, ty.may_be_nil) {
-            (Base::Bool, _) => {
-                parts.extend(said_plain(&std::mem::take(&mut plain)));
-                parts.push(format!("{}({expr})", runtime.need("say_bool")));
-            }
-            (base, true) => {
-                parts.extend(said_plain(&std::mem::take(&mut plain)));
-                let say = runtime.need("say_nil");
-                parts.push(format!("{say}({expr}, \"<c1{}\", \"{}\")", width(base), tag(base)));
-            }
-            (_, false) => plain.push(column),
+        if is_plain(column) {
+            plain.push(column);
+            continue;
         }
+        parts.extend(said_plain(std::mem::take(&mut head), &std::mem::take(&mut plain)));
+        let (expr, ty) = column;
+        parts.push(match ty.base {
+            Base::Bool => format!("{}({expr})", runtime.need("say_bool")),
+            base => {
+                let say = runtime.need("say_nil");
+                format!("{say}({expr}, \"<c1{}\", \"{}\")", width(base), tag(base))
+            }
+        });
     }
-    parts.extend(said_plain(&plain));
+    parts.extend(said_plain(head, &plain));
     if parts.is_empty() { "\"\"".to_owned() } else { parts.join(" .. ") }
 }
 
-/// Columns that are always there take one call.
-fn said_plain(columns: &[&Typed]) -> Option<String> {
-    if columns.is_empty() {
-        return None;
-    }
-    let format: String = columns.iter().map(|(_, ty)| format!("c1{}", width(ty.base))).collect();
-    let values: Vec<_> =
-        columns.iter().map(|(expr, ty)| format!("\"{}\", {expr}", tag(ty.base))).collect();
-    Some(format!("pack(\"<{format}\", {})", values.join(", ")))
+/// Columns that are always there, behind some bytes: they take one call.
+fn said_plain(head: &[u8], columns: &[&Typed]) -> Option<String> {
+    let (first, others) = columns.split_first()?;
+    let tagged = |head: &[u8], (expr, ty): &Typed| {
+        let tagged = [head, &[tag(ty.base) as u8]].concat();
+        let format = format!("c{}{}", tagged.len(), width(ty.base));
+        (format, format!("{}, {expr}", quoted(&tagged)))
+    };
+    let columns = std::iter::once(tagged(head, first));
+    let columns = columns.chain(others.iter().map(|column| tagged(b"", column)));
+    let (formats, values): (Vec<_>, Vec<_>) = columns.unzip();
+    Some(format!("pack(\"<{}\", {})", formats.concat(), values.join(", ")))
 }
 
 fn width(base: Base) -> &'static str {

@@ -33,11 +33,16 @@ pub(super) fn write(
 ) {
     let physical = layouts.present();
     let refresh = refresh_edges(layouts, physical, views, runtime);
-    let channels = layouts.stored.header.channels;
-    let is_whole = !views.iter().any(|view| view.is_kept(layouts.stored.program))
-        && channels.drained.or(channels.delivered).is_none()
-        && !physical.layout.uses_stream();
+    let is_whole = is_whole(layouts, views);
     HeaderWriter { layouts, physical, refresh, is_whole, runtime, out }.write();
+}
+
+/// Whether all that a request may learn of its object are rows and the header.
+pub(super) fn is_whole(layouts: &Layouts<'_>, views: &[View]) -> bool {
+    let channels = layouts.stored.header.channels;
+    !views.iter().any(|view| view.is_kept(layouts.stored.program))
+        && channels.drained.or(channels.delivered).is_none()
+        && !layouts.present().layout.uses_stream()
 }
 
 struct HeaderWriter<'a> {
@@ -45,7 +50,6 @@ struct HeaderWriter<'a> {
     physical: &'a Physical,
     /// What is found anew of an object in the present layout.
     refresh: Vec<String>,
-    /// Whether all that a request may learn of its object are rows and the header.
     is_whole: bool,
     runtime: &'a mut Runtime,
     out: &'a mut Writer,
@@ -93,46 +97,27 @@ impl HeaderWriter<'_> {
         self.out.put("-- What a request knows of its object: what there is one of (the fields of the header), rows");
         self.out.put("-- that were looked up (`known`), states of aggregates that change (by the aggregate's name).");
         self.write_new();
-        self.out.open("local function load_object(batch)");
-        if !self.layouts.has_former() {
-            self.write_known();
-        }
+        self.out.open("local function load_object()");
         self.write_load();
         self.out.close("end");
         self.out.open("local function save_object(object)");
-        self.out.open("if object.is_new or object.is_changed then");
         self.write_save();
-        self.out.put("object.is_new = nil");
-        self.out.close("end");
         self.out.close("end");
         if !self.layouts.has_former() {
             self.write_keep();
         }
     }
 
-    /// In a batch the header is known from the request before, unless that failed. What that did not
-    /// change either, and where nothing else is noted, need not be copied.
-    fn write_known(&mut self) {
+    /// `kept_object(object)`: what the next request of a batch may know, which is the header.
+    fn write_keep(&mut self) {
         let count = self.fields();
-        self.out.put("local before = batch and batch.object");
-        self.out.open("if before then");
-        self.out.put("batch.object = nil");
+        self.out.open("local function kept_object(object)");
         if self.is_whole {
-            self.out.open("if not before.is_changed and next(before.known) == nil then");
-            self.out.put("return before");
+            self.out.open("if next(object.known) == nil then");
+            self.out.put("return object");
             self.out.close("end");
         }
-        self.out.put(format!("return {{ known = {{}}, table.unpack(before, 1, {count}) }}"));
-        self.out.close("end");
-    }
-
-    /// `keep_object(object, batch)`: at the end of a request, for the next of its batch. What is not stored
-    /// is not kept.
-    fn write_keep(&mut self) {
-        self.out.open("local function keep_object(object, batch)");
-        self.out.open("if batch and not object.is_new then");
-        self.out.put("batch.object = object");
-        self.out.close("end");
+        self.out.put(format!("return {{ known = {{}}, table.unpack(object, 1, {count}) }}"));
         self.out.close("end");
     }
 
@@ -220,6 +205,7 @@ impl HeaderWriter<'_> {
             self.out.put(format!("{set}(\"{HEADER_KEY}\", {signature})"));
             self.out.close("end");
         }
+        self.out.put("object.is_new, object.is_changed = nil, nil");
     }
 }
 
@@ -290,7 +276,8 @@ fn write_migrate(runtime: &mut Runtime, out: &mut Writer) {
     out.put(format!("{fail}(-22, \"the request is no row of {MIGRATE_METHOD}, []\")"));
     out.close("end");
     out.put("local object = load_object()");
-    out.open(format!("if {migrate}(object, output) then"));
+    let is_changed = "(object.is_new or object.is_changed)";
+    out.open(format!("if {migrate}(object, output) and {is_changed} then"));
     out.put("save_object(object)");
     out.close("end");
     out.put("return 0");

@@ -3,7 +3,7 @@
 //! A stored row whose key is spelled (literals, columns of rows that are no tables: [`super::scalar`]) is
 //! looked up where it is first needed. A table with one row lies in the header, which every request has.
 
-use super::encoding::{Typed, all_unpacked, format, key, quoted, slot_count};
+use super::encoding::{Typed, all_unpacked, format, int_key, key, quoted, slot_count};
 use super::method::MethodWriter;
 use super::place::find;
 use super::row::{Row, Scalars};
@@ -87,8 +87,7 @@ impl MethodWriter<'_> {
         match columns {
             // Made in one go.
             [(expr, Type { base: Base::Int, may_be_nil: false })] => {
-                let make = self.runtime.need("int_key");
-                format!("{make}(\"{prefix}p%014x\", \"{prefix}m%014x\", {expr})")
+                int_key(self.runtime, &prefix, expr)
             }
             columns => {
                 let key = key(self.runtime, columns, true);

@@ -1,14 +1,16 @@
 //! Requests and replies.
 //!
-//! A request is the columns of its row, one after another; `tuple.rs` says how each is written. A
+//! A request is the columns of its row, one after another; `tuple.rs` says how each is written. Whoever calls
+//! the method in nacre passes the request besides `input`, or the head of a long one, and its length. A
 //! reply is, for each output with rows in the order of their declaration: its name (`s1`), its width
 //! (one byte), the number of its rows (`I4`), and the rows in the order of their keys.
 
-use super::encoding::{ends_in_text, quoted, said, tag};
+use super::encoding::{ends_in_text, quoted, said, said_behind, tag};
 use super::method::MethodWriter;
 use super::row::Row;
+use super::writer::Mark;
 use crate::ir::CollectionId;
-use crate::limits::MAX_INTEGER;
+use crate::limits::{MAX_INTEGER, REQUEST_HEAD_BYTES};
 use crate::plan::{Relation, Rows};
 use crate::syntax::ast::Kind;
 use crate::value::{Base, Type};
@@ -63,14 +65,33 @@ impl FixedRequest {
     }
 }
 
+/// The text at the end of a request. To be stored it need not be cut out of it.
+pub(super) struct Rest {
+    /// The column.
+    pub name: String,
+    /// Its first byte.
+    pub from: usize,
+    /// Where the request was decoded.
+    mark: Mark,
+}
+
+impl Rest {
+    /// How many bytes it has.
+    pub const LENGTH: &str = "n";
+
+    /// The text itself.
+    pub fn cut(&self) -> String {
+        format!("sub(input:str(), {})", self.from)
+    }
+}
+
 impl MethodWriter<'_> {
     pub(super) fn decode_request(&mut self) {
         let input = self.program.collection(self.plan.input);
         let types = input.types();
-        self.out.put("local text = input:str()");
         match FixedRequest::of(&types) {
-            Some(request) => self.decode_fixed(&request),
-            None => self.decode_in_turn(&types),
+            Some(request) if request.bytes() < REQUEST_HEAD_BYTES => self.decode_fixed(&request),
+            _ => self.decode_in_turn(&types),
         }
         let names: Vec<_> = (1..=types.len()).map(|at| format!("a{at}")).collect();
         self.declare_request(names);
@@ -78,8 +99,12 @@ impl MethodWriter<'_> {
 
     /// Numbers, and perhaps a text at the end: one call unpacks all.
     fn decode_fixed(&mut self, request: &FixedRequest) {
+        self.out.open("if not text then");
+        self.out.put("text = input:str()");
+        self.out.put("length = #text");
+        self.out.close("end");
         let wrong = if request.ends_in_text { "<" } else { "~=" };
-        self.refuse_if(&format!("#text {wrong} {}", request.bytes()));
+        self.refuse_if(&format!("length {wrong} {}", request.bytes()));
         if request.columns() == 0 {
             return;
         }
@@ -95,15 +120,32 @@ impl MethodWriter<'_> {
         let numbers = (1..=request.numbers).map(|at| {
             format!("t{at} ~= {INT_TAG} or a{at} <= -{NUMBER_END} or a{at} >= {NUMBER_END}")
         });
-        let rest = format!("t{{}} ~= {TEXT_TAG} or n ~= #text - {}", request.bytes());
+        let rest = format!("t{{}} ~= {TEXT_TAG} or n ~= length - {}", request.bytes());
         let wrong: Vec<_> = numbers.chain(request.text(&rest)).collect();
         self.refuse_if(&wrong.join(" or "));
-        if let Some(text) = request.text("local a{} = sub(text,") {
-            self.out.put(format!("{text} {})", request.bytes() + 1));
+        if let Some(name) = request.text("a{}") {
+            let mark = self.out.mark();
+            self.rest = Some(Rest { name, from: request.bytes() + 1, mark });
+        }
+    }
+
+    /// The text at the end of the request, if a column is that.
+    pub(super) fn rest_called(&self, column: &str) -> Option<&Rest> {
+        self.rest.as_ref().filter(|rest| rest.name == column)
+    }
+
+    /// Where the text at the end of the request is needed as one of its own, it is cut out.
+    pub(super) fn cut_rest(&mut self) {
+        let Some(rest) = self.rest.take() else { return };
+        if self.out.mentions(&rest.mark, &rest.name) {
+            self.out.insert(&rest.mark, format!("local {} = {}", rest.name, rest.cut()));
         }
     }
 
     fn decode_in_turn(&mut self, types: &[Type]) {
+        self.out.open("if not text or #text < length then");
+        self.out.put("text = input:str()");
+        self.out.close("end");
         self.out.put("local at = 1");
         for (column, ty) in types.iter().enumerate() {
             let (name, read) = (format!("a{}", column + 1), self.reader(*ty));
@@ -167,10 +209,9 @@ impl MethodWriter<'_> {
         head.push(collection.width() as u8);
         head.extend_from_slice(&1_u32.to_le_bytes());
         self.out.open(format!("if {} then", row.is_there()));
-        let head = quoted(&head);
         match ends_in_text(&columns) {
             Some((before, text)) => {
-                let said = said(self.runtime, before);
+                let (head, said) = (quoted(&head), said(self.runtime, before));
                 let tag = tag(text.1.base);
                 let text = &text.0;
                 self.out.put(format!(
@@ -184,8 +225,8 @@ impl MethodWriter<'_> {
                 self.out.close("end");
             }
             None => {
-                let said = said(self.runtime, &columns);
-                self.out.put(format!("output:append({head} .. {said})"));
+                let said = said_behind(self.runtime, &head, &columns);
+                self.out.put(format!("output:append({said})"));
             }
         }
         self.out.close("end");

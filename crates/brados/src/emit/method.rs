@@ -4,11 +4,12 @@ use std::collections::{HashMap, HashSet};
 
 use super::layouts::Layouts;
 use super::look_up::LookUps;
+use super::message::Rest;
 use super::row::Scalars;
 use super::runtime::Runtime;
 use super::target::Target;
-use super::writer::Writer;
-use super::{relation_name, uses_store};
+use super::writer::{Mark, Writer};
+use super::{header, relation_name, uses_store};
 use crate::ir::{CollectionId, Program};
 use crate::limits::MAX_ROUNDS;
 use crate::plan::{ClassPlan, MethodPlan, Phase, Relation, Rows, RulePlan};
@@ -42,6 +43,8 @@ pub(super) struct MethodWriter<'a> {
     /// The rows that are none, by their variables.
     pub scalars: HashMap<String, Scalars>,
     pub look_ups: LookUps,
+    /// The text at the end of the request.
+    pub rest: Option<Rest>,
     /// The pending rows and messages that are declared.
     declared: HashSet<String>,
 }
@@ -94,6 +97,7 @@ impl<'a> MethodWriter<'a> {
             has_scalars: false,
             scalars: HashMap::new(),
             look_ups: LookUps::default(),
+            rest: None,
             declared: HashSet::new(),
         };
         method.has_scalars = !in_table && method.has_room_for_scalars();
@@ -105,7 +109,7 @@ impl<'a> MethodWriter<'a> {
         self.out.line = self.lines.line(input.span.start);
         // By its name in the table of globals: a local of that name may be in the way.
         let global = format!("_G[\"{}\"]", input.name);
-        self.out.open(format!("{global} = function(input, output, batch)"));
+        self.out.open(format!("{global} = function(input, output, batch, text, length)"));
         self.write_body();
         self.out.close("end");
         let access = if self.plan.writes(self.program) { None } else { Some("readonly") };
@@ -119,15 +123,15 @@ impl<'a> MethodWriter<'a> {
         }
         self.decode_request();
         if uses_store {
-            self.out.put("local object = load_object(batch)");
+            self.load_object();
         }
         let (mark, line) = (self.out.mark(), self.out.line);
         for phase in &self.plan.phases {
             self.phase(phase);
         }
         self.commit();
-        if uses_store && !self.layouts.has_former() {
-            self.out.put("keep_object(object, batch)");
+        if uses_store {
+            self.leave_object(&mark);
         }
         self.reply();
         self.out.put("return 0");
@@ -136,6 +140,43 @@ impl<'a> MethodWriter<'a> {
             let locals = self.look_ups.locals.join(", ");
             self.out.insert(&mark, format!("local {locals}"));
         }
+        self.cut_rest();
+    }
+
+    /// What is known of the object. In a batch that is what the request before knew, unless that failed.
+    fn load_object(&mut self) {
+        if self.layouts.has_former() {
+            self.out.put("local object = load_object()");
+            return;
+        }
+        self.out.put("local object = batch and batch.object");
+        self.out.open("if object then");
+        self.out.put("batch.object = nil");
+        self.out.turn("else");
+        self.out.put("object = load_object()");
+        self.out.close("end");
+    }
+
+    /// Stores what there is one of, and leaves what is known of the object to the next request of a batch.
+    fn leave_object(&mut self, since: &Mark) {
+        // Who is told of the object may note something there.
+        let is_told =
+            ["object,", "object)"].iter().any(|told| self.out.since(since).contains(told));
+        if self.plan.writes(self.program) {
+            self.out.open("if object.is_new or object.is_changed then");
+            self.out.put("save_object(object)");
+            self.out.close("end");
+        }
+        if self.layouts.has_former() {
+            return;
+        }
+        // What is not stored is not kept.
+        self.out.open("if batch and not object.is_new then");
+        match header::is_whole(self.layouts, &self.class.views) && !is_told {
+            true => self.out.put("batch.object = object"),
+            false => self.out.put("batch.object = kept_object(object)"),
+        }
+        self.out.close("end");
     }
 
     /// The variable of a relation.

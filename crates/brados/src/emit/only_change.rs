@@ -1,6 +1,7 @@
 //! The one row that a request may change in a table: settled and stored without a list of changes.
 
 use super::encoding::{Typed, blank, ends_in_text, format, packed, quoted, row_key};
+use super::message::Rest;
 use super::method::MethodWriter;
 use super::row::Row;
 use super::stored::packed_row;
@@ -76,7 +77,12 @@ impl MethodWriter<'_> {
         let old = self.stored_row(table, row);
         let is_there = old.is_there();
         let equal: String = (key_width..width)
-            .map(|at| format!(" and {} == {}", old.column(at), row.column(at)))
+            .map(|at| {
+                let (old, new) = (old.column(at), row.column(at));
+                // Rarely is anything there to be compared with.
+                let rest = self.rest_called(&new);
+                format!(" and {old} == {}", rest.map_or(new, Rest::cut))
+            })
             .collect();
         match op {
             MergeOp::Delete => self.out.open(format!("if not ({is_there}{equal}) then")),
@@ -179,12 +185,22 @@ impl MethodWriter<'_> {
     fn store_value(&mut self, key: &str, columns: &[Typed]) {
         match ends_in_text(columns) {
             Some((before, (text, _))) => {
-                let set = self.runtime.need("set_parts");
                 let format = format(before.iter().map(|(_, ty)| *ty));
-                let mut values: Vec<_> = before.iter().flat_map(packed).collect();
-                values.push(format!("#{text}"));
-                let values = values.join(", ");
-                self.out.put(format!("{set}({key}, pack(\"<{format}I4\", {values}), {text})"));
+                let values: String =
+                    before.iter().flat_map(packed).map(|value| value + ", ").collect();
+                let pack = |length: &str| format!("pack(\"<{format}I4\", {values}{length})");
+                let stored = match self.rest_called(text) {
+                    Some(rest) => {
+                        let from = rest.from;
+                        let set = self.runtime.need("set_rest");
+                        format!("{set}({key}, {}, {from}, input)", pack(Rest::LENGTH))
+                    }
+                    None => {
+                        let set = self.runtime.need("set_parts");
+                        format!("{set}({key}, {}, {text})", pack(&format!("#{text}")))
+                    }
+                };
+                self.out.put(stored);
             }
             None => {
                 let set = self.runtime.need("set");

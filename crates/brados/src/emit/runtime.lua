@@ -87,23 +87,20 @@ local function divide(a, b)
   return math.floor((a - rest) / b + 0.5)
 end
 
---- key_int
+--- hex_key
+-- Hexadecimal digits of a number behind what goes before it.
+local hex_key = objclass.hex_key or function(prefix, number)
+  return string.format("%s%014x", prefix, number)
+end
+
+--- key_int: hex_key
 -- Keys sort as their columns do, and have no zero byte: stock `cls_lua` would cut them off there. A
 -- number takes fifteen bytes: its sign, then hexadecimal digits.
 local function key_int(number)
   if number >= 0 then
-    return string.format("p%014x", number)
+    return hex_key("p", number)
   end
-  return string.format("m%014x", number + 9007199254740992)
-end
-
---- int_key
--- A number's key behind what goes before it, by the formats of either sign.
-local function int_key(plus, minus, number)
-  if number >= 0 then
-    return string.format(plus, number)
-  end
-  return string.format(minus, number + 9007199254740992)
+  return hex_key("m", number + 9007199254740992)
 end
 
 --- number_key: key_int
@@ -309,6 +306,12 @@ end
 -- Stores a value of two parts.
 local set_parts = objclass.map_set_parts or function(key, first, second)
   set(key, first .. second)
+end
+
+--- set_rest: names set
+-- Stores a value of two parts, the second of which is what the request has from a byte on.
+local set_rest = objclass.map_set_rest or function(key, first, from, input)
+  set(key, first .. sub(input:str(), from))
 end
 
 --- page: names

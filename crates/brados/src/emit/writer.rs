@@ -96,6 +96,20 @@ impl Writer {
         self.lines.insert(mark.line, self.line);
     }
 
+    /// What was added since a mark.
+    pub fn since(&self, mark: &Mark) -> &str {
+        &self.text[mark.text..]
+    }
+
+    /// Whether what was added since a mark has a word.
+    pub fn mentions(&self, mark: &Mark, word: &str) -> bool {
+        let text = self.since(mark);
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        text.match_indices(word).any(|(at, _)| {
+            !text[..at].ends_with(is_word) && !text[at + word.len()..].starts_with(is_word)
+        })
+    }
+
     /// Adds another text's lines.
     pub fn append(&mut self, other: Writer) {
         self.text.push_str(&other.text);

@@ -1,5 +1,6 @@
 //! Programs in Brados, which are compiled where they are made live.
 
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use nacre_brados::{Value, decode_reply, encode_request, shown_reply};
@@ -159,4 +160,74 @@ fn what_is_wrong_with_a_batch_is_wrong_with_all_of_it() {
     let by_hand = ClassCall { class, method, version: None, input: encode_batch(9, &[]) };
     let refused = node.call("o", by_hand).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unsupported, "classes by hand have what they have");
+}
+
+/// Texts at a request's end, and before it: short ones, and such as are not given to the VM with it.
+const TEXTS: &str = "# keeps texts
+state do
+  table :page, [:at:int] => [:text:bytes]
+  table :note, [:name:string] => [:at:int]
+  interface input, :write, [:at:int, :text:bytes]
+  interface input, :read, [:at:int]
+  interface input, :echo, [:at:int, :text:bytes]
+  interface input, :name_it, [:name:string, :at:int]
+  interface input, :find, [:name:string]
+  interface output, :found, [] => [:text:bytes]
+  interface output, :at, [] => [:at:int]
+end
+bloom do
+  page <+ write
+  found <= (read * page).rights(:at => :at){|p| [p.text]}
+  found <= echo{|e| [e.text]}
+  note <+- name_it
+  at <= (find * note).rights(:name => :name){|n| [n.at]}
+end
+";
+
+#[test]
+fn long_requests_come_to_what_short_ones_do() {
+    let node = Node::new();
+    node.install("kv", 1, TEXTS).unwrap();
+    let found =
+        |reply: CallReply| decode_reply(&reply.output).unwrap().remove(0).1.remove(0).remove(0);
+    let ask = |method: &str, row: &[Value]| call(&node, method, encode_request(row));
+    for (at, length) in [0, 1, 40, 200, 255, 256, 257, 300, 5000].into_iter().enumerate() {
+        let at = Value::Int(at as i64 - 2);
+        let text = Value::Bytes((0..length).map(|byte| byte as u8).collect());
+        let other = Value::Bytes(vec![7; length + 1]);
+        let name = Value::Bytes(vec![b'n'; length.min(1000)]);
+        ask("write", &[at.clone(), text.clone()]).unwrap();
+        ask("write", &[at.clone(), text.clone()]).unwrap();
+        let conflict = ask("write", &[at.clone(), other.clone()]).unwrap_err();
+        assert_eq!(conflict.kind(), ErrorKind::Conflict, "{length}");
+        assert_eq!(found(ask("read", from_ref(&at)).unwrap()), text, "{length}");
+        assert_eq!(found(ask("echo", &[at.clone(), other.clone()]).unwrap()), other);
+        ask("name_it", &[name.clone(), at.clone()]).unwrap();
+        assert_eq!(found(ask("find", from_ref(&name)).unwrap()), at, "{length}");
+
+        let next = |more: i64| match &at {
+            Value::Int(at) => Value::Int(100 + 10 * at + more),
+            other => panic!("{other:?}"),
+        };
+        let batch = |method: &str, rows: &[&[Value]]| {
+            let requests: Vec<_> = rows.iter().map(|row| encode_request(row)).collect();
+            let input = encode_batch(u32::MAX, &requests).to_vec();
+            let reply = call(&node, &format!("{method}.batch"), input).unwrap();
+            decode_answers(reply.output, rows.len()).unwrap()
+        };
+        let written =
+            [&[next(0), text.clone()][..], &[next(0), other.clone()], &[next(1), other.clone()]];
+        let statuses = batch("write", &written).into_iter().map(|answer| answer.status);
+        assert_eq!(statuses.collect::<Vec<_>>(), [0, -125, 0], "{length}");
+        let texts = batch("read", &[&[next(0)], &[next(1)]]).into_iter().map(found);
+        assert_eq!(texts.collect::<Vec<_>>(), [text.clone(), other.clone()], "{length}");
+        let texts = batch("echo", &[&[next(0), text.clone()], &[next(1), other.clone()]]);
+        assert_eq!(texts.into_iter().map(found).collect::<Vec<_>>(), [text, other], "{length}");
+        let named = batch("name_it", &[&[name.clone(), next(0)], &[name.clone(), next(1)]]);
+        assert!(named.iter().all(|answer| answer.status == 0), "{length}");
+        assert_eq!(found(batch("find", &[&[name]]).remove(0)), next(1), "{length}");
+    }
+    let mut cut = encode_request(&[Value::Int(1), Value::Bytes(vec![7; 300])]);
+    cut.pop();
+    assert_eq!(call(&node, "write", cut).unwrap_err().kind(), ErrorKind::Invalid);
 }

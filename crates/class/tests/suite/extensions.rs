@@ -34,6 +34,11 @@ fn the_map_has_an_order_and_a_last_key() {
                 local tail = bufferlist.new() tail:append('il')
                 objclass.map_set_parts('parts', 'ta', tail)
                 assert(objclass.map_get_str('parts') == 'tail')
+                objclass.map_set_rest('parts', 'ta', 8) assert(objclass.map_get_str('parts') == 'taut')
+                objclass.map_set_rest('parts', tail, 10) assert(objclass.map_get_str('parts') == 'il')
+                assert(objclass.hex_key('k', 2^52 + 10) == 'k1000000000000a')
+                assert(objclass.hex_key(('x'):rep(99), 0) == ('x'):rep(99) .. ('0'):rep(14))
+                assert(not pcall(objclass.hex_key, 'k', -1) and not pcall(objclass.map_set_rest, 'k', {}, 1))
                 objclass.map_remove_key('parts')
                 local key, value = objclass.map_last('e') assert(key == 'e9' and value:str() == 'v9')
                 assert(objclass.map_last('') == 'f' and objclass.map_last('x') == nil)
@@ -77,6 +82,10 @@ fn a_method_registered_read_only_may_read_and_is_denied_every_write() {
         "rmxattr('a')",
         "map_set_val('k', input)",
         "map_set('k', input)",
+        "map_set('k', 'x')",
+        "map_set_parts('k', 'x', input)",
+        "map_set_rest('k', 'x', 1)",
+        "map_set_rest('k', input, 1)",
         "map_set_vals({k = 'x'})",
         "map_remove_key('k')",
         "map_clear()",

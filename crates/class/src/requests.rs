@@ -1,0 +1,85 @@
+//! What a call is asked: one request, or those of a batch one after another.
+
+use std::cell::{Cell, RefCell};
+
+use bytes::Bytes;
+use nacre_brados::REQUEST_HEAD_BYTES;
+use nacre_object::Status;
+use nacre_script::QuickAnswer;
+
+use crate::batch::{Batch, Progress};
+
+/// A request of no more bytes is given to a method of a Brados class as it is. Of a longer one the method
+/// gets the head: what follows mostly goes to storage as it came, and need not be a text of the VM.
+const MAX_WHOLE_BYTES: usize = 256;
+
+const _: () = assert!(REQUEST_HEAD_BYTES <= MAX_WHOLE_BYTES);
+
+/// What a method is asked.
+pub(crate) enum Input {
+    One(Bytes),
+    Batch(Batch),
+}
+
+/// The requests of a call, and how far it came.
+pub(crate) struct Requests {
+    current: RefCell<Bytes>,
+    batch: Option<RefCell<Progress>>,
+    has_begun: Cell<bool>,
+}
+
+impl Requests {
+    pub fn of(input: Input) -> Self {
+        let (current, batch) = match input {
+            Input::One(input) => (input, None),
+            Input::Batch(batch) => (Bytes::new(), Some(RefCell::new(Progress::of(batch)))),
+        };
+        Self { current: RefCell::new(current), batch, has_begun: Cell::new(false) }
+    }
+
+    /// The request that is being carried out.
+    pub fn current(&self) -> Bytes {
+        self.current.borrow().clone()
+    }
+
+    /// What a method gets of it, and of how many bytes it is.
+    pub fn head(&self) -> QuickAnswer {
+        let request = self.current.borrow();
+        let shown = match request.len() {
+            length @ ..=MAX_WHOLE_BYTES => length,
+            _ => REQUEST_HEAD_BYTES,
+        };
+        QuickAnswer::TextAndNumber(request.slice(..shown), request.len() as f64)
+    }
+
+    /// Whether these are a batch's.
+    pub fn is_batch(&self) -> bool {
+        self.batch.is_some()
+    }
+
+    /// Goes on to the next request of a batch; answers whether there is one.
+    pub fn advance(&self) -> bool {
+        self.has_begun.set(true);
+        let next = self.batch.as_ref().and_then(|progress| progress.borrow_mut().next());
+        let is_there = next.is_some();
+        self.current.replace(next.unwrap_or_default());
+        is_there
+    }
+
+    /// Whether the first request was asked for: the class's chunk was executed by then.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun.get()
+    }
+
+    /// What came of a request of a batch.
+    pub fn answer(&self, status: Status, output: &[u8]) {
+        if let Some(progress) = &self.batch {
+            progress.borrow_mut().answer(status, output);
+        }
+    }
+
+    /// The output of a batch.
+    pub fn finish(&self) -> Bytes {
+        self.batch.as_ref().map(|progress| progress.borrow_mut().finish()).unwrap_or_default()
+    }
+}
