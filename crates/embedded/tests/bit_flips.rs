@@ -11,7 +11,7 @@ use nacre_conformance::seeds;
 use nacre_embedded::EmbeddedEngine;
 use nacre_object::ErrorKind;
 use support::contents::{Contents, make_store, scrub};
-use support::{append, copy_folder, object, options, submit};
+use support::{append, copy_folder, copy_open_folder, object, options, submit};
 use tempfile::TempDir;
 
 /// Flips tried in each file of a store; `NACRE_SEEDS=n` tries them n times.
@@ -134,7 +134,7 @@ async fn a_flipped_bit_in_any_file_of_a_killed_store_is_never_a_wrong_answer() {
         let contents = Contents::of(&engine).await;
         // Nothing is written any more, so this is what a kill leaves.
         let left = TempDir::new().unwrap();
-        copy_folder(folder.path(), left.path());
+        copy_open_folder(folder.path(), left.path());
         engine.close();
         let [.., refused] = flip_everywhere(left.path(), &contents, seed).await;
         assert!(refused > 0);

@@ -10,7 +10,7 @@ use nacre_embedded::EmbeddedEngine;
 use nacre_object::ErrorKind;
 use support::contents::{Contents, make_store, scrub};
 use support::power::{Fault, Plan, PowerDisk};
-use support::{append, copy_folder, object, options, submit};
+use support::{append, copy_open_folder, object, options, submit};
 use tempfile::TempDir;
 
 /// Stores as [`make_store`] made them in each format and a kill left them. Never change them; add one of
@@ -38,7 +38,7 @@ async fn samples_of_all_formats_open_read_right_and_go_on() {
     let contents = Contents::of(&engine).await.without_times();
     if let Some(path) = std::env::var_os("NACRE_WRITE_SAMPLE").map(PathBuf::from) {
         let left = TempDir::new().unwrap();
-        copy_folder(fresh.path(), left.path());
+        copy_open_folder(fresh.path(), left.path());
         tar(&["--create", "--gzip", "--sparse", "--file", path.to_str().unwrap()], left.path());
         return;
     }

@@ -13,7 +13,7 @@ use nacre_embedded::EmbeddedEngine;
 use nacre_fuzz::fuzz_slow;
 use nacre_object::ErrorKind;
 use support::contents::{Contents, make_store, scrub_whatever_there_is};
-use support::{append, copy_folder, object, options, submit};
+use support::{append, copy_folder, copy_open_folder, object, options, submit};
 use tempfile::TempDir;
 
 /// Opening and reading a store takes some 50 ms.
@@ -119,7 +119,7 @@ fn fuzz_folders_of_stores() {
         let contents = Contents::of(&engine).await;
         // Nothing is written any more, so this is what a kill leaves.
         let killed = TempDir::new().unwrap();
-        copy_folder(whole.path(), killed.path());
+        copy_open_folder(whole.path(), killed.path());
         engine.close();
         (contents, killed)
     });

@@ -6,10 +6,11 @@ pub mod contents;
 pub mod ledger;
 pub mod power;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use nacre_clock::{Random, SystemClock};
@@ -368,16 +369,50 @@ pub fn open_on(disk: &SimDisk, folder: &Path) -> Result<EmbeddedEngine> {
 
 /// Copies a folder with all that is in it.
 pub fn copy_folder(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
+    try_to_copy(from, to).unwrap();
+}
+
+fn try_to_copy(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
         let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy_folder(&entry.path(), &target);
+        if entry.file_type()?.is_dir() {
+            try_to_copy(&entry.path(), &target)?;
         } else {
-            std::fs::copy(entry.path(), target).unwrap();
+            std::fs::copy(entry.path(), target)?;
         }
     }
+    Ok(())
+}
+
+/// Copies the folder of an open engine that nobody writes to: what a kill leaves. Files may still be written
+/// and merged at first; then it is copied again.
+pub fn copy_open_folder(from: &Path, to: &Path) {
+    loop {
+        let before = files_of(from);
+        let copied = try_to_copy(from, to);
+        if copied.is_ok()
+            && before.is_ok_and(|before| files_of(from).is_ok_and(|now| now == before))
+        {
+            return;
+        }
+        std::fs::remove_dir_all(to).unwrap();
+    }
+}
+
+/// The files in a folder and when each was changed.
+fn files_of(folder: &Path) -> io::Result<BTreeMap<PathBuf, SystemTime>> {
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            files.append(&mut files_of(&entry.path())?);
+        } else {
+            files.insert(entry.path(), entry.metadata()?.modified()?);
+        }
+    }
+    Ok(files)
 }
 
 pub fn object(name: impl std::fmt::Display) -> ObjectId {
