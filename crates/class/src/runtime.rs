@@ -1,39 +1,25 @@
 //! Which classes there are on this node, and how a call finds its method.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use nacre_brados::LineMap;
 use nacre_clock::Clock;
 use nacre_object::{
     CallContext, CallReply, ClassCall, ClassForm, ClassHost, ClassName, ClassSource, Error,
-    ErrorKind, MethodName, ObjectView, ReadOnlyView, RemoteFault, Result,
+    ErrorKind, ObjectView, ReadOnlyView, RemoteFault, Result,
 };
-use nacre_script::{Budget, Digest, Limit, Script, Terms};
+use nacre_script::{Budget, Limit, Terms};
 
 use crate::batch::{BATCH_SUFFIX, Batch};
-use crate::call_counts::{CallCounts, UnderWay};
 use crate::calls_seen::CallsSeen;
-use crate::check::methods_of;
 use crate::eval::{EVAL_BUFFERLIST, EVAL_JSON, EvalRequest, LUA_CLASS};
 use crate::eval_cache::EvalCache;
 use crate::fault_sink::{FaultSink, NoFaultSink, ProgramFault};
 use crate::invocation::Invocation;
-use crate::language::translate;
+use crate::live::{CalledClass, Class, LiveClass, Program};
 use crate::native::{MethodAccess, NativeClass};
 use crate::program::ClassProgram;
 use crate::requests::{Input, Requests};
-
-/// A program that is live.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LiveClass {
-    /// The class.
-    pub name: ClassName,
-    /// The version calls get.
-    pub version: u64,
-    /// The digest of its source.
-    pub digest: Digest,
-}
 
 /// The classes of a node: what its engines call methods of.
 ///
@@ -46,60 +32,6 @@ pub struct ClassRuntime {
     sink: Arc<dyn FaultSink>,
     classes: RwLock<HashMap<ClassName, Class>>,
     evals: EvalCache,
-}
-
-#[derive(Clone)]
-enum Class {
-    Native(Arc<NativeClass>),
-    Program(Arc<Program>),
-    /// The built-in `lua`, which is always there.
-    Scripts,
-}
-
-struct Program {
-    script: Script,
-    /// The source, in whichever language, and its digest.
-    source: Arc<str>,
-    digest: Digest,
-    /// The program's own lines, if the script was made of one in another language.
-    lines: Option<LineMap>,
-    methods: BTreeMap<MethodName, MethodAccess>,
-    /// What it is asked, if it is in Brados.
-    counts: Option<Arc<CallCounts>>,
-    /// Those of its methods that may send what the runtime delivers.
-    senders: BTreeSet<String>,
-}
-
-/// A class as a call finds it.
-#[derive(Clone)]
-pub struct CalledClass {
-    version: u64,
-    counts: Option<Arc<CallCounts>>,
-}
-
-impl CalledClass {
-    /// The version calls get: a program's own, 0 for a native class.
-    pub fn version(&self) -> u64 {
-        self.version
-    }
-
-    /// Counts a call that is about to be carried out, which is under way until the answer is dropped.
-    pub fn begin(&self, call: &ClassCall) -> Option<UnderWay> {
-        self.counts.as_ref().and_then(|counts| CallCounts::begin(counts, call))
-    }
-}
-
-impl Program {
-    /// The method a call means, and its access. A program in another language has for each method one
-    /// that takes many requests.
-    fn method(&self, called: &MethodName) -> Option<(&MethodName, MethodAccess)> {
-        let found = self.methods.get_key_value(called).or_else(|| {
-            self.lines.as_ref()?;
-            let one = called.as_str().strip_suffix(BATCH_SUFFIX)?;
-            self.methods.get_key_value(&MethodName::new(one).ok()?)
-        });
-        found.map(|(method, access)| (method, *access))
-    }
 }
 
 impl ClassRuntime {
@@ -146,25 +78,17 @@ impl ClassRuntime {
             return Err(Error::exists(format!("{name} is a native class"))
                 .hint("give the program another name"));
         }
-        let refused = |reason: &dyn std::fmt::Display| {
-            Error::invalid(format!("version {} of {name}: {reason}", program.version()))
-        };
-        let translated = translate(program.source()).map_err(|error| refused(&error))?;
-        let script =
-            translated.script(name.as_str(), program.version()).map_err(|error| refused(&error))?;
-        let (lines, meaning, senders) = (translated.lines, translated.meaning, translated.senders);
-        let methods = methods_of(&script, &self.clock).map_err(|error| refused(&error))?;
-        let (source, digest) = (program.shared_source(), program.digest());
+        let (mut made, meaning) = Program::of(program, &self.clock)?;
         let mut classes = self.classes.write().unwrap_or_else(PoisonError::into_inner);
-        let counts = match classes.get(name) {
-            Some(Class::Program(former)) => counts_of(meaning.as_ref(), former.counts.as_ref()),
-            None => counts_of(meaning.as_ref(), None),
+        let former = match classes.get(name) {
+            Some(Class::Program(former)) => Some(&**former),
+            None => None,
             Some(Class::Native(_) | Class::Scripts) => {
                 return Err(Error::exists(format!("{name} is a native class")));
             }
         };
-        let program = Program { script, source, digest, lines, methods, counts, senders };
-        classes.insert(name.clone(), Class::Program(Arc::new(program)));
+        made.count_after(former, meaning.as_ref());
+        classes.insert(name.clone(), Class::Program(Arc::new(made)));
         Ok(())
     }
 
@@ -361,16 +285,6 @@ impl ClassHost for ClassRuntime {
     }
 }
 
-/// The counts of a version: the former one's, where its methods are the same.
-fn counts_of(
-    meaning: Option<&nacre_brados::ir::Program>,
-    former: Option<&Arc<CallCounts>>,
-) -> Option<Arc<CallCounts>> {
-    let fresh = CallCounts::of(meaning?);
-    let kept = former.filter(|former| former.counts_the_same(&fresh)).cloned();
-    Some(kept.unwrap_or_else(|| Arc::new(fresh)))
-}
-
 fn call_native(
     class: &NativeClass,
     call: &ClassCall,
@@ -425,13 +339,18 @@ fn no_method<M: std::fmt::Display>(call: &ClassCall, known: impl IntoIterator<It
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use bytes::Bytes;
+    use nacre_brados::LineMap;
     use nacre_clock::SystemClock;
     use nacre_conformance::MemoryObject;
-    use nacre_object::EntityName;
+    use nacre_object::{EntityName, MethodName};
+    use nacre_script::{Digest, Script};
 
     use super::*;
     use crate::batch::{decode_answers, encode_batch};
+    use crate::check::methods_of;
 
     const WRITES: [&str; 12] = [
         "objclass.map_set('k', 'x')",

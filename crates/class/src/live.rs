@@ -1,0 +1,119 @@
+//! The classes that calls find: native ones, programs that are live, and `lua`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use nacre_brados::{LineMap, ir};
+use nacre_clock::Clock;
+use nacre_object::{ClassCall, ClassName, Error, MethodName, Result};
+use nacre_script::{Digest, Script};
+
+use crate::batch::BATCH_SUFFIX;
+use crate::call_counts::{CallCounts, UnderWay};
+use crate::check::methods_of;
+use crate::language::translate;
+use crate::native::{MethodAccess, NativeClass};
+use crate::program::ClassProgram;
+
+/// A program that is live.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveClass {
+    /// The class.
+    pub name: ClassName,
+    /// The version calls get.
+    pub version: u64,
+    /// The digest of its source.
+    pub digest: Digest,
+}
+
+/// A class that calls can find.
+#[derive(Clone)]
+pub(crate) enum Class {
+    Native(Arc<NativeClass>),
+    Program(Arc<Program>),
+    /// The built-in `lua`, which is always there.
+    Scripts,
+}
+
+/// A class that was installed.
+pub(crate) struct Program {
+    pub script: Script,
+    /// The source, in whichever language, and its digest.
+    pub source: Arc<str>,
+    pub digest: Digest,
+    /// The program's own lines, if the script was made of one in another language.
+    pub lines: Option<LineMap>,
+    pub methods: BTreeMap<MethodName, MethodAccess>,
+    /// What it is asked, if it is in Brados.
+    pub counts: Option<Arc<CallCounts>>,
+    /// Those of its methods that may send what the runtime delivers.
+    pub senders: BTreeSet<String>,
+}
+
+/// A class as a call finds it.
+#[derive(Clone)]
+pub struct CalledClass {
+    pub(crate) version: u64,
+    pub(crate) counts: Option<Arc<CallCounts>>,
+}
+
+impl CalledClass {
+    /// The version calls get: a program's own, 0 for a native class.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Counts a call that is about to be carried out, which is under way until the answer is dropped.
+    pub fn begin(&self, call: &ClassCall) -> Option<UnderWay> {
+        self.counts.as_ref().and_then(|counts| CallCounts::begin(counts, call))
+    }
+}
+
+impl Program {
+    /// What is to be installed, translated and checked; it counts nothing yet.
+    ///
+    /// # Errors
+    /// `Invalid` if it does not pass [`crate::check_program`]'s checks.
+    pub fn of(
+        program: &ClassProgram,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<(Self, Option<ir::Program>)> {
+        let (name, version) = (program.name(), program.version());
+        let refused = |reason: &dyn std::fmt::Display| {
+            Error::invalid(format!("version {version} of {name}: {reason}"))
+        };
+        let translated = translate(program.source()).map_err(|error| refused(&error))?;
+        let script = translated.script(name.as_str(), version).map_err(|error| refused(&error))?;
+        let methods = methods_of(&script, clock).map_err(|error| refused(&error))?;
+        let made = Self {
+            script,
+            source: program.shared_source(),
+            digest: program.digest(),
+            lines: translated.lines,
+            methods,
+            counts: None,
+            senders: translated.senders,
+        };
+        Ok((made, translated.meaning))
+    }
+
+    /// Has it go on with the counts of the version before it, where its methods are the same.
+    pub fn count_after(&mut self, former: Option<&Self>, meaning: Option<&ir::Program>) {
+        let former = former.and_then(|former| former.counts.as_ref());
+        self.counts = meaning.map(CallCounts::of).map(|fresh| {
+            let kept = former.filter(|former| former.counts_the_same(&fresh)).cloned();
+            kept.unwrap_or_else(|| Arc::new(fresh))
+        });
+    }
+
+    /// The method a call means, and its access. A program in another language has for each method one
+    /// that takes many requests.
+    pub fn method(&self, called: &MethodName) -> Option<(&MethodName, MethodAccess)> {
+        let found = self.methods.get_key_value(called).or_else(|| {
+            self.lines.as_ref()?;
+            let one = called.as_str().strip_suffix(BATCH_SUFFIX)?;
+            self.methods.get_key_value(&MethodName::new(one).ok()?)
+        });
+        found.map(|(method, access)| (method, *access))
+    }
+}
