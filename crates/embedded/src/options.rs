@@ -41,8 +41,7 @@ pub struct Options {
     pub disk: Arc<dyn Disk>,
     /// Memory for blocks of the tables, in bytes.
     pub cache_bytes: u64,
-    /// Memory for entries not yet in a file of tables, in bytes. A directory keeps what it was made
-    /// with.
+    /// Memory for entries not yet in a file of tables, in bytes.
     pub memtable_bytes: u64,
     /// Length of a new journal segment, in bytes.
     pub segment_bytes: u32,

@@ -20,7 +20,7 @@ use crate::key::{self, Key, NodeId};
 use crate::queue::Work;
 use crate::upkeep_signal::Wake;
 
-/// Between looks when nobody asks; an engine that is idle so long is checkpointed.
+/// Between looks when nobody asks; an engine that is idle so long is checkpointed, if that is worth a file.
 const IDLE_AFTER: Duration = Duration::from_millis(500);
 /// Journal used since the tables were sealed from which on an idle engine has them sealed: less is replayed
 /// in a moment.

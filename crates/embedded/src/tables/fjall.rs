@@ -92,7 +92,6 @@ fn give_names(from: &Path, to: &Path) -> io::Result<()> {
 fn write_to_files(folder: &Path) -> fjall::Result<PathBuf> {
     let database = Database::builder(folder).worker_threads(1).open()?;
     let keyspace = database.keyspace(KEYSPACE, KeyspaceCreateOptions::default)?;
-    // Nobody looks, so of every key its last value is enough.
     keyspace.tree.flush_active_memtable(0)?;
     Ok(keyspace.path().to_path_buf())
 }

@@ -17,12 +17,12 @@ use super::{append, object, options, read_all, submit};
 
 const WRITERS: usize = 3;
 const TRANSACTIONS: u64 = 12;
-/// Opening a store makes files of tables of what its tables' journal has; so often it is opened.
+/// Closing a store makes a file of tables of what it has in memory; one less than so often it is closed.
 const LIVES: u64 = 3;
 
 /// Makes a store with some of everything in it and leaves it open: streams and maps, small and
 /// large, slots, attributes, headers, holes, snapshots and clones, entries in several files of
-/// tables, and some in journals only.
+/// tables, and some in the journal only.
 pub async fn make_store(folder: &Path) -> EmbeddedEngine {
     let mut engine = EmbeddedEngine::open(options(folder)).unwrap();
     for life in 0..LIVES {
