@@ -72,7 +72,8 @@ impl Core {
         let sequences = (0..shards)
             .map(|shard| Progress::load(&snapshot, shard).map(|progress| progress.sequence))
             .collect::<Result<_>>()?;
-        let manifest = Manifest { marking: self.journal.marking(), checkpoint, sequences };
+        let (format, marking) = (Manifest::FORMAT, self.journal.marking());
+        let manifest = Manifest { format, marking, checkpoint, sequences };
         let seal = self.tables.seal();
         self.journal.note_sealed(used);
         candidates.push_back(Candidate { seal, manifest });

@@ -146,11 +146,12 @@ fn fuzz_segments() {
 #[test]
 fn fuzz_manifests() {
     let checkpoint = Position { segment: 1, offset: 512, group: 9 };
-    let sample = |marking| {
-        let sample = Manifest { marking, checkpoint, sequences: vec![3, 4] }.encode();
+    let sample = |format, marking| {
+        let sample = Manifest { format, marking, checkpoint, sequences: vec![3, 4] }.encode();
         sample[..sample.len() - 4].to_vec()
     };
-    fuzz(CRATE, "manifests", &[sample(Marking::Plain), sample(MARKING)], |input| {
+    let samples = [sample(1, Marking::Plain), sample(2, MARKING), sample(3, MARKING)];
+    fuzz(CRATE, "manifests", &samples, |input| {
         let _ = Manifest::decode(input);
         Manifest::decode(&sealed(input))
             .is_ok_and(|manifest| manifest.encode().starts_with(&input[..32]))
@@ -163,12 +164,15 @@ fn fuzz_table_values_and_heads() {
     let address = PayloadAddress { segment: 1, offset: 2, length: 300, crc: 4 };
     let piece = Piece { source: Source::Stored(address), skip: 100, take: 200 };
     let content = Content { size: 7, stream: Some(NodeId::new(1, 9)), ..Content::default() };
-    let head = Head { version: 3, modified_micros: 5, content }.encode();
+    let whole = Content { whole: Some(Bytes::from_static(b"1234567")), ..content.clone() };
+    let [head, whole] =
+        [content, whole].map(|content| Head { version: 3, modified_micros: 5, content }.encode());
     let of = |value: Value| {
         let stored = value.encode(key, &mut Vec::new());
         stored[..stored.len() - 4].to_vec()
     };
-    let samples = [of(Value::Inline(head)), of(Value::Pieces(vec![piece]))];
+    let samples = [head, whole].map(|head| of(Value::Inline(head)));
+    let samples = [&samples[..], &[of(Value::Pieces(vec![piece]))]].concat();
     fuzz(CRATE, "table_values", &samples, |input| {
         let _ = Value::decode(key, input);
         let mut stored = input.to_vec();

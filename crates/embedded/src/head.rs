@@ -1,8 +1,9 @@
-//! The head: what is known of an object, or of a snapshot of one, without reading it. Format 1.
+//! The head: what is known of an object, or of a snapshot of one, without reading anything else. Format 2.
 //!
 //! `1`, then version, time of change, size, the nodes of stream, map and attributes (0: there is
-//! nothing in it), start and count of the tail, count of map values kept as payloads, count of
-//! attributes.
+//! nothing in it), start of the tail, count of map values kept as payloads, slots of the tail, count of
+//! attributes. In format 2, `2` and the same, then all bytes of the stream: so who reads or writes a small object
+//! whole, as most do, looks at one entry. A head without them is of format 1.
 
 use bytes::Bytes;
 use nacre_object::{Error, Result};
@@ -10,13 +11,21 @@ use nacre_object::{Error, Result};
 use crate::codec::{Put, Take};
 use crate::key::NodeId;
 
-const FORMAT: u8 = 1;
+const WITHOUT_STREAM: u8 = 1;
+const WITH_STREAM: u8 = 2;
+
+/// Streams of at most so many bytes that are written at once lie in the head. It is written with every change of
+/// the object, so no more than it is itself, some times over.
+pub(crate) const WHOLE_MAX_BYTES: usize = 256;
 
 /// What an object holds, by reference.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Content {
     /// Bytes of the stream.
     pub size: u64,
+    /// The whole stream, of `size` bytes; its node has nothing then, and there is no tail.
+    pub whole: Option<Bytes>,
+    /// Where the stream's extents and slots are, or may come to be.
     pub stream: Option<NodeId>,
     pub map: Option<NodeId>,
     pub attributes: Option<NodeId>,
@@ -43,8 +52,9 @@ impl Head {
     pub fn encode(&self) -> Bytes {
         let content = &self.content;
         let node = |node: Option<NodeId>| node.map_or(0, |node| node.0);
-        let mut out = Vec::with_capacity(73);
-        out.put_u8(FORMAT);
+        let whole = content.whole.as_deref();
+        let mut out = Vec::with_capacity(73 + whole.map_or(0, <[u8]>::len));
+        out.put_u8(if whole.is_some() { WITH_STREAM } else { WITHOUT_STREAM });
         for number in [
             self.version,
             self.modified_micros,
@@ -59,23 +69,26 @@ impl Head {
         }
         out.put_u32(content.tail_slots);
         out.put_u32(content.attribute_count);
+        out.extend_from_slice(whole.unwrap_or_default());
         out.into()
     }
 
     /// # Errors
     /// `Corrupt` if it is not a head, or of a format this release does not know.
-    pub fn decode(bytes: &[u8]) -> Result<Self> {
+    pub fn decode(bytes: &Bytes) -> Result<Self> {
         let mut from = Take(bytes);
-        match from.u8()? {
-            FORMAT => {}
+        let has_stream = match from.u8()? {
+            WITHOUT_STREAM => false,
+            WITH_STREAM => true,
             other => return Err(Error::corrupt(format!("a head of format {other}"))),
-        }
+        };
         let node = |number| (number != 0).then_some(NodeId(number));
-        Ok(Self {
+        let mut head = Self {
             version: from.u64()?,
             modified_micros: from.u64()?,
             content: Content {
                 size: from.u64()?,
+                whole: None,
                 stream: node(from.u64()?),
                 map: node(from.u64()?),
                 attributes: node(from.u64()?),
@@ -84,23 +97,48 @@ impl Head {
                 tail_slots: from.u32()?,
                 attribute_count: from.u32()?,
             },
-        })
+        };
+        if has_stream {
+            let whole = bytes.slice_ref(from.0);
+            if whole.len() as u64 != head.content.size || head.content.tail_slots > 0 {
+                return Err(Error::corrupt(
+                    "a head whose stream is not of its size, or has a tail",
+                ));
+            }
+            head.content.whole = Some(whole);
+        }
+        Ok(head)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use nacre_object::ErrorKind;
+
     use super::*;
 
     /// What release 0.1 writes; never change it, add a sample of the next format beside it.
     const SAMPLE_FORMAT_1: &str = "01030000000000000005000000000000000700000000000000\
          0900000000000100000000000000000000000000000000000b000000000000000d00000000000000\
          0f00000011000000";
+    /// The same, with its stream.
+    const SAMPLE_FORMAT_2: &str = "02030000000000000005000000000000000700000000000000\
+         0900000000000100000000000000000000000000000000000b000000000000000d00000000000000\
+         00000000110000000a0b0c0d0e0f10";
+
+    #[track_caller]
+    fn reads_and_writes(content: Content, sample: &str) {
+        let head = Head { version: 3, modified_micros: 5, content };
+        let hex: String = head.encode().iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(Head::decode(&head.encode()).unwrap(), head);
+        assert_eq!(hex, sample);
+    }
 
     #[test]
-    fn the_sample_of_format_1_reads_and_writes() {
-        let content = Content {
+    fn the_samples_of_both_formats_read_and_write() {
+        let divided = Content {
             size: 7,
+            whole: None,
             stream: Some(NodeId::new(1, 9)),
             map: None,
             attributes: None,
@@ -109,9 +147,20 @@ mod tests {
             payload_values: 13,
             attribute_count: 17,
         };
-        let head = Head { version: 3, modified_micros: 5, content };
-        let hex: String = head.encode().iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(Head::decode(&head.encode()).unwrap(), head);
-        assert_eq!(hex, SAMPLE_FORMAT_1.replace(' ', ""));
+        reads_and_writes(divided.clone(), SAMPLE_FORMAT_1);
+        let whole = Some(Bytes::from_static(b"\x0a\x0b\x0c\x0d\x0e\x0f\x10"));
+        reads_and_writes(Content { whole, tail_slots: 0, ..divided }, SAMPLE_FORMAT_2);
+    }
+
+    #[test]
+    fn a_stream_in_the_head_that_cannot_be_the_objects_is_corrupt() {
+        let content = Content { size: 2, whole: Some("ab".into()), ..Content::default() };
+        let of = |content| Head { version: 1, modified_micros: 1, content }.encode();
+        Head::decode(&of(content.clone())).unwrap();
+        for content in
+            [Content { size: 3, ..content.clone() }, Content { tail_slots: 1, ..content }]
+        {
+            assert_eq!(Head::decode(&of(content)).unwrap_err().kind(), ErrorKind::Corrupt);
+        }
     }
 }

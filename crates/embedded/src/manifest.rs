@@ -1,12 +1,12 @@
-//! The file that says what a directory is and from where its journal is replayed. Format 2.
+//! The file that says what a directory is and from where its journal is replayed. Format 3.
 //!
 //! ```text
 //! "NACREMAN", format u32, shards u32, segment u32, offset u32, group u64, salt u64,
 //! then per shard the sequence that was in the tables u64, crc32c u32 of it all
 //! ```
 //!
-//! Format 1 has no salt, and its tables are fjall's. Such a directory is made one of format 2 when it is
-//! opened.
+//! Format 1 has no salt, and its tables are fjall's; in format 2 no head has a stream in it. Such a directory is
+//! made one of format 3 when it is opened.
 //!
 //! Replaced whole at every checkpoint, by renaming. **Invariant:** when it is written, the tables
 //! have everything before the position safely on disk; so tables that know less are damaged.
@@ -30,7 +30,9 @@ const NEW_NAME: &str = "MANIFEST.new";
 /// What the file says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Manifest {
-    /// How groups of the journal are marked, by which the directory's format is known.
+    /// The format of the directory.
+    pub format: u32,
+    /// How groups of the journal are marked.
     pub marking: Marking,
     /// Where a replay starts.
     pub checkpoint: Position,
@@ -39,9 +41,12 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
+    /// The format of a directory that this release has written to.
+    pub const FORMAT: u32 = 3;
+
     pub fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
-        out.put_u32(self.marking.format());
+        out.put_u32(self.format);
         out.put_u32(self.sequences.len() as u32);
         out.put_u32(self.checkpoint.segment);
         out.put_u32(self.checkpoint.offset);
@@ -66,7 +71,7 @@ impl Manifest {
             return Err(damaged());
         }
         let format = from.u32()?;
-        if !(1..=2).contains(&format) {
+        if !(1..=Self::FORMAT).contains(&format) {
             return Err(Error::unsupported(format!("it is of format {format}"))
                 .hint("a later release of nacre wrote it: use that one, or a later one"));
         }
@@ -74,7 +79,7 @@ impl Manifest {
         let checkpoint = Position { segment: from.u32()?, offset: from.u32()?, group: from.u64()? };
         let marking = if format == 1 { Marking::Plain } else { Marking::Salt(from.u64()?) };
         let sequences = (0..shards).map(|_| from.u64()).collect::<Result<_>>()?;
-        Ok(Self { marking, checkpoint, sequences })
+        Ok(Self { format, marking, checkpoint, sequences })
     }
 
     fn path(folder: &Path) -> PathBuf {
@@ -125,9 +130,9 @@ impl Manifest {
 mod tests {
     use super::*;
 
-    fn sample(marking: Marking) -> Manifest {
+    fn sample(format: u32, marking: Marking) -> Manifest {
         let checkpoint = Position { segment: 3, offset: 4096, group: 17 };
-        Manifest { marking, checkpoint, sequences: vec![5, 6] }
+        Manifest { format, marking, checkpoint, sequences: vec![5, 6] }
     }
 
     #[track_caller]
@@ -141,15 +146,17 @@ mod tests {
     fn samples_of_each_format_read_and_write() {
         let format_1 = "4e414352454d414e010000000200000003000000001000001100000000000000\
                         05000000000000000600000000000000";
-        reads_and_writes(&sample(Marking::Plain), format_1);
+        reads_and_writes(&sample(1, Marking::Plain), format_1);
         let format_2 = "4e414352454d414e020000000200000003000000001000001100000000000000\
                         887766554433221105000000000000000600000000000000";
-        reads_and_writes(&sample(Marking::Salt(0x1122_3344_5566_7788)), format_2);
+        let salt = Marking::Salt(0x1122_3344_5566_7788);
+        reads_and_writes(&sample(2, salt), format_2);
+        reads_and_writes(&sample(3, salt), &format_2.replacen("02", "03", 1));
     }
 
     #[test]
     fn any_flipped_bit_is_noticed() {
-        let bytes = sample(Marking::Salt(7)).encode();
+        let bytes = sample(Manifest::FORMAT, Marking::Salt(7)).encode();
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);

@@ -8,17 +8,19 @@ use std::process::Command;
 use nacre_clock::Random;
 use nacre_embedded::EmbeddedEngine;
 use nacre_object::ErrorKind;
-use support::contents::{Contents, make_store, scrub};
+use support::contents::{Contents, make_former_store, make_store, scrub};
 use support::power::{Fault, Plan, PowerDisk};
 use support::{append, copy_open_folder, object, options, submit};
 use tempfile::TempDir;
 
-/// Stores as [`make_store`] made them in each format and a kill left them. Never change them; add one of
-/// the next format beside them, made by `NACRE_WRITE_SAMPLE=PATH cargo test -p nacre-embedded --test formats`.
-const SAMPLES: [&str; 2] = [SAMPLE_FORMAT_1, SAMPLE_FORMAT_2];
+/// Stores as [`make_former_store`] made them in each format and a kill left them. Never change them.
+const FORMER_SAMPLES: [&str; 2] = [SAMPLE_FORMAT_1, SAMPLE_FORMAT_2];
 /// Of release 0.1, with fjall's tables.
 const SAMPLE_FORMAT_1: &str = "tests/samples/format-1.tar.gz";
 const SAMPLE_FORMAT_2: &str = "tests/samples/format-2.tar.gz";
+/// As [`make_store`] made it. Add one of the next format beside it, made by
+/// `NACRE_WRITE_SAMPLE=PATH cargo test -p nacre-embedded --test formats`.
+const SAMPLE_FORMAT_3: &str = "tests/samples/format-3.tar.gz";
 
 fn tar(arguments: &[&str], folder: &Path) {
     let status = Command::new("tar").args(arguments).arg("-C").arg(folder).arg(".").status();
@@ -33,26 +35,34 @@ fn unpack(sample: &str) -> TempDir {
 
 #[tokio::test]
 async fn samples_of_all_formats_open_read_right_and_go_on() {
-    let fresh = TempDir::new().unwrap();
+    let (fresh, former) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let engine = make_store(fresh.path()).await;
-    let contents = Contents::of(&engine).await.without_times();
     if let Some(path) = std::env::var_os("NACRE_WRITE_SAMPLE").map(PathBuf::from) {
         let left = TempDir::new().unwrap();
         copy_open_folder(fresh.path(), left.path());
         tar(&["--create", "--gzip", "--sparse", "--file", path.to_str().unwrap()], left.path());
         return;
     }
-    for sample in SAMPLES {
-        let folder = unpack(sample);
-        for _ in 0..2 {
-            let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
-            assert!(contents.compare(&engine).await.is_empty(), "{sample}");
-            assert_eq!(scrub(&engine), [], "{sample}");
-            submit(&engine, &object("{t}/all-0"), vec![append("")]).await.unwrap();
-            engine.close();
-        }
-        assert!(!folder.path().join("tables").exists(), "{sample}");
+    let contents = Contents::of(&engine).await.without_times();
+    opens_reads_right_and_goes_on(SAMPLE_FORMAT_3, &contents).await;
+    let former = make_former_store(former.path()).await;
+    let contents = Contents::of(&former).await.without_times();
+    for sample in FORMER_SAMPLES {
+        opens_reads_right_and_goes_on(sample, &contents).await;
     }
+}
+
+async fn opens_reads_right_and_goes_on(sample: &str, contents: &Contents) {
+    let folder = unpack(sample);
+    for _ in 0..2 {
+        let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
+        assert!(contents.compare(&engine).await.is_empty(), "{sample}");
+        assert_eq!(scrub(&engine), [], "{sample}");
+        submit(&engine, &object("{t}/all-0"), vec![append("")]).await.unwrap();
+        engine.close();
+    }
+    assert!(!folder.path().join("tables").exists(), "{sample}");
+    assert_eq!(format_of(&folder.path().join("MANIFEST")), 3, "{sample}");
 }
 
 /// Of the calls that change something while a store of format 1 is opened, one of so many is tried.
@@ -74,7 +84,7 @@ fn sync(folder: &Path) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_of_format_1_outlives_a_power_cut_or_failure_in_its_upgrade() {
     let fresh = TempDir::new().unwrap();
-    let contents = Contents::of(&make_store(fresh.path()).await).await.without_times();
+    let contents = Contents::of(&make_former_store(fresh.path()).await).await.without_times();
     let seed = nacre_conformance::seeds(1).next().unwrap();
     for fault in [Fault::Power, Fault::Io] {
         let mut random = Random::seeded(seed);
@@ -106,7 +116,12 @@ async fn a_store_of_format_1_outlives_a_power_cut_or_failure_in_its_upgrade() {
     }
 }
 
-/// The format number of a manifest is behind its magic; a checksum of all of it ends it.
+/// The format number of a manifest is behind its magic.
+fn format_of(manifest: &Path) -> u32 {
+    u32::from_le_bytes(std::fs::read(manifest).unwrap()[8..12].try_into().unwrap())
+}
+
+/// A checksum of all of it ends a manifest.
 fn set_format(manifest: &Path, format: u32) {
     let mut bytes = std::fs::read(manifest).unwrap();
     let end = bytes.len() - 4;
@@ -118,13 +133,13 @@ fn set_format(manifest: &Path, format: u32) {
 
 #[test]
 fn a_folder_of_a_later_format_is_refused_with_what_to_do_and_left_as_it_is() {
-    let folder = unpack(SAMPLE_FORMAT_2);
+    let folder = unpack(SAMPLE_FORMAT_3);
     let manifest = folder.path().join("MANIFEST");
-    set_format(&manifest, 3);
+    set_format(&manifest, 4);
     let refused = EmbeddedEngine::open(options(folder.path())).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
     assert!(refused.hint_text().unwrap().contains("use that one"), "{refused}");
-    set_format(&manifest, 2);
+    set_format(&manifest, 3);
     EmbeddedEngine::open(options(folder.path())).unwrap();
 }
 

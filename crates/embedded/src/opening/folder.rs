@@ -73,15 +73,16 @@ pub(super) fn make_store(options: &Options) -> Result<(Tables, Manifest)> {
     tables.sync_all()?;
     let checkpoint = Position { segment: 0, offset: BLOCK_BYTES, group: 1 };
     let sequences = vec![0; options.shards];
-    let manifest = Manifest { marking: new_marking(), checkpoint, sequences };
+    let (format, marking) = (Manifest::FORMAT, new_marking());
+    let manifest = Manifest { format, marking, checkpoint, sequences };
     manifest.store(&options.disk, folder)?;
     Ok((tables, manifest))
 }
 
-/// Makes a store of format 1 one of format 2: its tables become a tree of our own, which is told all that the
+/// Makes a store of format 1 one of the present format: its tables become a tree of our own, which is told all that the
 /// journal has, and the journal goes on in a new segment. The manifest comes last, and until it is there a
 /// crash leaves a store of format 1, from which to begin again.
-pub(super) fn upgrade(options: &Options, manifest: &Manifest) -> Result<(Tables, Manifest)> {
+pub(super) fn upgrade_from_1(options: &Options, manifest: &Manifest) -> Result<(Tables, Manifest)> {
     let folder = &options.path;
     let former = folder.join(TABLES);
     take_over(&former, &folder.join(TREE)).map_err(|error| error.on(former.display()))?;
@@ -90,6 +91,7 @@ pub(super) fn upgrade(options: &Options, manifest: &Manifest) -> Result<(Tables,
     tables.seal();
     tables.write_sealed()?;
     let manifest = Manifest {
+        format: Manifest::FORMAT,
         marking: new_marking(),
         checkpoint: Position {
             segment: recovered.next_segment(),
@@ -102,6 +104,13 @@ pub(super) fn upgrade(options: &Options, manifest: &Manifest) -> Result<(Tables,
     // What stays of it takes room and does no harm.
     let _ = std::fs::remove_dir_all(former);
     Ok((tables, manifest))
+}
+
+/// Makes a store of format 2 one of the present format, before anything is written that only this has.
+pub(super) fn upgrade_from_2(options: &Options, manifest: Manifest) -> Result<(Tables, Manifest)> {
+    let manifest = Manifest { format: Manifest::FORMAT, ..manifest };
+    manifest.store(&options.disk, &options.path)?;
+    Ok((open_tables(options)?, manifest))
 }
 
 fn new_marking() -> Marking {

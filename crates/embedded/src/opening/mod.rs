@@ -12,11 +12,10 @@ use nacre_object::Result;
 
 use crate::core::Core;
 use crate::errors;
-use crate::journal::segment::Marking;
 use crate::manifest::Manifest;
 use crate::options::Options;
 use crate::upkeep::Upkeep;
-use folder::{make_store, open_tables, prepare_folder, upgrade};
+use folder::{make_store, open_tables, prepare_folder, upgrade_from_1, upgrade_from_2};
 use recovered::recover;
 use starting::start;
 
@@ -47,7 +46,8 @@ pub(crate) fn open(options: &Options) -> Result<Opened> {
     let folder = &options.path;
     let lock = prepare_folder(options).map_err(|error| error.on(folder.display()))?;
     let (tables, manifest) = match Manifest::load(&options.disk, folder)? {
-        Some(manifest) if manifest.marking == Marking::Plain => upgrade(options, &manifest)?,
+        Some(manifest) if manifest.format == 1 => upgrade_from_1(options, &manifest)?,
+        Some(manifest) if manifest.format == 2 => upgrade_from_2(options, manifest)?,
         Some(manifest) => (open_tables(options)?, manifest),
         None => make_store(options)?,
     };

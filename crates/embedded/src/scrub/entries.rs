@@ -122,11 +122,15 @@ impl Walk<'_> {
         self.found.push(Finding { whose, place, problem: problem.to_owned() });
     }
 
-    /// Slots and attributes are counted in the head.
+    /// Slots and attributes are counted in the head, and a stream in it is nowhere else.
     fn check_head(&self, value: &Value) -> Result<()> {
         let head = Head::decode(&value.clone().into_inline()?)?;
         let content = &head.content;
         if let Some(node) = content.stream {
+            let has_extents = || self.tables.prefix(&key::extent_prefix(node)).next().is_some();
+            if content.whole.is_some() && has_extents() {
+                return Err(Error::corrupt("its stream is in two places"));
+            }
             let mut tail = 0;
             for slot in 0..content.tail_slots {
                 let missing = || Error::corrupt(format!("slot {slot} of its stream is missing"));

@@ -62,7 +62,9 @@ impl Transaction<'_> {
     }
 
     fn copy_stream(&mut self, content: &Content) -> Result<Option<NodeId>> {
-        let Some(from) = content.stream else { return Ok(None) };
+        let Some(from) = content.stream.filter(|_| content.whole.is_none()) else {
+            return Ok(None);
+        };
         let to = self.new_node();
         let prefix = key::extent_prefix(from);
         let extents = self.copied.take(self.layers.scan_prefix(&prefix, Direction::Forward))?;

@@ -1,15 +1,18 @@
-//! The byte stream of an object: extents, holes and a tail.
+//! The byte stream of an object: extents, holes and a tail, or a few bytes in the head.
 //!
-//! The stream is a map from offsets to *extents* of at most [`PAYLOAD_MAX_BYTES`], in the tables if
+//! A stream of at most [`WHOLE_MAX_BYTES`] that is written at once lies in the object's head, and is divided into
+//! what follows once part of it is changed.
+//!
+//! Any other is a map from offsets to *extents* of at most [`PAYLOAD_MAX_BYTES`], in the tables if
 //! small, by reference to the journal if large. What no extent covers reads as zeros. Small appends
 //! do not become extents one by one: they go to numbered *slots*, a table entry each, and once
 //! these hold [`FOLD_BYTES`] they are folded into an extent. The slots' keys are used again for the
 //! next tail, so a stream of small appends leaves no deletions behind, rewrites each byte once and
 //! reads like one that was written in large pieces.
 //!
-//! **Invariants:** extents do not overlap and end at or before `size`; slots, if there are any,
-//! cover `tail_start..size` and no extent does; entries of slots from `tail_slots` on are leftovers
-//! and mean nothing.
+//! **Invariants:** a stream in the head has neither extents nor slots. Extents do not overlap and end at or
+//! before `size`; slots, if there are any, cover `tail_start..size` and no extent does; entries of slots from
+//! `tail_slots` on are leftovers and mean nothing.
 
 use std::ops::Bound;
 
@@ -18,7 +21,7 @@ use nacre_object::{Error, Result, bounds};
 
 use super::Transaction;
 use super::nodes::Dropped;
-use crate::head::Content;
+use crate::head::{Content, WHOLE_MAX_BYTES};
 use crate::key::{self, Key, NodeId};
 use crate::layers::Direction;
 use crate::value::{PAYLOAD_MAX_BYTES, PAYLOAD_MIN_BYTES, Value};
@@ -30,6 +33,8 @@ const FOLD_BYTES: u64 = 32 * 1024;
 const MAX_SLOTS: u32 = 256;
 
 const _: () = assert!(FOLD_BYTES <= PAYLOAD_MAX_BYTES as u64);
+// What lies in the head is not referred to from there.
+const _: () = assert!(WHOLE_MAX_BYTES < PAYLOAD_MIN_BYTES);
 
 /// An extent, or the part of one that matters.
 #[derive(Debug)]
@@ -54,6 +59,9 @@ impl Transaction<'_> {
         let content = self.existing()?;
         let start = offset.min(content.size);
         let end = offset.saturating_add(length).min(content.size);
+        if let Some(whole) = &content.whole {
+            return Ok(whole.slice(start as usize..end.max(start) as usize));
+        }
         let Some(node) = content.stream else {
             return Ok(Bytes::from(vec![0; (end - start) as usize]));
         };
@@ -174,6 +182,7 @@ impl Transaction<'_> {
         if data.is_empty() && offset <= size {
             return Ok(());
         }
+        self.divide_stream()?;
         let node = self.stream_node()?;
         if offset == size && data.len() < PAYLOAD_MIN_BYTES {
             return self.append_slot(node, data);
@@ -196,6 +205,15 @@ impl Transaction<'_> {
         let node = self.new_node();
         self.writing()?.stream = Some(node);
         Ok(node)
+    }
+
+    /// Has a stream that lies in the head lie in its node.
+    fn divide_stream(&mut self) -> Result<()> {
+        if let Some(whole) = self.writing()?.whole.take() {
+            let node = self.stream_node()?;
+            self.put_extents(node, 0, whole);
+        }
+        Ok(())
     }
 
     fn append_slot(&mut self, node: NodeId, data: Bytes) -> Result<()> {
@@ -256,13 +274,18 @@ impl Transaction<'_> {
     pub(super) fn replace_stream(&mut self, data: Bytes) -> Result<()> {
         let size = bounds::check_stream_end(0, data.len() as u64)?;
         self.charge(data.len())?;
+        let fits_head = !data.is_empty() && data.len() <= WHOLE_MAX_BYTES;
         match self.only_extent()? {
             // What is put takes its key.
-            Some(only) if !data.is_empty() => self.release(&only.key, only.value.pieces()),
+            Some(only) if !data.is_empty() && !fits_head => {
+                self.release(&only.key, only.value.pieces());
+            }
             _ => self.empty_stream()?,
         }
         self.writing()?.size = size;
-        if !data.is_empty() {
+        if fits_head {
+            self.writing()?.whole = Some(data);
+        } else if !data.is_empty() {
             let node = self.stream_node()?;
             self.put_extents(node, 0, data);
         }
@@ -285,6 +308,10 @@ impl Transaction<'_> {
         let content = self.writing()?;
         content.size = 0;
         content.tail_slots = 0;
+        if content.whole.take().is_some() {
+            // Its node is empty.
+            return Ok(());
+        }
         if let Some(node) = content.stream
             && self.drop_node(node)? == Dropped::Abandoned
         {
@@ -295,11 +322,12 @@ impl Transaction<'_> {
 
     pub(super) fn resize_stream(&mut self, size: u64) -> Result<()> {
         bounds::check_stream_end(size, 0)?;
-        let content = self.writing()?;
-        let old_size = content.size;
         if size == 0 {
             return self.empty_stream();
         }
+        self.divide_stream()?;
+        let content = self.writing()?;
+        let old_size = content.size;
         if let Some(node) = content.stream {
             if size <= content.tail_start && content.tail_slots > 0 {
                 content.tail_slots = 0;
@@ -313,6 +341,8 @@ impl Transaction<'_> {
     }
 
     pub(super) fn zero_stream(&mut self, offset: u64, length: u64) -> Result<()> {
+        self.changing()?;
+        self.divide_stream()?;
         let content = self.changing()?;
         let end = offset.saturating_add(length).min(content.size);
         let Some(node) = content.stream.filter(|_| offset < end) else { return Ok(()) };

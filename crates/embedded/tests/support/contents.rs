@@ -24,6 +24,16 @@ const LIVES: u64 = 3;
 /// large, slots, attributes, headers, holes, snapshots and clones, entries in several files of
 /// tables, and some in the journal only.
 pub async fn make_store(folder: &Path) -> EmbeddedEngine {
+    let engine = make_former_store(folder).await;
+    add_streams_in_heads(&engine, "filed").await;
+    engine.close();
+    let engine = EmbeddedEngine::open(options(folder)).unwrap();
+    add_streams_in_heads(&engine, "in-journal").await;
+    engine
+}
+
+/// Makes a store of all that there could be in formats 1 and 2, and leaves it open.
+pub async fn make_former_store(folder: &Path) -> EmbeddedEngine {
     let mut engine = EmbeddedEngine::open(options(folder)).unwrap();
     for life in 0..LIVES {
         for n in life * TRANSACTIONS / LIVES..(life + 1) * TRANSACTIONS / LIVES {
@@ -38,6 +48,21 @@ pub async fn make_store(folder: &Path) -> EmbeddedEngine {
         }
     }
     engine
+}
+
+/// Streams written at once, of which the small ones lie in their heads until part of them is changed.
+async fn add_streams_in_heads(engine: &EmbeddedEngine, name: &str) {
+    let snapshot = SnapshotName::new("s").unwrap();
+    for length in [1, 256, 257] {
+        let id = object(format!("{{t}}/{name}-{length}"));
+        let data = Bytes::from((0..length).map(|i| i as u8).collect::<Vec<_>>());
+        let write = Op::WriteFull { data };
+        let take = Op::SnapshotCreate { snapshot: snapshot.clone() };
+        submit(engine, &id, vec![write, take]).await.unwrap();
+        let clone = Op::CloneFrom { source: id.name.clone(), snapshot: snapshot.clone() };
+        let copy = object(format!("{{t}}/{name}-copy-{length}"));
+        submit(engine, &copy, vec![clone, append("more")]).await.unwrap();
+    }
 }
 
 async fn add_some_of_everything(engine: &EmbeddedEngine, life: u64) {
