@@ -3,6 +3,7 @@
 //! A reader that goes away (`nacre … | head`) is no failure: the command ends quietly. It does end as
 //! others do, by the way back through its callers, as it may have started servers and made folders.
 
+use std::fmt::{self, Write as _};
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
@@ -98,10 +99,15 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A moment for people: UTC with microseconds, as logs give it.
+/// A moment for people: UTC with microseconds, as logs give it. One past the year 9999, which no clock
+/// says but whoever writes a record can, is its number.
 pub fn utc(micros: u64) -> String {
+    let mut text = String::new();
     let moment = UNIX_EPOCH + Duration::from_micros(micros);
-    humantime::format_rfc3339_micros(moment).to_string()
+    match write!(text, "{}", humantime::format_rfc3339_micros(moment)) {
+        Ok(()) => text,
+        Err(fmt::Error) => micros.to_string(),
+    }
 }
 
 /// Rows with their columns aligned, a header first.
@@ -120,4 +126,18 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let mut lines = vec![render(&mut header.iter().copied())];
     lines.extend(rows.iter().map(|row| render(&mut row.iter().map(String::as_str))));
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_past_every_calendar_is_shown_by_its_number() {
+        assert_eq!(utc(1_000_000), "1970-01-01T00:00:01.000000Z");
+        let last = 253_402_300_799_999_999;
+        assert_eq!(utc(last), "9999-12-31T23:59:59.999999Z");
+        assert_eq!(utc(last + 1), "253402300800000000");
+        assert_eq!(utc(u64::MAX), u64::MAX.to_string());
+    }
 }
