@@ -49,7 +49,8 @@ fn append(input: Bytes, view: &mut dyn ObjectView, context: &CallContext) -> Res
     }
     head.last += 1;
     event.sequence = head.last;
-    if event.at_micros == 0 {
+    // Nothing happens after it is told: a clock that is ahead must not date an event into the future.
+    if event.at_micros == 0 || event.at_micros > context.now_micros {
         event.at_micros = context.now_micros;
     }
     view.map_set(&numbered_key(EVENT, head.last), Bytes::from(event.encode_to_vec()))?;
@@ -131,6 +132,22 @@ mod tests {
         assert_eq!((reply.last, reply.first_kept), (MAX_EVENTS + 3, 4));
         let sequences: Vec<_> = reply.events.iter().map(|event| event.sequence).collect();
         assert_eq!(sequences, [4, 5]);
+    }
+
+    #[test]
+    fn an_event_has_happened_by_the_time_it_is_appended() {
+        let mut object = MemoryObject::default();
+        let context = CallContext { source: EntityName::new("local").unwrap(), now_micros: 5 };
+        for at_micros in [0, 3, 5, 6, u64::MAX] {
+            let event = Some(EventMessage { at_micros, ..EventMessage::default() });
+            let request = AppendRequest { event, again: false };
+            append(request.encode_to_vec().into(), &mut object, &context).unwrap();
+        }
+        let request = ReadRequest { after: Some(0), limit: 9 };
+        let reply = read(request.encode_to_vec().into(), &mut object, &context).unwrap();
+        let events = ReadReply::decode(reply.output).unwrap().events;
+        let moments: Vec<_> = events.iter().map(|event| event.at_micros).collect();
+        assert_eq!(moments, [5, 3, 5, 5, 5]);
     }
 
     #[test]

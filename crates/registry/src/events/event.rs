@@ -54,7 +54,8 @@ pub struct ProgramSite {
 pub struct Event {
     /// Its number in the log, from 1; 0 until it is appended.
     pub sequence: u64,
-    /// When it happened: microseconds since 1970, UTC. 0 stands for when it is appended.
+    /// When it happened: microseconds since 1970, UTC. 0, or later than it is appended, stands for when
+    /// it is.
     pub at_micros: u64,
     /// How much it matters.
     pub severity: Severity,
