@@ -46,6 +46,19 @@ impl Out {
         self.line(&line)
     }
 
+    /// The same for what is done to its end, read or not: whether somebody still reads. That nobody does is
+    /// then not why the command ends.
+    pub fn show_while_read(
+        self,
+        value: &impl Serialize,
+        text: impl FnOnce() -> String,
+    ) -> Result<bool> {
+        match self.show(value, text) {
+            Err(_) if READER_IS_GONE.swap(false, Ordering::Relaxed) => Ok(false),
+            outcome => outcome.map(|()| true),
+        }
+    }
+
     /// Prints a line as it is; nothing if it is empty.
     pub fn line(self, line: &str) -> Result<()> {
         if line.is_empty() {

@@ -3,7 +3,8 @@
 mod common;
 
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
 
 use common::{NACRE, RunningCluster};
 
@@ -192,6 +193,46 @@ fn logs_work_with_pipes() {
     cluster.run(&["log", "create", "l"]);
     cluster.run_with_input(&["log", "append", "l"], "anew\n");
     assert_eq!(cluster.run(&["log", "read", "l"]), "anew\n");
+}
+
+#[test]
+fn the_lines_before_one_that_is_no_record_are_appended() {
+    let cluster = RunningCluster::start();
+    cluster.run(&["log", "create", "l"]);
+    let good: String = (0..700).map(|n| format!("line {n}\n")).collect();
+    let file = cluster.folder().join("lines");
+    fs::write(&file, format!("{good}{}\nanother\n", "x".repeat(1024 * 1024))).unwrap();
+    let (status, said) = cluster.fails(&["log", "append", "l", file.to_str().unwrap()]);
+    assert_eq!(status, 2);
+    assert!(said.contains("700 records appended, the last at position 699"), "{said}");
+    assert!(said.contains("line 701 of"), "{said}");
+    assert_eq!(cluster.run(&["log", "read", "l"]), good);
+}
+
+#[test]
+fn lines_are_appended_though_nobody_reads_their_positions_any_more() {
+    let cluster = RunningCluster::start();
+    cluster.run(&["log", "create", "l"]);
+    let mut append = cluster
+        .command(&["log", "append", "l", "--positions"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = append.stdin.take().unwrap();
+    input.write_all(b"first\n").unwrap();
+    let mut positions = BufReader::new(append.stdout.take().unwrap()).lines();
+    assert_eq!(positions.next().unwrap().unwrap(), "0");
+    drop(positions);
+    let rest: String = (0..2000).map(|n| format!("line {n}\n")).collect();
+    input.write_all(rest.as_bytes()).unwrap();
+    drop(input);
+    let output = append.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("2001 records appended, the last at position 2000"), "{said}");
+    assert_eq!(cluster.run(&["log", "read", "l"]), format!("first\n{rest}"));
 }
 
 #[test]

@@ -2,19 +2,15 @@
 
 use std::path::PathBuf;
 
-use bytes::Bytes;
 use clap::Subcommand;
 use futures::StreamExt;
 use nacre::{Cluster, Entry, Log, LogOptions, LogStat};
 use nacre_object::{ClassName, Error, PoolName, Result};
 use serde_json::json;
-use tokio::sync::mpsc;
 
-use crate::lines::{self, Line};
-use crate::out::{Out, json_bytes, note, table};
+use super::log_append::append;
+use crate::out::{Out, json_bytes, table};
 
-/// Records appended by one call: enough to fill the pipe to every target.
-const APPEND_BATCH: usize = 512;
 /// Positions asked for at a time by `read`.
 const READ_PAGE: usize = 1024;
 
@@ -154,29 +150,6 @@ pub async fn run(command: LogCommand, cluster: &Cluster, out: Out) -> Result<()>
         }
         C::Stat { log } => stat(&cluster.log(&log).await?.stat().await?, out),
     }
-}
-
-async fn append(log: &Log, file: PathBuf, positions: bool, out: Out) -> Result<()> {
-    let mut lines: mpsc::Receiver<Line> = lines::read(file);
-    let mut batch = Vec::with_capacity(APPEND_BATCH);
-    let (mut count, mut last) = (0_u64, None);
-    // What has arrived goes together; a slow pipe's lines go one by one, without waiting.
-    while lines.recv_many(&mut batch, APPEND_BATCH).await > 0 {
-        let records: Vec<Bytes> = batch.drain(..).collect::<Result<_>>()?;
-        for appended in log.append_batch(&records).await {
-            let position = appended
-                .map_err(|error| error.hint(format!("{count} records before it are in the log")))?;
-            if positions || out.is_json() {
-                out.show(&json!({ "position": position }), || position.to_string())?;
-            }
-            count += 1;
-            last = Some(position);
-        }
-    }
-    if let Some(last) = last {
-        note(&format!("{count} records appended, the last at position {last}"));
-    }
-    Ok(())
 }
 
 async fn read(log: &Log, from: u64, limit: Option<u64>, positions: bool, out: Out) -> Result<()> {

@@ -13,6 +13,7 @@ pub mod events;
 pub mod experiment;
 pub mod init;
 pub mod log;
+mod log_append;
 pub mod map;
 pub mod node;
 pub mod object;
