@@ -89,7 +89,7 @@ fn written(result: io::Result<()>) -> Result<()> {
 /// Says something to the person at the terminal, beside the output.
 pub fn note(text: &str) {
     // Nobody may be reading; that must not stop the work.
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", escaped(text, &['\n', '\t']));
 }
 
 /// Bytes as a JSON value: text if they are UTF-8, else `{"hex": …}`.
@@ -108,6 +108,23 @@ pub fn text_bytes(bytes: &[u8]) -> String {
     }
 }
 
+/// What somebody else named or wrote, for a terminal: without control characters, so that it forges no line
+/// and moves no cursor.
+pub fn printable(text: &str) -> String {
+    escaped(text, &[])
+}
+
+fn escaped(text: &str, kept: &[char]) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for each in text.chars() {
+        match each.is_control() && !kept.contains(&each) {
+            true => shown.extend(each.escape_default()),
+            false => shown.push(each),
+        }
+    }
+    shown
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -123,10 +140,12 @@ pub fn utc(micros: u64) -> String {
     }
 }
 
-/// Rows with their columns aligned, a header first.
+/// Rows with their columns aligned, a header first. What stands in a cell stays there.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<_>> =
+        rows.iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
     let mut widths: Vec<_> = header.iter().map(|cell| cell.chars().count()).collect();
-    for row in rows {
+    for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
@@ -144,6 +163,15 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_moves_the_cursor_or_begins_a_line_of_its_own() {
+        assert_eq!(printable("grün, 'x' and \\"), "grün, 'x' and \\");
+        assert_eq!(printable("a\u{1b}[2J\r\nb\u{9b}1m\t"), r"a\u{1b}[2J\r\nb\u{9b}1m\t");
+        let rows = [vec!["a\nb".to_owned(), "c".to_owned()]];
+        assert_eq!(table(&["one", "two"], &rows), "one   two\na\\nb  c");
+        assert_eq!(escaped("a:1:\n\tx\u{1b}c", &['\n', '\t']), "a:1:\n\tx\\u{1b}c");
+    }
 
     #[test]
     fn a_moment_past_every_calendar_is_shown_by_its_number() {

@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 use common::{NACRE, RunningCluster};
+use nacre::{Cluster, Event, Severity};
 
 const COUNTER: &str = include_str!("../../../programs/class/counter.lua");
 
@@ -233,6 +234,27 @@ fn lines_are_appended_though_nobody_reads_their_positions_any_more() {
     assert!(output.status.success(), "{said}");
     assert!(said.contains("2001 records appended, the last at position 2000"), "{said}");
     assert_eq!(cluster.run(&["log", "read", "l"]), format!("first\n{rest}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_name_forges_no_line_and_moves_no_cursor() {
+    let cluster = RunningCluster::start();
+    let name = "data/\u{1b}[2Jobject\nforged";
+    let traced = cluster.command(&["--trace", "object", "create", name]).output().unwrap();
+    let client = Cluster::connect(cluster.folder()).await.unwrap();
+    let event = Event::new(Severity::Info, "\u{1b}[2Jevent\nforged").field("why", "\r\nforged");
+    client.events().append(event).await.unwrap();
+    for (shown, what) in [
+        (cluster.run(&["object", "ls", "data"]), "object"),
+        (String::from_utf8(traced.stderr).unwrap(), "object"),
+        (cluster.run(&["events"]), "event"),
+    ] {
+        assert!(shown.contains(&format!("\\u{{1b}}[2J{what}")), "{shown}");
+        assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{shown:?}");
+        assert!(!shown.lines().any(|line| line.starts_with("forged")), "{shown}");
+    }
+    let listed = cluster.json(&["object", "ls", "data"]);
+    assert_eq!(listed["name"], name["data/".len()..], "programs get it as it is");
 }
 
 #[test]

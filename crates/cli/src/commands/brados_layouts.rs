@@ -7,7 +7,7 @@ use nacre_object::{ClassName, Error, Result};
 use nacre_tuner::rechoose::Terms;
 use serde_json::json;
 
-use crate::out::{Out, note, table};
+use crate::out::{Out, note, printable, table};
 
 /// Between two looks at how far a change is.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
@@ -81,7 +81,7 @@ fn progress(change: &LayoutChange) -> String {
         Phase::Bridge | Phase::Target => format!("on its way into {destination}"),
         Phase::Walk(walk) => {
             let place = match (&walk.pool, &walk.after) {
-                (Some(pool), Some(after)) => format!(", at {pool}/{after}"),
+                (Some(pool), Some(after)) => printable(&format!(", at {pool}/{after}")),
                 _ => String::new(),
             };
             let (moved, rows) = (walk.moved, walk.rows);

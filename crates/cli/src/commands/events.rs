@@ -4,7 +4,7 @@ use nacre::{Cluster, Event, EventItem};
 use nacre_object::Result;
 use serde_json::json;
 
-use crate::out::{Out, note, utc};
+use crate::out::{Out, note, printable, utc};
 
 /// What `nacre events` can be told
 #[derive(Debug, clap::Args)]
@@ -50,11 +50,14 @@ fn show(event: &Event, out: Out) -> Result<()> {
     out.show(&value, || {
         let mut parts = vec![utc(event.at_micros), event.severity.as_str().to_owned()];
         parts.extend(event.node.as_ref().map(ToString::to_string));
-        parts.push(event.text.clone());
+        // A traceback has lines; none of them looks like an event's.
+        let lines: Vec<_> = event.text.lines().map(printable).collect();
+        parts.push(lines.join("\n    "));
         if let Some(line) = program.and_then(|site| site.line) {
             parts.push(format!("line {line}"));
         }
-        parts.extend(event.fields.iter().map(|(key, value)| format!("{key}={value}")));
+        let field = |(key, value): (&String, &String)| printable(&format!("{key}={value}"));
+        parts.extend(event.fields.iter().map(field));
         parts.join("  ")
     })
 }

@@ -5,7 +5,7 @@ use nacre::{Change, Cluster, EpochRecord, MapEvent, MapState};
 use nacre_object::{Error, MapName, Result};
 use serde_json::{Value, json};
 
-use crate::out::{Out, json_bytes, note, table, text_bytes, utc};
+use crate::out::{Out, json_bytes, note, printable, table, text_bytes, utc};
 
 /// Epochs shown by `history` unless told otherwise.
 const DEFAULT_HISTORY: usize = 20;
@@ -161,9 +161,9 @@ fn show_record(record: &EpochRecord, out: Out) -> Result<()> {
         let changes: Vec<_> = record
             .changes
             .iter()
-            .map(|change| match change.value() {
-                Some(value) => format!("{}={}", change.key(), text_bytes(value)),
-                None => format!("{} removed", change.key()),
+            .map(|change| match (printable(change.key()), change.value()) {
+                (key, Some(value)) => format!("{key}={}", text_bytes(value)),
+                (key, None) => format!("{key} removed"),
             })
             .collect();
         format!(

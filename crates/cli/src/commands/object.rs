@@ -8,7 +8,7 @@ use serde_json::json;
 use std::path::PathBuf;
 
 use crate::input::read_file;
-use crate::out::{Out, json_bytes, table, text_bytes, utc};
+use crate::out::{Out, json_bytes, printable, table, text_bytes, utc};
 
 /// Names fetched at a time by `ls`.
 const PAGE: usize = 1000;
@@ -238,7 +238,7 @@ async fn list(
     loop {
         let page = pool.list(after, prefix, PAGE.min(left)).await?;
         for name in &page.names {
-            out.show(&json!({ "name": name.as_str() }), || name.to_string())?;
+            out.show(&json!({ "name": name.as_str() }), || printable(name.as_str()))?;
         }
         left -= page.names.len();
         after = page.names.last().cloned();

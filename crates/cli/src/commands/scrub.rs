@@ -12,7 +12,7 @@ use nacre_clock::{Clock, SystemClock};
 use nacre_node::{DamageReport, NODE_SERVICE, ScrubReport};
 use serde_json::json;
 
-use crate::out::{Out, note};
+use crate::out::{Out, note, printable};
 
 /// A step takes milliseconds; where much is damaged, finding out whose it is may take seconds.
 const STEP_TIMEOUT: Duration = Duration::from_secs(120);
@@ -105,6 +105,6 @@ fn show(node: &NodeEntry, damage: &DamageReport, out: Out) -> Result<()> {
         let snapshot = snapshot.as_ref().map(|name| format!("@{name}")).unwrap_or_default();
         let whose = object.as_ref().map(|name| format!("{name}{snapshot}, ")).unwrap_or_default();
         let repaired = if *repaired { " (repaired)" } else { "" };
-        format!("{}: {whose}{place}: {problem}{repaired}", node.name)
+        printable(&format!("{}: {whose}{place}: {problem}{repaired}", node.name))
     })
 }
