@@ -80,10 +80,13 @@ pub async fn run(arguments: UpArguments, folder: &Path, out: Out) -> Result<()> 
     let interrupted = interrupted()?;
     tokio::pin!(interrupted);
     let program = this_program()?;
-    let mut supervisor = tokio::select! {
-        started = Supervisor::start(cluster, &program, arguments.metrics_port) => started?,
-        () = &mut interrupted => return Ok(()),
+    let stopping = async {
+        interrupted.as_mut().await;
+        note("stopping");
     };
+    let port = arguments.metrics_port;
+    let started = Supervisor::start_unless(cluster, &program, port, stopping).await?;
+    let Some(mut supervisor) = started else { return Ok(()) };
     let outcome = tokio::select! {
         outcome = prepare_and_wait(&supervisor, out) => outcome,
         () = &mut interrupted => Ok(()),

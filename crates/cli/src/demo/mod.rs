@@ -109,20 +109,24 @@ pub async fn run(arguments: DemoArguments, out: Out) -> Result<()> {
     let layout =
         Layout { engine: engine.to_entry(), storage: TARGETS, addresses: vec![], sockets: true };
     let file = ClusterFile::lay_out(scratch.path(), &layout)?;
-    let mut supervisor = Supervisor::start(file, &this_program()?, 0).await?;
+    let interruption = interrupted()?;
+    tokio::pin!(interruption);
+    let nothing_verified = || Error::unavailable("interrupted; nothing was verified");
+    let program = this_program()?;
+    let started = Supervisor::start_unless(file, &program, 0, &mut interruption).await?;
+    let mut supervisor = started.ok_or_else(nothing_verified)?;
     let folder = scratch.path().display();
     note(&match &engine {
         Engine::Embedded => format!("a cluster of {TARGETS} storage targets in {folder}"),
         Engine::Ceph(entry) => format!("{TARGETS} nodes in {folder} whose data is kept in {entry}"),
     });
-    let interruption = interrupted()?;
     let ceph = arguments.ceph();
     let stage = Stage { supervisor: &supervisor, arguments: &arguments, ceph };
     let outcome = tokio::select! {
         played = stage.play(records) => {
             played.and_then(|report| conclude(&report, out))
         }
-        () = interruption => Err(Error::unavailable("interrupted; nothing was verified")),
+        () = &mut interruption => Err(nothing_verified()),
     };
     if arguments.keep && outcome.is_ok() {
         note(&format!(

@@ -68,6 +68,22 @@ impl Supervisor {
     /// `Unavailable` if another process runs the cluster, or a node does not start: then with what its
     /// log says of it, and everything started is stopped.
     pub async fn start(cluster: ClusterFile, program: &Path, metrics_port: u16) -> Result<Self> {
+        let never = std::future::pending();
+        let started = Self::start_unless(cluster, program, metrics_port, never).await?;
+        started.ok_or_else(|| Error::unavailable("interrupted"))
+    }
+
+    /// The same, unless it is `interrupted` meanwhile: `None` once everything started is stopped again.
+    /// Who drops a start instead leaves nodes behind that still end while the folder is free already.
+    ///
+    /// # Errors
+    /// As [`Supervisor::start`].
+    pub async fn start_unless(
+        cluster: ClusterFile,
+        program: &Path,
+        metrics_port: u16,
+        interrupted: impl Future<Output = ()>,
+    ) -> Result<Option<Self>> {
         let lock = lock_folder(cluster.folder())?;
         let listener = MetricsListener::bind(metrics_port).await?;
         let targets = Arc::new(ScrapeTargets::new(cluster.folder()));
@@ -92,13 +108,15 @@ impl Supervisor {
         let _metrics = listener.serve(metrics);
         let answering = None;
         let mut supervisor = Self { cluster, keepers, targets, answering, _metrics, _lock: lock };
-        match supervisor.begin(kept).await {
-            Ok(()) => Ok(supervisor),
-            Err(error) => {
-                supervisor.stop().await;
-                Err(error)
-            }
+        let begun = tokio::select! {
+            begun = supervisor.begin(kept) => begun.map(|()| true),
+            () = interrupted => Ok(false),
+        };
+        if let Ok(true) = begun {
+            return Ok(Some(supervisor));
         }
+        supervisor.stop().await;
+        begun.map(|_| None)
     }
 
     /// The cluster it runs.
@@ -210,4 +228,55 @@ fn lock_folder(folder: &Path) -> Result<File> {
 
 fn log_path(cluster: &ClusterFile, node: &NodeEntry) -> PathBuf {
     cluster.folder().join("run").join(format!("{}.log", node.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Between looks at what a node's program left.
+    const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+    /// A node that never serves, and takes its time to end: it tells of both in files `began.PID` and
+    /// `ended.PID` beside it.
+    const SLOW_NODE: &str = r#"#!/bin/sh
+trap 'kill $!; sleep 0.1; : > "${0%/*}/ended.$$"; exit 0' TERM
+sleep 600 &
+: > "${0%/*}/began.$$"
+while :; do wait; done
+"#;
+
+    fn pids(folder: &Path, what: &str) -> Vec<String> {
+        let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = names.map(|name| name.into_string().unwrap());
+        let mut pids: Vec<_> =
+            names.filter_map(|name| name.strip_prefix(what).map(str::to_owned)).collect();
+        pids.sort();
+        pids
+    }
+
+    #[tokio::test]
+    async fn an_interrupted_start_returns_once_every_node_has_ended_by_itself() {
+        let [folder, programs] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let program = programs.path().join("node");
+        fs::write(&program, SLOW_NODE).unwrap();
+        fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        let cluster = ClusterFile::create(folder.path(), 2).unwrap();
+        let count = cluster.nodes().len();
+        let all_began = async {
+            while pids(programs.path(), "began.").len() < count {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        };
+        let started = Supervisor::start_unless(cluster, &program, 0, all_began).await.unwrap();
+        assert!(started.is_none());
+        let began = pids(programs.path(), "began.");
+        assert_eq!(pids(programs.path(), "ended."), began, "none was killed");
+        assert!(began.iter().all(|pid| !Path::new("/proc").join(pid).exists()));
+        assert!(lock_folder(folder.path()).is_ok(), "the next may start");
+    }
 }
