@@ -4,7 +4,8 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -50,6 +51,26 @@ fn what_measures_fails_when_it_is_interrupted_and_keeps_nothing() {
         let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(Result::unwrap).collect();
         assert_eq!(left.len(), 1, "{arguments:?}: {left:?}");
     }
+}
+
+#[test]
+fn what_is_still_told_its_program_is_interrupted_like_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("w"), "objects 4\nmix 1 get 'key'\n").unwrap();
+    let mut tune = Command::new(NACRE)
+        .args(["brados", "tune", "-", "--workload", "w"])
+        .current_dir(folder.path())
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut program = tune.stdin.take().unwrap();
+    // More than a pipe holds: once it is written, it is being read.
+    program.write_all(&vec![b'#'; 256 * 1024]).unwrap();
+    kill_process(Pid::from_raw(tune.id().cast_signed()).unwrap(), Signal::INT).unwrap();
+    // Who goes on in spite of it finds the program's end.
+    drop(program);
+    assert_eq!(tune.wait().unwrap().signal(), Some(Signal::INT.as_raw()));
 }
 
 #[test]

@@ -132,19 +132,27 @@ pub async fn tune(
     cluster: impl Fn() -> Result<ClusterFile>,
     out: Out,
 ) -> Result<()> {
-    unless_interrupted(choose_and_tell(arguments, cluster, out)).await
+    // Before signals are handled: a read of standard input waits in the way of who would hear of them.
+    let source = read_text(&arguments.file)?;
+    let workload = arguments.workload.as_deref().map(read_workload).transpose()?;
+    unless_interrupted(choose_and_tell(arguments, &source, workload, cluster, out)).await
+}
+
+fn read_workload(path: &Path) -> Result<Workload> {
+    Workload::parse(&read_text(path)?)
+        .map_err(|error| Error::invalid(format!("{}: {error}", path.display())))
 }
 
 async fn choose_and_tell(
     arguments: TuneArguments,
+    source: &str,
+    workload: Option<Workload>,
     cluster: impl Fn() -> Result<ClusterFile>,
     out: Out,
 ) -> Result<()> {
-    let source = read_text(&arguments.file)?;
-    let workload = match (&arguments.workload, &arguments.observed) {
-        (Some(path), _) => Workload::parse(&read_text(path)?)
-            .map_err(|error| Error::invalid(format!("{}: {error}", path.display())))?,
-        (None, Some(class)) => observed(class, &source, &cluster()?).await?,
+    let workload = match (workload, &arguments.observed) {
+        (Some(workload), _) => workload,
+        (None, Some(class)) => observed(class, source, &cluster()?).await?,
         (None, None) => return Err(Error::invalid("name a workload")),
     };
     let engine = arguments.at.open().await?;
@@ -155,7 +163,7 @@ async fn choose_and_tell(
         sweep: arguments.sweep,
     };
     let progress = &mut |layout: &nacre_brados::Layout| note(&format!("measuring {layout}"));
-    let tuned = choose(engine.bench(), &source, &workload, &profile, effort, progress).await?;
+    let tuned = choose(engine.bench(), source, &workload, &profile, effort, progress).await?;
     out.show(&tuned, || told(&tuned))
 }
 
