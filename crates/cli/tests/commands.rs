@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use common::{NACRE, RunningCluster};
 use nacre::{Cluster, Event, Severity};
+use nacre_object::{MapEntry, Op};
 
 const COUNTER: &str = include_str!("../../../programs/class/counter.lua");
 
@@ -255,6 +256,53 @@ async fn what_others_name_forges_no_line_and_moves_no_cursor() {
     }
     let listed = cluster.json(&["object", "ls", "data"]);
     assert_eq!(listed["name"], name["data/".len()..], "programs get it as it is");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_has_as_many_as_were_asked_for() {
+    let cluster = RunningCluster::start();
+    let client = Cluster::connect(cluster.folder()).await.unwrap();
+    let object = client.object(&"data/o".parse().unwrap()).await.unwrap();
+    let entry = |n| MapEntry { key: format!("{n:05}").into(), value: "v".into() };
+    let entries = (0..5000).map(entry).collect();
+    object.transaction().op(Op::MapSet { entries }).commit().await.unwrap();
+    let listed = |limit: &str| {
+        let all = cluster.run(&["object", "map", "ls", "data/o", "--limit", limit, "--json"]);
+        let last: serde_json::Value = serde_json::from_str(all.lines().last().unwrap()).unwrap();
+        (all.lines().count(), last["key"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(listed("100000"), (5000, "04999".to_owned()));
+    assert_eq!(listed("4500"), (4500, "04499".to_owned()));
+
+    let before = cluster.run(&["events", "--limit", "5000"]).lines().count();
+    let event = |n: u32| Event::new(Severity::Info, format!("event {n}"));
+    let appended = (0..600).map(|n| client.events().append(event(n)));
+    futures::future::try_join_all(appended).await.unwrap();
+    assert_eq!(cluster.run(&["events", "--limit", "5000"]).lines().count(), before + 600);
+    assert_eq!(cluster.run(&["events", "--limit", "550"]).lines().count(), 550);
+    assert_eq!(cluster.run(&["events", "--limit", "0"]), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_follows_from_now_on_is_told_no_event_before() {
+    let cluster = RunningCluster::start();
+    let client = Cluster::connect(cluster.folder()).await.unwrap();
+    let append = |text: &'static str| client.events().append(Event::new(Severity::Info, text));
+    append("before").await.unwrap();
+    let follow = ["events", "--limit", "0", "--follow"];
+    let mut follow = cluster.command(&follow).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines();
+    let mut first = tokio::task::spawn_blocking(move || lines.next().unwrap().unwrap());
+    // From when on it follows nobody knows.
+    let told = loop {
+        append("since").await.unwrap();
+        if first.is_finished() {
+            break (&mut first).await.unwrap();
+        }
+    };
+    assert!(told.ends_with("  since"), "{told}");
+    follow.kill().unwrap();
+    follow.wait().unwrap();
 }
 
 #[test]

@@ -19,14 +19,22 @@ pub struct EventsArguments {
 
 /// Prints events, oldest first.
 pub async fn run(arguments: EventsArguments, cluster: &Cluster, out: Out) -> Result<()> {
-    let recent = cluster.events().recent(arguments.limit).await?;
-    for event in &recent {
-        show(event, out)?;
+    let events = cluster.events();
+    let last = events.last().await?;
+    let mut after = last.saturating_sub(arguments.limit as u64);
+    while after < last {
+        let page = events.after(after, (last - after) as usize).await?;
+        let Some(newest) = page.last() else { break };
+        after = newest.sequence;
+        // Where older ones are no longer kept, a page goes on past the last.
+        for event in page.iter().take_while(|event| event.sequence <= last) {
+            show(event, out)?;
+        }
     }
     if !arguments.follow {
         return Ok(());
     }
-    let mut watcher = cluster.events().follow(recent.last().map_or(0, |event| event.sequence));
+    let mut watcher = events.follow(last);
     loop {
         match watcher.next().await? {
             EventItem::Event(event) => show(&event, out)?,

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use clap::Subcommand;
 use nacre::{Cluster, Object};
-use nacre_object::{ObjectId, ObjectName, ObjectStat, Result, SnapshotName};
+use nacre_object::{MapEntry, ObjectId, ObjectName, ObjectStat, Result, SnapshotName};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -284,8 +284,28 @@ async fn run_map(command: ObjectMapCommand, cluster: &Cluster, out: Out) -> Resu
         C::Set { object, key, value } => cluster.object(&object).await?.map_set(key, value).await,
         C::Rm { object, key } => cluster.object(&object).await?.map_remove(key).await,
         C::Ls { object, prefix, after, limit } => {
-            let range = cluster.object(&object).await?.map_range(after, prefix, limit).await?;
-            show_entries(range.entries.iter().map(|e| (&e.key[..], &e.value[..])), out)
+            let object = cluster.object(&object).await?;
+            let entries = map_entries(&object, after.into(), prefix.into(), limit).await?;
+            show_entries(entries.iter().map(|e| (&e.key[..], &e.value[..])), out)
+        }
+    }
+}
+
+/// As many entries as there are, up to a limit: each answer has what fits it.
+async fn map_entries(
+    object: &Object,
+    mut after: Bytes,
+    prefix: Bytes,
+    limit: u32,
+) -> Result<Vec<MapEntry>> {
+    let mut found = vec![];
+    loop {
+        let left = limit - found.len() as u32;
+        let range = object.map_range(after, prefix.clone(), left).await?;
+        found.extend(range.entries);
+        match found.last() {
+            Some(last) if range.more && (found.len() as u32) < limit => after = last.key.clone(),
+            _ => return Ok(found),
         }
     }
 }

@@ -95,6 +95,14 @@ impl Events {
         Bytes::from(halves.concat())
     }
 
+    /// The number of the newest event; 0 if there has been none.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Corrupt`.
+    pub async fn last(&self) -> Result<u64> {
+        Ok(self.read(None, 0).await?.last)
+    }
+
     /// The newest events, oldest first: at most `limit`, and at most one page.
     ///
     /// # Errors
