@@ -39,7 +39,9 @@ fn an_entity_does_what_it_was_granted_and_nothing_else() {
     alice.is_denied(&["entity", "grant", "alice", "admin"]);
     alice.is_denied(&["pool", "create", "mine"]);
     alice.is_denied(&["events"]);
-    alice.is_denied(&["status"]);
+    assert!(!alice.is_denied(&["status"]).contains("down"), "they serve");
+    let told = alice.is_denied(&["status", "--json"]);
+    assert_eq!((told.matches("\"up\":null").count(), told.matches("\"up\":").count()), (3, 3));
     alice.is_denied(&["object", "get", "nacre.system/map/entities"]);
 
     let admin = Person {
@@ -126,6 +128,8 @@ fn what_was_granted_outlives_the_processes() {
     let alice = Person::add(&cluster, "alice", &["rw pool=data"]);
     alice.run(&["object", "append", "data/a", "x"]);
     assert!(cluster.stop());
+    let (worked, said) = alice.try_run(&["status"]);
+    assert!(!worked && said.contains("no node answers at 127.0.0.2:"), "{said}");
     let again = RunningCluster::start_in(cluster.folder());
     assert_eq!(alice.run(&["object", "get", "data/a"]), "x");
     alice.is_denied(&["entity", "list"]);

@@ -28,7 +28,8 @@ pub async fn run(file: &ClusterFile, out: Out) -> Result<()> {
         for (node, report) in &reports {
             let mut line = match report {
                 Ok(report) => json!({ "node": node.name, "up": true, "report": report }),
-                Err(error) => json!({ "node": node.name, "up": false, "error": error.to_string() }),
+                Err(error) => json!({ "node": node.name, "up": is_up(error),
+                    "error": error.to_string() }),
             };
             if let Some(kept) = kept.iter().find(|kept| kept.name == node.name) {
                 line["supervisor"] = json!(kept);
@@ -46,13 +47,27 @@ pub async fn run(file: &ClusterFile, out: Out) -> Result<()> {
     // Who may not ask is told so.
     let mut errors = reports.iter().filter_map(|(_, report)| report.as_ref().err());
     let denied = errors.find(|error| error.kind() == ErrorKind::Denied).cloned();
-    Err(denied.unwrap_or_else(|| {
-        let hint = match kept.is_empty() {
-            true => "start the cluster with `nacre up`",
-            false => "`nacre up` runs, and starts those that end again",
-        };
-        Error::unavailable(format!("no node of {} answers", file.folder().display())).hint(hint)
-    }))
+    Err(denied.unwrap_or_else(|| nobody_answers(file, &kept)))
+}
+
+/// Whether a node that does not tell how it is may serve all the same: of one that may not be asked it is not
+/// known.
+fn is_up(error: &Error) -> Option<bool> {
+    (error.kind() != ErrorKind::Denied).then_some(false)
+}
+
+fn nobody_answers(file: &ClusterFile, kept: &[KeptReport]) -> Error {
+    if file.folder().as_os_str().is_empty() {
+        let places: Vec<_> =
+            file.nodes().iter().filter_map(|node| node.address.as_deref()).collect();
+        return Error::unavailable(format!("no node answers at {}", places.join(", ")))
+            .hint("do they run, and are these addresses reached from here?");
+    }
+    let hint = match kept.is_empty() {
+        true => "start the cluster with `nacre up`",
+        false => "`nacre up` runs, and starts those that end again",
+    };
+    Error::unavailable(format!("no node of {} answers", file.folder().display())).hint(hint)
 }
 
 /// The nodes that ended, why, and what comes of it.
@@ -98,8 +113,12 @@ fn render(reports: &[(&NodeEntry, Result<NodeReport>)]) -> String {
     let row = |(node, report): &(&NodeEntry, Result<NodeReport>)| {
         let roles: Vec<_> = node.roles.iter().map(|role| role.as_str()).collect();
         let roles = roles.join(",");
-        let Ok(report) = report else {
-            return vec![node.name.clone(), "down".into(), roles];
+        let report = match report {
+            Ok(report) => report,
+            Err(error) => {
+                let state = is_up(error).map_or("denied", |_| "down");
+                return vec![node.name.clone(), state.into(), roles];
+            }
         };
         let storage = report.storage.as_ref();
         let number = |n: Option<u64>| n.map_or("-".into(), |n| n.to_string());
