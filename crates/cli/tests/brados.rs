@@ -87,6 +87,14 @@ fn compile_explain_and_fmt_do_what_they_say() {
         source.replace("  refs <+ get_ref", " refs<+get_ref").replace("op| ['ok']", "op|['ok' ]");
     let path = write(folder.path(), "untidy.brados", &untidy);
     assert_eq!(nacre(&["brados", "fmt", "--check", &path]).status.code(), Some(2));
+    let fmt = |arguments: &[&str]| {
+        let mut command = Command::new(NACRE);
+        let piped = fs::File::open(&path).unwrap();
+        command.args(["brados", "fmt", "-"]).args(arguments).stdin(piped).output().unwrap()
+    };
+    assert_eq!(text(&fmt(&[]).stdout), source);
+    let document: serde_json::Value = serde_json::from_slice(&fmt(&["--json"]).stdout).unwrap();
+    assert_eq!(document, serde_json::json!({ "source": source }));
     assert_eq!(nacre(&["brados", "fmt", &path]).status.code(), Some(0));
     assert_eq!(fs::read_to_string(&path).unwrap(), source);
 }

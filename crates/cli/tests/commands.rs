@@ -139,6 +139,8 @@ fn objects_keep_bytes_maps_attributes_and_snapshots() {
     assert_eq!(cluster.run(&["object", "get", "data/a"]), "Jello world");
     assert_eq!(cluster.run(&["object", "get", "data/a", "--at", "s1"]), "hello world");
     assert_eq!(cluster.run(&["object", "get", "data/a", "--offset", "6", "--length", "3"]), "wor");
+    let all = serde_json::json!({ "data": "Jello world" });
+    assert_eq!(cluster.json(&["object", "get", "data/a"]), all);
     cluster.run(&["object", "snapshot", "rollback", "data/a", "s1"]);
     assert_eq!(cluster.run(&["object", "get", "data/a"]), "hello world");
     cluster.run(&["object", "map", "set", "data/a", "k", "v"]);

@@ -200,7 +200,10 @@ fn format(file: &Path, check: bool, out: Out) -> Result<()> {
         };
     }
     if file == Path::new("-") {
-        return out.bytes(formatted.as_bytes());
+        return match out.is_json() {
+            true => out.show(&json!({ "source": formatted }), String::new),
+            false => out.bytes(formatted.as_bytes()),
+        };
     }
     if formatted != source {
         replace(file, &formatted)?;

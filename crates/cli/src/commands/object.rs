@@ -205,15 +205,23 @@ async fn get(object: &Object, offset: u64, length: Option<u64>, out: Out) -> Res
     const CHUNK: u64 = 4 * 1024 * 1024;
     let mut at = offset;
     let end = length.map_or(u64::MAX, |length| offset.saturating_add(length));
+    // One document holds all of it, which an object's bound bounds.
+    let mut document = out.is_json().then(Vec::new);
     while at < end {
         let data = object.read(at, CHUNK.min(end - at)).await?;
-        out.bytes(&data)?;
+        match &mut document {
+            Some(document) => document.extend_from_slice(&data),
+            None => out.bytes(&data)?,
+        }
         at += data.len() as u64;
         if (data.len() as u64) < CHUNK {
             break;
         }
     }
-    Ok(())
+    match document {
+        Some(document) => out.show(&json!({ "data": json_bytes(&document) }), String::new),
+        None => Ok(()),
+    }
 }
 
 fn show_stat(stat: ObjectStat, out: Out) -> Result<()> {
