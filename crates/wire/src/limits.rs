@@ -53,6 +53,9 @@ pub const MAX_STREAMS: u32 = 64;
 pub const MAX_UNDER_WAY: usize = 4096;
 /// What they may take in memory when another is begun. A client of ours never has so much under way.
 pub const MAX_UNDER_WAY_BYTES: usize = 64 * 1024 * 1024;
+/// What unary calls of one entity may take in memory, [`REQUEST_COST_BYTES`] each at least, until they have
+/// ended, not until they are answered. Past it they wait their turn: as much as a session has under way.
+pub const MAX_CALLS_BYTES: usize = MAX_UNDER_WAY_BYTES;
 /// Watches of one session.
 pub const MAX_WATCHES: usize = 1024;
 /// Replies waiting to be read by the client. Past it nothing new of its session is begun: not another
@@ -92,6 +95,8 @@ const _: () = assert!(MAX_NOTIFY_BYTES < BATCH_BYTES + MAX_MESSAGE_BYTES);
 const _: () = assert!(MAX_MESSAGE_BYTES <= CLIENT_ROOM_BYTES, "any message has room by itself");
 const _: () = assert!(LANE_BYTES < CLIENT_ROOM_BYTES);
 const _: () = assert!(CLIENT_ROOM_BYTES <= MAX_UNDER_WAY_BYTES);
+const _: () = assert!(MAX_MESSAGE_BYTES <= MAX_CALLS_BYTES, "any message has room by itself");
+const _: () = assert!(MAX_CALLS_BYTES <= u32::MAX as usize, "a call may have all of it");
 const _: () = assert!(MAX_MESSAGE_BYTES <= MAX_REPLIES_WAITING_BYTES);
 const _: () = assert!(MAX_IDLE_CONNECTIONS < MAX_CONNECTIONS);
 const _: () = assert!(MAX_ENTITY_SESSIONS < MAX_SESSIONS);

@@ -13,6 +13,7 @@ use nacre_object::limits::MAX_IDENTIFIER_BYTES;
 use nacre_object::{EntityName, Error, ErrorKind, Standing};
 use nacre_telemetry::Id;
 use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout_at};
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
 use tonic::server::{Grpc, NamedService};
@@ -20,6 +21,7 @@ use tonic::{Request, Response, Status, Streaming};
 use tower::service_fn;
 
 use super::Caller;
+use super::call_rooms::CallRoom;
 use super::connection::Connected;
 use super::meter::{Begun, Ending, Kind};
 use super::node::Node;
@@ -28,7 +30,7 @@ use super::refusals::RefusalReason;
 use super::session::Session;
 use super::under_way::Work;
 use crate::codec::{Batch, BatchCodec};
-use crate::limits::{MAX_BATCH_BYTES, PROTOCOL_VERSION};
+use crate::limits::{MAX_BATCH_BYTES, MAX_CALLS_BYTES, PROTOCOL_VERSION};
 use crate::outbox::{Outbox, OutboxStream};
 use crate::{SERVICE_NAME, message};
 use nacre_protocol::encode;
@@ -112,8 +114,8 @@ async fn answer_one(
     standing: Arc<dyn Standing>,
     received: Received,
 ) -> ServerMessage {
-    let message = match received {
-        Received::Message(message, _) => message,
+    let (message, bytes) = match received {
+        Received::Message(message, bytes) => (message, bytes),
         Received::Refused(id, error) => {
             return ServerMessage { id, body: Some(encode::failure(&error)) };
         }
@@ -126,8 +128,11 @@ async fn answer_one(
             let caller = Arc::new(Caller { standing, session: 0, client_name: String::new() });
             let begun = Begun { kind: Kind::of(&asked), at: node.meter.now() };
             let trace = (trace_id != 0).then(|| node.spans.join(Id(trace_id), Id(span_id)));
-            let work = node.begin(&caller, trace, asked);
-            let answer = finish(work, timeout_micros).await;
+            let give_up = give_up(timeout_micros);
+            let answer = match until(give_up, node.calls.take(caller.entity(), bytes)).await {
+                Some(room) => finish(node.begin(&caller, trace, asked), room, give_up).await,
+                None => encode::failure(&no_room()),
+            };
             node.meter.ended(begun, Ending::of(&answer), node.meter.now());
             answer
         }
@@ -137,20 +142,41 @@ async fn answer_one(
 }
 
 /// Waits for work as long as the client does. On a task of its own, it runs to its end even if the
-/// client goes away, unless it only reads.
-async fn finish(work: Work, timeout_micros: u64) -> Answer {
+/// client goes away, unless it only reads; as long it has its room.
+async fn finish(work: Work, room: CallRoom, give_up: Option<Instant>) -> Answer {
     let Work { future, only_reads } = work;
-    let work = tokio::spawn(future);
+    let work = tokio::spawn(async move {
+        let outcome = future.await;
+        drop(room);
+        outcome
+    });
     let _abandoned = only_reads.then(|| AbortOnDrop(work.abort_handle()));
-    let finished = match timeout_micros {
-        0 => Ok(work.await),
-        micros => tokio::time::timeout(Duration::from_micros(micros), work).await,
-    };
-    match finished {
-        Ok(Ok(outcome)) => outcome.answer,
-        Ok(Err(_)) => encode::failure(&Error::unavailable("it broke down while it ran")),
-        Err(_) => encode::failure(&message::late()),
+    match until(give_up, work).await {
+        Some(Ok(outcome)) => outcome.answer,
+        Some(Err(_)) => encode::failure(&Error::unavailable("it broke down while it ran")),
+        None => encode::failure(&message::late()),
     }
+}
+
+/// When a client that gave this time waits no longer; `None` if it waits for ever.
+fn give_up(timeout_micros: u64) -> Option<Instant> {
+    match timeout_micros {
+        0 => None,
+        micros => Instant::now().checked_add(Duration::from_micros(micros)),
+    }
+}
+
+/// What comes of it by then; `None` if nothing does.
+async fn until<F: Future>(give_up: Option<Instant>, coming: F) -> Option<F::Output> {
+    match give_up {
+        Some(give_up) => timeout_at(give_up, coming).await.ok(),
+        None => Some(coming.await),
+    }
+}
+
+fn no_room() -> Error {
+    Error::exhausted(format!("calls of this entity take {MAX_CALLS_BYTES} bytes already"))
+        .hint("it was not begun; wait for those under way, or give it longer")
 }
 
 /// Ends a task when nobody waits for it any more.

@@ -1,5 +1,6 @@
 //! The serving end: sessions, unary calls, health and reflection on a node's sockets.
 
+mod call_rooms;
 mod connection;
 mod grpc;
 mod idle;

@@ -18,6 +18,7 @@ use nacre_object::{
 use nacre_telemetry::{Spans, Trace, traced};
 use tokio::sync::watch;
 
+use super::call_rooms::CallRooms;
 use super::meter::{Kind, Meter};
 use super::places::Places;
 use super::refusals::Refusals;
@@ -58,6 +59,8 @@ pub(crate) struct Node {
     pub(crate) handshake_timeout: Duration,
     /// Room for sessions.
     pub(crate) sessions: Places,
+    /// Room for calls without a session.
+    pub(crate) calls: CallRooms,
     /// Who did not get in.
     pub(crate) refusals: Arc<Refusals>,
     /// Only ever moves on.
@@ -93,6 +96,7 @@ impl Node {
             spans: Spans::new(clock, Random::from_system()),
             handshake_timeout: HANDSHAKE_TIMEOUT,
             sessions: Places::default(),
+            calls: CallRooms::default(),
             refusals: Arc::default(),
             phase: watch::Sender::new(Phase::Open),
             session_numbers: AtomicU64::new(1),

@@ -7,7 +7,7 @@ use nacre_conformance::MemoryStore;
 use nacre_object::ErrorKind;
 use nacre_object::limits::{MAX_OPS, MAX_REQUEST_KEYS};
 use nacre_wire::limits::{
-    CLIENT_ROOM_BYTES, MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, MAX_MESSAGE_BYTES,
+    CLIENT_ROOM_BYTES, MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, MAX_CALLS_BYTES, MAX_MESSAGE_BYTES,
     MAX_REPLIES_WAITING_BYTES, MAX_UNDER_WAY, MAX_UNDER_WAY_BYTES, REPLIES_WAITING_BYTES,
     STREAM_WINDOW_BYTES,
 };
@@ -139,6 +139,39 @@ async fn a_session_has_only_so_many_bytes_under_way() {
     for _ in 0..count {
         greedy.next().await.unwrap().unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_nobody_waits_for_any_more_keep_their_room_until_they_end() {
+    let place = Place::new();
+    let service = TestService::new();
+    let node = Node::of_service(&place.endpoint(), &service).await;
+    let large = "x".repeat(8 * MIB - 64 * 1024);
+    let given_up = async || {
+        let hold = pb::ClientMessage { timeout_micros: 1, ..asks(1, "hold", &large) };
+        match call(&node.endpoint, hold).await.unwrap().body {
+            Some(Answer::Error(error)) => error.kind(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let count = MAX_CALLS_BYTES / (8 * MIB);
+    for _ in 0..count {
+        assert_eq!(given_up().await, pb::ErrorKind::Unavailable);
+    }
+    service.until_begun(count).await;
+    assert_eq!(given_up().await, pb::ErrorKind::Exhausted);
+    // Sessions are not held up, and after them no further call was begun.
+    ask(&connect(&node.endpoint).await, "echo", "").await.unwrap();
+    assert_eq!(service.begun(), count + 1);
+    // Who waits long enough has its turn.
+    let last = call(&node.endpoint, asks(2, "bystander", &large));
+    let release = async { service.release(count) };
+    let (last, ()) = tokio::join!(last, release);
+    assert!(matches!(
+        last.unwrap().body,
+        Some(Answer::Error(error)) if error.kind() == pb::ErrorKind::Unsupported
+    ));
+    assert_eq!(service.begun(), count + 2);
 }
 
 fn requests(id: u64, ops: Vec<PbOp>) -> pb::ClientMessage {
