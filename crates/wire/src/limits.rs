@@ -59,12 +59,13 @@ pub const MAX_CALLS_BYTES: usize = MAX_UNDER_WAY_BYTES;
 /// Watches of one session.
 pub const MAX_WATCHES: usize = 1024;
 /// Replies waiting to be read by the client. Past it nothing new of its session is begun: not another
-/// message of a batch, either.
+/// message of a batch, either; and the client takes some of them within [`STALL_TIMEOUT`] or loses its session.
 pub const REPLIES_WAITING_BYTES: usize = 8 * 1024 * 1024;
 /// Replies waiting to be read by the client, when what was begun before went on to end. Past it
-/// the session stops altogether, what was begun included, until the client reads, or for [`STALL_TIMEOUT`].
+/// the session stops altogether, what was begun included, until the client reads.
 pub const MAX_REPLIES_WAITING_BYTES: usize = 64 * 1024 * 1024;
-/// How long a session may stand still because its client does not read; then it is ended.
+/// How long a client may take nothing while more than [`REPLIES_WAITING_BYTES`] wait for it; then its session is
+/// ended. One that takes a message in that time keeps it, however slowly it reads.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a connection may take until something is asked on it, how long it may be idle

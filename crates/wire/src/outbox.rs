@@ -100,6 +100,15 @@ struct Queue {
     end: Option<Result<(), Status>>,
 }
 
+/// What was not yet handed to the connection, and what was.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waiting {
+    /// Bytes that wait.
+    pub(crate) bytes: usize,
+    /// Messages ever taken.
+    pub(crate) taken: u64,
+}
+
 /// The place of a message among all that were pushed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place(u64);
@@ -138,9 +147,9 @@ impl Outbox {
         }
     }
 
-    /// Bytes not yet handed to the connection. `context` is woken when the outbox ends and, if
-    /// there are more than `enough`, when there are fewer.
-    pub(crate) fn waiting_bytes(&self, enough: usize, context: &mut Context<'_>) -> usize {
+    /// How much is not yet handed to the connection. `context` is woken when the outbox ends and, if
+    /// there are more bytes than `enough`, when some are taken.
+    pub(crate) fn waiting(&self, enough: usize, context: &mut Context<'_>) -> Waiting {
         let mut queue = self.lock();
         let bytes = queue.waiting_bytes();
         queue.too_full = bytes > enough;
@@ -148,7 +157,7 @@ impl Outbox {
             Some(owner) => owner.clone_from(context.waker()),
             none => *none = Some(context.waker().clone()),
         }
-        bytes
+        Waiting { bytes, taken: queue.taken }
     }
 
     /// Whether a message was handed to the connection, so that the other end may have it.

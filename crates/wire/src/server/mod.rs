@@ -12,6 +12,7 @@ mod received;
 mod refusals;
 mod service;
 mod session;
+mod stall;
 mod tracing;
 mod under_way;
 mod watches;
@@ -162,7 +163,7 @@ impl ServerBuilder {
         self
     }
 
-    /// How long a session may stand still because its client does not read; `STALL_TIMEOUT` if
+    /// How long a client may take nothing while more waits for it than it should; `STALL_TIMEOUT` if
     /// nothing is said.
     pub fn stall_timeout(mut self, timeout: Duration) -> Self {
         self.node.stall_timeout = timeout;

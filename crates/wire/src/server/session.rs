@@ -22,7 +22,6 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, Stream};
 use nacre_object::{Demand, Error, WatchEvent};
-use tokio::time::{Sleep, sleep};
 use tonic::{Status, Streaming};
 
 use super::Caller;
@@ -32,6 +31,7 @@ use super::meter::{Begun, Ending, Kind};
 use super::node::{Node, Phase};
 use super::places::Place;
 use super::received::Received;
+use super::stall::Stall;
 use super::tracing::Tracing;
 use super::under_way::{Outcome, Progress, UnderWay};
 use super::watches::Watches;
@@ -81,8 +81,8 @@ pub(crate) struct Session {
     metered: usize,
     /// Ready when the server stops, or the caller may no longer be here.
     closing: BoxFuture<'static, Closing>,
-    /// Runs while the session stands still because the client does not read.
-    stall: Option<Pin<Box<Sleep>>>,
+    /// Runs while the client has more to read than it should.
+    stall: Stall,
     place: Place,
     /// Whether the client is known to be gone.
     is_left: bool,
@@ -127,7 +127,7 @@ impl Session {
             ended: Vec::new(),
             metered: 0,
             closing: Box::pin(closing),
-            stall: None,
+            stall: Stall::default(),
             place,
             is_left: false,
             _busy: busy,
@@ -136,25 +136,21 @@ impl Session {
 
     /// Takes up what can be taken up; whether there was anything.
     fn poll_round(&mut self, context: &mut Context<'_>) -> bool {
-        self.waiting_bytes = self.outbox.waiting_bytes(REPLIES_WAITING_BYTES, context);
-        if self.waiting_bytes > MAX_REPLIES_WAITING_BYTES {
-            return self.poll_stall(context);
+        let waiting = self.outbox.waiting(REPLIES_WAITING_BYTES, context);
+        self.waiting_bytes = waiting.bytes;
+        if waiting.bytes <= REPLIES_WAITING_BYTES {
+            self.stall.end();
+        } else if self.stall.is_too_long(waiting.taken, self.node.stall_timeout, context) {
+            self.break_off(Status::resource_exhausted("answers were not read for too long"));
+            return true;
         }
-        self.stall = None;
+        if waiting.bytes > MAX_REPLIES_WAITING_BYTES {
+            return false;
+        }
         let mut any = self.poll_under_way(context);
         any |= self.poll_watches(context);
         any |= self.poll_messages(context);
         any
-    }
-
-    fn poll_stall(&mut self, context: &mut Context<'_>) -> bool {
-        let timeout = self.node.stall_timeout;
-        let stall = self.stall.get_or_insert_with(|| Box::pin(sleep(timeout)));
-        let too_long = stall.as_mut().poll(context).is_ready();
-        if too_long {
-            self.break_off(Status::resource_exhausted("answers were not read for too long"));
-        }
-        too_long
     }
 
     fn poll_under_way(&mut self, context: &mut Context<'_>) -> bool {

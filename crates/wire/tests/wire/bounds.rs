@@ -234,6 +234,22 @@ async fn a_client_that_never_reads_loses_its_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_stops_reading_where_nothing_more_is_begun_loses_its_session() {
+    let place = Place::new();
+    let service = TestService::new();
+    let node = Node::start(&place.endpoint(), 1, |node| {
+        node.service("test", service.clone()).stall_timeout(Duration::from_millis(50))
+    })
+    .await;
+    let (mut lazy, _) = RawSession::open(&node.endpoint).await;
+    const ASKED: usize = 100;
+    lazy.send((1..=ASKED as u64).map(|id| asks(id, "make", &MIB.to_string())).collect());
+    eventually("the session is ended", || node.server.session_count() == 0).await;
+    assert!(service.begun() < ASKED, "there was no room for all");
+    assert_eq!(lazy.end().await.unwrap_err().code(), Code::ResourceExhausted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_oversize_message_is_refused_where_it_is_made() {
     let place = Place::new();
     let service = TestService::new();

@@ -1,0 +1,79 @@
+//! How long a session is borne with whose client does not read.
+//!
+//! The time begins when too much waits for the client, and anew with everything it takes: one that reads
+//! slowly keeps its session, one that takes nothing loses it.
+
+use std::pin::Pin;
+use std::task::Context;
+use std::time::Duration;
+
+use tokio::time::{Sleep, sleep};
+
+/// The time of a client for which too much waits.
+#[derive(Debug, Default)]
+pub(crate) struct Stall(Option<Running>);
+
+#[derive(Debug)]
+struct Running {
+    /// Messages the client had taken when the time began.
+    taken: u64,
+    over: Pin<Box<Sleep>>,
+}
+
+impl Stall {
+    /// So little waits again that the client has all the time there is.
+    pub(crate) fn end(&mut self) {
+        self.0 = None;
+    }
+
+    /// Whether the client, which has `taken` so many messages by now, took none for `timeout`. If not,
+    /// `context` is woken when that may be so.
+    pub(crate) fn is_too_long(
+        &mut self,
+        taken: u64,
+        timeout: Duration,
+        context: &mut Context<'_>,
+    ) -> bool {
+        let begin = || Running { taken, over: Box::pin(sleep(timeout)) };
+        let running = self.0.get_or_insert_with(begin);
+        if running.taken != taken {
+            running.taken = taken;
+            running.over.set(sleep(timeout));
+        }
+        running.over.as_mut().poll(context).is_ready()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::task::Poll;
+
+    use super::*;
+
+    const NEVER: Duration = Duration::from_secs(1_000_000);
+
+    async fn is_too_long(stall: &mut Stall, taken: u64, timeout: Duration) -> bool {
+        poll_fn(|context| Poll::Ready(stall.is_too_long(taken, timeout, context))).await
+    }
+
+    async fn until_too_long(stall: &mut Stall, taken: u64, timeout: Duration) {
+        poll_fn(|context| match stall.is_too_long(taken, timeout, context) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn who_takes_something_has_all_the_time_anew_and_who_does_not_has_what_is_left() {
+        let mut stall = Stall::default();
+        until_too_long(&mut stall, 1, Duration::ZERO).await;
+        assert!(!is_too_long(&mut stall, 2, NEVER).await, "it took something");
+        assert!(!is_too_long(&mut stall, 2, Duration::ZERO).await, "the time that was begun runs");
+        until_too_long(&mut stall, 3, Duration::ZERO).await;
+        assert!(is_too_long(&mut stall, 3, NEVER).await, "it took nothing more");
+        stall.end();
+        assert!(!is_too_long(&mut stall, 3, NEVER).await, "it had read enough");
+    }
+}
