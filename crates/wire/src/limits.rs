@@ -64,8 +64,8 @@ pub const REPLIES_WAITING_BYTES: usize = 8 * 1024 * 1024;
 /// Replies waiting to be read by the client, when what was begun before went on to end. Past it
 /// the session stops altogether, what was begun included, until the client reads.
 pub const MAX_REPLIES_WAITING_BYTES: usize = 64 * 1024 * 1024;
-/// How long a client may take nothing while more than [`REPLIES_WAITING_BYTES`] wait for it; then its session is
-/// ended. One that takes a message in that time keeps it, however slowly it reads.
+/// How long a client may take nothing while more than [`REPLIES_WAITING_BYTES`] wait for it, or anything when it
+/// asks no more; then its session is ended. One that takes a message in that time keeps it, however slowly it reads.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a connection may take until something is asked on it, how long it may be idle

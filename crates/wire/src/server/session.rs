@@ -60,7 +60,7 @@ pub(crate) struct Session {
     node: Arc<Node>,
     caller: Arc<Caller>,
     inbound: Streaming<Batch>,
-    /// Whether more is read. Once it is not, the session ends with its last work.
+    /// Whether more is read. Once it is not, the session ends when its last answer is taken.
     reading: bool,
     /// What was read and not begun.
     backlog: Batch,
@@ -136,9 +136,10 @@ impl Session {
 
     /// Takes up what can be taken up; whether there was anything.
     fn poll_round(&mut self, context: &mut Context<'_>) -> bool {
-        let waiting = self.outbox.waiting(REPLIES_WAITING_BYTES, context);
+        let enough = if self.is_done() { 0 } else { REPLIES_WAITING_BYTES };
+        let waiting = self.outbox.waiting(enough, context);
         self.waiting_bytes = waiting.bytes;
-        if waiting.bytes <= REPLIES_WAITING_BYTES {
+        if waiting.bytes <= enough {
             self.stall.end();
         } else if self.stall.is_too_long(waiting.taken, self.node.stall_timeout, context) {
             self.break_off(Status::resource_exhausted("answers were not read for too long"));
@@ -197,6 +198,11 @@ impl Session {
             (Some(_), Some(object)) => self.caller.standing.allow(Demand::Watch(object)),
             _ => Ok(()),
         }
+    }
+
+    /// Whether there is nothing more to do but to be read.
+    fn is_done(&self) -> bool {
+        !self.reading && self.under_way.is_empty()
     }
 
     /// Whether another message may be begun.
@@ -373,7 +379,8 @@ impl Future for Session {
             self.leave(context);
         }
         self.meter_turn();
-        if self.reading || !self.under_way.is_empty() {
+        // What waits is counted, and its time runs, as long as the session is there.
+        if !self.is_done() || self.waiting_bytes > 0 {
             return Poll::Pending;
         }
         self.outbox.end(Ok(()));

@@ -17,7 +17,7 @@ use nacre_wire::proto::op::Op as PbOp;
 use nacre_wire::proto::server_message::Body as Answer;
 use tonic::Code;
 
-use crate::harness::{Node, Place, TestService, ask, asking, connect, eventually};
+use crate::harness::{LONG, Node, Place, TestService, ask, asking, connect, eventually};
 use crate::raw::{RawSession, asks, call, message, served};
 
 const MIB: usize = 1024 * 1024;
@@ -247,6 +247,35 @@ async fn a_client_that_stops_reading_where_nothing_more_is_begun_loses_its_sessi
     eventually("the session is ended", || node.server.session_count() == 0).await;
     assert!(service.begun() < ASKED, "there was no room for all");
     assert_eq!(lazy.end().await.unwrap_err().code(), Code::ResourceExhausted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_asks_no_more_is_heard_out_but_not_kept_if_it_never_reads() {
+    let place = Place::new();
+    let service = TestService::new();
+    const ASKED: u64 = 8;
+    let answers = async |stall_timeout| {
+        let node = Node::start(&place.endpoint(), 1, |node| {
+            node.service("test", service.clone()).stall_timeout(stall_timeout)
+        })
+        .await;
+        let (mut session, _) = RawSession::open(&node.endpoint).await;
+        session.send((1..=ASKED).map(|id| asks(id, "make", &MIB.to_string())).collect());
+        session.say_no_more();
+        (node, session)
+    };
+    let (node, mut lazy) = answers(Duration::from_millis(50)).await;
+    eventually("the session is ended", || node.server.session_count() == 0).await;
+    assert_eq!(lazy.end().await.unwrap_err().code(), Code::ResourceExhausted);
+    drop(lazy);
+    node.stop().await.unwrap().unwrap();
+
+    let (node, mut reader) = answers(LONG).await;
+    for id in 1..=ASKED {
+        assert_eq!(reader.next().await.unwrap().unwrap().id, id);
+    }
+    reader.end().await.unwrap();
+    eventually("the session is ended", || node.server.session_count() == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -89,6 +89,11 @@ impl RawSession {
         let _ = self.outbound.send(ClientBatch { messages });
     }
 
+    /// Ends its half of the stream.
+    pub fn say_no_more(&mut self) {
+        self.outbound = mpsc::unbounded_channel().0;
+    }
+
     /// What the node says next; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<ServerMessage>, Status> {
         loop {
