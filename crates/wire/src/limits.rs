@@ -19,8 +19,8 @@ pub const MAX_BATCH_BYTES: usize = MAX_MESSAGE_BYTES + BATCH_BYTES;
 /// gigabytes. A full batch of the smallest requests has a quarter of this.
 pub const MAX_BATCH_MESSAGES: usize = 16 * 1024;
 
-/// Bytes of requests a client keeps under way on a session; callers past it wait. Enough to keep a node busy
-/// over any local connection.
+/// Bytes of requests a client keeps under way on a session, those included that nobody waits for any more and
+/// that are not sent yet; callers past it wait. Enough to keep a node busy over any local connection.
 pub const CLIENT_ROOM_BYTES: usize = 32 * 1024 * 1024;
 /// What a request counts for at least, so that the bound on bytes bounds the number, too: 8,192.
 pub const REQUEST_COST_BYTES: usize = 4 * 1024;

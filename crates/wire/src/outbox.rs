@@ -162,7 +162,12 @@ impl Outbox {
 
     /// Whether a message was handed to the connection, so that the other end may have it.
     pub(crate) fn was_taken(&self, place: Place) -> bool {
-        place.0 < self.lock().taken
+        place < self.first_waiting()
+    }
+
+    /// The place of the first message that was not, or of the next that is pushed.
+    pub(crate) fn first_waiting(&self) -> Place {
+        Place(self.lock().taken)
     }
 
     /// No more messages after those that are in. With an error they are dropped, too.

@@ -6,6 +6,7 @@ mod lanes;
 mod link;
 mod options;
 mod remote_store;
+mod room;
 mod session;
 mod shared;
 mod table;

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use nacre_object::{Error, ErrorKind, Result};
 use nacre_telemetry::{Sampler, Trace};
-use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 
 use super::call::{Call, Repeat};
 use super::options::SessionOptions;
+use super::room::{Posted, Room};
 use super::session::NodeInfo;
-use super::table::{End, Table};
+use super::table::{Begun, End, Table};
 use super::ticket::Ticket;
 use crate::Endpoint;
 use crate::limits::{CLIENT_ROOM_BYTES, REQUEST_COST_BYTES};
@@ -36,7 +37,7 @@ pub(crate) struct Shared {
     pub(crate) options: SessionOptions,
     /// Changed under the table's lock, so that the two agree.
     pub(crate) state: watch::Sender<LinkState>,
-    /// Room for requests under way, in bytes.
+    /// Room for requests under way, in bytes. What is left behind in the outbox has its part, too.
     room: Semaphore,
     table: Mutex<Table>,
     /// Wakes whoever looks after deadlines.
@@ -73,7 +74,7 @@ impl Shared {
     pub(crate) async fn exchange(self: &Arc<Self>, call: &Call) -> Result<Answer> {
         let mut now = self.now();
         let give_up = now.saturating_add(call.deadline);
-        let _room = self.room_for(call, give_up).await?;
+        let mut room = self.room_for(call, give_up).await?;
         loop {
             let Some(ticket) = self.begin(call, now, give_up) else {
                 // Boxed, as is what else is rare: a future is as large as the largest it may wait for.
@@ -81,7 +82,12 @@ impl Shared {
                 now = self.now();
                 continue;
             };
-            match ticket.await {
+            room.posted = Some(ticket.posted);
+            let end = ticket.await;
+            if !matches!(end, Some(End::Late)) {
+                room.posted = None;
+            }
+            match end {
                 Some(End::Answered(Answer::Error(error))) => return Err(decode::error(*error)),
                 Some(End::Answered(answer)) => return Ok(answer),
                 Some(End::NotBegun) => {}
@@ -100,18 +106,18 @@ impl Shared {
     }
 
     /// Waits for room, in turn.
-    async fn room_for(&self, call: &Call, give_up: Duration) -> Result<SemaphorePermit<'_>> {
+    async fn room_for(&self, call: &Call, give_up: Duration) -> Result<Room<'_>> {
         let cost = call.body.len().clamp(REQUEST_COST_BYTES, CLIENT_ROOM_BYTES) as u32;
-        if let Ok(room) = self.room.try_acquire_many(cost) {
-            return Ok(room);
+        if let Ok(permit) = self.room.try_acquire_many(cost) {
+            return Ok(Room::new(self, permit));
         }
         let left = give_up.saturating_sub(self.now());
         match Box::pin(tokio::time::timeout(left, self.room.acquire_many(cost))).await {
-            Ok(Ok(room)) => Ok(room),
+            Ok(Ok(permit)) => Ok(Room::new(self, permit)),
             Ok(Err(_)) => Err(self.closed()),
             Err(_) => Err(Error::unavailable(format!(
                 "{} requests to {} are ahead of this one",
-                self.lock().pending_count(),
+                self.lock().call_count(),
                 self.endpoint
             ))
             .hint("it was not sent; ask for less at a time, or give it longer")),
@@ -125,13 +131,28 @@ impl Shared {
         give_up: Duration,
     ) -> Option<Ticket<'_>> {
         let mut table = self.lock();
-        let (id, end) = table.begin(call, now, give_up)?;
+        let Begun { id, posted, end } = table.begin(call, now, give_up)?;
+        self.look_after(&mut table);
+        drop(table);
+        Some(Ticket { shared: self, id, posted, end, ended: false })
+    }
+
+    /// Sees to it that somebody looks after deadlines and what is left behind.
+    fn look_after(&self, table: &mut Table) {
         if !table.swept {
             table.swept = true;
             self.sweep.notify_one();
         }
-        drop(table);
-        Some(Ticket { shared: self, id, end, ended: false })
+    }
+
+    /// A caller is gone whose message may still wait to be sent: whether it does, and so keeps its room.
+    pub(crate) fn leave_behind(&self, posted: Posted, bytes: usize) -> bool {
+        let mut table = self.lock();
+        let is_waiting = table.leave_behind(posted, bytes);
+        if is_waiting {
+            self.look_after(&mut table);
+        }
+        is_waiting
     }
 
     /// Waits for a connection, as long as is reasonable.
@@ -160,7 +181,7 @@ impl Shared {
     pub(crate) fn disconnected(&self, outbox: &Outbox, failure: Error) {
         let now = self.now();
         let mut table = self.lock();
-        table.disconnected(now);
+        self.room.add_permits(table.disconnected(now));
         table.failure = Some(failure);
         table.break_all(outbox);
         self.set_state(LinkState::Down);
@@ -181,7 +202,7 @@ impl Shared {
         let mut table = self.lock();
         if closing {
             let now = self.now();
-            table.disconnected(now);
+            self.room.add_permits(table.disconnected(now));
             self.set_state(LinkState::Down);
         }
         batch.into_iter().for_each(|message| table.hear(message, &mut answers));
@@ -191,10 +212,12 @@ impl Shared {
         }
     }
 
-    /// Ends the wait of callers whose time is over; whether there are others.
+    /// Ends the wait of callers whose time is over, and gives back the room of what they left behind, once it is
+    /// sent; whether there is more of either.
     pub(crate) fn expire(&self) -> bool {
         let now = self.now();
         let mut table = self.lock();
+        self.room.add_permits(table.take_freed());
         table.swept = table.expire(now);
         table.swept
     }

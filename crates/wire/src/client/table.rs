@@ -9,6 +9,7 @@ use nacre_object::{Error, WatchEvent};
 use tokio::sync::oneshot;
 
 use super::call::{Call, encode};
+use super::room::Posted;
 use super::session::NodeInfo;
 use super::watching::{Stage, Watching};
 use crate::message::{Origin, client_fields};
@@ -39,6 +40,15 @@ struct Pending {
     caller: oneshot::Sender<End>,
 }
 
+/// A call that was sent.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    pub(crate) id: u64,
+    pub(crate) posted: Posted,
+    /// Where its end will be told.
+    pub(crate) end: oneshot::Receiver<End>,
+}
+
 /// By message id. Ids are our own and count up, so hashing need not withstand anybody.
 type ById<T> = HashMap<u64, T, BuildHasherDefault<IdHasher>>;
 
@@ -65,6 +75,8 @@ impl Hasher for IdHasher {
 pub(crate) struct Table {
     /// Where calls are put, while the node takes any.
     outbox: Option<Outbox>,
+    /// How often there was a connection.
+    links: u64,
     /// Since when there has been none.
     pub(crate) down_since: Duration,
     /// Why there is none.
@@ -74,7 +86,9 @@ pub(crate) struct Table {
     next_id: u64,
     pending: ById<Pending>,
     watches: ById<Watching>,
-    /// Whether somebody looks after deadlines.
+    /// Messages nobody waits for that are still in the outbox, and the room each takes.
+    left_behind: Vec<(Place, usize)>,
+    /// Whether somebody looks after deadlines and what is left behind.
     pub(crate) swept: bool,
 }
 
@@ -82,23 +96,20 @@ impl Table {
     pub(crate) fn new(now: Duration) -> Self {
         Self {
             outbox: None,
+            links: 0,
             down_since: now,
             failure: None,
             node: None,
             next_id: 1,
             pending: ById::default(),
             watches: ById::default(),
+            left_behind: Vec::new(),
             swept: false,
         }
     }
 
-    /// Sends a call; its id and where its end will be told. `None` without a connection.
-    pub(crate) fn begin(
-        &mut self,
-        call: &Call,
-        now: Duration,
-        give_up: Duration,
-    ) -> Option<(u64, oneshot::Receiver<End>)> {
+    /// Sends a call. `None` without a connection.
+    pub(crate) fn begin(&mut self, call: &Call, now: Duration, give_up: Duration) -> Option<Begun> {
         let outbox = self.outbox.as_ref()?;
         let id = self.next_id;
         let left = give_up.saturating_sub(now).as_micros();
@@ -111,13 +122,33 @@ impl Table {
             watching.reader.id.store(id, Ordering::Relaxed);
             self.watches.insert(id, watching.clone());
         }
-        Some((id, end))
+        Some(Begun { id, posted: Posted { link: self.links, place }, end })
     }
 
     /// The caller waits no longer. If the answer is on its way to it, a watch is there already.
     pub(crate) fn abandon(&mut self, id: u64) {
         self.pending.remove(&id);
         self.unwatch(id);
+    }
+
+    /// Takes note of a message nobody waits for, if it is still to be sent; whether it is.
+    pub(crate) fn leave_behind(&mut self, posted: Posted, bytes: usize) -> bool {
+        let outbox = self.outbox.as_ref().filter(|_| posted.link == self.links);
+        let is_waiting = outbox.is_some_and(|outbox| !outbox.was_taken(posted.place));
+        if is_waiting {
+            self.left_behind.push((posted.place, bytes));
+        }
+        is_waiting
+    }
+
+    /// The room of messages left behind that were sent since: it is free.
+    pub(crate) fn take_freed(&mut self) -> usize {
+        let Some(outbox) = self.outbox.as_ref().filter(|_| !self.left_behind.is_empty()) else {
+            return 0;
+        };
+        let first_waiting = outbox.first_waiting();
+        let sent = self.left_behind.extract_if(.., |(place, _)| *place < first_waiting);
+        sent.map(|(_, bytes)| bytes).sum()
     }
 
     /// Ends a watch.
@@ -131,9 +162,9 @@ impl Table {
         }
     }
 
-    /// Calls that wait for their answer.
-    pub(crate) fn pending_count(&self) -> usize {
-        self.pending.len()
+    /// Calls that have room: they wait for their answer, or nobody does and they are not sent.
+    pub(crate) fn call_count(&self) -> usize {
+        self.pending.len() + self.left_behind.len()
     }
 
     /// There is a connection. Watches that were live before are asked for again, ahead of anything
@@ -149,17 +180,18 @@ impl Table {
             let _ = outbox.push(&client_fields(*id, 0, Origin::default()), &encode(&watch));
         }
         self.outbox = Some(outbox);
+        self.links += 1;
         self.node = Some(node);
         self.failure = None;
     }
 
-    /// The node takes no more calls, or there is no connection any more.
-    pub(crate) fn disconnected(&mut self, now: Duration) -> Option<Outbox> {
-        let outbox = self.outbox.take();
-        if outbox.is_some() {
+    /// The node takes no more calls, or there is no connection any more. The room of messages left behind,
+    /// which is free.
+    pub(crate) fn disconnected(&mut self, now: Duration) -> usize {
+        if self.outbox.take().is_some() {
             self.down_since = now;
         }
-        outbox
+        self.left_behind.drain(..).map(|(_, bytes)| bytes).sum()
     }
 
     /// There will be no more answers to what was sent through `outbox`.
@@ -179,7 +211,7 @@ impl Table {
         self.watches.drain().for_each(|(_, watching)| watching.reader.events.close());
     }
 
-    /// Ends the wait of callers whose time is over; whether there are others.
+    /// Ends the wait of callers whose time is over; whether there are others, or messages left behind.
     pub(crate) fn expire(&mut self, now: Duration) -> bool {
         let late: Vec<u64> = self
             .pending
@@ -191,7 +223,7 @@ impl Table {
             let _ = pending.caller.send(End::Late);
             self.unwatch(id);
         }
-        !self.pending.is_empty()
+        self.call_count() > 0
     }
 
     /// Takes note of what the node says. Answers for callers are left in `answers`.

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
 
+use super::room::Posted;
 use super::shared::Shared;
 use super::table::End;
 
@@ -13,6 +14,7 @@ use super::table::End;
 pub(crate) struct Ticket<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) id: u64,
+    pub(crate) posted: Posted,
     pub(crate) end: oneshot::Receiver<End>,
     pub(crate) ended: bool,
 }

@@ -7,9 +7,9 @@ use nacre_conformance::MemoryStore;
 use nacre_object::ErrorKind;
 use nacre_object::limits::{MAX_OPS, MAX_REQUEST_KEYS};
 use nacre_wire::limits::{
-    CLIENT_ROOM_BYTES, MAX_BATCH_BYTES, MAX_BATCH_MESSAGES, MAX_CALLS_BYTES, MAX_MESSAGE_BYTES,
-    MAX_REPLIES_WAITING_BYTES, MAX_UNDER_WAY, MAX_UNDER_WAY_BYTES, REPLIES_WAITING_BYTES,
-    STREAM_WINDOW_BYTES,
+    CLIENT_ROOM_BYTES, CONNECTION_WINDOW_BYTES, MAX_BATCH_BYTES, MAX_BATCH_MESSAGES,
+    MAX_CALLS_BYTES, MAX_MESSAGE_BYTES, MAX_REPLIES_WAITING_BYTES, MAX_UNDER_WAY,
+    MAX_UNDER_WAY_BYTES, REPLIES_WAITING_BYTES, STREAM_WINDOW_BYTES,
 };
 use nacre_wire::proto as pb;
 use nacre_wire::proto::client_message::Body as Asked;
@@ -41,6 +41,30 @@ async fn a_client_sends_no_more_than_it_has_room_for() {
     for held in held {
         held.await.unwrap().unwrap();
     }
+    assert_eq!(ask(&session, "echo", large.clone()).await.unwrap(), large);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_callers_leave_behind_keeps_its_room_while_the_node_does_not_read() {
+    let place = Place::new();
+    let service = TestService::new();
+    let node = Node::of_service(&place.endpoint(), &service).await;
+    let session = connect(&node.endpoint).await;
+    let large = Bytes::from(vec![0; 8 * MIB - 1024]);
+    let short = Duration::from_millis(50);
+    // What the node has under way, what is in the windows and sockets, the client's room, and one beyond each.
+    let windows = CONNECTION_WINDOW_BYTES as usize;
+    let most = (MAX_UNDER_WAY_BYTES + windows + CLIENT_ROOM_BYTES) / (8 * MIB) + 4;
+    let mut left_behind = 0;
+    loop {
+        let error = session.ask("test", "hold", large.clone(), short).await.unwrap_err();
+        if error.to_string().contains("ahead of this one") {
+            break;
+        }
+        left_behind += 1;
+        assert!(left_behind <= most, "{left_behind} were sent or wait: {error}");
+    }
+    service.release(left_behind);
     assert_eq!(ask(&session, "echo", large.clone()).await.unwrap(), large);
 }
 

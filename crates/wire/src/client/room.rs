@@ -1,0 +1,157 @@
+//! The part of a session's room that a call has.
+//!
+//! **Invariant:** what waits to be sent never takes more than the session's room. A caller that gives up
+//! leaves its message in the outbox, and with it its part of the room, until the message is sent: or a node
+//! that reads nothing would have its clients keep ever more that nobody waits for.
+
+use tokio::sync::SemaphorePermit;
+
+use super::shared::Shared;
+use crate::outbox::Place;
+
+/// A message that was put into the outbox.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Posted {
+    /// Which connection the outbox is of.
+    pub(crate) link: u64,
+    pub(crate) place: Place,
+}
+
+/// Room for a call, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Room<'a> {
+    shared: &'a Shared,
+    permit: SemaphorePermit<'a>,
+    /// The call's message, while it is not known what became of it.
+    pub(crate) posted: Option<Posted>,
+}
+
+impl<'a> Room<'a> {
+    pub(crate) fn new(shared: &'a Shared, permit: SemaphorePermit<'a>) -> Self {
+        Self { shared, permit, posted: None }
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        let Some(posted) = self.posted else { return };
+        let bytes = self.permit.num_permits();
+        if self.shared.leave_behind(posted, bytes) {
+            // The message has it now.
+            if let Some(permit) = self.permit.split(bytes) {
+                permit.forget();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use futures::{FutureExt, StreamExt};
+    use nacre_object::{Capabilities, Error, NodeName};
+
+    use super::*;
+    use crate::client::call::{Call, Repeat};
+    use crate::client::session::NodeInfo;
+    use crate::limits::REQUEST_COST_BYTES;
+    use crate::outbox::{Outbox, OutboxStream};
+    use crate::{Endpoint, SessionOptions};
+    use nacre_protocol::proto as pb;
+    use nacre_protocol::proto::client_message::Body as Asked;
+
+    const LONG: Duration = Duration::from_secs(1000);
+
+    /// A session with a node that reads what is taken from the stream, and says nothing.
+    fn session() -> (Arc<Shared>, Outbox, OutboxStream) {
+        let endpoint = Endpoint::unix("/nowhere").unwrap();
+        let shared = Arc::new(Shared::new(endpoint, SessionOptions::default()));
+        let outbox = Outbox::default();
+        connect(&shared, &outbox);
+        let stream = outbox.stream();
+        (shared, outbox, stream)
+    }
+
+    fn connect(shared: &Shared, outbox: &Outbox) {
+        let name = NodeName::new("node").unwrap();
+        let node = NodeInfo { name, incarnation: 1, capabilities: Capabilities::NONE };
+        shared.connected(outbox.clone(), node);
+    }
+
+    fn call(deadline: Duration) -> Call {
+        let asked = Asked::Ask(pb::Ask::default());
+        Call::new(&asked, Repeat::Unsafe, deadline, None).unwrap()
+    }
+
+    /// Makes a call and gives it up.
+    fn give_up(shared: &Arc<Shared>) {
+        assert!(shared.exchange(&call(LONG)).now_or_never().is_none());
+    }
+
+    fn take(stream: &mut OutboxStream) {
+        // Twice, as the first turn only yields.
+        let taken = stream.next().now_or_never().or_else(|| stream.next().now_or_never());
+        taken.expect("there is something").unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_message_nobody_waits_for_keeps_its_room_until_it_is_sent() {
+        let (shared, _, mut stream) = session();
+        give_up(&shared);
+        assert!(shared.expire(), "it is looked after");
+        assert_eq!(shared.under_way_bytes(), REQUEST_COST_BYTES);
+        take(&mut stream);
+        assert!(!shared.expire());
+        assert_eq!(shared.under_way_bytes(), 0);
+    }
+
+    #[test]
+    fn a_message_that_was_sent_keeps_nothing() {
+        let (shared, _, mut stream) = session();
+        {
+            let call = call(LONG);
+            let mut exchange = pin!(shared.exchange(&call));
+            assert!(exchange.as_mut().now_or_never().is_none());
+            take(&mut stream);
+            assert_eq!(shared.under_way_bytes(), REQUEST_COST_BYTES);
+        }
+        assert_eq!(shared.under_way_bytes(), 0);
+    }
+
+    #[test]
+    fn a_caller_whose_time_is_over_leaves_its_room_behind_as_well() {
+        let (shared, _, mut stream) = session();
+        let late = call(Duration::ZERO);
+        {
+            let mut exchange = pin!(shared.exchange(&late));
+            assert!(exchange.as_mut().now_or_never().is_none());
+            assert!(!shared.expire(), "nobody waits any more");
+            exchange.now_or_never().expect("it is late").unwrap_err();
+        }
+        assert!(shared.expire(), "it is looked after");
+        assert_eq!(shared.under_way_bytes(), REQUEST_COST_BYTES);
+        take(&mut stream);
+        shared.expire();
+        assert_eq!(shared.under_way_bytes(), 0);
+    }
+
+    #[test]
+    fn nothing_is_kept_for_a_connection_that_is_gone() {
+        let (shared, outbox, _stream) = session();
+        let call = call(LONG);
+        {
+            let mut exchange = pin!(shared.exchange(&call));
+            assert!(exchange.as_mut().now_or_never().is_none());
+            give_up(&shared);
+            assert_eq!(shared.under_way_bytes(), 2 * REQUEST_COST_BYTES);
+            shared.disconnected(&outbox, Error::unavailable("it is gone"));
+            assert_eq!(shared.under_way_bytes(), REQUEST_COST_BYTES);
+            connect(&shared, &Outbox::default());
+            // This one is given up now: its message is none of the new connection's.
+        }
+        assert_eq!(shared.under_way_bytes(), 0);
+    }
+}
