@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
-use common::{NACRE, RunningCluster};
+use common::{NACRE, RunningCluster, kill};
 use nacre::{Cluster, Event, Severity};
 use nacre_object::{MapEntry, Op};
 
@@ -374,6 +374,36 @@ fn a_killed_node_is_started_again_and_has_what_it_had() {
     // The read waits for the node, which is somebody else by then.
     assert_eq!(cluster.run(&["object", "get", "data/a"]), "kept");
     assert_ne!(cluster.pid_of(&node), Some(killed));
+}
+
+/// Whether the cluster's maps have a node as up.
+fn is_up(cluster: &RunningCluster, node: &str) -> bool {
+    let status = cluster.json(&["program", "status", "class/counter"]);
+    let nodes = status["nodes"].as_array().unwrap();
+    nodes.iter().find(|line| line["node"] == node).unwrap()["up"].as_bool().unwrap()
+}
+
+#[test]
+fn a_node_that_does_not_start_any_more_is_waited_for_by_nobody_until_it_does() {
+    let cluster = RunningCluster::start();
+    let file = cluster.folder().join("counter.lua");
+    fs::write(&file, COUNTER).unwrap();
+    let put = ["program", "put", "class/counter", file.to_str().unwrap(), "--activate"];
+    cluster.run(&put);
+    assert!(is_up(&cluster, "meta.0"));
+    // Where it listens is something that it will not remove.
+    let socket = cluster.folder().join("run/meta.0.sock");
+    let nodes = cluster.announced["nodes"].as_array().unwrap();
+    let pid = nodes.iter().find(|node| node["name"] == "meta.0").unwrap()["pid"].as_i64().unwrap();
+    fs::remove_file(&socket).unwrap();
+    fs::write(&socket, "").unwrap();
+    kill(i32::try_from(pid).unwrap());
+    fs::write(&file, COUNTER.replace("tostring(sum)", "'now ' .. sum")).unwrap();
+    assert_eq!(cluster.run(&put), "class/counter version 2, active on every node\n");
+    assert!(!is_up(&cluster, "meta.0"));
+    fs::remove_file(&socket).unwrap();
+    while !is_up(&cluster, "meta.0") {}
+    cluster.run(&["program", "wait", "class/counter", "2"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nacre::NodeEntry;
+use nacre::{ClusterFile, NodeEntry};
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{Error, Result};
 use nacre_wire::limits::DRAIN_TIMEOUT;
@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time;
 
+use super::absence::Absence;
 use super::complaints::Complaints;
 use super::kept_node::{History, KeptNode, NodeEnd, NodeState};
 use super::parse_ready;
@@ -59,7 +60,7 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    pub fn start(node: NodeEntry, plan: ChildPlan) -> Self {
+    pub fn start(cluster: &ClusterFile, node: &NodeEntry, plan: ChildPlan) -> Self {
         let (orders, inbox) = mpsc::channel(4);
         let (set_state, state) = watch::channel(NodeState::Starting);
         let history = Arc::<History>::default();
@@ -69,12 +70,13 @@ impl Keeper {
             state: set_state,
             history: Arc::clone(&history),
             clock: SystemClock::default(),
+            absence: Absence::new(cluster.clone(), node.clone()),
             complaints: Complaints::default(),
             has_served: false,
             is_told_of: false,
         };
         let task = tokio::spawn(kept.keep(inbox));
-        Self { node, orders, state, history, log, task }
+        Self { node: node.clone(), orders, state, history, log, task }
     }
 
     pub fn kept(&self) -> KeptNode {
@@ -138,6 +140,7 @@ struct Kept {
     state: watch::Sender<NodeState>,
     history: Arc<History>,
     clock: SystemClock,
+    absence: Absence,
     complaints: Complaints,
     /// Before it ever did, whoever starts the supervisor is told what is wrong.
     has_served: bool,
@@ -159,6 +162,10 @@ impl Kept {
             };
             let served = matches!(*self.state.borrow(), NodeState::Up { .. });
             pause = if served { RESTART_PAUSE_MIN } else { (pause * 2).min(RESTART_PAUSE_MAX) };
+            match served {
+                true => self.absence.is_over(),
+                false => self.absence.start_failed(),
+            }
             let go_on = match next {
                 Next::Finish => false,
                 Next::Hold => {
@@ -167,7 +174,7 @@ impl Kept {
                 }
                 Next::Restart(reason, asked) => {
                     self.ended(reason, asked, pause);
-                    let go_on = pause_or_stop(pause, &mut orders).await;
+                    let go_on = pause_or_stop(pause, &mut orders, self.absence.tell()).await;
                     self.history.restarts.add(go_on.into());
                     go_on
                 }
@@ -276,14 +283,21 @@ async fn wait_for_resume(orders: &mut mpsc::Receiver<Order>) -> bool {
     }
 }
 
-/// False if it is to stop instead.
-async fn pause_or_stop(pause: Duration, orders: &mut mpsc::Receiver<Order>) -> bool {
+/// Does something meanwhile, for as long as the pause lasts. False if it is to stop instead.
+async fn pause_or_stop(
+    pause: Duration,
+    orders: &mut mpsc::Receiver<Order>,
+    meanwhile: impl Future<Output = ()>,
+) -> bool {
     let until = time::Instant::now() + pause;
-    loop {
-        match time::timeout_at(until, orders.recv()).await {
-            Err(_) => return true,
-            Ok(Some(Order::Stop) | None) => return false,
-            Ok(Some(_)) => {}
-        }
+    let stopped = async { while !matches!(orders.recv().await, Some(Order::Stop) | None) {} };
+    let meanwhile = async {
+        meanwhile.await;
+        std::future::pending().await
+    };
+    tokio::select! {
+        () = time::sleep_until(until) => true,
+        () = stopped => false,
+        () = meanwhile => true,
     }
 }

@@ -3,12 +3,14 @@
 //! One keeper task per node: it starts the process, waits until it says `ready` on its standard
 //! output, then waits for its end or an order. A node that dies unasked is started again after a
 //! pause that doubles up to a bound; a held one stays down until it is resumed. Why it ended is said on
-//! standard error, each reason once a minute, and to whoever asks the service `supervisor`.
+//! standard error, each reason once a minute, and to whoever asks the service `supervisor`. Of one that does
+//! not start any more the cluster's maps are told that it is down, so that nobody waits for it.
 //!
 //! **Invariants:** one supervisor per cluster folder (a lock file, freed by the kernel with the
 //! process); a node never outlives its supervisor (it finishes when its standard input, a pipe from
 //! here, ends), so nothing is left behind on SIGKILL either.
 
+mod absence;
 mod complaints;
 mod keeper;
 mod kept_node;
@@ -101,7 +103,7 @@ impl Supervisor {
             }
         };
         let keepers: Vec<_> =
-            cluster.nodes().iter().map(|node| Keeper::start(node.clone(), plan(node))).collect();
+            cluster.nodes().iter().map(|node| Keeper::start(&cluster, node, plan(node))).collect();
         let mut metrics = Metrics::of_process(SystemClock::default().now_micros());
         let kept: Vec<_> = keepers.iter().map(Keeper::kept).collect();
         metrics.supervisor(kept.clone());

@@ -1,8 +1,8 @@
 //! `nacre ceph forget`: a node that is gone for good, and could not say so itself.
 //!
-//! A node that ends says that it is down, and a folder's supervisor says it of one that was killed. If both went
-//! at once, with their machine or folder, the cluster's maps have the node as up for ever, and whoever activates a
-//! program waits for it.
+//! A node that ends says that it is down, and a folder's supervisor says it of one that does not start any more.
+//! If both went at once, with their machine or folder, the cluster's maps have the node as up for ever, and whoever
+//! activates a program waits for it.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub async fn run(arguments: ForgetArguments, file: &ClusterFile, out: Out) -> Re
     let name = NodeName::new(&arguments.node)?;
     if file.known(&name).is_some() {
         return Err(Error::invalid(format!("{name} is a node of this folder"))
-            .hint("stop `nacre up`, and it says itself that it is down"));
+            .hint("nobody waits for one that has ended, or that `nacre up` cannot start"));
     }
     let cluster = Cluster::reach(file)?;
     let known = cluster.nodes().list().await?;

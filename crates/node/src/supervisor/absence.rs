@@ -1,0 +1,53 @@
+//! What the cluster is told of a node that does not start any more and so cannot say itself that it is down.
+
+use nacre::{Cluster, ClusterFile, NodeEntry};
+use nacre_object::{NodeName, Result};
+
+/// Failed starts in a row after which a node is told to be down. What passes by itself has passed by then, after
+/// three seconds of pauses: a lock or socket its former process still held, others that start as well. And who
+/// waits for every node (30 s, with `nacre program activate`) need not wait for this one in vain.
+const MAX_FAILED_STARTS: u32 = 5;
+
+/// A node's failed starts, and whether the cluster knows.
+#[derive(Debug)]
+pub(super) struct Absence {
+    cluster: ClusterFile,
+    node: NodeEntry,
+    failed_starts: u32,
+    is_told: bool,
+}
+
+impl Absence {
+    pub fn new(cluster: ClusterFile, node: NodeEntry) -> Self {
+        Self { cluster, node, failed_starts: 0, is_told: false }
+    }
+
+    /// The node served. Then it has said itself that it is up.
+    pub fn is_over(&mut self) {
+        (self.failed_starts, self.is_told) = (0, false);
+    }
+
+    /// The node ended and never served.
+    pub fn start_failed(&mut self) {
+        self.failed_starts = self.failed_starts.saturating_add(1);
+    }
+
+    /// Tells the cluster that the node is down, if it is time and was not done. May be dropped at any moment:
+    /// it is tried again after the next failed start.
+    pub async fn tell(&mut self) {
+        if self.failed_starts >= MAX_FAILED_STARTS && !self.is_told {
+            // What keeps the cluster's maps may be away as well.
+            self.is_told = self.mark_down().await.is_ok();
+        }
+    }
+
+    async fn mark_down(&self) -> Result<()> {
+        let name: NodeName = self.node.node_name()?;
+        let cluster = Cluster::reach(&self.cluster)?;
+        let known = cluster.nodes().list().await?;
+        match known.into_iter().find(|known| known.name == name) {
+            Some(known) => cluster.nodes().mark_down(&name, known.incarnation).await,
+            None => Ok(()),
+        }
+    }
+}
