@@ -1,9 +1,7 @@
 //! `bufferlist`: bytes that pass between object and method without being copied.
 
 use bytes::{Bytes, BytesMut};
-use mlua::{
-    AnyUserData, Lua, LuaString, MetaMethod, UserData, UserDataMethods, UserDataRef, Value,
-};
+use mlua::{AnyUserData, Lua, MetaMethod, UserData, UserDataMethods, UserDataRef, Value};
 use nacre_script::{Host, MemoryAccount};
 
 /// Bytes a script can append to. They live outside the VM's heap and are accounted for in its
@@ -52,7 +50,11 @@ impl BufferList {
         self.as_slice().len()
     }
 
-    fn append(&mut self, lua: &Lua, more: &[u8]) -> mlua::Result<()> {
+    /// Adds bytes at its end.
+    ///
+    /// # Errors
+    /// `Exhausted` past the memory budget.
+    pub fn append(&mut self, lua: &Lua, more: &[u8]) -> mlua::Result<()> {
         self.memory.take(lua, more.len())?;
         if let Content::Shared(bytes) = &mut self.content {
             // Nobody else may hold them any more; then this is no copy.
@@ -108,6 +110,11 @@ impl BufferLists {
         Self(memory)
     }
 
+    /// One of no bytes, which the host itself appends to.
+    pub fn empty(&self) -> BufferList {
+        BufferList { content: Content::Owned(BytesMut::new()), memory: self.0.clone() }
+    }
+
     pub fn make(&self, lua: &Lua, bytes: Bytes) -> mlua::Result<AnyUserData> {
         lua.create_userdata(BufferList::new(lua, &self.0, bytes)?)
     }
@@ -125,7 +132,7 @@ pub(crate) fn install(host: &Host<'_>) -> mlua::Result<()> {
 /// What a data argument of an extension may be: a buffer list, shared, or a string, copied.
 pub(crate) fn data_of(value: &Value) -> Option<Bytes> {
     match value {
-        Value::String(text) => Some(copied(text)),
+        Value::String(text) => Some(Bytes::copy_from_slice(&text.as_bytes())),
         other => crate::arguments::buffer_list_of(other).map(|mut list| list.share()),
     }
 }
@@ -137,8 +144,4 @@ pub(crate) fn append_data(bytes: &mut BytesMut, value: &Value) -> Option<()> {
         other => bytes.extend_from_slice(crate::arguments::buffer_list_of(other)?.as_slice()),
     }
     Some(())
-}
-
-pub(crate) fn copied(text: &LuaString) -> Bytes {
-    Bytes::copy_from_slice(&text.as_bytes())
 }

@@ -25,11 +25,11 @@
 use bytes::Bytes;
 use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
 use nacre_object::limits::MAX_MAP_RANGE_ENTRIES;
-use nacre_object::{Error, ErrorKind, MapEntry, ObjectView, Result};
+use nacre_object::{Error, ErrorKind, MapEntry, ObjectView, Result, bounds};
 use nacre_script::{Host, Pulse, QuickAnswer, QuickArguments, raise};
 
 use crate::arguments::Arguments;
-use crate::buffer_list::{BufferLists, copied};
+use crate::buffer_list::BufferLists;
 use crate::calling::{self, read, write};
 use crate::errno::{self, ENODATA};
 
@@ -89,11 +89,16 @@ pub(crate) fn install(host: &Host<'_>, register: &Function) -> mlua::Result<()> 
 
 fn add_management(library: &Library<'_>, register: &Function) -> mlua::Result<()> {
     library.table.raw_set("register", register)?;
-    library.add("log", log)
+    let lists = library.buffer_lists();
+    library.add("log", move |arguments, values| log(arguments, &lists, values))
 }
 
 /// Joins the arguments; a first number that is not negative is the level, if more follow.
-fn log(arguments: Arguments<'_>, values: MultiValue) -> mlua::Result<MultiValue> {
+fn log(
+    arguments: Arguments<'_>,
+    lists: &BufferLists,
+    values: MultiValue,
+) -> mlua::Result<MultiValue> {
     let lua = arguments.lua;
     let mut parts: Vec<Value> = values.into_iter().collect();
     if parts.is_empty() {
@@ -107,22 +112,23 @@ fn log(arguments: Arguments<'_>, values: MultiValue) -> mlua::Result<MultiValue>
         level = number as i64;
         parts.remove(0);
     }
-    let mut text = Vec::new();
+    // One text of the VM may be given many times: what they come to counts as they are joined.
+    let mut text = lists.empty();
     for (index, part) in parts.iter().enumerate() {
         if index > 0 {
-            text.push(b' ');
+            text.append(lua, b" ")?;
         }
         match part {
-            Value::Boolean(value) => text.extend_from_slice(value.to_string().as_bytes()),
+            Value::Boolean(value) => text.append(lua, value.to_string().as_bytes())?,
             part => match lua.coerce_string(part.clone())? {
-                Some(known) => text.extend_from_slice(&known.as_bytes()),
-                None => text.extend_from_slice(part.type_name().as_bytes()),
+                Some(known) => text.append(lua, &known.as_bytes())?,
+                None => text.append(lua, part.type_name().as_bytes())?,
             },
         }
     }
-    let shown = String::from_utf8_lossy(&text[..text.len().min(MAX_LOG_BYTES)]);
+    let shown = String::from_utf8_lossy(&text.as_slice()[..text.len().min(MAX_LOG_BYTES)]);
     calling::log(level, &shown)?;
-    (lua.create_string(&text)?,).into_lua_multi(lua)
+    (lua.create_string(text.as_slice())?,).into_lua_multi(lua)
 }
 
 fn add_stream(library: &Library<'_>) -> mlua::Result<()> {
@@ -237,9 +243,11 @@ fn add_map_values(library: &Library<'_>) -> mlua::Result<()> {
     })
 }
 
-/// The entries of a table with keys that are strings or numbers and values that are strings.
+/// The entries of a table with keys that are strings or numbers and values that are strings. One text of
+/// the VM may be the value of many keys: no more is copied than a transaction may write.
 fn entries_of(lua: &Lua, values: &Table) -> mlua::Result<Vec<MapEntry>> {
     let mut entries = Vec::new();
+    let mut bytes = 0;
     values.for_each(|key: Value, value: Value| {
         let name = match &key {
             Value::String(_) | Value::Integer(_) | Value::Number(_) => {
@@ -256,7 +264,12 @@ fn entries_of(lua: &Lua, values: &Table) -> mlua::Result<Vec<MapEntry>> {
             let text = format!("map_set_vals: invalid val type ({got}) for key ({name})");
             return Err(raise(Error::invalid(text)));
         };
-        entries.push(MapEntry { key: copied(&name), value: copied(&value) });
+        let (name, value) = (name.as_bytes(), value.as_bytes());
+        bytes += name.len() + value.len();
+        let fits = bounds::check_map_value(&value);
+        fits.and_then(|()| bounds::check_transaction_bytes(bytes)).map_err(raise)?;
+        let [key, value] = [name, value].map(|text| Bytes::copy_from_slice(&text));
+        entries.push(MapEntry { key, value });
         Ok(())
     })?;
     Ok(entries)

@@ -6,6 +6,7 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use nacre_conformance::peak_memory_kib;
 use nacre_object::{ErrorKind, ListRequest, ObjectStat, Op, OpResult, PoolName};
 use support::{Node, small_budget};
 
@@ -25,7 +26,11 @@ const CASES: &[(&str, &[&str])] = &[
     ("objclass.getxattrs", &["objclass.getxattrs('data/victim')"]),
     (
         "objclass.log",
-        &["while true do objclass.log(0, ('x'):rep(2^16)) end", "objclass.log({}, {})"],
+        &[
+            "while true do objclass.log(0, ('x'):rep(2^16)) end",
+            "objclass.log({}, {})",
+            "objclass.log(unpack(table.create(400, ('x'):rep(2^23))))",
+        ],
     ),
     ("objclass.map_clear", &["objclass.map_clear('data/victim')"]),
     ("objclass.map_get", &["objclass.map_get('../../victim')", "objclass.map_get(0/0)"]),
@@ -72,6 +77,8 @@ const CASES: &[(&str, &[&str])] = &[
         &[
             "objclass.map_set_vals(setmetatable({}, {__pairs = function() while true do end end}))",
             "local t = {} t[t] = t objclass.map_set_vals(t)",
+            "local t, s = {}, ('x'):rep(2^23) for i = 1, 400 do t['k' .. i] = s end objclass.map_set_vals(t)",
+            "local t, s = {}, ('x'):rep(2^20) for i = 1, 4000 do t['k' .. i] = s end objclass.map_set_vals(t)",
         ],
     ),
     ("objclass.map_write_header", &["objclass.map_write_header(('x'):rep(2^23))"]),
@@ -109,6 +116,10 @@ const CASES: &[(&str, &[&str])] = &[
         &["local b = bufferlist.new() b:append(('x'):rep(2^20)) while true do b:str() end"],
     ),
 ];
+
+/// More than all that calls on a few threads have at once, and less than one text of the VM comes to that a host
+/// function copies each time it is given it.
+const MAX_PEAK_KIB: u64 = 1 << 20;
 
 /// Says, as lines, what host functions there are.
 const ENUMERATE: &str = r"
@@ -155,6 +166,8 @@ impl House {
             assert!(is_fair, "{what}: {body}: {error}");
         }
         assert_eq!(Self::look(&self.node), self.before, "{what}: {body}");
+        let peak = peak_memory_kib();
+        assert!(peak < MAX_PEAK_KIB, "{what}: {body}: {peak} KiB");
         let request = ListRequest {
             pool: PoolName::new("data").unwrap(),
             after: None,

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use nacre_clock::{Clock, SystemClock};
+use nacre_conformance::peak_memory_kib;
 use nacre_embedded::EmbeddedEngine;
 use nacre_fuzz::fuzz_slow;
 use nacre_object::ErrorKind;
@@ -95,13 +96,6 @@ fn is_damage(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Corrupt | ErrorKind::Unsupported)
 }
 
-/// The most memory this process ever had.
-fn peak_kib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
-}
-
 #[test]
 fn fuzz_folders_of_stores() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
@@ -137,7 +131,7 @@ fn fuzz_folders_of_stores() {
         let opened = runtime.block_on(inspect(copy.path(), &contents));
         assert!(clock.monotonic() - started < MAX_TIME, "it hung");
         assert_eq!(panics.load(Ordering::Relaxed), 0, "a thread panicked");
-        assert!(peak_kib() < MAX_PEAK_KIB, "{} KiB at the peak", peak_kib());
+        assert!(peak_memory_kib() < MAX_PEAK_KIB, "{} KiB at the peak", peak_memory_kib());
         opened
     });
 }

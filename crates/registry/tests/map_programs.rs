@@ -8,10 +8,13 @@ use bytes::Bytes;
 use common::{faulty_maps, maps, name, program, programs, seeds, store, store_reporting_to};
 use nacre_class::{FaultSink, ProgramFault};
 use nacre_conformance::faults::{FaultOdds, Operation, seeded};
-use nacre_conformance::{Fault, MemoryStore};
+use nacre_conformance::{Fault, MemoryStore, peak_memory_kib};
 use nacre_object::{EntityName, Error, ErrorKind, Op};
 use nacre_registry::limits::{MAX_PENDING_TRIGGERS, MAX_TRIGGER_CHAIN};
 use nacre_registry::{Change, Maps};
+
+/// More than all tests here have at once, and less than the text of one program comes to four hundred times.
+const MAX_PEAK_KIB: u64 = 1 << 20;
 
 /// Makes a source the program of a map.
 async fn bind(store: &MemoryStore, map: &str, source: &str) -> u64 {
@@ -137,6 +140,25 @@ async fn a_program_that_fails_fails_the_commit_alone() {
         assert_eq!(maps.epoch(&name("m")).await.unwrap(), 0, "{body}");
         assert_eq!(maps.epoch(&name("t")).await.unwrap(), 0, "{body}");
         assert_eq!(maps.commit(&name("free"), 0, set("a", "1")).await.unwrap(), 1);
+    }
+}
+
+#[tokio::test]
+async fn one_text_in_many_changes_is_not_copied_past_what_a_commit_may_have() {
+    const MANY: &str = "local text, changes = string.rep('x', 2^23), {}
+        for n = 1, 400 do changes[n] = { key = 'k' .. n, value = text } end";
+    let bodies = [
+        format!("{MANY} proposal.changes = changes"),
+        format!("{MANY} map.trigger('t', changes)"),
+        format!("{MANY} for n = 1, 8 do map.trigger('t', {{ changes[n] }}) end"),
+    ];
+    for body in bodies {
+        let store = store();
+        bind(&store, "m", &format!("function commit(proposal, map) {body} end")).await;
+        let error = maps(&store).commit(&name("m"), 0, set("a", "1")).await.unwrap_err();
+        assert_refused(&error, ErrorKind::Invalid, "a commit of 8388610 bytes");
+        assert_eq!(error.fault().expect("it is the program's").program, "map/m", "{body}");
+        assert!(peak_memory_kib() < MAX_PEAK_KIB, "{body}: {} KiB", peak_memory_kib());
     }
 }
 

@@ -203,7 +203,11 @@ fn check_changes(changes: &[Change]) -> Result<()> {
             .hint(format!("commit 1 to {MAX_CHANGES}")));
     }
     changes.iter().try_for_each(check_change)?;
-    let bytes: usize = changes.iter().map(Change::payload_bytes).sum();
+    check_commit_bytes(changes.iter().map(Change::payload_bytes).sum())
+}
+
+/// Whether one commit may have so many bytes of keys and values.
+pub(super) fn check_commit_bytes(bytes: usize) -> Result<()> {
     if bytes > MAX_COMMIT_BYTES {
         return Err(Error::invalid(format!("a commit of {bytes} bytes"))
             .hint(format!("at most {MAX_COMMIT_BYTES} bytes fit; split it")));

@@ -24,6 +24,7 @@ use nacre_object::{CallContext, Error, FaultSite, MapName, Result};
 use nacre_script::{Budget, CompileError, Digest, Run, Script, Terms, Vm, raise};
 
 use super::Change;
+use super::class::check_commit_bytes;
 use super::object::MapObject;
 use super::own::check_triggered;
 use crate::limits::{MAX_CHANGES, MAX_TRIGGERS};
@@ -138,7 +139,8 @@ impl Sandbox {
             let handle = map_table(run.lua(), scope, &map, &triggers)?;
             Ok(run.call(&hook, (argument.clone(), handle)).and_then(|_| {
                 let changes = argument.raw_get("changes").map_err(|error| run.explain(&error))?;
-                read_changes(&changes).map_err(|text| fault_of(script, text))
+                let fault = |text| Error::fault_at(site_of(script), text);
+                read_changes(&changes, fault).map_err(|error| error.with_fault(site_of(script)))
             }))
         });
         let changes = judged.map_err(|error| run.explain(&error))??;
@@ -155,9 +157,9 @@ fn load_hook(run: &Run) -> Result<Function> {
     }
 }
 
-fn fault_of(script: &Script, text: String) -> Error {
+fn site_of(script: &Script) -> FaultSite {
     let (program, version) = (script.name().to_owned(), script.version());
-    Error::fault_at(FaultSite { program, version, ..FaultSite::default() }, text)
+    FaultSite { program, version, ..FaultSite::default() }
 }
 
 fn proposal_table(lua: &Lua, name: &str, proposal: &Proposal) -> mlua::Result<Table> {
@@ -194,11 +196,11 @@ fn map_table<'scope, 'env>(
     let trigger = scope.create_function(|_, (name, changes): (String, Table)| {
         let name = MapName::new(&name).map_err(raise)?;
         check_triggered(name.as_str()).map_err(raise)?;
-        let changes = read_changes(&changes).map_err(|text| raise(Error::invalid(text)))?;
         if triggers.borrow().len() >= MAX_TRIGGERS {
             let text = format!("one commit triggers at most {MAX_TRIGGERS} others");
             return Err(raise(Error::exhausted(text)));
         }
+        let changes = read_changes(&changes, Error::invalid).map_err(raise)?;
         triggers.borrow_mut().push((name, changes));
         Ok(())
     })?;
@@ -215,14 +217,28 @@ fn map_table<'scope, 'env>(
     Ok(table)
 }
 
-/// Reads an array of changes; the error says what is odd about it.
-fn read_changes(changes: &Table) -> Result<Vec<Change>, String> {
-    // One more than fits is enough to be told so.
-    let length = changes.raw_len().min(MAX_CHANGES + 1);
-    (1..=length).map(|index| read_change(changes, index)).collect()
+/// A change as the program has it.
+struct Proposed {
+    key: mlua::LuaString,
+    value: Option<mlua::LuaString>,
 }
 
-fn read_change(changes: &Table, index: usize) -> Result<Change, String> {
+/// Reads an array of changes; `odd` makes an error of what is odd about it. One text of the VM may be in each of
+/// them: no more is copied than a commit may have.
+fn read_changes(changes: &Table, odd: impl Fn(String) -> Error) -> Result<Vec<Change>> {
+    // One more than fits is enough to be told so.
+    let length = changes.raw_len().min(MAX_CHANGES + 1);
+    let mut bytes = 0;
+    let read = |index| {
+        let change = proposed_change(changes, index).map_err(&odd)?;
+        bytes += change.bytes();
+        check_commit_bytes(bytes)?;
+        change.read(index).map_err(&odd)
+    };
+    (1..=length).map(read).collect()
+}
+
+fn proposed_change(changes: &Table, index: usize) -> Result<Proposed, String> {
     let odd = |what: &str, value: &Value| {
         format!("{what} of change {index} is a {}, not a string", value.type_name())
     };
@@ -231,18 +247,29 @@ fn read_change(changes: &Table, index: usize) -> Result<Change, String> {
     };
     let field = |name: &str| change.raw_get::<Value>(name).unwrap_or(Value::Nil);
     let key = match field("key") {
-        Value::String(key) => match key.to_str() {
-            Ok(key) => key.to_owned(),
-            Err(_) => return Err(format!("the key of change {index} is not UTF-8")),
-        },
+        Value::String(key) => key,
         other => return Err(odd("the key", &other)),
     };
     match field("value") {
-        Value::Nil => Ok(Change::Remove { key }),
-        Value::String(value) => {
-            Ok(Change::Set { key, value: Bytes::copy_from_slice(&value.as_bytes()) })
-        }
+        Value::Nil => Ok(Proposed { key, value: None }),
+        Value::String(value) => Ok(Proposed { key, value: Some(value) }),
         other => Err(odd("the value", &other)),
+    }
+}
+
+impl Proposed {
+    /// Of key and value.
+    fn bytes(&self) -> usize {
+        self.key.as_bytes().len() + self.value.as_ref().map_or(0, |value| value.as_bytes().len())
+    }
+
+    fn read(&self, index: usize) -> Result<Change, String> {
+        let not_text = |_| format!("the key of change {index} is not UTF-8");
+        let key = self.key.to_str().map_err(not_text)?.to_owned();
+        Ok(match &self.value {
+            Some(value) => Change::set(key, Bytes::copy_from_slice(&value.as_bytes())),
+            None => Change::remove(key),
+        })
     }
 }
 
