@@ -2,7 +2,7 @@
 //!
 //! Each method has a histogram of its requests' bytes. One request in [`SAMPLED_ONE_IN`], and each of the
 //! first, is looked into: what its columns hold is counted too, as sums and bounds, never the values
-//! themselves. How many requests are under way is counted as arriving requests find it.
+//! themselves. How many calls are under way is counted as arriving requests find it, each of a batch as well.
 //!
 //! **Invariant.** Counting takes a few relaxed additions: no lock, no clock, and the memory is what the
 //! class's text gives it. The class is found where it is looked for anyway, the method among its few.
@@ -30,7 +30,7 @@ pub(crate) struct CallCounts {
     /// By name.
     methods: Vec<MethodCounts>,
     under_way: AtomicU64,
-    /// Requests under way, as those that came found it, themselves included.
+    /// Calls under way, as the requests that came found it, their own included.
     met: Counter,
 }
 
@@ -54,7 +54,7 @@ struct ColumnCounts {
     marks: [AtomicU64; MARK_WORDS],
 }
 
-/// A request that is counted as under way until this is dropped.
+/// A call that is counted as under way until this is dropped.
 #[derive(Debug)]
 pub struct UnderWay(Arc<CallCounts>);
 
@@ -87,22 +87,26 @@ impl CallCounts {
 
     /// Counts a call. What is no request is not counted; it will be refused.
     pub fn begin(counts: &Arc<Self>, call: &ClassCall) -> Option<UnderWay> {
-        counts.count(call)?;
+        let requests = counts.count(call)?;
         let others = counts.under_way.fetch_add(1, Ordering::Relaxed);
-        counts.met.add(others + 1);
+        counts.met.add((others + 1) * requests);
         Some(UnderWay(Arc::clone(counts)))
     }
 
-    fn count(&self, call: &ClassCall) -> Option<()> {
+    /// Counts the requests of a call, and answers how many they are.
+    fn count(&self, call: &ClassCall) -> Option<u64> {
         let name = call.method.as_str();
         if let Some(method) = self.method(name) {
             method.count(&call.input);
-            return Some(());
+            return Some(1);
         }
         let method = self.method(name.strip_suffix(BATCH_SUFFIX)?)?;
         let batch = Batch::decode(call.input.clone()).ok()?;
-        batch.requests().for_each(|request| method.count(request));
-        Some(())
+        let count = |counted, request: &[u8]| {
+            method.count(request);
+            counted + 1
+        };
+        Some(batch.requests().fold(0, count))
     }
 
     fn method(&self, name: &str) -> Option<&MethodCounts> {
@@ -281,5 +285,14 @@ end
         drop(under_way);
         CallCounts::begin(&counts, &call("put", put("a", 1)));
         assert_eq!(counts.seen().concurrency(), 2.2);
+    }
+
+    #[test]
+    fn each_request_of_a_batch_finds_what_its_call_finds() {
+        let counts = counts();
+        let batch = || call("put.batch", encode_batch(9, &vec![put("a", 1); 16]));
+        let under_way: Vec<_> = (0..3).map(|_| CallCounts::begin(&counts, &batch())).collect();
+        assert_eq!(counts.seen().concurrency(), 2.0, "1, 2 and 3");
+        drop(under_way);
     }
 }

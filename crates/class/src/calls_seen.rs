@@ -13,7 +13,7 @@ pub(crate) const MARK_WORDS: usize = 16;
 pub struct CallsSeen {
     /// By method.
     pub methods: BTreeMap<String, MethodSeen>,
-    /// The sum of what each request found under way, itself included.
+    /// The sum of how many calls each request found under way, its own included.
     pub met: u64,
 }
 
@@ -53,7 +53,7 @@ impl CallsSeen {
         self.methods.values().map(|method| method.requests).sum()
     }
 
-    /// How many requests were under way, on average; 1 if there were none.
+    /// How many calls were under way, on average; 1 if there were none.
     pub fn concurrency(&self) -> f64 {
         match self.requests() {
             0 => 1.0,
