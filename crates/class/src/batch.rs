@@ -10,9 +10,10 @@
 //! | `u32` | how many requests |
 //! | each: `u32`, bytes | its length and itself |
 //!
-//! The output says what came of the requests that were carried out, at least one. Neighbours that came to
-//! the same are told once, so that what an OSD returns of a change, 64 bytes, is enough where all went
-//! well:
+//! The output says what came of the requests that were carried out, at least one. Whatever the limit, none is
+//! carried out any more once half of what a run may hand back is full, and one whose answer no longer fits is
+//! left to be asked again, as if it had not been carried out, unless it changed something. Neighbours that came
+//! to the same are told once, so that what an OSD returns of a change, 64 bytes, is enough where all went well:
 //!
 //! | output | |
 //! |---|---|
@@ -23,6 +24,7 @@
 //! All numbers are little-endian.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use nacre_object::limits::MAX_REPLY_BYTES;
 use nacre_object::{CallReply, Error, Result, Status};
 
 /// What a method's name ends in if many requests of it are meant. No method of a Brados class itself is
@@ -33,6 +35,8 @@ pub const MAX_BATCH_REQUESTS: usize = 1024;
 
 /// Before each request, its length; before all, the limit and the count.
 const LENGTH_BYTES: usize = 4;
+/// Before each answer, how often it was given, the status and its length.
+const ANSWER_HEAD_BYTES: usize = 12;
 
 /// The input of a batch.
 pub fn encode_batch(byte_limit: u32, requests: &[Vec<u8>]) -> Bytes {
@@ -81,6 +85,8 @@ fn sized(bytes: &mut Bytes) -> Option<Bytes> {
 /// A batch that was asked for.
 pub(crate) struct Batch {
     byte_limit: usize,
+    /// Bytes that the output may have.
+    output_bytes: usize,
     count: usize,
     /// The requests, each behind its length, as [`Batch::decode`] has seen to.
     requests: Bytes,
@@ -97,11 +103,16 @@ impl Batch {
             return Err(Error::invalid(format!("a batch of {count} requests"))
                 .hint(format!("at most {MAX_BATCH_REQUESTS}")));
         }
-        let batch = Self { byte_limit, count, requests: input };
+        let batch = Self { byte_limit, output_bytes: MAX_REPLY_BYTES, count, requests: input };
         let found = batch.requests().fold((0, 0), |(count, bytes), request| {
             (count + 1, bytes + LENGTH_BYTES + request.len())
         });
         if found == (count, batch.requests.len()) { Ok(batch) } else { Err(refused()) }
+    }
+
+    /// The same, if the output may have so many bytes at most.
+    pub fn within(self, output_bytes: usize) -> Self {
+        Self { output_bytes: output_bytes.min(self.output_bytes), ..self }
     }
 
     /// The requests, as far as there are bytes of them.
@@ -122,15 +133,17 @@ pub(crate) struct Progress {
     requests: Bytes,
     byte_limit: usize,
     bytes: usize,
+    /// Without the last answer.
     output: BytesMut,
+    output_bytes: usize,
     last: Option<(u32, CallReply)>,
 }
 
 impl Progress {
     pub fn of(batch: Batch) -> Self {
-        let Batch { byte_limit, count, requests } = batch;
+        let Batch { byte_limit, output_bytes, count, requests } = batch;
         let output = BytesMut::new();
-        Self { left: count, requests, byte_limit, bytes: 0, output, last: None }
+        Self { left: count, requests, byte_limit, bytes: 0, output, output_bytes, last: None }
     }
 
     /// The request to carry out now, if one is left and its answer is still wanted.
@@ -139,12 +152,19 @@ impl Progress {
         sized(&mut self.requests)
     }
 
+    /// Whether there is room for an answer besides those before; for the first there is.
+    pub fn has_room_for(&self, output: &[u8]) -> bool {
+        self.last.is_none() || self.size() + ANSWER_HEAD_BYTES + output.len() <= self.output_bytes
+    }
+
+    /// No further request is carried out.
+    pub fn end(&mut self) {
+        self.left = 0;
+    }
+
     /// What came of the request that was carried out last.
     pub fn answer(&mut self, status: Status, output: &[u8]) {
         self.bytes += output.len();
-        if self.bytes >= self.byte_limit {
-            self.left = 0;
-        }
         match &mut self.last {
             Some((count, last)) if last.status == status && last.output == output => *count += 1,
             _ => {
@@ -153,6 +173,16 @@ impl Progress {
                 self.last = Some((1, CallReply { status, output }));
             }
         }
+        // As much again is left for what the next request comes to, which may have changed something by then.
+        if self.bytes >= self.byte_limit || self.size() >= self.output_bytes / 2 {
+            self.end();
+        }
+    }
+
+    /// Bytes of the output, the last answer included.
+    fn size(&self) -> usize {
+        let last = self.last.as_ref();
+        self.output.len() + last.map_or(0, |(_, last)| ANSWER_HEAD_BYTES + last.output.len())
     }
 
     fn put_last(&mut self) {
@@ -209,6 +239,36 @@ mod tests {
             }
             assert_eq!(count, carried_out, "of {limit} bytes");
         }
+    }
+
+    #[test]
+    fn the_output_stays_within_what_a_run_may_hand_back() {
+        // Of answers of ten bytes, which are 22 each with what is before them.
+        for (bytes, carried_out) in [(0, 1), (44, 1), (46, 2), (88, 2), (90, 3), (10_000, 4)] {
+            let requests = [vec![1], vec![2], vec![3], vec![4]];
+            let batch = Batch::decode(encode_batch(u32::MAX, &requests)).unwrap().within(bytes);
+            let mut progress = Progress::of(batch);
+            assert!(progress.has_room_for(&[0; 100_000]), "as there is no other");
+            let mut count = 0;
+            while progress.next().is_some() {
+                progress.answer(0, &[count; 10]);
+                count += 1;
+                let room = bytes.saturating_sub(22 * usize::from(count) + 12);
+                assert!(progress.has_room_for(&vec![0; room]) || room == 0, "of {bytes} bytes");
+                assert!(!progress.has_room_for(&vec![0; room + 1]), "of {bytes} bytes");
+            }
+            assert_eq!(count, carried_out, "of {bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn neighbours_that_came_to_the_same_take_room_once() {
+        let batch = Batch::decode(encode_batch(u32::MAX, &vec![vec![1]; 100])).unwrap().within(60);
+        let mut progress = Progress::of(batch);
+        while progress.next().is_some() {
+            progress.answer(0, b"the same");
+        }
+        assert_eq!(decode_answers(progress.finish(), 100).unwrap().len(), 100);
     }
 
     #[test]

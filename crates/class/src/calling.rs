@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 
-use nacre_object::{CallContext, Error, ObjectView, Result};
+use nacre_object::{CallContext, Error, ObjectView, Result, Status};
 use nacre_script::{QuickAnswer, Script, raise};
 use scoped_tls_hkt::ReborrowMut;
 
@@ -75,6 +75,18 @@ pub(crate) fn write<R>(body: impl FnOnce(&mut dyn ObjectView) -> Result<R>) -> m
 /// Asks about the requests of the call.
 pub(crate) fn requests<R>(ask: impl FnOnce(&Requests) -> R) -> mlua::Result<R> {
     with_call(|calling| Ok(ask(calling.requests)))
+}
+
+/// What came of a request of a batch. One that changed nothing and whose answer does not fit any more is left, as
+/// answers of a few others are better than none.
+pub(crate) fn answer(status: Status, reply: &[u8]) -> mlua::Result<()> {
+    with_call(|calling| {
+        match calling.has_written.get() || calling.requests.has_room_for(reply) {
+            true => calling.requests.answer(status, reply),
+            false => calling.requests.leave(),
+        }
+        Ok(())
+    })
 }
 
 /// Goes on to the next request of a batch; answers what a method gets of it, nil if there is none.

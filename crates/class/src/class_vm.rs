@@ -84,7 +84,7 @@ fn next_request(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
         let (Some(status @ 0..), Some(reply)) = (status, arguments.text(2).or(nothing)) else {
             return Ok(QuickAnswer::Pass);
         };
-        calling::requests(|requests| requests.answer(status, reply))?;
+        calling::answer(status, reply)?;
     }
     calling::next_request()
 }
@@ -98,7 +98,7 @@ fn after_pieces(
         return Err(mlua::Error::runtime("a Brados class returned a status"));
     };
     let reply = joined(&pieces)?;
-    calling::requests(|requests| requests.answer(0, &reply))?;
+    calling::answer(0, &reply)?;
     Ok(match calling::next_request()? {
         QuickAnswer::TextAndNumber(text, number) => (Some(lua.create_string(text)?), Some(number)),
         _ => (None, None),

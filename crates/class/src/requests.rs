@@ -71,6 +71,18 @@ impl Requests {
         self.has_begun.get()
     }
 
+    /// Whether there is room for an answer in the output of a batch.
+    pub fn has_room_for(&self, output: &[u8]) -> bool {
+        self.batch.as_ref().is_none_or(|progress| progress.borrow().has_room_for(output))
+    }
+
+    /// Leaves the request of a batch that is being carried out, and those after it, to be asked again.
+    pub fn leave(&self) {
+        if let Some(progress) = &self.batch {
+            progress.borrow_mut().end();
+        }
+    }
+
     /// What came of a request of a batch.
     pub fn answer(&self, status: Status, output: &[u8]) {
         if let Some(progress) = &self.batch {

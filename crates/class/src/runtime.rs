@@ -172,7 +172,10 @@ impl ClassRuntime {
         };
         let input = match *method == call.method {
             true => Input::One(call.input.clone()),
-            false => Input::Batch(Batch::decode(call.input.clone())?),
+            false => {
+                let batch = Batch::decode(call.input.clone())?;
+                Input::Batch(batch.within(self.budget.output_bytes))
+            }
         };
         let invocation = Invocation {
             script: &program.script,
@@ -369,8 +372,6 @@ mod tests {
 
     /// A class that is kept, as those of the compiler are, with methods that this would never emit.
     fn kept_class() -> ClassRuntime {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-        let runtime = ClassRuntime::new(Budget::default(), clock);
         let writes: String =
             WRITES.iter().map(|write| format!("function() {write} end, ")).collect();
         let source = format!(
@@ -385,6 +386,12 @@ mod tests {
              end
              objclass.register(try, 'readonly')"
         );
+        kept_class_of(&source, Budget::default())
+    }
+
+    fn kept_class_of(source: &str, budget: Budget) -> ClassRuntime {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let runtime = ClassRuntime::new(budget, clock);
         let script = Script::compile("kept", 1, source.as_bytes()).unwrap().kept();
         let program = Program {
             methods: methods_of(&script, &runtime.clock).unwrap(),
@@ -400,15 +407,54 @@ mod tests {
         runtime
     }
 
+    fn call_kept(
+        runtime: &ClassRuntime,
+        object: &mut MemoryObject,
+        method: &str,
+        input: Bytes,
+    ) -> Result<CallReply> {
+        let context = CallContext { source: EntityName::new("test").unwrap(), now_micros: 0 };
+        let (class, method) = (ClassName::new("kept").unwrap(), MethodName::new(method).unwrap());
+        let call = ClassCall { class, method, version: None, input };
+        runtime.call(&call, object, &context)
+    }
+
+    #[test]
+    fn a_batch_ends_before_its_answers_are_more_than_a_run_may_hand_back() {
+        const SOURCE: &str = "function look(input, output)
+               output:append(string.rep('x', tonumber(input:str())))
+               return 0
+             end
+             objclass.register(look, 'readonly')
+             function change(input, output)
+               objclass.map_set('k', 'v')
+               return look(input, output)
+             end
+             objclass.register(change)";
+        let runtime = kept_class_of(SOURCE, Budget { output_bytes: 1000, ..Budget::default() });
+        let answered = |method: &str, sizes: &[usize]| {
+            let requests: Vec<_> = sizes.iter().map(|size| size.to_string().into_bytes()).collect();
+            let input = encode_batch(u32::MAX, &requests);
+            let reply = call_kept(&runtime, &mut MemoryObject::default(), method, input);
+            let answers = decode_answers(reply.map_err(|error| error.kind())?.output, sizes.len());
+            Ok(answers.unwrap().iter().map(|answer| answer.output.len()).collect::<Vec<_>>())
+        };
+        for method in ["look.batch", "change.batch"] {
+            assert_eq!(answered(method, &[100, 200, 300]), Ok(vec![100, 200, 300]));
+            assert_eq!(answered(method, &[100, 388, 2]), Ok(vec![100, 388]), "half is full");
+            assert_eq!(answered(method, &[976, 1]), Ok(vec![976]));
+            assert_eq!(answered(method, &[990]), Err(ErrorKind::Exhausted));
+        }
+        // What is asked again comes to the same if it changed nothing.
+        assert_eq!(answered("look.batch", &[100, 900, 1]), Ok(vec![100]));
+        assert_eq!(answered("change.batch", &[100, 900, 1]), Err(ErrorKind::Exhausted));
+    }
+
     #[test]
     fn a_kept_method_that_is_registered_read_only_is_denied_every_write() {
         let runtime = kept_class();
-        let context = CallContext { source: EntityName::new("test").unwrap(), now_micros: 0 };
         let call = |object: &mut MemoryObject, method: &str, input: Bytes| {
-            let (class, method) =
-                (ClassName::new("kept").unwrap(), MethodName::new(method).unwrap());
-            let call = ClassCall { class, method, version: None, input };
-            runtime.call(&call, object, &context)
+            call_kept(&runtime, object, method, input)
         };
         for (at, write) in WRITES.iter().enumerate() {
             let number = (at + 1).to_string();
