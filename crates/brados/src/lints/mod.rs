@@ -7,7 +7,7 @@ mod usage;
 use std::collections::HashSet;
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::ir::{Body, CollectionId, ExprKind, Program, Select};
+use crate::ir::{Body, CollectionId, Expr, ExprKind, Program, Select};
 use crate::span::Span;
 use crate::syntax::ast::{BinaryOp, Kind};
 use crate::syntax::token::MergeOp;
@@ -27,29 +27,72 @@ pub(crate) fn check(program: &Program, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// A join of collections that nothing connects, each of which may have many rows: of an input there is the
-/// request alone.
+/// A join of collections that nothing connects, each of which may have many rows.
 fn check_product(program: &Program, select: &Select, span: Span, diagnostics: &mut Diagnostics) {
-    let may_be_many = |source: &usize| {
-        let collection = program.collection(select.sources[*source]);
-        !collection.is_singleton() && collection.kind != Kind::Input
-    };
-    let many: Vec<_> = (0..select.sources.len()).filter(may_be_many).collect();
-    let connects = |sources: u32| sources.count_ones() > 1;
-    let is_joined = select.filters.iter().any(|filter| {
-        matches!(filter.kind, ExprKind::Binary(BinaryOp::Equal, ..)) && connects(filter.sources())
-    });
-    if many.len() < 2 || is_joined {
-        return;
-    }
+    let many = sources_of_many(program, select);
+    // The first of many rows in each part.
+    let mut apart: Vec<_> = connected_sources(select)
+        .into_iter()
+        .filter(|part| part & many != 0)
+        .map(|part| (part & many).trailing_zeros() as usize)
+        .collect();
+    apart.sort_unstable();
+    let [first, second, ..] = apart[..] else { return };
     let name = |source: usize| program.collection(select.sources[source]).name.as_str();
-    let message = format!(
-        "this pairs every row of `{}` with every row of `{}`",
-        name(many[0]),
-        name(many[1])
-    );
+    let message =
+        format!("this pairs every row of `{}` with every row of `{}`", name(first), name(second));
     let help = "join on columns, `pairs(:a => :b)`; a table of at most one row is declared `[] => [:column]`";
     diagnostics.add(Diagnostic::warning(span, message).help(help));
+}
+
+/// The sources that may have many rows, as a set of bits. Of an input there is the request alone, and one row at most
+/// of what is looked up by its whole key.
+fn sources_of_many(program: &Program, select: &Select) -> u32 {
+    let collection = |source: usize| program.collection(select.sources[source]);
+    let all = 0..select.sources.len();
+    let may_be_many = |source: &usize| {
+        !collection(*source).is_singleton() && collection(*source).kind != Kind::Input
+    };
+    let mut many = all.clone().filter(may_be_many).fold(0, |bits, source| bits | 1 << source);
+    loop {
+        let is_looked_up = |source: &usize| {
+            let column = |column| ExprKind::Column { source: *source, column };
+            let mut key = (0..collection(*source).key_width).map(column);
+            many & 1 << source != 0 && key.all(|column| is_given(select, &column, many))
+        };
+        let Some(source) = all.clone().find(is_looked_up) else { return many };
+        many &= !(1 << source);
+    }
+}
+
+/// Whether a column must equal what is known from sources other than these.
+fn is_given(select: &Select, column: &ExprKind, unknown: u32) -> bool {
+    equalities(select).any(|(_, left, right)| {
+        [(left, right), (right, left)]
+            .iter()
+            .any(|(one, other)| one.kind == *column && other.sources() & unknown == 0)
+    })
+}
+
+/// The sources in parts, each a set of bits: those that equalities connect are in one.
+fn connected_sources(select: &Select) -> Vec<u32> {
+    let mut parts: Vec<u32> = (0..select.sources.len()).map(|source| 1 << source).collect();
+    for (equality, ..) in equalities(select) {
+        let sources = equality.sources();
+        let (connected, apart): (Vec<_>, Vec<_>) =
+            parts.into_iter().partition(|part| part & sources != 0);
+        parts = apart;
+        parts.push(connected.into_iter().fold(0, |bits, part| bits | part));
+    }
+    parts
+}
+
+/// The conditions that two values be equal, with both.
+fn equalities(select: &Select) -> impl Iterator<Item = (&Expr, &Expr, &Expr)> {
+    select.filters.iter().filter_map(|filter| match &filter.kind {
+        ExprKind::Binary(BinaryOp::Equal, left, right) => Some((filter, &**left, &**right)),
+        _ => None,
+    })
 }
 
 /// `table <= aggregate`: the row of before stays, and the next one has another value for its key.
