@@ -201,6 +201,61 @@ fn a_small_object_is_migrated_in_one_request_and_an_empty_one_is_left_alone() {
     assert!(absent.keys().is_empty());
 }
 
+#[test]
+fn rows_that_leave_slots_are_as_long_as_if_they_had_never_been_there() {
+    let wide: Layout = "log: slots(4352)".parse().unwrap();
+    let each = |subject: &Subject, method: &str, data: Option<Value>| {
+        for pos in 0..20 {
+            let row: Vec<_> = [Some(Value::Int(pos)), data.clone()].into_iter().flatten().collect();
+            assert_eq!(ask(subject, method, &row), "nothing");
+        }
+    };
+    let fill = |subject: &Subject, bytes| {
+        each(subject, "put", Some(Value::text(&"x".repeat(bytes))));
+    };
+    let lengths = |subject: &Subject| -> Vec<_> {
+        let entries = subject.content().0.into_iter();
+        let rows = entries.filter(|(key, _)| !key.starts_with(b"~"));
+        rows.map(|(key, value)| (key, value.len())).collect()
+    };
+    for to in ["map", "log: slots(192)", "log: appended(map)"] {
+        let to: Layout = to.parse().unwrap();
+        let [from_wide, own] =
+            [std::slice::from_ref(&wide), &[]].map(|former| with_layout(PROGRAM, &to, former));
+        let fresh = Subject::new(&own);
+        fill(&fresh, 20);
+        for becomes in [Subject::becomes, Subject::becomes_slow] {
+            let subject = Subject::new(&with_layout(PROGRAM, &wide, &[]));
+            // What was in the slots before is still behind what is there now.
+            fill(&subject, 90);
+            each(&subject, "drop", None);
+            fill(&subject, 20);
+            becomes(&subject, &from_wide);
+            while subject.migrate() {}
+            assert_eq!(lengths(&subject), lengths(&fresh), "{to}");
+            assert_eq!(subject.size(), fresh.size(), "{to}");
+        }
+    }
+}
+
+#[test]
+fn slots_without_rows_are_read_in_several_steps_as_well() {
+    let [map, slots] = ["map", "log: slots(4352)"].map(|text| text.parse::<Layout>().unwrap());
+    let subject = Subject::new(&with_layout(PROGRAM, &slots, &[]));
+    let put = |pos| ask(&subject, "put", &[Value::Int(pos), Value::text("x")]);
+    let get = |pos| ask(&subject, "get", &[Value::Int(pos)]);
+    [0, 2000].into_iter().for_each(|pos| assert_eq!(put(pos), "nothing"));
+    subject.becomes(&with_layout(PROGRAM, &map, &[slots]));
+    let mut steps = 1;
+    while subject.migrate() {
+        steps += 1;
+    }
+    // Of somewhat more than a mebibyte each.
+    let mebibytes = 2000 * 4352 / (1 << 20);
+    assert!((mebibytes - 1..=mebibytes + 1).contains(&steps), "{steps} steps");
+    [0, 2000].into_iter().for_each(|pos| assert_eq!(get(pos), format!("row({pos}, 'data', 'x')")));
+}
+
 /// Two tables, of one of which the greatest key is asked for.
 const ENDS: &str = "state do
   table :first, [:pos:int] => [:data:bytes]

@@ -6,7 +6,8 @@
 --   keep(object, key, value)        nil to drop it
 --   page(object, beginning, after)  some values by key, and the cursor to go on with, nil at the end
 --   own(object, after)              the same in small parts, without what `page` finds in entries of the
---                                   map that would be there as well if the map were the table's place
+--                                   map that would be there as well if the map were the table's place; and
+--                                   how many bytes were read for them, of places without a value, too
 --   drop(object, key)               as keep(object, key, nil), where the place is given up soon
 --   forget(object, key)             nothing is kept of it, whatever reads may say
 --   has_overflow                    whether `page` finds entries of the map, too
@@ -14,6 +15,9 @@
 -- `in_map` keeps them in entries of the map; `in_slots` at places of the byte stream computed from the key,
 -- and in the map what fits into none; `appended` in a heap (`heap_at`) at the end of the stream, with what is
 -- noted of them in a place of either kind.
+--
+-- A value that was in a slot has behind it what else the slot holds: who reads a row stops where that ends, and
+-- who takes it elsewhere cuts it off there.
 --
 -- Whether a read sees what the request has written differs (in a stock OSD it does not). So a place remembers
 -- in `object` what it wrote and must know again: the states of slots, notes, free places of the heap.
@@ -112,23 +116,26 @@ local function in_map(prefix)
     end
   end
   local function without_prefix(values)
-    local found, last, count = {}, "", 0
+    local found, last, count, bytes = {}, "", 0, 0
     for key, value in next, values do
-      found[sub(key, #prefix + 1)] = value:str()
+      local text = value:str()
+      found[sub(key, #prefix + 1)] = text
       count = count + 1
+      bytes = bytes + #text
       if key > last then
         last = key
       end
     end
-    return found, last, count
+    return found, last, count, bytes
   end
   function place.page(_, beginning, after)
     local values, rest = page(prefix .. beginning, after)
-    return without_prefix(values), rest
+    local found, _, _, bytes = without_prefix(values)
+    return found, rest, bytes
   end
   function place.own(_, after)
-    local found, last, count = without_prefix(objclass.map_get_vals(after, prefix, OWN_PAGE))
-    return found, count == OWN_PAGE and last or nil
+    local found, last, count, bytes = without_prefix(objclass.map_get_vals(after, prefix, OWN_PAGE))
+    return found, count == OWN_PAGE and last or nil, bytes
   end
   function place.drop(_, key)
     objclass.map_remove_key(prefix .. key)
@@ -141,13 +148,13 @@ end
 -- Goes over one place's pages and then another's.
 local function chain(first, second)
   return function(object, beginning, after)
-    local values, rest
+    local values, rest, bytes
     if sub(after, 1, 1) ~= "2" then
-      values, rest = first(object, beginning, sub(after, 2))
-      return values, rest and "1" .. rest or "2"
+      values, rest, bytes = first(object, beginning, sub(after, 2))
+      return values, rest and "1" .. rest or "2", bytes
     end
-    values, rest = second(object, beginning, sub(after, 2))
-    return values, rest and "2" .. rest
+    values, rest, bytes = second(object, beginning, sub(after, 2))
+    return values, rest and "2" .. rest, bytes
   end
 end
 
@@ -221,7 +228,7 @@ local function in_slots(prefix, at, base, width, limit)
     local first, used = after == "" and 0 or tonumber(after), object[at + 1]
     local values, upto = {}, math.min(first + chunk, used)
     if first >= upto then
-      return values, nil
+      return values, nil, 0
     end
     local stored = read(base + first * width, (upto - first) * width)
     for slot = first, upto - 1 do
@@ -230,7 +237,7 @@ local function in_slots(prefix, at, base, width, limit)
         values[key_int(object[at] + slot)] = sub(stored, start + 1, start + width - 1)
       end
     end
-    return values, upto < used and tostring(upto) or nil
+    return values, upto < used and tostring(upto) or nil, #stored
   end
   place.page = chain(function(object, _, after)
     return place.own(object, after)
@@ -362,11 +369,13 @@ local function appended(index, heap, is_final)
     end
     return note
   end
-  local function values_of(notes, rest)
+  local function values_of(notes, rest, bytes)
     for key, note in next, notes do
-      notes[key] = heap.value(note)
+      local value = heap.value(note)
+      notes[key] = value
+      bytes = bytes + #value
     end
-    return notes, rest
+    return notes, rest, bytes
   end
   function place.find(object, key)
     local note = note_of(object, key)

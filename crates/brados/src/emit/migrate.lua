@@ -15,7 +15,7 @@
 --
 --   new -> settled               the first request that writes (`save_object`)
 --   former -> leaving            any request that writes (`save_between`)
---   former, leaving -> settled   `migrate_at_once`, where no row was moved yet and the rows are few
+--   former, leaving -> settled   `migrate_at_once`, where no row was moved yet and the rows are few, and soon found
 --   leaving -> entering          the `migrate_step` that moves the last row into the map; the object is settled
 --                                at once where layout 1 keeps all rows in the map (`enter`)
 --   entering -> settled          the `migrate_step` that moves the last row out of the map
@@ -74,8 +74,9 @@ local function mixed(into, from)
   end
   return place
 end
--- A table's place in each layout, and those between a layout and the map.
-local function add_places(moving, map, places)
+-- How a table's rows are packed, its place in each layout, and those between a layout and the map.
+local function add_places(moving, format, map, places)
+  moving.format = format
   moving.map, moving.places, moving.between = map, places, { mixed(places[1], map) }
   for number = 2, #places do
     moving.between[number] = mixed(map, places[number])
@@ -174,7 +175,8 @@ local function save_between(object)
 end
 
 --- migrate: adopt own_stream
--- Moves rows, so many a request. The cursor says in which table, and after what in it.
+-- Moves rows, so many a request, and reads so many bytes for them, be there rows in them or not. The cursor says
+-- in which table, and after what in it.
 local STEP_ROWS, STEP_BYTES = 512, 1048576
 local function place_of_cursor(cursor)
   if cursor ~= "" then
@@ -190,6 +192,11 @@ end
 local function source_of(moving, number)
   return number == 1 and moving.map or moving.places[number]
 end
+-- A stored row without what else was in its slot, which a place in the map, or narrower slots, would keep.
+local function without_rest(moving, value)
+  local found = { unpack(moving.format, value) }
+  return sub(value, 1, found[#found] - 1)
+end
 -- Rows in a former layout's places, or in the map if it is the present one, from the cursor on; and
 -- where to go on, nil at the end.
 local function rows_to_move(object, from, cursor)
@@ -201,10 +208,11 @@ local function rows_to_move(object, from, cursor)
       return rows, way_of(from) .. pack("<s1s4", moving.name, after)
     end
     local source = source_of(moving, from)
-    local values, rest = source.own(object, after)
+    local values, rest, read = source.own(object, after)
+    bytes = bytes + read
     for key, value in next, values do
+      value = without_rest(moving, value)
       rows[#rows + 1] = { moving = moving, source = source, key = key, value = value }
-      bytes = bytes + #value
     end
     number, after = rest and number or number + 1, rest or ""
   end
@@ -218,7 +226,7 @@ local function empty_stream(object, layout)
     end
   end
 end
--- All rows in one request, where they are few; nil if they are not.
+-- All rows in one request, where they are few and found soon; nil if they are not.
 local function migrate_at_once(object)
   local former = LAYOUTS[object.from]
   local rows, rest = rows_to_move(object, object.from, "")

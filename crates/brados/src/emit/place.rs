@@ -27,11 +27,13 @@ pub(super) fn heap_name(number: usize) -> String {
     format!("heap{}", number + 1)
 }
 
-/// Writes where a table's rows are: in the present layout, and in the others if there are some.
+/// Writes where a table's rows are, which are packed as `format` says: in the present layout, and in the others if
+/// there are some.
 pub(super) fn write_places(
     layouts: &Layouts<'_>,
     id: CollectionId,
     name: &str,
+    format: &str,
     runtime: &mut Runtime,
     out: &mut Writer,
 ) {
@@ -50,7 +52,7 @@ pub(super) fn write_places(
         })
         .collect();
     runtime.need("mixed");
-    out.put(format!("add_places({name}, {map}, {{ {} }})", places.join(", ")));
+    out.put(format!("add_places({name}, \"<{format}\", {map}, {{ {} }})", places.join(", ")));
     out.close("end");
 }
 

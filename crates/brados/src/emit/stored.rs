@@ -87,7 +87,8 @@ pub(super) fn write_table(
         .collect();
     match is_placed {
         true => {
-            place::write_places(layouts, id, name, runtime, out);
+            let format = encoding::format(values.iter().map(|(_, ty)| *ty));
+            place::write_places(layouts, id, name, &format, runtime, out);
             place::write_access(layouts, id, name, &packed_row(&values), out);
         }
         false => {
