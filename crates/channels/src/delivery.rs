@@ -8,10 +8,13 @@
 //! still waits, and sends it once more.
 //!
 //! A message that the receiver refuses is noted there as refused, before it is given up: another courier may
-//! be about to deliver it too, and must not once it is a dead letter.
+//! be about to deliver it too, and must not once it is a dead letter. So is one that may not be delivered for
+//! whom it was sent: grants change, and before they did an attempt may have succeeded whose answer was lost.
 //!
 //! **Invariant:** a note goes only when its sender has settled what it says. Whoever looked at the sender
 //! before that holds an old generation and is refused; whoever looks after it finds no message.
+
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use nacre_object::{
@@ -21,6 +24,7 @@ use nacre_object::{
 use crate::class::own_call;
 use crate::courier::Surroundings;
 use crate::format::{Accept, INBOX, Inbox, OUTBOX, Outbox, Queue, Received, sender_key, stored};
+use crate::marks::Marks;
 
 /// How often a receiver may forget senders while one message is on its way there, before the message waits.
 const MOST_GENERATIONS: usize = 4;
@@ -28,6 +32,7 @@ const MOST_GENERATIONS: usize = 4;
 /// A call on its way.
 pub(crate) struct Delivery<'a> {
     pub surroundings: &'a Surroundings,
+    pub marks: &'a Mutex<Marks>,
     pub sender: &'a ObjectId,
     pub queue: Queue,
     pub message: Received,
@@ -65,11 +70,9 @@ impl Delivery<'_> {
     /// Calls the method, unless that was done before; answers how many senders the receiver remembers if
     /// this is a new one, else 0.
     pub async fn run(&self) -> Result<u64> {
-        let call = Request::new(self.receiver.clone(), vec![Op::Call(self.call.clone())])?;
-        self.surroundings.entities.judge(&self.source, Demand::Request(&call)).await?;
         let mut generation = 0;
         for _ in 0..MOST_GENERATIONS {
-            let error = match self.submit(generation).await {
+            let error = match self.attempt(generation).await {
                 Ok(senders) => return Ok(senders),
                 Err(error) if may_succeed_later(&error) && error.kind() != ErrorKind::Stale => {
                     return Err(error);
@@ -91,6 +94,28 @@ impl Delivery<'_> {
             }
         }
         Err(Error::unavailable("the receiver forgets senders all the time").on(self.receiver))
+    }
+
+    /// Calls the method, if whoever sent the message may have that done now.
+    async fn attempt(&self, generation: u64) -> Result<u64> {
+        self.check_sender().await?;
+        let call = Request::new(self.receiver.clone(), vec![Op::Call(self.call.clone())])?;
+        self.surroundings.entities.judge(&self.source, Demand::Request(&call)).await?;
+        self.submit(generation).await
+    }
+
+    /// Whether a request of this entity can have sent the message. Who writes an object otherwise than by
+    /// its class could put there what he likes.
+    async fn check_sender(&self) -> Result<()> {
+        let Self { surroundings, sender, source, .. } = self;
+        let is_known = {
+            let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+            marks.has(sender, source)
+        };
+        if is_known || surroundings.ledger().sources(sender).await?.contains(source) {
+            return Ok(());
+        }
+        Err(Error::denied(format!("no request of {source} sent this message")))
     }
 
     async fn submit(&self, generation: u64) -> Result<u64> {

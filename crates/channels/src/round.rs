@@ -6,14 +6,12 @@
 //! are sent again are a queue of their own, which goes first.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use nacre_object::{
-    EntityName, Error, ErrorKind, MapRange, ObjectId, Op, OpResult, Request, Result,
-};
+use nacre_object::{Error, ErrorKind, MapRange, ObjectId, Op, OpResult, Request, Result};
 
 use crate::class::own_call;
 use crate::courier::Surroundings;
@@ -248,7 +246,7 @@ impl Round<'_> {
 
     /// Answers how many senders the receiver remembers if this is a new one, else 0.
     async fn carry_out(&self, queue: Queue, message: Received, errand: Errand) -> Result<u64> {
-        let Self { surroundings, object: sender, counters, .. } = self;
+        let Self { surroundings, object: sender, marks, counters, .. } = self;
         match errand {
             Errand::Notify(payload) => {
                 surroundings.watch.notify(sender, payload).await?;
@@ -256,10 +254,17 @@ impl Round<'_> {
                 Ok(0)
             }
             Errand::Call { receiver, call, source } => {
-                self.check_sender(&source).await?;
                 let receiver = &receiver;
-                let delivery =
-                    Delivery { surroundings, sender, queue, message, receiver, call, source };
+                let delivery = Delivery {
+                    surroundings,
+                    marks,
+                    sender,
+                    queue,
+                    message,
+                    receiver,
+                    call,
+                    source,
+                };
                 let senders = delivery.run().await?;
                 counters.calls.add(1);
                 Ok(senders)
@@ -267,19 +272,6 @@ impl Round<'_> {
             // It is apart, after all others, and is never given up.
             Errand::Remove => Err(Error::invalid("a removal is not sent again")),
         }
-    }
-
-    /// Whether a request of this entity can have sent the message. Who writes an object otherwise than by
-    /// its class could put there what he likes.
-    async fn check_sender(&self, source: &EntityName) -> Result<()> {
-        let is_known = {
-            let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
-            marks.has(self.object, source)
-        };
-        if is_known || self.surroundings.ledger().sources(self.object).await?.contains(source) {
-            return Ok(());
-        }
-        Err(Error::denied(format!("no request of {source} sent this message")))
     }
 
     async fn claim(&self) -> Result<Outbox> {

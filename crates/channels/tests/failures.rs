@@ -3,11 +3,12 @@
 mod support;
 
 use nacre_brados::Value;
+use nacre_channels::{DeadLetters, resend};
 use nacre_conformance::faults::{Fault, Operation};
-use nacre_object::{EntityName, ErrorKind, ObjectId, TenantName};
+use nacre_object::{EntityName, ErrorKind, ObjectId, Op, TenantName};
 use nacre_registry::{Entities, Entity, Grant};
 
-use support::{Process, World, set_key, until};
+use support::{Process, World, calls, set_key, submit, until};
 
 /// Makes an object unreachable.
 fn cut_off(process: &Process, object: &str) {
@@ -160,6 +161,98 @@ async fn add_entity(process: &Process, name: &str, grants: &[&str]) {
     let entities = Entities::new(process.maps.clone());
     let epoch = entities.add(&EntityName::new(name).unwrap(), &entity).await.unwrap();
     process.entities.reached(epoch).await.unwrap();
+}
+
+/// Gives an entity other grants.
+async fn change_grants(process: &Process, name: &str, grants: &[&str]) {
+    let entities = Entities::new(process.maps.clone());
+    let name = EntityName::new(name).unwrap();
+    let changed = entities.change(&name, |entity| {
+        entity.grants = grants.iter().map(|grant| grant.parse::<Grant>().unwrap()).collect();
+        Ok(())
+    });
+    process.entities.reached(changed.await.unwrap()).await.unwrap();
+}
+
+/// Loses the answer to the first delivery; from then on the receiver is not reached.
+fn lose_first_answer_of(process: &Process, receiver: &str) {
+    let receiver: ObjectId = receiver.parse().unwrap();
+    let mut is_lost = false;
+    process.faults.follow(Box::new(move |operation| match operation {
+        Operation::Submit(request) if request.header.object == receiver => {
+            let is_first = calls(request, "accept") && !std::mem::replace(&mut is_lost, true);
+            Some(if is_first { Fault::FailAfter } else { Fault::FailBefore })
+        }
+        _ => None,
+    }));
+}
+
+const MAY_PASS: &str = "x pool=data class=relay method=pass";
+const MAY_ALL: &str = "x pool=data class=relay";
+
+#[tokio::test(start_paused = true)]
+async fn what_was_delivered_is_no_dead_letter_though_whoever_sent_it_may_do_it_no_more() {
+    let world = World::new();
+    let process = world.process(1);
+    add_entity(&process, "alice", &[MAY_ALL]).await;
+    lose_first_answer_of(&process, "data/b");
+    process.pass_as("alice", "a", "b", 1).await.unwrap();
+    until(async || world.exists("data/b").await).await;
+    change_grants(&process, "alice", &[MAY_PASS]).await;
+    let failures = process.courier.stats().failures;
+    until(async || process.courier.stats().failures > failures + 1).await;
+    process.faults.heal();
+    world.until_empty("data/a").await;
+    change_grants(&process, "alice", &[MAY_ALL]).await;
+    let object = "data/a".parse().unwrap();
+    assert_eq!(resend(&*process.store, &object, &DeadLetters::All).await.unwrap(), 0);
+    assert_eq!(world.numbers("data/b").await, [1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_its_sender_may_do_no_more_is_refused_to_a_courier_that_began_before() {
+    let world = World::new();
+    let (slow, quick) = (world.process(1), world.process(2));
+    add_entity(&slow, "alice", &[MAY_ALL]).await;
+    slow.pass("c", "b", 0).await.unwrap();
+    world.until_empty("data/c").await;
+    slow.faults.follow(Box::new(|operation| match operation {
+        Operation::Submit(request) if calls(request, "accept") => Some(Fault::Hold),
+        _ => None,
+    }));
+    slow.pass_as("alice", "a", "b", 1).await.unwrap();
+    slow.faults.wait_until_held(1).await;
+    change_grants(&quick, "alice", &[MAY_PASS]).await;
+    let object = "data/a".parse().unwrap();
+    quick.courier.look_at(&object);
+    world.until_empty("data/a").await;
+    slow.faults.heal();
+    slow.faults.release(1);
+    change_grants(&quick, "alice", &[MAY_ALL]).await;
+    until(async || slow.courier.stats().dead == 1).await;
+    assert_eq!(world.numbers("data/b").await, [0], "it is a dead letter");
+    resend(&*quick.store, &object, &DeadLetters::All).await.unwrap();
+    world.until_empty("data/a").await;
+    assert_eq!(world.numbers("data/b").await, [0, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_delivered_is_no_dead_letter_though_nothing_says_any_more_who_sent_it() {
+    let world = World::new();
+    let dying = world.process(1);
+    lose_first_answer_of(&dying, "data/b");
+    dying.pass("a", "b", 1).await.unwrap();
+    until(async || world.exists("data/b").await).await;
+    drop(dying);
+    for ledger in 0..64 {
+        let ledger = format!("nacre.system/channels/{ledger:02}");
+        submit(&world.memory, &ledger, vec![Op::Remove]).await.ok();
+    }
+    let other = world.process(2);
+    other.courier.look_at(&"data/a".parse().unwrap());
+    world.until_empty("data/a").await;
+    assert!(world.outbox("data/a").await.dead.is_empty());
+    assert_eq!(world.numbers("data/b").await, [1]);
 }
 
 #[tokio::test(start_paused = true)]
