@@ -165,9 +165,10 @@ impl Courier {
     pub(crate) async fn sending(&self, object: &ObjectId, source: &EntityName) -> Result<Sending> {
         let now = self.0.clock.monotonic();
         if !locked(&self.0.marks).begin(object, source, now) {
-            let mark = self.mark(object, source).await?;
+            let making = self.make_mark(object);
+            self.store_mark(object, source, making.mark).await?;
             let trusted_until = now + self.0.pace.trusted_for;
-            locked(&self.0.marks).begin_new(object, source, mark, trusted_until);
+            locked(&self.0.marks).begin_new(object, source, making.mark, trusted_until);
         }
         let (courier, object, source) = (self.clone(), object.clone(), source.clone());
         Ok(Sending { courier, object, source, outcome: Outcome::Unknown })
@@ -189,18 +190,36 @@ impl Courier {
         surroundings.append(event);
     }
 
-    async fn mark(&self, object: &ObjectId, source: &EntityName) -> Result<Mark> {
+    fn make_mark<'a>(&'a self, object: &'a ObjectId) -> Making<'a> {
+        let nonce = locked(&self.0.nonces).next_u64();
+        let mark = Mark { at_micros: self.0.clock.now_micros(), nonce };
+        locked(&self.0.marks).begin_making(object, mark);
+        Making { marks: &self.0.marks, object, mark }
+    }
+
+    async fn store_mark(&self, object: &ObjectId, source: &EntityName, mark: Mark) -> Result<()> {
         let surroundings = self
             .surroundings()
             .ok_or_else(|| Error::unavailable("nobody delivers messages yet"))?;
-        let nonce = locked(&self.0.nonces).next_u64();
-        let mark = Mark { at_micros: self.0.clock.now_micros(), nonce };
         let ledger = surroundings.ledger();
         let key = Ledger::key(object, source, &self.0.process);
         ledger.mark(&ledger.of(object), key, mark).await.map_err(|error| {
             Error::unavailable(format!("cannot note that messages are sent: {error}"))
-        })?;
-        Ok(mark)
+        })
+    }
+}
+
+/// A mark on its way to its ledger. Until this is dropped the sweeper leaves it alone: it may find it there
+/// before the request that waits for it hears that it is.
+struct Making<'a> {
+    marks: &'a Mutex<Marks>,
+    object: &'a ObjectId,
+    mark: Mark,
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        locked(self.marks).end_making(self.object, &self.mark);
     }
 }
 

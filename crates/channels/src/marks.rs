@@ -2,7 +2,8 @@
 //!
 //! A request that may send counts as a use of its object's mark. **Invariant:** a mark that is in use, or
 //! trusted, is stored: it is forgotten here before it is taken away there, and a mark of the same key that
-//! is made meanwhile is another one.
+//! is made meanwhile is another one. A mark is known before it is stored, as whoever finds it there may ask
+//! before its maker has heard that it is.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,6 +18,8 @@ use crate::limits::MAX_REMEMBERED_MARKS;
 pub(crate) struct Marks {
     objects: HashMap<ObjectId, Vec<Known>>,
     count: usize,
+    /// Those on their way to where they are stored: one for each request that waits for it.
+    being_made: HashMap<ObjectId, Vec<Mark>>,
 }
 
 /// A mark for one entity.
@@ -54,6 +57,21 @@ impl Marks {
         }
     }
 
+    /// A mark is about to be stored.
+    pub fn begin_making(&mut self, object: &ObjectId, mark: Mark) {
+        self.being_made.entry(object.clone()).or_default().push(mark);
+    }
+
+    /// It is stored, and in use; or whether it is stored is not known, and nobody uses it.
+    pub fn end_making(&mut self, object: &ObjectId, mark: &Mark) {
+        if let Some(being_made) = self.being_made.get_mut(object) {
+            being_made.retain(|other| other != mark);
+            if being_made.is_empty() {
+                self.being_made.remove(object);
+            }
+        }
+    }
+
     /// Begins a use of a mark that was made.
     pub fn begin_new(
         &mut self,
@@ -84,9 +102,11 @@ impl Marks {
         }
     }
 
-    /// Whether this is a mark that is known.
+    /// Whether this is a mark that is known, or being made.
     pub fn knows(&self, object: &ObjectId, mark: &Mark) -> bool {
-        self.objects.get(object).is_some_and(|all| all.iter().any(|known| known.mark == *mark))
+        let is_being_made = self.being_made.get(object).is_some_and(|all| all.contains(mark));
+        let mut known = self.objects.get(object).into_iter().flatten();
+        is_being_made || known.any(|known| known.mark == *mark)
     }
 
     /// Whether requests of an entity marked an object.
@@ -171,6 +191,21 @@ mod tests {
         marks.begin_new(&object, &local, mark(2), seconds(200));
         assert!(marks.knows(&object, &mark(2)) && !marks.knows(&object, &mark(1)));
         assert_eq!(marks.count, 1);
+    }
+
+    #[test]
+    fn a_mark_is_known_while_it_is_made_and_not_trusted() {
+        let (object, local) = names();
+        let mut marks = Marks::default();
+        marks.begin_making(&object, mark(1));
+        marks.begin_making(&object, mark(2));
+        assert!(marks.knows(&object, &mark(1)) && marks.knows(&object, &mark(2)));
+        assert!(!marks.begin(&object, &local, seconds(0)) && !marks.has(&object, &local));
+        marks.begin_new(&object, &local, mark(1), seconds(100));
+        marks.end_making(&object, &mark(1));
+        marks.end_making(&object, &mark(2));
+        assert!(marks.knows(&object, &mark(1)) && !marks.knows(&object, &mark(2)));
+        assert!(marks.being_made.is_empty());
     }
 
     #[test]

@@ -215,13 +215,56 @@ async fn an_object_is_marked_once_and_its_mark_goes_when_it_rests() {
     assert_eq!(world.numbers("data/b").await.len(), 51);
 }
 
+/// Whether a request is about a ledger.
+fn is_of_ledger(request: &Request) -> bool {
+    request.header.object.to_string().starts_with("nacre.system/channels/")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mark_stays_though_its_process_has_not_heard_yet_that_it_is_there() {
+    let world = World::new();
+    for is_alone in [false, true] {
+        let dying = world.start(1, PACE, is_alone);
+        let is_mark = |request: &Request| {
+            is_of_ledger(request) && matches!(request.ops[..], [Op::MapSet { .. }])
+        };
+        dying.faults.follow(on(is_mark, Fault::HoldReply));
+        let sweeps = async {
+            dying.faults.wait_until_held(1).await;
+            tokio::time::sleep(4 * PACE.sweep_every).await;
+            assert_eq!(world.marks().await, 1);
+            dying.faults.follow(on(is_look, Fault::FailBefore));
+            dying.faults.release(1);
+        };
+        let (passed, ()) = tokio::join!(dying.pass("a", "b", i64::from(is_alone)), sweeps);
+        passed.unwrap();
+        drop(dying);
+        let other = world.start(2, PACE, true);
+        world.until_empty("data/a").await;
+        until(async || world.marks().await == 0).await;
+        drop(other);
+    }
+    assert_eq!(world.numbers("data/b").await, [0, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mark_that_nobody_heard_of_is_taken_away() {
+    let world = World::new();
+    let process = world.process(1);
+    process.faults.follow(on(is_of_ledger, Fault::FailAfter));
+    process.pass("a", "b", 0).await.unwrap_err();
+    assert_eq!(world.marks().await, 1);
+    process.faults.heal();
+    let begun = tokio::time::Instant::now();
+    until(async || world.marks().await == 0).await;
+    assert!(begun.elapsed() < PACE.trusted_for);
+}
+
 #[tokio::test(start_paused = true)]
 async fn nothing_is_sent_unless_its_object_is_marked() {
     let world = World::new();
     let process = world.process(1);
-    let is_mark =
-        |request: &Request| request.header.object.to_string().starts_with("nacre.system/channels/");
-    process.faults.follow(on(is_mark, Fault::FailBefore));
+    process.faults.follow(on(is_of_ledger, Fault::FailBefore));
     let refused = process.pass("a", "b", 0).await.unwrap_err();
     assert_eq!(refused.kind(), nacre_object::ErrorKind::Unavailable);
     assert!(!world.exists("data/a").await);
