@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 /// Words of a column's marks, 64 marks each: what differs is told apart up to some thousands.
 pub(crate) const MARK_WORDS: usize = 16;
+/// Where fewer marks are free it is not told how many values there were: about five thousand, or millions.
+const LEAST_FREE: f64 = 8.0;
 
 /// What a class was asked.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +28,7 @@ pub struct MethodSeen {
     pub bytes: u64,
     /// How many requests had up to one byte, two, four, and so on; the last are those with more.
     pub sizes: Vec<u64>,
-    /// What was in its columns, in their order.
+    /// What was in its columns of late, in their order.
     pub columns: Vec<ColumnSeen>,
 }
 
@@ -69,6 +71,17 @@ impl CallsSeen {
         }
     }
 
+    /// Adds what came after. Its columns are told of instead of those before: each reading has them as
+    /// they were of late, and what is in both would count twice.
+    pub fn extend(&mut self, later: &Self) {
+        for (name, seen) in &later.methods {
+            if let Some(before) = self.methods.get_mut(name) {
+                before.columns = vec![ColumnSeen::default(); seen.columns.len()];
+            }
+        }
+        self.add(later);
+    }
+
     /// What came after `before`, an earlier reading of the same counts; all of it, if they began anew.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
@@ -82,6 +95,11 @@ impl CallsSeen {
 }
 
 impl MethodSeen {
+    /// How many of its requests, of late, were looked into.
+    pub fn looked_into(&self) -> u64 {
+        self.columns.first().map_or(0, |column| column.seen)
+    }
+
     /// Its requests by their bytes.
     pub fn request_bytes(&self) -> HistogramSnapshot {
         let last = self.sizes.len().saturating_sub(1);
@@ -108,14 +126,15 @@ impl MethodSeen {
             requests: less(self.requests, before.requests),
             bytes: less(self.bytes, before.bytes),
             sizes: sizes.map(|(at, count)| less(*count, before_at(at))).collect(),
-            // Bounds and marks do not go back: columns are told of as long as they were counted.
+            // Bounds and marks do not go back: columns are told of as they were of late.
             columns: self.columns.clone(),
         }
     }
 }
 
 impl ColumnSeen {
-    fn add(&mut self, other: &Self) {
+    /// Adds what was in another column.
+    pub fn add(&mut self, other: &Self) {
         self.seen += other.seen;
         self.nils += other.nils;
         self.risen += other.risen;
@@ -129,12 +148,15 @@ impl ColumnSeen {
     }
 
     /// About how many different values there were: of so many marks so many are set if each value sets
-    /// one at random (linear counting). Where all are set, as many as make that likely.
+    /// one at random (linear counting). Infinite where that cannot be told, as almost all are set.
     pub fn distinct(&self) -> f64 {
         let set: u32 = self.marks.iter().map(|word| word.count_ones()).sum();
         let all = (MARK_WORDS * u64::BITS as usize) as f64;
-        let free = (all - f64::from(set)).max(1.0);
-        (-all * (free / all).ln()).round()
+        let free = all - f64::from(set);
+        match free < LEAST_FREE {
+            true => f64::INFINITY,
+            false => (-all * (free / all).ln()).round(),
+        }
     }
 }
 
@@ -184,6 +206,29 @@ mod tests {
         assert_eq!((later.requests(), later.met, later.methods["put"].bytes), (5, 10, 50));
         assert_eq!(seen(2, 1).since(&seen(4, 1)).requests(), 2);
         assert_eq!(CallsSeen::default().concurrency(), 1.0);
+    }
+
+    #[test]
+    fn of_readings_one_after_another_the_last_tells_of_the_columns() {
+        let readings = [seen(4, 1), seen(9, 3), seen(300, 2)];
+        let mut all = readings[0].clone();
+        all.extend(&readings[1].since(&readings[0]));
+        all.extend(&readings[2].since(&readings[1]));
+        assert_eq!(all, readings[2]);
+        all.extend(&CallsSeen::default());
+        assert_eq!(all, readings[2], "a reading without it tells nothing of a method");
+    }
+
+    #[test]
+    fn how_many_values_differ_is_told_or_not_but_never_too_few() {
+        let column = |marks: Vec<u64>| ColumnSeen { marks, ..ColumnSeen::default() };
+        assert_eq!(column(vec![]).distinct(), 0.0);
+        let mut marks = vec![u64::MAX; MARK_WORDS];
+        assert_eq!(column(marks.clone()).distinct(), f64::INFINITY);
+        marks[0] >>= 7;
+        assert_eq!(column(marks.clone()).distinct(), f64::INFINITY);
+        marks[0] >>= 1;
+        assert_eq!(column(marks).distinct(), 4968.0);
     }
 
     #[test]

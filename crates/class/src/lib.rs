@@ -22,6 +22,7 @@ mod calling;
 mod calls_seen;
 mod check;
 mod class_vm;
+mod counting;
 mod errno;
 mod eval;
 mod eval_cache;

@@ -11,6 +11,7 @@ use nacre_script::{Digest, Script};
 use crate::batch::BATCH_SUFFIX;
 use crate::call_counts::{CallCounts, UnderWay};
 use crate::check::methods_of;
+use crate::counting::Counting;
 use crate::language::translate;
 use crate::native::{MethodAccess, NativeClass};
 use crate::program::ClassProgram;
@@ -45,7 +46,7 @@ pub(crate) struct Program {
     pub lines: Option<LineMap>,
     pub methods: BTreeMap<MethodName, MethodAccess>,
     /// What it is asked, if it is in Brados.
-    pub counts: Option<Arc<CallCounts>>,
+    pub counting: Option<Arc<Counting>>,
     /// Those of its methods that may send what the runtime delivers.
     pub senders: BTreeSet<String>,
 }
@@ -91,7 +92,7 @@ impl Program {
             digest: program.digest(),
             lines: translated.lines,
             methods,
-            counts: None,
+            counting: None,
             senders: translated.senders,
         };
         Ok((made, translated.meaning))
@@ -99,8 +100,8 @@ impl Program {
 
     /// Has it go on with the counts of the version before it, where its methods are the same.
     pub fn count_after(&mut self, former: Option<&Self>, meaning: Option<&ir::Program>) {
-        let former = former.and_then(|former| former.counts.as_ref());
-        self.counts = meaning.map(CallCounts::of).map(|fresh| {
+        let former = former.and_then(|former| former.counting.as_ref());
+        self.counting = meaning.map(Counting::of).map(|fresh| {
             let kept = former.filter(|former| former.counts_the_same(&fresh)).cloned();
             kept.unwrap_or_else(|| Arc::new(fresh))
         });

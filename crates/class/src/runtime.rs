@@ -118,9 +118,10 @@ impl ClassRuntime {
     /// A class as a call finds it now; `None` if there is no such class.
     pub fn called(&self, name: &ClassName) -> Option<CalledClass> {
         Some(match self.find(name)? {
-            Class::Program(program) => {
-                CalledClass { version: program.script.version(), counts: program.counts.clone() }
-            }
+            Class::Program(program) => CalledClass {
+                version: program.script.version(),
+                counts: program.counting.as_ref().map(|counting| counting.present()),
+            },
             Class::Native(_) | Class::Scripts => CalledClass { version: 0, counts: None },
         })
     }
@@ -135,13 +136,13 @@ impl ClassRuntime {
     pub fn calls_seen(&self) -> Vec<(ClassName, CallsSeen)> {
         let classes = self.classes.read().unwrap_or_else(PoisonError::into_inner);
         let counted = classes.iter().filter_map(|(name, class)| match class {
-            Class::Program(program) => Some((name.clone(), program.counts.clone()?)),
+            Class::Program(program) => Some((name.clone(), program.counting.clone()?)),
             Class::Native(_) | Class::Scripts => None,
         });
         let mut counted: Vec<_> = counted.collect();
         drop(classes);
         counted.sort_by(|(a, _), (b, _)| a.cmp(b));
-        counted.into_iter().map(|(name, counts)| (name, counts.seen())).collect()
+        counted.into_iter().map(|(name, counting)| (name, counting.seen())).collect()
     }
 
     /// Whether a call may send what the runtime delivers, as the class is now.
@@ -398,7 +399,7 @@ mod tests {
             source: source.into(),
             digest: Digest::of(b""),
             lines: Some(LineMap::default()),
-            counts: None,
+            counting: None,
             senders: BTreeSet::new(),
             script,
         };

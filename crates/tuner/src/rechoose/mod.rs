@@ -199,7 +199,7 @@ impl Rechooser {
         let since_micros = self.told_at_micros.replace(now).unwrap_or(now);
         let window =
             self.window.get_or_insert_with(|| Window { since_micros, seen: CallsSeen::default() });
-        window.seen.add(seen);
+        window.seen.extend(seen);
         let micros = now.saturating_sub(window.since_micros);
         let is_long_enough = micros >= self.terms.seconds.max(1) * MICROS_PER_SECOND
             && window.seen.requests() >= self.terms.requests.max(1);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nacre_class::MethodSeen;
+use nacre_class::{ColumnSeen, MethodSeen};
 use nacre_clock::Random;
 
 use super::*;
@@ -126,6 +126,25 @@ fn what_is_no_longer_worth_it_is_withdrawn() {
     assert!(matches!(judged(&mut chooser, &mut now, 100, "map")[..], [Command::Propose(_)]));
     assert_eq!(judged(&mut chooser, &mut now, 50, "map"), [Command::Withdraw]);
     assert_eq!(chooser.standing().proposal, None);
+}
+
+/// Nodes tell of columns as they were of late, each time: looked at often, a window has them once.
+#[test]
+fn a_window_has_its_columns_once_however_often_they_were_told() {
+    let mut told = seen(100, 100);
+    let column = ColumnSeen { seen: 40, marks: vec![7], ..ColumnSeen::default() };
+    told.methods.get_mut("read").unwrap().columns = vec![column.clone()];
+    let (mut chooser, now) = (chooser(), TERMS.seconds * SECOND);
+    for at in 0..9 {
+        chooser.handle(at, Event::Counted(told.clone()));
+    }
+    match &chooser.handle(now, Event::Counted(told))[..] {
+        [Command::Estimate(window)] => {
+            assert_eq!(window.requests(), 1000);
+            assert_eq!(window.methods["read"].columns, [column]);
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

@@ -1,0 +1,174 @@
+//! What a class is asked, counted for as long as it is live: totals for good, columns as they were of late.
+//!
+//! What a column holds is counted as bounds and marks, which only ever grow ([`CallCounts`]), so it is counted
+//! by *generation*. Calls are counted in the present one. The one before it is still read, with what calls
+//! count there that had begun. Once the present one has looked into enough requests another begins, and of
+//! the one before only its totals stay.
+//!
+//! **Invariants.** Totals never go back. The columns of a method tell of its last requests, of at least
+//! [`ENOUGH_SAMPLES`] that were looked into: of one that is hardly asked, as far back as that takes.
+
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use nacre_brados::Kind;
+use nacre_brados::ir::Program;
+
+use crate::call_counts::CallCounts;
+use crate::calls_seen::{CallsSeen, MethodSeen};
+
+/// Requests of one method that are looked into in a generation: with so many, how many values differ is
+/// still told by the marks.
+const GENERATION_SAMPLES: u64 = 4096;
+/// What came before so many requests were looked into is not needed to tell what a method is asked.
+const ENOUGH_SAMPLES: u64 = 256;
+
+/// The counts of a class since it was first made live here.
+#[derive(Debug)]
+pub(crate) struct Counting {
+    /// The class's inputs, by which counts are made.
+    inputs: Program,
+    generations: RwLock<Generations>,
+}
+
+#[derive(Debug)]
+struct Generations {
+    /// The totals of what was before them. Columns only of methods that were hardly asked since.
+    before: CallsSeen,
+    former: Arc<CallCounts>,
+    present: Arc<CallCounts>,
+}
+
+impl Counting {
+    pub fn of(program: &Program) -> Self {
+        let inputs = program.of_kind(Kind::Input).map(|id| program.collection(id).clone());
+        let inputs = Program { collections: inputs.collect(), ..Program::default() };
+        let empty = || Arc::new(CallCounts::of(&inputs));
+        let (former, present) = (empty(), empty());
+        let generations = Generations { before: CallsSeen::default(), former, present };
+        Self { inputs, generations: RwLock::new(generations) }
+    }
+
+    /// Where calls are counted that begin now.
+    pub fn present(&self) -> Arc<CallCounts> {
+        Arc::clone(&self.read().present)
+    }
+
+    /// Whether the other's methods are the same: a version that differs elsewhere is counted on.
+    pub fn counts_the_same(&self, other: &Self) -> bool {
+        self.read().present.counts_the_same(&other.present())
+    }
+
+    /// What was counted. Whoever looks has another generation begin when it is time: counting itself never
+    /// waits for that.
+    pub fn seen(&self) -> CallsSeen {
+        if self.read().is_full() {
+            let mut generations = self.generations.write().unwrap_or_else(PoisonError::into_inner);
+            // Another may have looked at the same time.
+            if generations.is_full() {
+                generations.turn(CallCounts::of(&self.inputs));
+            }
+        }
+        let generations = self.read();
+        let mut seen = generations.before.clone();
+        seen.add(&generations.former.seen());
+        seen.add(&generations.present.seen());
+        seen
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Generations> {
+        self.generations.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Generations {
+    fn is_full(&self) -> bool {
+        let present = self.present.seen();
+        present.methods.values().any(|method| method.looked_into() >= GENERATION_SAMPLES)
+    }
+
+    fn turn(&mut self, next: CallCounts) {
+        let present = self.present.seen();
+        self.before.add(&self.former.seen());
+        for (name, method) in &mut self.before.methods {
+            if present.methods.get(name).map_or(0, MethodSeen::looked_into) >= ENOUGH_SAMPLES {
+                method.columns.clear();
+            }
+        }
+        self.former = std::mem::replace(&mut self.present, Arc::new(next));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nacre_brados::{Value, compile, encode_request};
+    use nacre_object::ClassCall;
+
+    use super::*;
+
+    const PROGRAM: &str = "state do
+  table :kv, [:at:int] => [:epoch:int]
+  interface input, :put, [:at:int, :epoch:int]
+  interface input, :drop, [:at:int]
+end
+bloom do
+  kv <+- put
+  kv <- (drop * kv).rights(:at => :at)
+end
+";
+    /// So many requests fill a generation, and more.
+    const MANY: u64 = 64 * GENERATION_SAMPLES;
+
+    fn counting() -> Counting {
+        Counting::of(&compile(PROGRAM).unwrap().analysis.program)
+    }
+
+    fn ask(counting: &Counting, method: &str, row: &[i64]) {
+        let row: Vec<_> = row.iter().map(|number| Value::Int(*number)).collect();
+        let (class, method) = ("kv".parse().unwrap(), method.parse().unwrap());
+        let call = ClassCall { class, method, version: None, input: encode_request(&row).into() };
+        CallCounts::begin(&counting.present(), &call).unwrap();
+    }
+
+    #[test]
+    fn columns_are_as_they_were_of_late_and_totals_are_for_good() {
+        let counting = counting();
+        for epoch in 0..20 {
+            ask(&counting, "put", &[0, epoch]);
+        }
+        ask(&counting, "drop", &[7]);
+        let mut before = 0;
+        for at in 0..3 * MANY {
+            ask(&counting, "put", &[at as i64, 20]);
+            if at % 1000 == 0 {
+                let requests = counting.seen().requests();
+                assert!(requests > before, "{requests} after {before}");
+                before = requests;
+            }
+        }
+        let seen = counting.seen();
+        let (put, drop) = (&seen.methods["put"], &seen.methods["drop"]);
+        assert_eq!((put.requests, drop.requests, seen.met), (3 * MANY + 20, 1, 3 * MANY + 21));
+        let epoch = &put.columns[1];
+        assert_eq!((epoch.range, epoch.distinct(), epoch.risen), (Some((20, 20)), 1.0, 2));
+        let looked_into = GENERATION_SAMPLES..3 * GENERATION_SAMPLES;
+        assert!(looked_into.contains(&put.looked_into()), "{}", put.looked_into());
+        // What is hardly asked is told of however long ago that was.
+        assert_eq!((drop.looked_into(), drop.columns[0].range), (1, Some((7, 7))));
+    }
+
+    #[test]
+    fn who_began_in_a_generation_that_is_over_is_counted() {
+        let counting = counting();
+        let began = counting.present();
+        for _ in 0..MANY {
+            ask(&counting, "put", &[1, 1]);
+        }
+        assert_eq!(counting.seen().requests(), MANY);
+        assert!(!Arc::ptr_eq(&began, &counting.present()), "another began");
+        let class = "kv".parse().unwrap();
+        let input = encode_request(&[Value::Int(1)]).into();
+        let call = ClassCall { class, method: "drop".parse().unwrap(), version: None, input };
+        CallCounts::begin(&began, &call).unwrap();
+        assert_eq!(counting.seen().requests(), MANY + 1);
+    }
+}
