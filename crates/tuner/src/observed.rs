@@ -6,13 +6,18 @@
 //! | observed | becomes |
 //! |---|---|
 //! | a method's requests of a size | a line of the mix, with as much weight |
-//! | a number of which there are few, unless a table has its column for a key | the greatest |
+//! | a number that hardly changes, unless a table has its column for a key | the greatest |
 //! | numbers that rise or hardly repeat, of the method that adds most rows | `next` |
 //! | numbers among those, of another method | `used` |
 //! | other numbers | `below` the greatest |
 //! | texts | as long as they were, and as many different ones |
 //!
+//! Columns that are no keys mean the same in all methods that have one of the name: what seals an epoch and
+//! what is asked in one agree on it, or all would be refused.
+//!
 //! What cannot be observed is assumed, and told with the workload.
+
+use std::collections::BTreeMap;
 
 use nacre_brados::ir::{CollectionId, Program};
 use nacre_brados::{Base, Compiled, Kind, Value};
@@ -32,6 +37,8 @@ const RISING: f64 = 0.3;
 const FRESH: f64 = 0.6;
 /// As many different numbers are few: they say which way, or which epoch, not which row.
 const FEW: f64 = 8.0;
+/// So are as many as this share of all looked into: an epoch that changes now and then.
+const HARDLY_CHANGING: f64 = 0.05;
 /// Rows of an object, where nobody has looked.
 const ASSUMED_ROWS: u64 = 128;
 /// Objects, where nobody has looked.
@@ -63,18 +70,19 @@ pub struct Derived {
     pub assumed: Vec<String>,
 }
 
-/// A method that was asked.
+/// A method that was asked, now or before.
 struct Asked<'a> {
     name: &'a str,
     seen: &'a MethodSeen,
-    columns: Vec<Asking>,
+    columns: Vec<Asking<'a>>,
     writes: bool,
     /// Whether it puts rows into a table that has room for many.
     grows: bool,
 }
 
 /// A column of a request.
-struct Asking {
+struct Asking<'a> {
+    name: &'a str,
     base: Base,
     /// Whether it says which row, going by its name.
     is_key: bool,
@@ -86,11 +94,11 @@ struct Asking {
 /// `NotFound` if it was asked nothing.
 pub fn workload_of(compiled: &Compiled, seen: &CallsSeen, objects: Objects) -> Result<Derived> {
     let asked: Vec<Asked<'_>> = asked(compiled, seen);
-    if asked.is_empty() {
+    if asked.iter().all(|method| method.seen.requests == 0) {
         return Err(Error::not_found("nothing is known of what the class is asked")
             .hint("its calls are counted from when it is first live on a node"));
     }
-    let counting = counting_method(&asked);
+    let (counting, settings) = (counting_method(&asked), settings(&asked));
     let columns = |method: &Asked<'_>| -> Vec<Column> {
         let role = match counting {
             Some(counting) if counting == method.name => Role::Counts,
@@ -98,15 +106,21 @@ pub fn workload_of(compiled: &Compiled, seen: &CallsSeen, objects: Objects) -> R
             None => Role::Alone,
         };
         let columns = method.columns.iter().zip(&method.seen.columns);
-        columns.map(|(asking, column)| column_of(asking, column, role)).collect()
+        let column_of = |(asking, column)| column_of(method, asking, column, &settings, role);
+        columns.map(column_of).collect()
+    };
+    let before = |method: &Asked<'_>| -> Vec<Column> {
+        let columns = method.columns.iter().zip(columns(method));
+        columns.map(|(asking, column)| settled(asking, column, &settings)).collect()
     };
     let all = seen.requests() as f64;
-    let mix = asked.iter().flat_map(|method| lines(method, &columns(method), all)).collect();
+    let now = asked.iter().filter(|method| method.seen.requests > 0);
+    let mix = now.flat_map(|method| lines(method, &columns(method), all)).collect();
     let rows = objects.rows.unwrap_or(ASSUMED_ROWS);
     let workload = Workload {
         objects: clamp(objects.count.unwrap_or(ASSUMED_OBJECTS), MAX_OBJECTS),
         concurrency: clamp(seen.concurrency().round() as u64, MAX_CONCURRENCY),
-        fill: fill(&asked, columns, rows.clamp(1, MAX_ROWS)),
+        fill: fill(&asked, before, rows.clamp(1, MAX_ROWS)),
         mix,
     };
     Ok(Derived { workload, assumed: assumed(&asked, objects) })
@@ -136,19 +150,21 @@ fn clamp(number: u64, most: usize) -> usize {
     (number as usize).clamp(1, most)
 }
 
-fn asked<'a>(compiled: &Compiled, seen: &'a CallsSeen) -> Vec<Asked<'a>> {
+fn asked<'a>(compiled: &'a Compiled, seen: &'a CallsSeen) -> Vec<Asked<'a>> {
     let program = &compiled.analysis.program;
     let plan = |name: &str| {
         let is_it = |input: CollectionId| program.collection(input).name == name;
         compiled.plan.methods.iter().find(|method| is_it(method.input))
     };
-    let asked = seen.methods.iter().filter(|(_, seen)| seen.requests > 0);
-    asked
+    let methods = seen.methods.iter();
+    methods
+        .filter(|(_, seen)| seen.requests > 0 || seen.looked_into() > 0)
         .filter_map(|(name, seen)| {
             let plan = plan(name)?;
             let (writes, grows) = (plan.writes(program), plan.grows(program));
             let columns = &program.collection(plan.input).columns;
-            let asking = |column: &nacre_brados::ir::Column| Asking {
+            let asking = |column: &'a nacre_brados::ir::Column| Asking {
+                name: &column.name,
                 base: column.ty.base,
                 is_key: is_key(program, &column.name),
             };
@@ -170,16 +186,43 @@ fn is_key(program: &Program, name: &str) -> bool {
 /// The method whose numbers count up: the one that adds rows most often, if its numbers do.
 fn counting_method<'a>(asked: &[Asked<'a>]) -> Option<&'a str> {
     let counts_up = |method: &&Asked<'_>| method.grows && method.seen.columns.iter().any(counts_up);
-    let most = asked.iter().filter(counts_up).max_by_key(|method| method.seen.requests)?;
+    let often = |method: &&Asked<'_>| (method.seen.requests, method.seen.looked_into());
+    let most = asked.iter().filter(counts_up).max_by_key(often)?;
     Some(most.name)
+}
+
+/// What all methods have in numbers that are no keys, by the names of their columns.
+fn settings<'a>(asked: &[Asked<'a>]) -> BTreeMap<&'a str, ColumnSeen> {
+    let mut settings = BTreeMap::<&str, ColumnSeen>::new();
+    for method in asked {
+        for (asking, seen) in method.columns.iter().zip(&method.seen.columns) {
+            if asking.base == Base::Int && !asking.is_key {
+                settings.entry(asking.name).or_default().add(seen);
+            }
+        }
+    }
+    settings
 }
 
 fn counts_up(column: &ColumnSeen) -> bool {
     let Some((lowest, highest)) = column.range else { return false };
-    let numbers = column.seen.saturating_sub(column.nils) as f64;
-    let rises = column.risen as f64 >= RISING * numbers;
-    let is_fresh = column.distinct() >= FRESH * numbers;
-    lowest < highest && numbers > 1.0 && (rises || is_fresh)
+    let numbers = numbers(column);
+    let most = highest.saturating_sub(lowest).saturating_add(1) as f64;
+    let is_fresh = column.distinct().min(most) >= FRESH * numbers;
+    lowest < highest && numbers > 1.0 && (rises(column) || is_fresh)
+}
+
+fn rises(column: &ColumnSeen) -> bool {
+    column.risen as f64 >= RISING * numbers(column)
+}
+
+/// How many of its values were looked into.
+fn numbers(column: &ColumnSeen) -> f64 {
+    column.seen.saturating_sub(column.nils) as f64
+}
+
+fn highest(column: &ColumnSeen) -> i64 {
+    column.range.map_or(0, |(_, highest)| highest)
 }
 
 /// What a method's numbers have to do with those that count up.
@@ -193,19 +236,41 @@ enum Role {
     Alone,
 }
 
-fn column_of(asking: &Asking, seen: &ColumnSeen, role: Role) -> Column {
-    if seen.nils == seen.seen {
+fn column_of(
+    method: &Asked<'_>,
+    asking: &Asking<'_>,
+    own: &ColumnSeen,
+    settings: &BTreeMap<&str, ColumnSeen>,
+    role: Role,
+) -> Column {
+    if own.nils == own.seen {
         return Column::Is(Value::Nil);
     }
-    let highest = seen.range.map_or(0, |(_, highest)| highest);
-    let is_one_of_few = seen.distinct() <= if asking.is_key { 1.0 } else { FEW };
+    let seen = settings.get(asking.name).filter(|_| !asking.is_key).unwrap_or(own);
+    let highest = highest(seen);
+    let few = if asking.is_key { 1.0 } else { FEW.max(HARDLY_CHANGING * numbers(seen)) };
     match (asking.base, role) {
-        (Base::String | Base::Bytes, _) => text_of(seen),
-        (Base::Bool, _) => Column::Is(Value::Bool(highest == 1)),
-        (Base::Int, Role::Counts) if counts_up(seen) => Column::Next,
-        (Base::Int, _) if is_one_of_few || highest < 1 => Column::Is(Value::Int(highest)),
+        (Base::String | Base::Bytes, _) => text_of(own),
+        (Base::Bool, _) => Column::Is(Value::Bool(self::highest(own) == 1)),
+        (Base::Int, Role::Counts) if counts_up(own) => Column::Next,
+        (Base::Int, _) if seen.distinct() <= few || highest < 1 => Column::Is(Value::Int(highest)),
+        // It is what the method sets, each time further: any less would be of no use, any more too far.
+        (Base::Int, Role::Uses) if method.writes && !asking.is_key && rises(own) => {
+            Column::Is(Value::Int(highest))
+        }
         (Base::Int, Role::Uses) => Column::Used,
         (Base::Int, _) => Column::Below(highest as u64 + 1),
+    }
+}
+
+/// The column of a request by which objects were filled: no rows are there yet that a number could be among,
+/// and one that is no key names none.
+fn settled(asking: &Asking<'_>, column: Column, settings: &BTreeMap<&str, ColumnSeen>) -> Column {
+    match settings.get(asking.name) {
+        Some(seen) if column == Column::Used && !asking.is_key => {
+            Column::Is(Value::Int(highest(seen)))
+        }
+        _ => column,
     }
 }
 
@@ -287,24 +352,32 @@ fn sized(columns: &[Column], bytes: f64) -> Vec<Column> {
 }
 
 /// What objects have seen before: once whatever writes, but adds no rows; then what adds some, as often
-/// as it is asked.
+/// as it is asked. That may have been long ago.
 fn fill(asked: &[Asked<'_>], columns: impl Fn(&Asked<'_>) -> Vec<Column>, rows: u64) -> Vec<Line> {
     let request = |method: &Asked<'_>| {
-        let mean = method.seen.bytes as f64 / method.seen.requests as f64;
-        let columns = sized(&columns(method), mean);
+        let mut columns = columns(method);
+        if method.seen.requests > 0 {
+            columns = sized(&columns, method.seen.bytes as f64 / method.seen.requests as f64);
+        }
         Pattern { method: method.name.to_owned(), columns }
     };
     let uses = |request: &Pattern| request.columns.contains(&Column::Used);
     let growing: Vec<_> = asked.iter().filter(|method| method.grows).collect();
     let others = asked.iter().filter(|method| method.writes && !method.grows).map(request);
     let once = others.filter(|one| !uses(one)).map(|request| Line { count: 1, request });
+    let is_growing = growing.iter().any(|method| method.seen.requests > 0);
+    let often = |method: &Asked<'_>| match is_growing {
+        true => method.seen.requests,
+        false => method.seen.looked_into(),
+    };
+    let growing = growing.into_iter().filter(|method| often(method) > 0);
     // What refers to rows comes after what makes them.
     let (after, first): (Vec<&Asked<'_>>, Vec<&Asked<'_>>) =
-        growing.into_iter().partition(|method| uses(&request(method)));
+        growing.partition(|method| uses(&request(method)));
     let makers = if first.is_empty() { after } else { first };
-    let all: u64 = makers.iter().map(|method| method.seen.requests).sum();
+    let all: u64 = makers.iter().map(|method| often(method)).sum();
     let grown = makers.into_iter().map(|method| {
-        let count = (rows as f64 * method.seen.requests as f64 / all as f64).round().max(1.0);
+        let count = (rows as f64 * often(method) as f64 / all as f64).round().max(1.0);
         Line { count: count as u64, request: request(method) }
     });
     once.chain(grown).collect()
@@ -384,6 +457,118 @@ mod tests {
         let seen = counted(LOG, (0..100).map(read));
         let derived = workload_of(&compile(LOG).unwrap(), &seen, Objects::default()).unwrap();
         assert_eq!(derived.workload.mix[0].to_string(), "10000 read 2, below(4)");
+    }
+
+    /// A log that was reconfigured so often, and then written and read.
+    fn reconfigured(epochs: i64) -> Vec<(&'static str, Vec<Value>)> {
+        let mut random = Random::seeded(2);
+        let mut requests = vec![];
+        for position in 0..1000 {
+            let epoch = Value::Int(position * epochs / 1000 + 1);
+            if position % (1000 / epochs) == 0 {
+                requests.push(("seal", vec![epoch.clone()]));
+            }
+            let used = Value::Int(random.below(position as u64 + 1) as i64);
+            requests.push(("read", vec![epoch.clone(), used]));
+            requests.push(("write", vec![epoch, Value::Int(position), Value::text("x")]));
+        }
+        requests
+    }
+
+    /// What a class would answer to a workload on one object.
+    fn statuses(source: &str, workload: &Workload, mix: usize) -> Vec<String> {
+        let clock: std::sync::Arc<dyn Clock> = std::sync::Arc::new(SystemClock::default());
+        let runtime = ClassRuntime::new(Budget::default(), clock);
+        let class: ClassName = "asked".parse().unwrap();
+        runtime.install(&ClassProgram::new(class.clone(), 1, source)).unwrap();
+        let source = nacre_object::EntityName::local();
+        let context = nacre_object::CallContext { source, now_micros: 1 };
+        let (mut object, mut next) = (crate::sketch::Sketch::default(), 0);
+        let mut random = Random::seeded(3);
+        let mut ask = |request: &Pattern| {
+            let input = encode_request(&request.draw(&mut next, &mut random)).into();
+            let (class, method) = (class.clone(), request.method.parse().unwrap());
+            let call = ClassCall { class, method, version: None, input };
+            let reply = nacre_object::ClassHost::call(&runtime, &call, &mut object, &context);
+            nacre_brados::shown_reply(&nacre_brados::decode_reply(&reply.unwrap().output).unwrap())
+        };
+        for Line { count, request } in &workload.fill {
+            (0..*count).for_each(|_| drop(ask(request)));
+        }
+        let mut picks = Random::seeded(4);
+        (0..mix).map(|_| ask(workload.pick(&mut picks))).collect()
+    }
+
+    #[test]
+    fn what_a_log_is_asked_is_carried_out_however_often_its_epoch_changed() {
+        for epochs in [1, 9, 20] {
+            let seen = counted(LOG, reconfigured(epochs));
+            let objects = Objects { count: Some(4), rows: Some(200) };
+            let workload = workload_of(&compile(LOG).unwrap(), &seen, objects).unwrap().workload;
+            let fill = format!("fill 1 seal {epochs}\nfill 200 write {epochs}, next, bytes(1)\n");
+            assert!(workload.to_string().contains(&fill), "{workload}");
+            let answers = statuses(LOG, &workload, 200);
+            let refused = answers.iter().filter(|answer| answer.contains("ret(-")).count();
+            assert!(refused < 10, "{refused} of 200 refused: {workload}");
+        }
+    }
+
+    #[test]
+    fn what_was_asked_long_ago_has_filled_objects_all_the_same() {
+        let mut seen = counted(LOG, log_requests(3, 100));
+        for (name, method) in &mut seen.methods {
+            if name != "read" {
+                (method.requests, method.bytes) = (0, 0);
+                method.sizes.fill(0);
+            }
+        }
+        let objects = Objects { count: Some(4), rows: Some(200) };
+        let workload = workload_of(&compile(LOG).unwrap(), &seen, objects).unwrap().workload;
+        let text = "objects 4\nconcurrency 1\nfill 1 seal 3\nfill 200 write 3, next, bytes(100)\n\
+                    mix 10000 read 3, used\n";
+        let text =
+            text.replace("concurrency 1\n", &format!("concurrency {}\n", workload.concurrency));
+        assert_eq!(workload.to_string(), text);
+        assert!(statuses(LOG, &workload, 100).iter().all(|answer| answer.contains("entry(")));
+    }
+
+    #[test]
+    fn a_number_that_is_no_key_is_no_reason_to_leave_out_what_writes_it() {
+        let source = "state do
+  table :log, [:at:int] => [:data:bytes]
+  table :term, [] => [:term:int]
+  interface input, :write, [:at:int, :data:bytes]
+  interface input, :advance, [:term:int]
+end
+bloom do
+  log <+- write
+  term <+- advance
+end
+";
+        for (order, term) in [(7, "used"), (1, "249")] {
+            let requests = (0..250).flat_map(|at| {
+                let write = vec![Value::Int(at), Value::text("x")];
+                [("write", write), ("advance", vec![Value::Int(at * order % 250)])]
+            });
+            let seen = counted(source, requests);
+            let objects = Objects { count: Some(1), rows: Some(10) };
+            let workload = workload_of(&compile(source).unwrap(), &seen, objects).unwrap().workload;
+            let text = format!(
+                "fill 1 advance 249\nfill 10 write next, bytes(1)\nmix 5000 advance {term}\n"
+            );
+            assert!(workload.to_string().contains(&text), "{workload}");
+        }
+    }
+
+    #[test]
+    fn texts_of_which_nobody_knows_how_many_there_are_hardly_repeat() {
+        let put = |at: u64| ("put", vec![Value::text(&format!("{at}")), Value::text("v")]);
+        let seen = counted(KV, (0..64 * 20_000).map(put));
+        let workload = workload_of(&compile(KV).unwrap(), &seen, Objects::default()).unwrap();
+        let Column::Text { count, .. } = workload.workload.fill[0].request.columns[0] else {
+            panic!("{}", workload.workload)
+        };
+        assert_eq!(count, MAX_DRAWN_TEXTS);
     }
 
     #[test]
