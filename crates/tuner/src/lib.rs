@@ -37,7 +37,7 @@ pub use candidates::Rule;
 pub use compare::compare;
 pub use estimate::estimate;
 pub use fingerprint::Fingerprint;
-pub use observed::{Derived, Objects, workload_of};
+pub use observed::{Derived, Objects, Rows, workload_of};
 pub use own_engine::OwnEngine;
 pub use profile::Profile;
 pub use shape::{Access, Shape};

@@ -58,7 +58,45 @@ pub struct Objects {
     /// How many there are.
     pub count: Option<u64>,
     /// How many rows one has, on average.
-    pub rows: Option<u64>,
+    pub rows: Rows,
+}
+
+/// How many rows there are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Rows {
+    /// Nobody has looked.
+    #[default]
+    Unknown,
+    /// About so many.
+    About(u64),
+    /// So many were counted, and there are more.
+    MoreThan(u64),
+}
+
+impl Rows {
+    fn counted(self) -> Option<u64> {
+        match self {
+            Self::Unknown => None,
+            Self::About(rows) | Self::MoreThan(rows) => Some(rows),
+        }
+    }
+}
+
+impl Objects {
+    /// How many rows all have together, if that is known.
+    pub(crate) fn all_rows(&self) -> Option<u64> {
+        match (self.count, self.rows) {
+            (Some(0), _) => Some(0),
+            (Some(count), Rows::About(rows)) => Some(count.saturating_mul(rows)),
+            _ => None,
+        }
+    }
+
+    /// How many there are, and how many rows one has: as many as are known, or else assumed.
+    pub(crate) fn assumed(&self) -> (u64, u64) {
+        let rows = self.rows.counted().unwrap_or(ASSUMED_ROWS);
+        (self.count.unwrap_or(ASSUMED_OBJECTS), rows)
+    }
 }
 
 /// A workload that asks as was observed.
@@ -116,9 +154,9 @@ pub fn workload_of(compiled: &Compiled, seen: &CallsSeen, objects: Objects) -> R
     let all = seen.requests() as f64;
     let now = asked.iter().filter(|method| method.seen.requests > 0);
     let mix = now.flat_map(|method| lines(method, &columns(method), all)).collect();
-    let rows = objects.rows.unwrap_or(ASSUMED_ROWS);
+    let (count, rows) = objects.assumed();
     let workload = Workload {
-        objects: clamp(objects.count.unwrap_or(ASSUMED_OBJECTS), MAX_OBJECTS),
+        objects: clamp(count, MAX_OBJECTS),
         concurrency: clamp(seen.concurrency().round() as u64, MAX_CONCURRENCY),
         fill: fill(&asked, before, rows.clamp(1, MAX_ROWS)),
         mix,
@@ -129,7 +167,7 @@ pub fn workload_of(compiled: &Compiled, seen: &CallsSeen, objects: Objects) -> R
 /// What is in a workload though nobody has observed it.
 fn assumed(asked: &[Asked<'_>], objects: Objects) -> Vec<String> {
     let mut assumed = vec![];
-    if objects.rows.is_none() {
+    if objects.rows.counted().is_none() {
         assumed.push(format!("each object has {ASSUMED_ROWS} rows"));
     }
     if objects.count.is_none() {
@@ -433,7 +471,7 @@ mod tests {
     #[test]
     fn a_log_is_asked_as_it_was() {
         let seen = counted(LOG, log_requests(3, 1000));
-        let objects = Objects { count: Some(4), rows: Some(200) };
+        let objects = Objects { count: Some(4), rows: Rows::About(200) };
         let derived = workload_of(&compile(LOG).unwrap(), &seen, objects).unwrap();
         let text = "objects 4\nconcurrency 1\nfill 1 seal 3\nfill 200 write 3, next, bytes(1000)\n\
                     mix 7498 read 3, used\nmix 2 seal 3\nmix 2499 write 3, next, bytes(1000)\n";
@@ -503,7 +541,7 @@ mod tests {
     fn what_a_log_is_asked_is_carried_out_however_often_its_epoch_changed() {
         for epochs in [1, 9, 20] {
             let seen = counted(LOG, reconfigured(epochs));
-            let objects = Objects { count: Some(4), rows: Some(200) };
+            let objects = Objects { count: Some(4), rows: Rows::About(200) };
             let workload = workload_of(&compile(LOG).unwrap(), &seen, objects).unwrap().workload;
             let fill = format!("fill 1 seal {epochs}\nfill 200 write {epochs}, next, bytes(1)\n");
             assert!(workload.to_string().contains(&fill), "{workload}");
@@ -522,7 +560,7 @@ mod tests {
                 method.sizes.fill(0);
             }
         }
-        let objects = Objects { count: Some(4), rows: Some(200) };
+        let objects = Objects { count: Some(4), rows: Rows::About(200) };
         let workload = workload_of(&compile(LOG).unwrap(), &seen, objects).unwrap().workload;
         let text = "objects 4\nconcurrency 1\nfill 1 seal 3\nfill 200 write 3, next, bytes(100)\n\
                     mix 10000 read 3, used\n";
@@ -551,7 +589,7 @@ end
                 [("write", write), ("advance", vec![Value::Int(at * order % 250)])]
             });
             let seen = counted(source, requests);
-            let objects = Objects { count: Some(1), rows: Some(10) };
+            let objects = Objects { count: Some(1), rows: Rows::About(10) };
             let workload = workload_of(&compile(source).unwrap(), &seen, objects).unwrap().workload;
             let text = format!(
                 "fill 1 advance 249\nfill 10 write next, bytes(1)\nmix 5000 advance {term}\n"

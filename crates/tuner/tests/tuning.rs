@@ -79,7 +79,7 @@ async fn a_layout_is_chosen_among_all_that_are_possible(subject: &Subject) {
 fn proposal(present: &str, best: &str) -> Proposal {
     let predicted = |layout: &str| Predicted { layout: layout.to_owned(), seconds: 1.0 };
     let (present, best) = (predicted(present), predicted(best));
-    let estimate = Estimate { present, best, rewrite_seconds: 1.0 };
+    let estimate = Estimate { present, best, rewrite_seconds: 1.0, rows: Some(1) };
     Proposal { estimate, requests_per_second: 1.0, reason: Reason::NeverJudged, measured: None }
 }
 

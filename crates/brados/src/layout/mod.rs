@@ -19,7 +19,7 @@
 //! - `legality`: which are possible for a program, and why the others are not;
 //! - `choices`: all that are possible;
 //! - `header`: what there is one of, as one record;
-//! - `stream`: who has which part of the byte stream;
+//! - `stream`: who has which part of the byte stream, `room`: how many rows that may be;
 //! - `source`: the layout of a source exchanged for another.
 //!
 //! **Invariant.** A layout changes where rows lie and nothing else: whatever does not fit where it
@@ -29,6 +29,7 @@
 mod choices;
 pub(crate) mod header;
 mod legality;
+mod room;
 mod source;
 pub(crate) mod stream;
 mod text;
@@ -38,6 +39,7 @@ use std::collections::BTreeMap;
 pub use self::choices::{Choices, TableChoices};
 pub use self::legality::{Illegal, check};
 pub(crate) use self::legality::{Stored, check_declared};
+pub use self::room::most_rows_in_stream;
 pub use self::source::with_layout;
 pub use self::text::LayoutError;
 

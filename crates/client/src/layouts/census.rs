@@ -1,13 +1,15 @@
 //! How many objects a class has, and how full they are: estimated from some.
 //!
-//! All names are listed; of each page some objects are looked at. So it takes a listing of the pools and
-//! a few hundred small reads, however many objects there are.
+//! All names are listed; of each page some objects are looked at, and the rows of a few are counted. So it
+//! takes a listing of the pools and a few hundred reads, however many objects there are.
 
+use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use nacre_brados::{Marks, Whereabouts};
+use nacre_brados::layout::most_rows_in_stream;
+use nacre_brados::{Compiled, Marks, Whereabouts};
 use nacre_object::limits::MAX_LIST_ENTRIES;
 use nacre_object::{ClassName, ErrorKind, Result};
-use nacre_tuner::Objects;
+use nacre_tuner::{Objects, Rows};
 
 use super::sources::compiled;
 use super::walk::whereabouts;
@@ -18,8 +20,10 @@ use crate::{Object, Pool};
 const LOOKED_AT: usize = 32;
 /// Of the class's, objects whose rows are counted.
 const COUNTED: usize = 8;
-/// Entries that are counted of one.
-const MAX_COUNTED_ENTRIES: u32 = 1000;
+/// Entries that are read at a time.
+const PAGE_ENTRIES: u32 = 1000;
+/// Entries that are counted of one object: a second or so of reading. How many more it has is not known.
+const MAX_COUNTED_ENTRIES: u64 = 64 * PAGE_ENTRIES as u64;
 
 /// What was found so far.
 #[derive(Default)]
@@ -29,8 +33,8 @@ struct Found {
 }
 
 impl Layouts {
-    /// About how many objects a class has, and how many rows one of them. Rows in the byte stream are not
-    /// counted, as nobody but the class knows where they end: then how many is not known.
+    /// About how many objects a class has, and how many rows one of them. In the byte stream those count that
+    /// its length has room for, as nobody but the class knows which are there.
     ///
     /// # Errors
     /// `NotFound` if there is no such class; `Unavailable`.
@@ -42,10 +46,7 @@ impl Layouts {
         for name in self.cluster.pools().await? {
             count(&self.cluster.pool(name.as_str()).await?, &marks, &mut found).await?;
         }
-        let rows = match compiled.analysis.program.layout().uses_stream() {
-            true => None,
-            false => entries(&found.some).await?,
-        };
+        let rows = rows(&compiled, &found.some).await?;
         Ok(Objects { count: Some(found.objects.round() as u64), rows })
     }
 }
@@ -83,18 +84,41 @@ async fn count(pool: &Pool, marks: &Marks, found: &mut Found) -> Result<()> {
     }
 }
 
-/// How many entries objects have, on average, besides the one that each has.
-async fn entries(objects: &[Object]) -> Result<Option<u64>> {
-    let (mut entries, mut counted) = (0, 0);
+/// How many rows objects have, on average.
+async fn rows(compiled: &Compiled, objects: &[Object]) -> Result<Rows> {
+    let (mut rows, mut counted, mut is_whole) = (0, 0, true);
     for object in objects {
-        match object.map_range("", "", MAX_COUNTED_ENTRIES).await {
-            Ok(range) => {
-                entries += range.entries.len().saturating_sub(1) as u64;
+        match rows_of(compiled, object).await {
+            Ok((of_one, is_all)) => {
+                rows += of_one;
                 counted += 1;
+                is_whole &= is_all;
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
     }
-    Ok((counted > 0).then(|| entries / counted))
+    Ok(match (counted, is_whole) {
+        (0, _) => Rows::Unknown,
+        (_, true) => Rows::About(rows / counted),
+        (_, false) => Rows::MoreThan(rows / counted),
+    })
+}
+
+/// The rows of an object, and whether those are all: its entries besides the one that each object has, and what
+/// may be in its byte stream.
+async fn rows_of(compiled: &Compiled, object: &Object) -> Result<(u64, bool)> {
+    let in_stream = match compiled.analysis.program.layout().uses_stream() {
+        true => most_rows_in_stream(compiled, object.stat().await?.size),
+        false => 0,
+    };
+    let (mut entries, mut after) = (0, Bytes::new());
+    loop {
+        let page = object.map_range(after, "", PAGE_ENTRIES).await?;
+        entries += page.entries.len() as u64;
+        after = page.entries.last().map(|last| last.key.clone()).unwrap_or_default();
+        if !page.more || entries >= MAX_COUNTED_ENTRIES {
+            return Ok((in_stream + entries.saturating_sub(1), !page.more));
+        }
+    }
 }

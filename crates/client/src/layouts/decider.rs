@@ -8,7 +8,7 @@ use nacre_clock::Clock;
 use nacre_object::{ClassName, Error, Result};
 use nacre_registry::Severity;
 use nacre_tuner::rechoose::{Command, Estimate, Event, Measured, Proposal, Rechooser, Terms};
-use nacre_tuner::{Fingerprint, Profile, Workload, compare, estimate, workload_of};
+use nacre_tuner::{Fingerprint, Objects, Profile, Workload, compare, estimate, workload_of};
 use tokio::sync::OnceCell;
 
 use super::keeper::{LayoutObserver, LifeOfNode, record};
@@ -207,7 +207,7 @@ impl Decider {
         let objects = self.layouts.census(class).await?;
         let source = self.layouts.cluster.programs().show(&program_of(class)?, None).await?.source;
         let workload = workload_of(&compiled(&source)?, calls, objects)?.workload;
-        Ok(Asked { source, workload, objects: objects.count.unwrap_or_default() })
+        Ok(Asked { source, workload, objects })
     }
 }
 
@@ -224,7 +224,7 @@ async fn estimated(asked: &Asked, profile: &Profile) -> Result<Estimate> {
 struct Asked {
     source: String,
     workload: Workload,
-    objects: u64,
+    objects: Objects,
 }
 
 /// Records where a class stands, unless somebody has changed that since it was known: they asked for a layout

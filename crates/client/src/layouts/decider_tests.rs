@@ -8,13 +8,13 @@ use nacre_brados::{Value, encode_request};
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{Capabilities, ClassName, ListPage, ListRequest, Reply, Request, Result, Store};
 use nacre_tuner::rechoose::Terms;
-use nacre_tuner::{Access, Fingerprint, Profile};
+use nacre_tuner::{Access, Fingerprint, Profile, Rows};
 use serde_json::{Map, json};
 
 use super::sources::tests::KV;
 use super::{LayoutKeeper, program_of};
-use crate::Cluster;
 use crate::local::LocalNode;
+use crate::{Cluster, Object};
 
 const KEYS: i64 = 4;
 const VALUE: [u8; 500] = [b'v'; 500];
@@ -69,45 +69,81 @@ fn profile(engine: &Fingerprint) -> Profile {
     Profile::from_json(&profile.to_string()).unwrap()
 }
 
+/// A cluster with a class of which layouts are decided about.
+struct Deciding {
+    class: ClassName,
+    cluster: Cluster,
+    object: Object,
+    listings: Arc<AtomicU64>,
+    _keeper: LayoutKeeper,
+    _folder: tempfile::TempDir,
+}
+
+impl Deciding {
+    async fn about(source: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let (local, mut parts) = LocalNode::open(folder.path(), Arc::clone(&clock)).unwrap();
+        let listings = Arc::<AtomicU64>::default();
+        for target in &mut parts.targets {
+            let (store, listings) = (Arc::clone(&target.store), Arc::clone(&listings));
+            target.store = Arc::new(Listed { store, listings });
+        }
+        let cluster = Cluster::assemble(parts).unwrap();
+        local.serve(&cluster, Arc::clone(&clock)).await.unwrap();
+        cluster.create_default_pools().await.unwrap();
+        let class: ClassName = "kv".parse().unwrap();
+        let program = program_of(&class).unwrap();
+        let version = cluster.programs().put(&program, source).await.unwrap();
+        cluster.programs().activate(&program, version).await.unwrap();
+
+        let layouts = cluster.layouts();
+        let engine = Fingerprint::of_folder(folder.path()).unwrap();
+        layouts.keep_profile(&profile(&engine)).await.unwrap();
+        layouts.allow(&class, false, Some(TERMS)).await.unwrap();
+        let object = cluster.pool("data").await.unwrap().object("o").unwrap();
+        let (name, local) = (local.name.clone(), Arc::new(local));
+        let keeper = LayoutKeeper::start(layouts, name, 1, local, clock);
+        Self { class, cluster, object, listings, _keeper: keeper, _folder: folder }
+    }
+
+    async fn put(&self, at: i64, value: Value) {
+        let row = encode_request(&[Value::Int(at), value]);
+        self.object.call("kv", "put", row).await.unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_predicted_and_measured_in_one_decision_takes_one_census() {
-    let folder = tempfile::tempdir().unwrap();
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    let (local, mut parts) = LocalNode::open(folder.path(), Arc::clone(&clock)).unwrap();
-    let listings = Arc::<AtomicU64>::default();
-    for target in &mut parts.targets {
-        let (store, listings) = (Arc::clone(&target.store), Arc::clone(&listings));
-        target.store = Arc::new(Listed { store, listings });
-    }
-    let cluster = Cluster::assemble(parts).unwrap();
-    local.serve(&cluster, Arc::clone(&clock)).await.unwrap();
-    cluster.create_default_pools().await.unwrap();
-    let class: ClassName = "kv".parse().unwrap();
-    let program = program_of(&class).unwrap();
-    let version = cluster.programs().put(&program, KV).await.unwrap();
-    cluster.programs().activate(&program, version).await.unwrap();
-
-    let layouts = cluster.layouts();
-    let engine = Fingerprint::of_folder(folder.path()).unwrap();
-    layouts.keep_profile(&profile(&engine)).await.unwrap();
-    layouts.allow(&class, false, Some(TERMS)).await.unwrap();
-    let object = cluster.pool("data").await.unwrap().object("o").unwrap();
-    let (name, local) = (local.name.clone(), Arc::new(local));
-    let _keeper = LayoutKeeper::start(layouts.clone(), name, 1, local, clock);
+    let deciding = Deciding::about(KV).await;
+    let layouts = deciding.cluster.layouts();
     let proposal = loop {
         for at in 0..KEYS {
-            let row = [Value::Int(at), Value::Bytes(VALUE.to_vec())];
-            object.call("kv", "put", encode_request(&row)).await.unwrap();
+            deciding.put(at, Value::Bytes(VALUE.to_vec())).await;
         }
-        if let Some(proposal) = layouts.get(&class).await.unwrap().standing.proposal {
+        if let Some(proposal) = layouts.get(&deciding.class).await.unwrap().standing.proposal {
             break proposal;
         }
     };
     assert!(proposal.measured.is_some(), "{proposal}");
-    let pools = cluster.pools().await.unwrap().len() as u64;
+    assert_eq!(proposal.estimate.rows, Some(KEYS as u64));
+    let pools = deciding.cluster.pools().await.unwrap().len() as u64;
     assert_eq!(
-        listings.load(Ordering::Relaxed),
+        deciding.listings.load(Ordering::Relaxed),
         pools,
         "of each pool the one page of names it has"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_are_counted_wherever_they_lie() {
+    const ROWS: i64 = 1500;
+    for layout in ["", "layout kv: appended(map)\n", "layout kv: slots(16)\n"] {
+        let deciding = Deciding::about(&format!("{KV}{layout}")).await;
+        for at in 0..ROWS {
+            deciding.put(at, Value::text("v")).await;
+        }
+        let objects = deciding.cluster.layouts().census(&deciding.class).await.unwrap();
+        assert_eq!((objects.count, objects.rows), (Some(1), Rows::About(ROWS as u64)), "{layout}");
+    }
 }

@@ -6,10 +6,10 @@
 //! comes to several times what rewriting the objects takes, it is measured beside the present one; if it
 //! does so by that as well, it is proposed, and where that is allowed adopted.
 //!
-//! **Invariants.** Nothing is adopted that was not allowed, nor proposed that was not measured. A mix is
-//! judged once for each layout: as long as it stays, so does what was said of it. After a change the class rests, each
-//! time twice as long if it changes again soon after, so changes become rare however the mix goes to and
-//! fro.
+//! **Invariants.** Nothing is adopted that was not allowed, or of which nobody knows what rewriting the objects
+//! takes, nor proposed that was not measured. A mix is judged once for each layout: as long as it stays, so does
+//! what was said of it. After a change the class rests, each time twice as long if it changes again soon after,
+//! so changes become rare however the mix goes to and fro.
 
 mod mix;
 mod proposal;
@@ -262,9 +262,9 @@ impl Rechooser {
         if !self.is_allowed || now < self.standing.rest_until_micros {
             return vec![];
         }
-        // One of an earlier release may not have been measured: that is left to people.
-        let is_measured = |proposal: &mut Proposal| proposal.measured.is_some();
-        let Some(proposal) = self.standing.proposal.take_if(is_measured) else { return vec![] };
+        // What is not certain is left to people.
+        let is_certain = |proposal: &mut Proposal| proposal.is_certain();
+        let Some(proposal) = self.standing.proposal.take_if(is_certain) else { return vec![] };
         self.rest(now);
         vec![Command::Adopt(proposal)]
     }

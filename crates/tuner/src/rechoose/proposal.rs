@@ -24,6 +24,9 @@ pub struct Estimate {
     pub best: Predicted,
     /// Seconds to rewrite all objects.
     pub rewrite_seconds: f64,
+    /// The rows they have together, if those could be counted: else what rewriting takes is a guess.
+    #[serde(default)]
+    pub rows: Option<u64>,
 }
 
 /// Why a layout was judged anew.
@@ -62,6 +65,12 @@ pub struct Proposal {
 }
 
 impl Proposal {
+    /// Whether nothing in it is a guess: nobody need look at it before it is adopted. One of an earlier
+    /// release may be one.
+    pub fn is_certain(&self) -> bool {
+        self.measured.is_some() && self.estimate.rows.is_some()
+    }
+
     /// What is known best of the two layouts: measured, or else predicted.
     fn known(&self) -> Measured {
         let Estimate { present, best, .. } = &self.estimate;
@@ -83,7 +92,7 @@ impl Proposal {
 
     /// Whether the saving is no noise, and comes to enough times the cost.
     pub fn is_worth_it(&self, terms: &Terms) -> bool {
-        let Estimate { present, best, rewrite_seconds } = &self.estimate;
+        let Estimate { present, best, rewrite_seconds, .. } = &self.estimate;
         let saved = self.saved_per_second() * terms.horizon_seconds as f64;
         best.layout != present.layout
             && self.gain() >= terms.gain
@@ -105,7 +114,8 @@ impl fmt::Display for Reason {
 
 impl fmt::Display for Proposal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Estimate { present, best, rewrite_seconds } = &self.estimate;
+        let Estimate { present, best, rewrite_seconds, rows } = &self.estimate;
+        let guess = if rows.is_none() { " or more: their rows could not be counted" } else { "" };
         let micros = |seconds: f64| seconds * 1e6;
         write!(
             f,
@@ -121,7 +131,7 @@ impl fmt::Display for Proposal {
         }
         write!(
             f,
-            ", at {:.0} requests/s; rewriting the objects takes {rewrite_seconds:.0} s; {}",
+            ", at {:.0} requests/s; rewriting the objects takes {rewrite_seconds:.0} s{guess}; {}",
             self.requests_per_second, self.reason,
         )
     }

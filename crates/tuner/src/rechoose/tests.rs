@@ -50,7 +50,7 @@ fn estimate(present: &str, window: &CallsSeen, engine: usize, rewrite_seconds: f
     };
     let all = LAYOUTS.map(predicted);
     let best = all.iter().min_by(|a, b| a.seconds.total_cmp(&b.seconds)).unwrap();
-    Estimate { present: predicted(present), best: best.clone(), rewrite_seconds }
+    Estimate { present: predicted(present), best: best.clone(), rewrite_seconds, rows: Some(1) }
 }
 
 /// Two layouts that take as long as was predicted, the better one so many times as long.
@@ -199,6 +199,23 @@ fn what_an_earlier_release_proposed_unmeasured_is_left_to_people() {
     let mut chooser = Rechooser::new(TERMS, standing.clone());
     assert_eq!(chooser.handle(now, Event::Allowed(true)), []);
     assert_eq!(*chooser.standing(), standing);
+}
+
+#[test]
+fn what_nobody_knows_the_cost_of_is_proposed_and_left_to_people() {
+    let (mut chooser, mut now) = (chooser(), 0);
+    chooser.handle(now, Event::Allowed(true));
+    let counted = window(&mut chooser, &mut now, 100);
+    let [Command::Estimate(asked)] = &counted[..] else { panic!("{counted:?}") };
+    let guess = Estimate { rows: None, ..estimate("map", asked, 0, 1.0) };
+    let measure = chooser.handle(now, Event::Estimated(Some(guess)));
+    let [Command::Measure(_, proposal)] = &measure[..] else { panic!("{measure:?}") };
+    let measured = Event::Measured(Some(as_predicted(proposal, 1.0)));
+    let commands = chooser.handle(now, measured);
+    let [Command::Propose(proposal)] = &commands[..] else { panic!("{commands:?}") };
+    assert!(proposal.to_string().contains("1 s or more"), "{proposal}");
+    assert_eq!(chooser.handle(now, Event::Allowed(true)), []);
+    assert_eq!(window(&mut chooser, &mut now, 100), []);
 }
 
 #[test]

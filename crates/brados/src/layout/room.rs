@@ -1,0 +1,65 @@
+//! How many rows an object may have in its byte stream, for whoever looks at objects without calling their
+//! class.
+
+use super::legality::Stored;
+use super::stream::{Slots, Stream, divide};
+use crate::compile::Compiled;
+
+/// The rows that are not in the map, at most, of an object in the program's present layout whose byte stream
+/// is so long. Slots without a row count, too, and of an index in the stream those that may have one.
+pub fn most_rows_in_stream(compiled: &Compiled, stream_bytes: u64) -> u64 {
+    let program = &compiled.analysis.program;
+    let stored = Stored::new(program, &compiled.plan.views);
+    // A layout that cannot be divided was refused.
+    let Stream { slots, .. } = divide(&stored, &program.layout()).unwrap_or_default();
+    slots.iter().map(|(_, slots)| slots.begun(stream_bytes)).sum()
+}
+
+impl Slots {
+    /// How many of them begin before the end of the stream.
+    fn begun(&self, stream_bytes: u64) -> u64 {
+        let own = stream_bytes.saturating_sub(u64::from(self.base));
+        own.div_ceil(u64::from(self.width)).min(u64::from(self.count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compile::compile;
+    use crate::layout::{Layout, with_layout};
+
+    const PROGRAM: &str = "state do
+  table :log, [:at:int] => [:data:bytes]
+  table :other, [:at:int] => [:data:bytes]
+  interface input, :write, [:at:int, :data:bytes]
+end
+bloom do
+  log <+- write
+  other <+- write
+end
+";
+
+    fn most_rows(layout: &str, stream_bytes: u64) -> u64 {
+        let layout: Layout = layout.parse().unwrap();
+        let compiled = compile(&with_layout(PROGRAM, &layout, &[])).unwrap();
+        most_rows_in_stream(&compiled, stream_bytes)
+    }
+
+    #[test]
+    fn a_stream_has_no_more_rows_than_slots_that_it_reaches() {
+        for (layout, stream_bytes, rows) in [
+            ("map", 1_000_000, 0),
+            ("log: slots(64)", 0, 0),
+            ("log: slots(64)", 1, 1),
+            ("log: slots(64)", 64_000, 1000),
+            // What lies behind the slots has its rows noted elsewhere.
+            ("log: appended(map)", 1_000_000, 0),
+            ("log: appended(stream, 100)", 1600, 100),
+            ("log: appended(stream, 100)", 1_000_000, 100),
+            ("log: slots(64, 10), other: slots(32)", 640 + 32, 11),
+        ] {
+            assert_eq!(most_rows(layout, stream_bytes), rows, "{layout}, {stream_bytes} bytes");
+        }
+    }
+}
