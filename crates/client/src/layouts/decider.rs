@@ -143,12 +143,12 @@ impl Decider {
         let tell = |text: String| self.layouts.tell(class, Severity::Info, text);
         match command {
             Command::Estimate(calls) => {
-                let asked = asked.get_or_try_init(|| self.asked(class, &calls)).await;
-                let estimate = match asked {
-                    Ok(asked) => estimated(asked, profile).await.ok(),
-                    Err(_) => None,
-                };
-                Ok(Some(Event::Estimated(estimate)))
+                let estimate = self.estimate(class, &calls, profile, asked).await;
+                if let Err(error) = &estimate {
+                    let text = format!("the layouts of {class} cannot be predicted: {error}");
+                    self.layouts.tell(class, Severity::Warning, text).await;
+                }
+                Ok(Some(Event::Estimated(estimate.ok())))
             }
             Command::Measure(calls, proposal) => {
                 let measured = self.measure(class, &calls, &proposal, asked).await;
@@ -182,6 +182,16 @@ impl Decider {
                 Ok(None)
             }
         }
+    }
+
+    async fn estimate(
+        &self,
+        class: &ClassName,
+        calls: &CallsSeen,
+        profile: &Profile,
+        asked: &OnceCell<Asked>,
+    ) -> Result<Estimate> {
+        estimated(asked.get_or_try_init(|| self.asked(class, calls)).await?, profile).await
     }
 
     async fn measure(

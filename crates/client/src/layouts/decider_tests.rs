@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use nacre_brados::{Value, encode_request};
@@ -30,6 +31,9 @@ const TERMS: Terms = Terms {
     horizon_seconds: 1,
     rest_seconds: 1,
 };
+
+/// How long it may take to be decided.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A store whose listings are counted.
 #[derive(Debug)]
@@ -133,6 +137,36 @@ async fn what_is_predicted_and_measured_in_one_decision_takes_one_census() {
         pools,
         "of each pool the one page of names it has"
     );
+}
+
+/// It takes one text only, and what texts say is not counted.
+const PICKY: &str = "state do
+  table :kv, [:at:int] => [:value:string]
+  interface input, :put, [:at:int, :value:string]
+end
+bloom do
+  kv <+- put
+  kv <+- put{|p| [p.at, 'two rows of one key'] if p.value != 'yes'}
+end
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn that_layouts_cannot_be_predicted_is_told() {
+    let deciding = Deciding::about(PICKY).await;
+    let told = async {
+        loop {
+            for at in 0..KEYS {
+                deciding.put(at, Value::text("yes")).await;
+            }
+            let events = deciding.cluster.events().recent(100).await.unwrap();
+            let mut texts = events.into_iter().map(|event| event.text);
+            if let Some(told) = texts.find(|text| text.contains("cannot be predicted")) {
+                return told;
+            }
+        }
+    };
+    let told = tokio::time::timeout(PATIENCE, told).await.expect("it is told");
+    assert!(told.contains("have one key and are not equal"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
