@@ -33,6 +33,12 @@ pub mod status {
     pub fn may_have_happened(status: i32) -> bool {
         status == TIMED_OUT || CUT_OFF.contains(&status)
     }
+
+    /// Whether an OSD says so that it lacks a class or a method, cannot load it, or keeps it from this user:
+    /// all of it before it looks whether it has seen the call before.
+    pub fn lacks_class(status: i32) -> bool {
+        [UNSUPPORTED, NOT_PERMITTED, BROKEN].contains(&status)
+    }
 }
 
 /// The error of an operation on an object that ended with a negative status.

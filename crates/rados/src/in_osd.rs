@@ -2,9 +2,13 @@
 //!
 //! nacre's own class is tried first; where it is missing, Ceph's class `lua`, for programs that are made
 //! for it ([`crate::stock_call`]). What neither can do the client does on its own, as
-//! [`crate::transaction`] tells. **Invariant:** one way is left for the next only after an answer that
-//! says that nothing happened: an operation that an OSD has failed, or an answer of our class. Nothing
-//! is done twice; if nobody answers at all, that is the outcome.
+//! [`crate::transaction`] tells. **Invariant:** one way is left for the next only once it is certain that
+//! nothing happened. Nothing is done twice; if nobody answers at all, that is the outcome.
+//!
+//! That an OSD lacks the class is certain of reads alone. It says so before it looks whether a change was
+//! made already, and librados sends one again to the OSD that comes after one that died: the class may have
+//! been there, and have made the change. So before the first change an OSD is asked by a call that does
+//! nothing; a change of which it then says that it lacks the class may have happened.
 //!
 //! An OSD drops what a change answers past its `osd_max_write_op_reply_len`, though it makes the change.
 //! So a class that would answer more changes nothing and says so; the client then runs the request
@@ -20,20 +24,22 @@ use nacre_object::{
 };
 use nacre_telemetry::Counter;
 
+use crate::class_offers::{ClassOffers, Offering};
 use crate::failure::{operation_failed, status};
 use crate::ffi::{Answer, Call, Called, IoContext};
 use crate::in_flight::InFlight;
 use crate::long_answers::LongAnswers;
-use crate::plugin_call::{Outcome, PluginCall, REPLY_BYTES};
-use crate::remembered::Remembered;
-use crate::stock_call::stock_call;
+use crate::placement_seed::PlacementSeed;
+use crate::plugin_call::{Outcome, PluginCall, REPLY_BYTES, empty_inspection};
+use crate::stock_call::{empty_stock_call, stock_call};
 
 /// What is known of the OSDs' classes, and how often which was used.
 #[derive(Debug, Default)]
 pub struct InOsd {
-    /// Objects whose OSD lacks our class, or Ceph's `lua`.
-    lacks_plugin: Remembered,
-    lacks_stock: Remembered,
+    /// nacre's class.
+    plugin: ClassOffers,
+    /// Ceph's class `lua`.
+    stock: ClassOffers,
     long_answers: LongAnswers,
     by_plugin: Counter,
     by_stock: Counter,
@@ -66,12 +72,22 @@ pub struct OsdRequest<'a> {
 }
 
 /// What came of a call, unless it failed as every operation may.
-enum Attempt {
-    Called(Answer, Called),
-    /// The OSD does not have the class, or not for us.
+enum Attempt<T> {
+    /// The class has answered.
+    Answered(T),
+    /// Certainly nothing happened: the OSD has failed it, for a reason that the client will find.
+    Refused,
+    /// Certainly nothing happened: the OSD does not have the class, or not for us.
     Lacking,
-    /// It failed in the OSD, with this status, for a reason that the client will find.
-    Refused(i32),
+    /// The OSD does not have the class; one that it came after may have, and may have made the change.
+    MayHaveHappened,
+}
+
+/// An answer of nacre's class.
+struct PluginAnswer {
+    /// The object's version.
+    version: u64,
+    outcome: Outcome,
 }
 
 impl InOsd {
@@ -105,16 +121,28 @@ impl InOsd {
     }
 
     async fn run_by_plugin(&self, asked: OsdRequest<'_>, now: Duration) -> Result<Option<Reply>> {
-        let object = asked.object();
-        if self.lacks_plugin.holds(object, now) {
+        let (object, seed) = (asked.object(), asked.seed());
+        let offering = self.plugin.of(seed, now);
+        if offering == Offering::Lacking {
             return Ok(None);
         }
         let Some(call) = PluginCall::of(asked.request, asked.classes) else { return Ok(None) };
-        let mut answered = asked.ask_plugin(&call.call()).await?;
-        if matches!(answered, Some((_, Outcome::NeedsSources))) {
-            answered = asked.ask_plugin(&call.call_with_sources()).await?;
+        if call.writes() && offering == Offering::Unknown {
+            let found = asked.ask_plugin(&empty_inspection()).await?;
+            if self.note_plugin(seed, &found, now) == Offering::Lacking {
+                return Ok(None);
+            }
         }
-        let Some((version, outcome)) = answered else { return Ok(None) };
+        let mut attempt = asked.ask_plugin(&call.call()).await?;
+        if let Attempt::Answered(PluginAnswer { outcome: Outcome::NeedsSources, .. }) = attempt {
+            attempt = asked.ask_plugin(&call.call_with_sources()).await?;
+        }
+        self.note_plugin(seed, &attempt, now);
+        let PluginAnswer { version, outcome } = match attempt {
+            Attempt::Answered(answer) => answer,
+            Attempt::Refused | Attempt::Lacking => return Ok(None),
+            Attempt::MayHaveHappened => return Err(may_have_happened()),
+        };
         match outcome {
             Outcome::Done { results, exists, fault } => {
                 if let Some((fault, error)) = fault {
@@ -129,31 +157,65 @@ impl InOsd {
                 fault.iter().for_each(|fault| asked.classes.failed_elsewhere(fault, &error));
                 return Err(error);
             }
-            Outcome::Unusable => self.lacks_plugin.note(object, now),
             Outcome::LongReply => self.long_answers.note(methods(asked.request), now),
-            Outcome::NeedsSources | Outcome::Unsuited => {}
+            Outcome::NeedsSources | Outcome::Unsuited | Outcome::Unusable => {}
         }
         Ok(None)
     }
 
     async fn run_by_stock(&self, asked: OsdRequest<'_>, now: Duration) -> Result<Option<Reply>> {
-        let object = asked.object();
-        if self.lacks_stock.holds(object, now) || !self.lacks_plugin.holds(object, now) {
+        let seed = asked.seed();
+        let offering = self.stock.of(seed, now);
+        if offering == Offering::Lacking || self.plugin.of(seed, now) != Offering::Lacking {
             return Ok(None);
         }
         let Some(call) = stock_call(asked.request, asked.classes) else { return Ok(None) };
-        match asked.attempt(&call).await? {
-            Attempt::Called(answer, Called { status, output, exists }) => {
+        // To an OSD every call of this class is a change.
+        let changes = calls(asked.request).any(|call| !asked.classes.is_read_only(call));
+        if changes && offering == Offering::Unknown {
+            let found = asked.attempt(&empty_stock_call()).await?;
+            if self.note_stock(seed, &found, now) == Offering::Lacking {
+                return Ok(None);
+            }
+        }
+        let attempt = asked.attempt(&call).await?;
+        self.note_stock(seed, &attempt, now);
+        match attempt {
+            Attempt::Answered((answer, Called { status, output, exists })) => {
                 self.by_stock.add(1);
                 let version = if exists { answer.version } else { 0 };
                 let results = vec![OpResult::Called(CallReply { status, output })];
                 Ok(Some(Reply { version, results }))
             }
-            Attempt::Lacking => {
-                self.lacks_stock.note(object, now);
-                Ok(None)
-            }
-            Attempt::Refused(_) => Ok(None),
+            Attempt::MayHaveHappened if changes => Err(may_have_happened()),
+            Attempt::Refused | Attempt::Lacking | Attempt::MayHaveHappened => Ok(None),
+        }
+    }
+
+    /// Remembers what an attempt shows of nacre's class, and tells it.
+    fn note_plugin(
+        &self,
+        seed: PlacementSeed,
+        attempt: &Attempt<PluginAnswer>,
+        now: Duration,
+    ) -> Offering {
+        let is_usable = |answer: &PluginAnswer| !matches!(answer.outcome, Outcome::Unusable);
+        self.plugin.note(seed, attempt.offering(is_usable), now)
+    }
+
+    /// As [`Self::note_plugin`], of Ceph's class `lua`.
+    fn note_stock<T>(&self, seed: PlacementSeed, attempt: &Attempt<T>, now: Duration) -> Offering {
+        self.stock.note(seed, attempt.offering(|_| true), now)
+    }
+}
+
+impl<T> Attempt<T> {
+    /// What it shows of the class in the object's OSD; not every class that answers `is_usable`.
+    fn offering(&self, is_usable: impl Fn(&T) -> bool) -> Offering {
+        match self {
+            Self::Answered(answer) if is_usable(answer) => Offering::Offered,
+            Self::Refused => Offering::Offered,
+            Self::Answered(_) | Self::Lacking | Self::MayHaveHappened => Offering::Lacking,
         }
     }
 }
@@ -163,31 +225,44 @@ impl OsdRequest<'_> {
         &self.request.header.object
     }
 
-    /// What nacre's class answers, and the object's version; `None` if the OSD failed the call, as it
-    /// does an inspection of what is absent.
-    async fn ask_plugin(&self, call: &Call) -> Result<Option<(u64, Outcome)>> {
+    fn seed(&self) -> PlacementSeed {
+        PlacementSeed::of(self.object())
+    }
+
+    async fn ask_plugin(&self, call: &Call) -> Result<Attempt<PluginAnswer>> {
         Ok(match self.attempt(call).await? {
-            Attempt::Called(answer, called) => {
-                Some((answer.version, Outcome::of(&self.request.ops, &called)?))
+            Attempt::Answered((Answer { version, .. }, called)) => {
+                let outcome = Outcome::of(&self.request.ops, &called)?;
+                Attempt::Answered(PluginAnswer { version, outcome })
             }
-            Attempt::Lacking | Attempt::Refused(status::BROKEN) => Some((0, Outcome::Unusable)),
-            Attempt::Refused(_) => None,
+            Attempt::Refused => Attempt::Refused,
+            Attempt::Lacking => Attempt::Lacking,
+            Attempt::MayHaveHappened => Attempt::MayHaveHappened,
         })
     }
 
-    async fn attempt(&self, call: &Call) -> Result<Attempt> {
+    async fn attempt(&self, call: &Call) -> Result<Attempt<(Answer, Called)>> {
         let _permit = self.in_flight.admit(call.input.len()).await?;
         let (answer, called) = self.context.call(self.object().name.as_str(), call).await;
         Ok(match (called, answer.status) {
-            (Some(called), _) => Attempt::Called(answer, called),
-            (None, status::UNSUPPORTED | status::NOT_PERMITTED) => Attempt::Lacking,
+            (Some(called), _) => Attempt::Answered((answer, called)),
+            (None, status) if status::lacks_class(status) && call.writes => {
+                Attempt::MayHaveHappened
+            }
+            (None, status) if status::lacks_class(status) => Attempt::Lacking,
             (None, status::OVERFLOW) => return Err(answer_lost()),
             (None, status) if status::may_have_happened(status) => {
                 return Err(operation_failed(status));
             }
-            (None, status) => Attempt::Refused(status),
+            (None, _) => Attempt::Refused,
         })
     }
+}
+
+/// The OSD that answered last lacks the class.
+fn may_have_happened() -> Error {
+    Error::unavailable("the OSD lacks the class, and one that it came after may have made the change")
+        .hint("look whether it was made; `nacre ceph install` gives every OSD the class")
 }
 
 /// The OSD lets through less than any does by default: the change was made.

@@ -7,6 +7,7 @@
 //! where Ceph is not installed.
 
 mod blind;
+mod class_offers;
 mod connection;
 mod draft;
 mod draft_map;
@@ -28,6 +29,7 @@ mod mailbox;
 mod map_bounds;
 mod options;
 mod osd_map;
+mod placement_seed;
 mod plain_client;
 mod plan;
 mod plugin_call;

@@ -90,6 +90,11 @@ impl PluginCall {
         Some(Self { message, sources, writes })
     }
 
+    /// Whether it may change something.
+    pub fn writes(&self) -> bool {
+        self.writes
+    }
+
     /// It, with programs named by their digests.
     pub fn call(&self) -> Call {
         self.encoded(&self.message)
@@ -105,18 +110,30 @@ impl PluginCall {
     }
 
     fn encoded(&self, message: &pb::OsdRequest) -> Call {
-        let method = if self.writes { c"submit" } else { c"inspect" };
-        let input = message.encode_to_vec().into();
-        Call { class: c"nacre", method, input, writes: self.writes, asks_existence: false }
+        call_of(message, self.writes)
     }
 }
 
 /// A call without a request: the class says whether it is this release's, and does nothing. By the
 /// method that may be called on what is not there.
 pub fn empty_plugin_call() -> Call {
-    let message = pb::OsdRequest { interface: OSD_INTERFACE, ..Default::default() };
+    call_of(&empty_request(), true)
+}
+
+/// As [`empty_plugin_call`], by the method that only reads: the OSD's log keeps nothing of it, and of what
+/// is not there it says that alone.
+pub fn empty_inspection() -> Call {
+    call_of(&empty_request(), false)
+}
+
+fn empty_request() -> pb::OsdRequest {
+    pb::OsdRequest { interface: OSD_INTERFACE, ..Default::default() }
+}
+
+fn call_of(message: &pb::OsdRequest, writes: bool) -> Call {
+    let method = if writes { c"submit" } else { c"inspect" };
     let input = message.encode_to_vec().into();
-    Call { class: c"nacre", method: c"submit", input, writes: true, asks_existence: false }
+    Call { class: c"nacre", method, input, writes, asks_existence: false }
 }
 
 /// Whether the op's result holds bytes of the object: an OSD sends few along with a change.

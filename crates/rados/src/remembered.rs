@@ -7,8 +7,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Places: enough that few of the things in use share one.
-const PLACES: usize = 4096;
+use crate::placement_seed::{PlacementSeed, SEEDS};
+
+/// Places: enough that few of the things in use share one, and one for each placement seed.
+const PLACES: usize = SEEDS;
 /// How long it counts: a daemon that was restarted may offer what it did not before.
 pub const VALIDITY: Duration = Duration::from_secs(30);
 
@@ -24,19 +26,36 @@ impl Default for Remembered {
 
 impl Remembered {
     /// Remembers it; `now` is a monotonic time.
-    pub fn note(&self, thing: &impl Hash, now: Duration) {
+    pub fn note(&self, thing: impl Into<Place>, now: Duration) {
         self.place(thing).store(micros(now + VALIDITY), Ordering::Relaxed);
     }
 
     /// Whether it was noted lately.
-    pub fn holds(&self, thing: &impl Hash, now: Duration) -> bool {
+    pub fn holds(&self, thing: impl Into<Place>, now: Duration) -> bool {
         self.place(thing).load(Ordering::Relaxed) > micros(now)
     }
 
-    fn place(&self, thing: &impl Hash) -> &AtomicU64 {
+    fn place(&self, thing: impl Into<Place>) -> &AtomicU64 {
+        &self.0[thing.into().0 % PLACES]
+    }
+}
+
+/// Where a thing is kept.
+#[derive(Debug, Clone, Copy)]
+pub struct Place(usize);
+
+impl From<PlacementSeed> for Place {
+    /// Each has its own.
+    fn from(seed: PlacementSeed) -> Self {
+        Self(seed.number())
+    }
+}
+
+impl<T: Hash> From<&T> for Place {
+    fn from(thing: &T) -> Self {
         let mut hasher = DefaultHasher::new();
         thing.hash(&mut hasher);
-        &self.0[(hasher.finish() % self.0.len() as u64) as usize]
+        Self(hasher.finish() as usize)
     }
 }
 

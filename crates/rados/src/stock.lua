@@ -3,7 +3,8 @@
 -- The input is the program's source, the method's name and the method's input, each behind its length.
 -- The program gets an environment in which everything either means what it means in nacre or calls
 -- `refuse`; once something was refused the call fails, whatever the program made of it, and nacre runs
--- it in another way. So what succeeds here did exactly what it does there.
+-- it in another way. So what succeeds here did exactly what it does there. The call then fails with a
+-- status of its own: the one of a script that fails is also an OSD's that cannot load the class.
 
 local outer = objclass
 
@@ -11,9 +12,11 @@ local outer = objclass
 local MAX_KEY, MAX_VALUE = 4096, 1024 * 1024
 local MAX_ATTRIBUTE_NAME, MAX_ATTRIBUTE_VALUE, MAX_ATTRIBUTES = 96, 64 * 1024, 256
 local MAX_STATUS = 2 ^ 31 - 1
-local MAX_OUTPUT = 8 * 1024 * 1024
--- What an OSD lets through of the answer to a change.
-local MAX_CHANGE_OUTPUT = 64
+-- What an OSD lets through of the answer to a change. It takes every call of the class for one, and keeps
+-- the answer of one that changed nothing, as long as it is, in its log.
+local MAX_OUTPUT = 64
+-- `EBADE`, which no OSD says of itself.
+local REFUSED = -52
 -- Entries that an OSD answers at most at a time.
 local MAX_ENTRIES = 1024
 -- Up to here whole numbers are the same in doubles and in 64 bits.
@@ -250,11 +253,11 @@ setmetatable(environment, {
 local function finish(output, ...)
   local status = select(-1, 0, ...)
   if math.type(status) ~= "integer" or status > MAX_STATUS or status < 0 then refuse() end
-  if refused or #output > (written and MAX_CHANGE_OUTPUT or MAX_OUTPUT) then refuse() end
+  if refused or #output > MAX_OUTPUT then refuse() end
   return status
 end
 
-function run_program(input, output)
+local function run_method(input, output)
   local source, method, text = unpack("<s4s4s4", input:str())
   -- Methods of strings are looked up there.
   getmetatable("").__index = strings
@@ -267,5 +270,14 @@ function run_program(input, output)
   local data = bufferlist.new()
   data:append(text)
   return finish(output, run(data, output))
+end
+
+function run_program(input, output)
+  local answer = bufferlist.new()
+  local done, status = pcall(run_method, input, answer)
+  if not done then return REFUSED end
+  -- What a call that fails put out an OSD would keep as well.
+  output:append(answer:str())
+  return status
 end
 objclass.register(run_program)

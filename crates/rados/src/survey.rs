@@ -199,7 +199,7 @@ async fn ask(
         timeout(OSD_TIMEOUT, context.call(name, call)).await.map_err(|_| silent())?;
     match (called, answer.status) {
         (Some(called), _) => Ok(Some(called)),
-        (None, status::UNSUPPORTED | status::NOT_PERMITTED | status::BROKEN) => Ok(None),
+        (None, status) if status::lacks_class(status) => Ok(None),
         _ => Err(silent()),
     }
 }

@@ -1,0 +1,74 @@
+//! Which objects one OSD serves together, as far as their names tell.
+//!
+//! RADOS puts an object into a placement group by a hash of its name, the group's number being its low
+//! bits. So whoever remembers something of an object's OSD remembers it by those: what is true of one
+//! object is true of all that share them, in a pool of up to [`SEEDS`] groups.
+
+use nacre_object::ObjectId;
+
+/// Seeds that are told apart.
+pub const SEEDS: usize = 4096;
+/// Between a namespace and a name, as RADOS has them.
+const SEPARATOR: u8 = 0x1f;
+
+/// The low bits of an object's hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlacementSeed(u16);
+
+impl PlacementSeed {
+    /// The seed of an object of nacre: its pool is a namespace of RADOS.
+    pub fn of(object: &ObjectId) -> Self {
+        let (namespace, name) = (object.pool.as_str(), object.name.as_str());
+        let hash = rjenkins(&[namespace.as_bytes(), &[SEPARATOR], name.as_bytes()].concat());
+        Self((hash as usize % SEEDS) as u16)
+    }
+
+    /// From 0 to [`SEEDS`].
+    pub fn number(self) -> usize {
+        self.0.into()
+    }
+}
+
+/// Robert Jenkins' hash of 1996, as RADOS places objects by it (`ceph_str_hash_rjenkins`).
+fn rjenkins(text: &[u8]) -> u32 {
+    const GOLDEN: u32 = 0x9e37_79b9;
+    let word = |bytes: &[u8]| {
+        let byte = |at: usize| u32::from(bytes.get(at).copied().unwrap_or(0)) << (8 * at);
+        (0..4).fold(0_u32, |word, at| word | byte(at))
+    };
+    let [mut a, mut b, mut c] = [GOLDEN, GOLDEN, 0];
+    let mut parts = text.chunks_exact(12);
+    for part in &mut parts {
+        a = a.wrapping_add(word(&part[..4]));
+        b = b.wrapping_add(word(&part[4..8]));
+        c = c.wrapping_add(word(&part[8..]));
+        [a, b, c] = mixed([a, b, c]);
+    }
+    let rest = parts.remainder();
+    let behind = |start: usize| rest.get(start..).unwrap_or_default();
+    // The lowest byte of the last word is the length's.
+    c = c.wrapping_add(text.len() as u32).wrapping_add(word(behind(8)) << 8);
+    a = a.wrapping_add(word(rest));
+    b = b.wrapping_add(word(behind(4)));
+    mixed([a, b, c])[2]
+}
+
+fn mixed([mut a, mut b, mut c]: [u32; 3]) -> [u32; 3] {
+    for [right, left, last] in [[13, 8, 13], [12, 16, 5], [3, 10, 15]] {
+        a = a.wrapping_sub(b).wrapping_sub(c) ^ (c >> right);
+        b = b.wrapping_sub(c).wrapping_sub(a) ^ (a << left);
+        c = c.wrapping_sub(a).wrapping_sub(b) ^ (b >> last);
+    }
+    [a, b, c]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `ceph osd map` says of them.
+    #[test]
+    fn hashes_are_those_of_rados() {
+        assert_eq!(rjenkins(b"foo"), 0x7fc1_f406);
+    }
+}
