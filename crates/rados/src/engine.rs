@@ -17,7 +17,6 @@ use nacre_rados_layout::{encode_letter, mailbox, mailbox_namespace};
 
 use crate::failure::{operation_failed, status};
 use crate::ffi::{Cluster, IoContext};
-use crate::in_flight::InFlight;
 use crate::in_osd::{InOsd, OsdCounts, OsdRequest};
 use crate::listing::Page;
 use crate::location::{self, Location};
@@ -45,7 +44,6 @@ struct Inner {
     classes: Arc<dyn ClassHost>,
     clock: Arc<dyn Clock>,
     contexts: Mutex<HashMap<String, Arc<IoContext>>>,
-    in_flight: InFlight,
     in_osd: InOsd,
     turns: Turns,
     surveyor: Arc<Surveyor>,
@@ -82,7 +80,6 @@ impl RadosEngine {
             classes,
             clock,
             contexts: Mutex::default(),
-            in_flight: InFlight::default(),
             in_osd: InOsd::default(),
             turns: Turns::default(),
             surveyor: Arc::default(),
@@ -161,7 +158,6 @@ impl RadosEngine {
         let source = request.header.source.clone();
         let transaction = Transaction {
             context: &context,
-            in_flight: &self.0.in_flight,
             classes: &*self.0.classes,
             request,
             call: CallContext { source, now_micros: self.0.clock.now_micros() },
@@ -171,7 +167,6 @@ impl RadosEngine {
         }
         let asked = OsdRequest {
             context: &context,
-            in_flight: &self.0.in_flight,
             classes: &*self.0.classes,
             request,
             clock: &*self.0.clock,
@@ -203,7 +198,6 @@ impl RadosEngine {
             return Err(Error::invalid(format!("a notification of {} bytes", payload.len()))
                 .hint(format!("at most {MAX_NOTIFY_BYTES} bytes fit")));
         }
-        let _permit = self.0.in_flight.admit(payload.len()).await?;
         let letter = encode_letter(object.name.as_str(), payload);
         let mail = self.mail(object)?;
         let name = mailbox(object.name.as_str());

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use nacre_object::{Error, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Operations at a time. librados blocks its caller's thread past `objecter_inflight_ops` (1024).
@@ -12,8 +11,8 @@ pub const MAX_BYTES: usize = 256 * 1024 * 1024;
 /// Permits are counted in pages, so that they fit a semaphore.
 const PAGE: usize = 4096;
 
-/// What is under way with one cluster.
-#[derive(Debug, Clone)]
+/// What is under way by one connection.
+#[derive(Debug)]
 pub struct InFlight {
     operations: Arc<Semaphore>,
     pages: Arc<Semaphore>,
@@ -38,14 +37,14 @@ impl Default for InFlight {
 impl InFlight {
     /// Waits for room for an operation of so many bytes.
     ///
-    /// # Errors
-    /// `Unavailable` once the engine is closed.
-    pub async fn admit(&self, bytes: usize) -> Result<Permit> {
+    /// # Panics
+    /// Never: nobody closes the semaphores.
+    pub async fn admit(&self, bytes: usize) -> Permit {
+        const OPEN: &str = "nobody closes the semaphores";
         let pages = u32::try_from(bytes.min(MAX_BYTES) / PAGE).unwrap_or(u32::MAX);
-        let closed = |_| Error::unavailable("the engine is closed");
-        Ok(Permit {
-            _operation: self.operations.clone().acquire_owned().await.map_err(closed)?,
-            _pages: self.pages.clone().acquire_many_owned(pages).await.map_err(closed)?,
-        })
+        Permit {
+            _operation: self.operations.clone().acquire_owned().await.expect(OPEN),
+            _pages: self.pages.clone().acquire_many_owned(pages).await.expect(OPEN),
+        }
     }
 }

@@ -27,7 +27,6 @@ use nacre_telemetry::Counter;
 use crate::class_offers::{ClassOffers, Offering};
 use crate::failure::{operation_failed, status};
 use crate::ffi::{Answer, Call, Called, IoContext};
-use crate::in_flight::InFlight;
 use crate::long_answers::LongAnswers;
 use crate::placement_seed::PlacementSeed;
 use crate::plugin_call::{Outcome, PluginCall, REPLY_BYTES, empty_inspection};
@@ -61,8 +60,6 @@ pub struct OsdCounts {
 pub struct OsdRequest<'a> {
     /// The namespace of the object's pool.
     pub context: &'a Arc<IoContext>,
-    /// What bounds the work under way.
-    pub in_flight: &'a InFlight,
     /// Knows the programs.
     pub classes: &'a dyn ClassHost,
     /// The request.
@@ -242,7 +239,6 @@ impl OsdRequest<'_> {
     }
 
     async fn attempt(&self, call: &Call) -> Result<Attempt<(Answer, Called)>> {
-        let _permit = self.in_flight.admit(call.input.len()).await?;
         let (answer, called) = self.context.call(self.object().name.as_str(), call).await;
         Ok(match (called, answer.status) {
             (Some(called), _) => Attempt::Answered((answer, called)),

@@ -8,7 +8,6 @@ use nacre_object::{Error, Result};
 
 use crate::failure::operation_failed;
 use crate::ffi::{Answer, Call, Change, IoContext};
-use crate::in_flight::InFlight;
 use crate::stock_call::eval;
 use crate::{RadosOptions, connection};
 
@@ -27,7 +26,6 @@ pub struct PlainAnswer {
 #[derive(Debug, Clone)]
 pub struct PlainClient {
     context: Arc<IoContext>,
-    in_flight: InFlight,
 }
 
 impl PlainClient {
@@ -42,7 +40,7 @@ impl PlainClient {
         });
         let context = connecting.await;
         let cut_off = |error| Error::unavailable(format!("the work was cut off: {error}"));
-        Ok(Self { context: context.map_err(cut_off)??, in_flight: InFlight::default() })
+        Ok(Self { context: context.map_err(cut_off)?? })
     }
 
     /// `rados_aio_append`.
@@ -50,7 +48,6 @@ impl PlainClient {
     /// # Errors
     /// Those of the cluster.
     pub async fn append(&self, object: &str, data: Bytes) -> Result<()> {
-        let _permit = self.in_flight.admit(data.len()).await?;
         settled(self.context.append(object, data).await.status)
     }
 
@@ -59,7 +56,6 @@ impl PlainClient {
     /// # Errors
     /// Those of the cluster.
     pub async fn set_key(&self, object: &str, key: &str, value: Bytes) -> Result<()> {
-        let _permit = self.in_flight.admit(value.len()).await?;
         let change = Change::SetKeys(vec![(Bytes::copy_from_slice(key.as_bytes()), value)]);
         settled(self.context.apply(object, &[change]).await.status)
     }
@@ -69,7 +65,6 @@ impl PlainClient {
     /// # Errors
     /// Those of the cluster.
     pub async fn set_attribute(&self, object: &str, name: &str, value: Bytes) -> Result<()> {
-        let _permit = self.in_flight.admit(value.len()).await?;
         let change = Change::SetAttribute { name: name.to_owned(), value };
         settled(self.context.apply(object, &[change]).await.status)
     }
@@ -84,7 +79,6 @@ impl PlainClient {
         (name, is): (&str, Bytes),
         (key, value): (&str, Bytes),
     ) -> Result<()> {
-        let _permit = self.in_flight.admit(value.len()).await?;
         let guard = Change::AssertAttribute { name: name.to_owned(), value: is };
         let change = Change::SetKeys(vec![(Bytes::copy_from_slice(key.as_bytes()), value)]);
         settled(self.context.apply(object, &[guard, change]).await.status)
@@ -136,7 +130,6 @@ impl PlainClient {
     }
 
     async fn call(&self, object: &str, call: Call) -> Result<PlainAnswer> {
-        let _permit = self.in_flight.admit(call.input.len()).await?;
         let (Answer { status, version }, called) = self.context.call(object, &call).await;
         let output = called.map(|called| called.output).unwrap_or_default();
         Ok(PlainAnswer { status, output, version })

@@ -20,7 +20,6 @@ use crate::draft::{Draft, Outcome};
 use crate::failure::{operation_failed, status};
 use crate::ffi::{Answer, Change, Fetch, IoContext};
 use crate::image::Image;
-use crate::in_flight::InFlight;
 use crate::plan::plan;
 
 /// How often others may be faster before a request gives up.
@@ -32,8 +31,6 @@ const MAX_FETCHES: usize = 10_000;
 pub struct Transaction<'a> {
     /// The namespace of the object's pool.
     pub context: &'a Arc<IoContext>,
-    /// What bounds the work under way.
-    pub in_flight: &'a InFlight,
     /// Runs methods.
     pub classes: &'a dyn ClassHost,
     /// The request.
@@ -61,7 +58,7 @@ impl Transaction<'_> {
     /// Runs it without knowledge of the object; `None` if it needs some.
     pub async fn run_blind(&self) -> Result<Option<Reply>> {
         let Some(blind) = blind(&self.request.ops) else { return Ok(None) };
-        let answer = self.apply(&blind.changes).await?;
+        let answer = self.apply(&blind.changes).await;
         if needs_knowledge(answer.status) {
             return Ok(None);
         }
@@ -87,7 +84,7 @@ impl Transaction<'_> {
         let mut wanted = plan(&self.request.ops);
         for round in 0..MAX_FETCHES {
             let version = (round > 0).then_some(image.version);
-            let (answer, fetched) = self.fetch(version, &wanted).await?;
+            let (answer, fetched) = self.fetch(version, &wanted).await;
             match answer.status {
                 status::ABSENT if version.is_none() => image.version = answer.version,
                 status::ABSENT | status::NEWER | status::OLDER => return Ok(Attempt::Overtaken),
@@ -122,7 +119,7 @@ impl Transaction<'_> {
         let version = if changes.is_empty() {
             image.version
         } else {
-            let answer = self.apply(&changes).await?;
+            let answer = self.apply(&changes).await;
             if needs_knowledge(answer.status) {
                 return Ok(Attempt::Overtaken);
             }
@@ -137,19 +134,13 @@ impl Transaction<'_> {
         &self,
         version: Option<u64>,
         fetches: &[Fetch],
-    ) -> Result<(Answer, Vec<crate::ffi::Fetched>)> {
-        let bytes = fetches.iter().map(|fetch| match fetch {
-            Fetch::Data { length, .. } => *length,
-            _ => 0,
-        });
-        let _permit = self.in_flight.admit(bytes.sum()).await?;
+    ) -> (Answer, Vec<crate::ffi::Fetched>) {
         let name = self.request.header.object.name.as_str();
-        Ok(self.context.fetch(name, version, fetches.to_vec()).await)
+        self.context.fetch(name, version, fetches.to_vec()).await
     }
 
-    async fn apply(&self, changes: &[Change]) -> Result<Answer> {
-        let _permit = self.in_flight.admit(self.request.payload_bytes()).await?;
-        Ok(self.context.apply(self.request.header.object.name.as_str(), changes).await)
+    async fn apply(&self, changes: &[Change]) -> Answer {
+        self.context.apply(self.request.header.object.name.as_str(), changes).await
     }
 }
 

@@ -6,6 +6,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::library::{Handle, Library};
+use crate::in_flight::InFlight;
 
 /// The longest option that is asked for: some paths.
 const MAX_OPTION_BYTES: usize = 4096;
@@ -23,6 +24,8 @@ pub(super) fn connected() -> usize {
 pub struct Cluster {
     pub(super) library: &'static Library,
     pub(super) handle: Handle,
+    /// Bounds the operations under way.
+    pub(super) in_flight: InFlight,
 }
 
 // SAFETY: librados' handles may be used from any thread, by several at once.
@@ -40,7 +43,7 @@ impl Cluster {
         // SAFETY: `handle` is written only on success.
         check(unsafe { (library.rados_create)(&mut handle, user.as_ptr()) })?;
         CONNECTED.fetch_add(1, Ordering::AcqRel);
-        Ok(Self { library, handle })
+        Ok(Self { library, handle, in_flight: InFlight::default() })
     }
 
     /// Reads the configuration: this file, or wherever Ceph's clients look.

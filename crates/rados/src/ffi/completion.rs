@@ -1,7 +1,8 @@
 //! librados' completions, awaited.
 //!
 //! **Invariant:** whatever librados was given a pointer to lives in a box that belongs to the
-//! completion. Its callback takes the box back, so a caller that stopped waiting takes nothing away.
+//! completion, and so does the room that was made for the operation. Its callback takes the box back, so a
+//! caller that stopped waiting takes nothing away, and makes no room for more than librados takes.
 
 use std::ffi::{c_int, c_void};
 
@@ -9,6 +10,7 @@ use tokio::sync::oneshot;
 
 use super::cluster::on_librados_thread;
 use super::library::{Handle, Library};
+use crate::in_flight::Permit;
 
 /// What came of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,18 +26,22 @@ pub struct Answer {
 struct Pending<K> {
     library: &'static Library,
     kept: K,
+    /// Given back when it is done.
+    _room: Option<Permit>,
     waiting: oneshot::Sender<(Answer, K)>,
 }
 
-/// Starts an operation and answers what to wait for. `submit` gets the completion, and the place
-/// where `kept` stays until it is done.
+/// Starts an operation and answers what to wait for; `room` is what was made for it. `submit` gets the
+/// completion, and the place where `kept` stays until it is done, which may be before `submit` returns:
+/// it must have no reference to it once librados has the operation.
 pub fn start<K: Send + 'static>(
     library: &'static Library,
     kept: K,
+    room: Option<Permit>,
     submit: impl FnOnce(Handle, *mut K) -> c_int,
 ) -> oneshot::Receiver<(Answer, K)> {
     let (waiting, answer) = oneshot::channel();
-    let pending = Box::into_raw(Box::new(Pending { library, kept, waiting }));
+    let pending = Box::into_raw(Box::new(Pending { library, kept, _room: room, waiting }));
     let mut completion: Handle = std::ptr::null_mut();
     // SAFETY: `complete::<K>` expects a `Pending<K>`, and is called once at most.
     let status = unsafe {

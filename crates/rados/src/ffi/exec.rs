@@ -11,6 +11,7 @@ use super::cluster::c_string;
 use super::completion::{self, Answer};
 use super::io_context::IoContext;
 use super::library::{FULL_TRY, Handle, MAY_FAIL, RETURN_OUTPUT, Time};
+use crate::in_flight::Permit;
 
 /// Which method, and what it is given.
 #[derive(Debug, Clone)]
@@ -57,7 +58,8 @@ impl IoContext {
     /// Calls a method of the class in the object's OSD. If the answer's status is negative, nothing
     /// was changed, unless nobody answered in time.
     pub async fn call(self: &Arc<Self>, object: &str, call: &Call) -> (Answer, Option<Called>) {
-        let (answer, operation) = self.settle(self.start_call(object, call)).await;
+        let room = self.cluster.in_flight.admit(call.input.len()).await;
+        let (answer, operation) = self.settle(self.start_call(object, call, room)).await;
         match operation {
             Some(operation) if answer.status >= 0 => (answer, Some(operation.called())),
             _ => (answer, None),
@@ -68,6 +70,7 @@ impl IoContext {
         self: &Arc<Self>,
         object: &str,
         call: &Call,
+        room: Permit,
     ) -> Receiver<(Answer, CallOperation)> {
         let object = c_string(object);
         let operation = CallOperation {
@@ -79,9 +82,9 @@ impl IoContext {
             modified: 0,
             stat_status: 0,
         };
-        completion::start(self.cluster.library, operation, |completion, operation| {
+        completion::start(self.cluster.library, operation, Some(room), |completion, operation| {
             // SAFETY: librados is given places within the boxed operation, which stays.
-            unsafe { (*operation).submit(call, &object, completion) }
+            unsafe { CallOperation::submit(operation, call, &object, completion) }
         })
     }
 }
@@ -95,14 +98,19 @@ impl CallOperation {
     /// adds a part to a read does it to a write.
     ///
     /// # Safety
-    /// `self` must stay where it is until the completion is called.
-    unsafe fn submit(&mut self, call: &Call, object: &CStr, completion: Handle) -> c_int {
-        let (library, context) = (self.context.cluster.library, self.context.handle);
-        // SAFETY: librados keeps what it needs of an operation that was submitted.
+    /// `this` must be alive and nobody else's until it is handed over, and stay where it is until the
+    /// completion is called.
+    unsafe fn submit(this: *mut Self, call: &Call, object: &CStr, completion: Handle) -> c_int {
+        // SAFETY: librados keeps what it needs of an operation that was submitted. Once it has that, nothing
+        // here touches `this`: its thread may be done with it at once.
         unsafe {
+            let (library, context) = {
+                let context = &(*this).context;
+                (context.cluster.library, context.handle)
+            };
             if call.writes {
                 let operation = (library.rados_create_write_op)();
-                self.add_to(operation, call);
+                Self::add_to(this, operation, call);
                 let (object, now) = (object.as_ptr(), ptr::null_mut());
                 let status = (library.rados_aio_write_op_operate)(
                     operation,
@@ -116,7 +124,7 @@ impl CallOperation {
                 status
             } else {
                 let operation = (library.rados_create_read_op)();
-                self.add_to(operation, call);
+                Self::add_to(this, operation, call);
                 let object = object.as_ptr();
                 let status =
                     (library.rados_aio_read_op_operate)(operation, context, completion, object, 0);
@@ -130,23 +138,24 @@ impl CallOperation {
     ///
     /// # Safety
     /// As for [`Self::submit`]; the operation must be alive.
-    unsafe fn add_to(&mut self, operation: Handle, call: &Call) {
-        let library = self.context.cluster.library;
+    unsafe fn add_to(this: *mut Self, operation: Handle, call: &Call) {
         // SAFETY: librados copies class, method and input.
         unsafe {
+            let library = (&(*this).context).cluster.library;
             (library.rados_read_op_exec)(
                 operation,
                 call.class.as_ptr(),
                 call.method.as_ptr(),
                 call.input.as_ptr().cast(),
                 call.input.len(),
-                &mut self.output,
-                &mut self.length,
-                &mut self.status,
+                &raw mut (*this).output,
+                &raw mut (*this).length,
+                &raw mut (*this).status,
             );
             if call.asks_existence {
-                let (size, modified) = (&mut self.size, &mut self.modified);
-                (library.rados_read_op_stat)(operation, size, modified, &mut self.stat_status);
+                let (size, modified) = (&raw mut (*this).size, &raw mut (*this).modified);
+                let status = &raw mut (*this).stat_status;
+                (library.rados_read_op_stat)(operation, size, modified, status);
                 (library.rados_read_op_set_flags)(operation, MAY_FAIL);
             }
         }

@@ -13,6 +13,7 @@ use super::library::{FULL_TRY, Handle};
 use super::read::{Fetch, Fetched, ReadOperation};
 use super::write::{Change, WriteOperation};
 use crate::failure::status;
+use crate::in_flight::Permit;
 
 /// A namespace of a pool.
 #[derive(Debug)]
@@ -101,7 +102,10 @@ impl IoContext {
         version: Option<u64>,
         fetches: Vec<Fetch>,
     ) -> (Answer, Vec<Fetched>) {
-        let (answer, operation) = self.settle(self.start_fetch(object, version, fetches)).await;
+        let bytes = fetches.iter().map(Fetch::data_bytes).sum();
+        let room = self.cluster.in_flight.admit(bytes).await;
+        let reading = self.start_fetch(object, version, fetches, room);
+        let (answer, operation) = self.settle(reading).await;
         match operation {
             Some(operation) if answer.status >= 0 => (answer, operation.results()),
             _ => (answer, vec![]),
@@ -113,26 +117,31 @@ impl IoContext {
         object: &str,
         version: Option<u64>,
         fetches: Vec<Fetch>,
+        room: Permit,
     ) -> Receiver<(Answer, ReadOperation)> {
         let object = c_string(object);
         let operation = ReadOperation::new(self.clone(), fetches);
         let library = self.cluster.library;
-        completion::start(library, operation, |completion, operation| {
+        completion::start(library, operation, Some(room), |completion, operation| {
             // SAFETY: librados is given places within the boxed operation, which stays.
-            unsafe { (*operation).submit(version, &object, completion) }
+            unsafe { ReadOperation::submit(operation, version, &object, completion) }
         })
     }
 
     /// Changes an object: all of the changes happen, in order, or none.
     pub async fn apply(self: &Arc<Self>, object: &str, changes: &[Change]) -> Answer {
-        self.settle(self.start_apply(object, changes)).await.0
+        let bytes = changes.iter().map(Change::payload_bytes).sum();
+        let room = self.cluster.in_flight.admit(bytes).await;
+        self.settle(self.start_apply(object, changes, room)).await.0
     }
 
     /// Appends to an object's data, and does nothing else.
     pub async fn append(self: &Arc<Self>, object: &str, data: Bytes) -> Answer {
         let name = c_string(object);
         let library = self.cluster.library;
-        let appending = completion::start(library, (self.clone(), data), |completion, kept| {
+        let room = self.cluster.in_flight.admit(data.len()).await;
+        let kept = (self.clone(), data);
+        let appending = completion::start(library, kept, Some(room), |completion, kept| {
             // SAFETY: all handles are alive; the data stays with the completion.
             unsafe {
                 let data = &(*kept).1;
@@ -147,11 +156,12 @@ impl IoContext {
         self: &Arc<Self>,
         object: &str,
         changes: &[Change],
+        room: Permit,
     ) -> Receiver<(Answer, Arc<Self>)> {
         let object = c_string(object);
         let library = self.cluster.library;
         let operation = WriteOperation::new(library, changes);
-        completion::start(library, self.clone(), |completion, _| {
+        completion::start(library, self.clone(), Some(room), |completion, _| {
             // SAFETY: all handles are alive; librados has copied what is written.
             unsafe {
                 (library.rados_aio_write_op_operate)(

@@ -37,6 +37,16 @@ pub enum Fetch {
     },
 }
 
+impl Fetch {
+    /// So many bytes of data it may bring.
+    pub(super) fn data_bytes(&self) -> usize {
+        match self {
+            Self::Data { length, .. } => *length,
+            _ => 0,
+        }
+    }
+}
+
 /// What was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fetched {
@@ -105,27 +115,30 @@ impl ReadOperation {
     /// Hands the operation to librados.
     ///
     /// # Safety
-    /// `self` must stay where it is until the completion is called.
+    /// `this` must be alive and nobody else's until it is handed over, and stay where it is until the
+    /// completion is called.
     pub(super) unsafe fn submit(
-        &mut self,
+        this: *mut Self,
         version: Option<u64>,
         object: &CStr,
         completion: Handle,
     ) -> c_int {
-        let library = self.library();
-        // SAFETY: the operation is released once it is handed over, as librados keeps what it needs.
+        // SAFETY: the operation is released once it is handed over, as librados keeps what it needs. Nothing
+        // here touches `this` from then on: librados' thread may be done with it at once.
         unsafe {
+            let Self { context, fetches, slots, statuses } = &mut *this;
+            let (library, context) = (context.cluster.library, context.handle);
             let operation = (library.rados_create_read_op)();
             if let Some(version) = version {
                 (library.rados_read_op_assert_version)(operation, version);
             }
-            let parts = self.fetches.iter().zip(&mut self.slots).zip(&mut self.statuses);
+            let parts = fetches.iter().zip(slots).zip(statuses);
             for ((fetch, slot), status) in parts {
                 add(library, operation, fetch, slot, status);
             }
             let status = (library.rados_aio_read_op_operate)(
                 operation,
-                self.context.handle,
+                context,
                 completion,
                 object.as_ptr(),
                 0,

@@ -87,7 +87,7 @@ impl IoContext {
         let object = c_string(object);
         let library = self.cluster.library;
         let seconds = u32::try_from(timeout.as_secs()).unwrap_or(u32::MAX);
-        completion::start(library, Box::new(0_u64), |completion, cookie| {
+        completion::start(library, Box::new(0_u64), None, |completion, cookie| {
             // SAFETY: the cookie's place stays until the completion; the argument is a number.
             unsafe {
                 (library.rados_aio_watch2)(
@@ -115,7 +115,7 @@ impl IoContext {
         watch: WatchId,
     ) -> tokio::sync::oneshot::Receiver<(Answer, Arc<Self>)> {
         let library = self.cluster.library;
-        completion::start(library, self.clone(), |completion, _| {
+        completion::start(library, self.clone(), None, |completion, _| {
             // SAFETY: the context is alive; an unknown cookie is an error.
             unsafe { (library.rados_aio_unwatch)(self.handle, watch.cookie, completion) }
         })
@@ -144,7 +144,7 @@ impl IoContext {
         let length = c_int::try_from(letter.len()).unwrap_or(c_int::MAX);
         let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         let reply = AckList { context: self.clone(), start: ptr::null_mut(), length: 0 };
-        completion::start(library, reply, |completion, reply| {
+        completion::start(library, reply, None, |completion, reply| {
             // SAFETY: librados copies the letter, and writes to the reply before it completes.
             unsafe {
                 (library.rados_aio_notify)(

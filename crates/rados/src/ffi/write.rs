@@ -63,6 +63,19 @@ pub enum Change {
     ClearMap,
 }
 
+impl Change {
+    /// Bytes of data, keys and values that it carries.
+    pub(super) fn payload_bytes(&self) -> usize {
+        match self {
+            Self::AssertAttribute { value, .. } | Self::SetAttribute { value, .. } => value.len(),
+            Self::Write { data, .. } | Self::WriteFull(data) => data.len(),
+            Self::SetKeys(entries) => entries.iter().map(|(key, value)| key.len() + value.len()).sum(),
+            Self::RemoveKeys(keys) => keys.iter().map(Bytes::len).sum(),
+            _ => 0,
+        }
+    }
+}
+
 /// A compound write of librados; it holds copies of all it was given.
 pub(super) struct WriteOperation {
     library: &'static Library,
