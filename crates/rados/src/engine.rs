@@ -14,6 +14,8 @@ use nacre_object::{
     Reply, Request, Result, Store, Watch, WatchStream,
 };
 use nacre_rados_layout::{encode_letter, mailbox, mailbox_namespace};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use crate::failure::{operation_failed, status};
 use crate::ffi::{Cluster, IoContext};
@@ -32,6 +34,9 @@ const MAX_CONTEXTS: usize = 256;
 /// A watcher that has not acknowledged a notification by then is not there; it will hear `Lost`.
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Notifications under way at a time: each holds a letter, and most wait for their watchers.
+const MAX_NOTIFICATIONS: usize = 256;
+
 /// A store that keeps its objects in a pool of a Ceph cluster. Clones are handles of the same one.
 #[derive(Clone)]
 pub struct RadosEngine(Arc<Inner>);
@@ -45,6 +50,8 @@ struct Inner {
     clock: Arc<dyn Clock>,
     contexts: Mutex<HashMap<String, Arc<IoContext>>>,
     in_osd: InOsd,
+    /// Room for notifications under way.
+    notifying: Semaphore,
     turns: Turns,
     surveyor: Arc<Surveyor>,
     watches: Watches,
@@ -73,6 +80,7 @@ impl RadosEngine {
         };
         let (cluster, pool) =
             blocking(connecting).await.map_err(|error: Error| error.during("connect"))?;
+        let watches = Watches::new(options.operation_timeout);
         Ok(Self(Arc::new(Inner {
             cluster,
             pool,
@@ -81,9 +89,10 @@ impl RadosEngine {
             clock,
             contexts: Mutex::default(),
             in_osd: InOsd::default(),
+            notifying: Semaphore::new(MAX_NOTIFICATIONS),
             turns: Turns::default(),
             surveyor: Arc::default(),
-            watches: Watches::default(),
+            watches,
             shared_reads: SharedReads::default(),
         })))
     }
@@ -201,7 +210,13 @@ impl RadosEngine {
         let letter = encode_letter(object.name.as_str(), payload);
         let mail = self.mail(object)?;
         let name = mailbox(object.name.as_str());
-        match mail.notify(&name, letter, NOTIFY_TIMEOUT).await {
+        // librados gives none up: it waits for the object's OSD as long as that takes.
+        let notified = async {
+            let _room = self.0.notifying.acquire().await;
+            mail.notify(&name, letter, NOTIFY_TIMEOUT).await
+        };
+        let answer = timeout(self.0.options.operation_timeout, notified).await;
+        match answer.unwrap_or((status::TIMED_OUT, false)) {
             // Nobody has ever watched, or some did not answer and will hear that they missed it.
             (status::ABSENT, _) | (status::TIMED_OUT, true) => Ok(()),
             (status, _) if status < 0 => Err(operation_failed(status)),

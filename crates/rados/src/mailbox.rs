@@ -15,8 +15,10 @@ use nacre_object::{Error, EventQueue, Result, WatchEvent};
 use nacre_rados_layout::decode_letter;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
-use crate::failure::operation_failed;
+use crate::failure::{operation_failed, status};
 use crate::ffi::{Change, IoContext, Listener, WatchId};
 
 /// A watcher that is not heard of for so long is forgotten by the cluster, as Ceph has it.
@@ -32,6 +34,8 @@ pub struct Mailbox {
     runtime: Handle,
     /// Permits for watches in the cluster; closed once there are to be none.
     permits: Arc<Semaphore>,
+    /// How long the cluster has for making a watch.
+    patience: Duration,
     watch: tokio::sync::Mutex<Option<OpenWatch>>,
     queues: Mutex<HashMap<String, Vec<Weak<EventQueue>>>>,
 }
@@ -48,9 +52,14 @@ struct Slot(Weak<Mailbox>);
 
 impl Mailbox {
     /// A mailbox that is not watched yet.
-    pub fn new(context: Arc<IoContext>, name: String, permits: Arc<Semaphore>) -> Self {
+    pub fn new(
+        context: Arc<IoContext>,
+        name: String,
+        permits: Arc<Semaphore>,
+        patience: Duration,
+    ) -> Self {
         let (watch, queues) = Default::default();
-        Self { context, name, runtime: Handle::current(), permits, watch, queues }
+        Self { context, name, runtime: Handle::current(), permits, patience, watch, queues }
     }
 
     /// Adds a listener to letters about `object`; when this returns it misses none.
@@ -93,9 +102,20 @@ impl Mailbox {
         if answer.status < 0 {
             return Err(operation_failed(answer.status));
         }
+        let (context, name) = (self.context.clone(), self.name.clone());
         let slot = Arc::new(Slot(Arc::downgrade(self)));
-        let id = self.context.watch(&self.name, WATCH_TIMEOUT, slot).await;
-        Ok(OpenWatch { id: id.map_err(operation_failed)?, _permit: permit })
+        let mut opening = self.runtime.spawn(async move {
+            let id = context.watch(&name, WATCH_TIMEOUT, slot).await;
+            Ok(OpenWatch { id: id.map_err(operation_failed)?, _permit: permit })
+        });
+        // librados gives none up: it waits for the object's OSD as long as that takes.
+        match timeout(self.patience, &mut opening).await {
+            Ok(opened) => opened.unwrap_or_else(|_| Err(closed())),
+            Err(_) => {
+                self.runtime.spawn(end_late(self.context.clone(), opening));
+                Err(operation_failed(status::TIMED_OUT))
+            }
+        }
     }
 
     /// Makes a broken watch again, unless everybody has gone meanwhile.
@@ -161,6 +181,13 @@ impl Drop for Mailbox {
                 drop(watch);
             });
         }
+    }
+}
+
+/// Ends a watch that nobody waits for any more, should it still be made.
+async fn end_late(context: Arc<IoContext>, opening: JoinHandle<Result<OpenWatch>>) {
+    if let Ok(Ok(watch)) = opening.await {
+        context.unwatch(watch.id).await;
     }
 }
 

@@ -29,16 +29,17 @@ pub struct Watches {
     /// A permit for each mailbox that the cluster knows to be watched. There are no more than watches,
     /// but for some that are about to end.
     open: Arc<Semaphore>,
-}
-
-impl Default for Watches {
-    fn default() -> Self {
-        let permits = || Arc::new(Semaphore::new(MAX_WATCHES));
-        Self { mailboxes: Mutex::default(), free: permits(), open: permits() }
-    }
+    /// How long the cluster has for making a watch.
+    patience: Duration,
 }
 
 impl Watches {
+    /// No watches yet; one that the cluster has not made after `patience` is `Unavailable`.
+    pub fn new(patience: Duration) -> Self {
+        let permits = || Arc::new(Semaphore::new(MAX_WATCHES));
+        Self { mailboxes: Mutex::default(), free: permits(), open: permits(), patience }
+    }
+
     /// Watches an object; `mail` is the namespace of its pool's mailboxes.
     ///
     /// # Errors
@@ -59,7 +60,7 @@ impl Watches {
             return found;
         }
         mailboxes.retain(|_, mailbox| mailbox.strong_count() > 0);
-        let made = Arc::new(Mailbox::new(mail, name, self.open.clone()));
+        let made = Arc::new(Mailbox::new(mail, name, self.open.clone(), self.patience));
         mailboxes.insert(key, Arc::downgrade(&made));
         made
     }
