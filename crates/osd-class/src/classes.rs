@@ -7,12 +7,16 @@ use nacre_object::{
     CallContext, CallReply, ClassCall, ClassHost, ClassName, Error, ObjectView, Op, Result,
 };
 
+use crate::allowance::Allowance;
+
 /// The classes of one request.
 pub(crate) struct RequestClasses<'a> {
     /// The native classes and `lua`.
     pub native: &'a ClassRuntime,
     /// A runtime for each program, which holds that alone.
     pub programs: Vec<(ClassName, Arc<ClassRuntime>)>,
+    /// What all its calls together may take.
+    pub allowance: Allowance<'a>,
 }
 
 impl RequestClasses<'_> {
@@ -44,6 +48,7 @@ impl ClassHost for RequestClasses<'_> {
         view: &mut dyn ObjectView,
         context: &CallContext,
     ) -> Result<CallReply> {
+        self.allowance.check()?;
         match self.find(&call.class) {
             Some(runtime) => runtime.call(call, view, context),
             None => Err(Error::unsupported(format!("there is no class {}", call.class))
