@@ -1,5 +1,7 @@
 //! How a list of ops is applied to a view: once, for every engine.
 
+use bytes::Bytes;
+
 use crate::limits::{MAX_MAP_RANGE_ENTRIES, MAX_REPLY_BYTES};
 use crate::{
     CallContext, ClassHost, Error, MapEntry, ObjectName, ObjectView, Op, OpResult, Result,
@@ -59,25 +61,25 @@ pub fn run_transaction(
     let mut results = Vec::with_capacity(ops.len());
     let mut reply_bytes = 0;
     for op in ops {
-        let result = run_op(op, view, classes, context).map_err(|error| error.during(op.name()))?;
+        let room = MAX_REPLY_BYTES - reply_bytes;
+        let result = run_op(op, view, classes, context, room);
+        let result = result.map_err(|error| error.during(op.name()))?;
         reply_bytes += result.payload_bytes();
         if reply_bytes > MAX_REPLY_BYTES {
-            return Err(Error::exhausted(format!(
-                "the reply would exceed {MAX_REPLY_BYTES} bytes"
-            ))
-            .during(op.name())
-            .hint("ask for less, or page"));
+            return Err(reply_exceeded().during(op.name()));
         }
         results.push(result);
     }
     Ok(results)
 }
 
+/// Runs one op; `room` is what the reply has left for its result.
 fn run_op(
     op: &Op,
     view: &mut dyn TransactionView,
     classes: &dyn ClassHost,
     context: &CallContext,
+    room: usize,
 ) -> Result<OpResult> {
     match op {
         Op::AssertExists | Op::AssertAbsent | Op::AssertVersion(_) => run_guard(op, view),
@@ -106,8 +108,7 @@ fn run_op(
         Op::RemoveAttribute { name } => done(view.remove_attribute(name)),
         Op::MapGet { keys } => {
             must_exist(view)?;
-            let values: Result<Vec<_>> = keys.iter().map(|key| view.map_get(key)).collect();
-            values.map(OpResult::Values)
+            get_all(keys, view, room).map(OpResult::Values)
         }
         Op::MapSet { entries } => done(set_all(entries, view)),
         Op::MapRemove { keys } => {
@@ -149,6 +150,30 @@ fn run_guard(op: &Op, view: &mut dyn TransactionView) -> Result<OpResult> {
 
 fn must_exist(view: &mut dyn TransactionView) -> Result<()> {
     if view.exists()? { Ok(()) } else { Err(Error::not_found("no such object")) }
+}
+
+/// What is at the keys. A key may be named often, so a small request could ask for more than anybody holds.
+fn get_all(
+    keys: &[Bytes],
+    view: &mut dyn TransactionView,
+    room: usize,
+) -> Result<Vec<Option<Bytes>>> {
+    let mut values = Vec::with_capacity(keys.len());
+    let mut bytes = 0;
+    for key in keys {
+        let value = view.map_get(key)?;
+        bytes += value.as_ref().map_or(0, Bytes::len);
+        if bytes > room {
+            return Err(reply_exceeded());
+        }
+        values.push(value);
+    }
+    Ok(values)
+}
+
+fn reply_exceeded() -> Error {
+    Error::exhausted(format!("the reply would exceed {MAX_REPLY_BYTES} bytes"))
+        .hint("ask for less, or page")
 }
 
 fn set_all(entries: &[MapEntry], view: &mut dyn TransactionView) -> Result<()> {

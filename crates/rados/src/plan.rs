@@ -1,4 +1,6 @@
-//! What a transaction will look at, as far as its ops tell: it is fetched in one go.
+//! What a transaction will look at, as far as its ops tell: it is fetched in one go, but for many keys.
+
+use std::vec::IntoIter;
 
 use nacre_object::limits::{MAX_OBJECT_BYTES, MAX_REPLY_BYTES};
 use nacre_object::{Op, bounds};
@@ -13,8 +15,31 @@ const PLANNED_ENTRIES: usize = 128;
 /// Ranges that are planned for: the entries of many could be too much at once.
 const PLANNED_RANGES: usize = 4;
 
+/// Keys that are asked for before anything is known of their values' size.
+const FIRST_KEYS: usize = 64;
+/// Keys that are asked for at once later on, when what has come fits a reply.
+const NEXT_KEYS: usize = 256;
+
+/// What is left to fetch of what the ops name.
+#[derive(Debug)]
+pub struct LaterKeys(IntoIter<Vec<u8>>);
+
+impl LaterKeys {
+    /// What a transaction lacks; if that is a key, then with some more of those that it will ask for next.
+    pub fn extend(&mut self, mut lacking: Vec<Fetch>) -> Vec<Fetch> {
+        let keys = lacking.iter_mut().find_map(|fetch| match fetch {
+            Fetch::Keys(keys) => Some(keys),
+            _ => None,
+        });
+        if let Some(keys) = keys {
+            keys.extend(self.0.by_ref().take(NEXT_KEYS));
+        }
+        lacking
+    }
+}
+
 /// What to fetch first: size and time always, so that an absent object is noticed.
-pub fn plan(ops: &[Op]) -> Vec<Fetch> {
+pub fn plan(ops: &[Op]) -> (Vec<Fetch>, LaterKeys) {
     let mut fetches = vec![Fetch::Stat];
     let mut keys = Vec::new();
     let (mut planned_bytes, mut ranges, mut attributes) = (0, 0, false);
@@ -50,8 +75,42 @@ pub fn plan(ops: &[Op]) -> Vec<Fetch> {
     if attributes {
         fetches.push(Fetch::Attributes);
     }
-    if !keys.is_empty() {
-        fetches.push(Fetch::Keys(keys));
+    let mut keys = keys.into_iter();
+    let first: Vec<_> = keys.by_ref().take(FIRST_KEYS).collect();
+    if !first.is_empty() {
+        fetches.push(Fetch::Keys(first));
     }
-    fetches
+    (fetches, LaterKeys(keys))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn keys(fetches: &[Fetch]) -> Vec<Vec<u8>> {
+        let keys = fetches.iter().filter_map(|fetch| match fetch {
+            Fetch::Keys(keys) => Some(keys.clone()),
+            _ => None,
+        });
+        keys.flatten().collect()
+    }
+
+    #[test]
+    fn many_keys_are_fetched_a_part_at_a_time() {
+        let wanted: Vec<_> = (0..500).map(|n| Bytes::from(format!("key {n:03}"))).collect();
+        let (first, mut later) = plan(&[Op::MapGet { keys: wanted.clone() }]);
+        let mut fetched = keys(&first);
+        assert_eq!(fetched.len(), FIRST_KEYS);
+        while fetched.len() < wanted.len() {
+            let lacking = Fetch::Keys(vec![wanted[fetched.len()].to_vec()]);
+            let next = keys(&later.extend(vec![Fetch::Attributes, lacking]));
+            assert!((2..=NEXT_KEYS + 1).contains(&next.len()), "{} keys", next.len());
+            // What was lacking is among those that come next.
+            fetched.extend_from_slice(&next[1..]);
+        }
+        assert_eq!(fetched, wanted);
+        assert_eq!(later.extend(vec![Fetch::Attributes]), [Fetch::Attributes]);
+    }
 }

@@ -81,7 +81,7 @@ impl Transaction<'_> {
 
     async fn attempt(&self) -> Result<Attempt> {
         let mut image = Image::default();
-        let mut wanted = plan(&self.request.ops);
+        let (mut wanted, mut later) = plan(&self.request.ops);
         for round in 0..MAX_FETCHES {
             let version = (round > 0).then_some(image.version);
             let (answer, fetched) = self.fetch(version, &wanted).await;
@@ -97,7 +97,7 @@ impl Transaction<'_> {
             let mut draft = Draft::new(&image);
             let results = run_transaction(&self.request.ops, &mut draft, self.classes, &self.call);
             match draft.finish() {
-                Outcome::Lacks(fetches) => wanted = fetches,
+                Outcome::Lacks(fetches) => wanted = later.extend(fetches),
                 Outcome::Done { changes, exists } => {
                     return self.commit(&image, results?, changes, exists).await;
                 }
