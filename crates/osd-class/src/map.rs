@@ -238,7 +238,7 @@ struct StoredPages<'a> {
     prefix: Vec<u8>,
     page: VecDeque<(Bytes, Bytes)>,
     more: bool,
-    /// How many to read at once; grows as their size becomes known.
+    /// How many to read at once; grows, twofold at a time, as their size becomes known.
     page_entries: usize,
 }
 
@@ -264,6 +264,8 @@ impl StoredPages<'_> {
         self.more = more;
         let bytes: usize = entries.iter().map(|(key, value)| key.len() + value.len()).sum();
         let affordable = PAGE_BYTES / (bytes / entries.len()).max(1);
+        // The next may be larger than those seen.
+        let affordable = affordable.min(2 * self.page_entries);
         self.page_entries = affordable.clamp(FIRST_PAGE_ENTRIES, MAX_PAGE_ENTRIES);
         for (stored_key, value) in entries {
             match unescape_key(&stored_key) {

@@ -77,7 +77,10 @@ impl<'a> DraftMap<'a> {
                 let affordable = match range.entries.len() {
                     // Of entries nothing is known of, some could be as large as they may.
                     0 => FIRST_FETCHED_ENTRIES,
-                    found => (max_bytes * found / bytes.max(1)).max(FIRST_FETCHED_ENTRIES),
+                    // The next may be larger than those seen.
+                    found => {
+                        (max_bytes * found / bytes.max(1)).min(2 * found).max(FIRST_FETCHED_ENTRIES)
+                    }
                 };
                 Err(range_from(&known, prefix, wanted.min(affordable) + 1))
             }
@@ -156,6 +159,33 @@ where
                     }
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nacre_object::limits::MAX_REPLY_BYTES;
+
+    use super::*;
+    use crate::ffi::Fetched;
+
+    #[test]
+    fn what_is_fetched_next_is_at_most_as_much_again() {
+        let entry = |n: usize| (Bytes::from(format!("{n:04}")), Bytes::from_static(b"small"));
+        let mut image = Image::default();
+        let first = range_from(b"", b"", FIRST_FETCHED_ENTRIES);
+        let entries = (0..FIRST_FETCHED_ENTRIES).map(entry).collect();
+        let fetched = vec![
+            Fetched::Stat { size: 0, modified_seconds: 0 },
+            Fetched::Range { entries, more: true },
+        ];
+        image.learn(&[Fetch::Stat, first], fetched).unwrap();
+        match DraftMap::new(&image).range(b"", b"", 4096, MAX_REPLY_BYTES) {
+            Err(Fetch::Range { limit, .. }) => {
+                assert!(limit as usize <= 2 * FIRST_FETCHED_ENTRIES + 1, "{limit}");
+            }
+            other => panic!("{other:?}"),
         }
     }
 }
