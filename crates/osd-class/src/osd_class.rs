@@ -27,6 +27,10 @@ use crate::{Change, OsdObject, View};
 /// Programs that one request may name: as many classes as a sensible one calls.
 const MAX_REQUEST_PROGRAMS: usize = 64;
 
+/// Of each text of an error that is answered to `submit`: an OSD keeps what that answers in its log, with
+/// thousands of others, on every replica.
+const MAX_ERROR_TEXT_BYTES: usize = 512;
+
 /// Which method of the class was called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
@@ -66,7 +70,8 @@ impl Done {
             Some(Unsuited::Writes)
         } else if self.changes.iter().any(|change| matches!(change, Change::RemoveAttribute(_))) {
             Some(Unsuited::RemovesAttribute)
-        } else if changes && self.reply.len() > max_reply_bytes {
+        } else if mode == Mode::Submit && self.reply.len() > max_reply_bytes {
+            // If nothing changes the OSD lets it through, and keeps it in its log.
             Some(Unsuited::LongReply)
         } else {
             None
@@ -105,6 +110,9 @@ impl OsdClass {
             Ok(Done { reply, changes }) => {
                 changes.into_iter().try_for_each(|change| object.apply(change))?;
                 return Ok(reply);
+            }
+            Err(Refusal::Failed(error)) if mode == Mode::Submit => {
+                Answer::Error(shortened(encode::error(&error)))
             }
             Err(Refusal::Failed(error)) => Answer::Error(encode::error(&error)),
             Err(Refusal::Needs(digests)) => Answer::ProgramsNeeded(pb::ProgramsNeeded { digests }),
@@ -198,6 +206,19 @@ fn answer(results: Vec<OpResult>, exists: bool) -> Answer {
     }
     let results = encode::reply(Reply { version: 0, results }).results;
     Answer::Reply(pb::OsdReply { exists, results })
+}
+
+/// The error, with so little text that an OSD may keep it in its log.
+fn shortened(mut error: pb::Error) -> pb::Error {
+    let traceback = error.fault.as_mut().map(|fault| &mut fault.traceback);
+    for text in [&mut error.message, &mut error.hint].into_iter().chain(traceback) {
+        let mut end = text.len().min(MAX_ERROR_TEXT_BYTES);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+    }
+    error
 }
 
 fn encoded(answer: Answer, fault: Option<pb::OsdFault>) -> Vec<u8> {

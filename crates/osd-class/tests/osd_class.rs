@@ -3,12 +3,14 @@
 mod support;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use nacre_class::NoFaultSink;
-use nacre_clock::SystemClock;
+use nacre_clock::{Clock, ManualClock, SystemClock};
 use nacre_fuzz::fuzz_slow;
-use nacre_object::{ErrorKind, Op, OpResult};
+use nacre_object::limits::{MAX_MAP_VALUE_BYTES, MAX_OPS, MAX_REPLY_BYTES, MAX_REQUEST_KEYS};
+use nacre_object::{ErrorKind, MapEntry, Op, OpResult};
 use nacre_osd_class::{Mode, OsdClass};
 use nacre_protocol::proto::{self as pb, Unsuited};
 use nacre_protocol::{OSD_INTERFACE, decode};
@@ -33,13 +35,18 @@ struct Osd {
     object: MemoryOsd,
     /// What the last call asked of the OSD.
     looks: Vec<&'static str>,
+    /// How many entries of the map at a time.
+    pages: Vec<usize>,
 }
 
 impl Osd {
     fn new() -> Self {
-        let clock = Arc::new(SystemClock::default());
+        Self::by(Arc::new(SystemClock::default()))
+    }
+
+    fn by(clock: Arc<dyn Clock>) -> Self {
         let class = OsdClass::new(clock, Arc::new(NoFaultSink)).unwrap();
-        Self { class, object: MemoryOsd::default(), looks: vec![] }
+        Self { class, object: MemoryOsd::default(), looks: vec![], pages: vec![] }
     }
 
     fn call(&mut self, mode: Mode, input: Vec<u8>) -> Outcome {
@@ -47,7 +54,7 @@ impl Osd {
         let asked = pb::OsdRequest::decode(&input[..]).ok();
         let ops = asked.and_then(|asked| decode::ops(asked.ops).ok()).unwrap_or_default();
         let output = self.class.call(mode, input.into(), &mut call).unwrap();
-        (self.object, self.looks) = (call.after, call.looks);
+        (self.object, self.looks, self.pages) = (call.after, call.looks, call.pages);
         Outcome::of(&ops, &output)
     }
 
@@ -164,7 +171,7 @@ fn what_no_object_class_can_do_is_left_to_the_client() {
 }
 
 #[test]
-fn a_change_whose_answer_an_osd_would_drop_is_not_made() {
+fn what_an_osd_would_drop_or_keep_is_not_answered_to_a_change() {
     let mut osd = Osd::new();
     osd.submit(vec![Op::WriteFull { data: Bytes::from_static(b"as it was") }]).reply();
     let with_bound = |max_reply_bytes, ops| {
@@ -177,10 +184,82 @@ fn a_change_whose_answer_an_osd_would_drop_is_not_made() {
     let outcome = osd.call(Mode::Submit, with_bound(12, change.clone()));
     assert!(matches!(outcome, Outcome::Unsuited(Unsuited::LongReply)), "{outcome:?}");
     assert_eq!(osd.object.data, b"as it was");
-    // What changes nothing is sent however long it is.
-    osd.call(Mode::Submit, with_bound(12, vec![read])).reply();
+    // Of what might have changed something an OSD keeps the answer, however long it is.
+    let outcome = osd.call(Mode::Submit, with_bound(12, vec![read.clone()]));
+    assert!(matches!(outcome, Outcome::Unsuited(Unsuited::LongReply)), "{outcome:?}");
+    osd.call(Mode::Inspect, with_bound(12, vec![read])).reply();
     osd.call(Mode::Submit, with_bound(64, change)).reply();
     assert_eq!(osd.object.data, b"");
+}
+
+#[test]
+fn an_error_that_an_osd_keeps_is_short() {
+    let mut osd = Osd::new();
+    let script = r#"{"script": "error(string.rep('é', 5000))", "handler": ""}"#;
+    let fail = || input(request("o", vec![call("lua", "eval_json", script)]), &[]);
+    let kept = osd.call(Mode::Submit, fail()).error();
+    assert_eq!(kept.kind(), ErrorKind::Fault, "{kept}");
+    assert!((256..=512).contains(&kept.message().len()), "{kept}");
+    assert!(osd.call(Mode::Inspect, fail()).error().message().len() > kept.message().len());
+}
+
+#[test]
+fn a_page_is_at_most_twice_as_long_as_the_one_before() {
+    let mut osd = Osd::new();
+    for at in 0..1000_u32 {
+        osd.object.omap.insert(Bytes::from(format!("{at:04}")), Bytes::from_static(b"small"));
+    }
+    osd.object.exists = true;
+    let range = Op::MapRange { after: Bytes::new(), prefix: Bytes::new(), limit: 1000 };
+    osd.call(Mode::Inspect, input(request("o", vec![range]), &[])).reply();
+    assert!(osd.pages.len() > 4, "{:?}", osd.pages);
+    let grows_slowly = |pair: &[usize]| pair[1] <= 2 * pair[0];
+    assert!(osd.pages.windows(2).all(grows_slowly), "{:?}", osd.pages);
+}
+
+/// A clock that goes on by this much whenever it is looked at.
+#[derive(Debug)]
+struct Ticking(ManualClock, Duration);
+
+impl Clock for Ticking {
+    fn now_micros(&self) -> u64 {
+        self.0.now_micros()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.0.advance(self.1);
+        self.0.monotonic()
+    }
+}
+
+#[test]
+fn the_calls_of_a_request_share_an_allowance() {
+    let clock = Arc::new(Ticking(ManualClock::at(1), Duration::from_millis(5)));
+    let mut osd = Osd::by(clock);
+    let counter = program("counter", 1, COUNTER);
+    let adds = vec![call("counter", "add", ""); MAX_OPS];
+    let error = osd.call(Mode::Submit, input(request("o", adds), &[(&counter, Send::Source)]));
+    let error = error.error();
+    assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
+    assert!(error.message().contains("the calls of the request"), "{error}");
+    assert!(!osd.object.exists);
+    let add = vec![call("counter", "add", "")];
+    osd.call(Mode::Submit, input(request("o", add), &[(&counter, Send::Digest)])).reply();
+}
+
+/// An OSD's memory is not a client's to fill.
+#[test]
+fn a_key_that_is_named_often_is_looked_up_until_the_reply_is_full() {
+    let mut osd = Osd::new();
+    let value = Bytes::from(vec![b'v'; MAX_MAP_VALUE_BYTES]);
+    let set = Op::MapSet { entries: vec![MapEntry { key: Bytes::from_static(b"k"), value }] };
+    osd.submit(vec![set]).reply();
+    let keys = vec![Bytes::from_static(b"k"); MAX_REQUEST_KEYS];
+    let get = input(request("o", vec![Op::MapGet { keys }]), &[]);
+    let error = osd.call(Mode::Inspect, get).error();
+    assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
+    let held = MAX_REPLY_BYTES / MAX_MAP_VALUE_BYTES;
+    assert!(osd.looks.len() <= held + 2, "{} looks", osd.looks.len());
 }
 
 #[test]

@@ -27,11 +27,13 @@ pub struct MemoryCall<'a> {
     pub after: MemoryOsd,
     /// What was asked of the OSD, in order.
     pub looks: Vec<&'static str>,
+    /// How many entries of the map, whenever some were asked for.
+    pub pages: Vec<usize>,
 }
 
 impl MemoryOsd {
     pub fn begin(&self) -> MemoryCall<'_> {
-        MemoryCall { before: self, after: self.clone(), looks: vec![] }
+        MemoryCall { before: self, after: self.clone(), looks: vec![], pages: vec![] }
     }
 }
 
@@ -70,6 +72,7 @@ impl OsdObject for MemoryCall<'_> {
 
     fn range(&mut self, after: &[u8], prefix: &[u8], limit: usize) -> Result<StoredRange> {
         self.looks.push("range");
+        self.pages.push(limit);
         assert!(limit > 0);
         let start = if prefix > after { Bound::Included(prefix) } else { Bound::Excluded(after) };
         let all = self.before.omap.range::<[u8], _>((start, Bound::Unbounded));
