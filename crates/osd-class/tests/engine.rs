@@ -2,7 +2,9 @@
 
 mod support;
 
+use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -121,6 +123,15 @@ impl Node {
         }
     }
 
+    /// Operations of clients that the only OSD has done.
+    fn operations(&self) -> u64 {
+        let socket = self.ceph.folder().join("run/osd.0.asok");
+        let ask = ["--admin-daemon", socket.to_str().unwrap(), "perf", "dump", "osd", "op"];
+        let counters: serde_json::Value =
+            serde_json::from_str(&self.ceph.client("ceph", &ask)).unwrap();
+        counters["osd"]["op"].as_u64().unwrap()
+    }
+
     fn counts(&self) -> (u64, u64) {
         let OsdCounts { by_plugin, by_stock, .. } = self.engine.osd_counts();
         (by_plugin, by_stock)
@@ -147,6 +158,7 @@ async fn calls_are_run_in_the_osd() {
     let node = Node::with_plugin().await;
     node.install(&program("notes", 3, NOTES));
     a_program_goes_there_once(&node).await;
+    a_call_is_one_operation(&node).await;
     a_reply_that_is_too_long_comes_all_the_same_and_is_counted_once(&node).await;
     a_fault_is_told_here(&node).await;
     time_goes_on(&node).await;
@@ -171,6 +183,18 @@ async fn a_program_goes_there_once(node: &Node) {
     });
     let error = node.submit("notes", vec![stale]).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Stale, "{error}");
+}
+
+/// What an OSD offers is asked of it once, as long as it is used.
+async fn a_call_is_one_operation(node: &Node) {
+    const CALLS: u64 = 20;
+    let operations = || tokio::task::block_in_place(|| node.operations());
+    node.call("other", "notes", "put", "x").await.unwrap();
+    let before = operations();
+    for _ in 0..CALLS {
+        node.call("other", "notes", "put", "x").await.unwrap();
+    }
+    assert_eq!(operations() - before, CALLS);
 }
 
 async fn a_reply_that_is_too_long_comes_all_the_same_and_is_counted_once(node: &Node) {
@@ -285,6 +309,84 @@ async fn every_call_is_done_once_while_its_osd_dies() {
     let sum = node.call("sum", "counter", "add", "0").await.unwrap().output;
     assert_eq!(sum, CALLS.to_string());
     assert_eq!(node.counts().0, CALLS as u64 + 2, "all of them ran there");
+}
+
+/// Where Ceph's own classes are.
+const STOCK_CLASSES: &str = "/usr/lib/x86_64-linux-gnu/rados-classes";
+
+/// Two OSDs with two replicas of everything; the first has nacre's class, the other only Ceph's. The folder
+/// must outlive them.
+async fn half_equipped(folder: &Path) -> Node {
+    symlink(ceph_plugin_folder(), folder.join("osd.0")).unwrap();
+    symlink(STOCK_CLASSES, folder.join("osd.1")).unwrap();
+    let classes = format!("osd_class_dir={}/$name", folder.display());
+    let options = ["--osds", "2", "--store", "bluestore", "--size", "2", "--set", &classes];
+    let node = Node::on(CephCluster::start(&options)).await;
+    node.install(&program("counter", 1, COUNTER));
+    node
+}
+
+/// An object that an OSD serves.
+async fn object_of(osd: i32, engine: &RadosEngine) -> String {
+    for number in 0.. {
+        let name = format!("sum.{number}");
+        let object = format!("data/{name}").parse().unwrap();
+        if engine.locate(&object).await.unwrap().primary == osd {
+            return name;
+        }
+    }
+    unreachable!("every OSD serves some")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_is_sent_anew_to_an_osd_without_the_class_is_not_done_twice() {
+    const CALLERS: usize = 32;
+    /// Calls of each way before the next thing happens.
+    const SOME: u64 = 200;
+    let folder = tempfile::tempdir().unwrap();
+    let node = Arc::new(half_equipped(folder.path()).await);
+    let object = object_of(0, &node.engine).await;
+    for object in [&object, &object_of(1, &node.engine).await] {
+        assert_eq!(node.call(object, "counter", "add", "1").await.unwrap().output, "1");
+    }
+    assert_eq!(node.counts(), (1, 1), "each goes the way that its OSD has");
+    let over = Arc::new(AtomicBool::new(false));
+    let count = || {
+        let (node, object, over) = (node.clone(), object.clone(), over.clone());
+        tokio::spawn(async move {
+            let (mut done, mut unsure) = (0, 0);
+            while !over.load(Ordering::Relaxed) {
+                match node.call(&object, "counter", "add", "1").await {
+                    Ok(_) => done += 1,
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+                        unsure += 1;
+                    }
+                }
+            }
+            (done, unsure)
+        })
+    };
+    let counting: Vec<_> = (0..CALLERS).map(|_| count()).collect();
+    while node.counts().0 < SOME {
+        tokio::task::yield_now().await;
+    }
+    let killed = node.clone();
+    tokio::task::spawn_blocking(move || killed.ceph.kill("osd.0")).await.unwrap();
+    while node.counts().1 < SOME {
+        tokio::task::yield_now().await;
+    }
+    over.store(true, Ordering::Relaxed);
+    let (mut done, mut unsure) = (1, 0);
+    for caller in counting {
+        let (others_done, others_unsure) = caller.await.unwrap();
+        (done, unsure) = (done + others_done, unsure + others_unsure);
+    }
+    let sum = node.call(&object, "counter", "add", "0").await.unwrap().output;
+    let sum: u64 = std::str::from_utf8(&sum).unwrap().parse().unwrap();
+    println!("{done} were done, {unsure} may have been, the sum is {sum}");
+    assert!(unsure > 0, "some were under way");
+    assert!((done..=done + unsure).contains(&sum), "{done} done, {unsure} unsure, sum {sum}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
