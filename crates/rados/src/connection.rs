@@ -3,13 +3,13 @@
 use std::ffi::{CStr, CString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use nacre_object::{Error, Result};
 
 use crate::RadosOptions;
 use crate::failure::{Attempt, connection_failed, operation_failed};
 use crate::ffi::{Cluster, IoContext, Library};
+use crate::in_flight::{LIBRADOS_BYTES, LIBRADOS_OPERATIONS};
 use crate::key_search::{KeySearch, KeySettings};
 
 /// Connects; waits for the monitors, at most as long as the options say.
@@ -35,7 +35,13 @@ pub fn connect(options: &RadosOptions) -> Result<Arc<Cluster>> {
         (c"rados_mon_op_timeout", options.operation_timeout),
         (c"rados_osd_op_timeout", options.operation_timeout),
     ] {
-        set_seconds(&cluster, option, limit).map_err(failed)?;
+        set_number(&cluster, option, limit.as_secs().max(1)).map_err(failed)?;
+    }
+    for (option, bound) in [
+        (c"objecter_inflight_ops", LIBRADOS_OPERATIONS),
+        (c"objecter_inflight_op_bytes", LIBRADOS_BYTES),
+    ] {
+        set_number(&cluster, option, bound as u64).map_err(failed)?;
     }
     cluster.connect().map_err(failed)?;
     Ok(Arc::new(cluster))
@@ -81,9 +87,9 @@ fn attempt<'a>(cluster: &Cluster, conf: &'a str, user: &'a str) -> Attempt<'a> {
     Attempt { conf, user, monitors: setting(c"mon_host"), key }
 }
 
-fn set_seconds(cluster: &Cluster, option: &CStr, limit: Duration) -> Result<(), i32> {
-    let seconds = CString::new(limit.as_secs().max(1).to_string()).unwrap_or_default();
-    cluster.set(option, &seconds)
+fn set_number(cluster: &Cluster, option: &CStr, number: u64) -> Result<(), i32> {
+    let digits = CString::new(number.to_string()).unwrap_or_default();
+    cluster.set(option, &digits)
 }
 
 fn c_string(bytes: &[u8]) -> Result<CString> {

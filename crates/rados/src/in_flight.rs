@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Operations at a time. librados blocks its caller's thread past `objecter_inflight_ops` (1024).
+/// Operations at a time.
 pub const MAX_OPERATIONS: usize = 512;
 /// Bytes at a time, in and out, as operations announce them.
 pub const MAX_BYTES: usize = 256 * 1024 * 1024;
+/// Where librados blocks its caller's thread, as we have it told: past what is ever under way, with what is
+/// not counted here, such as names. Its own bound of bytes is 100 MiB, some dozen large reads.
+pub const LIBRADOS_OPERATIONS: usize = 2 * MAX_OPERATIONS;
+pub const LIBRADOS_BYTES: usize = 2 * MAX_BYTES;
 /// Permits are counted in pages, so that they fit a semaphore.
 const PAGE: usize = 4096;
 
