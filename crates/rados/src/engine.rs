@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -22,6 +21,7 @@ use crate::ffi::{Cluster, IoContext};
 use crate::in_osd::{InOsd, OsdCounts, OsdRequest};
 use crate::listing::Page;
 use crate::location::{self, Location};
+use crate::mailbox::NOTIFY_TIMEOUT;
 use crate::shared_reads::{SharedReads, is_shared};
 use crate::survey::{PROBE_POOL, Survey, Surveyor};
 use crate::transaction::Transaction;
@@ -31,8 +31,6 @@ use crate::{RadosOptions, connection};
 
 /// Open namespaces that are remembered: opening one again is cheap.
 const MAX_CONTEXTS: usize = 256;
-/// A watcher that has not acknowledged a notification by then is not there; it will hear `Lost`.
-const NOTIFY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Notifications under way at a time: each holds a letter, and most wait for their watchers.
 const MAX_NOTIFICATIONS: usize = 256;

@@ -1,7 +1,8 @@
 //! A watched mailbox, and who listens to which object in it.
 //!
 //! The watch in the cluster lasts as long as somebody listens. When it breaks (the OSD is gone, the
-//! client was cut off) it is made again, and then everybody hears `Lost`. **Invariants.** `Lost` comes
+//! client was cut off) it is made again, and then everybody hears `Lost`; and when the cluster is heard of
+//! again after so long that a notification may have been given up meanwhile. **Invariants.** `Lost` comes
 //! after the watch is there again, so what is read on hearing it misses nothing unsaid. Whatever is
 //! watched holds a permit until the cluster knows of no watch any more, so who has all permits knows
 //! that none is left.
@@ -23,6 +24,19 @@ use crate::ffi::{Change, IoContext, Listener, WatchId};
 
 /// A watcher that is not heard of for so long is forgotten by the cluster, as Ceph has it.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(30);
+/// A watcher that has not acknowledged a notification by then is not there; it will hear `Lost`.
+pub const NOTIFY_TIMEOUT: Duration = Duration::from_secs(8);
+/// The cluster is asked this often whether a watch is there, as Ceph has it (`objecter_tick_interval`).
+const PING_INTERVAL: Duration = Duration::from_secs(5);
+/// A cluster that is not heard of for longer may have given up a notification before it is.
+const LAPSE: Duration = Duration::from_millis(6_500);
+/// How often it is looked at how long that is: at least once between a lapse and what may be lost in it.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+const _: () = assert!(PING_INTERVAL.as_millis() < LAPSE.as_millis());
+const _: () = assert!(LAPSE.as_millis() + LOOK_INTERVAL.as_millis() < NOTIFY_TIMEOUT.as_millis());
+const _: () = assert!(NOTIFY_TIMEOUT.as_millis() < WATCH_TIMEOUT.as_millis());
+
 /// Between attempts to make a watch again: the cluster is busy with what broke it.
 const REOPEN_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -110,10 +124,33 @@ impl Mailbox {
         });
         // librados gives none up: it waits for the object's OSD as long as that takes.
         match timeout(self.patience, &mut opening).await {
-            Ok(opened) => opened.unwrap_or_else(|_| Err(closed())),
+            Ok(opened) => {
+                let opened = opened.unwrap_or_else(|_| Err(closed()))?;
+                self.runtime.spawn(Self::attend(Arc::downgrade(self), opened.id));
+                Ok(opened)
+            }
             Err(_) => {
                 self.runtime.spawn(end_late(self.context.clone(), opening));
                 Err(operation_failed(status::TIMED_OUT))
+            }
+        }
+    }
+
+    /// Tells everybody when the cluster is heard of again after a lapse, as long as the watch lasts.
+    async fn attend(mailbox: Weak<Self>, id: WatchId) {
+        let mut lapsed = false;
+        loop {
+            tokio::time::sleep(LOOK_INTERVAL).await;
+            let Some(mailbox) = mailbox.upgrade() else { return };
+            // Nobody ends it meanwhile.
+            let watch = mailbox.watch.lock().await;
+            let is_same = watch.as_ref().is_some_and(|watch| watch.id == id);
+            let silence = if is_same { mailbox.context.silence(id) } else { None };
+            // One that broke is made again.
+            let Some(silence) = silence else { return };
+            let was_lapsed = std::mem::replace(&mut lapsed, silence > LAPSE);
+            if was_lapsed && !lapsed {
+                mailbox.tell_all(&WatchEvent::Lost);
             }
         }
     }

@@ -137,6 +137,7 @@ functions! {
     fn rados_aio_watch2(
         Handle, *const c_char, Handle, *mut u64, Notified, WatchFailed, u32, *mut c_void,
     ) -> c_int;
+    fn rados_watch_check(Handle, u64) -> c_int;
     fn rados_aio_unwatch(Handle, u64, Handle) -> c_int;
     fn rados_notify_ack(Handle, *const c_char, u64, u64, *const c_char, c_int) -> c_int;
     fn rados_aio_notify(

@@ -104,6 +104,14 @@ impl IoContext {
         })
     }
 
+    /// How long the cluster has not been heard of about a watch; `None` of one that broke. It must not
+    /// have been ended: to librados it is a pointer.
+    pub fn silence(&self, watch: WatchId) -> Option<Duration> {
+        // SAFETY: the context is alive, and so is the watch.
+        let millis = unsafe { (self.cluster.library.rados_watch_check)(self.handle, watch.cookie) };
+        u64::try_from(millis).ok().map(Duration::from_millis)
+    }
+
     /// Ends a watch.
     pub async fn unwatch(self: &Arc<Self>, watch: WatchId) {
         entries().by_key.remove(&watch.key);
@@ -116,7 +124,7 @@ impl IoContext {
     ) -> tokio::sync::oneshot::Receiver<(Answer, Arc<Self>)> {
         let library = self.cluster.library;
         completion::start(library, self.clone(), None, |completion, _| {
-            // SAFETY: the context is alive; an unknown cookie is an error.
+            // SAFETY: the context is alive, and so is the watch: who has it ends it once.
             unsafe { (library.rados_aio_unwatch)(self.handle, watch.cookie, completion) }
         })
     }
