@@ -147,6 +147,24 @@ fn versions_are_those_of_rados(osds: &Osds) {
     assert_eq!(osds.submit("versions", stale, &[]).0.error().kind(), ErrorKind::Conflict);
 }
 
+/// Of Ceph 16.2. So nothing longer is ever answered.
+#[test]
+fn an_osd_that_drops_an_answer_drops_the_change_but_not_the_size_that_it_made() {
+    let short = ["--osds", "1", "--set", "osd_max_write_op_reply_len=1"];
+    let osds = Osds::start(&ceph_plugin_folder(), &short);
+    let rados = |what: &[&str]| osds.cluster.client("rados", &[&["-p", "nacre"], what].concat());
+    rados(&["setomapval", "o", "count", "7"]);
+    let count = MapEntry { key: bytes("count"), value: bytes("8") };
+    let change = vec![Op::MapSet { entries: vec![count] }, Op::WriteFull { data: bytes("never") }];
+    let answer = osds.submit_bytes("o", input(request("o", change), &[]));
+    assert_eq!((answer.status, answer.output.len()), (-75, 0), "EOVERFLOW");
+    let count = rados(&["getomapval", "o", "count"]);
+    assert!(count.contains("|7|"), "{count}");
+    assert_eq!(rados(&["get", "o", "-"]), "");
+    let stat = rados(&["stat", "o"]);
+    assert!(stat.contains("size 5"), "{stat}");
+}
+
 #[test]
 fn a_hostile_program_ends_within_its_budget_and_others_are_served() {
     let osds = Osds::with_plugin();

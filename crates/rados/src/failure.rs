@@ -16,7 +16,7 @@ pub mod status {
     pub const NEWER: i32 = -34;
     /// `EOVERFLOW`: its version is lower than the one asserted.
     pub const OLDER: i32 = -75;
-    /// `EOVERFLOW`, of a method: what it answered was dropped.
+    /// `EOVERFLOW`, of a method: what it answered was dropped, and what it changed.
     pub const OVERFLOW: i32 = OLDER;
     /// `ETIMEDOUT`: nobody answered in time.
     pub const TIMED_OUT: i32 = -110;

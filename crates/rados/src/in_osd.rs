@@ -10,7 +10,8 @@
 //! been there, and have made the change. So before the first change an OSD is asked by a call that does
 //! nothing; a change of which it then says that it lacks the class may have happened.
 //!
-//! An OSD drops what a change answers past its `osd_max_write_op_reply_len`, though it makes the change.
+//! An OSD drops what a change answers past its `osd_max_write_op_reply_len`, and the change, but goes on with
+//! the size and the time that it made; the answer of what changes nothing it keeps in its log, however long.
 //! So a class that would answer more changes nothing and says so; the client then runs the request
 //! itself, and goes on doing so for a while with that method.
 
@@ -246,7 +247,7 @@ impl OsdRequest<'_> {
                 Attempt::MayHaveHappened
             }
             (None, status) if status::lacks_class(status) => Attempt::Lacking,
-            (None, status::OVERFLOW) => return Err(answer_lost()),
+            (None, status::OVERFLOW) => return Err(answer_dropped()),
             (None, status) if status::may_have_happened(status) => {
                 return Err(operation_failed(status));
             }
@@ -257,13 +258,16 @@ impl OsdRequest<'_> {
 
 /// The OSD that answered last lacks the class.
 fn may_have_happened() -> Error {
-    Error::unavailable("the OSD lacks the class, and one that it came after may have made the change")
-        .hint("look whether it was made; `nacre ceph install` gives every OSD the class")
+    Error::unavailable(
+        "the OSD lacks the class, and one that it came after may have made the change",
+    )
+    .hint("look whether it was made; `nacre ceph install` gives every OSD the class")
 }
 
-/// The OSD lets through less than any does by default: the change was made.
-fn answer_lost() -> Error {
-    Error::unavailable("the OSD made the change and dropped what was answered to it")
+/// The OSD lets through less than any does by default. It is not left to the client, which would be told
+/// the size that the dropped change made.
+fn answer_dropped() -> Error {
+    Error::unavailable("the OSD dropped the change for the length of what was answered to it")
         .hint(format!("osd_max_write_op_reply_len must be at least {REPLY_BYTES} on every OSD"))
 }
 

@@ -15,8 +15,8 @@ use prost::Message;
 use crate::ffi::{Call, Called};
 
 /// What every OSD lets through of the answer to a change: the least that its
-/// `osd_max_write_op_reply_len` is by default, which not every client can ask it for. Past it the OSD drops the answer of a
-/// change that has happened, so nothing longer is ever asked for.
+/// `osd_max_write_op_reply_len` is by default, which not every client can ask it for. Past it the OSD drops
+/// the change with the answer, but for the size that it made, so nothing longer is ever asked for.
 pub const REPLY_BYTES: u32 = 64;
 
 /// A request that the class in the OSD can run.
@@ -43,7 +43,7 @@ pub enum Outcome {
     Failed(Error, Option<RemoteFault>),
     /// The class lacks sources of programs; nothing happened.
     NeedsSources,
-    /// It changes something and answers more than an OSD lets through; nothing happened.
+    /// It may change something and answers more than an OSD lets through; nothing happened.
     LongReply,
     /// The class cannot do this one; nothing happened.
     Unsuited,
