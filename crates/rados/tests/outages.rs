@@ -2,15 +2,18 @@
 
 mod support;
 
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use nacre_clock::{Clock, SystemClock};
 use nacre_conformance::ops::*;
 use nacre_conformance::{CephCluster, Subject};
 use nacre_object::ErrorKind::{Exhausted, Unavailable};
 use nacre_object::{ListRequest, ObjectId, Store, Watch, WatchEvent};
 use nacre_rados::{RadosEngine, RadosOptions};
+use nacre_rados_layout::{mailbox, mailbox_namespace};
 use support::{connect, options};
 
 /// Longer than an OSD takes to start, shorter than a test may.
@@ -56,6 +59,91 @@ async fn a_watch_outlives_its_osd_and_says_what_it_may_have_missed() {
         Some(WatchEvent::Lost) => {}
         other => panic!("{other:?}"),
     }
+}
+
+/// librados makes its callers wait, on their threads, past some operations, and past some bytes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operations_that_nobody_waits_for_any_more_hold_up_no_thread() {
+    const BEGUN: usize = 1500;
+    const PATIENCE: Duration = Duration::from_secs(40);
+    let cluster = CephCluster::start(&["--osds", "1", "--store", "bluestore"]);
+    let subject = Subject::new(Arc::new(engine(&cluster, PATIENCE).await));
+    let object = subject.object("a");
+    object.does([write(0, "kept")]).await;
+    cluster.kill("osd.0");
+    let clock = SystemClock::default();
+    for what in [read(0, 1), read_all()] {
+        for _ in 0..BEGUN {
+            let reading = object.submit([what.clone()]);
+            // Begun, and dropped at once.
+            assert!(futures::poll!(std::pin::pin!(reading)).is_pending());
+        }
+    }
+    let took = clock.monotonic();
+    cluster.restart("osd.0");
+    assert_eq!(object.does([read_all()]).await, [data("kept")]);
+    assert!(took < PATIENCE / 2, "{took:?}");
+}
+
+/// librados waits for ever for the end of a notification that an OSD has begun.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_notification_whose_osd_is_gone_is_given_up() {
+    let cluster = CephCluster::start(&["--osds", "1", "--store", "bluestore"]);
+    let engine = engine(&cluster, OPERATION_TIMEOUT).await;
+    let object: ObjectId = "data/watched".parse().unwrap();
+    let _events = engine.watch(&object).await.unwrap();
+    // Who is killed does not acknowledge what the cluster goes on telling him for a while.
+    let (namespace, name) = (mailbox_namespace("data"), mailbox("watched"));
+    let mut other = Command::new("rados")
+        .arg("-c")
+        .arg(cluster.conf())
+        .args(["-p", "nacre", "-N", &namespace, "watch", &name])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    while cluster.watchers("nacre").len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    other.kill().unwrap();
+    other.wait().unwrap();
+    let before = operations(&cluster);
+    let notifying = tokio::spawn({
+        let (engine, object) = (engine.clone(), object.clone());
+        async move { engine.notify(&object, "not heard by all".into()).await }
+    });
+    while operations(&cluster) == before {
+        tokio::task::yield_now().await;
+    }
+    cluster.kill("osd.0");
+    let given_up = tokio::time::timeout(10 * OPERATION_TIMEOUT, notifying).await;
+    let refused = given_up.expect("it ends").unwrap().expect_err("nobody can answer");
+    assert_eq!(refused.kind(), Unavailable, "{refused}");
+}
+
+/// Operations of clients that the only OSD has done.
+fn operations(cluster: &CephCluster) -> u64 {
+    let socket = cluster.folder().join("run/osd.0.asok");
+    let ask = ["--admin-daemon", socket.to_str().unwrap(), "perf", "dump", "osd", "op"];
+    let counters: serde_json::Value = serde_json::from_str(&cluster.client("ceph", &ask)).unwrap();
+    counters["osd"]["op"].as_u64().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watcher_that_was_cut_off_for_a_while_hears_that_it_may_have_missed_something() {
+    /// Longer than a notification waits for its watchers, shorter than a watch lasts unheard of.
+    const CUT_OFF: Duration = Duration::from_secs(12);
+    let cluster = CephCluster::start(&["--osds", "1", "--networks"]);
+    let engine = engine(&cluster, CUT_OFF).await;
+    let object: ObjectId = "data/watched".parse().unwrap();
+    let mut events = engine.watch(&object).await.unwrap();
+    cluster.block("osd.0");
+    let subject = Subject::new(Arc::new(engine.clone()));
+    let error = subject.object("a").submit([read_all()]).await.expect_err("nobody can answer");
+    assert_eq!(error.kind(), Unavailable, "{error}");
+    cluster.unblock("osd.0");
+    let event = tokio::time::timeout(Duration::from_secs(60), events.next()).await;
+    assert_eq!(event.expect("an event must come"), Some(WatchEvent::Lost));
 }
 
 #[tokio::test]
