@@ -141,7 +141,8 @@ impl CallOperation {
     unsafe fn add_to(this: *mut Self, operation: Handle, call: &Call) {
         // SAFETY: librados copies class, method and input.
         unsafe {
-            let library = (&(*this).context).cluster.library;
+            let context = &(*this).context;
+            let library = context.cluster.library;
             (library.rados_read_op_exec)(
                 operation,
                 call.class.as_ptr(),

@@ -69,7 +69,9 @@ impl Change {
         match self {
             Self::AssertAttribute { value, .. } | Self::SetAttribute { value, .. } => value.len(),
             Self::Write { data, .. } | Self::WriteFull(data) => data.len(),
-            Self::SetKeys(entries) => entries.iter().map(|(key, value)| key.len() + value.len()).sum(),
+            Self::SetKeys(entries) => {
+                entries.iter().map(|(key, value)| key.len() + value.len()).sum()
+            }
             Self::RemoveKeys(keys) => keys.iter().map(Bytes::len).sum(),
             _ => 0,
         }
