@@ -21,13 +21,24 @@ pub type NativeMethod = fn(Bytes, &mut dyn ObjectView, &CallContext) -> Result<C
 #[derive(Debug, Clone)]
 pub struct NativeClass {
     name: ClassName,
+    is_brief: bool,
     methods: BTreeMap<MethodName, (MethodAccess, NativeMethod)>,
 }
 
 impl NativeClass {
     /// A class without methods yet.
     pub fn new(name: ClassName) -> Self {
-        Self { name, methods: BTreeMap::new() }
+        Self { name, is_brief: false, methods: BTreeMap::new() }
+    }
+
+    /// The same class, whose methods are over in microseconds, whatever they are asked.
+    pub fn brief(self) -> Self {
+        Self { is_brief: true, ..self }
+    }
+
+    /// Whether its methods are.
+    pub fn is_brief(&self) -> bool {
+        self.is_brief
     }
 
     /// Adds a method.

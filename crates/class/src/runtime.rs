@@ -249,6 +249,10 @@ impl ClassHost for ClassRuntime {
         access == Some(MethodAccess::ReadOnly)
     }
 
+    fn is_brief(&self, class: &ClassName) -> bool {
+        matches!(self.find(class), Some(Class::Native(class)) if class.is_brief())
+    }
+
     fn call(
         &self,
         call: &ClassCall,

@@ -16,14 +16,16 @@ use nacre_object::{
     Capabilities, Error, ListPage, ListRequest, ObjectId, ObjectName, Op, Reply, Request, Result,
     Store, Watch, WatchEvent, WatchStream,
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 
+use crate::commit::Answer;
 use crate::core::Core;
 use crate::key;
 use crate::opening::{self, Opened};
 use crate::options::{MAX_QUEUED_BYTES, Options};
-use crate::queue::{Work, closed};
+use crate::queue::{Asked, closed};
 use crate::scrub::{self, ScrubCursor, ScrubStep};
+use crate::shards::Shards;
 use crate::stats::{GroupStats, Stats};
 use crate::trail::{Trail, fields_of};
 use crate::upkeep::Upkeep;
@@ -47,17 +49,19 @@ pub struct EmbeddedEngine(Arc<Inner>);
 struct Inner {
     path: PathBuf,
     /// `None` once closed.
-    core: RwLock<Option<Arc<Core>>>,
+    open: RwLock<Option<Open>>,
     threads: Mutex<Option<Threads>>,
     /// Permits for what may be queued.
     room: Arc<Semaphore>,
 }
 
-type Answer = oneshot::Sender<Result<Reply>>;
-type Permit = OwnedSemaphorePermit;
+struct Open {
+    core: Arc<Core>,
+    shards: Shards,
+}
 
 struct Threads {
-    shards: Vec<JoinHandle<()>>,
+    of_shards: Vec<JoinHandle<()>>,
     committer: JoinHandle<()>,
     upkeep: JoinHandle<Upkeep>,
     lock: File,
@@ -70,12 +74,17 @@ impl EmbeddedEngine {
     /// `Unavailable` if another process has it open or the disk fails, `Corrupt` if something that
     /// was acknowledged cannot be read back, `Invalid` for options that cannot be.
     pub fn open(options: Options) -> Result<Self> {
-        let Opened { core, shards, committer, upkeep, lock } =
+        let Opened { core, shards, shard_threads, committer, upkeep, lock } =
             opening::open(&options).map_err(|error| error.during("open"))?;
         Ok(Self(Arc::new(Inner {
             path: options.path,
-            core: RwLock::new(Some(core)),
-            threads: Mutex::new(Some(Threads { shards, committer, upkeep, lock })),
+            open: RwLock::new(Some(Open { core, shards })),
+            threads: Mutex::new(Some(Threads {
+                of_shards: shard_threads,
+                committer,
+                upkeep,
+                lock,
+            })),
             room: Arc::new(Semaphore::new(MAX_QUEUED_BYTES / PERMIT_BYTES)),
         })))
     }
@@ -122,20 +131,22 @@ impl EmbeddedEngine {
 
 impl Inner {
     fn core(&self) -> Result<Arc<Core>> {
-        let core = self.core.read().unwrap_or_else(PoisonError::into_inner);
-        core.clone().ok_or_else(closed)
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        open.as_ref().map(|open| Arc::clone(&open.core)).ok_or_else(closed)
     }
 
     fn close(&self) {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Threads { shards, committer, upkeep, lock }) = threads.take() else { return };
-        let core = self.core.write().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(core) = core else { return };
+        let Some(Threads { of_shards, committer, upkeep, lock }) = threads.take() else { return };
+        let open = self.open.write().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Open { core, shards }) = open else { return };
         self.room.close();
         core.queues.iter().for_each(|queue| queue.close());
-        for shard in shards {
-            let _ = shard.join();
+        for thread in of_shards {
+            let _ = thread.join();
         }
+        // They hold the engine.
+        drop(shards);
         core.journal.close();
         let _ = committer.join();
         core.upkeep.close();
@@ -174,19 +185,20 @@ impl EmbeddedEngine {
             .acquire_many_owned(permits as u32)
             .await
             .map_err(|_| closed())?;
-        let (reply, answer) = oneshot::channel();
-        self.push(request, reply, permit)?;
-        answer.await.unwrap_or_else(|_| {
+        let (to, outcome) = oneshot::channel();
+        let answer = Answer { to, _permit: permit, trail: Trail::begin() };
+        self.run(Asked { request, answer })?;
+        outcome.await.unwrap_or_else(|_| {
             Err(Error::unavailable("the engine stopped while the transaction ran")
                 .hint("open the store again; whether it happened can be read then"))
         })
     }
 
     /// Nobody holds the engine over an await, so that closing need not wait for one.
-    fn push(&self, request: Box<Request>, reply: Answer, permit: Permit) -> Result<()> {
-        let core = self.0.core()?;
-        let shard = usize::from(core.shard_of(&request.header.object));
-        core.queues[shard].push(Work::Request { request, reply, permit, trail: Trail::begin() })
+    fn run(&self, asked: Asked) -> Result<()> {
+        let open = self.0.open.read().unwrap_or_else(PoisonError::into_inner);
+        let Open { core, shards } = open.as_ref().ok_or_else(closed)?;
+        shards.run(core, asked)
     }
 
     /// The reply to a request that only reads; it runs on the thread of whoever asks.

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! submit ── reads ──────────────────────────────► tables (only what is synced)
-//!    └──── queue ─► shard: run ─► journal ─► committer: write, sync ─► reply
+//!    └── (queue) ─► shard: run ─► journal ─► committer: write, sync ─► reply
 //!                                                                  └─► applier: tables
 //! ```
 //!
-//! Objects are spread over *shards*, one plain thread each, which run transactions in order over
-//! the tables and what is not yet in them. What a transaction does to the tables is one record of
+//! Objects are spread over *shards*, which run transactions in order over the tables and what is not yet in
+//! them: what is brief on the thread of whoever asks, if the shard is idle, all else on a thread of its own. What a transaction does to the tables is one record of
 //! the *journal*; many records, of all shards, become durable with one sync of the *committer*, one
 //! more thread, while the shards run on and the *applier*, another, tells the tables of the last. Large payloads stay
 //! in the journal, whose segments are kept as long as something refers to them; everything else
@@ -17,7 +17,7 @@
 //! | folder or file | holds |
 //! | --- | --- |
 //! | `engine`, `options`, `opening`, `core` | the engine as others see it; how it starts |
-//! | `queue`, `shard`, `recent`, `commit`, `committer`, `applier`, `batch`, `visibility` | the way of a transaction |
+//! | `shards`, `queue`, `shard`, `recent`, `commit`, `committer`, `applier`, `batch`, `visibility` | the way of a transaction |
 //! | `view/` | what a transaction sees and does: stream, map, attributes, snapshots |
 //! | `layers`, `gaps`, `change_set`, `tables/`, `key`, `value`, `head` | entries: merged, encoded, kept |
 //! | `journal/` | records, groups, segments, recovery |
@@ -55,6 +55,7 @@ mod queue;
 mod recent;
 mod scrub;
 mod shard;
+mod shards;
 mod space;
 mod stats;
 mod tables;

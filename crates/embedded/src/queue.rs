@@ -3,26 +3,34 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use nacre_object::{Error, Reply, Request, Result};
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use nacre_object::{Error, Request, Result};
+use tokio::sync::oneshot;
 
+use crate::commit::Answer;
 use crate::key::{Key, NodeId};
-use crate::trail::Trail;
+
+/// A request, and to whom its outcome goes.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub request: Box<Request>,
+    pub answer: Answer,
+}
 
 /// Something for a shard to do.
 #[derive(Debug)]
 pub(crate) enum Work {
-    Request {
-        request: Box<Request>,
-        reply: oneshot::Sender<Result<Reply>>,
-        /// Its share of what may be queued, given back with the reply.
-        permit: OwnedSemaphorePermit,
-        trail: Trail,
-    },
+    Request(Asked),
     /// Delete some entries of a node that is garbage; answers whether it is gone.
-    Reclaim { node: NodeId, reply: oneshot::Sender<Result<bool>> },
+    Reclaim {
+        node: NodeId,
+        reply: oneshot::Sender<Result<bool>>,
+    },
     /// Write payloads of a segment anew for these owners; answers how many bytes that were.
-    Relocate { segment: u32, owners: Vec<Key>, reply: oneshot::Sender<Result<u64>> },
+    Relocate {
+        segment: u32,
+        owners: Vec<Key>,
+        reply: oneshot::Sender<Result<u64>>,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -63,9 +71,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Swaps everything queued into `works`, which is empty; waits until there is something.
-    /// Answers whether there was: `false` once closed and empty.
-    pub fn take_all(&self, works: &mut Vec<Work>) -> bool {
+    /// Waits until something is queued; `false` once closed and empty.
+    pub fn wait(&self) -> bool {
         let mut state = self.lock();
         while state.works.is_empty() {
             if state.is_closed {
@@ -74,8 +81,12 @@ impl Queue {
             state.is_waiting = true;
             state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        std::mem::swap(&mut state.works, works);
         true
+    }
+
+    /// Swaps everything queued into `works`, which is empty.
+    pub fn take_all(&self, works: &mut Vec<Work>) {
+        std::mem::swap(&mut self.lock().works, works);
     }
 
     /// Says that so many works were dealt with.

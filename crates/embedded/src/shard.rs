@@ -1,8 +1,8 @@
-//! A shard: one thread that runs the transactions of its objects, in order.
+//! A shard: what runs the transactions of its objects, one after another.
 //!
-//! It takes all that is queued, runs it over the tables and what it has changed recently, and
-//! appends a record a transaction to the journal; from there the committer goes on. The shard waits
-//! for no sync. Nothing needs a lock, and a class runs alone on its object.
+//! It runs them over the tables and what it has changed recently, and appends a record a transaction to the
+//! journal; from there the committer goes on. The shard waits for no sync. Whoever runs it holds it
+//! ([`crate::shards`]), so nothing in it needs a lock, and a class runs alone on its object.
 //!
 //! **Invariants:** tables hold only what is synced. A reply, also one that says no, waits for the
 //! sync if it depends on something unsynced; otherwise it is sent at once. A transaction that fails
@@ -24,7 +24,7 @@ use crate::journal::record::{Draft, RecordId};
 use crate::journal::segment_table::Pin;
 use crate::known::Known;
 use crate::layers::Layers;
-use crate::queue::Work;
+use crate::queue::{Asked, Work};
 use crate::recent::Recent;
 use crate::tables::TableSnapshot;
 use crate::trail::fields_of;
@@ -33,7 +33,7 @@ use crate::view::{Mode, Outcome, Transaction};
 /// A queue's buffer with room for more works than this is given back after a burst.
 const MAX_KEPT_WORKS: usize = 1024;
 
-/// A shard, owned by its thread.
+/// A shard.
 pub(crate) struct Shard {
     pub(crate) core: Arc<Core>,
     pub(crate) id: u16,
@@ -44,7 +44,7 @@ pub(crate) struct Shard {
     draft: Draft,
 }
 
-/// What the transactions of one turn see of the tables.
+/// What the transactions that are run together see of the tables.
 pub(crate) struct Turn {
     /// Taken before the snapshot.
     pin: Pin,
@@ -58,38 +58,36 @@ impl Shard {
         Self { core, id, progress, recent, gaps, known, draft }
     }
 
-    /// Works until the queue is closed and empty.
-    pub fn run(mut self) {
-        let mut works = Vec::new();
-        let core = Arc::clone(&self.core);
-        let queue = &core.queues[usize::from(self.id)];
-        while queue.take_all(&mut works) {
-            let count = works.len();
-            // A panic of the tables must not take the process down; requests dropped by it are
-            // answered by their channel closing.
-            let work = AssertUnwindSafe(|| self.run_all(works.drain(..)));
-            if let Err(panic) = catch_unwind(work) {
-                core.health.poison(format!("a shard panicked: {}", panic_text(&*panic)));
-                works.clear();
+    /// Runs all of `works`, in order.
+    pub fn run_all(&mut self, works: &mut Vec<Work>) {
+        self.attempt(|shard| {
+            let turn = shard.turn();
+            for work in works.drain(..) {
+                match work {
+                    Work::Request(asked) => shard.run_request(&turn, asked),
+                    Work::Reclaim { node, reply } => shard.reclaim(&turn, node, reply),
+                    Work::Relocate { segment, owners, reply } => {
+                        shard.relocate(&turn, segment, &owners, reply);
+                    }
+                }
             }
-            queue.done(count);
-            works.shrink_to(MAX_KEPT_WORKS);
-        }
+        });
+        works.shrink_to(MAX_KEPT_WORKS);
     }
 
-    fn run_all(&mut self, works: impl Iterator<Item = Work>) {
-        let turn = self.turn();
-        for work in works {
-            match work {
-                Work::Request { request, reply, permit, trail } => {
-                    let answer = Answer { to: reply, _permit: permit, trail };
-                    self.run_request(&turn, *request, answer);
-                }
-                Work::Reclaim { node, reply } => self.reclaim(&turn, node, reply),
-                Work::Relocate { segment, owners, reply } => {
-                    self.relocate(&turn, segment, &owners, reply);
-                }
-            }
+    /// Runs one request.
+    pub fn run_one(&mut self, asked: Asked) {
+        self.attempt(|shard| {
+            let turn = shard.turn();
+            shard.run_request(&turn, asked);
+        });
+    }
+
+    /// A panic of the tables must not take the process down; requests dropped by it are answered by their
+    /// channel closing.
+    fn attempt(&mut self, work: impl FnOnce(&mut Self)) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&mut *self))) {
+            self.core.health.poison(format!("a shard panicked: {}", panic_text(&*panic)));
         }
     }
 
@@ -105,12 +103,12 @@ impl Shard {
         Layers::of_shard(&turn.tables, &self.recent, &self.gaps, &self.known)
     }
 
-    fn run_request(&mut self, turn: &Turn, request: Request, mut answer: Answer) {
+    fn run_request(&mut self, turn: &Turn, Asked { request, mut answer }: Asked) {
         answer.trail.step("queue", || Fields::default().with("shard", u64::from(self.id)));
         let result = self.run_transaction(turn, &request);
         answer.trail.step("run", || fields_of(&request));
         match result {
-            Ok((reply, outcome)) => self.conclude(turn, request, answer, reply, outcome),
+            Ok((reply, outcome)) => self.conclude(turn, *request, answer, reply, outcome),
             Err(Failed { error, saw_unsynced }) => self.fail(answer, error, saw_unsynced),
         }
     }

@@ -358,3 +358,69 @@ async fn an_idle_engine_does_not_keep_in_memory_what_is_worth_a_file() {
     assert_eq!(found, OpResult::Data(content(7, KIB / 2)));
     engine.close();
 }
+
+/// More ops than a request has that runs on the thread of whoever asks.
+const MANY_OPS: usize = 20;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transactions_of_an_object_happen_in_the_order_they_were_asked_for_on_whichever_thread() {
+    let folder = TempDir::new().unwrap();
+    let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
+    let tasks: Vec<_> = (0..8)
+        .map(|n| {
+            let (engine, id) = (engine.clone(), object(format!("o{n}")));
+            tokio::spawn(async move {
+                let mut random = Random::seeded(n);
+                let mut expected: Vec<u32> = Vec::new();
+                for _ in 0..40 {
+                    let lengths = (0..10).map(|_| 1 + random.below(3) as usize / 2 * MANY_OPS);
+                    let asked = lengths.map(|ops| {
+                        let start = expected.len() as u32;
+                        let ops: Vec<_> = (start..).take(ops).collect();
+                        expected.extend(&ops);
+                        let ops =
+                            ops.iter().map(|n| append(Bytes::copy_from_slice(&n.to_le_bytes())));
+                        submit(&engine, &id, ops.collect())
+                    });
+                    // They are asked for in this order, before any is answered.
+                    let answers = futures::future::join_all(asked.collect::<Vec<_>>()).await;
+                    assert!(answers.iter().all(Result::is_ok));
+                }
+                let stream: Vec<u8> = expected.iter().flat_map(|n| n.to_le_bytes()).collect();
+                let found = answer(&engine, &id, read_all()).await.unwrap();
+                assert!(found == OpResult::Data(stream.into()), "o{n}");
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn who_asks_does_not_stand_still_while_the_disk_does() {
+    let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
+    let engine = open_on(&disk, folder.path()).unwrap();
+    submit(&engine, &object("old"), vec![append("old")]).await.unwrap();
+    let held = disk.hold_syncs();
+    // More than the journal takes before a sync.
+    let writes: Vec<_> = (0..400)
+        .map(|n| {
+            let (engine, id) = (engine.clone(), object(format!("o{n}")));
+            tokio::spawn(
+                async move { submit(&engine, &id, vec![append(content(n, 32 * KIB))]).await },
+            )
+        })
+        .collect();
+    held.wait_for_one().await;
+    // This runtime has one thread: were it held up, nobody would let go of the disk.
+    while engine.stats().queued == 0 {
+        tokio::task::yield_now().await;
+    }
+    let found = answer(&engine, &object("old"), read_all()).await.unwrap();
+    assert_eq!(found, OpResult::Data(Bytes::from_static(b"old")));
+    drop(held);
+    for write in writes {
+        write.await.unwrap().unwrap();
+    }
+}

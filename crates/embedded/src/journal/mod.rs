@@ -276,6 +276,13 @@ impl Journal {
         Ok(Slot { journal: self, state, place })
     }
 
+    /// Whether records of so many bytes have room without waiting, neither for the committer nor for a new
+    /// segment.
+    pub fn has_room_for(&self, bytes: usize) -> bool {
+        let state = self.lock();
+        state.unsynced_bytes() + bytes <= MAX_UNSYNCED_BYTES && state.filling.has_room_for(bytes)
+    }
+
     /// Has an answer wait until everything appended so far is in the tables.
     pub fn hold(&self, held: Held) {
         let mut state = self.lock();

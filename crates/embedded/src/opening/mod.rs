@@ -14,6 +14,7 @@ use crate::core::Core;
 use crate::errors;
 use crate::manifest::Manifest;
 use crate::options::Options;
+use crate::shards::Shards;
 use crate::upkeep::Upkeep;
 use folder::{make_store, open_tables, prepare_folder, upgrade_from_1, upgrade_from_2};
 use recovered::recover;
@@ -29,7 +30,8 @@ const TABLES: &str = "tables";
 /// An engine whose threads run.
 pub(crate) struct Opened {
     pub core: Arc<Core>,
-    pub shards: Vec<JoinHandle<()>>,
+    pub shards: Shards,
+    pub shard_threads: Vec<JoinHandle<()>>,
     pub committer: JoinHandle<()>,
     pub upkeep: JoinHandle<Upkeep>,
     /// Held for as long as the directory is in use.

@@ -25,6 +25,7 @@ use crate::manifest::Manifest;
 use crate::options::Options;
 use crate::queue::Queue;
 use crate::shard::Shard;
+use crate::shards::Shards;
 use crate::space::Space;
 use crate::stats::Counters;
 use crate::tables::Tables;
@@ -85,28 +86,23 @@ fn can_go_on(
     has_header && (!is_unused || segment.make_durable(&options.disk, folder, marking).is_ok())
 }
 
-fn start_shard(core: &Arc<Core>, shard: &RecoveredShard) -> std::io::Result<JoinHandle<()>> {
-    let id = shard.id;
-    let shard = Shard::new(Arc::clone(core), id, shard.progress);
-    std::thread::Builder::new().name(format!("nacre-shard-{id}")).spawn(move || shard.run())
-}
-
 fn start_committer(core: &Arc<Core>, live: Vec<LiveBytes>) -> std::io::Result<JoinHandle<()>> {
     let applying = Applying::start(Arc::clone(core), live)?;
     let committer = Committer::new(Arc::clone(core), applying);
     std::thread::Builder::new().name("nacre-commit".into()).spawn(move || committer.run())
 }
 
-/// The threads of an engine: of the shards, the committer, the upkeep.
-type Threads = (Vec<JoinHandle<()>>, JoinHandle<()>, JoinHandle<Upkeep>);
+/// The shards of an engine and its threads: theirs, the committer, the upkeep.
+type Threads = (Shards, Vec<JoinHandle<()>>, JoinHandle<()>, JoinHandle<Upkeep>);
 
 fn start_threads(
     core: &Arc<Core>,
     shards: Vec<RecoveredShard>,
     checkpoint: Position,
 ) -> std::io::Result<Threads> {
-    let started =
-        shards.iter().map(|shard| start_shard(core, shard)).collect::<std::io::Result<_>>()?;
+    let shard = |shard: &RecoveredShard| Shard::new(Arc::clone(core), shard.id, shard.progress);
+    let started = Shards::new(shards.iter().map(shard));
+    let shard_threads = started.start(core)?;
     let live = shards.into_iter().map(|shard| shard.live).collect();
     let committer = start_committer(core, live)?;
     let signal = Arc::clone(&core.upkeep);
@@ -114,7 +110,7 @@ fn start_threads(
     let upkeep = Upkeep::new(Arc::clone(core), checkpoint);
     let upkeep =
         std::thread::Builder::new().name("nacre-upkeep".into()).spawn(move || upkeep.run())?;
-    Ok((started, committer, upkeep))
+    Ok((started, shard_threads, committer, upkeep))
 }
 
 /// Has threads end whose engine is not to be: one could not be started.
@@ -196,10 +192,10 @@ pub(super) fn start(
         checkpoints: Checkpoints::default(),
         upkeep: Arc::new(UpkeepSignal::default()),
     });
-    let (shards, committer, upkeep) = start_threads(&core, recovered.shards, manifest.checkpoint)
-        .map_err(|error| {
+    let started = start_threads(&core, recovered.shards, manifest.checkpoint);
+    let (shards, shard_threads, committer, upkeep) = started.map_err(|error| {
         stop_threads(&core);
         failed(error)
     })?;
-    Ok(Opened { core, shards, committer, upkeep, lock })
+    Ok(Opened { core, shards, shard_threads, committer, upkeep, lock })
 }

@@ -23,6 +23,7 @@ const RECLAIM_ENTRIES: usize = 256;
 pub fn log_class() -> NativeClass {
     use MethodAccess::{ReadOnly, ReadWrite};
     NativeClass::new(ClassName::new(NATIVE_CLASS).expect("a literal"))
+        .brief()
         .method("seal", ReadWrite, seal)
         .method("max_position", ReadOnly, max_position)
         .method("read", ReadOnly, read)
