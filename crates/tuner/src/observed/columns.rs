@@ -1,0 +1,125 @@
+//! What a column of requests becomes, going by the values it had.
+
+use std::collections::BTreeMap;
+
+use nacre_brados::{Base, Value};
+use nacre_class::ColumnSeen;
+
+use super::asked::{Asked, Asking};
+use crate::workload::{Column, MAX_DRAWN_BYTES, MAX_DRAWN_TEXTS};
+
+/// Numbers that rise as often as this, of all looked into, count up. Those of a few objects that take
+/// turns rise less often than those of one; numbers in no order rise a few times and never again.
+const RISING: f64 = 0.3;
+/// Numbers that differ as often as this hardly repeat.
+const FRESH: f64 = 0.6;
+/// As many different numbers are few: they say which way, or which epoch, not which row.
+const FEW: f64 = 8.0;
+/// So are as many as this share of all looked into: an epoch that changes now and then.
+const HARDLY_CHANGING: f64 = 0.05;
+
+/// The method whose numbers count up: the one that adds rows most often, if its numbers do.
+pub(super) fn counting_method<'a>(asked: &[Asked<'a>]) -> Option<&'a str> {
+    let counts_up = |method: &&Asked<'_>| method.grows && method.seen.columns.iter().any(counts_up);
+    let often = |method: &&Asked<'_>| (method.seen.requests, method.seen.looked_into());
+    let most = asked.iter().filter(counts_up).max_by_key(often)?;
+    Some(most.name)
+}
+
+/// What all methods have in numbers that are no keys, by the names of their columns.
+pub(super) fn settings<'a>(asked: &[Asked<'a>]) -> BTreeMap<&'a str, ColumnSeen> {
+    let mut settings = BTreeMap::<&str, ColumnSeen>::new();
+    for method in asked {
+        for (asking, seen) in method.columns.iter().zip(&method.seen.columns) {
+            if asking.base == Base::Int && !asking.is_key {
+                settings.entry(asking.name).or_default().add(seen);
+            }
+        }
+    }
+    settings
+}
+
+fn counts_up(column: &ColumnSeen) -> bool {
+    let Some((lowest, highest)) = column.range else { return false };
+    let numbers = numbers(column);
+    let most = highest.saturating_sub(lowest).saturating_add(1) as f64;
+    let is_fresh = column.distinct().min(most) >= FRESH * numbers;
+    lowest < highest && numbers > 1.0 && (rises(column) || is_fresh)
+}
+
+fn rises(column: &ColumnSeen) -> bool {
+    column.risen as f64 >= RISING * numbers(column)
+}
+
+/// How many of its values were looked into.
+fn numbers(column: &ColumnSeen) -> f64 {
+    column.seen.saturating_sub(column.nils) as f64
+}
+
+fn highest(column: &ColumnSeen) -> i64 {
+    column.range.map_or(0, |(_, highest)| highest)
+}
+
+/// What a method's numbers have to do with those that count up.
+#[derive(Clone, Copy)]
+pub(super) enum Role {
+    /// They are those.
+    Counts,
+    /// They may be some of those.
+    Uses,
+    /// None do.
+    Alone,
+}
+
+pub(super) fn column_of(
+    method: &Asked<'_>,
+    asking: &Asking<'_>,
+    own: &ColumnSeen,
+    settings: &BTreeMap<&str, ColumnSeen>,
+    role: Role,
+) -> Column {
+    if own.nils == own.seen {
+        return Column::Is(Value::Nil);
+    }
+    let seen = settings.get(asking.name).filter(|_| !asking.is_key).unwrap_or(own);
+    let highest = highest(seen);
+    let few = if asking.is_key { 1.0 } else { FEW.max(HARDLY_CHANGING * numbers(seen)) };
+    match (asking.base, role) {
+        (Base::String | Base::Bytes, _) => text_of(own),
+        (Base::Bool, _) => Column::Is(Value::Bool(self::highest(own) == 1)),
+        (Base::Int, Role::Counts) if counts_up(own) => Column::Next,
+        (Base::Int, _) if seen.distinct() <= few || highest < 1 => Column::Is(Value::Int(highest)),
+        // It is what the method sets, each time further: any less would be of no use, any more too far.
+        (Base::Int, Role::Uses) if method.writes && !asking.is_key && rises(own) => {
+            Column::Is(Value::Int(highest))
+        }
+        (Base::Int, Role::Uses) => Column::Used,
+        (Base::Int, _) => Column::Below(highest as u64 + 1),
+    }
+}
+
+/// The column of a request by which objects were filled: no rows are there yet that a number could be among,
+/// and one that is no key names none.
+pub(super) fn settled(
+    asking: &Asking<'_>,
+    column: Column,
+    settings: &BTreeMap<&str, ColumnSeen>,
+) -> Column {
+    match settings.get(asking.name) {
+        Some(seen) if column == Column::Used && !asking.is_key => {
+            Column::Is(Value::Int(highest(seen)))
+        }
+        _ => column,
+    }
+}
+
+fn text_of(seen: &ColumnSeen) -> Column {
+    let texts = (seen.seen - seen.nils).max(1) as f64;
+    let bytes = ((seen.bytes as f64 / texts).round() as usize).clamp(1, MAX_DRAWN_BYTES as usize);
+    let distinct = seen.distinct();
+    match distinct {
+        ..=1.0 => Column::Bytes(bytes),
+        _ if distinct >= FRESH * texts => Column::Text { bytes, count: MAX_DRAWN_TEXTS },
+        _ => Column::Text { bytes, count: distinct as u64 },
+    }
+}

@@ -1,0 +1,110 @@
+//! A workload from what a running class was asked.
+//!
+//! Counted are methods, the bytes of their requests, and, of some requests, what their columns hold
+//! ([`nacre_class::CallsSeen`]). From that a workload is put together that asks alike:
+//!
+//! | observed | becomes |
+//! |---|---|
+//! | a method's requests of a size | a line of the mix, with as much weight |
+//! | a number that hardly changes, unless a table has its column for a key | the greatest |
+//! | numbers that rise or hardly repeat, of the method that adds most rows | `next` |
+//! | numbers among those, of another method | `used` |
+//! | other numbers | `below` the greatest |
+//! | texts | as long as they were, and as many different ones |
+//!
+//! Columns that are no keys mean the same in all methods that have one of the name: what seals an epoch and
+//! what is asked in one agree on it, or all would be refused.
+//!
+//! What cannot be observed is assumed, and told with the workload.
+
+mod asked;
+mod columns;
+mod lines;
+mod objects;
+#[cfg(test)]
+mod tests;
+
+use nacre_brados::Compiled;
+use nacre_class::CallsSeen;
+use nacre_object::{Error, Result};
+
+use crate::workload::{Column, MAX_CONCURRENCY, MAX_OBJECTS, Workload};
+use asked::{Asked, asked};
+use columns::{Role, column_of, counting_method, settings, settled};
+use lines::{fill, lines};
+use objects::{ASSUMED_OBJECTS, ASSUMED_ROWS};
+pub use objects::{Objects, Rows};
+
+/// Rows that an object is filled with: more make no other transactions.
+const MAX_ROWS: u64 = 4096;
+
+/// A workload that asks as was observed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Derived {
+    /// The workload.
+    pub workload: Workload,
+    /// What was not observed.
+    pub assumed: Vec<String>,
+}
+
+/// The workload of a class that was asked this.
+///
+/// # Errors
+/// `NotFound` if it was asked nothing.
+pub fn workload_of(compiled: &Compiled, seen: &CallsSeen, objects: Objects) -> Result<Derived> {
+    let asked: Vec<Asked<'_>> = asked(compiled, seen);
+    if asked.iter().all(|method| method.seen.requests == 0) {
+        return Err(Error::not_found("nothing is known of what the class is asked")
+            .hint("its calls are counted from when it is first live on a node"));
+    }
+    let (counting, settings) = (counting_method(&asked), settings(&asked));
+    let columns = |method: &Asked<'_>| -> Vec<Column> {
+        let role = match counting {
+            Some(counting) if counting == method.name => Role::Counts,
+            Some(_) => Role::Uses,
+            None => Role::Alone,
+        };
+        let columns = method.columns.iter().zip(&method.seen.columns);
+        let column_of = |(asking, column)| column_of(method, asking, column, &settings, role);
+        columns.map(column_of).collect()
+    };
+    let before = |method: &Asked<'_>| -> Vec<Column> {
+        let columns = method.columns.iter().zip(columns(method));
+        columns.map(|(asking, column)| settled(asking, column, &settings)).collect()
+    };
+    let all = seen.requests() as f64;
+    let now = asked.iter().filter(|method| method.seen.requests > 0);
+    let mix = now.flat_map(|method| lines(method, &columns(method), all)).collect();
+    let (count, rows) = objects.assumed();
+    let workload = Workload {
+        objects: clamp(count, MAX_OBJECTS),
+        concurrency: clamp(seen.concurrency().round() as u64, MAX_CONCURRENCY),
+        fill: fill(&asked, before, rows.clamp(1, MAX_ROWS)),
+        mix,
+    };
+    Ok(Derived { workload, assumed: assumed(&asked, objects) })
+}
+
+/// What is in a workload though nobody has observed it.
+fn assumed(asked: &[Asked<'_>], objects: Objects) -> Vec<String> {
+    let mut assumed = vec![];
+    if objects.rows.counted().is_none() {
+        assumed.push(format!("each object has {ASSUMED_ROWS} rows"));
+    }
+    if objects.count.is_none() {
+        assumed.push(format!("there are {ASSUMED_OBJECTS} objects"));
+    }
+    assumed
+        .push("objects are asked alike, and were filled by the requests that add rows".to_owned());
+    let has_text = |method: &Asked<'_>| method.seen.columns.iter().any(|column| column.bytes > 0);
+    if asked.iter().any(has_text) {
+        assumed.push(
+            "what texts say makes no difference, only how long and how many they are".to_owned(),
+        );
+    }
+    assumed
+}
+
+fn clamp(number: u64, most: usize) -> usize {
+    (number as usize).clamp(1, most)
+}

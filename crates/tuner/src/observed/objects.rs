@@ -1,0 +1,53 @@
+//! What is known of a class's objects: how many there are, and how many rows each has.
+
+/// Rows of an object, where nobody has looked.
+pub(super) const ASSUMED_ROWS: u64 = 128;
+/// Objects, where nobody has looked.
+pub(super) const ASSUMED_OBJECTS: u64 = 32;
+
+/// What is known of a class's objects.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Objects {
+    /// How many there are.
+    pub count: Option<u64>,
+    /// How many rows one has, on average.
+    pub rows: Rows,
+}
+
+/// How many rows there are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Rows {
+    /// Nobody has looked.
+    #[default]
+    Unknown,
+    /// About so many.
+    About(u64),
+    /// So many were counted, and there are more.
+    MoreThan(u64),
+}
+
+impl Rows {
+    pub(super) fn counted(self) -> Option<u64> {
+        match self {
+            Self::Unknown => None,
+            Self::About(rows) | Self::MoreThan(rows) => Some(rows),
+        }
+    }
+}
+
+impl Objects {
+    /// How many rows all have together, if that is known.
+    pub(crate) fn all_rows(&self) -> Option<u64> {
+        match (self.count, self.rows) {
+            (Some(0), _) => Some(0),
+            (Some(count), Rows::About(rows)) => Some(count.saturating_mul(rows)),
+            _ => None,
+        }
+    }
+
+    /// How many there are, and how many rows one has: as many as are known, or else assumed.
+    pub(crate) fn assumed(&self) -> (u64, u64) {
+        let rows = self.rows.counted().unwrap_or(ASSUMED_ROWS);
+        (self.count.unwrap_or(ASSUMED_OBJECTS), rows)
+    }
+}
