@@ -31,7 +31,7 @@ impl NativeClass {
         Self { name, is_brief: false, methods: BTreeMap::new() }
     }
 
-    /// The same class, whose methods are over in microseconds, whatever they are asked.
+    /// The same class, whose methods are over in a fraction of a millisecond, whatever they are asked.
     pub fn brief(self) -> Self {
         Self { is_brief: true, ..self }
     }

@@ -82,8 +82,8 @@ impl Shards {
     }
 }
 
-/// If a request is over in microseconds, as far as that can be known without running it: room in the journal
-/// with which it does not wait.
+/// If a request is over in a fraction of a millisecond, as far as that can be known without running it: room in
+/// the journal with which it does not wait.
 fn room_if_brief(core: &Core, request: &Request) -> Option<usize> {
     let is_brief = |op: &Op| match op {
         Op::Call(call) => core.classes.is_brief(&call.class),
