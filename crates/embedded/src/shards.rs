@@ -6,8 +6,9 @@
 //! at work, is queued.
 //!
 //! **Invariants:** who runs a request elsewhere than on its shard's thread holds the shard, with nothing queued:
-//! so requests run in the order in which they came. Nobody but that thread waits for a shard, nor for the disk
-//! to make room in the journal: a thread that serves others must not stand still while a disk does.
+//! so requests run in the order in which they came. Nobody but that thread waits for a shard, nor, having looked
+//! for room in the journal with some to spare, for the disk to make more: a thread that serves others must not
+//! stand still while a disk does.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,10 +24,12 @@ use crate::shard::Shard;
 const MAX_BRIEF_BYTES: usize = 64 * 1024;
 /// Ops of a request that is brief.
 const MAX_BRIEF_OPS: usize = 8;
-/// What an op of a brief request takes up in the journal besides its payload, at most: keys and heads.
+/// What an op of a brief request takes up in the journal besides its payload: keys and heads.
 const BRIEF_OP_BYTES: usize = 1024;
-/// Who finds room for so many times what a request needs does not wait for it, though other shards append meanwhile.
+/// Times as much room as a request needs is looked for: other shards append meanwhile.
 const BRIEF_ROOM: usize = 4;
+/// Room for what a small append may fold.
+const FOLD_ROOM_BYTES: usize = 32 * 1024;
 
 /// The shards of an open engine.
 #[derive(Clone)]
@@ -97,5 +100,6 @@ fn room_if_brief(core: &Core, request: &Request) -> Option<usize> {
         return None;
     }
     let bytes = request.payload_bytes();
-    (bytes <= MAX_BRIEF_BYTES).then(|| (bytes + request.ops.len() * BRIEF_OP_BYTES) * BRIEF_ROOM)
+    let needed = bytes + request.ops.len() * BRIEF_OP_BYTES;
+    (bytes <= MAX_BRIEF_BYTES).then_some(needed * BRIEF_ROOM + FOLD_ROOM_BYTES)
 }

@@ -112,6 +112,8 @@ pub(crate) struct Journal {
     filled: Condvar,
     /// The committer has taken what there was.
     taken: Condvar,
+    /// A segment was opened, or could not be.
+    opened: Condvar,
     health: Arc<Health>,
     counters: Arc<Counters>,
     clock: Arc<dyn Clock>,
@@ -135,6 +137,8 @@ struct State {
     /// Answers that waited for the last group.
     last_answers: usize,
     is_closed: bool,
+    /// Somebody waits for the next segment.
+    is_opening: bool,
     spare_buffers: Vec<Vec<u8>>,
     /// The first group of the current segment.
     first_in_segment: u64,
@@ -148,6 +152,23 @@ impl State {
 
     fn unsynced_bytes(&self) -> usize {
         self.closed.iter().chain([&self.filling]).map(|group| group.bytes.len()).sum()
+    }
+
+    /// Closes the filling group and starts another at the front of a new segment.
+    fn go_on_in(&mut self, segment: Segment) {
+        let is_empty = self.filling.records == 0;
+        let position = Position {
+            segment: segment.id,
+            offset: BLOCK_BYTES,
+            group: self.filling.position.group + u64::from(!is_empty),
+        };
+        let next = Group::empty(segment, position, self.filling.marking, Vec::new());
+        let last = std::mem::replace(&mut self.filling, next);
+        self.used_bytes += u64::from(last.segment.capacity - last.position.offset);
+        if !is_empty {
+            self.closed.push(last);
+        }
+        self.first_in_segment = position.group;
     }
 }
 
@@ -230,6 +251,7 @@ impl Journal {
             committer_wakes_at: None,
             last_answers: 0,
             is_closed: false,
+            is_opening: false,
             spare_buffers: Vec::new(),
             first_in_segment: position.group,
             used_bytes: replayed_bytes,
@@ -241,6 +263,7 @@ impl Journal {
             state: Mutex::new(state),
             filled: Condvar::new(),
             taken: Condvar::new(),
+            opened: Condvar::new(),
             health,
             counters,
             clock,
@@ -260,12 +283,19 @@ impl Journal {
     /// `Unavailable` once the engine is poisoned.
     pub fn slot(&self, bytes: usize) -> Result<Slot<'_>> {
         let mut state = self.lock();
-        while state.unsynced_bytes() > MAX_UNSYNCED_BYTES && self.health.check().is_ok() {
-            state = self.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        self.health.check()?;
-        if !state.filling.has_room_for(bytes) {
-            self.open_segment(&mut state, bytes)?;
+        loop {
+            while state.unsynced_bytes() > MAX_UNSYNCED_BYTES && self.health.check().is_ok() {
+                state = self.taken.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            self.health.check()?;
+            if state.filling.has_room_for(bytes) {
+                break;
+            }
+            state = if state.is_opening {
+                self.opened.wait(state).unwrap_or_else(PoisonError::into_inner)
+            } else {
+                self.open_segment(state, bytes)?
+            };
         }
         let group = &state.filling;
         let place = Place {
@@ -299,8 +329,13 @@ impl Journal {
         }
     }
 
-    /// Closes the filling group and starts another at the front of a new segment.
-    fn open_segment(&self, state: &mut State, record_bytes: usize) -> Result<()> {
+    /// Has the next record of so many bytes come to a new segment. The journal is free while that is waited for:
+    /// the disk may take its time.
+    fn open_segment<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        record_bytes: usize,
+    ) -> Result<MutexGuard<'a, State>> {
         let groups = state.filling.position.group - state.first_in_segment + 1;
         let is_small = u64::from(state.filling.segment.capacity) / groups < SMALL_GROUP_BYTES;
         let fill = if is_small { Fill::Zeros } else { Fill::Nothing };
@@ -308,25 +343,16 @@ impl Journal {
             u64::from(BLOCK_BYTES) + (state.filling.marking.header_bytes() + record_bytes) as u64;
         let needed = u32::try_from(round_up_to_block(needed))
             .map_err(|_| Error::exhausted("a transaction larger than a segment can be"))?;
-        let segment = self
-            .source
-            .take(needed, fill)
-            .map_err(|error| errors::io("making room in the journal", &error))?;
+        state.is_opening = true;
+        drop(state);
+        let segment = self.source.take(needed, fill);
+        let mut state = self.lock();
+        state.is_opening = false;
+        self.opened.notify_all();
+        let segment = segment.map_err(|error| errors::io("making room in the journal", &error))?;
         self.segments.add(&segment);
-        let is_empty = state.filling.records == 0;
-        let position = Position {
-            segment: segment.id,
-            offset: BLOCK_BYTES,
-            group: state.filling.position.group + u64::from(!is_empty),
-        };
-        let next = Group::empty(segment, position, state.filling.marking, Vec::new());
-        let last = std::mem::replace(&mut state.filling, next);
-        state.used_bytes += u64::from(last.segment.capacity - last.position.offset);
-        if !is_empty {
-            state.closed.push(last);
-        }
-        state.first_in_segment = position.group;
-        Ok(())
+        state.go_on_in(segment);
+        Ok(state)
     }
 
     /// For the committer: takes all that waits, waiting until there is something. `None` once
