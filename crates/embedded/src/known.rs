@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use crate::change_set::Overlay;
 use crate::key::{Key, is_of_shard};
-use crate::value::Value;
+use crate::value::{Piece, Source, Value};
 
 /// Entries of a generation.
 const MAX_ENTRIES: usize = 4096;
@@ -22,8 +22,8 @@ const MAX_ENTRIES: usize = 4096;
 const MAX_KEY_BYTES: usize = 128;
 const MAX_VALUE_BYTES: usize = 256;
 
-/// What there is under a key, if anything.
-type Entry = Option<Bytes>;
+/// What there is under a key, if anything: a few bytes, or one piece of what the journal has.
+type Entry = Option<Value>;
 
 /// The entries a shard knows.
 #[derive(Debug)]
@@ -41,12 +41,11 @@ impl Known {
     /// What is under a key, if that is known.
     pub fn get(&mut self, key: &[u8]) -> Option<Option<Value>> {
         if let Some(entry) = self.newer.get(key) {
-            return Some(entry.clone().map(Value::Inline));
+            return Some(entry.clone());
         }
         let (key, entry) = self.older.remove_entry(key)?;
-        let value = entry.clone().map(Value::Inline);
-        self.insert(key, entry);
-        Some(value)
+        self.insert(key, entry.clone());
+        Some(entry)
     }
 
     /// Remembers what the tables have under a key that no recent change has.
@@ -78,12 +77,17 @@ impl Known {
     }
 }
 
-/// The entry to keep, a copy: what came with a request would keep all of it in memory.
+/// The entry to keep, a copy: what came with a request would keep all of it in memory. A payload is looked for
+/// where it will be once the tables have the entry; until then recent changes have it, which are asked first.
 fn kept(value: Option<&Value>) -> Option<Entry> {
     match value {
         None => Some(None),
         Some(Value::Inline(data)) if data.len() <= MAX_VALUE_BYTES => {
-            Some(Some(Bytes::copy_from_slice(data)))
+            Some(Some(Value::Inline(Bytes::copy_from_slice(data))))
+        }
+        Some(Value::Pieces(pieces)) if pieces.len() == 1 => {
+            let source = Source::Stored(*pieces[0].source.address()?);
+            Some(Some(Value::Pieces(vec![Piece { source, ..pieces[0] }])))
         }
         Some(_) => None,
     }
@@ -95,6 +99,7 @@ mod tests {
 
     use super::*;
     use crate::key::{self, NodeId};
+    use crate::value::PayloadAddress;
 
     const SHARD: u16 = 3;
 
@@ -104,6 +109,17 @@ mod tests {
 
     fn inline(length: usize) -> Value {
         Value::Inline(Bytes::from(vec![7; length]))
+    }
+
+    fn placed(length: u32) -> Value {
+        let address = PayloadAddress { segment: 1, offset: 2, length, crc: 3 };
+        let data = Bytes::from(vec![7; length as usize]);
+        Value::Pieces(vec![Piece { source: Source::Unsynced(address, data), skip: 0, take: length }])
+    }
+
+    /// Some lengths are of bytes, some of a piece.
+    fn value_of(length: usize) -> Value {
+        if length % 3 == 0 { placed(length as u32) } else { inline(length) }
     }
 
     fn length(value: Option<Value>) -> Option<u64> {
@@ -122,7 +138,7 @@ mod tests {
             let n = random.below(most);
             if random.below(3) == 0 {
                 let value = (random.below(4) > 0).then(|| random.below(300) as usize);
-                known.note(&Overlay::from([(key_of(n), value.map(inline))]));
+                known.note(&Overlay::from([(key_of(n), value.map(value_of))]));
                 held.insert(n, value);
                 continue;
             }
@@ -132,11 +148,23 @@ mod tests {
                     hits += 1;
                     assert_eq!(length(value), there.map(|length| length as u64));
                 }
-                None => known.remember(&key_of(n), there.map(inline).as_ref()),
+                None => known.remember(&key_of(n), there.map(value_of).as_ref()),
             }
             assert!(known.newer.len() <= MAX_ENTRIES && known.older.len() <= MAX_ENTRIES);
         }
         assert!(hits > 5 * keys, "{hits}");
+    }
+
+    #[test]
+    fn a_piece_is_kept_without_the_bytes_that_came_with_it_and_several_are_not() {
+        let mut known = Known::new(SHARD);
+        known.note(&Overlay::from([(key_of(1), Some(placed(5000)))]));
+        let Some(Some(Value::Pieces(pieces))) = known.get(&key_of(1)) else { panic!("not kept") };
+        assert!(matches!(pieces[0].source, Source::Stored(_)));
+        assert_eq!((pieces[0].skip, pieces[0].take), (0, 5000));
+        let several = Value::Pieces([pieces.clone(), pieces].concat());
+        known.note(&Overlay::from([(key_of(1), Some(several))]));
+        assert!(known.get(&key_of(1)).is_none());
     }
 
     #[test]
