@@ -81,6 +81,10 @@ impl Shard {
         let mut changes = ChangeSet::default();
         let mut moved: Vec<(Piece, Bytes)> = Vec::new();
         for owner in owners {
+            // It is named once for each of its pieces, which are let go once.
+            if changes.entries.contains_key(owner) {
+                continue;
+            }
             let Some(Value::Pieces(mut pieces)) = self.layers(turn).get(owner)? else { continue };
             let mut is_moved = false;
             for piece in &mut pieces {

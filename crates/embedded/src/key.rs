@@ -253,7 +253,7 @@ pub(crate) enum Kind<'a> {
     MapHeader { node: NodeId },
     Attribute { node: NodeId, name: &'a [u8] },
     Reference { segment: u32, offset: u32, owner: &'a [u8] },
-    Live,
+    Live { segment: u32, shard: u16 },
     Garbage,
     Applied,
 }
@@ -280,7 +280,7 @@ impl<'a> Kind<'a> {
                 let (offset, owner) = reference_parts(key)?;
                 Some(Self::Reference { segment: u32::from_be_bytes(*segment), offset, owner })
             }
-            LIVE => live_parts(key).map(|_| Self::Live),
+            LIVE => live_parts(key).map(|(segment, shard)| Self::Live { segment, shard }),
             GARBAGE => garbage_node(key).map(|_| Self::Garbage),
             APPLIED => (rest.len() == 2).then_some(Self::Applied),
             _ => None,
@@ -310,6 +310,9 @@ fn object_of<'a>(names: &mut impl Iterator<Item = &'a [u8]>) -> Option<ObjectId>
 
 /// Every key is less than this.
 pub(crate) const PAST_ALL: [u8; 1] = [u8::MAX];
+
+/// What the keys of all entries of nodes start with.
+pub(crate) const ALL_NODES: [u8; 1] = [NODE];
 
 /// What the keys of all heads, and of all snapshots' heads, start with.
 pub(crate) const ALL_HEADS: [[u8; 1]; 2] = [[HEAD], [SNAPSHOT]];
@@ -352,7 +355,7 @@ mod tests {
         let owner = b"o".as_slice();
         let expected = Kind::Reference { segment: 3, offset: 4, owner };
         assert_eq!(Kind::of(&reference(3, 4, owner)), Some(expected));
-        assert_eq!(Kind::of(&live(3, 4)), Some(Kind::Live));
+        assert_eq!(Kind::of(&live(3, 4)), Some(Kind::Live { segment: 3, shard: 4 }));
         assert_eq!(Kind::of(&garbage(node)), Some(Kind::Garbage));
         assert_eq!(Kind::of(&applied(1)), Some(Kind::Applied));
         for nonsense in [b"".as_slice(), b"h", b"hx", b"n", b"nabcdefgh?", b"z", b"q"] {

@@ -1,12 +1,13 @@
-//! The file that says what a directory is and from where its journal is replayed. Format 3.
+//! The file that says what a directory is and from where its journal is replayed. Format 4.
 //!
 //! ```text
 //! "NACREMAN", format u32, shards u32, segment u32, offset u32, group u64, salt u64,
 //! then per shard the sequence that was in the tables u64, crc32c u32 of it all
 //! ```
 //!
-//! Format 1 has no salt, and its tables are fjall's; in format 2 no head has a stream in it. Such a directory is
-//! made one of format 3 when it is opened.
+//! Format 1 has no salt, and its tables are fjall's; in format 2 no head has a stream in it. In both and in format 3
+//! the counts of live bytes may be wrong: what was moved out of a segment, of a value of several payloads, was taken
+//! off once for each. A directory of an earlier format is made one of this when it is opened.
 //!
 //! Replaced whole at every checkpoint, by renaming. **Invariant:** when it is written, the tables
 //! have everything before the position safely on disk; so tables that know less are damaged.
@@ -42,7 +43,7 @@ pub(crate) struct Manifest {
 
 impl Manifest {
     /// The format of a directory that this release has written to.
-    pub const FORMAT: u32 = 3;
+    pub const FORMAT: u32 = 4;
 
     pub fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();

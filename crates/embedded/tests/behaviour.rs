@@ -12,6 +12,7 @@ use nacre_clock::Random;
 use nacre_embedded::{EmbeddedEngine, Stats};
 use nacre_object::limits::MAX_SNAPSHOT_ENTRIES;
 use nacre_object::{ErrorKind, ObjectName, Op, OpResult, SnapshotName};
+use support::contents::scrub;
 use support::{SimDisk, answer, append, object, open_on, options, read_all, submit};
 use tempfile::TempDir;
 
@@ -65,6 +66,38 @@ async fn segments_that_are_mostly_dead_are_emptied_while_readers_see_right_data(
         let found = answer(&engine, &object(n), read_all()).await.unwrap();
         assert!(found == OpResult::Data(content(n, 8 * KIB)), "object {n}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn values_of_several_payloads_are_moved_and_counted_once() {
+    const LENGTH: usize = 200 * KIB;
+    const OBJECTS: usize = 40;
+    let folder = TempDir::new().unwrap();
+    let mut options = options(folder.path());
+    options.segment_bytes = 1024 * 1024;
+    let engine = EmbeddedEngine::open(options.clone()).unwrap();
+    let entry = |n: usize| nacre_object::MapEntry { key: "k".into(), value: content(n, LENGTH) };
+    for n in 0..OBJECTS {
+        let set = Op::MapSet { entries: vec![entry(n)] };
+        submit(&engine, &object(n), vec![set]).await.unwrap();
+    }
+    for n in (0..OBJECTS).filter(|n| n % 5 != 0) {
+        submit(&engine, &object(n), vec![Op::Remove]).await.unwrap();
+    }
+    let kept = (OBJECTS / 5 * LENGTH) as u64;
+    until(&engine, |now| now.relocated_bytes >= kept / 2).await;
+    assert_eq!(scrub(&engine), []);
+    engine.close();
+    let engine = EmbeddedEngine::open(options).unwrap();
+    assert_eq!(engine.stats().live_bytes, kept);
+    for n in (0..OBJECTS).step_by(5) {
+        let get = Op::MapGet { keys: vec!["k".into()] };
+        let found = answer(&engine, &object(n), get).await.unwrap();
+        assert!(found == OpResult::Values(vec![Some(content(n, LENGTH))]), "object {n}");
+        submit(&engine, &object(n), vec![Op::Remove]).await.unwrap();
+    }
+    // Nothing is left in any segment but the one that is written, so what was counted is what there was.
+    until(&engine, |now| now.live_bytes == 0 && now.segments <= 2).await;
 }
 
 #[tokio::test]

@@ -15,12 +15,14 @@ use tempfile::TempDir;
 
 /// Stores as [`make_former_store`] made them in each format and a kill left them. Never change them.
 const FORMER_SAMPLES: [&str; 2] = [SAMPLE_FORMAT_1, SAMPLE_FORMAT_2];
+/// As [`make_store`] made them. Add one of the next format beside them, made by
+/// `NACRE_WRITE_SAMPLE=PATH cargo test -p nacre-embedded --test formats`.
+const SAMPLES: [&str; 2] = [SAMPLE_FORMAT_3, SAMPLE_FORMAT_4];
 /// Of release 0.1, with fjall's tables.
 const SAMPLE_FORMAT_1: &str = "tests/samples/format-1.tar.gz";
 const SAMPLE_FORMAT_2: &str = "tests/samples/format-2.tar.gz";
-/// As [`make_store`] made it. Add one of the next format beside it, made by
-/// `NACRE_WRITE_SAMPLE=PATH cargo test -p nacre-embedded --test formats`.
 const SAMPLE_FORMAT_3: &str = "tests/samples/format-3.tar.gz";
+const SAMPLE_FORMAT_4: &str = "tests/samples/format-4.tar.gz";
 
 fn tar(arguments: &[&str], folder: &Path) {
     let status = Command::new("tar").args(arguments).arg("-C").arg(folder).arg(".").status();
@@ -44,7 +46,9 @@ async fn samples_of_all_formats_open_read_right_and_go_on() {
         return;
     }
     let contents = Contents::of(&engine).await.without_times();
-    opens_reads_right_and_goes_on(SAMPLE_FORMAT_3, &contents).await;
+    for sample in SAMPLES {
+        opens_reads_right_and_goes_on(sample, &contents).await;
+    }
     let former = make_former_store(former.path()).await;
     let contents = Contents::of(&former).await.without_times();
     for sample in FORMER_SAMPLES {
@@ -62,7 +66,7 @@ async fn opens_reads_right_and_goes_on(sample: &str, contents: &Contents) {
         engine.close();
     }
     assert!(!folder.path().join("tables").exists(), "{sample}");
-    assert_eq!(format_of(&folder.path().join("MANIFEST")), 3, "{sample}");
+    assert_eq!(format_of(&folder.path().join("MANIFEST")), 4, "{sample}");
 }
 
 /// Of the calls that change something while a store of format 1 is opened, one of so many is tried.
@@ -133,13 +137,13 @@ fn set_format(manifest: &Path, format: u32) {
 
 #[test]
 fn a_folder_of_a_later_format_is_refused_with_what_to_do_and_left_as_it_is() {
-    let folder = unpack(SAMPLE_FORMAT_3);
+    let folder = unpack(SAMPLE_FORMAT_4);
     let manifest = folder.path().join("MANIFEST");
-    set_format(&manifest, 4);
+    set_format(&manifest, 5);
     let refused = EmbeddedEngine::open(options(folder.path())).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
     assert!(refused.hint_text().unwrap().contains("use that one"), "{refused}");
-    set_format(&manifest, 3);
+    set_format(&manifest, 4);
     EmbeddedEngine::open(options(folder.path())).unwrap();
 }
 

@@ -6,6 +6,7 @@ use nacre_clock::Random;
 use nacre_object::{Error, Result};
 use rustix::fs::{FlockOperation, flock};
 
+use super::recount::recount;
 use super::recovered::recover;
 use super::{JOURNAL, LOCK, TABLES, TREE};
 use crate::errors;
@@ -79,20 +80,26 @@ pub(super) fn make_store(options: &Options) -> Result<(Tables, Manifest)> {
     Ok((tables, manifest))
 }
 
-/// Makes a store of format 1 one of the present format: its tables become a tree of our own, which is told all that the
-/// journal has, and the journal goes on in a new segment. The manifest comes last, and until it is there a
-/// crash leaves a store of format 1, from which to begin again.
-pub(super) fn upgrade_from_1(options: &Options, manifest: &Manifest) -> Result<(Tables, Manifest)> {
+/// Makes a store of an earlier format one of the present: its tables, a tree of our own, are told all that the journal
+/// has, what they refer to is counted anew, and the journal goes on in a new segment. The manifest comes last, and
+/// until it is there a crash leaves a store of the earlier format, from which to begin again.
+pub(super) fn upgrade(options: &Options, manifest: &Manifest) -> Result<(Tables, Manifest)> {
     let folder = &options.path;
     let former = folder.join(TABLES);
-    take_over(&former, &folder.join(TREE)).map_err(|error| error.on(former.display()))?;
+    if manifest.format == 1 {
+        take_over(&former, &folder.join(TREE)).map_err(|error| error.on(former.display()))?;
+    }
     let tables = open_tables(options)?;
     let recovered = recover(options, &tables, manifest)?;
+    recount(&tables)?;
     tables.seal();
     tables.write_sealed()?;
     let manifest = Manifest {
         format: Manifest::FORMAT,
-        marking: new_marking(),
+        marking: match manifest.marking {
+            Marking::Plain => new_marking(),
+            salted => salted,
+        },
         checkpoint: Position {
             segment: recovered.next_segment(),
             offset: BLOCK_BYTES,
@@ -104,13 +111,6 @@ pub(super) fn upgrade_from_1(options: &Options, manifest: &Manifest) -> Result<(
     // What stays of it takes room and does no harm.
     let _ = std::fs::remove_dir_all(former);
     Ok((tables, manifest))
-}
-
-/// Makes a store of format 2 one of the present format, before anything is written that only this has.
-pub(super) fn upgrade_from_2(options: &Options, manifest: Manifest) -> Result<(Tables, Manifest)> {
-    let manifest = Manifest { format: Manifest::FORMAT, ..manifest };
-    manifest.store(&options.disk, &options.path)?;
-    Ok((open_tables(options)?, manifest))
 }
 
 fn new_marking() -> Marking {

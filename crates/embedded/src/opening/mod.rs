@@ -1,6 +1,7 @@
 //! Opening a directory: lock it, read the tables, replay the journal, start the threads.
 
 mod folder;
+mod recount;
 mod recovered;
 mod starting;
 
@@ -16,7 +17,7 @@ use crate::manifest::Manifest;
 use crate::options::Options;
 use crate::shards::Shards;
 use crate::upkeep::Upkeep;
-use folder::{make_store, open_tables, prepare_folder, upgrade_from_1, upgrade_from_2};
+use folder::{make_store, open_tables, prepare_folder, upgrade};
 use recovered::recover;
 use starting::start;
 
@@ -48,8 +49,7 @@ pub(crate) fn open(options: &Options) -> Result<Opened> {
     let folder = &options.path;
     let lock = prepare_folder(options).map_err(|error| error.on(folder.display()))?;
     let (tables, manifest) = match Manifest::load(&options.disk, folder)? {
-        Some(manifest) if manifest.format == 1 => upgrade_from_1(options, &manifest)?,
-        Some(manifest) if manifest.format == 2 => upgrade_from_2(options, manifest)?,
+        Some(manifest) if manifest.format < Manifest::FORMAT => upgrade(options, &manifest)?,
         Some(manifest) => (open_tables(options)?, manifest),
         None => make_store(options)?,
     };

@@ -95,6 +95,7 @@ impl Walk<'_> {
             Kind::Reference { segment, offset, owner } => {
                 self.check_reference(*segment, *offset, owner)
             }
+            Kind::Live { segment, shard } => self.check_live(*segment, *shard, &value),
             _ => Ok(()),
         };
         if let Err(error) = checked {
@@ -177,6 +178,32 @@ impl Walk<'_> {
         Err(Error::corrupt("what should refer to this payload is missing or does not"))
     }
 
+    /// A segment is given back once its counts say that nothing refers to it.
+    fn check_live(&mut self, segment: u32, shard: u16, value: &Value) -> Result<()> {
+        let stored = value.clone().into_inline()?;
+        let mut live = 0;
+        for entry in self.tables.prefix(&key::reference_prefix(segment)) {
+            self.step.entries += 1;
+            // What cannot be read is found where it is, and what it refers to is not known.
+            let Ok((reference, _)) = entry else { return Ok(()) };
+            let Some((offset, owner)) = key::reference_parts(&reference) else { continue };
+            if key::node_of(owner).is_none_or(|node| node.shard() != shard) {
+                continue;
+            }
+            let Ok(owned) = self.tables.get(owner) else { return Ok(()) };
+            let pieces = owned.iter().flat_map(Value::pieces);
+            let is_it = |piece: &&Piece| {
+                let address = piece.source.address();
+                address.is_some_and(|at| (at.segment, at.offset) == (segment, offset))
+            };
+            live += pieces.filter(is_it).map(|piece| i64::from(piece.take)).sum::<i64>();
+        }
+        if *stored == live.to_le_bytes() {
+            return Ok(());
+        }
+        Err(Error::corrupt(format!("{live} bytes of {} are referred to", file_name(segment))))
+    }
+
     fn check_piece(&mut self, kind: &Kind<'_>, owner: &[u8], piece: &Piece) {
         let Some(address) = piece.source.address().copied() else { return };
         let mut buffer = vec![0; piece.take as usize];
@@ -244,7 +271,7 @@ fn describe(kind: &Kind<'_>) -> String {
         Kind::Reference { segment, offset, .. } => {
             format!("the reference to {} at byte {offset}", file_name(*segment))
         }
-        Kind::Live => "a count of live bytes".into(),
+        Kind::Live { segment, .. } => format!("a count of live bytes of {}", file_name(*segment)),
         Kind::Garbage => "a mark of something removed".into(),
         Kind::Applied => "how far a shard has come".into(),
     }

@@ -43,7 +43,7 @@ impl Whose {
             Kind::Reference { owner, .. } => {
                 Kind::of(owner).as_ref().map_or(Self::Nobody, Self::of)
             }
-            Kind::Live | Kind::Garbage | Kind::Applied => Self::Nobody,
+            Kind::Live { .. } | Kind::Garbage | Kind::Applied => Self::Nobody,
         }
     }
 }
