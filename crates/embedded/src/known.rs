@@ -162,7 +162,7 @@ mod tests {
 
     /// Some lengths are of bytes, some of a piece.
     fn value_of(length: usize) -> Value {
-        if length % 3 == 0 { placed(length as u32) } else { inline(length) }
+        if length.is_multiple_of(3) { placed(length as u32) } else { inline(length) }
     }
 
     fn length(value: Option<Value>) -> Option<u64> {
