@@ -4,7 +4,8 @@
 //! records must be whole. Where that ends there are two cases. A crash tears only the last group,
 //! which nobody was told of: it is dropped and overwritten. But groups go to disk one at a time, so
 //! if any group of a later number is found behind the damage, what is damaged was synced and
-//! perhaps acknowledged: that is `Corrupt`, with the place, and the store is not opened.
+//! perhaps acknowledged: that is `Corrupt`, with the place, and the store is not opened. What rots in the
+//! last group itself, of a store that was killed and is not closed since, looks like a tear: it is dropped unsaid.
 //!
 //! That the last group can be read does not mean that it was synced: what is read may be the kernel's
 //! memory of a write whose process was killed before its sync, or whose sync failed. After a failed one
