@@ -11,7 +11,7 @@ use crate::journal::record::RecordId;
 use crate::journal::segment_table::SegmentTable;
 use crate::key::{self, Key};
 use crate::tables::{TableBatch, TableSnapshot, Tables};
-use crate::value::Value;
+use crate::value::{NamedIn, Value};
 
 /// How far a shard has come; kept in the tables, written with every batch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub(crate) struct Batch {
     /// References to payloads: whether there is one now.
     references: HashMap<Key, bool>,
     live: LiveBytes,
-    /// A segment for each reference that came.
+    /// A segment for each piece that came.
     added: Vec<u32>,
     progress: Option<Progress>,
 }
@@ -66,15 +66,19 @@ impl Batch {
         self.progress = Some(Progress { sequence: id.sequence, next_node: id.next_node });
         for release in &changes.releases {
             let address = release.address;
-            let reference = key::reference(address.segment, address.offset, &release.owner);
-            self.references.insert(reference, false);
+            if release.named_in == NamedIn::Reference {
+                let reference = key::reference(address.segment, address.offset, &release.owner);
+                self.references.insert(reference, false);
+            }
             *self.live.entry(address.segment).or_default() -= i64::from(release.take);
         }
         for (owner, value) in &changes.entries {
             for piece in value.iter().flat_map(Value::pieces) {
                 let address = piece.source.address().expect("absorbed changes have been placed");
-                let reference = key::reference(address.segment, address.offset, owner);
-                self.references.insert(reference, true);
+                if piece.named_in == NamedIn::Reference {
+                    let reference = key::reference(address.segment, address.offset, owner);
+                    self.references.insert(reference, true);
+                }
                 *self.live.entry(address.segment).or_default() += i64::from(piece.take);
                 self.added.push(address.segment);
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::key::Key;
-use crate::value::{PayloadAddress, Piece, Value};
+use crate::value::{NamedIn, PayloadAddress, Piece, Value};
 
 /// Table entries over others: a value, or `None` where there is nothing any more.
 pub(crate) type Overlay = BTreeMap<Key, Option<Value>>;
@@ -15,13 +15,15 @@ pub(crate) struct Release {
     pub address: PayloadAddress,
     /// Bytes it referred to.
     pub take: u32,
+    /// Where the owner was named: a reference goes with what it names.
+    pub named_in: NamedIn,
 }
 
 impl Release {
     /// `None` for a piece that never had a place: nothing counted it.
     pub fn of(owner: &Key, piece: &Piece) -> Option<Self> {
         let address = *piece.source.address()?;
-        Some(Self { owner: owner.clone(), address, take: piece.take })
+        Some(Self { owner: owner.clone(), address, take: piece.take, named_in: piece.named_in })
     }
 }
 
@@ -36,6 +38,11 @@ pub(crate) struct ChangeSet {
 impl ChangeSet {
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.releases.is_empty()
+    }
+
+    /// Has references name the owners of all pieces.
+    pub fn name_by_references(&mut self) {
+        self.pieces_mut().for_each(|piece| piece.named_in = NamedIn::Reference);
     }
 
     /// Every piece of a put value, in a fixed order.

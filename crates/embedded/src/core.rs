@@ -12,6 +12,7 @@ use crate::checkpoints::{Candidate, Checkpoints};
 use crate::disk::Disk;
 use crate::health::Health;
 use crate::journal::Journal;
+use crate::journal::inventory::Inventory;
 use crate::journal::segment_table::SegmentTable;
 use crate::layers::Layers;
 use crate::manifest::Manifest;
@@ -83,6 +84,17 @@ impl Core {
     /// The shard that runs the transactions of an object. Never changes for a directory.
     pub fn shard_of(&self, object: &ObjectId) -> u16 {
         (hash_of(object) % self.queues.len() as u64) as u16
+    }
+
+    /// What the records name that are in a segment and synced.
+    ///
+    /// # Errors
+    /// `Corrupt` if the segment's file is missing; what the disk says.
+    pub fn inventory(&self, segment: u32) -> Result<Inventory> {
+        let last = self.journal.durable();
+        let segment = self.segments.open_one(segment)?;
+        let take = |segment| Inventory::take(&segment, self.journal.marking(), last);
+        segment.map_or_else(|| Ok(Inventory::default()), take)
     }
 
     /// The first op that may change something, as far as that can be known without running it.

@@ -14,14 +14,15 @@ use crate::codec::Put;
 use crate::disk::{Disk, RealDisk};
 use crate::head::{Content, Head};
 use crate::journal::Position;
-use crate::journal::record::{Draft, HEADER_BYTES, Place, Record, RecordId, reseal};
+use crate::journal::inventory::Inventory;
+use crate::journal::record::{Draft, HEADER_BYTES, Payloads, Place, Record, RecordId, reseal};
 use crate::journal::recovery::{Reading, find_files};
 use crate::journal::segment::{BLOCK_BYTES, GroupHeader, Marking, file_name, header};
 use crate::key::{self, Key, Kind, NodeId};
 use crate::manifest::Manifest;
 use crate::scrub::ScrubCursor;
 use crate::tables::check_before_opening;
-use crate::value::{PAYLOAD_MIN_BYTES, PayloadAddress, Piece, Source, Value};
+use crate::value::{NamedIn, PAYLOAD_MIN_BYTES, PayloadAddress, Piece, Value};
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 /// Inputs of a short run of a target that writes files: some hundred microseconds each.
@@ -42,14 +43,16 @@ fn sealed(content: &[u8]) -> Vec<u8> {
 /// Changes with one of each kind.
 fn sample_changes() -> ChangeSet {
     let address = PayloadAddress { segment: 1, offset: 40, length: 9000, crc: 77 };
-    let older = Piece { source: Source::Stored(address), skip: 1, take: 5000 };
+    let older = Piece::stored(address, 1, 5000, NamedIn::Reference).unwrap();
     let mut changes = ChangeSet::default();
     let mut put = |key: &str, value| changes.entries.insert(Key::from(key), value);
     put("small", Some(Value::Inline(Bytes::from_static(b"value"))));
     put("large", Some(Value::of(Bytes::from(vec![7; PAYLOAD_MIN_BYTES]))));
     put("older", Some(Value::Pieces(vec![older])));
     put("gone", None);
-    changes.releases.push(Release { owner: Key::from("old"), address, take: 9 });
+    for named_in in [NamedIn::Record, NamedIn::Reference] {
+        changes.releases.push(Release { owner: Key::from("old"), address, take: 9, named_in });
+    }
     changes
 }
 
@@ -79,11 +82,11 @@ fn fuzz_journal_records() {
     fuzz(CRATE, "journal_records", &samples, |input| {
         let mut input = input.to_vec();
         reseal(&mut input, place.group);
-        let Ok(mut record) = Record::read(&input, place) else { return false };
+        let Ok(mut record) = Record::read(&input, place, Payloads::Checked) else { return false };
         assert!(record.length >= HEADER_BYTES && record.length <= input.len());
         // What was read can be written down, and the tables take it.
         let again = record_bytes(&mut record.changes, record.id.sequence, place.group);
-        let again = Record::read(&again, place).unwrap();
+        let again = Record::read(&again, place, Payloads::Checked).unwrap();
         assert_eq!(format!("{:?}", again.changes), format!("{:?}", record.changes));
         for (key, value) in record.changes.entries {
             let Some(value) = value else { continue };
@@ -139,6 +142,8 @@ fn fuzz_segments() {
         let last = end.as_ref().map_or(u64::MAX, |end| end.group - 1);
         let damaged = reading.first_damaged(start, last).unwrap();
         assert_eq!(damaged.is_none(), end.is_ok(), "a replay and a scrub see the same groups");
+        let inventory = Inventory::take(&segments[0], MARKING, last).unwrap();
+        assert!(inventory.named.values().flatten().all(|at| (*at as usize) < SEGMENT_BYTES * 2));
         end.is_ok() && records > 0
     });
 }
@@ -162,7 +167,7 @@ fn fuzz_manifests() {
 fn fuzz_table_values_and_heads() {
     let key = b"key".as_slice();
     let address = PayloadAddress { segment: 1, offset: 2, length: 300, crc: 4 };
-    let piece = Piece { source: Source::Stored(address), skip: 100, take: 200 };
+    let piece = |named_in| Piece::stored(address, 100, 200, named_in).unwrap();
     let content = Content { size: 7, stream: Some(NodeId::new(1, 9)), ..Content::default() };
     let whole = Content { whole: Some(Bytes::from_static(b"1234567")), ..content.clone() };
     let [head, whole] =
@@ -172,7 +177,11 @@ fn fuzz_table_values_and_heads() {
         stored[..stored.len() - 4].to_vec()
     };
     let samples = [head, whole].map(|head| of(Value::Inline(head)));
-    let samples = [&samples[..], &[of(Value::Pieces(vec![piece]))]].concat();
+    let samples = [
+        &samples[..],
+        &[of(Value::Pieces([NamedIn::Record, NamedIn::Reference].map(piece).to_vec()))],
+    ]
+    .concat();
     fuzz(CRATE, "table_values", &samples, |input| {
         let _ = Value::decode(key, input);
         let mut stored = input.to_vec();

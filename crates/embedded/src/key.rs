@@ -12,7 +12,7 @@
 //! | `n` node `m` key | a map entry |
 //! | `n` node `p` | the map header |
 //! | `n` node `a` name | an attribute |
-//! | `r` segment:u32 offset:u32 owner-key | the owner's value refers to this payload |
+//! | `r` segment:u32 offset:u32 owner-key | the owner refers to this payload, whose record does not name it |
 //! | `l` segment:u32 shard:u16 | bytes of the segment that the shard's entries refer to |
 //! | `g` shard:u16 node:u64 | a node whose entries are to be deleted |
 //! | `q` shard:u16 | how far the shard has applied the journal |

@@ -138,7 +138,7 @@ mod tests {
 
     use super::*;
     use crate::key::{self, NodeId};
-    use crate::value::PayloadAddress;
+    use crate::value::{NamedIn, PayloadAddress};
 
     const SHARD: u16 = 3;
 
@@ -153,11 +153,8 @@ mod tests {
     fn placed(length: u32) -> Value {
         let address = PayloadAddress { segment: 1, offset: 2, length, crc: 3 };
         let data = Bytes::from(vec![7; length as usize]);
-        Value::Pieces(vec![Piece {
-            source: Source::Unsynced(address, data),
-            skip: 0,
-            take: length,
-        }])
+        let source = Source::Unsynced(address, data);
+        Value::Pieces(vec![Piece { source, skip: 0, take: length, named_in: NamedIn::Record }])
     }
 
     /// Some lengths are of bytes, some of a piece.

@@ -20,8 +20,8 @@
 //! | `shards`, `queue`, `shard`, `recent`, `commit`, `committer`, `applier`, `batch`, `visibility` | the way of a transaction |
 //! | `view/` | what a transaction sees and does: stream, map, attributes, snapshots |
 //! | `layers`, `gaps`, `change_set`, `tables/`, `key`, `value`, `head` | entries: merged, encoded, kept |
-//! | `journal/` | records, groups, segments, recovery |
-//! | `upkeep`, `checkpoints`, `compaction`, `manifest`, `space` | checkpoints and room |
+//! | `journal/` | records, groups, segments, recovery, inventory |
+//! | `upkeep`, `checkpoints`, `compaction`, `owners`, `manifest`, `space` | checkpoints and room |
 //! | `scrub/` | finding damage before somebody meets it |
 //! | `watch`, `stats`, `health`, `disk` | watchers, counts, failure, the seam to the disk |
 //!
@@ -51,6 +51,7 @@ mod layers;
 mod manifest;
 mod opening;
 mod options;
+mod owners;
 mod queue;
 mod recent;
 mod scrub;

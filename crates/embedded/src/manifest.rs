@@ -1,4 +1,4 @@
-//! The file that says what a directory is and from where its journal is replayed. Format 4.
+//! The file that says what a directory is and from where its journal is replayed. Format 5.
 //!
 //! ```text
 //! "NACREMAN", format u32, shards u32, segment u32, offset u32, group u64, salt u64,
@@ -7,7 +7,8 @@
 //!
 //! Format 1 has no salt, and its tables are fjall's; in format 2 no head has a stream in it. In both and in format 3
 //! the counts of live bytes may be wrong: what was moved out of a segment, of a value of several payloads, was taken
-//! off once for each. A directory of an earlier format is made one of this when it is opened.
+//! off once for each. Up to format 4 references name every owner of a payload, also those its record names. A
+//! directory of an earlier format is made one of this when it is opened.
 //!
 //! Replaced whole at every checkpoint, by renaming. **Invariant:** when it is written, the tables
 //! have everything before the position safely on disk; so tables that know less are damaged.
@@ -43,7 +44,17 @@ pub(crate) struct Manifest {
 
 impl Manifest {
     /// The format of a directory that this release has written to.
-    pub const FORMAT: u32 = 4;
+    pub const FORMAT: u32 = 5;
+
+    /// Whether counts of live bytes may be wrong.
+    pub fn has_doubtful_counts(&self) -> bool {
+        self.format < 4
+    }
+
+    /// Whether every owner of a payload is named by a reference.
+    pub fn has_all_references(&self) -> bool {
+        self.format < 5
+    }
 
     pub fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();

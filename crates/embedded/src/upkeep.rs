@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use crate::core::{Core, panic_text};
 use crate::journal::Position;
 use crate::key::{self, Key, NodeId};
+use crate::owners::{Owner, Owners};
 use crate::queue::Work;
 use crate::upkeep_signal::Wake;
 
@@ -31,11 +32,15 @@ const NODES_AT_ONCE: usize = 64;
 const MAX_NODES_LEFT_ALONE: usize = 16 * 1024;
 /// Bytes moved by one transaction.
 const RELOCATE_BYTES: u64 = 512 * 1024;
-/// A segment is emptied when less than this share of it is referred to: at worst a store takes
+/// A segment is emptied when less than this share of it is referred to: an idle store takes at worst
 /// twice what it holds, and what is moved was mostly dead around it.
 const SPARSE_SHARE: f64 = 0.5;
 /// The same when room is short; not higher, as moving takes room before it gives some.
 const SPARSE_SHARE_WHEN_LOW: f64 = 0.75;
+/// While there is room and something else to do, segments are left to empty by themselves until all of them together
+/// are so many more than twice what they hold would fill. What is written again and again is dead a moment later, and
+/// what is emptied at last is sparser.
+const SPARSE_SEGMENTS: f64 = 8.0;
 
 /// The thread's state.
 pub(crate) struct Upkeep {
@@ -103,7 +108,7 @@ impl Upkeep {
         }
         let reclaimed = self.reclaim_garbage();
         self.note(reclaimed);
-        self.note(self.compact());
+        self.note(self.compact(is_quiet));
         if self.core.space.is_low() {
             self.core.journal.delete_spares();
         }
@@ -210,13 +215,15 @@ impl Upkeep {
     }
 
     /// Empties segments of which little is left, one after the other, until something else is due.
-    fn compact(&self) -> Result<()> {
+    fn compact(&self, is_quiet: bool) -> Result<()> {
         let core = &self.core;
         while !self.is_called_away() {
-            let share = if core.space.is_low() { SPARSE_SHARE_WHEN_LOW } else { SPARSE_SHARE };
-            let Some(segment) = core.segments.sparsest(self.checkpoint.segment, share) else {
+            let (end, is_low) = (self.checkpoint.segment, core.space.is_low());
+            if !is_low && !is_quiet && core.segments.sparse(end) < SPARSE_SEGMENTS {
                 break;
-            };
+            }
+            let share = if is_low { SPARSE_SHARE_WHEN_LOW } else { SPARSE_SHARE };
+            let Some(segment) = core.segments.sparsest(end, share) else { break };
             match self.empty_segment(segment) {
                 Ok(0) => core.segments.leave_alone(segment),
                 Err(error) if error.kind() == ErrorKind::Corrupt => {
@@ -231,28 +238,32 @@ impl Upkeep {
     }
 
     /// Moves what is left of a segment; answers how many bytes that were.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is damaged, after all that could be was moved.
     fn empty_segment(&self, segment: u32) -> Result<u64> {
         let mut owners: Vec<Vec<Key>> = vec![Vec::new(); self.core.queues.len()];
         let (mut moved, mut queued) = (0, 0);
+        let mut inventory = self.core.inventory(segment)?;
+        let damage = inventory.damage.take();
         let snapshot = self.core.tables.snapshot();
         let mut last_offset = None;
-        for entry in snapshot.prefix(&key::reference_prefix(segment)) {
-            let (reference, _) = entry?;
-            let Some((offset, owner)) = key::reference_parts(&reference) else { continue };
-            let Some(node) = key::node_of(owner) else { continue };
-            // Owners of one payload follow each other and are moved together.
-            if last_offset != Some(offset) && queued >= RELOCATE_BYTES {
+        for owner in Owners::find(&snapshot, segment, inventory)? {
+            let Owner { offset, key, bytes } = owner?;
+            let Some(node) = key::node_of(&key) else { continue };
+            // Owners of one payload are moved together.
+            if last_offset.replace(offset) != Some(offset) && queued >= RELOCATE_BYTES {
                 moved += self.relocate(segment, &mut owners)?;
                 queued = 0;
             }
-            queued += last_offset.map_or(0, |last| u64::from(offset.saturating_sub(last)));
-            last_offset = Some(offset);
-            owners[usize::from(node.shard())].push(Key::from(owner));
+            queued += bytes;
+            owners[usize::from(node.shard())].push(key);
             if self.core.upkeep.is_closing() {
                 break;
             }
         }
-        Ok(moved + self.relocate(segment, &mut owners)?)
+        moved += self.relocate(segment, &mut owners)?;
+        damage.map_or(Ok(moved), Err)
     }
 
     fn relocate(&self, segment: u32, owners: &mut [Vec<Key>]) -> Result<u64> {

@@ -1,12 +1,13 @@
-//! Values of the tables, format 1, and the payloads they may refer to.
+//! Values of the tables, format 2, and the payloads they may refer to.
 //!
 //! A value holds its bytes (`0`, bytes) or refers to where the journal has them (`1`, pieces of 24
 //! bytes: segment, offset, length and crc32c of the payload, then how much of it to skip and to
-//! take). Either ends in a crc32c over key, tag and body, so an entry that moved, aged or rotted
+//! take). The highest bit of what is to be skipped says [where the owner is named](NamedIn); in format 1 it
+//! is never set. Either ends in a crc32c over key, tag and body, so an entry that moved, aged or rotted
 //! is [`nacre_object::ErrorKind::Corrupt`], never wrong data.
 //!
 //! A payload is written once, in the journal record of the transaction that brought it; table
-//! entries, snapshots and clones share it by reference.
+//! entries, snapshots and clones share it.
 
 use bytes::Bytes;
 use lsm_tree::Slice;
@@ -25,6 +26,10 @@ const _: () = assert!(PAYLOAD_MIN_BYTES <= PAYLOAD_MAX_BYTES);
 const INLINE: u8 = 0;
 const PIECES: u8 = 1;
 const CRC_BYTES: usize = 4;
+/// In the number of bytes to skip.
+const NAMED_IN_RECORD: u32 = 1 << 31;
+
+const _: () = assert!((PAYLOAD_MAX_BYTES as u32) < NAMED_IN_RECORD);
 
 /// Where a payload is, and what it must hash to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -79,12 +84,27 @@ impl Source {
     }
 }
 
+/// Where a payload's owner, the entry that refers to it, is found from the payload: who moves a payload has to
+/// tell all its owners.
+///
+/// **Invariant:** each piece of a stored value is named in one of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum NamedIn {
+    /// In the journal's record that brought the payload. So it is with most: it costs nothing more.
+    Record,
+    /// By a reference in the tables: the owner came to the payload later, as clones do, or refers to less of it than
+    /// the record says.
+    Reference,
+}
+
 /// Part of a payload.
 #[derive(Debug, Clone)]
 pub(crate) struct Piece {
     pub source: Source,
     pub skip: u32,
     pub take: u32,
+    /// Right once a record was drafted with it.
+    pub named_in: NamedIn,
 }
 
 /// What a table entry holds.
@@ -130,6 +150,7 @@ impl Value {
                     source: piece.source.clone(),
                     skip: piece.skip + from as u32,
                     take: (to - from) as u32,
+                    named_in: NamedIn::Reference,
                 };
                 Self::Pieces(pieces.iter().map(trim).collect())
             }
@@ -151,8 +172,12 @@ impl Value {
                 scratch.put_u8(PIECES);
                 for piece in pieces {
                     let address = piece.source.address().expect("applied values have been placed");
+                    let mark = match piece.named_in {
+                        NamedIn::Record => NAMED_IN_RECORD,
+                        NamedIn::Reference => 0,
+                    };
                     address.encode(scratch);
-                    scratch.put_u32(piece.skip);
+                    scratch.put_u32(piece.skip | mark);
                     scratch.put_u32(piece.take);
                 }
             }
@@ -199,23 +224,31 @@ impl Value {
 impl Piece {
     pub fn fresh(data: Bytes) -> Self {
         let take = u32::try_from(data.len()).expect("payloads are bounded");
-        Self { source: Source::Fresh(data), skip: 0, take }
+        Self { source: Source::Fresh(data), skip: 0, take, named_in: NamedIn::Record }
     }
 
-    pub fn decode(from: &mut Take<'_>) -> Result<Self> {
-        Self::of_stored(PayloadAddress::decode(from)?, from)
+    fn decode(from: &mut Take<'_>) -> Result<Self> {
+        let address = PayloadAddress::decode(from)?;
+        let (skip, take) = (from.u32()?, from.u32()?);
+        let named_in =
+            if skip & NAMED_IN_RECORD == 0 { NamedIn::Reference } else { NamedIn::Record };
+        Self::stored(address, skip & !NAMED_IN_RECORD, take, named_in)
     }
 
-    /// The piece of a stored payload whose `skip` and `take` come next.
+    /// A piece of a payload on disk.
     ///
     /// # Errors
     /// `Corrupt` if the payload is not that long.
-    pub fn of_stored(address: PayloadAddress, from: &mut Take<'_>) -> Result<Self> {
-        let (skip, take) = (from.u32()?, from.u32()?);
+    pub fn stored(
+        address: PayloadAddress,
+        skip: u32,
+        take: u32,
+        named_in: NamedIn,
+    ) -> Result<Self> {
         if u64::from(skip) + u64::from(take) > u64::from(address.length) {
             return Err(Error::corrupt("a piece longer than its payload"));
         }
-        Ok(Self { source: Source::Stored(address), skip, take })
+        Ok(Self { source: Source::Stored(address), skip, take, named_in })
     }
 }
 
@@ -230,8 +263,9 @@ mod tests {
     #[test]
     fn a_stored_value_reads_back_under_its_own_key_only() {
         let address = PayloadAddress { segment: 1, offset: 2, length: 300, crc: 4 };
-        let piece = Piece { source: Source::Stored(address), skip: 100, take: 200 };
-        for value in [Value::Inline(Bytes::from_static(b"abc")), Value::Pieces(vec![piece])] {
+        let piece = |named_in| Piece::stored(address, 100, 200, named_in).unwrap();
+        let pieces = [NamedIn::Record, NamedIn::Reference].map(piece).to_vec();
+        for value in [Value::Inline(Bytes::from_static(b"abc")), Value::Pieces(pieces)] {
             let stored = value.encode(b"key", &mut Vec::new());
             let back = Value::decode(b"key", &stored).unwrap();
             assert_eq!(format!("{back:?}"), format!("{value:?}"));

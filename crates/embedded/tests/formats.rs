@@ -17,12 +17,13 @@ use tempfile::TempDir;
 const FORMER_SAMPLES: [&str; 2] = [SAMPLE_FORMAT_1, SAMPLE_FORMAT_2];
 /// As [`make_store`] made them. Add one of the next format beside them, made by
 /// `NACRE_WRITE_SAMPLE=PATH cargo test -p nacre-embedded --test formats`.
-const SAMPLES: [&str; 2] = [SAMPLE_FORMAT_3, SAMPLE_FORMAT_4];
+const SAMPLES: [&str; 3] = [SAMPLE_FORMAT_3, SAMPLE_FORMAT_4, SAMPLE_FORMAT_5];
 /// Of release 0.1, with fjall's tables.
 const SAMPLE_FORMAT_1: &str = "tests/samples/format-1.tar.gz";
 const SAMPLE_FORMAT_2: &str = "tests/samples/format-2.tar.gz";
 const SAMPLE_FORMAT_3: &str = "tests/samples/format-3.tar.gz";
 const SAMPLE_FORMAT_4: &str = "tests/samples/format-4.tar.gz";
+const SAMPLE_FORMAT_5: &str = "tests/samples/format-5.tar.gz";
 
 fn tar(arguments: &[&str], folder: &Path) {
     let status = Command::new("tar").args(arguments).arg("-C").arg(folder).arg(".").status();
@@ -66,10 +67,10 @@ async fn opens_reads_right_and_goes_on(sample: &str, contents: &Contents) {
         engine.close();
     }
     assert!(!folder.path().join("tables").exists(), "{sample}");
-    assert_eq!(format_of(&folder.path().join("MANIFEST")), 4, "{sample}");
+    assert_eq!(format_of(&folder.path().join("MANIFEST")), 5, "{sample}");
 }
 
-/// Of the calls that change something while a store of format 1 is opened, one of so many is tried.
+/// Of the calls that change something while a store of an earlier format is opened, one of so many is tried.
 const CALLS_APART: usize = 9;
 
 /// Has every file and folder in a folder, and it, survive a power cut.
@@ -86,9 +87,15 @@ fn sync(folder: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_of_format_1_outlives_a_power_cut_or_failure_in_its_upgrade() {
-    let fresh = TempDir::new().unwrap();
-    let contents = Contents::of(&make_former_store(fresh.path()).await).await.without_times();
+async fn a_store_of_an_earlier_format_outlives_a_power_cut_or_failure_in_its_upgrade() {
+    let (former, fresh) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let contents = Contents::of(&make_former_store(former.path()).await).await.without_times();
+    outlives_a_fault_in_its_upgrade(SAMPLE_FORMAT_1, &contents).await;
+    let contents = Contents::of(&make_store(fresh.path()).await).await.without_times();
+    outlives_a_fault_in_its_upgrade(SAMPLE_FORMAT_4, &contents).await;
+}
+
+async fn outlives_a_fault_in_its_upgrade(sample: &str, contents: &Contents) {
     let seed = nacre_conformance::seeds(1).next().unwrap();
     for fault in [Fault::Power, Fault::Io] {
         let mut random = Random::seeded(seed);
@@ -96,7 +103,7 @@ async fn a_store_of_format_1_outlives_a_power_cut_or_failure_in_its_upgrade() {
         for first in (1 + seed % CALLS_APART as u64..).step_by(CALLS_APART) {
             let mut disk = PowerDisk::mount();
             std::fs::create_dir_all(disk.store()).unwrap();
-            tar(&["--extract", "--gzip", "--file", SAMPLE_FORMAT_1], &disk.store());
+            tar(&["--extract", "--gzip", "--file", sample], &disk.store());
             sync(&disk.folder());
             disk.plan(Plan { fault, first, last: u64::MAX });
             if let Ok(engine) = EmbeddedEngine::open(options(&disk.store())) {
@@ -116,7 +123,7 @@ async fn a_store_of_format_1_outlives_a_power_cut_or_failure_in_its_upgrade() {
             }
         }
         assert!(tried > 5, "{tried} calls");
-        println!("{fault:?}: one call in {CALLS_APART}, {tried} calls");
+        println!("{sample}, {fault:?}: one call in {CALLS_APART}, {tried} calls");
     }
 }
 
@@ -137,13 +144,13 @@ fn set_format(manifest: &Path, format: u32) {
 
 #[test]
 fn a_folder_of_a_later_format_is_refused_with_what_to_do_and_left_as_it_is() {
-    let folder = unpack(SAMPLE_FORMAT_4);
+    let folder = unpack(SAMPLE_FORMAT_5);
     let manifest = folder.path().join("MANIFEST");
-    set_format(&manifest, 5);
+    set_format(&manifest, 6);
     let refused = EmbeddedEngine::open(options(folder.path())).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
     assert!(refused.hint_text().unwrap().contains("use that one"), "{refused}");
-    set_format(&manifest, 4);
+    set_format(&manifest, 5);
     EmbeddedEngine::open(options(folder.path())).unwrap();
 }
 

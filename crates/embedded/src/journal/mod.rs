@@ -8,6 +8,7 @@
 //! **Invariant:** one group is in flight at a time, so a group that is on disk proves that all
 //! before it were synced. **Invariant:** a failed write or sync is final (see [`Health`]).
 
+pub(crate) mod inventory;
 pub(crate) mod record;
 pub(crate) mod recovery;
 pub(crate) mod segment;

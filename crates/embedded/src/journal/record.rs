@@ -1,4 +1,4 @@
-//! A journal record: one transaction as what it does to the tables. Format 1, little-endian.
+//! A journal record: one transaction as what it does to the tables. Format 2, little-endian.
 //!
 //! ```text
 //! header   magic u32, length u32, crc u32, shard u16, 0 u16, sequence u64, next node u64,
@@ -9,7 +9,8 @@
 //!                                    0 address skip take    of an older record's payload
 //!                                    1 index u32 skip take  of this record's payload
 //!            3 key                 delete
-//!            4 key address take    release
+//!            4 key address take    release, of an owner that a reference names
+//!            5 key address take    release, of an owner that the payload's record names; not in format 1
 //!          a key is its length u16 and its bytes
 //! payloads their bytes, one after another
 //! ```
@@ -26,7 +27,7 @@ use nacre_object::{Error, Result};
 use crate::change_set::{ChangeSet, Release};
 use crate::codec::{Put, Take};
 use crate::key::Key;
-use crate::value::{PayloadAddress, Piece, Source, Value};
+use crate::value::{NamedIn, PayloadAddress, Piece, Source, Value};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"NREC");
 const LENGTH_AT: usize = 4;
@@ -39,6 +40,7 @@ const PUT_INLINE: u8 = 1;
 const PUT_PIECES: u8 = 2;
 const DELETE: u8 = 3;
 const RELEASE: u8 = 4;
+const RELEASE_NAMED_IN_RECORD: u8 = 5;
 const OLDER: u8 = 0;
 const OWN: u8 = 1;
 
@@ -81,7 +83,11 @@ impl Draft {
         }
         // Releases first: see `ChangeSet::releases`.
         for release in &changes.releases {
-            put_key(&mut self.head, RELEASE, &release.owner);
+            let kind = match release.named_in {
+                NamedIn::Record => RELEASE_NAMED_IN_RECORD,
+                NamedIn::Reference => RELEASE,
+            };
+            put_key(&mut self.head, kind, &release.owner);
             release.address.encode(&mut self.head);
             self.head.put_u32(release.take);
         }
@@ -95,14 +101,17 @@ impl Draft {
         // Entries of one transaction that share a payload share its memory.
         let mut known: HashMap<(usize, usize), u32> = HashMap::new();
         for piece in changes.pieces_mut() {
-            if let Source::Fresh(data) = &piece.source {
-                let identity = (data.as_ptr() as usize, data.len());
-                let index = *known.entry(identity).or_insert_with(|| {
-                    self.payloads.push((data.clone(), crc32c::crc32c(data)));
-                    self.payloads.len() as u32 - 1
-                });
-                piece.source = Source::Drafted(index, data.clone());
-            }
+            let Source::Fresh(data) = &piece.source else {
+                piece.named_in = NamedIn::Reference;
+                continue;
+            };
+            let identity = (data.as_ptr() as usize, data.len());
+            let index = *known.entry(identity).or_insert_with(|| {
+                self.payloads.push((data.clone(), crc32c::crc32c(data)));
+                self.payloads.len() as u32 - 1
+            });
+            piece.named_in = NamedIn::Record;
+            piece.source = Source::Drafted(index, data.clone());
         }
     }
 
@@ -208,6 +217,14 @@ fn put_piece(out: &mut Vec<u8>, piece: &Piece) {
     out.put_u32(piece.take);
 }
 
+/// Whether payloads are checked where their records are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Payloads {
+    Checked,
+    /// By whoever reads them then.
+    Unchecked,
+}
+
 /// A record read back.
 #[derive(Debug)]
 pub(crate) struct Record {
@@ -218,11 +235,11 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// Reads the record at the front of `bytes`, which lies at `place`, payloads included.
+    /// Reads the record at the front of `bytes`, which lies at `place`.
     ///
     /// # Errors
     /// `Corrupt` if it is not whole.
-    pub fn read(bytes: &[u8], place: Place) -> Result<Self> {
+    pub fn read(bytes: &[u8], place: Place, payloads: Payloads) -> Result<Self> {
         let damaged = |what: &str| Error::corrupt(format!("a journal record: {what}"));
         let mut header = Take(bytes);
         if header.u32()? != MAGIC {
@@ -240,7 +257,10 @@ impl Record {
             return Err(damaged("its checksum"));
         }
         let mut meta = Take(&bytes[HEADER_BYTES..meta_end]);
-        let own = read_payloads(&mut meta, payload_count, &bytes[..length], meta_end, place)?;
+        let own = read_payloads(&mut meta, payload_count, meta_end, place)?;
+        if payloads == Payloads::Checked {
+            own.iter().try_for_each(|address| check_payload(&bytes[..length], place, address))?;
+        }
         let payload_bytes: usize = own.iter().map(|address| address.length as usize).sum();
         if meta_end + payload_bytes != length {
             return Err(damaged("its length"));
@@ -250,28 +270,31 @@ impl Record {
     }
 }
 
-/// Addresses of the record's own payloads, each checked.
+/// Addresses of the record's own payloads, of which the first is at `start` in it.
 fn read_payloads(
     meta: &mut Take<'_>,
     count: usize,
-    record: &[u8],
     start: usize,
     place: Place,
 ) -> Result<Vec<PayloadAddress>> {
+    let too_long = || Error::corrupt("the payloads of a journal record are too long");
     let mut addresses = Vec::new();
-    let mut at = start;
+    let mut offset = place.offset + start as u32;
     for _ in 0..count {
         let (length, crc) = (meta.u32()?, meta.u32()?);
-        let end = at.saturating_add(length as usize);
-        let whole = record.get(at..end).is_some_and(|data| crc32c::crc32c(data) == crc);
-        if !whole {
-            return Err(Error::corrupt("a payload of a journal record fails its checksum"));
-        }
-        let offset = place.offset + at as u32;
         addresses.push(PayloadAddress { segment: place.segment, offset, length, crc });
-        at = end;
+        offset = offset.checked_add(length).ok_or_else(too_long)?;
     }
     Ok(addresses)
+}
+
+fn check_payload(record: &[u8], place: Place, address: &PayloadAddress) -> Result<()> {
+    let start = (address.offset - place.offset) as usize;
+    let data = record.get(start..start.saturating_add(address.length as usize));
+    if data.is_some_and(|data| crc32c::crc32c(data) == address.crc) {
+        return Ok(());
+    }
+    Err(Error::corrupt("a payload of a journal record fails its checksum"))
 }
 
 fn read_changes(meta: &mut Take<'_>, own: &[PayloadAddress]) -> Result<ChangeSet> {
@@ -294,9 +317,11 @@ fn read_changes(meta: &mut Take<'_>, own: &[PayloadAddress]) -> Result<ChangeSet
             DELETE => {
                 changes.entries.insert(key, None);
             }
-            RELEASE => {
+            RELEASE | RELEASE_NAMED_IN_RECORD => {
                 let address = PayloadAddress::decode(meta)?;
-                changes.releases.push(Release { owner: key, address, take: meta.u32()? });
+                let named_in = if kind == RELEASE { NamedIn::Reference } else { NamedIn::Record };
+                let take = meta.u32()?;
+                changes.releases.push(Release { owner: key, address, take, named_in });
             }
             other => return Err(Error::corrupt(format!("a journal record: change {other}"))),
         }
@@ -305,14 +330,16 @@ fn read_changes(meta: &mut Take<'_>, own: &[PayloadAddress]) -> Result<ChangeSet
 }
 
 fn read_piece(meta: &mut Take<'_>, own: &[PayloadAddress]) -> Result<Piece> {
-    let address = match meta.u8()? {
-        OLDER => PayloadAddress::decode(meta)?,
+    let (address, named_in) = match meta.u8()? {
+        OLDER => (PayloadAddress::decode(meta)?, NamedIn::Reference),
         _ => {
             let index = meta.u32()? as usize;
-            *own.get(index).ok_or_else(|| Error::corrupt("a journal record: its payloads"))?
+            let own = own.get(index);
+            let own = own.ok_or_else(|| Error::corrupt("a journal record: its payloads"))?;
+            (*own, NamedIn::Record)
         }
     };
-    Piece::of_stored(address, meta)
+    Piece::stored(address, meta.u32()?, meta.u32()?, named_in)
 }
 
 /// Puts the checksums right of what is at the front of `bytes`; answers its length, unless there is
@@ -351,14 +378,17 @@ mod tests {
 
     fn sample() -> ChangeSet {
         let address = PayloadAddress { segment: 1, offset: 40, length: 9000, crc: 77 };
-        let older = Piece { source: Source::Stored(address), skip: 1, take: 5000 };
+        let older = Piece::stored(address, 1, 5000, NamedIn::Reference).unwrap();
         let mut changes = ChangeSet::default();
         let mut put = |key: &str, value| changes.entries.insert(Key::from(key), value);
         put("small", Some(Value::Inline(Bytes::from_static(b"value"))));
         put("large", Some(Value::of(Bytes::from(vec![7; PAYLOAD_MAX_BYTES + 2]))));
         put("shared", Some(Value::Pieces(vec![older])));
         put("gone", None);
-        changes.releases.push(Release { owner: Key::from("gone"), address, take: 12 });
+        for named_in in [NamedIn::Record, NamedIn::Reference] {
+            let owner = Key::from("gone");
+            changes.releases.push(Release { owner, address, take: 12, named_in });
+        }
         changes
     }
 
@@ -374,7 +404,7 @@ mod tests {
     #[test]
     fn a_record_reads_back_as_written_with_its_payloads_in_place() {
         let (changes, bytes) = written();
-        let record = Record::read(&bytes, PLACE).unwrap();
+        let record = Record::read(&bytes, PLACE, Payloads::Checked).unwrap();
         assert_eq!((record.id, record.length), (ID, bytes.len()));
         assert_eq!(record.changes.releases, changes.releases);
         let stored = |entries: &crate::change_set::Overlay| -> Vec<_> {
@@ -397,9 +427,9 @@ mod tests {
         for byte in (0..300).chain((300..bytes.len()).step_by(997)) {
             let mut flipped = bytes.clone();
             flipped[byte] ^= 1 << (byte % 8);
-            assert!(Record::read(&flipped, PLACE).is_err(), "byte {byte}");
+            assert!(Record::read(&flipped, PLACE, Payloads::Checked).is_err(), "byte {byte}");
         }
-        assert!(Record::read(&bytes, Place { group: 6, ..PLACE }).is_err());
+        assert!(Record::read(&bytes, Place { group: 6, ..PLACE }, Payloads::Checked).is_err());
     }
 
     #[test]

@@ -21,7 +21,7 @@ use nacre_object::{Error, Result};
 use crate::disk::{Create, Disk};
 use crate::errors;
 use crate::journal::Position;
-use crate::journal::record::{Place, Record};
+use crate::journal::record::{Payloads, Place, Record};
 use crate::journal::segment::{
     BLOCK_BYTES, GroupHeader, Marking, Segment, file_name, id_in_name, id_in_spare_name,
     round_up_to_block,
@@ -193,7 +193,7 @@ impl Reading<'_> {
         let mut bytes = vec![0; length as usize];
         read(segment, position.offset, &mut bytes)?;
         let at = Place { segment: segment.id, offset: position.offset, group: header.number };
-        match read_records(&bytes, header_bytes, at) {
+        match read_records(&bytes, header_bytes, at, Payloads::Checked) {
             Ok(records) if records.len() == header.records as usize => {
                 Ok(Some(Group { position, bytes, records }))
             }
@@ -201,7 +201,11 @@ impl Reading<'_> {
         }
     }
 
-    fn group_header(&self, segment: &Segment, offset: u32) -> Result<Option<GroupHeader>> {
+    pub(super) fn group_header(
+        &self,
+        segment: &Segment,
+        offset: u32,
+    ) -> Result<Option<GroupHeader>> {
         let mut bytes = vec![0; self.marking.header_bytes()];
         if u64::from(offset) + bytes.len() as u64 > u64::from(segment.capacity) {
             return Ok(None);
@@ -228,7 +232,7 @@ impl Reading<'_> {
     }
 
     /// The first group in `segment` from `start` on that is numbered above `number`.
-    fn find_later_group(
+    pub(super) fn find_later_group(
         &self,
         segment: &Segment,
         start: u32,
@@ -267,7 +271,7 @@ impl Group {
     }
 }
 
-fn read(segment: &Segment, offset: u32, bytes: &mut [u8]) -> Result<()> {
+pub(super) fn read(segment: &Segment, offset: u32, bytes: &mut [u8]) -> Result<()> {
     segment
         .file
         .read_at(u64::from(offset), bytes)
@@ -275,12 +279,17 @@ fn read(segment: &Segment, offset: u32, bytes: &mut [u8]) -> Result<()> {
 }
 
 /// The records of a group that lies at `group`, behind its header.
-fn read_records(bytes: &[u8], header_bytes: usize, group: Place) -> Result<Vec<Record>> {
+pub(super) fn read_records(
+    bytes: &[u8],
+    header_bytes: usize,
+    group: Place,
+    payloads: Payloads,
+) -> Result<Vec<Record>> {
     let mut records = Vec::new();
     let mut at = header_bytes;
     while at < bytes.len() {
         let place = Place { offset: group.offset + at as u32, ..group };
-        let record = Record::read(&bytes[at..], place)?;
+        let record = Record::read(&bytes[at..], place, payloads)?;
         at += record.length;
         records.push(record);
     }

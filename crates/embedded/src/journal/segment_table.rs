@@ -41,6 +41,13 @@ pub(crate) struct Account {
     state: AccountState,
 }
 
+impl Account {
+    /// Of its file, what table entries refer to.
+    fn share(&self) -> f64 {
+        self.live_bytes as f64 / f64::from(self.capacity)
+    }
+}
+
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum AccountState {
     #[default]
@@ -136,14 +143,24 @@ impl SegmentTable {
     /// `Corrupt` if one is missing.
     pub fn open_from(&self, first: u32) -> Result<Vec<Segment>> {
         let known = self.all().into_iter().filter(|(id, _)| *id >= first);
-        let open = |(id, account): (u32, Account)| {
-            let file = self.file(id).map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => Error::corrupt(format!("{} is missing", file_name(id))),
-                _ => errors::io(format!("opening {}", file_name(id)), &error),
-            })?;
-            Ok(Segment { id, file, capacity: account.capacity })
-        };
-        known.map(open).collect()
+        known.map(|(id, account)| self.open(id, account.capacity)).collect()
+    }
+
+    /// The segment, opened; `None` if there is none of that number.
+    ///
+    /// # Errors
+    /// `Corrupt` if its file is missing.
+    pub fn open_one(&self, id: u32) -> Result<Option<Segment>> {
+        let capacity = self.accounts().segments.get(&id).map(|account| account.capacity);
+        capacity.map(|capacity| self.open(id, capacity)).transpose()
+    }
+
+    fn open(&self, id: u32, capacity: u32) -> Result<Segment> {
+        let file = self.file(id).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::corrupt(format!("{} is missing", file_name(id))),
+            _ => errors::io(format!("opening {}", file_name(id)), &error),
+        })?;
+        Ok(Segment { id, file, capacity })
     }
 
     /// Retires segments before `end` that nothing refers to.
@@ -183,15 +200,22 @@ impl SegmentTable {
         dead
     }
 
+    /// How many more segments there are before `end` than twice what is referred to in them would fill.
+    pub fn sparse(&self, end: u32) -> f64 {
+        let accounts = self.accounts();
+        let used = accounts.segments.range(..end).map(|(_, account)| account);
+        let used = used.filter(|account| account.state == AccountState::Used);
+        used.map(|account| 1.0 - 2.0 * account.share()).sum()
+    }
+
     /// The segment before `end` with the least of its file still referred to, if that is less than
     /// `max_share` of it.
     pub fn sparsest(&self, end: u32, max_share: f64) -> Option<u32> {
-        let share = |account: &Account| account.live_bytes as f64 / f64::from(account.capacity);
         self.accounts()
             .segments
             .range(..end)
             .filter(|(_, account)| account.state == AccountState::Used && account.live_bytes > 0)
-            .map(|(id, account)| (*id, share(account)))
+            .map(|(id, account)| (*id, account.share()))
             .filter(|(_, share)| *share < max_share)
             .min_by(|a, b| a.1.total_cmp(&b.1))
             .map(|(id, _)| id)
@@ -259,7 +283,7 @@ impl SegmentTable {
     /// # Errors
     /// `Corrupt` if a payload fails its checksum or is not there.
     pub fn read_pieces(&self, pieces: &[Piece]) -> Result<Bytes> {
-        if let [Piece { source: Source::Fresh(data) | Source::Unsynced(_, data), skip, take }] =
+        if let [Piece { source: Source::Fresh(data) | Source::Unsynced(_, data), skip, take, .. }] =
             pieces
         {
             return Ok(data.slice(*skip as usize..(*skip + *take) as usize));

@@ -81,7 +81,7 @@ pub(super) fn make_store(options: &Options) -> Result<(Tables, Manifest)> {
 }
 
 /// Makes a store of an earlier format one of the present: its tables, a tree of our own, are told all that the journal
-/// has, what they refer to is counted anew, and the journal goes on in a new segment. The manifest comes last, and
+/// has, what they refer to is counted anew where that may be wrong, and the journal goes on in a new segment. The manifest comes last, and
 /// until it is there a crash leaves a store of the earlier format, from which to begin again.
 pub(super) fn upgrade(options: &Options, manifest: &Manifest) -> Result<(Tables, Manifest)> {
     let folder = &options.path;
@@ -91,7 +91,9 @@ pub(super) fn upgrade(options: &Options, manifest: &Manifest) -> Result<(Tables,
     }
     let tables = open_tables(options)?;
     let recovered = recover(options, &tables, manifest)?;
-    recount(&tables)?;
+    if manifest.has_doubtful_counts() {
+        recount(&tables)?;
+    }
     tables.seal();
     tables.write_sealed()?;
     let manifest = Manifest {

@@ -62,12 +62,12 @@ mod tests {
 
     use super::*;
     use crate::key::NodeId;
-    use crate::value::{PayloadAddress, Piece, Source};
+    use crate::value::{NamedIn, PayloadAddress, Piece};
 
     fn value(pieces: &[(u32, u32)]) -> Value {
         let piece = |(segment, take): &(u32, u32)| {
             let address = PayloadAddress { segment: *segment, offset: 0, length: 4096, crc: 0 };
-            Piece { source: Source::Stored(address), skip: 0, take: *take }
+            Piece::stored(address, 0, *take, NamedIn::Reference).unwrap()
         };
         Value::Pieces(pieces.iter().map(piece).collect())
     }

@@ -1,0 +1,206 @@
+//! Which entries the payloads of a segment were written for, read from its records.
+//!
+//! What a record says was so when it was written. Whether an entry still refers to its payload the tables know.
+
+use std::collections::BTreeMap;
+
+use nacre_object::{Error, Result};
+
+use super::record::{Payloads, Place, Record};
+use super::recovery::{Reading, read, read_records};
+use super::segment::{BLOCK_BYTES, GroupHeader, Marking, Segment, file_name, round_up_to_block};
+use crate::key::Key;
+use crate::value::NamedIn;
+
+/// What the records of a segment name.
+#[derive(Debug, Default)]
+pub(crate) struct Inventory {
+    /// Entries, and where the payloads of the last value begin that the segment has of them.
+    pub named: BTreeMap<Key, Vec<u32>>,
+    /// Where a group could not be read; what its records name is not known.
+    pub damage: Option<Error>,
+}
+
+impl Inventory {
+    /// Of the groups in `segment` numbered up to `last`, which is synced.
+    ///
+    /// As in a replay, what follows the last group that can be read is taken for torn: whoever needs to know compares
+    /// what is named with what is referred to.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn take(segment: &Segment, marking: Marking, last: u64) -> Result<Self> {
+        let segments = std::slice::from_ref(segment);
+        let reading = Reading { segments, marking };
+        let mut inventory = Self::default();
+        let mut buffer = Vec::new();
+        let (mut at, mut number) = (BLOCK_BYTES, 0);
+        let mut unread = None;
+        while let Some((offset, header)) = next_header(&reading, segment, at, number, last)? {
+            if offset != at {
+                unread.get_or_insert(at);
+            }
+            if let Some(unread) = unread.take() {
+                inventory.note_damage(segment, unread);
+            }
+            match records(segment, marking, offset, header, &mut buffer)? {
+                Some(records) => records.into_iter().for_each(|record| inventory.add(record)),
+                None => unread = Some(offset),
+            }
+            number = header.number;
+            at = offset.saturating_add(round_up_to_block(u64::from(header.length)) as u32);
+        }
+        Ok(inventory)
+    }
+
+    fn note_damage(&mut self, segment: &Segment, at: u32) {
+        let place = format!("{} at byte {at}", file_name(segment.id));
+        let text = "a group of the journal cannot be read; room in its segment is not given back";
+        self.damage.get_or_insert_with(|| Error::corrupt(text).on(place));
+    }
+
+    fn add(&mut self, record: Record) {
+        for (key, value) in record.changes.entries {
+            let own = value.iter().flat_map(|value| value.pieces());
+            let own = own.filter(|piece| piece.named_in == NamedIn::Record);
+            let offsets = own.filter_map(|piece| Some(piece.source.address()?.offset));
+            let mut offsets: Vec<u32> = offsets.collect();
+            offsets.sort_unstable();
+            offsets.dedup();
+            if offsets.is_empty() {
+                self.named.remove(&key);
+            } else {
+                self.named.insert(key, offsets);
+            }
+        }
+    }
+}
+
+/// The records of a group; `None` if they cannot be read.
+fn records(
+    segment: &Segment,
+    marking: Marking,
+    offset: u32,
+    header: GroupHeader,
+    buffer: &mut Vec<u8>,
+) -> Result<Option<Vec<Record>>> {
+    let end = u64::from(offset) + u64::from(header.length);
+    let header_bytes = marking.header_bytes();
+    if end > u64::from(segment.capacity) || (header.length as usize) < header_bytes {
+        return Ok(None);
+    }
+    buffer.resize(buffer.len().max(header.length as usize), 0);
+    let bytes = &mut buffer[..header.length as usize];
+    read(segment, offset, bytes)?;
+    let place = Place { segment: segment.id, offset, group: header.number };
+    Ok(read_records(bytes, header_bytes, place, Payloads::Unchecked).ok())
+}
+
+/// The header of the first group from byte `from` on, numbered above `number` and up to `last`, and where it is.
+fn next_header(
+    reading: &Reading<'_>,
+    segment: &Segment,
+    from: u32,
+    number: u64,
+    last: u64,
+) -> Result<Option<(u32, GroupHeader)>> {
+    let expected = reading.group_header(segment, from)?.map(|header| (from, header));
+    let found = match expected.filter(|(_, header)| header.number > number) {
+        None => reading.find_later_group(segment, from, number)?,
+        found => found,
+    };
+    Ok(found.filter(|(_, header)| header.number <= last))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::change_set::{ChangeSet, Overlay};
+    use crate::codec::Put;
+    use crate::disk::{Create, Disk, RealDisk};
+    use crate::journal::record::{Draft, HEADER_BYTES, RecordId};
+    use crate::value::{PAYLOAD_MIN_BYTES, Value};
+
+    const MARKING: Marking = Marking::Salt(7);
+    const SEGMENT: u32 = 3;
+    const FIRST_GROUP: u64 = 5;
+
+    /// A group of one record, which sets a key to a payload, or deletes it.
+    fn group(number: u64, key: &str, is_put: bool) -> Vec<u8> {
+        let value = is_put.then(|| Value::of(Bytes::from(vec![7; PAYLOAD_MIN_BYTES])));
+        let entries = Overlay::from([(Key::from(key), value)]);
+        let mut draft = Draft::default();
+        let mut changes = ChangeSet { entries, releases: Vec::new() };
+        draft.write(RecordId { shard: 0, sequence: number, next_node: 1 }, &mut changes);
+        let length = (MARKING.header_bytes() + draft.len()) as u32;
+        let header = GroupHeader { segment: SEGMENT, length, number, records: 1 };
+        let mut bytes = header.encode(MARKING);
+        draft.append_to(&mut bytes, number);
+        bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES as usize), 0);
+        bytes
+    }
+
+    /// The inventory of a segment of these groups, one of which has a byte flipped, up to one.
+    fn inventory(groups: &[Vec<u8>], flipped: Option<(usize, usize)>, last: u64) -> Inventory {
+        let mut bytes = vec![0; BLOCK_BYTES as usize];
+        for (n, group) in groups.iter().enumerate() {
+            let start = bytes.len();
+            bytes.put_bytes(group);
+            if let Some((_, at)) = flipped.filter(|(group, _)| *group == n) {
+                bytes[start + at] ^= 1;
+            }
+        }
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, &bytes).unwrap();
+        let file = RealDisk.open(&path, Create::Never).unwrap();
+        let segment =
+            Segment { id: SEGMENT, file: Arc::clone(&file), capacity: bytes.len() as u32 };
+        Inventory::take(&segment, MARKING, last).unwrap()
+    }
+
+    fn keys(inventory: &Inventory) -> Vec<&str> {
+        inventory.named.keys().map(|key| std::str::from_utf8(key).unwrap()).collect()
+    }
+
+    #[test]
+    fn entries_are_named_with_their_last_payload_and_not_once_they_are_deleted() {
+        let puts = [("a", true), ("b", true), ("a", true), ("c", true), ("c", false)];
+        let groups: Vec<_> =
+            (FIRST_GROUP..).zip(puts).map(|(n, (key, is_put))| group(n, key, is_put)).collect();
+        let all = inventory(&groups, None, u64::MAX);
+        assert!(all.damage.is_none());
+        assert_eq!(keys(&all), ["a", "b"]);
+        let before_a: usize = groups[..2].iter().map(Vec::len).sum();
+        let payload = groups[2].windows(64).position(|bytes| bytes == [7; 64]).unwrap();
+        let at = BLOCK_BYTES as usize + before_a + payload;
+        assert_eq!(all.named[b"a".as_slice()], [at as u32]);
+        // Of what is not synced yet nothing is read.
+        assert_eq!(keys(&inventory(&groups, None, FIRST_GROUP + 3)), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn what_is_behind_a_damaged_group_is_named_and_the_damage_told_unless_it_may_be_torn() {
+        let groups: Vec<_> =
+            (FIRST_GROUP..).zip(["a", "b", "c"]).map(|(n, key)| group(n, key, true)).collect();
+        for at in [20, MARKING.header_bytes() + HEADER_BYTES + 12] {
+            for (damaged, left) in [(0, ["b", "c"]), (1, ["a", "c"])] {
+                let found = inventory(&groups, Some((damaged, at)), u64::MAX);
+                assert_eq!(keys(&found), left, "byte {at} of group {damaged}");
+                let told = found.damage.unwrap();
+                let place = BLOCK_BYTES as usize + damaged * groups[0].len();
+                assert!(told.object().unwrap().ends_with(&format!("at byte {place}")), "{told}");
+            }
+            let found = inventory(&groups, Some((2, at)), u64::MAX);
+            assert_eq!((keys(&found), found.damage.is_none()), (vec!["a", "b"], true));
+        }
+        // A payload is checked by who reads it.
+        let found = inventory(&groups, Some((1, groups[1].len() / 2)), u64::MAX);
+        assert_eq!((keys(&found), found.damage.is_none()), (vec!["a", "b", "c"], true));
+    }
+}
