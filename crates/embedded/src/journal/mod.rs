@@ -6,7 +6,7 @@
 //! waits for a moment at most, in which the group becomes worth its sync ([`Journal::take`]).
 //!
 //! **Invariant:** one group is in flight at a time, so a group that is on disk proves that all
-//! before it were synced. **Invariant:** a failed write or sync is final (see [`Health`]).
+//! before it were synced. Of the last one a [mark](Mark) says so, if none follows it at once. **Invariant:** a failed write or sync is final (see [`Health`]).
 
 pub(crate) mod inventory;
 pub(crate) mod record;
@@ -29,7 +29,7 @@ use crate::errors;
 use crate::health::Health;
 use crate::stats::Counters;
 use record::{Draft, Place};
-use segment::{BLOCK_BYTES, GroupHeader, Marking, Segment, round_up_to_block};
+use segment::{BLOCK_BYTES, GroupHeader, Mark, Marking, Segment, round_up_to_block};
 use segment_source::{Fill, SegmentSource};
 use segment_table::SegmentTable;
 
@@ -45,6 +45,8 @@ const SMALL_GROUP_BYTES: u64 = 16 * 1024;
 /// How long the committer waits for as much as it expects: about a sync, so that who is alone after others
 /// have gone waits for two at most.
 const GATHER_PATIENCE: Duration = Duration::from_micros(200);
+/// A group that none follows for so long is marked as synced: long enough that who is at work need not.
+const MARK_AFTER: Duration = Duration::from_millis(1);
 /// Bytes that may wait for the committer; who would append more waits for it. Some hundred times
 /// what a group of small transactions has, and little memory.
 const MAX_UNSYNCED_BYTES: usize = 8 * 1024 * 1024;
@@ -133,6 +135,8 @@ struct State {
     in_flight: VecDeque<Position>,
     /// The last group that is synced.
     durable: u64,
+    /// The last group that a mark was tried to be written for.
+    marked: u64,
     /// The answers that must wait for the committer to be woken; `None` while it works.
     committer_wakes_at: Option<usize>,
     /// Answers that waited for the last group.
@@ -249,6 +253,7 @@ impl Journal {
             waiting: Commit::default(),
             in_flight: VecDeque::new(),
             durable: position.group - 1,
+            marked: 0,
             committer_wakes_at: None,
             last_answers: 0,
             is_closed: false,
@@ -365,7 +370,7 @@ impl Journal {
                 return None;
             }
             state.committer_wakes_at = Some(1);
-            state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.wait_for_work(state);
         }
         let mut state = self.gather(state);
         let mut groups = std::mem::take(&mut state.closed);
@@ -379,6 +384,35 @@ impl Journal {
         state.in_flight.extend(groups.iter().map(|group| group.position));
         self.taken.notify_all();
         Some((groups, std::mem::take(&mut state.waiting)))
+    }
+
+    /// Waits until there is something, or just so long that the last group is to be marked, which it then is.
+    fn wait_for_work<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        if state.marked == state.durable || self.health.check().is_err() {
+            return self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let waited = self.filled.wait_timeout(state, MARK_AFTER);
+        let (mut state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        if !waited.timed_out() || state.has_work() {
+            return state;
+        }
+        state.marked = state.durable;
+        let (synced, next) = (state.durable, &state.filling);
+        let (segment, offset) = (next.segment.clone(), next.position.offset);
+        drop(state);
+        if let Err(error) = self.write_mark(&segment, offset, synced) {
+            self.health.poison(format!("the journal could not be written: {error}"));
+        }
+        self.lock()
+    }
+
+    /// Says that everything up to a group is synced, where the next group will come, if there is room.
+    fn write_mark(&self, segment: &Segment, offset: u32, synced: u64) -> std::io::Result<()> {
+        let mark = Mark { segment: segment.id, synced }.encode(self.marking);
+        match mark.filter(|_| offset + BLOCK_BYTES <= segment.capacity) {
+            Some(mark) => segment.file.write_at(u64::from(offset), &mark),
+            None => Ok(()),
+        }
     }
 
     /// Waits a moment for half of what the last group answered, as who was answered asks again. So those who

@@ -3,9 +3,9 @@
 //! From the checkpoint on, group after group is read; each must carry the next number and all its
 //! records must be whole. Where that ends there are two cases. A crash tears only the last group,
 //! which nobody was told of: it is dropped and overwritten. But groups go to disk one at a time, so
-//! if any group of a later number is found behind the damage, what is damaged was synced and
-//! perhaps acknowledged: that is `Corrupt`, with the place, and the store is not opened. What rots in the
-//! last group itself, of a store that was killed and is not closed since, looks like a tear: it is dropped unsaid.
+//! if any group of a later number is found behind the damage, or a mark that says so, what is damaged was synced and
+//! perhaps acknowledged: that is `Corrupt`, with the place, and the store is not opened. Only what rots in a last group
+//! looks like a tear whose process was killed, or whose machine stopped, before it came to mark it.
 //!
 //! That the last group can be read does not mean that it was synced: what is read may be the kernel's
 //! memory of a write whose process was killed before its sync, or whose sync failed. After a failed one
@@ -23,7 +23,7 @@ use crate::errors;
 use crate::journal::Position;
 use crate::journal::record::{Payloads, Place, Record};
 use crate::journal::segment::{
-    BLOCK_BYTES, GroupHeader, Marking, Segment, file_name, id_in_name, id_in_spare_name,
+    BLOCK_BYTES, GroupHeader, Mark, Marking, Segment, file_name, id_in_name, id_in_spare_name,
     round_up_to_block,
 };
 
@@ -218,12 +218,12 @@ impl Reading<'_> {
     fn check_nothing_later(&self, end: Position) -> Result<()> {
         for segment in self.segments.iter().filter(|segment| segment.id >= end.segment) {
             let start = if segment.id == end.segment { end.offset } else { BLOCK_BYTES };
-            if let Some(later) = self.find_later_group(segment, start, end.group)? {
-                let (damaged, proof) = (file_name(end.segment), file_name(segment.id));
+            if let Some((at, proof)) = self.find_proof(segment, start, end.group)? {
+                let (damaged, in_file) = (file_name(end.segment), file_name(segment.id));
                 return Err(Error::corrupt(format!(
                     "the journal is damaged: group {} at byte {} of {damaged} cannot be read, but \
-                     group {} at byte {} of {proof} was written after it",
-                    end.group, end.offset, later.1.number, later.0
+                     {proof} at byte {at} of {in_file}",
+                    end.group, end.offset
                 ))
                 .hint("restore the folder from a copy; acknowledged transactions may be missing"));
             }
@@ -238,21 +238,51 @@ impl Reading<'_> {
         start: u32,
         number: u64,
     ) -> Result<Option<(u32, GroupHeader)>> {
-        let mut buffer = vec![0; SCAN_BYTES as usize];
-        let mut offset = start;
-        while offset < segment.capacity {
-            let part = &mut buffer[..(segment.capacity - offset).min(SCAN_BYTES) as usize];
-            read(segment, offset, part)?;
-            for at in (0..part.len()).step_by(BLOCK_BYTES as usize) {
-                let header = GroupHeader::decode(&part[at..], segment.id, self.marking);
-                if let Some(header) = header.filter(|header| header.number > number) {
-                    return Ok(Some((offset + at as u32, header)));
-                }
-            }
-            offset = offset.saturating_add(SCAN_BYTES);
-        }
-        Ok(None)
+        let later = |block: &[u8]| {
+            let header = GroupHeader::decode(block, segment.id, self.marking);
+            header.filter(|header| header.number > number)
+        };
+        find_block(segment, start, later)
     }
+
+    /// What says, in `segment` from `start` on, that the group numbered `number` was synced.
+    fn find_proof(
+        &self,
+        segment: &Segment,
+        start: u32,
+        number: u64,
+    ) -> Result<Option<(u32, String)>> {
+        let proof = |block: &[u8]| {
+            let later = GroupHeader::decode(block, segment.id, self.marking);
+            let later = later.filter(|header| header.number > number);
+            let later = later.map(|header| format!("group {} was written after it", header.number));
+            let mark = || Mark::decode(block, segment.id, self.marking);
+            let is_synced = || mark().is_some_and(|mark| mark.synced >= number);
+            later.or_else(|| is_synced().then(|| "a mark says that it was synced".into()))
+        };
+        find_block(segment, start, proof)
+    }
+}
+
+/// The first block of a segment from `start` on in which something is found, and what.
+fn find_block<T>(
+    segment: &Segment,
+    start: u32,
+    find: impl Fn(&[u8]) -> Option<T>,
+) -> Result<Option<(u32, T)>> {
+    let mut buffer = vec![0; SCAN_BYTES as usize];
+    let mut offset = start;
+    while offset < segment.capacity {
+        let part = &mut buffer[..(segment.capacity - offset).min(SCAN_BYTES) as usize];
+        read(segment, offset, part)?;
+        for at in (0..part.len()).step_by(BLOCK_BYTES as usize) {
+            if let Some(found) = find(&part[at..]) {
+                return Ok(Some((offset + at as u32, found)));
+            }
+        }
+        offset = offset.saturating_add(SCAN_BYTES);
+    }
+    Ok(None)
 }
 
 /// A group read back whole.
@@ -327,6 +357,24 @@ mod tests {
         let segments = found.open_from(SEGMENT, &disk, folder.path()).unwrap();
         let start = Position { segment: SEGMENT, offset: BLOCK_BYTES, group: 1 };
         Reading { segments: &segments, marking }.replay(start, &mut |_| Ok(()))
+    }
+
+    #[test]
+    fn a_mark_tells_that_a_group_that_cannot_be_read_is_damaged_and_not_torn() {
+        let mut damaged = group(2, SALT);
+        damaged[10] ^= 1;
+        let mark = |synced, marking| {
+            let mut mark = Mark { segment: SEGMENT, synced }.encode(marking).unwrap();
+            mark.resize(BLOCK_BYTES as usize, 0);
+            mark
+        };
+        let error = replayed(SALT, &[damaged.clone(), mark(2, SALT)].concat()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        for of_no_concern in [mark(1, SALT), mark(2, Marking::Salt(8))] {
+            let replayed = replayed(SALT, &[damaged.clone(), of_no_concern].concat());
+            assert_eq!(replayed.unwrap().group, 2, "it may be torn");
+        }
+        assert_eq!(replayed(SALT, &mark(1, SALT)).unwrap().group, 2);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! ```text
 //! 0     "NACRESEG", format u32, segment u32, crc32c u32 of these
 //! 512   groups, each at a multiple of 512
+//!       a mark where the next group will be, unless that came at once
 //! ```
 //!
 //! The file's length is the segment's capacity. What lies behind the last group is zeros, or what the
@@ -178,6 +179,49 @@ impl GroupHeader {
     }
 }
 
+/// Says that a group is synced, so that whoever finds it damaged does not take it for torn. 32 bytes.
+///
+/// `"NMRK"`, crc32c u32 of the rest, segment u32 it lies in, 0 u32, the group's number u64, salt u64. It lies where the
+/// next group will and is not synced itself: it outlives the process, as does all that rots later, and what it has to say
+/// goes without it after a power cut, which may have torn the group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub segment: u32,
+    pub synced: u64,
+}
+
+const MARK_MAGIC: u32 = u32::from_le_bytes(*b"NMRK");
+
+impl Mark {
+    const BYTES: usize = 32;
+
+    /// `None` where groups are not marked with a salt: anything could pass for it.
+    pub fn encode(&self, marking: Marking) -> Option<Vec<u8>> {
+        let Marking::Salt(salt) = marking else { return None };
+        let mut rest = Vec::with_capacity(Self::BYTES);
+        rest.put_u32(self.segment);
+        rest.put_u32(0);
+        rest.put_u64(self.synced);
+        rest.put_u64(salt);
+        let mut mark = Vec::with_capacity(Self::BYTES);
+        mark.put_u32(MARK_MAGIC);
+        mark.put_u32(crc32c::crc32c(&rest));
+        mark.put_bytes(&rest);
+        Some(mark)
+    }
+
+    /// `None` if there is no mark of `segment` at the front of `bytes`.
+    pub fn decode(bytes: &[u8], segment: u32, marking: Marking) -> Option<Self> {
+        let bytes = bytes.get(..Self::BYTES)?;
+        if bytes[..4] != MARK_MAGIC.to_le_bytes() {
+            return None;
+        }
+        let synced = Take(&bytes[16..]).u64().ok()?;
+        let mark = Self { segment, synced };
+        (mark.encode(marking)? == bytes).then_some(mark)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,6 +240,22 @@ mod tests {
                 flipped[byte] ^= 4;
                 assert_eq!(GroupHeader::decode(&flipped, 4, marking), None, "byte {byte}");
             }
+        }
+    }
+
+    #[test]
+    fn a_mark_counts_in_its_own_segment_of_its_own_store_only() {
+        let (mark, salt) = (Mark { segment: 4, synced: 7 }, Marking::Salt(77));
+        let bytes = mark.encode(salt).unwrap();
+        assert_eq!(bytes.len(), Mark::BYTES);
+        assert_eq!(Mark::decode(&bytes, 4, salt), Some(mark));
+        assert_eq!(Mark::decode(&bytes, 5, salt), None);
+        assert_eq!(Mark::decode(&bytes, 4, Marking::Salt(78)), None);
+        assert_eq!(Mark::decode(&bytes, 4, Marking::Plain), None);
+        for byte in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[byte] ^= 4;
+            assert_eq!(Mark::decode(&flipped, 4, salt), None, "byte {byte}");
         }
     }
 
