@@ -21,7 +21,7 @@
 //! | `view/` | what a transaction sees and does: stream, map, attributes, snapshots |
 //! | `layers`, `gaps`, `change_set`, `tables/`, `key`, `value`, `head` | entries: merged, encoded, kept |
 //! | `journal/` | records, groups, segments, recovery, inventory |
-//! | `upkeep`, `checkpoints`, `compaction`, `owners`, `manifest`, `space` | checkpoints and room |
+//! | `upkeep`, `checkpoints`, `compaction`, `payload_owners`, `manifest`, `space` | checkpoints and room |
 //! | `scrub/` | finding damage before somebody meets it |
 //! | `watch`, `stats`, `health`, `disk` | watchers, counts, failure, the seam to the disk |
 //!
@@ -51,7 +51,7 @@ mod layers;
 mod manifest;
 mod opening;
 mod options;
-mod owners;
+mod payload_owners;
 mod queue;
 mod recent;
 mod scrub;

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 use crate::core::{Core, panic_text};
 use crate::journal::Position;
 use crate::key::{self, Key, NodeId};
-use crate::owners::{Owner, Owners};
+use crate::payload_owners::{PayloadOwner, PayloadOwners};
 use crate::queue::Work;
 use crate::upkeep_signal::Wake;
 
@@ -248,8 +248,8 @@ impl Upkeep {
         let damage = inventory.damage.take();
         let snapshot = self.core.tables.snapshot();
         let mut last_offset = None;
-        for owner in Owners::find(&snapshot, segment, inventory)? {
-            let Owner { offset, key, bytes } = owner?;
+        for owner in PayloadOwners::find(&snapshot, segment, inventory)? {
+            let PayloadOwner { offset, key, bytes } = owner?;
             let Some(node) = key::node_of(&key) else { continue };
             // Owners of one payload are moved together.
             if last_offset.replace(offset) != Some(offset) && queued >= RELOCATE_BYTES {

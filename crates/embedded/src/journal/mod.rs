@@ -8,6 +8,7 @@
 //! **Invariant:** one group is in flight at a time, so a group that is on disk proves that all
 //! before it were synced. Of the last one a [mark](Mark) says so, if none follows it at once. **Invariant:** a failed write or sync is final (see [`Health`]).
 
+mod group;
 pub(crate) mod inventory;
 pub(crate) mod record;
 pub(crate) mod recovery;
@@ -28,8 +29,9 @@ use crate::commit::{Commit, Held, Recorded};
 use crate::errors;
 use crate::health::Health;
 use crate::stats::Counters;
+pub(crate) use group::Group;
 use record::{Draft, Place};
-use segment::{BLOCK_BYTES, GroupHeader, Mark, Marking, Segment, round_up_to_block};
+use segment::{BLOCK_BYTES, Mark, Marking, Segment, round_up_to_block};
 use segment_source::{Fill, SegmentSource};
 use segment_table::SegmentTable;
 
@@ -183,56 +185,6 @@ pub(crate) struct Spent {
     pub sync: Duration,
     pub transactions: u64,
     pub bytes: u64,
-}
-
-/// Records of one sync.
-#[derive(Debug)]
-pub(crate) struct Group {
-    segment: Segment,
-    position: Position,
-    marking: Marking,
-    bytes: Vec<u8>,
-    records: u32,
-}
-
-impl Group {
-    pub fn number(&self) -> u64 {
-        self.position.group
-    }
-
-    fn empty(segment: Segment, position: Position, marking: Marking, mut bytes: Vec<u8>) -> Self {
-        bytes.clear();
-        bytes.resize(marking.header_bytes(), 0);
-        Self { segment, position, marking, bytes, records: 0 }
-    }
-
-    fn has_room_for(&self, bytes: usize) -> bool {
-        let end = u64::from(self.position.offset) + (self.bytes.len() + bytes) as u64;
-        round_up_to_block(end) <= u64::from(self.segment.capacity)
-    }
-
-    /// The empty group that comes after this one in the same segment.
-    fn next(&self, buffer: Vec<u8>) -> Self {
-        let length = round_up_to_block(self.bytes.len() as u64) as u32;
-        let position = Position {
-            offset: self.position.offset + length,
-            group: self.position.group + 1,
-            ..self.position
-        };
-        Self::empty(self.segment.clone(), position, self.marking, buffer)
-    }
-
-    /// Header and padding: what goes to the disk.
-    fn seal(&mut self) {
-        let header = GroupHeader {
-            segment: self.position.segment,
-            length: self.bytes.len() as u32,
-            number: self.position.group,
-            records: self.records,
-        };
-        self.bytes[..self.marking.header_bytes()].copy_from_slice(&header.encode(self.marking));
-        self.bytes.resize(round_up_to_block(self.bytes.len() as u64) as usize, 0);
-    }
 }
 
 impl Journal {

@@ -238,11 +238,12 @@ impl Reading<'_> {
         start: u32,
         number: u64,
     ) -> Result<Option<(u32, GroupHeader)>> {
-        let later = |block: &[u8]| {
-            let header = GroupHeader::decode(block, segment.id, self.marking);
-            header.filter(|header| header.number > number)
-        };
-        find_block(segment, start, later)
+        find_block(segment, start, |block| self.later_group(segment, block, number))
+    }
+
+    fn later_group(&self, segment: &Segment, block: &[u8], number: u64) -> Option<GroupHeader> {
+        let header = GroupHeader::decode(block, segment.id, self.marking);
+        header.filter(|header| header.number > number)
     }
 
     /// What says, in `segment` from `start` on, that the group numbered `number` was synced.
@@ -253,8 +254,7 @@ impl Reading<'_> {
         number: u64,
     ) -> Result<Option<(u32, String)>> {
         let proof = |block: &[u8]| {
-            let later = GroupHeader::decode(block, segment.id, self.marking);
-            let later = later.filter(|header| header.number > number);
+            let later = self.later_group(segment, block, number);
             let later = later.map(|header| format!("group {} was written after it", header.number));
             let mark = || Mark::decode(block, segment.id, self.marking);
             let is_synced = || mark().is_some_and(|mark| mark.synced >= number);

@@ -16,7 +16,7 @@ use crate::core::Core;
 use crate::head::Head;
 use crate::journal::segment::file_name;
 use crate::key::{self, ALL_HEADS, Key, Kind, NodeId};
-use crate::owners::Owners as OwnersOfPayloads;
+use crate::payload_owners::PayloadOwners;
 use crate::tables::TableSnapshot;
 use crate::value::{NamedIn, Piece, Value};
 
@@ -208,7 +208,7 @@ impl Walk<'_> {
         }
         self.step.entries += inventory.named.len() as u64;
         let mut counts = HashMap::new();
-        for owner in OwnersOfPayloads::find(self.tables, segment, inventory).ok()? {
+        for owner in PayloadOwners::find(self.tables, segment, inventory).ok()? {
             let owner = owner.ok()?;
             if let Some(node) = key::node_of(&owner.key) {
                 *counts.entry(node.shard()).or_default() += owner.bytes as i64;

@@ -11,7 +11,7 @@ use crate::value::{NamedIn, Value};
 
 /// An entry that refers to a payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Owner {
+pub(crate) struct PayloadOwner {
     /// First byte of the payload.
     pub offset: u32,
     pub key: Key,
@@ -19,15 +19,15 @@ pub(crate) struct Owner {
     pub bytes: u64,
 }
 
-type Found<'a> = Peekable<Box<dyn Iterator<Item = Result<Owner>> + 'a>>;
+type Found<'a> = Peekable<Box<dyn Iterator<Item = Result<PayloadOwner>> + 'a>>;
 
 /// The owners of what is left in a segment, in the order of payloads; those of one payload follow each other.
-pub(crate) struct Owners<'a> {
+pub(crate) struct PayloadOwners<'a> {
     by_records: Found<'a>,
     by_references: Found<'a>,
 }
 
-impl<'a> Owners<'a> {
+impl<'a> PayloadOwners<'a> {
     /// Of a segment with this inventory, as the tables know them.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl<'a> Owners<'a> {
             let bytes = |offset| bytes_of(value.as_ref(), segment, offset, NamedIn::Record);
             let owners = offsets.into_iter().map(|offset| (offset, bytes(offset)));
             let owners = owners.filter(|(_, bytes)| *bytes > 0);
-            by_records.extend(owners.map(|(offset, bytes)| Owner {
+            by_records.extend(owners.map(|(offset, bytes)| PayloadOwner {
                 offset,
                 key: key.clone(),
                 bytes,
@@ -58,11 +58,15 @@ impl<'a> Owners<'a> {
 }
 
 /// The owner that a reference names, if it still refers to the payload.
-fn named_by(tables: &TableSnapshot, segment: u32, reference: &[u8]) -> Result<Option<Owner>> {
+fn named_by(
+    tables: &TableSnapshot,
+    segment: u32,
+    reference: &[u8],
+) -> Result<Option<PayloadOwner>> {
     let Some((offset, owner)) = key::reference_parts(reference) else { return Ok(None) };
     let value = tables.get(owner)?;
     let bytes = bytes_of(value.as_ref(), segment, offset, NamedIn::Reference);
-    Ok((bytes > 0).then(|| Owner { offset, key: Key::from(owner), bytes }))
+    Ok((bytes > 0).then(|| PayloadOwner { offset, key: Key::from(owner), bytes }))
 }
 
 /// How much a value refers to of a payload, by pieces that are named like this.
@@ -76,8 +80,8 @@ fn bytes_of(value: Option<&Value>, segment: u32, offset: u32, named_in: NamedIn)
     pieces.map(|piece| u64::from(piece.take)).sum()
 }
 
-impl Iterator for Owners<'_> {
-    type Item = Result<Owner>;
+impl Iterator for PayloadOwners<'_> {
+    type Item = Result<PayloadOwner>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let offset = |found: &mut Found<'_>| match found.peek() {
@@ -136,7 +140,8 @@ mod tests {
         let named = named.map(|(key, offsets)| (Key::from(key), offsets));
         let inventory = Inventory { named: BTreeMap::from(named), damage: None };
         let snapshot = tables.snapshot();
-        let owners = Owners::find(&snapshot, SEGMENT, inventory).unwrap().map(Result::unwrap);
+        let owners =
+            PayloadOwners::find(&snapshot, SEGMENT, inventory).unwrap().map(Result::unwrap);
         let owners: Vec<_> = owners.map(|owner| (owner.offset, owner.key, owner.bytes)).collect();
         let expected = [(100, "clone", 10), (100, "z", 10), (200, "trimmed", 5), (300, "z", 20)];
         assert_eq!(owners, expected.map(|(offset, key, bytes)| (offset, Key::from(key), bytes)));

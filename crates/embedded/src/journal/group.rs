@@ -1,0 +1,61 @@
+//! A group on its way to the disk: what shards fill and the committer writes and syncs.
+//!
+//! **Invariant:** its position does not change once a record is in it, as the record was told where it lies.
+
+use super::Position;
+use super::segment::{GroupHeader, Marking, Segment, round_up_to_block};
+
+/// Records of one sync.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(super) segment: Segment,
+    pub(super) position: Position,
+    pub(super) marking: Marking,
+    pub(super) bytes: Vec<u8>,
+    pub(super) records: u32,
+}
+
+impl Group {
+    pub fn number(&self) -> u64 {
+        self.position.group
+    }
+
+    pub(super) fn empty(
+        segment: Segment,
+        position: Position,
+        marking: Marking,
+        mut bytes: Vec<u8>,
+    ) -> Self {
+        bytes.clear();
+        bytes.resize(marking.header_bytes(), 0);
+        Self { segment, position, marking, bytes, records: 0 }
+    }
+
+    pub(super) fn has_room_for(&self, bytes: usize) -> bool {
+        let end = u64::from(self.position.offset) + (self.bytes.len() + bytes) as u64;
+        round_up_to_block(end) <= u64::from(self.segment.capacity)
+    }
+
+    /// The empty group that comes after this one in the same segment.
+    pub(super) fn next(&self, buffer: Vec<u8>) -> Self {
+        let length = round_up_to_block(self.bytes.len() as u64) as u32;
+        let position = Position {
+            offset: self.position.offset + length,
+            group: self.position.group + 1,
+            ..self.position
+        };
+        Self::empty(self.segment.clone(), position, self.marking, buffer)
+    }
+
+    /// Header and padding: what goes to the disk.
+    pub(super) fn seal(&mut self) {
+        let header = GroupHeader {
+            segment: self.position.segment,
+            length: self.bytes.len() as u32,
+            number: self.position.group,
+            records: self.records,
+        };
+        self.bytes[..self.marking.header_bytes()].copy_from_slice(&header.encode(self.marking));
+        self.bytes.resize(round_up_to_block(self.bytes.len() as u64) as usize, 0);
+    }
+}
