@@ -71,6 +71,7 @@ pub(crate) struct SegmentTable {
 #[derive(Debug)]
 struct Accounts {
     segments: BTreeMap<u32, Account>,
+    /// The moment that pins are taken of; another one begins when a segment is retired, and only then.
     current: Arc<()>,
     retired: VecDeque<Retired>,
 }
@@ -167,15 +168,17 @@ impl SegmentTable {
     pub fn retire_dead(&self, end: u32) {
         let mut accounts = self.accounts();
         let Accounts { segments, current, retired } = &mut *accounts;
-        let pin = Arc::downgrade(current);
+        let waiting = retired.len();
         for (id, account) in segments.range_mut(..end) {
             if account.live_bytes == 0 && account.state != AccountState::Retired {
                 account.state = AccountState::Retired;
                 let (segment, additions) = (*id, account.additions);
-                retired.push_back(Retired { segment, additions, pin: pin.clone() });
+                retired.push_back(Retired { segment, additions, pin: Arc::downgrade(current) });
             }
         }
-        *current = Arc::new(());
+        if retired.len() > waiting {
+            *current = Arc::new(());
+        }
     }
 
     /// Forgets retired segments that nobody can be reading any more, and says which they were.
@@ -353,6 +356,20 @@ mod tests {
         assert_eq!(dead_of(&table), []);
         drop(before);
         assert_eq!(dead_of(&table), [0, 1]);
+    }
+
+    #[test]
+    fn a_pin_holds_however_often_nothing_was_there_to_retire() {
+        let table = table_of(1);
+        table.count(&HashMap::from([(0, 10)]), [0].into_iter());
+        let reading = table.pin();
+        table.retire_dead(1);
+        assert_eq!(dead_of(&table), []);
+        table.count(&HashMap::from([(0, -10)]), [].into_iter());
+        table.retire_dead(1);
+        assert_eq!(dead_of(&table), [], "who reads began while it was referred to");
+        drop(reading);
+        assert_eq!(dead_of(&table), [0]);
     }
 
     #[test]
