@@ -321,13 +321,14 @@ async fn segments_are_freed_though_something_that_was_removed_cannot_be_read() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn checkpoints_are_made_while_a_large_node_is_reclaimed() {
-    // Their removal has the tables sealed nine times, of which three may wait to be written when it ends.
-    const ENTRIES: usize = 9000;
+    // Their removal has the tables sealed twelve times. Four seals may wait to be written, and may be written
+    // together, so two checkpoints is the least that comes of them.
+    const ENTRIES: usize = 12_000;
     let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
     let engine = open_on(&disk, folder.path()).unwrap();
     let id = object("a");
     let entry = |n: usize| nacre_object::MapEntry {
-        key: [format!("{n:04}").into_bytes(), vec![b'k'; 4000]].concat().into(),
+        key: [format!("{n:05}").into_bytes(), vec![b'k'; 4000]].concat().into(),
         value: content(n, 1100),
     };
     for first in (0..ENTRIES).step_by(1000) {
@@ -346,7 +347,7 @@ async fn checkpoints_are_made_while_a_large_node_is_reclaimed() {
     let now = engine.stats();
     assert!(now.journal_bytes - before.journal_bytes > 20 * (KIB * KIB) as u64);
     let made = now.checkpoints - before.checkpoints;
-    assert!(made >= 4, "{made} checkpoints");
+    assert!(made >= 2, "{made} checkpoints");
 }
 
 #[tokio::test]

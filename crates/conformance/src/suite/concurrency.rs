@@ -1,9 +1,11 @@
 //! Many at once: transactions of one object follow one another.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use futures::future::join_all;
 use nacre_object::{ErrorKind, Op, OpResult};
+use tokio::sync::Barrier;
 
 use super::{Bench, TestObject};
 use crate::ops::*;
@@ -24,7 +26,16 @@ async fn at_once<T: Send + 'static>(
     count: usize,
     task: impl Fn(usize) -> futures::future::BoxFuture<'static, T>,
 ) -> Vec<T> {
-    let tasks: Vec<_> = (0..count).map(|i| tokio::spawn(task(i))).collect();
+    // A busy machine would have the first ones done before the last are there.
+    let all_there = Arc::new(Barrier::new(count));
+    let spawn = |task: futures::future::BoxFuture<'static, T>| {
+        let all_there = Arc::clone(&all_there);
+        tokio::spawn(async move {
+            all_there.wait().await;
+            task.await
+        })
+    };
+    let tasks: Vec<_> = (0..count).map(|i| spawn(task(i))).collect();
     join_all(tasks).await.into_iter().map(|done| done.expect("no task panics")).collect()
 }
 
