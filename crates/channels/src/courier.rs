@@ -18,7 +18,7 @@ use tokio::task::AbortHandle;
 
 use crate::format::{GivenUp, Mark, Resend};
 use crate::ledger::Ledger;
-use crate::limits::{PARALLEL_OBJECTS, Pace};
+use crate::limits::{MAX_REMEMBERED_MARKS, PARALLEL_OBJECTS, Pace};
 use crate::marks::Marks;
 use crate::round::Round;
 use crate::schedule::{Holds, Schedule};
@@ -54,6 +54,11 @@ impl fmt::Debug for Surroundings {
 impl Surroundings {
     pub(crate) fn ledger(&self) -> Ledger {
         Ledger::new(Arc::clone(&self.store), Arc::clone(&self.locate))
+    }
+
+    /// Whether nobody else has an object send. Its mark may lie on a target of ours though it does not.
+    pub(crate) fn is_alone_with(&self, object: &ObjectId) -> bool {
+        self.is_alone && self.served.contains(&self.locate.locate(object))
     }
 
     /// Says in the cluster log that messages were given up. Nobody waits for it.
@@ -161,11 +166,11 @@ impl Courier {
     /// Makes sure that the object is marked, durably, before a request may send.
     ///
     /// # Errors
-    /// `Unavailable` if that cannot be: nothing may be sent.
+    /// `Unavailable` if that cannot be: nothing may be sent. `Exhausted` past [`MAX_REMEMBERED_MARKS`].
     pub(crate) async fn sending(&self, object: &ObjectId, source: &EntityName) -> Result<Sending> {
         let now = self.0.clock.monotonic();
         if !locked(&self.0.marks).begin(object, source, now) {
-            let making = self.make_mark(object);
+            let making = self.make_mark(object, now)?;
             self.store_mark(object, source, making.mark).await?;
             let trusted_until = now + self.0.pace.trusted_for;
             locked(&self.0.marks).begin_new(object, source, making.mark, trusted_until);
@@ -190,11 +195,16 @@ impl Courier {
         surroundings.append(event);
     }
 
-    fn make_mark<'a>(&'a self, object: &'a ObjectId) -> Making<'a> {
+    fn make_mark<'a>(&'a self, object: &'a ObjectId, now: Duration) -> Result<Making<'a>> {
         let nonce = locked(&self.0.nonces).next_u64();
         let mark = Mark { at_micros: self.0.clock.now_micros(), nonce };
-        locked(&self.0.marks).begin_making(object, mark);
-        Making { marks: &self.0.marks, object, mark }
+        let mut marks = locked(&self.0.marks);
+        if !marks.make_room(now) {
+            let text = format!("{MAX_REMEMBERED_MARKS} objects may be sending already");
+            return Err(Error::exhausted(text).hint("try again once requests are answered"));
+        }
+        marks.begin_making(object, mark);
+        Ok(Making { marks: &self.0.marks, object, mark })
     }
 
     async fn store_mark(&self, object: &ObjectId, source: &EntityName, mark: Mark) -> Result<()> {
@@ -202,7 +212,7 @@ impl Courier {
             .surroundings()
             .ok_or_else(|| Error::unavailable("nobody delivers messages yet"))?;
         let ledger = surroundings.ledger();
-        let key = Ledger::key(object, source, &self.0.process);
+        let key = Ledger::key(object, source, &self.0.process, mark);
         ledger.mark(&ledger.of(object), key, mark).await.map_err(|error| {
             Error::unavailable(format!("cannot note that messages are sent: {error}"))
         })
@@ -245,13 +255,16 @@ pub(crate) struct Sending {
 impl Drop for Sending {
     fn drop(&mut self) {
         let inner = self.courier.inner();
-        let idle_after = match self.outcome {
-            Outcome::Done => inner.pace.idle_after,
-            Outcome::Refused => Duration::ZERO,
-            Outcome::Unknown => inner.pace.uncertain_for,
+        let (idle_after, doubted_for) = match self.outcome {
+            Outcome::Done => (inner.pace.idle_after, Duration::ZERO),
+            Outcome::Refused => (Duration::ZERO, Duration::ZERO),
+            Outcome::Unknown => (inner.pace.uncertain_for, inner.pace.uncertain_for),
         };
-        let idle_from = inner.clock.monotonic() + idle_after;
-        locked(&inner.marks).end(&self.object, &self.source, idle_from);
+        let now = inner.clock.monotonic();
+        let mut marks = locked(&inner.marks);
+        marks.doubt(&self.object, &self.source, now + doubted_for);
+        marks.end(&self.object, &self.source, now + idle_after);
+        drop(marks);
         if self.outcome != Outcome::Refused {
             self.courier.look_at(&self.object);
         }

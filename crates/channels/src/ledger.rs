@@ -77,9 +77,9 @@ impl Ledger {
         all.filter(|ledger| targets.contains(&self.locate.locate(ledger))).collect()
     }
 
-    /// The key under which a process marks an object for an entity.
-    pub fn key(object: &ObjectId, source: &EntityName, process: &str) -> Bytes {
-        format!("{object}\0{source}\0{process}").into()
+    /// The key under which a process marks an object for an entity: no two marks have the same.
+    pub fn key(object: &ObjectId, source: &EntityName, process: &str, mark: Mark) -> Bytes {
+        format!("{object}\0{source}\0{process}\0{:016x}", mark.nonce).into()
     }
 
     /// Makes a mark.
@@ -142,7 +142,9 @@ impl Ledger {
 fn parsed(ledger: &ObjectId, entry: MapEntry) -> Option<StoredMark> {
     let text = std::str::from_utf8(&entry.key).ok()?;
     let (object, rest) = text.split_once('\0')?;
-    let (source, process) = rest.split_once('\0')?;
+    let (source, rest) = rest.split_once('\0')?;
+    // Earlier releases had no number there.
+    let process = rest.split_once('\0').map_or(rest, |(process, _)| process);
     Some(StoredMark {
         ledger: ledger.clone(),
         object: object.parse().ok()?,

@@ -1,9 +1,10 @@
 //! The marks a process made, as it knows them. Pure: time is given.
 //!
 //! A request that may send counts as a use of its object's mark. **Invariant:** a mark that is in use, or
-//! trusted, is stored: it is forgotten here before it is taken away there, and a mark of the same key that
-//! is made meanwhile is another one. A mark is known before it is stored, as whoever finds it there may ask
-//! before its maker has heard that it is.
+//! trusted, is stored: it is forgotten here before it is taken away there. A mark is known before it is stored,
+//! as whoever finds it there may ask before its maker has heard that it is. Each has a place of its own there,
+//! so of several made at once any may become the one that is trusted; one that is neither known nor being made
+//! never will be again.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -31,6 +32,8 @@ struct Known {
     uses: usize,
     /// When it counts as idle, unless it is used.
     idle_from: Duration,
+    /// Until then a request that used it may yet be carried out.
+    doubted_until: Duration,
 }
 
 /// A mark that is no longer known.
@@ -85,13 +88,18 @@ impl Marks {
             (known.mark, known.trusted_until) = (mark, trusted_until);
             return;
         }
-        if self.count >= MAX_REMEMBERED_MARKS {
-            self.forget_one();
-        }
-        let source = source.clone();
-        let known = Known { source, mark, trusted_until, uses: 1, idle_from: Duration::ZERO };
+        let (source, never) = (source.clone(), Duration::ZERO);
+        let known =
+            Known { source, mark, trusted_until, uses: 1, idle_from: never, doubted_until: never };
         self.objects.entry(object.clone()).or_default().push(known);
         self.count += 1;
+    }
+
+    /// A request that uses a mark may be carried out, or not, until then.
+    pub fn doubt(&mut self, object: &ObjectId, source: &EntityName, until: Duration) {
+        if let Some(known) = self.find(object, source) {
+            known.doubted_until = known.doubted_until.max(until);
+        }
     }
 
     /// Ends a use.
@@ -115,14 +123,22 @@ impl Marks {
         known.is_some_and(|known| known.iter().any(|known| known.source == *source))
     }
 
+    /// Whether a request of an entity, which nobody waits for any more, may yet have an object send.
+    pub fn is_in_doubt(&self, object: &ObjectId, source: &EntityName, now: Duration) -> bool {
+        let mut known = self.objects.get(object).into_iter().flatten();
+        known.any(|known| known.source == *source && now < known.doubted_until)
+    }
+
     /// Forgets the marks that are idle.
     pub fn forget_idle(&mut self, now: Duration) -> Vec<Forgotten> {
         self.forget(usize::MAX, |known| known.uses == 0 && known.idle_from <= now)
     }
 
-    /// Makes room: what is stored is found there.
-    fn forget_one(&mut self) {
-        self.forget(1, |known| known.uses == 0);
+    /// Makes room for one more, if there is none: what is forgotten is found where it is stored. Answers whether
+    /// there is room: a mark of which a request may yet be carried out is not forgotten.
+    pub fn make_room(&mut self, now: Duration) -> bool {
+        let is_due = |known: &Known| known.uses == 0 && known.doubted_until <= now;
+        self.count < MAX_REMEMBERED_MARKS || !self.forget(1, is_due).is_empty()
     }
 
     fn forget(&mut self, most: usize, is_due: impl Fn(&Known) -> bool) -> Vec<Forgotten> {
@@ -206,6 +222,35 @@ mod tests {
         marks.end_making(&object, &mark(2));
         assert!(marks.knows(&object, &mark(1)) && !marks.knows(&object, &mark(2)));
         assert!(marks.being_made.is_empty());
+    }
+
+    #[test]
+    fn of_those_made_at_once_the_last_that_was_heard_of_is_known() {
+        let (object, local) = names();
+        let mut marks = Marks::default();
+        for nonce in [2, 1] {
+            marks.begin_new(&object, &local, mark(nonce), seconds(100));
+        }
+        assert!(marks.knows(&object, &mark(1)) && !marks.knows(&object, &mark(2)));
+    }
+
+    #[test]
+    fn room_is_made_by_forgetting_what_no_request_depends_on() {
+        let local = EntityName::local();
+        let object =
+            |n: usize| ObjectId::new("data".parse().unwrap(), n.to_string().parse().unwrap());
+        let mut marks = Marks::default();
+        for n in 0..MAX_REMEMBERED_MARKS {
+            assert!(marks.make_room(seconds(0)));
+            marks.begin_new(&object(n), &local, mark(n as u64), seconds(100));
+        }
+        assert!(!marks.make_room(seconds(0)), "all are in use");
+        marks.doubt(&object(3), &local, seconds(50));
+        marks.end(&object(3), &local, seconds(50));
+        assert!(
+            !marks.make_room(seconds(49)) && marks.is_in_doubt(&object(3), &local, seconds(49))
+        );
+        assert!(marks.make_room(seconds(50)) && !marks.has(&object(3), &local));
     }
 
     #[test]

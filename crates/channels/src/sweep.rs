@@ -2,7 +2,8 @@
 //!
 //! **Invariant:** a mark is taken away only after a look at its object that found nothing waiting, and only
 //! if no request can have trusted it since: this process forgets its own first; of another's it must be
-//! known that it is over, or old enough that nobody trusts it any more.
+//! known that it is over, or old enough that nobody trusts it any more. One beside which this process trusts
+//! another for the same is not needed, whatever waits.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -55,7 +56,7 @@ impl Sweeper {
     async fn clear(&self, ledger: &Ledger, forgotten: Forgotten) -> Result<()> {
         let Forgotten { object, source, mark } = forgotten;
         if is_empty(&self.surroundings, &object).await? {
-            let key = Ledger::key(&object, &source, &self.courier.inner().process);
+            let key = Ledger::key(&object, &source, &self.courier.inner().process, mark);
             ledger.unmark(&ledger.of(&object), key, mark).await?;
         } else {
             // The next sweep finds the mark again.
@@ -89,29 +90,57 @@ impl Sweeper {
     }
 
     async fn look_after(&self, ledger: &Ledger, stored: StoredMark) -> Result<()> {
-        let inner = self.courier.inner();
-        let is_known = || {
-            let marks = inner.marks.lock().unwrap_or_else(PoisonError::into_inner);
-            marks.knows(&stored.object, &stored.mark)
+        let is_needed = match self.standing(&stored) {
+            Standing::Trusted => return Ok(()),
+            Standing::Superseded => false,
+            Standing::InDoubt | Standing::Unknown => {
+                !is_empty(&self.surroundings, &stored.object).await?
+            }
         };
-        // Who trusts it looks after it.
-        if is_known() {
-            return Ok(());
-        }
-        if !is_empty(&self.surroundings, &stored.object).await? {
+        if is_needed {
             self.courier.look_at(&stored.object);
-        } else if self.is_over(&stored) && !is_known() {
+        } else if self.is_over(&stored) {
             ledger.unmark(&stored.ledger, stored.key, stored.mark).await?;
         }
         Ok(())
     }
 
-    /// Whether no process trusts a mark that this one does not know.
+    /// What this process has to do with a mark.
+    fn standing(&self, stored: &StoredMark) -> Standing {
+        let inner = self.courier.inner();
+        let StoredMark { object, source, mark, process, .. } = stored;
+        let marks = inner.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        match (marks.knows(object, mark), *process == inner.process) {
+            (true, _) if marks.is_in_doubt(object, source, inner.clock.monotonic()) => {
+                Standing::InDoubt
+            }
+            (true, _) => Standing::Trusted,
+            (false, true) if marks.has(object, source) => Standing::Superseded,
+            (false, _) => Standing::Unknown,
+        }
+    }
+
+    /// Whether no process trusts a mark any more. Also of one that is known: it may have become so.
     fn is_over(&self, stored: &StoredMark) -> bool {
         let inner = self.courier.inner();
+        if stored.process == inner.process {
+            let marks = inner.marks.lock().unwrap_or_else(PoisonError::into_inner);
+            return !marks.knows(&stored.object, &stored.mark);
+        }
         let age = inner.clock.now_micros().saturating_sub(stored.mark.at_micros);
-        self.surroundings.is_alone
-            || stored.process == inner.process
-            || Duration::from_micros(age) >= inner.pace.abandoned_after
+        Duration::from_micros(age) >= inner.pace.abandoned_after
+            || self.surroundings.is_alone_with(&stored.object)
     }
+}
+
+/// What a process has to do with a mark.
+enum Standing {
+    /// It looks after it.
+    Trusted,
+    /// The same, but a request that it does not hear of may yet be carried out.
+    InDoubt,
+    /// It made another in its place.
+    Superseded,
+    /// It is another's, or was forgotten.
+    Unknown,
 }

@@ -248,6 +248,78 @@ async fn a_mark_stays_though_its_process_has_not_heard_yet_that_it_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_two_marks_made_at_once_the_one_that_is_trusted_stays() {
+    let world = World::new();
+    let process = world.process(1);
+    let mut marks = 0;
+    let is_first_mark = move |request: &Request| {
+        let is_mark = is_of_ledger(request) && matches!(request.ops[..], [Op::MapSet { .. }]);
+        marks += usize::from(is_mark);
+        is_mark && marks == 1
+    };
+    // The second is stored last, and the first heard of last.
+    process.faults.follow(on(is_first_mark, Fault::HoldReply));
+    let later = async {
+        process.faults.wait_until_held(1).await;
+        process.pass("a", "b", 1).await.unwrap();
+        process.faults.release(1);
+    };
+    let (first, ()) = tokio::join!(process.pass("a", "b", 0), later);
+    first.unwrap();
+    let begun = tokio::time::Instant::now();
+    for number in 2.. {
+        if begun.elapsed() > PACE.trusted_for / 2 {
+            break;
+        }
+        process.pass("a", "b", number).await.unwrap();
+        world.until_empty("data/a").await;
+        tokio::time::sleep(PACE.sweep_every / 2).await;
+        assert!(world.marks().await > 0, "number {number} was sent and nothing says so");
+    }
+    assert_eq!(world.marks().await, 1, "the other is not needed");
+    process.faults.follow(on(is_look, Fault::FailBefore));
+    process.pass("a", "b", 100).await.unwrap();
+    drop(process);
+    let _other = world.process(2);
+    world.until_empty("data/a").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mark_stays_though_its_ledger_is_on_a_target_that_somebody_else_has_alone() {
+    let world = World::new();
+    let [one, two] = world.one_for_each_target();
+    for number in 0..2 * PACE.sweep_every.as_secs() as i64 {
+        one.pass("a", "b", number).await.unwrap();
+        world.until_empty("data/a").await;
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        assert_eq!(world.marks().await, 1);
+    }
+    drop(one);
+    until(async || world.marks().await == 0).await;
+    drop(two);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_of_a_request_that_was_carried_out_long_after_its_answer_is_delivered_soon() {
+    let world = World::new();
+    let process = world.process(1);
+    process.faults.follow(on(|request| calls_relay(request), Fault::FailBefore));
+    process.pass("a", "b", 7).await.unwrap_err();
+    process.faults.heal();
+    tokio::time::sleep(PACE.uncertain_for / 2).await;
+    let row = ["b", "a"].map(nacre_brados::Value::text);
+    let row = [&row[..], &[nacre_brados::Value::Int(7)]].concat();
+    call(&world.memory, "data/a", "relay", "pass", &row).await.unwrap();
+    let begun = tokio::time::Instant::now();
+    world.until_empty("data/a").await;
+    assert!(begun.elapsed() <= 2 * PACE.sweep_every, "it took {:?}", begun.elapsed());
+}
+
+fn calls_relay(request: &Request) -> bool {
+    request.ops.iter().any(|op| matches!(op, Op::Call(call) if call.class.as_str() == "relay"))
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_mark_that_nobody_heard_of_is_taken_away() {
     let world = World::new();
     let process = world.process(1);

@@ -17,7 +17,7 @@ use nacre_clock::{Clock, Random};
 use nacre_conformance::{FaultyStore, MemoryStore};
 use nacre_object::{
     CallReply, ClassCall, ClassName, EntityName, ErrorKind, Locate, MapEntry, NodeName, ObjectId,
-    Op, OpResult, Request, Result, Store, TargetName,
+    Op, OpResult, PoolName, Request, Result, Store, TargetName,
 };
 use nacre_registry::{LiveEntities, Maps, events_class, map_class};
 use nacre_script::Budget;
@@ -61,16 +61,33 @@ impl Clock for VirtualClock {
     }
 }
 
-struct OneTarget;
+/// Where the objects of the system are; all others are on the first of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Targets {
+    One,
+    Two,
+}
 
-impl Locate for OneTarget {
-    fn locate(&self, _: &ObjectId) -> TargetName {
-        TargetName::new("one").unwrap()
+impl Locate for Targets {
+    fn locate(&self, object: &ObjectId) -> TargetName {
+        let is_system = object.pool == PoolName::system();
+        self.targets().swap_remove(usize::from(is_system && *self == Self::Two))
     }
 
     fn targets(&self) -> Vec<TargetName> {
-        vec![TargetName::new("one").unwrap()]
+        let names: &[&str] = match self {
+            Self::One => &["one"],
+            Self::Two => &["one", "two"],
+        };
+        names.iter().map(|name| TargetName::new(name).unwrap()).collect()
     }
+}
+
+/// What a process serves.
+struct Place {
+    targets: Targets,
+    served: Vec<TargetName>,
+    is_alone: bool,
 }
 
 /// What outlives processes.
@@ -120,6 +137,16 @@ impl World {
         self.start_on(Arc::new(faults.clone()), faults, seed, pace, is_alone)
     }
 
+    /// Two processes, each alone with one of two targets.
+    pub fn one_for_each_target(&self) -> [Process; 2] {
+        [0, 1].map(|number| {
+            let faults = FaultyStore::over_watched(Arc::new(self.memory.clone()));
+            let served = vec![Targets::Two.targets().swap_remove(number)];
+            let place = Place { targets: Targets::Two, served, is_alone: true };
+            self.start_at(Arc::new(faults.clone()), faults, number as u64, PACE, place)
+        })
+    }
+
     /// A process whose requests take a while, perhaps with a planted bug.
     pub fn far_process(&self, seed: u64, pace: Pace, sabotage: Option<Sabotage>) -> Process {
         let faults = FaultyStore::over_watched(Arc::new(self.memory.clone()));
@@ -135,6 +162,18 @@ impl World {
         pace: Pace,
         is_alone: bool,
     ) -> Process {
+        let place = Place { targets: Targets::One, served: Targets::One.targets(), is_alone };
+        self.start_at(objects, faults, seed, pace, place)
+    }
+
+    fn start_at(
+        &self,
+        objects: Arc<dyn Store>,
+        faults: FaultyStore,
+        seed: u64,
+        pace: Pace,
+        Place { targets, served, is_alone }: Place,
+    ) -> Process {
         let courier = Courier::new(self.clock.clone(), Random::seeded(seed), pace);
         let engine = Arc::new(faults.clone());
         let store = SendingStore::new(objects, self.classes.clone(), courier.clone());
@@ -145,11 +184,11 @@ impl World {
         courier.start(Surroundings {
             store: store.clone(),
             watch: engine,
-            locate: Arc::new(OneTarget),
+            locate: Arc::new(targets),
             events: maps.events().clone(),
             entities: Arc::clone(&entities),
             node,
-            served: OneTarget.targets().into_iter().collect(),
+            served: served.into_iter().collect(),
             is_alone,
         });
         Process { faults, store, courier, maps, entities }
