@@ -29,13 +29,14 @@ impl Moments {
     /// Makes another the latest; the numbers given rise.
     pub fn advance_to(&self, number: SeqNo) {
         let next = Arc::new(Moment(number));
+        // Until it is done nobody asks for the earliest: the last one is neither the latest nor among the earlier.
+        let mut earlier = self.earlier();
         let last = {
             let mut latest = self.latest.write().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *latest, next)
         };
         // Only the latest is given to others, so nobody comes to hold one that nobody held.
         if Arc::strong_count(&last) > 1 {
-            let mut earlier = self.earlier();
             earlier.retain(|moment| moment.strong_count() > 0);
             earlier.push(Arc::downgrade(&last));
         }
@@ -43,9 +44,9 @@ impl Moments {
 
     /// The number of the earliest moment that is held, or else of the latest.
     pub fn earliest(&self) -> SeqNo {
-        // In this order: what becomes an earlier one in between is at least as late.
+        let earlier = self.earlier();
         let latest = self.latest().0;
-        self.earlier().iter().find_map(Weak::upgrade).map_or(latest, |moment| moment.0.min(latest))
+        earlier.iter().find_map(Weak::upgrade).map_or(latest, |moment| moment.0.min(latest))
     }
 
     fn earlier(&self) -> MutexGuard<'_, Vec<Weak<Moment>>> {
@@ -55,6 +56,8 @@ impl Moments {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
 
     #[test]
@@ -73,6 +76,38 @@ mod tests {
         assert_eq!(moments.earliest(), 5);
         drop(again);
         assert_eq!(moments.earliest(), 9);
+    }
+
+    #[test]
+    fn no_moment_that_is_held_is_later_than_the_earliest_while_others_begin() {
+        const MOMENTS: u64 = 100_000;
+        let moments = Moments::starting_at(1);
+        // The number of a moment that is held; 0 while none is.
+        let held = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 2..MOMENTS {
+                    let moment = moments.latest();
+                    held.store(moment.0, Ordering::SeqCst);
+                    moments.advance_to(number);
+                    held.store(0, Ordering::SeqCst);
+                }
+                held.store(u64::MAX, Ordering::SeqCst);
+            });
+            loop {
+                let before = held.load(Ordering::SeqCst);
+                let earliest = moments.earliest();
+                let after = held.load(Ordering::SeqCst);
+                if after == u64::MAX {
+                    break;
+                }
+                let is_held = before == after && before != 0;
+                assert!(
+                    !is_held || earliest <= before,
+                    "{before} is held, {earliest} the earliest"
+                );
+            }
+        });
     }
 
     #[test]
