@@ -15,6 +15,7 @@ use nacre_object::Result;
 use crate::batch::{Batch, LiveBytes};
 use crate::commit::{Recorded, UpkeepHeld};
 use crate::core::{Core, panic_text};
+use crate::journal::segment_table::RecordPin;
 
 /// Groups that may wait for the tables; then no other is handed over before they have one. Enough that
 /// neither thread waits for the other over a hiccup of a flush.
@@ -140,7 +141,7 @@ impl Applier {
         }
         let leaves_garbage = batches.iter().any(Batch::leaves_garbage);
         Batch::apply_all(batches, &self.core.tables, &self.core.segments, &mut self.live);
-        drop(pins);
+        pins.into_iter().for_each(RecordPin::let_go);
         if leaves_garbage {
             self.core.upkeep.ask();
         }

@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::change_set::ChangeSet;
 use crate::journal::record::RecordId;
-use crate::journal::segment_table::Pin;
+use crate::journal::segment_table::RecordPin;
 use crate::trail::Trail;
 
 /// To whom the outcome of a request goes.
@@ -70,8 +70,8 @@ impl UpkeepHeld {
 pub(crate) struct Recorded {
     pub id: RecordId,
     pub changes: Arc<ChangeSet>,
-    /// Taken before the snapshot that the transaction saw; held until this is in the tables.
-    pub pin: Pin,
+    /// Taken before the snapshot that the transaction saw.
+    pub pin: RecordPin,
 }
 
 /// What waits for one sync.

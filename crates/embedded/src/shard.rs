@@ -21,7 +21,7 @@ use crate::commit::{Answer, Held, Recorded};
 use crate::core::{Core, panic_text};
 use crate::gaps::Gaps;
 use crate::journal::record::{Draft, RecordId};
-use crate::journal::segment_table::Pin;
+use crate::journal::segment_table::{Pin, RecordPin};
 use crate::known::Known;
 use crate::layers::Layers;
 use crate::queue::{Asked, Work};
@@ -194,7 +194,8 @@ impl Shard {
         let group = slot.place().group;
         self.draft.settle(&mut changes, slot.place());
         let changes = Arc::new(changes);
-        let recorded = Recorded { id, changes: Arc::clone(&changes), pin: turn.pin.clone() };
+        let pin = RecordPin::of(&turn.pin);
+        let recorded = Recorded { id, changes: Arc::clone(&changes), pin };
         slot.fill(&self.draft, recorded, held);
         self.progress = Progress { sequence: id.sequence, next_node };
         self.gaps.get_mut().note(&changes.entries);

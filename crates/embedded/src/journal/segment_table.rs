@@ -29,6 +29,28 @@ const MAX_OPEN_FILES: usize = 256;
 #[derive(Debug, Clone)]
 pub(crate) struct Pin(#[expect(dead_code, reason = "being held is its whole purpose")] Arc<()>);
 
+/// A pin of what a record refers to, until the tables have the record. One that is dropped on the way there, as when
+/// something fails or panics, holds for as long as the process lasts: the next opening finds the record in the journal.
+#[derive(Debug)]
+pub(crate) struct RecordPin(Option<Pin>);
+
+impl RecordPin {
+    pub fn of(pin: &Pin) -> Self {
+        Self(Some(pin.clone()))
+    }
+
+    /// The tables have the record.
+    pub fn let_go(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for RecordPin {
+    fn drop(&mut self) {
+        std::mem::forget(self.0.take());
+    }
+}
+
 /// What is known of one segment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Account {
@@ -383,6 +405,22 @@ mod tests {
         assert_eq!(dead_of(&table), [], "it had a reference since");
         table.retire_dead(1);
         assert_eq!(dead_of(&table), [0]);
+    }
+
+    #[test]
+    fn what_a_record_refers_to_is_kept_if_the_tables_never_have_it() {
+        for is_applied in [true, false] {
+            let table = table_of(1);
+            let record = RecordPin::of(&table.pin());
+            table.retire_dead(1);
+            assert_eq!(dead_of(&table), []);
+            if is_applied {
+                record.let_go();
+            } else {
+                drop(record);
+            }
+            assert_eq!(dead_of(&table).len(), usize::from(is_applied));
+        }
     }
 
     #[test]
