@@ -86,12 +86,11 @@ impl Core {
         (hash_of(object) % self.queues.len() as u64) as u16
     }
 
-    /// What the records name that are in a segment and synced.
+    /// What the records name that are in a segment, up to a group that is synced.
     ///
     /// # Errors
     /// `Corrupt` if the segment's file is missing; what the disk says.
-    pub fn inventory(&self, segment: u32) -> Result<Inventory> {
-        let last = self.journal.durable();
+    pub fn inventory(&self, segment: u32, last: u64) -> Result<Inventory> {
         let segment = self.segments.open_one(segment)?;
         let take = |segment| Inventory::take(&segment, self.journal.marking(), last);
         segment.map_or_else(|| Ok(Inventory::default()), take)

@@ -244,7 +244,7 @@ impl Upkeep {
     fn empty_segment(&self, segment: u32) -> Result<u64> {
         let mut owners: Vec<Vec<Key>> = vec![Vec::new(); self.core.queues.len()];
         let (mut moved, mut queued) = (0, 0);
-        let mut inventory = self.core.inventory(segment)?;
+        let mut inventory = self.core.inventory(segment, self.core.journal.durable())?;
         let damage = inventory.damage.take();
         let snapshot = self.core.tables.snapshot();
         let mut last_offset = None;

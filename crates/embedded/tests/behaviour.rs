@@ -69,6 +69,41 @@ async fn segments_that_are_mostly_dead_are_emptied_while_readers_see_right_data(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_scrub_of_a_store_that_is_written_meanwhile_finds_nothing() {
+    let folder = TempDir::new().unwrap();
+    let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
+    // A step of a scrub goes through these before it comes to what is counted.
+    let entry = |n: usize| nacre_object::MapEntry {
+        key: n.to_string().into_bytes().into(),
+        value: content(n, 10),
+    };
+    let entries = (0..1000).map(entry).collect();
+    submit(&engine, &object("a"), vec![Op::MapSet { entries }]).await.unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let writer = tokio::spawn({
+        let (engine, stop) = (engine.clone(), stop.clone());
+        async move {
+            for n in 0.. {
+                if stop.load(Ordering::Relaxed) {
+                    return n;
+                }
+                let value = content(n, 4 * KIB);
+                let entries = vec![nacre_object::MapEntry { key: "k".into(), value }];
+                submit(&engine, &object(n % 3), vec![Op::MapSet { entries }]).await.unwrap();
+            }
+            unreachable!("it is stopped")
+        }
+    });
+    until(&engine, |now| now.live_bytes > 0).await;
+    for _ in 0..200 {
+        assert_eq!(scrub(&engine), []);
+        tokio::task::yield_now().await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    assert!(writer.await.unwrap() > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn values_of_several_payloads_are_moved_and_counted_once() {
     const LENGTH: usize = 200 * KIB;
     const OBJECTS: usize = 40;

@@ -23,10 +23,15 @@ use crate::value::{NamedIn, Piece, Value};
 pub(super) fn step(core: &Core, from: &[u8]) -> Result<ScrubStep> {
     // The pin is older than the snapshot, so it keeps whatever the snapshot refers to.
     let _pin = core.segments.pin();
+    let (unsettled, applied) = (core.journal.first_unapplied().segment, core.visibility.applied());
     let tables = core.tables.snapshot();
+    let durable = core.journal.durable();
     let mut walk = Walk {
         core,
         tables: &tables,
+        unsettled,
+        durable,
+        is_exact: applied == durable,
         step: ScrubStep::default(),
         found: Vec::new(),
         stretches: Vec::new(),
@@ -48,6 +53,12 @@ struct Finding {
 struct Walk<'a> {
     core: &'a Core,
     tables: &'a TableSnapshot,
+    /// The first segment with groups that the snapshot may not have, or that are still to come.
+    unsettled: u32,
+    /// The last group that was synced when the snapshot was there.
+    durable: u64,
+    /// Whether the snapshot has all groups up to that one, and no later one.
+    is_exact: bool,
     step: ScrubStep,
     found: Vec<Finding>,
     stretches: Vec<Stretch>,
@@ -182,9 +193,13 @@ impl Walk<'_> {
         Err(Error::corrupt("what should refer to this payload is missing or does not"))
     }
 
-    /// A segment is given back once its counts say that nothing refers to it.
+    /// A segment is given back once its counts say that nothing refers to it. Of one that is being written the snapshot
+    /// and the records may tell of different moments; it is looked at once it is full, or nobody writes.
     fn check_live(&mut self, segment: u32, shard: u16, value: &Value) -> Result<()> {
         let stored = value.clone().into_inline()?;
+        if segment >= self.unsettled && !self.is_exact {
+            return Ok(());
+        }
         if self.counted.as_ref().is_none_or(|(counted, _)| *counted != segment) {
             self.counted = Some((segment, self.count_live(segment)));
         }
@@ -199,7 +214,7 @@ impl Walk<'_> {
     /// The bytes of a segment that the entries of each shard refer to. Unknown if something cannot be read, which is
     /// found where it is; unless it is the segment's own records.
     fn count_live(&mut self, segment: u32) -> Option<HashMap<u16, i64>> {
-        let inventory = self.core.inventory(segment).ok()?;
+        let inventory = self.core.inventory(segment, self.durable).ok()?;
         if let Some(damage) = inventory.damage {
             let place = damage.object().unwrap_or_default().to_owned();
             let problem = damage.message().to_owned();
