@@ -223,11 +223,11 @@ impl Upkeep {
                 break;
             }
             let share = if is_low { SPARSE_SHARE_WHEN_LOW } else { SPARSE_SHARE };
-            let Some(segment) = core.segments.sparsest(end, share) else { break };
+            let Some((segment, before)) = core.segments.sparsest(end, share) else { break };
             match self.empty_segment(segment) {
-                Ok(0) => core.segments.leave_alone(segment),
+                Ok(0) => core.segments.leave_alone(segment, &before),
                 Err(error) if error.kind() == ErrorKind::Corrupt => {
-                    core.segments.leave_alone(segment);
+                    core.segments.leave_alone(segment, &before);
                     self.note(Err(error));
                 }
                 result => drop(result?),

@@ -229,29 +229,34 @@ impl SegmentTable {
     pub fn sparse(&self, end: u32) -> f64 {
         let accounts = self.accounts();
         let used = accounts.segments.range(..end).map(|(_, account)| account);
-        let used = used.filter(|account| account.state == AccountState::Used);
+        // One whose file is gone takes no room.
+        let used =
+            used.filter(|account| account.state == AccountState::Used && account.capacity > 0);
         used.map(|account| 1.0 - 2.0 * account.share()).sum()
     }
 
     /// The segment before `end` with the least of its file still referred to, if that is less than
     /// `max_share` of it.
-    pub fn sparsest(&self, end: u32, max_share: f64) -> Option<u32> {
+    pub fn sparsest(&self, end: u32, max_share: f64) -> Option<(u32, Account)> {
         self.accounts()
             .segments
             .range(..end)
             .filter(|(_, account)| account.state == AccountState::Used && account.live_bytes > 0)
-            .map(|(id, account)| (*id, account.share()))
-            .filter(|(_, share)| *share < max_share)
-            .min_by(|a, b| a.1.total_cmp(&b.1))
-            .map(|(id, _)| id)
+            .filter(|(_, account)| account.share() < max_share)
+            .min_by(|a, b| a.1.share().total_cmp(&b.1.share()))
+            .map(|(id, account)| (*id, *account))
     }
 
-    /// Does not offer a segment to be emptied any more, if there is something left in it.
-    pub fn leave_alone(&self, segment: u32) {
+    /// Does not offer a segment to be emptied any more that was like this before it was tried, if there is something
+    /// left in it and nothing has come to it since.
+    pub fn leave_alone(&self, segment: u32, before: &Account) {
         let mut accounts = self.accounts();
         let account = accounts.segments.get_mut(&segment);
         // One that emptied by itself meanwhile may be retired already.
-        if let Some(account) = account.filter(|account| account.live_bytes != 0) {
+        let is_stuck = |account: &&mut Account| {
+            account.live_bytes != 0 && account.additions == before.additions
+        };
+        if let Some(account) = account.filter(is_stuck) {
             account.state = AccountState::LeftAlone;
         }
     }
@@ -427,11 +432,12 @@ mod tests {
     fn a_segment_left_alone_dies_like_others_once_nothing_refers_to_it() {
         let table = table_of(2);
         table.count(&HashMap::from([(0, 10), (1, 10)]), [0, 1].into_iter());
+        let before: HashMap<_, _> = table.all().into_iter().collect();
         // One empties before, the other after it is given up.
         table.count(&HashMap::from([(0, -10)]), [].into_iter());
-        table.leave_alone(0);
-        table.leave_alone(1);
-        assert_eq!(table.sparsest(2, 0.5), None);
+        table.leave_alone(0, &before[&0]);
+        table.leave_alone(1, &before[&1]);
+        assert!(table.sparsest(2, 0.5).is_none());
         table.retire_dead(2);
         assert_eq!(dead_of(&table), [0]);
         table.count(&HashMap::from([(1, -10)]), [].into_iter());
@@ -443,9 +449,23 @@ mod tests {
     fn the_sparsest_segment_is_the_one_with_the_least_left() {
         let table = table_of(4);
         table.count(&HashMap::from([(0, 90), (1, 20), (2, 30), (3, 1)]), [].into_iter());
-        assert_eq!(table.sparsest(3, 0.5), Some(1));
-        table.leave_alone(1);
-        assert_eq!(table.sparsest(3, 0.5), Some(2));
-        assert_eq!(table.sparsest(3, 0.1), None);
+        let sparsest = |share| table.sparsest(3, share).map(|(id, _)| id);
+        assert_eq!(sparsest(0.5), Some(1));
+        let (_, before) = table.sparsest(3, 0.5).unwrap();
+        table.leave_alone(1, &before);
+        assert_eq!(sparsest(0.5), Some(2));
+        assert_eq!(sparsest(0.1), None);
+        let (_, before) = table.sparsest(3, 0.5).unwrap();
+        table.count(&HashMap::from([(2, 5)]), [2].into_iter());
+        table.leave_alone(2, &before);
+        assert_eq!(sparsest(0.5), Some(2), "what came to it meanwhile can be moved");
+    }
+
+    #[test]
+    fn a_segment_whose_file_is_gone_does_not_hide_how_sparse_the_others_are() {
+        let table = table_of(9);
+        // Entries still refer to it.
+        table.count(&HashMap::from([(9, 10)]), [9].into_iter());
+        assert_eq!(table.sparse(10), 9.0);
     }
 }

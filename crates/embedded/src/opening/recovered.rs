@@ -172,9 +172,10 @@ impl RecoveredShard {
 }
 
 impl Recovered {
-    /// A number no segment has had.
+    /// A number no segment has had, nor a spare file.
     pub fn next_segment(&self) -> u32 {
-        let last = self.found.segments.last().map(|segment| segment.id);
+        let found = self.found.segments.iter().chain(&self.found.spares);
+        let last = found.map(|segment| segment.id).max();
         last.max((self.end.group > 1).then_some(self.end.segment)).map_or(0, |last| last + 1)
     }
 }
