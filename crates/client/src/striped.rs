@@ -5,13 +5,13 @@
 //! on each, sent at once: others may be carried out between them. If it fails, some stripes may have
 //! carried it out; it may be sent again, and then all of them have.
 //!
-//! Another version of the class, as one in another layout, is found out about by a call that is refused as
-//! stale, which is sent again.
+//! Another version of the class, as one in another layout, is found out about by stripes that refuse a call as
+//! stale, to which it is sent again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use futures::stream::{self, StreamExt, TryStreamExt};
+use futures::stream::{self, StreamExt};
 use nacre_brados::layout::Stripes;
 use nacre_brados::stripes::{Striping, striping};
 use nacre_brados::{Compiled, OutputRows, Value, decode_reply, encode_request, is_brados};
@@ -50,6 +50,19 @@ pub struct StripedReply {
     pub apart: BTreeMap<String, Vec<OutputRows>>,
 }
 
+/// What a stripe replied.
+struct StripeReply {
+    stripe: String,
+    outcome: Result<Vec<OutputRows>>,
+}
+
+impl StripeReply {
+    /// It has not carried the request out.
+    fn is_stale(&self) -> bool {
+        self.outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Stale)
+    }
+}
+
 impl Striped {
     /// The object's stripes; `None` if its class, as it is active, does not divide it.
     ///
@@ -78,45 +91,62 @@ impl Striped {
         Ok(self.known().route(&self.object, method, row)?.0)
     }
 
-    /// Has the stripes that a request is about carry it out.
+    /// Has the stripes that a request is about carry it out, each once.
     ///
     /// # Errors
-    /// The first of any of them, and whose it is; `Stale` if by now the class divides objects otherwise.
+    /// The first of any of them, once all have answered; `Stale` if by now the class divides objects otherwise.
     pub async fn call(&self, method: &str, row: &[Value]) -> Result<StripedReply> {
-        let known = self.known();
-        match self.call_version(&known, method, row).await {
-            Err(error) if error.kind() == ErrorKind::Stale => {
-                let now = Version::active(&self.cluster, &self.class).await?;
-                let Some(now) = now.filter(|now| now.divides_like(&known)) else {
-                    return Err(error);
-                };
-                let now = Arc::new(now);
-                *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&now);
-                self.call_version(&now, method, row).await
-            }
-            outcome => outcome,
+        let mut version = self.known();
+        let (names, mut apart) = version.route(&self.object, method, row)?;
+        let mut replies = self.call_stripes(&version, names, method, row).await;
+        while replies.iter().any(StripeReply::is_stale)
+            && let Some(later) = self.later_than(&version).await?
+        {
+            version = later;
+            (_, apart) = version.route(&self.object, method, row)?;
+            // The others have carried it out.
+            let stale = replies.iter_mut().filter(|reply| reply.is_stale());
+            let (names, stale): (Vec<_>, Vec<_>) =
+                stale.map(|reply| (reply.stripe.clone(), &mut reply.outcome)).unzip();
+            let again = self.call_stripes(&version, names, method, row).await;
+            stale.into_iter().zip(again).for_each(|(outcome, again)| *outcome = again.outcome);
         }
+        united(replies, &apart)
     }
 
-    async fn call_version(
+    /// The version that is active now, if it is another one and sends requests to the same stripes.
+    async fn later_than(&self, known: &Version) -> Result<Option<Arc<Version>>> {
+        let now = Version::active(&self.cluster, &self.class).await?;
+        let now = now.filter(|now| now.number != known.number && now.divides_like(known));
+        Ok(now.map(|now| {
+            let now = Arc::new(now);
+            *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&now);
+            now
+        }))
+    }
+
+    /// The replies of stripes, in their order; each was waited for.
+    async fn call_stripes(
         &self,
         version: &Version,
+        names: Vec<String>,
         method: &str,
         row: &[Value],
-    ) -> Result<StripedReply> {
-        let (names, apart) = version.route(&self.object, method, row)?;
-        let asked = names.into_iter().map(|name| self.call_stripe(version, name, method, row));
-        let replies: Vec<_> = stream::iter(asked).buffered(MAX_ASKED).try_collect().await?;
-        Ok(united(replies, &apart))
+    ) -> Vec<StripeReply> {
+        let asked = names.into_iter().map(async |stripe| {
+            let outcome = self.call_stripe(version, &stripe, method, row).await;
+            StripeReply { stripe, outcome }
+        });
+        stream::iter(asked).buffered(MAX_ASKED).collect().await
     }
 
     async fn call_stripe(
         &self,
         version: &Version,
-        name: String,
+        name: &str,
         method: &str,
         row: &[Value],
-    ) -> Result<(String, Vec<OutputRows>)> {
+    ) -> Result<Vec<OutputRows>> {
         let id = ObjectId::new(self.object.pool.clone(), name.parse()?);
         let object = self.cluster.object(&id).await?;
         let call = ClassCall {
@@ -126,9 +156,7 @@ impl Striped {
             input: encode_request(row).into(),
         };
         let reply = object.call_version(call).await?;
-        let outputs =
-            decode_reply(&reply.output).map_err(|error| Error::corrupt(error.to_string()))?;
-        Ok((name, outputs))
+        decode_reply(&reply.output).map_err(|error| Error::corrupt(error.to_string()))
     }
 }
 
@@ -177,12 +205,14 @@ impl Version {
     }
 }
 
-fn united(replies: Vec<(String, Vec<OutputRows>)>, of_each: &BTreeSet<String>) -> StripedReply {
+/// All replies taken together; the first error if there is one.
+fn united(replies: Vec<StripeReply>, of_each: &BTreeSet<String>) -> Result<StripedReply> {
     let mut apart = BTreeMap::new();
     // In the order in which outputs are first told, which is that of their declaration.
     let mut order: Vec<String> = vec![];
     let mut rows: BTreeMap<String, BTreeSet<Vec<Value>>> = BTreeMap::new();
-    for (name, outputs) in replies {
+    for StripeReply { stripe: name, outcome } in replies {
+        let outputs = outcome?;
         let (own, shared): (Vec<_>, Vec<_>) =
             outputs.into_iter().partition(|(output, _)| of_each.contains(output));
         if !own.is_empty() {
@@ -199,5 +229,5 @@ fn united(replies: Vec<(String, Vec<OutputRows>)>, of_each: &BTreeSet<String>) -
         let rows = rows.remove(&output).unwrap_or_default();
         (output, rows.into_iter().collect())
     });
-    StripedReply { outputs: outputs.collect(), apart }
+    Ok(StripedReply { outputs: outputs.collect(), apart })
 }

@@ -379,3 +379,54 @@ layout stripes: 4
         striped.call("put", &row(at)).await.unwrap();
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_stripe_carries_a_request_out_once_while_versions_change() {
+    const COUNTS: &str = "state do
+  table :counter, [:at:int] => [:n:int]
+  interface input, :open, [:at:int]
+  interface input, :bump, [:by:int]
+  interface input, :get, [:at:int]
+  interface output, :found, [:n:int]
+end
+bloom do
+  counter <+ open{|o| [o.at, 0]}
+  counter <+- (bump * counter).pairs{|b, c| [c.at, c.n + b.by]}
+  found <= (get * counter).rights(:at => :at){|c| [c.n]}
+end
+layout stripes: 8
+";
+    const CALLS: i64 = 200;
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = Cluster::embedded(folder.path().join("cluster")).await.unwrap();
+    let (class, program): (_, ProgramId) =
+        ("counts".parse().unwrap(), "class/counts".parse().unwrap());
+    let activate = async |version: usize| {
+        let source = format!("{COUNTS}# {version}\n");
+        let version = cluster.programs().put(&program, &source).await.unwrap();
+        cluster.programs().activate(&program, version).await.unwrap();
+    };
+    activate(0).await;
+    let object = "data/o".parse().unwrap();
+    let striped = Striped::open(&cluster, &object, &class).await.unwrap().unwrap();
+    let rows = 0..32;
+    for at in rows.clone() {
+        striped.call("open", &[Value::Int(at)]).await.unwrap();
+    }
+    let bumps = async {
+        for _ in 0..CALLS {
+            striped.call("bump", &[Value::Int(1)]).await.unwrap();
+        }
+    };
+    let mut bumps = std::pin::pin!(bumps);
+    for version in 1.. {
+        tokio::select! {
+            () = &mut bumps => break,
+            () = activate(version) => {}
+        }
+    }
+    for at in rows {
+        let found = striped.call("get", &[Value::Int(at)]).await.unwrap().outputs;
+        assert_eq!(found, [("found".to_owned(), vec![vec![Value::Int(CALLS)]])], "row {at}");
+    }
+}
