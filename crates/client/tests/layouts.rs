@@ -430,3 +430,43 @@ layout stripes: 8
         assert_eq!(found, [("found".to_owned(), vec![vec![Value::Int(CALLS)]])], "row {at}");
     }
 }
+
+/// Objects that another version made meanwhile may be in any layout.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_another_version_made_meanwhile_comes_into_the_layout_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = Cluster::embedded(folder.path().join("cluster")).await.unwrap();
+    let (class, program): (_, ProgramId) = (CLASS.parse().unwrap(), "class/kv".parse().unwrap());
+    let activate = async |source: &str| {
+        let version = cluster.programs().put(&program, source).await.unwrap();
+        cluster.programs().activate(&program, version).await.unwrap();
+    };
+    activate(PROGRAM).await;
+    let _keeper = cluster.keep_layouts().unwrap();
+    let adopted = async |layout: &str| {
+        // The objects may be on their way already.
+        while let Err(error) = cluster.layouts().adopt(&class, layout, "asked for").await {
+            assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        while cluster.layouts().get(&class).await.unwrap().change.is_some() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let call = async |object: &str, method: &str, row: &[Value]| {
+        let object = cluster.object(&object.parse().unwrap()).await.unwrap();
+        object.call(CLASS, method, encode_request(row)).await
+    };
+    adopted("kv: slots(64)").await;
+    activate(&format!("{PROGRAM}# mended\n")).await;
+    let row = [Value::Int(1), Value::text("made meanwhile")];
+    call("data/new", "put", &row).await.unwrap();
+    cluster.programs().rollback(&program).await.unwrap();
+    adopted("kv: appended(stream)").await;
+    let reply = call("data/new", "get", &row[..1]).await.unwrap();
+    let found = decode_reply(&reply.output).unwrap();
+    assert_eq!(
+        nacre_brados::shown_reply(&found),
+        "found(1, 'made meanwhile') named('made meanwhile', 1)"
+    );
+}

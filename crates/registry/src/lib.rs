@@ -38,7 +38,7 @@ pub use maps::{
 };
 pub use nodes::{Node, Nodes};
 pub use programs::{
-    Checker, FailedVersion, Garbage, NodeStatus, ProgramId, ProgramInfo, ProgramKind,
+    Activation, Checker, FailedVersion, Garbage, NodeStatus, ProgramId, ProgramInfo, ProgramKind,
     ProgramSource, ProgramUpkeep, Programs, Removal, SourceError, SourceObject, VersionInfo,
 };
 pub use subscriber::{LiveProgram, ProgramSink, Subscriber};

@@ -10,11 +10,13 @@
 //! | target | bridge | activate the target |
 //! | any | target | once it is live everywhere: walk |
 //! | walk | bridge | it was rolled back: walk back |
+//! | walk | the same, activated again | another was meanwhile: walk again |
 //! | target, walk | base | it was rolled back past the bridge, which can read what was moved: activate it |
 //! | any | another | leave it to whoever activated that |
 //!
 //! A change that has come to its end is remembered: rolled back then, it goes on from its walk.
 
+use nacre_registry::Activation;
 use serde::{Deserialize, Serialize};
 
 /// A change of layout, as it is recorded.
@@ -54,6 +56,10 @@ pub enum Phase {
 pub struct Walk {
     /// The version in whose layout they are to be.
     pub version: u64,
+    /// The activation of it under which they are moved; 0 if that was not noted. While another version was
+    /// active, objects may have come into another layout.
+    #[serde(default)]
+    pub activation: u64,
     /// Passes that are done.
     pub passes: u32,
     /// How many of the last ones objects failed in, one after the other.
@@ -100,12 +106,15 @@ pub(super) const MAX_FAILING_PASSES: u32 = 3;
 
 impl LayoutChange {
     /// What is to be done, with this version active.
-    pub(super) fn next(&self, active: Option<u64>) -> Step {
-        let Some(active) = active else { return Step::Overtaken };
-        let walk = |version| Phase::Walk(Walk { version, ..Walk::default() });
+    pub(super) fn next(&self, active: Option<Activation>) -> Step {
+        let Some(activation) = active else { return Step::Overtaken };
+        let active = activation.version;
+        let walk = |version| {
+            Phase::Walk(Walk { version, activation: activation.number, ..Walk::default() })
+        };
         let activate = |version| Step::Activate { version, instead_of: active };
         match &self.phase {
-            Phase::Walk(known) if known.version == active => Step::Walk(known.clone()),
+            Phase::Walk(known) if known.is_under(activation) => Step::Walk(known.clone()),
             _ if active == self.target => Step::Await { version: active, then: walk(active) },
             Phase::Bridge if active == self.bridge => {
                 Step::Await { version: active, then: Phase::Target }
@@ -120,12 +129,21 @@ impl LayoutChange {
     }
 
     /// Whether a change that had come to its end is under way again: the class was rolled back from it, or
-    /// forward, and its objects are in the other layout.
-    pub(super) fn is_turned(&self, active: Option<u64>) -> bool {
+    /// forward, and its objects are in the other layout; or another version was active meanwhile, and some may be
+    /// anywhere.
+    pub(super) fn is_turned(&self, active: Option<Activation>) -> bool {
+        let (Some(activation), Phase::Walk(walk)) = (active, &self.phase) else { return false };
+        let active = activation.version;
+        if walk.version == active {
+            return !walk.is_under(activation);
+        }
         let versions = [self.base, self.bridge, self.target];
-        let Some(active) = active.filter(|active| versions.contains(active)) else { return false };
-        let Phase::Walk(walk) = &self.phase else { return false };
-        (walk.version == self.target) != (active == self.target)
+        versions.contains(&active) && (walk.version == self.target) != (active == self.target)
+    }
+
+    /// Whether no other version was active since all objects were found in the layout of this one.
+    pub(super) fn is_settled_since(&self, active: Activation) -> bool {
+        matches!(&self.phase, Phase::Walk(walk) if walk.activation != 0 && walk.is_under(active))
     }
 
     /// The layout that objects are brought into at present.
@@ -138,6 +156,10 @@ impl LayoutChange {
 }
 
 impl Walk {
+    fn is_under(&self, active: Activation) -> bool {
+        self.version == active.version && [0, active.number].contains(&self.activation)
+    }
+
     /// What comes after a pass that has come to its end.
     pub(super) fn after_pass(mut self) -> Onward {
         let unmoved = self.failed_in_pass;
@@ -171,13 +193,20 @@ mod tests {
         }
     }
 
+    /// A version that was active once.
+    fn once(version: u64) -> Activation {
+        Activation { version, number: 10 + version }
+    }
+
+    /// A walk under that.
     fn walk(version: u64) -> Phase {
-        Phase::Walk(Walk { version, ..Walk::default() })
+        let activation = once(version).number;
+        Phase::Walk(Walk { version, activation, ..Walk::default() })
     }
 
     #[test]
     fn a_change_goes_over_the_bridge_and_a_rollback_back_over_it() {
-        let next = |phase, active| change(phase).next(Some(active));
+        let next = |phase, active| change(phase).next(Some(once(active)));
         let activate = |version, instead_of| Step::Activate { version, instead_of };
         let wait = |version, then| Step::Await { version, then };
         assert_eq!(next(Phase::Bridge, 1), activate(2, 1));
@@ -202,14 +231,15 @@ mod tests {
             let mut random = Random::seeded(seed);
             let (mut record, mut active, mut bridge_is_everywhere) =
                 (change(Phase::Bridge), 1, false);
+            let mut activations = 0;
             // Objects that are in the new layout, of twenty.
             let (mut moved, mut rollbacks) = (0_u64, random.below(4));
             for steps in 0.. {
                 assert!(steps < 1000, "seed {seed}: no end");
                 if rollbacks > 0 && active > 1 && random.one_in(10) {
-                    (active, rollbacks) = (active - 1, rollbacks - 1);
+                    (active, rollbacks, activations) = (active - 1, rollbacks - 1, activations + 1);
                 }
-                let step = record.next(Some(active));
+                let step = record.next(Some(Activation { version: active, number: activations }));
                 // Who decided may die before it does anything, or before that is recorded.
                 let (dies_before, dies_after) = (random.one_in(4), random.one_in(4));
                 match step {
@@ -217,7 +247,7 @@ mod tests {
                     Step::Activate { version, instead_of } => {
                         assert!(version != 3 || bridge_is_everywhere, "seed {seed}");
                         assert_eq!(instead_of, active);
-                        active = version;
+                        (active, activations) = (version, activations + 1);
                     }
                     Step::Await { version, then } => {
                         bridge_is_everywhere |= version == 2;
@@ -251,11 +281,31 @@ mod tests {
 
     #[test]
     fn what_came_to_its_end_goes_on_if_it_is_rolled_back_then() {
-        let is_turned = |walked, active| change(walk(walked)).is_turned(Some(active));
+        let is_turned = |walked, active| change(walk(walked)).is_turned(Some(once(active)));
         assert!(is_turned(3, 2) && is_turned(3, 1), "what was moved is not where they have it");
         assert!(is_turned(2, 3), "and forward again");
         assert!(!is_turned(3, 3) && !is_turned(2, 2) && !is_turned(2, 1) && !is_turned(3, 4));
-        assert!(!change(walk(3)).is_turned(None) && !change(Phase::Target).is_turned(Some(2)));
+        assert!(
+            !change(walk(3)).is_turned(None) && !change(Phase::Target).is_turned(Some(once(2)))
+        );
+    }
+
+    #[test]
+    fn what_came_to_its_end_is_gone_through_again_if_another_version_was_active_meanwhile() {
+        let change = change(walk(3));
+        let again = Activation { version: 3, number: 99 };
+        assert!(change.is_settled_since(once(3)) && !change.is_turned(Some(once(3))));
+        assert!(!change.is_settled_since(once(4)) && !change.is_settled_since(again));
+        assert!(change.is_turned(Some(again)));
+        let walk = Walk { version: 3, activation: 99, ..Walk::default() };
+        assert_eq!(change.next(Some(again)), Step::Await { version: 3, then: Phase::Walk(walk) });
+    }
+
+    #[test]
+    fn a_walk_that_does_not_say_under_which_activation_goes_on_and_settles_nothing() {
+        let change = change(Phase::Walk(Walk { version: 3, ..Walk::default() }));
+        assert!(matches!(change.next(Some(once(3))), Step::Walk(_)));
+        assert!(!change.is_turned(Some(once(3))) && !change.is_settled_since(once(3)));
     }
 
     #[test]

@@ -185,7 +185,7 @@ async fn say_alive(layouts: &Layouts, lease: &Lease) -> Result<()> {
 /// Whether the version is active that has objects where they were before the last change, or after it.
 async fn is_turned(layouts: &Layouts, class: &ClassName, known: &ClassLayout) -> Result<bool> {
     let Some(last) = &known.last else { return Ok(false) };
-    let active = layouts.cluster.programs().active(&program_of(class)?).await?;
+    let active = layouts.cluster.programs().activation(&program_of(class)?).await?;
     Ok(last.is_turned(active))
 }
 
@@ -229,7 +229,7 @@ impl Mover<'_> {
     async fn carry_out(&self) -> Result<()> {
         while let Some(change) = self.layouts.get(self.class).await?.change {
             let program = program_of(self.class)?;
-            let active = self.layouts.cluster.programs().active(&program).await?;
+            let active = self.layouts.cluster.programs().activation(&program).await?;
             match self.take_step(change.next(active)).await {
                 Err(error) if is_passing(&error) => {
                     tokio::time::sleep(PAUSE_AFTER_FAILURE).await;

@@ -115,16 +115,17 @@ impl Layouts {
         mut besides: impl FnMut(&mut ClassLayout) + Send,
     ) -> Result<LayoutChange> {
         let (program, programs) = (program_of(class)?, self.cluster.programs());
-        let base = programs
-            .active(&program)
+        let active = programs
+            .activation(&program)
             .await?
             .ok_or_else(|| Error::not_found(format!("no version of {program} is active")))?;
+        let base = active.version;
         let source = programs.show(&program, Some(base)).await?.source;
         let record = self.get(class).await?;
         if let Some(change) = &record.change {
             return Err(under_way(class, change));
         }
-        let sources = Sources::of(&source, layout, record.settled == Some(base))?;
+        let sources = Sources::of(&source, layout, record.is_settled(active))?;
         self.refuse_twins(class, &sources).await?;
         let change = LayoutChange {
             layout: compiled(&sources.target)?.analysis.program.layout().to_string(),

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use nacre_object::{ClassName, Error, MapName, Result};
-use nacre_registry::{Change, LAYOUTS_MAP, MapState};
+use nacre_registry::{Activation, Change, LAYOUTS_MAP, MapState};
 use nacre_tuner::Profile;
 use nacre_tuner::rechoose::{Event, Rechooser, Standing, Terms};
 use serde::{Deserialize, Serialize};
@@ -28,8 +28,8 @@ pub struct ClassLayout {
     pub change: Option<LayoutChange>,
     /// The change that came to its end last.
     pub last: Option<LayoutChange>,
-    /// The version all of whose objects were found in its present layout; none if some could not be moved
-    /// there, so that the former ones must stay readable.
+    /// The version all of whose objects were found in its present layout by the last change; none if some could not
+    /// be moved there, so that the former ones must stay readable.
     pub settled: Option<u64>,
 }
 
@@ -53,6 +53,13 @@ impl ClassLayout {
         serde_json::from_slice(value).map_err(|cause| {
             Error::corrupt(format!("the record of the layout of {class}: {cause}"))
         })
+    }
+
+    /// Whether all objects are in the layout of the version that is active: they were found there, and no other
+    /// version was active since.
+    pub(super) fn is_settled(&self, active: Activation) -> bool {
+        self.settled == Some(active.version)
+            && self.last.as_ref().is_some_and(|last| last.is_settled_since(active))
     }
 
     /// Somebody has another layout for it: what was decided is over, and nothing is for a while.
@@ -99,6 +106,7 @@ mod tests {
         let change = record.change.unwrap();
         let walk = Walk {
             version: 3,
+            activation: 0,
             passes: 1,
             failing_passes: 0,
             pool: Some("data".into()),

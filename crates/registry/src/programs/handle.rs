@@ -54,6 +54,15 @@ pub struct VersionInfo {
     pub created_at_micros: u64,
 }
 
+/// A version that is active, since an activation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Activation {
+    /// Which version.
+    pub version: u64,
+    /// No other activation of the program has it, and later ones have greater ones.
+    pub number: u64,
+}
+
 /// A program with its versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramInfo {
@@ -153,6 +162,15 @@ impl Programs {
     /// `Unavailable`; `Corrupt`.
     pub async fn active(&self, program: &ProgramId) -> Result<Option<u64>> {
         Ok(self.known(program).await?.active)
+    }
+
+    /// The same, and which activation of it that is.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Corrupt`.
+    pub async fn activation(&self, program: &ProgramId) -> Result<Option<Activation>> {
+        let known = self.known(program).await?;
+        Ok(known.active.map(|version| Activation { version, number: known.activation }))
     }
 
     async fn record(&self, program: &ProgramId) -> Result<ProgramRecord> {

@@ -18,7 +18,7 @@ mod upkeep;
 
 pub use check::{Checker, SourceError};
 pub use garbage::{Garbage, SourceObject};
-pub use handle::{ProgramInfo, Programs, Removal, VersionInfo};
+pub use handle::{Activation, ProgramInfo, Programs, Removal, VersionInfo};
 pub use id::ProgramId;
 pub use kind::ProgramKind;
 pub use source::ProgramSource;
