@@ -158,9 +158,11 @@ impl Cluster {
 
     /// Ends what runs here instead of in nodes; nothing works any more after it. A process that ends
     /// without it leaves its watches behind in a Ceph cluster, and whoever notifies the same objects waits
-    /// for them for the next half minute. Takes two seconds at most, if Ceph does not answer.
+    /// for them for the next half minute; and whoever activates a program waits for it. Takes three seconds at
+    /// most, if Ceph does not answer.
     pub async fn close(&self) {
         if let Some(local) = &self.local {
+            local.leave(self).await;
             local.close().await;
         }
     }

@@ -30,12 +30,17 @@ const LOCAL: &str = "local";
 /// The same where the target is a Ceph cluster.
 const CEPH: &str = "ceph";
 
+/// How long a node that ends tries to say so.
+const LEAVE_TIMEOUT: Duration = Duration::from_millis(500);
+
 /// What runs in this process for an embedded cluster.
 pub(crate) struct LocalNode {
     pub(crate) name: NodeName,
     engine: Engine,
     classes: ClassService,
     sequencer: Arc<LocalSequencer>,
+    /// Under which it is registered, once it is.
+    incarnation: OnceLock<u64>,
 }
 
 /// What keeps the objects, to be closed in the end.
@@ -90,7 +95,8 @@ impl LocalNode {
             logs,
             clock,
         };
-        Ok((Self { name: node, engine: kept, classes, sequencer }, parts))
+        let incarnation = OnceLock::new();
+        Ok((Self { name: node, engine: kept, classes, sequencer, incarnation }, parts))
     }
 
     /// Starts what needs the cluster itself.
@@ -107,6 +113,7 @@ impl LocalNode {
             started_at_micros: started,
             up: true,
         };
+        let _ = self.incarnation.set(started);
         cluster.nodes().register(&node).await?;
         let served = Served {
             targets: cluster.store().targets(),
@@ -123,6 +130,15 @@ impl LocalNode {
     pub(crate) fn calls_seen(&self) -> BTreeMap<String, CallsSeen> {
         let seen = self.classes.calls_seen().into_iter();
         seen.map(|(class, seen)| (class.to_string(), seen)).collect()
+    }
+
+    /// Says that nobody need wait for it any more. Of a folder nobody can.
+    pub(crate) async fn leave(&self, cluster: &Cluster) {
+        if let (Engine::Ceph(_), Some(incarnation)) = (&self.engine, self.incarnation.get()) {
+            let leaving = cluster.nodes().mark_down(&self.name, *incarnation);
+            // If it is not heard, it looks like one that crashed.
+            let _ = tokio::time::timeout(LEAVE_TIMEOUT, leaving).await;
+        }
     }
 
     /// Ends what it does.

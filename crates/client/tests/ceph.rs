@@ -56,6 +56,12 @@ async fn are_the_same_for_every_client(ceph: &CephCluster) {
     assert_eq!(two.maps().entry(&map, "k").await.unwrap(), (1, Some(Bytes::from("v"))));
     let conflict = two.maps().commit(&map, 0, vec![Change::set("k", "w")]).await.unwrap_err();
     assert_eq!(conflict.kind(), ErrorKind::Conflict, "{conflict}");
+
+    two.close().await;
+    let version = one.programs().put(&echo, &format!("{ECHO} -- again")).await.unwrap();
+    one.programs().activate(&echo, version).await.unwrap();
+    let waited = one.programs().wait(&echo, version, PATIENCE).await;
+    waited.expect("nobody waits for a process that has ended");
 }
 
 #[tokio::test(flavor = "multi_thread")]
