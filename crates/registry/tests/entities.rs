@@ -3,8 +3,8 @@
 mod common;
 
 use common::{NOW_MICROS, maps, store};
-use nacre_object::{EntityName, ErrorKind, FINGERPRINT_BYTES, NodeName};
-use nacre_registry::{Entities, LiveEntities};
+use nacre_object::{EntityName, ErrorKind, FINGERPRINT_BYTES, NodeName, Standing};
+use nacre_registry::{Entities, LiveEntities, Need};
 
 #[tokio::test]
 async fn the_first_administrator_is_let_in_once_and_no_other_takes_its_place() {
@@ -31,4 +31,24 @@ async fn an_epoch_of_the_entities_that_never_comes_is_not_waited_for_for_ever() 
     assert!(entities.found(&admin, [1; FINGERPRINT_BYTES], NOW_MICROS).await.unwrap());
     assert_eq!(live.reached(1).await.unwrap(), 1);
     assert_eq!(live.reached(u64::MAX).await.unwrap_err().kind(), ErrorKind::Unavailable);
+}
+
+#[tokio::test]
+async fn a_name_that_has_another_certificate_since_is_nobody_to_who_came_in_with_the_first() {
+    let maps = maps(&store());
+    let live = LiveEntities::follow(&maps, NodeName::new("a").unwrap());
+    let admin = EntityName::new("admin").unwrap();
+    let entities = Entities::new(maps);
+    assert!(entities.found(&admin, [1; FINGERPRINT_BYTES], NOW_MICROS).await.unwrap());
+    live.reached(1).await.unwrap();
+    let standing = live.admit(&admin, &[1; FINGERPRINT_BYTES]).await.unwrap();
+    assert!(standing.require(Need::Admin).is_ok());
+    // As a node sees it that was away while one was revoked and the other added.
+    let replaced = entities.change(&admin, |entity| {
+        entity.fingerprint = [2; FINGERPRINT_BYTES];
+        Ok(())
+    });
+    live.reached(replaced.await.unwrap()).await.unwrap();
+    assert_eq!(standing.require(Need::Admin).unwrap_err().kind(), ErrorKind::Denied);
+    standing.ended().await;
 }

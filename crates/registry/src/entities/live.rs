@@ -230,10 +230,16 @@ impl EntityStanding {
     /// # Errors
     /// `Denied`, with the grant that is missing; the cluster log hears of it.
     pub fn require(&self, need: Need<'_>) -> Result<()> {
-        match &*self.record.borrow() {
+        match self.entity_now() {
             Some(entity) if entity.grants.covers(&need) => Ok(()),
             _ => Err(self.denied(need)),
         }
+    }
+
+    /// The record, unless it is gone or another's who has the name since.
+    fn entity_now(&self) -> Record {
+        let record = self.record.borrow();
+        if is_of(&record, &self.fingerprint) { record.clone() } else { None }
     }
 
     fn denied(&self, need: Need<'_>) -> Error {
@@ -251,14 +257,11 @@ impl Standing for EntityStanding {
     }
 
     fn tenant(&self) -> TenantName {
-        match &*self.record.borrow() {
-            Some(entity) => entity.tenant.clone(),
-            None => TenantName::standard(),
-        }
+        self.entity_now().map_or_else(TenantName::standard, |entity| entity.tenant.clone())
     }
 
     fn allow(&self, demand: Demand<'_>) -> Result<()> {
-        let record = self.record.borrow();
+        let record = self.entity_now();
         let grants = record.as_ref().map(|entity| &entity.grants);
         needs_of(demand, &mut |need| match grants {
             Some(grants) if grants.covers(&need) => Ok(()),
