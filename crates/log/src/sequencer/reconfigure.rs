@@ -36,6 +36,8 @@ const SEAL_PATIENCE: Duration = Duration::from_secs(1);
 /// A target that is not used is taken to be away still if it does not seal an empty object in this time. Each
 /// stripe waits so long for it: less than the half of a stripe lasts that is left then, at the default slots.
 const BACK_PATIENCE: Duration = Duration::from_millis(200);
+/// How often another class is proposed while others change the view.
+const MAX_CLASS_PROPOSALS: usize = 3;
 
 /// Adds a stripe before the last is full. If some targets are not used although there are columns
 /// for them, this is the moment to look whether they are back; one that is not costs no range.
@@ -112,10 +114,7 @@ pub(super) async fn reconfigure(
             }
             relayout(env, hosted, layout, avoid).await
         }
-        Reconfiguration::Class(class) => {
-            check_replaces(&class, view.class())?;
-            propose_while_serving(env, hosted, &view.with_class(class)).await
-        }
+        Reconfiguration::Class(class) => use_class(env, hosted, class).await,
         Reconfiguration::Forget(position) if position <= view.kept_from() => Ok(view.epoch()),
         Reconfiguration::Forget(position) if position > tail => {
             let text = format!("{position} is past the tail, {tail}");
@@ -125,6 +124,20 @@ pub(super) async fn reconfigure(
             propose_while_serving(env, hosted, &view.forgetting_below(position)).await
         }
     }
+}
+
+/// Has the log's entries stored by another class; answers the epoch of that.
+async fn use_class(env: &LogEnv, hosted: &Hosted, class: ClassName) -> Result<u64> {
+    // What is stored then may be another view of that epoch, as one that was proposed before and nobody answered.
+    for _ in 0..MAX_CLASS_PROPOSALS {
+        let (view, _) = served(hosted)?;
+        check_replaces(&class, view.class())?;
+        let epoch = propose_while_serving(env, hosted, &view.with_class(class.clone())).await?;
+        if *served(hosted)?.0.class() == class {
+            return Ok(epoch);
+        }
+    }
+    Err(Error::unavailable("others change the log's view all the time").hint("try again"))
 }
 
 /// Opens a new range at the tail, away from `avoid` and from whatever else does not answer.
