@@ -7,15 +7,25 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use nacre_object::limits::{MAX_MAP_RANGE_ENTRIES, MAX_OBJECT_BYTES, MAX_REPLY_BYTES};
+use nacre_object::limits::{MAX_MAP_RANGE_ENTRIES, MAX_OBJECT_BYTES, MAX_OPS, MAX_REPLY_BYTES};
 use nacre_object::{
     Error, MapEntry, MapRange, ObjectStat, ObjectView, Result, TransactionView, bounds,
 };
-use nacre_rados_layout::{Attribute, DraftStream, HEADER_KEY, escape_key};
+use nacre_rados_layout::{Attribute, DraftStream, escape_key};
 
 use crate::draft_map::DraftMap;
-use crate::ffi::{Change, Fetch};
+use crate::ffi::{Change, Fetch, MAX_PARTS};
 use crate::image::{self, Image};
+use crate::missing::Missing;
+
+/// What one op notes at most: that the object is made, cut, and extended.
+const MAX_CHANGES_OF_OP: usize = 3;
+/// What the end adds to what ops noted: the guard, and what becomes of the map.
+const MAX_CHANGES_OF_END: usize = 8;
+/// Changes that are noted: methods may ask for any number of them, and they are parts of one operation.
+const MAX_CHANGES: usize = MAX_PARTS - MAX_CHANGES_OF_END;
+
+const _: () = assert!(MAX_OPS * MAX_CHANGES_OF_OP <= MAX_CHANGES, "ops of a request fit");
 
 /// An object within a transaction.
 #[derive(Debug)]
@@ -28,10 +38,11 @@ pub struct Draft<'a> {
     attributes: Option<BTreeMap<String, Bytes>>,
     header: Option<Bytes>,
     changed: bool,
+    /// What was done but to the map, of which only what it is in the end counts.
     changes: Vec<Change>,
     /// Bytes that the transaction has written.
     charged: usize,
-    missing: Vec<Fetch>,
+    missing: Missing,
 }
 
 /// What became of a draft.
@@ -61,14 +72,14 @@ impl<'a> Draft<'a> {
             changed: false,
             changes: vec![],
             charged: 0,
-            missing: vec![],
+            missing: Missing::default(),
         }
     }
 
     /// Ends it.
     pub fn finish(self) -> Outcome {
         if !self.missing.is_empty() {
-            return Outcome::Lacks(self.missing);
+            return Outcome::Lacks(self.missing.into_fetches());
         }
         let (existed, exists) = (self.image.stat.is_some(), self.exists);
         let guard = if existed {
@@ -82,6 +93,9 @@ impl<'a> Draft<'a> {
         }
         let mut changes = vec![guard];
         changes.extend(self.changes);
+        if exists {
+            changes.extend(self.map.into_changes(self.header));
+        }
         if changes.len() == 1 {
             // A change after which everything is as it was has a version of its own all the same.
             changes.push(Change::Create);
@@ -95,11 +109,16 @@ impl<'a> Draft<'a> {
 
     /// Fails for want of this; the text reaches nobody.
     fn lack<T>(&mut self, fetch: Fetch) -> Result<T> {
-        self.missing.push(fetch);
+        self.missing.note(fetch);
         Err(Error::unavailable("it is not fetched yet"))
     }
 
+    /// Makes room for an op that changes the object by so many bytes, before it does anything.
     fn charge(&mut self, bytes: usize) -> Result<()> {
+        if self.changes.len() + MAX_CHANGES_OF_OP > MAX_CHANGES {
+            let text = format!("a transaction of more than {} changes", self.changes.len());
+            return Err(Error::exhausted(text).hint("write less often, and more at a time"));
+        }
         bounds::check_transaction_bytes(self.charged + bytes)?;
         self.charged += bytes;
         Ok(())
@@ -140,15 +159,6 @@ impl<'a> Draft<'a> {
             self.changes.push(Change::Write { offset: size - 1, data: last });
         }
     }
-
-    fn set_keys(&mut self, key: Vec<u8>, value: Bytes) {
-        self.touch();
-        let entry = (key.into(), value);
-        match self.changes.last_mut() {
-            Some(Change::SetKeys(entries)) => entries.push(entry),
-            _ => self.changes.push(Change::SetKeys(vec![entry])),
-        }
-    }
 }
 
 impl ObjectView for Draft<'_> {
@@ -176,6 +186,7 @@ impl ObjectView for Draft<'_> {
             true if exclusive => Err(Error::exists("the object is there")),
             true => Ok(()),
             false => {
+                self.charge(0)?;
                 self.touch();
                 Ok(())
             }
@@ -187,7 +198,7 @@ impl ObjectView for Draft<'_> {
         self.exists = false;
         self.changed = true;
         self.stream = DraftStream::default();
-        self.map.clear();
+        self.map = DraftMap::none(self.image);
         self.attributes = Some(BTreeMap::new());
         self.header = Some(Bytes::new());
         // Nothing of what came before remains.
@@ -242,6 +253,7 @@ impl ObjectView for Draft<'_> {
 
     fn truncate(&mut self, size: u64) -> Result<()> {
         bounds::check_stream_end(size, 0)?;
+        self.charge(0)?;
         self.touch();
         if self.stream.size() < size {
             self.extend(size);
@@ -254,6 +266,7 @@ impl ObjectView for Draft<'_> {
 
     fn zero(&mut self, offset: u64, length: u64) -> Result<()> {
         self.must_exist()?;
+        self.charge(0)?;
         let size = self.stream.size();
         let (start, end) = (offset.min(size), offset.saturating_add(length).min(size));
         self.touch();
@@ -323,8 +336,8 @@ impl ObjectView for Draft<'_> {
         bounds::check_map_key(key)?;
         bounds::check_map_value(&value)?;
         self.charge(key.len() + value.len())?;
-        self.map.set(key, Some(value.clone()));
-        self.set_keys(escape_key(key), value);
+        self.map.set(key, Some(value));
+        self.touch();
         Ok(())
     }
 
@@ -334,11 +347,6 @@ impl ObjectView for Draft<'_> {
         self.charge(key.len())?;
         self.map.set(key, None);
         self.touch();
-        let key = Bytes::from(escape_key(key));
-        match self.changes.last_mut() {
-            Some(Change::RemoveKeys(keys)) => keys.push(key),
-            _ => self.changes.push(Change::RemoveKeys(vec![key])),
-        }
         Ok(())
     }
 
@@ -346,9 +354,7 @@ impl ObjectView for Draft<'_> {
         self.must_exist()?;
         self.map.clear();
         self.header = Some(Bytes::new());
-        self.change(Change::ClearMap);
-        // Clearing an empty map alone would not be a change to RADOS.
-        self.change(Change::Create);
+        self.touch();
         Ok(())
     }
 
@@ -383,8 +389,8 @@ impl ObjectView for Draft<'_> {
     fn set_map_header(&mut self, value: Bytes) -> Result<()> {
         bounds::check_map_value(&value)?;
         self.charge(value.len())?;
-        self.header = Some(value.clone());
-        self.set_keys(HEADER_KEY.to_vec(), value);
+        self.header = Some(value);
+        self.touch();
         Ok(())
     }
 }

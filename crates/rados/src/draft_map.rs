@@ -6,8 +6,9 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 use nacre_object::{MapEntry, MapRange};
+use nacre_rados_layout::{HEADER_KEY, escape_key};
 
-use crate::ffi::Fetch;
+use crate::ffi::{Change, Fetch};
 use crate::image::{Image, MAX_FETCHED_ENTRIES, range_from};
 use crate::map_bounds::{first_behind_prefix, first_of_range};
 
@@ -15,7 +16,9 @@ use crate::map_bounds::{first_behind_prefix, first_of_range};
 #[derive(Debug)]
 pub struct DraftMap<'a> {
     image: &'a Image,
-    /// Whether nothing of what was there shows through.
+    /// Whether something of what was there shows through.
+    shows_stored: bool,
+    /// Whether what was there was cleared.
     cleared: bool,
     /// Keys set, or removed (`None`).
     changes: BTreeMap<Bytes, Option<Bytes>>,
@@ -24,7 +27,12 @@ pub struct DraftMap<'a> {
 impl<'a> DraftMap<'a> {
     /// The map as it is known.
     pub fn new(image: &'a Image) -> Self {
-        Self { image, cleared: image.stat.is_none(), changes: BTreeMap::new() }
+        Self { shows_stored: image.stat.is_some(), ..Self::none(image) }
+    }
+
+    /// No map, whatever was there.
+    pub fn none(image: &'a Image) -> Self {
+        Self { image, shows_stored: false, cleared: false, changes: BTreeMap::new() }
     }
 
     /// Sets or removes a key.
@@ -34,16 +42,43 @@ impl<'a> DraftMap<'a> {
 
     /// Removes every key.
     pub fn clear(&mut self) {
-        self.cleared = true;
-        self.changes.clear();
+        let cleared = self.cleared || self.shows_stored;
+        *self = Self { cleared, ..Self::none(self.image) };
+    }
+
+    /// What makes the map so, and its header, if that was set: few changes, however often it was changed.
+    pub fn into_changes(self, header: Option<Bytes>) -> Vec<Change> {
+        let mut changes = Vec::new();
+        if self.cleared {
+            // Clearing an empty map alone would not be a change to RADOS.
+            changes.extend([Change::ClearMap, Change::Create]);
+        }
+        let (mut removed, mut set) = (Vec::new(), Vec::new());
+        for (key, value) in self.changes {
+            let key = Bytes::from(escape_key(&key));
+            match value {
+                Some(value) => set.push((key, value)),
+                None if self.shows_stored => removed.push(key),
+                None => {}
+            }
+        }
+        let header = header.filter(|header| self.shows_stored || !header.is_empty());
+        set.extend(header.map(|header| (Bytes::from_static(HEADER_KEY), header)));
+        if !removed.is_empty() {
+            changes.push(Change::RemoveKeys(removed));
+        }
+        if !set.is_empty() {
+            changes.push(Change::SetKeys(set));
+        }
+        changes
     }
 
     /// What is at a key; `None` if that is not known.
     pub fn get(&self, key: &[u8]) -> Option<Option<Bytes>> {
         match self.changes.get(key) {
             Some(value) => Some(value.clone()),
-            None if self.cleared => Some(None),
-            None => self.image.entry(key),
+            None if self.shows_stored => self.image.entry(key),
+            None => Some(None),
         }
     }
 
@@ -101,7 +136,7 @@ impl<'a> DraftMap<'a> {
     }
 
     fn known_until(&self, first: &[u8]) -> Option<Bytes> {
-        if self.cleared { None } else { self.image.known_until(first) }
+        if self.shows_stored { self.image.known_until(first) } else { None }
     }
 
     /// Where the unknown begins, if it begins before the end of the prefix.
@@ -117,7 +152,7 @@ impl<'a> DraftMap<'a> {
         prefix: &'b [u8],
         known: Option<&'b [u8]>,
     ) -> impl Iterator<Item = (&'b Bytes, &'b Bytes)> {
-        let base = (!self.cleared).then(|| self.image.entries_from(first));
+        let base = self.shows_stored.then(|| self.image.entries_from(first));
         let base = base.into_iter().flatten();
         let changes = self.changes.range::<[u8], _>((Bound::Included(first), Bound::Unbounded));
         let merged = Merged { base: base.peekable(), changes: changes.peekable() };

@@ -10,6 +10,8 @@ pub mod status {
     pub const ABSENT: i32 = -2;
     /// `ENXIO`: the pool is not there any more. librados does not say it; [`crate::ffi`] does.
     pub const POOL_GONE: i32 = -6;
+    /// `E2BIG`: it is more than an operation may be; [`crate::ffi`] says it, of what librados would not refuse.
+    pub const TOO_LARGE: i32 = -7;
     /// `EEXIST`: the object is there.
     pub const PRESENT: i32 = -17;
     /// `ERANGE`: its version is higher than the one asserted.

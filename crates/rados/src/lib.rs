@@ -11,6 +11,8 @@ mod class_offers;
 mod connection;
 mod draft;
 mod draft_map;
+#[cfg(test)]
+mod draft_tests;
 mod engine;
 mod examination;
 mod failure;
@@ -27,6 +29,7 @@ mod location;
 mod long_answers;
 mod mailbox;
 mod map_bounds;
+mod missing;
 mod options;
 mod osd_map;
 mod placement_seed;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use tokio::sync::oneshot::Receiver;
 
+use super::MAX_PARTS;
 use super::cluster::{Cluster, c_string, check};
 use super::completion::{self, Answer};
 use super::library::{FULL_TRY, Handle};
@@ -102,12 +103,18 @@ impl IoContext {
         version: Option<u64>,
         fetches: Vec<Fetch>,
     ) -> (Answer, Vec<Fetched>) {
+        if let Some(refused) = too_many(fetches.len()) {
+            return (refused, vec![]);
+        }
         let bytes = fetches.iter().map(Fetch::data_bytes).sum();
         let room = self.cluster.in_flight.admit(bytes).await;
         let reading = self.start_fetch(object, version, fetches, room);
         let (answer, operation) = self.settle(reading).await;
         match operation {
-            Some(operation) if answer.status >= 0 => (answer, operation.results()),
+            Some(operation) if answer.status >= 0 => match operation.results() {
+                Some(fetched) => (answer, fetched),
+                None => (Answer { status: status::BROKEN, ..answer }, vec![]),
+            },
             _ => (answer, vec![]),
         }
     }
@@ -130,6 +137,9 @@ impl IoContext {
 
     /// Changes an object: all of the changes happen, in order, or none.
     pub async fn apply(self: &Arc<Self>, object: &str, changes: &[Change]) -> Answer {
+        if let Some(refused) = too_many(changes.len()) {
+            return refused;
+        }
         let bytes = changes.iter().map(Change::payload_bytes).sum();
         let room = self.cluster.in_flight.admit(bytes).await;
         self.settle(self.start_apply(object, changes, room)).await.0
@@ -184,11 +194,29 @@ impl Drop for IoContext {
     }
 }
 
+/// The answer to an operation of more parts than RADOS could count, a guard included.
+fn too_many(parts: usize) -> Option<Answer> {
+    (parts >= MAX_PARTS).then_some(Answer { status: status::TOO_LARGE, version: 0 })
+}
+
 /// Waits for an operation. That librados drops one unanswered happens only at its end.
 async fn settle<K>(operation: Receiver<(Answer, K)>) -> (Answer, Option<K>) {
     const SHUT_DOWN: i32 = -108;
     match operation.await {
         Ok((answer, kept)) => (answer, Some(kept)),
         Err(_) => (Answer { status: SHUT_DOWN, version: 0 }, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_of_more_parts_than_rados_counts_are_refused() {
+        assert_eq!(too_many(MAX_PARTS - 1), None);
+        for parts in [MAX_PARTS, usize::from(u16::MAX) + 2] {
+            assert_eq!(too_many(parts).map(|answer| answer.status), Some(status::TOO_LARGE));
+        }
     }
 }

@@ -24,3 +24,9 @@ pub use library::Library;
 pub use read::{Fetch, Fetched};
 pub use watch::{Listener, WatchId};
 pub use write::Change;
+
+/// Parts of a compound operation. RADOS counts them in 16 bits: of more it would do those that are left of
+/// the count, and say that all is done. Far fewer are as many as a request may take of an OSD at once.
+pub const MAX_PARTS: usize = 4096;
+
+const _: () = assert!(MAX_PARTS < u16::MAX as usize / 8);

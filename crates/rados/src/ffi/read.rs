@@ -81,6 +81,9 @@ enum Slot {
     Range { entries: Handle, more: u8 },
 }
 
+/// What librados leaves there for a part that nobody answered: no status of an OSD.
+const UNANSWERED: c_int = c_int::MIN;
+
 /// A compound read with the places for its results.
 pub(super) struct ReadOperation {
     context: Arc<IoContext>,
@@ -104,7 +107,7 @@ impl ReadOperation {
             Fetch::Range { .. } => Slot::Range { entries: ptr::null_mut(), more: 0 },
         };
         let slots = fetches.iter().map(slot).collect();
-        let statuses = vec![0; fetches.len()];
+        let statuses = vec![UNANSWERED; fetches.len()];
         Self { context, fetches, slots, statuses }
     }
 
@@ -148,12 +151,21 @@ impl ReadOperation {
         }
     }
 
-    /// What librados has put there; to be called once the operation succeeded.
-    pub(super) fn results(mut self) -> Vec<Fetched> {
+    /// What librados has put there; to be called once the operation succeeded. `None` if it did not fill
+    /// every place: one that it left empty looks as if there was nothing to find.
+    pub(super) fn results(mut self) -> Option<Vec<Fetched>> {
+        if !all_answered(&self.statuses) {
+            return None;
+        }
         let library = self.library();
         let slots = std::mem::take(&mut self.slots);
-        slots.into_iter().map(|slot| take(library, slot)).collect()
+        Some(slots.into_iter().map(|slot| take(library, slot)).collect())
     }
+}
+
+/// Whether every part of an operation was answered, and librados understood the answer.
+fn all_answered(statuses: &[c_int]) -> bool {
+    statuses.iter().all(|status| *status >= 0)
 }
 
 impl Drop for ReadOperation {
@@ -324,4 +336,16 @@ unsafe fn copied(start: *const std::ffi::c_char, length: usize) -> Bytes {
     }
     // SAFETY: the caller's promise.
     Bytes::copy_from_slice(unsafe { std::slice::from_raw_parts(start.cast(), length) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_without_an_answer_makes_the_read_one_that_failed() {
+        assert!(all_answered(&[0, 4096, 0]));
+        assert!(!all_answered(&[0, UNANSWERED]));
+        assert!(!all_answered(&[0, crate::failure::status::BROKEN]));
+    }
 }
