@@ -107,9 +107,14 @@ impl<'a> Draft<'a> {
         if self.exists { Ok(()) } else { Err(Error::not_found("no such object")) }
     }
 
-    /// Fails for want of this; the text reaches nobody.
+    /// Fails for want of this; if that may be had, the text reaches nobody.
     fn lack<T>(&mut self, fetch: Fetch) -> Result<T> {
-        self.missing.note(fetch);
+        let fits = self.missing.data_bytes() + fetch.data_bytes() <= self.image.room();
+        if fits {
+            self.missing.note(fetch);
+        } else if self.missing.is_empty() {
+            return Err(image::too_much());
+        }
         Err(Error::unavailable("it is not fetched yet"))
     }
 

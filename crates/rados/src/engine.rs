@@ -164,9 +164,10 @@ impl RadosEngine {
         let context = self.context(object.pool.as_str())?;
         let source = request.header.source.clone();
         let transaction = Transaction {
-            context: &context,
+            objects: &context,
             classes: &*self.0.classes,
             request,
+            clock: &*self.0.clock,
             call: CallContext { source, now_micros: self.0.clock.now_micros() },
         };
         if let Some(reply) = transaction.run_blind().await? {

@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use bytes::Bytes;
+use nacre_object::limits::{
+    MAX_REPLY_BYTES, MAX_REQUEST_BYTES, MAX_REQUEST_KEYS, MAX_TRANSACTION_BYTES,
+};
 use nacre_object::{Error, Result};
 use nacre_rados_layout::{Attribute, HEADER_KEY, StoredKey, escape_key, unescape_key};
 
@@ -15,10 +18,21 @@ use crate::map_bounds::{after_of, first_behind_prefix, first_of_range, next_key}
 /// Most omap entries that are asked for at once: an OSD gives no more
 /// (`osd_max_omap_entries_per_request`).
 pub const MAX_FETCHED_ENTRIES: usize = 1024;
+/// What is kept of one object: several times what a request or a reply carries, and what a script could
+/// hold of it. Many requests are run at a time.
+pub const MAX_IMAGE_BYTES: usize = 64 * 1024 * 1024;
+/// What a part of it takes besides its bytes.
+const ENTRY_BYTES: usize = 128;
 /// Fewest: one may be the header, which is no entry of the map.
 const MIN_FETCHED_ENTRIES: usize = 2;
 /// The first key behind those that are stored in front of the header.
 const BEHIND_HEADER: u8 = 2;
+
+const _: () = assert!(2 * MAX_TRANSACTION_BYTES <= MAX_IMAGE_BYTES);
+const _: () = assert!(
+    MAX_REQUEST_KEYS * ENTRY_BYTES + MAX_REQUEST_BYTES + MAX_REPLY_BYTES < MAX_IMAGE_BYTES,
+    "all that a request without methods may name is kept"
+);
 
 /// What is known of an object.
 #[derive(Debug, Clone, Default)]
@@ -37,6 +51,8 @@ pub struct Image {
     known_keys: Vec<(Bytes, Option<Bytes>)>,
     /// Parts of the byte stream: where they start and what they are.
     data: Vec<(u64, Bytes)>,
+    /// Bytes of all that, about; at most [`MAX_IMAGE_BYTES`].
+    kept: usize,
 }
 
 /// Size and time of change of an object that exists.
@@ -52,7 +68,7 @@ impl Image {
     /// Takes in what was fetched.
     ///
     /// # Errors
-    /// `Corrupt` if it is nothing that nacre writes.
+    /// `Corrupt` if it is nothing that nacre writes, `Exhausted` if it is more than is kept.
     pub fn learn(&mut self, fetches: &[Fetch], fetched: Vec<Fetched>) -> Result<()> {
         for (fetch, fetched) in fetches.iter().zip(fetched) {
             match (fetch, fetched) {
@@ -62,9 +78,13 @@ impl Image {
                     self.stat = Some(Stat { size, modified_micros });
                 }
                 (Fetch::Data { offset, .. }, Fetched::Data(data)) => {
+                    self.keep(data.len())?;
                     self.data.push((*offset, data));
                 }
                 (Fetch::Attributes, Fetched::Attributes(found)) => {
+                    for (name, value) in &found {
+                        self.keep(name.len() + value.len())?;
+                    }
                     self.attributes = Some(attributes(found));
                 }
                 (Fetch::Keys(asked), Fetched::Keys(found)) => self.learn_keys(asked, found)?,
@@ -77,10 +97,33 @@ impl Image {
         Ok(())
     }
 
+    /// So many bytes it may still keep.
+    pub fn room(&self) -> usize {
+        MAX_IMAGE_BYTES - self.kept
+    }
+
+    /// Makes room for so many bytes.
+    fn keep(&mut self, bytes: usize) -> Result<()> {
+        let bytes = ENTRY_BYTES + bytes;
+        if bytes > self.room() {
+            return Err(too_much());
+        }
+        self.kept += bytes;
+        Ok(())
+    }
+
+    /// Of more than a reply carries the rest is fetched again, if it is needed after all.
     fn learn_keys(&mut self, asked: &[Vec<u8>], found: Vec<(Bytes, Bytes)>) -> Result<()> {
         let found: BTreeMap<_, _> = found.into_iter().collect();
+        let mut learned = 0;
         for stored in asked {
+            if learned > MAX_REPLY_BYTES {
+                break;
+            }
             let value = found.get(stored.as_slice()).cloned();
+            let bytes = stored.len() + value.as_ref().map_or(0, Bytes::len);
+            self.keep(bytes)?;
+            learned += bytes;
             match unescape_key(stored) {
                 StoredKey::Header => self.header = Some(value.unwrap_or_default()),
                 StoredKey::Entry(key) => {
@@ -92,12 +135,13 @@ impl Image {
         Ok(())
     }
 
+    /// Of more than a reply carries the rest is fetched again, if it is needed after all.
     fn learn_range(
         &mut self,
         after: &[u8],
         prefix: &[u8],
         found: Vec<(Bytes, Bytes)>,
-        more: bool,
+        mut more: bool,
     ) -> Result<()> {
         let (StoredKey::Entry(after), StoredKey::Entry(prefix)) =
             (unescape_key(after), unescape_key(prefix))
@@ -106,7 +150,14 @@ impl Image {
         };
         let first = first_of_range(&after, &prefix);
         let mut behind = Some(first.clone());
+        let mut learned = 0;
         for (stored, value) in found {
+            if learned > MAX_REPLY_BYTES {
+                more = true;
+                break;
+            }
+            self.keep(stored.len() + value.len())?;
+            learned += stored.len() + value.len();
             match unescape_key(&stored) {
                 StoredKey::Entry(key) => {
                     behind = Some(next_key(&key));
@@ -122,6 +173,7 @@ impl Image {
         if !more {
             behind = first_behind_prefix(&prefix);
         }
+        self.keep(0)?;
         self.known_keys.push((first.into(), behind.map(Bytes::from)));
         Ok(())
     }
@@ -189,7 +241,60 @@ fn attributes(found: Vec<(Bytes, Bytes)>) -> BTreeMap<String, Bytes> {
     found.into_iter().filter_map(ours).collect()
 }
 
+/// That more of an object is needed than is kept.
+pub fn too_much() -> Error {
+    Error::exhausted(format!("the transaction looked at more than {MAX_IMAGE_BYTES} bytes"))
+        .hint("read less of the object at a time")
+}
+
 fn foreign_key() -> Error {
     Error::corrupt("the map has a key that nacre does not write")
         .hint("another program writes to this object; see the layout of keys")
+}
+
+#[cfg(test)]
+mod tests {
+    use nacre_object::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_an_object_has_a_bound() {
+        let mut image = Image::default();
+        let data = Bytes::from(vec![0; MAX_REPLY_BYTES]);
+        let refused = (0..100).find_map(|offset| {
+            let fetch = Fetch::Data { offset, length: data.len() };
+            image.learn(&[fetch], vec![Fetched::Data(data.clone())]).err()
+        });
+        assert_eq!(refused.unwrap().kind(), ErrorKind::Exhausted);
+        assert!(image.data.len() * MAX_REPLY_BYTES <= MAX_IMAGE_BYTES);
+    }
+
+    #[test]
+    fn keys_that_are_absent_count_too() {
+        let mut image = Image::default();
+        let refused = (0_u32..1_000_000).find_map(|number| {
+            let fetch = Fetch::Keys(vec![escape_key(&number.to_be_bytes())]);
+            image.learn(&[fetch], vec![Fetched::Keys(vec![])]).err()
+        });
+        assert_eq!(refused.unwrap().kind(), ErrorKind::Exhausted);
+    }
+
+    #[test]
+    fn of_an_answer_no_more_is_kept_than_a_reply_carries_and_the_rest_is_unknown() {
+        let value = Bytes::from(vec![0; 1 << 20]);
+        let entries: Vec<_> =
+            (b'a'..=b'z').map(|key| (Bytes::from(vec![key]), value.clone())).collect();
+        let mut image = Image::default();
+        let fetched = Fetched::Range { entries: entries.clone(), more: false };
+        image.learn(&[range_from(b"", b"", 100)], vec![fetched]).unwrap();
+        let known = image.known_until(b"").unwrap();
+        assert_eq!(image.entries_from(b"").count(), MAX_REPLY_BYTES >> 20);
+        assert!(*known > b"h"[..] && *known < b"i"[..], "{known:?}");
+
+        let mut image = Image::default();
+        let asked = entries.iter().map(|(key, _)| key.to_vec()).collect();
+        image.learn(&[Fetch::Keys(asked)], vec![Fetched::Keys(entries)]).unwrap();
+        assert_eq!((image.entry(b"h"), image.entry(b"i")), (Some(Some(value)), None));
+    }
 }

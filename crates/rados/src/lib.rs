@@ -6,6 +6,7 @@
 //! and all that is unsafe is in [`ffi`], which loads librados when it is asked for: the program runs
 //! where Ceph is not installed.
 
+mod allowance;
 mod blind;
 mod class_offers;
 mod connection;
@@ -30,6 +31,7 @@ mod long_answers;
 mod mailbox;
 mod map_bounds;
 mod missing;
+mod objects;
 mod options;
 mod osd_map;
 mod placement_seed;
@@ -41,6 +43,8 @@ mod shared_reads;
 mod stock_call;
 mod survey;
 mod transaction;
+#[cfg(test)]
+mod transaction_tests;
 mod turns;
 mod watches;
 

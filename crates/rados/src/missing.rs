@@ -39,6 +39,11 @@ impl Missing {
         }
     }
 
+    /// So many bytes of data it may bring.
+    pub fn data_bytes(&self) -> usize {
+        self.others.iter().map(Fetch::data_bytes).sum()
+    }
+
     fn ranges(&self) -> usize {
         self.others.iter().filter(|fetch| matches!(fetch, Fetch::Range { .. })).count()
     }

@@ -11,30 +11,33 @@
 //! **Invariants.** What a transaction saw and what it did are of one version. A reply tells only what
 //! is committed: RADOS answers a read once the writes it shows are on every replica.
 
-use std::sync::Arc;
+use nacre_clock::Clock;
+use nacre_object::{
+    CallContext, ClassHost, Error, Op, OpResult, Reply, Request, Result, run_transaction,
+};
 
-use nacre_object::{CallContext, ClassHost, Error, Op, Reply, Request, Result, run_transaction};
-
+use crate::allowance::Allowance;
 use crate::blind::{blind, needs_knowledge};
 use crate::draft::{Draft, Outcome};
 use crate::failure::{operation_failed, status};
-use crate::ffi::{Answer, Change, Fetch, IoContext};
+use crate::ffi::{Answer, Change, Fetch, Fetched};
 use crate::image::Image;
+use crate::objects::Objects;
 use crate::plan::plan;
 
 /// How often others may be faster before a request gives up.
 const MAX_ATTEMPTS: usize = 100;
-/// How often a transaction may turn out to need more: a walk over a whole map takes many fetches.
-const MAX_FETCHES: usize = 10_000;
 
 /// One request with what it takes to run it.
-pub struct Transaction<'a> {
-    /// The namespace of the object's pool.
-    pub context: &'a Arc<IoContext>,
+pub struct Transaction<'a, O> {
+    /// The objects, of which the request names one.
+    pub objects: &'a O,
     /// Runs methods.
     pub classes: &'a dyn ClassHost,
     /// The request.
     pub request: &'a Request,
+    /// What the time of its runs is measured by.
+    pub clock: &'a dyn Clock,
     /// What methods may know.
     pub call: CallContext,
 }
@@ -46,7 +49,7 @@ enum Attempt {
     Overtaken,
 }
 
-impl Transaction<'_> {
+impl<O: Objects> Transaction<'_, O> {
     /// Whether it can change the object with knowledge of it, and so should wait for its turn.
     pub fn wants_turn(&self) -> bool {
         self.request.ops.iter().any(|op| match op {
@@ -64,14 +67,15 @@ impl Transaction<'_> {
         }
         check(answer)?;
         let version = if blind.exists { answer.version } else { 0 };
-        let results = vec![nacre_object::OpResult::Done; self.request.ops.len()];
+        let results = vec![OpResult::Done; self.request.ops.len()];
         Ok(Some(Reply { version, results }))
     }
 
     /// Runs it with knowledge of the object.
     pub async fn run(&self) -> Result<Reply> {
+        let mut allowance = Allowance::new(self.clock);
         for _ in 0..MAX_ATTEMPTS {
-            if let Attempt::Replied(reply) = self.attempt().await? {
+            if let Attempt::Replied(reply) = self.attempt(&mut allowance).await? {
                 return Ok(reply);
             }
         }
@@ -79,11 +83,11 @@ impl Transaction<'_> {
             .hint("nothing was changed; try again"))
     }
 
-    async fn attempt(&self) -> Result<Attempt> {
+    async fn attempt(&self, allowance: &mut Allowance<'_>) -> Result<Attempt> {
         let mut image = Image::default();
         let (mut wanted, mut later) = plan(&self.request.ops);
-        for round in 0..MAX_FETCHES {
-            let version = (round > 0).then_some(image.version);
+        let mut version = None;
+        loop {
             let (answer, fetched) = self.fetch(version, &wanted).await;
             match answer.status {
                 status::ABSENT if version.is_none() => image.version = answer.version,
@@ -94,25 +98,33 @@ impl Transaction<'_> {
                     image.learn(&wanted, fetched)?;
                 }
             }
-            let mut draft = Draft::new(&image);
-            let results = run_transaction(&self.request.ops, &mut draft, self.classes, &self.call);
-            match draft.finish() {
+            version = Some(image.version);
+            let (results, outcome) = self.round(&image, allowance)?;
+            match outcome {
                 Outcome::Lacks(fetches) => wanted = later.extend(fetches),
                 Outcome::Done { changes, exists } => {
                     return self.commit(&image, results?, changes, exists).await;
                 }
             }
         }
-        Err(Error::exhausted(format!(
-            "the transaction looked at {MAX_FETCHES} parts of the object"
-        ))
-        .hint("read less of it at a time"))
+    }
+
+    /// Runs it on what is known.
+    fn round(
+        &self,
+        image: &Image,
+        allowance: &mut Allowance<'_>,
+    ) -> Result<(Result<Vec<OpResult>>, Outcome)> {
+        let round = allowance.begin(self.classes)?;
+        let mut draft = Draft::new(image);
+        let results = run_transaction(&self.request.ops, &mut draft, &round, &self.call);
+        Ok((results, draft.finish()))
     }
 
     async fn commit(
         &self,
         image: &Image,
-        results: Vec<nacre_object::OpResult>,
+        results: Vec<OpResult>,
         changes: Vec<Change>,
         exists: bool,
     ) -> Result<Attempt> {
@@ -130,17 +142,12 @@ impl Transaction<'_> {
         Ok(Attempt::Replied(Reply { version, results }))
     }
 
-    async fn fetch(
-        &self,
-        version: Option<u64>,
-        fetches: &[Fetch],
-    ) -> (Answer, Vec<crate::ffi::Fetched>) {
-        let name = self.request.header.object.name.as_str();
-        self.context.fetch(name, version, fetches.to_vec()).await
+    async fn fetch(&self, version: Option<u64>, fetches: &[Fetch]) -> (Answer, Vec<Fetched>) {
+        self.objects.fetch(self.request.header.object.name.as_str(), version, fetches).await
     }
 
     async fn apply(&self, changes: &[Change]) -> Answer {
-        self.context.apply(self.request.header.object.name.as_str(), changes).await
+        self.objects.apply(self.request.header.object.name.as_str(), changes).await
     }
 }
 

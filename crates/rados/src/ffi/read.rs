@@ -39,7 +39,7 @@ pub enum Fetch {
 
 impl Fetch {
     /// So many bytes of data it may bring.
-    pub(super) fn data_bytes(&self) -> usize {
+    pub fn data_bytes(&self) -> usize {
         match self {
             Self::Data { length, .. } => *length,
             _ => 0,

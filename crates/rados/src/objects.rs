@@ -1,0 +1,34 @@
+//! What a transaction needs of the objects it is run on.
+
+use std::sync::Arc;
+
+use crate::ffi::{Answer, Change, Fetch, Fetched, IoContext};
+
+/// Some objects: a namespace of the pool, or what a test has in its place.
+pub trait Objects: Sync {
+    /// Reads parts of an object as they are at one moment; at `version` only, if it is given.
+    fn fetch(
+        &self,
+        object: &str,
+        version: Option<u64>,
+        fetches: &[Fetch],
+    ) -> impl Future<Output = (Answer, Vec<Fetched>)> + Send;
+
+    /// Changes an object: all of the changes happen, in order, or none.
+    fn apply(&self, object: &str, changes: &[Change]) -> impl Future<Output = Answer> + Send;
+}
+
+impl Objects for Arc<IoContext> {
+    async fn fetch(
+        &self,
+        object: &str,
+        version: Option<u64>,
+        fetches: &[Fetch],
+    ) -> (Answer, Vec<Fetched>) {
+        IoContext::fetch(self, object, version, fetches.to_vec()).await
+    }
+
+    async fn apply(&self, object: &str, changes: &[Change]) -> Answer {
+        IoContext::apply(self, object, changes).await
+    }
+}
