@@ -18,6 +18,7 @@ use tokio::time::timeout;
 
 use crate::failure::{operation_failed, status};
 use crate::ffi::{Cluster, IoContext};
+use crate::in_flight;
 use crate::in_osd::{InOsd, OsdCounts, OsdRequest};
 use crate::listing::Page;
 use crate::location::{self, Location};
@@ -32,8 +33,10 @@ use crate::{RadosOptions, connection};
 /// Open namespaces that are remembered: opening one again is cheap.
 const MAX_CONTEXTS: usize = 256;
 
-/// Notifications under way at a time: each holds a letter, and most wait for their watchers.
+/// Notifications that are waited for at a time: each holds a letter, and most wait for their watchers.
 const MAX_NOTIFICATIONS: usize = 256;
+
+const _: () = assert!(MAX_NOTIFICATIONS < in_flight::MAX_NOTIFICATIONS, "there is room for them");
 
 /// A store that keeps its objects in a pool of a Ceph cluster. Clones are handles of the same one.
 #[derive(Clone)]
@@ -48,7 +51,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     contexts: Mutex<HashMap<String, Arc<IoContext>>>,
     in_osd: InOsd,
-    /// Room for notifications under way.
+    /// Room for notifications that are waited for.
     notifying: Semaphore,
     turns: Turns,
     surveyor: Arc<Surveyor>,
@@ -209,19 +212,26 @@ impl RadosEngine {
         let letter = encode_letter(object.name.as_str(), payload);
         let mail = self.mail(object)?;
         let name = mailbox(object.name.as_str());
-        // librados gives none up: it waits for the object's OSD as long as that takes.
+        // librados waits as long as it takes for the end of one that an OSD has begun.
         let notified = async {
-            let _room = self.0.notifying.acquire().await;
-            mail.notify(&name, letter, NOTIFY_TIMEOUT).await
+            let _turn = self.0.notifying.acquire().await;
+            let room = mail.admit_notification().ok_or_else(too_many_notifications)?;
+            Ok(mail.notify(&name, letter, NOTIFY_TIMEOUT, room).await)
         };
         let answer = timeout(self.0.options.operation_timeout, notified).await;
-        match answer.unwrap_or((status::TIMED_OUT, false)) {
+        match answer.unwrap_or(Ok((status::TIMED_OUT, false)))? {
             // Nobody has ever watched, or some did not answer and will hear that they missed it.
             (status::ABSENT, _) | (status::TIMED_OUT, true) => Ok(()),
             (status, _) if status < 0 => Err(operation_failed(status)),
             _ => Ok(()),
         }
     }
+}
+
+fn too_many_notifications() -> Error {
+    let most = in_flight::MAX_NOTIFICATIONS;
+    Error::unavailable(format!("the cluster has not answered {most} notifications yet"))
+        .hint("see `ceph health detail`: an OSD may be down or a placement group inactive")
 }
 
 /// Runs what waits for the cluster on a thread that may wait.

@@ -2,31 +2,38 @@
 
 use std::sync::Arc;
 
+use nacre_object::limits::MAX_NOTIFY_BYTES;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Operations at a time.
 pub const MAX_OPERATIONS: usize = 512;
 /// Bytes at a time, in and out, as operations announce them.
 pub const MAX_BYTES: usize = 256 * 1024 * 1024;
+/// Notifications that librados has at a time, each with its letter. They have their own bound: while an OSD
+/// does not answer those to its objects stay for long, whether somebody waits for them or not.
+pub const MAX_NOTIFICATIONS: usize = 1024;
 /// Where librados blocks its caller's thread, as we have it told: past what is ever under way, with what is
 /// not counted here, such as names. Its own bound of bytes is 100 MiB, some dozen large reads.
-pub const LIBRADOS_OPERATIONS: usize = 2 * MAX_OPERATIONS;
+pub const LIBRADOS_OPERATIONS: usize = 2 * (MAX_OPERATIONS + MAX_NOTIFICATIONS);
 pub const LIBRADOS_BYTES: usize = 2 * MAX_BYTES;
 /// Permits are counted in pages, so that they fit a semaphore.
 const PAGE: usize = 4096;
+
+const _: () = assert!(MAX_BYTES + MAX_NOTIFICATIONS * MAX_NOTIFY_BYTES < LIBRADOS_BYTES);
 
 /// What is under way by one connection.
 #[derive(Debug)]
 pub struct InFlight {
     operations: Arc<Semaphore>,
     pages: Arc<Semaphore>,
+    notifications: Arc<Semaphore>,
 }
 
 /// The right to have one operation under way.
 #[derive(Debug)]
 pub struct Permit {
     _operation: OwnedSemaphorePermit,
-    _pages: OwnedSemaphorePermit,
+    _pages: Option<OwnedSemaphorePermit>,
 }
 
 impl Default for InFlight {
@@ -34,6 +41,7 @@ impl Default for InFlight {
         Self {
             operations: Arc::new(Semaphore::new(MAX_OPERATIONS)),
             pages: Arc::new(Semaphore::new(MAX_BYTES / PAGE)),
+            notifications: Arc::new(Semaphore::new(MAX_NOTIFICATIONS)),
         }
     }
 }
@@ -48,7 +56,30 @@ impl InFlight {
         let pages = u32::try_from(bytes.min(MAX_BYTES) / PAGE).unwrap_or(u32::MAX);
         Permit {
             _operation: self.operations.clone().acquire_owned().await.expect(OPEN),
-            _pages: self.pages.clone().acquire_many_owned(pages).await.expect(OPEN),
+            _pages: Some(self.pages.clone().acquire_many_owned(pages).await.expect(OPEN)),
         }
+    }
+
+    /// Room for a notification, if there is some: nobody waits for it, as it may take others long to give it
+    /// back.
+    pub fn admit_notification(&self) -> Option<Permit> {
+        let notification = self.notifications.clone().try_acquire_owned().ok()?;
+        Some(Permit { _operation: notification, _pages: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notifications_beyond_the_bound_are_refused_until_one_is_done() {
+        let in_flight = InFlight::default();
+        let mut kept: Vec<_> = (0..MAX_NOTIFICATIONS)
+            .map(|_| in_flight.admit_notification().expect("there is room"))
+            .collect();
+        assert!(in_flight.admit_notification().is_none());
+        kept.pop();
+        assert!(in_flight.admit_notification().is_some());
     }
 }

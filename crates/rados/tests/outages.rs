@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use nacre_clock::{Clock, SystemClock};
 use nacre_conformance::ops::*;
 use nacre_conformance::{CephCluster, Subject};
@@ -119,6 +119,31 @@ async fn a_notification_whose_osd_is_gone_is_given_up() {
     let given_up = tokio::time::timeout(10 * OPERATION_TIMEOUT, notifying).await;
     let refused = given_up.expect("it ends").unwrap().expect_err("nobody can answer");
     assert_eq!(refused.kind(), Unavailable, "{refused}");
+}
+
+/// librados gives a notification up when the cluster has not answered for the time an operation has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn notifications_that_nobody_waits_for_any_more_are_not_more_than_librados_is_given_room_for()
+{
+    let cluster = CephCluster::start(&["--osds", "1", "--store", "bluestore"]);
+    let engine = engine(&cluster, OPERATION_TIMEOUT).await;
+    let object: ObjectId = "data/watched".parse().unwrap();
+    let _events = engine.watch(&object).await.unwrap();
+    cluster.kill("osd.0");
+    let given_up_at_once = || {
+        let notifying = engine.notify(&object, "not heard".into());
+        tokio::task::unconstrained(notifying).now_or_never()
+    };
+    let refused = (0..10_000).find_map(|_| given_up_at_once()).expect("there is no room for all");
+    let refused = refused.expect_err("nobody can answer");
+    assert_eq!(refused.kind(), Unavailable, "{refused}");
+    assert!(refused.to_string().contains("notifications"), "{refused}");
+    // There is room again, and was for everything else.
+    let other = Subject::new(Arc::new(engine.clone())).object("a");
+    let reading = tokio::time::timeout(10 * OPERATION_TIMEOUT, other.submit([read_all()])).await;
+    assert_eq!(reading.expect("it ends").expect_err("nobody can answer").kind(), Unavailable);
+    tokio::time::sleep(OPERATION_TIMEOUT).await;
+    assert!(given_up_at_once().is_none(), "librados has it");
 }
 
 /// Operations of clients that the only OSD has done.

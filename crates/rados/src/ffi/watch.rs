@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::cluster::{c_string, on_librados_thread};
 use super::completion::{self, Answer};
 use super::io_context::IoContext;
+use crate::in_flight::Permit;
 
 /// Who is told what comes of a watch, on a thread of librados: it must not wait.
 pub trait Listener: Send + Sync {
@@ -129,15 +130,23 @@ impl IoContext {
         })
     }
 
+    /// Room for a notification, if there is some.
+    pub fn admit_notification(&self) -> Option<Permit> {
+        self.cluster.in_flight.admit_notification()
+    }
+
     /// Notifies an object's watchers, and waits until all have heard or `timeout` is over. Answers
-    /// the status, and whether the object's OSD has answered at all.
+    /// the status, and whether the object's OSD has answered at all. The room is given back when librados
+    /// is done, whether anybody still waits or not.
     pub async fn notify(
         self: &Arc<Self>,
         object: &str,
         letter: Vec<u8>,
         timeout: Duration,
+        room: Permit,
     ) -> (i32, bool) {
-        let (answer, reply) = self.settle(self.start_notify(object, letter, timeout)).await;
+        let notifying = self.start_notify(object, letter, timeout, room);
+        let (answer, reply) = self.settle(notifying).await;
         (answer.status, reply.is_some_and(|reply| !reply.start.is_null()))
     }
 
@@ -146,13 +155,14 @@ impl IoContext {
         object: &str,
         letter: Vec<u8>,
         timeout: Duration,
+        room: Permit,
     ) -> tokio::sync::oneshot::Receiver<(Answer, AckList)> {
         let object = c_string(object);
         let library = self.cluster.library;
         let length = c_int::try_from(letter.len()).unwrap_or(c_int::MAX);
         let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         let reply = AckList { context: self.clone(), start: ptr::null_mut(), length: 0 };
-        completion::start(library, reply, None, |completion, reply| {
+        completion::start(library, reply, Some(room), |completion, reply| {
             // SAFETY: librados copies the letter, and writes to the reply before it completes.
             unsafe {
                 (library.rados_aio_notify)(
