@@ -15,7 +15,9 @@ use nacre_conformance::{
     CephCluster, Subject, TestClasses, ceph_plugin_folder, compare, run_all, seeds,
 };
 use nacre_log::log_class;
-use nacre_object::{CallReply, ClassHost, ErrorKind, Op, OpResult, Request, Result, Store};
+use nacre_object::{
+    CallReply, ClassHost, ErrorKind, MapEntry, Op, OpResult, Request, Result, Store,
+};
 use nacre_rados::{OsdCounts, RadosEngine, RadosOptions};
 use nacre_script::Budget;
 use support::{call, program, request};
@@ -48,6 +50,21 @@ end
 objclass.register(fail)
 function last(input, output) output:append(objclass.map_get_val('last'):str()) end
 objclass.register(last, 'readonly')";
+
+/// Counts what two listings list, in both languages.
+const CENSUS: &str = "--!cls_lua
+local function count(entries)
+    local number = 0
+    for _ in pairs(entries) do number = number + 1 end
+    return number
+end
+function census(input, output)
+    local after, most = input:str(), 120
+    local keys = count(objclass.map_get_keys(after, most))
+    local vals = count(objclass.map_get_vals(after, 'key', most))
+    output:append(tostring(keys) .. ' ' .. tostring(vals))
+end
+objclass.register(census, 'readonly')";
 
 /// What the sink heard.
 #[derive(Default)]
@@ -273,6 +290,28 @@ async fn where_the_class_is_missing_marked_programs_are_run_by_cls_lua_and_other
     let OpResult::Stat(stat) = &stat[0] else { panic!("{stat:?}") };
     let guarded = vec![Op::AssertVersion(stat.version), call("counter", "add", "1")];
     node.submit("sum", guarded).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_osd_cut_is_not_taken_for_all_by_cls_lua() {
+    let empty = tempfile::tempdir().unwrap();
+    let options = ["--osds", "1", "--set", "osd_max_omap_entries_per_request=100"];
+    let node = Node::on(cluster(empty.path(), &options)).await;
+    node.install(&program("census", 1, CENSUS));
+    let key = |number: usize| format!("key {number:03}");
+    let entry = |number| MapEntry { key: key(number).into(), value: Bytes::new() };
+    let entries = (1..=200).map(entry).collect();
+    node.submit("map", vec![Op::MapSet { entries }]).await.unwrap();
+    for (after, expected, by_stock) in [
+        (key(150), "50 50", 1),
+        (key(100), "100 100", 2),
+        (key(99), "101 101", 2),
+        (key(0), "120 120", 2),
+        (key(200), "0 0", 3),
+    ] {
+        assert_eq!(node.call("map", "census", "census", &after).await.unwrap().output, expected);
+        assert_eq!(node.counts(), (0, by_stock), "after {after}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

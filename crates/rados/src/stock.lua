@@ -17,8 +17,6 @@ local MAX_STATUS = 2 ^ 31 - 1
 local MAX_OUTPUT = 64
 -- `EBADE`, which no OSD says of itself.
 local REFUSED = -52
--- Entries that an OSD answers at most at a time.
-local MAX_ENTRIES = 1024
 -- Up to here whole numbers are the same in doubles and in 64 bits.
 local MAX_WHOLE = 2 ^ 53
 
@@ -75,21 +73,25 @@ local function change(write)
   return write
 end
 
-local function listed(entries, most)
-  local count = 0
-  for key in pairs(entries) do
-    count = count + 1
-    if key:find("[\0\1]") then refuse() end
-  end
-  if count >= MAX_ENTRIES and most > count then refuse() end
-  return entries
-end
-
 -- Reads that may fail differently here must not fail at all.
 local function surely(read, ...)
   local found, first, second = pcall(read, ...)
   if not found then refuse() end
   return first, second
+end
+
+-- At most so many entries behind a key, as `list` finds them. An OSD is set to answer so many at a time at
+-- most, and does not say whether it left some out: so where fewer came there must be none behind the last.
+local function listed(list, after, most)
+  local entries = surely(list, after, most)
+  local count, last = 0, ""
+  for key in pairs(entries) do
+    count = count + 1
+    if key:find("[\0\1]") then refuse() end
+    if key > last then last = key end
+  end
+  if count > 0 and count < most and next(surely(list, last, 1)) ~= nil then refuse() end
+  return entries
 end
 
 local given = {}
@@ -155,13 +157,13 @@ function given.map_remove_key(key)
 end
 
 function given.map_get_keys(after, most)
-  local keys = look(outer.map_get_keys)
-  return listed(surely(keys, bound_of(after), size_of(most)), most)
+  return listed(look(outer.map_get_keys), bound_of(after), size_of(most))
 end
 
 function given.map_get_vals(after, prefix, most)
-  local vals = look(outer.map_get_vals)
-  return listed(surely(vals, bound_of(after), bound_of(prefix), size_of(most)), most)
+  local vals, prefix = look(outer.map_get_vals), bound_of(prefix)
+  local function list(after, most) return vals(after, prefix, most) end
+  return listed(list, bound_of(after), size_of(most))
 end
 
 given.log = outer.log
