@@ -8,8 +8,9 @@ use bytes::Bytes;
 use nacre_object::{MapEntry, MapRange};
 use nacre_rados_layout::{HEADER_KEY, escape_key};
 
-use crate::ffi::{Change, Fetch};
-use crate::image::{Image, MAX_FETCHED_ENTRIES, range_from};
+use crate::ffi::{Change, Fetch, Keep};
+use crate::image::{Image, range_from};
+use crate::last_walk::LastWalk;
 use crate::map_bounds::{first_behind_prefix, first_of_range};
 
 /// A map as a transaction has made it so far.
@@ -117,22 +118,37 @@ impl<'a> DraftMap<'a> {
                         (max_bytes * found / bytes.max(1)).min(2 * found).max(FIRST_FETCHED_ENTRIES)
                     }
                 };
-                Err(range_from(&known, prefix, wanted.min(affordable) + 1))
+                Err(range_from(&known, prefix, wanted.min(affordable) + 1, Keep::All))
             }
         }
     }
 
-    /// The last entry with `prefix`: RADOS has no way from behind, so all of them are looked at.
+    /// The last entry with `prefix`.
     ///
     /// # Errors
     /// What to fetch, if too little is known.
     pub fn last(&self, prefix: &[u8]) -> Result<Option<MapEntry>, Fetch> {
         let known = self.known_until(prefix);
-        if let Some(known) = self.unknown_part(known.clone(), prefix) {
-            return Err(range_from(&known, prefix, MAX_FETCHED_ENTRIES));
+        let entry =
+            |(key, value): (&Bytes, &Bytes)| MapEntry { key: key.clone(), value: value.clone() };
+        let Some(unknown) = self.unknown_part(known.clone(), prefix) else {
+            return Ok(self.entries(prefix, prefix, known.as_deref()).last().map(entry));
+        };
+        let fresh = LastWalk::new(prefix);
+        let stored = self.image.last_walk(prefix).unwrap_or(&fresh).end(prefix)?;
+        if stored.is_some_and(|(key, _)| self.changes.get(key) == Some(&None)) {
+            // The walk has not kept what comes before it.
+            return Err(range_from(&unknown, prefix, FIRST_FETCHED_ENTRIES, Keep::All));
         }
-        let last = self.entries(prefix, prefix, known.as_deref()).last();
-        Ok(last.map(|(key, value)| MapEntry { key: key.clone(), value: value.clone() }))
+        let changes = self.changes.range::<[u8], _>((Bound::Included(prefix), Bound::Unbounded));
+        let changes = changes.take_while(|(key, _)| key.starts_with(prefix));
+        let set = changes.filter_map(|(key, value)| Some((key, value.as_ref()?))).last();
+        // Where both have the key, the change counts.
+        let later = match (stored, set) {
+            (Some(stored), Some(set)) if stored.0 > set.0 => Some(stored),
+            (stored, set) => set.or(stored),
+        };
+        Ok(later.map(entry))
     }
 
     fn known_until(&self, first: &[u8]) -> Option<Bytes> {
@@ -209,7 +225,7 @@ mod tests {
     fn what_is_fetched_next_is_at_most_as_much_again() {
         let entry = |n: usize| (Bytes::from(format!("{n:04}")), Bytes::from_static(b"small"));
         let mut image = Image::default();
-        let first = range_from(b"", b"", FIRST_FETCHED_ENTRIES);
+        let first = range_from(b"", b"", FIRST_FETCHED_ENTRIES, Keep::All);
         let entries = (0..FIRST_FETCHED_ENTRIES).map(entry).collect();
         let fetched = vec![
             Fetched::Stat { size: 0, modified_seconds: 0 },

@@ -12,7 +12,8 @@ use nacre_object::limits::{
 use nacre_object::{Error, Result};
 use nacre_rados_layout::{Attribute, HEADER_KEY, StoredKey, escape_key, unescape_key};
 
-use crate::ffi::{Fetch, Fetched};
+use crate::ffi::{Fetch, Fetched, Keep};
+use crate::last_walk::LastWalk;
 use crate::map_bounds::{after_of, first_behind_prefix, first_of_range, next_key};
 
 /// Most omap entries that are asked for at once: an OSD gives no more
@@ -51,6 +52,8 @@ pub struct Image {
     known_keys: Vec<(Bytes, Option<Bytes>)>,
     /// Parts of the byte stream: where they start and what they are.
     data: Vec<(u64, Bytes)>,
+    /// Walks to the last entry with a prefix.
+    last_walks: BTreeMap<Vec<u8>, LastWalk>,
     /// Bytes of all that, about; at most [`MAX_IMAGE_BYTES`].
     kept: usize,
 }
@@ -88,8 +91,11 @@ impl Image {
                     self.attributes = Some(attributes(found));
                 }
                 (Fetch::Keys(asked), Fetched::Keys(found)) => self.learn_keys(asked, found)?,
-                (Fetch::Range { after, prefix, .. }, Fetched::Range { entries, more }) => {
-                    self.learn_range(after, prefix, entries, more)?;
+                (Fetch::Range { after, prefix, keep, .. }, Fetched::Range { entries, more }) => {
+                    match keep {
+                        Keep::All => self.learn_range(after, prefix, entries, more)?,
+                        Keep::Last => self.learn_last(prefix, entries, more)?,
+                    }
                 }
                 _ => return Err(Error::corrupt("the cluster answered another question")),
             }
@@ -174,8 +180,42 @@ impl Image {
             behind = first_behind_prefix(&prefix);
         }
         self.keep(0)?;
-        self.known_keys.push((first.into(), behind.map(Bytes::from)));
+        let (first, behind) = (Bytes::from(first), behind.map(Bytes::from));
+        match self.known_keys.iter_mut().find(|(_, behind)| behind.as_ref() == Some(&first)) {
+            // A walk goes on where it was: that stays one span.
+            Some(span) => span.1 = behind,
+            None => self.known_keys.push((first, behind)),
+        }
         Ok(())
+    }
+
+    /// Of the entries only the last is kept.
+    fn learn_last(&mut self, prefix: &[u8], found: Vec<(Bytes, Bytes)>, more: bool) -> Result<()> {
+        let StoredKey::Entry(prefix) = unescape_key(prefix) else { return Err(foreign_key()) };
+        let walk = self.last_walks.remove(&prefix);
+        if let Some(walk) = &walk {
+            self.kept -= ENTRY_BYTES + prefix.len() + walk.kept();
+        }
+        let mut walk = walk.unwrap_or_else(|| LastWalk::new(&prefix));
+        walk.pace(found.len(), found.iter().map(|(key, value)| key.len() + value.len()).sum());
+        for (stored, value) in found {
+            match unescape_key(&stored) {
+                StoredKey::Entry(key) => walk.pass(key, value),
+                StoredKey::Header => walk.pass_until(vec![BEHIND_HEADER]),
+                StoredKey::Foreign => return Err(foreign_key()),
+            }
+        }
+        if !more {
+            walk.arrive();
+        }
+        self.keep(prefix.len() + walk.kept())?;
+        self.last_walks.insert(prefix, walk);
+        Ok(())
+    }
+
+    /// How far the walk to the last entry with a prefix is, if it was begun.
+    pub fn last_walk(&self, prefix: &[u8]) -> Option<&LastWalk> {
+        self.last_walks.get(prefix)
     }
 
     /// What is at a key; `None` if that is not known.
@@ -220,11 +260,12 @@ impl Image {
 }
 
 /// How a range of the map is asked for that begins with `first`, inclusive.
-pub fn range_from(first: &[u8], prefix: &[u8], limit: usize) -> Fetch {
+pub fn range_from(first: &[u8], prefix: &[u8], limit: usize, keep: Keep) -> Fetch {
     Fetch::Range {
         after: escape_key(&after_of(first, prefix)),
         prefix: escape_key(prefix),
         limit: limit.clamp(MIN_FETCHED_ENTRIES, MAX_FETCHED_ENTRIES) as u64,
+        keep,
     }
 }
 
@@ -287,7 +328,7 @@ mod tests {
             (b'a'..=b'z').map(|key| (Bytes::from(vec![key]), value.clone())).collect();
         let mut image = Image::default();
         let fetched = Fetched::Range { entries: entries.clone(), more: false };
-        image.learn(&[range_from(b"", b"", 100)], vec![fetched]).unwrap();
+        image.learn(&[range_from(b"", b"", 100, Keep::All)], vec![fetched]).unwrap();
         let known = image.known_until(b"").unwrap();
         assert_eq!(image.entries_from(b"").count(), MAX_REPLY_BYTES >> 20);
         assert!(*known > b"h"[..] && *known < b"i"[..], "{known:?}");

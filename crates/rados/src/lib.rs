@@ -25,6 +25,7 @@ mod image;
 mod in_flight;
 mod in_osd;
 mod key_search;
+mod last_walk;
 mod listing;
 mod location;
 mod long_answers;

@@ -6,7 +6,7 @@ use nacre_object::limits::{MAX_OBJECT_BYTES, MAX_REPLY_BYTES};
 use nacre_object::{Op, bounds};
 use nacre_rados_layout::escape_key;
 
-use crate::ffi::Fetch;
+use crate::ffi::{Fetch, Keep};
 use crate::image::{header, range_from};
 use crate::map_bounds::first_of_range;
 
@@ -66,7 +66,8 @@ pub fn plan(ops: &[Op]) -> (Vec<Fetch>, LaterKeys) {
                 ranges += 1;
                 // One more tells whether there are more; one may be the header.
                 let limit = (*limit as usize).saturating_add(2).min(PLANNED_ENTRIES);
-                fetches.push(range_from(&first_of_range(after, prefix), prefix, limit));
+                let first = first_of_range(after, prefix);
+                fetches.push(range_from(&first, prefix, limit, Keep::All));
             }
             Op::MapGetHeader => fetches.push(header()),
             _ => {}

@@ -14,13 +14,16 @@ use nacre_object::{
 
 use crate::failure::status;
 use crate::ffi::{Answer, Change, Fetch, Fetched};
+use crate::image::MAX_IMAGE_BYTES;
 use crate::objects::Objects;
 use crate::transaction::Transaction;
 
-/// What the method of [`Slow`] takes each time.
+/// Entries of the map of each of the objects, of 1 KiB each.
+const MAP_ENTRIES: u32 = 200_000;
+/// What most methods of [`Slow`] take each time.
 const CALL_TIME: Duration = Duration::from_millis(100);
 
-/// Objects that are large and have no keys; changes of them are overtaken so many times.
+/// Objects that are large, and found to have no keys but where somebody walks; changes of them are overtaken so many times.
 #[derive(Default)]
 struct Endless {
     overtaken: AtomicU32,
@@ -34,7 +37,8 @@ impl Objects for Endless {
             Fetch::Stat => Fetched::Stat { size: MAX_OBJECT_BYTES, modified_seconds: 0 },
             Fetch::Data { length, .. } => Fetched::Data(Bytes::from(vec![0; *length])),
             Fetch::Keys(_) => Fetched::Keys(vec![]),
-            other => panic!("nobody asks for {other:?}"),
+            Fetch::Range { after, limit, .. } => walked(after, *limit),
+            Fetch::Attributes => panic!("nobody asks for them"),
         };
         (Answer { status: 0, version: 1 }, fetches.iter().map(fetched).collect())
     }
@@ -46,9 +50,19 @@ impl Objects for Endless {
     }
 }
 
+/// Entries of a map behind a key: it is the number in front of the first.
+fn walked(after: &[u8], limit: u64) -> Fetched {
+    let number = |key: &[u8]| std::str::from_utf8(key).unwrap().parse::<u32>().unwrap();
+    let first = if after.is_empty() { 0 } else { number(&after[..6]) + 1 };
+    let behind = MAP_ENTRIES.min(first + limit as u32);
+    let entry = |number| (Bytes::from(format!("{number:06}")), Bytes::from(vec![0; 1024]));
+    Fetched::Range { entries: (first..behind).map(entry).collect(), more: behind < MAP_ENTRIES }
+}
+
 /// A class whose method takes its time, and does what it is told.
 struct Slow<'a> {
     clock: &'a ManualClock,
+    call_time: Duration,
     method: fn(&mut dyn ObjectView) -> Result<()>,
 }
 
@@ -58,13 +72,23 @@ impl ClassHost for Slow<'_> {
     }
 
     fn call(&self, _: &ClassCall, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
-        self.clock.advance(CALL_TIME);
+        self.clock.advance(self.call_time);
         (self.method)(view).map(|()| CallReply::default())
     }
 }
 
 /// Runs a request of so many calls.
 async fn run(
+    objects: &Endless,
+    calls: usize,
+    method: fn(&mut dyn ObjectView) -> Result<()>,
+) -> (Result<()>, Duration) {
+    run_by(CALL_TIME, objects, calls, method).await
+}
+
+/// The same, where each run of a call takes so long.
+async fn run_by(
+    call_time: Duration,
     objects: &Endless,
     calls: usize,
     method: fn(&mut dyn ObjectView) -> Result<()>,
@@ -79,7 +103,7 @@ async fn run(
     let clock = ManualClock::at(0);
     let transaction = Transaction {
         objects,
-        classes: &Slow { clock: &clock, method },
+        classes: &Slow { clock: &clock, call_time, method },
         request: &Request::new(object, vec![call; calls]).unwrap(),
         clock: &clock,
         call: CallContext { source: EntityName::local(), now_micros: 0 },
@@ -133,4 +157,21 @@ async fn a_part_that_is_more_than_is_kept_is_not_fetched() {
     let objects = Endless::default();
     assert_exhausted(run(&objects, 1, |view| view.read(0, MAX_OBJECT_BYTES).map(|_| ())).await);
     assert_eq!(*objects.fetched.lock().unwrap(), [Fetch::Stat]);
+}
+
+#[tokio::test]
+async fn the_last_key_of_a_map_is_found_though_the_map_is_more_than_is_kept() {
+    assert!(MAP_ENTRIES as usize * 1024 > 2 * MAX_IMAGE_BYTES);
+    let find_last = |view: &mut dyn ObjectView| {
+        let last = view.map_last(b"")?.expect("there are entries");
+        assert_eq!(last.key, "199999");
+        view.map_set(b"100000", Bytes::new())?;
+        assert_eq!(view.map_last(b"")?, Some(last));
+        view.map_set(b"200000", Bytes::from_static(b"set"))?;
+        assert_eq!(view.map_last(b"")?.expect("there are more").value, "set");
+        view.map_remove(b"200000")?;
+        assert_eq!(view.map_last(b"")?.expect("it is as before").key, "199999");
+        Ok(())
+    };
+    run_by(Duration::ZERO, &Endless::default(), 1, find_last).await.0.unwrap();
 }

@@ -21,7 +21,7 @@ pub use exec::{Call, Called};
 pub use io_context::IoContext;
 pub use leave::leave_if_connected;
 pub use library::Library;
-pub use read::{Fetch, Fetched};
+pub use read::{Fetch, Fetched, Keep};
 pub use watch::{Listener, WatchId};
 pub use write::Change;
 

@@ -34,7 +34,18 @@ pub enum Fetch {
         prefix: Vec<u8>,
         /// At most so many.
         limit: u64,
+        /// What of it is wanted.
+        keep: Keep,
     },
+}
+
+/// What is wanted of a range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Its entries.
+    All,
+    /// The last of them.
+    Last,
 }
 
 impl Fetch {
@@ -215,7 +226,7 @@ unsafe fn add(
                     status,
                 );
             }
-            (Fetch::Range { after, prefix, limit }, Slot::Range { entries, more }) => {
+            (Fetch::Range { after, prefix, limit, .. }, Slot::Range { entries, more }) => {
                 let (after, prefix) = (bound(after), bound(prefix));
                 (library.rados_read_op_omap_get_vals2)(
                     operation,
