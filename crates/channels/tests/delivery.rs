@@ -303,7 +303,7 @@ async fn a_mark_stays_though_its_ledger_is_on_a_target_that_somebody_else_has_al
 async fn a_message_of_a_request_that_was_carried_out_long_after_its_answer_is_delivered_soon() {
     let world = World::new();
     let process = world.process(1);
-    process.faults.follow(on(|request| calls_relay(request), Fault::FailBefore));
+    process.faults.follow(on(calls_relay, Fault::FailBefore));
     process.pass("a", "b", 7).await.unwrap_err();
     process.faults.heal();
     tokio::time::sleep(PACE.uncertain_for / 2).await;
