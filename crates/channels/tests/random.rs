@@ -6,6 +6,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
+use futures::future::join_all;
 use nacre_brados::Value;
 use nacre_channels::{DeadLetters, Pace, resend};
 use nacre_clock::Random;
@@ -94,21 +95,27 @@ impl Run {
         self.begin();
     }
 
+    /// An object sends to one other or to two at once: each way has its numbers in order.
     async fn send(&mut self, number: i64) -> Result<(), String> {
         let from = *self.random.pick(&OBJECTS).unwrap();
-        let to = *self.random.pick(&OBJECTS).unwrap();
+        let first = self.random.below(OBJECTS.len() as u64) as usize;
+        let both = [OBJECTS[first], OBJECTS[(first + 1) % OBJECTS.len()]];
+        let receivers = &both[..if self.random.one_in(4) { 2 } else { 1 }];
         let number = if self.random.one_in(REFUSED_ODDS) { -number } else { number };
         let process = self.random.pick(&self.processes).unwrap();
-        let is_acknowledged = match process.pass(from, to, number).await {
-            Ok(()) => true,
-            Err(error) if error.kind() == ErrorKind::Unavailable => false,
-            Err(error) => return Err(error.to_string()),
-        };
-        match is_acknowledged {
-            true => self.seen.acknowledged += 1,
-            false => self.seen.unknown += 1,
+        let sending = receivers.iter().map(|to| process.pass(from, to, number));
+        for (outcome, to) in join_all(sending).await.into_iter().zip(receivers) {
+            let is_acknowledged = match outcome {
+                Ok(()) => true,
+                Err(error) if error.kind() == ErrorKind::Unavailable => false,
+                Err(error) => return Err(error.to_string()),
+            };
+            match is_acknowledged {
+                true => self.seen.acknowledged += 1,
+                false => self.seen.unknown += 1,
+            }
+            self.sent.entry((from, *to)).or_default().push((number, is_acknowledged));
         }
-        self.sent.entry((from, to)).or_default().push((number, is_acknowledged));
         Ok(())
     }
 
@@ -129,6 +136,7 @@ impl Run {
         for number in 1..=STEPS {
             match self.random.below(12) {
                 0 => self.replace(),
+                1 if self.random.one_in(4) => tokio::time::sleep(2 * PACE.sweep_every).await,
                 1 => tokio::time::sleep(PACE.first_retry).await,
                 2 => self.resend().await?,
                 _ => self.send(number).await?,
