@@ -27,8 +27,12 @@ impl Parser<'_> {
         let Some(op) = self.binary_op(lowest) else { return Ok(left) };
         self.deeper(|parser| {
             let (op, right) = match op {
-                // `a <-b`: less than minus b.
-                Operator::LessThanMinus(span) => (BinaryOp::Less, parser.negated(span)?),
+                // `a <-b + c`: less than what begins with minus b.
+                Operator::LessThanMinus(span) => {
+                    let negated = parser.negated(span)?;
+                    let right = parser.more_operands(negated, BinaryOp::Less.precedence() + 1)?;
+                    (BinaryOp::Less, right)
+                }
                 Operator::Of(op) => (op, parser.binary(op.precedence() + 1)?),
             };
             let span = left.span.to(right.span);
@@ -48,10 +52,15 @@ impl Parser<'_> {
         is_comparison && !expr.span.text(self.source).ends_with(')')
     }
 
+    /// What is behind a minus, of the one operand next to it.
     fn negated(&mut self, minus: Span) -> Parsed<Expr> {
-        let operand = self.binary(BinaryOp::Add.precedence())?;
+        let operand = self.deeper(Self::unary)?;
         let span = minus.to(operand.span);
-        Ok(Expr { kind: ExprKind::Negate(Box::new(operand)), span })
+        let kind = match operand.kind {
+            ExprKind::Literal(Value::Int(value)) => ExprKind::Literal(Value::Int(-value)),
+            _ => ExprKind::Negate(Box::new(operand)),
+        };
+        Ok(Expr { kind, span })
     }
 
     /// Takes the operator here if it binds at least so tight.
@@ -90,13 +99,7 @@ impl Parser<'_> {
             return Ok(negation(start, operand));
         }
         if self.eat("-") {
-            let operand = self.deeper(Self::unary)?;
-            let span = start.to(operand.span);
-            let kind = match operand.kind {
-                ExprKind::Literal(Value::Int(value)) => ExprKind::Literal(Value::Int(-value)),
-                _ => ExprKind::Negate(Box::new(operand)),
-            };
-            return Ok(Expr { kind, span });
+            return self.negated(start);
         }
         self.postfix()
     }
