@@ -15,6 +15,7 @@
 //! | `hex_key(prefix, number)` | the prefix, then fourteen hexadecimal digits |
 //! | `map_last(prefix)` | the last key with that prefix and its bufferlist, or nil |
 //! | `map_range(after, prefix, max)` | keys in order, their bufferlists, whether there are more |
+//! | `map_page(after, prefix, max, bytes)` | `{key = bl}` of the first entries there, at least one if there is any and none after `bytes` of values; the last key if there are more, else nil |
 //! | `fail(status, message)` | –; the method ends with a negative status, and an error that says why and where |
 //! | `now()` | the time of the call, microseconds since 1970 |
 //! | `source()` | who called, as authenticated |
@@ -22,12 +23,13 @@
 //! `data` is a bufferlist or a string.
 
 use bytes::{Bytes, BytesMut};
-use mlua::Value;
+use mlua::{LuaString, Table, Value};
+use nacre_object::limits::MAX_MAP_RANGE_ENTRIES;
 use nacre_object::{Error, ErrorKind, Status};
-use nacre_script::{QuickAnswer, QuickArguments, ShortText, raise};
+use nacre_script::{Pulse, QuickAnswer, QuickArguments, ShortText, raise};
 
 use crate::arguments::{Arguments, whole};
-use crate::buffer_list::{append_data, data_of};
+use crate::buffer_list::{BufferLists, append_data, data_of};
 use crate::calling::{context, read, requests, write};
 use crate::errno::ENODATA;
 use crate::objclass::{Library, MAX_LOG_BYTES, for_each_entry, if_present};
@@ -142,6 +144,8 @@ fn add_map(library: &Library<'_>) -> mlua::Result<()> {
         Ok((Some(key), Some(lists.make(arguments.lua, last.value)?)))
     })?;
     let (lists, pulse) = (library.buffer_lists(), library.host.pulse.clone());
+    library.add("map_page", move |arguments, given| map_page(arguments, given, &lists, &pulse))?;
+    let (lists, pulse) = (library.buffer_lists(), library.host.pulse.clone());
     library.add("map_range", move |arguments, (after, prefix, most): (Value, Value, Value)| {
         let lua = arguments.lua;
         let (after, prefix) = (arguments.text(1, &after)?, arguments.text(2, &prefix)?);
@@ -154,6 +158,34 @@ fn add_map(library: &Library<'_>) -> mlua::Result<()> {
         })?;
         Ok((keys, values, more))
     })
+}
+
+/// A page of one read of the object, which has a bound of its own: no more is ever held for it.
+fn map_page(
+    arguments: Arguments<'_>,
+    (after, prefix, most, bytes): (Value, Value, Value, Value),
+    lists: &BufferLists,
+    pulse: &Pulse,
+) -> mlua::Result<(Table, Option<LuaString>)> {
+    let lua = arguments.lua;
+    pulse.step(lua)?;
+    let (after, prefix) = (arguments.text(1, &after)?, arguments.text(2, &prefix)?);
+    let most = arguments.size(3, &most)?.clamp(1, MAX_MAP_RANGE_ENTRIES as u64) as usize;
+    let bytes = arguments.size(4, &bytes)?;
+    let range = read(|view| {
+        if_present(view, |view| view.map_range(&after.as_bytes(), &prefix.as_bytes(), most))
+    })?;
+    let (values, mut entries, mut taken) = (lua.create_table()?, range.entries.into_iter(), 0);
+    while let Some(entry) = entries.next() {
+        taken += entry.value.len() as u64;
+        let key = lua.create_string(&entry.key)?;
+        values.raw_set(&key, lists.make(lua, entry.value)?)?;
+        if taken >= bytes || entries.len() == 0 {
+            let more = range.more || entries.len() > 0;
+            return Ok((values, more.then_some(key)));
+        }
+    }
+    Ok((values, None))
 }
 
 /// `map_get_str` of a key that is a text.

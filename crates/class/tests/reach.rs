@@ -65,6 +65,10 @@ const CASES: &[(&str, &[&str])] = &[
     ),
     ("objclass.map_last", &[r"objclass.map_last(('\255'):rep(2^20))"]),
     (
+        "objclass.map_page",
+        &["objclass.map_page('', '', 2^52, 2^52)", "objclass.map_page('', '', -1, 0)"],
+    ),
+    (
         "objclass.map_range",
         &["objclass.map_range('', '', 2^53)", "objclass.map_range('', '', -2^53)"],
     ),

@@ -77,8 +77,9 @@ local function recall(object, removal)
 end
 
 --- outbox: page take fail protect
--- The methods of whoever delivers: the first messages that wait, and that those up to a number are
--- delivered.
+-- The methods of whoever delivers: the first messages that wait, at least one and as many as a reply has
+-- room for, and that those up to a number are delivered.
+local MESSAGES_BYTES = 4194304
 _G["channel_messages"] = function(input, output)
   if #input > 0 then
     fail(-22, "the request is no row of channel_messages, []")
@@ -89,10 +90,15 @@ _G["channel_messages"] = function(input, output)
     keys[#keys + 1] = key
   end
   table.sort(keys)
-  if #keys > 0 then
-    output:append(pack("<s1I1I4", "message", 2, #keys))
+  local count, bytes = 0, 0
+  while count < #keys and bytes < MESSAGES_BYTES do
+    count = count + 1
+    bytes = bytes + #values[keys[count]]
   end
-  for at = 1, #keys do
+  if count > 0 then
+    output:append(pack("<s1I1I4", "message", 2, count))
+  end
+  for at = 1, count do
     local number = tonumber(sub(keys[at], 2), 16)
     output:append(pack("<c1i8c1s4", "i", number, "b", values[keys[at]]:str()))
   end
@@ -104,16 +110,23 @@ _G["channel_delivered"] = function(input)
   if at ~= #text + 1 then
     fail(-22, "the request is no row of channel_delivered, [:number:int]")
   end
-  local after = ""
+  -- By their keys alone, which are the last of the map: what is dropped need not fit into memory.
+  local after, count, stays = "~", 0, false
   repeat
-    local values
-    values, after = page("~", after)
-    for key in next, values do
-      if tonumber(sub(key, 2), 16) <= upto then
+    local keys = objclass.map_get_keys(after, PAGE)
+    count = 0
+    for key in next, keys do
+      count = count + 1
+      if key > after then
+        after = key
+      end
+      if sub(key, 1, 1) == "~" and tonumber(sub(key, 2), 16) <= upto then
         objclass.map_remove_key(key)
+      else
+        stays = true
       end
     end
-  until not after
+  until stays or count < PAGE
   return 0
 end
 for _, name in next, { "channel_messages", "channel_delivered" } do

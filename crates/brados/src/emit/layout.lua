@@ -8,6 +8,7 @@
 --   own(object, after)              the same in small parts, without what `page` finds in entries of the
 --                                   map that would be there as well if the map were the table's place; and
 --                                   how many bytes were read for them, of places without a value, too
+--                                   (`page` and `own` of an index are told last how many keys at most)
 --   drop(object, key)               as keep(object, key, nil), where the place is given up soon
 --   forget(object, key)             nothing is kept of it, whatever reads may say
 --   has_overflow                    whether `page` finds entries of the map, too
@@ -102,7 +103,7 @@ end
 
 --- in_map: get set page
 -- Values in entries of the map.
-local OWN_PAGE = 64
+local OWN_PAGE, OWN_BYTES = 64, 1048576
 local function in_map(prefix)
   local place = {}
   function place.find(_, key)
@@ -115,27 +116,20 @@ local function in_map(prefix)
       objclass.map_remove_key(prefix .. key)
     end
   end
-  local function without_prefix(values)
-    local found, last, count, bytes = {}, "", 0, 0
+  local function without_prefix(values, rest)
+    local found, bytes = {}, 0
     for key, value in next, values do
       local text = value:str()
       found[sub(key, #prefix + 1)] = text
-      count = count + 1
       bytes = bytes + #text
-      if key > last then
-        last = key
-      end
     end
-    return found, last, count, bytes
-  end
-  function place.page(_, beginning, after)
-    local values, rest = page(prefix .. beginning, after)
-    local found, _, _, bytes = without_prefix(values)
     return found, rest, bytes
   end
-  function place.own(_, after)
-    local found, last, count, bytes = without_prefix(objclass.map_get_vals(after, prefix, OWN_PAGE))
-    return found, count == OWN_PAGE and last or nil, bytes
+  function place.page(_, beginning, after, most)
+    return without_prefix(page(prefix .. beginning, after, most))
+  end
+  function place.own(_, after, most)
+    return without_prefix(page(prefix, after, most or OWN_PAGE, OWN_BYTES))
   end
   function place.drop(_, key)
     objclass.map_remove_key(prefix .. key)
@@ -147,13 +141,13 @@ end
 --- chain: names
 -- Goes over one place's pages and then another's.
 local function chain(first, second)
-  return function(object, beginning, after)
+  return function(object, beginning, after, most)
     local values, rest, bytes
     if sub(after, 1, 1) ~= "2" then
-      values, rest, bytes = first(object, beginning, sub(after, 2))
+      values, rest, bytes = first(object, beginning, sub(after, 2), most)
       return values, rest and "1" .. rest or "2", bytes
     end
-    values, rest, bytes = second(object, beginning, sub(after, 2))
+    values, rest, bytes = second(object, beginning, sub(after, 2), most)
     return values, rest and "2" .. rest, bytes
   end
 end
@@ -224,9 +218,9 @@ local function in_slots(prefix, at, base, width, limit)
     end
     memory(object, place)[key] = new
   end
-  function place.own(object, after)
+  function place.own(object, after, most)
     local first, used = after == "" and 0 or tonumber(after), object[at + 1]
-    local values, upto = {}, math.min(first + chunk, used)
+    local values, upto = {}, math.min(first + math.min(chunk, most or chunk), used)
     if first >= upto then
       return values, nil, 0
     end
@@ -239,8 +233,8 @@ local function in_slots(prefix, at, base, width, limit)
     end
     return values, upto < used and tostring(upto) or nil, #stored
   end
-  place.page = chain(function(object, _, after)
-    return place.own(object, after)
+  place.page = chain(function(object, _, after, most)
+    return place.own(object, after, most)
   end, overflow.page)
   place.has_overflow = true
   function place.drop(object, key)
@@ -317,6 +311,13 @@ local function heap_at(base, at)
     write(base + offset, pack("<I6", known.nexts[offset]))
     set_first(object, size, offset + 1)
   end
+  function heap.length(noted)
+    if noted:byte(1) == 2 then
+      return #noted - 1
+    end
+    local _, length = unpack("<I6I4", noted, 2)
+    return length
+  end
   function heap.value(noted)
     if noted:byte(1) == 2 then
       return sub(noted, 2)
@@ -355,7 +356,7 @@ local function heap_at(base, at)
   return heap
 end
 
---- appended: heap_at
+--- appended: heap_at in_map
 -- Values in a heap; another place, the index, keeps what is noted of them. `is_final` if none is ever
 -- replaced or dropped.
 local function appended(index, heap, is_final)
@@ -369,13 +370,26 @@ local function appended(index, heap, is_final)
     end
     return note
   end
-  local function values_of(notes, rest, bytes)
-    for key, note in next, notes do
-      local value = heap.value(note)
-      notes[key] = value
-      bytes = bytes + #value
+  local function length_of(notes)
+    local count, length = 0, 0
+    for _, note in next, notes do
+      count = count + 1
+      length = length + heap.length(note)
     end
-    return notes, rest, bytes
+    return count, length
+  end
+  -- The values of a page of the index, of a shorter one where they would be too many bytes.
+  local function values_of(page_of, most_bytes)
+    local notes, rest, bytes = page_of()
+    local count, length = length_of(notes)
+    while count > 1 and length > most_bytes do
+      notes, rest, bytes = page_of(math.max(1, count * most_bytes // length))
+      count, length = length_of(notes)
+    end
+    for key, note in next, notes do
+      notes[key] = heap.value(note)
+    end
+    return notes, rest, bytes + length
   end
   function place.find(object, key)
     local note = note_of(object, key)
@@ -387,13 +401,17 @@ local function appended(index, heap, is_final)
     memory(object, place)[key] = note or false
   end
   function place.page(object, beginning, after)
-    return values_of(index.page(object, beginning, after))
+    return values_of(function(most)
+      return index.page(object, beginning, after, most)
+    end, PAGE_BYTES)
   end
   function place.own(object, after)
-    if index.has_overflow then
-      return values_of(index.page(object, "", after))
-    end
-    return values_of(index.own(object, after))
+    return values_of(function(most)
+      if index.has_overflow then
+        return index.page(object, "", after, most)
+      end
+      return index.own(object, after, most)
+    end, OWN_BYTES)
   end
   function place.drop(object, key)
     index.drop(object, key)

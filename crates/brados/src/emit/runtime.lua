@@ -315,11 +315,15 @@ local set_rest = objclass.map_set_rest or function(key, first, from, input)
 end
 
 --- page: names
--- Entries one call fetches of a range.
-local PAGE = 512
+-- Entries one call fetches of a range, and bytes of values after which it ends, of which a run's memory
+-- holds several times as many. A stock OSD counts entries alone: it limits no run, and cuts no page of so few.
+local PAGE, PAGE_BYTES = 512, 4194304
 -- Some stored entries under a prefix, and the key to go on after, nil at the end.
-local function page(prefix, after)
-  local values = objclass.map_get_vals(after, prefix, PAGE)
+local page = objclass.map_page and function(prefix, after, most, bytes)
+  return objclass.map_page(after, prefix, most or PAGE, bytes or PAGE_BYTES)
+end or function(prefix, after, most)
+  most = most or PAGE
+  local values = objclass.map_get_vals(after, prefix, most)
   local last, count = after, 0
   for key in next, values do
     count = count + 1
@@ -327,7 +331,7 @@ local function page(prefix, after)
       last = key
     end
   end
-  return values, count == PAGE and last or nil
+  return values, count == most and last or nil
 end
 
 --- first_number: names column_int

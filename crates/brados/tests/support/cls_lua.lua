@@ -80,16 +80,28 @@ function objclass.map_set_val(key, value)
   written[key] = value:str()
 end
 function objclass.map_remove_key(key) written[key] = false end
-function objclass.map_get_vals(after, prefix, most)
-  local keys, values = {}, {}
+-- The first keys after one, in order.
+local function keys_after(after, prefix, most)
+  local keys = {}
   for key in next, map do
     if key > after and key:sub(1, #prefix) == prefix then
       keys[#keys + 1] = key
     end
   end
   table.sort(keys)
-  for at = 1, math.min(#keys, most) do
-    values[keys[at]] = list_of(map[keys[at]])
+  return { table.unpack(keys, 1, math.min(#keys, most)) }
+end
+function objclass.map_get_keys(after, most)
+  local found = {}
+  for _, key in next, keys_after(after, "", most) do
+    found[key] = true
+  end
+  return found
+end
+function objclass.map_get_vals(after, prefix, most)
+  local values = {}
+  for _, key in next, keys_after(after, prefix, most) do
+    values[key] = list_of(map[key])
   end
   return values
 end

@@ -30,12 +30,12 @@ const WITHOUT_EXTENSIONS: &str = "local objclass = (function() local stock = {} 
     for name, value in pairs(objclass) do \
     if name == string.upper(name) then stock[name] = value end end \
     for _, name in ipairs({ 'register', 'stat', 'read', 'write', 'write_full', 'getxattr', \
-    'setxattr', 'map_get_val', 'map_set_val', 'map_remove_key', 'map_get_vals' }) do \
+    'setxattr', 'map_get_val', 'map_set_val', 'map_remove_key', 'map_get_keys', 'map_get_vals' }) do \
     stock[name] = objclass[name] end return stock end)() ";
 /// Bounds of a class on what it does in one go, and small ones, so that few rows are enough to pass them.
 const BOUNDS: [(&str, &str); 3] = [
     ("local STEP_ROWS, STEP_BYTES = 512, 1048576", "local STEP_ROWS, STEP_BYTES = 1, 64"),
-    ("local OWN_PAGE = 64", "local OWN_PAGE = 1"),
+    ("local OWN_PAGE, OWN_BYTES = 64, 1048576", "local OWN_PAGE, OWN_BYTES = 1, 64"),
     ("local SLOT_GROUP, SLOT_CHUNK = 64, 65536", "local SLOT_GROUP, SLOT_CHUNK = 2, 20"),
 ];
 /// Widths of slots: too few bytes for some rows, and enough for most.

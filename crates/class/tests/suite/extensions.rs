@@ -44,11 +44,23 @@ fn the_map_has_an_order_and_a_last_key() {
                 assert(objclass.map_last('') == 'f' and objclass.map_last('x') == nil)
                 local keys, values, more = objclass.map_range('e2', 'e', 3)
                 assert(more and table.concat(keys, ' ') == 'e3 e4 e5' and values[2]:str() == 'v4')
-                local keys, _, more = objclass.map_range('e7', 'e', 9) assert(#keys == 2 and not more)";
+                local keys, _, more = objclass.map_range('e7', 'e', 9) assert(#keys == 2 and not more)
+                local function page(after, most, bytes)
+                  local keys, values, last = {}, objclass.map_page(after, 'e', most, bytes)
+                  for key, value in values do assert(value:str() == 'v' .. key:sub(2)) table.insert(keys, key) end
+                  table.sort(keys)
+                  return table.concat(keys, ' '), last
+                end
+                local keys, last = page('e2', 3, 100) assert(keys == 'e3 e4 e5' and last == 'e5')
+                keys, last = page('e2', 100, 4) assert(keys == 'e3 e4' and last == 'e4')
+                keys, last = page('e2', 100, 0) assert(keys == 'e3' and last == 'e3', 'at least one')
+                keys, last = page('e7', 2, 4) assert(keys == 'e8 e9' and last == nil, 'there are no more')
+                keys, last = page('e9', 2, 4) assert(keys == '' and last == nil)";
     assert_eq!(node.body("o", body).0, 0);
     let absent = "assert(objclass.map_get('k') == nil and objclass.map_last('') == nil)
                   assert(objclass.map_get_str('k') == nil)
-                  local keys, values, more = objclass.map_range('', '', 5) assert(#keys == 0 and not more)";
+                  local keys, values, more = objclass.map_range('', '', 5) assert(#keys == 0 and not more)
+                  local values, last = objclass.map_page('', '', 5, 5) assert(next(values) == nil and not last)";
     assert_eq!(node.body("absent", absent).0, 0);
 }
 
