@@ -6,14 +6,12 @@
 mod support;
 
 use nacre_brados::layout::Choices;
-use nacre_brados::{Value, compile, encode_request, with_layout};
-use nacre_class::{decode_answers, encode_batch};
+use nacre_brados::{compile, with_layout};
 use nacre_clock::Random;
 use nacre_conformance::seeds;
-use nacre_object::Status;
 
-use support::Subject;
 use support::generator::Generated;
+use support::{Subject, as_a_batch, one_by_one};
 
 const PROGRAMS: u64 = 80;
 const ROUNDS: usize = 12;
@@ -21,25 +19,6 @@ const ROUNDS: usize = 12;
 const REQUESTS: usize = 8;
 /// Widths of slots: too few bytes for some rows, and enough for most.
 const SLOT_BYTES: [u32; 2] = [6, 24];
-
-/// What a request came to: its status, and what it replied or why it failed.
-type Outcome = (Status, Vec<u8>);
-
-fn one_by_one(subject: &Subject, method: &str, rows: &[Vec<Value>]) -> Vec<Outcome> {
-    let outcome = |row: &Vec<Value>| match subject.call_raw(method, encode_request(row)) {
-        Ok(output) => (0, output.to_vec()),
-        Err(error) => (error.status(), error.message().as_bytes().to_vec()),
-    };
-    rows.iter().map(outcome).collect()
-}
-
-fn as_a_batch(subject: &Subject, method: &str, rows: &[Vec<Value>]) -> Vec<Outcome> {
-    let requests: Vec<_> = rows.iter().map(|row| encode_request(row)).collect();
-    let input = encode_batch(u32::MAX, &requests).to_vec();
-    let output = subject.call_raw(&format!("{method}.batch"), input).expect("none is torn");
-    let answers = decode_answers(output, rows.len()).unwrap();
-    answers.into_iter().map(|answer| (answer.status, answer.output.to_vec())).collect()
-}
 
 /// Runs one seed's program; how many requests of it were refused, if it compiles.
 fn run(seed: u64) -> Option<usize> {

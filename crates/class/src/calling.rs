@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 
-use nacre_object::{CallContext, Error, ObjectView, Result, Status};
+use nacre_object::{CallContext, Error, ErrorKind, ObjectView, Result, Status};
 use nacre_script::{QuickAnswer, Script, raise};
 use scoped_tls_hkt::ReborrowMut;
 
@@ -21,7 +21,7 @@ pub(crate) struct Calling<'a> {
     pub requests: &'a Requests,
     pub context: &'a CallContext,
     pub access: &'a Cell<MethodAccess>,
-    /// Set once it changed something.
+    /// Set once it changed something, or may have.
     pub has_written: &'a Cell<bool>,
     pub script: &'a Script,
     pub sink: &'a dyn FaultSink,
@@ -61,15 +61,24 @@ pub(crate) fn read<R>(body: impl FnOnce(&mut dyn ObjectView) -> Result<R>) -> ml
     with_call(|calling| body(calling.object()?))
 }
 
-/// Changes the object, if the method may; errors are raised in the script.
+/// Makes one change of the object, if the method may; errors are raised in the script.
 pub(crate) fn write<R>(body: impl FnOnce(&mut dyn ObjectView) -> Result<R>) -> mlua::Result<R> {
     with_call(|calling| match calling.access.get() {
         MethodAccess::ReadOnly => Err(Error::denied("a read-only method must not write")),
         MethodAccess::ReadWrite => {
-            calling.has_written.set(true);
-            body(calling.object()?)
+            let outcome = body(calling.object()?);
+            if !outcome.as_ref().is_err_and(is_refused_whole) {
+                calling.has_written.set(true);
+            }
+            outcome
         }
     })
+}
+
+/// Whether a change that failed so was refused before any of it was made. What runs out, or cannot be read, may do
+/// so on the way.
+fn is_refused_whole(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Exists)
 }
 
 /// Asks about the requests of the call.

@@ -223,9 +223,9 @@ fn add_map_values(library: &Library<'_>) -> mlua::Result<()> {
             return Err(mlua::Error::runtime(text));
         };
         let entries = entries_of(arguments.lua, &values)?;
-        write(|view| {
-            entries.into_iter().try_for_each(|entry| view.map_set(&entry.key, entry.value))
-        })
+        entries
+            .into_iter()
+            .try_for_each(|MapEntry { key, value }| write(|view| view.map_set(&key, value)))
     })?;
     library.add("map_remove_key", |arguments, key: Value| {
         let key = arguments.text(1, &key)?;

@@ -13,7 +13,8 @@ use crate::{MapRange, ObjectStat, Result};
 /// Errors of every method: `Corrupt` if stored data fails its checksum, `Exhausted` past a bound
 /// of the object or the transaction, `Invalid` for a name or value that can never be accepted,
 /// before anything else (see [`crate::bounds`]). Where the object must exist, `NotFound` if it does
-/// not. A write to an absent object creates it.
+/// not. A write to an absent object creates it. One that fails as `Invalid`, `NotFound` or `Exists` has
+/// changed nothing, so a method may go on after it.
 pub trait ObjectView {
     /// Whether this run was but a rehearsal: it looked at something that is not at hand, so it will be run
     /// again with that, and nothing of this run counts.

@@ -15,11 +15,12 @@ use nacre_brados::{
     Layout, OWN_OBJECT, OutputRows, Step, Value, compile, decode_reply, encode_request,
     shown_reply, with_layout,
 };
-use nacre_class::{ClassProgram, ClassRuntime};
+use nacre_class::{ClassProgram, ClassRuntime, decode_answers, encode_batch};
 use nacre_clock::{Clock, SystemClock};
 use nacre_conformance::MemoryStore;
 use nacre_object::{
-    ClassCall, ClassName, Error, ListRequest, MethodName, Op, OpResult, Request, Result, Store,
+    ClassCall, ClassName, Error, ListRequest, MethodName, Op, OpResult, Request, Result, Status,
+    Store,
 };
 use nacre_script::Budget;
 
@@ -296,6 +297,30 @@ fn call(method: &str, input: Vec<u8>) -> Op {
         version: None,
         input: input.into(),
     })
+}
+
+/// What a request came to: its status, and what it replied or why it failed.
+pub type Outcome = (Status, Vec<u8>);
+
+/// What requests of a method come to.
+pub fn one_by_one(subject: &Subject, method: &str, rows: &[Vec<Value>]) -> Vec<Outcome> {
+    let outcome = |row: &Vec<Value>| match subject.call_raw(method, encode_request(row)) {
+        Ok(output) => (0, output.to_vec()),
+        Err(error) => (error.status(), error.message().as_bytes().to_vec()),
+    };
+    rows.iter().map(outcome).collect()
+}
+
+/// The same, as one call.
+///
+/// # Panics
+/// If that fails as a whole.
+pub fn as_a_batch(subject: &Subject, method: &str, rows: &[Vec<Value>]) -> Vec<Outcome> {
+    let requests: Vec<_> = rows.iter().map(|row| encode_request(row)).collect();
+    let input = encode_batch(u32::MAX, &requests).to_vec();
+    let output = subject.call_raw(&format!("{method}.batch"), input).expect("none is torn");
+    let answers = decode_answers(output, rows.len()).unwrap();
+    answers.into_iter().map(|answer| (answer.status, answer.output.to_vec())).collect()
 }
 
 /// What came of a request, in the words of test scripts.
