@@ -1,13 +1,14 @@
 //! The end of a request: what is to be written is settled, and only then written.
 //!
 //! What becomes of a table is a list of changes (`settle` in `runtime.lua`), unless the request can change one
-//! row only (`emit/only_change.rs`).
+//! row only (`emit/only_change.rs`). What is kept of its aggregates follows before any of it is stored: a request
+//! that they refuse has written nothing.
 
 use super::encoding::row_key;
 use super::method::MethodWriter;
 use super::row::Row;
 use crate::ir::CollectionId;
-use crate::plan::{Relation, Rows};
+use crate::plan::{Relation, Rows, View};
 use crate::syntax::ast::Kind;
 use crate::syntax::token::MergeOp;
 
@@ -20,6 +21,13 @@ impl MethodWriter<'_> {
             match self.only_change(*table) {
                 Some(op) => self.settle_only(*table, op),
                 None => self.settle(*table),
+            }
+        }
+        for table in &tables {
+            self.out.line = self.lines.line(self.program.collection(*table).span.start);
+            match self.only_change(*table) {
+                Some(op) => self.update_only(*table, op),
+                None => self.update(*table),
             }
         }
         let channels = self.channels_sent();
@@ -51,10 +59,24 @@ impl MethodWriter<'_> {
         })
     }
 
+    /// The aggregates that are kept of a table, by their names.
     pub(super) fn views_of(&self, table: CollectionId) -> Vec<String> {
+        self.kept_views(table).map(|view| self.name(Relation::View(view.collection))).collect()
+    }
+
+    /// Has the aggregates of a table make sums of what they were told.
+    pub(super) fn finish_views(&mut self, table: CollectionId) {
+        let with_sums = self.kept_views(table).filter(|view| view.has_sums());
+        let views: Vec<_> =
+            with_sums.map(|view| self.name(Relation::View(view.collection))).collect();
+        for view in views {
+            self.out.put(format!("{view}.finish(object)"));
+        }
+    }
+
+    fn kept_views(&self, table: CollectionId) -> impl Iterator<Item = &View> {
         let views = self.class.views.iter();
-        let views = views.filter(|view| view.table == table && view.is_kept(self.program));
-        views.map(|view| self.name(Relation::View(view.collection))).collect()
+        views.filter(move |view| view.table == table && view.is_kept(self.program))
     }
 
     pub(super) fn key_of_row(&mut self, table: CollectionId, row: &str) -> String {
@@ -101,17 +123,26 @@ impl MethodWriter<'_> {
         }
     }
 
-    fn store(&mut self, table: CollectionId) {
-        let (changes, stored) = (self.changes_name(table), self.name(Relation::Stored(table)));
-        let views = self.views_of(table);
+    fn update(&mut self, table: CollectionId) {
+        let (changes, views) = (self.changes_name(table), self.views_of(table));
+        if views.is_empty() {
+            return;
+        }
         self.out.open(format!("for i = 1, #{changes} do"));
         self.out.put(format!("local change = {changes}[i]"));
-        self.out.put(format!("{stored}.put(object, change.key, change.row)"));
         for view in &views {
             self.out.put(format!("{view}.update(object, change.old, change.row)"));
         }
         self.out.close("end");
-        for view in &views {
+        self.finish_views(table);
+    }
+
+    fn store(&mut self, table: CollectionId) {
+        let (changes, stored) = (self.changes_name(table), self.name(Relation::Stored(table)));
+        self.out.open(format!("for i = 1, #{changes} do"));
+        self.out.put(format!("{stored}.put(object, {changes}[i].key, {changes}[i].row)"));
+        self.out.close("end");
+        for view in self.views_of(table) {
             self.out.put(format!("{view}.flush(object, {changes})"));
         }
     }

@@ -124,6 +124,23 @@ impl MethodWriter<'_> {
         })
     }
 
+    /// What its aggregates come to with the one row, if that is a change.
+    pub(super) fn update_only(&mut self, table: CollectionId, op: MergeOp) {
+        let (views, pending) = (self.views_of(table), self.pending_name(table));
+        if views.is_empty() {
+            return;
+        }
+        let Row::Table(row) = self.row(&pending) else { return };
+        let new = if op == MergeOp::Delete { "nil" } else { &row };
+        self.out.open(format!("if {row} then"));
+        // All states are read before one is written: two aggregates of one meaning share theirs.
+        for view in &views {
+            self.out.put(format!("{view}.update(object, {row}_o, {new})"));
+        }
+        self.finish_views(table);
+        self.out.close("end");
+    }
+
     pub(super) fn store_only(&mut self, table: CollectionId, op: MergeOp) {
         match self.row(&self.pending_name(table)) {
             row @ Row::Scalars(_) => self.store_scalars(table, op, &row),
@@ -133,16 +150,11 @@ impl MethodWriter<'_> {
 
     fn store_row(&mut self, table: CollectionId, op: MergeOp, row: &str) {
         let stored = self.name(Relation::Stored(table));
-        let (key, old) = (format!("{row}_k"), format!("{row}_o"));
+        let key = format!("{row}_k");
         let new = if op == MergeOp::Delete { "nil" } else { row };
         self.out.open(format!("if {row} then"));
         self.out.put(format!("{stored}.put(object, {key}, {new})"));
-        let views = self.views_of(table);
-        // All states are read before one is written: two aggregates of one meaning share theirs.
-        for view in &views {
-            self.out.put(format!("{view}.update(object, {old}, {new})"));
-        }
-        for view in &views {
+        for view in self.views_of(table) {
             self.out.put(format!("{view}.flush(object, {{ {{ key = {key}, row = {new} }} }})"));
         }
         self.out.close("end");

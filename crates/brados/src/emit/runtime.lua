@@ -56,6 +56,29 @@ local function whole(number)
   error("a number past 2^53")
 end
 
+--- shift
+-- What comes to a sum of a state, or leaves it, in whatever order: its number is in two parts until all did
+-- (`total`), as it may be past 2^53 on the way.
+local PART = 67108864
+local function shift(state, at, number)
+  local high = state[-at]
+  if not high then
+    high = state[at] // PART
+    state[at] = state[at] % PART
+  end
+  state[-at] = high + number // PART
+  state[at] = state[at] + number % PART
+end
+
+--- total: whole shift
+-- The sum that this leaves.
+local function total(state, at)
+  local high = state[-at]
+  if high then
+    state[at], state[-at] = whole(high * PART + state[at]), nil
+  end
+end
+
 --- times: whole
 local function times(a, b)
   whole(a * 1.0 * b)

@@ -1,9 +1,10 @@
 //! How what is kept of an aggregate follows its table.
 //!
 //! At the end of a request each row that goes or comes is told to `update(object, old, row)`; when all were,
-//! `flush(object, changes)` stores the states that changed. In between these are in `object`, by the
-//! aggregate's name and then the group. If a greatest or least may have gone, `flush` goes over the group's
-//! rows again first.
+//! `finish(object)` makes sums of what they came to, if there are any. Nothing is written before: here a request is
+//! refused whose sums are past what is exact. In the end `flush(object, changes)` stores the states that changed.
+//! In between these are in `object`, by the aggregate's name and then the group. If a greatest or least may have
+//! gone, `flush` goes over the group's rows again first.
 
 use super::encoding::{Typed, key};
 use super::stored::range;
@@ -32,6 +33,9 @@ impl ViewWriter<'_> {
         self.write_group_of();
         self.write_state_of();
         self.write_update();
+        if self.view.has_sums() {
+            self.write_finish();
+        }
         if self.view.needs_repair() {
             self.write_fold();
             self.write_repair();
@@ -112,8 +116,8 @@ impl ViewWriter<'_> {
                 self.out.put("state.is_stale = true");
                 self.out.close("end");
             } else {
-                let whole = self.runtime.need("whole");
-                self.out.put(format!("state[{at}] = {whole}(state[{at}] - old[{column}])"));
+                let shift = self.runtime.need("shift");
+                self.out.put(format!("{shift}(state, {at}, -old[{column}])"));
             }
         }
         self.out.close("end");
@@ -128,11 +132,24 @@ impl ViewWriter<'_> {
             if part.is_extreme() {
                 self.write_extreme(part, "state");
             } else {
-                let whole = self.runtime.need("whole");
-                self.out.put(format!("state[{at}] = {whole}(state[{at}] + row[{column}])"));
+                let shift = self.runtime.need("shift");
+                self.out.put(format!("{shift}(state, {at}, row[{column}])"));
             }
         }
         self.out.put(if self.is_edge() { "state[1] = 1" } else { "state[1] = state[1] + 1" });
+        self.out.close("end");
+    }
+
+    /// `finish(object)`: the sums in the states that changed.
+    fn write_finish(&mut self) {
+        let (name, nothing) = (self.name.clone(), self.runtime.need("NOTHING"));
+        self.out.open(format!("function {name}.finish(object)"));
+        self.out.open(format!("for _, state in next, object.{name} or {nothing} do"));
+        for Part { at, .. } in self.parts().into_iter().filter(|part| !part.is_extreme()) {
+            let total = self.runtime.need("total");
+            self.out.put(format!("{total}(state, {at})"));
+        }
+        self.out.close("end");
         self.out.close("end");
     }
 

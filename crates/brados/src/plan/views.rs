@@ -74,6 +74,11 @@ impl View {
     pub fn needs_repair(&self) -> bool {
         self.aggregates.iter().any(|one| matches!(one.function, Function::Max | Function::Min))
     }
+
+    /// Whether a state has sums.
+    pub fn has_sums(&self) -> bool {
+        self.aggregates.iter().any(|one| matches!(one.function, Function::Sum | Function::Avg))
+    }
 }
 
 pub(super) fn find(program: &Program) -> Vec<View> {
