@@ -98,16 +98,19 @@ local function modulo(a, b)
   return rest
 end
 
---- divide: modulo
--- Rounded down. What is divided is a multiple but for the last bit of the greatest numbers.
+--- divide
+-- Rounded down. What is divided is a multiple of `b` that is no further from zero than `a`: with the rest that
+-- `modulo` gives it may be past 2^53, where there is no such number.
 local function divide(a, b)
-  local rest = modulo(a, b)
-  if b == 1 then
-    return a
-  elseif b == -1 then
-    return -a
+  if b == 0 then
+    error("division by zero")
   end
-  return math.floor((a - rest) / b + 0.5)
+  local rest = math.fmod(a, b)
+  local quotient = (a - rest) // b
+  if rest ~= 0 and (rest < 0) ~= (b < 0) then
+    quotient = quotient - 1
+  end
+  return quotient
 end
 
 --- hex_key
