@@ -152,9 +152,9 @@ impl Progress {
         sized(&mut self.requests)
     }
 
-    /// Whether there is room for an answer besides those before; for the first there is.
-    pub fn has_room_for(&self, output: &[u8]) -> bool {
-        self.last.is_none() || self.size() + ANSWER_HEAD_BYTES + output.len() <= self.output_bytes
+    /// Whether there is room for an answer of so many bytes besides those before; for the first there is.
+    pub fn has_room_for(&self, bytes: usize) -> bool {
+        self.last.is_none() || self.size() + ANSWER_HEAD_BYTES + bytes <= self.output_bytes
     }
 
     /// No further request is carried out.
@@ -248,14 +248,14 @@ mod tests {
             let requests = [vec![1], vec![2], vec![3], vec![4]];
             let batch = Batch::decode(encode_batch(u32::MAX, &requests)).unwrap().within(bytes);
             let mut progress = Progress::of(batch);
-            assert!(progress.has_room_for(&[0; 100_000]), "as there is no other");
+            assert!(progress.has_room_for(100_000), "as there is no other");
             let mut count = 0;
             while progress.next().is_some() {
                 progress.answer(0, &[count; 10]);
                 count += 1;
                 let room = bytes.saturating_sub(22 * usize::from(count) + 12);
-                assert!(progress.has_room_for(&vec![0; room]) || room == 0, "of {bytes} bytes");
-                assert!(!progress.has_room_for(&vec![0; room + 1]), "of {bytes} bytes");
+                assert!(progress.has_room_for(room) || room == 0, "of {bytes} bytes");
+                assert!(!progress.has_room_for(room + 1), "of {bytes} bytes");
             }
             assert_eq!(count, carried_out, "of {bytes} bytes");
         }

@@ -86,16 +86,21 @@ pub(crate) fn requests<R>(ask: impl FnOnce(&Requests) -> R) -> mlua::Result<R> {
     with_call(|calling| Ok(ask(calling.requests)))
 }
 
-/// What came of a request of a batch. One that changed nothing and whose answer does not fit any more is left, as
-/// answers of a few others are better than none.
-pub(crate) fn answer(status: Status, reply: &[u8]) -> mlua::Result<()> {
-    with_call(|calling| {
-        match calling.has_written.get() || calling.requests.has_room_for(reply) {
-            true => calling.requests.answer(status, reply),
-            false => calling.requests.leave(),
-        }
-        Ok(())
-    })
+/// What came of a request of a batch, and how long it is. One that changed nothing and whose answer does not fit any
+/// more is left, as answers of a few others are better than none.
+pub(crate) fn answer<R: AsRef<[u8]>>(
+    status: Status,
+    length: usize,
+    reply: impl FnOnce() -> mlua::Result<R>,
+) -> mlua::Result<()> {
+    let is_left = with_call(|calling| {
+        Ok(!calling.has_written.get() && !calling.requests.has_room_for(length))
+    })?;
+    if is_left {
+        return requests(Requests::leave);
+    }
+    let reply = reply()?;
+    requests(|requests| requests.answer(status, reply.as_ref()))
 }
 
 /// Goes on to the next request of a batch; answers what a method gets of it, nil if there is none.

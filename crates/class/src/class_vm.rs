@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use mlua::chunk::Compiler;
 use mlua::{Function, Lua, LuaString, Table, Value};
 use nacre_object::{Error, Result, Status};
-use nacre_script::{Host, QuickAnswer, QuickArguments, Vm, raise};
+use nacre_script::{Host, Pulse, QuickAnswer, QuickArguments, Vm, raise};
 
 use crate::arguments::whole;
 use crate::buffer_list::{self, BufferLists};
@@ -64,6 +64,9 @@ fn load_dispatch(host: &Host<'_>) -> mlua::Result<Table> {
     let request =
         |_: &QuickArguments<'_>| Ok(QuickAnswer::Text(calling::requests(Requests::current)?));
     functions.raw_set("request", host.quick_function(request, nothing)?)?;
+    let pulse = host.pulse.clone();
+    let after_pieces =
+        move |lua: &Lua, (status, pieces)| after_pieces(lua, &pulse, status, &pieces);
     functions.raw_set("next_request", host.quick_function(next_request, after_pieces)?)?;
     // Without line numbers, so that positions in errors are the script's.
     let compiler = Compiler::new().set_optimization_level(1).set_debug_level(0);
@@ -84,7 +87,7 @@ fn next_request(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
         let (Some(status @ 0..), Some(reply)) = (status, arguments.text(2).or(nothing)) else {
             return Ok(QuickAnswer::Pass);
         };
-        calling::answer(status, reply)?;
+        calling::answer(status, reply.len(), || Ok(reply))?;
     }
     calling::next_request()
 }
@@ -92,22 +95,34 @@ fn next_request(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
 /// The same for a reply in pieces.
 fn after_pieces(
     lua: &Lua,
-    (status, pieces): (Value, Value),
+    pulse: &Pulse,
+    status: Value,
+    pieces: &Value,
 ) -> mlua::Result<(Option<LuaString>, Option<f64>)> {
     let (Some(0), Value::Table(pieces)) = (status.as_i64(), pieces) else {
         return Err(mlua::Error::runtime("a Brados class returned a status"));
     };
-    let reply = joined(&pieces)?;
-    calling::answer(0, &reply)?;
+    let length = length_of(pieces)?;
+    calling::answer(0, length, || {
+        pulse.check_output(length)?;
+        joined(pieces, length)
+    })?;
     Ok(match calling::next_request()? {
         QuickAnswer::TextAndNumber(text, number) => (Some(lua.create_string(text)?), Some(number)),
         _ => (None, None),
     })
 }
 
-/// A reply that was made in pieces.
-pub(crate) fn joined(pieces: &Table) -> mlua::Result<Bytes> {
-    let mut bytes = BytesMut::new();
+/// How long a reply is that was made in pieces. One text of the VM may be many of them: what they come to
+/// is to be checked before they are copied.
+pub(crate) fn length_of(pieces: &Table) -> mlua::Result<usize> {
+    let pieces = pieces.sequence_values::<LuaString>();
+    pieces.map(|piece| Ok(piece?.as_bytes().len())).sum()
+}
+
+/// Such a reply, of that length.
+pub(crate) fn joined(pieces: &Table, length: usize) -> mlua::Result<Bytes> {
+    let mut bytes = BytesMut::with_capacity(length);
     for piece in pieces.sequence_values::<LuaString>() {
         bytes.extend_from_slice(&piece?.as_bytes());
     }

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use bytes::Bytes;
-use mlua::{AnyUserData, LuaString, Value};
+use mlua::{AnyUserData, LuaString, Table, Value};
 use nacre_brados::LineMap;
 use nacre_object::{
     CallContext, CallReply, Error, ErrorKind, FaultSite, ObjectView, Result, Status,
@@ -14,7 +14,7 @@ use crate::arguments::whole;
 use crate::batch_run::BatchRun;
 use crate::buffer_list::{BufferList, BufferLists, data_of};
 use crate::calling::Calling;
-use crate::class_vm::{ClassVm, Dispatch, joined, with_vm};
+use crate::class_vm::{ClassVm, Dispatch, joined, length_of, with_vm};
 use crate::fault_sink::{FaultSink, ProgramFault};
 use crate::language::at_program_lines;
 use crate::native::MethodAccess;
@@ -90,7 +90,7 @@ impl Invocation<'_> {
         };
         found.limit.set(run.exceeded());
         let reply = reply?;
-        run.check_output(reply.output.len()).map_err(|error| error.with_fault(self.site()))?;
+        self.check_output(&run, reply.output.len())?;
         Ok(reply)
     }
 
@@ -101,10 +101,22 @@ impl Invocation<'_> {
         let (status, reply): (Value, Value) = run.call_for(&dispatch.call_kept, arguments)?;
         run.keep();
         let output = match &reply {
-            Value::Table(pieces) => joined(pieces).map_err(|error| run.explain(&error))?,
+            Value::Table(pieces) => self.joined(run, pieces)?,
             reply => data_of(reply).unwrap_or_default(),
         };
         Ok(CallReply { status: self.status_of(run, &status)?, output })
+    }
+
+    /// A reply in pieces, if it is one that may be handed back.
+    fn joined(&self, run: &Run<'_>, pieces: &Table) -> Result<Bytes> {
+        let broken = |error: mlua::Error| run.explain(&error);
+        let length = length_of(pieces).map_err(broken)?;
+        self.check_output(run, length)?;
+        joined(pieces, length).map_err(broken)
+    }
+
+    fn check_output(&self, run: &Run<'_>, bytes: usize) -> Result<()> {
+        run.check_output(bytes).map_err(|error| error.with_fault(self.site()))
     }
 
     fn call(&self, run: &Run<'_>, lists: &BufferLists, dispatch: &Dispatch) -> Result<CallReply> {

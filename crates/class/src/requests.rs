@@ -71,9 +71,9 @@ impl Requests {
         self.has_begun.get()
     }
 
-    /// Whether there is room for an answer in the output of a batch.
-    pub fn has_room_for(&self, output: &[u8]) -> bool {
-        self.batch.as_ref().is_none_or(|progress| progress.borrow().has_room_for(output))
+    /// Whether there is room for an answer of so many bytes in the output of a batch.
+    pub fn has_room_for(&self, bytes: usize) -> bool {
+        self.batch.as_ref().is_none_or(|progress| progress.borrow().has_room_for(bytes))
     }
 
     /// Leaves the request of a batch that is being carried out, and those after it, to be asked again.

@@ -456,6 +456,38 @@ mod tests {
     }
 
     #[test]
+    fn a_reply_in_pieces_is_bounded_before_it_is_copied() {
+        const SOURCE: &str = "function look(input, output)
+               local text = string.rep('x', 2^23)
+               for piece = 1, tonumber(input:str()) do output:append(text) end
+               return 0
+             end
+             objclass.register(look, 'readonly')
+             function change(input, output)
+               objclass.map_set('k', 'v')
+               return look(input, output)
+             end
+             objclass.register(change)";
+        let runtime = kept_class_of(SOURCE, Budget::default());
+        let answered = |method: &str, input: Bytes| {
+            let reply = call_kept(&runtime, &mut MemoryObject::default(), method, input);
+            reply.map(|reply| reply.output.len()).map_err(|error| error.kind())
+        };
+        let batch = |counts: &[&str]| {
+            let requests: Vec<_> = counts.iter().map(|count| count.as_bytes().to_vec()).collect();
+            encode_batch(u32::MAX, &requests)
+        };
+        assert_eq!(answered("look", "1".into()), Ok(1 << 23));
+        for method in ["look", "change"] {
+            assert_eq!(answered(method, "90".into()), Err(ErrorKind::Exhausted));
+            let method = format!("{method}.batch");
+            assert_eq!(answered(&method, batch(&["90"])), Err(ErrorKind::Exhausted));
+        }
+        assert_eq!(answered("look.batch", batch(&["0", "90"])), Ok(12), "it is left");
+        assert_eq!(answered("change.batch", batch(&["0", "90"])), Err(ErrorKind::Exhausted));
+    }
+
+    #[test]
     fn a_kept_method_that_is_registered_read_only_is_denied_every_write() {
         let runtime = kept_class();
         let call = |object: &mut MemoryObject, method: &str, input: Bytes| {

@@ -313,6 +313,14 @@ impl Pulse {
     pub fn step(&self, lua: &Lua) -> mlua::Result<()> {
         self.0.step(lua)
     }
+
+    /// What the function is about to make of the run's output.
+    ///
+    /// # Errors
+    /// `Exhausted`, to be raised as it is, if the run may not hand back so many bytes.
+    pub fn check_output(&self, bytes: usize) -> mlua::Result<()> {
+        self.0.check_output(bytes).map_err(raise)
+    }
 }
 
 /// Memory that values of the host library hold outside the VM's heap, which would not see it.
