@@ -13,6 +13,7 @@
 //! Luau program is compiled once, but executed anew for each call in an environment of its own. That of
 //! a Brados program is executed once by each VM: its compiler emits nothing that could change after.
 
+mod allowance;
 mod arguments;
 mod batch;
 mod batch_run;

@@ -5,11 +5,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use nacre_clock::Clock;
 use nacre_object::{
-    CallContext, CallReply, ClassCall, ClassForm, ClassHost, ClassName, ClassSource, Error,
-    ErrorKind, ObjectView, ReadOnlyView, RemoteFault, Result,
+    CallAllowance, CallContext, CallReply, ClassCall, ClassForm, ClassHost, ClassName, ClassSource,
+    Error, ErrorKind, ObjectView, ReadOnlyView, RemoteFault, Result,
 };
 use nacre_script::{Budget, Limit, Terms};
 
+use crate::allowance::Allowance;
 use crate::batch::{BATCH_SUFFIX, Batch};
 use crate::calls_seen::CallsSeen;
 use crate::eval::{EVAL_BUFFERLIST, EVAL_JSON, EvalRequest, LUA_CLASS};
@@ -269,6 +270,10 @@ impl ClassHost for ClassRuntime {
         }
     }
 
+    fn allowance(&self) -> Box<dyn CallAllowance + '_> {
+        Box::new(Allowance::new(&*self.clock))
+    }
+
     fn form(&self, class: &ClassName) -> ClassForm {
         match self.find(class) {
             Some(Class::Native(_) | Class::Scripts) => ClassForm::Native,
@@ -348,12 +353,14 @@ fn no_method<M: std::fmt::Display>(call: &ClassCall, known: impl IntoIterator<It
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::time::Duration;
 
     use bytes::Bytes;
     use nacre_brados::LineMap;
-    use nacre_clock::SystemClock;
+    use nacre_clock::{ManualClock, SystemClock};
     use nacre_conformance::MemoryObject;
-    use nacre_object::{EntityName, MethodName};
+    use nacre_object::limits::MAX_OPS;
+    use nacre_object::{EntityName, MethodName, Op, run_transaction};
     use nacre_script::{Digest, Script};
 
     use super::*;
@@ -453,6 +460,51 @@ mod tests {
         // What is asked again comes to the same if it changed nothing.
         assert_eq!(answered("look.batch", &[100, 900, 1]), Ok(vec![100]));
         assert_eq!(answered("change.batch", &[100, 900, 1]), Err(ErrorKind::Exhausted));
+    }
+
+    /// A clock that moves on a millisecond each time somebody looks.
+    #[derive(Debug)]
+    struct Ticking(ManualClock);
+
+    impl Clock for Ticking {
+        fn now_micros(&self) -> u64 {
+            self.0.now_micros()
+        }
+
+        fn monotonic(&self) -> Duration {
+            self.0.advance(Duration::from_millis(1));
+            self.0.monotonic()
+        }
+    }
+
+    #[test]
+    fn calls_of_one_request_that_each_end_in_time_share_an_allowance() {
+        let clock = Arc::new(Ticking(ManualClock::at(1)));
+        let runtime = ClassRuntime::new(Budget::default(), clock.clone());
+        // Each step is looked at, as by this clock it takes long.
+        let source =
+            "function spin() for step = 1, 200 do end return 0 end objclass.register(spin)";
+        let spinner = ClassProgram::new(ClassName::new("spinner").unwrap(), 1, source);
+        runtime.install(&spinner).unwrap();
+        let request = |calls: usize| {
+            let began = clock.0.monotonic();
+            let (class, method) = (spinner.name().clone(), MethodName::new("spin").unwrap());
+            let call = ClassCall { class, method, version: None, input: Bytes::new() };
+            let context = CallContext { source: EntityName::new("test").unwrap(), now_micros: 0 };
+            let ops = vec![Op::Call(call); calls];
+            let outcome = run_transaction(&ops, &mut MemoryObject::default(), &runtime, &context);
+            (outcome.map(drop), clock.0.monotonic() - began)
+        };
+        let (outcome, took) = request(1);
+        outcome.unwrap();
+        assert!(took > Duration::from_millis(200), "{took:?}");
+        request(3).0.unwrap();
+        let (outcome, took) = request(MAX_OPS);
+        let error = outcome.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
+        assert!(error.message().contains("the calls of the request"), "{error}");
+        assert!(took < Duration::from_secs(2), "{took:?}");
+        request(3).0.unwrap();
     }
 
     #[test]

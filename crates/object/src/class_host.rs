@@ -101,6 +101,12 @@ pub trait ClassHost: Send + Sync {
         context: &CallContext,
     ) -> Result<CallReply>;
 
+    /// What the calls of one request may take together, from now on. Each ends in time by itself, but a
+    /// request may hold `MAX_OPS` of them.
+    fn allowance(&self) -> Box<dyn CallAllowance + '_> {
+        Box::new(Unbounded)
+    }
+
     /// How an engine could have the class run next to the object, if that is not in this process.
     fn form(&self, class: &ClassName) -> ClassForm {
         let _ = class;
@@ -111,6 +117,24 @@ pub trait ClassHost: Send + Sync {
     /// the caller gets.
     fn failed_elsewhere(&self, fault: &RemoteFault, error: &Error) {
         let _ = (fault, error);
+    }
+}
+
+/// What is left for the calls of a request.
+pub trait CallAllowance {
+    /// Whether another call may begin.
+    ///
+    /// # Errors
+    /// `Exhausted` if those before have used it up.
+    fn check(&self) -> Result<()>;
+}
+
+/// Of a host whose calls take next to nothing.
+struct Unbounded;
+
+impl CallAllowance for Unbounded {
+    fn check(&self) -> Result<()> {
+        Ok(())
     }
 }
 

@@ -23,7 +23,8 @@ mod transaction;
 mod view;
 
 pub use class_host::{
-    CallContext, CallReply, ClassCall, ClassForm, ClassHost, ClassSource, NoClasses, RemoteFault,
+    CallAllowance, CallContext, CallReply, ClassCall, ClassForm, ClassHost, ClassSource, NoClasses,
+    RemoteFault,
 };
 pub use error::{Error, ErrorKind, FaultSite, Result, Status};
 pub use event_queue::EventQueue;

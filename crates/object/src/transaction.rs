@@ -51,7 +51,7 @@ fn no_snapshots(snapshot: &SnapshotName) -> Result<()> {
 ///
 /// # Errors
 /// The first op's that failed, with that op's name as operation; `Exhausted` if the results
-/// outgrow `MAX_REPLY_BYTES`.
+/// outgrow `MAX_REPLY_BYTES`, or the calls together what the host allows them.
 pub fn run_transaction(
     ops: &[Op],
     view: &mut dyn TransactionView,
@@ -60,7 +60,12 @@ pub fn run_transaction(
 ) -> Result<Vec<OpResult>> {
     let mut results = Vec::with_capacity(ops.len());
     let mut reply_bytes = 0;
+    // One call is bounded by itself.
+    let allowance = (count_calls(ops) > 1).then(|| classes.allowance());
     for op in ops {
+        if let (Op::Call(_), Some(allowance)) = (op, &allowance) {
+            allowance.check().map_err(|error| error.during(op.name()))?;
+        }
         let room = MAX_REPLY_BYTES - reply_bytes;
         let result = run_op(op, view, classes, context, room);
         let result = result.map_err(|error| error.during(op.name()))?;
@@ -71,6 +76,10 @@ pub fn run_transaction(
         results.push(result);
     }
     Ok(results)
+}
+
+fn count_calls(ops: &[Op]) -> usize {
+    ops.iter().filter(|op| matches!(op, Op::Call(_))).count()
 }
 
 /// Runs one op; `room` is what the reply has left for its result.

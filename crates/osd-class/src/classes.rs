@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use nacre_class::ClassRuntime;
 use nacre_object::{
-    CallContext, CallReply, ClassCall, ClassHost, ClassName, Error, ObjectView, Op, Result,
+    CallAllowance, CallContext, CallReply, ClassCall, ClassHost, ClassName, Error, ObjectView, Op,
+    Result,
 };
-
-use crate::allowance::Allowance;
 
 /// The classes of one request.
 pub(crate) struct RequestClasses<'a> {
@@ -15,8 +14,6 @@ pub(crate) struct RequestClasses<'a> {
     pub native: &'a ClassRuntime,
     /// A runtime for each program, which holds that alone.
     pub programs: Vec<(ClassName, Arc<ClassRuntime>)>,
-    /// What all its calls together may take.
-    pub allowance: Allowance<'a>,
 }
 
 impl RequestClasses<'_> {
@@ -48,11 +45,14 @@ impl ClassHost for RequestClasses<'_> {
         view: &mut dyn ObjectView,
         context: &CallContext,
     ) -> Result<CallReply> {
-        self.allowance.check()?;
         match self.find(&call.class) {
             Some(runtime) => runtime.call(call, view, context),
             None => Err(Error::unsupported(format!("there is no class {}", call.class))
                 .hint("`nacre program list` shows the classes there are")),
         }
+    }
+
+    fn allowance(&self) -> Box<dyn CallAllowance + '_> {
+        self.native.allowance()
     }
 }

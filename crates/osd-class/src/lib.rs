@@ -13,7 +13,6 @@
 //! that it reaches the client, and changes nothing. Nothing that a client sends ends the OSD: all
 //! input is decoded with bounds, programs run within budgets, and a panic ends its own call only.
 
-mod allowance;
 mod attributes;
 mod change;
 mod classes;

@@ -18,7 +18,6 @@ use nacre_registry::{events_class, map_class};
 use nacre_script::{Budget, Digest};
 use prost::Message;
 
-use crate::allowance::Allowance;
 use crate::classes::RequestClasses;
 use crate::overheard::Overheard;
 use crate::program_cache::{ProgramCache, ProgramKey};
@@ -135,8 +134,7 @@ impl OsdClass {
         let max_reply_bytes = message.max_reply_bytes as usize;
         let source = EntityName::new(message.source)?;
         let programs = self.programs_of(message.programs)?;
-        let allowance = Allowance::new(&*self.clock);
-        let classes = RequestClasses { native: &self.native, programs, allowance };
+        let classes = RequestClasses { native: &self.native, programs };
         if !classes.hold_all_of(&ops) {
             return Err(Refusal::Unsuited(Unsuited::UnknownClass));
         }

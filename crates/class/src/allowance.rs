@@ -1,16 +1,16 @@
-//! What one request may take of an OSD's thread, all its calls together: each has a budget of its own, and
-//! a thousand of them would hold up everybody whose objects that thread serves.
+//! What one request may take of its thread, all its calls together: each has a budget of its own, and a
+//! thousand of them would hold up everybody whose objects that thread serves.
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use nacre_clock::Clock;
-use nacre_object::{Error, Result};
+use nacre_object::{CallAllowance, Error, Result};
 
 /// Of a CPU: some calls that need all of theirs.
 const CPU_TIME: Duration = Duration::from_secs(1);
-/// With what the OSD waits for its disk: less than it takes for stuck (`osd_op_thread_timeout`, 15 s), the
-/// last call included.
+/// With what it waits for its disk: less than an OSD takes for stuck (`osd_op_thread_timeout`, 15 s), the last
+/// call included.
 const WALL_TIME: Duration = Duration::from_secs(5);
 /// Requests that took less are not looked at closer.
 const QUICK: Duration = Duration::from_millis(50);
@@ -32,11 +32,15 @@ impl<'a> Allowance<'a> {
         Self { clock, began: clock.monotonic(), thread_began: OnceLock::new() }
     }
 
-    /// Whether another call may begin.
-    ///
-    /// # Errors
-    /// `Exhausted` if the others have used it up.
-    pub fn check(&self) -> Result<()> {
+    /// Of a CPU, in a request that `took` so long.
+    fn used(&self, took: Duration) -> Duration {
+        let Some(thread) = self.clock.thread_time() else { return took };
+        thread.saturating_sub(*self.thread_began.get_or_init(|| thread))
+    }
+}
+
+impl CallAllowance for Allowance<'_> {
+    fn check(&self) -> Result<()> {
         let took = self.clock.monotonic().saturating_sub(self.began);
         if took < QUICK {
             return Ok(());
@@ -46,12 +50,6 @@ impl<'a> Allowance<'a> {
             return Err(Error::exhausted(text).hint("send fewer calls at a time"));
         }
         Ok(())
-    }
-
-    /// Of a CPU, in a request that `took` so long.
-    fn used(&self, took: Duration) -> Duration {
-        let Some(thread) = self.clock.thread_time() else { return took };
-        thread.saturating_sub(*self.thread_began.get_or_init(|| thread))
     }
 }
 
