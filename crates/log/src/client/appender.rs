@@ -193,7 +193,8 @@ impl Appender {
                 self.dispatch(batch, grant, &view);
                 true
             }
-            Err(error) if error.kind() == ErrorKind::Unavailable => {
+            // Asked until the oldest's time was over; the others have some left.
+            Err(error) if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Stale) => {
                 let (late, rest): (Vec<_>, Vec<_>) = batch.into_iter().partition(Append::is_late);
                 late.into_iter().for_each(|append| append.fail(&error));
                 self.requeue_first(rest.into_iter());
