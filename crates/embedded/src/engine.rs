@@ -277,14 +277,15 @@ fn list(core: &Core, request: &ListRequest) -> Result<ListPage> {
     use std::ops::Bound::{Excluded, Included};
     let limit = request.limit.min(MAX_LIST_ENTRIES);
     let prefix = key::head_prefix(&request.pool, &request.prefix);
-    let after = match &request.after {
-        Some(after) => key::head(&ObjectId::new(request.pool.clone(), after.clone())),
-        None => prefix.clone(),
+    let after = request.after.as_ref();
+    let after = after.map(|after| key::head(&ObjectId::new(request.pool.clone(), after.clone())));
+    let start = match &after {
+        Some(after) if *after >= prefix => Excluded(&**after),
+        _ => Included(&*prefix),
     };
-    let start = if after > prefix { Excluded(&*after) } else { Included(&*prefix) };
     let end = key::after_prefix(&prefix).expect("the tag of heads has a successor");
     let mut page = ListPage::default();
-    if *after >= *end {
+    if after.as_ref().is_some_and(|after| **after >= *end) {
         return Ok(page);
     }
     for entry in core.tables.snapshot().range((start, Excluded(&end))) {

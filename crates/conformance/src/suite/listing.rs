@@ -48,13 +48,15 @@ async fn names_are_listed_in_byte_order(bench: Bench) {
     bench.make(&["b", "a", "ab", "a/b", "A", "ä", "a b", "~"]).await;
     let all = ["A", "a", "a b", "a/b", "ab", "b", "~", "ä"];
     assert_eq!(bench.list(None, "", 100).await, (all.map(str::to_owned).to_vec(), false));
-    let cases: [ListCase<'_>; 9] = [
+    let cases: [ListCase<'_>; 11] = [
         (None, "", 3, &["A", "a", "a b"], true),
         (None, "", 8, &all, false),
         (Some("a/b"), "", 2, &["ab", "b"], true),
         (Some("a/a"), "", 1, &["a/b"], true),
         (Some("ä"), "", 9, &[], false),
         (None, "a", 9, &["a", "a b", "a/b", "ab"], false),
+        (Some("a"), "a", 1, &["a b"], true),
+        (Some("A"), "a", 1, &["a"], true),
         (Some("a b"), "a", 1, &["a/b"], true),
         (Some("a/b"), "a", 1, &["ab"], false),
         (None, "x", 9, &[], false),
