@@ -1,6 +1,7 @@
 //! One node's process: started, waited for, started again after a pause that doubles up to a bound.
 
 use std::fs::OpenOptions;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -229,10 +230,10 @@ impl Kept {
         let name = &self.plan.name;
         // Without the file a node serves as well.
         if let Err(error) = self.plan.targets.set(name, metrics) {
-            eprintln!("{name}: {error}");
+            tell(&format!("{name}: {error}"));
         }
         if std::mem::take(&mut self.is_told_of) {
-            eprintln!("{name} serves again");
+            tell(&format!("{name} serves again"));
         }
         self.has_served = true;
         self.state.send_replace(NodeState::Up { pid });
@@ -245,12 +246,17 @@ impl Kept {
         let is_news = self.has_served && asked == Asked::No;
         if is_news && self.complaints.is_due(&reason, self.clock.monotonic()) {
             let (name, log) = (&self.plan.name, self.plan.log.display());
-            eprintln!("{name} ended and is started again: {reason} (its log is {log})");
+            tell(&format!("{name} ended and is started again: {reason} (its log is {log})"));
             self.is_told_of = true;
         }
         let next_start_at_micros = now_micros + pause.as_micros() as u64;
         self.state.send_replace(NodeState::Down { reason, next_start_at_micros });
     }
+}
+
+/// Says something to whoever runs the nodes. Nobody may be reading; that must not end what keeps them.
+fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 async fn next_line(
