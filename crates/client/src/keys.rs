@@ -9,11 +9,11 @@
 //! All but `authority.pem` are for the owner's eyes: mode 0600.
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use nacre_object::{EntityName, Error, NodeName, Result};
+use nacre_object::{EntityName, Error, ErrorKind, NodeName, Result};
 use nacre_wire::{Authority, Identity, Usage};
 use serde_json::json;
 
@@ -106,12 +106,15 @@ impl Keys {
         read_identity(&self.node_file(node))
     }
 
-    /// The first administrator's identity.
+    /// The first administrator's identity, if its file is here.
     ///
     /// # Errors
-    /// `NotFound`; `Invalid` if the file makes no sense.
-    pub fn admin(&self) -> Result<Identity> {
-        read_identity(&self.folder.join("admin.json"))
+    /// `Invalid` if the file makes no sense.
+    pub fn admin(&self) -> Result<Option<Identity>> {
+        match read_identity(&self.folder.join("admin.json")) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            read => read.map(Some),
+        }
     }
 
     fn node_file(&self, node: &str) -> PathBuf {
@@ -121,8 +124,12 @@ impl Keys {
 
 fn read_identity(path: &Path) -> Result<Identity> {
     let text = fs::read(path).map_err(|error| {
-        Error::not_found(format!("no identity at {}: {error}", path.display()))
-            .hint("make a cluster with keys by `nacre init --listen HOST:PORT`")
+        let text = format!("no identity at {}: {error}", path.display());
+        match error.kind() {
+            io::ErrorKind::NotFound => Error::not_found(text)
+                .hint("make a cluster with keys by `nacre init --listen HOST:PORT`"),
+            _ => Error::unavailable(text).hint("is it to be read by who runs this?"),
+        }
     })?;
     Identity::parse(&text)
 }
@@ -143,4 +150,24 @@ fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
 fn unusable(path: &Path, error: &std::io::Error) -> Error {
     Error::unavailable(format!("cannot write {}: {error}", path.display()))
         .hint("choose a writable folder")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster_file::Layout;
+
+    #[test]
+    fn an_administrator_who_moved_its_file_away_is_no_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let addresses = vec!["localhost:1".to_owned(), "localhost:2".to_owned()];
+        let layout = Layout { engine: None, storage: 1, addresses, sockets: true };
+        let cluster = ClusterFile::lay_out(folder.path(), &layout).unwrap();
+        let (admin, keys) = (Keys::create(&cluster).unwrap(), Keys::of(&cluster));
+        assert!(keys.admin().unwrap().is_some());
+        fs::remove_file(&admin).unwrap();
+        assert!(keys.admin().unwrap().is_none());
+        fs::write(&admin, "{").unwrap();
+        assert_eq!(keys.admin().unwrap_err().kind(), ErrorKind::Invalid);
+    }
 }

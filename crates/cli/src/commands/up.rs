@@ -102,8 +102,8 @@ async fn prepare_and_wait(supervisor: &Supervisor, out: Out) -> Result<()> {
     let cluster = Cluster::reach(file)?;
     cluster.create_default_pools().await?;
     let keys = Keys::of(file);
-    if keys.exist() {
-        let admin = keys.admin()?;
+    // Who has it moved away to keep it secret needs it here no more.
+    if let Some(admin) = keys.admin()? {
         let now_micros = SystemClock::default().now_micros();
         let entities = cluster.entities();
         if !entities.found(admin.entity(), admin.fingerprint(), now_micros).await? {
