@@ -11,7 +11,7 @@ use futures::future::join_all;
 use nacre::{Cluster, ClusterFile, Entity, Error, Grant, Grants, Keys, Result, Sessions};
 use nacre_clock::{Clock, SystemClock};
 use nacre_node::NODE_SERVICE;
-use nacre_object::{EntityName, TenantName};
+use nacre_object::{EntityName, ErrorKind, TenantName};
 use serde_json::json;
 
 use crate::out::{Out, table, utc};
@@ -132,9 +132,17 @@ async fn add(
         created_at_micros: SystemClock::default().now_micros(),
     };
     let added = Cluster::reach(file)?.entities().add(&name, &entity).await;
-    let epoch = added.inspect_err(|_| {
+    let epoch = added.map_err(|error| match error.kind() {
+        // It may have been done, and this is the only copy of the key.
+        ErrorKind::Unavailable => error.hint(format!(
+            "see with `nacre entity list` whether {name} is known: its identity is {}",
+            to.display()
+        )),
         // Nobody knows this certificate: the file would only mislead.
-        let _ = std::fs::remove_file(&to);
+        _ => {
+            let _ = std::fs::remove_file(&to);
+            error
+        }
     })?;
     in_force(file, epoch).await?;
     let shown = to.display().to_string();
