@@ -163,8 +163,13 @@ pub async fn layout_when(
             tokio::time::sleep(LOOK_AGAIN).await;
         }
     };
-    let waited = tokio::time::timeout(PATIENCE, waiting).await;
-    waited.unwrap_or_else(|_| panic!("{what}: {last:?}"))
+    match tokio::time::timeout(PATIENCE, waiting).await {
+        Ok(layout) => layout,
+        Err(_) => {
+            let events = cluster.events().recent(20).await;
+            panic!("{what}: {last:?}; {events:#?}");
+        }
+    }
 }
 
 /// Whether objects are being moved.
