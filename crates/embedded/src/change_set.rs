@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::key::Key;
+use crate::key::{Key, is_head};
 use crate::value::{NamedIn, PayloadAddress, Piece, Value};
 
 /// Table entries over others: a value, or `None` where there is nothing any more.
@@ -38,6 +38,19 @@ pub(crate) struct ChangeSet {
 impl ChangeSet {
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.releases.is_empty()
+    }
+
+    /// By how much the store grows, roughly; below 0 if it shrinks. What was under a key is not known: a deleted
+    /// entry counts as one of a few bytes, and nothing for what it had in the journal is let go besides.
+    pub fn growth_bytes(&self) -> i64 {
+        const DELETED_BYTES: i64 = 64;
+        let entries = self.entries.iter().filter(|(key, _)| !is_head(key));
+        let grown = entries.map(|(key, value)| match value {
+            Some(value) => key.len() as i64 + value.len() as i64,
+            None => -(key.len() as i64 + DELETED_BYTES),
+        });
+        let released = self.releases.iter().map(|release| i64::from(release.take));
+        grown.sum::<i64>() - released.sum::<i64>()
     }
 
     /// Has references name the owners of all pieces.

@@ -108,6 +108,11 @@ pub(crate) fn node_prefix(node: NodeId) -> [u8; 9] {
     key
 }
 
+/// Whether a key is an object's own, not of something in it.
+pub(crate) fn is_head(key: &[u8]) -> bool {
+    key.first() == Some(&HEAD)
+}
+
 /// Whether a shard that looks a key up also is the only one to change it: heads are looked up by their
 /// shard alone, entries of nodes also by one that clones another's snapshot.
 pub(crate) fn is_of_shard(shard: u16, key: &[u8]) -> bool {

@@ -134,6 +134,9 @@ impl Shard {
         let saw_unsynced = transaction.saw_unsynced();
         let results = results.map_err(|error| Failed { error, saw_unsynced })?;
         let outcome = transaction.finish();
+        core.space
+            .admit_outcome(&request.ops, &outcome)
+            .map_err(|error| Failed { error, saw_unsynced })?;
         Ok((Reply { version: outcome.version, results }, outcome))
     }
 

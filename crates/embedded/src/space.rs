@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nacre_clock::Clock;
-use nacre_object::{Op, Result};
+use nacre_object::{Error, Op, Result};
 
 use crate::disk::Disk;
 use crate::errors;
+use crate::view::Outcome;
 
 /// Held back: flushes of all memtables, a compaction's output, a journal segment and some.
 pub const DEFAULT_RESERVE_BYTES: u64 = 256 * 1024 * 1024;
@@ -81,19 +82,39 @@ impl Space {
     /// `Exhausted` if it may grow the store and the reserve has been touched.
     pub fn admit(&self, ops: &[Op]) -> Result<()> {
         self.look_if_due();
-        if !self.is_low() || ops.iter().all(cannot_grow) {
-            return Ok(());
+        match self.is_low() && !ops.iter().all(may_free) {
+            true => Err(self.used_up()),
+            false => Ok(()),
         }
+    }
+
+    /// Whether what a transaction of these ops came to may be kept.
+    ///
+    /// # Errors
+    /// `Exhausted` if it grows the store and the reserve has been touched.
+    pub fn admit_outcome(&self, ops: &[Op], outcome: &Outcome) -> Result<()> {
+        let is_grown = || {
+            let is_judged = ops.iter().any(|op| matches!(op, Op::Call(_) | Op::Zero { .. }));
+            outcome.is_created || is_judged && outcome.changes.growth_bytes() > 0
+        };
+        match self.is_low() && is_grown() {
+            true => Err(self.used_up()),
+            false => Ok(()),
+        }
+    }
+
+    fn used_up(&self) -> Error {
         let (free, reserve) = (self.free_bytes(), self.reserve_bytes);
-        Err(errors::disk_full(format!(
+        errors::disk_full(format!(
             "{} has {free} bytes left, of which {reserve} are reserved",
             self.folder.display()
-        )))
+        ))
     }
 }
 
-/// Whether an op leaves the object no larger than it was.
-fn cannot_grow(op: &Op) -> bool {
+/// Whether an op may leave the store smaller than it was. Of a call, and of zeros in the middle of something, that is
+/// seen once it has run.
+fn may_free(op: &Op) -> bool {
     let frees = matches!(
         op,
         Op::Remove
@@ -103,6 +124,7 @@ fn cannot_grow(op: &Op) -> bool {
             | Op::SnapshotRemove { .. }
             | Op::Truncate { .. }
             | Op::Zero { .. }
+            | Op::Call(_)
     );
     frees || !op.is_write()
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use nacre_clock::Random;
+use nacre_conformance::ops::call;
 use nacre_object::{ErrorKind, Op, OpResult};
 use support::ledger::Ledger;
 use support::{Plan, SimDisk, answer, append, copy_folder, object, open_on, read_all, submit};
@@ -180,6 +181,8 @@ async fn a_disk_down_to_its_reserve_takes_removals_but_no_growth() {
     let id = object("a");
     let value = Bytes::from(vec![1; 5000]);
     submit(&engine, &id, vec![append(value.clone())]).await.unwrap();
+    let kept = object("kept");
+    submit(&engine, &kept, vec![append("x")]).await.unwrap();
 
     disk.set_free_bytes(Some(1000));
     // A look at the disk is believed for some milliseconds.
@@ -190,7 +193,21 @@ async fn a_disk_down_to_its_reserve_takes_removals_but_no_growth() {
     assert_eq!(error.kind(), ErrorKind::Exhausted);
     assert!(error.hint_text().is_some());
     assert_eq!(answer(&engine, &id, read_all()).await.unwrap(), OpResult::Data(value));
-    submit(&engine, &id, vec![Op::Remove]).await.unwrap();
+    let refused = [
+        (&object("new"), Op::Truncate { size: 0 }),
+        (&id, Op::Zero { offset: 100, length: 1 }),
+        (&id, call("append", "x")),
+        (&object("new"), call("append", "x")),
+    ];
+    for (id, op) in refused {
+        let error = submit(&engine, id, vec![op.clone()]).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Exhausted, "{op:?}");
+    }
+    submit(&engine, &id, vec![Op::Truncate { size: 3000 }]).await.unwrap();
+    submit(&engine, &id, vec![Op::Zero { offset: 0, length: 3000 }]).await.unwrap();
+    submit(&engine, &id, vec![call("size", "")]).await.unwrap();
+    submit(&engine, &id, vec![call("remove", "")]).await.unwrap();
+    submit(&engine, &kept, vec![Op::Remove]).await.unwrap();
 
     disk.set_free_bytes(None);
     submit(&engine, &id, vec![append("x")]).await.unwrap();

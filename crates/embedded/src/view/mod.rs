@@ -74,6 +74,8 @@ pub(crate) struct Outcome {
     pub changes: ChangeSet,
     pub next_node: u64,
     pub saw_unsynced: bool,
+    /// Whether there was no such object before.
+    pub is_created: bool,
 }
 
 impl<'a> Transaction<'a> {
@@ -153,6 +155,7 @@ impl<'a> Transaction<'a> {
         }
         Outcome {
             is_changed: self.is_changed,
+            is_created: exists && !self.existed,
             version,
             next_node: next,
             saw_unsynced: self.layers.saw_unsynced(),
