@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +11,10 @@ use nacre_conformance::Subject;
 use nacre_conformance::random::{Comparison, Generator};
 use nacre_conformance::seeds;
 use nacre_embedded::EmbeddedEngine;
-use nacre_object::Capabilities;
+use nacre_object::{Capabilities, MapEntry, Op, OpResult};
+use support::contents::scrub;
 use support::ledger::Ledger;
-use support::{SimDisk, copy_folder, open_on};
+use support::{SimDisk, answer, append, copy_folder, object, open_on, options, submit};
 use tempfile::TempDir;
 
 /// Lives of one store: each ends with a crash.
@@ -76,4 +78,47 @@ async fn after_a_crash_a_store_is_what_the_model_is() {
             (folder, disk) = (new_folder, survivor);
         }
     }
+}
+
+/// Has the last group of a journal torn: `lost` is what its payload was made of.
+fn tear(folder: &Path, lost: u8) {
+    let segments =
+        std::fs::read_dir(folder.join("journal")).unwrap().map(|entry| entry.unwrap().path());
+    let mut torn = 0;
+    for segment in segments.filter(|path| path.extension().is_some_and(|is| is == "segment")) {
+        let mut bytes = std::fs::read(&segment).unwrap();
+        let Some(at) = bytes.windows(64).position(|window| window == [lost; 64]) else { continue };
+        bytes[at] = 0;
+        // What says that it was synced came later.
+        if let Some(mark) = bytes[at..].windows(4).position(|window| window == b"NMRK") {
+            bytes[at + mark] = 0;
+        }
+        std::fs::write(&segment, bytes).unwrap();
+        torn += 1;
+    }
+    assert_eq!(torn, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_torn_group_named_is_not_counted_though_the_next_group_is_elsewhere() {
+    let (folder, left) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
+    let value = |fill: u8| MapEntry { key: "k".into(), value: vec![fill; 8192].into() };
+    for fill in [1, 2] {
+        let set = Op::MapSet { entries: vec![value(fill)] };
+        submit(&engine, &object("a"), vec![set]).await.unwrap();
+    }
+    copy_folder(folder.path(), left.path());
+    engine.close();
+    tear(left.path(), 2);
+
+    let engine = EmbeddedEngine::open(options(left.path())).unwrap();
+    let get = Op::MapGet { keys: vec!["k".into()] };
+    let found = answer(&engine, &object("a"), get).await.unwrap();
+    assert_eq!(found, OpResult::Values(vec![Some(value(1).value)]));
+    // More than the rest of the segment holds.
+    let segments = engine.stats().segments;
+    submit(&engine, &object("b"), vec![append(vec![3; 60 * 1024])]).await.unwrap();
+    assert!(engine.stats().segments > segments);
+    assert_eq!(scrub(&engine), []);
 }

@@ -121,6 +121,24 @@ impl Segment {
             result => result.map(|()| found == expected),
         }
     }
+
+    /// Takes away the header of a torn group, durably: the next one may go to another segment under the same number,
+    /// and who reads this segment's records then would take those of the torn one for written.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn wipe_torn_group(&self, offset: u32, marking: Marking) -> io::Result<()> {
+        let mut header = vec![0; marking.header_bytes()];
+        if u64::from(offset) + header.len() as u64 > u64::from(self.capacity) {
+            return Ok(());
+        }
+        self.file.read_at(u64::from(offset), &mut header)?;
+        if GroupHeader::decode(&header, self.id, marking).is_none() {
+            return Ok(());
+        }
+        self.file.write_at(u64::from(offset), &vec![0; header.len()])?;
+        self.file.sync()
+    }
 }
 
 /// The header of a group: the records that one sync made durable. 40 bytes; without the salt 32.

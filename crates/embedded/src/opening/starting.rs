@@ -83,7 +83,9 @@ fn can_go_on(
 ) -> bool {
     let has_header = segment.capacity > end.offset && segment.has_header(marking).unwrap_or(false);
     let is_unused = end.offset == BLOCK_BYTES;
-    has_header && (!is_unused || segment.make_durable(&options.disk, folder, marking).is_ok())
+    has_header
+        && (!is_unused || segment.make_durable(&options.disk, folder, marking).is_ok())
+        && segment.wipe_torn_group(end.offset, marking).is_ok()
 }
 
 fn start_committer(core: &Arc<Core>, live: Vec<LiveBytes>) -> std::io::Result<JoinHandle<()>> {
