@@ -13,8 +13,10 @@ pub const MAX_MESSAGE_BYTES: usize = 16 * 1024 * 1024;
 /// A batch is closed once it is this long. It holds hundreds of small messages, so what a batch
 /// costs by itself is spread thin; longer ones only delay their first message.
 pub const BATCH_BYTES: usize = 64 * 1024;
+/// What a message has in a batch besides its body: numbers, a kind, a span.
+pub const MESSAGE_FRAME_BYTES: usize = 256;
 /// A batch that is received: one message may come on top of a batch that is nearly full.
-pub const MAX_BATCH_BYTES: usize = MAX_MESSAGE_BYTES + BATCH_BYTES;
+pub const MAX_BATCH_BYTES: usize = MAX_MESSAGE_BYTES + MESSAGE_FRAME_BYTES + BATCH_BYTES;
 /// Messages in a batch that is received, so that a batch of empty ones cannot unfold into
 /// gigabytes. A full batch of the smallest requests has a quarter of this.
 pub const MAX_BATCH_MESSAGES: usize = 16 * 1024;
