@@ -232,14 +232,11 @@ fn fail(error: &Error, out: Out) -> u8 {
             json!({ "program": site.program, "version": site.version, "line": site.line,
                     "traceback": site.traceback })
         });
-        out::note(
-            &json!({ "error": {
-                "kind": error.kind().as_str(), "message": error.message(),
-                "operation": error.operation(), "object": error.object(),
-                "hint": error.hint_text(), "status": error.status(), "fault": fault,
-            }})
-            .to_string(),
-        );
+        out::note_json(&json!({ "error": {
+            "kind": error.kind().as_str(), "message": error.message(),
+            "operation": error.operation(), "object": error.object(),
+            "hint": error.hint_text(), "status": error.status(), "fault": fault,
+        }}));
     } else {
         out::note(&format!("nacre: {error}"));
     }

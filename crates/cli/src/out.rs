@@ -92,6 +92,24 @@ pub fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{}", escaped(text, &['\n', '\t']));
 }
 
+/// The same for programs: a line of JSON, in which control characters are written as JSON has them.
+pub fn note_json(value: &serde_json::Value) {
+    let _ = writeln!(io::stderr(), "{}", json_line(value));
+}
+
+/// JSON without any control character: its library leaves those past ASCII, and DEL, as they are.
+fn json_line(value: &serde_json::Value) -> String {
+    let mut line = String::new();
+    for each in value.to_string().chars() {
+        let written = match each.is_control() {
+            true => write!(line, "\\u{:04x}", u32::from(each)),
+            false => line.write_char(each),
+        };
+        written.expect("a String takes everything");
+    }
+    line
+}
+
 /// Bytes as a JSON value: text if they are UTF-8, else `{"hex": …}`.
 pub fn json_bytes(bytes: &[u8]) -> serde_json::Value {
     match std::str::from_utf8(bytes) {
@@ -171,6 +189,14 @@ mod tests {
         let rows = [vec!["a\nb".to_owned(), "c".to_owned()]];
         assert_eq!(table(&["one", "two"], &rows), "one   two\na\\nb  c");
         assert_eq!(escaped("a:1:\n\tx\u{1b}c", &['\n', '\t']), "a:1:\n\tx\\u{1b}c");
+    }
+
+    #[test]
+    fn json_has_no_control_characters_and_means_the_same() {
+        let value = serde_json::json!({ "m": "a\u{7f}b\u{85}\n\u{1b}ä" });
+        let line = json_line(&value);
+        assert!(!line.contains(char::is_control), "{line:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&line).unwrap(), value);
     }
 
     #[test]

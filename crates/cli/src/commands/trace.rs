@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::otlp;
-use crate::out::{Out, note, table, utc};
+use crate::out::{Out, note, note_json, table, utc};
 use crate::span_tree::{Located, fields, render};
 
 /// A node that says nothing for so long is left out.
@@ -88,7 +88,7 @@ pub async fn show(file: &ClusterFile, id: Id, own: Vec<Span>, out: Out) -> Resul
         return Ok(());
     }
     for span in &spans {
-        note(&json!(span).to_string());
+        note_json(&json!(span));
     }
     Ok(())
 }
