@@ -10,6 +10,8 @@ use tokio::task::JoinHandle;
 
 /// OSDs come, go and are upgraded in minutes.
 const INTERVAL: Duration = Duration::from_secs(60);
+/// Before another look if some did not answer: while it is not known where methods run, layouts are not judged.
+const SOON: Duration = Duration::from_secs(5);
 
 /// The last survey, which is renewed as long as this lives. What changed is told in the cluster log.
 #[derive(Debug)]
@@ -26,13 +28,13 @@ impl OsdSurvey {
         let looking = tokio::spawn(async move {
             loop {
                 // A cluster that does not answer is asked again; what it was found to be stays.
-                if let Ok(survey) = engine.survey().await
-                    && latest_of(&found).as_ref() != Some(&survey)
-                {
+                let survey = engine.survey().await.ok();
+                let is_complete = survey.as_ref().is_some_and(Survey::is_complete);
+                if let Some(survey) = survey.filter(|now| latest_of(&found).as_ref() != Some(now)) {
                     *found.lock().unwrap_or_else(PoisonError::into_inner) = Some(survey.clone());
                     tell(&survey, &cluster, &node).await;
                 }
-                tokio::time::sleep(INTERVAL).await;
+                tokio::time::sleep(if is_complete { INTERVAL } else { SOON }).await;
             }
         });
         Self { latest, looking }

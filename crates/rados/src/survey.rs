@@ -68,6 +68,11 @@ impl Survey {
         self.osds.iter().any(|osd| osd.nacre != Offer::Yes && osd.cls_lua == Offer::Yes)
     }
 
+    /// Whether every OSD answered: a busy one may not have in time.
+    pub fn is_complete(&self) -> bool {
+        self.osds.iter().all(|osd| ![osd.nacre, osd.cls_lua].contains(&Offer::Unknown))
+    }
+
     fn those(&self, are: impl Fn(&OsdClasses) -> bool) -> String {
         let names = self.osds.iter().filter(|osd| are(osd));
         let names: Vec<_> = names.map(|osd| format!("osd.{}", osd.osd)).collect();
@@ -226,6 +231,6 @@ mod tests {
             "methods run at osd.0 osd.3: by nacre's class; osd.1: by cls_lua if marked --!cls_lua, \
              without budgets; osd.2: not in the OSD but in the node; osd.4 osd.5: unknown"
         );
-        assert!(survey.lacks_budgets());
+        assert!(survey.lacks_budgets() && !survey.is_complete());
     }
 }
