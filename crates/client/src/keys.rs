@@ -23,6 +23,7 @@ use crate::cluster_file::ClusterFile;
 const FOLDER: &str = "tls";
 /// The first administrator.
 const ADMIN: &str = "admin";
+const ADMIN_FILE: &str = "admin.json";
 
 /// A cluster's keys.
 #[derive(Debug, Clone)]
@@ -48,24 +49,41 @@ impl Keys {
     /// `Exists` if there are keys; `Unavailable` if the folder cannot be written.
     pub fn create(cluster: &ClusterFile) -> Result<PathBuf> {
         let keys = Self::of(cluster);
+        // Beside, and named once all are there.
+        let fresh =
+            Self { folder: keys.folder.with_extension(format!("{}.new", std::process::id())) };
+        let made = fresh.fill(cluster).and_then(|()| {
+            fs::rename(&fresh.folder, &keys.folder).map_err(|error| match error.kind() {
+                io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists => {
+                    Error::exists(format!("there are keys in {} already", keys.folder.display()))
+                        .hint("move them away if no cluster uses them")
+                }
+                _ => unusable(&keys.folder, &error),
+            })
+        });
+        if made.is_err() {
+            let _ = fs::remove_dir_all(&fresh.folder);
+        }
+        made.map(|()| keys.folder.join(ADMIN_FILE))
+    }
+
+    fn fill(&self, cluster: &ClusterFile) -> Result<()> {
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
-            .create(&keys.folder)
-            .map_err(|error| unusable(&keys.folder, &error))?;
+            .create(&self.folder)
+            .map_err(|error| unusable(&self.folder, &error))?;
         let (authority, key) = Authority::create()?;
-        write_private(&keys.folder.join("authority.key"), key.as_bytes())?;
-        let certificate = keys.folder.join("authority.pem");
+        write_private(&self.folder.join("authority.key"), key.as_bytes())?;
+        let certificate = self.folder.join("authority.pem");
         fs::write(&certificate, authority.certificate_pem())
             .map_err(|error| unusable(&certificate, &error))?;
         for node in cluster.nodes() {
             let name = EntityName::of_node(&NodeName::new(&node.name)?)?;
             let identity = authority.issue(&name, Usage::Node)?.to_json().to_string();
-            write_private(&keys.node_file(&node.name), identity.as_bytes())?;
+            write_private(&self.node_file(&node.name), identity.as_bytes())?;
         }
-        let admin = keys.folder.join("admin.json");
-        keys.issue(cluster, &EntityName::new(ADMIN)?, &admin)?;
-        Ok(admin)
+        self.issue(cluster, &EntityName::new(ADMIN)?, &self.folder.join(ADMIN_FILE)).map(drop)
     }
 
     /// Makes an identity for an entity and writes its file, by which a client reaches the cluster
@@ -111,7 +129,7 @@ impl Keys {
     /// # Errors
     /// `Invalid` if the file makes no sense.
     pub fn admin(&self) -> Result<Option<Identity>> {
-        match read_identity(&self.folder.join("admin.json")) {
+        match read_identity(&self.folder.join(ADMIN_FILE)) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             read => read.map(Some),
         }
@@ -143,7 +161,11 @@ fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
             Err(Error::exists(format!("{} is there already", path.display()))
                 .hint("move it away, or name another file with --out FILE"))
         }
-        Err(error) => Err(unusable(path, &error)),
+        Err(error) => {
+            // Half of one would only be in the way.
+            let _ = fs::remove_file(path);
+            Err(unusable(path, &error))
+        }
     }
 }
 
@@ -156,6 +178,27 @@ fn unusable(path: &Path, error: &std::io::Error) -> Error {
 mod tests {
     use super::*;
     use crate::cluster_file::Layout;
+
+    #[test]
+    fn keys_are_made_wholly_or_not_at_all_and_never_instead_of_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let addresses = vec!["localhost:1".to_owned(), "localhost:2".to_owned()];
+        let layout = Layout { engine: None, storage: 1, addresses, sockets: true };
+        let cluster = ClusterFile::draft(folder.path(), &layout).unwrap();
+        let left = || fs::read_dir(folder.path()).unwrap().count();
+        fs::create_dir(folder.path().join("tls")).unwrap();
+        fs::write(folder.path().join("tls/authority.key"), "somebody's").unwrap();
+        assert_eq!(Keys::create(&cluster).unwrap_err().kind(), ErrorKind::Exists);
+        assert_eq!(
+            (left(), fs::read(folder.path().join("tls/authority.key")).unwrap().len()),
+            (1, 10)
+        );
+        fs::remove_dir_all(folder.path().join("tls")).unwrap();
+        let admin = Keys::create(&cluster).unwrap();
+        assert!(admin.exists() && Keys::of(&cluster).exist() && left() == 1);
+        cluster.store().unwrap();
+        assert!(Keys::of(&ClusterFile::read(folder.path()).unwrap()).admin().unwrap().is_some());
+    }
 
     #[test]
     fn an_administrator_who_moved_its_file_away_is_no_error() {

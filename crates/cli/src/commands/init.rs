@@ -38,11 +38,13 @@ pub fn run(arguments: &InitArguments, folder: &Path, out: Out) -> Result<()> {
         sockets: !arguments.tls_only,
     };
     layout.addresses = addresses(&arguments.listen, layout.node_count())?;
-    let cluster = ClusterFile::lay_out(folder, &layout)?;
+    let cluster = ClusterFile::draft(folder, &layout)?;
     let admin = match arguments.listen.is_empty() {
         true => None,
         false => Some(Keys::create(&cluster)?.display().to_string()),
     };
+    // Last: one that is not whole is no cluster, and can be made again.
+    cluster.store()?;
     let value = json!({ "cluster": folder.display().to_string(), "admin": admin,
         "nodes": cluster.nodes() });
     out.show(&value, || {

@@ -19,6 +19,7 @@ use std::path::Path;
 use nacre_object::{Error, Result};
 use serde::{Deserialize, Serialize};
 
+use super::layout::holds_one;
 use super::{ClusterFile, NodeEntry};
 
 /// The format of a cluster that keeps its data itself.
@@ -91,24 +92,29 @@ impl Document {
     /// Writes it, and makes the folder.
     ///
     /// # Errors
-    /// `Unavailable` if that cannot be.
+    /// `Exists` if there is one; `Unavailable` if that cannot be.
     pub fn write(&self, folder: &Path) -> Result<()> {
         let path = folder.join(FILE_NAME);
         let text = serde_json::to_vec_pretty(self)
             .map_err(|error| Error::invalid(format!("cluster.json: {error}")))?;
         let write = || -> io::Result<()> {
             fs::create_dir_all(folder.join("run"))?;
-            // Beside, and renamed, so that a crash leaves no half of it.
-            let fresh = path.with_extension("json.new");
+            // Beside, and named once it is whole, so that a crash leaves no half of it; and not instead of another
+            // that somebody stored meanwhile.
+            let fresh = path.with_extension(format!("json.{}.new", std::process::id()));
             let mut file = fs::File::create(&fresh)?;
-            file.write_all(&text)?;
-            file.sync_all()?;
-            fs::rename(&fresh, &path)?;
+            let stored = file
+                .write_all(&text)
+                .and_then(|()| file.sync_all())
+                .and_then(|()| fs::hard_link(&fresh, &path));
+            let _ = fs::remove_file(&fresh);
+            stored?;
             fs::File::open(folder)?.sync_all()
         };
-        write().map_err(|error| {
-            Error::unavailable(format!("cannot write {}: {error}", path.display()))
-                .hint("choose a writable folder")
+        write().map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => holds_one(folder),
+            _ => Error::unavailable(format!("cannot write {}: {error}", path.display()))
+                .hint("choose a writable folder"),
         })
     }
 }

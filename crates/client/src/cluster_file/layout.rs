@@ -50,6 +50,11 @@ impl Layout {
     }
 }
 
+pub(super) fn holds_one(folder: &Path) -> Error {
+    Error::exists(format!("{} holds a cluster", folder.display()))
+        .hint("`nacre up` runs it; for another name another folder with --cluster")
+}
+
 /// Gives the nodes of a new folder names that no other folder's have.
 fn know_by_folder(nodes: &mut [NodeEntry]) {
     let folder = Random::from_system().next_u64() as u32;
@@ -68,17 +73,26 @@ impl ClusterFile {
         Self::lay_out(folder, &Layout { engine: None, storage, addresses: vec![], sockets: true })
     }
 
-    /// Lays out a new cluster and writes its file; keys, where there are addresses, are
-    /// [made](Keys::create) besides.
+    /// Lays out a new cluster without addresses and writes its file.
+    ///
+    /// # Errors
+    /// As [`ClusterFile::draft`] and [`ClusterFile::store`].
+    pub fn lay_out(folder: impl Into<PathBuf>, layout: &Layout) -> Result<Self> {
+        let cluster = Self::draft(folder, layout)?;
+        cluster.store()?;
+        Ok(cluster)
+    }
+
+    /// Lays out a new cluster. Its file, by which the folder holds it, is [stored](ClusterFile::store) once all that
+    /// it needs is there: [keys](Keys::create), where there are addresses.
     ///
     /// # Errors
     /// `Exists` if the folder holds one; `Invalid` if its path is too long for sockets or the
-    /// addresses are not one a node; `Unavailable` if the folder cannot be written.
-    pub fn lay_out(folder: impl Into<PathBuf>, layout: &Layout) -> Result<Self> {
+    /// addresses are not one a node.
+    pub fn draft(folder: impl Into<PathBuf>, layout: &Layout) -> Result<Self> {
         let folder = folder.into();
         if Document::is_in(&folder) {
-            return Err(Error::exists(format!("{} holds a cluster", folder.display()))
-                .hint("`nacre up` runs it; for another name another folder with --cluster"));
+            return Err(holds_one(&folder));
         }
         let (mut nodes, addresses) = (layout.nodes(), layout.addresses.len());
         if addresses != 0 && addresses != nodes.len() {
@@ -90,8 +104,15 @@ impl ClusterFile {
         }
         let cluster = Self { folder, engine: layout.engine.clone(), nodes, identity: None };
         cluster.check()?;
-        Document::of(&cluster).write(&cluster.folder)?;
         Ok(cluster)
+    }
+
+    /// Writes a new cluster's file.
+    ///
+    /// # Errors
+    /// `Exists` if somebody else was faster; `Unavailable` if the folder cannot be written.
+    pub fn store(&self) -> Result<()> {
+        Document::of(self).write(&self.folder)
     }
 }
 
@@ -126,6 +147,19 @@ mod tests {
         assert_eq!(read.with_role(Role::Storage).count(), 3);
         let again = ClusterFile::create(folder.path(), 3).unwrap_err();
         assert_eq!(again.kind(), nacre_object::ErrorKind::Exists);
+    }
+
+    #[test]
+    fn of_two_who_lay_out_one_folder_at_once_one_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let layout = |storage| Layout { engine: None, storage, addresses: vec![], sockets: true };
+        let [first, second] =
+            [1, 2].map(|storage| ClusterFile::draft(folder.path(), &layout(storage)).unwrap());
+        first.store().unwrap();
+        assert_eq!(second.store().unwrap_err().kind(), nacre_object::ErrorKind::Exists);
+        assert_eq!(ClusterFile::read(folder.path()).unwrap().nodes(), first.nodes());
+        let left = std::fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(left, 2, "its file, and run/");
     }
 
     #[test]
