@@ -55,9 +55,19 @@ impl CallAllowance for Allowance<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
     use nacre_clock::ManualClock;
+    use nacre_conformance::MemoryObject;
+    use nacre_object::limits::MAX_OPS;
+    use nacre_object::{
+        CallContext, ClassCall, ClassName, EntityName, ErrorKind, MethodName, Op, run_transaction,
+    };
+    use nacre_script::Budget;
 
     use super::*;
+    use crate::{ClassProgram, ClassRuntime};
 
     #[test]
     fn calls_may_begin_until_it_is_used_up() {
@@ -68,5 +78,50 @@ mod tests {
             clock.advance(CPU_TIME / 4);
         }
         allowance.check().unwrap_err();
+    }
+
+    /// A clock that moves on a millisecond each time somebody looks.
+    #[derive(Debug)]
+    struct Ticking(ManualClock);
+
+    impl Clock for Ticking {
+        fn now_micros(&self) -> u64 {
+            self.0.now_micros()
+        }
+
+        fn monotonic(&self) -> Duration {
+            self.0.advance(Duration::from_millis(1));
+            self.0.monotonic()
+        }
+    }
+
+    #[test]
+    fn calls_of_one_request_that_each_end_in_time_share_an_allowance() {
+        let clock = Arc::new(Ticking(ManualClock::at(1)));
+        let runtime = ClassRuntime::new(Budget::default(), clock.clone());
+        // Each step is looked at, as by this clock it takes long.
+        let source =
+            "function spin() for step = 1, 200 do end return 0 end objclass.register(spin)";
+        let spinner = ClassProgram::new(ClassName::new("spinner").unwrap(), 1, source);
+        runtime.install(&spinner).unwrap();
+        let request = |calls: usize| {
+            let began = clock.0.monotonic();
+            let (class, method) = (spinner.name().clone(), MethodName::new("spin").unwrap());
+            let call = ClassCall { class, method, version: None, input: Bytes::new() };
+            let context = CallContext { source: EntityName::new("test").unwrap(), now_micros: 0 };
+            let ops = vec![Op::Call(call); calls];
+            let outcome = run_transaction(&ops, &mut MemoryObject::default(), &runtime, &context);
+            (outcome.map(drop), clock.0.monotonic() - began)
+        };
+        let (outcome, took) = request(1);
+        outcome.unwrap();
+        assert!(took > Duration::from_millis(200), "{took:?}");
+        request(3).0.unwrap();
+        let (outcome, took) = request(MAX_OPS);
+        let error = outcome.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
+        assert!(error.message().contains("the calls of the request"), "{error}");
+        assert!(took < Duration::from_secs(2), "{took:?}");
+        request(3).0.unwrap();
     }
 }
