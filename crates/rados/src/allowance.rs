@@ -7,7 +7,9 @@
 use std::time::Duration;
 
 use nacre_clock::Clock;
-use nacre_object::{CallContext, CallReply, ClassCall, ClassHost, Error, ObjectView, Result};
+use nacre_object::{
+    CallAllowance, CallContext, CallReply, ClassCall, ClassHost, Error, ObjectView, Result,
+};
 
 /// Of a CPU: some calls that need all of theirs, or a good one that is run again for each of many fetches.
 const RUNNING_TIME: Duration = Duration::from_secs(5);
@@ -23,7 +25,7 @@ pub struct Allowance<'a> {
     rounds: usize,
 }
 
-/// One run of a request, and the classes as it may call them: while the allowance lasts.
+/// One run of a request, and the classes as it may call them: what they are allowed is what is left.
 pub struct Round<'a> {
     clock: &'a dyn Clock,
     classes: &'a dyn ClassHost,
@@ -77,8 +79,17 @@ impl ClassHost for Round<'_> {
         view: &mut dyn ObjectView,
         context: &CallContext,
     ) -> Result<CallReply> {
-        check(self.used())?;
         self.classes.call(call, view, context)
+    }
+
+    fn allowance(&self) -> Box<dyn CallAllowance + '_> {
+        Box::new(self)
+    }
+}
+
+impl CallAllowance for &Round<'_> {
+    fn check(&self) -> Result<()> {
+        check(self.used())
     }
 }
 
