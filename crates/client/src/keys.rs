@@ -176,15 +176,23 @@ fn unusable(path: &Path, error: &std::io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use tempfile::TempDir;
+
     use super::*;
     use crate::cluster_file::Layout;
 
-    #[test]
-    fn keys_are_made_wholly_or_not_at_all_and_never_instead_of_others() {
-        let folder = tempfile::tempdir().unwrap();
+    /// A cluster that needs keys, and its folder.
+    fn drafted() -> (TempDir, ClusterFile) {
+        let folder = TempDir::new().unwrap();
         let addresses = vec!["localhost:1".to_owned(), "localhost:2".to_owned()];
         let layout = Layout { engine: None, storage: 1, addresses, sockets: true };
         let cluster = ClusterFile::draft(folder.path(), &layout).unwrap();
+        (folder, cluster)
+    }
+
+    #[test]
+    fn keys_are_made_wholly_or_not_at_all_and_never_instead_of_others() {
+        let (folder, cluster) = drafted();
         let left = || fs::read_dir(folder.path()).unwrap().count();
         fs::create_dir(folder.path().join("tls")).unwrap();
         fs::write(folder.path().join("tls/authority.key"), "somebody's").unwrap();
@@ -202,10 +210,7 @@ mod tests {
 
     #[test]
     fn an_administrator_who_moved_its_file_away_is_no_error() {
-        let folder = tempfile::tempdir().unwrap();
-        let addresses = vec!["localhost:1".to_owned(), "localhost:2".to_owned()];
-        let layout = Layout { engine: None, storage: 1, addresses, sockets: true };
-        let cluster = ClusterFile::lay_out(folder.path(), &layout).unwrap();
+        let (_folder, cluster) = drafted();
         let (admin, keys) = (Keys::create(&cluster).unwrap(), Keys::of(&cluster));
         assert!(keys.admin().unwrap().is_some());
         fs::remove_file(&admin).unwrap();

@@ -2,8 +2,9 @@
 //!
 //! A full disk must not hit the tables in the middle of a flush, nor keep a removal from being
 //! written. So below a reserve, transactions that may grow the store are refused with `Exhausted`;
-//! reads, removals and the background work that makes room go on. The reserve is looked at again
-//! and again, so writing resumes by itself once there is room.
+//! reads, removals and the background work that makes room go on. What a call does, and what zeros within
+//! something make of it, is judged once it has run, before any of it is written down. The reserve is looked
+//! at again and again, so writing resumes by itself once there is room.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -73,7 +73,7 @@ impl ClusterFile {
         Self::lay_out(folder, &Layout { engine: None, storage, addresses: vec![], sockets: true })
     }
 
-    /// Lays out a new cluster without addresses and writes its file.
+    /// Lays out a new cluster and writes its file at once, for who needs no keys.
     ///
     /// # Errors
     /// As [`ClusterFile::draft`] and [`ClusterFile::store`].
