@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use common::{NACRE, RunningCluster, kill};
 use nacre::{Cluster, Event, Severity};
 use nacre_object::{MapEntry, Op};
+use rustix::fs::{FlockOperation, flock};
 
 const COUNTER: &str = include_str!("../../../programs/class/counter.lua");
 
@@ -419,6 +420,25 @@ fn one_cluster_a_folder_and_nothing_left_behind() {
         let process = format!("/proc/{}", node["pid"]);
         assert!(!std::path::Path::new(&process).exists(), "{} is gone", node["name"]);
     }
+}
+
+#[test]
+fn a_node_of_a_killed_supervisor_is_waited_for_while_it_leaves() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut cluster = RunningCluster::start_in(scratch.path());
+    cluster.run_with_input(&["object", "put", "data/a"], "kept");
+    cluster.kill();
+    // From here on this test is what takes so long to leave.
+    let leaving = fs::File::open(scratch.path().join("run/meta.0.lock")).unwrap();
+    flock(&leaving, FlockOperation::LockExclusive).unwrap();
+    let folder = scratch.path().to_owned();
+    let next = std::thread::spawn(move || RunningCluster::start_in(&folder));
+    let log = scratch.path().join("run/meta.0.log");
+    while !fs::read_to_string(&log).unwrap().contains("waiting for the process before this one") {
+        assert!(!next.is_finished(), "it started, or gave up");
+    }
+    drop(leaving);
+    assert_eq!(next.join().unwrap().run(&["object", "get", "data/a"]), "kept");
 }
 
 #[test]

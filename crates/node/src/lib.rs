@@ -8,6 +8,7 @@ mod log_tail;
 mod membership;
 pub mod metrics;
 mod node;
+mod node_lock;
 mod node_log;
 mod node_service;
 mod osd_survey;
@@ -20,6 +21,7 @@ mod traces;
 
 pub use calls::{NodeCalls, gather_calls};
 pub use node::{Node, NodeOptions};
+pub use node_lock::NodeLock;
 pub use node_log::{Level, NodeLog};
 pub use node_service::{
     DamageReport, NODE_SERVICE, NodeReport, ObjectPlace, RadosReport, ScrubReport, StorageReport,

@@ -25,6 +25,7 @@ use crate::guard::NodeGuard;
 use crate::layout_observer::{Keeping, NodeObserver, Osds};
 use crate::membership::Membership;
 use crate::metrics::{Metrics, MetricsEndpoint, MetricsListener};
+use crate::node_lock::NodeLock;
 use crate::node_log::NodeLog;
 use crate::node_service::{NODE_SERVICE, NodeService};
 use crate::osd_survey::OsdSurvey;
@@ -45,6 +46,8 @@ pub struct Node {
     _programs: Option<ProgramUpkeep>,
     metrics_address: SocketAddr,
     _metrics: MetricsEndpoint,
+    /// Until all else is gone.
+    _lock: NodeLock,
 }
 
 /// How a node is to run, besides what its cluster's file says.
@@ -55,13 +58,18 @@ pub struct NodeOptions {
 }
 
 impl Node {
-    /// Starts a node of a cluster; it serves when this returns.
+    /// Starts the node of a cluster that is locked; it serves when this returns.
     ///
     /// # Errors
     /// `NotFound` if the cluster has no such node; `Unavailable` if its folder or socket is in use;
     /// `Exists` if the port for its metrics is; `Corrupt` if its data is damaged.
-    pub async fn start(cluster: &ClusterFile, name: &str, options: NodeOptions) -> Result<Self> {
+    pub async fn start(
+        cluster: &ClusterFile,
+        lock: NodeLock,
+        options: NodeOptions,
+    ) -> Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let name = lock.name();
         let entry = cluster.node(name)?;
         let node = entry.node_name()?;
         let classes = ClassService::new(Arc::clone(&clock))?;
@@ -158,6 +166,7 @@ impl Node {
             _programs,
             metrics_address,
             _metrics,
+            _lock: lock,
         })
     }
 

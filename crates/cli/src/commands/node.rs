@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nacre::ClusterFile;
 use nacre_clock::SystemClock;
-use nacre_node::{Level, Node, NodeLog, NodeOptions, ready_line};
+use nacre_node::{Level, Node, NodeLock, NodeLog, NodeOptions, ready_line};
 use nacre_object::Result;
 use tokio::io::AsyncReadExt;
 
@@ -40,16 +40,24 @@ pub async fn run(arguments: NodeArguments, folder: &Path) -> Result<()> {
 
 async fn serve(arguments: NodeArguments, folder: &Path, log: &NodeLog) -> Result<()> {
     let interrupted = interrupted()?;
+    let told_to_stop = async {
+        tokio::select! {
+            () = interrupted => {}
+            () = orphaned(), if arguments.supervised => {}
+        }
+    };
+    tokio::pin!(told_to_stop);
     let cluster = ClusterFile::read(folder)?;
+    let lock = tokio::select! {
+        lock = NodeLock::take(&cluster, &arguments.name, log) => lock?,
+        () = &mut told_to_stop => return Ok(()),
+    };
     let options = NodeOptions { metrics_port: arguments.metrics_port };
-    let node = Node::start(&cluster, &arguments.name, options).await?;
+    let node = Node::start(&cluster, lock, options).await?;
     let metrics = node.metrics_address().to_string();
     log.say(Level::Info, "serving", &[("metrics", metrics.into())]);
     Out::new(false).line(&ready_line(node.metrics_address()))?;
-    tokio::select! {
-        () = interrupted => {}
-        () = orphaned(), if arguments.supervised => {}
-    }
+    told_to_stop.await;
     log.say(Level::Info, "stopping", &[]);
     node.stop().await
 }

@@ -24,6 +24,7 @@ use super::kept_node::{History, KeptNode, NodeEnd, NodeState};
 use super::parse_ready;
 use crate::log_tail::LogTail;
 use crate::membership::LEAVE_TIMEOUT;
+use crate::node_lock::PATIENCE;
 use crate::scrape_targets::ScrapeTargets;
 
 /// The first pause before a dead node is started again.
@@ -40,6 +41,8 @@ const _: () = assert!(
     LEAVE_TIMEOUT.as_millis() + DRAIN_TIMEOUT.as_millis() + CLOSE_TIME.as_millis()
         <= STOP_GRACE.as_millis()
 );
+// A node that leaves by itself, as its supervisor was killed, is waited for by the next one's.
+const _: () = assert!(STOP_GRACE.as_millis() <= PATIENCE.as_millis());
 
 #[derive(Debug)]
 pub(super) enum Order {

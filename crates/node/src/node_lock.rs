@@ -1,0 +1,76 @@
+//! `run/NAME.lock`: a node is one process. The kernel frees the lock with the process that holds it.
+//!
+//! A node whose supervisor was killed takes a while to leave, and has its folder, socket and port until
+//! then. Whoever is started in its place waits for that, and does not fail of it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::time::Duration;
+
+use nacre::ClusterFile;
+use nacre_object::{Error, Result};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use tokio::time::{Instant, sleep};
+
+use crate::node_log::{Level, NodeLog};
+
+/// How long a process may take to leave after its supervisor is gone.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// Between looks at whether it has: little, beside what a start takes.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// The right to be a node, until it is dropped.
+#[derive(Debug)]
+pub struct NodeLock {
+    name: String,
+    _file: File,
+}
+
+impl NodeLock {
+    /// Takes it, once the process that has it is gone, which `log` is told of if it is waited for.
+    ///
+    /// # Errors
+    /// `Unavailable` if that does not leave, or the file cannot be opened.
+    pub async fn take(cluster: &ClusterFile, name: &str, log: &NodeLog) -> Result<Self> {
+        // Before a file is made for a name that no node has.
+        cluster.node(name)?;
+        let path = cluster.folder().join("run").join(format!("{name}.lock"));
+        let unusable = |error: std::io::Error| {
+            Error::unavailable(format!("cannot lock {}: {error}", path.display()))
+        };
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let mut file = file.map_err(unusable)?;
+        let given_up_at = Instant::now() + PATIENCE;
+        let mut is_told = false;
+        while !try_lock(&file).map_err(unusable)? {
+            let holder = fs::read_to_string(&path).unwrap_or_default();
+            if Instant::now() >= given_up_at {
+                let text = format!("{name} is running already, as process {holder}");
+                return Err(Error::unavailable(text).hint("stop that one first"));
+            }
+            if !std::mem::replace(&mut is_told, true) {
+                let fields = [("pid", holder.into())];
+                log.say(Level::Info, "waiting for the process before this one", &fields);
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+        let written = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id()));
+        written.map_err(unusable)?;
+        Ok(Self { name: name.to_owned(), _file: file })
+    }
+
+    /// The node's.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// False if somebody else has it.
+fn try_lock(file: &File) -> io::Result<bool> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
