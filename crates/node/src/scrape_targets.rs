@@ -23,6 +23,7 @@ const FILE_NAME: &str = "metrics.json";
 #[derive(Debug)]
 pub struct ScrapeTargets {
     path: PathBuf,
+    /// What the file says.
     addresses: Mutex<BTreeMap<String, SocketAddr>>,
 }
 
@@ -43,7 +44,8 @@ impl ScrapeTargets {
     /// `Unavailable` if the file cannot be written.
     pub fn set(&self, node: &str, address: SocketAddr) -> Result<()> {
         // Held while writing, so that the last word is the file's.
-        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut addresses = written.clone();
         if addresses.insert(node.to_owned(), address) == Some(address) {
             return Ok(());
         }
@@ -56,7 +58,9 @@ impl ScrapeTargets {
         // Written beside and renamed: whoever reads it sees all of it.
         let fresh = self.path.with_extension("json.new");
         fs::write(&fresh, text).map_err(unwritable)?;
-        fs::rename(&fresh, &self.path).map_err(unwritable)
+        fs::rename(&fresh, &self.path).map_err(unwritable)?;
+        *written = addresses;
+        Ok(())
     }
 }
 
@@ -78,5 +82,18 @@ mod tests {
             { "targets": ["127.0.0.1:3"], "labels": { "node": "b" } },
         ]);
         assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn an_address_that_could_not_be_written_is_written_when_it_is_said_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let targets = ScrapeTargets::new(folder.path());
+        let say = || targets.set("a", "127.0.0.1:1".parse().unwrap());
+        let in_the_way = targets.path().join("folder");
+        fs::create_dir_all(&in_the_way).unwrap();
+        say().unwrap_err();
+        fs::remove_dir_all(targets.path()).unwrap();
+        say().unwrap();
+        assert!(fs::read_to_string(targets.path()).unwrap().contains("127.0.0.1:1"));
     }
 }
