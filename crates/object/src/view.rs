@@ -31,8 +31,8 @@ pub trait ObjectView {
     /// before it.
     fn stat(&mut self) -> Result<ObjectStat>;
 
-    /// The version before this transaction; 0 if the name has never been written. Of a name that
-    /// is absent but was written, some version not less than its last.
+    /// The version before this transaction. Of a name that is absent, 0 or some version that no object
+    /// of that name ever had.
     fn version(&mut self) -> Result<u64>;
 
     /// Makes the object exist; `Exists` if it does and `exclusive`, no change if it does and not.
