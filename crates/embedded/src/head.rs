@@ -40,6 +40,13 @@ pub(crate) struct Content {
     pub attribute_count: u32,
 }
 
+impl Content {
+    /// Where the stream's extents end, and its slots, if it has any, begin.
+    pub fn extents_end(&self) -> u64 {
+        if self.tail_slots > 0 { self.tail_start } else { self.size }
+    }
+}
+
 /// An object, or a snapshot of one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Head {

@@ -184,6 +184,30 @@ async fn what_all_ops_of_a_transaction_copy_is_bounded_together() {
 }
 
 #[tokio::test]
+async fn what_can_be_snapshotted_can_be_rolled_back_to() {
+    let folder = TempDir::new().unwrap();
+    let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
+    let (id, snapshot) = (object("a"), SnapshotName::new("s").unwrap());
+    // The tail, of 20 bytes, is copied as two extents.
+    let stream = [append(content(0, 64 * KIB - 10)), append(content(1, 20))];
+    submit(&engine, &id, stream.to_vec()).await.unwrap();
+    let keys: Vec<usize> = (0..MAX_SNAPSHOT_ENTRIES - 2).collect();
+    let entry =
+        |n: &usize| nacre_object::MapEntry { key: format!("{n:05}").into(), value: "v".into() };
+    for keys in keys.chunks(10_000) {
+        let entries = keys.iter().map(entry).collect();
+        submit(&engine, &id, vec![Op::MapSet { entries }]).await.unwrap();
+    }
+    let take = || vec![Op::SnapshotCreate { snapshot: snapshot.clone() }];
+    let error = submit(&engine, &id, take()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
+    let remove = Op::MapRemove { keys: vec!["00000".into()] };
+    submit(&engine, &id, vec![remove]).await.unwrap();
+    submit(&engine, &id, take()).await.unwrap();
+    submit(&engine, &id, vec![Op::Rollback { snapshot: snapshot.clone() }]).await.unwrap();
+}
+
+#[tokio::test]
 async fn removing_a_large_object_is_one_small_transaction() {
     let folder = TempDir::new().unwrap();
     let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
@@ -216,26 +240,6 @@ async fn large_payloads_are_written_once() {
     let files = std::fs::read_dir(folder.path().join("tree").join("tables")).unwrap();
     let bytes: u64 = files.map(|file| file.unwrap().metadata().unwrap().len()).sum();
     assert!((1..64 * KIB as u64).contains(&bytes), "{bytes} bytes of it went to the tables");
-}
-
-#[tokio::test]
-async fn a_stream_of_small_appends_becomes_a_few_extents() {
-    let folder = TempDir::new().unwrap();
-    let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
-    let mut expected = Vec::new();
-    for n in 0..200 {
-        let ops: Vec<_> = (0..50).map(|i| append(content(n * 50 + i, 128))).collect();
-        (0..50).for_each(|i| expected.extend_from_slice(&content(n * 50 + i, 128)));
-        submit(&engine, &object("a"), ops).await.unwrap();
-    }
-    let length = expected.len() as u64;
-    assert!(
-        answer(&engine, &object("a"), read_all()).await.unwrap() == OpResult::Data(expected.into())
-    );
-    // All but the tail is kept as payloads, each byte once.
-    let live = engine.stats().live_bytes;
-    let tail = 32 * KIB as u64;
-    assert!((length - tail..=length).contains(&live), "{live}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

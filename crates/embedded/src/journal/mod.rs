@@ -10,6 +10,7 @@
 
 mod group;
 pub(crate) mod inventory;
+pub(crate) mod payload_reader;
 pub(crate) mod record;
 pub(crate) mod recovery;
 pub(crate) mod segment;

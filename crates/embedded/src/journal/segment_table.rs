@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use bytes::Bytes;
 use nacre_object::{Error, Result};
 
+use super::payload_reader::PayloadReader;
 use crate::disk::{Create, Disk, DiskFile};
 use crate::errors;
 use crate::journal::segment::{Segment, file_name};
@@ -286,28 +287,6 @@ impl SegmentTable {
         Ok(file)
     }
 
-    /// Copies a piece into `out`, which has its length.
-    ///
-    /// # Errors
-    /// `Corrupt` if the payload fails its checksum or is not there.
-    pub fn read_piece(&self, piece: &Piece, out: &mut [u8]) -> Result<()> {
-        let (skip, take) = (piece.skip as usize, piece.take as usize);
-        match &piece.source {
-            Source::Fresh(data) | Source::Drafted(_, data) | Source::Unsynced(_, data) => {
-                out.copy_from_slice(&data[skip..skip + take]);
-            }
-            Source::Stored(address) if take == address.length as usize => {
-                self.read_payload_into(address, out)?;
-            }
-            Source::Stored(address) => {
-                let mut whole = vec![0; address.length as usize];
-                self.read_payload_into(address, &mut whole)?;
-                out.copy_from_slice(&whole[skip..skip + take]);
-            }
-        }
-        Ok(())
-    }
-
     /// The bytes of pieces, in order.
     ///
     /// # Errors
@@ -320,16 +299,15 @@ impl SegmentTable {
         }
         let length = pieces.iter().map(|piece| piece.take as usize).sum();
         let mut out = vec![0; length];
-        let mut rest = out.as_mut_slice();
-        for piece in pieces {
-            let (part, after) = rest.split_at_mut(piece.take as usize);
-            self.read_piece(piece, part)?;
-            rest = after;
-        }
+        PayloadReader::new(self).read_pieces(pieces, &mut out)?;
         Ok(out.into())
     }
 
-    fn read_payload_into(&self, address: &PayloadAddress, out: &mut [u8]) -> Result<()> {
+    /// Copies a payload into `out`, which has its length.
+    ///
+    /// # Errors
+    /// `Corrupt` if it fails its checksum or is not there.
+    pub(super) fn read_payload_into(&self, address: &PayloadAddress, out: &mut [u8]) -> Result<()> {
         let place = || format!("{} at byte {}", file_name(address.segment), address.offset);
         self.file(address.segment)
             .and_then(|file| file.read_at(u64::from(address.offset), out))

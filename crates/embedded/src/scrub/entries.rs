@@ -14,6 +14,7 @@ use super::stretch::{Entries, Stretch, successor};
 use super::{Damage, ScrubCursor, ScrubStep};
 use crate::core::Core;
 use crate::head::Head;
+use crate::journal::payload_reader::PayloadReader;
 use crate::journal::segment::file_name;
 use crate::key::{self, ALL_HEADS, Key, Kind, NodeId};
 use crate::payload_owners::PayloadOwners;
@@ -236,7 +237,8 @@ impl Walk<'_> {
         let Some(address) = piece.source.address().copied() else { return };
         let mut buffer = vec![0; piece.take as usize];
         self.step.bytes += u64::from(address.length);
-        let problem = match self.core.segments.read_piece(piece, &mut buffer) {
+        let mut payloads = PayloadReader::new(&self.core.segments);
+        let problem = match payloads.read_pieces(std::slice::from_ref(piece), &mut buffer) {
             Err(error) => error.message().to_owned(),
             // Who is not named in its record is missed when live bytes are counted.
             Ok(()) if piece.named_in == NamedIn::Record => return,

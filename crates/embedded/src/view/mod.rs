@@ -62,6 +62,8 @@ pub(crate) struct Transaction<'a> {
     is_changed: bool,
     releases: Vec<Release>,
     written_bytes: usize,
+    /// Extents of the stream that were overwritten or cut off.
+    cleared_extents: usize,
     copied: CopyBudget,
 }
 
@@ -129,6 +131,7 @@ impl<'a> Transaction<'a> {
             is_changed: false,
             releases: Vec::new(),
             written_bytes: 0,
+            cleared_extents: 0,
             copied: CopyBudget::default(),
         }
     }

@@ -73,8 +73,9 @@ impl Transaction<'_> {
         }
         if content.tail_slots > 0 {
             let tail = self.read_tail(content)?;
-            self.copied.count(tail.len())?;
-            self.put_extents(to, content.tail_start, tail);
+            let bytes = tail.len();
+            let count = self.put_extents(to, content.tail_start, tail);
+            self.copied.count(count, bytes)?;
         }
         Ok(Some(to))
     }
@@ -100,14 +101,14 @@ impl CopyBudget {
                 Value::Inline(data) => data.len(),
                 Value::Pieces(pieces) => pieces.len() * size_of::<Piece>(),
             };
-            self.count(key.len() + held)?;
+            self.count(1, key.len() + held)?;
             taken.push((key, value));
         }
         Ok(taken)
     }
 
-    fn count(&mut self, bytes: usize) -> Result<()> {
-        self.entries += 1;
+    fn count(&mut self, entries: usize, bytes: usize) -> Result<()> {
+        self.entries += entries;
         self.bytes += bytes;
         if self.entries > MAX_SNAPSHOT_ENTRIES {
             return Err(Error::exhausted(

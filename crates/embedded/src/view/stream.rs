@@ -3,8 +3,9 @@
 //! A stream of at most [`WHOLE_MAX_BYTES`] that is written at once lies in the object's head, and is divided into
 //! what follows once part of it is changed.
 //!
-//! Any other is a map from offsets to *extents* of at most [`PAYLOAD_MAX_BYTES`], in the tables if
-//! small, by reference to the journal if large. What no extent covers reads as zeros. Small appends
+//! Any other is a map from offsets to *extents*, each within one *block*, the stretch between two multiples of
+//! [`PAYLOAD_MAX_BYTES`]; in the tables if small, by reference to the journal if large. A write into an extent
+//! divides it, and what is left of its payload is read with what is beside it at once. What no extent covers reads as zeros. Small appends
 //! do not become extents one by one: they go to numbered *slots*, a table entry each, and once
 //! these hold [`FOLD_BYTES`] they are folded into an extent. The slots' keys are used again for the
 //! next tail, so a stream of small appends leaves no deletions behind, rewrites each byte once and
@@ -17,11 +18,13 @@
 use std::ops::Bound;
 
 use bytes::Bytes;
+use nacre_object::limits::MAX_OBJECT_BYTES;
 use nacre_object::{Error, Result, bounds};
 
 use super::Transaction;
 use super::nodes::Dropped;
 use crate::head::{Content, WHOLE_MAX_BYTES};
+use crate::journal::payload_reader::PayloadReader;
 use crate::key::{self, Key, NodeId};
 use crate::layers::Direction;
 use crate::value::{PAYLOAD_MAX_BYTES, PAYLOAD_MIN_BYTES, Value};
@@ -31,6 +34,10 @@ use crate::value::{PAYLOAD_MAX_BYTES, PAYLOAD_MIN_BYTES, Value};
 const FOLD_BYTES: u64 = 32 * 1024;
 /// Slots that are folded however little they hold: a read of the tail scans them.
 const MAX_SLOTS: u32 = 256;
+
+/// Extents that one transaction overwrites and cuts off, as it holds and logs them: as many as the longest
+/// stream has that was written a payload at a time.
+const MAX_CLEARED_EXTENTS: usize = MAX_OBJECT_BYTES as usize / PAYLOAD_MIN_BYTES;
 
 const _: () = assert!(FOLD_BYTES <= PAYLOAD_MAX_BYTES as u64);
 // What lies in the head is not referred to from there.
@@ -54,6 +61,22 @@ impl Extent {
     }
 }
 
+/// Copies what an extent has to its place in `out`, which begins at `start`.
+fn copy_extent(
+    extent: &Extent,
+    payloads: &mut PayloadReader<'_>,
+    start: u64,
+    out: &mut [u8],
+) -> Result<()> {
+    let (from, to) = (extent.start.max(start), extent.end().min(start + out.len() as u64));
+    let place = &mut out[(from - start) as usize..(to - start) as usize];
+    match extent.value.trimmed(from - extent.start, to - extent.start) {
+        Value::Inline(data) => place.copy_from_slice(&data),
+        Value::Pieces(pieces) => payloads.read_pieces(&pieces, place)?,
+    }
+    Ok(())
+}
+
 impl Transaction<'_> {
     pub(super) fn read_stream(&self, offset: u64, length: u64) -> Result<Bytes> {
         let content = self.existing()?;
@@ -65,9 +88,9 @@ impl Transaction<'_> {
         let Some(node) = content.stream else {
             return Ok(Bytes::from(vec![0; (end - start) as usize]));
         };
-        let extents_end = if content.tail_slots > 0 { content.tail_start } else { content.size };
-        let extents = self.extents(node, start, end.min(extents_end))?;
-        if let [only] = extents.as_slice()
+        let extents_end = content.extents_end();
+        let mut extents = self.extents(node, start, end.min(extents_end))?.peekable();
+        if let Some(Ok(only)) = extents.peek()
             && only.start <= start
             && end <= only.end()
         {
@@ -75,31 +98,14 @@ impl Transaction<'_> {
             return self.load(&part);
         }
         let mut out = vec![0; (end - start) as usize];
-        for extent in &extents {
-            self.copy_extent(extent, start, end, &mut out)?;
+        let mut payloads = PayloadReader::new(self.segments);
+        for extent in extents {
+            copy_extent(&extent?, &mut payloads, start, &mut out)?;
         }
         if end > extents_end {
             self.copy_tail(content, node, start, &mut out)?;
         }
         Ok(out.into())
-    }
-
-    /// Copies what an extent has of `start..end` to its place in `out`, which begins at `start`.
-    fn copy_extent(&self, extent: &Extent, start: u64, end: u64, out: &mut [u8]) -> Result<()> {
-        let (from, to) = (extent.start.max(start), extent.end().min(end));
-        let place = &mut out[(from - start) as usize..(to - start) as usize];
-        match extent.value.trimmed(from - extent.start, to - extent.start) {
-            Value::Inline(data) => place.copy_from_slice(&data),
-            Value::Pieces(pieces) => {
-                let mut rest = place;
-                for piece in &pieces {
-                    let (part, after) = rest.split_at_mut(piece.take as usize);
-                    self.segments.read_piece(piece, part)?;
-                    rest = after;
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Copies what the tail has from `start` on, as far as `out` reaches.
@@ -140,39 +146,37 @@ impl Transaction<'_> {
     }
 
     /// Extents that cover part of `start..end`, in order.
-    fn extents(&self, node: NodeId, start: u64, end: u64) -> Result<Vec<Extent>> {
-        if start >= end {
-            return Ok(Vec::new());
-        }
-        let mut found = Vec::new();
-        let mut from = start;
-        // Aligned reads and writes find the extent they start with by its key.
-        let key = key::extent(node, start);
-        let first = match self.layers.get(&key)? {
-            Some(value) => Some(Extent { key: key.into(), start, value }),
-            // At offset 0 nothing can reach in from before.
-            None if start > 0 => self.last_extent_before(node, start)?,
-            None => None,
+    fn extents(
+        &self,
+        node: NodeId,
+        start: u64,
+        end: u64,
+    ) -> Result<impl Iterator<Item = Result<Extent>>> {
+        let first = match start < end {
+            true => self.extent_at(node, start)?,
+            false => None,
         };
-        if let Some(first) = first.filter(|first| first.end() > start) {
-            from = first.end();
-            found.push(first);
-        }
-        if from < end {
+        let from = first.as_ref().map_or(start, Extent::end);
+        let rest = (from < end).then(|| {
             let (first, past) = (key::extent(node, from), key::extent(node, end));
             let range = (Bound::Included(first.as_slice()), Bound::Excluded(past.as_slice()));
-            for entry in self.layers.scan(range, Direction::Forward) {
-                found.push(Extent::of(entry?));
-            }
-        }
-        Ok(found)
+            self.layers.scan(range, Direction::Forward)
+        });
+        let rest = rest.into_iter().flatten().map(|entry| entry.map(Extent::of));
+        Ok(first.map(Ok).into_iter().chain(rest))
     }
 
-    fn last_extent_before(&self, node: NodeId, offset: u64) -> Result<Option<Extent>> {
-        let (first, past) = (key::extent(node, 0), key::extent(node, offset));
-        let range = (Bound::Included(first.as_slice()), Bound::Excluded(past.as_slice()));
-        let entry = self.layers.scan(range, Direction::Backward).next().transpose()?;
-        Ok(entry.map(Extent::of))
+    /// The extent that has the byte at `offset`.
+    fn extent_at(&self, node: NodeId, offset: u64) -> Result<Option<Extent>> {
+        // Aligned reads and writes find the extent they start with by its key.
+        let key = key::extent(node, offset);
+        if let Some(value) = self.layers.get(&key)? {
+            return Ok(Some(Extent { key: key.into(), start: offset, value }));
+        }
+        let block = key::extent(node, offset - offset % PAYLOAD_MAX_BYTES as u64);
+        let range = (Bound::Included(block.as_slice()), Bound::Excluded(key.as_slice()));
+        let before = self.layers.scan(range, Direction::Backward).next().transpose()?;
+        Ok(before.map(Extent::of).filter(|before| before.end() > offset))
     }
 
     pub(super) fn write_stream(&mut self, offset: u64, data: Bytes) -> Result<()> {
@@ -241,21 +245,33 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Puts bytes where no extent is. Extents end at multiples of their greatest length, so that
-    /// rewriting aligned blocks replaces whole extents.
-    pub(super) fn put_extents(&mut self, node: NodeId, mut offset: u64, mut data: Bytes) {
+    /// Puts bytes where no extent is, and answers how many extents they are. These end with their blocks, so that
+    /// rewriting aligned ones replaces whole extents.
+    pub(super) fn put_extents(&mut self, node: NodeId, mut offset: u64, mut data: Bytes) -> usize {
+        let mut count = 0;
         while !data.is_empty() {
             let to_boundary = PAYLOAD_MAX_BYTES - (offset % PAYLOAD_MAX_BYTES as u64) as usize;
             let part = data.split_to(to_boundary.min(data.len()));
             let next = offset + part.len() as u64;
             self.layers.put(key::extent(node, offset), Value::of(part));
             offset = next;
+            count += 1;
         }
+        count
     }
 
     /// Makes a hole of `start..end`, cutting extents that reach over its ends.
     fn clear_extents(&mut self, node: NodeId, start: u64, end: u64) -> Result<()> {
-        for extent in self.extents(node, start, end)? {
+        let extents = self.extents(node, start, end)?.take(MAX_CLEARED_EXTENTS + 1);
+        let extents: Vec<Extent> = extents.collect::<Result<_>>()?;
+        self.cleared_extents += extents.len();
+        if self.cleared_extents > MAX_CLEARED_EXTENTS {
+            let text = "a transaction that overwrites or cuts off too many small writes";
+            return Err(Error::exhausted(text).hint(format!(
+                "at most {MAX_CLEARED_EXTENTS} can be: do it in steps, or write the object anew"
+            )));
+        }
+        for extent in extents {
             self.release(&extent.key, extent.value.pieces());
             if extent.start < start {
                 let left = extent.value.trimmed(0, start - extent.start);
