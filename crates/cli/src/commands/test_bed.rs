@@ -6,6 +6,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use nacre::{Cluster, ErrorKind, Object, Pool, ProgramId, RadosOptions, Removal};
+use nacre_clock::Random;
 use nacre_object::limits::MAX_LIST_ENTRIES;
 use nacre_object::{ClassName, Error, PoolName, Result};
 use tempfile::TempDir;
@@ -17,8 +18,8 @@ pub struct TestBed {
     cluster: Cluster,
     class: ClassName,
     program: ProgramId,
-    /// Tells this run's pools from those of others.
-    run: u32,
+    /// Tells this run's pools from those of others, on whichever machine they are.
+    run: u64,
     /// The pools that were made.
     pools: Mutex<Vec<PoolName>>,
     /// The folder of an engine of its own; all goes with it.
@@ -45,7 +46,8 @@ impl TestBed {
             cluster.close().await;
             return Err(error);
         }
-        let (class, pools, run) = (class.clone(), Mutex::default(), std::process::id());
+        let (class, pools, run) =
+            (class.clone(), Mutex::default(), Random::from_system().next_u64());
         Ok(Self { cluster, class, program, run, pools, scratch })
     }
 
@@ -64,7 +66,7 @@ impl TestBed {
 
     /// An empty pool.
     pub async fn pool(&self, label: &str) -> Result<Pool> {
-        let name: PoolName = format!("test-{}-{label}", self.run).parse()?;
+        let name: PoolName = format!("test-{:016x}-{label}", self.run).parse()?;
         // Noted first: it goes also if this is broken off.
         self.pools.lock().unwrap_or_else(PoisonError::into_inner).push(name.clone());
         self.cluster.create_pool(&name).await?;
