@@ -35,7 +35,7 @@ impl NodeLock {
     pub async fn take(cluster: &ClusterFile, name: &str, log: &NodeLog) -> Result<Self> {
         // Before a file is made for a name that no node has.
         cluster.node(name)?;
-        let path = cluster.folder().join("run").join(format!("{name}.lock"));
+        let path = cluster.run_folder()?.join(format!("{name}.lock"));
         let unusable = |error: std::io::Error| {
             Error::unavailable(format!("cannot lock {}: {error}", path.display()))
         };

@@ -20,7 +20,7 @@ use nacre_object::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::layout::holds_one;
-use super::{ClusterFile, NodeEntry};
+use super::{ClusterFile, NodeEntry, RUN_FOLDER};
 
 /// The format of a cluster that keeps its data itself.
 const FORMAT: u32 = 1;
@@ -98,7 +98,7 @@ impl Document {
         let text = serde_json::to_vec_pretty(self)
             .map_err(|error| Error::invalid(format!("cluster.json: {error}")))?;
         let write = || -> io::Result<()> {
-            fs::create_dir_all(folder.join("run"))?;
+            fs::create_dir_all(folder.join(RUN_FOLDER))?;
             // Beside, and named once it is whole, so that a crash leaves no half of it; and not instead of another
             // that somebody stored meanwhile.
             let fresh = path.with_extension(format!("json.{}.new", std::process::id()));

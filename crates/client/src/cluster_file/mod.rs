@@ -28,6 +28,8 @@ use crate::keys::Keys;
 const REMOTE_ENGINE: &str = "ceph:";
 /// The socket of whoever runs the nodes; no longer than a node's, so where those fit it does.
 const SUPERVISOR_SOCKET: &str = "run/up.sock";
+/// Where, in the folder, sockets and what processes leave are.
+const RUN_FOLDER: &str = "run";
 
 /// A cluster's nodes, with the folder they run in or the identity to reach them by.
 #[derive(Debug, Clone)]
@@ -188,6 +190,19 @@ impl ClusterFile {
             return Err(Error::unsupported("a supervisor is asked on the machine of its nodes"));
         }
         Endpoint::unix(self.folder.join(SUPERVISOR_SOCKET))
+    }
+
+    /// Where its nodes' sockets, locks and logs are on this machine. It is made: copies of a cluster may come
+    /// without it.
+    ///
+    /// # Errors
+    /// `Unavailable` if it cannot be.
+    pub fn run_folder(&self) -> Result<PathBuf> {
+        let path = self.folder.join(RUN_FOLDER);
+        fs::create_dir_all(&path).map_err(|error| {
+            Error::unavailable(format!("cannot make {}: {error}", path.display()))
+        })?;
+        Ok(path)
     }
 
     /// What keeps the data as a client on another machine knows it: that it is not the nodes, and

@@ -18,7 +18,7 @@ mod service;
 
 use std::fs::{File, OpenOptions};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use nacre::{ClusterFile, NodeEntry};
@@ -87,6 +87,7 @@ impl Supervisor {
         interrupted: impl Future<Output = ()>,
     ) -> Result<Option<Self>> {
         let lock = lock_folder(cluster.folder())?;
+        let run_folder = cluster.run_folder()?;
         let listener = MetricsListener::bind(metrics_port).await?;
         let targets = Arc::new(ScrapeTargets::new(cluster.folder()));
         targets.set(SUPERVISOR, listener.address())?;
@@ -96,7 +97,7 @@ impl Supervisor {
             ChildPlan {
                 program: program.to_owned(),
                 folder: cluster.folder().to_owned(),
-                log: log_path(&cluster, node),
+                log: run_folder.join(format!("{}.log", node.name)),
                 name: node.name.clone(),
                 metrics_port: next_port,
                 targets: Arc::clone(&targets),
@@ -226,10 +227,6 @@ fn lock_folder(folder: &Path) -> Result<File> {
             .hint("see it with `nacre status`, or choose another folder with --cluster DIR")
     })?;
     Ok(file)
-}
-
-fn log_path(cluster: &ClusterFile, node: &NodeEntry) -> PathBuf {
-    cluster.folder().join("run").join(format!("{}.log", node.name))
 }
 
 #[cfg(test)]
