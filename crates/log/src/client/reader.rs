@@ -33,8 +33,10 @@ impl Reader {
     /// Each attempt goes by one view, with what is known of that view. That a position holds no data is believed
     /// of a view that says the last word on it, else the stored one is read first.
     ///
+    /// If some target does not answer until the deadline, what comes before its first position is the answer.
+    ///
     /// # Errors
-    /// `Corrupt` if the first entry is damaged; `Unavailable` if a target did not answer until the deadline.
+    /// `Corrupt` if the first entry is damaged; `Unavailable` if its target did not answer until the deadline.
     pub async fn read(&self, positions: &[u64], deadline: Instant) -> Result<Vec<Option<Entry>>> {
         let mut found: Vec<Option<EntryState>> = vec![None; positions.len()];
         let mut backoff = Backoff::new();
@@ -43,12 +45,12 @@ impl Reader {
             let failure = self.read_round(&known.view, positions, &mut found).await?;
             let count = found.iter().take_while(|state| state.is_some()).count();
             let bytes: usize = found.iter().flatten().map(data_bytes).sum();
+            let is_final = |(state, position): &(&Option<EntryState>, &u64)| {
+                **position < known.final_below || is_data(state)
+            };
+            let believed = found.iter().zip(positions).take(count).take_while(is_final).count();
             if count == positions.len() || (count > 0 && bytes >= READ_BYTES as usize) {
-                let is_doubtful = |(state, position): (&Option<EntryState>, &u64)| {
-                    *position >= known.final_below && !is_data(state)
-                };
-                let is_believed = !found.iter().zip(positions).take(count).any(is_doubtful);
-                if is_believed || !go_on_by(self.stored().await?, &mut known, &mut found) {
+                if believed == count || !go_on_by(self.stored().await?, &mut known, &mut found) {
                     found.truncate(count);
                     return entries_of(found.into_iter().flatten(), positions);
                 }
@@ -57,6 +59,10 @@ impl Reader {
             // Without one the answers were full.
             let Some(failure) = failure else { continue };
             if Instant::now() >= deadline {
+                if believed > 0 {
+                    found.truncate(believed);
+                    return entries_of(found.into_iter().flatten(), positions);
+                }
                 let object = format!("the object of position {}", positions[count]);
                 return Err(failure.into_error(object));
             }
@@ -88,7 +94,7 @@ impl Reader {
             }
             if position < view.kept_from() {
                 found[index] = Some(EntryState::Trimmed);
-            } else if let Some(place) = view.place(position) {
+            } else if let Some(place) = view.sequencer().and_then(|_| view.place(position)) {
                 by_place.entry(place).or_default().push((index, position));
             } else {
                 // No sequencer has issued it under this view.

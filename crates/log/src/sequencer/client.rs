@@ -99,6 +99,7 @@ impl SequencerClient {
     }
 
     /// The same, by a sequencer that may be deposed since; waits for one greater than `beyond`, at most `wait`.
+    /// Then whoever asks again asks the one in charge.
     pub async fn readable_tail_beyond(
         &self,
         beyond: u64,
@@ -113,6 +114,11 @@ impl SequencerClient {
                 }
                 Ok(tail)
             }
+            Ok((tail, _)) if tail <= beyond => match self.views.read_now().await {
+                Err(gone) if gone.kind() == ErrorKind::NotFound => Err(gone),
+                // One that was deposed, and does not know it, would say so for ever: this is of the view now.
+                Ok(_) | Err(_) => Ok(tail),
+            },
             answered => answered.map(|(tail, _)| tail),
         }
     }

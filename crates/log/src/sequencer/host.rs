@@ -145,6 +145,8 @@ impl SequencerHost {
         let hosted = self.hosted(log)?;
         let mut looks = 0;
         let mut changed = None;
+        // Of all attempts: who is told nothing takes this node for dead, and what is granted then is for nobody.
+        let busy_at = Instant::now() + BUSY_AFTER;
         loop {
             match self.grant(&hosted, epoch, count) {
                 Ok(grant) => return Ok(grant),
@@ -157,7 +159,7 @@ impl SequencerHost {
                     }
                     Some(heard) => {
                         self.extend_later(&hosted);
-                        if timeout(BUSY_AFTER, heard).await.is_err() {
+                        if timeout_at(busy_at, heard).await.is_err() {
                             return Err(busy("the log's next stripe is not ready"));
                         }
                         if let Some(refusal) = hosted.refusal() {

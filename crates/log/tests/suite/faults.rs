@@ -5,21 +5,19 @@ use std::time::Duration;
 
 use crate::bed;
 use crate::support::checker::Checker;
-use crate::support::{Cluster, node, of_slots, target, until};
+use crate::support::{Cluster, node, of_slots, question_about, target, until};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::join_all;
 use nacre_clock::Random;
 use nacre_conformance::Fault;
 use nacre_conformance::faults::{FaultOdds, Operation, scripted, seeded};
-use nacre_log::{Entry, Log, LogEnv, LogName, Patience, SequencerHost, SequencerTransport};
+use nacre_log::{Entry, Log, LogEnv, LogName, Patience, SequencerHost};
 use nacre_object::{ErrorKind, Op};
 use tokio::time::timeout;
 
 /// What a writer waits for one append before it starts the next beside it.
 const WRITER_PATIENCE: Duration = Duration::from_millis(20);
-/// How long a node that is asked to recover a log may take.
-const NODE_PATIENCE: Duration = Duration::from_secs(25);
 
 /// Writers that append until they are told to stop. One whose record is in doubt goes on with the
 /// next, as a program with many records does.
@@ -133,12 +131,10 @@ async fn of_two_recoveries_at_once_one_wins_and_the_other_adopts() {
         log.append(format!("{n}")).await.unwrap();
     }
     cluster.kill_node(cluster.sequencer_of(&log).await);
-    let epoch = log.view().epoch();
+    let view = log.view();
+    let epoch = view.epoch();
     let recover = async |n: usize| {
-        let mut question = vec![1, 0, b'l'];
-        question.extend(epoch.to_le_bytes());
-        let (node, question) = (node(n), question.into());
-        let answer = cluster.nodes.ask(&node, "recover", question, NODE_PATIENCE).await.unwrap();
+        let answer = cluster.ask(n, "recover", &view, &[]).await.unwrap();
         u64::from_le_bytes(answer[..].try_into().unwrap())
     };
     let live: Vec<_> = (0..4).filter(|n| *n != sequencer_number(&log)).collect();
@@ -155,8 +151,7 @@ async fn two_hosts_of_one_name_do_not_serve_from_one_epoch() {
     let log = cluster.create("l", of_slots(50)).await;
     let hosts = [(); 2].map(|()| SequencerHost::new(node(0), cluster.env.clone()));
     cluster.system.follow(on_method("commit", Fault::Hold, 2));
-    let mut question = vec![1, 0, b'l'];
-    question.extend(log.view().epoch().to_le_bytes());
+    let question = question_about(&log.view());
     let recover = |host: &SequencerHost| {
         let (host, question) = (host.clone(), Bytes::from(question.clone()));
         tokio::spawn(async move { host.handle("recover", question).await.unwrap() })
@@ -191,10 +186,7 @@ async fn a_deposed_sequencer_that_lives_on_cannot_do_harm() {
     let old = sequencer_number(&log);
     let stale = cluster.open("l").await;
     stale.append("second").await.unwrap();
-    let mut question = vec![1, 0, b'l'];
-    question.extend(log.view().epoch().to_le_bytes());
-    let (new, question) = (node(1 - old), question.into());
-    cluster.nodes.ask(&new, "recover", question, NODE_PATIENCE).await.unwrap();
+    cluster.ask(1 - old, "recover", &log.view(), &[]).await.unwrap();
     let checker = Checker::default();
     assert_eq!(checker.append(&cluster.open("l").await, "third".into()).await, Some(2));
     // The old one still hands out 2; the objects refuse it.

@@ -1,16 +1,12 @@
 //! Whoever may change one log's map stores another log's view there: nobody shall change that log by it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::support::{Cluster, node, of_slots};
+use crate::support::{Cluster, of_slots};
 use bytes::Bytes;
-use nacre_log::{Log, SequencerTransport};
+use nacre_log::Log;
 use nacre_object::{ErrorKind, Result};
 use nacre_registry::{Change, Maps};
-
-/// How long a node that is asked to recover a log may take.
-const NODE_PATIENCE: Duration = Duration::from_secs(25);
 
 fn kind<T: std::fmt::Debug>(outcome: Result<T>) -> ErrorKind {
     outcome.unwrap_err().kind()
@@ -33,9 +29,7 @@ async fn a_view_of_another_log_is_corrupt_and_changes_nothing_of_that() {
     let change = Change::set("view", Bytes::from(view.encode()));
     maps.commit(mine.name().map(), epoch, vec![change]).await.unwrap();
 
-    let mut question = vec![1, 0, b'a'];
-    question.extend(view.epoch().to_le_bytes());
-    let asked = cluster.nodes.ask(&node(0), "recover", question.into(), NODE_PATIENCE).await;
+    let asked = cluster.ask(0, "recover", &mine.view(), &[]).await;
     assert_eq!(kind(asked), ErrorKind::Corrupt);
     assert_eq!(kind(Log::open(cluster.env.clone(), mine.name().clone()).await), ErrorKind::Corrupt);
     assert_eq!(cluster.env.views.current(other.name()).await.unwrap(), Some(before));

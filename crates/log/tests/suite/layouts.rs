@@ -123,3 +123,21 @@ async fn a_layout_that_cannot_be_stored_holds_nobody_up() {
     lay_out(&log, 2, &[]).await;
     assert_eq!(log.append("later").await.unwrap(), 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_while_a_log_cannot_be_lengthened_is_told_so_and_has_no_positions_later() {
+    let cluster = Cluster::new(1, 1).await;
+    let log = cluster.create("l", of_slots(4)).await;
+    log.append("zero").await.unwrap();
+    let view = log.view();
+    let ask = async |count: u32| cluster.ask(0, "next", &view, &count.to_le_bytes()).await;
+    // It refuses at once, so each attempt to lengthen the log is over soon.
+    cluster.kill_target(0);
+    ask(3).await.unwrap();
+    for _ in 0..10 {
+        let error = ask(4).await.unwrap_err();
+        assert!(error.message().contains("not ready"), "{error}");
+    }
+    cluster.revive_target(0);
+    assert_eq!(cluster.open("l").await.append("one").await.unwrap(), 4);
+}

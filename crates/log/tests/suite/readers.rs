@@ -1,9 +1,11 @@
 //! Who may only read a log: a dead sequencer does not stop them, and they change nothing of a living one.
 
 use crate::support::reader::env_of_reader;
-use crate::support::{Cluster, of_slots};
+use std::ops::Range;
+
+use crate::support::{Cluster, of_slots, target};
 use futures::StreamExt;
-use nacre_log::{Entry, Log, LogName};
+use nacre_log::{Entry, Log, LogName, LogOptions, Reconfiguration};
 use nacre_object::ErrorKind;
 
 async fn reader_of(cluster: &Cluster, log: &str) -> Log {
@@ -76,6 +78,7 @@ async fn a_log_that_never_had_a_sequencer_is_empty_to_a_reader() {
     let reader = reader_of(&cluster, "l").await;
     assert_eq!(reader.tail().await.unwrap(), 0);
     assert_eq!(reader.read_range(0, 10).await.unwrap(), []);
+    assert_eq!(reader.read(0).await.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 #[tokio::test(start_paused = true)]
@@ -89,4 +92,42 @@ async fn a_reader_does_not_take_the_log_for_shorter_while_a_target_is_away() {
     assert_eq!(reader.tail().await.unwrap_err().kind(), ErrorKind::Unavailable);
     cluster.revive_target(away);
     assert_eq!(reader.tail().await.unwrap(), 9);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_before_a_target_that_stays_away_is_read() {
+    let cluster = Cluster::new(2, 1).await;
+    let options = LogOptions { width: Some(1), ..of_slots(200) };
+    let log = cluster.create("l", options).await;
+    let append = async |records: Range<u64>| {
+        for record in records {
+            log.append(format!("record {record}")).await.unwrap();
+        }
+    };
+    append(0..300).await;
+    let first = cluster.target_of_position(&log, 0);
+    let relayout = Reconfiguration::Relayout { layout: None, avoid: vec![target(first)] };
+    log.reconfigure(relayout).await.unwrap();
+    append(300..400).await;
+    cluster.kill_target(cluster.target_of_position(&log, 300));
+    assert_eq!(log.read_range(0, 1000).await.unwrap().len(), 300);
+    let followed: Vec<_> = cluster.open("l").await.follow(0).take(301).collect().await;
+    let (last, read) = followed.split_last().unwrap();
+    assert!(read.iter().all(Result::is_ok), "{read:?}");
+    assert_eq!(last.as_ref().unwrap_err().kind(), ErrorKind::Unavailable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_follower_hears_of_what_comes_after_its_sequencer_was_deposed_unnoticed() {
+    let cluster = Cluster::new(3, 2).await;
+    let log = cluster.filled("l", 1).await;
+    let follower = cluster.open("l").await;
+    let mut follow = follower.follow(0);
+    follow.next().await.unwrap().unwrap();
+    let waiting = tokio::spawn(async move { follow.next().await.unwrap() });
+    let old = cluster.sequencer_of(&log).await;
+    cluster.ask(1 - old, "recover", &log.view(), &[]).await.unwrap();
+    // Nobody who knows of the new one asks the old one anything.
+    assert_eq!(cluster.open("l").await.append("next").await.unwrap(), 1);
+    assert_eq!(waiting.await.unwrap().unwrap(), (1, Entry::Data("next".into())));
 }

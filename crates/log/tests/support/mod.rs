@@ -17,6 +17,7 @@ use bytes::Bytes;
 use nacre_class::{ClassProgram, ClassRuntime};
 use nacre_clock::{Clock, SystemClock};
 use nacre_conformance::{FaultyStore, faults};
+use nacre_log::view::View;
 use nacre_log::{
     AnyVersion, BRADOS_CLASS, Batching, Log, LogEnv, LogName, LogOptions, MapViews, PROGRAM_CLASS,
     Patience, SequencerHost, SequencerNodes, SequencerTransport,
@@ -35,6 +36,15 @@ use crate::bed::{self, Bed};
 
 /// The interface as relations.
 pub const RELATIONS: &str = include_str!("../../../../programs/class/log.brados");
+
+/// Longer than a node takes to answer, recovering a log included.
+const NODE_PATIENCE: Duration = Duration::from_secs(25);
+
+/// How each question about a log begins.
+pub fn question_about(view: &View) -> Vec<u8> {
+    let (log, epoch) = (view.log().as_str(), view.epoch());
+    [&(log.len() as u16).to_le_bytes()[..], log.as_bytes(), &epoch.to_le_bytes()].concat()
+}
 
 /// Nodes that host sequencers, by name; `None` for one that was killed.
 #[derive(Default)]
@@ -158,6 +168,18 @@ impl Cluster {
     /// From now on nobody hears of the node. What it was doing it goes on doing: worse than death.
     pub fn kill_node(&self, n: usize) {
         self.nodes.hosts.lock().unwrap().insert(node(n), None);
+    }
+
+    /// Asks a node about a log, as clients with this view do.
+    pub async fn ask(
+        &self,
+        n: usize,
+        method: &'static str,
+        view: &View,
+        more: &[u8],
+    ) -> Result<Bytes> {
+        let question = [&question_about(view)[..], more].concat();
+        self.nodes.ask(&node(n), method, question.into(), NODE_PATIENCE).await
     }
 
     /// The number of the node that is a log's sequencer.
