@@ -203,8 +203,8 @@ impl Rechooser {
         let micros = now.saturating_sub(window.since_micros);
         let is_long_enough = micros >= self.terms.seconds.max(1) * MICROS_PER_SECOND
             && window.seen.requests() >= self.terms.requests.max(1);
-        let is_judging = self.estimating.is_some() || self.measuring.is_some();
-        let Some(engine) = self.engine.clone().filter(|_| is_long_enough && !is_judging) else {
+        let Some(engine) = self.engine.clone().filter(|_| is_long_enough && !self.is_judging())
+        else {
             return vec![];
         };
         let Some(Window { seen, .. }) = self.window.take() else { return vec![] };
@@ -214,6 +214,10 @@ impl Rechooser {
         let estimating = Estimating { seen: seen.clone(), basis, requests_per_second, reason };
         self.estimating = Some(estimating);
         vec![Command::Estimate(seen)]
+    }
+
+    fn is_judging(&self) -> bool {
+        self.estimating.is_some() || self.measuring.is_some()
     }
 
     /// Why the layout is to be judged anew, if it is.
@@ -259,7 +263,8 @@ impl Rechooser {
     }
 
     fn adopt_if_allowed(&mut self, now: u64) -> Vec<Command> {
-        if !self.is_allowed || now < self.standing.rest_until_micros {
+        // What was proposed before is no longer adopted once it is judged anew.
+        if !self.is_allowed || self.is_judging() || now < self.standing.rest_until_micros {
             return vec![];
         }
         // What is not certain is left to people.

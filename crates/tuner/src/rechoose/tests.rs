@@ -128,6 +128,21 @@ fn what_is_no_longer_worth_it_is_withdrawn() {
     assert_eq!(chooser.standing().proposal, None);
 }
 
+#[test]
+fn what_is_being_judged_anew_is_not_adopted_meanwhile() {
+    let (mut chooser, mut now) = (chooser(), 0);
+    assert!(matches!(judged(&mut chooser, &mut now, 100, "map")[..], [Command::Propose(_)]));
+    let counted = window(&mut chooser, &mut now, 0);
+    assert_eq!(chooser.handle(now, Event::Allowed(true)), [], "it may be withdrawn");
+    let proposal = to_be_measured(&mut chooser, now, &counted);
+    assert_eq!(chooser.handle(now, Event::Allowed(true)), []);
+    let measured = Event::Measured(Some(as_predicted(&proposal, 1.0)));
+    match &chooser.handle(now, measured)[..] {
+        [Command::Adopt(adopted)] => assert_eq!(adopted.estimate, proposal.estimate),
+        other => panic!("{other:?}"),
+    }
+}
+
 /// Nodes tell of columns as they were of late, each time: looked at often, a window has them once.
 #[test]
 fn a_window_has_its_columns_once_however_often_they_were_told() {
