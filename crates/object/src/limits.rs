@@ -28,6 +28,9 @@ pub const MAX_REQUEST_KEYS: usize = 65_536;
 pub const MAX_REQUEST_BYTES: usize = 8 * 1024 * 1024;
 /// Payload of one reply, all results together.
 pub const MAX_REPLY_BYTES: usize = 8 * 1024 * 1024;
+/// Entries, values and names of one reply, all results together: each takes some bytes of a message, and a hundred
+/// of memory, however short it is.
+pub const MAX_REPLY_ENTRIES: usize = MAX_REPLY_BYTES / 16;
 /// What one transaction may change, class methods included: it is held in memory and logged as one
 /// record.
 pub const MAX_TRANSACTION_BYTES: usize = 32 * 1024 * 1024;

@@ -307,7 +307,19 @@ impl OpResult {
             Self::Attributes(all) => all.iter().map(|(name, value)| name.len() + value.len()).sum(),
             Self::Values(values) => values.iter().flatten().map(Bytes::len).sum(),
             Self::Range(range) => range.entries.iter().map(|e| e.key.len() + e.value.len()).sum(),
+            Self::Snapshots(names) => names.iter().map(|name| name.as_str().len()).sum(),
             Self::Called(reply) => reply.output.len(),
+            _ => 0,
+        }
+    }
+
+    /// Entries, values and names in it, for bounds.
+    pub fn entry_count(&self) -> usize {
+        match self {
+            Self::Attributes(all) => all.len(),
+            Self::Values(values) => values.len(),
+            Self::Range(range) => range.entries.len(),
+            Self::Snapshots(names) => names.len(),
             _ => 0,
         }
     }

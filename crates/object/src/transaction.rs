@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::limits::{MAX_MAP_RANGE_ENTRIES, MAX_REPLY_BYTES};
+use crate::limits::{MAX_MAP_RANGE_ENTRIES, MAX_REPLY_BYTES, MAX_REPLY_ENTRIES};
 use crate::{
     CallContext, ClassHost, Error, MapEntry, ObjectName, ObjectView, Op, OpResult, Result,
     SnapshotName,
@@ -51,7 +51,7 @@ fn no_snapshots(snapshot: &SnapshotName) -> Result<()> {
 ///
 /// # Errors
 /// The first op's that failed, with that op's name as operation; `Exhausted` if the results
-/// outgrow `MAX_REPLY_BYTES`, or the calls together what the host allows them.
+/// outgrow `MAX_REPLY_BYTES` or `MAX_REPLY_ENTRIES`, or the calls together what the host allows them.
 pub fn run_transaction(
     ops: &[Op],
     view: &mut dyn TransactionView,
@@ -59,7 +59,7 @@ pub fn run_transaction(
     context: &CallContext,
 ) -> Result<Vec<OpResult>> {
     let mut results = Vec::with_capacity(ops.len());
-    let mut reply_bytes = 0;
+    let (mut reply_bytes, mut reply_entries) = (0, 0);
     // One call is bounded by itself.
     let allowance = (count_calls(ops) > 1).then(|| classes.allowance());
     for op in ops {
@@ -70,7 +70,8 @@ pub fn run_transaction(
         let result = run_op(op, view, classes, context, room);
         let result = result.map_err(|error| error.during(op.name()))?;
         reply_bytes += result.payload_bytes();
-        if reply_bytes > MAX_REPLY_BYTES {
+        reply_entries += result.entry_count();
+        if reply_bytes > MAX_REPLY_BYTES || reply_entries > MAX_REPLY_ENTRIES {
             return Err(reply_exceeded().during(op.name()));
         }
         results.push(result);

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use nacre_object::limits::{MAX_NOTIFY_BYTES, MAX_REPLY_BYTES, MAX_REQUEST_BYTES};
+use nacre_object::limits::{
+    MAX_NOTIFY_BYTES, MAX_OPS, MAX_REPLY_BYTES, MAX_REPLY_ENTRIES, MAX_REQUEST_BYTES,
+};
 
 /// The version of the protocol spoken here.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -56,8 +58,12 @@ pub const MAX_UNDER_WAY: usize = 4096;
 /// What they may take in memory when another is begun. A client of ours never has so much under way.
 pub const MAX_UNDER_WAY_BYTES: usize = 64 * 1024 * 1024;
 /// What unary calls of one entity may take in memory, [`REQUEST_COST_BYTES`] each at least, until they have
-/// ended, not until they are answered. Past it they wait their turn: as much as a session has under way.
+/// ended, not until they are answered. Past it as much again waits its turn, and what comes then is refused: as much
+/// as a session has under way.
 pub const MAX_CALLS_BYTES: usize = MAX_UNDER_WAY_BYTES;
+/// Unary calls of one entity that have not ended: each may have a connection of its own, and those of one
+/// entity must leave some to others.
+pub const MAX_ENTITY_CALLS: usize = 1024;
 /// Watches of one session.
 pub const MAX_WATCHES: usize = 1024;
 /// Replies waiting to be read by the client. Past it nothing new of its session is begun: not another
@@ -94,6 +100,14 @@ pub const MAX_SOCKET_PATH_BYTES: usize = 107;
 
 const _: () = assert!(2 * MAX_REQUEST_BYTES <= MAX_MESSAGE_BYTES);
 const _: () = assert!(2 * MAX_REPLY_BYTES <= MAX_MESSAGE_BYTES);
+/// What an entry of a reply has in its message besides key and value: three tags, three lengths.
+const MAX_ENTRY_FRAME_BYTES: usize = 3 + 3 * 3;
+const _: () = assert!(
+    MAX_REPLY_BYTES + MAX_REPLY_ENTRIES * MAX_ENTRY_FRAME_BYTES + MAX_OPS * MESSAGE_FRAME_BYTES
+        <= MAX_MESSAGE_BYTES,
+    "whatever a transaction answers fits, so it is not done and then refused",
+);
+const _: () = assert!(MAX_ENTITY_SESSIONS + MAX_ENTITY_CALLS < MAX_CONNECTIONS);
 const _: () = assert!(MAX_NOTIFY_BYTES < BATCH_BYTES + MAX_MESSAGE_BYTES);
 const _: () = assert!(MAX_MESSAGE_BYTES <= CLIENT_ROOM_BYTES, "any message has room by itself");
 const _: () = assert!(LANE_BYTES < CLIENT_ROOM_BYTES);

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacre_conformance::MemoryStore;
-use nacre_object::ErrorKind;
-use nacre_object::limits::{MAX_OPS, MAX_REQUEST_KEYS};
+use nacre_conformance::{MemoryStore, ops};
+use nacre_object::limits::{MAX_MAP_RANGE_ENTRIES, MAX_OPS, MAX_REPLY_ENTRIES, MAX_REQUEST_KEYS};
+use nacre_object::{ErrorKind, MapEntry, Op, Request, Store};
+use nacre_wire::RemoteStore;
 use nacre_wire::limits::{
     CLIENT_ROOM_BYTES, CONNECTION_WINDOW_BYTES, MAX_BATCH_BYTES, MAX_BATCH_MESSAGES,
     MAX_CALLS_BYTES, MAX_MESSAGE_BYTES, MAX_REPLIES_WAITING_BYTES, MAX_UNDER_WAY,
@@ -17,7 +18,9 @@ use nacre_wire::proto::op::Op as PbOp;
 use nacre_wire::proto::server_message::Body as Answer;
 use tonic::Code;
 
-use crate::harness::{LONG, Node, Place, TestService, ask, asking, connect, eventually};
+use crate::harness::{
+    LONG, Node, Place, TestService, ask, asking, connect, eventually, object, request,
+};
 use crate::raw::{RawSession, asks, call, message, served};
 
 const MIB: usize = 1024 * 1024;
@@ -330,4 +333,27 @@ async fn an_oversize_batch_ends_its_session_only() {
     session.send(vec![Default::default(); MAX_BATCH_MESSAGES + 1]);
     assert_eq!(session.end().await.unwrap_err().code(), Code::OutOfRange);
     ask(&bystander, "echo", "").await.unwrap();
+}
+
+/// As many short entries as fit into the bytes of a reply would not fit into a message.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_answered_as_too_much_is_not_done() {
+    let place = Place::new();
+    let store = MemoryStore::plain();
+    let node = Node::of_store(&place.endpoint(), &store).await;
+    let remote = RemoteStore::new(connect(&node.endpoint).await);
+    let entry = |n: usize| MapEntry { key: n.to_string().into(), value: Bytes::new() };
+    let entries = (0..MAX_MAP_RANGE_ENTRIES).map(entry).collect();
+    store.submit(request("data/a", Op::MapSet { entries })).await.unwrap();
+    let of_all = |times: usize| {
+        let all = ops::map_range("", "", MAX_MAP_RANGE_ENTRIES as u32);
+        let ops = [vec![ops::append("x")], vec![all; times]].concat();
+        Request::new(object("data/a"), ops).unwrap()
+    };
+    let most = MAX_REPLY_ENTRIES / MAX_MAP_RANGE_ENTRIES;
+    remote.submit(of_all(most)).await.unwrap();
+    let error = remote.submit(of_all(most + 1)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Exhausted, "{error}");
+    let content = store.submit(request("data/a", ops::read_all())).await.unwrap().results;
+    assert_eq!(content, [ops::data("x")]);
 }
