@@ -30,7 +30,7 @@ impl Codec for BatchCodec {
     }
 
     fn decoder(&mut self) -> BatchDecoder {
-        BatchDecoder
+        BatchDecoder::default()
     }
 }
 
@@ -58,15 +58,19 @@ fn buffers() -> BufferSettings {
     BufferSettings::new(BATCH_BYTES, BATCH_BYTES)
 }
 
-#[derive(Debug)]
-pub(crate) struct BatchDecoder;
+#[derive(Debug, Default)]
+pub(crate) struct BatchDecoder {
+    /// The longest batch so far: the buffer it came in is used again for shorter ones.
+    longest: usize,
+}
 
 impl Decoder for BatchDecoder {
     type Item = Batch;
     type Error = Status;
 
     fn decode(&mut self, source: &mut DecodeBuf<'_>) -> Result<Option<Batch>, Status> {
-        Ok(Some(Batch::new(source.copy_to_bytes(source.remaining()))))
+        self.longest = self.longest.max(source.remaining());
+        Ok(Some(Batch::within(source.copy_to_bytes(source.remaining()), self.longest)))
     }
 
     fn buffer_settings(&self) -> BufferSettings {
@@ -81,13 +85,21 @@ pub(crate) struct Batch {
     rest: Bytes,
     /// Messages that were taken.
     taken: usize,
-    /// Whether a small message is copied out of it, so as not to keep all of it in memory.
-    is_large: bool,
+    /// A shorter message is copied out of it, so as not to keep all of its buffer in memory.
+    copied_below: usize,
 }
 
 impl Batch {
+    #[cfg(test)]
     pub(crate) fn new(bytes: Bytes) -> Self {
-        Self { is_large: bytes.len() > LARGE_BATCH_BYTES, rest: bytes, taken: 0 }
+        let length = bytes.len();
+        Self::within(bytes, length)
+    }
+
+    /// One that lies in a buffer of about this length.
+    fn within(bytes: Bytes, buffer: usize) -> Self {
+        let copied_below = if buffer > LARGE_BATCH_BYTES { buffer / 2 } else { 0 };
+        Self { rest: bytes, taken: 0, copied_below }
     }
 
     /// Whether all was taken.
@@ -119,7 +131,7 @@ impl Batch {
             }
             self.taken += 1;
             let message = self.rest.split_to(length as usize);
-            let is_small = self.is_large && message.len() <= BATCH_BYTES;
+            let is_small = message.len() < self.copied_below;
             return Ok(Some(if is_small { Bytes::copy_from_slice(&message) } else { message }));
         }
         Ok(None)
@@ -190,5 +202,12 @@ mod tests {
         let is_slice = |message: &Bytes| encoded.as_ptr_range().contains(&message.as_ptr());
         let messages: Result<Vec<_>, _> = Batch::new(encoded.clone()).collect();
         assert_eq!(messages.unwrap().iter().map(is_slice).collect::<Vec<_>>(), [false, true]);
+
+        // Nor does one in a short batch that came after a long one, in its buffer.
+        let short = encoded.slice(..3);
+        for (buffer, expected) in [(3, true), (encoded.len(), false)] {
+            let message = Batch::within(short.clone(), buffer).next().unwrap().unwrap();
+            assert_eq!(is_slice(&message), expected, "in {buffer} bytes");
+        }
     }
 }

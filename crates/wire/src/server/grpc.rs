@@ -30,7 +30,7 @@ use super::refusals::RefusalReason;
 use super::session::Session;
 use super::under_way::Work;
 use crate::codec::{Batch, BatchCodec};
-use crate::limits::{MAX_BATCH_BYTES, MAX_CALLS_BYTES, PROTOCOL_VERSION};
+use crate::limits::{MAX_BATCH_BYTES, MAX_CALLS_BYTES, MAX_ENTITY_CALLS, PROTOCOL_VERSION};
 use crate::outbox::{Outbox, OutboxStream};
 use crate::{SERVICE_NAME, message};
 use nacre_protocol::encode;
@@ -130,8 +130,8 @@ async fn answer_one(
             let trace = (trace_id != 0).then(|| node.spans.join(Id(trace_id), Id(span_id)));
             let give_up = give_up(timeout_micros);
             let answer = match until(give_up, node.calls.take(caller.entity(), bytes)).await {
-                Some(room) => finish(node.begin(&caller, trace, asked), room, give_up).await,
-                None => encode::failure(&no_room()),
+                Some(Some(room)) => finish(node.begin(&caller, trace, asked), room, give_up).await,
+                Some(None) | None => encode::failure(&no_room()),
             };
             node.meter.ended(begun, Ending::of(&answer), node.meter.now());
             answer
@@ -175,8 +175,9 @@ async fn until<F: Future>(give_up: Option<Instant>, coming: F) -> Option<F::Outp
 }
 
 fn no_room() -> Error {
-    Error::exhausted(format!("calls of this entity take {MAX_CALLS_BYTES} bytes already"))
-        .hint("it was not begun; wait for those under way, or give it longer")
+    let text =
+        format!("this entity has {MAX_ENTITY_CALLS} calls, or they take {MAX_CALLS_BYTES} bytes");
+    Error::exhausted(text).hint("it was not begun; wait for those under way, or use a session")
 }
 
 /// Ends a task when nobody waits for it any more.

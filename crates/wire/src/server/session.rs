@@ -282,13 +282,16 @@ impl Session {
         }
     }
 
-    /// Tells the client that its time is over, and finishes what it asked for without it.
-    fn late(&mut self, id: u64, begun: Begun, unheard: UnderWay) {
+    /// Tells the client that its time is over, and finishes without it what changes something.
+    fn late(&mut self, id: u64, begun: Begun, unheard: Result<UnderWay, usize>) {
         let answer = encode::failure(&message::late());
         self.ended.push((begun, Ending::of(&answer)));
         self.tell(id, &answer);
         self.watches.end(id);
-        self.under_way.push(unheard);
+        match unheard {
+            Ok(unheard) => self.under_way.push(unheard),
+            Err(bytes) => self.under_way_bytes -= bytes,
+        }
     }
 
     /// Without a client there is nobody to tell, and nothing waits.

@@ -33,7 +33,7 @@ pub(crate) struct Work {
     pub(crate) only_reads: bool,
 }
 
-/// A message under way. Its work runs to the end, but the client waits for its time only.
+/// A message under way. The client waits for its time only; work that changes something runs to its end.
 pub(crate) struct UnderWay {
     /// The message to be answered; `None` once the client waits no longer.
     id: Option<(u64, Begun)>,
@@ -49,8 +49,8 @@ pub(crate) struct UnderWay {
 pub(crate) enum Progress {
     /// It is answered.
     Finished(u64, Begun, Outcome, usize),
-    /// The client waits no longer; the work goes on.
-    Late(u64, Begun, UnderWay),
+    /// The client waits no longer; the work goes on, unless nothing changes by it: then it is over.
+    Late(u64, Begun, Result<UnderWay, usize>),
     /// The work has ended for which nobody waits.
     Unheard(usize),
 }
@@ -85,7 +85,10 @@ impl Future for UnderWay {
         };
         if expired && let (Some((id, begun)), work @ Some(_)) = (self.id, self.work.take()) {
             let Self { only_reads, bytes, .. } = *self;
-            let unheard = Self { id: None, patience: None, work, only_reads, bytes };
+            let unheard = match only_reads {
+                true => Err(bytes),
+                false => Ok(Self { id: None, patience: None, work, only_reads, bytes }),
+            };
             return Poll::Ready(Progress::Late(id, begun, unheard));
         }
         Poll::Pending

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nacre_object::ErrorKind;
+use nacre_wire::limits::MAX_UNDER_WAY;
 use nacre_wire::proto::server_message::Body as Answer;
 use nacre_wire::proto::{ClientMessage, ErrorKind as PbKind};
 
@@ -63,4 +64,17 @@ async fn the_node_keeps_the_time_of_foreign_clients_too() {
     );
     service.release(1);
     service.until_finished(3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_that_nobody_waits_for_leave_the_session_its_room() {
+    let place = Place::new();
+    let service = TestService::new();
+    let node = Node::of_service(&place.endpoint(), &service).await;
+    let session = connect(&node.endpoint).await;
+    let waits = (0..MAX_UNDER_WAY).map(|_| session.query("test", "wait", Bytes::new(), SHORT));
+    for wait in futures::future::join_all(waits).await {
+        assert_eq!(wait.unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+    assert_eq!(ask(&session, "echo", "next").await.unwrap(), "next");
 }
