@@ -11,6 +11,11 @@ use std::time::{Duration, UNIX_EPOCH};
 use nacre_object::{Error, Result};
 use serde::Serialize;
 
+/// Characters of a table's cell. A value may have a million, and all other rows are padded to the longest.
+const MAX_CELL_CHARS: usize = 1024;
+// A width that text is padded to.
+const _: () = assert!(MAX_CELL_CHARS <= u16::MAX as usize);
+
 static READER_IS_GONE: AtomicBool = AtomicBool::new(false);
 
 /// Whether something could not be printed because nobody reads it any more: then that is why a command
@@ -158,10 +163,21 @@ pub fn utc(micros: u64) -> String {
     }
 }
 
-/// Rows with their columns aligned, a header first. What stands in a cell stays there.
+/// A text, cut if it has more characters than a cell.
+fn shortened(text: String) -> String {
+    match text.char_indices().nth(MAX_CELL_CHARS) {
+        None => text,
+        Some(_) => text.chars().take(MAX_CELL_CHARS - 1).chain(['…']).collect(),
+    }
+}
+
+/// Rows with their columns aligned, a header first. What stands in a cell stays there; of one that is longer
+/// than people read its beginning is shown, and JSON has all of it.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
-    let rows: Vec<Vec<_>> =
-        rows.iter().map(|row| row.iter().map(|cell| printable(cell)).collect()).collect();
+    let rows: Vec<Vec<_>> = rows
+        .iter()
+        .map(|row| row.iter().map(|cell| shortened(printable(cell))).collect())
+        .collect();
     let mut widths: Vec<_> = header.iter().map(|cell| cell.chars().count()).collect();
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -189,6 +205,17 @@ mod tests {
         let rows = [vec!["a\nb".to_owned(), "c".to_owned()]];
         assert_eq!(table(&["one", "two"], &rows), "one   two\na\\nb  c");
         assert_eq!(escaped("a:1:\n\tx\u{1b}c", &['\n', '\t']), "a:1:\n\tx\\u{1b}c");
+    }
+
+    #[test]
+    fn of_a_cell_nobody_reads_to_its_end_the_beginning_is_shown() {
+        for chars in [MAX_CELL_CHARS, MAX_CELL_CHARS + 1, 1 << 20] {
+            let rows = [["ä".repeat(chars), "b".to_owned()].to_vec()];
+            let shown = table(&["one", "two"], &rows);
+            let last = shown.lines().last().unwrap();
+            assert_eq!(last.chars().count(), MAX_CELL_CHARS + "  b".len(), "{chars}");
+            assert_eq!(last.ends_with("ä…  b"), chars > MAX_CELL_CHARS, "{chars}");
+        }
     }
 
     #[test]

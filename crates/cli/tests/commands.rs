@@ -326,6 +326,18 @@ fn maps_commit_by_epoch_and_keep_their_history() {
 }
 
 #[test]
+fn a_value_of_any_length_is_listed() {
+    let cluster = RunningCluster::start();
+    let long = "x".repeat(100_000);
+    cluster.run(&["object", "map", "set", "data/o", "long", &long]);
+    cluster.run(&["object", "map", "set", "data/o", "short", "1"]);
+    let list = ["object", "map", "ls", "data/o"];
+    let shown = cluster.run(&list);
+    assert!(shown.contains("x…") && shown.len() < 10_000, "{} bytes", shown.len());
+    assert!(cluster.run(&[&list[..], &["--json"]].concat()).contains(&long));
+}
+
+#[test]
 fn a_map_program_refuses_mends_and_triggers() {
     let cluster = RunningCluster::start();
     let file = cluster.folder().join("limits.lua");
