@@ -338,6 +338,29 @@ fn a_value_of_any_length_is_listed() {
 }
 
 #[test]
+fn a_map_that_nacre_goes_by_is_changed_only_by_whoever_insists() {
+    let cluster = RunningCluster::start();
+    cluster.run(&["log", "create", "l"]);
+    cluster.run(&["map", "set", "mine", "a=1"]);
+    assert_eq!(cluster.run(&["map", "ls"]), "mine\n");
+    let all = cluster.run(&["map", "ls", "--all"]);
+    for map in ["log.l", "mine", "nodes", "pools", "program-status", "programs"] {
+        assert!(all.lines().any(|line| line == map), "{map}: {all}");
+    }
+    for map in all.lines().filter(|map| *map != "mine") {
+        for change in [&["map", "set", map, "x=y"][..], &["map", "rm", map, "x"]] {
+            let (status, said) = cluster.fails(change);
+            assert!(status == 2 && said.contains("keeps its own things"), "{change:?}: {said}");
+        }
+        cluster.run(&["map", "get", map]);
+    }
+    assert!(cluster.fails(&["map", "set", "log.l", "x=y"]).1.contains("`nacre log`"));
+    cluster.run(&["map", "set", "pools", "more={}", "--system"]);
+    cluster.run(&["map", "rm", "pools", "more", "--system"]);
+    assert_eq!(cluster.run(&["pool", "ls"]), "data\nlog\n");
+}
+
+#[test]
 fn a_map_program_refuses_mends_and_triggers() {
     let cluster = RunningCluster::start();
     let file = cluster.folder().join("limits.lua");

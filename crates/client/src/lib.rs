@@ -58,7 +58,7 @@ pub use nacre_registry::{
     Change, Entities, Entity, EpochRecord, Event, EventItem, EventWatcher, Events, Garbage, Grant,
     Grants, MapEvent, MapState, MapWatcher, Maps, Node, NodeStatus, Nodes, ProgramId, ProgramInfo,
     ProgramKind, ProgramSource, Programs, Removal, Severity, SourceError, SourceObject,
-    VersionInfo,
+    VersionInfo, is_system_map,
 };
 pub use nacre_telemetry::{OpenSpan, Order, Sampler, Sampling, Span, Spans, traced};
 pub use object::Object;

@@ -34,7 +34,7 @@ pub use events::{
 pub use maps::{
     Change, ENTITIES_MAP, EpochRecord, Herald, History, LAYOUTS_MAP, LOG_MAP_PREFIX, MapEvent,
     MapState, MapWatcher, Maps, NODES_MAP, Origin, POOLS_MAP, PROGRAM_STATUS_MAP, PROGRAMS_MAP,
-    map_class,
+    is_system_map, map_class,
 };
 pub use nodes::{Node, Nodes};
 pub use programs::{

@@ -1,7 +1,7 @@
 //! `nacre map …`: service metadata.
 
 use clap::Subcommand;
-use nacre::{Change, Cluster, EpochRecord, MapEvent, MapState};
+use nacre::{Change, Cluster, EpochRecord, MapEvent, MapState, is_system_map};
 use nacre_object::{Error, MapName, Result};
 use serde_json::{Value, json};
 
@@ -14,7 +14,11 @@ const DEFAULT_HISTORY: usize = 20;
 #[derive(Debug, Subcommand)]
 pub enum MapCommand {
     /// List the maps
-    Ls,
+    Ls {
+        /// Also those that nacre keeps its own things in
+        #[arg(long)]
+        all: bool,
+    },
     /// Print a map, or one key's value
     Get { map: MapName, key: Option<String> },
     /// Set keys in one commit; prints the new epoch
@@ -26,6 +30,8 @@ pub enum MapCommand {
         /// Commit only if the map is at this epoch
         #[arg(long)]
         epoch: Option<u64>,
+        #[command(flatten)]
+        system: SystemArgument,
     },
     /// Remove keys in one commit; prints the new epoch
     Rm {
@@ -35,6 +41,8 @@ pub enum MapCommand {
         /// Commit only if the map is at this epoch
         #[arg(long)]
         epoch: Option<u64>,
+        #[command(flatten)]
+        system: SystemArgument,
     },
     /// Print what was committed, oldest first
     History {
@@ -52,6 +60,44 @@ pub enum MapCommand {
     },
 }
 
+/// Leave to change what nacre itself goes by
+#[derive(Debug, clap::Args)]
+pub struct SystemArgument {
+    /// Also change a map that nacre keeps its own things in: a wrong entry can break the cluster
+    #[arg(long)]
+    system: bool,
+}
+
+impl SystemArgument {
+    /// # Errors
+    /// `Invalid` for a map of nacre's own, with the command that changes it as it should be.
+    fn check(&self, map: &MapName) -> Result<()> {
+        if self.system || !is_system_map(map) {
+            return Ok(());
+        }
+        let text = format!("map {map} is one that nacre keeps its own things in");
+        let instead = match command_for(map) {
+            Some(command) => format!("change them with `nacre {command}`"),
+            None => "its nodes write it".to_owned(),
+        };
+        Err(Error::invalid(text).hint(format!(
+            "{instead}; --system writes the map all the same, and a wrong entry can break the cluster"
+        )))
+    }
+}
+
+/// The command that changes what is in a map of nacre's own, if one does.
+fn command_for(map: &MapName) -> Option<&'static str> {
+    match map.as_str() {
+        "pools" => Some("pool"),
+        "programs" => Some("program"),
+        "entities" => Some("entity"),
+        "layouts" => Some("brados"),
+        map if map.starts_with("log.") => Some("log"),
+        _ => None,
+    }
+}
+
 fn parse_entry(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
@@ -64,8 +110,11 @@ pub async fn run(command: MapCommand, cluster: &Cluster, out: Out) -> Result<()>
     use MapCommand as C;
     let maps = cluster.maps();
     match command {
-        C::Ls => {
+        C::Ls { all } => {
             for name in maps.list().await? {
+                if !all && is_system_map(&name) {
+                    continue;
+                }
                 out.show(&json!({ "map": name.as_str() }), || name.to_string())?;
             }
             Ok(())
@@ -78,11 +127,13 @@ pub async fn run(command: MapCommand, cluster: &Cluster, out: Out) -> Result<()>
             let shown = json!({ "epoch": epoch, "value": json_bytes(&value) });
             out.show(&shown, || text_bytes(&value))
         }
-        C::Set { map, entries, epoch } => {
+        C::Set { map, entries, epoch, system } => {
+            system.check(&map)?;
             let changes = entries.into_iter().map(|(key, value)| Change::set(key, value));
             commit(cluster, &map, epoch, changes.collect(), out).await
         }
-        C::Rm { map, keys, epoch } => {
+        C::Rm { map, keys, epoch, system } => {
+            system.check(&map)?;
             commit(cluster, &map, epoch, keys.into_iter().map(Change::remove).collect(), out).await
         }
         C::History { map, limit } => history(cluster, &map, limit, out).await,

@@ -36,7 +36,7 @@ pub use history::History;
 pub(crate) use own::{COMMON_MAPS, is_own_map, log_of_map};
 pub use own::{
     ENTITIES_MAP, LAYOUTS_MAP, LOG_MAP_PREFIX, NODES_MAP, POOLS_MAP, PROGRAM_STATUS_MAP,
-    PROGRAMS_MAP,
+    PROGRAMS_MAP, is_system_map,
 };
 pub(crate) use policy::{PolicyError, check_policy};
 pub use state::{Change, EpochRecord, MapEvent, MapState, Origin};

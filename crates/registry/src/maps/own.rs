@@ -4,7 +4,7 @@
 //! program that has a say in their commits, not by one of another map that triggers a commit there. One
 //! is written by others, too: `programs`, each entry by whoever may write that program.
 
-use nacre_object::{Error, Result};
+use nacre_object::{Error, MapName, Result};
 
 /// Which pools there are.
 pub const POOLS_MAP: &str = "pools";
@@ -37,12 +37,22 @@ pub(crate) fn log_of_map(map: &str) -> Option<&str> {
     map.strip_prefix(LOG_MAP_PREFIX)
 }
 
+/// Whether clients and nodes act on what a map says: nacre's own, and the views of logs. A wrong entry can
+/// bring down what goes by it.
+pub fn is_system_map(map: &MapName) -> bool {
+    is_system(map.as_str())
+}
+
+fn is_system(map: &str) -> bool {
+    is_own_map(map) || log_of_map(map).is_some()
+}
+
 /// Checks a map that a program of another one wants to commit to. Nodes would do it, who may do anything.
 ///
 /// # Errors
 /// `Invalid` for nacre's own, and for the views of logs.
 pub(super) fn check_triggered(map: &str) -> Result<()> {
-    if is_own_map(map) || log_of_map(map).is_some() {
+    if is_system(map) {
         return Err(Error::invalid(format!("no program triggers commits to the map {map}"))
             .hint("it is nacre's own, or the view of a log"));
     }
