@@ -17,11 +17,14 @@ mod otlp;
 mod out;
 mod row;
 mod span_tree;
+mod usage;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap::builder::{OsStringValueParser, TypedValueParser, ValueParser};
+use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use nacre::{Cluster, ClusterFile, Spans, traced};
 use nacre_clock::{Random, SystemClock};
@@ -39,6 +42,9 @@ use crate::out::Out;
 /// a lock for each such piece (ARCHITECTURE.md, "Where an append's microseconds go").
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The cluster's folder if none is named.
+const DEFAULT_CLUSTER: &str = "nacre-data";
 
 /// A programmable storage system
 #[derive(Debug, Parser)]
@@ -64,13 +70,26 @@ struct Place {
         long,
         global = true,
         env = "NACRE_CLUSTER",
-        default_value = "nacre-data",
-        value_name = "DIR"
+        default_value = DEFAULT_CLUSTER,
+        value_name = "DIR",
+        value_parser = path_or_nothing()
     )]
     cluster: PathBuf,
-    /// Connect with this identity file, from any machine; the cluster's folder is not needed
-    #[arg(long, global = true, env = "NACRE_IDENTITY", value_name = "FILE")]
+    /// Connect with this identity file, from any machine; the cluster's folder is not needed. What asks no running
+    /// cluster, as `init` and `up`, takes no such option and ignores the variable
+    #[arg(
+        long,
+        global = true,
+        env = "NACRE_IDENTITY",
+        value_name = "FILE",
+        value_parser = path_or_nothing()
+    )]
     identity: Option<PathBuf>,
+}
+
+/// A path, or what a variable that is set to nothing says: see [`Place::settled`].
+fn path_or_nothing() -> ValueParser {
+    OsStringValueParser::new().map(PathBuf::from).into()
 }
 
 #[derive(Debug, Subcommand)]
@@ -116,6 +135,32 @@ enum Command {
 }
 
 impl Place {
+    /// The same, where a variable that is empty is one that is not set.
+    ///
+    /// # Errors
+    /// `Invalid` if the command line names nothing, or an identity to a command that takes none.
+    fn settled(mut self, command: &Command, matches: &ArgMatches) -> Result<Self> {
+        let is_asked_for = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
+        if is_asked_for("identity") && !command.takes_identity() {
+            return Err(Error::invalid(format!("`nacre {}` takes no identity", verbs_of(matches)))
+                .hint("leave --identity out: it asks no running cluster"));
+        }
+        let is_empty = |path: &PathBuf| path.as_os_str().is_empty();
+        if is_empty(&self.cluster) {
+            if is_asked_for("cluster") {
+                return Err(Error::invalid("--cluster names no folder"));
+            }
+            self.cluster = DEFAULT_CLUSTER.into();
+        }
+        if self.identity.as_ref().is_some_and(is_empty) {
+            if is_asked_for("identity") {
+                return Err(Error::invalid("--identity names no file"));
+            }
+            self.identity = None;
+        }
+        Ok(self)
+    }
+
     fn cluster_file(&self) -> Result<ClusterFile> {
         match &self.identity {
             Some(identity) => ClusterFile::of_identity(identity),
@@ -140,12 +185,29 @@ impl Command {
             _ => true,
         }
     }
+
+    /// Whether it asks a running cluster, as somebody.
+    fn takes_identity(&self) -> bool {
+        match self {
+            Self::Brados(command) => command.may_ask_a_cluster(),
+            Self::Ceph(command) => matches!(command, ceph::CephCommand::Forget(_)),
+            _ => self.is_traceable(),
+        }
+    }
 }
 
 fn main() -> ExitCode {
-    let matches = help::explained(Arguments::command()).get_matches();
-    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let parsed = help::explained(Arguments::command()).try_get_matches();
+    let parsed = parsed.and_then(|matches| Ok((Arguments::from_arg_matches(&matches)?, matches)));
+    let (mut arguments, matches) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) => return usage::tell(&error),
+    };
     let out = Out::new(arguments.json);
+    arguments.place = match arguments.place.settled(&arguments.command, &matches) {
+        Ok(place) => place,
+        Err(error) => return ExitCode::from(fail(&error, out)),
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

@@ -73,6 +73,15 @@ impl BradosCommand {
     pub fn asks_a_cluster(&self) -> bool {
         matches!(self, Self::Counts { .. } | Self::Proposals | Self::Adopt(_) | Self::Auto(_))
     }
+
+    /// Whether it does, or does so besides.
+    pub fn may_ask_a_cluster(&self) -> bool {
+        match self {
+            Self::Profile(arguments) => arguments.asks_a_cluster(),
+            Self::Tune(arguments) => arguments.asks_a_cluster(),
+            _ => self.asks_a_cluster(),
+        }
+    }
 }
 
 /// Runs one of them.

@@ -70,6 +70,20 @@ pub struct TuneArguments {
     rounds: u16,
 }
 
+impl ProfileArguments {
+    /// Whether a running cluster is told.
+    pub fn asks_a_cluster(&self) -> bool {
+        self.keep
+    }
+}
+
+impl TuneArguments {
+    /// Whether a running cluster is asked.
+    pub fn asks_a_cluster(&self) -> bool {
+        self.observed.is_some()
+    }
+}
+
 impl At {
     async fn open(&self) -> Result<OwnEngine> {
         match &self.engine {
