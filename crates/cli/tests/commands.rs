@@ -201,6 +201,42 @@ fn logs_work_with_pipes() {
 }
 
 #[test]
+fn a_log_has_a_class_of_logs_for_as_long_as_it_is_there() {
+    let cluster = RunningCluster::start();
+    let file = cluster.folder().join("class.lua");
+    let put = |name: &str, source: &str| {
+        fs::write(&file, source).unwrap();
+        cluster.run(&["program", "put", name, file.to_str().unwrap(), "--activate"]);
+    };
+    put("class/counter", COUNTER);
+    let (status, said) = cluster.fails(&["log", "create", "l", "--class", "nosuch"]);
+    assert!(status == 1 && said.contains("no version of class/nosuch is active"), "{said}");
+    let (status, said) = cluster.fails(&["log", "create", "l", "--class", "counter"]);
+    assert!(status == 2 && said.contains("no method seal, max_position"), "{said}");
+    assert_eq!(cluster.run(&["log", "ls"]), "");
+
+    put("class/mine", nacre::LOG_PROGRAM_SOURCE);
+    cluster.run(&["log", "create", "l", "--class", "mine"]);
+    cluster.run_with_input(&["log", "append", "l"], "one\n");
+    let remove_class = ["program", "rm", "class/mine", "--force"];
+    let (status, said) = cluster.fails(&remove_class);
+    assert!(status == 1 && said.contains("stores the entries of the log l"), "{said}");
+    assert_eq!(cluster.run(&["log", "read", "l"]), "one\n");
+
+    // A log that lost its class all the same is removed once it is back, and not by half before.
+    cluster.run(&["map", "rm", "programs", "class/mine", "--system"]);
+    for _ in 0..2 {
+        let (status, said) = cluster.fails(&["log", "remove", "l"]);
+        assert!(status == 1 && said.contains("put and activate"), "{said}");
+        assert_eq!(cluster.run(&["log", "ls"]), "l\n");
+    }
+    put("class/mine", nacre::LOG_PROGRAM_SOURCE);
+    cluster.run(&["log", "remove", "l"]);
+    assert_eq!(cluster.run(&["log", "ls"]), "");
+    cluster.run(&remove_class);
+}
+
+#[test]
 fn the_lines_before_one_that_is_no_record_are_appended() {
     let cluster = RunningCluster::start();
     cluster.run(&["log", "create", "l"]);

@@ -340,7 +340,8 @@ impl Cluster {
     /// Makes a log.
     ///
     /// # Errors
-    /// `Exists`; `Invalid` for a name that is not one; `Unavailable`.
+    /// `Exists`; `Invalid` for a name that is not one, and a class that is none of logs; `NotFound` for a pool or
+    /// class that is not there; `Unavailable`.
     pub async fn create_log(&self, name: &str, options: LogOptions) -> Result<Log> {
         let name = LogName::new(name)?;
         self.pools.check(&options.pool).await?;
@@ -352,6 +353,7 @@ impl Cluster {
             }
             _ => {}
         }
+        self.check_log_class(&options.class).await?;
         self.logs.classes.refresh(&options.class).await?;
         Log::create(self.logs.clone(), name, options).await
     }
@@ -380,9 +382,24 @@ impl Cluster {
     /// name.
     ///
     /// # Errors
-    /// `NotFound`; `Unavailable`, and then part of it may be done: again.
+    /// `NotFound`, also if its class is: it has no other way to its objects; `Unavailable`, and then part of it may
+    /// be done: again.
     pub async fn remove_log(&self, name: &str) -> Result<()> {
-        Log::remove(self.logs.clone(), LogName::new(name)?).await
+        let name = LogName::new(name)?;
+        let known = self.logs.views.last(&name).await?.filter(|view| !view.is_buried());
+        if let Some(view) = known {
+            let there = self.active_log_class(view.class()).await;
+            there.map_err(|error| {
+                error.hint(format!(
+                    "put and activate the class of the log, then remove it; where class/{} never was one of logs, \
+                     the source of class/log does",
+                    view.class()
+                ))
+            })?;
+            // A node that has not heard of the class yet catches up with a call that says its version.
+            self.logs.classes.refresh(view.class()).await?;
+        }
+        Log::remove(self.logs.clone(), name).await
     }
 
     /// The logs, by name.

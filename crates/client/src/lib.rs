@@ -28,6 +28,7 @@ mod gateway_watch;
 mod keys;
 mod layouts;
 mod local;
+mod log_class;
 mod neighbours;
 mod object;
 mod pool;

@@ -41,5 +41,5 @@ pub use name::LogName;
 pub use sequencer::{
     Reconfiguration, SEQUENCER_SERVICE, SequencerCounts, SequencerHost, log_asked_about,
 };
-pub use storage::{BRADOS_CLASS, NATIVE_CLASS, PROGRAM_CLASS, log_class};
+pub use storage::{BRADOS_CLASS, NATIVE_CLASS, PROGRAM_CLASS, log_class, storage_methods};
 pub use views::{MapViews, ViewStore};

@@ -24,14 +24,14 @@ pub enum LogCommand {
         #[arg(long)]
         width: Option<u32>,
         /// Records of one object
-        #[arg(long)]
-        slots: Option<u32>,
+        #[arg(long, default_value_t = LogOptions::default().slots)]
+        slots: u32,
         /// The class that stores entries: `log`, the program, `log_native`, or `log_brados`, the relations
-        #[arg(long)]
-        class: Option<ClassName>,
+        #[arg(long, default_value_t = LogOptions::default().class)]
+        class: ClassName,
         /// The pool of its objects
-        #[arg(long)]
-        pool: Option<PoolName>,
+        #[arg(long, default_value_t = LogOptions::default().pool)]
+        pool: PoolName,
     },
     /// List the logs
     Ls,
@@ -97,13 +97,7 @@ pub async fn run(command: LogCommand, cluster: &Cluster, out: Out) -> Result<()>
     use LogCommand as C;
     match command {
         C::Create { log, width, slots, class, pool } => {
-            let defaults = LogOptions::default();
-            let options = LogOptions {
-                pool: pool.unwrap_or(defaults.pool),
-                class: class.unwrap_or(defaults.class),
-                width: width.or(defaults.width),
-                slots: slots.unwrap_or(defaults.slots),
-            };
+            let options = LogOptions { pool, class, width, slots };
             cluster.create_log(&log, options).await.map(drop)
         }
         C::Ls => {

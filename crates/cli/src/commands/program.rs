@@ -68,7 +68,7 @@ pub enum ProgramCommand {
         program: ProgramId,
         #[arg(long)]
         program_version: Option<u64>,
-        /// Also if it is active: nodes drop it
+        /// Also if it is active: nodes drop it. One that stores the entries of a log is not removed
         #[arg(long)]
         force: bool,
     },
@@ -156,7 +156,7 @@ pub async fn run(command: ProgramCommand, cluster: &Cluster, out: Out) -> Result
         }
         C::Rm { program, program_version, force } => {
             let removal = if force { Removal::EvenIfActive } else { Removal::UnlessActive };
-            programs.remove(&program, program_version, removal).await
+            cluster.remove_program(&program, program_version, removal).await
         }
         C::Gc { dry_run: true } => show_garbage(&programs.garbage().await?, "would go", out),
         C::Gc { dry_run: false } => show_garbage(&programs.collect().await?, "removed", out),

@@ -55,6 +55,9 @@ pub(crate) type CallResult<T> = Result<T, CallFailure>;
 
 /// The storage interface, both ways. Answers are of a call that succeeded as far as the store knows.
 pub(crate) trait Dialect: Sync {
+    /// The methods that a class of it has at least.
+    fn methods(&self) -> &'static [&'static str];
+
     fn seal(&self, epoch: u64) -> Ask;
     fn max_position(&self) -> Ask;
     fn write(&self, epoch: u64, entries: &[(u64, &Bytes)]) -> Ask;
@@ -75,7 +78,41 @@ pub(crate) trait Dialect: Sync {
     fn has_left(&self, answer: Bytes) -> CallResult<bool>;
 }
 
+/// The methods that a class of this name needs so that logs can be made of it.
+pub fn storage_methods(class: &ClassName) -> &'static [&'static str] {
+    of(class).methods()
+}
+
 /// The dialect of a class.
 pub(crate) fn of(class: &ClassName) -> &'static dyn Dialect {
     if speaks_rows(class) { &Rows } else { &Packed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_of_a_class_is_what_it_needs() {
+        let data = Bytes::new();
+        for name in ["log", "log_brados"] {
+            let class = ClassName::new(name).unwrap();
+            let dialect = of(&class);
+            let asks = [
+                dialect.seal(1),
+                dialect.max_position(),
+                dialect.write(1, &[(0, &data)]),
+                dialect.fill(1, &[0]),
+                dialect.read(1, 1, &[0]),
+                dialect.trim(1, 0),
+                dialect.trim_to(1, 0),
+            ];
+            // Of a class in Brados many requests of a method are one call.
+            let mut asked = asks.map(|ask| ask.method.trim_end_matches(".batch"));
+            let mut needed = storage_methods(&class).to_vec();
+            asked.sort_unstable();
+            needed.sort_unstable();
+            assert_eq!(asked[..], needed, "{name}");
+        }
+    }
 }

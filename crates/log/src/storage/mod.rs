@@ -53,6 +53,7 @@ use nacre_object::ClassName;
 
 pub use class::log_class;
 pub(crate) use client::{Addressed, StorageClient};
+pub use dialect::storage_methods;
 pub(crate) use dialect::{CallFailure, CallResult};
 pub(crate) use entry::EntryState;
 pub(crate) use packed::MAX_BATCH_ENTRIES;

@@ -15,6 +15,10 @@ pub(crate) const MAX_BATCH_ENTRIES: usize = 1024;
 pub(super) struct Packed;
 
 impl Dialect for Packed {
+    fn methods(&self) -> &'static [&'static str] {
+        &["seal", "max_position", "read_batch", "write_batch", "fill_batch", "trim", "trim_to"]
+    }
+
     fn seal(&self, epoch: u64) -> Ask {
         Ask { method: "seal", input: encode_epoch(epoch) }
     }

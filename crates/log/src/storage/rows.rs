@@ -15,6 +15,10 @@ use crate::codec::POSITION_END;
 pub(super) struct Rows;
 
 impl Dialect for Rows {
+    fn methods(&self) -> &'static [&'static str] {
+        &["seal", "max_position", "read", "write", "fill", "trim", "trim_to"]
+    }
+
     fn seal(&self, epoch: u64) -> Ask {
         Ask { method: "seal", input: of_numbers(&[epoch]).into() }
     }

@@ -1,0 +1,126 @@
+//! The classes of logs: which can store their entries, and which logs one does so for.
+
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use nacre_class::check_program;
+use nacre_clock::{Clock, SystemClock};
+use nacre_log::{LogName, NATIVE_CLASS, PROGRAM_CLASS, storage_methods};
+use nacre_object::{ClassName, Error, ErrorKind, Result};
+use nacre_registry::{ProgramId, ProgramKind, Removal};
+
+use crate::Cluster;
+
+/// Views of logs looked at side by side.
+const LOOKS_AT_ONCE: usize = 32;
+
+impl Cluster {
+    /// Refuses a class that could not store the entries of a log: nothing of such a log would work. Who may not
+    /// read the class is believed.
+    ///
+    /// # Errors
+    /// `NotFound` if it is not active; `Invalid` with the methods it lacks; `Unavailable`.
+    pub(crate) async fn check_log_class(&self, class: &ClassName) -> Result<()> {
+        let Some((program, version)) = self.active_log_class(class).await? else { return Ok(()) };
+        let source = match self.programs().show(&program, Some(version)).await {
+            Ok(shown) => shown.source,
+            Err(error) if error.kind() == ErrorKind::Denied => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let methods = check_program(&source, &clock)?.methods;
+        let has = |needed: &&str| methods.iter().any(|(method, _)| method.as_str() == *needed);
+        let lacking: Vec<_> =
+            storage_methods(class).iter().copied().filter(|needed| !has(needed)).collect();
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        let text =
+            format!("{program} is no class of logs: it has no method {}", lacking.join(", "));
+        Err(Error::invalid(text).hint(
+            "log, log_native and log_brados are; one in Brados is to be called log_brados and more",
+        ))
+    }
+
+    /// The program of a log's class with its active version; `None` if the class is native.
+    ///
+    /// # Errors
+    /// `NotFound` if no version is active; `Unavailable`.
+    pub(crate) async fn active_log_class(
+        &self,
+        class: &ClassName,
+    ) -> Result<Option<(ProgramId, u64)>> {
+        if class.as_str() == NATIVE_CLASS {
+            return Ok(None);
+        }
+        let program = ProgramId::new(ProgramKind::Class, class.as_str().parse()?);
+        let version = self.programs().active(&program).await?.ok_or_else(|| {
+            Error::not_found(format!("no version of {program} is active, so it stores no log"))
+                .hint(format!("activate it; {PROGRAM_CLASS} and {NATIVE_CLASS} are always there"))
+        })?;
+        Ok(Some((program, version)))
+    }
+
+    /// The logs whose entries a class stores, those included that are not wholly removed yet.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Denied`.
+    pub async fn logs_of_class(&self, class: &ClassName) -> Result<Vec<LogName>> {
+        let maps = self.maps().list().await?;
+        // Made before anything is waited for, so that the future can move between threads.
+        let looks: Vec<_> = maps
+            .iter()
+            .filter_map(LogName::of_map)
+            .map(|log| self.if_of_class(log, class))
+            .collect();
+        let looked: Vec<_> = stream::iter(looks).buffered(LOOKS_AT_ONCE).try_collect().await?;
+        Ok(looked.into_iter().flatten().collect())
+    }
+
+    async fn if_of_class(&self, log: LogName, class: &ClassName) -> Result<Option<LogName>> {
+        match self.log_env().views.last(&log).await {
+            Ok(view) => {
+                let is_its = view.is_some_and(|view| !view.is_buried() && view.class() == class);
+                Ok(is_its.then_some(log))
+            }
+            // Whatever it was, no class helps it.
+            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Drops a version of a program, or all of them, as [`nacre_registry::Programs::remove`], unless a log
+    /// would have no class any more. Of logs that whoever asks may not see nothing is known.
+    ///
+    /// # Errors
+    /// `Conflict` with the logs; those of `Programs::remove`.
+    pub async fn remove_program(
+        &self,
+        program: &ProgramId,
+        version: Option<u64>,
+        removal: Removal,
+    ) -> Result<()> {
+        let active = self.programs().active(program).await?;
+        let goes = active.is_some() && version.is_none_or(|version| active == Some(version));
+        if program.kind == ProgramKind::Class && goes && removal == Removal::EvenIfActive {
+            self.check_stores_no_log(program).await?;
+        }
+        self.programs().remove(program, version, removal).await
+    }
+
+    async fn check_stores_no_log(&self, program: &ProgramId) -> Result<()> {
+        let logs = match self.logs_of_class(&program.name.as_str().parse()?).await {
+            Err(error) if error.kind() == ErrorKind::Denied => return Ok(()),
+            logs => logs?,
+        };
+        let Some(first) = logs.first() else { return Ok(()) };
+        let others = match logs.len() - 1 {
+            0 => String::new(),
+            others => format!(" and {others} more"),
+        };
+        let text = format!("{program} stores the entries of the log {first}{others}");
+        Err(Error::conflict(text).hint(
+            "remove what uses it with `nacre log remove`, or activate another version instead",
+        ))
+    }
+}
