@@ -1,14 +1,12 @@
 //! `nacre log …`: shared logs, made for pipes.
 
-use std::path::PathBuf;
-
 use clap::Subcommand;
 use futures::StreamExt;
 use nacre::{Cluster, Entry, Log, LogOptions, LogStat};
 use nacre_object::{ClassName, Error, PoolName, Result};
 use serde_json::json;
 
-use super::log_append::append;
+use super::log_append::{AppendArguments, append};
 use crate::out::{Out, json_bytes, table};
 
 /// Positions asked for at a time by `read`.
@@ -38,15 +36,7 @@ pub enum LogCommand {
     /// Remove a log and every record of it
     Remove { log: String },
     /// Append the lines of a file, each as a record, in order
-    Append {
-        log: String,
-        /// The file; `-` is standard input
-        #[arg(default_value = "-")]
-        file: PathBuf,
-        /// Print the position of each record
-        #[arg(long)]
-        positions: bool,
-    },
+    Append(AppendArguments),
     /// Print records, one a line: all there are, or one position
     Read {
         log: String,
@@ -107,9 +97,7 @@ pub async fn run(command: LogCommand, cluster: &Cluster, out: Out) -> Result<()>
             Ok(())
         }
         C::Remove { log } => cluster.remove_log(&log).await,
-        C::Append { log, file, positions } => {
-            append(&cluster.log(&log).await?, file, positions, out).await
-        }
+        C::Append(arguments) => append(&cluster.log(&arguments.log).await?, arguments, out).await,
         C::Read { log, position: Some(position), positions, .. } => {
             let entry = cluster.log(&log).await?.read(position).await?;
             match &entry {

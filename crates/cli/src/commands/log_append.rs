@@ -2,17 +2,36 @@
 //!
 //! What can be appended is: the lines before one that cannot be read, and all of them though nobody reads
 //! the positions any more. Of what cannot, standard error says how much is in the log.
+//!
+//! Records of a batch travel together. One whose place is lost on the way, as a target or the sequencer
+//! fails, gets a later one, and may come to lie behind those after it. That cannot be undone: then it is
+//! told and nothing more is appended, unless order is said not to matter.
 
 use std::path::PathBuf;
 
 use bytes::Bytes;
 use nacre::Log;
-use nacre_object::{Error, Result};
+use nacre_object::{Error, ErrorKind, Result};
 use serde_json::json;
 use tokio::sync::mpsc;
 
 use crate::lines::{self, Line};
 use crate::out::{Out, note};
+
+/// What `nacre log append` can be told.
+#[derive(Debug, clap::Args)]
+pub struct AppendArguments {
+    pub log: String,
+    /// The file; `-` is standard input
+    #[arg(default_value = "-")]
+    file: PathBuf,
+    /// Print the position of each record
+    #[arg(long)]
+    positions: bool,
+    /// Go on though a record came to lie behind a later one, as a node failed meanwhile
+    #[arg(long)]
+    any_order: bool,
+}
 
 /// Records appended by one call: enough to fill the pipe to every target.
 const APPEND_BATCH: usize = 512;
@@ -20,8 +39,10 @@ const APPEND_BATCH: usize = 512;
 /// Appends every line.
 ///
 /// # Errors
-/// Of the first record that was not appended; `Invalid` or `NotFound` if the file cannot be read on.
-pub async fn append(log: &Log, file: PathBuf, positions: bool, out: Out) -> Result<()> {
+/// Of the first record that was not appended; `Conflict` of the first that lies behind a later one; `Invalid`
+/// or `NotFound` if the file cannot be read on.
+pub async fn append(log: &Log, arguments: AppendArguments, out: Out) -> Result<()> {
+    let AppendArguments { file, positions, any_order, .. } = arguments;
     let mut lines: mpsc::Receiver<Line> = lines::read(file);
     let mut batch = Vec::with_capacity(APPEND_BATCH);
     let mut progress = Progress::default();
@@ -41,9 +62,7 @@ pub async fn append(log: &Log, file: PathBuf, positions: bool, out: Out) -> Resu
                 });
             }
         }
-        if let Some((_, error)) = &progress.failed {
-            end = Err(error.clone());
-        }
+        progress.outcome(any_order).unwrap_or_else(|error| end = Err(error));
     }
     progress.told().iter().for_each(|line| note(line));
     end
@@ -66,9 +85,20 @@ fn readable(batch: &mut Vec<Line>, end: &mut Result<()>) -> Vec<Bytes> {
 struct Progress {
     tried: u64,
     appended: u64,
-    last_position: Option<u64>,
+    /// The record at the highest position so far, and that position.
+    last: Option<Place>,
     /// The first that was not appended: which it was, from 1, and why.
     failed: Option<(u64, Error)>,
+    /// The first two of which the former lies behind the latter.
+    swapped: Option<[Place; 2]>,
+}
+
+/// Where a record is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Place {
+    /// Which record it is, from 1.
+    number: u64,
+    position: u64,
 }
 
 impl Progress {
@@ -78,7 +108,7 @@ impl Progress {
         match appended {
             Ok(position) => {
                 self.appended += 1;
-                self.last_position = Some(position);
+                self.place(Place { number: self.tried, position });
                 Some(position)
             }
             Err(error) => {
@@ -88,11 +118,33 @@ impl Progress {
         }
     }
 
+    fn place(&mut self, next: Place) {
+        match self.last {
+            Some(last) if last.position > next.position => {
+                self.swapped.get_or_insert([last, next]);
+            }
+            _ => self.last = Some(next),
+        }
+    }
+
+    /// Why no more is to be appended, if that is so.
+    fn outcome(&self, any_order: bool) -> Result<()> {
+        if let Some((_, error)) = &self.failed {
+            return Err(error.clone());
+        }
+        match self.swapped {
+            Some(swapped) if !any_order => Err(disorder(swapped)),
+            _ => Ok(()),
+        }
+    }
+
     /// For the person at the terminal.
     fn told(&self) -> Vec<String> {
-        let Self { tried, appended, last_position, failed } = self;
-        let last = last_position
-            .map(|last| format!("{appended} records appended, the last at position {last}"));
+        let Self { tried, appended, last, failed, .. } = self;
+        let last = last.map(|Place { position, .. }| {
+            let records = if *appended == 1 { "record" } else { "records" };
+            format!("{appended} {records} appended, the last at position {position}")
+        });
         // Those before the first that failed did not.
         let failed = failed.as_ref().map(|(number, _)| {
             let (after, in_log) = (tried - number, appended + 1 - number);
@@ -106,6 +158,16 @@ impl Progress {
         });
         last.into_iter().chain(failed).collect()
     }
+}
+
+fn disorder([former, latter]: [Place; 2]) -> Error {
+    let text = format!(
+        "record {} is at position {}, behind record {} at {}: a target or the sequencer failed meanwhile",
+        former.number, former.position, latter.number, latter.position
+    );
+    let hint = "all that is said to be appended is in the log; append the rest after it, or use \
+                --any-order if order does not matter";
+    Error::new(ErrorKind::Conflict, text).hint(hint)
 }
 
 #[cfg(test)]
@@ -132,7 +194,22 @@ mod tests {
                 "record 3 failed; of the 3 after it 2 are in the log; no later one was tried",
             ]
         );
+        assert_eq!(told(&[Ok(3)]), ["1 record appended, the last at position 3"]);
         assert_eq!(told(&[failed()]), ["record 1 failed; no later one was tried"]);
+    }
+
+    #[test]
+    fn a_record_behind_a_later_one_is_told_and_ends_it_unless_order_does_not_matter() {
+        let mut progress = Progress::default();
+        for position in [4, 7, 9, 8, 12, 10] {
+            progress.take(Ok(position));
+        }
+        let error = progress.outcome(false).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict);
+        let text = "record 3 is at position 9, behind record 4 at 8: ";
+        assert!(error.message().starts_with(text), "{error}");
+        assert!(progress.outcome(true).is_ok());
+        assert_eq!(progress.told(), ["6 records appended, the last at position 12"]);
     }
 
     #[test]
