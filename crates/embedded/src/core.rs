@@ -174,6 +174,7 @@ impl Core {
             replayed: counters.replayed.get(),
             table_bytes: self.tables.bytes(),
             free_bytes: self.space.free_bytes(),
+            reserve_bytes: self.space.reserve_bytes(),
         }
     }
 }

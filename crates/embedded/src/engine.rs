@@ -13,8 +13,8 @@ use nacre_object::limits::{
     MAX_LIST_ENTRIES, MAX_NOTIFY_BYTES, MAX_OPS, MAX_REQUEST_BYTES, MAX_REQUEST_KEYS,
 };
 use nacre_object::{
-    Capabilities, Error, ListPage, ListRequest, ObjectId, ObjectName, Op, Reply, Request, Result,
-    Store, Watch, WatchEvent, WatchStream,
+    Capabilities, Error, ErrorKind, ListPage, ListRequest, ObjectId, ObjectName, Op, Reply,
+    Request, Result, Store, Watch, WatchEvent, WatchStream,
 };
 use tokio::sync::{Semaphore, oneshot};
 
@@ -67,6 +67,14 @@ struct Threads {
     lock: File,
 }
 
+/// Of a store that is not open nothing can be removed.
+fn not_opened(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Exhausted => error.hint("free space on the disk"),
+        _ => error,
+    }
+}
+
 impl EmbeddedEngine {
     /// Opens a directory, or makes one. Blocks while the journal of a crashed engine is replayed.
     ///
@@ -75,7 +83,7 @@ impl EmbeddedEngine {
     /// was acknowledged cannot be read back, `Invalid` for options that cannot be.
     pub fn open(options: Options) -> Result<Self> {
         let Opened { core, shards, shard_threads, committer, upkeep, lock } =
-            opening::open(&options).map_err(|error| error.during("open"))?;
+            opening::open(&options).map_err(|error| not_opened(error).during("open"))?;
         Ok(Self(Arc::new(Inner {
             path: options.path,
             open: RwLock::new(Some(Open { core, shards })),

@@ -125,7 +125,7 @@ impl Shard {
     fn run_transaction(&self, turn: &Turn, request: &Request) -> Result<(Reply, Outcome), Failed> {
         let core = &self.core;
         core.health.check()?;
-        core.space.admit(&request.ops)?;
+        core.space.admit(request)?;
         let now_micros = core.clock.now_micros();
         let (layers, mode) = (self.layers(turn), self.write_mode(now_micros));
         let mut transaction =
@@ -135,7 +135,7 @@ impl Shard {
         let results = results.map_err(|error| Failed { error, saw_unsynced })?;
         let outcome = transaction.finish();
         core.space
-            .admit_outcome(&request.ops, &outcome)
+            .admit_outcome(request, &outcome)
             .map_err(|error| Failed { error, saw_unsynced })?;
         Ok((Reply { version: outcome.version, results }, outcome))
     }

@@ -5,13 +5,17 @@
 //! reads, removals and the background work that makes room go on. What a call does, and what zeros within
 //! something make of it, is judged once it has run, before any of it is written down. The reserve is looked
 //! at again and again, so writing resumes by itself once there is room.
+//!
+//! What it takes to remove something large leaves a part of the reserve only. A log is sealed by small calls, which
+//! leave three quarters, and removed by commits of its map; objects of the system's pool leave half, as it is
+//! recorded there as well that a node is full.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nacre_clock::Clock;
-use nacre_object::{Error, Op, Result};
+use nacre_object::{Error, ObjectId, Op, PoolName, Request, Result};
 
 use crate::disk::Disk;
 use crate::errors;
@@ -19,6 +23,8 @@ use crate::view::Outcome;
 
 /// Held back: flushes of all memtables, a compaction's output, a journal segment and some.
 pub const DEFAULT_RESERVE_BYTES: u64 = 256 * 1024 * 1024;
+/// What a call that is small adds at most.
+const SMALL_BYTES: i64 = 1024;
 /// How long a look at the disk is believed. What a fast disk takes in that time is a fraction of
 /// the reserve.
 const LOOK_AGAIN_AFTER_MICROS: u64 = 20_000;
@@ -59,7 +65,8 @@ impl Space {
         self.free_bytes.store(free, Ordering::Relaxed);
     }
 
-    fn look_if_due(&self) {
+    /// Looks, unless that was done a moment ago.
+    pub fn look_if_due(&self) {
         let now = self.clock.monotonic().as_micros() as u64;
         let looked_at = self.looked_at_micros.load(Ordering::Relaxed);
         if self.is_low() || now.saturating_sub(looked_at) >= LOOK_AGAIN_AFTER_MICROS {
@@ -77,28 +84,55 @@ impl Space {
         self.free_bytes() < self.reserve_bytes
     }
 
-    /// Whether a transaction of these ops may run.
+    /// What is held back.
+    pub fn reserve_bytes(&self) -> u64 {
+        self.reserve_bytes
+    }
+
+    /// Whether a request's transaction may run.
     ///
     /// # Errors
-    /// `Exhausted` if it may grow the store and the reserve has been touched.
-    pub fn admit(&self, ops: &[Op]) -> Result<()> {
+    /// `Exhausted` if it may grow the store and its part of the reserve has been touched.
+    pub fn admit(&self, request: &Request) -> Result<()> {
         self.look_if_due();
-        match self.is_low() && !ops.iter().all(may_free) {
-            true => Err(self.used_up()),
+        match self.is_low() && !request.ops.iter().all(may_free) {
+            true => self.check_left(self.to_be_left(&request.header.object)),
             false => Ok(()),
         }
     }
 
-    /// Whether what a transaction of these ops came to may be kept.
+    /// Whether what a request's transaction came to may be kept.
     ///
     /// # Errors
-    /// `Exhausted` if it grows the store and the reserve has been touched.
-    pub fn admit_outcome(&self, ops: &[Op], outcome: &Outcome) -> Result<()> {
-        let is_grown = || {
-            let is_judged = ops.iter().any(|op| matches!(op, Op::Call(_) | Op::Zero { .. }));
-            outcome.is_created || is_judged && outcome.changes.growth_bytes() > 0
-        };
-        match self.is_low() && is_grown() {
+    /// `Exhausted` if it grows the store and its part of the reserve has been touched.
+    pub fn admit_outcome(&self, request: &Request, outcome: &Outcome) -> Result<()> {
+        if !self.is_low() {
+            return Ok(());
+        }
+        let is_judged = request.ops.iter().any(|op| matches!(op, Op::Call(_) | Op::Zero { .. }));
+        let grown = if is_judged { outcome.changes.growth_bytes() } else { 0 };
+        if grown <= 0 && !outcome.is_created {
+            return Ok(());
+        }
+        let to_be_left = self.to_be_left(&request.header.object);
+        let is_small = is_judged && grown <= SMALL_BYTES;
+        self.check_left(if is_small { to_be_left.min(self.left_by_small()) } else { to_be_left })
+    }
+
+    /// What growth of an object leaves.
+    fn to_be_left(&self, object: &ObjectId) -> u64 {
+        match object.pool == PoolName::system() {
+            true => self.reserve_bytes / 2,
+            false => self.reserve_bytes,
+        }
+    }
+
+    fn left_by_small(&self) -> u64 {
+        self.reserve_bytes / 4 * 3
+    }
+
+    fn check_left(&self, to_be_left: u64) -> Result<()> {
+        match self.free_bytes() < to_be_left {
             true => Err(self.used_up()),
             false => Ok(()),
         }

@@ -38,6 +38,8 @@ pub struct Stats {
     pub table_bytes: u64,
     /// Bytes free on the disk, when last looked.
     pub free_bytes: u64,
+    /// Of these, what is held back: below it nothing grows.
+    pub reserve_bytes: u64,
 }
 
 /// How an engine's groups of transactions became durable since it was opened.

@@ -109,13 +109,21 @@ impl Upkeep {
         let reclaimed = self.reclaim_garbage();
         self.note(reclaimed);
         self.note(self.compact(is_quiet));
-        if self.core.space.is_low() {
-            self.core.journal.delete_spares();
-        }
+        self.make_room();
         if self.is_called_away() {
             self.core.upkeep.ask();
         }
         Ok(())
+    }
+
+    /// Also looks whether there is room when nobody asks for any.
+    fn make_room(&self) {
+        let Core { space, journal, tables, .. } = &*self.core;
+        space.look_if_due();
+        if space.is_low() {
+            journal.delete_spares();
+            tables.merge_away_removed(space.free_bytes());
+        }
     }
 
     /// Whether something else is due than what takes long.

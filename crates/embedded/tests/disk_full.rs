@@ -2,13 +2,12 @@
 
 mod support;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use nacre_clock::SystemClock;
-use nacre_conformance::TestClasses;
+use nacre_conformance::{SmallDisk, TestClasses};
 use nacre_embedded::{DEFAULT_RESERVE_BYTES, EmbeddedEngine, Options};
 use nacre_object::{ErrorKind, Op, OpResult};
 use support::{answer, append, object, read_all, submit};
@@ -17,42 +16,6 @@ use tempfile::TempDir;
 const MIB: u64 = 1024 * 1024;
 /// The whole file system: the engine's default reserve and about as much again.
 const DISK_BYTES: u64 = DEFAULT_RESERVE_BYTES + 112 * MIB;
-
-/// A file system in memory, gone with the value.
-struct SmallDisk(TempDir);
-
-impl SmallDisk {
-    /// `None`, with the reason printed, where mounting is not permitted.
-    fn mount() -> Option<Self> {
-        let folder = TempDir::new().unwrap();
-        let size = format!("size={DISK_BYTES}");
-        let mount = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &size, "nacre-test"])
-            .arg(folder.path())
-            .output();
-        match mount {
-            Ok(output) if output.status.success() => Some(Self(folder)),
-            Ok(output) => {
-                println!("skipped: cannot mount: {}", String::from_utf8_lossy(&output.stderr));
-                None
-            }
-            Err(error) => {
-                println!("skipped: cannot run mount: {error}");
-                None
-            }
-        }
-    }
-
-    fn path(&self) -> PathBuf {
-        self.0.path().join("store")
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0.path()).status();
-    }
-}
 
 fn open(path: &Path) -> EmbeddedEngine {
     let clock = Arc::new(SystemClock::default());
@@ -86,9 +49,10 @@ async fn check(engine: &EmbeddedEngine, objects: impl Iterator<Item = usize>, si
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_loses_nothing_and_works_again_once_there_is_room() {
-    let Some(disk) = SmallDisk::mount() else { return };
+    let folder = TempDir::new().unwrap();
+    let Some(_disk) = SmallDisk::mount(folder.path(), DISK_BYTES) else { return };
     for size in [512 * 1024, 3000, 300] {
-        let path = disk.path();
+        let path = folder.path().join("store");
         let engine = open(&path);
         let count = fill(&engine, size).await;
         println!("{count} objects of {size} bytes fit: {:?}", engine.stats());

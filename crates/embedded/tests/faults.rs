@@ -4,11 +4,13 @@ mod support;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use nacre_clock::Random;
 use nacre_conformance::ops::call;
-use nacre_object::{ErrorKind, Op, OpResult};
+use nacre_embedded::DEFAULT_RESERVE_BYTES;
+use nacre_object::{ErrorKind, MapEntry, ObjectId, Op, OpResult, PoolName, Result};
 use support::ledger::Ledger;
 use support::{Plan, SimDisk, answer, append, copy_folder, object, open_on, read_all, submit};
 use tempfile::TempDir;
@@ -184,7 +186,7 @@ async fn a_disk_down_to_its_reserve_takes_removals_but_no_growth() {
     let kept = object("kept");
     submit(&engine, &kept, vec![append("x")]).await.unwrap();
 
-    disk.set_free_bytes(Some(1000));
+    disk.set_free_bytes(Some(DEFAULT_RESERVE_BYTES / 2 - 1));
     // A look at the disk is believed for some milliseconds.
     while submit(&engine, &object("b"), vec![append("x")]).await.is_ok() {
         tokio::task::yield_now().await;
@@ -211,6 +213,71 @@ async fn a_disk_down_to_its_reserve_takes_removals_but_no_growth() {
 
     disk.set_free_bytes(None);
     submit(&engine, &id, vec![append("x")]).await.unwrap();
+}
+
+/// Without small calls and commits of maps nothing large could be removed, nor told that room is short.
+#[tokio::test]
+async fn of_the_reserve_small_calls_and_the_systems_pool_leave_a_part_only() {
+    let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
+    let engine = open_on(&disk, folder.path()).unwrap();
+    let map = ObjectId::new(PoolName::system(), "map/m".parse().unwrap());
+    let write = async |id: &ObjectId| submit(&engine, id, vec![append("x")]).await.map(drop);
+    let call_with = async |id: &ObjectId, bytes: usize| {
+        submit(&engine, id, vec![call("append", "x".repeat(bytes))]).await.map(drop)
+    };
+    let exhausted = |done: Result<()>| done.unwrap_err().kind() == ErrorKind::Exhausted;
+    disk.set_free_bytes(Some(DEFAULT_RESERVE_BYTES - 1));
+    // A look at the disk is believed for some milliseconds.
+    while write(&object("a")).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    disk.set_free_bytes(Some(DEFAULT_RESERVE_BYTES / 4 * 3));
+    assert!(exhausted(call_with(&object("a"), 2000).await));
+    call_with(&object("a"), 10).await.unwrap();
+    call_with(&object("new"), 10).await.unwrap();
+
+    disk.set_free_bytes(Some(DEFAULT_RESERVE_BYTES / 2));
+    assert!(exhausted(write(&object("a")).await));
+    assert!(exhausted(call_with(&object("a"), 10).await));
+    write(&map).await.unwrap();
+    call_with(&map, 2000).await.unwrap();
+
+    disk.set_free_bytes(Some(DEFAULT_RESERVE_BYTES / 2 - 1));
+    assert!(exhausted(write(&map).await));
+    assert!(exhausted(call_with(&map, 10).await));
+}
+
+/// Merged by levels it would lie there for ever, as nothing comes that is to be merged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_room_is_short_what_was_removed_leaves_the_tables() {
+    let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
+    let entry = |n: u32| MapEntry { key: format!("{n:06}").into(), value: vec![7; 100].into() };
+    let entries: Vec<_> = (0..5000).map(entry).collect();
+    let keys = entries.iter().map(|entry| entry.key.clone()).collect();
+    // Closed, an engine writes what it has to a file.
+    let table_bytes = async |op: Op| {
+        let engine = open_on(&disk, folder.path()).unwrap();
+        submit(&engine, &object("a"), vec![op]).await.unwrap();
+        engine.close();
+        let engine = open_on(&disk, folder.path()).unwrap();
+        let bytes = engine.stats().table_bytes;
+        engine.close();
+        bytes
+    };
+    let full = table_bytes(Op::MapSet { entries }).await;
+    assert!(table_bytes(Op::MapRemove { keys }).await > full);
+
+    disk.set_free_bytes(Some(DEFAULT_RESERVE_BYTES - 1));
+    let engine = open_on(&disk, folder.path()).unwrap();
+    while engine.stats().table_bytes > full / 10 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let range = Op::MapRange { after: "".into(), prefix: "".into(), limit: 10 };
+    let OpResult::Range(range) = answer(&engine, &object("a"), range).await.unwrap() else {
+        unreachable!("a range is answered with one")
+    };
+    assert!(range.entries.is_empty(), "{range:?}");
+    assert_eq!(engine.failure(), None);
 }
 
 #[tokio::test]

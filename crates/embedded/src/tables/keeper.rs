@@ -24,6 +24,9 @@ const MAX_SEALS_WAITING: u64 = 3;
 /// writers wait for the merges.
 const MAX_FIRST_LEVEL_FILES: usize = 30;
 
+/// Length of the files that a merge of all of them makes: as long as others.
+const MERGED_FILE_BYTES: u64 = 64 * 1024 * 1024;
+
 /// Starts, wakes and stops the threads.
 pub(super) struct Keeper {
     shared: Arc<Shared>,
@@ -47,6 +50,11 @@ struct State {
     /// There may be files to be merged.
     is_merge_due: bool,
     first_level_files: usize,
+    /// Whether all files are to be merged with each other.
+    is_whole_merge_due: bool,
+    /// The version that came of the last such merge: what was not dropped then, as somebody looks at an earlier
+    /// moment, would not be dropped again.
+    merged_whole: Option<u64>,
     is_stopping: bool,
     failure: Option<Error>,
 }
@@ -112,6 +120,15 @@ impl Keeper {
         drop(state);
         self.signals.changed.notify_all();
         seal
+    }
+
+    /// Has all files of a version merged with each other, unless it came of that.
+    pub fn ask_for_whole_merge(&self, version: u64) {
+        self.signals.set(|state| {
+            if state.merged_whole != Some(version) {
+                (state.is_whole_merge_due, state.is_merge_due) = (true, true);
+            }
+        });
     }
 
     pub fn written(&self) -> u64 {
@@ -192,8 +209,12 @@ impl Worker {
                 return;
             }
             state.is_merge_due = false;
+            let is_whole = std::mem::take(&mut state.is_whole_merge_due);
             drop(state);
-            self.merge();
+            match is_whole {
+                true => self.merge_all(),
+                false => self.merge(),
+            }
         }
     }
 
@@ -203,10 +224,26 @@ impl Worker {
         let before = tree.current_version().id();
         let strategy = Arc::clone(&self.shared.merging);
         let merged = self.guarded(|| tree.compact(strategy, self.evictable()));
+        self.note_merged(merged, |state| {
+            state.is_merge_due |= tree.current_version().id() != before;
+        });
+    }
+
+    /// Merges everything into the last level, where what was removed is dropped.
+    fn merge_all(&self) {
+        let tree = &self.shared.tree;
+        let merged = self.guarded(|| tree.major_compact(MERGED_FILE_BYTES, self.evictable()));
+        self.note_merged(merged, |state| {
+            state.is_merge_due = true;
+            state.merged_whole = Some(tree.current_version().id());
+        });
+    }
+
+    fn note_merged(&self, merged: Result<()>, change: impl FnOnce(&mut State)) {
         self.signals.set(|state| match merged {
             Ok(()) => {
-                state.is_merge_due |= tree.current_version().id() != before;
-                state.first_level_files = tree.l0_run_count();
+                change(state);
+                state.first_level_files = self.shared.tree.l0_run_count();
             }
             Err(error) => state.failure = Some(error),
         });

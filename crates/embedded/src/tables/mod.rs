@@ -13,6 +13,7 @@ mod fjall;
 mod keeper;
 mod lists;
 mod moments;
+mod removed;
 
 use std::fs::File;
 use std::io;
@@ -42,6 +43,7 @@ pub(crate) use fjall::take_over;
 use keeper::Keeper;
 pub(crate) use lists::check_list;
 use moments::{Moment, Moments};
+use removed::Files;
 
 /// Open table files.
 const MAX_TABLE_FILES: usize = 128;
@@ -165,6 +167,21 @@ impl Tables {
     /// A view of the tables as they are now.
     pub fn snapshot(&self) -> TableSnapshot {
         TableSnapshot { moment: self.shared.moments.latest(), shared: Arc::clone(&self.shared) }
+    }
+
+    /// Has what was removed leave the files as well, if that is much and there is room for what remains beside
+    /// them. Merged by levels it may lie there for ever once nothing is written any more.
+    pub fn merge_away_removed(&self, free_bytes: u64) {
+        let tree = &self.shared.tree;
+        let version = tree.current_version();
+        let files = Files {
+            bytes: self.bytes(),
+            entries: version.iter_tables().map(|table| table.metadata.item_count).sum(),
+            removals: tree.tombstone_count(),
+        };
+        if files.are_worth_merging(free_bytes) {
+            self.keeper.ask_for_whole_merge(version.id());
+        }
     }
 
     /// Bytes on disk.
