@@ -13,6 +13,7 @@ mod node_log;
 mod node_service;
 mod osd_survey;
 mod refusals;
+mod room_watch;
 mod scrape_targets;
 mod sequencer_service;
 mod storage;

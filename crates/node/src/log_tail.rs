@@ -36,7 +36,10 @@ impl LogTail {
         let text = self.read().unwrap_or_default();
         last_error(&text).unwrap_or_else(|| {
             let lines: Vec<_> = text.lines().collect();
-            let shown = &lines[lines.len().saturating_sub(SHOWN_LINES)..];
+            let shown = match lines.len() {
+                0 => &["it has logged nothing: is there room on the disk?"],
+                count => &lines[count.saturating_sub(SHOWN_LINES)..],
+            };
             [&[how], shown].concat().join("\n")
         })
     }
@@ -85,7 +88,8 @@ mod tests {
         let path = folder.path().join("log");
         std::fs::write(&path, "{\"level\":\"error\",\"message\":\"long ago\"}\n").unwrap();
         let tail = LogTail::from_now(path.clone());
-        assert_eq!(tail.why_it_ended("aborted"), "aborted");
+        let silent = "aborted\nit has logged nothing: is there room on the disk?";
+        assert_eq!(tail.why_it_ended("aborted"), silent);
         let say = |line: &str| {
             let text = std::fs::read_to_string(&path).unwrap();
             std::fs::write(&path, format!("{text}{line}\n")).unwrap();

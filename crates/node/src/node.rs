@@ -30,6 +30,7 @@ use crate::node_log::NodeLog;
 use crate::node_service::{NODE_SERVICE, NodeService};
 use crate::osd_survey::OsdSurvey;
 use crate::refusals::ToldRefusals;
+use crate::room_watch::RoomWatch;
 use crate::sequencer_service::SequencerService;
 use crate::storage::Storage;
 
@@ -44,6 +45,7 @@ pub struct Node {
     membership: Membership,
     layouts: Option<LayoutKeeper>,
     _programs: Option<ProgramUpkeep>,
+    _room: Option<RoomWatch>,
     metrics_address: SocketAddr,
     _metrics: MetricsEndpoint,
     /// Until all else is gone.
@@ -146,6 +148,9 @@ impl Node {
         let _programs = entry
             .has(Role::Metadata)
             .then(|| ProgramUpkeep::start(whole.programs().clone(), node.clone()));
+        let _room = engine.clone().map(|engine| {
+            RoomWatch::start(engine, whole.clone(), node.clone(), Arc::clone(&clock))
+        });
         // Before the first request: a node that follows nothing cannot know that it is behind.
         let served = served(storage.as_ref(), &whole, Arc::clone(&entities));
         classes.follow(node, record.incarnation, &whole, served);
@@ -164,6 +169,7 @@ impl Node {
             membership,
             layouts,
             _programs,
+            _room,
             metrics_address,
             _metrics,
             _lock: lock,

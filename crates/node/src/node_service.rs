@@ -91,8 +91,18 @@ pub struct StorageReport {
     pub journal_bytes: u64,
     /// Bytes free on its disk.
     pub free_bytes: u64,
+    /// Of these, what is held back: below it nothing grows.
+    #[serde(default)]
+    pub reserve_bytes: u64,
     /// Why it takes no more writes, if it does not.
     pub failure: Option<String>,
+}
+
+impl StorageReport {
+    /// Whether it reads and removes only, for want of room.
+    pub fn is_full(&self) -> bool {
+        self.free_bytes < self.reserve_bytes
+    }
 }
 
 /// What one step of a scrub came to. A caller asks step after step, as fast as it likes.
@@ -221,6 +231,7 @@ impl NodeService {
             queued: stats.queued,
             journal_bytes: stats.segment_bytes,
             free_bytes: stats.free_bytes,
+            reserve_bytes: stats.reserve_bytes,
             failure: engine.failure(),
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::join_all;
 use nacre::{Cluster, ClusterFile, Error, ErrorKind, NodeEntry, Result, Sessions};
-use nacre_node::{KeptReport, NODE_SERVICE, NodeReport, kept_nodes};
+use nacre_node::{KeptReport, NODE_SERVICE, NodeReport, StorageReport, kept_nodes};
 use serde_json::json;
 
 use super::brados_layouts;
@@ -109,6 +109,16 @@ async fn ask<'a>(sessions: &Sessions, node: &'a NodeEntry) -> (&'a NodeEntry, Re
     (node, report.await)
 }
 
+fn state(storage: &StorageReport) -> String {
+    match &storage.failure {
+        Some(failure) => format!("read-only: {failure}"),
+        None if storage.is_full() => {
+            format!("full: {} of {} bytes reserved left", storage.free_bytes, storage.reserve_bytes)
+        }
+        None => "up".into(),
+    }
+}
+
 fn render(reports: &[(&NodeEntry, Result<NodeReport>)]) -> String {
     let row = |(node, report): &(&NodeEntry, Result<NodeReport>)| {
         let roles: Vec<_> = node.roles.iter().map(|role| role.as_str()).collect();
@@ -126,10 +136,7 @@ fn render(reports: &[(&NodeEntry, Result<NodeReport>)]) -> String {
             report.classes.iter().map(|(name, version)| format!("{name}@{version}")).collect();
         vec![
             node.name.clone(),
-            match storage.and_then(|storage| storage.failure.as_ref()) {
-                Some(failure) => format!("read-only: {failure}"),
-                None => "up".into(),
-            },
+            storage.map_or("up".into(), state),
             roles,
             report.pid.to_string(),
             utc(report.started_at_micros),

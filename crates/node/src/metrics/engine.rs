@@ -43,6 +43,7 @@ impl Collector for EngineCollector {
             ("journal_live", "Of the journal, what objects refer to", stats.live_bytes),
             ("tables_size", "Length of the tables on disk", stats.table_bytes),
             ("disk_free", "Free on the engine's disk", stats.free_bytes),
+            ("disk_reserve", "Of it, held back: nothing grows below it", stats.reserve_bytes),
         ] {
             page.gauge(bytes(name, help), value)?;
         }
