@@ -161,6 +161,20 @@ fn a_gateway_whose_configuration_was_spoiled_comes_back_with_it() {
 }
 
 #[test]
+fn a_silent_cluster_is_shown_as_such_and_told_once_it_answers_again() {
+    let ceph = CephCluster::start(&["--osds", "1", "--store", "bluestore"]);
+    let engine = format!("ceph:{}", ceph.conf().display());
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = RunningCluster::start_with(folder.path(), &["--engine", &engine]);
+    assert!(!cluster.run(&["status"]).contains("silent"));
+    ceph.kill("osd.0");
+    while !cluster.run(&["status"]).contains("Ceph silent since ") {}
+    ceph.restart("osd.0");
+    while !cluster.run(&["events"]).contains("the Ceph cluster has not answered for ") {}
+    assert!(!cluster.run(&["status"]).contains("silent"));
+}
+
+#[test]
 fn a_command_that_is_interrupted_while_the_cluster_is_silent_ends_in_order() {
     let ceph = CephCluster::start(&["--osds", "1"]);
     let engine = format!("ceph:{}", ceph.conf().display());

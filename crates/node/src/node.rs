@@ -21,6 +21,7 @@ use nacre_wire::{Endpoint, Identity, Listener, Server};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::ceph_pulse::CephPulse;
 use crate::guard::NodeGuard;
 use crate::layout_observer::{Keeping, NodeObserver, Osds};
 use crate::membership::Membership;
@@ -102,6 +103,13 @@ impl Node {
         let rados = storage.as_ref().and_then(|storage| storage.rados.clone());
         let osds = rados.clone().map(|rados| OsdSurvey::start(rados, whole.clone(), node.clone()));
         let osds = osds.map(Arc::new);
+        let ceph = storage.as_ref().filter(|storage| storage.rados.is_some()).map(|storage| {
+            let (store, clock) = (Arc::clone(&storage.store), Arc::clone(&clock));
+            Arc::new(CephPulse::start(store, whole.clone(), node.clone(), clock))
+        });
+        if let (Some(rados), Some(ceph)) = (&rados, &ceph) {
+            metrics.rados(rados.clone(), Arc::clone(ceph));
+        }
         let observer = keeping(cluster, entry, osds.as_ref())?.map(|keeping| NodeObserver {
             sessions,
             file: cluster.clone(),
@@ -111,6 +119,7 @@ impl Node {
             record: record.clone(),
             engine: engine.clone(),
             rados: rados.clone(),
+            ceph,
             osds,
             classes: classes.clone(),
             file: cluster.clone(),
@@ -128,9 +137,6 @@ impl Node {
         if let Some(storage) = &storage {
             if let Some(engine) = &engine {
                 metrics.engine(engine.clone());
-            }
-            if let Some(rados) = &rados {
-                metrics.rados(rados.clone());
             }
             metrics.channels(classes.clone());
             server = server.store(Arc::clone(&storage.store)).watch(Arc::clone(&storage.watch));

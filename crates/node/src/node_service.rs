@@ -27,6 +27,7 @@ use nacre_wire::{Caller, Service};
 use serde::{Deserialize, Serialize};
 
 use crate::calls::NodeCalls;
+use crate::ceph_pulse::CephPulse;
 use crate::osd_survey::OsdSurvey;
 use crate::traces;
 
@@ -74,6 +75,9 @@ pub struct RadosReport {
     pub long_answers: u64,
     /// The methods, as `CLASS.METHOD`, that are run in the node at present for that.
     pub long_answer_methods: Vec<String>,
+    /// Since when the Ceph cluster does not answer, if it does not: microseconds since 1970, UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent_since_micros: Option<u64>,
 }
 
 /// An engine's counters since it was opened.
@@ -176,6 +180,8 @@ pub struct NodeService {
     pub engine: Option<EmbeddedEngine>,
     /// The way to the Ceph cluster that keeps objects, if one does.
     pub rados: Option<RadosEngine>,
+    /// Whether that answers.
+    pub ceph: Option<Arc<CephPulse>>,
     /// Looks at the OSDs that keep objects, if Ceph does.
     pub osds: Option<Arc<OsdSurvey>>,
     /// Its classes.
@@ -236,13 +242,14 @@ impl NodeService {
         }
     }
 
-    fn rados_report(engine: &RadosEngine) -> RadosReport {
+    fn rados_report(&self, engine: &RadosEngine) -> RadosReport {
         let counts = engine.osd_counts();
         RadosReport {
             by_nacre: counts.by_plugin,
             by_cls_lua: counts.by_stock,
             long_answers: counts.long_answers,
             long_answer_methods: engine.long_answers(),
+            silent_since_micros: self.ceph.as_ref().and_then(|ceph| ceph.silent_since_micros()),
         }
     }
 
@@ -257,7 +264,7 @@ impl NodeService {
             metrics: self.metrics,
             storage: self.engine.as_ref().map(Self::storage_report),
             osds: self.osds.as_ref().and_then(|osds| osds.latest()),
-            rados: self.rados.as_ref().map(Self::rados_report),
+            rados: self.rados.as_ref().map(|rados| self.rados_report(rados)),
         }
     }
 }

@@ -109,14 +109,19 @@ async fn ask<'a>(sessions: &Sessions, node: &'a NodeEntry) -> (&'a NodeEntry, Re
     (node, report.await)
 }
 
-fn state(storage: &StorageReport) -> String {
-    match &storage.failure {
-        Some(failure) => format!("read-only: {failure}"),
-        None if storage.is_full() => {
-            format!("full: {} of {} bytes reserved left", storage.free_bytes, storage.reserve_bytes)
-        }
-        None => "up".into(),
+fn state(report: &NodeReport) -> String {
+    let silent = report.rados.as_ref().and_then(|rados| rados.silent_since_micros);
+    let kept = report.storage.as_ref().and_then(state_of_storage);
+    let state = kept.or_else(|| silent.map(|since| format!("Ceph silent since {}", utc(since))));
+    state.unwrap_or_else(|| "up".into())
+}
+
+fn state_of_storage(storage: &StorageReport) -> Option<String> {
+    if let Some(failure) = &storage.failure {
+        return Some(format!("read-only: {failure}"));
     }
+    let (free, reserve) = (storage.free_bytes, storage.reserve_bytes);
+    storage.is_full().then(|| format!("full: {free} of {reserve} bytes reserved left"))
 }
 
 fn render(reports: &[(&NodeEntry, Result<NodeReport>)]) -> String {
@@ -136,7 +141,7 @@ fn render(reports: &[(&NodeEntry, Result<NodeReport>)]) -> String {
             report.classes.iter().map(|(name, version)| format!("{name}@{version}")).collect();
         vec![
             node.name.clone(),
-            storage.map_or("up".into(), state),
+            state(report),
             roles,
             report.pid.to_string(),
             utc(report.started_at_micros),

@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | `requests` | requests by kind and result, how long they took, sessions, connections, peers that did not get in |
 //! | `engine` | transactions, groups and their syncs, bytes of journal and tables, free space |
-//! | `rados` | requests that OSDs ran, and those whose answers are too long for them |
+//! | `rados` | requests that OSDs ran, and those whose answers are too long for them; how long the cluster is silent |
 //! | `channels` | messages of objects: delivered, given up, waiting |
 //! | `programs` | versions of the live programs, requests of classes in Brados by size, faults, budgets exceeded |
 //! | `sequencers` | positions handed out, logs, recoveries |
@@ -25,6 +25,8 @@ mod rados;
 mod requests;
 mod sequencers;
 mod supervisor;
+
+use std::sync::Arc;
 
 use nacre::ClassService;
 use nacre_embedded::EmbeddedEngine;
@@ -44,6 +46,7 @@ use self::rados::RadosCollector;
 use self::requests::RequestsCollector;
 use self::sequencers::SequencersCollector;
 use self::supervisor::SupervisorCollector;
+use crate::ceph_pulse::CephPulse;
 use crate::supervisor::KeptNode;
 
 /// What every metric of ours begins with.
@@ -73,8 +76,8 @@ impl Metrics {
     }
 
     /// Adds the engine on Ceph.
-    pub fn rados(&mut self, engine: RadosEngine) {
-        self.add(RadosCollector(engine));
+    pub(crate) fn rados(&mut self, engine: RadosEngine, pulse: Arc<CephPulse>) {
+        self.add(RadosCollector { engine, pulse });
     }
 
     /// Adds what is delivered.
