@@ -12,7 +12,7 @@ use crate::bench::Setup;
 use crate::figure::{Better, Figure};
 use crate::load::median;
 use crate::load::{self, Outcome, Runs};
-use crate::raw_file;
+use crate::raw_file::{self, AtItsEnd};
 use crate::redis_server::{RedisServer, failed};
 use crate::scratch::BesideRedis;
 use crate::wire::Wire;
@@ -26,6 +26,7 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     let both = BesideRedis::start(setup).await?;
     let client = both.cluster.client().await?;
     let wire = Wire::to(&both.cluster, Role::Storage)?;
+    let sequencer = Wire::to(&both.cluster, Role::Metadata)?;
     let folder = both.folder.path();
     for size in SIZES {
         let name = format!("{size} B, {WRITERS} writers, through the wire");
@@ -33,20 +34,31 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
             continue;
         }
         let (mut ours, mut theirs) = (Runs::default(), Runs::default());
-        let (mut raw, mut limit) = (vec![], vec![]);
+        let (mut raw, mut behind_wire, mut log_file) = (vec![], vec![], vec![]);
         for round in 0..setup.rounds {
             let log = new_log(&client, &format!("append-{size}-{round}")).await?;
             ours.push(nacre(&log, size, setup.span).await?);
             raw.push(raw_file::run(folder, WRITERS, size, setup.span).await?);
-            let first = wire.sending(size);
-            limit.push(raw_file::behind_wire(folder, first, WRITERS, size, setup.span).await?);
+            let exchanges = [sequencer.sending(0), wire.sending(size)];
+            for (rates, at_its_end, exchanges) in [
+                (&mut behind_wire, AtItsEnd::StartsOver, &exchanges[1..]),
+                (&mut log_file, AtItsEnd::Grows, &exchanges[..]),
+            ] {
+                let rate =
+                    raw_file::behind(folder, at_its_end, exchanges, WRITERS, size, setup.span);
+                rates.push(rate.await?);
+            }
             theirs.push(streams(&both.redis, &format!("{size}-{round}"), size, setup.span).await?);
         }
         let of = |name: &str| ("append", name.to_owned(), "records/s");
         let raw = (raw_file::NAME, median(raw));
         report(Figure::new(of(&name), Better::Higher, ours.rate(), raw).aiming_at(0.5));
-        let limit = (raw_file::NAME_BEHIND_WIRE, median(limit));
-        report(Figure::new(of(&name), Better::Higher, ours.rate(), limit));
+        for limit in [
+            (raw_file::NAME_BEHIND_WIRE, median(behind_wire)),
+            (raw_file::NAME_OF_LOG, median(log_file)),
+        ] {
+            report(Figure::new(of(&name), Better::Higher, ours.rate(), limit));
+        }
         let redis = (REDIS, theirs.rate());
         report(Figure::new(of(&name), Better::Higher, ours.rate(), redis).aiming_at(2.0));
         let of = ("append", format!("{name}, latency p99"), "us");

@@ -11,7 +11,7 @@ use crate::bench::Setup;
 use crate::figure::{Better, Figure};
 use crate::load;
 use crate::load::median;
-use crate::raw_file;
+use crate::raw_file::{self, AtItsEnd};
 use crate::redis_server::{RedisServer, failed};
 use crate::scratch::BesideRedis;
 use crate::wire::{self, Wire};
@@ -128,7 +128,8 @@ impl Sides<'_> {
             Work::Read => wire::rate(&[self.wire.getting(self.size)], WORKERS, span).await,
             Work::Write | Work::MapSet => {
                 let first = self.wire.sending(self.size);
-                raw_file::behind_wire(folder, first, WORKERS, self.size, span).await
+                raw_file::behind(folder, AtItsEnd::StartsOver, &[first], WORKERS, self.size, span)
+                    .await
             }
         }
     }
