@@ -126,3 +126,18 @@ async fn a_better_layout_is_proposed_and_adopted_while_a_node_dies_and_found_aga
     tokio::time::timeout(PATIENCE, removed).await.expect("what was measured with is removed");
     end(clients, &orders).await;
 }
+
+#[test]
+fn a_class_without_layouts_is_not_judged_by_any() {
+    let running = RunningCluster::start();
+    let path = running.folder().join("counter.lua");
+    std::fs::write(&path, "function get(input, output) end objclass.register(get)").unwrap();
+    running.run(&["program", "put", "class/counter", path.to_str().unwrap(), "--activate"]);
+    for (class, expected, told) in [("nosuch", 1, "is active"), ("counter", 2, "not in Brados")] {
+        for arguments in [&["auto", class, "on"][..], &["adopt", class], &["auto", class, "off"]] {
+            let (status, said) = running.fails(&[&["brados"], arguments].concat());
+            assert!(status == expected && said.contains(told), "{arguments:?}: {status} {said}");
+        }
+    }
+    assert!(!running.run(&["brados", "proposals"]).contains("counter"));
+}

@@ -93,10 +93,12 @@ fn progress(change: &LayoutChange) -> String {
 /// Brings a class into another layout.
 ///
 /// # Errors
-/// `NotFound` if nothing is proposed and no layout named; those of [`nacre::Layouts::adopt`].
+/// `NotFound` if the class is not active, or nothing is proposed and no layout named; those of
+/// [`nacre::Layouts::adopt`].
 pub async fn adopt(arguments: AdoptArguments, cluster: &Cluster, out: Out) -> Result<()> {
     let AdoptArguments { class, layout, no_wait } = arguments;
     let layouts = cluster.layouts();
+    layouts.check(&class).await?;
     let (layout, why) = match layout {
         Some(layout) => (layout, "asked for".to_owned()),
         None => {
@@ -134,7 +136,7 @@ pub async fn adopt(arguments: AdoptArguments, cluster: &Cluster, out: Out) -> Re
 /// Says whether a class may be brought into another layout without asking.
 ///
 /// # Errors
-/// `Unavailable`; `Denied`.
+/// Those of [`nacre::Layouts::allow`].
 pub async fn auto(arguments: AutoArguments, cluster: &Cluster, out: Out) -> Result<()> {
     let AutoArguments { class, auto, requests, seconds, rest } = arguments;
     let known = cluster.layouts().get(&class).await?.terms;

@@ -28,7 +28,7 @@ mod walk;
 use nacre_brados::Marks;
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{ClassName, Error, Result};
-use nacre_registry::{Change, Event, ProgramId, ProgramKind, ProgramSite, Severity};
+use nacre_registry::{Activation, Change, Event, ProgramId, ProgramKind, ProgramSite, Severity};
 use nacre_tuner::Profile;
 use nacre_tuner::rechoose::Terms;
 
@@ -86,14 +86,35 @@ impl Layouts {
     /// anew, if they are to be others.
     ///
     /// # Errors
-    /// Those of [`nacre_registry::Maps::update`].
+    /// `NotFound` if the class is not active; `Invalid` if it has no layouts; those of
+    /// [`nacre_registry::Maps::update`].
     pub async fn allow(&self, class: &ClassName, auto: bool, terms: Option<Terms>) -> Result<()> {
+        self.check(class).await?;
         self.update(class, |record| {
             record.auto = auto;
             record.terms = terms.unwrap_or(record.terms);
             Ok(())
         })
         .await
+    }
+
+    /// Whether a class has layouts to choose from.
+    ///
+    /// # Errors
+    /// `NotFound` if it is not active; `Invalid` if it is not in Brados; `Unavailable`.
+    pub async fn check(&self, class: &ClassName) -> Result<()> {
+        compiled(&self.active(class).await?.1).map(drop)
+    }
+
+    /// What is active of a class, and its source.
+    async fn active(&self, class: &ClassName) -> Result<(Activation, String)> {
+        let (program, programs) = (program_of(class)?, self.cluster.programs());
+        let active = programs.activation(&program).await?.ok_or_else(|| {
+            Error::not_found(format!("no version of {program} is active"))
+                .hint("`nacre program ls` shows which are")
+        })?;
+        let source = programs.show(&program, Some(active.version)).await?.source;
+        Ok((active, source))
     }
 
     /// Begins to bring a class into a layout; [`LayoutKeeper`]s do it. The reason is for people.
@@ -115,12 +136,8 @@ impl Layouts {
         mut besides: impl FnMut(&mut ClassLayout) + Send,
     ) -> Result<LayoutChange> {
         let (program, programs) = (program_of(class)?, self.cluster.programs());
-        let active = programs
-            .activation(&program)
-            .await?
-            .ok_or_else(|| Error::not_found(format!("no version of {program} is active")))?;
+        let (active, source) = self.active(class).await?;
         let base = active.version;
-        let source = programs.show(&program, Some(base)).await?.source;
         let record = self.get(class).await?;
         if let Some(change) = &record.change {
             return Err(under_way(class, change));
