@@ -4,12 +4,11 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use common::{NACRE, RunningCluster, kill};
+use common::RunningCluster;
 use nacre::{Cluster, Event, Severity};
 use nacre_object::{MapEntry, Op};
-use rustix::fs::{FlockOperation, flock};
 
 const COUNTER: &str = include_str!("../../../programs/class/counter.lua");
 
@@ -102,11 +101,8 @@ fn a_fault_fails_its_own_call_and_is_in_the_cluster_log() {
     let (_, said) = cluster.fails(&["class", "call", "data/x", "faulty", "f", "--input", "1"]);
     assert!(said.contains("oops") && said.contains("line 3"), "{said}");
     cluster.fails(&["object", "stat", "data/x"]);
-    let mut follow = cluster
-        .command(&["events", "--follow"])
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut follow =
+        cluster.command(&["events", "--follow"]).stdout(Stdio::piped()).spawn().unwrap();
     let lines = std::io::BufRead::lines(std::io::BufReader::new(follow.stdout.take().unwrap()));
     let found = lines.map_while(Result::ok).any(|line| line.contains("oops"));
     follow.kill().unwrap();
@@ -180,7 +176,7 @@ fn logs_work_with_pipes() {
 
     let mut follow = cluster
         .command(&["log", "follow", "l", "--from", "1001"])
-        .stdout(std::process::Stdio::piped())
+        .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let mut followed =
@@ -416,177 +412,4 @@ fn a_map_program_refuses_mends_and_triggers() {
     assert_eq!(status, 2);
     assert!(said.contains("jobs must be a number"), "{said}");
     assert_eq!(cluster.run(&["map", "get", "audit", "1"]), "local\n");
-}
-
-#[test]
-fn everything_survives_a_restart_of_the_cluster() {
-    let scratch = tempfile::tempdir().unwrap();
-    let mut cluster = RunningCluster::start_in(scratch.path());
-    cluster.run_with_input(&["object", "put", "data/a"], "kept");
-    cluster.run(&["map", "set", "m", "a=1"]);
-    cluster.run(&["log", "create", "l"]);
-    cluster.run_with_input(&["log", "append", "l"], "one\ntwo\n");
-    assert!(cluster.stop(), "it ends with status 0");
-    let (status, said) = cluster.fails(&["status"]);
-    assert_eq!(status, 1);
-    assert!(said.contains("nacre up"), "{said}");
-
-    // A copy of a cluster may come without what its processes leave.
-    fs::remove_dir_all(scratch.path().join("run")).unwrap();
-    let cluster = RunningCluster::start_in(scratch.path());
-    assert_eq!(cluster.run(&["object", "get", "data/a"]), "kept");
-    assert_eq!(cluster.run(&["map", "get", "m", "a"]), "1\n");
-    assert_eq!(cluster.run(&["log", "read", "l"]), "one\ntwo\n");
-    cluster.run_with_input(&["log", "append", "l"], "three\n");
-    assert_eq!(cluster.run(&["log", "read", "l"]), "one\ntwo\nthree\n");
-}
-
-#[test]
-fn a_killed_node_is_started_again_and_has_what_it_had() {
-    let cluster = RunningCluster::start();
-    cluster.run_with_input(&["object", "put", "data/a"], "kept");
-    let node = cluster.run(&["object", "locate", "data/a"]).trim().to_owned();
-    let killed = cluster.kill_node(&node);
-    // The read waits for the node, which is somebody else by then.
-    assert_eq!(cluster.run(&["object", "get", "data/a"]), "kept");
-    assert_ne!(cluster.pid_of(&node), Some(killed));
-}
-
-/// Whether the cluster's maps have a node as up.
-fn is_up(cluster: &RunningCluster, node: &str) -> bool {
-    let status = cluster.json(&["program", "status", "class/counter"]);
-    let nodes = status["nodes"].as_array().unwrap();
-    nodes.iter().find(|line| line["node"] == node).unwrap()["up"].as_bool().unwrap()
-}
-
-#[test]
-fn a_node_that_does_not_start_any_more_is_waited_for_by_nobody_until_it_does() {
-    let cluster = RunningCluster::start();
-    let file = cluster.folder().join("counter.lua");
-    fs::write(&file, COUNTER).unwrap();
-    let put = ["program", "put", "class/counter", file.to_str().unwrap(), "--activate"];
-    cluster.run(&put);
-    assert!(is_up(&cluster, "meta.0"));
-    // Where it listens is something that it will not remove.
-    let socket = cluster.folder().join("run/meta.0.sock");
-    let nodes = cluster.announced["nodes"].as_array().unwrap();
-    let pid = nodes.iter().find(|node| node["name"] == "meta.0").unwrap()["pid"].as_i64().unwrap();
-    fs::remove_file(&socket).unwrap();
-    fs::write(&socket, "").unwrap();
-    kill(i32::try_from(pid).unwrap());
-    fs::write(&file, COUNTER.replace("tostring(sum)", "'now ' .. sum")).unwrap();
-    assert_eq!(cluster.run(&put), "class/counter version 2, active on every node\n");
-    assert!(!is_up(&cluster, "meta.0"));
-    fs::remove_file(&socket).unwrap();
-    while !is_up(&cluster, "meta.0") {}
-    cluster.run(&["program", "wait", "class/counter", "2"]);
-}
-
-#[test]
-fn one_cluster_a_folder_and_nothing_left_behind() {
-    let mut cluster = RunningCluster::start();
-    let folder = cluster.folder().to_str().unwrap().to_owned();
-    let again = Command::new(NACRE).args(["up", "--cluster", &folder]).output().unwrap();
-    assert_eq!(again.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&again.stderr).contains("is running already"));
-    let nodes = cluster.announced["nodes"].as_array().unwrap().clone();
-    assert!(cluster.stop());
-    for node in nodes {
-        let process = format!("/proc/{}", node["pid"]);
-        assert!(!std::path::Path::new(&process).exists(), "{} is gone", node["name"]);
-    }
-}
-
-#[test]
-fn a_node_of_a_killed_supervisor_is_waited_for_while_it_leaves() {
-    let scratch = tempfile::tempdir().unwrap();
-    let mut cluster = RunningCluster::start_in(scratch.path());
-    cluster.run_with_input(&["object", "put", "data/a"], "kept");
-    cluster.kill();
-    // From here on this test is what takes so long to leave.
-    let leaving = fs::File::open(scratch.path().join("run/meta.0.lock")).unwrap();
-    flock(&leaving, FlockOperation::LockExclusive).unwrap();
-    let folder = scratch.path().to_owned();
-    let next = std::thread::spawn(move || RunningCluster::start_in(&folder));
-    let log = scratch.path().join("run/meta.0.log");
-    while !fs::read_to_string(&log).unwrap().contains("waiting for the process before this one") {
-        assert!(!next.is_finished(), "it started, or gave up");
-    }
-    drop(leaving);
-    assert_eq!(next.join().unwrap().run(&["object", "get", "data/a"]), "kept");
-}
-
-#[test]
-fn a_wrong_question_is_told_from_a_failure() {
-    let cluster = RunningCluster::start();
-    assert_eq!(cluster.fails(&["object", "get", "nopool"]).0, 2);
-    assert_eq!(cluster.fails(&["object", "get"]).0, 2);
-    assert_eq!(cluster.fails(&["log", "create", "a/b"]).0, 2);
-    let (status, said) = cluster.fails(&["object", "get", "nopool/x"]);
-    assert_eq!(status, 1);
-    assert!(said.contains("nacre pool create nopool"), "{said}");
-    let (status, said) = cluster.fails(&["class", "call", "data/x", "noclass", "f"]);
-    assert_eq!(status, 1);
-    assert!(said.contains("noclass"), "{said}");
-}
-
-#[test]
-fn what_asks_no_running_cluster_takes_no_identity() {
-    let folder = tempfile::tempdir().unwrap();
-    let run = |arguments: &[&str]| {
-        let mut command = Command::new(NACRE);
-        command.args(arguments).current_dir(folder.path()).env("NACRE_IDENTITY", "nosuch.json");
-        let output = command.output().unwrap();
-        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
-    };
-    for command in [
-        &["up"][..],
-        &["init"],
-        &["demo"],
-        &["bench", "append"],
-        &["node", "--name", "x"],
-        &["brados", "proposals", "--help"],
-        &["brados", "check", "f"],
-        &["program", "test", "f"],
-    ] {
-        let (status, said) = run(&[&["--identity", "me.json"], command].concat());
-        match command.contains(&"--help") {
-            true => assert_eq!(status, 0, "{command:?}: {said}"),
-            false => {
-                assert!(status == 2 && said.contains("takes no identity"), "{command:?}: {said}")
-            }
-        }
-    }
-    assert!(!folder.path().join("nacre-data").exists());
-    assert_eq!(run(&["init"]).0, 0, "a variable says nothing to it");
-    assert!(run(&["status"]).1.contains("nosuch.json"));
-}
-
-#[test]
-fn a_variable_that_is_empty_is_not_set() {
-    let folder = tempfile::tempdir().unwrap();
-    let run = |arguments: &[&str]| {
-        let mut command = Command::new(NACRE);
-        command.args(arguments).current_dir(folder.path());
-        let output = command.env("NACRE_CLUSTER", "").env("NACRE_IDENTITY", "").output().unwrap();
-        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
-    };
-    assert_eq!(run(&["init"]).0, 0);
-    assert!(folder.path().join("nacre-data/cluster.json").exists());
-    assert!(run(&["status"]).1.contains("nacre up"));
-    assert_eq!(run(&["status", "--cluster", ""]).0, 2);
-    assert_eq!(run(&["status", "--identity", ""]).0, 2);
-}
-
-#[test]
-fn whoever_reads_json_is_told_in_json_what_is_wrong_with_the_line() {
-    for arguments in [&["--json"][..], &["sttus", "--json"], &["object", "get", "--json", "x"]] {
-        let output = Command::new(NACRE).args(arguments).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
-        let error: serde_json::Value = serde_json::from_str(&said).unwrap();
-        assert_eq!(error["error"]["kind"], "invalid", "{said}");
-    }
-    let output = Command::new(NACRE).args(["--json", "--help"]).output().unwrap();
-    assert!(output.status.success() && output.stdout.starts_with(b"A programmable"));
 }
