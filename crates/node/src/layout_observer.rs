@@ -11,7 +11,7 @@ use nacre_rados::{Survey, examine};
 use nacre_tuner::{Fingerprint, OwnEngine};
 
 use crate::calls::gather_calls;
-use crate::osd_survey::OsdSurvey;
+use crate::ceph_gateway::CephGateway;
 
 /// What keeps the node's objects.
 #[derive(Debug)]
@@ -25,19 +25,19 @@ pub(crate) enum Keeping {
 /// The OSDs of a Ceph cluster.
 #[derive(Debug)]
 pub(crate) struct Osds {
-    survey: Arc<OsdSurvey>,
+    gateway: Arc<CephGateway>,
     options: RadosOptions,
     /// What they were when the survey came to this. To ask each what it is takes a connection.
     known: Mutex<Option<(Survey, Fingerprint)>>,
 }
 
 impl Osds {
-    pub fn new(survey: Arc<OsdSurvey>, options: RadosOptions) -> Self {
-        Self { survey, options, known: Mutex::default() }
+    pub fn new(gateway: Arc<CephGateway>, options: RadosOptions) -> Self {
+        Self { gateway, options, known: Mutex::default() }
     }
 
     async fn fingerprint(&self) -> Option<Fingerprint> {
-        let survey = self.survey.latest()?;
+        let survey = self.gateway.osds.latest()?;
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((_, fingerprint)) = known.filter(|(of, _)| *of == survey) {
             return Some(fingerprint);

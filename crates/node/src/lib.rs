@@ -2,6 +2,7 @@
 //! cluster of them on one machine.
 
 mod calls;
+mod ceph_gateway;
 mod ceph_pulse;
 mod guard;
 mod layout_observer;

@@ -14,14 +14,13 @@ use nacre_clock::{Clock, Random, SystemClock};
 use nacre_embedded::EmbeddedEngine;
 use nacre_log::{SEQUENCER_SERVICE, SequencerHost};
 use nacre_object::{Error, Locate, NodeName, Result};
-use nacre_rados::RadosEngine;
 use nacre_registry::{LiveEntities, ProgramUpkeep, RefusalReporter};
 use nacre_telemetry::Spans;
 use nacre_wire::{Endpoint, Identity, Listener, Server};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::ceph_pulse::CephPulse;
+use crate::ceph_gateway::CephGateway;
 use crate::guard::NodeGuard;
 use crate::layout_observer::{Keeping, NodeObserver, Osds};
 use crate::membership::Membership;
@@ -29,7 +28,6 @@ use crate::metrics::{Metrics, MetricsEndpoint, MetricsListener};
 use crate::node_lock::NodeLock;
 use crate::node_log::NodeLog;
 use crate::node_service::{NODE_SERVICE, NodeService};
-use crate::osd_survey::OsdSurvey;
 use crate::refusals::ToldRefusals;
 use crate::room_watch::RoomWatch;
 use crate::sequencer_service::SequencerService;
@@ -41,7 +39,7 @@ pub struct Node {
     shutdown: oneshot::Sender<()>,
     serving: JoinHandle<Result<()>>,
     engine: Option<EmbeddedEngine>,
-    rados: Option<RadosEngine>,
+    gateway: Option<Arc<CephGateway>>,
     classes: ClassService,
     membership: Membership,
     layouts: Option<LayoutKeeper>,
@@ -81,15 +79,8 @@ impl Node {
             false => None,
         };
         let own: Vec<_> = storage.iter().map(Storage::placed).collect();
-        let identity = match cluster.address(entry)? {
-            Some(_) => Some(Keys::of(cluster).node(name)?),
-            None => None,
-        };
-        let file = match &identity {
-            Some(identity) => cluster.clone().with_identity(identity.clone()),
-            None => cluster.clone(),
-        };
-        let sessions = Sessions::new(&file)?;
+        let identity = identity_of(cluster, entry)?;
+        let sessions = sessions_as(identity.as_ref(), cluster)?;
         let whole = Cluster::assemble(sessions.parts(&own, Arc::clone(&clock))?)?;
 
         let record = record_of(cluster, entry, &node, clock.now_micros())?;
@@ -100,27 +91,12 @@ impl Node {
         let mut metrics = Metrics::of_process(record.started_at_micros);
         metrics.programs(classes.clone());
         let spans = Spans::new(Arc::clone(&clock), Random::from_system());
-        let rados = storage.as_ref().and_then(|storage| storage.rados.clone());
-        let osds = rados.clone().map(|rados| OsdSurvey::start(rados, whole.clone(), node.clone()));
-        let osds = osds.map(Arc::new);
-        let ceph = storage.as_ref().filter(|storage| storage.rados.is_some()).map(|storage| {
-            let (store, clock) = (Arc::clone(&storage.store), Arc::clone(&clock));
-            Arc::new(CephPulse::start(store, whole.clone(), node.clone(), clock))
-        });
-        if let (Some(rados), Some(ceph)) = (&rados, &ceph) {
-            metrics.rados(rados.clone(), Arc::clone(ceph));
-        }
-        let observer = keeping(cluster, entry, osds.as_ref())?.map(|keeping| NodeObserver {
-            sessions,
-            file: cluster.clone(),
-            keeping,
-        });
+        let gateway =
+            storage.as_ref().and_then(|storage| CephGateway::of(storage, &whole, &node, &clock));
         let service = NodeService {
             record: record.clone(),
             engine: engine.clone(),
-            rados: rados.clone(),
-            ceph,
-            osds,
+            gateway: gateway.clone(),
             classes: classes.clone(),
             file: cluster.clone(),
             cluster: whole.clone(),
@@ -138,6 +114,9 @@ impl Node {
             if let Some(engine) = &engine {
                 metrics.engine(engine.clone());
             }
+            if let Some(gateway) = &gateway {
+                metrics.rados(Arc::clone(gateway));
+            }
             metrics.channels(classes.clone());
             server = server.store(Arc::clone(&storage.store)).watch(Arc::clone(&storage.watch));
         }
@@ -146,10 +125,10 @@ impl Node {
             metrics.sequencers(host.clone());
             server = server.service(SEQUENCER_SERVICE, Arc::new(SequencerService::new(host)));
         }
-        let layouts = observer.map(|observer| {
-            let (observer, clock) = (Arc::new(observer), Arc::clone(&clock));
-            let (node, incarnation) = (node.clone(), record.incarnation);
-            LayoutKeeper::start(whole.layouts(), node, incarnation, observer, clock)
+        let layouts = keeping(cluster, entry, gateway.as_ref())?.map(|keeping| {
+            let observer = Arc::new(NodeObserver { sessions, file: cluster.clone(), keeping });
+            let (node, clock) = (node.clone(), Arc::clone(&clock));
+            LayoutKeeper::start(whole.layouts(), node, record.incarnation, observer, clock)
         });
         let _programs = entry
             .has(Role::Metadata)
@@ -170,7 +149,7 @@ impl Node {
             shutdown,
             serving,
             engine,
-            rados,
+            gateway,
             classes,
             membership,
             layouts,
@@ -200,11 +179,28 @@ impl Node {
         if let Some(engine) = self.engine {
             engine.close();
         }
-        if let Some(rados) = self.rados {
-            rados.close().await;
+        if let Some(gateway) = self.gateway {
+            gateway.engine.close().await;
         }
         served.unwrap_or_else(|error| Err(Error::unavailable(format!("the server: {error}"))))
     }
+}
+
+/// What a node shows where it is reached by mutual TLS, if it is.
+fn identity_of(cluster: &ClusterFile, entry: &NodeEntry) -> Result<Option<Identity>> {
+    match cluster.address(entry)? {
+        Some(_) => Keys::of(cluster).node(&entry.name).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Sessions with the cluster's nodes, as the one of this identity if there is one.
+fn sessions_as(identity: Option<&Identity>, cluster: &ClusterFile) -> Result<Sessions> {
+    let file = cluster.clone();
+    Sessions::new(&match identity {
+        Some(identity) => file.with_identity(identity.clone()),
+        None => file,
+    })
 }
 
 /// Where a node is reached: its socket, and its address if the cluster has keys.
@@ -240,13 +236,15 @@ fn serve(server: Server, listener: Listener) -> (oneshot::Sender<()>, JoinHandle
 fn keeping(
     cluster: &ClusterFile,
     entry: &NodeEntry,
-    osds: Option<&Arc<OsdSurvey>>,
+    gateway: Option<&Arc<CephGateway>>,
 ) -> Result<Option<Keeping>> {
     if !entry.has(Role::Storage) {
         return Ok(None);
     }
-    Ok(Some(match (osds, cluster.engine()) {
-        (Some(osds), Some(engine)) => Keeping::Osds(Osds::new(Arc::clone(osds), engine.parse()?)),
+    Ok(Some(match (gateway, cluster.engine()) {
+        (Some(gateway), Some(engine)) => {
+            Keeping::Osds(Osds::new(Arc::clone(gateway), engine.parse()?))
+        }
         _ => Keeping::Folder(cluster.data(entry)),
     }))
 }

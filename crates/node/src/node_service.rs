@@ -20,15 +20,14 @@ use bytes::Bytes;
 use nacre::{ClassService, Cluster, ClusterFile};
 use nacre_embedded::{Damage, EmbeddedEngine, ScrubCursor, ScrubStep};
 use nacre_object::{Error, ObjectId, Result};
-use nacre_rados::{RadosEngine, Survey};
+use nacre_rados::Survey;
 use nacre_registry::LiveEntities;
 use nacre_telemetry::Spans;
 use nacre_wire::{Caller, Service};
 use serde::{Deserialize, Serialize};
 
 use crate::calls::NodeCalls;
-use crate::ceph_pulse::CephPulse;
-use crate::osd_survey::OsdSurvey;
+use crate::ceph_gateway::CephGateway;
 use crate::traces;
 
 /// The service's name on the wire.
@@ -179,11 +178,7 @@ pub struct NodeService {
     /// Its engine, if it keeps objects.
     pub engine: Option<EmbeddedEngine>,
     /// The way to the Ceph cluster that keeps objects, if one does.
-    pub rados: Option<RadosEngine>,
-    /// Whether that answers.
-    pub ceph: Option<Arc<CephPulse>>,
-    /// Looks at the OSDs that keep objects, if Ceph does.
-    pub osds: Option<Arc<OsdSurvey>>,
+    pub gateway: Option<Arc<CephGateway>>,
     /// Its classes.
     pub classes: ClassService,
     /// The cluster's nodes.
@@ -242,17 +237,6 @@ impl NodeService {
         }
     }
 
-    fn rados_report(&self, engine: &RadosEngine) -> RadosReport {
-        let counts = engine.osd_counts();
-        RadosReport {
-            by_nacre: counts.by_plugin,
-            by_cls_lua: counts.by_stock,
-            long_answers: counts.long_answers,
-            long_answer_methods: engine.long_answers(),
-            silent_since_micros: self.ceph.as_ref().and_then(|ceph| ceph.silent_since_micros()),
-        }
-    }
-
     fn report(&self) -> NodeReport {
         NodeReport {
             name: self.record.name.to_string(),
@@ -263,8 +247,8 @@ impl NodeService {
             classes: self.classes.live(),
             metrics: self.metrics,
             storage: self.engine.as_ref().map(Self::storage_report),
-            osds: self.osds.as_ref().and_then(|osds| osds.latest()),
-            rados: self.rados.as_ref().map(|rados| self.rados_report(rados)),
+            osds: self.gateway.as_ref().and_then(|gateway| gateway.osds.latest()),
+            rados: self.gateway.as_ref().map(|gateway| gateway.report()),
         }
     }
 }

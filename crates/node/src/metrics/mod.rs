@@ -31,7 +31,6 @@ use std::sync::Arc;
 use nacre::ClassService;
 use nacre_embedded::EmbeddedEngine;
 use nacre_log::SequencerHost;
-use nacre_rados::RadosEngine;
 use nacre_wire::Server;
 use prometheus_client::collector::Collector;
 use prometheus_client::registry::Registry;
@@ -46,7 +45,7 @@ use self::rados::RadosCollector;
 use self::requests::RequestsCollector;
 use self::sequencers::SequencersCollector;
 use self::supervisor::SupervisorCollector;
-use crate::ceph_pulse::CephPulse;
+use crate::ceph_gateway::CephGateway;
 use crate::supervisor::KeptNode;
 
 /// What every metric of ours begins with.
@@ -76,8 +75,8 @@ impl Metrics {
     }
 
     /// Adds the engine on Ceph.
-    pub(crate) fn rados(&mut self, engine: RadosEngine, pulse: Arc<CephPulse>) {
-        self.add(RadosCollector { engine, pulse });
+    pub(crate) fn rados(&mut self, gateway: Arc<CephGateway>) {
+        self.add(RadosCollector(gateway));
     }
 
     /// Adds what is delivered.

@@ -1,0 +1,49 @@
+//! A node's way to the Ceph cluster that keeps the objects, and what it knows of that cluster.
+
+use std::sync::Arc;
+
+use nacre::Cluster;
+use nacre_clock::Clock;
+use nacre_object::NodeName;
+use nacre_rados::RadosEngine;
+
+use crate::ceph_pulse::CephPulse;
+use crate::node_service::RadosReport;
+use crate::osd_survey::OsdSurvey;
+use crate::storage::Storage;
+
+/// The engine, and who looks at what is behind it.
+#[derive(Debug)]
+pub(crate) struct CephGateway {
+    pub engine: RadosEngine,
+    pub osds: OsdSurvey,
+    pub pulse: CephPulse,
+}
+
+impl CephGateway {
+    /// Of a node's storage, if Ceph keeps it. Needs a tokio runtime.
+    pub fn of(
+        storage: &Storage,
+        cluster: &Cluster,
+        node: &NodeName,
+        clock: &Arc<dyn Clock>,
+    ) -> Option<Arc<Self>> {
+        let engine = storage.rados.clone()?;
+        let osds = OsdSurvey::start(engine.clone(), cluster.clone(), node.clone());
+        let (store, clock) = (Arc::clone(&storage.store), Arc::clone(clock));
+        let pulse = CephPulse::start(store, cluster.clone(), node.clone(), clock);
+        Some(Arc::new(Self { engine, osds, pulse }))
+    }
+
+    /// For whoever asks the node how it is.
+    pub fn report(&self) -> RadosReport {
+        let counts = self.engine.osd_counts();
+        RadosReport {
+            by_nacre: counts.by_plugin,
+            by_cls_lua: counts.by_stock,
+            long_answers: counts.long_answers,
+            long_answer_methods: self.engine.long_answers(),
+            silent_since_micros: self.pulse.silent_since_micros(),
+        }
+    }
+}
