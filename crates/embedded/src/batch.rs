@@ -13,7 +13,7 @@ use crate::key::{self, Key};
 use crate::tables::{TableBatch, TableSnapshot, Tables};
 use crate::value::{NamedIn, Value};
 
-/// How far a shard has come; kept in the tables, written with every batch.
+/// How far a shard has come; kept in the tables, a tally of theirs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Progress {
     /// Sequence of the last record applied.
@@ -108,7 +108,7 @@ impl Batch {
         segments: &SegmentTable,
         live: &mut [LiveBytes],
     ) {
-        let entries = batches.iter().map(|batch| batch.len() + batch.live.len() + 1).sum();
+        let entries = batches.iter().map(Self::len).sum();
         let mut all = tables.batch(entries);
         let mut counts = Vec::new();
         for ((shard, batch), live) in (0..).zip(batches).zip(live) {
@@ -144,15 +144,13 @@ impl Batch {
         for (segment, delta) in &self.live {
             let total = shard_live.entry(*segment).or_default();
             *total += delta;
-            let count = Value::Inline(total.to_le_bytes().to_vec().into());
-            if *total == 0 {
+            let count = (*total != 0).then(|| Value::Inline(total.to_le_bytes().to_vec().into()));
+            if count.is_none() {
                 shard_live.remove(segment);
-                all.delete(key::live(*segment, shard).into());
-            } else {
-                all.put(key::live(*segment, shard).into(), &count);
             }
+            all.tally(key::live(*segment, shard).into(), count);
         }
-        all.put(key::applied(shard).into(), &progress.encode());
+        all.tally(key::applied(shard).into(), Some(progress.encode()));
         Some((self.live, self.added))
     }
 }

@@ -68,7 +68,7 @@ impl Core {
         // In this order: the tables have at least what is noted of them.
         let used = self.journal.used_bytes();
         let checkpoint = self.journal.first_unapplied();
-        let snapshot = self.tables.snapshot();
+        let snapshot = self.tables.snapshot_with_tallies();
         let shards = self.queues.len() as u16;
         let sequences = (0..shards)
             .map(|shard| Progress::load(&snapshot, shard).map(|progress| progress.sequence))

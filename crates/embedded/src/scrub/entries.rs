@@ -25,7 +25,7 @@ pub(super) fn step(core: &Core, from: &[u8]) -> Result<ScrubStep> {
     // The pin is older than the snapshot, so it keeps whatever the snapshot refers to.
     let _pin = core.segments.pin();
     let (unsettled, applied) = (core.journal.first_unapplied().segment, core.visibility.applied());
-    let tables = core.tables.snapshot();
+    let tables = core.tables.snapshot_with_tallies();
     let durable = core.journal.durable();
     let mut walk = Walk {
         core,

@@ -5,15 +5,16 @@
 //! not in a file when the process ended is replayed from the engine's, which begins at a checkpoint, and that
 //! is made of what is in files.
 //!
-//! **Invariants:** only synced transactions are applied, each batch with the sequence it brings its shard to,
-//! and nothing is sealed in the middle of a batch. So the files hold what a prefix of every shard's journal
-//! makes, and so does whatever is seen at a moment.
+//! **Invariants:** only synced transactions are applied, and nothing is sealed in the middle of a batch, nor without
+//! the [tallies](Tallies) of what is: the sequence each shard has come to is one. So the files hold what a prefix of
+//! every shard's journal makes and say which, and whatever is seen at a moment is what such a prefix makes.
 
 mod fjall;
 mod keeper;
 mod lists;
 mod moments;
 mod removed;
+mod tallies;
 
 use std::fs::File;
 use std::io;
@@ -21,7 +22,7 @@ use std::ops::{Bound, ControlFlow};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lsm_tree::compaction::Leveled;
 use lsm_tree::config::{
@@ -44,6 +45,7 @@ use keeper::Keeper;
 pub(crate) use lists::check_list;
 use moments::{Moment, Moments};
 use removed::Files;
+use tallies::Tallies;
 
 /// Open table files.
 const MAX_TABLE_FILES: usize = 128;
@@ -65,7 +67,7 @@ struct Shared {
     numbers: SequenceNumberCounter,
     moments: Moments,
     /// Held while a batch is written, so that nothing is sealed or seen in its middle.
-    writing: Mutex<()>,
+    writing: Mutex<Tallies>,
     /// Bytes held in memory and not sealed.
     unsealed_bytes: AtomicU64,
     memtable_bytes: u64,
@@ -164,9 +166,16 @@ impl Tables {
         Ok(())
     }
 
-    /// A view of the tables as they are now.
+    /// A view of the tables as they are now, in which tallies may be those of an earlier moment.
     pub fn snapshot(&self) -> TableSnapshot {
         TableSnapshot { moment: self.shared.moments.latest(), shared: Arc::clone(&self.shared) }
+    }
+
+    /// A view of the tables as they are now, tallies as well.
+    pub fn snapshot_with_tallies(&self) -> TableSnapshot {
+        let mut tallies = self.shared.lock_writing();
+        self.shared.write_tallies(&mut tallies);
+        self.snapshot()
     }
 
     /// Has what was removed leave the files as well, if that is much and there is room for what remains beside
@@ -190,7 +199,12 @@ impl Tables {
     }
 
     pub fn batch(&self, entries: usize) -> TableBatch<'_> {
-        TableBatch { tables: self, entries: Vec::with_capacity(entries), scratch: Vec::new() }
+        TableBatch {
+            tables: self,
+            entries: Vec::with_capacity(entries),
+            tallies: Tallies::default(),
+            scratch: Vec::new(),
+        }
     }
 
     /// Whether as much is held in memory as may be.
@@ -206,7 +220,8 @@ impl Tables {
 
     /// Has everything applied until now come into a file; answers the number of this seal.
     pub fn seal(&self) -> u64 {
-        let _writing = self.shared.lock_writing();
+        let mut tallies = self.shared.lock_writing();
+        self.shared.write_tallies(&mut tallies);
         self.shared.tree.rotate_memtable();
         self.shared.unsealed_bytes.store(0, Ordering::Relaxed);
         self.keeper.note_sealed()
@@ -243,8 +258,30 @@ impl Tables {
 }
 
 impl Shared {
-    fn lock_writing(&self) -> std::sync::MutexGuard<'_, ()> {
+    fn lock_writing(&self) -> MutexGuard<'_, Tallies> {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For who holds the lock: what is put here is seen from now on, all of it.
+    fn write(&self, entries: impl IntoIterator<Item = StoredEntry>) {
+        let number = self.numbers.next();
+        let memtable = self.tree.active_memtable();
+        for (key, value) in entries {
+            let entry = match value {
+                Some(value) => InternalValue::from_components(key, value, number, ValueType::Value),
+                None => InternalValue::new_tombstone(key, number),
+            };
+            memtable.insert(entry);
+        }
+        self.unsealed_bytes.store(memtable.size(), Ordering::Relaxed);
+        self.moments.advance_to(number + 1);
+    }
+
+    /// For who holds the lock.
+    fn write_tallies(&self, tallies: &mut Tallies) {
+        if !tallies.is_empty() {
+            self.write(tallies.drain());
+        }
     }
 }
 
@@ -293,11 +330,14 @@ fn config(folder: &Path, cache_bytes: u64, numbers: SequenceNumberCounter) -> Co
         .index_block_partitioning_policy(divided)
 }
 
+/// An entry as it is stored; a deletion where there is no value.
+type StoredEntry = (Key, Option<Slice>);
+
 /// Entries applied together.
 pub(crate) struct TableBatch<'a> {
     tables: &'a Tables,
-    /// A deletion where there is no value.
-    entries: Vec<(Key, Option<Slice>)>,
+    entries: Vec<StoredEntry>,
+    tallies: Tallies,
     scratch: Vec<u8>,
 }
 
@@ -311,21 +351,18 @@ impl TableBatch<'_> {
         self.entries.push((key, None));
     }
 
-    /// Applies them; whoever looks from now on sees all of them.
+    /// What a tally has come to; `None` if it is not kept any more.
+    pub fn tally(&mut self, key: Key, value: Option<Value>) {
+        self.tallies.note(key, value);
+    }
+
+    /// Applies them; whoever looks from now on sees all of them, tallies by
+    /// [`Tables::snapshot_with_tallies`] only.
     pub fn commit(self) {
         let shared = &self.tables.shared;
-        let _writing = shared.lock_writing();
-        let number = shared.numbers.next();
-        let memtable = shared.tree.active_memtable();
-        for (key, value) in self.entries {
-            let entry = match value {
-                Some(value) => InternalValue::from_components(key, value, number, ValueType::Value),
-                None => InternalValue::new_tombstone(key, number),
-            };
-            memtable.insert(entry);
-        }
-        shared.unsealed_bytes.store(memtable.size(), Ordering::Relaxed);
-        shared.moments.advance_to(number + 1);
+        let mut tallies = shared.lock_writing();
+        shared.write(self.entries);
+        tallies.absorb(self.tallies);
     }
 }
 

@@ -1,0 +1,79 @@
+//! Tallies: entries that nearly every batch changes, and that only an opening or a scrub looks at, as how far a shard
+//! has come and how much of a segment is referred to.
+//!
+//! A batch of replaced payloads changes as many of them as it has entries, so they are held apart, each with what
+//! it came to last, and put into the tables when these are sealed, or looked at with them. What is not sealed is
+//! gone with the process, tallies and what they tell of alike.
+
+use std::collections::HashMap;
+
+use super::StoredEntry;
+use crate::key::Key;
+use crate::value::Value;
+
+/// The tallies that are not in the tables yet.
+#[derive(Debug, Default)]
+pub(super) struct Tallies(HashMap<Key, Option<Value>>);
+
+impl Tallies {
+    pub fn note(&mut self, key: Key, value: Option<Value>) {
+        self.0.insert(key, value);
+    }
+
+    /// Takes what later ones came to.
+    pub fn absorb(&mut self, later: Self) {
+        self.0.extend(later.0);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Gives them away, as they are stored.
+    pub fn drain(&mut self) -> impl Iterator<Item = StoredEntry> {
+        let mut scratch = Vec::new();
+        self.0.drain().map(move |(key, value)| {
+            let stored = value.map(|value| value.encode(&key, &mut scratch));
+            (key, stored)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::tables::Tables;
+
+    #[test]
+    fn a_tally_is_what_it_came_to_last_once_looked_at_or_sealed_and_survives_with_what_it_tells_of()
+    {
+        let folder = TempDir::new().unwrap();
+        let tables = Tables::open(folder.path(), 1 << 20, 1 << 20).unwrap();
+        let value = |text: &str| Value::Inline(Bytes::copy_from_slice(text.as_bytes()));
+        let tally = |key: &str, value: Option<Value>| {
+            let mut batch = tables.batch(0);
+            batch.tally(key.into(), value);
+            batch.commit();
+        };
+        let text = |value: Option<Value>| value.map(|value| value.into_inline().unwrap());
+        tally("a", Some(value("1")));
+        tally("a", Some(value("2")));
+        tally("b", Some(value("3")));
+        let (without, with) = (tables.snapshot(), tables.snapshot_with_tallies());
+        assert_eq!(text(without.get(b"a").unwrap()), None);
+        assert_eq!(text(with.get(b"a").unwrap()).unwrap(), "2");
+        tally("a", Some(value("4")));
+        tally("b", None);
+        tables.seal();
+        assert_eq!(text(tables.snapshot().get(b"a").unwrap()).unwrap(), "4");
+        assert_eq!(text(tables.snapshot().get(b"b").unwrap()), None);
+        tables.write_sealed().unwrap();
+        tally("a", Some(value("5")));
+        drop((tables, without, with));
+        let again = Tables::open(folder.path(), 1 << 20, 1 << 20).unwrap();
+        assert_eq!(text(again.snapshot_with_tallies().get(b"a").unwrap()).unwrap(), "4");
+    }
+}
