@@ -136,7 +136,7 @@ impl Applier {
         let mut batches: Vec<Batch> = self.live.iter().map(|_| Batch::default()).collect();
         let mut pins = Vec::with_capacity(recorded.len());
         for Recorded { id, changes, pin } in recorded {
-            batches[usize::from(id.shard)].absorb(id, &changes);
+            batches[usize::from(id.shard)].absorb(id, changes);
             pins.push(pin);
         }
         let leaves_garbage = batches.iter().any(Batch::leaves_garbage);

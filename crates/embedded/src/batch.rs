@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 use std::ops::Bound::{Excluded, Included};
+use std::sync::Arc;
 
 use nacre_object::Result;
 
-use crate::change_set::{ChangeSet, Overlay};
+use crate::change_set::ChangeSet;
 use crate::codec::{Put, Take};
 use crate::journal::record::RecordId;
+use crate::journal::released::ReleasedPayload;
 use crate::journal::segment_table::SegmentTable;
 use crate::key::{self, Key};
 use crate::tables::{TableBatch, TableSnapshot, Tables};
@@ -50,25 +52,32 @@ pub(crate) type LiveBytes = HashMap<u32, i64>;
 /// What transactions that are not in the tables yet did, taken together.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    /// The entries they left.
-    pub overlay: Overlay,
+    /// In their order.
+    changes: Vec<Arc<ChangeSet>>,
+    /// Entries of all of them.
+    entries: usize,
     /// References to payloads: whether there is one now.
     references: HashMap<Key, bool>,
     live: LiveBytes,
     /// A segment for each piece that came.
     added: Vec<u32>,
+    /// Payloads let go of, each with its segment, that need not be asked for any more.
+    released: Vec<(u32, ReleasedPayload)>,
     progress: Option<Progress>,
 }
 
 impl Batch {
     /// Adds a transaction's changes to those before it.
-    pub fn absorb(&mut self, id: RecordId, changes: &ChangeSet) {
+    pub fn absorb(&mut self, id: RecordId, changes: Arc<ChangeSet>) {
         self.progress = Some(Progress { sequence: id.sequence, next_node: id.next_node });
         for release in &changes.releases {
             let address = release.address;
             if release.named_in == NamedIn::Reference {
                 let reference = key::reference(address.segment, address.offset, &release.owner);
                 self.references.insert(reference, false);
+            } else if release.take == address.length {
+                let payload = ReleasedPayload::new(address.offset, &release.owner);
+                self.released.push((address.segment, payload));
             }
             *self.live.entry(address.segment).or_default() -= i64::from(release.take);
         }
@@ -83,19 +92,33 @@ impl Batch {
                 self.added.push(address.segment);
             }
         }
-        let entries = changes.entries.iter().map(|(key, value)| (key.clone(), value.clone()));
-        self.overlay.extend(entries);
+        self.entries += changes.entries.len();
+        self.changes.push(changes);
+    }
+
+    /// The entries they leave, in the order of keys.
+    fn left(&self) -> Vec<(&Key, &Option<Value>)> {
+        let latest_first = self.changes.iter().rev();
+        let mut entries: Vec<_> = latest_first.flat_map(|changes| &changes.entries).collect();
+        // Stable, so the first of a key is what it came to.
+        entries.sort_by_key(|(key, _)| *key);
+        entries.dedup_by(|earlier, latest| earlier.0 == latest.0);
+        entries
     }
 
     /// Whether a node became garbage.
     pub fn leaves_garbage(&self) -> bool {
         let (first, past) = ([key::GARBAGE].as_slice(), [key::GARBAGE + 1].as_slice());
-        self.overlay.range::<[u8], _>((Included(first), Excluded(past))).any(|(_, v)| v.is_some())
+        let garbage = |changes: &ChangeSet| {
+            let mut marks = changes.entries.range::<[u8], _>((Included(first), Excluded(past)));
+            marks.any(|(_, mark)| mark.is_some())
+        };
+        self.changes.iter().any(|changes| garbage(changes))
     }
 
     /// Entries that would be written.
     pub fn len(&self) -> usize {
-        self.overlay.len() + self.references.len()
+        self.entries + self.references.len()
     }
 
     /// Writes the batches of all shards, each at its place, to the tables in one step, and counts
@@ -110,11 +133,13 @@ impl Batch {
     ) {
         let entries = batches.iter().map(Self::len).sum();
         let mut all = tables.batch(entries);
-        let mut counts = Vec::new();
-        for ((shard, batch), live) in (0..).zip(batches).zip(live) {
+        let (mut counts, mut released) = (Vec::new(), Vec::new());
+        for ((shard, mut batch), live) in (0..).zip(batches).zip(live) {
+            released.append(&mut batch.released);
             counts.extend(batch.put_into(&mut all, shard, live));
         }
         all.commit();
+        segments.note_released(released.into_iter());
         for (live, added) in counts.into_iter().filter(|(live, _)| !live.is_empty()) {
             segments.count(&live, added.into_iter());
         }
@@ -128,10 +153,10 @@ impl Batch {
         shard_live: &mut LiveBytes,
     ) -> Option<(LiveBytes, Vec<u32>)> {
         let progress = self.progress?;
-        for (key, value) in self.overlay {
+        for (key, value) in self.left() {
             match value {
-                Some(value) => all.put(key, &value),
-                None => all.delete(key),
+                Some(value) => all.put(key.clone(), value),
+                None => all.delete(key.clone()),
             }
         }
         for (reference, exists) in self.references {

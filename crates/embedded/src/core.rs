@@ -13,6 +13,7 @@ use crate::disk::Disk;
 use crate::health::Health;
 use crate::journal::Journal;
 use crate::journal::inventory::Inventory;
+use crate::journal::released::ReleasedOf;
 use crate::journal::segment_table::SegmentTable;
 use crate::layers::Layers;
 use crate::manifest::Manifest;
@@ -86,13 +87,14 @@ impl Core {
         (hash_of(object) % self.queues.len() as u64) as u16
     }
 
-    /// What the records name that are in a segment, up to a group that is synced.
+    /// What the records name that are in a segment, up to a group that is synced, without what is known to be
+    /// released.
     ///
     /// # Errors
     /// `Corrupt` if the segment's file is missing; what the disk says.
-    pub fn inventory(&self, segment: u32, last: u64) -> Result<Inventory> {
+    pub fn inventory(&self, segment: u32, last: u64, released: ReleasedOf) -> Result<Inventory> {
         let segment = self.segments.open_one(segment)?;
-        let take = |segment| Inventory::take(&segment, self.journal.marking(), last);
+        let take = |segment| Inventory::take(&segment, self.journal.marking(), last, released);
         segment.map_or_else(|| Ok(Inventory::default()), take)
     }
 

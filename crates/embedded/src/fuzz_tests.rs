@@ -17,6 +17,7 @@ use crate::journal::Position;
 use crate::journal::inventory::Inventory;
 use crate::journal::record::{Draft, HEADER_BYTES, Payloads, Place, Record, RecordId, reseal};
 use crate::journal::recovery::{Reading, find_files};
+use crate::journal::released::ReleasedOf;
 use crate::journal::segment::{BLOCK_BYTES, GroupHeader, Marking, file_name, header};
 use crate::key::{self, Key, Kind, NodeId};
 use crate::manifest::Manifest;
@@ -142,7 +143,8 @@ fn fuzz_segments() {
         let last = end.as_ref().map_or(u64::MAX, |end| end.group - 1);
         let damaged = reading.first_damaged(start, last).unwrap();
         assert_eq!(damaged.is_none(), end.is_ok(), "a replay and a scrub see the same groups");
-        let inventory = Inventory::take(&segments[0], MARKING, last).unwrap();
+        let inventory =
+            Inventory::take(&segments[0], MARKING, last, ReleasedOf::default()).unwrap();
         assert!(inventory.named.values().flatten().all(|at| (*at as usize) < SEGMENT_BYTES * 2));
         end.is_ok() && records > 0
     });

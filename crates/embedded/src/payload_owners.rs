@@ -138,7 +138,8 @@ mod tests {
         // As their records had them.
         let named = [("z", vec![100, 300]), ("rewritten", vec![400]), ("trimmed", vec![200])];
         let named = named.map(|(key, offsets)| (Key::from(key), offsets));
-        let inventory = Inventory { named: BTreeMap::from(named), damage: None };
+        let mut inventory = Inventory::default();
+        inventory.named = BTreeMap::from(named);
         let snapshot = tables.snapshot();
         let owners =
             PayloadOwners::find(&snapshot, SEGMENT, inventory).unwrap().map(Result::unwrap);

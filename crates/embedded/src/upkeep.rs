@@ -252,7 +252,10 @@ impl Upkeep {
     fn empty_segment(&self, segment: u32) -> Result<u64> {
         let mut owners: Vec<Vec<Key>> = vec![Vec::new(); self.core.queues.len()];
         let (mut moved, mut queued) = (0, 0);
-        let mut inventory = self.core.inventory(segment, self.core.journal.durable())?;
+        // In this order: what is released is so in the snapshot.
+        let released = self.core.segments.released_of(segment);
+        let durable = self.core.journal.durable();
+        let mut inventory = self.core.inventory(segment, durable, released)?;
         let damage = inventory.damage.take();
         let snapshot = self.core.tables.snapshot();
         let mut last_offset = None;

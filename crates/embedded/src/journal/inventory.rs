@@ -8,6 +8,7 @@ use nacre_object::{Error, Result};
 
 use super::record::{Payloads, Place, Record};
 use super::recovery::{Reading, read, read_records};
+use super::released::ReleasedOf;
 use super::segment::{BLOCK_BYTES, GroupHeader, Marking, Segment, file_name, round_up_to_block};
 use crate::key::Key;
 use crate::value::NamedIn;
@@ -15,24 +16,31 @@ use crate::value::NamedIn;
 /// What the records of a segment name.
 #[derive(Debug, Default)]
 pub(crate) struct Inventory {
-    /// Entries, and where the payloads of the last value begin that the segment has of them.
+    /// Entries, and where the payloads of the last value begin that the segment has of them, but for those that are
+    /// known to be released.
     pub named: BTreeMap<Key, Vec<u32>>,
+    released: ReleasedOf,
     /// Where a group could not be read; what its records name is not known.
     pub damage: Option<Error>,
 }
 
 impl Inventory {
-    /// Of the groups in `segment` numbered up to `last`, which is synced.
+    /// Of the groups in `segment` numbered up to `last`, which is synced; `released` is left out.
     ///
     /// As in a replay, what follows the last group that can be read is taken for torn: whoever needs to know compares
     /// what is named with what is referred to.
     ///
     /// # Errors
     /// What the disk says.
-    pub fn take(segment: &Segment, marking: Marking, last: u64) -> Result<Self> {
+    pub fn take(
+        segment: &Segment,
+        marking: Marking,
+        last: u64,
+        released: ReleasedOf,
+    ) -> Result<Self> {
         let segments = std::slice::from_ref(segment);
         let reading = Reading { segments, marking };
-        let mut inventory = Self::default();
+        let mut inventory = Self { released, ..Self::default() };
         let mut buffer = Vec::new();
         let (mut at, mut number) = (BLOCK_BYTES, 0);
         let mut unread = None;
@@ -64,6 +72,7 @@ impl Inventory {
             let own = value.iter().flat_map(|value| value.pieces());
             let own = own.filter(|piece| piece.named_in == NamedIn::Record);
             let offsets = own.filter_map(|piece| Some(piece.source.address()?.offset));
+            let offsets = offsets.filter(|offset| !self.released.has(*offset, &key));
             let mut offsets: Vec<u32> = offsets.collect();
             offsets.sort_unstable();
             offsets.dedup();
@@ -124,6 +133,7 @@ mod tests {
     use crate::codec::Put;
     use crate::disk::{Create, Disk, RealDisk};
     use crate::journal::record::{Draft, HEADER_BYTES, RecordId};
+    use crate::journal::released::{Released, ReleasedPayload};
     use crate::value::{PAYLOAD_MIN_BYTES, Value};
 
     const MARKING: Marking = Marking::Salt(7);
@@ -147,6 +157,15 @@ mod tests {
 
     /// The inventory of a segment of these groups, one of which has a byte flipped, up to one.
     fn inventory(groups: &[Vec<u8>], flipped: Option<(usize, usize)>, last: u64) -> Inventory {
+        inventory_without(Released::default(), groups, flipped, last)
+    }
+
+    fn inventory_without(
+        released: Released,
+        groups: &[Vec<u8>],
+        flipped: Option<(usize, usize)>,
+        last: u64,
+    ) -> Inventory {
         let mut bytes = vec![0; BLOCK_BYTES as usize];
         for (n, group) in groups.iter().enumerate() {
             let start = bytes.len();
@@ -161,7 +180,7 @@ mod tests {
         let file = RealDisk.open(&path, Create::Never).unwrap();
         let segment =
             Segment { id: SEGMENT, file: Arc::clone(&file), capacity: bytes.len() as u32 };
-        Inventory::take(&segment, MARKING, last).unwrap()
+        Inventory::take(&segment, MARKING, last, released.of(SEGMENT)).unwrap()
     }
 
     fn keys(inventory: &Inventory) -> Vec<&str> {
@@ -182,6 +201,27 @@ mod tests {
         assert_eq!(all.named[b"a".as_slice()], [at as u32]);
         // Of what is not synced yet nothing is read.
         assert_eq!(keys(&inventory(&groups, None, FIRST_GROUP + 3)), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn what_is_known_to_be_released_is_left_out_and_what_was_put_again_is_not() {
+        let groups: Vec<_> =
+            (FIRST_GROUP..).zip(["a", "b", "a"]).map(|(n, key)| group(n, key, true)).collect();
+        let all = inventory(&groups, None, u64::MAX);
+        let first = inventory(&groups[..1], None, u64::MAX).named[b"a".as_slice()][0];
+        let without = |payloads: &[(u32, &[u8])]| {
+            let mut released = Released::default();
+            for (offset, owner) in payloads {
+                released.note(SEGMENT, ReleasedPayload::new(*offset, owner));
+            }
+            inventory_without(released, &groups, None, u64::MAX).named
+        };
+        let of = |key: &[u8]| all.named[key][0];
+        assert_eq!(without(&[(first, b"a")]), all.named);
+        assert_eq!(without(&[(of(b"b"), b"a")]), all.named);
+        let left = without(&[(first, b"a"), (of(b"b"), b"b")]);
+        assert_eq!(left.into_keys().collect::<Vec<_>>(), [Key::from("a")]);
+        assert!(without(&[(first, b"a"), (of(b"a"), b"a"), (of(b"b"), b"b")]).is_empty());
     }
 
     #[test]

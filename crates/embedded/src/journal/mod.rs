@@ -13,6 +13,7 @@ pub(crate) mod inventory;
 pub(crate) mod payload_reader;
 pub(crate) mod record;
 pub(crate) mod recovery;
+pub(crate) mod released;
 pub(crate) mod segment;
 pub(crate) mod segment_source;
 pub(crate) mod segment_table;

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use nacre_object::{Error, Result};
 
 use super::payload_reader::PayloadReader;
+use super::released::{Released, ReleasedOf, ReleasedPayload};
 use crate::disk::{Create, Disk, DiskFile};
 use crate::errors;
 use crate::journal::segment::{Segment, file_name};
@@ -97,6 +98,7 @@ struct Accounts {
     /// The moment that pins are taken of; another one begins when a segment is retired, and only then.
     current: Arc<()>,
     retired: VecDeque<Retired>,
+    released: Released,
 }
 
 #[derive(Debug)]
@@ -115,8 +117,12 @@ struct OpenFile {
 
 impl SegmentTable {
     pub fn new(disk: Arc<dyn Disk>, folder: PathBuf) -> Self {
-        let accounts =
-            Accounts { segments: BTreeMap::new(), current: Arc::new(()), retired: VecDeque::new() };
+        let accounts = Accounts {
+            segments: BTreeMap::new(),
+            current: Arc::new(()),
+            retired: VecDeque::new(),
+            released: Released::default(),
+        };
         Self {
             disk,
             folder,
@@ -156,6 +162,17 @@ impl SegmentTable {
         }
     }
 
+    /// Remembers payloads of which the tables know that whom their records name let go.
+    pub fn note_released(&self, payloads: impl Iterator<Item = (u32, ReleasedPayload)>) {
+        let mut accounts = self.accounts();
+        payloads.for_each(|(segment, payload)| accounts.released.note(segment, payload));
+    }
+
+    /// What is remembered of payloads of a segment.
+    pub fn released_of(&self, segment: u32) -> ReleasedOf {
+        self.accounts().released.of(segment)
+    }
+
     /// All segments, oldest first.
     pub fn all(&self) -> Vec<(u32, Account)> {
         self.accounts().segments.iter().map(|(id, account)| (*id, *account)).collect()
@@ -190,7 +207,7 @@ impl SegmentTable {
     /// Retires segments before `end` that nothing refers to.
     pub fn retire_dead(&self, end: u32) {
         let mut accounts = self.accounts();
-        let Accounts { segments, current, retired } = &mut *accounts;
+        let Accounts { segments, current, retired, .. } = &mut *accounts;
         let waiting = retired.len();
         for (id, account) in segments.range_mut(..end) {
             if account.live_bytes == 0 && account.state != AccountState::Retired {
@@ -214,6 +231,7 @@ impl SegmentTable {
             if account.live_bytes == 0 && account.additions == front.additions {
                 dead.push((front.segment, *account));
                 accounts.segments.remove(&front.segment);
+                accounts.released.forget(front.segment);
             } else {
                 account.state = AccountState::Used;
             }

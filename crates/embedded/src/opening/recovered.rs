@@ -150,7 +150,7 @@ impl RecoveredShard {
             return Err(self.incomplete(sequence));
         }
         self.progress = Progress { sequence, next_node: record.id.next_node };
-        self.batch.absorb(record.id, &record.changes);
+        self.batch.absorb(record.id, Arc::new(record.changes));
         Ok(true)
     }
 

@@ -15,6 +15,7 @@ use super::{Damage, ScrubCursor, ScrubStep};
 use crate::core::Core;
 use crate::head::Head;
 use crate::journal::payload_reader::PayloadReader;
+use crate::journal::released::ReleasedOf;
 use crate::journal::segment::file_name;
 use crate::key::{self, ALL_HEADS, Key, Kind, NodeId};
 use crate::payload_owners::PayloadOwners;
@@ -215,7 +216,8 @@ impl Walk<'_> {
     /// The bytes of a segment that the entries of each shard refer to. Unknown if something cannot be read, which is
     /// found where it is; unless it is the segment's own records.
     fn count_live(&mut self, segment: u32) -> Option<HashMap<u16, i64>> {
-        let inventory = self.core.inventory(segment, self.durable).ok()?;
+        // What is remembered is no evidence.
+        let inventory = self.core.inventory(segment, self.durable, ReleasedOf::default()).ok()?;
         if let Some(damage) = inventory.damage {
             let place = damage.object().unwrap_or_default().to_owned();
             let problem = damage.message().to_owned();
