@@ -70,10 +70,20 @@ fn node_kind(node: NodeId, kind: u8) -> [u8; NODE_KIND_BYTES] {
     key
 }
 
+/// Keys of at most so many bytes, most of all, are put together without memory of their own.
+const SHORT_KEY_BYTES: usize = 64;
+
 fn joined(parts: &[&[u8]]) -> Key {
-    let mut key = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
-    parts.iter().for_each(|part| key.extend_from_slice(part));
-    key.into()
+    let length = parts.iter().map(|part| part.len()).sum();
+    if length > SHORT_KEY_BYTES {
+        return parts.concat().into();
+    }
+    let (mut key, mut at) = ([0; SHORT_KEY_BYTES], 0);
+    for part in parts {
+        key[at..][..part.len()].copy_from_slice(part);
+        at += part.len();
+    }
+    Key::new(&key[..length])
 }
 
 pub(crate) fn head(object: &ObjectId) -> Key {

@@ -83,7 +83,10 @@ impl<'a> Layers<'a> {
             return Ok(value);
         }
         let value = self.tables.get(key)?;
-        known.borrow_mut().remember(key, value.as_ref());
+        // Where there is nothing, a transaction mostly puts something.
+        if let Some(value) = &value {
+            known.borrow_mut().remember(key, value);
+        }
         Ok(value)
     }
 
