@@ -2,7 +2,8 @@
 //!
 //! 1. All legal layouts are enumerated, the plainest first.
 //! 2. What each takes is predicted from the engine's profile.
-//! 3. The best few, and the plainest of those that are as good within noise, are measured for real, in
+//! 3. The best few, with the best that keeps its rows in another way, the plainest of those that are as good
+//!    within noise, and the plainest of all, which a program has that names none, are measured for real, in
 //!    turns.
 //! 4. Chosen is the plainest of those that are as good as the best within noise.
 //!
@@ -92,7 +93,8 @@ pub async fn tune(
 ) -> Result<Tuned> {
     let candidates = candidates(source, workload)?;
     let seconds = predicted_seconds(&candidates, source, workload, profile)?;
-    let measured = if effort.sweep { (0..seconds.len()).collect() } else { finalists(&seconds) };
+    let finalists = finalists(&seconds, &candidates.layouts);
+    let measured = if effort.sweep { (0..seconds.len()).collect() } else { finalists.clone() };
     let mut runs: Vec<Runs> = seconds.iter().map(|_| Runs::default()).collect();
     for round in 0..effort.rounds {
         for at in &measured {
@@ -106,7 +108,7 @@ pub async fn tune(
             runs[*at].push(outcome?);
         }
     }
-    Ok(judge(&candidates, &seconds, &measured, &runs))
+    Ok(judge(&candidates, &seconds, &finalists, &measured, &runs))
 }
 
 /// What would be chosen by predictions alone: the plainest of those that are as good as the best. Nothing is
@@ -117,7 +119,7 @@ pub async fn tune(
 pub fn foresee(source: &str, workload: &Workload, profile: &Profile) -> Result<Tuned> {
     let candidates = candidates(source, workload)?;
     let seconds = predicted_seconds(&candidates, source, workload, profile)?;
-    let foreseen = judge(&candidates, &seconds, &[], &[]);
+    let foreseen = judge(&candidates, &seconds, &[], &[], &[]);
     Ok(Tuned { chosen: plainest_of_best(&seconds).unwrap_or(0), ..foreseen })
 }
 
@@ -147,8 +149,15 @@ fn candidates(source: &str, workload: &Workload) -> Result<Candidates> {
     Ok(Candidates::of(&compiled, workload.longest_bytes()))
 }
 
-/// What came of it, of all layouts: seconds a request as predicted, which were measured, and their runs.
-fn judge(candidates: &Candidates, seconds: &[f64], measured: &[usize], runs: &[Runs]) -> Tuned {
+/// What came of it, of all layouts: seconds a request as predicted, which are to choose from and which were
+/// measured, and their runs.
+fn judge(
+    candidates: &Candidates,
+    seconds: &[f64],
+    finalists: &[usize],
+    measured: &[usize],
+    runs: &[Runs],
+) -> Tuned {
     let tried: Vec<Tried> = candidates
         .layouts
         .iter()
@@ -167,28 +176,37 @@ fn judge(candidates: &Candidates, seconds: &[f64], measured: &[usize], runs: &[R
         let at = candidates.layouts.iter().position(|layout| layout == candidates.by(rule));
         (rule.name(), at.unwrap_or(0))
     });
-    let chosen = chosen(&tried, seconds);
+    let chosen = chosen(&tried, finalists);
     Tuned { tried, chosen, rules: rules.to_vec() }
 }
 
-/// The best few by prediction, and the plainest that is as good within noise.
-fn finalists(seconds: &[f64]) -> Vec<usize> {
+/// The best few by prediction, among them the best that has its tables elsewhere than the first: where the header
+/// lies differs by less than predictions do. With them the plainest that is as good within noise, and the plainest
+/// of all.
+fn finalists(seconds: &[f64], layouts: &[Layout]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..seconds.len()).collect();
     order.sort_by(|a, b| seconds[*a].total_cmp(&seconds[*b]));
-    let mut best: Vec<usize> = order.into_iter().take(FINALISTS).collect();
-    if let Some(plainest) = plainest_of_best(seconds)
-        && !best.contains(&plainest)
-    {
-        best.push(plainest);
+    let Some(&first) = order.first() else { return vec![] };
+    let is_other = |at: &&usize| !layouts[**at].tables().eq(layouts[first].tables());
+    let other = order.iter().find(is_other).copied();
+    let mut finalists = vec![first];
+    finalists.extend(other);
+    let others = order.iter().filter(|at| **at != first && Some(**at) != other);
+    let room = FINALISTS.saturating_sub(finalists.len());
+    finalists.extend(others.take(room));
+    for plain in plainest_of_best(seconds).into_iter().chain([0]) {
+        if !finalists.contains(&plain) {
+            finalists.push(plain);
+        }
     }
-    best
+    finalists
 }
 
 /// The plainest of those measured, among the finalists, that are as good as the best.
 ///
 /// A sweep's other measurements do not count: it is there to judge the choice.
-fn chosen(tried: &[Tried], seconds: &[f64]) -> usize {
-    let mut finalists = finalists(seconds);
+fn chosen(tried: &[Tried], finalists: &[usize]) -> usize {
+    let mut finalists = finalists.to_vec();
     finalists.sort_unstable();
     let rate = |at: &usize| tried[*at].measured.unwrap_or(0.0);
     let best = finalists.iter().map(rate).fold(0.0, f64::max);
@@ -211,9 +229,22 @@ mod tests {
     }
 
     #[test]
-    fn the_best_few_by_prediction_are_measured_and_the_plainest_that_is_as_good() {
-        assert_eq!(finalists(&[1.05, 9.0, 1.0, 1.02, 1.03]), [2, 3, 4, 0]);
-        assert_eq!(finalists(&[2.0, 1.0]), [1, 0]);
+    fn the_best_few_by_prediction_are_measured_and_the_plainest_ones() {
+        let of = |seconds: &[f64]| finalists(seconds, &vec![Layout::default(); seconds.len()]);
+        assert_eq!(of(&[9.0, 1.05, 9.0, 1.0, 1.02, 1.03]), [3, 4, 5, 1, 0]);
+        assert_eq!(of(&[2.0, 1.0]), [1, 0]);
+        assert!(of(&[]).is_empty());
+    }
+
+    #[test]
+    fn of_the_best_few_one_keeps_its_rows_in_another_way() {
+        let log = include_str!("../../../programs/class/log.brados");
+        let elsewhere = format!("{log}\nlayout log: slots(64)\n");
+        let elsewhere = nacre_brados::compile(&elsewhere).unwrap().analysis.program.layout();
+        let map = Layout::default();
+        let layouts = [map.clone(), map.clone(), map, elsewhere.clone(), elsewhere];
+        assert_eq!(finalists(&[1.0, 1.1, 1.2, 4.0, 3.0], &layouts), [0, 4, 1]);
+        assert_eq!(finalists(&[1.2, 1.1, 3.0, 1.0, 1.05], &layouts), [3, 1, 4, 0]);
     }
 
     #[test]
@@ -234,12 +265,10 @@ mod tests {
 
     #[test]
     fn of_those_that_measure_alike_the_plainest_is_chosen() {
-        let seconds = [1.0; 3];
-        assert_eq!(chosen(&tried(&[98.0, 100.0, 99.0]), &seconds), 0);
-        assert_eq!(chosen(&tried(&[90.0, 100.0, 99.0]), &seconds), 1);
+        assert_eq!(chosen(&tried(&[98.0, 100.0, 99.0]), &[2, 1, 0]), 0);
+        assert_eq!(chosen(&tried(&[90.0, 100.0, 99.0]), &[2, 1, 0]), 1);
         // What was not predicted well is not chosen, even if a sweep has found it good.
-        let seconds = [9.0, 1.0, 1.0, 1.0];
-        assert_eq!(chosen(&tried(&[200.0, 90.0, 100.0, 99.0]), &seconds), 2);
+        assert_eq!(chosen(&tried(&[80.0, 200.0, 90.0, 100.0, 99.0]), &[4, 2, 3, 0]), 3);
     }
 
     #[test]
