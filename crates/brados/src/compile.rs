@@ -23,6 +23,14 @@ pub struct Compiled {
     pub warnings: Vec<Diagnostic>,
 }
 
+impl Compiled {
+    /// The methods that are over in some microseconds, whatever their object holds.
+    pub fn brief(&self) -> impl Iterator<Item = &str> {
+        let program = &self.analysis.program;
+        self.plan.brief(program).map(|method| &*program.collection(method.input).name)
+    }
+}
+
 /// A program that does not compile: everything that is wrong with it, and what is doubtful.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompileErrors(pub Vec<Diagnostic>);

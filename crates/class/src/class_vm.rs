@@ -61,8 +61,10 @@ fn load_dispatch(host: &Host<'_>) -> mlua::Result<Table> {
     functions.raw_set("missing", lua.create_function(|_, handler| missing(handler))?)?;
     let request_head = |_: &QuickArguments<'_>| calling::requests(Requests::head);
     functions.raw_set("request_head", host.quick_function(request_head, nothing)?)?;
-    let request =
-        |_: &QuickArguments<'_>| Ok(QuickAnswer::Text(calling::requests(Requests::current)?));
+    let request = |_: &QuickArguments<'_>| {
+        let current = calling::requests(|requests| requests.current().clone())?;
+        Ok(QuickAnswer::Text(current))
+    };
     functions.raw_set("request", host.quick_function(request, nothing)?)?;
     let pulse = host.pulse.clone();
     let after_pieces =

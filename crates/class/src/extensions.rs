@@ -33,7 +33,6 @@ use crate::buffer_list::{BufferLists, append_data, data_of};
 use crate::calling::{context, read, requests, write};
 use crate::errno::ENODATA;
 use crate::objclass::{Library, MAX_LOG_BYTES, for_each_entry, if_present};
-use crate::requests::Requests;
 
 /// Digits of a number below 2^53, which is what numbers are.
 const HEX_DIGITS: usize = 14;
@@ -216,12 +215,15 @@ fn set_rest(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
 
 /// Sets a value of two parts, the second of which is the method's input from a byte on, counted from 1.
 fn set_with_rest(key: &[u8], first: &[u8], from: usize) -> mlua::Result<()> {
-    let input = requests(Requests::current)?;
-    let rest = input.get(from.saturating_sub(1)..).unwrap_or_default();
-    let mut value = BytesMut::with_capacity(first.len() + rest.len());
-    value.extend_from_slice(first);
-    value.extend_from_slice(rest);
-    write(|view| view.map_set(key, value.freeze()))
+    let value = requests(|requests| {
+        let input = requests.current();
+        let rest = input.get(from.saturating_sub(1)..).unwrap_or_default();
+        let mut value = BytesMut::with_capacity(first.len() + rest.len());
+        value.extend_from_slice(first);
+        value.extend_from_slice(rest);
+        value.freeze()
+    })?;
+    write(|view| view.map_set(key, value))
 }
 
 /// `hex_key` of a short text.

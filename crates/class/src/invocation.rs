@@ -122,7 +122,7 @@ impl Invocation<'_> {
     fn call(&self, run: &Run<'_>, lists: &BufferLists, dispatch: &Dispatch) -> Result<CallReply> {
         let broken = |error: mlua::Error| run.explain(&error);
         let handler = self.handler_in(run)?;
-        let input = lists.make(run.lua(), self.requests.current()).map_err(broken)?;
+        let input = lists.make(run.lua(), self.requests.current().clone()).map_err(broken)?;
         let output = lists.make(run.lua(), Bytes::new()).map_err(broken)?;
         let arguments = (run.chunk(), run.globals(), handler, input, &output);
         let returned: Value = run.call_for(&dispatch.call, arguments)?;

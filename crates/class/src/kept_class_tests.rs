@@ -60,6 +60,7 @@ fn kept_class_of(source: &str, budget: Budget) -> ClassRuntime {
         lines: Some(LineMap::default()),
         counting: None,
         senders: BTreeSet::new(),
+        brief: BTreeSet::new(),
         script,
     };
     let name = ClassName::new("kept").unwrap();

@@ -22,6 +22,8 @@ pub(crate) struct Translated<'a> {
     pub meaning: Option<Program>,
     /// The methods that may send what the runtime delivers.
     pub senders: BTreeSet<String>,
+    /// The methods that are over in some microseconds, whatever their object holds.
+    pub brief: BTreeSet<String>,
 }
 
 impl Translated<'_> {
@@ -47,13 +49,16 @@ pub(crate) fn translate(source: &str) -> Result<Translated<'_>, CheckError> {
             lines: None,
             meaning: None,
             senders: BTreeSet::new(),
+            brief: BTreeSet::new(),
         });
     }
     let compiled = nacre_brados::compile(source).map_err(|errors| check_error(&errors, source))?;
     let senders = compiled.senders().map(str::to_owned).collect();
+    let brief = compiled.brief().map(str::to_owned).collect();
     let class = compiled.class;
     let meaning = Some(compiled.analysis.program);
-    Ok(Translated { lua: Cow::Owned(class.lua), lines: Some(class.lines), meaning, senders })
+    let (lua, lines) = (Cow::Owned(class.lua), Some(class.lines));
+    Ok(Translated { lua, lines, meaning, senders, brief })
 }
 
 fn check_error(errors: &CompileErrors, source: &str) -> CheckError {

@@ -49,6 +49,8 @@ pub(crate) struct Program {
     pub counting: Option<Arc<Counting>>,
     /// Those of its methods that may send what the runtime delivers.
     pub senders: BTreeSet<String>,
+    /// Those that are over in some microseconds, whatever their object holds.
+    pub brief: BTreeSet<String>,
 }
 
 /// A class as a call finds it.
@@ -94,6 +96,7 @@ impl Program {
             methods,
             counting: None,
             senders: translated.senders,
+            brief: translated.brief,
         };
         Ok((made, translated.meaning))
     }
@@ -116,5 +119,34 @@ impl Program {
             self.methods.get_key_value(&MethodName::new(one).ok()?)
         });
         found.map(|(method, access)| (method, *access))
+    }
+
+    /// Whether a call is over in a fraction of a millisecond, whatever its object holds: not a batch, which may be of
+    /// a thousand requests.
+    pub fn is_brief(&self, call: &ClassCall) -> bool {
+        self.brief.contains(call.method.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use nacre_clock::SystemClock;
+
+    use super::*;
+
+    const LOG: &str = include_str!("../../../programs/class/log.brados");
+
+    #[test]
+    fn a_call_of_a_brief_method_is_brief_and_a_batch_of_them_is_not() {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let name = ClassName::new("log").unwrap();
+        let (program, _) = Program::of(&ClassProgram::new(name.clone(), 1, LOG), &clock).unwrap();
+        let is_brief = |method: &str| {
+            let (class, method) = (name.clone(), MethodName::new(method).unwrap());
+            program.is_brief(&ClassCall { class, method, version: None, input: Bytes::new() })
+        };
+        assert!(is_brief("write") && is_brief("trim"));
+        assert!(!is_brief("seal") && !is_brief("write.batch") && !is_brief("no"));
     }
 }

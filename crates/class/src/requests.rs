@@ -1,6 +1,6 @@
 //! What a call is asked: one request, or those of a batch one after another.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 
 use bytes::Bytes;
 use nacre_brados::REQUEST_HEAD_BYTES;
@@ -38,8 +38,8 @@ impl Requests {
     }
 
     /// The request that is being carried out.
-    pub fn current(&self) -> Bytes {
-        self.current.borrow().clone()
+    pub fn current(&self) -> Ref<'_, Bytes> {
+        self.current.borrow()
     }
 
     /// What a method gets of it, and of how many bytes it is.

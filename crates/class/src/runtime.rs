@@ -250,8 +250,12 @@ impl ClassHost for ClassRuntime {
         access == Some(MethodAccess::ReadOnly)
     }
 
-    fn is_brief(&self, class: &ClassName) -> bool {
-        matches!(self.find(class), Some(Class::Native(class)) if class.is_brief())
+    fn is_brief(&self, call: &ClassCall) -> bool {
+        match self.find(&call.class) {
+            Some(Class::Native(class)) => class.is_brief(),
+            Some(Class::Program(program)) => program.is_brief(call),
+            Some(Class::Scripts) | None => false,
+        }
     }
 
     fn call(

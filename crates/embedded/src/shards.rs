@@ -2,8 +2,8 @@
 //!
 //! A shard's thread takes the lock while it works through its queue. Who asks something brief of a shard that
 //! is idle takes it instead and runs the request at once: to hand it to a thread that sleeps takes several
-//! times as long as most requests do. What is not brief, a script that computes above all, or finds its shard
-//! at work, is queued.
+//! times as long as most requests do. What is not brief, a script of which nobody knows above all, or finds its
+//! shard at work, is queued.
 //!
 //! **Invariants:** who runs a request elsewhere than on its shard's thread holds the shard, with nothing queued:
 //! so requests run in the order in which they came. Nobody but that thread waits for a shard, nor, having looked
@@ -89,7 +89,7 @@ impl Shards {
 /// the journal with which it does not wait.
 fn room_if_brief(core: &Core, request: &Request) -> Option<usize> {
     let is_brief = |op: &Op| match op {
-        Op::Call(call) => core.classes.is_brief(&call.class),
+        Op::Call(call) => core.classes.is_brief(call),
         Op::SnapshotCreate { .. }
         | Op::SnapshotRemove { .. }
         | Op::Rollback { .. }

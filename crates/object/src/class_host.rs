@@ -81,10 +81,10 @@ pub trait ClassHost: Send + Sync {
     /// [`crate::ReadOnlyView`].
     fn is_read_only(&self, call: &ClassCall) -> bool;
 
-    /// Whether its methods are over in a fraction of a millisecond, as most ops are, whatever they are asked: an
-    /// engine may run them on the thread of whoever asks.
-    fn is_brief(&self, class: &ClassName) -> bool {
-        let _ = class;
+    /// Whether the method is over in a fraction of a millisecond, as most ops are, whatever its object holds: an
+    /// engine may run it on the thread of whoever asks.
+    fn is_brief(&self, call: &ClassCall) -> bool {
+        let _ = call;
         false
     }
 

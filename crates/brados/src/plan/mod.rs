@@ -7,6 +7,7 @@
 //! it, so rules that read the table come in variants.
 
 mod access;
+mod brief;
 mod cardinality;
 mod constants;
 mod demand;

@@ -1,0 +1,60 @@
+//! Which methods are over in some microseconds, whatever their object holds: an engine may run them where they
+//! are asked for, as it runs plain ops, instead of handing them to another thread.
+//!
+//! **Invariant:** a method that is called brief looks up single rows and changes some; it goes over none, so what
+//! it takes does not grow with its object.
+
+use super::{Access, ClassPlan, KeptAs, MethodPlan, Phase, Relation, RulePlan, Step, View};
+use crate::ir::Program;
+use crate::syntax::token::MergeOp;
+
+impl ClassPlan {
+    /// The methods that are brief.
+    pub fn brief(&self, program: &Program) -> impl Iterator<Item = &MethodPlan> {
+        // An object of a former layout is migrated by whoever asks.
+        let is_settled = program.former_layouts().next().is_none();
+        self.methods.iter().filter(move |method| is_settled && self.is_brief(program, method))
+    }
+
+    fn is_brief(&self, program: &Program, method: &MethodPlan) -> bool {
+        let goes_over_none = |phase: &Phase| {
+            phase.repeated.is_empty() && phase.once.iter().all(|plan| self.looks_up(program, plan))
+        };
+        method.phases.iter().all(goes_over_none)
+            && method.rules().all(|plan| self.changes_little(program, plan))
+    }
+
+    /// Whether a rule looks at single rows only, those that are stored by their keys. Lists that a program spells
+    /// out are short, their products need not be.
+    fn looks_up(&self, program: &Program, plan: &RulePlan) -> bool {
+        plan.steps.iter().all(|step| {
+            let (relation, access) = match step {
+                Step::Bind { source, access } => (plan.sources[*source], access),
+                Step::Absent { relation, access, .. } => (*relation, access),
+                Step::Filter(_) => return true,
+            };
+            let is_edge = matches!(relation, Relation::View(view)
+                if self.views.iter().any(|one| one.collection == view && is_edge(program, one)));
+            !is_edge && matches!(access, Access::Only | Access::Point(_))
+        })
+    }
+
+    /// Whether what a rule writes is a row, and what is kept of its table follows without a walk.
+    fn changes_little(&self, program: &Program, plan: &RulePlan) -> bool {
+        let rule = &program.rules[plan.rule];
+        let mut views = self.views.iter().filter(|view| view.table == rule.head);
+        let walks = |view: &View| !is_edge(program, view) && view.needs_repair();
+        match rule.op {
+            MergeOp::Now | MergeOp::Insert => true,
+            MergeOp::Send => false,
+            MergeOp::Delete | MergeOp::Replace => {
+                program.collection(rule.head).is_singleton() || !views.any(walks)
+            }
+        }
+    }
+}
+
+/// Whether an aggregate is read from an end of its table, behind rows that were removed.
+fn is_edge(program: &Program, view: &View) -> bool {
+    matches!(view.kept_as(program), KeptAs::Edge(_))
+}
