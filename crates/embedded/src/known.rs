@@ -120,8 +120,8 @@ impl Generation {
     }
 }
 
-/// Hashes of keys, which take a third of the standard library's time. The seed is drawn for each shard: clients choose
-/// keys.
+/// Hashes of keys. The standard library's took 0.2 us of what a log's record of a generated class takes. The seed is
+/// drawn for each shard: clients choose keys.
 #[derive(Debug, Clone)]
 struct KeyHashes {
     seed: u64,
