@@ -103,12 +103,13 @@ pub(crate) fn answer<R: AsRef<[u8]>>(
     requests(|requests| requests.answer(status, reply.as_ref()))
 }
 
-/// Goes on to the next request of a batch; answers what a method gets of it, nil if there is none.
-pub(crate) fn next_request() -> mlua::Result<QuickAnswer> {
+/// Goes on to the next request of a batch; answers what a method gets of it ([`Requests::shown`]), nil if there is
+/// none.
+pub(crate) fn next_request(columns: Option<&[u8]>) -> mlua::Result<QuickAnswer> {
     with_call(|calling| {
         calling.has_written.set(false);
         let is_there = calling.requests.advance();
-        Ok(if is_there { calling.requests.head() } else { QuickAnswer::Nil })
+        Ok(if is_there { calling.requests.shown(columns) } else { QuickAnswer::Nil })
     })
 }
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use bytes::{Bytes, BytesMut};
 use mlua::chunk::Compiler;
-use mlua::{Function, Lua, LuaString, Table, Value};
+use mlua::{Function, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
 use nacre_object::{Error, Result, Status};
 use nacre_script::{Host, Pulse, QuickAnswer, QuickArguments, Vm, raise};
 
@@ -13,7 +13,6 @@ use crate::buffer_list::{self, BufferLists};
 use crate::calling;
 use crate::errno::EOPNOTSUPP;
 use crate::objclass;
-use crate::requests::Requests;
 
 /// A VM with the class API.
 pub(crate) struct ClassVm {
@@ -59,16 +58,19 @@ fn load_dispatch(host: &Host<'_>) -> mlua::Result<Table> {
     let (lua, functions) = (host.lua, host.lua.create_table()?);
     functions.raw_set("restrict", lua.create_function(|_, ()| calling::restrict())?)?;
     functions.raw_set("missing", lua.create_function(|_, handler| missing(handler))?)?;
-    let request_head = |_: &QuickArguments<'_>| calling::requests(Requests::head);
-    functions.raw_set("request_head", host.quick_function(request_head, nothing)?)?;
+    let shown_request = |arguments: &QuickArguments<'_>| {
+        calling::requests(|requests| requests.shown(arguments.text(1)))
+    };
+    functions.raw_set("shown_request", host.quick_function(shown_request, nothing)?)?;
     let request = |_: &QuickArguments<'_>| {
         let current = calling::requests(|requests| requests.current().clone())?;
         Ok(QuickAnswer::Text(current))
     };
     functions.raw_set("request", host.quick_function(request, nothing)?)?;
     let pulse = host.pulse.clone();
-    let after_pieces =
-        move |lua: &Lua, (status, pieces)| after_pieces(lua, &pulse, status, &pieces);
+    let after_pieces = move |lua: &Lua, (status, pieces, columns)| {
+        after_pieces(lua, &pulse, status, &pieces, columns)
+    };
     functions.raw_set("next_request", host.quick_function(next_request, after_pieces)?)?;
     // Without line numbers, so that positions in errors are the script's.
     let compiler = Compiler::new().set_optimization_level(1).set_debug_level(0);
@@ -81,7 +83,8 @@ fn nothing(_: &Lua, (): ()) -> mlua::Result<()> {
     Ok(())
 }
 
-/// Takes the status and the reply of a request of a batch, unless it is to be the first, and gives the next.
+/// Takes the status and the reply of a request of a batch, unless it is to be the first, and gives the next, which
+/// should be of the columns that are named third.
 fn next_request(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
     if !arguments.is_nil(1) {
         let status = arguments.number(1).and_then(whole).and_then(|n| Status::try_from(n).ok());
@@ -91,7 +94,7 @@ fn next_request(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
         };
         calling::answer(status, reply.len(), || Ok(reply))?;
     }
-    calling::next_request()
+    calling::next_request(arguments.text(3))
 }
 
 /// The same for a reply in pieces.
@@ -100,7 +103,8 @@ fn after_pieces(
     pulse: &Pulse,
     status: Value,
     pieces: &Value,
-) -> mlua::Result<(Option<LuaString>, Option<f64>)> {
+    columns: Option<LuaString>,
+) -> mlua::Result<MultiValue> {
     let (Some(0), Value::Table(pieces)) = (status.as_i64(), pieces) else {
         return Err(mlua::Error::runtime("a Brados class returned a status"));
     };
@@ -109,9 +113,16 @@ fn after_pieces(
         pulse.check_output(length)?;
         joined(pieces, length)
     })?;
-    Ok(match calling::next_request()? {
-        QuickAnswer::TextAndNumber(text, number) => (Some(lua.create_string(text)?), Some(number)),
-        _ => (None, None),
+    let columns = columns.as_ref().map(LuaString::as_bytes);
+    Ok(match calling::next_request(columns.as_deref())? {
+        QuickAnswer::TextAndNumber(text, number) => {
+            (lua.create_string(text)?, number).into_lua_multi(lua)?
+        }
+        QuickAnswer::Numbers(numbers) => {
+            let numbers = numbers.as_slice().iter().map(|number| Value::Number(*number));
+            std::iter::once(Value::Nil).chain(numbers).collect()
+        }
+        _ => MultiValue::new(),
     })
 }
 

@@ -3,6 +3,7 @@
 //! | call | returns |
 //! |---|---|
 //! | `register(fn, "readonly")` | –; the method may only read (a write is `-EPERM`) and so may run beside writers |
+//! | `register(fn, access, columns)` | –; for generated classes: of which columns a request is, `request_row.rs` |
 //! | `exists()` | whether the object exists |
 //! | `append(data)` | the offset the bytes went to |
 //! | `truncate(size)`, `zero(offset, length)` | – |
@@ -13,6 +14,9 @@
 //! | `map_set_parts(key, data, data)` | –; the value is both, one after the other |
 //! | `map_set_rest(key, data, from)` | –; the value is the data, then the bytes of the method's input from the `from`th on |
 //! | `hex_key(prefix, number)` | the prefix, then fourteen hexadecimal digits |
+//! | `map_get_int(prefix, number)` | as `map_get_str` of the number's key, `int_keys.rs` |
+//! | `map_set_int(prefix, number, data)` | as `map_set` of it |
+//! | `map_set_int_rest(prefix, number, data, from)` | as `map_set_rest` of it, with the length of the rest before it, four bytes, little-endian |
 //! | `map_last(prefix)` | the last key with that prefix and its bufferlist, or nil |
 //! | `map_range(after, prefix, max)` | keys in order, their bufferlists, whether there are more |
 //! | `map_page(after, prefix, max, bytes)` | `{key = bl}` of the first entries there, at least one if there is any and none after `bytes` of values; the last key if there are more, else nil |
@@ -32,10 +36,11 @@ use crate::arguments::{Arguments, whole};
 use crate::buffer_list::{BufferLists, append_data, data_of};
 use crate::calling::{context, read, requests, write};
 use crate::errno::ENODATA;
+use crate::int_keys;
 use crate::objclass::{Library, MAX_LOG_BYTES, for_each_entry, if_present};
 
 /// Digits of a number below 2^53, which is what numbers are.
-const HEX_DIGITS: usize = 14;
+pub(crate) const HEX_DIGITS: usize = 14;
 
 pub(crate) fn add(library: &Library<'_>) -> mlua::Result<()> {
     add_stream(library)?;
@@ -56,7 +61,11 @@ fn fail(arguments: Arguments<'_>, (status, message): (Value, Value)) -> mlua::Re
     }
 }
 
-fn data(arguments: Arguments<'_>, position: usize, value: &Value) -> mlua::Result<Bytes> {
+pub(crate) fn data(
+    arguments: Arguments<'_>,
+    position: usize,
+    value: &Value,
+) -> mlua::Result<Bytes> {
     data_of(value).ok_or_else(|| no_data(arguments, position, value))
 }
 
@@ -134,6 +143,7 @@ fn add_map(library: &Library<'_>) -> mlua::Result<()> {
         let (prefix, number) = (arguments.text(1, &prefix)?, arguments.size(2, &number)?);
         arguments.lua.create_string([&prefix.as_bytes(), &hex_digits(number)[..]].concat())
     })?;
+    int_keys::add(library)?;
     let lists = library.buffer_lists();
     library.add("map_last", move |arguments, prefix: Value| {
         let prefix = arguments.text(1, &prefix)?;
@@ -237,7 +247,7 @@ fn hex_key(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
 }
 
 /// As many digits as a number that is exact can have.
-fn hex_digits(number: u64) -> [u8; HEX_DIGITS] {
+pub(crate) fn hex_digits(number: u64) -> [u8; HEX_DIGITS] {
     let digit =
         |at: usize| b"0123456789abcdef"[(number >> (4 * (HEX_DIGITS - 1 - at))) as usize & 0xf];
     std::array::from_fn(digit)

@@ -13,12 +13,16 @@ use super::*;
 use crate::batch::{decode_answers, encode_batch};
 use crate::check::methods_of;
 
-const WRITES: [&str; 12] = [
+const WRITES: [&str; 16] = [
     "objclass.map_set('k', 'x')",
     "objclass.map_set('k', data)",
     "objclass.map_set_parts('k', 'x', 'y')",
     "objclass.map_set_rest('k', 'x', 1)",
     "objclass.map_set_rest('k', data, 1)",
+    "objclass.map_set_int('k', 1, 'x')",
+    "objclass.map_set_int('k', 1, data)",
+    "objclass.map_set_int_rest('k', 1, 'x', 1)",
+    "objclass.map_set_int_rest('k', 1, data, 1)",
     "objclass.map_set_val('k', data)",
     "objclass.map_remove_key('k')",
     "objclass.write_full(data)",
@@ -136,6 +140,53 @@ fn a_reply_in_pieces_is_bounded_before_it_is_copied() {
     assert_eq!(answered("look.batch", batch(&["0", "90"])), Ok(12), "it is left");
     assert_eq!(answered("change.batch", batch(&["0", "90"])), Err(ErrorKind::Exhausted));
     assert!(peak_memory_kib() < MAX_PEAK_KIB, "{} KiB at the peak", peak_memory_kib());
+}
+
+#[test]
+fn a_method_gets_the_numbers_of_a_request_of_the_columns_it_registered() {
+    let runtime = kept_class_of(
+        "function show(input, output, batch, ...)
+           local shown = {}
+           for at = 1, select('#', ...) do shown[at] = tostring((select(at, ...))) end
+           output:append(table.concat(shown, ' ') .. '; ' .. #input:str() .. '; ' .. #input)
+           return 0
+         end
+         objclass.register(show, 'readonly', 'is')
+         function pieces(input, output, batch, text, length, number)
+           output:append(tostring(number)) output:append(', of ' .. length)
+           return 0
+         end
+         objclass.register(pieces, nil, 'i')",
+        Budget::default(),
+    );
+    let answers = |method: &str, requests: &[Vec<u8>]| {
+        let mut object = MemoryObject::default();
+        let single = requests.iter().map(|request| {
+            call_kept(&runtime, &mut object, method, request.clone().into()).unwrap().output
+        });
+        let single: Vec<_> = single.collect();
+        let batch = (format!("{method}.batch"), encode_batch(u32::MAX, requests));
+        let output = call_kept(&runtime, &mut object, &batch.0, batch.1).unwrap().output;
+        let answers = decode_answers(output, requests.len()).unwrap();
+        assert_eq!(answers.into_iter().map(|answer| answer.output).collect::<Vec<_>>(), single);
+        single.iter().map(|output| String::from_utf8_lossy(output).into_owned()).collect::<Vec<_>>()
+    };
+    let request = |number: i64, text: &str| {
+        let length = (text.len() as u32).to_le_bytes();
+        [b"i", &number.to_le_bytes()[..], b"s", &length, text.as_bytes()].concat()
+    };
+    let shown = |numbers: &str, bytes: usize| format!("{numbers}; {bytes}; {bytes}");
+    let nils = " nil".repeat(6);
+    assert_eq!(
+        answers("show", &[request(-7, "abc"), b"no row".to_vec(), request(1, &"x".repeat(1000))]),
+        [
+            shown(&format!("nil 17 -7 3{nils}"), 17),
+            shown(&format!("no row 6 nil nil{nils}"), 6),
+            shown(&format!("nil 1014 1 1000{nils}"), 1014),
+        ]
+    );
+    let numbers = [5_i64, 6].map(|number| [b"i", &number.to_le_bytes()[..]].concat());
+    assert_eq!(answers("pieces", &numbers), ["5, of 9", "6, of 9"]);
 }
 
 #[test]

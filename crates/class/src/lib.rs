@@ -31,12 +31,14 @@ mod extensions;
 mod fault_sink;
 #[cfg(test)]
 mod fuzz_tests;
+mod int_keys;
 mod invocation;
 mod language;
 mod live;
 mod native;
 mod objclass;
 mod program;
+mod request_row;
 mod requests;
 mod runtime;
 

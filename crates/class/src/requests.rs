@@ -8,6 +8,7 @@ use nacre_object::Status;
 use nacre_script::QuickAnswer;
 
 use crate::batch::{Batch, Progress};
+use crate::request_row::numbers;
 
 /// A request of no more bytes is given to a method of a Brados class as it is. Of a longer one the method
 /// gets the head: what follows mostly goes to storage as it came, and need not be a text of the VM.
@@ -42,9 +43,13 @@ impl Requests {
         self.current.borrow()
     }
 
-    /// What a method gets of it, and of how many bytes it is.
-    pub fn head(&self) -> QuickAnswer {
+    /// What a method gets of it, and of how many bytes it is: nothing and its numbers, if it is of the
+    /// columns it should be (`request_row.rs`), else itself or its head.
+    pub fn shown(&self, columns: Option<&[u8]>) -> QuickAnswer {
         let request = self.current.borrow();
+        if let Some(numbers) = columns.and_then(|columns| numbers(&request, columns)) {
+            return QuickAnswer::Numbers(numbers);
+        }
         let shown = match request.len() {
             length @ ..=MAX_WHOLE_BYTES => length,
             _ => REQUEST_HEAD_BYTES,

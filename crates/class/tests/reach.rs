@@ -60,6 +60,31 @@ const CASES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "objclass.map_get_int",
+        &[
+            "objclass.map_get_int('../../victim', 1)",
+            "objclass.map_get_int(('k'):rep(2^23), -2^53)",
+            "objclass.map_get_int('k', 0/0)",
+        ],
+    ),
+    (
+        "objclass.map_set_int",
+        &[
+            "objclass.map_set_int(('k'):rep(2^20), 1, 'v')",
+            "objclass.map_set_int('k', 2^53, 'v')",
+            "objclass.map_set_int('k', 1, {})",
+        ],
+    ),
+    (
+        "objclass.map_set_int_rest",
+        &[
+            "objclass.map_set_int_rest(('k'):rep(2^20), 1, '', 1)",
+            "objclass.map_set_int_rest('k', 1, ('v'):rep(2^22), 2^53)",
+            "objclass.map_set_int_rest('k', 1, 'v', -1)",
+            "objclass.map_set_int_rest('k', 1, bufferlist, 1)",
+        ],
+    ),
+    (
         "objclass.hex_key",
         &["while true do objclass.hex_key(('p'):rep(2^20), 1) end", "objclass.hex_key('p', -1)"],
     ),

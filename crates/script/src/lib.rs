@@ -42,7 +42,7 @@ pub use digest::Digest;
 pub use fault::{raise, raised};
 pub use host::Host;
 pub use meter::{Limit, MemoryAccount, Pulse};
-pub use quick::{QuickAnswer, QuickArguments, ShortText};
+pub use quick::{Numbers, QuickAnswer, QuickArguments, ShortText};
 pub use run::{Run, Terms};
 pub use value::Value;
 pub use vm::Vm;

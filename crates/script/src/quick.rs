@@ -79,7 +79,37 @@ pub enum QuickAnswer {
     Short(ShortText),
     /// A text and a number.
     TextAndNumber(Bytes, f64),
+    /// Nil, then numbers.
+    Numbers(Numbers),
 }
+
+/// Some numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Numbers {
+    numbers: [f64; Self::MAX],
+    count: usize,
+}
+
+impl Numbers {
+    /// How many there may be.
+    pub const MAX: usize = 9;
+
+    /// Adds one; answers whether there was room for it.
+    pub fn push(&mut self, number: f64) -> bool {
+        let place = self.numbers.get_mut(self.count);
+        let has_room = place.map(|place| *place = number).is_some();
+        self.count += usize::from(has_room);
+        has_room
+    }
+
+    /// Those there are.
+    pub fn as_slice(&self) -> &[f64] {
+        &self.numbers[..self.count]
+    }
+}
+
+// What the VM has room for when it calls, `LUA_MINSTACK`, less a function and all it was given.
+const _: () = assert!(Numbers::MAX < ffi::LUA_MINSTACK as usize);
 
 /// A text that needs no memory of its own.
 pub struct ShortText {
@@ -98,6 +128,11 @@ impl ShortText {
         bytes.get_mut(..start)?.copy_from_slice(first);
         bytes.get_mut(start..length)?.copy_from_slice(second);
         Some(Self { bytes, length })
+    }
+
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
     }
 }
 
@@ -159,11 +194,17 @@ unsafe extern "C-unwind" fn call(state: *mut ffi::lua_State) -> c_int {
                 1
             }
             Ok(Ok(QuickAnswer::Text(text))) => push(state, &text),
-            Ok(Ok(QuickAnswer::Short(text))) => push(state, &text.bytes[..text.length]),
+            Ok(Ok(QuickAnswer::Short(text))) => push(state, text.as_bytes()),
             Ok(Ok(QuickAnswer::TextAndNumber(text, number))) => {
                 push(state, &text);
                 ffi::lua_pushnumber(state, number);
                 2
+            }
+            Ok(Ok(QuickAnswer::Numbers(numbers))) => {
+                ffi::lua_pushnil(state);
+                let numbers = numbers.as_slice();
+                numbers.iter().for_each(|number| ffi::lua_pushnumber(state, *number));
+                1 + numbers.len() as c_int
             }
             // A failure that did not get there, as calls were too deep, is not to be met later.
             Ok(Ok(QuickAnswer::Pass)) => pass(state, count, &(*quick).failure, None),

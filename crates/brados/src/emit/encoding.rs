@@ -1,6 +1,7 @@
 //! How rows are written: as keys that sort like their columns, as stored values, and in requests
 //! and replies. All of it is Lua text over Lua expressions.
 
+use super::pack::pack;
 use super::runtime::Runtime;
 use crate::limits::MAX_INTEGER;
 use crate::value::{Base, Type};
@@ -217,12 +218,12 @@ fn said_plain(head: &[u8], columns: &[&Typed]) -> Option<String> {
     let tagged = |head: &[u8], (expr, ty): &Typed| {
         let tagged = [head, &[tag(ty.base) as u8]].concat();
         let format = format!("c{}{}", tagged.len(), width(ty.base));
-        (format, format!("{}, {expr}", quoted(&tagged)))
+        (format, [quoted(&tagged), expr.clone()])
     };
     let columns = std::iter::once(tagged(head, first));
     let columns = columns.chain(others.iter().map(|column| tagged(b"", column)));
     let (formats, values): (Vec<_>, Vec<_>) = columns.unzip();
-    Some(format!("pack(\"<{}\", {})", formats.concat(), values.join(", ")))
+    Some(pack(&formats.concat(), &values.concat()))
 }
 
 fn width(base: Base) -> &'static str {

@@ -282,5 +282,5 @@ fn write_migrate(runtime: &mut Runtime, out: &mut Writer) {
     out.close("end");
     out.put("return 0");
     out.close("end");
-    register(&global, None, runtime, out);
+    register(&global, None, None, runtime, out);
 }

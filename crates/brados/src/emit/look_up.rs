@@ -35,8 +35,14 @@ struct LookUp {
     slots: Vec<String>,
 }
 
+/// Where in the map a row lies whose key is a number: spelled, as what follows `map_get_int`.
+pub(super) struct IntKey {
+    pub prefix: String,
+    pub number: String,
+}
+
 impl LookUp {
-    /// The local that has its key, as stored.
+    /// The local that has its key, as stored, unless that is a number's.
     fn stored_key(&self) -> String {
         format!("{}k", self.row)
     }
@@ -72,8 +78,23 @@ impl MethodWriter<'_> {
         let spelled: Vec<_> = columns.iter().map(|(column, _)| column.clone()).collect();
         let key = self.stored_key(table, columns);
         match self.known_look_up(table, &spelled) {
-            Some(known) => format!("{} or {key}", known.stored_key()),
-            None => key,
+            Some(known) if self.int_key(table, columns).is_none() => {
+                format!("{} or {key}", known.stored_key())
+            }
+            _ => key,
+        }
+    }
+
+    /// The key of a row of a table in the map, if it is one number.
+    pub(super) fn int_key(&self, table: CollectionId, columns: &[Typed]) -> Option<IntKey> {
+        match columns {
+            [(number, Type { base: Base::Int, may_be_nil: false })]
+                if !self.layouts.is_placed(table) =>
+            {
+                let prefix = format!("{}.", self.program.collection(table).name);
+                Some(IntKey { prefix: quoted(prefix.as_bytes()), number: number.clone() })
+            }
+            _ => None,
         }
     }
 
@@ -128,24 +149,38 @@ impl MethodWriter<'_> {
         columns.extend(all_unpacked(self.runtime, &types, &look_up.slots));
         let is_there = look_up.row.clone();
         self.scalars.insert(look_up.row.clone(), Scalars { is_there, columns });
-        self.look_ups.locals.extend([look_up.row.clone(), look_up.stored_key()]);
+        self.look_ups.locals.push(look_up.row.clone());
+        if self.int_key(table, &self.typed_key(table, key)).is_none() {
+            self.look_ups.locals.push(look_up.stored_key());
+        }
         self.look_ups.locals.extend(look_up.slots.iter().cloned());
         self.look_ups.rows.push(look_up.clone());
         Some(look_up)
+    }
+
+    fn typed_key(&self, table: CollectionId, key: &[String]) -> Vec<Typed> {
+        key.iter().cloned().zip(self.program.collection(table).key_types()).collect()
     }
 
     /// Looks a row up, unless that was done.
     fn fetch(&mut self, look_up: &LookUp) {
         let LookUp { table, key, row, slots } = look_up;
         let collection = self.program.collection(*table);
-        let typed: Vec<Typed> = key.iter().cloned().zip(collection.key_types()).collect();
-        let (whole, stored_key) = (self.stored_key(*table, &typed), look_up.stored_key());
-        let find = match self.layouts.is_placed(*table) {
-            true => find(self.layouts, &self.name(Relation::Stored(*table)), &stored_key),
-            false => format!("{}({stored_key})", self.runtime.need("get")),
-        };
+        let typed = self.typed_key(*table, key);
         self.out.open(format!("if {row} == nil then"));
-        self.out.put(format!("{stored_key} = {whole}"));
+        let find = match self.int_key(*table, &typed) {
+            Some(IntKey { prefix, number }) => {
+                format!("{}({prefix}, {number})", self.runtime.need("get_int"))
+            }
+            None => {
+                let (whole, key) = (self.stored_key(*table, &typed), look_up.stored_key());
+                self.out.put(format!("{key} = {whole}"));
+                match self.layouts.is_placed(*table) {
+                    true => find(self.layouts, &self.name(Relation::Stored(*table)), &key),
+                    false => format!("{}({key})", self.runtime.need("get")),
+                }
+            }
+        };
         self.out.put(format!("local value = {find}"));
         self.out.put(format!("{row} = value and true or false"));
         if !slots.is_empty() {

@@ -5,15 +5,18 @@
 //! reply is, for each output with rows in the order of their declaration: its name (`s1`), its width
 //! (one byte), the number of its rows (`I4`), and the rows in the order of their keys.
 
-use super::encoding::{ends_in_text, quoted, said, said_behind, tag};
+use std::collections::BTreeSet;
+
+use super::encoding::{Typed, ends_in_text, quoted, said, said_behind, tag};
 use super::method::MethodWriter;
 use super::row::Row;
+use super::runtime::Runtime;
 use super::writer::Mark;
-use crate::ir::CollectionId;
+use crate::ir::{Body, CollectionId, Expr, ExprKind};
 use crate::limits::{MAX_INTEGER, REQUEST_HEAD_BYTES};
-use crate::plan::{Relation, Rows};
+use crate::plan::{Relation, Rows, RulePlan};
 use crate::syntax::ast::Kind;
-use crate::value::{Base, Type};
+use crate::value::{Base, Type, Value};
 
 /// How a number and a text are marked in a request, as `string.unpack` reads them.
 const INT_TAG: u8 = b'i';
@@ -26,6 +29,9 @@ const TEXT_HEAD_BYTES: usize = 5;
 
 /// A text of so many bytes is not copied to save a call.
 const LONG_TEXT_BYTES: usize = 512;
+
+/// Replies of one number that are spelled, to choose from rather than to be made.
+const MAX_FEW_NUMBERS: usize = 8;
 
 /// A request whose columns lie at fixed places: numbers, and perhaps a text after them.
 struct FixedRequest {
@@ -43,7 +49,8 @@ impl FixedRequest {
             _ => return None,
         };
         let request = Self { numbers, ends_in_text };
-        (request.columns() == types.len()).then_some(request)
+        let is_fixed = request.columns() == types.len() && request.bytes() < REQUEST_HEAD_BYTES;
+        is_fixed.then_some(request)
     }
 
     fn columns(&self) -> usize {
@@ -53,6 +60,18 @@ impl FixedRequest {
     /// What it has at least, which is all but the text itself.
     fn bytes(&self) -> usize {
         self.numbers * NUMBER_BYTES + if self.ends_in_text { TEXT_HEAD_BYTES } else { 0 }
+    }
+
+    /// The parameters in which a method gets what the host made of it.
+    fn parameters(&self) -> Vec<String> {
+        let numbers = (1..=self.numbers).map(|at| format!("a{at}"));
+        numbers.chain(self.ends_in_text.then(|| Rest::LENGTH.to_owned())).collect()
+    }
+
+    /// Its columns as they are registered: the host takes such requests apart.
+    fn tags(&self) -> String {
+        let tags = [INT_TAG].repeat(self.numbers).into_iter();
+        tags.chain(self.ends_in_text.then_some(TEXT_TAG)).map(char::from).collect()
     }
 
     fn format(&self) -> String {
@@ -85,44 +104,72 @@ impl Rest {
     }
 }
 
+/// A reply of a number that is one of a few.
+fn said_number(
+    runtime: &mut Runtime,
+    head: &[u8],
+    (column, ty): &Typed,
+    numbers: &BTreeSet<i64>,
+) -> String {
+    // What is tried first is what most requests come to: that all went well.
+    let mut numbers: Vec<_> = numbers.iter().copied().collect();
+    numbers.sort_by_key(|number| (*number != 0, number.unsigned_abs()));
+    let last = numbers.len() - 1;
+    let said = |(at, number): (usize, &i64)| {
+        let said = said_behind(runtime, head, &[(number.to_string(), *ty)]);
+        if at == last { said } else { format!("{column} == {number} and {said}") }
+    };
+    numbers.iter().enumerate().map(said).collect::<Vec<_>>().join(" or ")
+}
+
 impl MethodWriter<'_> {
+    /// What follows the length among a method's parameters, and what is registered of its requests.
+    pub(super) fn taken_apart(&self) -> Option<(Vec<String>, String)> {
+        let request = FixedRequest::of(&self.program.collection(self.plan.input).types())?;
+        (request.columns() > 0).then(|| (request.parameters(), request.tags()))
+    }
+
     pub(super) fn decode_request(&mut self) {
         let input = self.program.collection(self.plan.input);
         let types = input.types();
         match FixedRequest::of(&types) {
-            Some(request) if request.bytes() < REQUEST_HEAD_BYTES => self.decode_fixed(&request),
-            _ => self.decode_in_turn(&types),
+            Some(request) => self.decode_fixed(&request),
+            None => self.decode_in_turn(&types),
         }
         let names: Vec<_> = (1..=types.len()).map(|at| format!("a{at}")).collect();
         self.declare_request(names);
     }
 
-    /// Numbers, and perhaps a text at the end: one call unpacks all.
+    /// Numbers, and perhaps a text at the end: one call unpacks all, unless the host did.
     fn decode_fixed(&mut self, request: &FixedRequest) {
+        let first = request.parameters().into_iter().next();
+        if let Some(first) = &first {
+            self.out.open(format!("if not {first} then"));
+        }
         self.out.open("if not text then");
         self.out.put("text = input:str()");
         self.out.put("length = #text");
         self.out.close("end");
         let wrong = if request.ends_in_text { "<" } else { "~=" };
         self.refuse_if(&format!("length {wrong} {}", request.bytes()));
-        if request.columns() == 0 {
+        if first.is_none() {
             return;
         }
-        let names: Vec<_> = (1..=request.numbers)
-            .map(|at| format!("t{at}, a{at}"))
-            .chain(request.text("t{}, n"))
+        let tags: Vec<_> = (1..=request.columns()).map(|at| format!("t{at}")).collect();
+        let names: Vec<_> = tags
+            .iter()
+            .zip(request.parameters())
+            .map(|(tag, parameter)| format!("{tag}, {parameter}"))
             .collect();
-        self.out.put(format!(
-            "local {} = unpack(\"<{}\", text)",
-            names.join(", "),
-            request.format()
-        ));
+        self.out.put(format!("local {}", tags.join(", ")));
+        self.out.put(format!("{} = unpack(\"<{}\", text)", names.join(", "), request.format()));
         let numbers = (1..=request.numbers).map(|at| {
             format!("t{at} ~= {INT_TAG} or a{at} <= -{NUMBER_END} or a{at} >= {NUMBER_END}")
         });
         let rest = format!("t{{}} ~= {TEXT_TAG} or n ~= length - {}", request.bytes());
         let wrong: Vec<_> = numbers.chain(request.text(&rest)).collect();
         self.refuse_if(&wrong.join(" or "));
+        self.out.close("end");
         if let Some(name) = request.text("a{}") {
             let mark = self.out.mark();
             self.rest = Some(Rest { name, from: request.bytes() + 1, mark });
@@ -225,11 +272,27 @@ impl MethodWriter<'_> {
                 self.out.close("end");
             }
             None => {
-                let said = said_behind(self.runtime, &head, &columns);
+                let said = match (self.few_numbers(output), &columns[..]) {
+                    (Some(numbers), [column]) => said_number(self.runtime, &head, column, &numbers),
+                    _ => said_behind(self.runtime, &head, &columns),
+                };
                 self.out.put(format!("output:append({said})"));
             }
         }
         self.out.close("end");
+    }
+
+    /// What the one column of an output may be, if each rule gives it a number that is spelled, and they are few.
+    fn few_numbers(&self, output: CollectionId) -> Option<BTreeSet<i64>> {
+        let number = |plan: &RulePlan| match &self.program.rules[plan.rule].body {
+            Body::Select(select) => match &select.columns[..] {
+                [Expr { kind: ExprKind::Literal(Value::Int(number)), .. }] => Some(*number),
+                _ => None,
+            },
+            _ => None,
+        };
+        let numbers: Option<BTreeSet<i64>> = self.rules_into(output).map(number).collect();
+        numbers.filter(|numbers| (1..=MAX_FEW_NUMBERS).contains(&numbers.len()))
     }
 
     fn reply_rows(&mut self, output: CollectionId) {

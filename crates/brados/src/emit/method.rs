@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::encoding::quoted;
 use super::layouts::Layouts;
 use super::look_up::LookUps;
 use super::message::Rest;
@@ -53,6 +54,7 @@ pub(super) struct MethodWriter<'a> {
 pub(super) fn register(
     global: &str,
     access: Option<&str>,
+    columns: Option<&str>,
     runtime: &mut Runtime,
     out: &mut Writer,
 ) {
@@ -60,8 +62,15 @@ pub(super) fn register(
     out.open("if not objclass.fail then");
     out.put(format!("{global} = {protect}({global})"));
     out.close("end");
-    let access = access.map(|access| format!(", \"{access}\"")).unwrap_or_default();
-    out.put(format!("objclass.register({global}{access})"));
+    let mut said = vec![
+        access.map_or("nil".to_owned(), |access| quoted(access.as_bytes())),
+        columns.map_or("nil".to_owned(), |columns| quoted(columns.as_bytes())),
+    ];
+    while said.last().is_some_and(|last| last == "nil") {
+        said.pop();
+    }
+    let said: String = said.iter().map(|said| format!(", {said}")).collect();
+    out.put(format!("objclass.register({global}{said})"));
 }
 
 /// How many tables and channels a method writes.
@@ -109,11 +118,15 @@ impl<'a> MethodWriter<'a> {
         self.out.line = self.lines.line(input.span.start);
         // By its name in the table of globals: a local of that name may be in the way.
         let global = format!("_G[\"{}\"]", input.name);
-        self.out.open(format!("{global} = function(input, output, batch, text, length)"));
+        let (taken_apart, columns) = self.taken_apart().unzip();
+        let parameters: String =
+            taken_apart.iter().flatten().map(|name| format!(", {name}")).collect();
+        self.out
+            .open(format!("{global} = function(input, output, batch, text, length{parameters})"));
         self.write_body();
         self.out.close("end");
         let access = if self.plan.writes(self.program) { None } else { Some("readonly") };
-        register(&global, access, self.runtime, self.out);
+        register(&global, access, columns.as_deref(), self.runtime, self.out);
     }
 
     fn write_body(&mut self) {
@@ -208,7 +221,7 @@ impl<'a> MethodWriter<'a> {
     }
 
     /// What gives a collection rows now.
-    fn rules_into(&self, id: CollectionId) -> impl Iterator<Item = &RulePlan> {
+    pub fn rules_into(&self, id: CollectionId) -> impl Iterator<Item = &RulePlan> {
         self.plan.rules().filter(move |plan| {
             let rule = &self.program.rules[plan.rule];
             rule.head == id && rule.op == MergeOp::Now

@@ -31,6 +31,7 @@ mod look_up;
 mod message;
 mod method;
 mod only_change;
+mod pack;
 mod place;
 mod row;
 mod rule;

@@ -1,6 +1,7 @@
 //! The one row that a request may change in a table: settled and stored without a list of changes.
 
 use super::encoding::{Typed, blank, ends_in_text, format, packed, quoted, row_key};
+use super::look_up::IntKey;
 use super::message::Rest;
 use super::method::MethodWriter;
 use super::row::Row;
@@ -170,8 +171,9 @@ impl MethodWriter<'_> {
             None => {
                 let (of_key, of_value) = columns.split_at(key_width);
                 let key = self.whole_key(table, of_key);
-                match op {
-                    MergeOp::Delete => self.out.put(format!("objclass.map_remove_key({key})")),
+                match (op, self.int_key(table, of_key)) {
+                    (MergeOp::Delete, _) => self.out.put(format!("objclass.map_remove_key({key})")),
+                    (_, Some(int)) => self.store_under_int(&int, &key, of_value),
                     _ => self.store_value(&key, of_value),
                 }
             }
@@ -191,6 +193,26 @@ impl MethodWriter<'_> {
             }
         }
         self.out.put("object.is_changed = true");
+    }
+
+    /// What is stored under a number, of which `key` is the key as a text.
+    fn store_under_int(&mut self, int: &IntKey, key: &str, columns: &[Typed]) {
+        let IntKey { prefix, number } = int;
+        let is_literal = |text: &str| text.starts_with('"');
+        let stored = match ends_in_text(columns) {
+            Some((before, (text, _))) if !is_literal(text) => {
+                let Some(from) = self.rest_called(text).map(|rest| rest.from) else {
+                    return self.store_value(key, columns);
+                };
+                let (set, before) = (self.runtime.need("set_int_rest"), packed_row(before));
+                format!("{set}({prefix}, {number}, {before}, {from}, input)")
+            }
+            _ => {
+                let set = self.runtime.need("set_int");
+                format!("{set}({prefix}, {number}, {})", packed_row(columns))
+            }
+        };
+        self.out.put(stored);
     }
 
     /// A text at the end is not copied to be put behind the rest.

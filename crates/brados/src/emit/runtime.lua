@@ -340,6 +340,23 @@ local set_rest = objclass.map_set_rest or function(key, first, from, input)
   set(key, first .. sub(input:str(), from))
 end
 
+--- get_int: get key_int
+-- The stored value of a number's key behind a prefix.
+local get_int = objclass.map_get_int or function(prefix, number)
+  return get(prefix .. key_int(number))
+end
+
+--- set_int: set key_int
+local set_int = objclass.map_set_int or function(prefix, number, value)
+  set(prefix .. key_int(number), value)
+end
+
+--- set_int_rest: names set_int
+-- Stores a value that ends in what the request has from a byte on, behind its length.
+local set_int_rest = objclass.map_set_int_rest or function(prefix, number, first, from, input)
+  set_int(prefix, number, first .. pack("<s4", sub(input:str(), from)))
+end
+
 --- page: names
 -- Entries one call fetches of a range, and bytes of values after which it ends, of which a run's memory
 -- holds several times as many. A stock OSD counts entries alone: it limits no run, and cuts no page of so few.

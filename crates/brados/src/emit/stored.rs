@@ -22,6 +22,7 @@ use super::encoding::{
     self, Typed, all_unpacked, blank, column_reader, packed, quoted, slot_count,
 };
 use super::layouts::Layouts;
+use super::pack::pack;
 use super::place;
 use super::runtime::Runtime;
 use super::writer::Writer;
@@ -215,10 +216,7 @@ pub(super) fn range(is_placed: bool, name: &str, runtime: &mut Runtime) -> (Stri
 
 /// The stored form of columns.
 pub(super) fn packed_row(columns: &[Typed]) -> String {
-    if columns.is_empty() {
-        return "\"\"".to_owned();
-    }
     let format = encoding::format(columns.iter().map(|(_, ty)| *ty));
     let values: Vec<_> = columns.iter().flat_map(packed).collect();
-    format!("pack(\"<{format}\", {})", values.join(", "))
+    pack(&format, &values)
 }

@@ -29,7 +29,7 @@ fn the_map_has_an_order_and_a_last_key() {
     let fill =
         "for i = 1, 9 do objclass.map_set('e' .. i, 'v' .. i) end objclass.map_set('f', input)";
     assert_eq!(node.body("o", fill).0, 0);
-    let body = "assert(objclass.map_get('e1'):str() == 'v1' and objclass.map_get('none') == nil)
+    let body = r"assert(objclass.map_get('e1'):str() == 'v1' and objclass.map_get('none') == nil)
                 assert(objclass.map_get_str('e1') == 'v1' and objclass.map_get_str('none') == nil)
                 local tail = bufferlist.new() tail:append('il')
                 objclass.map_set_parts('parts', 'ta', tail)
@@ -39,6 +39,22 @@ fn the_map_has_an_order_and_a_last_key() {
                 assert(objclass.hex_key('k', 2^52 + 10) == 'k1000000000000a')
                 assert(objclass.hex_key(('x'):rep(99), 0) == ('x'):rep(99) .. ('0'):rep(14))
                 assert(not pcall(objclass.hex_key, 'k', -1) and not pcall(objclass.map_set_rest, 'k', {}, 1))
+                objclass.map_set_int('n', 10, 'ten') objclass.map_set_int(('x'):rep(99), -1, tail)
+                assert(objclass.map_get_str('np0000000000000a') == 'ten')
+                assert(objclass.map_get_str(('x'):rep(99) .. 'm1fffffffffffff') == 'il')
+                assert(objclass.map_get_int('n', 10) == 'ten' and objclass.map_get_int('n', 11) == nil)
+                assert(objclass.map_get_int(('x'):rep(99), '-1') == 'il', 'as Lua converts numbers')
+                objclass.map_set_int_rest('n', 10, 'ta', 8)
+                assert(objclass.map_get_int('n', 10) == 'ta\2\0\0\0ut')
+                objclass.map_set_int_rest('n', 10, tail, 10)
+                assert(objclass.map_get_int('n', 10) == 'il\0\0\0\0')
+                for _, number in {0/0, 1/0, 0.5, 2^53 + 2, {}} do
+                  assert(not pcall(objclass.map_get_int, 'n', number))
+                  assert(not pcall(objclass.map_set_int, 'n', number, ''))
+                  assert(not pcall(objclass.map_set_int_rest, 'n', number, '', 1))
+                end
+                objclass.map_remove_key('np0000000000000a')
+                objclass.map_remove_key(('x'):rep(99) .. 'm1fffffffffffff')
                 objclass.map_remove_key('parts')
                 local key, value = objclass.map_last('e') assert(key == 'e9' and value:str() == 'v9')
                 assert(objclass.map_last('') == 'f' and objclass.map_last('x') == nil)
@@ -98,6 +114,10 @@ fn a_method_registered_read_only_may_read_and_is_denied_every_write() {
         "map_set_parts('k', 'x', input)",
         "map_set_rest('k', 'x', 1)",
         "map_set_rest('k', input, 1)",
+        "map_set_int('k', 1, 'x')",
+        "map_set_int('k', 1, input)",
+        "map_set_int_rest('k', 1, 'x', 1)",
+        "map_set_int_rest('k', 1, input, 1)",
         "map_set_vals({k = 'x'})",
         "map_remove_key('k')",
         "map_clear()",

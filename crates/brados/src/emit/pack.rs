@@ -1,0 +1,113 @@
+//! Calls of `pack`. What they come to is spelled in the class where every value is a literal.
+
+use super::encoding::quoted;
+
+/// A literal of Lua, as this compiler writes them.
+#[derive(Debug, PartialEq)]
+enum Literal {
+    Number(i64),
+    Text(Vec<u8>),
+}
+
+impl Literal {
+    /// The literal that an expression is, if it is one.
+    fn of(expr: &str) -> Option<Self> {
+        match expr.strip_prefix('"') {
+            Some(text) => Self::text(text),
+            None => expr.parse().ok().map(Self::Number),
+        }
+    }
+
+    /// What [`quoted`] made, without the first quote.
+    fn text(spelled: &str) -> Option<Self> {
+        let (mut text, mut rest) = (vec![], spelled.bytes());
+        loop {
+            match rest.next()? {
+                b'"' => return rest.next().is_none().then_some(Self::Text(text)),
+                b'\\' => match rest.next()? {
+                    quoted @ (b'"' | b'\\') => text.push(quoted),
+                    first => {
+                        let digits = [first, rest.next()?, rest.next()?];
+                        text.push(std::str::from_utf8(&digits).ok()?.parse().ok()?);
+                    }
+                },
+                plain => text.push(plain),
+            }
+        }
+    }
+
+    /// Its bytes in a field of a format.
+    fn packed(&self, field: &str) -> Option<Vec<u8>> {
+        match (self, field) {
+            (Self::Number(number), "i8") => Some(number.to_le_bytes().to_vec()),
+            (Self::Number(number), "B") => Some(vec![u8::try_from(*number).ok()?]),
+            (Self::Text(text), "s4") => {
+                let length = u32::try_from(text.len()).ok()?;
+                Some([&length.to_le_bytes()[..], text].concat())
+            }
+            (Self::Text(text), field) => {
+                let length: usize = field.strip_prefix('c')?.parse().ok()?;
+                (length == text.len()).then(|| text.clone())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// `pack` of values in a format, without the `<` before it: the call, or what it comes to.
+pub(super) fn pack(format: &str, values: &[String]) -> String {
+    let spelled = bytes_of(format, values).map(|bytes| quoted(&bytes));
+    spelled.unwrap_or_else(|| format!("pack(\"<{format}\", {})", values.join(", ")))
+}
+
+fn bytes_of(format: &str, values: &[String]) -> Option<Vec<u8>> {
+    let fields = fields(format);
+    if fields.len() != values.len() {
+        return None;
+    }
+    let packed = fields.iter().zip(values).map(|(field, value)| Literal::of(value)?.packed(field));
+    packed.collect::<Option<Vec<_>>>().map(|packed| packed.concat())
+}
+
+/// The fields of a format: a letter, and a length if it has one.
+fn fields(format: &str) -> Vec<&str> {
+    let starts: Vec<_> =
+        format.char_indices().filter(|(_, c)| c.is_ascii_alphabetic()).map(|(at, _)| at).collect();
+    let ends = starts.iter().skip(1).copied().chain([format.len()]);
+    starts.iter().zip(ends).map(|(start, end)| &format[*start..end]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packed(format: &str, values: &[&str]) -> String {
+        pack(format, &values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn literals_are_packed_here() {
+        assert_eq!(
+            packed("s4s4", &["\"filled\"", "\"\""]),
+            r#""\006\000\000\000filled\000\000\000\000""#
+        );
+        assert_eq!(
+            packed("c2i8B", &["\"ab\"", "-2", "1"]),
+            r#""ab\254\255\255\255\255\255\255\255\001""#
+        );
+        assert_eq!(
+            packed("s4", &[r#""\"\\\0001""#]),
+            r#""\005\000\000\000\"\\\0001""#.replace("005", "004")
+        );
+        assert_eq!(packed("", &[]), "\"\"");
+    }
+
+    #[test]
+    fn what_is_not_known_is_packed_by_the_class() {
+        assert_eq!(packed("s4i8", &["\"a\"", "n"]), "pack(\"<s4i8\", \"a\", n)");
+        // No literals, though they begin and end as some.
+        assert_eq!(packed("s4", &["\"a\" .. \"b\""]), "pack(\"<s4\", \"a\" .. \"b\")");
+        assert_eq!(packed("i8", &["1 + 1"]), "pack(\"<i8\", 1 + 1)");
+        assert_eq!(packed("i8", &["1e3"]), "pack(\"<i8\", 1e3)");
+    }
+}
