@@ -58,6 +58,6 @@ pub use stratify::Stratum;
 pub use syntax::ast::{BinaryOp, Kind};
 pub use syntax::token::{KEYWORDS, MergeOp};
 pub use tuple::{
-    OutputRows, Undecodable, decode_reply, decode_request, encode_request, encode_request_of,
+    OutputRows, Undecodable, decode_reply, decode_request, encode_request, put_request,
 };
 pub use value::{Base, Type, Value};

@@ -40,12 +40,11 @@ pub fn encode_request(row: &[Value]) -> Vec<u8> {
     bytes
 }
 
-/// The request of a row of numbers with a text at its end, which is copied once.
-pub fn encode_request_of(numbers: &[i64], text: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(9 * numbers.len() + 5 + text.len());
-    numbers.iter().for_each(|number| push_int(&mut bytes, *number));
-    push_text(&mut bytes, text);
-    bytes
+/// Puts the request of a row of numbers, with a text at its end if there is one, behind what is there: the text is
+/// copied once.
+pub fn put_request(bytes: &mut Vec<u8>, numbers: &[i64], text: Option<&[u8]>) {
+    numbers.iter().for_each(|number| push_int(bytes, *number));
+    text.into_iter().for_each(|text| push_text(bytes, text));
 }
 
 fn push_int(bytes: &mut Vec<u8>, value: i64) {

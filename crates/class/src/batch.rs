@@ -40,15 +40,28 @@ const ANSWER_HEAD_BYTES: usize = 12;
 
 /// The input of a batch.
 pub fn encode_batch(byte_limit: u32, requests: &[Vec<u8>]) -> Bytes {
-    let bytes: usize = requests.iter().map(|request| LENGTH_BYTES + request.len()).sum();
-    let mut input = BytesMut::with_capacity(2 * LENGTH_BYTES + bytes);
+    let bytes = requests.iter().map(Vec::len).sum();
+    encode_batch_with(byte_limit, bytes, requests, |input, request| input.extend(request))
+}
+
+/// The same of requests that are made where they go; `bytes` is what they come to, as far as that is known.
+pub fn encode_batch_with<T>(
+    byte_limit: u32,
+    bytes: usize,
+    requests: &[T],
+    put: impl Fn(&mut Vec<u8>, &T),
+) -> Bytes {
+    let mut input = Vec::with_capacity((2 + requests.len()) * LENGTH_BYTES + bytes);
     input.put_u32_le(byte_limit);
     input.put_u32_le(requests.len() as u32);
     for request in requests {
-        input.put_u32_le(request.len() as u32);
-        input.put_slice(request);
+        let start = input.len() + LENGTH_BYTES;
+        input.put_u32_le(0);
+        put(&mut input, request);
+        let length = (input.len() - start) as u32;
+        input[start - LENGTH_BYTES..start].copy_from_slice(&length.to_le_bytes());
     }
-    input.freeze()
+    input.into()
 }
 
 /// What came of a batch of `asked` requests: of the first of them, at least one.

@@ -42,7 +42,9 @@ mod request_row;
 mod requests;
 mod runtime;
 
-pub use batch::{BATCH_SUFFIX, MAX_BATCH_REQUESTS, decode_answers, encode_batch};
+pub use batch::{
+    BATCH_SUFFIX, MAX_BATCH_REQUESTS, decode_answers, encode_batch, encode_batch_with,
+};
 pub use call_counts::UnderWay;
 pub use calls_seen::{CallsSeen, ColumnSeen, MethodSeen};
 pub use check::{CheckError, CheckedClass, check_program};

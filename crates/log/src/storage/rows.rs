@@ -2,14 +2,17 @@
 //! that is replied (`ret`), and a batch is many requests of one method.
 
 use bytes::Bytes;
-use nacre_brados::{OutputRows, Value, decode_reply, encode_request, encode_request_of};
-use nacre_class::{decode_answers, encode_batch};
+use nacre_brados::{OutputRows, Value, decode_reply, encode_request, put_request};
+use nacre_class::{decode_answers, encode_batch_with};
 use nacre_object::{CallReply, Error, Result, Status};
 
 use super::dialect::{Ask, CallFailure, CallResult, Dialect};
 use super::entry::EntryState;
 use super::status::{ENODATA, ENOENT, ERANGE, ESPIPE};
 use crate::codec::POSITION_END;
+
+/// Bytes of a write's request besides its data: two numbers, and what comes before a text.
+const WRITE_HEAD_BYTES: usize = 2 * 9 + 5;
 
 /// The dialect of Brados classes.
 pub(super) struct Rows;
@@ -29,9 +32,11 @@ impl Dialect for Rows {
     }
 
     fn write(&self, epoch: u64, entries: &[(u64, &Bytes)]) -> Ask {
-        let request = |(position, data): &(u64, &Bytes)| of_write(epoch, *position, data);
-        let requests: Vec<_> = entries.iter().map(request).collect();
-        Ask { method: "write.batch", input: encode_batch(u32::MAX, &requests) }
+        let bytes = entries.iter().map(|(_, data)| WRITE_HEAD_BYTES + data.len()).sum();
+        let input = encode_batch_with(u32::MAX, bytes, entries, |input, (position, data)| {
+            put_request(input, &[epoch as i64, *position as i64], Some(data));
+        });
+        Ask { method: "write.batch", input }
     }
 
     fn fill(&self, epoch: u64, positions: &[u64]) -> Ask {
@@ -89,19 +94,18 @@ impl Dialect for Rows {
 
 /// The request of a row of numbers.
 fn of_numbers(numbers: &[u64]) -> Vec<u8> {
-    let row: Vec<_> = numbers.iter().map(|number| Value::Int(*number as i64)).collect();
-    encode_request(&row)
-}
-
-fn of_write(epoch: u64, position: u64, data: &[u8]) -> Vec<u8> {
-    encode_request_of(&[epoch as i64, position as i64], data)
+    let row: Vec<_> = numbers.iter().map(|number| *number as i64).collect();
+    let mut request = vec![];
+    put_request(&mut request, &row, None);
+    request
 }
 
 /// A batch of requests about positions.
 fn of_positions(epoch: u64, byte_limit: u32, positions: &[u64]) -> Bytes {
-    let requests: Vec<_> =
-        positions.iter().map(|position| of_numbers(&[epoch, *position])).collect();
-    encode_batch(byte_limit, &requests)
+    let bytes = positions.len() * WRITE_HEAD_BYTES;
+    encode_batch_with(byte_limit, bytes, positions, |input, position| {
+        put_request(input, &[epoch as i64, *position as i64], None);
+    })
 }
 
 /// The answers of a batch. Its requests share their epoch, so what is wrong with that is wrong with all.
