@@ -25,13 +25,16 @@ fn demo(arguments: &[&str], input: &str) -> (bool, String, String) {
 
 #[test]
 fn every_acknowledged_record_is_there_once_after_all_faults() {
-    let (worked, printed, said) = demo(&["--records", "5000", "--json"], "");
-    assert!(worked, "{said}");
-    let report: Value = serde_json::from_str(&printed).unwrap();
-    let verdict = &report["verdict"];
-    assert_eq!((&verdict["acknowledged"], &verdict["found"]), (&5000.into(), &5000.into()));
-    assert_eq!(report["phases"].as_array().unwrap().len(), 4, "{report}");
-    assert!(report["phases"].as_array().unwrap().iter().all(|phase| phase["records"] != 0));
+    for interface in ["brados", "luau"] {
+        let arguments = ["--records", "5000", "--interface", interface, "--json"];
+        let (worked, printed, said) = demo(&arguments, "");
+        assert!(worked, "{said}");
+        let report: Value = serde_json::from_str(&printed).unwrap();
+        let verdict = &report["verdict"];
+        assert_eq!((&verdict["acknowledged"], &verdict["found"]), (&5000.into(), &5000.into()));
+        assert_eq!(report["phases"].as_array().unwrap().len(), 4, "{report}");
+        assert!(report["phases"].as_array().unwrap().iter().all(|phase| phase["records"] != 0));
+    }
 }
 
 #[test]

@@ -30,8 +30,8 @@ const DEFAULT_POOLS: [&str; 2] = ["data", "log"];
 const CEPH_COLUMNS: u32 = 8;
 /// The log's storage interface as a program, as this release has it.
 pub const LOG_PROGRAM_SOURCE: &str = include_str!("../../../programs/class/log.lua");
-/// The same interface as relations.
-const LOG_BRADOS_SOURCE: &str = include_str!("../../../programs/class/log.brados");
+/// The same interface as relations, as this release has it.
+pub const LOG_BRADOS_SOURCE: &str = include_str!("../../../programs/class/log.brados");
 
 /// The program that is the log's storage interface.
 pub fn log_program() -> ProgramId {

@@ -38,7 +38,7 @@ mod striped;
 mod transaction;
 
 pub use class_service::{ClassService, ProgramFailures, Served};
-pub use cluster::{Cluster, LOG_PROGRAM_SOURCE, LogUse, Parts, log_program};
+pub use cluster::{Cluster, LOG_BRADOS_SOURCE, LOG_PROGRAM_SOURCE, LogUse, Parts, log_program};
 pub use cluster_file::{ClusterFile, Layout, NodeEntry, Role};
 pub use keys::Keys;
 pub use layouts::{

@@ -1,9 +1,10 @@
 //! Requests and replies.
 //!
 //! A request is the columns of its row, one after another; `tuple.rs` says how each is written. Whoever calls
-//! the method in nacre passes the request besides `input`, or the head of a long one, and its length. A
-//! reply is, for each output with rows in the order of their declaration: its name (`s1`), its width
-//! (one byte), the number of its rows (`I4`), and the rows in the order of their keys.
+//! the method in nacre passes besides `input` what was made of the request: the numbers of one that is numbers, and
+//! perhaps a text after them; else the request, or the head of a long one; and its length. A reply is, for each
+//! output with rows in the order of their declaration: its name (`s1`), its width (one byte), the number of its
+//! rows (`I4`), and the rows in the order of their keys.
 
 use std::collections::BTreeSet;
 

@@ -1,13 +1,14 @@
 //! `nacre demo`: the main job, end to end, with nothing simulated.
 //!
 //! A cluster of real processes in a scratch folder; the log's storage interface installed as a
-//! program; writers that append a real file's records; under them the program is replaced, the
+//! program, one of relations by default; writers that append a real file's records; under them the program is replaced, the
 //! sequencer's process is killed, then a storage target's (on Ceph: the OSD that serves the log's
 //! object, and the leading monitor); at the end everything acknowledged is read back and compared. Faults fire as the writers pass marks, and the writers may pass only
 //! half way to the next mark before it has fired, so each fault meets writers at work however short
 //! the input.
 
 mod dev_ceph;
+mod interface;
 mod records;
 mod report;
 mod timeline;
@@ -19,14 +20,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacre::{
-    Cluster, ClusterFile, Entry, LOG_PROGRAM_SOURCE, Layout, Log, LogOptions, Role, log_program,
-};
+use nacre::{Cluster, ClusterFile, Entry, Layout, Log, ProgramId, Role};
 use nacre_clock::{Clock, SystemClock};
 use nacre_node::Supervisor;
 use nacre_object::{Error, ObjectId, Result};
 
 use self::dev_ceph::DevCeph;
+use self::interface::{ADDED_METHOD, Interface};
 use self::records::Records;
 use self::report::{Event, Report, Run};
 use self::verify::verify;
@@ -45,13 +45,6 @@ const QUICK_RECORDS: usize = 20_000;
 const STEP_DEADLINE: Duration = Duration::from_secs(60);
 /// Positions read at a time at the end.
 const READ_PAGE: usize = 1024;
-/// What version 2 of the interface has and version 1 has not.
-const VERSION_2_ADDITION: &str = "
-function revision(input, output)
-  output:append(\"2\")
-end
-objclass.register(revision, \"readonly\")
-";
 
 /// What `nacre demo` can be told
 #[derive(Debug, clap::Args)]
@@ -68,6 +61,9 @@ pub struct DemoArguments {
     /// Take few records: a run of seconds
     #[arg(long, conflicts_with = "records")]
     quick: bool,
+    /// What the log's storage interface is written in
+    #[arg(long, value_enum, default_value_t = Interface::Brados)]
+    interface: Interface,
     /// Leave the cluster up at the end, until interrupted
     #[arg(long)]
     keep: bool,
@@ -159,12 +155,11 @@ impl Stage<'_> {
         let folder = self.supervisor.cluster().folder();
         let cluster = Cluster::connect(folder).await?;
         cluster.create_default_pools().await?;
-        let version = install(&cluster, LOG_PROGRAM_SOURCE).await?;
-        note(&format!(
-            "installed the storage interface: program {} version {version}",
-            log_program()
-        ));
-        let log = cluster.create_log(LOG, LogOptions::default()).await?;
+        let interface = self.arguments.interface;
+        let program = interface.program();
+        let version = install(&cluster, &program, interface.source()).await?;
+        note(&format!("installed the storage interface: program {program} version {version}"));
+        let log = cluster.create_log(LOG, interface.log_options()?).await?;
 
         let total = records.lines.len();
         let work = Work::new(records, Arc::new(SystemClock::default()) as Arc<dyn Clock>);
@@ -209,8 +204,9 @@ impl Stage<'_> {
     ) -> Result<String> {
         match (fault, &self.ceph) {
             (Fault::Program, _) => {
-                let source = format!("{LOG_PROGRAM_SOURCE}{VERSION_2_ADDITION}");
-                let version = install(cluster, &source).await?;
+                let interface = self.arguments.interface;
+                let source = interface.second_source();
+                let version = install(cluster, &interface.program(), &source).await?;
                 self.check_revision(cluster, log).await?;
                 Ok(format!("interface replaced by version {version}"))
             }
@@ -248,9 +244,10 @@ impl Stage<'_> {
     /// Calls the method that only version 2 has, on an object of the log.
     async fn check_revision(&self, cluster: &Cluster, log: &Log) -> Result<()> {
         let (view, object) = (log.view(), first_object(log)?);
-        let class = view.class().as_str();
-        let reply = cluster.object(&object).await?.call(class, "revision", "").await?;
-        if reply.output == "2" {
+        let (class, interface) = (view.class().as_str(), self.arguments.interface);
+        let object = cluster.object(&object).await?;
+        let reply = object.call(class, ADDED_METHOD, interface.question()).await?;
+        if interface.is_answer(&reply.output) {
             return Ok(());
         }
         Err(Error::corrupt("the storage interface answers as its former version"))
@@ -305,11 +302,11 @@ fn hangs(fault: Fault) -> Error {
 }
 
 /// Puts and activates a version of the storage interface, and waits until every node runs it.
-async fn install(cluster: &Cluster, source: &str) -> Result<u64> {
+async fn install(cluster: &Cluster, program: &ProgramId, source: &str) -> Result<u64> {
     let programs = cluster.programs();
-    let version = programs.put(&log_program(), source).await?;
-    programs.activate(&log_program(), version).await?;
-    programs.wait(&log_program(), version, STEP_DEADLINE).await?;
+    let version = programs.put(program, source).await?;
+    programs.activate(program, version).await?;
+    programs.wait(program, version, STEP_DEADLINE).await?;
     Ok(version)
 }
 
