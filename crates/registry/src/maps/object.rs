@@ -45,6 +45,9 @@ impl<'a> MapObject<'a> {
             let text = format!("the map has format {}, this knows {FORMAT}", head.format);
             return Err(Error::unsupported(text).hint("use a newer nacre"));
         }
+        if !is_possible(&head) {
+            return Err(Error::corrupt("the map's head counts what cannot be"));
+        }
         Ok(Self { view, exists, head })
     }
 
@@ -211,6 +214,18 @@ impl<'a> MapObject<'a> {
     }
 }
 
+/// Whether commits can have come to these counts: so none overflows, and what goes over them is bounded.
+fn is_possible(head: &Head) -> bool {
+    /// No count ever gets there.
+    const END: u64 = i64::MAX as u64;
+    let counts =
+        [head.epoch, head.history_bytes, head.entries, head.entry_bytes, head.last_trigger];
+    counts.iter().all(|count| *count < END)
+        && head.pending_triggers <= MAX_PENDING_TRIGGERS.min(head.last_trigger)
+        && head.first_kept <= head.epoch + 1
+        && head.epoch + 1 - head.first_kept <= MAX_HISTORY_EPOCHS
+}
+
 /// Whether the oldest epoch has to go. The newest one never does.
 fn history_overflows(head: &Head) -> bool {
     let epochs = (head.epoch + 1).saturating_sub(head.first_kept);
@@ -220,6 +235,26 @@ fn history_overflows(head: &Head) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_that_no_commit_comes_to_are_told() {
+        let fresh = Head { format: FORMAT, first_kept: 1, ..Head::default() };
+        let used =
+            Head { epoch: 9, first_kept: 3, last_trigger: 5, pending_triggers: 5, ..fresh.clone() };
+        assert!(is_possible(&fresh) && is_possible(&used));
+        for head in [
+            Head { entries: u64::MAX, ..used.clone() },
+            Head { entry_bytes: u64::MAX, ..used.clone() },
+            Head { history_bytes: u64::MAX, ..used.clone() },
+            Head { epoch: u64::MAX, first_kept: u64::MAX, ..used.clone() },
+            Head { last_trigger: u64::MAX, ..used.clone() },
+            Head { pending_triggers: 6, ..used.clone() },
+            Head { first_kept: 11, ..used.clone() },
+            Head { epoch: MAX_HISTORY_EPOCHS + 3, ..used },
+        ] {
+            assert!(!is_possible(&head), "{head:?}");
+        }
+    }
 
     #[test]
     fn history_is_bounded_in_epochs_and_bytes_but_keeps_the_newest() {
