@@ -60,9 +60,7 @@ async fn is_clean(ceph: &CephCluster) {
 }
 
 async fn gets_another_layout(options: &[&str]) {
-    // OSDs with half as much were full once before what is measured with had been removed.
-    let room = ["--set", "memstore_device_bytes=4294967296"];
-    let ceph = CephCluster::start(&[&["--osds", "3", "--size", "2"], &room[..], options].concat());
+    let ceph = CephCluster::start(&[&["--osds", "3", "--size", "2"], options].concat());
     let engine = format!("ceph:{}", ceph.conf().display());
     let folder = tempfile::tempdir().unwrap();
     let with_engine = [&["--engine", &engine], &TWO_GATEWAYS[..]].concat();
