@@ -59,5 +59,6 @@ pub use syntax::ast::{BinaryOp, Kind};
 pub use syntax::token::{KEYWORDS, MergeOp};
 pub use tuple::{
     OutputRows, Undecodable, decode_reply, decode_request, encode_request, put_request,
+    read_request,
 };
 pub use value::{Base, Type, Value};

@@ -74,6 +74,28 @@ pub fn decode_request(bytes: &[u8]) -> Result<Vec<Value>, Undecodable> {
     Ok(row)
 }
 
+/// Reads a request of these columns, `i` for each number and `s` for each text, without copying: `read` is given the
+/// numbers, and how many bytes each text has.
+///
+/// # Errors
+/// If the bytes are no such request; `read` may have been given some of it.
+pub fn read_request(
+    bytes: &[u8],
+    columns: &[u8],
+    mut read: impl FnMut(i64),
+) -> Result<(), Undecodable> {
+    let mut rest = bytes;
+    for column in columns {
+        let [tag] = take(&mut rest)?;
+        read(match (column, tag) {
+            (b'i', b'i') => take_int(&mut rest)?,
+            (b's', b's') => take_text(&mut rest)?.len() as i64,
+            _ => return Err(Undecodable),
+        });
+    }
+    if rest.is_empty() { Ok(()) } else { Err(Undecodable) }
+}
+
 /// The outputs of a reply that have rows.
 ///
 /// # Errors
@@ -106,19 +128,21 @@ fn decode_value(rest: &mut &[u8]) -> Result<Value, Undecodable> {
         b'n' => Value::Nil,
         b't' => Value::Bool(true),
         b'f' => Value::Bool(false),
-        b'i' => {
-            let number = i64::from_le_bytes(take(rest)?);
-            if number.unsigned_abs() > MAX_INTEGER.unsigned_abs() {
-                return Err(Undecodable);
-            }
-            Value::Int(number)
-        }
-        b's' | b'b' => {
-            let length = u32::from_le_bytes(take(rest)?);
-            Value::Bytes(take_slice(rest, length as usize)?.to_vec())
-        }
+        b'i' => Value::Int(take_int(rest)?),
+        b's' | b'b' => Value::Bytes(take_text(rest)?.to_vec()),
         _ => return Err(Undecodable),
     })
+}
+
+fn take_int(rest: &mut &[u8]) -> Result<i64, Undecodable> {
+    let number = i64::from_le_bytes(take(rest)?);
+    let is_exact = number.unsigned_abs() <= MAX_INTEGER.unsigned_abs();
+    is_exact.then_some(number).ok_or(Undecodable)
+}
+
+fn take_text<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Undecodable> {
+    let length = u32::from_le_bytes(take(rest)?);
+    take_slice(rest, length as usize)
 }
 
 fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], Undecodable> {
@@ -131,4 +155,57 @@ fn take_slice<'a>(rest: &mut &'a [u8], length: usize) -> Result<&'a [u8], Undeco
     let (first, others) = rest.split_at_checked(length).ok_or(Undecodable)?;
     *rest = others;
     Ok(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const END: i64 = MAX_INTEGER + 1;
+
+    fn request(row: &[Value]) -> Vec<u8> {
+        encode_request(row)
+    }
+
+    fn text(text: &str) -> Value {
+        Value::Bytes(text.into())
+    }
+
+    fn read(bytes: &[u8], columns: &[u8]) -> Option<Vec<i64>> {
+        let mut numbers = vec![];
+        read_request(bytes, columns, |number| numbers.push(number)).ok().map(|()| numbers)
+    }
+
+    #[test]
+    fn numbers_and_the_lengths_of_texts_are_read() {
+        let row = request(&[Value::Int(7), Value::Int(1 - END), text("abc")]);
+        assert_eq!(read(&row, b"iis"), Some(vec![7, 1 - END, 3]));
+        assert_eq!(read(&request(&[text(""), Value::Int(END - 1)]), b"si"), Some(vec![0, END - 1]));
+        assert_eq!(read(b"", b""), Some(vec![]));
+    }
+
+    #[test]
+    fn what_is_no_request_of_the_columns_is_refused() {
+        let row = request(&[Value::Int(7), text("abc")]);
+        for length in 0..row.len() {
+            assert_eq!(read(&row[..length], b"is"), None, "{length} bytes");
+        }
+        let mut past_the_end = request(&[Value::Int(0)]);
+        past_the_end[1..].copy_from_slice(&END.to_le_bytes());
+        let mut least = past_the_end.clone();
+        least[1..].copy_from_slice(&i64::MIN.to_le_bytes());
+        let longer = [&row[..], b"x"].concat();
+        for (bytes, columns) in [
+            (&longer, &b"is"[..]),
+            (&row, b"ii"),
+            (&row, b"i"),
+            (&row, b"iss"),
+            (&row, b"i?"),
+            (&request(&[Value::Nil]), b"i"),
+            (&past_the_end, b"i"),
+            (&least, b"i"),
+        ] {
+            assert_eq!(read(bytes, columns), None, "{bytes:?} as {columns:?}");
+        }
+    }
 }

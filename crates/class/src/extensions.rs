@@ -3,7 +3,7 @@
 //! | call | returns |
 //! |---|---|
 //! | `register(fn, "readonly")` | –; the method may only read (a write is `-EPERM`) and so may run beside writers |
-//! | `register(fn, access, columns)` | –; for generated classes: of which columns a request is, `request_row.rs` |
+//! | `register(fn, access, columns)` | –; for generated classes: of which columns a request is, `requests.rs` |
 //! | `exists()` | whether the object exists |
 //! | `append(data)` | the offset the bytes went to |
 //! | `truncate(size)`, `zero(offset, length)` | – |
@@ -26,7 +26,7 @@
 //!
 //! `data` is a bufferlist or a string.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use mlua::{LuaString, Table, Value};
 use nacre_object::limits::MAX_MAP_RANGE_ENTRIES;
 use nacre_object::{Error, ErrorKind, Status};
@@ -136,7 +136,12 @@ fn add_map(library: &Library<'_>) -> mlua::Result<()> {
             let key = arguments.text(1, &key)?;
             let first = data(arguments, 2, &first)?;
             let from = arguments.size(3, &from)?;
-            set_with_rest(&key.as_bytes(), &first, usize::try_from(from).unwrap_or(usize::MAX))
+            set_with_rest(
+                &key.as_bytes(),
+                &first,
+                false,
+                usize::try_from(from).unwrap_or(usize::MAX),
+            )
         },
     )?;
     library.add_quick("hex_key", hex_key, |arguments, (prefix, number): (Value, Value)| {
@@ -219,17 +224,26 @@ fn set_rest(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
     let (Some(key), Some(first), Some(from)) = (arguments.text(1), arguments.text(2), from) else {
         return Ok(QuickAnswer::Pass);
     };
-    set_with_rest(key, first, from)?;
+    set_with_rest(key, first, false, from)?;
     Ok(QuickAnswer::Done)
 }
 
-/// Sets a value of two parts, the second of which is the method's input from a byte on, counted from 1.
-fn set_with_rest(key: &[u8], first: &[u8], from: usize) -> mlua::Result<()> {
+/// Sets a value of two parts, the second of which is the method's input from a byte on, counted from 1; between them
+/// lies the length of that if it `is_counted`.
+pub(crate) fn set_with_rest(
+    key: &[u8],
+    first: &[u8],
+    is_counted: bool,
+    from: usize,
+) -> mlua::Result<()> {
     let value = requests(|requests| {
         let input = requests.current();
         let rest = input.get(from.saturating_sub(1)..).unwrap_or_default();
-        let mut value = BytesMut::with_capacity(first.len() + rest.len());
+        let mut value = BytesMut::with_capacity(first.len() + size_of::<u32>() + rest.len());
         value.extend_from_slice(first);
+        if is_counted {
+            value.put_u32_le(rest.len() as u32);
+        }
         value.extend_from_slice(rest);
         value.freeze()
     })?;

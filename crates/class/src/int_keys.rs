@@ -4,13 +4,13 @@
 //! The key of a number is a prefix, `p` and fourteen hexadecimal digits of it; of a number below 0 it is the prefix,
 //! `m` and those of the number plus 2^53. So keys sort as numbers do.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use mlua::{LuaString, Value};
 use nacre_script::{QuickAnswer, QuickArguments, ShortText};
 
 use crate::arguments::{Arguments, whole};
-use crate::calling::{read, requests, write};
-use crate::extensions::{HEX_DIGITS, data, hex_digits};
+use crate::calling::{read, write};
+use crate::extensions::{HEX_DIGITS, data, hex_digits, set_with_rest};
 use crate::objclass::{Library, if_present};
 
 /// What is added to a number below 0.
@@ -37,7 +37,7 @@ pub(crate) fn add(library: &Library<'_>) -> mlua::Result<()> {
         let key = key_of(arguments, &prefix, &number)?;
         let first = data(arguments, 3, &first)?;
         let from = arguments.size(4, &from)?;
-        set_with_rest(&key, &first, usize::try_from(from).unwrap_or(usize::MAX))
+        set_with_rest(&key, &first, true, usize::try_from(from).unwrap_or(usize::MAX))
     })
 }
 
@@ -61,7 +61,7 @@ fn quick_set_rest(arguments: &QuickArguments<'_>) -> mlua::Result<QuickAnswer> {
     else {
         return Ok(QuickAnswer::Pass);
     };
-    set_with_rest(key.as_bytes(), first, from)?;
+    set_with_rest(key.as_bytes(), first, true, from)?;
     Ok(QuickAnswer::Done)
 }
 
@@ -85,22 +85,6 @@ fn behind_prefix(number: i64) -> [u8; 1 + HEX_DIGITS] {
     let mut behind = [sign; 1 + HEX_DIGITS];
     behind[1..].copy_from_slice(&digits);
     behind
-}
-
-/// Sets a value of two parts, the second of which is the method's input from a byte on, counted from 1, behind its
-/// length.
-fn set_with_rest(key: &[u8], first: &[u8], from: usize) -> mlua::Result<()> {
-    let value = requests(|requests| {
-        let input = requests.current();
-        let rest = input.get(from.saturating_sub(1)..).unwrap_or_default();
-        let length = u32::try_from(rest.len()).unwrap_or(u32::MAX);
-        let mut value = BytesMut::with_capacity(first.len() + size_of_val(&length) + rest.len());
-        value.extend_from_slice(first);
-        value.put_u32_le(length);
-        value.extend_from_slice(rest);
-        value.freeze()
-    })?;
-    write(|view| view.map_set(key, value))
 }
 
 #[cfg(test)]

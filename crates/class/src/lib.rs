@@ -38,7 +38,6 @@ mod live;
 mod native;
 mod objclass;
 mod program;
-mod request_row;
 mod requests;
 mod runtime;
 

@@ -3,12 +3,11 @@
 use std::cell::{Cell, Ref, RefCell};
 
 use bytes::Bytes;
-use nacre_brados::REQUEST_HEAD_BYTES;
+use nacre_brados::{REQUEST_HEAD_BYTES, read_request};
 use nacre_object::Status;
-use nacre_script::QuickAnswer;
+use nacre_script::{Numbers, QuickAnswer};
 
 use crate::batch::{Batch, Progress};
-use crate::request_row::numbers;
 
 /// A request of no more bytes is given to a method of a Brados class as it is. Of a longer one the method
 /// gets the head: what follows mostly goes to storage as it came, and need not be a text of the VM.
@@ -20,6 +19,15 @@ const _: () = assert!(REQUEST_HEAD_BYTES <= MAX_WHOLE_BYTES);
 pub(crate) enum Input {
     One(Bytes),
     Batch(Batch),
+}
+
+/// How long a request of these columns is, then its numbers and the lengths of its texts. Nothing if it is no such
+/// request, or has more columns than a method can be given.
+fn numbers(request: &[u8], columns: &[u8]) -> Option<Numbers> {
+    let mut numbers = Numbers::default();
+    let mut has_room = numbers.push(request.len() as f64);
+    let read = read_request(request, columns, |number| has_room &= numbers.push(number as f64));
+    (read.is_ok() && has_room).then_some(numbers)
 }
 
 /// The requests of a call, and how far it came.
@@ -43,8 +51,9 @@ impl Requests {
         self.current.borrow()
     }
 
-    /// What a method gets of it, and of how many bytes it is: nothing and its numbers, if it is of the
-    /// columns it should be (`request_row.rs`), else itself or its head.
+    /// What a method gets of it, and of how many bytes it is. If it is of the columns that were registered for
+    /// the method, that is nothing, and behind its length its numbers and how many bytes each of its texts has: so
+    /// no text is made. Else it is the request or its head.
     pub fn shown(&self, columns: Option<&[u8]>) -> QuickAnswer {
         let request = self.current.borrow();
         if let Some(numbers) = columns.and_then(|columns| numbers(&request, columns)) {
@@ -98,5 +107,19 @@ impl Requests {
     /// The output of a batch.
     pub fn finish(&self) -> Bytes {
         self.batch.as_ref().map(|progress| progress.borrow_mut().finish()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_gives_as_many_numbers_as_a_method_can_be_given() {
+        let row = |columns: usize| [b"i", &7_i64.to_le_bytes()[..]].concat().repeat(columns);
+        let of = |columns: usize| numbers(&row(columns), &b"i".repeat(columns));
+        assert_eq!(of(2).unwrap().as_slice(), [18.0, 7.0, 7.0]);
+        assert!(of(Numbers::MAX - 1).is_some() && of(Numbers::MAX).is_none());
+        assert!(numbers(&row(2), b"i").is_none());
     }
 }

@@ -3,7 +3,6 @@
 
 use super::pack::pack;
 use super::runtime::Runtime;
-use crate::limits::MAX_INTEGER;
 use crate::value::{Base, Type};
 
 /// A Lua expression and what it holds.
@@ -49,18 +48,6 @@ pub(super) fn key(runtime: &mut Runtime, columns: &[Typed], is_whole: bool) -> S
         })
         .collect();
     if parts.is_empty() { "\"\"".to_owned() } else { parts.join(" .. ") }
-}
-
-/// The key of a number, which is spelled, behind what goes before it.
-pub(super) fn int_key(runtime: &mut Runtime, prefix: &str, number: &str) -> String {
-    let make = runtime.need("hex_key");
-    let (plus, minus) = (format!("{prefix}p"), format!("{prefix}m"));
-    format!(
-        "({number} >= 0 and {make}({}, {number}) or {make}({}, {number} + {}))",
-        quoted(plus.as_bytes()),
-        quoted(minus.as_bytes()),
-        MAX_INTEGER + 1
-    )
 }
 
 /// The whole key of a row that a method looks up or writes: it may need that more than once.

@@ -3,7 +3,8 @@
 //! A stored row whose key is spelled (literals, columns of rows that are no tables: [`super::scalar`]) is
 //! looked up where it is first needed. A table with one row lies in the header, which every request has.
 
-use super::encoding::{Typed, all_unpacked, format, int_key, key, quoted, slot_count};
+use super::encoding::{Typed, all_unpacked, format, key, quoted, slot_count};
+use super::int_key::IntKey;
 use super::method::MethodWriter;
 use super::place::find;
 use super::row::{Row, Scalars};
@@ -33,12 +34,6 @@ struct LookUp {
     row: String,
     /// The locals that have the slots of its value.
     slots: Vec<String>,
-}
-
-/// Where in the map a row lies whose key is a number: spelled, as what follows `map_get_int`.
-pub(super) struct IntKey {
-    pub prefix: String,
-    pub number: String,
 }
 
 impl LookUp {
@@ -92,7 +87,7 @@ impl MethodWriter<'_> {
                 if !self.layouts.is_placed(table) =>
             {
                 let prefix = format!("{}.", self.program.collection(table).name);
-                Some(IntKey { prefix: quoted(prefix.as_bytes()), number: number.clone() })
+                Some(IntKey { prefix, number: number.clone() })
             }
             _ => None,
         }
@@ -100,18 +95,14 @@ impl MethodWriter<'_> {
 
     /// The key by which the place of a table knows a row.
     fn stored_key(&mut self, table: CollectionId, columns: &[Typed]) -> String {
-        if self.layouts.is_placed(table) {
-            return key(self.runtime, columns, true);
+        if let Some(int) = self.int_key(table, columns) {
+            return int.text(self.runtime);
         }
-        let name = &self.program.collection(table).name;
-        let prefix = format!("{name}.");
-        match columns {
-            // Made in one go.
-            [(expr, Type { base: Base::Int, may_be_nil: false })] => {
-                int_key(self.runtime, &prefix, expr)
-            }
-            columns => {
-                let key = key(self.runtime, columns, true);
+        let key = key(self.runtime, columns, true);
+        match self.layouts.is_placed(table) {
+            true => key,
+            false => {
+                let prefix = format!("{}.", self.program.collection(table).name);
                 format!("{} .. {key}", quoted(prefix.as_bytes()))
             }
         }
@@ -169,9 +160,7 @@ impl MethodWriter<'_> {
         let typed = self.typed_key(*table, key);
         self.out.open(format!("if {row} == nil then"));
         let find = match self.int_key(*table, &typed) {
-            Some(IntKey { prefix, number }) => {
-                format!("{}({prefix}, {number})", self.runtime.need("get_int"))
-            }
+            Some(int) => format!("{}({})", self.runtime.need("get_int"), int.arguments()),
             None => {
                 let (whole, key) = (self.stored_key(*table, &typed), look_up.stored_key());
                 self.out.put(format!("{key} = {whole}"));

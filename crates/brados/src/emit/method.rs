@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::encoding::quoted;
 use super::layouts::Layouts;
 use super::look_up::LookUps;
-use super::message::Rest;
+use super::request::Rest;
 use super::row::Scalars;
 use super::runtime::Runtime;
 use super::target::Target;

@@ -6,8 +6,9 @@
 //! conflict is left writes and replies.
 //!
 //! Of a method are: its rules ([`rule`]: steps within each other; [`access`]: the rows of one; [`target`]: where
-//! rows go; [`expression`], [`aggregate`]); rows that are no tables ([`row`], [`scalar`], [`look_up`]); its end
-//! ([`commit`], [`only_change`], [`send`]); what it is asked and replies ([`message`]). Of what is stored are the
+//! rows go; [`expression`], [`aggregate`]); rows that are no tables ([`row`], [`scalar`], [`look_up`], [`int_key`]); its end
+//! ([`commit`], [`only_change`], [`send`]); what it is asked and replies ([`request`],
+//! [`reply`], [`pack`]). Of what is stored are the
 //! header ([`header`]), tables ([`stored`], [`place`]), and aggregates with what they follow ([`view`],
 //! [`view_changes`]).
 //!
@@ -26,13 +27,15 @@ mod commit;
 pub(crate) mod encoding;
 mod expression;
 mod header;
+mod int_key;
 mod layouts;
 mod look_up;
-mod message;
 mod method;
 mod only_change;
 mod pack;
 mod place;
+mod reply;
+mod request;
 mod row;
 mod rule;
 mod runtime;

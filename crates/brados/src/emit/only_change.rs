@@ -1,9 +1,9 @@
 //! The one row that a request may change in a table: settled and stored without a list of changes.
 
 use super::encoding::{Typed, blank, ends_in_text, format, packed, quoted, row_key};
-use super::look_up::IntKey;
-use super::message::Rest;
+use super::int_key::IntKey;
 use super::method::MethodWriter;
+use super::request::Rest;
 use super::row::Row;
 use super::stored::packed_row;
 use crate::ir::CollectionId;
@@ -197,7 +197,7 @@ impl MethodWriter<'_> {
 
     /// What is stored under a number, of which `key` is the key as a text.
     fn store_under_int(&mut self, int: &IntKey, key: &str, columns: &[Typed]) {
-        let IntKey { prefix, number } = int;
+        let arguments = int.arguments();
         let is_literal = |text: &str| text.starts_with('"');
         let stored = match ends_in_text(columns) {
             Some((before, (text, _))) if !is_literal(text) => {
@@ -205,11 +205,11 @@ impl MethodWriter<'_> {
                     return self.store_value(key, columns);
                 };
                 let (set, before) = (self.runtime.need("set_int_rest"), packed_row(before));
-                format!("{set}({prefix}, {number}, {before}, {from}, input)")
+                format!("{set}({arguments}, {before}, {from}, input)")
             }
             _ => {
                 let set = self.runtime.need("set_int");
-                format!("{set}({prefix}, {number}, {})", packed_row(columns))
+                format!("{set}({arguments}, {})", packed_row(columns))
             }
         };
         self.out.put(stored);

@@ -1,23 +1,14 @@
-//! Requests and replies.
+//! Requests: a method takes the columns of its row out of one.
 //!
 //! A request is the columns of its row, one after another; `tuple.rs` says how each is written. Whoever calls
 //! the method in nacre passes besides `input` what was made of the request: the numbers of one that is numbers, and
-//! perhaps a text after them; else the request, or the head of a long one; and its length. A reply is, for each
-//! output with rows in the order of their declaration: its name (`s1`), its width (one byte), the number of its
-//! rows (`I4`), and the rows in the order of their keys.
+//! perhaps a text after them; else the request, or the head of a long one; and its length.
 
-use std::collections::BTreeSet;
-
-use super::encoding::{Typed, ends_in_text, quoted, said, said_behind, tag};
+use super::encoding::quoted;
 use super::method::MethodWriter;
-use super::row::Row;
-use super::runtime::Runtime;
 use super::writer::Mark;
-use crate::ir::{Body, CollectionId, Expr, ExprKind};
 use crate::limits::{MAX_INTEGER, REQUEST_HEAD_BYTES};
-use crate::plan::{Relation, Rows, RulePlan};
-use crate::syntax::ast::Kind;
-use crate::value::{Base, Type, Value};
+use crate::value::{Base, Type};
 
 /// How a number and a text are marked in a request, as `string.unpack` reads them.
 const INT_TAG: u8 = b'i';
@@ -27,12 +18,6 @@ const NUMBER_END: i64 = MAX_INTEGER + 1;
 /// Bytes of a number in a request, and of what comes before a text.
 const NUMBER_BYTES: usize = 9;
 const TEXT_HEAD_BYTES: usize = 5;
-
-/// A text of so many bytes is not copied to save a call.
-const LONG_TEXT_BYTES: usize = 512;
-
-/// Replies of one number that are spelled, to choose from rather than to be made.
-const MAX_FEW_NUMBERS: usize = 8;
 
 /// A request whose columns lie at fixed places: numbers, and perhaps a text after them.
 struct FixedRequest {
@@ -103,24 +88,6 @@ impl Rest {
     pub fn cut(&self) -> String {
         format!("sub(input:str(), {})", self.from)
     }
-}
-
-/// A reply of a number that is one of a few.
-fn said_number(
-    runtime: &mut Runtime,
-    head: &[u8],
-    (column, ty): &Typed,
-    numbers: &BTreeSet<i64>,
-) -> String {
-    // What is tried first is what most requests come to: that all went well.
-    let mut numbers: Vec<_> = numbers.iter().copied().collect();
-    numbers.sort_by_key(|number| (*number != 0, number.unsigned_abs()));
-    let last = numbers.len() - 1;
-    let said = |(at, number): (usize, &i64)| {
-        let said = said_behind(runtime, head, &[(number.to_string(), *ty)]);
-        if at == last { said } else { format!("{column} == {number} and {said}") }
-    };
-    numbers.iter().enumerate().map(said).collect::<Vec<_>>().join(" or ")
 }
 
 impl MethodWriter<'_> {
@@ -226,83 +193,5 @@ impl MethodWriter<'_> {
             true => format!("{}({reader}, text, at{tag})", self.runtime.need("take_nil")),
             false => format!("{reader}(text, at{tag})"),
         }
-    }
-
-    pub(super) fn reply(&mut self) {
-        let outputs: Vec<_> = self.program.of_kind(Kind::Output).collect();
-        for output in outputs {
-            self.out.line = self.lines.line(self.program.collection(output).span.start);
-            match self.plan.rows_of(Relation::Local(output)) {
-                Rows::Empty => {}
-                Rows::One => self.reply_row(output),
-                Rows::Many => self.reply_rows(output),
-            }
-        }
-    }
-
-    /// A function that answers the bytes of a row.
-    pub(super) fn row_encoder(&mut self, id: CollectionId) -> String {
-        let width = self.program.collection(id).width();
-        let columns = self.columns(&Row::Table("row".to_owned()), id, width);
-        format!("function(row) return {} end", said(self.runtime, &columns))
-    }
-
-    fn reply_row(&mut self, output: CollectionId) {
-        let name = self.name(Relation::Local(output));
-        let collection = self.program.collection(output);
-        let row = self.row(&name);
-        let columns = self.columns(&row, output, collection.width());
-        let mut head = vec![collection.name.len() as u8];
-        head.extend_from_slice(collection.name.as_bytes());
-        head.push(collection.width() as u8);
-        head.extend_from_slice(&1_u32.to_le_bytes());
-        self.out.open(format!("if {} then", row.is_there()));
-        match ends_in_text(&columns) {
-            Some((before, text)) => {
-                let (head, said) = (quoted(&head), said(self.runtime, before));
-                let tag = tag(text.1.base);
-                let text = &text.0;
-                self.out.put(format!(
-                    "local said = {head} .. {said} .. pack(\"<c1I4\", \"{tag}\", #{text})"
-                ));
-                self.out.open(format!("if #{text} < {LONG_TEXT_BYTES} then"));
-                self.out.put(format!("output:append(said .. {text})"));
-                self.out.turn("else");
-                self.out.put("output:append(said)");
-                self.out.put(format!("output:append({text})"));
-                self.out.close("end");
-            }
-            None => {
-                let said = match (self.few_numbers(output), &columns[..]) {
-                    (Some(numbers), [column]) => said_number(self.runtime, &head, column, &numbers),
-                    _ => said_behind(self.runtime, &head, &columns),
-                };
-                self.out.put(format!("output:append({said})"));
-            }
-        }
-        self.out.close("end");
-    }
-
-    /// What the one column of an output may be, if each rule gives it a number that is spelled, and they are few.
-    fn few_numbers(&self, output: CollectionId) -> Option<BTreeSet<i64>> {
-        let number = |plan: &RulePlan| match &self.program.rules[plan.rule].body {
-            Body::Select(select) => match &select.columns[..] {
-                [Expr { kind: ExprKind::Literal(Value::Int(number)), .. }] => Some(*number),
-                _ => None,
-            },
-            _ => None,
-        };
-        let numbers: Option<BTreeSet<i64>> = self.rules_into(output).map(number).collect();
-        numbers.filter(|numbers| (1..=MAX_FEW_NUMBERS).contains(&numbers.len()))
-    }
-
-    fn reply_rows(&mut self, output: CollectionId) {
-        let name = self.name(Relation::Local(output));
-        let collection = self.program.collection(output);
-        let width = collection.width();
-        let shown = quoted(collection.name.as_bytes());
-        let encoder = self.row_encoder(output);
-        let say = self.runtime.need("say_set");
-        self.out.put(format!("{say}(output, {shown}, {width}, {name}, {encoder})"));
     }
 }
