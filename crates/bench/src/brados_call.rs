@@ -12,7 +12,7 @@ use nacre_tuner::{OwnEngine, Workbench};
 
 use crate::bench::Setup;
 use crate::figure::{Better, Figure};
-use crate::load::{self, Outcome, Runs};
+use crate::load::{self, Outcome, Runs, in_turn};
 
 const GENERATED: &str = include_str!("../../../programs/class/log.brados");
 const BY_HAND: &str = include_str!("../../../programs/class/log.lua");
@@ -148,8 +148,10 @@ async fn compare(
         }
         let (mut of_generated, mut of_by_hand) = (Runs::default(), Runs::default());
         for round in 0..setup.rounds {
-            of_generated.push(generated.measure(work, round, setup.span).await?);
-            of_by_hand.push(by_hand.measure(work, round, setup.span).await?);
+            let sides = [(&generated, &mut of_generated), (&by_hand, &mut of_by_hand)];
+            for (subject, runs) in in_turn(round, sides) {
+                runs.push(subject.measure(work, round, setup.span).await?);
+            }
         }
         let baseline = ("log.lua, written by hand", of_by_hand.rate());
         let of = ("brados-call", name, "calls/s");

@@ -8,7 +8,7 @@ use nacre_object::Result;
 
 use crate::bench::Setup;
 use crate::figure::{Better, Figure};
-use crate::load::{self, Outcome, Runs};
+use crate::load::{self, Outcome, Runs, in_turn};
 use crate::scratch::{self, ScratchCluster};
 
 const WRITERS: usize = 64;
@@ -49,10 +49,9 @@ async fn compare(
             continue;
         }
         let (mut relations, mut native) = (Runs::default(), Runs::default());
-        for _ in 0..setup.rounds {
-            for (class, runs) in
-                [(LOG_BRADOS_CLASS, &mut relations), (LOG_NATIVE_CLASS, &mut native)]
-            {
+        for round in 0..setup.rounds {
+            let sides = [(LOG_BRADOS_CLASS, &mut relations), (LOG_NATIVE_CLASS, &mut native)];
+            for (class, runs) in in_turn(round, sides) {
                 let log = fresh_log(cluster, class).await?;
                 runs.push(appends(&log, size, setup).await?);
             }

@@ -9,7 +9,7 @@ use nacre_object::Result;
 
 use crate::bench::Setup;
 use crate::figure::{Better, Figure};
-use crate::load::{self, Outcome, Runs};
+use crate::load::{self, Outcome, Runs, in_turn};
 use crate::scratch::{self, ScratchCluster};
 
 const WORKERS: usize = 64;
@@ -39,9 +39,10 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     let version = client.programs().put(&program, SOURCE).await?;
     client.programs().activate(&program, version).await?;
     let (mut luau, mut native) = (Runs::default(), Runs::default());
-    for _ in 0..setup.rounds {
-        luau.push(measure(&client, Way::Luau, setup.span).await?);
-        native.push(measure(&client, Way::Native, setup.span).await?);
+    for round in 0..setup.rounds {
+        for (way, runs) in in_turn(round, [(Way::Luau, &mut luau), (Way::Native, &mut native)]) {
+            runs.push(measure(&client, way, setup.span).await?);
+        }
     }
     cluster.stop().await;
     let name = |what| format!("one map set of {VALUE_BYTES} B, {WORKERS} workers{what}");

@@ -19,8 +19,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::bench::Setup;
 use crate::figure::{Better, Figure};
-use crate::load::median;
-use crate::load::{self, Outcome, Runs};
+use crate::load::{self, Outcome, Runs, in_turn, median};
 use crate::osd_processes::OsdProcesses;
 
 const WORKERS: usize = 32;
@@ -142,13 +141,14 @@ impl Clients {
         let (mut nacre, mut stock, mut raw) = (Side::default(), Side::default(), Side::default());
         let mut compiled = Side::default();
         let before = self.engine.osd_counts().by_plugin;
-        for _ in 0..setup.rounds {
-            for (way, side) in [
+        for round in 0..setup.rounds {
+            let sides = [
                 (Way::Nacre, &mut nacre),
                 (Way::ClsLua, &mut stock),
                 (Way::Compiled, &mut compiled),
                 (Way::Raw, &mut raw),
-            ] {
+            ];
+            for (way, side) in in_turn(round, sides) {
                 side.push(self.measure(way, setup.span, osds.as_ref()).await?);
             }
         }

@@ -21,6 +21,15 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
+/// The sides of a comparison in the order in which a round measures them: forwards and backwards in turn. What a side
+/// leaves to be done behind it (files to merge) then falls to no side more often than to the others.
+pub fn in_turn<T, const N: usize>(round: usize, mut sides: [T; N]) -> [T; N] {
+    if round % 2 == 1 {
+        sides.reverse();
+    }
+    sides
+}
+
 /// What came of a run.
 #[derive(Debug, Clone)]
 pub struct Outcome {
