@@ -23,9 +23,9 @@ pub fn median(mut values: Vec<f64>) -> f64 {
 
 /// The sides of a comparison in the order in which a round measures them: forwards and backwards in turn. What a side
 /// leaves to be done behind it (files to merge) then falls to no side more often than to the others.
-pub fn in_turn<T, const N: usize>(round: usize, mut sides: [T; N]) -> [T; N] {
+pub fn in_turn<T, S: AsMut<[T]>>(round: usize, mut sides: S) -> S {
     if round % 2 == 1 {
-        sides.reverse();
+        sides.as_mut().reverse();
     }
     sides
 }
@@ -145,4 +145,17 @@ fn new_histogram() -> Result<Histogram<u64>> {
 
 fn unmeasurable(error: impl std::fmt::Display) -> Error {
     Error::unavailable(format!("the measurement broke off: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sides_are_taken_forwards_and_backwards_in_turn() {
+        assert_eq!(in_turn(0, ["ours", "theirs"]), ["ours", "theirs"]);
+        assert_eq!(in_turn(1, ["ours", "theirs"]), ["theirs", "ours"]);
+        assert_eq!(in_turn(2, vec![1, 2, 3]), [1, 2, 3]);
+        assert_eq!(in_turn(3, vec![1, 2, 3]), [3, 2, 1]);
+    }
 }

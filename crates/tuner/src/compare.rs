@@ -59,8 +59,8 @@ async fn in_turns(
     [present, best]: [String; 2],
     workload: Workload,
 ) -> Result<Measured> {
-    let present = Subject::prepare(bench, "present", &present, &workload).await?;
-    let best = match Subject::prepare(bench, "best", &best, &workload).await {
+    let present = Subject::prepare(bench, "present", "present", &present, &workload).await?;
+    let best = match Subject::prepare(bench, "best", "best", &best, &workload).await {
         Ok(best) => best,
         Err(error) => {
             present.clean().await?;

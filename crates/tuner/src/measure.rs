@@ -24,16 +24,18 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// Makes the objects and fills them. `label` tells this program from others of the run.
+    /// Makes the objects and fills them. `label` tells this program from others of the run, `names` its objects from
+    /// those that are there at the same time.
     pub async fn prepare(
         bench: &Workbench,
         label: &str,
+        names: &str,
         source: &str,
         workload: &Workload,
     ) -> Result<Self> {
         let class: ClassName = format!("tuner_{label}").parse()?;
         bench.install(&class, source)?;
-        let object = |number| Ok((bench.object(label, number)?, Arc::default()));
+        let object = |number| Ok((bench.object(names, number)?, Arc::default()));
         let objects = (0..workload.objects).map(object).collect::<Result<_>>()?;
         let subject = Self { bench: bench.clone(), class, objects };
         let fills = (0..workload.objects).map(|number| subject.fill(number, &workload.fill));

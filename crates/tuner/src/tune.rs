@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use nacre_brados::{Layout, with_layout};
-use nacre_load::Runs;
+use nacre_load::{Runs, in_turn};
 use nacre_object::{Error, Result};
 use serde::Serialize;
 
@@ -97,15 +97,17 @@ pub async fn tune(
     let measured = if effort.sweep { (0..seconds.len()).collect() } else { finalists.clone() };
     let mut runs: Vec<Runs> = seconds.iter().map(|_| Runs::default()).collect();
     for round in 0..effort.rounds {
-        for at in &measured {
-            let layout = &candidates.layouts[*at];
+        for at in in_turn(round, measured.clone()) {
+            let layout = &candidates.layouts[at];
             progress(layout);
             let source = with_layout(source, layout, &[]);
-            let subject =
-                Subject::prepare(bench, &format!("{at}-{round}"), &source, workload).await?;
+            let label = format!("{at}-{round}");
+            // Where RADOS puts an object is up to its name: within a round all layouts have it the same.
+            let names = format!("round-{round}");
+            let subject = Subject::prepare(bench, &label, &names, &source, workload).await?;
             let outcome = subject.run(workload, effort.span).await;
             subject.clean().await?;
-            runs[*at].push(outcome?);
+            runs[at].push(outcome?);
         }
     }
     Ok(judge(&candidates, &seconds, &finalists, &measured, &runs))
