@@ -9,13 +9,12 @@
 //! Forgetting an entry costs time and nothing else.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
 
 use bytes::Bytes;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::change_set::Overlay;
 use crate::key::{Key, is_of_shard};
+use crate::key_hashes::KeyHashes;
 use crate::value::{Piece, Source, Value};
 
 /// Memory of a generation, about. A shard has two: of all four they are at most 24 MiB, and hold some 130,000
@@ -43,8 +42,8 @@ pub(crate) struct Known {
 
 impl Known {
     pub fn new(shard: u16) -> Self {
-        let seed = RandomState::new().hash_one(shard);
-        Self { shard, newer: Generation::of(seed), older: Generation::of(seed) }
+        let hashes = KeyHashes::drawn();
+        Self { shard, newer: Generation::of(hashes.clone()), older: Generation::of(hashes) }
     }
 
     /// What is under a key, if that is known.
@@ -95,8 +94,8 @@ struct Generation {
 }
 
 impl Generation {
-    fn of(seed: u64) -> Self {
-        Self { entries: HashMap::with_hasher(KeyHashes { seed }), bytes: 0 }
+    fn of(hashes: KeyHashes) -> Self {
+        Self { entries: HashMap::with_hasher(hashes), bytes: 0 }
     }
 
     /// Forgets all entries, and keeps the room they had: the next ones need as much.
@@ -117,36 +116,6 @@ impl Generation {
         let (key, entry) = self.entries.remove_entry(key)?;
         self.bytes -= cost(key.len(), &entry);
         Some((key, entry))
-    }
-}
-
-/// Hashes of keys. The standard library's took 0.2 us of what a log's record of a generated class takes. The seed is
-/// drawn for each shard: clients choose keys.
-#[derive(Debug, Clone)]
-struct KeyHashes {
-    seed: u64,
-}
-
-struct KeyHasher(u64);
-
-impl BuildHasher for KeyHashes {
-    type Hasher = KeyHasher;
-
-    fn build_hasher(&self) -> KeyHasher {
-        KeyHasher(self.seed)
-    }
-}
-
-impl Hasher for KeyHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        self.0 = xxh3_64_with_seed(bytes, self.0);
-    }
-
-    /// The length, which `write` takes into account.
-    fn write_usize(&mut self, _: usize) {}
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }
 

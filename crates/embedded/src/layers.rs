@@ -78,7 +78,7 @@ impl<'a> Layers<'a> {
             self.saw_unsynced.set(true);
             return Ok(value.clone());
         }
-        let Some(known) = self.known else { return self.tables.get(key) };
+        let Some(known) = self.known else { return self.tables.get_row(key) };
         if let Some(value) = known.borrow_mut().get(key) {
             return Ok(value);
         }

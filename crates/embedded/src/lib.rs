@@ -19,7 +19,7 @@
 //! | `engine`, `options`, `opening`, `core` | the engine as others see it; how it starts |
 //! | `shards`, `queue`, `shard`, `recent`, `commit`, `committer`, `applier`, `batch`, `visibility` | the way of a transaction |
 //! | `view/` | what a transaction sees and does: stream, map, attributes, snapshots |
-//! | `layers`, `gaps`, `change_set`, `tables/`, `key`, `value`, `head` | entries: merged, encoded, kept |
+//! | `layers`, `gaps`, `known`, `change_set`, `tables/`, `key`, `key_hashes`, `value`, `head` | entries: merged, encoded, kept |
 //! | `journal/` | records, groups, segments, recovery, inventory |
 //! | `upkeep`, `checkpoints`, `compaction`, `payload_owners`, `manifest`, `space` | checkpoints and room |
 //! | `scrub/` | finding damage before somebody meets it |
@@ -46,6 +46,7 @@ mod head;
 mod health;
 mod journal;
 mod key;
+mod key_hashes;
 mod known;
 mod layers;
 mod manifest;

@@ -14,6 +14,7 @@ mod keeper;
 mod lists;
 mod moments;
 mod removed;
+mod row_cache;
 mod tallies;
 
 use std::fs::File;
@@ -45,6 +46,7 @@ use keeper::Keeper;
 pub(crate) use lists::check_list;
 use moments::{Moment, Moments};
 use removed::Files;
+use row_cache::RowCache;
 use tallies::Tallies;
 
 /// Open table files.
@@ -66,6 +68,7 @@ struct Shared {
     /// Numbers of batches, and of what the tree does to itself.
     numbers: SequenceNumberCounter,
     moments: Moments,
+    rows: RowCache,
     /// Held while a batch is written, so that nothing is sealed or seen in its middle.
     writing: Mutex<Tallies>,
     /// Bytes held in memory and not sealed.
@@ -107,6 +110,7 @@ impl Tables {
             tree,
             merging: Arc::default(),
             moments: Moments::starting_at(numbers.get()),
+            rows: RowCache::new(),
             numbers,
             writing: Mutex::default(),
             unsealed_bytes: AtomicU64::new(0),
@@ -267,6 +271,7 @@ impl Shared {
         let number = self.numbers.next();
         let memtable = self.tree.active_memtable();
         for (key, value) in entries {
+            self.rows.note_change(&key, number + 1);
             let entry = match value {
                 Some(value) => InternalValue::from_components(key, value, number, ValueType::Value),
                 None => InternalValue::new_tombstone(key, number),
@@ -379,6 +384,22 @@ impl TableSnapshot {
         let stored = self.shared.tree.get(key, self.moment.0);
         let stored = stored.map_err(|error| errors::tables(&error))?;
         stored.map(|stored| Value::decode(key, &stored)).transpose()
+    }
+
+    /// The same for what others are likely to look for as well.
+    ///
+    /// # Errors
+    /// As [`TableSnapshot::get`].
+    pub fn get_row(&self, key: &[u8]) -> Result<Option<Value>> {
+        let (rows, moment) = (&self.shared.rows, self.moment.0);
+        if let Some(value) = rows.get(key, moment) {
+            return Ok(Some(value));
+        }
+        let value = self.get(key)?;
+        if let Some(value) = &value {
+            rows.remember(key, value, moment);
+        }
+        Ok(value)
     }
 
     /// Entries whose keys start with `prefix`, from either end.

@@ -1,0 +1,42 @@
+//! Hashes of keys of the tables.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Hashes of keys. The standard library's took 0.2 us of what a log's record of a generated class takes.
+#[derive(Debug, Clone)]
+pub(crate) struct KeyHashes {
+    seed: u64,
+}
+
+impl KeyHashes {
+    /// Of a seed that is drawn: clients choose keys.
+    pub fn drawn() -> Self {
+        Self { seed: RandomState::new().hash_one(()) }
+    }
+}
+
+impl BuildHasher for KeyHashes {
+    type Hasher = KeyHasher;
+
+    fn build_hasher(&self) -> KeyHasher {
+        KeyHasher(self.seed)
+    }
+}
+
+/// The hash of one key.
+pub(crate) struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = xxh3_64_with_seed(bytes, self.0);
+    }
+
+    /// The length, which `write` takes into account.
+    fn write_usize(&mut self, _: usize) {}
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}

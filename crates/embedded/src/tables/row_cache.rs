@@ -1,0 +1,199 @@
+//! Entries that were looked up, kept for whoever looks for them next.
+//!
+//! A look-up goes through the tables' memory and files, a microsecond or several of cache misses, and a read of a
+//! small object is two of them. What was found is kept with the moment at which it was there. What changes is not
+//! looked for here, which would cost every change a look-up: keys share slots, each of which says since which moment
+//! something under one of its keys may be another, and a row is believed by those only who look at a moment since.
+//! So what is changed often is looked up often, as it would be anyway.
+//!
+//! **Invariants:** a slot is told of a change before the change can be seen. Whoever looks at a moment has had that
+//! slot told of all that is seen then, and so has whoever kept a row, of all that was seen at its moment. So a slot
+//! that has not changed since the earlier of two moments says that there is the same at both.
+
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lsm_tree::SeqNo;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{OptionsBuilder, Weighter};
+
+use crate::key::Key;
+use crate::key_hashes::KeyHashes;
+use crate::value::Value;
+
+/// Memory of all rows, about: some 30,000 of a few bytes or of one piece.
+const MAX_BYTES: u64 = 8 * 1024 * 1024;
+/// Longer keys and values are not kept: a few of them would take the place of many others.
+const MAX_KEY_BYTES: usize = 128;
+const MAX_VALUE_BYTES: usize = 512;
+/// What a row takes besides its key and value: its place in the cache's tables, and two allocations.
+const OVERHEAD_BYTES: usize = size_of::<(Key, Row)>() + 96;
+/// Slots that keys share: several times as many as there are rows, so that few are disbelieved for others' changes.
+const SLOTS: usize = 1 << 16;
+
+const _: () = assert!(SLOTS.is_power_of_two());
+const _: () = assert!(MAX_KEY_BYTES + MAX_VALUE_BYTES + OVERHEAD_BYTES < MAX_BYTES as usize / 1024);
+
+/// What there was under a key, and when.
+#[derive(Debug, Clone)]
+struct Row {
+    value: Value,
+    moment: SeqNo,
+}
+
+/// Rows that were looked up.
+#[derive(Debug)]
+pub(super) struct RowCache {
+    rows: Cache<Key, Row, RowWeight, KeyHashes>,
+    /// The earliest moment since which nothing has changed under the keys of the slot.
+    unchanged_since: Box<[AtomicU64]>,
+    hashes: KeyHashes,
+}
+
+impl RowCache {
+    pub fn new() -> Self {
+        let options = OptionsBuilder::new()
+            .weight_capacity(MAX_BYTES)
+            .estimated_items_capacity(MAX_BYTES as usize / (2 * OVERHEAD_BYTES))
+            .build()
+            .expect("both capacities are given");
+        let (hashes, lifecycle) = (KeyHashes::drawn(), DefaultLifecycle::default());
+        Self {
+            rows: Cache::with_options(options, RowWeight, KeyHashes::drawn(), lifecycle),
+            unchanged_since: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(),
+            hashes,
+        }
+    }
+
+    fn slot(&self, key: &[u8]) -> &AtomicU64 {
+        &self.unchanged_since[self.hashes.hash_one(key) as usize % SLOTS]
+    }
+
+    /// Says that what is under a key is about to be another from a moment on; the moments told rise.
+    pub fn note_change(&self, key: &[u8], moment: SeqNo) {
+        self.slot(key).store(moment, Ordering::Release);
+    }
+
+    /// What is under a key at a moment that can be looked at, if that is known.
+    pub fn get(&self, key: &[u8], moment: SeqNo) -> Option<Value> {
+        let row = self.rows.get(key)?;
+        // In this order: whoever kept the row knew of every change that it has.
+        let unchanged_since = self.slot(key).load(Ordering::Acquire);
+        (unchanged_since <= moment.min(row.moment)).then_some(row.value)
+    }
+
+    /// Keeps what is under a key at a moment that can be looked at.
+    pub fn remember(&self, key: &[u8], value: &Value, moment: SeqNo) {
+        let is_small = match value {
+            Value::Inline(data) => data.len() <= MAX_VALUE_BYTES,
+            Value::Pieces(pieces) => pieces.len() == 1,
+        };
+        let is_current = self.slot(key).load(Ordering::Acquire) <= moment;
+        if is_small && is_current && key.len() <= MAX_KEY_BYTES {
+            self.rows.insert(key.into(), Row { value: value.clone(), moment });
+        }
+    }
+}
+
+/// The memory that a row takes.
+#[derive(Debug, Clone)]
+struct RowWeight;
+
+impl Weighter<Key, Row> for RowWeight {
+    fn weight(&self, key: &Key, row: &Row) -> u64 {
+        let value_bytes = match &row.value {
+            Value::Inline(data) => data.len(),
+            Value::Pieces(pieces) => size_of_val(pieces.as_slice()),
+        };
+        (OVERHEAD_BYTES + key.len() + value_bytes) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use nacre_clock::Random;
+
+    use super::*;
+    use crate::key::{self, NodeId};
+
+    const KEYS: u64 = 3 * MAX_BYTES / OVERHEAD_BYTES as u64;
+
+    fn key_of(n: u64) -> Key {
+        key::map_entry(NodeId::new(1, 1), &n.to_be_bytes())
+    }
+
+    fn value_of(moment: SeqNo) -> Value {
+        Value::Inline(Bytes::copy_from_slice(&moment.to_le_bytes()))
+    }
+
+    fn bytes_of(value: Value) -> Bytes {
+        value.into_inline().unwrap()
+    }
+
+    /// What was put under each key, at which moment.
+    struct Model(Vec<Vec<SeqNo>>);
+
+    impl Model {
+        fn at(&self, n: u64, moment: SeqNo) -> Option<Value> {
+            let puts = self.0[n as usize].iter().rev();
+            puts.copied().find(|put| *put <= moment).map(value_of)
+        }
+    }
+
+    #[test]
+    fn what_is_known_at_a_moment_is_what_there_is_then() {
+        let (cache, mut random) = (RowCache::new(), Random::seeded(1));
+        let mut model = Model(vec![Vec::new(); KEYS as usize]);
+        let (mut latest, mut known, mut disbelieved) = (1, 0, 0);
+        for _ in 0..20 * KEYS {
+            // Some keys more often than others.
+            let most = random.below(KEYS) + 1;
+            let n = random.below(most);
+            if random.below(20) == 0 {
+                latest += 1;
+                cache.note_change(&key_of(n), latest);
+                model.0[n as usize].push(latest);
+                continue;
+            }
+            let moment = latest - random.below(latest.min(50));
+            let there = model.at(n, moment);
+            match (cache.get(&key_of(n), moment), there) {
+                (Some(value), there) => {
+                    known += 1;
+                    assert_eq!(Some(bytes_of(value)), there.map(bytes_of), "key {n} at {moment}");
+                }
+                (None, Some(there)) => {
+                    disbelieved += u64::from(cache.rows.contains_key(&key_of(n)));
+                    cache.remember(&key_of(n), &there, moment);
+                }
+                (None, None) => {}
+            }
+            assert!(cache.rows.weight() <= MAX_BYTES);
+        }
+        assert!(known > 5 * KEYS && disbelieved > 1000, "{known} known, {disbelieved} disbelieved");
+    }
+
+    #[test]
+    fn what_was_found_at_an_earlier_moment_than_a_change_is_not_kept() {
+        let (cache, key) = (RowCache::new(), key_of(1));
+        cache.note_change(&key, 5);
+        cache.remember(&key, &value_of(4), 4);
+        assert!(!cache.rows.contains_key(&key));
+        cache.remember(&key, &value_of(5), 5);
+        assert!(cache.get(&key, 4).is_none(), "who looks at an earlier moment sees another");
+        assert!(cache.get(&key, 5).is_some() && cache.get(&key, 6).is_some());
+    }
+
+    #[test]
+    fn what_is_long_is_not_kept() {
+        let cache = RowCache::new();
+        let inline = |length| Value::Inline(Bytes::from(vec![7; length]));
+        let long = key::map_entry(NodeId::new(1, 1), &[1; MAX_KEY_BYTES]);
+        cache.remember(&long, &inline(1), 1);
+        cache.remember(&key_of(1), &inline(MAX_VALUE_BYTES + 1), 1);
+        assert!(cache.rows.is_empty());
+        cache.remember(&key_of(1), &inline(MAX_VALUE_BYTES), 1);
+        assert_eq!(cache.rows.len(), 1);
+    }
+}
