@@ -121,12 +121,7 @@ impl Generation {
 
 /// The memory that an entry takes.
 fn cost(key_bytes: usize, entry: &Entry) -> usize {
-    let value_bytes = match entry {
-        None => 0,
-        Some(Value::Inline(data)) => data.len(),
-        Some(Value::Pieces(pieces)) => size_of_val(pieces.as_slice()),
-    };
-    OVERHEAD_BYTES + key_bytes + value_bytes
+    OVERHEAD_BYTES + key_bytes + entry.as_ref().map_or(0, Value::memory_bytes)
 }
 
 /// The entry to keep, a copy: what came with a request would keep all of it in memory. A payload is looked for

@@ -1,7 +1,7 @@
 //! What a transaction reads: its own changes, over its shard's recent ones, over the tables.
 //!
 //! What the shard knows to be empty is not looked through again ([`crate::gaps`]), what it knows to be there
-//! not looked for ([`crate::known`]).
+//! not looked for ([`crate::known`]). Who only reads the tables finds there what was looked up before.
 //!
 //! **Invariant:** what is recent and not in the tables may not be synced. [`Layers::saw_unsynced`]
 //! tells whether anything recent was looked at, for then the reply must wait for the sync.

@@ -133,6 +133,14 @@ impl Value {
         }
     }
 
+    /// The memory it takes besides its own size.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Inline(data) => data.len(),
+            Self::Pieces(pieces) => size_of_val(pieces.as_slice()),
+        }
+    }
+
     pub fn pieces(&self) -> &[Piece] {
         match self {
             Self::Inline(_) => &[],

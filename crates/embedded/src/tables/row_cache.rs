@@ -28,7 +28,7 @@ const MAX_KEY_BYTES: usize = 128;
 const MAX_VALUE_BYTES: usize = 512;
 /// What a row takes besides its key and value: its place in the cache's tables, and two allocations.
 const OVERHEAD_BYTES: usize = size_of::<(Key, Row)>() + 96;
-/// Slots that keys share: several times as many as there are rows, so that few are disbelieved for others' changes.
+/// Slots that keys share: twice as many as there are rows, so that few are disbelieved for others' changes.
 const SLOTS: usize = 1 << 16;
 
 const _: () = assert!(SLOTS.is_power_of_two());
@@ -59,7 +59,7 @@ impl RowCache {
             .expect("both capacities are given");
         let (hashes, lifecycle) = (KeyHashes::drawn(), DefaultLifecycle::default());
         Self {
-            rows: Cache::with_options(options, RowWeight, KeyHashes::drawn(), lifecycle),
+            rows: Cache::with_options(options, RowWeight, hashes.clone(), lifecycle),
             unchanged_since: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(),
             hashes,
         }
@@ -101,11 +101,7 @@ struct RowWeight;
 
 impl Weighter<Key, Row> for RowWeight {
     fn weight(&self, key: &Key, row: &Row) -> u64 {
-        let value_bytes = match &row.value {
-            Value::Inline(data) => data.len(),
-            Value::Pieces(pieces) => size_of_val(pieces.as_slice()),
-        };
-        (OVERHEAD_BYTES + key.len() + value_bytes) as u64
+        (OVERHEAD_BYTES + key.len() + row.value.memory_bytes()) as u64
     }
 }
 
