@@ -138,7 +138,12 @@ impl MethodWriter<'_> {
     }
 
     /// The row of a table with this key, if it need be looked up once a request only.
-    fn look_up_point(&mut self, scope: &Scope, relation: Relation, exprs: &[Expr]) -> Option<Row> {
+    pub(super) fn look_up_point(
+        &mut self,
+        scope: &Scope,
+        relation: Relation,
+        exprs: &[Expr],
+    ) -> Option<Row> {
         let Relation::Stored(table) = relation else { return None };
         let key_types = &self.program.collection(table).columns;
         let may_lack = |(expr, column): (&Expr, &Column)| {

@@ -51,7 +51,7 @@ impl MethodWriter<'_> {
             return None;
         }
         if let Some(row) = self.header_row(table) {
-            return Some(row);
+            return Some(Row::Scalars(row));
         }
         if !key.iter().all(|column| self.is_spelled(column)) {
             return None;
@@ -117,13 +117,13 @@ impl MethodWriter<'_> {
     }
 
     /// A table's one row, which is in the header.
-    fn header_row(&mut self, table: CollectionId) -> Option<Row> {
+    pub(super) fn header_row(&mut self, table: CollectionId) -> Option<Scalars> {
         let start = self.layouts.stored.header.start(table)?;
         let types = self.program.collection(table).types();
         let columns = all_unpacked(self.runtime, &types, &row_fields(start, &types));
         let row = Scalars { is_there: format!("object[{start}] == 1"), columns };
         self.scalars.insert(format!("h{start}"), row.clone());
-        Some(Row::Scalars(row))
+        Some(row)
     }
 
     /// Declares what a row is kept in; `None` if there is no room for more.

@@ -173,10 +173,14 @@ impl<'a> MethodWriter<'a> {
     /// Stores what there is one of, and leaves what is known of the object to the next request of a batch.
     fn leave_object(&mut self, since: &Mark) {
         // Who is told of the object may note something there.
-        let is_told =
-            ["object,", "object)"].iter().any(|told| self.out.since(since).contains(told));
+        let has = |text: &str| self.out.since(since).contains(text);
+        let is_told = has("object,") || has("object)");
+        let may_change = is_told || has("object.is_changed");
         if self.plan.writes(self.program) {
-            self.out.open("if object.is_new or object.is_changed then");
+            self.out.open(match may_change {
+                true => "if object.is_new or object.is_changed then",
+                false => "if object.is_new then",
+            });
             self.out.put("save_object(object)");
             self.out.close("end");
         }
@@ -240,6 +244,9 @@ impl<'a> MethodWriter<'a> {
     }
 
     fn phase(&mut self, phase: &Phase) {
+        if self.give_at_once(phase) {
+            return;
+        }
         for relation in &phase.relations {
             if self.declare_scalar(*relation, phase) {
                 continue;

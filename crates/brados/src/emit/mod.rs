@@ -24,11 +24,13 @@
 mod access;
 mod aggregate;
 mod commit;
+mod condition;
 pub(crate) mod encoding;
 mod expression;
 mod header;
 mod int_key;
 mod layouts;
+mod literal;
 mod look_up;
 mod method;
 mod only_change;

@@ -2,6 +2,7 @@
 
 use super::expression::{Scope, value};
 use super::method::MethodWriter;
+use super::row::Row;
 use super::target::Target;
 use super::writer::Blocks;
 use crate::ir::{Absence, Body, CollectionId, ExprKind, Select};
@@ -26,6 +27,15 @@ impl MethodWriter<'_> {
     }
 
     fn select(&mut self, plan: &RulePlan, select: &Select, head: CollectionId, target: &Target) {
+        if let Some(condition) = self.condition(plan, select) {
+            match condition.text().as_str() {
+                "true" => self.out.open("do"),
+                text => self.out.open(format!("if {text} then")),
+            }
+            self.give(select, head, &condition.scope, target);
+            self.out.close("end");
+            return;
+        }
         let mut scope = Scope::new(select.sources.clone());
         let mut blocks = Blocks::default();
         blocks.open(self.out, "do");
@@ -37,29 +47,43 @@ impl MethodWriter<'_> {
                     scope.rows[*source] = self.bind(&scope, relation, access, &mut blocks);
                 }
                 Step::Filter(first) => {
-                    let mut tests = vec![self.expr(&scope, &select.filters[*first])];
+                    let mut tests = Vec::from_iter(self.test(&scope, &select.filters[*first]));
                     while let Some(Step::Filter(next)) = steps.peek() {
-                        tests.push(self.expr(&scope, &select.filters[*next]));
+                        tests.extend(self.test(&scope, &select.filters[*next]));
                         steps.next();
                     }
-                    blocks.open(self.out, format!("if {} then", tests.join(" and ")));
+                    if !tests.is_empty() {
+                        blocks.open(self.out, format!("if {} then", tests.join(" and ")));
+                    }
                 }
                 Step::Absent { absence, relation, access, remaining } => {
                     let absence = &select.absences[*absence];
-                    let found = self.match_found(&scope, *relation, access, absence, remaining);
-                    blocks.open(self.out, format!("if not {found} then"));
+                    let absent = match self.row_found(&scope, *relation, access) {
+                        Some(row) => self.absent(&scope, *relation, row, absence, remaining),
+                        None => {
+                            let found =
+                                self.match_found(&scope, *relation, access, absence, remaining);
+                            format!("not {found}")
+                        }
+                    };
+                    blocks.open(self.out, format!("if {absent} then"));
                 }
             }
         }
+        self.give(select, head, &scope, target);
+        blocks.close(self.out);
+    }
+
+    /// The row of a rule, once all it is made of is at hand.
+    fn give(&mut self, select: &Select, head: CollectionId, scope: &Scope, target: &Target) {
         match whole_row(self, select, head) {
             Some(source) => self.put_existing(head, &scope.rows[source], target),
             None => {
                 let columns =
-                    select.columns.iter().map(|column| self.expr(&scope, column)).collect();
+                    select.columns.iter().map(|column| self.expr(scope, column)).collect();
                 self.put_row(head, columns, target);
             }
         }
-        blocks.close(self.out);
     }
 
     /// Looks for a row of a relation that matches; answers the variable that says whether there is one.
@@ -76,6 +100,24 @@ impl MethodWriter<'_> {
         let mut blocks = Blocks::default();
         blocks.open(self.out, "do");
         let row = self.bind(scope, relation, access, &mut blocks);
+        let tests = self.match_tests(scope, relation, row, absence, remaining);
+        if !tests.is_empty() {
+            blocks.open(self.out, format!("if {} then", tests.join(" and ")));
+        }
+        self.out.put(format!("{found} = true"));
+        blocks.close(self.out);
+        found
+    }
+
+    /// What has to hold of a row that is at hand for it to match.
+    pub(super) fn match_tests(
+        &mut self,
+        scope: &Scope,
+        relation: Relation,
+        row: Row,
+        absence: &Absence,
+        remaining: &[usize],
+    ) -> Vec<String> {
         let mut tests = vec![];
         for (column, expr) in remaining.iter().map(|at| &absence.equal[*at]) {
             let (own, wanted) = (row.column(*column), self.expr(scope, expr));
@@ -86,12 +128,7 @@ impl MethodWriter<'_> {
         }
         let inner = scope.with(relation.collection(), row);
         tests.extend(absence.predicate.as_ref().map(|predicate| self.expr(&inner, predicate)));
-        if !tests.is_empty() {
-            blocks.open(self.out, format!("if {} then", tests.join(" and ")));
-        }
-        self.out.put(format!("{found} = true"));
-        blocks.close(self.out);
-        found
+        tests
     }
 }
 

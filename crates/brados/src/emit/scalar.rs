@@ -28,7 +28,7 @@ impl MethodWriter<'_> {
     }
 
     /// Whether the one row of a relation in memory is no table.
-    fn is_scalar(&self, id: CollectionId) -> bool {
+    pub(super) fn is_scalar(&self, id: CollectionId) -> bool {
         self.has_scalars
             && self.plan.rows_of(Relation::Local(id)) == Rows::One
             && self.program.collection(id).kind != Kind::Table
@@ -95,7 +95,7 @@ impl MethodWriter<'_> {
     }
 
     /// The columns of what a rule gives, as far as they are spelled already.
-    fn known_columns(&self, plan: &RulePlan) -> Option<Vec<Option<String>>> {
+    pub(super) fn known_columns(&self, plan: &RulePlan) -> Option<Vec<Option<String>>> {
         let Body::Select(select) = &self.program.rules[plan.rule].body else { return None };
         let known = |expr: &Expr| match &expr.kind {
             ExprKind::Literal(literal) => Some(value(literal)),
