@@ -1,15 +1,21 @@
 //! `brados-corfu`: durable appends to a log whose storage interface is made of relations
 //! (`log.brados`), beside the same on the native class; through the wire, or on a Ceph cluster.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use nacre::{
     Cluster, ErrorKind, LOG_BRADOS_CLASS, LOG_NATIVE_CLASS, Log, LogOptions, RadosOptions,
 };
 use nacre_object::Result;
 
 use crate::bench::Setup;
+use crate::cpu_micros::CpuMicros;
 use crate::figure::{Better, Figure};
-use crate::load::{self, Outcome, Runs, in_turn};
+use crate::load::{self, Outcome, in_turn};
+use crate::osd_processes::OsdProcesses;
 use crate::scratch::{self, ScratchCluster};
+use crate::side::Side;
 
 const WRITERS: usize = 64;
 const SIZES: [usize; 2] = [128, 4096];
@@ -22,7 +28,8 @@ const AIM_ON_CEPH: f64 = 0.9;
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
     let folder = scratch::folder(&setup.folder)?;
     let cluster = ScratchCluster::start(folder.path(), TARGETS, &setup.program).await?;
-    let outcome = compare(&cluster.client().await?, setup, "through the wire", AIM, report).await;
+    let place = Place { name: "through the wire", aim: AIM, osds: None };
+    let outcome = place.compare(&cluster.client().await?, setup, report).await;
     cluster.stop().await;
     outcome
 }
@@ -33,34 +40,71 @@ pub(crate) async fn run_on_ceph(
     report: &mut dyn FnMut(Figure),
 ) -> Result<()> {
     let cluster = setup.in_process(options).await?;
-    compare(&cluster, setup, "on Ceph", AIM_ON_CEPH, report).await
+    let osds = OsdProcesses::of(options).ok();
+    let place = Place { name: "on Ceph", aim: AIM_ON_CEPH, osds };
+    place.compare(&cluster, setup, report).await
 }
 
-async fn compare(
-    cluster: &Cluster,
-    setup: &Setup,
-    place: &str,
+/// Where the logs lie.
+struct Place {
+    name: &'static str,
     aim: f64,
-    report: &mut dyn FnMut(Figure),
-) -> Result<()> {
-    for size in SIZES {
-        let name = format!("appends of {size} B, {place}, {WRITERS} writers");
-        if !setup.wants(&name) {
-            continue;
-        }
-        let (mut relations, mut native) = (Runs::default(), Runs::default());
-        for round in 0..setup.rounds {
-            let sides = [(LOG_BRADOS_CLASS, &mut relations), (LOG_NATIVE_CLASS, &mut native)];
-            for (class, runs) in in_turn(round, sides) {
-                let log = fresh_log(cluster, class).await?;
-                runs.push(appends(&log, size, setup).await?);
+    /// If there are some, and on this machine.
+    osds: Option<OsdProcesses>,
+}
+
+impl Place {
+    async fn compare(
+        &self,
+        cluster: &Cluster,
+        setup: &Setup,
+        report: &mut dyn FnMut(Figure),
+    ) -> Result<()> {
+        for size in SIZES {
+            let name = format!("appends of {size} B, {}, {WRITERS} writers", self.name);
+            if !setup.wants(&name) {
+                continue;
+            }
+            let (mut relations, mut native) = (Side::default(), Side::default());
+            for round in 0..setup.rounds {
+                let sides = [(LOG_BRADOS_CLASS, &mut relations), (LOG_NATIVE_CLASS, &mut native)];
+                for (class, side) in in_turn(round, sides) {
+                    let log = fresh_log(cluster, class).await?;
+                    side.push(self.appends(&log, size, setup).await?);
+                }
+            }
+            let baseline = |theirs| ("the log on the native class", theirs);
+            let of = ("brados-corfu", name.clone(), "records/s");
+            let theirs = baseline(native.runs.rate());
+            let rates = Figure::new(of, Better::Higher, relations.runs.rate(), theirs);
+            report(rates.aiming_at(self.aim));
+            let cpu = |what: &str, ours: f64, theirs: f64| {
+                let of = ("brados-corfu", format!("{name}, CPU of the {what}"), "us");
+                Figure::new(of, Better::Lower, ours, baseline(theirs))
+            };
+            if self.osds.is_some() {
+                report(cpu("OSDs", relations.osd_micros(), native.osd_micros()));
+                report(cpu("client", relations.client_micros(), native.client_micros()));
             }
         }
-        let baseline = ("the log on the native class", native.rate());
-        let of = ("brados-corfu", name, "records/s");
-        report(Figure::new(of, Better::Higher, relations.rate(), baseline).aiming_at(aim));
+        Ok(())
     }
-    Ok(())
+
+    async fn appends(&self, log: &Log, size: usize, setup: &Setup) -> Result<(Outcome, CpuMicros)> {
+        let osds = self.osds.as_ref();
+        let (before, count) = (CpuMicros::now(osds)?, Arc::new(AtomicU64::new(0)));
+        let outcome = load::run(WRITERS, setup.span, |_| {
+            let (log, record, count) = (log.clone(), vec![7; size], Arc::clone(&count));
+            move |_| {
+                let (log, record) = (log.clone(), record.clone());
+                count.fetch_add(1, Ordering::Relaxed);
+                async move { log.append(record).await.map(drop) }
+            }
+        })
+        .await?;
+        let each = CpuMicros::now(osds)?.each_since(&before, count.load(Ordering::Relaxed));
+        Ok((outcome, each))
+    }
 }
 
 /// A log that nobody has written to.
@@ -73,15 +117,4 @@ async fn fresh_log(cluster: &Cluster, class: &str) -> Result<Log> {
         }
     }
     unreachable!("there are more numbers than logs")
-}
-
-async fn appends(log: &Log, size: usize, setup: &Setup) -> Result<Outcome> {
-    load::run(WRITERS, setup.span, |_| {
-        let (log, record) = (log.clone(), vec![7; size]);
-        move |_| {
-            let (log, record) = (log.clone(), record.clone());
-            async move { log.append(record).await.map(drop) }
-        }
-    })
-    .await
 }

@@ -15,12 +15,13 @@ use nacre_clock::{Clock, SystemClock};
 use nacre_object::{ClassCall, Error, Op, Request, Result, Store};
 use nacre_rados::{PlainClient, RadosEngine};
 use nacre_script::Budget;
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::bench::Setup;
+use crate::cpu_micros::CpuMicros;
 use crate::figure::{Better, Figure};
-use crate::load::{self, Outcome, Runs, in_turn, median};
+use crate::load::{self, Outcome, in_turn};
 use crate::osd_processes::OsdProcesses;
+use crate::side::Side;
 
 const WORKERS: usize = 32;
 /// Objects of a worker: more than one, so that placement groups take turns.
@@ -49,52 +50,6 @@ enum Way {
     /// A class of Ceph's in C++, which has no more to do than set the key: what calling a class costs.
     Compiled,
     Raw,
-}
-
-/// What was measured of one way.
-#[derive(Default)]
-struct Side {
-    runs: Runs,
-    osd_micros: Vec<f64>,
-    client_micros: Vec<f64>,
-}
-
-impl Side {
-    fn push(&mut self, (outcome, cpu): (Outcome, CpuMicros)) {
-        self.runs.push(outcome);
-        self.osd_micros.push(cpu.osds);
-        self.client_micros.push(cpu.client);
-    }
-
-    fn osd_micros(&self) -> f64 {
-        median(self.osd_micros.clone())
-    }
-
-    fn client_micros(&self) -> f64 {
-        median(self.client_micros.clone())
-    }
-}
-
-/// CPU time in microseconds.
-struct CpuMicros {
-    osds: f64,
-    /// Of this process.
-    client: f64,
-}
-
-impl CpuMicros {
-    /// What was used until now; of OSDs elsewhere nothing is known.
-    fn now(osds: Option<&OsdProcesses>) -> Result<Self> {
-        let osds = osds.map_or(Ok(0.0), OsdProcesses::cpu_micros)?;
-        let client = Duration::try_from(clock_gettime(ClockId::ProcessCPUTime));
-        Ok(Self { osds, client: client.unwrap_or_default().as_secs_f64() * 1e6 })
-    }
-
-    /// What each of so many operations used since.
-    fn each_since(self, before: &Self, operations: u64) -> Self {
-        let each = |now: f64, before: f64| (now - before) / operations as f64;
-        Self { osds: each(self.osds, before.osds), client: each(self.client, before.client) }
-    }
 }
 
 /// The clients of all ways.

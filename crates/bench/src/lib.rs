@@ -10,6 +10,7 @@
 //! scratch folder, gone when the bench ends.
 
 mod append;
+mod bare_tree;
 mod bench;
 mod brados_call;
 mod brados_choose;
@@ -19,7 +20,9 @@ mod brados_scale;
 mod call;
 mod ceph_append;
 mod ceph_call;
+mod cpu_micros;
 mod figure;
+mod group_commit;
 mod handover;
 mod object;
 mod osd_processes;
@@ -31,6 +34,7 @@ mod redis_server;
 mod scale;
 mod scratch;
 mod sequencer;
+mod side;
 mod start;
 mod wire;
 

@@ -1,5 +1,6 @@
 //! `object`: durable writes, reads and map sets of small objects, in process and through the wire.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -7,14 +8,16 @@ use nacre::{Cluster, Object, Role};
 use nacre_clock::Random;
 use nacre_object::Result;
 
+use crate::bare_tree::{self, BareTrees};
 use crate::bench::Setup;
 use crate::figure::{Better, Figure};
+use crate::group_commit::Writers;
 use crate::load;
 use crate::load::median;
 use crate::raw_file::{self, AtItsEnd};
 use crate::redis_server::{RedisServer, failed};
 use crate::scratch::BesideRedis;
-use crate::wire::{self, Wire};
+use crate::wire::{self, Exchange, Wire};
 
 const WORKERS: usize = 64;
 const SIZES: [usize; 2] = [128, 4096];
@@ -22,6 +25,11 @@ const SIZES: [usize; 2] = [128, 4096];
 const OBJECTS: u64 = 10_000;
 /// Keys of each worker's map.
 const MAP_KEYS: u64 = 1000;
+
+/// What others come to that do no more than has to be done.
+const LIMITS: [&str; 1] = [bare_tree::NAME];
+const LIMITS_BEHIND_WIRE: [&str; 3] =
+    [wire::NAME, raw_file::NAME_BEHIND_WIRE, bare_tree::NAME_BEHIND_WIRE];
 
 /// What a worker does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +60,14 @@ impl Work {
             Self::MapSet => "Redis HSET, appendfsync always",
         }
     }
+
+    /// How many there are of what it changes.
+    fn keys(self) -> u64 {
+        match self {
+            Self::Write | Self::Read => OBJECTS,
+            Self::MapSet => MAP_KEYS * WORKERS as u64,
+        }
+    }
 }
 
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
@@ -60,78 +76,89 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     let remote = both.cluster.client().await?;
     let local = Cluster::embedded(folder.join("embedded")).await?;
     let wire = Wire::to(&both.cluster, Role::Storage)?;
+    let trees = BareTrees::create(&folder.join("trees"))?;
     for size in SIZES {
         for work in Work::ALL {
             if !setup.wants(&format!("{} {size} B", work.name())) {
                 continue;
             }
-            let sides = Sides { local: &local, remote: &remote, wire: &wire, redis, size, work };
-            sides.measure(setup, folder, report).await?;
+            let beside = Beside { wire: &wire, trees: &trees, folder, redis };
+            let sides = Sides { local: &local, remote: &remote, beside, size, work };
+            sides.measure(setup, report).await?;
         }
     }
     both.stop().await;
     Ok(())
 }
 
+/// What is measured beside nacre.
+struct Beside<'a> {
+    wire: &'a Wire,
+    trees: &'a BareTrees,
+    folder: &'a Path,
+    redis: &'a RedisServer,
+}
+
 struct Sides<'a> {
     local: &'a Cluster,
     remote: &'a Cluster,
-    wire: &'a Wire,
-    redis: &'a RedisServer,
+    beside: Beside<'a>,
     size: usize,
     work: Work,
 }
 
+/// Rates, one a round, by whom they are of.
+type Rates = BTreeMap<&'static str, Vec<f64>>;
+
 impl Sides<'_> {
-    async fn measure(
-        &self,
-        setup: &Setup,
-        folder: &Path,
-        report: &mut dyn FnMut(Figure),
-    ) -> Result<()> {
-        let (size, work) = (self.size, self.work);
-        let (mut local, mut remote, mut raw, mut theirs) = (vec![], vec![], vec![], vec![]);
-        let mut limit = vec![];
+    async fn measure(&self, setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
+        let (mut local, mut remote, mut theirs) = (vec![], vec![], Rates::new());
         for _ in 0..setup.rounds {
-            local.push(nacre(self.local, work, size, setup.span).await?);
-            remote.push(nacre(self.remote, work, size, setup.span).await?);
-            if work != Work::Read {
-                raw.push(raw_file::run(folder, WORKERS, size, setup.span).await?);
-            }
-            limit.push(self.limit(folder, setup.span).await?);
-            theirs.push(redis_side(self.redis, work, size, setup.span).await?);
+            local.push(nacre(self.local, self.work, self.size, setup.span).await?);
+            remote.push(nacre(self.remote, self.work, self.size, setup.span).await?);
+            self.measure_others(setup.span, &mut theirs).await?;
         }
-        let theirs = median(theirs);
-        let named = |place| format!("{} {size} B, {WORKERS} workers, {place}", work.name());
-        let (local, remote) = (median(local), median(remote));
-        for (place, ours) in [("in process", local), ("through the wire", remote)] {
-            let of = || ("object", named(place), "ops/s");
-            if work != Work::Read {
-                let raw = (raw_file::NAME, median(raw.clone()));
-                report(Figure::new(of(), Better::Higher, ours, raw).aiming_at(0.5));
+        let places = [
+            ("in process", local, &LIMITS[..]),
+            ("through the wire", remote, &LIMITS_BEHIND_WIRE[..]),
+        ];
+        for (place, ours, limits) in places {
+            let name = format!("{} {} B, {WORKERS} workers, {place}", self.work.name(), self.size);
+            let ours = median(ours);
+            let aims = [(raw_file::NAME, Some(0.5)), (self.work.redis_name(), Some(1.0))];
+            for (baseline, aim) in aims.into_iter().chain(limits.iter().map(|name| (*name, None))) {
+                let Some(theirs) = theirs.get(baseline) else { continue };
+                let of = ("object", name.clone(), "ops/s");
+                let baseline = (baseline, median(theirs.clone()));
+                let figure = Figure::new(of, Better::Higher, ours, baseline);
+                report(aim.into_iter().fold(figure, Figure::aiming_at));
             }
-            let theirs = (work.redis_name(), theirs);
-            report(Figure::new(of(), Better::Higher, ours, theirs).aiming_at(1.0));
         }
-        let limit_name = match work {
-            Work::Read => wire::NAME,
-            Work::Write | Work::MapSet => raw_file::NAME_BEHIND_WIRE,
-        };
-        let of = ("object", named("through the wire"), "ops/s");
-        report(Figure::new(of, Better::Higher, remote, (limit_name, median(limit))));
         Ok(())
     }
 
-    /// What the wire alone, and a bare file behind it, let through.
-    async fn limit(&self, folder: &Path, span: Duration) -> Result<f64> {
-        match self.work {
-            Work::Read => wire::rate(&[self.wire.getting(self.size)], WORKERS, span).await,
-            Work::Write | Work::MapSet => {
-                let first = self.wire.sending(self.size);
-                raw_file::behind(folder, AtItsEnd::StartsOver, &[first], WORKERS, self.size, span)
-                    .await
-            }
+    /// A round of everything else.
+    async fn measure_others(&self, span: Duration, rates: &mut Rates) -> Result<()> {
+        let (work, size) = (self.work, self.size);
+        let Beside { wire, trees, folder, redis } = self.beside;
+        let mut add = |name, rate| rates.entry(name).or_default().push(rate);
+        add(work.redis_name(), redis_side(redis, work, size, span).await?);
+        if work == Work::Read {
+            add(wire::NAME, wire::rate(&[wire.getting(size)], WORKERS, span).await?);
+            return Ok(());
         }
+        let first = [wire.sending(size)];
+        let behind = raw_file::behind(folder, AtItsEnd::StartsOver, &first, WORKERS, size, span);
+        add(raw_file::NAME, raw_file::run(folder, WORKERS, size, span).await?);
+        add(raw_file::NAME_BEHIND_WIRE, behind.await?);
+        let tree_rate = async |exchanges: &[Exchange]| {
+            let tree = trees.tree(&format!("{}-{size}", work.name().replace(' ', "-")))?;
+            let writers = Writers { count: WORKERS, size, keys: work.keys(), exchanges };
+            writers.rate(tree, span).await
+        };
+        add(bare_tree::NAME, tree_rate(&[]).await?);
+        add(bare_tree::NAME_BEHIND_WIRE, tree_rate(&first).await?);
+        Ok(())
     }
 }
 

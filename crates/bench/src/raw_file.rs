@@ -1,25 +1,18 @@
 //! The limit: one preallocated file, written and synced a group at a time, with no format at all.
 //!
-//! Waiting tasks hand their records to one thread, which writes all that are there, syncs them with
-//! one `fdatasync` and wakes their tasks: of the ways tried, the fastest to make small records
-//! durable (waiters that lead in turn, threads or tasks, reach a third of it on two cores).
-//!
 //! That file is written again and again. What keeps all it is given, as a log does, writes where nothing was
 //! before, and the file system has blocks to convert at each sync.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::sync::{Arc, mpsc};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bytes::Bytes;
 use nacre_object::{Error, Result};
 use rustix::fs::{FallocateFlags, fallocate};
-use tokio::sync::oneshot;
 
-use crate::load;
+use crate::group_commit::{Record, Sink, Writers};
 use crate::wire::Exchange;
 
 /// What it is called as a baseline.
@@ -43,9 +36,6 @@ pub(crate) enum AtItsEnd {
     Grows,
 }
 
-/// A record, and whom to tell when it is on disk.
-type Waiting = (Bytes, oneshot::Sender<()>);
-
 /// Records a second that `writers` waiting tasks make durable, `size` bytes each.
 ///
 /// # Errors
@@ -66,63 +56,62 @@ pub(crate) async fn behind(
     size: usize,
     span: Duration,
 ) -> Result<f64> {
-    let path = folder.join(FILE_NAME);
-    let file = match at_its_end {
-        AtItsEnd::StartsOver => laid_out(&path),
-        AtItsEnd::Grows => File::create(&path),
-    };
-    let file = file.map_err(failed)?;
-    let (sender, receiver) = mpsc::channel();
-    let committer = std::thread::spawn(move || commit(&file, at_its_end, &receiver));
-    let outcome = load::run(writers, span, |_| {
-        let (sender, record) = (sender.clone(), Bytes::from(vec![7; size]));
-        let exchanges: Arc<[Exchange]> = exchanges.into();
-        move |_| {
-            let (sender, record) = (sender.clone(), record.clone());
-            let exchanges = Arc::clone(&exchanges);
-            async move {
-                for exchange in exchanges.iter() {
-                    exchange.once().await?;
-                }
-                let (done, synced) = oneshot::channel();
-                sender.send((record, done)).map_err(|_| failed("its thread has ended"))?;
-                synced.await.map_err(|_| failed("its thread has ended"))
-            }
-        }
-    });
-    let rate = outcome.await?.rate;
-    drop(sender);
-    committer.join().map_err(|_| failed("its thread panicked"))?.map_err(failed)?;
-    std::fs::remove_file(&path).map_err(failed)?;
-    Ok(rate)
+    let file = RawFile::create(folder.join(FILE_NAME), at_its_end).map_err(failed)?;
+    // It has no keys.
+    Writers { count: writers, size, keys: 1, exchanges }.rate(file, span).await
 }
 
-/// Writes and syncs what waits until nobody can send any more.
-fn commit(file: &File, at_its_end: AtItsEnd, receiver: &mpsc::Receiver<Waiting>) -> io::Result<()> {
-    let (mut offset, mut bytes) = (0, Vec::new());
-    let mut end = if at_its_end == AtItsEnd::Grows { 0 } else { FILE_BYTES };
-    while let Ok(first) = receiver.recv() {
-        let group: Vec<Waiting> = std::iter::once(first).chain(receiver.try_iter()).collect();
-        bytes.clear();
-        group.iter().for_each(|(record, _)| bytes.extend_from_slice(record));
-        if offset + bytes.len() > end {
-            match at_its_end {
-                AtItsEnd::StartsOver => offset = 0,
+/// The file, which is there as long as it is written.
+struct RawFile {
+    path: PathBuf,
+    file: File,
+    at_its_end: AtItsEnd,
+    offset: usize,
+    end: usize,
+    /// Of the group that is written.
+    bytes: Vec<u8>,
+}
+
+impl RawFile {
+    fn create(path: PathBuf, at_its_end: AtItsEnd) -> io::Result<Self> {
+        let (file, end) = match at_its_end {
+            AtItsEnd::StartsOver => (laid_out(&path)?, FILE_BYTES),
+            AtItsEnd::Grows => (File::create(&path)?, 0),
+        };
+        Ok(Self { path, file, at_its_end, offset: 0, end, bytes: vec![] })
+    }
+
+    fn write(&mut self, group: &[Record]) -> io::Result<()> {
+        self.bytes.clear();
+        group.iter().for_each(|record| self.bytes.extend_from_slice(&record.value));
+        if self.offset + self.bytes.len() > self.end {
+            match self.at_its_end {
+                AtItsEnd::StartsOver => self.offset = 0,
                 AtItsEnd::Grows => {
-                    fallocate(file, FallocateFlags::empty(), end as u64, FILE_BYTES as u64)?;
-                    end += FILE_BYTES;
+                    let (end, more) = (self.end as u64, FILE_BYTES as u64);
+                    fallocate(&self.file, FallocateFlags::empty(), end, more)?;
+                    self.end += FILE_BYTES;
                 }
             }
         }
-        file.write_all_at(&bytes, offset as u64)?;
-        file.sync_data()?;
-        offset += bytes.len();
-        for (_, done) in group {
-            // A task that was ended with its runtime waits for nothing.
-            let _ = done.send(());
-        }
+        self.file.write_all_at(&self.bytes, self.offset as u64)?;
+        self.file.sync_data()?;
+        self.offset += self.bytes.len();
+        Ok(())
     }
-    Ok(())
+}
+
+impl Sink for RawFile {
+    fn commit(&mut self, group: &[Record]) -> Result<()> {
+        self.write(group).map_err(failed)
+    }
+}
+
+impl Drop for RawFile {
+    fn drop(&mut self) {
+        // It goes with its scratch folder else.
+        let _ = std::fs::remove_file(&self.path);
+    }
 }
 
 /// A file whose blocks have all been written once, as a log that reuses its space has them.

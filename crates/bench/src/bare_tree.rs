@@ -1,0 +1,60 @@
+//! What a store that finds its records again comes to: fjall, a log-structured merge tree with its journal and
+//! nothing else, given a group at a time as one batch and one `fdatasync`. Large values lie apart from its tables, as
+//! in the embedded engine; all else is as fjall has it unless told otherwise.
+
+use std::path::Path;
+
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode};
+use nacre_object::{Error, Result};
+
+use crate::group_commit::{Record, Sink};
+
+/// What it is called as a baseline.
+pub(crate) const NAME: &str = "a bare tree (fjall), one batch and fdatasync a group";
+/// What it is called where each record first goes through the wire.
+pub(crate) const NAME_BEHIND_WIRE: &str = "a bare tree (fjall) behind a bare exchange on the wire";
+
+/// A store of such trees.
+#[derive(Clone)]
+pub(crate) struct BareTrees(Database);
+
+impl BareTrees {
+    /// # Errors
+    /// `Unavailable` if the folder cannot be written.
+    pub fn create(folder: &Path) -> Result<Self> {
+        Database::builder(folder).open().map(Self).map_err(failed)
+    }
+
+    /// A tree with what was written to it before.
+    ///
+    /// # Errors
+    /// `Unavailable` if the disk fails.
+    pub fn tree(&self, name: &str) -> Result<BareTree> {
+        let options = || {
+            KeyspaceCreateOptions::default()
+                .with_kv_separation(Some(KvSeparationOptions::default()))
+        };
+        let tree = self.0.keyspace(name, options).map_err(failed)?;
+        Ok(BareTree { database: self.0.clone(), tree })
+    }
+}
+
+/// One of them.
+pub(crate) struct BareTree {
+    database: Database,
+    tree: Keyspace,
+}
+
+impl Sink for BareTree {
+    fn commit(&mut self, group: &[Record]) -> Result<()> {
+        let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
+        for record in group {
+            batch.insert(&self.tree, record.key.to_be_bytes(), &record.value[..]);
+        }
+        batch.commit().map_err(failed)
+    }
+}
+
+fn failed(error: fjall::Error) -> Error {
+    Error::unavailable(format!("the bare tree: {error}"))
+}

@@ -1,0 +1,99 @@
+//! What limits are measured with: waiting tasks hand their records to one thread, which makes all that are
+//! there durable at once and wakes their tasks. Of the ways tried, the fastest for small records (waiters that
+//! lead in turn, threads or tasks, reach a third of it on two cores).
+
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre_clock::Random;
+use nacre_object::{Error, Result};
+use tokio::sync::oneshot;
+
+use crate::load;
+use crate::wire::Exchange;
+
+/// What is to be durable.
+#[derive(Debug, Clone)]
+pub(crate) struct Record {
+    /// Which it takes the place of, where there is such a thing.
+    pub key: u64,
+    pub value: Bytes,
+}
+
+/// What makes groups of records durable.
+pub(crate) trait Sink: Send + 'static {
+    /// Returns once all of them are.
+    ///
+    /// # Errors
+    /// `Unavailable` if the disk fails.
+    fn commit(&mut self, group: &[Record]) -> Result<()>;
+}
+
+/// Who writes what.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Writers<'a> {
+    /// Tasks, each of which waits for its record.
+    pub count: usize,
+    /// Of a record, in bytes.
+    pub size: usize,
+    /// Keys that records have.
+    pub keys: u64,
+    /// What each writer has first, one after the other.
+    pub exchanges: &'a [Exchange],
+}
+
+impl Writers<'_> {
+    /// Records a second that become durable.
+    ///
+    /// # Errors
+    /// Those of the sink, and of [`Exchange::once`].
+    pub async fn rate(&self, sink: impl Sink, span: Duration) -> Result<f64> {
+        let (sender, receiver) = mpsc::channel();
+        let committer = std::thread::spawn(move || commit_all(sink, &receiver));
+        let (keys, value) = (self.keys, Bytes::from(vec![7; self.size]));
+        let outcome = load::run(self.count, span, |worker| {
+            let (sender, value) = (sender.clone(), value.clone());
+            let mut random = Random::seeded(worker as u64);
+            let exchanges: Arc<[Exchange]> = self.exchanges.into();
+            move |_| {
+                let record = Record { key: random.below(keys), value: value.clone() };
+                let (sender, exchanges) = (sender.clone(), Arc::clone(&exchanges));
+                async move {
+                    for exchange in exchanges.iter() {
+                        exchange.once().await?;
+                    }
+                    let (done, durable) = oneshot::channel();
+                    sender.send((record, done)).map_err(|_| ended())?;
+                    durable.await.map_err(|_| ended())
+                }
+            }
+        });
+        let outcome = outcome.await;
+        drop(sender);
+        // Why it ended says more than that it did.
+        committer.join().map_err(|_| ended())??;
+        Ok(outcome?.rate)
+    }
+}
+
+/// A record, and whom to tell when it is durable.
+type Waiting = (Record, oneshot::Sender<()>);
+
+/// Makes durable what waits until nobody can send any more.
+fn commit_all(mut sink: impl Sink, receiver: &mpsc::Receiver<Waiting>) -> Result<()> {
+    while let Ok(first) = receiver.recv() {
+        let waiting = std::iter::once(first).chain(receiver.try_iter());
+        let (group, waiters): (Vec<_>, Vec<_>) = waiting.unzip();
+        sink.commit(&group)?;
+        for waiter in waiters {
+            // A task that was ended with its runtime waits for nothing.
+            let _ = waiter.send(());
+        }
+    }
+    Ok(())
+}
+
+fn ended() -> Error {
+    Error::unavailable("the thread that makes records durable has ended")
+}

@@ -1,0 +1,31 @@
+//! One of several ways that are measured in turns on a Ceph cluster.
+
+use crate::cpu_micros::CpuMicros;
+use crate::load::{Outcome, Runs, median};
+
+/// What was measured of one way.
+#[derive(Default)]
+pub(crate) struct Side {
+    pub runs: Runs,
+    osd_micros: Vec<f64>,
+    client_micros: Vec<f64>,
+}
+
+impl Side {
+    /// Adds a round, and what each of its operations used.
+    pub fn push(&mut self, (outcome, cpu): (Outcome, CpuMicros)) {
+        self.runs.push(outcome);
+        self.osd_micros.push(cpu.osds);
+        self.client_micros.push(cpu.client);
+    }
+
+    /// The median of what an operation used of the OSDs' CPUs, in microseconds.
+    pub fn osd_micros(&self) -> f64 {
+        median(self.osd_micros.clone())
+    }
+
+    /// The same of the client.
+    pub fn client_micros(&self) -> f64 {
+        median(self.client_micros.clone())
+    }
+}
