@@ -4,7 +4,8 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 # The optimised build lets the demo show what the system can do.
-RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+RELEASE := $(TARGET)/release
 DEMO_ARGS ?=
 # Where `make demo` keeps its data: `embedded` or `ceph`.
 ENGINE ?= embedded
@@ -18,7 +19,7 @@ ENGINES ?= embedded ceph-memstore ceph-bluestore
 
 # Every suite is tried though one fails, and none may hang for ever.
 # How those ended that failed, which is told after the last.
-FAILED_SUITES := $(abspath $(or $(CARGO_TARGET_DIR),target))/failed-suites
+FAILED_SUITES := $(abspath $(TARGET))/failed-suites
 TRY_ALL := --no-fail-fast --config "target.'cfg(unix)'.runner='$(CURDIR)/scripts/bounded-suite'"
 
 .PHONY: help demo bench experiments build ceph-plugin test soak-engine check fmt install-deps install-test-deps
@@ -66,8 +67,9 @@ check: install-deps ## What a developer runs all day: format, lints, unit tests
 ceph-plugin: install-deps ## Build the object class for Ceph's OSDs, target/release/libcls_nacre.so
 	@scripts/install-packages c++:g++ /usr/include/rados/objclass.h:rados-objclass-dev \
 	    /usr/include/rados/buffer.h:libradospp-dev /usr/include/rados/librados.h:librados-dev
-	$(CARGO) rustc --release --locked -p nacre-osd-class --features plugin --lib --crate-type cdylib
-	strip --strip-debug -o $(RELEASE)/libcls_nacre.so $(RELEASE)/libnacre_osd_class.so
+	$(CARGO) rustc --profile plugin --locked -p nacre-osd-class --features plugin --lib --crate-type cdylib
+	@mkdir -p $(RELEASE)
+	strip --strip-debug -o $(RELEASE)/libcls_nacre.so $(TARGET)/plugin/libnacre_osd_class.so
 
 test: check install-test-deps ceph-plugin ## Everything: check, then every suite; the demo is one of them
 	@rm -f $(FAILED_SUITES)
