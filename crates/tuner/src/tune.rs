@@ -2,14 +2,15 @@
 //!
 //! 1. All legal layouts are enumerated, the plainest first.
 //! 2. What each takes is predicted from the engine's profile.
-//! 3. The best few, with the best that keeps its rows in another way, the plainest of those that are as good
-//!    within noise, and the plainest of all, which a program has that names none, are measured for real, in
-//!    turns.
+//! 3. The best with its header in each place, the best that keeps its rows in another way, the plainest of those
+//!    that are as good within noise, and the plainest of all, which a program has that names none, are measured
+//!    for real, in turns.
 //! 4. Chosen is the plainest of those that are as good as the best within noise.
 //!
 //! With `sweep` all are measured, which tells what the choice is worth: how far it is from the best, and
 //! how far rules are that look at no engine.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use nacre_brados::{Layout, with_layout};
@@ -24,8 +25,6 @@ use crate::profile::Profile;
 use crate::workbench::Workbench;
 use crate::workload::Workload;
 
-/// Layouts that are measured for real because they are predicted best.
-const FINALISTS: usize = 3;
 /// Predictions that differ by less are not told apart.
 pub(crate) const PREDICTION_NOISE: f64 = 0.10;
 /// Nor are measurements.
@@ -97,7 +96,7 @@ pub async fn tune(
     let measured = if effort.sweep { (0..seconds.len()).collect() } else { finalists.clone() };
     let mut runs: Vec<Runs> = seconds.iter().map(|_| Runs::default()).collect();
     for round in 0..effort.rounds {
-        for at in in_turn(round, measured.clone()) {
+        for at in in_turn(round, Vec::from_iter(measured.clone())) {
             let layout = &candidates.layouts[at];
             progress(layout);
             let source = with_layout(source, layout, &[]);
@@ -121,7 +120,7 @@ pub async fn tune(
 pub fn foresee(source: &str, workload: &Workload, profile: &Profile) -> Result<Tuned> {
     let candidates = candidates(source, workload)?;
     let seconds = predicted_seconds(&candidates, source, workload, profile)?;
-    let foreseen = judge(&candidates, &seconds, &[], &[], &[]);
+    let foreseen = judge(&candidates, &seconds, &BTreeSet::new(), &BTreeSet::new(), &[]);
     Ok(Tuned { chosen: plainest_of_best(&seconds).unwrap_or(0), ..foreseen })
 }
 
@@ -156,8 +155,8 @@ fn candidates(source: &str, workload: &Workload) -> Result<Candidates> {
 fn judge(
     candidates: &Candidates,
     seconds: &[f64],
-    finalists: &[usize],
-    measured: &[usize],
+    finalists: &BTreeSet<usize>,
+    measured: &BTreeSet<usize>,
     runs: &[Runs],
 ) -> Tuned {
     let tried: Vec<Tried> = candidates
@@ -182,34 +181,24 @@ fn judge(
     Tuned { tried, chosen, rules: rules.to_vec() }
 }
 
-/// The best few by prediction, among them the best that has its tables elsewhere than the first: where the header
-/// lies differs by less than predictions do. With them the plainest that is as good within noise, and the plainest
-/// of all.
-fn finalists(seconds: &[f64], layouts: &[Layout]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..seconds.len()).collect();
-    order.sort_by(|a, b| seconds[*a].total_cmp(&seconds[*b]));
-    let Some(&first) = order.first() else { return vec![] };
-    let is_other = |at: &&usize| !layouts[**at].tables().eq(layouts[first].tables());
-    let other = order.iter().find(is_other).copied();
-    let mut finalists = vec![first];
-    finalists.extend(other);
-    let others = order.iter().filter(|at| **at != first && Some(**at) != other);
-    let room = FINALISTS.saturating_sub(finalists.len());
-    finalists.extend(others.take(room));
-    for plain in plainest_of_best(seconds).into_iter().chain([0]) {
-        if !finalists.contains(&plain) {
-            finalists.push(plain);
-        }
-    }
+/// Which are measured for real: the best by prediction and those that have their tables where it has, as where the
+/// header lies differs by less than predictions do; the best that has its tables elsewhere; the plainest that is as
+/// good within noise; and the plainest of all.
+fn finalists(seconds: &[f64], layouts: &[Layout]) -> BTreeSet<usize> {
+    let by_seconds = |a: &usize, b: &usize| seconds[*a].total_cmp(&seconds[*b]);
+    let Some(first) = (0..seconds.len()).min_by(by_seconds) else { return BTreeSet::new() };
+    let (mut finalists, elsewhere): (BTreeSet<usize>, BTreeSet<usize>) =
+        (0..seconds.len()).partition(|at| layouts[*at].tables().eq(layouts[first].tables()));
+    finalists.extend(elsewhere.into_iter().min_by(by_seconds));
+    finalists.extend(plainest_of_best(seconds));
+    finalists.insert(0);
     finalists
 }
 
 /// The plainest of those measured, among the finalists, that are as good as the best.
 ///
 /// A sweep's other measurements do not count: it is there to judge the choice.
-fn chosen(tried: &[Tried], finalists: &[usize]) -> usize {
-    let mut finalists = finalists.to_vec();
-    finalists.sort_unstable();
+fn chosen(tried: &[Tried], finalists: &BTreeSet<usize>) -> usize {
     let rate = |at: &usize| tried[*at].measured.unwrap_or(0.0);
     let best = finalists.iter().map(rate).fold(0.0, f64::max);
     let good = finalists.iter().find(|at| rate(at) >= best * (1.0 - MEASUREMENT_NOISE));
@@ -218,6 +207,8 @@ fn chosen(tried: &[Tried], finalists: &[usize]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use nacre_brados::layout::{HeaderPlace, TablePlace};
+
     use super::*;
 
     fn tried(rates: &[f64]) -> Vec<Tried> {
@@ -230,23 +221,29 @@ mod tests {
         rates.iter().map(one).collect()
     }
 
-    #[test]
-    fn the_best_few_by_prediction_are_measured_and_the_plainest_ones() {
-        let of = |seconds: &[f64]| finalists(seconds, &vec![Layout::default(); seconds.len()]);
-        assert_eq!(of(&[9.0, 1.05, 9.0, 1.0, 1.02, 1.03]), [3, 4, 5, 1, 0]);
-        assert_eq!(of(&[2.0, 1.0]), [1, 0]);
-        assert!(of(&[]).is_empty());
+    /// The map and then slots, each with the header in every place.
+    fn in_map_or_slots() -> Vec<Layout> {
+        let places = [HeaderPlace::Map, HeaderPlace::Attribute, HeaderPlace::Stream];
+        let mut layouts = vec![];
+        for table in [TablePlace::Map, TablePlace::Slots { bytes: 64, count: None }] {
+            for header in places {
+                let mut layout = Layout::default();
+                layout.header = header;
+                layout.set_table("log", table);
+                layouts.push(layout);
+            }
+        }
+        layouts
     }
 
     #[test]
-    fn of_the_best_few_one_keeps_its_rows_in_another_way() {
-        let log = include_str!("../../../programs/class/log.brados");
-        let elsewhere = format!("{log}\nlayout log: slots(64)\n");
-        let elsewhere = nacre_brados::compile(&elsewhere).unwrap().analysis.program.layout();
-        let map = Layout::default();
-        let layouts = [map.clone(), map.clone(), map, elsewhere.clone(), elsewhere];
-        assert_eq!(finalists(&[1.0, 1.1, 1.2, 4.0, 3.0], &layouts), [0, 4, 1]);
-        assert_eq!(finalists(&[1.2, 1.1, 3.0, 1.0, 1.05], &layouts), [3, 1, 4, 0]);
+    fn the_best_by_prediction_is_measured_with_its_header_in_each_place() {
+        let of = |seconds: [f64; 6]| Vec::from_iter(finalists(&seconds, &in_map_or_slots()));
+        assert_eq!(of([9.0, 9.0, 9.0, 1.3, 1.2, 1.0]), [0, 3, 4, 5]);
+        // The best elsewhere, the plainest that is as good and the plainest of all are among them.
+        assert_eq!(of([9.0, 1.08, 1.05, 1.3, 1.2, 1.0]), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(of([1.0, 1.1, 1.2, 4.0, 3.0, 5.0]), [0, 1, 2, 4]);
+        assert!(finalists(&[], &[]).is_empty());
     }
 
     #[test]
@@ -267,10 +264,13 @@ mod tests {
 
     #[test]
     fn of_those_that_measure_alike_the_plainest_is_chosen() {
-        assert_eq!(chosen(&tried(&[98.0, 100.0, 99.0]), &[2, 1, 0]), 0);
-        assert_eq!(chosen(&tried(&[90.0, 100.0, 99.0]), &[2, 1, 0]), 1);
+        assert_eq!(chosen(&tried(&[98.0, 100.0, 99.0]), &BTreeSet::from([2, 1, 0])), 0);
+        assert_eq!(chosen(&tried(&[90.0, 100.0, 99.0]), &BTreeSet::from([2, 1, 0])), 1);
         // What was not predicted well is not chosen, even if a sweep has found it good.
-        assert_eq!(chosen(&tried(&[80.0, 200.0, 90.0, 100.0, 99.0]), &[4, 2, 3, 0]), 3);
+        assert_eq!(
+            chosen(&tried(&[80.0, 200.0, 90.0, 100.0, 99.0]), &BTreeSet::from([4, 2, 3, 0])),
+            3
+        );
     }
 
     #[test]
