@@ -13,6 +13,8 @@ FUZZ_SECONDS ?= 3600
 
 # What `make bench` measures; everything if empty.
 BENCH ?=
+# Where the OSDs of `make bench ENGINE=ceph` keep objects: `memstore`, which hides nothing behind a disk, or `bluestore`.
+STORE ?= memstore
 # Which figures `make experiments` measures, and on what.
 FIGURE ?= $(notdir $(patsubst %/README.md,%,$(wildcard experiments/*/README.md)))
 ENGINES ?= embedded ceph-memstore ceph-bluestore
@@ -43,7 +45,7 @@ SHORT_LOGS := --set osd_min_pg_log_entries=100 --set osd_max_pg_log_entries=100 
 bench: build ## Measure: every figure beside its baseline, in one run; with ENGINE=ceph on real Ceph daemons
 ifeq ($(ENGINE),ceph)
 	@$(MAKE) --no-print-directory ceph-plugin
-	scripts/on-ceph --osds 3 --class-dir $(RELEASE) $(SHORT_LOGS) -- \
+	scripts/on-ceph --osds 3 --store $(STORE) --class-dir $(RELEASE) $(SHORT_LOGS) -- \
 	    $(RELEASE)/nacre bench $(BENCH) --engine ceph:{}/ceph.conf
 else
 	@scripts/install-packages redis-server:redis-server
