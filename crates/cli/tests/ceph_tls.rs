@@ -3,7 +3,6 @@
 
 mod common;
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,6 +12,7 @@ use common::person::Person;
 use nacre::{Cluster, ErrorKind, Object};
 use nacre_conformance::CephCluster;
 use serde_json::Value;
+use tokio::net::TcpSocket;
 
 const GATEWAYS: [&str; 2] = ["gateway.0", "gateway.1"];
 /// Reads that are under way at a time.
@@ -88,8 +88,10 @@ fn an_identity_reaches_every_object_while_a_gateway_is_away() {
     let engine = format!("ceph:{}", ceph.conf().display());
     let cluster = RunningCluster::start_tls_with(&["--engine", &engine]);
     let alice = Person::add(&cluster, "alice", &["rw pool=data", "rw log=l"]);
-    // Nobody listens there any more: whoever connects is refused.
-    let port = TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap();
+    // A socket that is bound and does not listen: it keeps the port, and whoever connects is refused.
+    let bound = TcpSocket::new_v4().unwrap();
+    bound.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let port = bound.local_addr().unwrap();
     let identity = alice.knowing("away", |nodes| nodes[0]["address"] = port.to_string().into());
     let alice = Person { identity, ..alice };
     // Enough names that some have each of the gateways for their first.

@@ -5,8 +5,10 @@ mod common;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
+use nacre_clock::{Clock, SystemClock};
+use nacre_node::free_ports;
 use serde_json::Value;
 
 use common::{NACRE, RunningCluster};
@@ -204,24 +206,25 @@ fn a_scraper_that_asks_wrongly_is_told_so_and_silent_ones_keep_nobody_out() {
     drop(silent);
 }
 
-/// The first of as many ports in a row that nobody has, below those that connections are given. Each
-/// test is given others.
-fn free_ports(count: u16) -> u16 {
-    static LOOKED_AT: Mutex<u16> = Mutex::new(0);
-    let mut looked_at = LOOKED_AT.lock().unwrap_or_else(PoisonError::into_inner);
-    let first = 20_000 + u16::try_from(std::process::id() % 1_000).unwrap() * 10;
-    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-    let mut bases = (first.max(*looked_at)..32_000).step_by(usize::from(count));
-    let base = bases.find(|base| (*base..base + count).all(is_free)).expect("some ports are free");
-    *looked_at = base + count;
-    base
+/// Stops listening on a port, and returns once the port is free: a process that another test starts at
+/// this moment has a copy of the socket until it runs its own program.
+fn release(listener: TcpListener) {
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let clock = SystemClock::default();
+    let deadline = clock.monotonic() + Duration::from_secs(20);
+    let held = format!(":{port:04X} 00000000:0000 0A");
+    while std::fs::read_to_string("/proc/net/tcp").unwrap().contains(&held) {
+        assert!(clock.monotonic() < deadline, "port {port} is still listened on");
+        std::thread::yield_now();
+    }
 }
 
 #[test]
 fn metrics_are_on_the_ports_they_were_promised_on() {
     let folder = tempfile::tempdir().unwrap();
     // The supervisor, three targets, a metadata node.
-    let first = free_ports(5);
+    let first = free_ports(5).unwrap();
     let port = first.to_string();
     let cluster = RunningCluster::start_with(folder.path(), &["--metrics-port", &port]);
     let nodes = ["supervisor", "storage.0", "storage.1", "storage.2", "meta.0"];
@@ -236,7 +239,7 @@ fn metrics_are_on_the_ports_they_were_promised_on() {
 #[test]
 fn a_port_that_is_taken_is_named_and_nothing_is_left_running() {
     let folder = tempfile::tempdir().unwrap();
-    let first = free_ports(5);
+    let first = free_ports(5).unwrap();
     // The supervisor's own, then that of a node.
     for taken in [first, first + 2] {
         let held = TcpListener::bind(("127.0.0.1", taken)).unwrap();
@@ -248,7 +251,7 @@ fn a_port_that_is_taken_is_named_and_nothing_is_left_running() {
         let said = String::from_utf8(up.stderr).unwrap();
         assert_eq!(up.status.code(), Some(1), "{said}");
         assert!(said.contains(&taken.to_string()), "{said}");
-        drop(held);
+        release(held);
     }
     let port = first.to_string();
     let cluster = RunningCluster::start_with(folder.path(), &["--metrics-port", &port]);

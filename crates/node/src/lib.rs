@@ -4,6 +4,7 @@
 mod calls;
 mod ceph_gateway;
 mod ceph_pulse;
+mod free_ports;
 mod guard;
 mod layout_observer;
 mod log_tail;
@@ -23,6 +24,7 @@ mod supervisor;
 mod traces;
 
 pub use calls::{NodeCalls, gather_calls};
+pub use free_ports::free_ports;
 pub use node::{Node, NodeOptions};
 pub use node_lock::NodeLock;
 pub use node_log::{Level, NodeLog};

@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::path::Path;
 
 use nacre::{ClusterFile, Keys, Layout};
+use nacre_node::free_ports;
 use nacre_object::{Error, Result};
 use serde_json::json;
 
@@ -64,7 +65,7 @@ fn addresses(listen: &[String], nodes: usize) -> Result<Vec<String>> {
     let parsed: Vec<_> = listen.iter().map(|text| host_and_port(text)).collect::<Result<_>>()?;
     match &parsed[..] {
         [] => Ok(vec![]),
-        [(host, 0)] => free_ports(host, nodes),
+        [(host, 0)] => chosen_ports(host, nodes),
         [(host, first)] => (0..nodes)
             .map(|n| match u16::try_from(usize::from(*first) + n) {
                 Ok(port) => Ok(format!("{host}:{port}")),
@@ -92,17 +93,15 @@ pub(crate) fn host_and_port(text: &str) -> Result<(&str, u16)> {
     Ok((host, port))
 }
 
-/// Ports nobody listens on now.
-fn free_ports(host: &str, count: usize) -> Result<Vec<String>> {
-    let bind = |_| TcpListener::bind(format!("{host}:0"));
-    // All are held until all are found, so that they differ.
-    let held: std::io::Result<Vec<_>> = (0..count).map(bind).collect();
-    let ports = held.and_then(|held| held.iter().map(TcpListener::local_addr).collect());
-    let ports: Vec<_> = ports.map_err(|error| {
-        Error::unavailable(format!("no free ports on {host}: {error}"))
+/// Addresses with ports that nobody uses now, and that the system gives to no outgoing connection before the
+/// nodes start.
+fn chosen_ports(host: &str, count: usize) -> Result<Vec<String>> {
+    TcpListener::bind(format!("{host}:0")).map_err(|error| {
+        Error::unavailable(format!("cannot listen on {host}: {error}"))
             .hint("is it an address of this machine?")
     })?;
-    Ok(ports.iter().map(|address| format!("{host}:{}", address.port())).collect())
+    let first = free_ports(u16::try_from(count).unwrap_or(u16::MAX))?;
+    Ok((first..).take(count).map(|port| format!("{host}:{port}")).collect())
 }
 
 #[cfg(test)]
