@@ -43,6 +43,24 @@ fn a_few_lines_from_a_pipe_are_enough() {
     assert!(worked, "{said}");
     let last = printed.lines().last().unwrap();
     assert!(last.starts_with("verified: 8 records acknowledged, 8 read back"), "{printed}");
+    assert!(
+        !said.contains('\r') && !said.contains(" records/s"),
+        "progress goes to terminals: {said}"
+    );
+}
+
+#[test]
+fn a_terminal_shows_how_far_the_appends_are() {
+    const ON_A_TERMINAL: &str = "import os, pty, sys\n\
+        sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
+    let shown = Command::new("/usr/bin/python3")
+        .args(["-c", ON_A_TERMINAL, NACRE, "demo", "--records", "3000"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&shown.stdout);
+    assert!(shown.status.success(), "{text}");
+    assert!(text.contains("\r\u{1b}[K") && text.contains(" of 3000 records, "), "{text}");
 }
 
 #[test]

@@ -1,14 +1,17 @@
 //! `nacre demo`: the main job, end to end, with nothing simulated.
 //!
-//! A cluster of real processes in a scratch folder; the log's storage interface installed as a
-//! program, one of relations by default; writers that append a real file's records; under them the program is replaced, the
-//! sequencer's process is killed, then a storage target's (on Ceph: the OSD that serves the log's
-//! object, and the leading monitor); at the end everything acknowledged is read back and compared. Faults fire as the writers pass marks, and the writers may pass only
-//! half way to the next mark before it has fired, so each fault meets writers at work however short
-//! the input.
+//! A cluster of real processes runs in a scratch folder, with the log's storage interface installed as a
+//! program. Writers append the records of a real file. Meanwhile the demo replaces the program, kills the
+//! sequencer's process, and kills a storage target's (on Ceph: the OSD that serves the log's object, and the
+//! leading monitor). At the end it reads everything back and compares it with what was acknowledged.
+//!
+//! A fault fires when the writers pass its mark. Until it has fired, the writers may pass only half way to the
+//! next mark: so each fault meets writers at work, however short the input.
 
 mod dev_ceph;
 mod interface;
+mod plan;
+mod progress;
 mod records;
 mod report;
 mod timeline;
@@ -27,10 +30,13 @@ use nacre_object::{Error, ObjectId, Result};
 
 use self::dev_ceph::DevCeph;
 use self::interface::{ADDED_METHOD, Interface};
+use self::plan::{MEASURED, records_to_append};
+use self::progress::Progress;
 use self::records::Records;
 use self::report::{Event, Report, Run};
+use self::timeline::Ack;
 use self::verify::verify;
-use self::writers::Work;
+use self::writers::{Work, Writers};
 use crate::commands::up::{interrupted, this_program};
 use crate::engine::Engine;
 use crate::out::{Out, note};
@@ -55,7 +61,7 @@ pub struct DemoArguments {
     /// Writers that append side by side
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
     writers: u16,
-    /// Take at most so many records
+    /// Take at most so many records. Default: as many as are appended here in about 45 s
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     records: Option<u32>,
     /// Take few records: a run of seconds
@@ -77,6 +83,12 @@ pub struct DemoArguments {
 }
 
 impl DemoArguments {
+    /// How many records were asked for. Without a number the rate decides.
+    fn limit(&self) -> Option<usize> {
+        let quick = self.quick.then_some(QUICK_RECORDS);
+        quick.or(self.records.map(|records| records as usize))
+    }
+
     fn ceph(&self) -> Option<DevCeph> {
         Some(DevCeph::new(self.ceph_cluster.as_ref()?, self.dev_ceph.as_ref()?))
     }
@@ -91,15 +103,15 @@ impl DemoArguments {
 
 /// Runs the demo.
 pub async fn run(arguments: DemoArguments, out: Out) -> Result<()> {
-    let limit = arguments.quick.then_some(QUICK_RECORDS);
-    let limit = limit.or(arguments.records.map(|n| n as usize));
+    let limit = arguments.limit();
     let records = Records::load(arguments.input.as_deref(), limit)?;
     let scratch = tempfile::Builder::new()
         .prefix("nacre-demo.")
         .tempdir()
         .map_err(|error| Error::unavailable(format!("cannot make a scratch folder: {error}")))?;
     let cut = if records.cut { " (the first of them)" } else { "" };
-    note(&format!("{} records of {}{cut}", records.lines.len(), records.origin));
+    let most = if limit.is_none() { "at most " } else { "" };
+    note(&format!("{most}{} records of {}{cut}", records.lines.len(), records.origin));
 
     let engine = arguments.engine()?;
     let layout =
@@ -161,37 +173,57 @@ impl Stage<'_> {
         note(&format!("installed the storage interface: program {program} version {version}"));
         let log = cluster.create_log(LOG, interface.log_options()?).await?;
 
-        let total = records.lines.len();
         let work = Work::new(records, Arc::new(SystemClock::default()) as Arc<dyn Clock>);
         let started = work.now();
         let count = usize::from(self.arguments.writers);
-        let mut writers = writers::start(count, folder, LOG, &work);
-        let mut events = Vec::new();
-        for (quarter, fault) in [(1, Fault::Program), (2, Fault::Sequencer), (3, Fault::Target)] {
-            work.open_gate((total * quarter + total * (quarter + 1)) / 8);
-            writers.during(passed(&work, total * quarter / 4)).await?;
-            let at = work.now();
-            // The gate opens with the fault, so that it meets writers at work.
-            work.open_gate((total * (quarter + 1)) / 4);
-            let step =
-                tokio::time::timeout(STEP_DEADLINE, self.inflict(fault, &cluster, &log, &work));
-            let step = async { step.await.unwrap_or_else(|_| Err(hangs(fault))) };
-            let what = writers.during(step).await?;
-            note(&what);
-            events.push(Event { what, at });
-        }
-        work.open_gate(total);
-        let told = writers.finish().await?;
+        let writers = writers::start(count, folder, LOG, &work);
+        let progress = Progress::new();
+        let (told, events) = tokio::select! {
+            appended = self.append(writers, &cluster, &log, &work, progress) => appended?,
+            never = progress.follow(&work) => never,
+        };
 
-        note("reading everything back");
+        progress.note("reading everything back");
         let reading = work.now();
         let read = read_all(folder).await?;
         let reading = work.now() - reading;
-        let lines = &work.records().lines;
+        let lines = &work.records().lines[..work.total()];
         let verdict = verify(lines, &told, &read);
         let bytes = lines.iter().map(Bytes::len).sum();
         let events = &events;
         Ok(Report::new(Run { bytes, told: &told, events, started, reading, verdict }))
+    }
+
+    /// Has the records appended, with a fault at each quarter; answers what each writer was told, and the
+    /// faults.
+    async fn append(
+        &self,
+        mut writers: Writers,
+        cluster: &Cluster,
+        log: &Log,
+        work: &Work,
+        progress: Progress,
+    ) -> Result<(Vec<Vec<Ack>>, Vec<Event>)> {
+        work.open_gate(gate_before(work, 1));
+        if self.arguments.limit().is_none() {
+            writers.during(measure(work, progress)).await?;
+        }
+        let total = work.total();
+        let mut events = Vec::new();
+        for (quarter, fault) in [(1, Fault::Program), (2, Fault::Sequencer), (3, Fault::Target)] {
+            work.open_gate(gate_before(work, quarter));
+            writers.during(passed(work, total * quarter / 4)).await?;
+            let at = work.now();
+            // The gate opens with the fault, so that it meets writers at work.
+            work.open_gate((total * (quarter + 1)) / 4);
+            let step = tokio::time::timeout(STEP_DEADLINE, self.inflict(fault, cluster, log, work));
+            let step = async { step.await.unwrap_or_else(|_| Err(hangs(fault))) };
+            let what = writers.during(step).await?;
+            progress.note(&what);
+            events.push(Event { what, at });
+        }
+        work.open_gate(total);
+        Ok((writers.finish().await?, events))
     }
 
     /// Does it, and returns what was done once the cluster is whole again.
@@ -225,7 +257,7 @@ impl Stage<'_> {
                 // It stays down until the log has gone round it, or needed nothing of it.
                 let avoided = tokio::select! {
                     avoided = stripes_avoid(cluster, log, &node) => avoided,
-                    through = passed(work, work.records().lines.len()) => through,
+                    through = passed(work, work.total()) => through,
                 };
                 self.supervisor.resume(&node).await?;
                 avoided.map(|()| format!("target {node} killed"))
@@ -288,7 +320,7 @@ async fn hit(ceph: &DevCeph, log: &Log, work: &Work) -> Result<String> {
     let monitor = ceph.leader().await?;
     ceph.kill(&osd).await?;
     ceph.kill(&monitor).await?;
-    let total = work.records().lines.len();
+    let total = work.total();
     let before = *work.acknowledged().borrow();
     passed(work, (before + total / 16).min(total)).await?;
     ceph.start(&osd).await?;
@@ -308,6 +340,28 @@ async fn install(cluster: &Cluster, program: &ProgramId, source: &str) -> Result
     programs.activate(program, version).await?;
     programs.wait(program, version, STEP_DEADLINE).await?;
     Ok(version)
+}
+
+/// How far the writers may come before the fault at the end of a quarter: half way to the next.
+fn gate_before(work: &Work, quarter: usize) -> usize {
+    (work.total() * quarter + work.total() * (quarter + 1)) / 8
+}
+
+/// Measures the rate, and has the writers end after as many records as take about 45 s. Where a quarter of all
+/// records is appended sooner, all of them are.
+async fn measure(work: &Work, progress: Progress) -> Result<()> {
+    let (started, first_fault) = (work.now(), work.total() / 4);
+    if let Ok(passed) = tokio::time::timeout(MEASURED, passed(work, first_fault)).await {
+        return passed;
+    }
+    let (acknowledged, elapsed) = (*work.acknowledged().borrow(), work.now() - started);
+    work.stop_at(records_to_append(acknowledged, elapsed, work.total()));
+    let rate = acknowledged as f64 / elapsed.as_secs_f64();
+    progress.note(&format!(
+        "{} of them are appended, in about 45 s: {rate:.0} records/s were measured",
+        work.total()
+    ));
+    Ok(())
 }
 
 async fn passed(work: &Work, mark: usize) -> Result<()> {

@@ -20,6 +20,8 @@ pub struct Work {
     records: Records,
     clock: Arc<dyn Clock>,
     next: AtomicUsize,
+    /// How many of the records are appended.
+    total: AtomicUsize,
     acknowledged: watch::Sender<usize>,
     /// Records below this may be taken.
     gate: watch::Sender<usize>,
@@ -28,10 +30,12 @@ pub struct Work {
 impl Work {
     /// All of `records`; none may be taken yet.
     pub fn new(records: Records, clock: Arc<dyn Clock>) -> Arc<Self> {
+        let total = AtomicUsize::new(records.lines.len());
         Arc::new(Self {
             records,
             clock,
             next: AtomicUsize::new(0),
+            total,
             acknowledged: watch::Sender::new(0),
             gate: watch::Sender::new(0),
         })
@@ -40,6 +44,16 @@ impl Work {
     /// The records.
     pub fn records(&self) -> &Records {
         &self.records
+    }
+
+    /// How many of the records are appended: all of them, unless [`Work::stop_at`] said otherwise.
+    pub fn total(&self) -> usize {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    /// Has the writers append the first `total` records only. No writer may have taken a later one.
+    pub fn stop_at(&self, total: usize) {
+        self.total.store(total.min(self.records.lines.len()), Ordering::Relaxed);
     }
 
     /// Lets the writers take records up to the `until`-th.
@@ -60,12 +74,12 @@ impl Work {
     /// The next record to append; waits at the gate; `None` when there are none left.
     async fn take(&self) -> Option<usize> {
         let record = self.next.fetch_add(1, Ordering::Relaxed);
-        if record >= self.records.lines.len() {
+        if record >= self.total() {
             return None;
         }
         let mut gate = self.gate.subscribe();
         gate.wait_for(|&until| record < until).await.ok()?;
-        Some(record)
+        (record < self.total()).then_some(record)
     }
 }
 

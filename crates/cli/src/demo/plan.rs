@@ -1,0 +1,41 @@
+//! How many records a demo appends that was told no number: as many as take about 45 seconds here.
+//!
+//! The rate is measured while the first records are appended, before the first fault. Pure.
+
+use std::time::Duration;
+
+/// How long the rate is measured.
+pub const MEASURED: Duration = Duration::from_secs(4);
+/// How long the appends take at the measured rate. Faults and what follows them take some seconds more.
+const APPENDING: Duration = Duration::from_secs(40);
+/// Records that are appended whatever the rate: each of 256 writers takes part in each quarter.
+const MIN_RECORDS: usize = 2_000;
+
+/// How many of `available` records to append, if `acknowledged` of them were within `elapsed`.
+pub fn records_to_append(acknowledged: usize, elapsed: Duration, available: usize) -> usize {
+    let rate = acknowledged as f64 / elapsed.as_secs_f64().max(f64::EPSILON);
+    let planned = (rate * APPENDING.as_secs_f64()) as usize;
+    planned.max(MIN_RECORDS).min(available)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_decides_and_the_input_and_the_writers_bound_it() {
+        let planned = |acknowledged| records_to_append(acknowledged, MEASURED, 200_000);
+        assert_eq!(planned(3_000), 30_000);
+        assert_eq!(planned(60_000), 200_000, "there are no more");
+        assert_eq!(planned(0), MIN_RECORDS, "something must be seen");
+        assert_eq!(records_to_append(5, MEASURED, 20), 20);
+    }
+
+    #[test]
+    fn no_fault_is_due_before_the_rate_is_known() {
+        for acknowledged in [1, 100, 10_000, 49_999] {
+            let total = records_to_append(acknowledged, MEASURED, 200_000);
+            assert!(acknowledged < total / 4, "{acknowledged} of {total}");
+        }
+    }
+}
