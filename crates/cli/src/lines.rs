@@ -1,37 +1,108 @@
 //! Lines of a file or of standard input, as they come: a pipe may deliver them one a minute.
 //!
-//! Reading blocks, so it has a thread of its own and hands lines over a bounded queue.
+//! Reading blocks, so it has a thread of its own, which hands lines over a queue. The queue is bounded by the
+//! bytes of all lines that somebody still holds, not by their number: a line may be a mebibyte long.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use nacre_object::{Error, Result};
-use tokio::sync::mpsc;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// A longer line is no record: the longest record a log takes, less its frame.
 pub const MAX_LINE_BYTES: usize = 1024 * 1024 - 64;
-/// Lines read ahead of the one who appends them.
-const MAX_WAITING_LINES: usize = 4096;
+/// What all lines that were read, and are not dropped yet, may take in memory.
+const MAX_HELD_BYTES: usize = 8 * 1024 * 1024;
+/// What the lines of one batch may take. The other half lets the thread read on meanwhile.
+const MAX_BATCH_BYTES: usize = MAX_HELD_BYTES / 2;
+/// What a line takes besides its text.
+const LINE_OVERHEAD_BYTES: usize = 256;
+/// Lines in the queue: all that have room, however short.
+const MAX_QUEUED_LINES: usize = MAX_HELD_BYTES / LINE_OVERHEAD_BYTES;
 
-/// A line without its end, or why there are no more.
-pub type Line = Result<Bytes>;
+const _: () = assert!(MAX_LINE_BYTES + LINE_OVERHEAD_BYTES <= MAX_BATCH_BYTES);
+const _: () = assert!(MAX_HELD_BYTES <= u32::MAX as usize);
 
-/// The lines of a file; `-` is standard input. An error is the last item.
-pub fn read(path: PathBuf) -> mpsc::Receiver<Line> {
-    let (lines, receiver) = mpsc::channel(MAX_WAITING_LINES);
-    std::thread::spawn(move || {
-        let sent = match open(&path) {
-            Ok(mut input) => send_all(&mut input, &path, &lines),
-            Err(error) => Err(error),
-        };
-        if let Err(error) = sent {
-            // Nobody receives any more: then nobody wants to know.
-            let _ = lines.blocking_send(Err(error));
+/// A line without its end. It keeps its part of the room until it is dropped.
+#[derive(Debug)]
+pub struct Line {
+    pub text: Bytes,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Line {
+    fn cost(&self) -> usize {
+        cost_of(&self.text)
+    }
+}
+
+fn cost_of(text: &Bytes) -> usize {
+    text.len() + LINE_OVERHEAD_BYTES
+}
+
+/// The lines of an input, in order.
+#[derive(Debug)]
+pub struct Lines(mpsc::Receiver<Result<Line>>);
+
+/// Lines that travel together. After an error there are no more.
+#[derive(Debug, Default)]
+pub struct LineBatch {
+    pub lines: Vec<Line>,
+    pub error: Option<Error>,
+}
+
+impl Lines {
+    /// Reads a file; `-` is standard input. Must be called inside a Tokio runtime.
+    pub fn of_file(path: PathBuf) -> Self {
+        Self::of(move || Ok((open(&path)?, path)))
+    }
+
+    fn of(open: impl FnOnce() -> Result<(Box<dyn BufRead>, PathBuf)> + Send + 'static) -> Self {
+        let (queue, lines) = mpsc::channel(MAX_QUEUED_LINES);
+        let runtime = Handle::current();
+        std::thread::spawn(move || {
+            let room = Arc::new(Semaphore::new(MAX_HELD_BYTES));
+            let sent = open().and_then(|(mut input, path)| {
+                send_all(&mut *input, &path, |text| {
+                    let room = Arc::clone(&room).acquire_many_owned(cost_of(&text) as u32);
+                    let room = runtime.block_on(room).expect("it is never closed");
+                    queue.blocking_send(Ok(Line { text, _room: room })).is_ok()
+                })
+            });
+            if let Err(error) = sent {
+                // If nobody receives any more, nobody wants to know.
+                let _ = queue.blocking_send(Err(error));
+            }
+        });
+        Self(lines)
+    }
+
+    /// The lines that have arrived, at most `most`; waits for the first of them. `None` at the end. Dropping
+    /// the future loses no line.
+    pub async fn next_batch(&mut self, most: usize) -> Option<LineBatch> {
+        let mut batch = LineBatch::default();
+        let mut bytes = 0;
+        let mut next = Some(self.0.recv().await?);
+        while let Some(line) = next {
+            match line {
+                Ok(line) => {
+                    bytes += line.cost();
+                    batch.lines.push(line);
+                }
+                Err(error) => {
+                    batch.error = Some(error);
+                    break;
+                }
+            }
+            let has_room = batch.lines.len() < most && bytes + MAX_LINE_BYTES <= MAX_BATCH_BYTES;
+            next = has_room.then(|| self.0.try_recv().ok()).flatten();
         }
-    });
-    receiver
+        Some(batch)
+    }
 }
 
 fn open(path: &Path) -> Result<Box<dyn BufRead>> {
@@ -46,7 +117,12 @@ fn unreadable(path: &Path, error: &io::Error) -> Error {
     Error::not_found(format!("cannot read {}: {error}", path.display()))
 }
 
-fn send_all(input: &mut dyn BufRead, path: &Path, lines: &mpsc::Sender<Line>) -> Result<()> {
+/// Hands over line after line until `send` answers that nobody wants more.
+fn send_all(
+    input: &mut dyn BufRead,
+    path: &Path,
+    mut send: impl FnMut(Bytes) -> bool,
+) -> Result<()> {
     let mut number = 0_u64;
     while let Some(line) = next(input).map_err(|error| unreadable(path, &error))? {
         number += 1;
@@ -56,7 +132,7 @@ fn send_all(input: &mut dyn BufRead, path: &Path, lines: &mpsc::Sender<Line>) ->
                 path.display()
             )));
         }
-        if lines.blocking_send(Ok(line)).is_err() {
+        if !send(line) {
             return Ok(());
         }
     }
@@ -78,7 +154,15 @@ pub fn next(input: &mut dyn BufRead) -> io::Result<Option<Bytes>> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
     use super::*;
+
+    /// A reader that would go on shows within this time that it does.
+    const LONG_ENOUGH: Duration = Duration::from_millis(200);
+    const DEADLINE: Duration = Duration::from_secs(30);
 
     #[test]
     fn a_line_ends_with_its_end_or_the_input_s() {
@@ -92,5 +176,53 @@ mod tests {
         let text = vec![b'x'; MAX_LINE_BYTES + 10];
         let line = next(&mut &text[..]).unwrap().unwrap();
         assert!(line.len() > MAX_LINE_BYTES);
+    }
+
+    /// So many lines of half a mebibyte.
+    fn long_lines(count: usize) -> Lines {
+        let text = [vec![b'x'; 512 * 1024], vec![b'\n']].concat().repeat(count);
+        Lines::of(move || Ok((Box::new(io::Cursor::new(text)), "lines".into())))
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_reader_waits_while_somebody_holds_as_many_bytes_as_it_may_read_ahead() {
+        let mut lines = long_lines(40);
+        let mut held = Vec::new();
+        let full = async {
+            while held.iter().map(Line::cost).sum::<usize>() + MAX_BATCH_BYTES / 8 < MAX_HELD_BYTES
+            {
+                held.extend(lines.next_batch(1).await.unwrap().lines);
+            }
+        };
+        timeout(DEADLINE, full).await.expect("there is room for these lines");
+        assert!(timeout(LONG_ENOUGH, lines.next_batch(1)).await.is_err(), "{} held", held.len());
+        held.pop();
+        let next = timeout(DEADLINE, lines.next_batch(1)).await.expect("there is room again");
+        assert_eq!(next.unwrap().lines.len(), 1);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_batch_has_no_more_bytes_than_it_may() {
+        let mut lines = long_lines(40);
+        let mut count = 0;
+        while let Some(batch) = timeout(DEADLINE, lines.next_batch(512)).await.unwrap() {
+            assert!(batch.lines.iter().map(Line::cost).sum::<usize>() <= MAX_BATCH_BYTES);
+            assert!(batch.error.is_none());
+            count += batch.lines.len();
+        }
+        assert_eq!(count, 40);
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_lines_before_one_that_is_too_long_come_with_the_error() {
+        let text = [&b"a\nb\n"[..], &vec![b'x'; MAX_LINE_BYTES + 1]].concat();
+        let mut lines = Lines::of(move || Ok((Box::new(io::Cursor::new(text)), "f".into())));
+        let (mut texts, mut failure) = (Vec::new(), None);
+        while let Some(batch) = timeout(DEADLINE, lines.next_batch(512)).await.unwrap() {
+            texts.extend(batch.lines.iter().map(|line| line.text.clone()));
+            failure = batch.error.or(failure);
+        }
+        assert_eq!(texts, ["a", "b"]);
+        assert!(failure.unwrap().message().starts_with("line 3 of f is longer"));
     }
 }

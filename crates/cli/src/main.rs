@@ -1,6 +1,7 @@
 //! The `nacre` command: nouns, then verbs.
 //!
-//! Exit status: 0 it worked, 1 it failed, 2 it was asked wrongly. Results go to standard output,
+//! Exit status: 0 it worked, 1 it failed, 2 it was asked wrongly, 130 or 143 SIGINT or SIGTERM ended it
+//! early. Results go to standard output,
 //! one JSON document a line with `--json`; everything else goes to standard error.
 
 mod commands;
@@ -16,6 +17,7 @@ mod lines;
 mod otlp;
 mod out;
 mod row;
+mod signals;
 mod span_tree;
 mod usage;
 
@@ -226,7 +228,10 @@ fn main() -> ExitCode {
     let status = match result {
         Ok(()) => 0,
         Err(_) if out::reader_is_gone() => 0,
-        Err(error) => fail(&error, out),
+        Err(error) => {
+            let failed = fail(&error, out);
+            signals::exit_status().unwrap_or(failed)
+        }
     };
     leave_if_connected(status);
     ExitCode::from(status)

@@ -190,6 +190,6 @@ fn a_command_that_is_interrupted_while_the_cluster_is_silent_ends_in_order() {
     ceph.kill("osd.0");
     kill_process(Pid::from_raw(measuring.id().cast_signed()).unwrap(), Signal::INT).unwrap();
     let ended = measuring.wait().unwrap();
-    assert_eq!(ended.code(), Some(1), "{ended}");
+    assert_eq!(ended.code(), Some(128 + 2), "{ended}");
     assert!(!folder.path().join("brados-profile.json").exists());
 }

@@ -7,9 +7,10 @@ use nacre_bench::{Bench, DEFAULT_SCALE_OBJECTS, DEFAULT_SCALE_POOL_GIB, Figure, 
 use nacre_object::Result;
 use tokio::sync::OnceCell;
 
-use super::up::{this_program, unless_interrupted};
+use super::up::this_program;
 use crate::engine::Engine;
 use crate::out::{Out, note};
+use crate::signals::unless_interrupted;
 
 /// What `nacre bench` can be told
 #[derive(Debug, clap::Args)]

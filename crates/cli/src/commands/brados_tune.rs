@@ -11,10 +11,10 @@ use nacre_tuner::{
 };
 
 use super::brados_counts;
-use super::up::unless_interrupted;
 use crate::engine::Engine;
 use crate::input::read_text;
 use crate::out::{Out, note, table};
+use crate::signals::unless_interrupted;
 
 /// How long each transaction of a profile is measured, unless somebody says otherwise.
 const PROBE_SECONDS: f64 = 0.3;

@@ -9,10 +9,10 @@ use nacre_experiments::{Effort, Experiment, Report, Site, measure, plot};
 use nacre_object::{Error, Result};
 use serde_json::json;
 
-use super::up::unless_interrupted;
 use crate::engine::Engine;
 use crate::input::read_text;
 use crate::out::{Out, note, utc};
+use crate::signals::unless_interrupted;
 
 /// What `nacre experiment` can be told
 #[derive(Debug, clap::Args)]

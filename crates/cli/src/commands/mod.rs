@@ -1,5 +1,6 @@
 //! One module for each noun of the command.
 
+mod append_progress;
 pub mod bench;
 pub mod brados;
 mod brados_counts;

@@ -9,8 +9,8 @@ use nacre_node::{Level, Node, NodeLock, NodeLog, NodeOptions, ready_line};
 use nacre_object::Result;
 use tokio::io::AsyncReadExt;
 
-use super::up::interrupted;
 use crate::out::Out;
+use crate::signals::Interrupts;
 
 /// What `nacre node` is told
 #[derive(Debug, clap::Args)]
@@ -39,7 +39,8 @@ pub async fn run(arguments: NodeArguments, folder: &Path) -> Result<()> {
 }
 
 async fn serve(arguments: NodeArguments, folder: &Path, log: &NodeLog) -> Result<()> {
-    let interrupted = interrupted()?;
+    let interrupts = Interrupts::hear()?;
+    let interrupted = interrupts.first();
     let told_to_stop = async {
         tokio::select! {
             () = interrupted => {}
@@ -59,7 +60,11 @@ async fn serve(arguments: NodeArguments, folder: &Path, log: &NodeLog) -> Result
     Out::new(false).line(&ready_line(node.metrics_address()))?;
     told_to_stop.await;
     log.say(Level::Info, "stopping", &[]);
-    node.stop().await
+    tokio::select! {
+        stopped = node.stop() => stopped,
+        // What was acknowledged is on the disk.
+        () = interrupts.second() => Ok(()),
+    }
 }
 
 /// Has panics told in the log as everything else. What panicked fails by itself.

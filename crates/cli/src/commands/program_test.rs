@@ -15,10 +15,10 @@ use serde_json::json;
 
 use crate::commands::brados::show_errors;
 use crate::commands::test_bed::TestBed;
-use crate::commands::up::interrupted;
 use crate::engine::Engine;
 use crate::input::read_text;
 use crate::out::{Out, note};
+use crate::signals::unless_interrupted;
 
 /// How long a script waits until what was sent is delivered.
 const DELIVERY_PATIENCE: Duration = Duration::from_secs(30);
@@ -60,12 +60,8 @@ pub async fn run(arguments: TestArguments, out: Out) -> Result<()> {
         true => some_layouts(&compiled, arguments.layouts),
         false => arguments.layout,
     };
-    let interrupted = interrupted()?;
     let bed = TestBed::open(&arguments.engine, &class_name(&arguments.file)?).await?;
-    let outcome = tokio::select! {
-        outcome = in_layouts(&bed, &path, &script, &source, &layouts) => outcome,
-        () = interrupted => Err(Error::unavailable("interrupted")),
-    };
+    let outcome = unless_interrupted(in_layouts(&bed, &path, &script, &source, &layouts)).await;
     // A failure before is told rather than one of this.
     let cleared = bed.clear().await;
     let failed = outcome?;

@@ -7,10 +7,10 @@ use nacre_clock::{Clock, SystemClock};
 use nacre_node::{NodeState, Supervisor};
 use nacre_object::{Error, ErrorKind, Result};
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::engine::{Engine, EngineArgument};
 use crate::out::{Out, note};
+use crate::signals::Interrupts;
 
 /// Storage targets of a new cluster, unless told otherwise.
 const DEFAULT_TARGETS: u16 = 3;
@@ -61,7 +61,10 @@ pub struct UpArguments {
     metrics_port: u16,
 }
 
-/// Runs a cluster until SIGINT or SIGTERM.
+/// What a person is told at the first signal.
+const STOPPING: &str = "stopping; a second signal ends every node at once";
+
+/// Runs a cluster until SIGINT or SIGTERM. A second signal kills the nodes: what they acknowledged stays.
 pub async fn run(arguments: UpArguments, folder: &Path, out: Out) -> Result<()> {
     let engine = &arguments.engine.engine;
     let cluster = match ClusterFile::read(folder) {
@@ -77,22 +80,22 @@ pub async fn run(arguments: UpArguments, folder: &Path, out: Out) -> Result<()> 
         }
         found => engine.check(found?)?,
     };
-    let interrupted = interrupted()?;
-    tokio::pin!(interrupted);
+    let interrupts = Interrupts::hear()?;
     let program = this_program()?;
+    let first = interrupts.first();
     let stopping = async {
-        interrupted.as_mut().await;
-        note("stopping");
+        first.await;
+        note(STOPPING);
     };
-    let port = arguments.metrics_port;
-    let started = Supervisor::start_unless(cluster, &program, port, stopping).await?;
+    let (port, second) = (arguments.metrics_port, interrupts.second());
+    let started = Supervisor::start_unless(cluster, &program, port, stopping, second).await?;
     let Some(mut supervisor) = started else { return Ok(()) };
     let outcome = tokio::select! {
         outcome = prepare_and_wait(&supervisor, out) => outcome,
-        () = &mut interrupted => Ok(()),
+        () = interrupts.first() => Ok(()),
     };
-    note("stopping");
-    supervisor.stop().await;
+    note(STOPPING);
+    supervisor.stop_unless_hurried(interrupts.second()).await;
     outcome
 }
 
@@ -118,29 +121,6 @@ async fn prepare_and_wait(supervisor: &Supervisor, out: Out) -> Result<()> {
 pub fn this_program() -> Result<std::path::PathBuf> {
     std::env::current_exe()
         .map_err(|error| Error::unavailable(format!("cannot find this program's file: {error}")))
-}
-
-/// Completes at the first SIGINT or SIGTERM after the call.
-pub fn interrupted() -> Result<impl Future<Output = ()>> {
-    let unable = |error| Error::unavailable(format!("cannot handle signals: {error}"));
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(unable)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(unable)?;
-    Ok(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    })
-}
-
-/// Does some work to its end; interrupted it has failed, or a script would take a half for the whole. What
-/// was made goes all the same: scratch folders, with their values.
-pub async fn unless_interrupted(work: impl Future<Output = Result<()>>) -> Result<()> {
-    let interrupted = interrupted()?;
-    tokio::select! {
-        () = interrupted => Err(Error::unavailable("interrupted")),
-        outcome = work => outcome,
-    }
 }
 
 fn announce(supervisor: &Supervisor, out: Out) -> Result<()> {

@@ -37,9 +37,10 @@ use self::report::{Event, Report, Run};
 use self::timeline::Ack;
 use self::verify::verify;
 use self::writers::{Work, Writers};
-use crate::commands::up::{interrupted, this_program};
+use crate::commands::up::this_program;
 use crate::engine::Engine;
 use crate::out::{Out, note};
+use crate::signals::{Interrupts, interrupted};
 
 /// The log's name.
 const LOG: &str = "demo";
@@ -117,11 +118,11 @@ pub async fn run(arguments: DemoArguments, out: Out) -> Result<()> {
     let layout =
         Layout { engine: engine.to_entry(), storage: TARGETS, addresses: vec![], sockets: true };
     let file = ClusterFile::lay_out(scratch.path(), &layout)?;
-    let interruption = interrupted()?;
-    tokio::pin!(interruption);
-    let nothing_verified = || Error::unavailable("interrupted; nothing was verified");
+    let interrupts = Interrupts::hear()?;
+    let nothing_verified = || interrupted("interrupted; nothing was verified");
     let program = this_program()?;
-    let started = Supervisor::start_unless(file, &program, 0, &mut interruption).await?;
+    let (first, second) = (interrupts.first(), interrupts.second());
+    let started = Supervisor::start_unless(file, &program, 0, first, second).await?;
     let mut supervisor = started.ok_or_else(nothing_verified)?;
     let folder = scratch.path().display();
     note(&match &engine {
@@ -134,16 +135,16 @@ pub async fn run(arguments: DemoArguments, out: Out) -> Result<()> {
         played = stage.play(records) => {
             played.and_then(|report| conclude(&report, out))
         }
-        () = &mut interruption => Err(nothing_verified()),
+        () = interrupts.first() => Err(nothing_verified()),
     };
     if arguments.keep && outcome.is_ok() {
         note(&format!(
             "the cluster stays up: try `nacre --cluster {} log stat {LOG}`; stop it with Ctrl-C",
             scratch.path().display()
         ));
-        interrupted()?.await;
+        interrupts.first().await;
     }
-    supervisor.stop().await;
+    supervisor.stop_unless_hurried(interrupts.second()).await;
     outcome
 }
 

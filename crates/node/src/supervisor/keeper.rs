@@ -219,7 +219,7 @@ impl Kept {
                     }
                     Some(Order::Resume) => {}
                     Some(Order::Stop) | None => {
-                        terminate(&mut child).await;
+                        terminate(&mut child, orders).await;
                         return Next::Finish;
                     }
                 },
@@ -271,14 +271,28 @@ async fn next_line(
     }
 }
 
-async fn terminate(child: &mut Child) {
+/// Has a node finish. Kills it if that takes too long, or once it is ordered to be killed.
+async fn terminate(child: &mut Child, orders: &mut mpsc::Receiver<Order>) {
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
     if let Some(pid) = pid {
         let _ = kill_process(pid, Signal::TERM);
     }
-    if time::timeout(STOP_GRACE, child.wait()).await.is_err() {
-        let _ = child.kill().await;
+    tokio::select! {
+        _ = child.wait() => return,
+        () = time::sleep(STOP_GRACE) => {}
+        () = ordered_to_kill(orders) => {}
     }
+    let _ = child.kill().await;
+}
+
+async fn ordered_to_kill(orders: &mut mpsc::Receiver<Order>) {
+    while let Some(order) = orders.recv().await {
+        if matches!(order, Order::Kill { .. }) {
+            return;
+        }
+    }
+    // Nobody is left to order it.
+    std::future::pending().await
 }
 
 /// False if it is to stop instead.

@@ -70,13 +70,14 @@ impl Supervisor {
     /// `Unavailable` if another process runs the cluster, or a node does not start: then with what its
     /// log says of it, and everything started is stopped.
     pub async fn start(cluster: ClusterFile, program: &Path, metrics_port: u16) -> Result<Self> {
-        let never = std::future::pending();
-        let started = Self::start_unless(cluster, program, metrics_port, never).await?;
+        let [first, second] = [(); 2].map(|()| std::future::pending());
+        let started = Self::start_unless(cluster, program, metrics_port, first, second).await?;
         started.ok_or_else(|| Error::unavailable("interrupted"))
     }
 
-    /// The same, unless it is `interrupted` meanwhile: `None` once everything started is stopped again.
-    /// Who drops a start instead leaves nodes behind that still end while the folder is free already.
+    /// The same, unless it is `interrupted` meanwhile: `None` once everything started is stopped again, or
+    /// killed, if it is `hurried` then. A caller that drops this future instead leaves nodes behind, which
+    /// still end while the folder is free already.
     ///
     /// # Errors
     /// As [`Supervisor::start`].
@@ -85,6 +86,7 @@ impl Supervisor {
         program: &Path,
         metrics_port: u16,
         interrupted: impl Future<Output = ()>,
+        hurried: impl Future<Output = ()>,
     ) -> Result<Option<Self>> {
         let lock = lock_folder(cluster.folder())?;
         let run_folder = cluster.run_folder()?;
@@ -118,7 +120,7 @@ impl Supervisor {
         if let Ok(true) = begun {
             return Ok(Some(supervisor));
         }
-        supervisor.stop().await;
+        supervisor.stop_unless_hurried(hurried).await;
         begun.map(|_| None)
     }
 
@@ -178,15 +180,38 @@ impl Supervisor {
 
     /// Asks every node to finish, kills those that do not, and returns when all are gone.
     pub async fn stop(&mut self) {
-        for keeper in &self.keepers {
-            // A keeper that is gone has nothing left to stop.
-            let _ = keeper.orders.send(Order::Stop).await;
-        }
-        for keeper in &mut self.keepers {
-            let _ = (&mut keeper.task).await;
+        self.stop_unless_hurried(std::future::pending()).await;
+    }
+
+    /// The same; kills every node that is still there once it is `hurried`.
+    pub async fn stop_unless_hurried(&mut self, hurried: impl Future<Output = ()>) {
+        self.order_all(|| Order::Stop).await;
+        let is_hurried = tokio::select! {
+            () = self.all_gone() => false,
+            () = hurried => true,
+        };
+        if is_hurried {
+            self.order_all(|| Order::Kill { hold: false }).await;
+            self.all_gone().await;
         }
         if let Some(answering) = self.answering.take() {
             answering.stop().await;
+        }
+    }
+
+    async fn order_all(&self, order: impl Fn() -> Order) {
+        for keeper in &self.keepers {
+            // A keeper that is gone has nothing left to stop.
+            let _ = keeper.orders.send(order()).await;
+        }
+    }
+
+    /// Waits until no keeper is left.
+    async fn all_gone(&mut self) {
+        for keeper in &mut self.keepers {
+            if !keeper.task.is_finished() {
+                let _ = (&mut keeper.task).await;
+            }
         }
     }
 
@@ -271,8 +296,9 @@ while :; do wait; done
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
         };
-        let started = Supervisor::start_unless(cluster, &program, 0, all_began).await.unwrap();
-        assert!(started.is_none());
+        let never = std::future::pending();
+        let started = Supervisor::start_unless(cluster, &program, 0, all_began, never);
+        assert!(started.await.unwrap().is_none());
         let began = pids(programs.path(), "began.");
         assert_eq!(pids(programs.path(), "ended."), began, "none was killed");
         assert!(began.iter().all(|pid| !Path::new("/proc").join(pid).exists()));
