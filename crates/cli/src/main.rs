@@ -16,6 +16,7 @@ mod input;
 mod lines;
 mod otlp;
 mod out;
+mod reader;
 mod row;
 mod signals;
 mod span_tree;
@@ -227,7 +228,7 @@ fn main() -> ExitCode {
     runtime.shutdown_background();
     let status = match result {
         Ok(()) => 0,
-        Err(_) if out::reader_is_gone() => 0,
+        Err(_) if reader::is_gone() => 0,
         Err(error) => {
             let failed = fail(&error, out);
             signals::exit_status().unwrap_or(failed)

@@ -1,28 +1,21 @@
 //! What the command prints: text for people, or one JSON document for programs.
 //!
-//! A reader that goes away (`nacre … | head`) is no failure: the command ends quietly. It does end as
-//! others do, by the way back through its callers, as it may have started servers and made folders.
+//! A command whose reader goes away ends as others do, by the way back through its callers: it may have started
+//! servers and made folders.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, ErrorKind, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use nacre_object::{Error, Result};
 use serde::Serialize;
 
+use crate::reader;
+
 /// Characters of a table's cell. A value may have a million, and all other rows are padded to the longest.
 const MAX_CELL_CHARS: usize = 1024;
 // A width that text is padded to.
 const _: () = assert!(MAX_CELL_CHARS <= u16::MAX as usize);
-
-static READER_IS_GONE: AtomicBool = AtomicBool::new(false);
-
-/// Whether something could not be printed because nobody reads it any more: then that is why a command
-/// ended, whatever it says.
-pub fn reader_is_gone() -> bool {
-    READER_IS_GONE.load(Ordering::Relaxed)
-}
 
 /// Where results go, and how.
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +52,7 @@ impl Out {
         text: impl FnOnce() -> String,
     ) -> Result<bool> {
         match self.show(value, text) {
-            Err(_) if READER_IS_GONE.swap(false, Ordering::Relaxed) => Ok(false),
+            Err(_) if reader::forget_gone() => Ok(false),
             outcome => outcome.map(|()| true),
         }
     }
@@ -83,10 +76,7 @@ impl Out {
 fn written(result: io::Result<()>) -> Result<()> {
     match result {
         Ok(()) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-            READER_IS_GONE.store(true, Ordering::Relaxed);
-            Err(Error::unavailable("nobody reads the output any more"))
-        }
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(reader::gone()),
         Err(error) => Err(Error::unavailable(format!("cannot write the output: {error}"))),
     }
 }

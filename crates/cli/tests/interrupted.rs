@@ -9,6 +9,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use common::follower::Follower;
 use common::{NACRE, RunningCluster};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -179,4 +180,22 @@ fn a_terminated_append_does_not_wait_for_the_end_of_its_input() {
         "in_log": [[1, 2]], "failed": [], "unknown": [], "next_line": 3, "interrupted": true });
     assert_eq!(told, expected);
     assert_eq!(cluster.run(&["log", "read", "l"]), numbered(2));
+}
+
+#[test]
+fn a_command_that_follows_ends_as_soon_as_its_reader_is_gone() {
+    let cluster = RunningCluster::start();
+    cluster.run(&["log", "create", "l"]);
+    cluster.run_with_input(&["log", "append", "l"], "one\n");
+    cluster.run(&["map", "set", "m", "a=1"]);
+    for follow in [
+        &["log", "follow", "l"][..],
+        &["map", "watch", "m", "--from", "0"],
+        &["events", "--follow", "--limit", "1"],
+    ] {
+        let mut follower = Follower::start(cluster.command(follow));
+        follower.next_line();
+        // Nothing happens that it could print.
+        assert_eq!(follower.end_without_reader().code(), Some(0), "{follow:?}");
+    }
 }

@@ -3,10 +3,16 @@
 mod common;
 
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use common::follower::Follower;
 use common::{NACRE, RunningCluster, kill};
+use nacre_clock::{Clock, SystemClock};
+use nacre_conformance::wait::eventually_blocking;
 use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process};
 
 const COUNTER: &str = include_str!("../../../programs/class/counter.lua");
 
@@ -70,7 +76,7 @@ fn a_node_that_does_not_start_any_more_is_waited_for_by_nobody_until_it_does() {
     assert_eq!(cluster.run(&put), "class/counter version 2, active on every node\n");
     assert!(!is_up(&cluster, "meta.0"));
     fs::remove_file(&socket).unwrap();
-    while !is_up(&cluster, "meta.0") {}
+    eventually_blocking("meta.0 is up again", || is_up(&cluster, "meta.0"));
     cluster.run(&["program", "wait", "class/counter", "2"]);
 }
 
@@ -101,9 +107,91 @@ fn a_node_of_a_killed_supervisor_is_waited_for_while_it_leaves() {
     let folder = scratch.path().to_owned();
     let next = std::thread::spawn(move || RunningCluster::start_in(&folder));
     let log = scratch.path().join("run/meta.0.log");
-    while !fs::read_to_string(&log).unwrap().contains("waiting for the process before this one") {
+    eventually_blocking("meta.0 waits for the process before it", || {
         assert!(!next.is_finished(), "it started, or gave up");
-    }
+        fs::read_to_string(&log).unwrap().contains("waiting for the process before this one")
+    });
     drop(leaving);
     assert_eq!(next.join().unwrap().run(&["object", "get", "data/a"]), "kept");
+}
+
+/// A cluster that waits for its clients' long polls takes eight seconds; one that does not, one.
+const STOPS_WITHIN: Duration = Duration::from_secs(5);
+
+/// Clients that wait for a record, a commit and an event.
+fn followers(cluster: &RunningCluster) -> [Follower; 3] {
+    cluster.run(&["log", "create", "l"]);
+    cluster.run_with_input(&["log", "append", "l"], "one\n");
+    cluster.run(&["map", "set", "m", "a=1"]);
+    let follow = [
+        &["log", "follow", "l"][..],
+        &["map", "watch", "m", "--from", "0"],
+        &["events", "--follow", "--limit", "1"],
+    ];
+    let mut followers = follow.map(|arguments| Follower::start(cluster.command(arguments)));
+    for follower in &mut followers {
+        follower.next_line();
+    }
+    followers
+}
+
+#[test]
+fn a_cluster_stops_although_clients_follow_it_and_they_go_on_after_the_restart() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut cluster = RunningCluster::start_in(scratch.path());
+    let [mut records, mut commits, mut events] = followers(&cluster);
+    let clock = SystemClock::default();
+    let begun = clock.monotonic();
+    assert!(cluster.stop());
+    let took = clock.monotonic() - begun;
+    assert!(took < STOPS_WITHIN, "{took:?}");
+
+    let cluster = RunningCluster::start_in(scratch.path());
+    cluster.run_with_input(&["log", "append", "l"], "two\n");
+    assert_eq!(records.next_line(), "two");
+    cluster.run(&["map", "set", "m", "a=2"]);
+    assert!(commits.next_line().ends_with("  a=2"));
+    let source = cluster.folder().join("counter.lua");
+    fs::write(&source, COUNTER).unwrap();
+    let put = ["program", "put", "class/counter", source.to_str().unwrap(), "--activate"];
+    cluster.run(&put);
+    while !events.next_line().contains("class/counter version 1 is active") {}
+}
+
+#[test]
+fn a_node_that_is_told_to_end_is_back_soon_although_clients_follow_it() {
+    let cluster = RunningCluster::start();
+    let [mut records, ..] = followers(&cluster);
+    let before = cluster.pid_of("meta.0").unwrap();
+    let clock = SystemClock::default();
+    let begun = clock.monotonic();
+    kill_process(Pid::from_raw(before).unwrap(), Signal::TERM).unwrap();
+    eventually_blocking("meta.0 is another process", || {
+        cluster.pid_of("meta.0").is_some_and(|pid| pid != before)
+    });
+    let took = clock.monotonic() - begun;
+    assert!(took < STOPS_WITHIN, "{took:?}");
+    cluster.run_with_input(&["log", "append", "l"], "two\n");
+    assert_eq!(records.next_line(), "two");
+}
+
+#[test]
+fn a_second_signal_ends_a_node_that_does_not_stop() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (said, says) = std::io::pipe().unwrap();
+    let mut cluster = RunningCluster::start_told(scratch.path(), &[], Stdio::from(says));
+    let pid = cluster.pid_of("meta.0").unwrap();
+    let stuck = Pid::from_raw(pid).unwrap();
+    kill_process(stuck, Signal::STOP).unwrap();
+    cluster.terminate();
+    let mut line = String::new();
+    BufReader::new(said).read_line(&mut line).unwrap();
+    assert!(line.contains("a second signal ends every node"), "{line}");
+    let clock = SystemClock::default();
+    let begun = clock.monotonic();
+    cluster.terminate();
+    assert!(cluster.ended());
+    let took = clock.monotonic() - begun;
+    assert!(took < STOPS_WITHIN, "{took:?}");
+    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "meta.0 is gone");
 }

@@ -37,6 +37,7 @@ mod seed_cases;
 mod small_disk;
 pub mod suite;
 mod test_classes;
+pub mod wait;
 mod watch_hub;
 pub mod workloads;
 

@@ -79,7 +79,7 @@ pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a connection may take until something is asked on it, how long it may be idle
 /// afterwards, and how long a session may take from its request to its hello.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a client may take to hear that its idle connection is closed.
+/// How long a client may take to hear that its connection is closed, once nothing is going on on it.
 pub const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a server that was told to stop lets begun requests finish.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);

@@ -61,6 +61,11 @@ pub(crate) fn late() -> Error {
         .hint("it may still happen; ask again, or give it longer")
 }
 
+/// The error for a long poll on a node that stops.
+pub(crate) fn stopping() -> Error {
+    Error::unavailable("the node is stopping").hint("ask again: it may come back")
+}
+
 /// Those of a `ServerMessage`.
 pub(crate) fn server_fields(id: u64) -> Fields {
     Fields::new().with(ID_TAG, id)

@@ -5,6 +5,7 @@ use nacre_object::Result;
 use serde_json::json;
 
 use crate::out::{Out, note, printable, utc};
+use crate::reader::while_read;
 
 /// What `nacre events` can be told
 #[derive(Debug, clap::Args)]
@@ -31,10 +32,15 @@ pub async fn run(arguments: EventsArguments, cluster: &Cluster, out: Out) -> Res
             show(event, out)?;
         }
     }
-    if !arguments.follow {
-        return Ok(());
+    match arguments.follow {
+        true => while_read(follow(cluster, last, out)).await,
+        false => Ok(()),
     }
-    let mut watcher = events.follow(last);
+}
+
+/// Prints events after this one as they happen; returns only if that fails.
+async fn follow(cluster: &Cluster, after: u64, out: Out) -> Result<()> {
+    let mut watcher = cluster.events().follow(after);
     loop {
         match watcher.next().await? {
             EventItem::Event(event) => show(&event, out)?,

@@ -1,16 +1,22 @@
 //! `nacre log …`: shared logs, made for pipes.
 
+use std::time::Duration;
+
 use clap::Subcommand;
 use futures::StreamExt;
 use nacre::{Cluster, Entry, Log, LogOptions, LogStat};
-use nacre_object::{ClassName, Error, PoolName, Result};
+use nacre_object::{ClassName, Error, ErrorKind, PoolName, Result};
 use serde_json::json;
+use tokio::time::sleep;
 
 use super::log_append::{AppendArguments, append};
-use crate::out::{Out, json_bytes, table};
+use crate::out::{Out, json_bytes, note, table};
+use crate::reader::while_read;
 
 /// Positions asked for at a time by `read`.
 const READ_PAGE: usize = 1024;
+/// A follower whose cluster does not answer asks again after this.
+const FOLLOW_AGAIN: Duration = Duration::from_millis(500);
 
 /// Work with shared logs
 #[derive(Debug, Subcommand)]
@@ -112,12 +118,7 @@ pub async fn run(command: LogCommand, cluster: &Cluster, out: Out) -> Result<()>
         C::Follow { log, from, new, positions } => {
             let log = cluster.log(&log).await?;
             let from = if new { log.tail().await? } else { from };
-            let mut entries = log.follow(from);
-            while let Some(next) = entries.next().await {
-                let (position, entry) = next?;
-                show(position, &entry, positions, out)?;
-            }
-            Ok(())
+            while_read(follow(&log, from, positions, out)).await
         }
         C::Tail { log } => {
             let tail = cluster.log(&log).await?.tail().await?;
@@ -150,6 +151,28 @@ async fn read(log: &Log, from: u64, limit: Option<u64>, positions: bool, out: Ou
                 }
                 None => {}
             }
+        }
+    }
+    Ok(())
+}
+
+/// Prints records as they are appended; returns only if that fails. While the cluster does not answer, it waits.
+async fn follow(log: &Log, from: u64, positions: bool, out: Out) -> Result<()> {
+    let mut entries = log.follow(from);
+    let mut is_waiting = false;
+    while let Some(next) = entries.next().await {
+        match next {
+            Ok((position, entry)) => {
+                is_waiting = false;
+                show(position, &entry, positions, out)?;
+            }
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                if !std::mem::replace(&mut is_waiting, true) {
+                    note(&format!("waiting for the cluster: {error}"));
+                }
+                sleep(FOLLOW_AGAIN).await;
+            }
+            Err(error) => return Err(error),
         }
     }
     Ok(())

@@ -6,6 +6,7 @@ use nacre_object::{Error, MapName, Result};
 use serde_json::{Value, json};
 
 use crate::out::{Out, json_bytes, note, printable, table, text_bytes, utc};
+use crate::reader::while_read;
 
 /// Epochs shown by `history` unless told otherwise.
 const DEFAULT_HISTORY: usize = 20;
@@ -137,7 +138,7 @@ pub async fn run(command: MapCommand, cluster: &Cluster, out: Out) -> Result<()>
             commit(cluster, &map, epoch, keys.into_iter().map(Change::remove).collect(), out).await
         }
         C::History { map, limit } => history(cluster, &map, limit, out).await,
-        C::Watch { map, from } => watch(cluster, &map, from, out).await,
+        C::Watch { map, from } => while_read(watch(cluster, &map, from, out)).await,
     }
 }
 

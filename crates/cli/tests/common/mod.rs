@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
 pub mod appenders;
+pub mod follower;
 pub mod layouts;
 pub mod person;
 
@@ -10,6 +11,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use nacre_conformance::wait::eventually_blocking;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -173,9 +175,24 @@ impl RunningCluster {
 
     /// Asks `nacre up` to finish and waits until it has; whether it ended well.
     pub fn stop(&mut self) -> bool {
+        self.terminate();
+        self.ended()
+    }
+
+    /// Asks `nacre up` to finish.
+    pub fn terminate(&self) {
         let pid = Pid::from_raw(i32::try_from(self.up.id()).unwrap()).unwrap();
         let _ = kill_process(pid, Signal::TERM);
-        self.up.wait().unwrap().success()
+    }
+
+    /// Waits until `nacre up` has ended; whether it ended well.
+    pub fn ended(&mut self) -> bool {
+        let mut status = None;
+        eventually_blocking("the end of `nacre up`", || {
+            status = self.up.try_wait().unwrap();
+            status.is_some()
+        });
+        status.expect("it has ended").success()
     }
 }
 

@@ -213,14 +213,20 @@ impl Connections {
         if !activity.was_asked() {
             self.note_silence(&closing, &from);
         }
-        let patience = match closing {
-            Closing::Evicted => return,
-            Closing::Idle => FAREWELL_TIMEOUT,
-            Closing::Draining => Duration::MAX,
-        };
+        if matches!(closing, Closing::Evicted) {
+            return;
+        }
         connection.as_mut().graceful_shutdown();
+        // Streams without an end, as those of a health watch, do not count as activity.
+        let said_goodbye = async {
+            if matches!(closing, Closing::Draining) {
+                activity.until(false).await;
+            }
+            sleep(FAREWELL_TIMEOUT).await;
+        };
         tokio::select! {
-            _ = timeout(patience, connection) => {}
+            _ = connection => {}
+            () = said_goodbye => {}
             () = reached(&mut phase, Phase::Cut) => {}
         }
     }

@@ -19,6 +19,7 @@ use nacre_telemetry::{Spans, Trace, traced};
 use tokio::sync::watch;
 
 use super::call_rooms::CallRooms;
+use super::connection::reached;
 use super::meter::{Kind, Meter};
 use super::places::Places;
 use super::refusals::Refusals;
@@ -27,6 +28,7 @@ use super::{Caller, Service, tracing};
 use crate::limits::{
     HANDSHAKE_TIMEOUT, MAX_BATCH_BYTES, MAX_MESSAGE_BYTES, PROTOCOL_VERSION, STALL_TIMEOUT,
 };
+use crate::message;
 use crate::outbox::Body as _;
 use nacre_protocol::proto::client_message::Body as Asked;
 use nacre_protocol::proto::server_message::Body as Answer;
@@ -155,7 +157,10 @@ impl Node {
             Asked::Ask(ask) => match self.service(ask) {
                 Ok((service, ask)) => {
                     only_reads = service.only_waits(&ask.method);
-                    contained(async move { told(serve(&*service, &caller, ask).await) })
+                    let phase = only_reads.then(|| self.phase.subscribe());
+                    contained(async move {
+                        told(unless_stopping(phase, serve(&*service, &caller, ask)).await)
+                    })
                 }
                 Err(error) => Box::pin(std::future::ready(told(Err(error)))),
             },
@@ -240,6 +245,19 @@ async fn serve(service: &dyn Service, caller: &Caller, ask: pb::Ask) -> Result<A
     caller.standing.allow(Demand::Ask { service: &name, method: &method, input: &input })?;
     let output = service.ask(caller, &method, input).await?;
     Ok(Answer::Answer(pb::Answer { output }))
+}
+
+/// Ends a long poll when the node stops: its event may never come. A call without a `phase` is no long poll.
+async fn unless_stopping(
+    phase: Option<watch::Receiver<Phase>>,
+    answer: impl Future<Output = Result<Answer>>,
+) -> Result<Answer> {
+    let Some(mut phase) = phase else { return answer.await };
+    tokio::select! {
+        biased;
+        answer = answer => answer,
+        () = reached(&mut phase, Phase::Draining) => Err(message::stopping()),
+    }
 }
 
 /// Work whose panic fails its own message only: what was wrong is in the process's log, and the

@@ -43,7 +43,7 @@ pub trait Service: Send + Sync {
     async fn ask(&self, caller: &Caller, method: &str, input: Bytes) -> Result<Bytes>;
 
     /// Whether a method changes nothing and may wait for long, so that it is given up where it is when
-    /// its client goes away.
+    /// its client goes away or the node stops.
     fn only_waits(&self, _method: &str) -> bool {
         false
     }

@@ -11,14 +11,17 @@ use nacre_object::{
     Capabilities, ErrorKind, ListPage, ListRequest, ObjectId, Op, Reply, Request, Result, Store,
     Watch, WatchEvent, WatchStream,
 };
-use nacre_wire::limits::{MAX_ENTITY_SESSIONS, MAX_IDLE_CONNECTIONS};
+use nacre_wire::limits::{DRAIN_TIMEOUT, MAX_ENTITY_SESSIONS, MAX_IDLE_CONNECTIONS};
+use nacre_wire::proto::server_message::Body as Answer;
 use nacre_wire::{Authority, Caller, Endpoint, Listener, RemoteStore, Server, Service, Usage};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tonic::Code;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
 
 use crate::harness::{Node, Place, TestService, ask, connect, eventually, object, request};
-use crate::raw::{RawSession, asks, call, hello, served};
+use crate::raw::{RawSession, asks, call, channel, hello, served};
 
 /// What a client of HTTP/2 says first.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -80,6 +83,48 @@ async fn what_only_waits_ends_with_its_client() {
     service.until_begun(101).await;
     waiting.abort();
     service.until_given_up(101).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_stops_ends_long_polls_and_finishes_other_calls() {
+    let (_place, service, node, mut session) = served().await;
+    session.send(vec![asks(1, "wait", ""), asks(2, "hold", "kept")]);
+    let endpoint = node.endpoint.clone();
+    let polling = tokio::spawn(async move { call(&endpoint, asks(1, "wait", "")).await });
+    service.until_begun(3).await;
+    let stopped = node.stop();
+    let error = match polling.await.unwrap().unwrap().body {
+        Some(Answer::Error(error)) => error,
+        other => panic!("no error but {other:?}"),
+    };
+    assert!(error.message.contains("is stopping"), "{error:?}");
+    service.release(1);
+    let mut ended = Vec::new();
+    while let Some(message) = session.next().await.unwrap() {
+        match message.body {
+            Some(Answer::Error(error)) => assert!(error.message.contains("is stopping")),
+            Some(Answer::Answer(answer)) => assert_eq!(answer.output, "kept"),
+            _ => continue,
+        }
+        ended.push(message.id);
+    }
+    ended.sort_unstable();
+    assert_eq!(ended, [1, 2]);
+    stopped.await.unwrap().unwrap();
+}
+
+/// Half of what a node that stops has for calls that were begun.
+const WITHOUT_DRAINING: Duration = Duration::from_secs(DRAIN_TIMEOUT.as_secs() / 2);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_never_ends_does_not_keep_a_node_from_stopping() {
+    let (_place, _service, node, _session) = served().await;
+    let request = HealthCheckRequest { service: nacre_wire::SERVICE_NAME.to_owned() };
+    let mut health = HealthClient::new(channel(&node.endpoint).await);
+    let mut states = health.watch(request).await.unwrap().into_inner();
+    assert!(states.message().await.unwrap().is_some());
+    let stopped = tokio::time::timeout(WITHOUT_DRAINING, node.stop());
+    stopped.await.expect("the watch keeps the node").unwrap().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,59 @@
+//! Whether somebody reads what the command prints.
+//!
+//! A reader that goes away (`nacre … | head`) is no failure: the command ends quietly. A command that waits for
+//! something to print asks the kernel, as it would otherwise notice at its next line only, which may never come.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nacre_object::{Error, Result};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+static IS_GONE: AtomicBool = AtomicBool::new(false);
+
+/// Whether the reader of standard output is gone. If so, that is why the command ended, whatever its error says.
+pub fn is_gone() -> bool {
+    IS_GONE.load(Ordering::Relaxed)
+}
+
+/// Takes note that the reader is gone; the error for the work that printed.
+pub fn gone() -> Error {
+    IS_GONE.store(true, Ordering::Relaxed);
+    Error::unavailable("nobody reads the output any more")
+}
+
+/// Goes on though the reader is gone. Answers whether that was so.
+pub fn forget_gone() -> bool {
+    IS_GONE.swap(false, Ordering::Relaxed)
+}
+
+/// Does work that prints, until it ends or nobody can read its output any more.
+pub async fn while_read<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::select! {
+        biased;
+        outcome = work => outcome,
+        () = until_gone() => Err(gone()),
+    }
+}
+
+/// Completes once the other end of standard output is closed. A file has no other end.
+async fn until_gone() {
+    let interest = Interest::READABLE | Interest::ERROR;
+    #[expect(
+        unsafe_code,
+        reason = "tokio has no safe way to wait for a descriptor that it does not own"
+    )]
+    // SAFETY: Standard output stays open, and the same, until the process ends: nothing here closes it.
+    let stdout = unsafe { AsyncFd::register_with_interest(io::stdout(), interest) };
+    if let Ok(stdout) = stdout {
+        // What can be read there is typed at a terminal, and not for this command.
+        while let Ok(mut seen) = stdout.ready(interest).await {
+            if seen.ready().is_error() || seen.ready().is_write_closed() {
+                return;
+            }
+            seen.clear_ready();
+        }
+    }
+    std::future::pending().await
+}
