@@ -8,9 +8,9 @@ use std::path::Path;
 use std::process::Command;
 
 use common::person::Person;
-use common::{NACRE, RunningCluster};
+use common::{NACRE, RunningCluster, suspend};
 use nacre::{Cluster, ErrorKind};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 
 const COUNTER: &str = include_str!("../../../programs/class/counter.lua");
 
@@ -84,8 +84,7 @@ fn an_entity_works_with_programs_and_logs_it_was_granted() {
     reader.is_denied(&["log", "append", "mine", "lines"]);
     reader.is_denied(&["log", "seal", "mine"]);
     // Nor does it need one that lives: what is written is there to be found.
-    let sequencer = Pid::from_raw(cluster.pid_of("meta.0").unwrap()).unwrap();
-    kill_process(sequencer, Signal::STOP).unwrap();
+    let sequencer = suspend(cluster.pid_of("meta.0").unwrap());
     assert!(reader.run(&["log", "read", "mine"]).contains("two"));
     kill_process(sequencer, Signal::CONT).unwrap();
 }
@@ -142,8 +141,7 @@ fn a_change_that_not_every_node_has_says_which_have_not() {
     let cluster = RunningCluster::start_tls();
     Person::add(&cluster, "alice", &["r pool=data"]);
     // It keeps no objects, so the commit happens without it.
-    let stopped = Pid::from_raw(cluster.pid_of("meta.0").unwrap()).unwrap();
-    kill_process(stopped, Signal::STOP).unwrap();
+    let stopped = suspend(cluster.pid_of("meta.0").unwrap());
     let (status, said) = cluster.fails(&["entity", "grant", "alice", "w pool=data"]);
     assert_eq!(status, 1);
     assert!(said.contains("not known to be in force on meta.0"), "{said}");
@@ -162,23 +160,35 @@ fn another_user_of_the_machine_is_refused_at_the_socket() {
     let cluster = RunningCluster::start();
     cluster.run_with_input(&["object", "append", "data/a"], "x");
     // Even where the file system lets them through.
-    let open = |path: &Path| std::fs::set_permissions(path, PermissionsExt::from_mode(0o777));
-    open(cluster.folder()).unwrap();
-    open(&cluster.folder().join("run")).unwrap();
-    for node in ["storage.0", "storage.1", "storage.2", "meta.0"] {
-        open(&cluster.folder().join(format!("run/{node}.sock"))).unwrap();
-    }
     let program = tempfile::tempdir().unwrap();
     let nacre = program.path().join("nacre");
     std::fs::copy(NACRE, &nacre).unwrap();
+    let open = |path: &Path| std::fs::set_permissions(path, PermissionsExt::from_mode(0o777));
     open(program.path()).unwrap();
     let nobody = |arguments: &[&str]| {
         let mut command = Command::new(&nacre);
         command.args(arguments).env("NACRE_CLUSTER", cluster.folder()).uid(65534).gid(65534);
-        command.output().unwrap()
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        String::from_utf8(output.stderr).unwrap().to_lowercase()
     };
-    assert!(!nobody(&["object", "get", "data/a"]).status.success());
-    assert!(!nobody(&["status"]).status.success());
+    let is_denied = || {
+        for arguments in [&["status"][..], &["object", "get", "data/a"]] {
+            let said = nobody(arguments);
+            assert!(said.contains("permission denied"), "{said}");
+            assert!(said.contains("as the user who runs the cluster"), "{said}");
+        }
+    };
+    // The folder is closed, then the sockets are, then only the nodes keep others out.
+    is_denied();
+    open(cluster.folder()).unwrap();
+    open(&cluster.folder().join("run")).unwrap();
+    open(&cluster.folder().join("cluster.json")).unwrap();
+    is_denied();
+    for node in ["storage.0", "storage.1", "storage.2", "meta.0"] {
+        open(&cluster.folder().join(format!("run/{node}.sock"))).unwrap();
+    }
+    is_denied();
     assert_eq!(cluster.run(&["object", "get", "data/a"]), "x");
 }
 

@@ -88,8 +88,14 @@ fn another_authoritys_administrator_is_nobody_here() {
     stranger["authority"] = admin["authority"].clone();
     let file = other.folder().join("stranger.json");
     std::fs::write(&file, stranger.to_string()).unwrap();
-    let asked = run_as(&file, &["object", "get", "data/o"]);
-    let said = String::from_utf8_lossy(&asked.stderr);
-    assert!(!asked.status.success() && !said.contains("not found"), "{said}");
+    for arguments in [&["object", "get", "data/o"][..], &["status"]] {
+        let asked = run_as(&file, arguments);
+        let said = String::from_utf8_lossy(&asked.stderr);
+        assert_eq!(asked.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains("the node refuses this identity: its certificate is of another"),
+            "{said}"
+        );
+    }
     assert_eq!(run_as(&other.folder().join("tls/admin.json"), &["status"]).status.code(), Some(0));
 }

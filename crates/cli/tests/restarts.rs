@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::follower::Follower;
-use common::{NACRE, RunningCluster, kill};
+use common::{NACRE, RunningCluster, kill, suspend};
 use nacre_clock::{Clock, SystemClock};
 use nacre_conformance::wait::eventually_blocking;
 use rustix::fs::{FlockOperation, flock};
@@ -181,8 +181,7 @@ fn a_second_signal_ends_a_node_that_does_not_stop() {
     let (said, says) = std::io::pipe().unwrap();
     let mut cluster = RunningCluster::start_told(scratch.path(), &[], Stdio::from(says));
     let pid = cluster.pid_of("meta.0").unwrap();
-    let stuck = Pid::from_raw(pid).unwrap();
-    kill_process(stuck, Signal::STOP).unwrap();
+    suspend(pid);
     cluster.terminate();
     let mut line = String::new();
     BufReader::new(said).read_line(&mut line).unwrap();
@@ -194,4 +193,17 @@ fn a_second_signal_ends_a_node_that_does_not_stop() {
     let took = clock.monotonic() - begun;
     assert!(took < STOPS_WITHIN, "{took:?}");
     assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "meta.0 is gone");
+}
+
+#[test]
+fn a_cluster_in_a_deep_folder_is_reached_by_its_absolute_path() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().join("x".repeat(100)).join("y".repeat(100));
+    let mut cluster = RunningCluster::start_in(&folder);
+    cluster.run_with_input(&["object", "put", "data/a"], "kept");
+    assert_eq!(cluster.run(&["object", "get", "data/a"]), "kept");
+    let status = cluster.run(&["status", "--json"]);
+    // The supervisor is reached as well.
+    assert!(status.lines().all(|line| line.contains("\"supervisor\":")), "{status}");
+    assert!(cluster.stop());
 }

@@ -146,6 +146,9 @@ fn read_identity(path: &Path) -> Result<Identity> {
         match error.kind() {
             io::ErrorKind::NotFound => Error::not_found(text)
                 .hint("make a cluster with keys by `nacre init --listen HOST:PORT`"),
+            io::ErrorKind::PermissionDenied => {
+                Error::denied(text).hint("run the command as the user who runs the cluster")
+            }
             _ => Error::unavailable(text).hint("is it to be read by who runs this?"),
         }
     })?;

@@ -264,7 +264,6 @@ fn served(storage: Option<&Storage>, whole: &Cluster, entities: Arc<LiveEntities
 fn found_at(cluster: &ClusterFile, entry: &NodeEntry) -> Result<Endpoint> {
     let endpoint = cluster.endpoint(entry)?;
     let absolute = endpoint.path().and_then(|path| std::path::absolute(path).ok());
-    // A path that is too long for that is told as it is: then only its own folder's clients find it.
     Ok(absolute.and_then(|path| Endpoint::unix(path).ok()).unwrap_or(endpoint))
 }
 

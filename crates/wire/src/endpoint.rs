@@ -6,13 +6,13 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use nacre_object::{Error, Result};
 
-use crate::limits::{MAX_HOST_BYTES, MAX_SOCKET_PATH_BYTES};
+use crate::limits::{MAX_HOST_BYTES, MAX_SOCKET_NAME_BYTES};
+use crate::socket_path;
 
 /// Where a node listens: written `unix:PATH`, `tls:HOST:PORT`, or `HOST:PORT` for a loopback address
 /// without TLS.
@@ -31,13 +31,12 @@ impl Endpoint {
     /// A Unix socket.
     ///
     /// # Errors
-    /// `Invalid` if the path is empty or longer than the kernel takes.
+    /// `Invalid` if the path is empty, or its last part longer than a socket's may be.
     pub fn unix(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
-        let bytes = path.as_os_str().as_bytes().len();
-        if bytes == 0 || bytes > MAX_SOCKET_PATH_BYTES {
-            return Err(Error::invalid(format!("a socket path of {bytes} bytes: {path:?}"))
-                .hint(format!("the kernel takes 1 to {MAX_SOCKET_PATH_BYTES} bytes")));
+        if !socket_path::is_possible(&path) {
+            return Err(Error::invalid(format!("no socket can be at {path:?}"))
+                .hint(format!("its name has 1 to {MAX_SOCKET_NAME_BYTES} bytes")));
         }
         Ok(Self(Address::Unix(path)))
     }
@@ -124,6 +123,7 @@ impl FromStr for Endpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::MAX_SOCKET_PATH_BYTES;
     use nacre_object::ErrorKind;
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(kind("example.org:7000"), ErrorKind::Invalid);
         assert_eq!(kind("unix:"), ErrorKind::Invalid);
         assert_eq!(
-            kind(&format!("unix:/{}", "x".repeat(MAX_SOCKET_PATH_BYTES))),
+            kind(&format!("unix:/folder/{}", "x".repeat(MAX_SOCKET_PATH_BYTES))),
             ErrorKind::Invalid
         );
     }

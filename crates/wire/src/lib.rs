@@ -19,6 +19,7 @@ pub mod limits;
 mod message;
 mod outbox;
 mod server;
+mod socket_path;
 
 pub use nacre_protocol::proto;
 

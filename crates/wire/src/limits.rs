@@ -95,9 +95,15 @@ pub const CONNECTION_WINDOW_BYTES: u32 = 2 * STREAM_WINDOW_BYTES;
 pub const MAX_FRAME_BYTES: u32 = 128 * 1024;
 /// A host's name, as the domain name system limits it.
 pub const MAX_HOST_BYTES: usize = 253;
-/// A Unix socket's path, as the kernel limits it (`sun_path` has 108 bytes with the final NUL).
+/// A Unix socket's path, as the kernel takes it (`sun_path` has 108 bytes with the final NUL). One in a deeper
+/// folder is reached through a descriptor of the folder.
 pub const MAX_SOCKET_PATH_BYTES: usize = 107;
+/// The name of a Unix socket in such a folder.
+pub const MAX_SOCKET_NAME_BYTES: usize = 80;
+/// What comes before that name, with the largest descriptor there is.
+const FOLDER_PREFIX_BYTES: usize = "/proc/self/fd/2147483647/".len();
 
+const _: () = assert!(FOLDER_PREFIX_BYTES + MAX_SOCKET_NAME_BYTES <= MAX_SOCKET_PATH_BYTES);
 const _: () = assert!(2 * MAX_REQUEST_BYTES <= MAX_MESSAGE_BYTES);
 const _: () = assert!(2 * MAX_REPLY_BYTES <= MAX_MESSAGE_BYTES);
 /// What an entry of a reply has in its message besides key and value: three tags, three lengths.

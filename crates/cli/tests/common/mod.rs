@@ -166,9 +166,8 @@ impl RunningCluster {
     /// Ends `nacre up` and this node of it as a machine does that loses power: neither says a word.
     pub fn vanish(&mut self, node: &str) {
         let node = self.pid_of(node).expect("the node is up");
-        let up = Pid::from_raw(i32::try_from(self.up.id()).unwrap()).unwrap();
         // Else it would tell of the node's end, or the node of its.
-        kill_process(up, Signal::STOP).unwrap();
+        suspend(i32::try_from(self.up.id()).unwrap());
         kill(node);
         self.kill();
     }
@@ -194,6 +193,20 @@ impl RunningCluster {
         });
         status.expect("it has ended").success()
     }
+}
+
+/// Stops a process as Ctrl-Z does. On a busy machine the signal arrives late: this waits until no thread runs.
+pub fn suspend(pid: i32) -> Pid {
+    let process = Pid::from_raw(pid).unwrap();
+    kill_process(process, Signal::STOP).unwrap();
+    let is_stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+        let status = std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+        status.contains("State:\tT")
+    };
+    eventually_blocking("the process is suspended", || {
+        std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().all(is_stopped)
+    });
+    process
 }
 
 /// Ends a process with SIGKILL.

@@ -72,9 +72,14 @@ impl Document {
     /// Those of [`ClusterFile::read`].
     pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(FILE_NAME);
-        let text = fs::read(&path).map_err(|error| {
-            Error::not_found(format!("no cluster at {}: {error}", folder.display()))
-                .hint("start one with `nacre up`, or name its folder with --cluster DIR")
+        let text = fs::read(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                Error::denied(format!("{}: {error}", path.display())).hint(
+                    "run the command as the user who runs the cluster, or with --identity FILE",
+                )
+            }
+            _ => Error::not_found(format!("no cluster at {}: {error}", folder.display()))
+                .hint("start one with `nacre up`, or name its folder with --cluster DIR"),
         })?;
         let senseless = |error| Error::invalid(format!("{}: {error}", path.display()));
         // Before the rest, which another format may say differently.

@@ -87,8 +87,7 @@ impl ClusterFile {
     /// it needs is there: [keys](Keys::create), where there are addresses.
     ///
     /// # Errors
-    /// `Exists` if the folder holds one; `Invalid` if its path is too long for sockets or the
-    /// addresses are not one a node.
+    /// `Exists` if the folder holds one; `Invalid` if the addresses are not one a node.
     pub fn draft(folder: impl Into<PathBuf>, layout: &Layout) -> Result<Self> {
         let folder = folder.into();
         if Document::is_in(&folder) {

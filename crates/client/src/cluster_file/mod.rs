@@ -14,6 +14,7 @@ mod layout;
 
 use std::fmt::Display;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use nacre_object::{Error, NodeName, Result};
@@ -26,7 +27,7 @@ use crate::keys::Keys;
 
 /// What an identity file says of a cluster with an engine.
 const REMOTE_ENGINE: &str = "ceph:";
-/// The socket of whoever runs the nodes; no longer than a node's, so where those fit it does.
+/// The socket of whoever runs the nodes.
 const SUPERVISOR_SOCKET: &str = "run/up.sock";
 /// Where, in the folder, sockets and what processes leave are.
 const RUN_FOLDER: &str = "run";
@@ -45,7 +46,7 @@ impl ClusterFile {
     /// Reads the cluster of a folder.
     ///
     /// # Errors
-    /// `NotFound` with what to do if there is none; `Invalid` if the file makes no sense;
+    /// `NotFound` with what to do if there is none; `Denied` if it is another user's; `Invalid` if the file makes no sense;
     /// `Unsupported` if another release wrote it.
     pub fn read(folder: impl Into<PathBuf>) -> Result<Self> {
         let folder = folder.into();
@@ -62,12 +63,17 @@ impl ClusterFile {
     /// The cluster an identity file names, to be reached by that identity.
     ///
     /// # Errors
-    /// `NotFound` if there is no such file; `Invalid` if it makes no sense or names no nodes.
+    /// `NotFound` if there is no such file; `Denied` if it is somebody else's; `Invalid` if it makes no sense or
+    /// names no nodes.
     pub fn of_identity(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let text = fs::read(path).map_err(|error| {
-            Error::not_found(format!("no identity at {}: {error}", path.display()))
-                .hint("`nacre entity add NAME` makes one, on the machine of the cluster's folder")
+        let text = fs::read(path).map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                Error::denied(format!("{}: {error}", path.display()))
+                    .hint("an identity is for its owner alone: use one of your own")
+            }
+            _ => Error::not_found(format!("no identity at {}: {error}", path.display()))
+                .hint("`nacre entity add NAME` makes one, on the machine of the cluster's folder"),
         })?;
         let unreadable =
             |error: &dyn Display| Error::invalid(format!("{}: {error}", path.display()));
@@ -166,11 +172,9 @@ impl ClusterFile {
     /// A node's Unix socket, if it has one.
     ///
     /// # Errors
-    /// `Invalid` if its path is too long.
+    /// `Invalid` if no socket can have its name.
     pub fn socket(&self, node: &NodeEntry) -> Result<Option<Endpoint>> {
-        let socket = node.socket.as_ref().map(|socket| Endpoint::unix(self.folder.join(socket)));
-        let too_long = |error: Error| error.hint("use a cluster folder with a shorter path");
-        socket.transpose().map_err(too_long)
+        node.socket.as_ref().map(|socket| Endpoint::unix(self.folder.join(socket))).transpose()
     }
 
     /// Where a node listens with mutual TLS, if it does.
@@ -184,7 +188,7 @@ impl ClusterFile {
     /// Where the supervisor of the nodes is asked, on their machine.
     ///
     /// # Errors
-    /// `Invalid` if its path is too long; `Unsupported` if only an identity is known of the cluster.
+    /// `Unsupported` if only an identity is known of the cluster.
     pub fn supervisor(&self) -> Result<Endpoint> {
         if self.folder.as_os_str().is_empty() {
             return Err(Error::unsupported("a supervisor is asked on the machine of its nodes"));

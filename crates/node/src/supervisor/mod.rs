@@ -222,7 +222,7 @@ impl Supervisor {
     }
 
     async fn begin(&mut self, kept: Vec<KeptNode>) -> Result<()> {
-        self.answering = answer(&self.cluster, kept).await?;
+        self.answering = Some(answer(&self.cluster, kept).await?);
         self.all_up().await
     }
 

@@ -55,17 +55,12 @@ impl Answering {
     }
 }
 
-/// Answers for the nodes until it is stopped or dropped. In a folder whose path is too long for a socket,
-/// which the nodes of a cluster that is reached by TLS alone do not need, nobody is answered.
+/// Answers for the nodes until it is stopped or dropped.
 ///
 /// # Errors
 /// `Denied` or `Invalid` if the socket cannot be made.
-pub(super) async fn answer(
-    cluster: &ClusterFile,
-    nodes: Vec<KeptNode>,
-) -> Result<Option<Answering>> {
-    let Ok(endpoint) = cluster.supervisor() else { return Ok(None) };
-    let listener = Listener::bind(&endpoint).await?;
+pub(super) async fn answer(cluster: &ClusterFile, nodes: Vec<KeptNode>) -> Result<Answering> {
+    let listener = Listener::bind(&cluster.supervisor()?).await?;
     let name = NodeName::new(SUPERVISOR)?;
     let server = Server::builder(name, SystemClock::default().now_micros())
         .service(SUPERVISOR_SERVICE, Arc::new(SupervisorService(nodes)))
@@ -78,7 +73,7 @@ pub(super) async fn answer(
         };
         server.serve(listener, stopped).await
     });
-    Ok(Some(Answering { shutdown, task }))
+    Ok(Answering { shutdown, task })
 }
 
 /// What the supervisor of a cluster says of its nodes.

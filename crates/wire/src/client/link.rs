@@ -1,9 +1,12 @@
 //! One connection to a node: dialled, shaken hands on, and read.
 
+use std::io;
+
 use futures::StreamExt;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use nacre_object::{Capabilities, EntityName, Error, NodeName, Result};
+use rustix::process::geteuid;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinHandle;
@@ -26,13 +29,17 @@ use crate::limits::{
 };
 use crate::message::{Origin, client_fields};
 use crate::outbox::Outbox;
-use crate::{Endpoint, SessionOptions};
+use crate::{Endpoint, SessionOptions, socket_path};
 use nacre_protocol::decode::senseless;
 use nacre_protocol::proto::client_message::Body as Asked;
 use nacre_protocol::proto::server_message::Body as Answer;
 use nacre_protocol::proto::{self as pb, ServerMessage};
 
 const SESSION_PATH: PathAndQuery = PathAndQuery::from_static("/nacre.v1.Nacre/Session");
+
+/// What somebody can do to whom a Unix socket is closed.
+const OTHER_USER: &str =
+    "run the command as the user who runs the cluster, or with --identity FILE";
 
 /// A session's connection.
 pub(crate) struct Link {
@@ -66,11 +73,13 @@ impl Link {
     /// Connects and shakes hands.
     ///
     /// # Errors
-    /// `Unavailable` if there is no node, `Unsupported` if it speaks another version.
+    /// `Unavailable` if there is no node, `Unsupported` if it speaks another version, `Denied` if it does not
+    /// let this client in.
     pub(crate) async fn dial(endpoint: &Endpoint, options: &SessionOptions) -> Result<Self> {
         match endpoint.address() {
             Address::Unix(path) => {
-                let stream = UnixStream::connect(path).await.map_err(unreachable)?;
+                let stream = socket_path::connect(path).await.map_err(closed_socket)?;
+                check_user(&stream)?;
                 Self::open(stream, options).await
             }
             Address::Tcp(address) => {
@@ -188,6 +197,23 @@ fn check_node(found: &EntityName, options: &SessionOptions) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Why a Unix socket was not reached.
+fn closed_socket(error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => Error::denied("permission denied").hint(OTHER_USER),
+        _ => unreachable(error),
+    }
+}
+
+/// Whether the node at a Unix socket lets this process in: it serves its own user, and root.
+fn check_user(stream: &UnixStream) -> Result<()> {
+    let (own, node) = (geteuid(), stream.peer_cred().map_err(unreachable)?.uid());
+    if own.is_root() || own.as_raw() == node {
+        return Ok(());
+    }
+    Err(Error::denied(format!("permission denied: user {node} runs the node")).hint(OTHER_USER))
 }
 
 fn unreachable(error: impl std::fmt::Display) -> Error {

@@ -11,6 +11,7 @@
 
 mod authority;
 mod bundle;
+mod handshake_failure;
 mod tls;
 
 pub use authority::{Authority, Usage};

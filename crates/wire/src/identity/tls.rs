@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use nacre_object::{EntityName, Error, Peer, Result};
+use tokio::io::AsyncBufReadExt;
 use tokio::net::TcpStream;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
@@ -14,6 +15,7 @@ use tokio_rustls::rustls::{self, ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
 use super::bundle::fingerprint;
+use super::handshake_failure::explained;
 use super::{ENTITY_URI, Identity, NODE_SERVER_NAME};
 
 /// What is spoken inside: HTTP/2 and nothing else.
@@ -102,16 +104,17 @@ impl Connector {
     /// Shakes hands; who the node is.
     ///
     /// # Errors
-    /// `Unavailable` if the other end is none of the authority's nodes, or does not take us.
+    /// `Denied` if either end does not take the other's certificate; `Unavailable` if the other end is no node.
     pub(crate) async fn connect(
         &self,
         stream: TcpStream,
     ) -> Result<(client::TlsStream<TcpStream>, EntityName)> {
         let name = ServerName::try_from(NODE_SERVER_NAME).map_err(unusable)?;
-        let stream = self.0.connect(name, stream).await.map_err(|error| {
-            Error::unavailable(format!("no handshake: {error}"))
-                .hint("is the identity one of this cluster's authority?")
-        })?;
+        let connected = self.0.connect(name, stream).await;
+        let mut stream = connected.map_err(|error| explained(&error))?;
+        // In TLS 1.3 a client is done before the node has looked at its certificate. A node that takes it speaks
+        // first, as HTTP/2 has it; one that does not says why, and whoever writes meanwhile may not hear it.
+        stream.fill_buf().await.map_err(|error| explained(&error))?;
         let Peer::Certified { entity, .. } = peer(stream.get_ref().1.peer_certificates())? else {
             return Err(unusable("the node shows no certificate"));
         };

@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use tonic::body::Body;
 use tonic::codegen::{Service, http};
 use tonic::server::{Grpc, NamedService};
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 use tower::service_fn;
 
 use super::Caller;
@@ -211,8 +211,9 @@ async fn shake_hands(
     let standing = standing.map_err(|_| Error::unavailable("entities are not known yet"))??;
     let first = tokio::time::timeout(node.handshake_timeout, inbound.next()).await;
     let mut batch = match first {
+        Ok(Some(Err(status))) if status.code() == Code::Cancelled => return Err(Refused::left()),
         Ok(Some(batch)) => batch.map_err(Refused::protocol)?,
-        Ok(None) => return Err(no_hello()),
+        Ok(None) => return Err(Refused::left()),
         Err(_) => {
             let status = Status::deadline_exceeded("no hello came");
             return Err(Refused { reason: Some(RefusalReason::Silence), status });
@@ -246,6 +247,11 @@ struct Refused {
 impl Refused {
     fn protocol(status: Status) -> Self {
         Self { reason: Some(RefusalReason::Protocol), status }
+    }
+
+    /// The client left before it said anything.
+    fn left() -> Self {
+        Self { reason: None, status: no_hello().status }
     }
 
     /// What the client is told, once it is counted.

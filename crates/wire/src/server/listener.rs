@@ -15,6 +15,7 @@ use tokio::net::{TcpListener, UnixListener};
 use crate::Identity;
 use crate::endpoint::{Address, Endpoint};
 use crate::identity::Acceptor;
+use crate::socket_path;
 
 /// Sockets that are listened on.
 #[derive(Debug, Default)]
@@ -47,8 +48,7 @@ impl Listener {
         let socket = match endpoint.address() {
             Address::Unix(path) => {
                 let file = SocketFile::claim(path)?;
-                let listener =
-                    UnixListener::bind(path).map_err(|error| cannot(endpoint, &error))?;
+                let listener = socket_path::bind(path).map_err(|error| cannot(endpoint, &error))?;
                 // Whoever may connect is trusted as the one who runs the node.
                 std::fs::set_permissions(path, Permissions::from_mode(0o600))
                     .map_err(|error| cannot(endpoint, &error))?;
@@ -122,8 +122,8 @@ impl SocketFile {
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        match std::os::unix::net::UnixStream::connect(path) {
-            Ok(_) => return Err(Error::exists(format!("somebody listens on unix:{shown}"))),
+        match socket_path::probe(path) {
+            Ok(()) => return Err(Error::exists(format!("somebody listens on unix:{shown}"))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             // A socket without a listener. Anything else there is not ours to remove.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && is_socket(path) => {
@@ -191,6 +191,22 @@ mod tests {
         assert_eq!(Listener::bind(&endpoint).await.unwrap_err().kind(), ErrorKind::Exists);
         other.accept().unwrap();
         assert!(endpoint.path().unwrap().exists());
+    }
+
+    #[tokio::test]
+    async fn a_socket_may_be_in_a_folder_of_any_depth() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("x".repeat(100)).join("y".repeat(100));
+        std::fs::create_dir_all(&folder).unwrap();
+        let endpoint = Endpoint::unix(folder.join("node.sock")).unwrap();
+        let listener = Listener::bind(&endpoint).await.unwrap();
+        let [Socket::Unix(accepting, _)] = &listener.sockets[..] else { panic!("one socket") };
+        let path = endpoint.path().unwrap();
+        let (connected, accepted) = tokio::join!(socket_path::connect(path), accepting.accept());
+        let _both_ends = (connected.unwrap(), accepted.unwrap());
+        assert_eq!(Listener::bind(&endpoint).await.unwrap_err().kind(), ErrorKind::Exists);
+        drop(listener);
+        assert!(!path.exists());
     }
 
     #[tokio::test]

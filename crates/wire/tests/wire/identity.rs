@@ -14,6 +14,9 @@ use nacre_object::{
 use nacre_wire::{
     Authority, Endpoint, Identity, Listener, RemoteStore, Server, Session, SessionOptions, Usage,
 };
+use rcgen::{
+    CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, SanType,
+};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
@@ -125,6 +128,7 @@ impl Store for Witness {
 /// A node behind TLS with a doorman.
 struct House {
     authority: Authority,
+    authority_key: String,
     guest: Identity,
     may_write: Arc<watch::Sender<bool>>,
     may_stay: Arc<watch::Sender<bool>>,
@@ -135,7 +139,7 @@ struct House {
 
 impl House {
     async fn open() -> Self {
-        let (authority, _) = Authority::create().unwrap();
+        let (authority, authority_key) = Authority::create().unwrap();
         let own = authority.issue(&entity("node.a"), Usage::Node).unwrap();
         let guest = authority.issue(&entity("guest"), Usage::Client).unwrap();
         let may_write = Arc::new(watch::Sender::new(true));
@@ -157,7 +161,7 @@ impl House {
         let endpoint = listener.endpoints().remove(0);
         let serving = server.clone();
         tokio::spawn(async move { serving.serve(listener, std::future::pending()).await });
-        Self { authority, guest, may_write, may_stay, witness, server, endpoint }
+        Self { authority, authority_key, guest, may_write, may_stay, witness, server, endpoint }
     }
 
     async fn connect(&self, identity: &Identity) -> Result<Session> {
@@ -254,7 +258,7 @@ async fn a_certificate_counts_only_with_its_key_its_name_and_its_authority() {
     // Another authority's word is worth nothing here.
     let (other, _) = Authority::create().unwrap();
     let stranger = other.issue(&entity("guest"), Usage::Client).unwrap();
-    assert_eq!(house.connect(&stranger).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(house.connect(&stranger).await.unwrap_err().kind(), ErrorKind::Denied);
     // Without a certificate there is no conversation.
     let error = Session::connect(
         house.endpoint.clone(),
@@ -265,6 +269,48 @@ async fn a_certificate_counts_only_with_its_key_its_name_and_its_authority() {
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
     assert!(error.to_string().contains("nacre entity add"), "{error}");
     eventually("none of them is connected", || house.server.connection_count() == 0).await;
+}
+
+/// An identity with a certificate of the house's authority that expired long ago.
+fn expired_guest(house: &House) -> Identity {
+    let mut issuer = CertificateParams::default();
+    issuer.distinguished_name = DistinguishedName::new();
+    issuer.distinguished_name.push(DnType::CommonName, "nacre authority");
+    let issuer = Issuer::new(issuer, KeyPair::from_pem(&house.authority_key).unwrap());
+    let mut guest = CertificateParams::default();
+    guest.subject_alt_names.push(SanType::URI("nacre:guest".try_into().unwrap()));
+    guest.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    guest.not_after = rcgen::date_time_ymd(2001, 1, 1);
+    let key = KeyPair::generate().unwrap();
+    let mut file = house.guest.to_json();
+    file["certificate"] = guest.signed_by(&key, &issuer).unwrap().pem().into();
+    file["key"] = key.serialize_pem().into();
+    Identity::parse(file.to_string().as_bytes()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_is_told_at_once_what_is_wrong_with_its_certificate() {
+    let house = House::open().await;
+    let (other, _) = Authority::create().unwrap();
+    let stranger = other.issue(&entity("guest"), Usage::Client).unwrap();
+    // It takes the node's certificate, so only the node can find out.
+    let mut disguised = stranger.to_json();
+    disguised["authority"] = house.authority.certificate_pem().into();
+    let disguised = Identity::parse(disguised.to_string().as_bytes()).unwrap();
+    let expired = expired_guest(&house);
+    for (identity, expected) in [
+        (&stranger, "the node's certificate is of another authority than this identity"),
+        (&disguised, "the node refuses this identity: its certificate is of another authority"),
+        (&expired, "the node refuses this identity: its certificate has expired"),
+    ] {
+        // The node's word must not be lost in a race with what the client sends.
+        for _ in 0..20 {
+            let error = house.connect(identity).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+            assert!(error.message().contains(expected), "{error}");
+        }
+    }
+    house.connect(&house.guest).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -60,6 +60,17 @@ pub async fn call(endpoint: &Endpoint, message: ClientMessage) -> Result<ServerM
     Ok(grpc.unary(Request::new(message), path, codec).await?.into_inner())
 }
 
+/// Asks for a session and ends its half of the stream at once.
+pub async fn leave_without_a_hello(endpoint: &Endpoint) {
+    let mut grpc = Grpc::new(channel(endpoint).await);
+    grpc.ready().await.unwrap();
+    let path = PathAndQuery::try_from(format!("/{SERVICE_NAME}/Session")).unwrap();
+    let codec = ProstCodec::<ClientBatch, ServerBatch>::default();
+    let nothing = Request::new(tokio_stream::empty());
+    let opened = grpc.streaming(nothing, path, codec).await;
+    assert!(opened.is_err(), "no hello, no session");
+}
+
 impl RawSession {
     /// A session that begins with these messages.
     pub async fn begin(endpoint: &Endpoint, first: Vec<ClientMessage>) -> Result<Self, Status> {

@@ -15,7 +15,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tonic::Code;
 
 use crate::harness::{Node, Place, TestService, ask, connect, eventually};
-use crate::raw::{RawSession, asks, call, hello};
+use crate::raw::{RawSession, asks, call, hello, leave_without_a_hello};
 
 /// Remembers what it was told.
 #[derive(Default)]
@@ -164,6 +164,7 @@ async fn who_is_let_in_is_no_refusal_however_it_ends() {
     let mut leaving = UnixStream::connect(node.endpoint.path().unwrap()).await.unwrap();
     leaving.write_all(b"PRI * HT").await.unwrap();
     drop(leaving);
+    leave_without_a_hello(&node.endpoint).await;
     let (broken, _) = RawSession::open(&node.endpoint).await;
     drop(broken);
     eventually("they are gone", || node.server.connection_count() == 0).await;

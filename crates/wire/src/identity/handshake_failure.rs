@@ -1,0 +1,64 @@
+//! Why TLS did not come about, as the client is told.
+//!
+//! A certificate that has expired or is of another authority stays so: the failure is `Denied`, and nobody waits
+//! for another attempt. Any other is `Unavailable`.
+
+use std::io;
+
+use nacre_object::Error;
+use tokio_rustls::rustls::{self, AlertDescription, CertificateError};
+
+const NEW_IDENTITY: &str = "`nacre entity add NAME`, in the cluster's folder, makes an identity";
+
+/// The error of a client that could not shake hands.
+pub(super) fn explained(error: &io::Error) -> Error {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    let text = match cause {
+        Some(rustls::Error::InvalidCertificate(fault)) => wrong_node(fault),
+        Some(rustls::Error::AlertReceived(alert)) => wrong_client(*alert),
+        _ => None,
+    };
+    match text {
+        Some(text) => Error::denied(text).hint(NEW_IDENTITY),
+        None => Error::unavailable(format!("no TLS handshake: {error}")),
+    }
+}
+
+/// What is wrong with the node's certificate, as this end found.
+fn wrong_node(fault: &CertificateError) -> Option<String> {
+    use CertificateError as E;
+    Some(match fault {
+        E::Expired | E::ExpiredContext { .. } => "the node's certificate has expired".to_owned(),
+        E::NotValidYet | E::NotValidYetContext { .. } => {
+            "the node's certificate is not valid yet; compare the clocks".to_owned()
+        }
+        E::UnknownIssuer | E::BadSignature => {
+            "the node's certificate is of another authority than this identity".to_owned()
+        }
+        // Another process listens where the node should: that may pass.
+        _ => return None,
+    })
+}
+
+/// What is wrong with this end's certificate, as the node found.
+fn wrong_client(alert: AlertDescription) -> Option<String> {
+    use AlertDescription as A;
+    Some(match alert {
+        A::CertificateExpired => {
+            "the node refuses this identity: its certificate has expired or is not valid yet"
+                .to_owned()
+        }
+        A::UnknownCA | A::DecryptError => {
+            "the node refuses this identity: its certificate is of another authority".to_owned()
+        }
+        A::CertificateRequired
+        | A::BadCertificate
+        | A::UnsupportedCertificate
+        | A::CertificateRevoked
+        | A::CertificateUnknown
+        | A::AccessDenied => {
+            format!("the node refuses this identity's certificate: {alert:?}")
+        }
+        _ => return None,
+    })
+}
