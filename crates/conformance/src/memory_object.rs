@@ -46,7 +46,7 @@ pub struct MemoryObject {
     version: u64,
     modified_micros: u64,
     snapshots: BTreeMap<SnapshotName, Snapshot>,
-    /// What `clone_from` may copy: the store knows the other objects.
+    /// What `clone_from` and `write_full_from` may copy: the store knows the other objects.
     clone_sources: BTreeMap<(ObjectName, SnapshotName), Content>,
     changed: bool,
     transaction_bytes: usize,
@@ -120,6 +120,11 @@ impl MemoryObject {
 
     fn find_snapshot(&self, name: &SnapshotName) -> Result<&Snapshot> {
         self.snapshots.get(name).ok_or_else(|| Error::not_found(format!("no snapshot {name}")))
+    }
+
+    fn clone_source(&self, source: &ObjectName, name: &SnapshotName) -> Result<&Content> {
+        let missing = || Error::not_found(format!("no snapshot {name} of {source}"));
+        self.clone_sources.get(&(source.clone(), name.clone())).ok_or_else(missing)
     }
 
     fn content(&self) -> Result<&Content> {
@@ -379,13 +384,14 @@ impl TransactionView for MemoryObject {
         if self.is_present() {
             return Err(Error::exists("the object is there"));
         }
-        let key = (source.clone(), snapshot.clone());
-        let content = self
-            .clone_sources
-            .get(&key)
-            .cloned()
-            .ok_or_else(|| Error::not_found(format!("no snapshot {snapshot} of {source}")))?;
+        let content = self.clone_source(source, snapshot)?.clone();
         *self.written() = content;
+        Ok(())
+    }
+
+    fn write_full_from(&mut self, source: &ObjectName, snapshot: &SnapshotName) -> Result<()> {
+        let stream = self.clone_source(source, snapshot)?.stream.clone();
+        self.written().stream = stream;
         Ok(())
     }
 }

@@ -70,7 +70,7 @@ impl MemoryStore {
             object = object.at_snapshot(snapshot)?;
         }
         for op in &request.ops {
-            if let Op::CloneFrom { source, snapshot } = op
+            if let Op::CloneFrom { source, snapshot } | Op::WriteFullFrom { source, snapshot } = op
                 && let Some(found) = pool.get(source)
             {
                 object.offer_clone_source(source, found, snapshot);

@@ -112,6 +112,11 @@ pub fn clone_from(source: &ObjectName, name: &str) -> Op {
     Op::CloneFrom { source: source.clone(), snapshot: snapshot(name) }
 }
 
+/// [`Op::WriteFullFrom`].
+pub fn write_full_from(source: &ObjectName, name: &str) -> Op {
+    Op::WriteFullFrom { source: source.clone(), snapshot: snapshot(name) }
+}
+
 /// [`Op::Call`] of a method of [`TestClasses`].
 pub fn call(method: &str, input: impl Into<Bytes>) -> Op {
     Op::Call(ClassCall {

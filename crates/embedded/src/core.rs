@@ -114,12 +114,8 @@ impl Core {
             return self.visibility.awaited(hash_of(&request.header.object));
         }
         let pool = &request.header.object.pool;
-        let sources = request.ops.iter().filter_map(|op| match op {
-            Op::CloneFrom { source, .. } => {
-                Some(hash_of(&ObjectId::new(pool.clone(), source.clone())))
-            }
-            _ => None,
-        });
+        let sources = request.ops.iter().filter_map(Op::source);
+        let sources = sources.map(|source| hash_of(&ObjectId::new(pool.clone(), source.clone())));
         sources.filter_map(|source| self.visibility.awaited(source)).max()
     }
 

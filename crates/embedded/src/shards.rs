@@ -93,7 +93,8 @@ fn room_if_brief(core: &Core, request: &Request) -> Option<usize> {
         Op::SnapshotCreate { .. }
         | Op::SnapshotRemove { .. }
         | Op::Rollback { .. }
-        | Op::CloneFrom { .. } => false,
+        | Op::CloneFrom { .. }
+        | Op::WriteFullFrom { .. } => false,
         _ => true,
     };
     if request.ops.len() > MAX_BRIEF_OPS || !request.ops.iter().all(is_brief) {

@@ -178,6 +178,14 @@ pub enum Op {
         /// Its snapshot.
         snapshot: SnapshotName,
     },
+    /// Replace the whole stream by that of another object's snapshot on the same target. Map and attributes
+    /// stay. `NotFound` if there is no such snapshot.
+    WriteFullFrom {
+        /// The other object, of the same pool.
+        source: ObjectName,
+        /// Its snapshot.
+        snapshot: SnapshotName,
+    },
     /// Run a method of a class, as part of this transaction.
     Call(ClassCall),
 }
@@ -205,11 +213,19 @@ impl Op {
     pub fn capability(&self) -> Option<Capability> {
         match self {
             Self::Call(_) => Some(Capability::Classes),
-            Self::CloneFrom { .. } => Some(Capability::Clone),
+            Self::CloneFrom { .. } | Self::WriteFullFrom { .. } => Some(Capability::Clone),
             Self::SnapshotCreate { .. }
             | Self::SnapshotRemove { .. }
             | Self::SnapshotList
             | Self::Rollback { .. } => Some(Capability::Snapshots),
+            _ => None,
+        }
+    }
+
+    /// The other object whose snapshot this op copies from, if it does.
+    pub fn source(&self) -> Option<&ObjectName> {
+        match self {
+            Self::CloneFrom { source, .. } | Self::WriteFullFrom { source, .. } => Some(source),
             _ => None,
         }
     }
@@ -271,6 +287,7 @@ impl Op {
             Self::SnapshotList => "snapshot-list",
             Self::Rollback { .. } => "rollback",
             Self::CloneFrom { .. } => "clone-from",
+            Self::WriteFullFrom { .. } => "write-full-from",
             Self::Call(_) => "call",
         }
     }

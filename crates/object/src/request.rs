@@ -60,11 +60,10 @@ impl Request {
     /// `Invalid` if [`bounds::check_ops`] says so, or if the object is to be cloned from itself.
     pub fn new(object: ObjectId, ops: Vec<Op>) -> Result<Self> {
         bounds::check_ops(&ops).map_err(|error| error.on(&object))?;
-        let of_itself =
-            |op: &Op| matches!(op, Op::CloneFrom { source, .. } if *source == object.name);
-        if ops.iter().any(of_itself) {
-            return Err(Error::invalid("an object is no clone of itself")
-                .during("clone-from")
+        let of_itself = |op: &&Op| op.source() == Some(&object.name);
+        if let Some(op) = ops.iter().find(of_itself) {
+            return Err(Error::invalid("an object is not copied from itself")
+                .during(op.name())
                 .on(&object)
                 .hint("roll back to the snapshot"));
         }

@@ -17,7 +17,7 @@ pub enum Capability {
     Classes,
     /// Object snapshots: create, read at, list, remove, roll back.
     Snapshots,
-    /// `CloneFrom`.
+    /// `CloneFrom` and `WriteFullFrom`.
     Clone,
     /// List a pool.
     List,

@@ -41,6 +41,13 @@ pub trait TransactionView: ObjectView {
         let _ = source;
         no_snapshots(snapshot)
     }
+
+    /// Replaces the whole stream by that of another object's snapshot (`NotFound`) as it was before this
+    /// transaction. Creates an absent object.
+    fn write_full_from(&mut self, source: &ObjectName, snapshot: &SnapshotName) -> Result<()> {
+        let _ = source;
+        no_snapshots(snapshot)
+    }
 }
 
 fn no_snapshots(snapshot: &SnapshotName) -> Result<()> {
@@ -137,6 +144,7 @@ fn run_op(
         Op::SnapshotList => view.snapshots().map(OpResult::Snapshots),
         Op::Rollback { snapshot } => done(view.rollback(snapshot)),
         Op::CloneFrom { source, snapshot } => done(view.clone_from(source, snapshot)),
+        Op::WriteFullFrom { source, snapshot } => done(view.write_full_from(source, snapshot)),
         Op::Call(call) => {
             let view: &mut dyn ObjectView = view;
             classes.call(call, view, context).map(OpResult::Called)

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use futures::future::{self, BoxFuture, FutureExt, TryFutureExt, try_join_all};
 use nacre_object::limits::MAX_LIST_ENTRIES;
 use nacre_object::{
-    Capabilities, Error, ListPage, ListRequest, Locate, ObjectId, Op, Reply, Request, Result,
-    Store, TargetName, Watch, WatchStream,
+    Capabilities, Error, ListPage, ListRequest, Locate, ObjectId, Reply, Request, Result, Store,
+    TargetName, Watch, WatchStream,
 };
 
 use crate::{Placement, Target};
@@ -61,14 +61,14 @@ impl PlacedStore {
         &self.targets[self.placement.locate_index(&object.pool, key)]
     }
 
-    /// Refuses to clone across targets.
+    /// Refuses to copy across targets.
     fn check_sources(&self, request: &Request, target: &TargetName) -> Result<()> {
         let object = &request.header.object;
         for op in &request.ops {
-            let Op::CloneFrom { source, .. } = op else { continue };
+            let Some(source) = op.source() else { continue };
             let other = self.placement.locate_object(&object.pool, source);
             if other != target {
-                let text = format!("{source} is on target {other}, the clone on {target}");
+                let text = format!("{source} is on target {other}, its copy on {target}");
                 return Err(Error::unsupported(text)
                     .during(op.name())
                     .on(object)

@@ -76,6 +76,10 @@ fn op(message: pb::Op) -> Result<Op> {
             source: ObjectName::new(clone.source)?,
             snapshot: SnapshotName::new(clone.snapshot)?,
         },
+        PbOp::WriteFullFrom(from) => Op::WriteFullFrom {
+            source: ObjectName::new(from.source)?,
+            snapshot: SnapshotName::new(from.snapshot)?,
+        },
         PbOp::Call(call) => Op::Call(ClassCall {
             class: ClassName::new(call.class_name)?,
             method: MethodName::new(call.method)?,

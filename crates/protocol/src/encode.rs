@@ -61,6 +61,10 @@ fn op(op: Op) -> PbOp {
             source: source.to_string(),
             snapshot: snapshot.to_string(),
         }),
+        Op::WriteFullFrom { source, snapshot } => PbOp::WriteFullFrom(pb::op::CloneFrom {
+            source: source.to_string(),
+            snapshot: snapshot.to_string(),
+        }),
         Op::Call(call) => PbOp::Call(pb::op::ClassCall {
             class_name: call.class.to_string(),
             method: call.method.to_string(),

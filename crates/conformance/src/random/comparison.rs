@@ -130,7 +130,7 @@ impl Comparison {
         for op in &mut ops {
             match op {
                 Op::AssertVersion(guard) if *guard == CURRENT_VERSION => *guard = version,
-                Op::CloneFrom { source, .. } => {
+                Op::CloneFrom { source, .. } | Op::WriteFullFrom { source, .. } => {
                     *source = self.object(subject, Step::source_index(source)).name().clone();
                 }
                 _ => {}

@@ -57,7 +57,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// The index of an object that `source` of an [`Op::CloneFrom`] stands for.
+    /// The index of an object that an op's `source` stands for.
     pub(super) fn source_index(source: &ObjectName) -> usize {
         source.as_str().parse().expect("a generated source is a number")
     }
@@ -107,7 +107,7 @@ impl Generator {
         let other =
             ((object + 1 + random.below(OBJECTS as u64 - 1) as usize) % OBJECTS).to_string();
         for op in &mut ops {
-            if let Op::CloneFrom { source, .. } = op {
+            if let Op::CloneFrom { source, .. } | Op::WriteFullFrom { source, .. } = op {
                 *source = ObjectName::new(&other).expect("a number is a name");
             }
         }
@@ -211,11 +211,12 @@ fn lifetime_op(random: &mut Random) -> Op {
 
 fn snapshot_op(random: &mut Random) -> Op {
     let name = pick(random, &SNAPSHOTS);
-    match random.below(12) {
+    match random.below(13) {
         0..4 => snapshot_create(name),
-        4 => snapshot_remove(name),
-        5..8 => rollback(name),
-        8..10 => clone_from(&ObjectName::new("0").expect("a number is a name"), name),
+        4..6 => snapshot_remove(name),
+        6..9 => rollback(name),
+        9..11 => clone_from(&ObjectName::new("0").expect("a number is a name"), name),
+        11 => write_full_from(&ObjectName::new("0").expect("a number is a name"), name),
         _ => Op::SnapshotList,
     }
 }

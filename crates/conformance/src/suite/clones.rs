@@ -12,10 +12,16 @@ checks![
     a_clone_and_its_source_go_their_own_ways,
     a_clone_needs_a_source_and_room,
     a_clone_is_part_of_its_transaction,
+    a_stream_is_replaced_by_that_of_a_snapshot,
+    a_replaced_stream_needs_a_source_and_shares_no_later_change,
 ];
 
 fn held() -> [Op; 4] {
     [write(0, "held"), map_set([("k", "held")]), map_set_header("held"), set_attribute("a", "held")]
+}
+
+fn create_map() -> Op {
+    map_set([("only", "the source's")])
 }
 
 async fn a_clone_holds_what_the_snapshot_held(bench: Bench) {
@@ -67,6 +73,54 @@ async fn a_clone_needs_a_source_and_room(bench: Bench) {
     assert_eq!(error.kind(), NotFound, "{error}");
     let error = source.refuses([Op::Remove, clone_from(source.name(), "s")]).await;
     assert_eq!(error.kind(), Invalid, "{error}");
+}
+
+async fn a_stream_is_replaced_by_that_of_a_snapshot(bench: Bench) {
+    let large: Vec<u8> = (0..2_000_000).map(|i| (i % 239) as u8).collect();
+    for content in [large, b"short".to_vec(), vec![]] {
+        let source = bench.object_with("source", [write_full(content.clone()), create_map()]).await;
+        source.does([snapshot_create("s")]).await;
+        source.does([write_full("later")]).await;
+        for before in [vec![], held().to_vec(), vec![write(3_000_000, "far")]] {
+            let object = bench.object("object");
+            let existed = !before.is_empty();
+            if existed {
+                object.does(before).await;
+            }
+            let kept = object.content().await;
+            object.does([write_full_from(source.name(), "s")]).await;
+            let now = object.content().await.expect("it exists");
+            assert!(
+                now.stream == content,
+                "{} bytes instead of {}",
+                now.stream.len(),
+                content.len()
+            );
+            let mut expected = kept.unwrap_or_default();
+            expected.stream = now.stream.clone();
+            assert_eq!(now, expected, "all but the stream stays");
+            object.does([Op::Remove]).await;
+        }
+        source.does([snapshot_remove("s"), Op::Remove]).await;
+    }
+}
+
+async fn a_replaced_stream_needs_a_source_and_shares_no_later_change(bench: Bench) {
+    let source = bench.object_with("source", held()).await;
+    source.does([snapshot_create("s")]).await;
+    let object = bench.object_with("object", [write_full("before")]).await;
+    let error = object.refuses([write_full_from(source.name(), "none")]).await;
+    assert_eq!((error.kind(), error.operation()), (NotFound, Some("write-full-from")), "{error}");
+    let error = source.refuses([write_full_from(source.name(), "s")]).await;
+    assert_eq!(error.kind(), Invalid, "{error}");
+    object.refuses([write_full_from(source.name(), "s"), Op::AssertAbsent]).await;
+    assert_eq!(object.answers(read_all()).await, data("before"), "a refused transaction");
+
+    let ops = [write_full_from(source.name(), "s"), append("!"), read_all()];
+    assert_eq!(object.does(ops).await[2], data("held!"));
+    source.does([snapshot_remove("s"), write_full("other")]).await;
+    source.does([Op::Remove]).await;
+    assert_eq!(object.answers(read_all()).await, data("held!"), "its source is gone");
 }
 
 async fn a_clone_is_part_of_its_transaction(bench: Bench) {

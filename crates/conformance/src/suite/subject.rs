@@ -73,7 +73,7 @@ pub struct TestObject {
 }
 
 /// All that can be seen of an object, but version and time.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Content {
     /// The byte stream.
     pub stream: Vec<u8>,

@@ -364,4 +364,8 @@ impl TransactionView for Transaction<'_> {
     fn clone_from(&mut self, source: &ObjectName, snapshot: &SnapshotName) -> Result<()> {
         self.clone_content(source, snapshot)
     }
+
+    fn write_full_from(&mut self, source: &ObjectName, snapshot: &SnapshotName) -> Result<()> {
+        self.replace_stream_from(source, snapshot)
+    }
 }

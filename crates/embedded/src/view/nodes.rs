@@ -61,7 +61,8 @@ impl Transaction<'_> {
         Ok(Some(to))
     }
 
-    fn copy_stream(&mut self, content: &Content) -> Result<Option<NodeId>> {
+    /// A copy of a stream in a node of its own; `None` if it needs none.
+    pub(super) fn copy_stream(&mut self, content: &Content) -> Result<Option<NodeId>> {
         let Some(from) = content.stream.filter(|_| content.whole.is_none()) else {
             return Ok(None);
         };

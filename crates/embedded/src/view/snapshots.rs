@@ -75,11 +75,35 @@ impl Transaction<'_> {
         if self.content.is_some() {
             return Err(Error::exists("the object is there"));
         }
+        let content = self.snapshot_of(source, name)?;
+        self.writing()?;
+        self.become_copy_of(&content)
+    }
+
+    pub(super) fn replace_stream_from(
+        &mut self,
+        source: &ObjectName,
+        name: &SnapshotName,
+    ) -> Result<()> {
+        let from = self.snapshot_of(source, name)?;
+        self.writing()?;
+        self.empty_stream()?;
+        let stream = self.copy_stream(&from)?;
+        let content = self.writing()?;
+        if stream.is_some() {
+            content.stream = stream;
+        }
+        content.size = from.size;
+        content.whole = from.whole;
+        Ok(())
+    }
+
+    /// What another object's snapshot holds.
+    fn snapshot_of(&self, source: &ObjectName, name: &SnapshotName) -> Result<Content> {
         let source = ObjectId::new(self.object.pool.clone(), source.clone());
         let head = read_head(&self.layers, &key::snapshot(&source, name))?
             .ok_or_else(|| Error::not_found(format!("no snapshot {name} of {}", source.name)))?;
-        self.writing()?;
-        self.become_copy_of(&head.content)
+        Ok(head.content)
     }
 
     fn become_copy_of(&mut self, content: &Content) -> Result<()> {

@@ -320,7 +320,7 @@ impl Transaction<'_> {
         Ok(extent.filter(|extent| extent.end() == size))
     }
 
-    fn empty_stream(&mut self) -> Result<()> {
+    pub(super) fn empty_stream(&mut self) -> Result<()> {
         let content = self.writing()?;
         content.size = 0;
         content.tail_slots = 0;

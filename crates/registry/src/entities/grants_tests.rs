@@ -92,14 +92,22 @@ fn a_pool_is_opened_by_right_and_prefix() {
 }
 
 #[test]
-fn a_clone_takes_reading_its_source() {
-    let clone = |source: &str| Op::CloneFrom {
-        source: ObjectName::new(source).unwrap(),
-        snapshot: "s".parse().unwrap(),
+fn a_copy_takes_reading_its_source() {
+    let names = |source: &str| (ObjectName::new(source).unwrap(), "s".parse().unwrap());
+    let clone = |source: &str| {
+        let (source, snapshot) = names(source);
+        Op::CloneFrom { source, snapshot }
+    };
+    let write = |source: &str| {
+        let (source, snapshot) = names(source);
+        Op::WriteFullFrom { source, snapshot }
     };
     let some = grants(&["w pool=data", "r pool=data prefix=open/"]);
-    assert!(allows_op(&some, "data/b", clone("open/a")));
-    assert!(!allows_op(&some, "data/b", clone("a")));
+    for copy in [&clone as &dyn Fn(&str) -> Op, &write] {
+        assert!(allows_op(&some, "data/b", copy("open/a")));
+        assert!(!allows_op(&some, "data/b", copy("a")));
+        assert!(!allows_op(&some, "other/b", copy("open/a")));
+    }
 }
 
 #[test]

@@ -168,7 +168,7 @@ fn object_needs<Refusal>(
     match op {
         Op::Call(ClassCall { class, .. }) if class.as_str() == CHANNELS_CLASS => each(Need::Admin),
         Op::Call(ClassCall { class, method, .. }) => each(Need::Call { class, method, object }),
-        Op::CloneFrom { source, .. } => {
+        Op::CloneFrom { source, .. } | Op::WriteFullFrom { source, .. } => {
             let source = ObjectId::new(object.pool.clone(), source.clone());
             each(Need::Object { right: Right::Read, object: &source })?;
             each(Need::Object { right: Right::Write, object })

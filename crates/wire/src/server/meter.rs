@@ -19,7 +19,7 @@ use nacre_protocol::proto::server_message::Body as Answer;
 use nacre_protocol::proto::{self as pb};
 
 /// What is asked: a transaction of one op by the op's name, as [`nacre_object::Op::name`] gives it.
-const KINDS: [&str; 34] = [
+const KINDS: [&str; 35] = [
     "assert-exists",
     "assert-absent",
     "assert-version",
@@ -48,6 +48,7 @@ const KINDS: [&str; 34] = [
     "snapshot-list",
     "rollback",
     "clone-from",
+    "write-full-from",
     "call",
     "transaction",
     "ask",
@@ -55,7 +56,7 @@ const KINDS: [&str; 34] = [
     "notify",
     "watch",
 ];
-const TRANSACTION: u8 = 29;
+const TRANSACTION: u8 = 30;
 
 /// The number of a kind of request, within [`KINDS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,11 +69,11 @@ impl Kind {
                 [pb::Op { op: Some(op) }] => number_of(op),
                 _ => TRANSACTION,
             },
-            Asked::Ask(_) => 30,
-            Asked::List(_) => 31,
-            Asked::Notify(_) => 32,
+            Asked::Ask(_) => 31,
+            Asked::List(_) => 32,
+            Asked::Notify(_) => 33,
             // Those that belong to the session itself are not metered.
-            Asked::Watch(_) | Asked::Unwatch(_) | Asked::Hello(_) => 33,
+            Asked::Watch(_) | Asked::Unwatch(_) | Asked::Hello(_) => 34,
         })
     }
 
@@ -82,7 +83,7 @@ impl Kind {
 
     /// Whether nothing changes by it, whatever it is about: so not a call of a method, nor several ops.
     pub(crate) fn only_reads(self) -> bool {
-        matches!(self.0, 0..=2 | 5 | 6 | 12 | 13 | 16 | 19 | 21 | 25 | 31 | 33)
+        matches!(self.0, 0..=2 | 5 | 6 | 12 | 13 | 16 | 19 | 21 | 25 | 32 | 34)
     }
 }
 
@@ -116,7 +117,8 @@ fn number_of(op: &Op) -> u8 {
         Op::SnapshotList(_) => 25,
         Op::Rollback(_) => 26,
         Op::CloneFrom(_) => 27,
-        Op::Call(_) => 28,
+        Op::WriteFullFrom(_) => 28,
+        Op::Call(_) => 29,
     }
 }
 
@@ -235,7 +237,7 @@ mod tests {
     use nacre_object::{Error, Op, Request};
     use nacre_protocol::encode;
 
-    fn every_op() -> [Op; 29] {
+    fn every_op() -> [Op; 30] {
         [
             Op::AssertExists,
             Op::AssertAbsent,
@@ -265,6 +267,7 @@ mod tests {
             Op::SnapshotList,
             ops::rollback("a"),
             ops::clone_from(&"b".parse().unwrap(), "a"),
+            ops::write_full_from(&"b".parse().unwrap(), "a"),
             ops::call("a", ""),
         ]
     }
