@@ -281,7 +281,7 @@ impl Cluster {
     pub async fn pool(&self, name: &str) -> Result<Pool> {
         let name = PoolName::new(name)?;
         self.pools.check(&name).await?;
-        Ok(Pool::on(self.store.clone(), name))
+        Ok(Pool::on_targets(self.store.clone(), name))
     }
 
     /// An object of an existing pool; the object itself need not exist.

@@ -33,7 +33,14 @@ mod neighbours;
 mod object;
 mod pool;
 mod pools;
+mod put;
+#[cfg(test)]
+mod put_tests;
+mod reader;
+#[cfg(test)]
+mod reader_tests;
 mod sessions;
+mod staging;
 mod striped;
 mod transaction;
 
@@ -64,6 +71,7 @@ pub use nacre_registry::{
 pub use nacre_telemetry::{OpenSpan, Order, Sampler, Sampling, Span, Spans, traced};
 pub use object::Object;
 pub use pool::Pool;
+pub use reader::{MapReader, ObjectReader};
 pub use sessions::{ConnectOptions, Sessions};
 pub use striped::{Striped, StripedReply};
 pub use transaction::Transaction;

@@ -36,6 +36,10 @@ impl Object {
         &self.id
     }
 
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
     /// The object as it was at a snapshot, for reading.
     pub fn at(&self, snapshot: SnapshotName) -> Self {
         Self { snapshot: Some(snapshot), ..self.clone() }
@@ -87,7 +91,8 @@ impl Object {
         }
     }
 
-    /// Bytes `offset..offset+length`, cut at the end of the stream.
+    /// Bytes `offset..offset+length`, cut at the end of the stream: one request, so `Exhausted` past what a
+    /// reply carries. See [`Object::reader`] and [`Object::read_all`] for more.
     pub async fn read(&self, offset: u64, length: u64) -> Result<Bytes> {
         self.data(Op::Read { offset, length }).await
     }
@@ -97,7 +102,7 @@ impl Object {
         self.done(Op::Write { offset, data: data.into() }).await
     }
 
-    /// Replaces the whole stream.
+    /// Replaces the whole stream: one request. See [`Object::put`] for content of any size.
     pub async fn write_full(&self, data: impl Into<Bytes>) -> Result<()> {
         self.done(Op::WriteFull { data: data.into() }).await
     }
@@ -296,7 +301,7 @@ impl Object {
     }
 }
 
-fn no_answer(operation: &'static str) -> Error {
+pub(crate) fn no_answer(operation: &'static str) -> Error {
     Error::corrupt("the store answered something that does not belong to the request")
         .during(operation)
 }

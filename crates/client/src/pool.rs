@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use nacre_object::{ListPage, ListRequest, ObjectName, PoolName, Result, Store};
+use nacre_object::{ListPage, ListRequest, Locate, ObjectId, ObjectName, PoolName, Result, Store};
+use nacre_placement::PlacedStore;
 
 use crate::Object;
 
@@ -10,13 +11,20 @@ use crate::Object;
 #[derive(Debug, Clone)]
 pub struct Pool {
     store: Arc<dyn Store>,
+    /// Where objects are; `None` if all are in one place.
+    placed: Option<Arc<PlacedStore>>,
     name: PoolName,
 }
 
 impl Pool {
-    /// The pool `name` of any store: a cluster's, or one put together by hand.
+    /// The pool `name` of any store that keeps all objects in one place.
     pub fn on(store: Arc<dyn Store>, name: PoolName) -> Self {
-        Self { store, name }
+        Self { store, placed: None, name }
+    }
+
+    /// The pool `name` of a store that spreads objects over targets.
+    pub(crate) fn on_targets(store: Arc<PlacedStore>, name: PoolName) -> Self {
+        Self { store: store.clone(), placed: Some(store), name }
     }
 
     /// Its name.
@@ -44,6 +52,11 @@ impl Pool {
     ) -> Result<ListPage> {
         let pool = self.name.clone();
         self.store.list(ListRequest { pool, after, prefix: prefix.into(), limit }).await
+    }
+
+    /// Whether two objects are on one target, so that one can take over the other's content.
+    pub(crate) fn share_target(&self, one: &ObjectId, other: &ObjectId) -> bool {
+        self.placed.as_ref().is_none_or(|placed| placed.locate(one) == placed.locate(other))
     }
 
     pub(crate) fn store(&self) -> &Arc<dyn Store> {

@@ -1,0 +1,139 @@
+//! Staging objects: where the content of a large put gathers until it is complete.
+//!
+//! The staging object of `NAME` is called `NAME.nacre-put.N`, with the least N that places it on the target
+//! of `NAME`. It is written with guards on its own version, kept as a snapshot when it is complete, and the
+//! object takes over that snapshot's stream in one transaction.
+//!
+//! **Invariants.** All puts of an object use one staging object. So a put removes what a killed one left,
+//! and of two puts at once the later one takes the staging object: the earlier one ends with `Conflict`.
+//! A snapshot is named after the version it keeps, so no put takes over another's content.
+
+use bytes::Bytes;
+use nacre_object::limits::MAX_OBJECT_NAME_BYTES;
+use nacre_object::{Error, ErrorKind, Op, Result, SnapshotName};
+
+use crate::Object;
+
+/// What the staging object's name has after the object's.
+const SUFFIX: &str = ".nacre-put.";
+/// Names that are tried for one on the object's target. Each is there with a chance of its weight's share.
+const MAX_NAMES: u32 = 4096;
+/// How often a put begins again because another put of the object began at the same moment.
+const MAX_BEGINNINGS: u32 = 3;
+
+/// A put that has begun.
+#[derive(Debug)]
+pub(crate) struct Staging<'a> {
+    object: &'a Object,
+    staged: Object,
+    /// The staging object's version after this put's last part.
+    version: u64,
+}
+
+impl<'a> Staging<'a> {
+    /// Begins with the first part, in place of what an earlier put left.
+    ///
+    /// # Errors
+    /// `Unsupported` if the store cannot copy streams; `Conflict` if other puts of the object begin again and
+    /// again; `Invalid` if the object's name leaves no room for the staging object's.
+    pub async fn begin(object: &'a Object, first: Bytes) -> Result<Self> {
+        let staged = staging_object(object)?;
+        for _ in 0..MAX_BEGINNINGS {
+            remove_leftovers(&staged).await?;
+            let ops = vec![Op::AssertAbsent, Op::WriteFull { data: first.clone() }];
+            match staged.submit(ops).await {
+                Ok(reply) => return Ok(Self { object, staged, version: reply.version }),
+                Err(error) if error.kind() == ErrorKind::Exists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(superseded(object))
+    }
+
+    /// Adds the next part.
+    ///
+    /// # Errors
+    /// `Conflict` if another put of the object began.
+    pub async fn append(&mut self, data: Bytes) -> Result<()> {
+        self.version = self.submit(Op::Append { data }).await?;
+        Ok(())
+    }
+
+    /// Has the object take over the content.
+    ///
+    /// # Errors
+    /// As [`Staging::append`].
+    pub async fn take_over(&mut self) -> Result<()> {
+        let snapshot = self.snapshot()?;
+        self.submit(Op::SnapshotCreate { snapshot: snapshot.clone() }).await?;
+        let source = self.staged.id().name.clone();
+        let taken = self.object.submit(vec![Op::WriteFullFrom { source, snapshot }]).await;
+        taken.map(drop).map_err(|error| self.explained(error))
+    }
+
+    /// Removes the staging object, if it is still this put's. A failure is no matter: the next put of the
+    /// object removes it.
+    pub async fn remove(self) {
+        if let Ok(snapshot) = self.snapshot() {
+            let _ = self.submit(Op::SnapshotRemove { snapshot }).await;
+        }
+        let _ = self.submit(Op::Remove).await;
+    }
+
+    fn snapshot(&self) -> Result<SnapshotName> {
+        SnapshotName::new(format!("put-{}", self.version))
+    }
+
+    /// Changes the staging object, which must be as this put left it; answers its version.
+    async fn submit(&self, op: Op) -> Result<u64> {
+        let ops = vec![Op::AssertVersion(self.version), op];
+        let reply = self.staged.submit(ops).await;
+        reply.map(|reply| reply.version).map_err(|error| self.explained(error))
+    }
+
+    fn explained(&self, error: Error) -> Error {
+        match error.kind() {
+            ErrorKind::Conflict | ErrorKind::NotFound => superseded(self.object),
+            _ => error.on(self.object.id()),
+        }
+    }
+}
+
+fn superseded(object: &Object) -> Error {
+    Error::conflict("another put of this object began before this one was complete")
+        .during("put")
+        .on(object.id())
+        .hint("nothing was changed by this put: put it again")
+}
+
+fn staging_object(object: &Object) -> Result<Object> {
+    let (pool, name) = (object.pool(), object.id().name.as_str());
+    let longest = MAX_OBJECT_NAME_BYTES - SUFFIX.len() - MAX_NAMES.to_string().len();
+    if name.len() > longest {
+        return Err(Error::invalid(format!("a name of {} bytes for large content", name.len()))
+            .during("put")
+            .on(object.id())
+            .hint(format!("content of several requests takes a name of at most {longest} bytes")));
+    }
+    for number in 0..MAX_NAMES {
+        let staged = pool.object(&format!("{name}{SUFFIX}{number}"))?;
+        if pool.share_target(staged.id(), object.id()) {
+            return Ok(staged);
+        }
+    }
+    Err(Error::unavailable("no name for the staging object is on the object's target")
+        .during("put")
+        .on(object.id()))
+}
+
+/// Removes what an earlier put left, or is still writing.
+async fn remove_leftovers(staged: &Object) -> Result<()> {
+    let unless_gone = |removed: Result<()>| match removed {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        outcome => outcome,
+    };
+    for snapshot in staged.snapshots().await? {
+        unless_gone(staged.remove_snapshot(snapshot).await)?;
+    }
+    unless_gone(staged.remove().await)
+}
