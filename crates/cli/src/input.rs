@@ -4,8 +4,15 @@ use std::io::Read;
 use std::path::Path;
 
 use bytes::Bytes;
+use futures::{Stream, stream};
 use nacre_object::limits::MAX_REQUEST_BYTES;
 use nacre_object::{Error, Result};
+use tokio::sync::mpsc;
+
+/// Bytes of a file that are read at a time when it is streamed.
+const PIECE_BYTES: usize = 1024 * 1024;
+/// Pieces read ahead of the one who sends them.
+const MAX_WAITING_PIECES: usize = 4;
 
 /// Bytes given by one of two options.
 #[derive(Debug, clap::Args)]
@@ -48,7 +55,7 @@ pub fn read_file(path: &Path) -> Result<Bytes> {
 /// A file's content if it has no more bytes.
 fn read_at_most(path: &Path, most: usize) -> Result<Option<Bytes>> {
     let name = name_of(path);
-    let unreadable = |error| Error::not_found(format!("cannot read {name}: {error}"));
+    let unreadable = |error| unreadable(&name, &error);
     let mut content = Vec::new();
     let limit = most as u64 + 1;
     let read = if path == Path::new("-") {
@@ -59,6 +66,34 @@ fn read_at_most(path: &Path, most: usize) -> Result<Option<Bytes>> {
     };
     read.map_err(unreadable)?;
     Ok((content.len() <= most).then(|| content.into()))
+}
+
+/// A file's content piece by piece, `-` being standard input. Reading blocks, so a thread of its own does it.
+///
+/// # Errors
+/// `NotFound` if there is no such file; an item is an error if it cannot be read on.
+pub fn read_pieces(
+    path: &Path,
+) -> Result<impl Stream<Item = Result<Bytes>> + Unpin + Send + use<>> {
+    let name = name_of(path);
+    let mut input: Box<dyn Read + Send> = match path == Path::new("-") {
+        true => Box::new(std::io::stdin()),
+        false => Box::new(std::fs::File::open(path).map_err(|error| unreadable(&name, &error))?),
+    };
+    let (pieces, mut receiver) = mpsc::channel(MAX_WAITING_PIECES);
+    std::thread::spawn(move || {
+        loop {
+            let mut piece = Vec::with_capacity(PIECE_BYTES);
+            let read = input.by_ref().take(PIECE_BYTES as u64).read_to_end(&mut piece);
+            let read = read.map_err(|error| unreadable(&name, &error));
+            let is_last = read.as_ref().map_or(true, |length| *length == 0);
+            // Nobody receives any more: then nobody wants to know.
+            if pieces.blocking_send(read.map(|_| piece.into())).is_err() || is_last {
+                return;
+            }
+        }
+    });
+    Ok(stream::poll_fn(move |context| receiver.poll_recv(context)))
 }
 
 /// The text of a program, a workload or a script.
@@ -72,6 +107,10 @@ pub fn read_text(path: &Path) -> Result<String> {
     })?;
     String::from_utf8(content.into())
         .map_err(|_| Error::invalid(format!("{name} is not UTF-8 text")))
+}
+
+fn unreadable(name: &str, error: &std::io::Error) -> Error {
+    Error::not_found(format!("cannot read {name}: {error}"))
 }
 
 /// What a person calls a file that is given as an argument.

@@ -14,6 +14,7 @@ mod help;
 mod help_tests;
 mod input;
 mod lines;
+mod listing;
 mod otlp;
 mod out;
 mod reader;

@@ -153,34 +153,50 @@ pub fn utc(micros: u64) -> String {
     }
 }
 
-/// A text, cut if it has more characters than a cell.
-fn shortened(text: String) -> String {
+/// A table's columns, each as wide as its longest cell.
+#[derive(Debug)]
+pub struct Columns {
+    widths: Vec<usize>,
+}
+
+impl Columns {
+    /// Columns that fit a header and rows. A longer cell of a later row moves the cells after it.
+    pub fn of(header: &[&str], rows: &[Vec<String>]) -> Self {
+        let mut widths: Vec<_> = header.iter().map(|cell| cell.chars().count()).collect();
+        for row in rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(shown_cell(cell).chars().count());
+            }
+        }
+        Self { widths }
+    }
+
+    /// A line of cells. What stands in a cell stays there; of one that is longer than people read its
+    /// beginning is shown, and JSON has all of it.
+    pub fn line<'a>(&self, cells: impl Iterator<Item = &'a str>) -> String {
+        let padded: Vec<_> = cells
+            .map(shown_cell)
+            .zip(&self.widths)
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
+        padded.join("  ").trim_end().to_owned()
+    }
+}
+
+/// A cell as it is shown: without control characters, cut if it has more characters than fit.
+fn shown_cell(cell: &str) -> String {
+    let text = printable(cell);
     match text.char_indices().nth(MAX_CELL_CHARS) {
         None => text,
         Some(_) => text.chars().take(MAX_CELL_CHARS - 1).chain(['…']).collect(),
     }
 }
 
-/// Rows with their columns aligned, a header first. What stands in a cell stays there; of one that is longer
-/// than people read its beginning is shown, and JSON has all of it.
+/// Rows with their columns aligned, a header first.
 pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
-    let rows: Vec<Vec<_>> = rows
-        .iter()
-        .map(|row| row.iter().map(|cell| shortened(printable(cell))).collect())
-        .collect();
-    let mut widths: Vec<_> = header.iter().map(|cell| cell.chars().count()).collect();
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    let render = |cells: &mut dyn Iterator<Item = &str>| {
-        let padded: Vec<_> =
-            cells.zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        padded.join("  ").trim_end().to_owned()
-    };
-    let mut lines = vec![render(&mut header.iter().copied())];
-    lines.extend(rows.iter().map(|row| render(&mut row.iter().map(String::as_str))));
+    let columns = Columns::of(header, rows);
+    let mut lines = vec![columns.line(header.iter().copied())];
+    lines.extend(rows.iter().map(|row| columns.line(row.iter().map(String::as_str))));
     lines.join("\n")
 }
 

@@ -23,6 +23,9 @@ fn objects_classes_and_a_log_live_on_ceph_and_outlive_a_node_an_osd_and_the_fold
     let mut cluster = RunningCluster::start_with(folders[0].path(), &three);
 
     cluster.run_with_input(&["object", "put", "data/greeting"], "hello");
+    // More than a request carries: Ceph takes it part by part.
+    let large = "0123456789".repeat(2_000_000);
+    cluster.run_with_input(&["object", "put", "data/large"], &large);
     let source = folders[0].path().join("counter.lua");
     std::fs::write(&source, COUNTER).unwrap();
     let source = source.to_str().unwrap();
@@ -47,6 +50,7 @@ fn objects_classes_and_a_log_live_on_ceph_and_outlive_a_node_an_osd_and_the_fold
     // Another folder, one other node: everything is in Ceph.
     let cluster = RunningCluster::start_with(folders[1].path(), &["--engine", &engine]);
     assert_eq!(cluster.run(&["object", "get", "data/greeting"]), "hello");
+    assert!(cluster.run(&["object", "get", "data/large"]) == large);
     assert_eq!(add(&cluster, "3").trim(), "10");
     assert_eq!(cluster.run(&["log", "read", "l"]), lines(0..300));
 }

@@ -1,6 +1,10 @@
 //! The command against a real cluster, as a person would use it.
 
 mod common;
+#[path = "commands/listings.rs"]
+mod listings;
+#[path = "commands/reading.rs"]
+mod reading;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -14,7 +14,8 @@ use nacre_node::NODE_SERVICE;
 use nacre_object::{EntityName, ErrorKind, TenantName};
 use serde_json::json;
 
-use crate::out::{Out, table, utc};
+use crate::listing::{Limit, Listing};
+use crate::out::{Out, utc};
 
 /// How long a node may take to say that a change is in force.
 const NODE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -52,7 +53,7 @@ pub enum EntityCommand {
     },
     /// List entities with their grants
     #[command(visible_alias = "ls")]
-    List,
+    List(Limit),
     /// Let an entity do more
     Grant {
         name: EntityName,
@@ -75,7 +76,9 @@ pub enum EntityCommand {
 pub async fn run(command: EntityCommand, file: &ClusterFile, out: Out) -> Result<()> {
     let entities = Cluster::reach(file)?.entities();
     let (name, epoch) = match command {
-        EntityCommand::List => return list(&entities.list().await?, out),
+        EntityCommand::List(limit) => {
+            return list(entities.list().await?, limit, out);
+        }
         EntityCommand::Add { name, grants, tenant, out: to } => {
             return add(file, name, grants, tenant, to, out).await;
         }
@@ -151,22 +154,18 @@ async fn add(
     })
 }
 
-fn list(entities: &[(EntityName, Entity)], out: Out) -> Result<()> {
+fn list(entities: Vec<(EntityName, Entity)>, limit: Limit, out: Out) -> Result<()> {
     let grants = |entity: &Entity| entity.grants.iter().map(Grant::to_string).collect::<Vec<_>>();
-    if out.is_json() {
-        for (name, entity) in entities {
-            let line = json!({ "entity": name.as_str(), "tenant": entity.tenant.as_str(),
-                "grants": grants(entity), "created_at_micros": entity.created_at_micros });
-            out.show(&line, String::new)?;
-        }
-        return Ok(());
-    }
+    let document = |(name, entity): &(EntityName, Entity)| {
+        json!({ "entity": name.as_str(), "tenant": entity.tenant.as_str(),
+                "grants": grants(entity), "created_at_micros": entity.created_at_micros })
+    };
     let row = |(name, entity): &(EntityName, Entity)| {
         let since = utc(entity.created_at_micros);
-        vec![name.to_string(), entity.tenant.to_string(), since, grants(entity).join("; ")]
+        vec![vec![name.to_string(), entity.tenant.to_string(), since, grants(entity).join("; ")]]
     };
-    let rows: Vec<_> = entities.iter().map(row).collect();
-    out.line(&table(&["entity", "tenant", "since", "grants"], &rows))
+    let header = &["entity", "tenant", "since", "grants"];
+    Listing::table(out, limit, header).all(entities, document, row)
 }
 
 /// Returns once every node has an epoch of the entities.

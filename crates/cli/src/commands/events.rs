@@ -1,16 +1,19 @@
 //! `nacre events`: the cluster log.
 
-use nacre::{Cluster, Event, EventItem};
+use nacre::{Cluster, Event, EventItem, Events};
 use nacre_object::Result;
 use serde_json::json;
 
+use crate::listing::{Limit, Listing, RAISE_LIMIT, line};
 use crate::out::{Out, note, printable, utc};
 use crate::reader::while_read;
+
+const SOME_ARE_GONE: &str = "some events are no longer kept";
 
 /// What `nacre events` can be told
 #[derive(Debug, clap::Args)]
 pub struct EventsArguments {
-    /// The last so many
+    /// List the last so many events
     #[arg(long, default_value_t = 50)]
     limit: usize,
     /// Go on with every event as it happens, until interrupted
@@ -22,15 +25,9 @@ pub struct EventsArguments {
 pub async fn run(arguments: EventsArguments, cluster: &Cluster, out: Out) -> Result<()> {
     let events = cluster.events();
     let last = events.last().await?;
-    let mut after = last.saturating_sub(arguments.limit as u64);
-    while after < last {
-        let page = events.after(after, (last - after) as usize).await?;
-        let Some(newest) = page.last() else { break };
-        after = newest.sequence;
-        // Where older ones are no longer kept, a page goes on past the last.
-        for event in page.iter().take_while(|event| event.sequence <= last) {
-            show(event, out)?;
-        }
+    // A follower that wants no earlier event is not told of any.
+    if !(arguments.follow && arguments.limit == 0) {
+        list(events, last, arguments.limit, out).await?;
     }
     match arguments.follow {
         true => while_read(follow(cluster, last, out)).await,
@@ -44,14 +41,40 @@ async fn follow(cluster: &Cluster, after: u64, out: Out) -> Result<()> {
     loop {
         match watcher.next().await? {
             EventItem::Event(event) => show(&event, out)?,
-            EventItem::Missed { .. } => note("some events are no longer kept"),
+            EventItem::Missed { .. } => note(SOME_ARE_GONE),
         }
     }
 }
 
+/// Prints the last events up to number `last`, at most `limit`.
+async fn list(events: &Events, last: u64, limit: usize, out: Out) -> Result<()> {
+    let mut listing = Listing::lines(out, Limit::default());
+    let first = last.saturating_sub(limit as u64);
+    let mut after = first;
+    while after < last {
+        let page = events.after(after, (last - after) as usize).await?;
+        let Some(newest) = page.last() else { break };
+        if after > first && page[0].sequence > after + 1 {
+            note(SOME_ARE_GONE);
+        }
+        after = newest.sequence;
+        // Where older ones are no longer kept, a page goes on past the last.
+        for event in page.iter().take_while(|event| event.sequence <= last) {
+            listing.push(document(event), || line(text(event)))?;
+        }
+    }
+    let oldest = events.after(0, 1).await?;
+    let has_older = oldest.first().is_some_and(|oldest| oldest.sequence <= first);
+    listing.finish(has_older.then_some(RAISE_LIMIT))
+}
+
 fn show(event: &Event, out: Out) -> Result<()> {
+    out.show(&document(event), || text(event))
+}
+
+fn document(event: &Event) -> serde_json::Value {
     let program = event.program.as_ref();
-    let value = json!({
+    json!({
         "sequence": event.sequence,
         "at_micros": event.at_micros,
         "severity": event.severity.as_str(),
@@ -60,18 +83,19 @@ fn show(event: &Event, out: Out) -> Result<()> {
             "version": site.version, "line": site.line })),
         "text": event.text,
         "fields": event.fields,
-    });
-    out.show(&value, || {
-        let mut parts = vec![utc(event.at_micros), event.severity.as_str().to_owned()];
-        parts.extend(event.node.as_ref().map(ToString::to_string));
-        // A traceback has lines; none of them looks like an event's.
-        let lines: Vec<_> = event.text.lines().map(printable).collect();
-        parts.push(lines.join("\n    "));
-        if let Some(line) = program.and_then(|site| site.line) {
-            parts.push(format!("line {line}"));
-        }
-        let field = |(key, value): (&String, &String)| printable(&format!("{key}={value}"));
-        parts.extend(event.fields.iter().map(field));
-        parts.join("  ")
     })
+}
+
+fn text(event: &Event) -> String {
+    let mut parts = vec![utc(event.at_micros), event.severity.as_str().to_owned()];
+    parts.extend(event.node.as_ref().map(ToString::to_string));
+    // A traceback has lines; none of them looks like an event's.
+    let lines: Vec<_> = event.text.lines().map(printable).collect();
+    parts.push(lines.join("\n    "));
+    if let Some(line) = event.program.as_ref().and_then(|site| site.line) {
+        parts.push(format!("line {line}"));
+    }
+    let field = |(key, value): (&String, &String)| printable(&format!("{key}={value}"));
+    parts.extend(event.fields.iter().map(field));
+    parts.join("  ")
 }

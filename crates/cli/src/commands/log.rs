@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use futures::StreamExt;
-use nacre::{Cluster, Entry, Log, LogOptions, LogStat};
+use nacre::{Cluster, Entry, Log, LogOptions, LogStat, ReadSlot};
 use nacre_object::{ClassName, Error, ErrorKind, PoolName, Result};
 use serde_json::json;
 use tokio::time::sleep;
 
 use super::log_append::{AppendArguments, append};
+use crate::listing::{Limit, Listing, RAISE_LIMIT, line};
 use crate::out::{Out, json_bytes, note, table};
 use crate::reader::while_read;
 
@@ -38,7 +39,7 @@ pub enum LogCommand {
         pool: PoolName,
     },
     /// List the logs
-    Ls,
+    Ls(Limit),
     /// Remove a log and every record of it
     Remove { log: String },
     /// Append the lines of a file, each as a record, in order
@@ -50,8 +51,8 @@ pub enum LogCommand {
         /// Begin at this position
         #[arg(long, conflicts_with = "position", default_value_t = 0)]
         from: u64,
-        /// Read so many positions
-        #[arg(long, conflicts_with = "position")]
+        /// Read at most so many positions; all if left out
+        #[arg(long, conflicts_with = "position", value_name = "N")]
         limit: Option<u64>,
         /// Print each record's position before it
         #[arg(long)]
@@ -96,12 +97,11 @@ pub async fn run(command: LogCommand, cluster: &Cluster, out: Out) -> Result<()>
             let options = LogOptions { pool, class, width, slots };
             cluster.create_log(&log, options).await.map(drop)
         }
-        C::Ls => {
-            for log in cluster.logs().await? {
-                out.show(&json!({ "log": log.as_str() }), || log.as_str().to_owned())?;
-            }
-            Ok(())
-        }
+        C::Ls(limit) => Listing::lines(out, limit).all(
+            cluster.logs().await?,
+            |log| json!({ "log": log.as_str() }),
+            |log| line(log.as_str()),
+        ),
         C::Remove { log } => cluster.remove_log(&log).await,
         C::Append(arguments) => append(&cluster.log(&arguments.log).await?, arguments, out).await,
         C::Read { log, position: Some(position), positions, .. } => {
@@ -135,25 +135,83 @@ pub async fn run(command: LogCommand, cluster: &Cluster, out: Out) -> Result<()>
     }
 }
 
+/// Prints records in order. A position without data is left out of the text; if that is so because the log
+/// was trimmed past the first record printed, the read ends with `Conflict`.
 async fn read(log: &Log, from: u64, limit: Option<u64>, positions: bool, out: Out) -> Result<()> {
     let end = limit.map_or(u64::MAX, |limit| from.saturating_add(limit));
+    let mut listing = Listing::lines(out, Limit::default());
+    let mut gap = Gap::default();
     let mut at = from;
     while at < end {
         let page = log.read_range(at, READ_PAGE.min((end - at) as usize)).await?;
-        let Some(last) = page.last() else { return Ok(()) };
+        let Some(last) = page.last() else { break };
         at = last.position + 1;
         for slot in &page {
+            gap.pass(slot);
             match &slot.entry {
-                Some(entry) => show(slot.position, entry, positions, out)?,
-                None if out.is_json() => {
-                    let line = json!({ "position": slot.position, "state": "unwritten" });
-                    out.show(&line, String::new)?;
+                _ if out.is_json() => {
+                    listing.push(document(slot.position, slot.entry.as_ref()), Vec::new)?
                 }
+                Some(entry) => show(slot.position, entry, positions, out)?,
                 None => {}
             }
         }
     }
-    Ok(())
+    gap.check(log).await?;
+    let has_more = at >= end && !log.read_range(end, 1).await?.is_empty();
+    listing.finish(has_more.then_some(RAISE_LIMIT))
+}
+
+/// What a read has seen of trimming.
+#[derive(Debug, Default)]
+struct Gap {
+    /// The first position that held data.
+    first_data: Option<u64>,
+    /// A trimmed position after it.
+    trimmed: Option<u64>,
+}
+
+impl Gap {
+    fn pass(&mut self, slot: &ReadSlot) {
+        match slot.entry {
+            Some(Entry::Data(_)) => {
+                self.first_data.get_or_insert(slot.position);
+            }
+            Some(Entry::Trimmed) if self.first_data.is_some() => {
+                self.trimmed.get_or_insert(slot.position);
+            }
+            _ => {}
+        }
+    }
+
+    /// # Errors
+    /// `Conflict` if the first record read is trimmed by now, and so was a later one when it was read.
+    async fn check(&self, log: &Log) -> Result<()> {
+        let (Some(first), Some(trimmed)) = (self.first_data, self.trimmed) else { return Ok(()) };
+        match log.read(first).await? {
+            Entry::Trimmed => {
+                let text = format!(
+                    "the log was trimmed while it was read: positions from {trimmed} on are missing"
+                );
+                Err(Error::conflict(text).during("read").on(log.name()).hint("read it again"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// An entry for programs; unwritten ones included.
+fn document(position: u64, entry: Option<&Entry>) -> serde_json::Value {
+    match entry {
+        None => json!({ "position": position, "state": "unwritten" }),
+        Some(entry) => {
+            let data = match entry {
+                Entry::Data(data) => json_bytes(data),
+                _ => serde_json::Value::Null,
+            };
+            json!({ "position": position, "state": state(entry), "data": data })
+        }
+    }
 }
 
 /// Prints records as they are appended; returns only if that fails. While the cluster does not answer, it waits.
@@ -181,14 +239,7 @@ async fn follow(log: &Log, from: u64, positions: bool, out: Out) -> Result<()> {
 /// Records are printed as they are; what holds none is left out, but for JSON.
 fn show(position: u64, entry: &Entry, positions: bool, out: Out) -> Result<()> {
     match entry {
-        _ if out.is_json() => {
-            let data = match entry {
-                Entry::Data(data) => json_bytes(data),
-                _ => serde_json::Value::Null,
-            };
-            let line = json!({ "position": position, "state": state(entry), "data": data });
-            out.show(&line, String::new)
-        }
+        _ if out.is_json() => out.show(&document(position, Some(entry)), String::new),
         Entry::Data(data) => {
             let lead = if positions { format!("{position}\t") } else { String::new() };
             out.bytes(&[lead.as_bytes(), data, b"\n"].concat())

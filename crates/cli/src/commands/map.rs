@@ -5,11 +5,13 @@ use nacre::{Change, Cluster, EpochRecord, MapEvent, MapState, is_system_map};
 use nacre_object::{Error, MapName, Result};
 use serde_json::{Value, json};
 
+use crate::listing::{Limit, Listing, RAISE_LIMIT, line};
 use crate::out::{Out, json_bytes, note, printable, table, text_bytes, utc};
 use crate::reader::while_read;
 
 /// Epochs shown by `history` unless told otherwise.
 const DEFAULT_HISTORY: usize = 20;
+const SOME_ARE_GONE: &str = "some epochs are no longer kept";
 
 /// Work with maps: strongly consistent, epoch-numbered service metadata
 #[derive(Debug, Subcommand)]
@@ -19,6 +21,8 @@ pub enum MapCommand {
         /// Also those that nacre keeps its own things in
         #[arg(long)]
         all: bool,
+        #[command(flatten)]
+        limit: Limit,
     },
     /// Print a map, or one key's value
     Get { map: MapName, key: Option<String> },
@@ -48,7 +52,7 @@ pub enum MapCommand {
     /// Print what was committed, oldest first
     History {
         map: MapName,
-        /// The last so many epochs
+        /// List the last so many epochs
         #[arg(long, default_value_t = DEFAULT_HISTORY)]
         limit: usize,
     },
@@ -111,15 +115,11 @@ pub async fn run(command: MapCommand, cluster: &Cluster, out: Out) -> Result<()>
     use MapCommand as C;
     let maps = cluster.maps();
     match command {
-        C::Ls { all } => {
-            for name in maps.list().await? {
-                if !all && is_system_map(&name) {
-                    continue;
-                }
-                out.show(&json!({ "map": name.as_str() }), || name.to_string())?;
-            }
-            Ok(())
-        }
+        C::Ls { all, limit } => Listing::lines(out, limit).all(
+            maps.list().await?.into_iter().filter(|name| all || !is_system_map(name)),
+            |name| json!({ "map": name.as_str() }),
+            |name| line(name.as_str()),
+        ),
         C::Get { map, key: None } => show_map(&maps.get(&map).await?, out),
         C::Get { map, key: Some(key) } => {
             let (epoch, value) = maps.entry(&map, &key).await?;
@@ -167,19 +167,26 @@ fn show_map(state: &MapState, out: Out) -> Result<()> {
     })
 }
 
+/// Prints the last epochs, at most `limit`.
 async fn history(cluster: &Cluster, map: &MapName, limit: usize, out: Out) -> Result<()> {
+    let mut listing = Listing::lines(out, Limit::default());
     let epoch = cluster.maps().get(map).await?.epoch;
-    let mut after = epoch.saturating_sub(limit as u64);
-    loop {
-        let history = cluster.maps().history(map, after, limit).await?;
-        for record in &history.records {
-            show_record(record, out)?;
+    let first = epoch.saturating_sub(limit as u64);
+    let mut after = first;
+    let mut first_kept = cluster.maps().history(map, 0, 0).await?.first_kept;
+    while after < epoch {
+        let page = cluster.maps().history(map, after, (epoch - after) as usize).await?;
+        let Some(last) = page.records.last() else { break };
+        if after > first && page.first_kept > after + 1 {
+            note(SOME_ARE_GONE);
         }
-        match history.records.last() {
-            Some(last) if last.epoch < epoch => after = last.epoch,
-            _ => return Ok(()),
+        after = last.epoch;
+        first_kept = page.first_kept;
+        for record in page.records.iter().take_while(|record| record.epoch <= epoch) {
+            listing.push(document_of(record), || line(text_of(record)))?;
         }
     }
+    listing.finish((first_kept <= first).then_some(RAISE_LIMIT))
 }
 
 async fn watch(cluster: &Cluster, map: &MapName, from: Option<u64>, out: Out) -> Result<()> {
@@ -192,7 +199,7 @@ async fn watch(cluster: &Cluster, map: &MapName, from: Option<u64>, out: Out) ->
         match watcher.next().await? {
             MapEvent::Epoch(record) => show_record(&record, out)?,
             MapEvent::Whole(state) => {
-                note("some epochs are no longer kept; this is the whole map");
+                note(&format!("{SOME_ARE_GONE}; this is the whole map"));
                 show_map(&state, out)?;
             }
         }
@@ -200,6 +207,10 @@ async fn watch(cluster: &Cluster, map: &MapName, from: Option<u64>, out: Out) ->
 }
 
 fn show_record(record: &EpochRecord, out: Out) -> Result<()> {
+    out.show(&document_of(record), || text_of(record))
+}
+
+fn document_of(record: &EpochRecord) -> Value {
     let changes: Vec<_> = record
         .changes
         .iter()
@@ -207,23 +218,19 @@ fn show_record(record: &EpochRecord, out: Out) -> Result<()> {
             |change| json!({ "key": change.key(), "value": change.value().map(|v| json_bytes(v)) }),
         )
         .collect();
-    let value = json!({ "epoch": record.epoch, "at_micros": record.at_micros,
-        "author": record.author.as_str(), "changes": changes });
-    out.show(&value, || {
-        let changes: Vec<_> = record
-            .changes
-            .iter()
-            .map(|change| match (printable(change.key()), change.value()) {
-                (key, Some(value)) => format!("{key}={}", text_bytes(value)),
-                (key, None) => format!("{key} removed"),
-            })
-            .collect();
-        format!(
-            "{}  {}  {}  {}",
-            record.epoch,
-            utc(record.at_micros),
-            record.author,
-            changes.join(", ")
-        )
-    })
+    json!({ "epoch": record.epoch, "at_micros": record.at_micros,
+            "author": record.author.as_str(), "changes": changes })
+}
+
+fn text_of(record: &EpochRecord) -> String {
+    let changes: Vec<_> = record
+        .changes
+        .iter()
+        .map(|change| match (printable(change.key()), change.value()) {
+            (key, Some(value)) => format!("{key}={}", text_bytes(value)),
+            (key, None) => format!("{key} removed"),
+        })
+        .collect();
+    let at = utc(record.at_micros);
+    format!("{}  {at}  {}  {}", record.epoch, record.author, changes.join(", "))
 }

@@ -18,6 +18,7 @@ mod log_append;
 pub mod map;
 pub mod node;
 pub mod object;
+mod object_content;
 pub mod pool;
 pub mod program;
 pub mod program_test;

@@ -2,16 +2,21 @@
 
 use bytes::Bytes;
 use clap::Subcommand;
-use nacre::{Cluster, Object};
+use nacre::{Cluster, MapReader, Object, Pool};
 use nacre_object::{MapEntry, ObjectId, ObjectName, ObjectStat, Result, SnapshotName};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
+use super::object_content::{self, Wanted};
 use crate::input::read_file;
-use crate::out::{Out, json_bytes, printable, table, text_bytes, utc};
+use crate::listing::{Limit, Listing, Row, line};
+use crate::out::{Out, json_bytes, printable, text_bytes, utc};
 
 /// Names fetched at a time by `ls`.
 const PAGE: usize = 1000;
+/// How to see more of a listing that is cut.
+const GO_ON: &str = "raise --limit, or go on with --after and the last name listed";
+const ENTRY_HEADER: &[&str] = &["key", "value"];
 
 /// Work with objects: POOL/OBJECT
 #[derive(Debug, Subcommand)]
@@ -26,11 +31,8 @@ pub enum ObjectCommand {
     /// Print an object's byte stream, or a part of it
     Get {
         object: ObjectId,
-        #[arg(long, default_value_t = 0)]
-        offset: u64,
-        /// Bytes to print; all if left out
-        #[arg(long)]
-        length: Option<u64>,
+        #[command(flatten)]
+        wanted: Wanted,
         /// Read it as it was at a snapshot
         #[arg(long)]
         at: Option<SnapshotName>,
@@ -84,9 +86,11 @@ pub enum ObjectCommand {
         /// Only names that start so
         #[arg(long, default_value = "")]
         prefix: String,
-        /// At most so many
+        /// Only names after this one
         #[arg(long)]
-        limit: Option<usize>,
+        after: Option<ObjectName>,
+        #[command(flatten)]
+        limit: Limit,
     },
     /// Which target holds an object
     Locate { object: ObjectId },
@@ -111,7 +115,11 @@ pub enum AttributeCommand {
     /// Remove one
     Rm { object: ObjectId, name: String },
     /// Print all
-    Ls { object: ObjectId },
+    Ls {
+        object: ObjectId,
+        #[command(flatten)]
+        limit: Limit,
+    },
 }
 
 /// The map of an object
@@ -132,9 +140,11 @@ pub enum ObjectMapCommand {
         /// Only keys after this one
         #[arg(long, default_value = "")]
         after: String,
-        /// At most so many
-        #[arg(long, default_value_t = 1000)]
-        limit: u32,
+        /// Read it as it was at a snapshot
+        #[arg(long)]
+        at: Option<SnapshotName>,
+        #[command(flatten)]
+        limit: Limit,
     },
 }
 
@@ -144,7 +154,11 @@ pub enum SnapshotCommand {
     /// Keep the object as it is
     Create { object: ObjectId, snapshot: SnapshotName },
     /// List them
-    Ls { object: ObjectId },
+    Ls {
+        object: ObjectId,
+        #[command(flatten)]
+        limit: Limit,
+    },
     /// Drop one
     Rm { object: ObjectId, snapshot: SnapshotName },
     /// Make the object what it was
@@ -163,14 +177,9 @@ pub async fn run(command: ObjectCommand, cluster: &Cluster, out: Out) -> Result<
     use ObjectCommand as C;
     let open = async |id: ObjectId| cluster.object(&id).await;
     match command {
-        C::Put { object, file } => open(object).await?.write_full(read_file(&file)?).await,
-        C::Get { object, offset, length, at } => {
-            let object = open(object).await?;
-            let object = match at {
-                Some(snapshot) => object.at(snapshot),
-                None => object,
-            };
-            get(&object, offset, length, out).await
+        C::Put { object, file } => object_content::put(&open(object).await?, &file).await,
+        C::Get { object, wanted, at } => {
+            object_content::get(&at_snapshot(open(object).await?, at), wanted, out).await
         }
         C::Write { object, offset, file } => {
             open(object).await?.write(offset, read_file(&file)?).await
@@ -189,7 +198,9 @@ pub async fn run(command: ObjectCommand, cluster: &Cluster, out: Out) -> Result<
             Ok(())
         }
         C::Stat { object } => show_stat(open(object).await?.stat().await?, out),
-        C::Ls { pool, prefix, limit } => list(cluster, &pool, &prefix, limit, out).await,
+        C::Ls { pool, prefix, after, limit } => {
+            list(&cluster.pool(&pool).await?, &prefix, after, Listing::lines(out, limit)).await
+        }
         C::Locate { object } => {
             let target = cluster.locate(&object);
             out.show(&json!({ "target": target.as_str() }), || target.to_string())
@@ -200,27 +211,10 @@ pub async fn run(command: ObjectCommand, cluster: &Cluster, out: Out) -> Result<
     }
 }
 
-async fn get(object: &Object, offset: u64, length: Option<u64>, out: Out) -> Result<()> {
-    /// Bytes fetched at a time.
-    const CHUNK: u64 = 4 * 1024 * 1024;
-    let mut at = offset;
-    let end = length.map_or(u64::MAX, |length| offset.saturating_add(length));
-    // One document holds all of it, which an object's bound bounds.
-    let mut document = out.is_json().then(Vec::new);
-    while at < end {
-        let data = object.read(at, CHUNK.min(end - at)).await?;
-        match &mut document {
-            Some(document) => document.extend_from_slice(&data),
-            None => out.bytes(&data)?,
-        }
-        at += data.len() as u64;
-        if (data.len() as u64) < CHUNK {
-            break;
-        }
-    }
-    match document {
-        Some(document) => out.show(&json!({ "data": json_bytes(&document) }), String::new),
-        None => Ok(()),
+fn at_snapshot(object: Object, snapshot: Option<SnapshotName>) -> Object {
+    match snapshot {
+        Some(snapshot) => object.at(snapshot),
+        None => object,
     }
 }
 
@@ -234,25 +228,21 @@ fn show_stat(stat: ObjectStat, out: Out) -> Result<()> {
 }
 
 async fn list(
-    cluster: &Cluster,
-    pool: &str,
+    pool: &Pool,
     prefix: &str,
-    limit: Option<usize>,
-    out: Out,
+    mut after: Option<ObjectName>,
+    mut listing: Listing,
 ) -> Result<()> {
-    let pool = cluster.pool(pool).await?;
-    let mut left = limit.unwrap_or(usize::MAX);
-    let mut after = None;
     loop {
-        let page = pool.list(after, prefix, PAGE.min(left)).await?;
+        let page = pool.list(after, prefix, PAGE.min(listing.room())).await?;
         for name in &page.names {
-            out.show(&json!({ "name": name.as_str() }), || printable(name.as_str()))?;
+            let json = json!({ "name": name.as_str() });
+            listing.push(json, || line(printable(name.as_str())))?;
         }
-        left -= page.names.len();
+        if !page.more || listing.room() == 0 {
+            return listing.finish(page.more.then_some(GO_ON));
+        }
         after = page.names.last().cloned();
-        if !page.more || left == 0 {
-            return Ok(());
-        }
     }
 }
 
@@ -274,9 +264,11 @@ async fn run_attribute(command: AttributeCommand, cluster: &Cluster, out: Out) -
             cluster.object(&object).await?.set_attribute(&name, value).await
         }
         C::Rm { object, name } => cluster.object(&object).await?.remove_attribute(&name).await,
-        C::Ls { object } => {
+        C::Ls { object, limit } => {
             let all = cluster.object(&object).await?.attributes().await?;
-            show_entries(all.iter().map(|(name, value)| (name.as_bytes(), &value[..])), out)
+            let document = |(name, value): &(String, Bytes)| entry_document(name.as_bytes(), value);
+            let row = |(name, value): &(String, Bytes)| entry_row(name.as_bytes(), value);
+            Listing::table(out, limit, ENTRY_HEADER).all(all, document, row)
         }
     }
 }
@@ -291,45 +283,36 @@ async fn run_map(command: ObjectMapCommand, cluster: &Cluster, out: Out) -> Resu
         }
         C::Set { object, key, value } => cluster.object(&object).await?.map_set(key, value).await,
         C::Rm { object, key } => cluster.object(&object).await?.map_remove(key).await,
-        C::Ls { object, prefix, after, limit } => {
-            let object = cluster.object(&object).await?;
-            let entries = map_entries(&object, after.into(), prefix.into(), limit).await?;
-            show_entries(entries.iter().map(|e| (&e.key[..], &e.value[..])), out)
+        C::Ls { object, prefix, after, at, limit } => {
+            let object = at_snapshot(cluster.object(&object).await?, at);
+            let listing = Listing::table(out, limit, ENTRY_HEADER);
+            list_entries(object.map_reader(after, prefix), listing).await
         }
     }
 }
 
-/// As many entries as there are, up to a limit: each answer has what fits it.
-async fn map_entries(
-    object: &Object,
-    mut after: Bytes,
-    prefix: Bytes,
-    limit: u32,
-) -> Result<Vec<MapEntry>> {
-    let mut found = vec![];
-    loop {
-        let left = limit - found.len() as u32;
-        let range = object.map_range(after, prefix.clone(), left).await?;
-        found.extend(range.entries);
-        match found.last() {
-            Some(last) if range.more && (found.len() as u32) < limit => after = last.key.clone(),
-            _ => return Ok(found),
+/// Lists entries page by page, all of one version of the object.
+async fn list_entries(mut entries: MapReader, mut listing: Listing) -> Result<()> {
+    let mut has_more = false;
+    while let Some(page) = entries.next(listing.room()).await? {
+        for MapEntry { key, value } in &page.entries {
+            listing.push(entry_document(key, value), || entry_row(key, value))?;
+        }
+        listing.end_page()?;
+        has_more = page.more;
+        if listing.room() == 0 {
+            break;
         }
     }
+    listing.finish(has_more.then_some(GO_ON))
 }
 
-fn show_entries<'a>(entries: impl Iterator<Item = (&'a [u8], &'a [u8])>, out: Out) -> Result<()> {
-    let entries: Vec<_> = entries.collect();
-    if out.is_json() {
-        for (key, value) in entries {
-            let line = json!({ "key": json_bytes(key), "value": json_bytes(value) });
-            out.show(&line, String::new)?;
-        }
-        return Ok(());
-    }
-    let rows: Vec<_> =
-        entries.iter().map(|(key, value)| vec![text_bytes(key), text_bytes(value)]).collect();
-    out.line(&table(&["key", "value"], &rows))
+fn entry_document(key: &[u8], value: &[u8]) -> Value {
+    json!({ "key": json_bytes(key), "value": json_bytes(value) })
+}
+
+fn entry_row(key: &[u8], value: &[u8]) -> Vec<Row> {
+    vec![vec![text_bytes(key), text_bytes(value)]]
 }
 
 async fn run_snapshot(command: SnapshotCommand, cluster: &Cluster, out: Out) -> Result<()> {
@@ -344,11 +327,10 @@ async fn run_snapshot(command: SnapshotCommand, cluster: &Cluster, out: Out) -> 
             let target = ObjectId::new(object.pool, to);
             cluster.object(&target).await?.clone_from_snapshot(object.name, snapshot).await
         }
-        C::Ls { object } => {
-            for snapshot in cluster.object(&object).await?.snapshots().await? {
-                out.show(&json!({ "snapshot": snapshot.as_str() }), || snapshot.to_string())?;
-            }
-            Ok(())
-        }
+        C::Ls { object, limit } => Listing::lines(out, limit).all(
+            cluster.object(&object).await?.snapshots().await?,
+            |snapshot| json!({ "snapshot": snapshot.as_str() }),
+            |snapshot| line(snapshot.as_str()),
+        ),
     }
 }

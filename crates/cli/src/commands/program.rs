@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use nacre::{
     Cluster, Garbage, ProgramId, ProgramInfo, ProgramKind, Removal, SourceError, SourceObject,
+    VersionInfo,
 };
 use nacre_object::{Error, FaultSite, Result};
 use serde_json::json;
@@ -13,6 +14,7 @@ use serde_json::json;
 use crate::commands::brados::show_errors;
 use crate::commands::program_test;
 use crate::input::read_text;
+use crate::listing::{Limit, Listing};
 use crate::out::{Out, note, table, utc};
 
 /// Work with programs: KIND/NAME, where KIND is class, map, filetype, balancer or route
@@ -36,6 +38,8 @@ pub enum ProgramCommand {
     Ls {
         /// Only programs of this kind
         kind: Option<ProgramKind>,
+        #[command(flatten)]
+        limit: Limit,
     },
     /// Print the source of a version: the active one, or the latest
     Show {
@@ -125,7 +129,7 @@ pub async fn run(command: ProgramCommand, cluster: &Cluster, out: Out) -> Result
             out.show(&json!({ "ok": true }), || format!("{program}: no errors"))
         }
         C::Test(test) => program_test::run(test, out).await,
-        C::Ls { kind } => list(&programs.list(kind).await?, out),
+        C::Ls { kind, limit } => list(programs.list(kind).await?, limit, out),
         C::Show { program, program_version } => {
             let shown = programs.show(&program, program_version).await?;
             if out.is_json() {
@@ -221,25 +225,21 @@ fn excerpt(mistake: &SourceError, file: &str, source: &str) -> String {
     format!("{file}:{number}: {}\n{number} | {line}\n{:gutter$} | {lead}^", mistake.message, "")
 }
 
-fn list(programs: &[ProgramInfo], out: Out) -> Result<()> {
-    if out.is_json() {
-        for program in programs {
-            let versions: Vec<_> = program
-                .versions
-                .iter()
-                .map(|version| {
-                    json!({ "version": version.version, "digest": version.digest.to_string(),
-                            "bytes": version.bytes, "created_at_micros": version.created_at_micros })
-                })
-                .collect();
-            let value = json!({ "program": program.id.to_string(), "active": program.active,
-                                "rollback_to": program.rollback_to, "versions": versions });
-            out.show(&value, String::new)?;
-        }
-        return Ok(());
-    }
-    let rows = programs.iter().flat_map(|program| {
-        program.versions.iter().map(|version| {
+fn list(programs: Vec<ProgramInfo>, limit: Limit, out: Out) -> Result<()> {
+    let document = |program: &ProgramInfo| {
+        let versions: Vec<_> = program
+            .versions
+            .iter()
+            .map(|version| {
+                json!({ "version": version.version, "digest": version.digest.to_string(),
+                        "bytes": version.bytes, "created_at_micros": version.created_at_micros })
+            })
+            .collect();
+        json!({ "program": program.id.to_string(), "active": program.active,
+                "rollback_to": program.rollback_to, "versions": versions })
+    };
+    let rows = |program: &ProgramInfo| {
+        let row = |version: &VersionInfo| {
             let active = program.active == Some(version.version);
             vec![
                 program.id.to_string(),
@@ -248,9 +248,11 @@ fn list(programs: &[ProgramInfo], out: Out) -> Result<()> {
                 version.bytes.to_string(),
                 utc(version.created_at_micros),
             ]
-        })
-    });
-    out.line(&table(&["program", "version", "state", "bytes", "put"], &rows.collect::<Vec<_>>()))
+        };
+        program.versions.iter().map(row).collect()
+    };
+    let header = &["program", "version", "state", "bytes", "put"];
+    Listing::table(out, limit, header).all(programs, document, rows)
 }
 
 fn show_garbage(garbage: &Garbage, fate: &str, out: Out) -> Result<()> {

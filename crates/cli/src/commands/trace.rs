@@ -10,8 +10,9 @@ use nacre_telemetry::{Id, TraceSummary};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
+use crate::listing::{Limit, Listing};
 use crate::otlp;
-use crate::out::{Out, note, note_json, table, utc};
+use crate::out::{Out, note, note_json, utc};
 use crate::span_tree::{Located, fields, render};
 
 /// A node that says nothing for so long is left out.
@@ -40,6 +41,8 @@ enum TraceCommand {
         /// Those that took longest first
         #[arg(long)]
         slow: bool,
+        #[command(flatten)]
+        limit: Limit,
     },
 }
 
@@ -49,7 +52,7 @@ enum TraceCommand {
 /// `NotFound` if no node remembers the trace; `Denied`; `Unavailable` if no node answers.
 pub async fn run(arguments: TraceArguments, file: &ClusterFile, out: Out) -> Result<()> {
     match (arguments.command, arguments.id) {
-        (Some(TraceCommand::List { slow }), _) => list(file, slow, out).await,
+        (Some(TraceCommand::List { slow, limit }), _) => list(file, slow, limit, out).await,
         (None, Some(id)) => {
             let spans = spans_of(file, id).await?;
             if spans.is_empty() {
@@ -101,7 +104,7 @@ async fn spans_of(file: &ClusterFile, id: Id) -> Result<Vec<Located>> {
     Ok(located.collect())
 }
 
-async fn list(file: &ClusterFile, is_slow: bool, out: Out) -> Result<()> {
+async fn list(file: &ClusterFile, is_slow: bool, limit: Limit, out: Out) -> Result<()> {
     let told = ask_all::<TraceSummary>(file, if is_slow { "slow" } else { "recent" }).await?;
     let all = told.into_iter().flat_map(|(process, summaries)| {
         summaries.into_iter().map(move |summary| (process.clone(), summary))
@@ -113,23 +116,20 @@ async fn list(file: &ClusterFile, is_slow: bool, out: Out) -> Result<()> {
             false => summary.span.start_micros,
         })
     });
-    if out.is_json() {
-        return all.iter().try_for_each(|(node, summary)| {
-            out.show(&json!({ "node": node, "trace": summary }), String::new)
-        });
-    }
+    let document =
+        |(node, summary): &(String, TraceSummary)| json!({ "node": node, "trace": summary });
     let row = |(node, summary): &(String, TraceSummary)| {
-        vec![
+        vec![vec![
             summary.trace_id.to_string(),
             utc(summary.span.start_micros),
             format!("{:>8}", summary.span.duration_micros),
             node.clone(),
             summary.spans.to_string(),
             format!("{} {}", summary.span.name, fields(&summary.span)),
-        ]
+        ]]
     };
-    let header = ["trace", "began", "      us", "node", "spans", "longest span there"];
-    out.line(&table(&header, &all.iter().map(row).collect::<Vec<_>>()))
+    let header = &["trace", "began", "      us", "node", "spans", "longest span there"];
+    Listing::table(out, limit, header).all(all, document, row)
 }
 
 /// What every node answers that does; those that do not are named on standard error.

@@ -1,0 +1,125 @@
+//! An object's byte stream, streamed from and to files: `nacre object put` and `get`.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use futures::{FutureExt, Stream, StreamExt, stream};
+use nacre::Object;
+use nacre_object::{Error, ErrorKind, Result};
+use serde_json::json;
+use tempfile::NamedTempFile;
+
+use crate::input::read_pieces;
+use crate::out::{Out, json_bytes};
+use crate::signals::{Interrupts, interrupted};
+
+/// How often a file is begun again because the object was changed while it was read.
+const MAX_ATTEMPTS: u32 = 8;
+
+/// Which bytes to get, and where to.
+#[derive(Debug, clap::Args)]
+pub struct Wanted {
+    #[arg(long, default_value_t = 0)]
+    offset: u64,
+    /// Bytes to print; all if left out
+    #[arg(long)]
+    length: Option<u64>,
+    /// Write a file, which appears when it is complete
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Replaces an object's byte stream by a file's content.
+///
+/// # Errors
+/// `Unavailable` once the command is interrupted; those of [`Object::put`].
+pub async fn put(object: &Object, file: &Path) -> Result<()> {
+    let interrupts = Interrupts::hear()?;
+    let content = until(interrupts.first(), read_pieces(file)?);
+    tokio::select! {
+        outcome = object.put(content) => outcome,
+        () = interrupts.second() => Err(interrupted("interrupted: the put may have happened")),
+    }
+}
+
+/// The same content, ended by an error once a signal arrives.
+fn until(
+    signal: impl Future<Output = ()> + Send,
+    mut content: impl Stream<Item = Result<Bytes>> + Unpin + Send,
+) -> impl Stream<Item = Result<Bytes>> + Unpin + Send {
+    let mut signal = Box::pin(signal.fuse());
+    stream::poll_fn(move |context| {
+        if signal.as_mut().poll_unpin(context).is_ready() {
+            return Some(Err(interrupted("interrupted"))).into();
+        }
+        content.poll_next_unpin(context)
+    })
+}
+
+/// Prints an object's bytes, or writes them to a file.
+///
+/// # Errors
+/// `Conflict` if the object is changed while it is read in parts; those of [`Object::read`].
+pub async fn get(object: &Object, wanted: Wanted, out: Out) -> Result<()> {
+    let Wanted { offset, length, output } = wanted;
+    if let Some(path) = output {
+        return get_file(object, offset, length, &path).await;
+    }
+    if out.is_json() {
+        // One document holds all of it, which an object's bound bounds.
+        let data = object.read_all(offset, length).await?;
+        return out.show(&json!({ "data": json_bytes(&data) }), String::new);
+    }
+    let mut reader = object.reader(offset, length);
+    while let Some(part) = reader.next().await? {
+        out.bytes(&part)?;
+    }
+    Ok(())
+}
+
+/// Writes a file beside its place and moves it there when it is complete, so that it may be begun again.
+async fn get_file(object: &Object, offset: u64, length: Option<u64>, path: &Path) -> Result<()> {
+    // What is there and no file, as a device or a pipe, is written to and not replaced.
+    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        let mut there = File::options().write(true).open(path).map_err(|e| unwritable(path, &e))?;
+        return copy(object, offset, length, path, &mut there).await;
+    }
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut attempt = 1;
+    loop {
+        let mut file = NamedTempFile::new_in(folder).map_err(|error| unwritable(path, &error))?;
+        match copy(object, offset, length, path, &mut file).await {
+            Ok(()) => {
+                let placed = file.persist(path).map_err(|error| unwritable(path, &error.error));
+                return placed.map(drop);
+            }
+            Err(error) if error.kind() == ErrorKind::Conflict && attempt < MAX_ATTEMPTS => {
+                attempt += 1;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+async fn copy(
+    object: &Object,
+    offset: u64,
+    length: Option<u64>,
+    path: &Path,
+    to: &mut (impl Write + Send),
+) -> Result<()> {
+    let mut reader = object.reader(offset, length);
+    while let Some(part) = reader.next().await? {
+        to.write_all(&part).map_err(|error| unwritable(path, &error))?;
+    }
+    Ok(())
+}
+
+fn unwritable(path: &Path, error: &std::io::Error) -> Error {
+    Error::unavailable(format!("cannot write {}: {error}", path.display()))
+}

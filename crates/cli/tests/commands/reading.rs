@@ -1,0 +1,162 @@
+//! Content of any size goes in and comes out, and what is read is of one version.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::process::{Child, Output, Stdio};
+
+use nacre::{Cluster, Object};
+use nacre_object::limits::{MAX_MAP_RANGE_ENTRIES, MAX_OBJECT_BYTES, MAX_REPLY_BYTES};
+use nacre_object::{MapEntry, Op};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::common::RunningCluster;
+
+/// Far more than a command may hold of it in memory.
+const LARGE: usize = 100 * 1024 * 1024;
+/// What a command may take of memory, all it is included.
+const MAX_PEAK_KIB: u64 = 80 * 1024;
+
+fn large_content() -> Vec<u8> {
+    (0..LARGE / 8)
+        .flat_map(|number| (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes())
+        .collect()
+}
+
+/// Starts a command whose input and output are pipes. As a pipe holds 64 KiB, the command waits in the middle of
+/// what it prints until somebody reads it.
+fn start(cluster: &RunningCluster, arguments: &[&str]) -> Child {
+    let mut command = cluster.command(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn finish(child: Child) -> (Option<i32>, String) {
+    let Output { status, stderr, .. } = child.wait_with_output().unwrap();
+    (status.code(), String::from_utf8(stderr).unwrap())
+}
+
+/// Reads the first bytes that a command prints: from then on its first request has been answered.
+fn begin_reading(child: &mut Child) {
+    child.stdout.as_mut().unwrap().read_exact(&mut [0; 16]).unwrap();
+}
+
+fn peak_kib(child: &Child) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+async fn object(cluster: &RunningCluster, name: &str) -> Object {
+    let client = Cluster::connect(cluster.folder()).await.unwrap();
+    client.object(&name.parse().unwrap()).await.unwrap()
+}
+
+#[test]
+fn large_content_goes_in_and_comes_out_with_little_memory() {
+    let cluster = RunningCluster::start();
+    let content = large_content();
+    let mut put = start(&cluster, &["object", "put", "data/large", "-"]);
+    let mut input = put.stdin.take().unwrap();
+    input.write_all(&content).unwrap();
+    // All but some MiB has been sent by now, as the command holds no more.
+    let peak = peak_kib(&put);
+    drop(input);
+    let (status, said) = finish(put);
+    assert_eq!(status, Some(0), "{said}");
+    assert!(peak < MAX_PEAK_KIB, "the put took {peak} KiB");
+
+    let mut get = start(&cluster, &["object", "get", "data/large"]);
+    let mut got = vec![0; LARGE - 1024];
+    let mut output = get.stdout.take().unwrap();
+    output.read_exact(&mut got).unwrap();
+    let peak = peak_kib(&get);
+    output.read_to_end(&mut got).unwrap();
+    assert_eq!(finish(get).0, Some(0));
+    assert!(got == content, "the content is the same");
+    assert!(peak < MAX_PEAK_KIB, "the get took {peak} KiB");
+
+    let path = cluster.folder().join("large");
+    let file = path.to_str().unwrap();
+    cluster.run(&["object", "get", "data/large", "--offset", "5", "-o", file]);
+    assert!(std::fs::read(&path).unwrap() == content[5..]);
+    // Whatever the names are and whichever targets they are on.
+    File::options().write(true).open(&path).unwrap().set_len(9_000_000).unwrap();
+    for name in ["data/a", "data/b{tag}", "data/c}{d", "data/e/f"] {
+        cluster.run(&["object", "put", name, file]);
+        assert_eq!(cluster.json(&["object", "stat", name])["size"], 9_000_000, "{name}");
+    }
+    let names = cluster.run(&["object", "ls", "data"]);
+    assert_eq!(names, "a\nb{tag}\nc}{d\ne/f\nlarge\n", "nothing else is left");
+
+    File::options().write(true).open(&path).unwrap().set_len(MAX_OBJECT_BYTES + 1).unwrap();
+    let (status, said) = cluster.fails(&["object", "put", "data/large", file]);
+    assert!(status == 1 && said.contains(&format!("more than {MAX_OBJECT_BYTES} bytes")), "{said}");
+    assert_eq!(cluster.json(&["object", "stat", "data/large"])["size"], LARGE);
+}
+
+#[test]
+fn an_interrupted_put_changes_nothing_and_leaves_nothing() {
+    let cluster = RunningCluster::start();
+    cluster.run_with_input(&["object", "put", "data/a"], "old");
+    let mut put = start(&cluster, &["object", "put", "data/a", "-"]);
+    put.stdin.as_mut().unwrap().write_all(&vec![1; 20 << 20]).unwrap();
+    kill_process(Pid::from_raw(put.id().cast_signed()).unwrap(), Signal::INT).unwrap();
+    // Its input stays open: only the signal ends it.
+    let input = put.stdin.take();
+    let (status, said) = finish(put);
+    drop(input);
+    assert_eq!(status, Some(130), "{said}");
+    assert!(said.contains("holds what it held before"), "{said}");
+    assert_eq!(cluster.run(&["object", "get", "data/a"]), "old");
+    assert_eq!(cluster.run(&["object", "ls", "data"]), "a\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_read_in_parts_is_of_one_version_or_ends_with_conflict() {
+    let cluster = RunningCluster::start();
+    let object = object(&cluster, "data/o").await;
+    let entry = |n| MapEntry { key: format!("{n:050}").into(), value: "v".into() };
+    let entries = (0..MAX_MAP_RANGE_ENTRIES + 10).map(entry).collect();
+    object.transaction().op(Op::MapSet { entries }).commit().await.unwrap();
+    let content = vec![b'x'; MAX_REPLY_BYTES + 10];
+    object.put(futures::stream::iter([Ok(content.into())])).await.unwrap();
+
+    for reading in [&["object", "get", "data/o"][..], &["object", "map", "ls", "data/o"]] {
+        for json in [&[][..], &["--json"]] {
+            // In JSON the content is one document, which is printed when it is complete.
+            if reading[1] == "get" && !json.is_empty() {
+                continue;
+            }
+            let mut reader = start(&cluster, &[reading, json].concat());
+            begin_reading(&mut reader);
+            object.write(0, "changed").await.unwrap();
+            let (status, said) = finish(reader);
+            assert_eq!(status, Some(1), "{reading:?}: {said}");
+            assert!(said.contains("conflict"), "{reading:?}: {said}");
+            let undisturbed = cluster.run(&[reading, json].concat());
+            assert!(undisturbed.len() > MAX_MAP_RANGE_ENTRIES, "{reading:?}");
+        }
+    }
+    let pages = ["object", "map", "ls", "data/o", "--limit", "2", "--after"];
+    let page = cluster.run(&[&pages[..], &[&format!("{:050}", 7)]].concat());
+    assert_eq!(page.lines().count(), 3, "a header and two entries: {page}");
+}
+
+#[test]
+fn a_log_that_is_trimmed_while_it_is_read_ends_the_read_with_conflict() {
+    let cluster = RunningCluster::start();
+    cluster.run(&["log", "create", "l"]);
+    let lines: String = (0..3000).map(|n| format!("{n:0200}\n")).collect();
+    cluster.run_with_input(&["log", "append", "l"], &lines);
+    let mut reader = start(&cluster, &["log", "read", "l"]);
+    begin_reading(&mut reader);
+    cluster.run(&["log", "trim", "l", "1500", "--to"]);
+    let (status, said) = finish(reader);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("conflict") && said.contains("trimmed while it was read"), "{said}");
+    let kept = &lines[1501 * 201..];
+    assert_eq!(cluster.run(&["log", "read", "l"]), kept, "what was trimmed before is no conflict");
+
+    // A record that was given up alone is left out.
+    cluster.run(&["log", "trim", "l", "2000"]);
+    assert_eq!(cluster.run(&["log", "read", "l"]).len(), kept.len() - 201);
+}
