@@ -15,7 +15,9 @@ use crate::redis_server::RedisServer;
 /// # Errors
 /// `Unavailable` if `base` cannot be written.
 pub(crate) fn folder(base: &Path) -> Result<TempDir> {
-    tempfile::Builder::new().prefix("nacre-bench.").tempdir_in(base).map_err(|error| {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("nacre-bench.").permissions(nacre_files::folder_permissions());
+    builder.tempdir_in(base).map_err(|error| {
         Error::unavailable(format!("cannot make a scratch folder in {}: {error}", base.display()))
             .hint("name a writable folder with --folder")
     })

@@ -190,6 +190,17 @@ impl Command {
         }
     }
 
+    /// Whether it makes files that hold a cluster's data, in this process or in those it starts. Others
+    /// write files that the user asks for, with the modes that the user's umask gives.
+    fn keeps_data(&self) -> bool {
+        match self {
+            Self::Init(_) | Self::Up(_) | Self::Node(_) => true,
+            Self::Demo(_) | Self::Bench(_) | Self::Experiment(_) => true,
+            Self::Program(command) => matches!(command, program::ProgramCommand::Test(_)),
+            _ => false,
+        }
+    }
+
     /// Whether it asks a running cluster, as somebody.
     fn takes_identity(&self) -> bool {
         match self {
@@ -207,6 +218,9 @@ fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return usage::tell(&error),
     };
+    if arguments.command.keeps_data() {
+        nacre_files::restrict_process();
+    }
     let out = Out::new(arguments.json);
     arguments.place = match arguments.place.settled(&arguments.command, &matches) {
         Ok(place) => place,

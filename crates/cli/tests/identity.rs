@@ -192,6 +192,48 @@ fn another_user_of_the_machine_is_refused_at_the_socket() {
     assert_eq!(cluster.run(&["object", "get", "data/a"]), "x");
 }
 
+/// Asserts that everything in a folder is for its owner alone; how many files and folders there are.
+fn assert_private(folder: &Path) -> usize {
+    let mut count = 1;
+    assert_eq!(mode(folder), 0o700, "{}", folder.display());
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        // A file may be removed while it is looked at.
+        let Ok(metadata) = std::fs::symlink_metadata(&path) else { continue };
+        if metadata.is_dir() {
+            count += assert_private(&path);
+        } else {
+            count += 1;
+            assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "{}", path.display());
+        }
+    }
+    count
+}
+
+#[test]
+fn everything_that_a_cluster_makes_is_for_its_owner_alone_whatever_the_umask_is() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().join("made/by-nacre");
+    let without_umask = |arguments: &[&str]| {
+        let mut command = Command::new("sh");
+        command.args(["-c", r#"umask 000; exec "$0" "$@""#, NACRE]).args(arguments);
+        command.arg("--cluster").arg(&folder);
+        command
+    };
+    let listen = ["init", "--targets", "2", "--listen", "127.0.0.2:0"];
+    let made = without_umask(&listen).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    assert_eq!(mode(&scratch.path().join("made")), 0o700);
+    let mut cluster = RunningCluster::start_by(&folder, without_umask(&["up", "--json"]));
+    cluster.run_with_input(&["object", "put", "data/a"], &"x".repeat(100_000));
+    cluster.run(&["log", "create", "l"]);
+    cluster.run_with_input(&["log", "append", "l"], "one\n");
+    let counted = assert_private(&folder);
+    assert!(counted > 40, "only {counted} files and folders were looked at");
+    assert!(cluster.stop());
+    assert_private(&folder);
+}
+
 #[test]
 fn an_address_beyond_this_machine_takes_keys() {
     let folder = tempfile::tempdir().unwrap();

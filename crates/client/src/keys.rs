@@ -6,11 +6,10 @@
 //! | `node.NAME.json` | a node's identity |
 //! | `admin.json` | the first administrator's identity file |
 //!
-//! All but `authority.pem` are for the owner's eyes: mode 0600.
+//! All are for the owner's eyes: mode 0600.
 
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nacre_object::{EntityName, Error, ErrorKind, NodeName, Result};
@@ -68,16 +67,11 @@ impl Keys {
     }
 
     fn fill(&self, cluster: &ClusterFile) -> Result<()> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.folder)
-            .map_err(|error| unusable(&self.folder, &error))?;
+        nacre_files::create_folder(&self.folder).map_err(|error| unusable(&self.folder, &error))?;
         let (authority, key) = Authority::create()?;
         write_private(&self.folder.join("authority.key"), key.as_bytes())?;
         let certificate = self.folder.join("authority.pem");
-        fs::write(&certificate, authority.certificate_pem())
-            .map_err(|error| unusable(&certificate, &error))?;
+        write_private(&certificate, authority.certificate_pem().as_bytes())?;
         for node in cluster.nodes() {
             let name = EntityName::of_node(&NodeName::new(&node.name)?)?;
             let identity = authority.issue(&name, Usage::Node)?.to_json().to_string();
@@ -157,7 +151,7 @@ fn read_identity(path: &Path) -> Result<Identity> {
 
 /// Writes a file for its owner's eyes; one that is there is left alone.
 fn write_private(path: &Path, bytes: &[u8]) -> Result<()> {
-    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let file = nacre_files::open_options().write(true).create_new(true).open(path);
     match file.and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all())) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {

@@ -4,7 +4,7 @@
 //! IO; what they may lose, the journal still has.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -48,8 +48,8 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
 
 /// A place for files.
 pub trait Disk: Send + Sync + fmt::Debug {
-    /// Makes a folder and those above it, unless they are there. That they were made survives a
-    /// crash, and so does that the folder is in the one above it.
+    /// Makes a folder and those above it for their owner alone, unless they are there. That they were
+    /// made survives a crash, and so does that the folder is in the one above it.
     ///
     /// # Errors
     /// What the operating system says.
@@ -110,22 +110,7 @@ struct RealFile(File);
 
 impl Disk for RealDisk {
     fn create_folder(&self, folder: &Path) -> io::Result<()> {
-        let above = match folder.parent() {
-            Some(above) if !above.as_os_str().is_empty() => above,
-            // Of a relative path of one name, and of the root.
-            _ => Path::new(if folder.has_root() { "/" } else { "." }),
-        };
-        if !folder.is_dir() {
-            if !above.is_dir() {
-                self.create_folder(above)?;
-            }
-            match std::fs::create_dir(folder) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                made => made?,
-            }
-        }
-        // Also if it was there: whoever made it may not have come to this.
-        self.sync_folder(above)
+        nacre_files::create_folder(folder)
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
@@ -135,7 +120,7 @@ impl Disk for RealDisk {
 
     fn open(&self, path: &Path, create: Create) -> io::Result<Arc<dyn DiskFile>> {
         let create = create == Create::IfMissing;
-        let file = OpenOptions::new().read(true).write(true).create(create).open(path)?;
+        let file = nacre_files::open_options().read(true).write(true).create(create).open(path)?;
         Ok(Arc::new(RealFile(file)))
     }
 

@@ -3,7 +3,7 @@
 //! A node whose supervisor was killed takes a while to leave, and has its folder, socket and port until
 //! then. Whoever is started in its place waits for that, and does not fail of it.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -39,7 +39,8 @@ impl NodeLock {
         let unusable = |error: std::io::Error| {
             Error::unavailable(format!("cannot lock {}: {error}", path.display()))
         };
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let mut options = nacre_files::open_options();
+        let file = options.create(true).truncate(false).write(true).open(&path);
         let mut file = file.map_err(unusable)?;
         let given_up_at = Instant::now() + PATIENCE;
         let mut is_told = false;

@@ -8,7 +8,6 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -55,10 +54,7 @@ impl ScrapeTargets {
         let text = json!(groups.collect::<Vec<_>>()).to_string();
         let unwritable =
             |error| Error::unavailable(format!("cannot write {}: {error}", self.path.display()));
-        // Written beside and renamed: whoever reads it sees all of it.
-        let fresh = self.path.with_extension("json.new");
-        fs::write(&fresh, text).map_err(unwritable)?;
-        fs::rename(&fresh, &self.path).map_err(unwritable)?;
+        nacre_files::replace(&self.path, text.as_bytes()).map_err(unwritable)?;
         *written = addresses;
         Ok(())
     }
@@ -66,6 +62,8 @@ impl ScrapeTargets {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

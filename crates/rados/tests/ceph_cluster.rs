@@ -1,6 +1,7 @@
 //! The development cluster: real daemons, several side by side, and nothing left of them.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -23,6 +24,10 @@ fn assert_nothing_is_left_of(folder: &Path) {
     assert!(!folder.exists(), "{} is left", folder.display());
 }
 
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
 fn running(cluster: &CephCluster) -> Vec<String> {
     let daemons = cluster.daemons().into_iter();
     daemons.filter(|(_, pid)| pid.is_some()).map(|(name, _)| name).collect()
@@ -34,6 +39,8 @@ fn two_clusters_run_side_by_side_and_leave_nothing() {
     let two = CephCluster::start(&["--osds", "2"]);
     assert_eq!(running(&one), ["mon.a", "osd.0"]);
     assert_eq!(running(&two), ["mon.a", "osd.0", "osd.1"]);
+    assert_eq!(mode(one.folder()), 0o700);
+    assert_eq!(["keyring", "ceph.conf"].map(|file| mode(&one.folder().join(file))), [0o600; 2]);
 
     let folders = [one.folder().to_owned(), two.folder().to_owned()];
     drop(one);

@@ -39,7 +39,9 @@ impl OwnEngine {
             ))
             .hint("name a writable folder with --folder")
         };
-        let folder = tempfile::Builder::new().prefix(SCRATCH).tempdir_in(base);
+        let permissions = nacre_files::folder_permissions();
+        let mut builder = tempfile::Builder::new();
+        let folder = builder.prefix(SCRATCH).permissions(permissions).tempdir_in(base);
         let folder = folder.map_err(unwritable)?;
         let fingerprint = Fingerprint::of_folder(folder.path())?;
         let classes = Workbench::classes();

@@ -34,7 +34,9 @@ impl TestBed {
     pub async fn open(engine: &Engine, class: &ClassName) -> Result<Self> {
         let (cluster, scratch) = match engine {
             Engine::Embedded => {
-                let folder = tempfile::tempdir().map_err(|error| {
+                let mut builder = tempfile::Builder::new();
+                builder.permissions(nacre_files::folder_permissions());
+                let folder = builder.tempdir().map_err(|error| {
                     Error::unavailable(format!("cannot make a scratch folder: {error}"))
                 })?;
                 (Cluster::embedded(folder.path()).await?, Some(folder))

@@ -108,6 +108,7 @@ pub async fn run(arguments: DemoArguments, out: Out) -> Result<()> {
     let records = Records::load(arguments.input.as_deref(), limit)?;
     let scratch = tempfile::Builder::new()
         .prefix("nacre-demo.")
+        .permissions(nacre_files::folder_permissions())
         .tempdir()
         .map_err(|error| Error::unavailable(format!("cannot make a scratch folder: {error}")))?;
     let cut = if records.cut { " (the first of them)" } else { "" };

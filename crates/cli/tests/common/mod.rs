@@ -70,14 +70,14 @@ impl RunningCluster {
 
     /// The same, where what `up` says besides goes to `said`.
     pub fn start_told(folder: &Path, arguments: &[&str], said: Stdio) -> Self {
-        let mut up = Command::new(NACRE)
-            .args(["up", "--json", "--cluster"])
-            .arg(folder)
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(said)
-            .spawn()
-            .unwrap();
+        let mut up = Command::new(NACRE);
+        up.args(["up", "--json", "--cluster"]).arg(folder).args(arguments).stderr(said);
+        Self::start_by(folder, up)
+    }
+
+    /// The same by a command that runs `nacre up --json`.
+    pub fn start_by(folder: &Path, mut up: Command) -> Self {
+        let mut up = up.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(up.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let announced = serde_json::from_str(&line).expect("`nacre up` announces itself");

@@ -1,6 +1,6 @@
 //! The folder of a store: locked, made, or made one of the present format.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 
 use nacre_clock::Random;
 use nacre_object::{Error, Result};
@@ -29,7 +29,7 @@ pub(super) fn prepare_folder(options: &Options) -> Result<File> {
     options.disk.create_folder(folder).map_err(failed)?;
     options.disk.create_folder(&folder.join(JOURNAL)).map_err(failed)?;
     let failed = |error: std::io::Error| errors::io(format!("locking {LOCK}"), &error);
-    let lock = OpenOptions::new()
+    let lock = nacre_files::open_options()
         .create(true)
         .truncate(false)
         .write(true)

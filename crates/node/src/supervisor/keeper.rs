@@ -1,6 +1,5 @@
 //! One node's process: started, waited for, started again after a pause that doubles up to a bound.
 
-use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -107,7 +106,7 @@ pub(super) struct ChildPlan {
 
 impl ChildPlan {
     fn spawn(&self) -> std::io::Result<Child> {
-        let log = OpenOptions::new().create(true).append(true).open(&self.log)?;
+        let log = nacre_files::open_options().create(true).append(true).open(&self.log)?;
         Command::new(&self.program)
             .args(["node", "--supervised", "--name", &self.name, "--cluster"])
             .arg(&self.folder)
