@@ -134,7 +134,7 @@ enum Command {
     Map(map::MapCommand),
     #[command(subcommand)]
     Log(log::LogCommand),
-    #[command(hide = true)]
+    /// Run one node of a cluster, as `nacre up` does for all; or see to one node
     Node(node::NodeArguments),
 }
 
@@ -290,7 +290,7 @@ async fn run(arguments: Arguments, out: Out) -> Result<()> {
         Command::Demo(demo) => demo::run(demo, out).await,
         Command::Bench(bench) => bench::run(bench, out).await,
         Command::Experiment(experiment) => experiment::run(experiment, out).await,
-        Command::Node(node) => node::run(node, folder).await,
+        Command::Node(node) => node::run(node, folder, out).await,
         Command::Ceph(command) => ceph::run(command, cluster_file, out).await,
         Command::Init(init) => init::run(&init, folder, out),
         Command::Status => status::run(&cluster_file()?, out).await,

@@ -42,11 +42,12 @@ mod reader_tests;
 mod sessions;
 mod staging;
 mod striped;
+mod targets;
 mod transaction;
 
 pub use class_service::{ClassService, ProgramFailures, Served};
 pub use cluster::{Cluster, LOG_BRADOS_SOURCE, LOG_PROGRAM_SOURCE, LogUse, Parts, log_program};
-pub use cluster_file::{ClusterFile, Layout, NodeEntry, Role};
+pub use cluster_file::{ClusterFile, FolderLock, Layout, NodeEntry, Role};
 pub use keys::Keys;
 pub use layouts::{
     ClassLayout, LayoutChange, LayoutKeeper, LayoutObserver, Layouts, LifeOfNode, Phase, Walk,
@@ -74,4 +75,5 @@ pub use pool::Pool;
 pub use reader::{MapReader, ObjectReader};
 pub use sessions::{ConnectOptions, Sessions};
 pub use striped::{Striped, StripedReply};
+pub use targets::TargetFolder;
 pub use transaction::Transaction;

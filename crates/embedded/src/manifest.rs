@@ -26,7 +26,7 @@ use crate::journal::Position;
 use crate::journal::segment::Marking;
 
 const MAGIC: &[u8; 8] = b"NACREMAN";
-const NAME: &str = "MANIFEST";
+pub(crate) const NAME: &str = "MANIFEST";
 const NEW_NAME: &str = "MANIFEST.new";
 
 /// What the file says.

@@ -16,6 +16,7 @@ mod node_log;
 mod node_service;
 mod osd_survey;
 mod refusals;
+mod refused_target;
 mod room_watch;
 mod scrape_targets;
 mod sequencer_service;
@@ -29,7 +30,8 @@ pub use node::{Node, NodeOptions};
 pub use node_lock::NodeLock;
 pub use node_log::{Level, NodeLog};
 pub use node_service::{
-    DamageReport, NODE_SERVICE, NodeReport, ObjectPlace, RadosReport, ScrubReport, StorageReport,
+    DamageReport, NODE_SERVICE, NodeReport, ObjectPlace, RadosReport, RefusalReport, ScrubReport,
+    StorageReport,
 };
 pub use scrape_targets::ScrapeTargets;
 pub use supervisor::{

@@ -29,6 +29,7 @@ use crate::node_lock::NodeLock;
 use crate::node_log::NodeLog;
 use crate::node_service::{NODE_SERVICE, NodeService};
 use crate::refusals::ToldRefusals;
+use crate::refused_target;
 use crate::room_watch::RoomWatch;
 use crate::sequencer_service::SequencerService;
 use crate::storage::Storage;
@@ -39,6 +40,9 @@ pub struct Node {
     shutdown: oneshot::Sender<()>,
     serving: JoinHandle<Result<()>>,
     engine: Option<EmbeddedEngine>,
+    /// Why its target does not serve, if it does not.
+    refusal: Option<Error>,
+    file: ClusterFile,
     gateway: Option<Arc<CephGateway>>,
     classes: ClassService,
     membership: Membership,
@@ -48,7 +52,7 @@ pub struct Node {
     metrics_address: SocketAddr,
     _metrics: MetricsEndpoint,
     /// Until all else is gone.
-    _lock: NodeLock,
+    lock: NodeLock,
 }
 
 /// How a node is to run, besides what its cluster's file says.
@@ -85,6 +89,7 @@ impl Node {
 
         let record = record_of(cluster, entry, &node, clock.now_micros())?;
         let engine = storage.as_ref().and_then(|storage| storage.embedded.clone());
+        let refusal = storage.as_ref().and_then(|storage| storage.refusal.clone());
         let entities = Arc::new(LiveEntities::follow(whole.maps(), node.clone()));
         let metrics_listener = MetricsListener::bind(options.metrics_port).await?;
         let metrics_address = metrics_listener.address();
@@ -96,6 +101,7 @@ impl Node {
         let service = NodeService {
             record: record.clone(),
             engine: engine.clone(),
+            refusal: refusal.clone(),
             gateway: gateway.clone(),
             classes: classes.clone(),
             file: cluster.clone(),
@@ -111,12 +117,7 @@ impl Node {
             .guard(Arc::new(NodeGuard::new(cluster.clone(), Arc::clone(&entities))))
             .service(NODE_SERVICE, Arc::new(service));
         if let Some(storage) = &storage {
-            if let Some(engine) = &engine {
-                metrics.engine(engine.clone());
-            }
-            if let Some(gateway) = &gateway {
-                metrics.rados(Arc::clone(gateway));
-            }
+            measure(&mut metrics, engine.as_ref(), gateway.as_ref());
             metrics.channels(classes.clone());
             server = server.store(Arc::clone(&storage.store)).watch(Arc::clone(&storage.watch));
         }
@@ -125,11 +126,10 @@ impl Node {
             metrics.sequencers(host.clone());
             server = server.service(SEQUENCER_SERVICE, Arc::new(SequencerService::new(host)));
         }
-        let layouts = keeping(cluster, entry, gateway.as_ref())?.map(|keeping| {
-            let observer = Arc::new(NodeObserver { sessions, file: cluster.clone(), keeping });
-            let (node, clock) = (node.clone(), Arc::clone(&clock));
-            LayoutKeeper::start(whole.layouts(), node, record.incarnation, observer, clock)
-        });
+        let keeping = keeping(cluster, entry, storage.as_ref(), gateway.as_ref())?;
+        let observer = |keeping| NodeObserver { sessions, file: cluster.clone(), keeping };
+        let layouts =
+            keeping.map(|keeping| keep_layouts(observer(keeping), &whole, &record, &clock));
         let _programs = entry
             .has(Role::Metadata)
             .then(|| ProgramUpkeep::start(whole.programs().clone(), node.clone()));
@@ -143,12 +143,15 @@ impl Node {
         metrics.server(server.clone());
         let listener = listener(cluster, entry, identity.as_ref()).await?;
         let (shutdown, serving) = serve(server, listener);
+        refused_target::tell(&whole, &record.name, refusal.as_ref());
         let membership = Membership::join(whole, record, NodeLog::new(name, clock));
         let _metrics = metrics_listener.serve(metrics);
         Ok(Self {
             shutdown,
             serving,
             engine,
+            refusal,
+            file: cluster.clone(),
             gateway,
             classes,
             membership,
@@ -157,13 +160,27 @@ impl Node {
             _room,
             metrics_address,
             _metrics,
-            _lock: lock,
+            lock,
         })
     }
 
     /// Where its metrics are.
     pub fn metrics_address(&self) -> SocketAddr {
         self.metrics_address
+    }
+
+    /// Why its target does not serve, if it does not.
+    pub fn refusal(&self) -> Option<&Error> {
+        self.refusal.as_ref()
+    }
+
+    /// Returns once the folder of a target that does not serve is in order: started again, the node
+    /// serves. Of a node that serves it never returns.
+    pub async fn until_folder_in_order(&self) {
+        match self.refusal {
+            Some(_) => refused_target::until_in_order(&self.file, self.lock.name()).await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Leaves the cluster and ends; what was acknowledged stays.
@@ -236,9 +253,10 @@ fn serve(server: Server, listener: Listener) -> (oneshot::Sender<()>, JoinHandle
 fn keeping(
     cluster: &ClusterFile,
     entry: &NodeEntry,
+    storage: Option<&Storage>,
     gateway: Option<&Arc<CephGateway>>,
 ) -> Result<Option<Keeping>> {
-    if !entry.has(Role::Storage) {
+    if storage.is_none_or(|storage| storage.refusal.is_some()) {
         return Ok(None);
     }
     Ok(Some(match (gateway, cluster.engine()) {
@@ -249,12 +267,37 @@ fn keeping(
     }))
 }
 
+/// Has the metrics tell of what keeps a node's objects.
+fn measure(
+    metrics: &mut Metrics,
+    engine: Option<&EmbeddedEngine>,
+    gateway: Option<&Arc<CephGateway>>,
+) {
+    if let Some(engine) = engine {
+        metrics.engine(engine.clone());
+    }
+    if let Some(gateway) = gateway {
+        metrics.rados(Arc::clone(gateway));
+    }
+}
+
+/// Starts the node's part in choosing the layouts of classes.
+fn keep_layouts(
+    observer: NodeObserver,
+    whole: &Cluster,
+    record: &nacre::Node,
+    clock: &Arc<dyn Clock>,
+) -> LayoutKeeper {
+    let (node, clock) = (record.name.clone(), Arc::clone(clock));
+    LayoutKeeper::start(whole.layouts(), node, record.incarnation, Arc::new(observer), clock)
+}
+
 /// The objects whose messages a node delivers: its own, or all, where another system keeps them.
 fn served(storage: Option<&Storage>, whole: &Cluster, entities: Arc<LiveEntities>) -> Served {
     let targets = match storage {
         Some(storage) if storage.rados.is_some() => whole.store().targets(),
-        Some(storage) => vec![storage.placed().target.name],
-        None => vec![],
+        Some(storage) if storage.refusal.is_none() => vec![storage.placed().target.name],
+        _ => vec![],
     };
     let is_alone = storage.is_some_and(|storage| storage.embedded.is_some());
     Served { targets, is_alone, entities }

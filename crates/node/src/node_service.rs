@@ -55,12 +55,24 @@ pub struct NodeReport {
     pub metrics: SocketAddr,
     /// Its engine, if it keeps objects.
     pub storage: Option<StorageReport>,
+    /// Why its storage target does not serve, if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<RefusalReport>,
     /// Where methods run, if a Ceph cluster keeps the objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub osds: Option<Survey>,
     /// What OSDs ran for it, if a Ceph cluster keeps the objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rados: Option<RadosReport>,
+}
+
+/// Why a storage target does not serve from the folder it has.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RefusalReport {
+    /// What is wrong.
+    pub reason: String,
+    /// What to do.
+    pub hint: Option<String>,
 }
 
 /// Where requests that call a method, or change what they look at, were run since the node started.
@@ -177,6 +189,8 @@ pub struct NodeService {
     pub record: nacre::Node,
     /// Its engine, if it keeps objects.
     pub engine: Option<EmbeddedEngine>,
+    /// Why its target does not serve, if it does not.
+    pub refusal: Option<Error>,
     /// The way to the Ceph cluster that keeps objects, if one does.
     pub gateway: Option<Arc<CephGateway>>,
     /// Its classes.
@@ -211,7 +225,8 @@ impl NodeService {
 
     async fn scrub(&self, input: &[u8]) -> Result<ScrubReport> {
         let nothing = || Error::unsupported(format!("node {} keeps no objects", self.record.name));
-        let engine = self.engine.clone().ok_or_else(nothing)?;
+        let no_engine = || self.refusal.clone().unwrap_or_else(nothing);
+        let engine = self.engine.clone().ok_or_else(no_engine)?;
         let cursor = match std::str::from_utf8(input) {
             Ok("") => ScrubCursor::default(),
             Ok(text) => text.parse()?,
@@ -247,6 +262,10 @@ impl NodeService {
             classes: self.classes.live(),
             metrics: self.metrics,
             storage: self.engine.as_ref().map(Self::storage_report),
+            refusal: self.refusal.as_ref().map(|refusal| RefusalReport {
+                reason: refusal.message().to_owned(),
+                hint: refusal.hint_text().map(str::to_owned),
+            }),
             osds: self.gateway.as_ref().and_then(|gateway| gateway.osds.latest()),
             rados: self.gateway.as_ref().map(|gateway| gateway.report()),
         }

@@ -1,16 +1,18 @@
-//! A storage target: an engine, and the stage before it.
+//! A storage target: an engine, and the stage before it, or the reason why the target does not serve.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use nacre::{ClassService, ClusterFile, NodeEntry};
+use nacre::{ClassService, ClusterFile, NodeEntry, TargetFolder};
 use nacre_clock::Clock;
 use nacre_embedded::{EmbeddedEngine, Options};
-use nacre_object::{Result, Store, Watch};
+use nacre_object::{Error, Result, Store, Watch};
 use nacre_placement::{PlacedTarget, Target};
 use nacre_rados::{RadosEngine, RadosOptions};
 use nacre_registry::Herald;
 use nacre_wire::limits::REQUEST_DEADLINE;
+
+use crate::refused_target::RefusedTarget;
 
 /// A gateway says that its Ceph cluster is silent before its clients give up waiting for it to say anything.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(28);
@@ -23,13 +25,16 @@ pub(crate) struct Storage {
     pub embedded: Option<EmbeddedEngine>,
     /// The way to the Ceph cluster that keeps them, if one does.
     pub rados: Option<RadosEngine>,
+    /// Why the target does not serve from its folder, if it does not: it has no engine then.
+    pub refusal: Option<Error>,
     pub store: Arc<dyn Store>,
     pub watch: Arc<dyn Watch>,
     target: Target,
 }
 
 impl Storage {
-    /// Opens what the cluster's file says.
+    /// Opens what the cluster's file says. A folder that is not the target's own is not opened: its target
+    /// then answers every request with the reason.
     ///
     /// # Errors
     /// `Corrupt` if the node's data is damaged, `Unavailable` if it is in use or the system that
@@ -42,17 +47,30 @@ impl Storage {
     ) -> Result<Self> {
         let target = Target { name: entry.target()?, weight: entry.weight };
         let Some(engine) = cluster.engine() else {
+            let folder = TargetFolder::of(cluster, entry);
+            if let Some(refusal) = folder.refusal() {
+                return Ok(Self::refused(target, refusal));
+            }
             let options = Options::new(cluster.data(entry), classes.host(), Arc::clone(clock));
             let engine = EmbeddedEngine::open(options)?;
+            folder.opened(cluster)?;
             let store = classes.before(engine.clone());
             let watch = heralded(&store, &engine);
-            return Ok(Self { embedded: Some(engine), rados: None, store, watch, target });
+            let (embedded, rados, refusal) = (Some(engine), None, None);
+            return Ok(Self { embedded, rados, refusal, store, watch, target });
         };
         let options = RadosOptions { operation_timeout: OPERATION_TIMEOUT, ..engine.parse()? };
         let engine = RadosEngine::connect(options, classes.host(), Arc::clone(clock)).await?;
         let store = classes.before(engine.clone());
         let watch = heralded(&store, &engine);
-        Ok(Self { embedded: None, rados: Some(engine), store, watch, target })
+        let (embedded, rados, refusal) = (None, Some(engine), None);
+        Ok(Self { embedded, rados, refusal, store, watch, target })
+    }
+
+    fn refused(target: Target, refusal: Error) -> Self {
+        let refused = Arc::new(RefusedTarget::new(refusal.clone()));
+        let (store, watch) = (refused.clone(), refused);
+        Self { embedded: None, rados: None, refusal: Some(refusal), store, watch, target }
     }
 
     /// It, as a cluster is assembled from.

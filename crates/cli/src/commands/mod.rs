@@ -17,6 +17,7 @@ pub mod log;
 mod log_append;
 pub mod map;
 pub mod node;
+pub mod node_forget;
 pub mod object;
 mod object_content;
 pub mod pool;

@@ -1,4 +1,4 @@
-//! `nacre node`: one node's process, started by a supervisor.
+//! `nacre node`: one node's process, started by a supervisor; and what an operator does about one node.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,15 +9,33 @@ use nacre_node::{Level, Node, NodeLock, NodeLog, NodeOptions, ready_line};
 use nacre_object::Result;
 use tokio::io::AsyncReadExt;
 
+use super::node_forget::{self, ForgetArguments};
 use crate::out::Out;
 use crate::signals::Interrupts;
 
 /// What `nacre node` is told
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct NodeArguments {
+    #[command(subcommand)]
+    command: Option<NodeCommand>,
+    #[command(flatten)]
+    serve: ServeArguments,
+}
+
+/// What an operator does about one node
+#[derive(Debug, clap::Subcommand)]
+enum NodeCommand {
+    /// Accept that the data of a storage target is lost: the target starts empty
+    Forget(ForgetArguments),
+}
+
+/// How to run a node
+#[derive(Debug, clap::Args)]
+struct ServeArguments {
     /// Which of the cluster's nodes to be
-    #[arg(long)]
-    name: String,
+    #[arg(long, required = true)]
+    name: Option<String>,
     /// Finish when standard input ends: the supervisor is gone then
     #[arg(long)]
     supervised: bool,
@@ -26,11 +44,16 @@ pub struct NodeArguments {
     metrics_port: u16,
 }
 
-/// Serves until SIGINT, SIGTERM or, supervised, the end of standard input.
-pub async fn run(arguments: NodeArguments, folder: &Path) -> Result<()> {
-    let log = NodeLog::new(&arguments.name, Arc::new(SystemClock::default()));
+/// Serves until SIGINT, SIGTERM or, supervised, the end of standard input; or does what it was told besides.
+pub async fn run(arguments: NodeArguments, folder: &Path, out: Out) -> Result<()> {
+    let NodeArguments { command, serve: serve_arguments } = arguments;
+    if let Some(NodeCommand::Forget(forget)) = command {
+        return node_forget::run(&forget, folder, out);
+    }
+    let name = serve_arguments.name.clone().unwrap_or_default();
+    let log = NodeLog::new(&name, Arc::new(SystemClock::default()));
     report_panics(log.clone());
-    if let Err(error) = serve(arguments, folder, &log).await {
+    if let Err(error) = serve(&name, &serve_arguments, folder, &log).await {
         log.say(Level::Error, &error.to_string(), &[("kind", error.kind().as_str().into())]);
         // It has been said, in the form everything here is said in.
         std::process::exit(1);
@@ -38,7 +61,7 @@ pub async fn run(arguments: NodeArguments, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-async fn serve(arguments: NodeArguments, folder: &Path, log: &NodeLog) -> Result<()> {
+async fn serve(name: &str, arguments: &ServeArguments, folder: &Path, log: &NodeLog) -> Result<()> {
     let interrupts = Interrupts::hear()?;
     let interrupted = interrupts.first();
     let told_to_stop = async {
@@ -50,16 +73,23 @@ async fn serve(arguments: NodeArguments, folder: &Path, log: &NodeLog) -> Result
     tokio::pin!(told_to_stop);
     let cluster = ClusterFile::read(folder)?;
     let lock = tokio::select! {
-        lock = NodeLock::take(&cluster, &arguments.name, log) => lock?,
+        lock = NodeLock::take(&cluster, name, log) => lock?,
         () = &mut told_to_stop => return Ok(()),
     };
     let options = NodeOptions { metrics_port: arguments.metrics_port };
     let node = Node::start(&cluster, lock, options).await?;
     let metrics = node.metrics_address().to_string();
-    log.say(Level::Info, "serving", &[("metrics", metrics.into())]);
+    match node.refusal() {
+        Some(refusal) => log.say(Level::Error, &refusal.to_string(), &[]),
+        None => log.say(Level::Info, "serving", &[("metrics", metrics.into())]),
+    }
     Out::new(false).line(&ready_line(node.metrics_address()))?;
-    told_to_stop.await;
-    log.say(Level::Info, "stopping", &[]);
+    tokio::select! {
+        () = &mut told_to_stop => log.say(Level::Info, "stopping", &[]),
+        () = node.until_folder_in_order() => {
+            log.say(Level::Info, "the folder is in order again: stopping, to be started anew", &[]);
+        }
+    }
     tokio::select! {
         stopped = node.stop() => stopped,
         // What was acknowledged is on the disk.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::join_all;
 use nacre::{Cluster, ClusterFile, Error, ErrorKind, NodeEntry, Result, Sessions};
-use nacre_node::{KeptReport, NODE_SERVICE, NodeReport, StorageReport, kept_nodes};
+use nacre_node::{KeptReport, NODE_SERVICE, NodeReport, RefusalReport, StorageReport, kept_nodes};
 use serde_json::json;
 
 use super::brados_layouts;
@@ -111,7 +111,8 @@ async fn ask<'a>(sessions: &Sessions, node: &'a NodeEntry) -> (&'a NodeEntry, Re
 
 fn state(report: &NodeReport) -> String {
     let silent = report.rados.as_ref().and_then(|rados| rados.silent_since_micros);
-    let kept = report.storage.as_ref().and_then(state_of_storage);
+    let refused = report.refusal.as_ref().map(|_| "refused".to_owned());
+    let kept = refused.or_else(|| report.storage.as_ref().and_then(state_of_storage));
     let state = kept.or_else(|| silent.map(|since| format!("Ceph silent since {}", utc(since))));
     state.unwrap_or_else(|| "up".into())
 }
@@ -169,10 +170,15 @@ fn render(reports: &[(&NodeEntry, Result<NodeReport>)]) -> String {
         let survey = report.as_ref().ok()?.osds.as_ref()?;
         Some(format!("\n{}: {survey}", node.name))
     });
+    let refusals = reports.iter().filter_map(|(_, report)| {
+        let RefusalReport { reason, hint } = report.as_ref().ok()?.refusal.as_ref()?;
+        let hint = hint.as_ref().map(|hint| format!("\n  {hint}")).unwrap_or_default();
+        Some(format!("\n{reason}{hint}"))
+    });
     let long_answers = reports.iter().filter_map(|(node, report)| {
         let methods = report.as_ref().ok()?.rados.as_ref()?.long_answer_methods.join(" ");
         let (name, why) = (&node.name, "answers are too long for the OSDs to run them");
         (!methods.is_empty()).then(|| format!("\n{name}: runs {methods}, whose {why}"))
     });
-    std::iter::once(table).chain(osds).chain(long_answers).collect()
+    std::iter::once(table).chain(refusals).chain(osds).chain(long_answers).collect()
 }

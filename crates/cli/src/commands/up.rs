@@ -1,8 +1,9 @@
 //! `nacre up`: a cluster in the foreground.
 
 use std::path::Path;
+use std::time::Duration;
 
-use nacre::{Cluster, ClusterFile, Keys, Layout};
+use nacre::{Cluster, ClusterFile, Keys, Layout, Role, TargetFolder};
 use nacre_clock::{Clock, SystemClock};
 use nacre_node::{NodeState, Supervisor};
 use nacre_object::{Error, ErrorKind, Result};
@@ -18,6 +19,8 @@ const DEFAULT_TARGETS: u16 = 3;
 const DEFAULT_GATEWAYS: u16 = 1;
 /// More processes than this on one machine is a mistake.
 const MAX_TARGETS: i64 = 64;
+/// Between two attempts to prepare a cluster some of whose targets do not serve.
+const PREPARE_AGAIN: Duration = Duration::from_secs(1);
 /// The highest first port: those of all processes must be ports.
 const MAX_METRICS_PORT: i64 = 65_000;
 
@@ -31,8 +34,8 @@ const _: () = assert!(MAX_METRICS_PORT + MAX_TARGETS + 2 <= u16::MAX as i64);
 /// How large a new cluster is
 #[derive(Debug, clap::Args)]
 pub struct TargetArguments {
-    /// Storage targets of a new cluster, each a process (3; on Ceph, the nodes that serve it: 1); an
-    /// existing one keeps its own
+    /// Storage targets of a new cluster, each a process (3; on Ceph, the nodes that serve it: 1). The
+    /// number of an existing cluster cannot be changed
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=MAX_TARGETS))]
     targets: Option<u16>,
 }
@@ -45,6 +48,27 @@ impl TargetArguments {
             Engine::Ceph(_) => DEFAULT_GATEWAYS,
         };
         self.targets.unwrap_or(default).into()
+    }
+
+    /// An existing cluster, if it has as many targets as were asked for, or no number was.
+    ///
+    /// # Errors
+    /// `Invalid` if it has another number.
+    pub fn check(&self, cluster: ClusterFile) -> Result<ClusterFile> {
+        let (folder, count) =
+            (cluster.folder().display(), cluster.with_role(Role::Storage).count());
+        let what = cluster.engine().map_or("storage targets", |_| "nodes");
+        match self.targets {
+            Some(asked) if usize::from(asked) != count => {
+                let text = format!("the cluster at {folder} has {count} {what}, not {asked}");
+                Err(Error::invalid(text).hint(
+                    "leave --targets out to run it as it is: the number is fixed when a cluster is made. \
+                     For another number make a new cluster in another folder, with --cluster DIR, and \
+                     copy the objects",
+                ))
+            }
+            _ => Ok(cluster),
+        }
     }
 }
 
@@ -78,7 +102,7 @@ pub async fn run(arguments: UpArguments, folder: &Path, out: Out) -> Result<()> 
             };
             ClusterFile::lay_out(folder, &layout)?
         }
-        found => engine.check(found?)?,
+        found => arguments.targets.check(engine.check(found?)?)?,
     };
     let interrupts = Interrupts::hear()?;
     let program = this_program()?;
@@ -99,10 +123,40 @@ pub async fn run(arguments: UpArguments, folder: &Path, out: Out) -> Result<()> 
     outcome
 }
 
-/// Returns only if something fails.
+/// Returns only if something fails. If a target that is needed for the preparation does not serve, the
+/// cluster runs all the same, and the preparation is tried again until the target serves.
 async fn prepare_and_wait(supervisor: &Supervisor, out: Out) -> Result<()> {
     let file = supervisor.cluster();
     let cluster = Cluster::reach(file)?;
+    note_refusals(file);
+    let may_wait =
+        |error: &Error| file.engine().is_none() && error.kind() == ErrorKind::Unavailable;
+    let mut prepared = prepare(&cluster, file).await;
+    match &prepared {
+        Err(error) if may_wait(error) => note(&format!("nacre: {error}")),
+        Err(_) => return prepared,
+        Ok(()) => {}
+    }
+    announce(supervisor, out)?;
+    while prepared.as_ref().is_err_and(may_wait) {
+        tokio::time::sleep(PREPARE_AGAIN).await;
+        prepared = prepare(&cluster, file).await;
+    }
+    prepared?;
+    std::future::pending().await
+}
+
+/// Says which storage targets do not serve, and what to do.
+fn note_refusals(file: &ClusterFile) {
+    for entry in file.with_role(Role::Storage) {
+        if let Some(refusal) = TargetFolder::of(file, entry).refusal() {
+            note(&format!("nacre: {refusal}"));
+        }
+    }
+}
+
+/// Makes the pools and the first administrator of a new cluster.
+async fn prepare(cluster: &Cluster, file: &ClusterFile) -> Result<()> {
     cluster.create_default_pools().await?;
     let keys = Keys::of(file);
     // Who has it moved away to keep it secret needs it here no more.
@@ -113,8 +167,7 @@ async fn prepare_and_wait(supervisor: &Supervisor, out: Out) -> Result<()> {
             note(ADMIN_IS_NOBODY);
         }
     }
-    announce(supervisor, out)?;
-    std::future::pending().await
+    Ok(())
 }
 
 /// The program that is running, to start nodes with.

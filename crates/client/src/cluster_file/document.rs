@@ -1,11 +1,15 @@
 //! The text of `cluster.json`, and what an identity file says beside the identity.
 //!
 //! ```json
-//! {"format": 1, "nodes": [
-//!   {"name": "storage.0", "roles": ["storage"], "weight": 1.0, "socket": "run/storage.0.sock"},
+//! {"format": 1, "id": "5b1c…", "nodes": [
+//!   {"name": "storage.0", "id": "90af…", "roles": ["storage"], "weight": 1.0,
+//!    "socket": "run/storage.0.sock"},
 //!   {"name": "meta.0", "roles": ["metadata"], "socket": "run/meta.0.sock",
 //!    "address": "10.0.0.1:7000"}]}
 //! ```
+//!
+//! The ids of the cluster and of its storage targets are also in the targets' folders; releases before
+//! that wrote none (`targets` says how such a cluster gets them).
 //!
 //! A cluster whose data another system keeps says so with `"engine": "ceph:/etc/ceph/ceph.conf"` and
 //! has format 2, which earlier releases refuse. Nodes of several folders meet there, so each is known by a
@@ -21,13 +25,14 @@ use serde::{Deserialize, Serialize};
 
 use super::layout::holds_one;
 use super::{ClusterFile, NodeEntry, RUN_FOLDER};
+use crate::targets::{UniqueId, refuse_targets_without_cluster};
 
 /// The format of a cluster that keeps its data itself.
 const FORMAT: u32 = 1;
 /// The format of one that names its engine, and how its nodes are known there; 2 does not say the latter.
 const FORMAT_WITH_ENGINE: u32 = 3;
 /// The file's name within the cluster's folder.
-const FILE_NAME: &str = "cluster.json";
+pub(crate) const FILE_NAME: &str = "cluster.json";
 
 /// What every format has.
 #[derive(Debug, Deserialize)]
@@ -39,6 +44,8 @@ struct Head {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Document {
     format: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<UniqueId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
     pub nodes: Vec<NodeEntry>,
@@ -58,7 +65,7 @@ impl Document {
     pub fn of(cluster: &ClusterFile) -> Self {
         let (engine, nodes) = (cluster.engine.clone(), cluster.nodes.clone());
         let format = if engine.is_some() { FORMAT_WITH_ENGINE } else { FORMAT };
-        Self { format, engine, nodes }
+        Self { format, id: cluster.id, engine, nodes }
     }
 
     /// Whether a folder has one.
@@ -72,15 +79,7 @@ impl Document {
     /// Those of [`ClusterFile::read`].
     pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(FILE_NAME);
-        let text = fs::read(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::PermissionDenied => {
-                Error::denied(format!("{}: {error}", path.display())).hint(
-                    "run the command as the user who runs the cluster, or with --identity FILE",
-                )
-            }
-            _ => Error::not_found(format!("no cluster at {}: {error}", folder.display()))
-                .hint("start one with `nacre up`, or name its folder with --cluster DIR"),
-        })?;
+        let text = fs::read(&path).map_err(|error| unreadable(folder, &path, &error))?;
         let senseless = |error| Error::invalid(format!("{}: {error}", path.display()));
         // Before the rest, which another format may say differently.
         let Head { format } = serde_json::from_slice(&text).map_err(senseless)?;
@@ -100,14 +99,14 @@ impl Document {
     /// `Exists` if there is one; `Unavailable` if that cannot be.
     pub fn write(&self, folder: &Path) -> Result<()> {
         let path = folder.join(FILE_NAME);
-        let text = serde_json::to_vec_pretty(self)
-            .map_err(|error| Error::invalid(format!("cluster.json: {error}")))?;
         let write = || -> io::Result<()> {
-            fs::create_dir_all(folder.join(RUN_FOLDER))?;
+            let text = self.to_text()?;
+            nacre_files::create_folder(&folder.join(RUN_FOLDER))?;
             // Beside, and named once it is whole, so that a crash leaves no half of it; and not instead of another
             // that somebody stored meanwhile.
             let fresh = path.with_extension(format!("json.{}.new", std::process::id()));
-            let mut file = fs::File::create(&fresh)?;
+            let mut file =
+                nacre_files::open_options().create(true).truncate(true).write(true).open(&fresh)?;
             let stored = file
                 .write_all(&text)
                 .and_then(|()| file.sync_all())
@@ -118,10 +117,43 @@ impl Document {
         };
         write().map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => holds_one(folder),
-            _ => Error::unavailable(format!("cannot write {}: {error}", path.display()))
-                .hint("choose a writable folder"),
+            _ => unwritable(&path, &error),
         })
     }
+
+    /// Writes it in place of the one that is there.
+    ///
+    /// # Errors
+    /// `Unavailable` if that cannot be.
+    pub fn replace(&self, folder: &Path) -> Result<()> {
+        let path = folder.join(FILE_NAME);
+        let replaced = self.to_text().and_then(|text| nacre_files::replace(&path, &text));
+        replaced.map_err(|error| unwritable(&path, &error))
+    }
+
+    /// The text of the file.
+    ///
+    /// # Errors
+    /// None in practice: what it holds is always valid JSON.
+    pub fn to_text(&self) -> io::Result<Vec<u8>> {
+        serde_json::to_vec_pretty(self).map_err(io::Error::from)
+    }
+}
+
+/// Why a folder's file cannot be read, with what to do.
+fn unreadable(folder: &Path, path: &Path, error: &io::Error) -> Error {
+    if error.kind() == io::ErrorKind::PermissionDenied {
+        return Error::denied(format!("{}: {error}", path.display()))
+            .hint("run the command as the user who runs the cluster, or with --identity FILE");
+    }
+    let none = Error::not_found(format!("no cluster at {}: {error}", folder.display()))
+        .hint("start one with `nacre up`, or name its folder with --cluster DIR");
+    refuse_targets_without_cluster(folder).err().unwrap_or(none)
+}
+
+pub(super) fn unwritable(path: &Path, error: &io::Error) -> Error {
+    Error::unavailable(format!("cannot write {}: {error}", path.display()))
+        .hint("choose a writable folder")
 }
 
 #[cfg(test)]
@@ -148,6 +180,21 @@ mod tests {
         assert_eq!((storage.weight, storage.has(Role::Storage)), (2.0, true));
         assert_eq!(cluster.node("meta.0").unwrap().weight, 1.0);
         assert_eq!(cluster.data(storage), cluster.folder().join("storage.0"));
+    }
+
+    /// What the first release wrote that gave targets ids.
+    const SAMPLE_FORMAT_1_WITH_IDS: &str = r#"{ "format": 1,
+        "id": "000102030405060708090a0b0c0d0e0f", "nodes": [
+        { "name": "storage.0", "id": "f0e0d0c0b0a090807060504030201000", "roles": ["storage"],
+          "weight": 1.0, "socket": "run/storage.0.sock" } ] }"#;
+
+    #[test]
+    fn the_sample_of_format_1_with_ids_reads() {
+        let cluster = read(SAMPLE_FORMAT_1_WITH_IDS).unwrap();
+        assert_eq!(cluster.id().unwrap().to_string(), "000102030405060708090a0b0c0d0e0f");
+        let id = cluster.node("storage.0").unwrap().id.unwrap();
+        assert_eq!(id.to_string(), "f0e0d0c0b0a090807060504030201000");
+        assert!(read(&SAMPLE_FORMAT_1_WITH_IDS.replace("f0e0", "")).is_err());
     }
 
     /// What the first release with an engine wrote.

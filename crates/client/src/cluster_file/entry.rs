@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use nacre_object::{NodeName, Result, TargetName};
 use serde::{Deserialize, Serialize};
 
+use crate::targets::UniqueId;
+
 /// What a node does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -33,6 +35,9 @@ pub struct NodeEntry {
     /// What it is called where nodes of several folders meet, if it keeps its objects there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known_as: Option<String>,
+    /// The id of the storage target it is; its folder has the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<UniqueId>,
     /// What it does.
     pub roles: Vec<Role>,
     /// For storage: its share of the objects, relative to the others'.

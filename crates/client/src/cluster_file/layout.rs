@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use nacre_clock::Random;
 use nacre_object::{Error, Result};
 
-use super::document::Document;
-use super::{ClusterFile, NodeEntry, Role};
+use super::document::{Document, unwritable};
+use super::{ClusterFile, FolderLock, NodeEntry, Role};
+use crate::targets::{self, UniqueId};
 
 /// What a new cluster is to look like.
 #[derive(Debug, Clone)]
@@ -44,7 +45,7 @@ impl Layout {
         let entry = |(number, (name, roles)): (usize, (String, Vec<Role>))| {
             let socket = self.sockets.then(|| Path::new("run").join(format!("{name}.sock")));
             let address = self.addresses.get(number).cloned();
-            NodeEntry { name, known_as: None, roles, weight: 1.0, socket, address }
+            NodeEntry { name, known_as: None, id: None, roles, weight: 1.0, socket, address }
         };
         named.into_iter().enumerate().map(entry).collect()
     }
@@ -60,6 +61,13 @@ fn know_by_folder(nodes: &mut [NodeEntry]) {
     let folder = Random::from_system().next_u64() as u32;
     for node in nodes {
         node.known_as = Some(format!("{}.{folder:08x}", node.name));
+    }
+}
+
+/// Gives the storage targets of a new cluster ids that no other cluster's have.
+fn identify_targets(nodes: &mut [NodeEntry]) {
+    for node in nodes.iter_mut().filter(|node| node.has(Role::Storage)) {
+        node.id = Some(UniqueId::fresh());
     }
 }
 
@@ -87,30 +95,51 @@ impl ClusterFile {
     /// it needs is there: [keys](Keys::create), where there are addresses.
     ///
     /// # Errors
-    /// `Exists` if the folder holds one; `Invalid` if the addresses are not one a node.
+    /// `Exists` if the folder holds one; `Corrupt` if it holds the targets of one whose file is lost;
+    /// `Invalid` if the addresses are not one a node.
     pub fn draft(folder: impl Into<PathBuf>, layout: &Layout) -> Result<Self> {
         let folder = folder.into();
         if Document::is_in(&folder) {
             return Err(holds_one(&folder));
         }
+        targets::refuse_targets_without_cluster(&folder)?;
         let (mut nodes, addresses) = (layout.nodes(), layout.addresses.len());
         if addresses != 0 && addresses != nodes.len() {
             let text = format!("{addresses} addresses for {} nodes", nodes.len());
             return Err(Error::invalid(text));
         }
-        if layout.engine.is_some() {
-            know_by_folder(&mut nodes);
-        }
-        let cluster = Self { folder, engine: layout.engine.clone(), nodes, identity: None };
+        let id = match layout.engine {
+            Some(_) => {
+                know_by_folder(&mut nodes);
+                None
+            }
+            None => {
+                identify_targets(&mut nodes);
+                Some(UniqueId::fresh())
+            }
+        };
+        let engine = layout.engine.clone();
+        let cluster = Self { folder, id, engine, nodes, identity: None };
         cluster.check()?;
         Ok(cluster)
     }
 
-    /// Writes a new cluster's file.
+    /// Makes the folders of a new cluster's targets, then writes its file.
     ///
     /// # Errors
     /// `Exists` if somebody else was faster; `Unavailable` if the folder cannot be written.
     pub fn store(&self) -> Result<()> {
+        nacre_files::create_folder(&self.folder)
+            .map_err(|error| unwritable(&self.folder, &error))?;
+        // It may have been there. Where it is shared by design, everything in it is private all the same.
+        let _ = nacre_files::tighten_folder(&self.folder);
+        let _lock = FolderLock::take(&self.folder)?;
+        if Document::is_in(&self.folder) {
+            return Err(holds_one(&self.folder));
+        }
+        if self.engine.is_none() {
+            targets::create(self)?;
+        }
         Document::of(self).write(&self.folder)
     }
 }
@@ -158,7 +187,7 @@ mod tests {
         assert_eq!(second.store().unwrap_err().kind(), nacre_object::ErrorKind::Exists);
         assert_eq!(ClusterFile::read(folder.path()).unwrap().nodes(), first.nodes());
         let left = std::fs::read_dir(folder.path()).unwrap().count();
-        assert_eq!(left, 2, "its file, and run/");
+        assert_eq!(left, 4, "its file, the lock, run/ and storage.0/");
     }
 
     #[test]

@@ -10,6 +10,7 @@
 
 mod document;
 mod entry;
+mod folder_lock;
 mod layout;
 
 use std::fmt::Display;
@@ -20,10 +21,13 @@ use std::path::{Path, PathBuf};
 use nacre_object::{Error, NodeName, Result};
 use nacre_wire::{Endpoint, Identity};
 
+pub(crate) use self::document::FILE_NAME as CLUSTER_FILE;
 use self::document::{Document, RemoteDocument};
 pub use self::entry::{NodeEntry, Role};
+pub use self::folder_lock::FolderLock;
 pub use self::layout::Layout;
 use crate::keys::Keys;
+use crate::targets::{self, UniqueId};
 
 /// What an identity file says of a cluster with an engine.
 const REMOTE_ENGINE: &str = "ceph:";
@@ -37,6 +41,8 @@ const RUN_FOLDER: &str = "run";
 pub struct ClusterFile {
     /// Empty if it is elsewhere.
     folder: PathBuf,
+    /// None if an earlier release made it, or another system keeps the data.
+    id: Option<UniqueId>,
     engine: Option<String>,
     nodes: Vec<NodeEntry>,
     identity: Option<Identity>,
@@ -46,12 +52,13 @@ impl ClusterFile {
     /// Reads the cluster of a folder.
     ///
     /// # Errors
-    /// `NotFound` with what to do if there is none; `Denied` if it is another user's; `Invalid` if the file makes no sense;
-    /// `Unsupported` if another release wrote it.
+    /// `NotFound` with what to do if there is none; `Denied` if it is another user's; `Corrupt` if there are
+    /// targets and the file is lost; `Invalid` if the file makes no sense; `Unsupported` if another release
+    /// wrote it.
     pub fn read(folder: impl Into<PathBuf>) -> Result<Self> {
         let folder = folder.into();
-        let Document { engine, nodes, .. } = Document::read(&folder)?;
-        let mut cluster = Self { folder, engine, nodes, identity: None };
+        let Document { id, engine, nodes, .. } = Document::read(&folder)?;
+        let mut cluster = Self { folder, id, engine, nodes, identity: None };
         cluster.check()?;
         // Who can read a node's key is whoever runs it.
         if let Some(node) = cluster.nodes.iter().find(|node| node.socket.is_none()) {
@@ -80,7 +87,8 @@ impl ClusterFile {
         let identity = Identity::parse(&text).map_err(|error| unreadable(&error.message()))?;
         let document = serde_json::from_slice(&text).map_err(|error| unreadable(&error))?;
         let RemoteDocument { engine, nodes } = document;
-        let cluster = Self { folder: PathBuf::new(), engine, nodes, identity: Some(identity) };
+        let (folder, identity) = (PathBuf::new(), Some(identity));
+        let cluster = Self { folder, id: None, engine, nodes, identity };
         cluster.check()?;
         Ok(cluster)
     }
@@ -203,7 +211,7 @@ impl ClusterFile {
     /// `Unavailable` if it cannot be.
     pub fn run_folder(&self) -> Result<PathBuf> {
         let path = self.folder.join(RUN_FOLDER);
-        fs::create_dir_all(&path).map_err(|error| {
+        nacre_files::create_folder(&path).map_err(|error| {
             Error::unavailable(format!("cannot make {}: {error}", path.display()))
         })?;
         Ok(path)
@@ -221,11 +229,59 @@ impl ClusterFile {
     /// `Unsupported` if one of them listens on a Unix socket alone.
     pub fn remote_nodes(&self) -> Result<Vec<NodeEntry>> {
         let remote = |node: &NodeEntry| match node.address {
-            Some(_) => Ok(NodeEntry { socket: None, ..node.clone() }),
+            Some(_) => Ok(NodeEntry { id: None, socket: None, ..node.clone() }),
             None => Err(Error::unsupported(format!("node {} has no address", node.name))
                 .hint("`nacre init --listen HOST:PORT` makes a cluster that is reached from afar")),
         };
         self.nodes.iter().map(remote).collect()
+    }
+
+    /// The id of the cluster, if it has one.
+    pub(crate) fn id(&self) -> Option<UniqueId> {
+        self.id
+    }
+
+    /// Gives the cluster its id, and a target its own.
+    pub(crate) fn identify(&mut self, target: &str, cluster: UniqueId, id: UniqueId) {
+        self.id = Some(cluster);
+        if let Some(node) = self.nodes.iter_mut().find(|node| node.name == target) {
+            node.id = Some(id);
+        }
+    }
+
+    /// Writes the file in place of the one that is there.
+    pub(crate) fn replace(&self) -> Result<()> {
+        Document::of(self).replace(&self.folder)
+    }
+
+    /// The text of the file.
+    pub(crate) fn to_text(&self) -> io::Result<Vec<u8>> {
+        Document::of(self).to_text()
+    }
+
+    /// The same cluster, whose targets have identities: one that an earlier release made gets them now.
+    ///
+    /// # Errors
+    /// `Invalid` if the folders of its targets belong to different clusters; `Unavailable` if they cannot
+    /// be read or written.
+    pub fn identified(self, _: &FolderLock) -> Result<Self> {
+        targets::adopt(self)
+    }
+
+    /// Checks that the data of a target is lost, so that the target may be forgotten.
+    ///
+    /// # Errors
+    /// Those of [`ClusterFile::forget_target`].
+    pub fn check_forgettable(&self, name: &str) -> Result<()> {
+        targets::check_forgettable(self, name).map(drop)
+    }
+
+    /// Gives up the data of a target whose folder is lost: the target starts empty.
+    ///
+    /// # Errors
+    /// `Invalid` if nothing is lost, or the folder holds data: nothing is deleted.
+    pub fn forget_target(self, name: &str, _: &FolderLock) -> Result<()> {
+        targets::forget(self, name)
     }
 
     /// Where a node keeps its data.

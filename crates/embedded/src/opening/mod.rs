@@ -1,6 +1,7 @@
 //! Opening a directory: lock it, read the tables, replay the journal, start the threads.
 
 mod folder;
+mod presence;
 mod recount;
 mod recovered;
 mod starting;
@@ -18,6 +19,7 @@ use crate::options::Options;
 use crate::shards::Shards;
 use crate::upkeep::Upkeep;
 use folder::{make_store, open_tables, prepare_folder, upgrade};
+pub use presence::holds_store;
 use recovered::recover;
 use starting::start;
 

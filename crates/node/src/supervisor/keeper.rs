@@ -257,7 +257,7 @@ impl Kept {
 }
 
 /// Says something to whoever runs the nodes. Nobody may be reading; that must not end what keeps them.
-fn tell(text: &str) {
+pub(super) fn tell(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 

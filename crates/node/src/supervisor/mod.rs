@@ -14,17 +14,16 @@ mod absence;
 mod complaints;
 mod keeper;
 mod kept_node;
+mod privacy;
 mod service;
 
-use std::fs::{File, OpenOptions};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use nacre::{ClusterFile, NodeEntry};
+use nacre::{ClusterFile, FolderLock, NodeEntry};
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{Error, Result};
-use rustix::fs::{FlockOperation, flock};
 
 pub use kept_node::{KeptNode, KeptReport, NodeEnd, NodeState};
 pub use service::kept_nodes;
@@ -58,8 +57,8 @@ pub struct Supervisor {
     /// Until it is stopped.
     answering: Option<Answering>,
     _metrics: MetricsEndpoint,
-    /// Held for the lock on it.
-    _lock: File,
+    /// Until everything has ended.
+    _lock: FolderLock,
 }
 
 impl Supervisor {
@@ -88,8 +87,10 @@ impl Supervisor {
         interrupted: impl Future<Output = ()>,
         hurried: impl Future<Output = ()>,
     ) -> Result<Option<Self>> {
-        let lock = lock_folder(cluster.folder())?;
+        let lock = FolderLock::take(cluster.folder())?;
+        let cluster = cluster.identified(&lock)?;
         let run_folder = cluster.run_folder()?;
+        privacy::tighten(&cluster);
         let listener = MetricsListener::bind(metrics_port).await?;
         let targets = Arc::new(ScrapeTargets::new(cluster.folder()));
         targets.set(SUPERVISOR, listener.address())?;
@@ -242,18 +243,6 @@ impl Supervisor {
     }
 }
 
-fn lock_folder(folder: &Path) -> Result<File> {
-    let path = folder.join("lock");
-    let unusable = |error| Error::unavailable(format!("cannot open {}: {error}", path.display()));
-    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
-    let file = file.map_err(unusable)?;
-    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-        Error::unavailable(format!("the cluster at {} is running already", folder.display()))
-            .hint("see it with `nacre status`, or choose another folder with --cluster DIR")
-    })?;
-    Ok(file)
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -302,6 +291,6 @@ while :; do wait; done
         let began = pids(programs.path(), "began.");
         assert_eq!(pids(programs.path(), "ended."), began, "none was killed");
         assert!(began.iter().all(|pid| !Path::new("/proc").join(pid).exists()));
-        assert!(lock_folder(folder.path()).is_ok(), "the next may start");
+        assert!(FolderLock::take(folder.path()).is_ok(), "the next may start");
     }
 }

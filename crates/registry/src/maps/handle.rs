@@ -80,7 +80,7 @@ impl Maps {
     }
 
     /// The object that keeps a map.
-    pub(super) fn object(name: &MapName) -> ObjectId {
+    pub fn object(name: &MapName) -> ObjectId {
         system_object(&format!("{MAP_OBJECT_PREFIX}{name}"))
     }
 

@@ -1,0 +1,174 @@
+//! One target's folder: what is there, what it means, and what to do.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use nacre_embedded::holds_store;
+use nacre_object::{Error, Result};
+
+use super::record::{self, Found, TargetIdentity, TargetRecord};
+use super::refusal::{Refusal, judge};
+use crate::cluster_file::{CLUSTER_FILE, ClusterFile, NodeEntry, Role};
+
+/// How the folders of targets are named that have no identity yet.
+const TARGET_PREFIX: &str = "storage.";
+
+/// The folder of one storage target, and the identity that its cluster expects there.
+#[derive(Debug, Clone)]
+pub struct TargetFolder {
+    name: String,
+    pub(super) path: PathBuf,
+    /// None in a cluster of an earlier release, and where another system keeps the data.
+    pub(super) expected: Option<TargetIdentity>,
+}
+
+impl TargetFolder {
+    /// The folder of a cluster's target.
+    pub fn of(cluster: &ClusterFile, entry: &NodeEntry) -> Self {
+        let (name, path) = (entry.name.clone(), cluster.data(entry));
+        let identity = |(cluster, id)| TargetIdentity { cluster, target: entry.name.clone(), id };
+        let expected = cluster.id().zip(entry.id).map(identity);
+        Self { name, path, expected }
+    }
+
+    /// Why the target must not serve from this folder, with what to do; `None` if it may.
+    pub fn refusal(&self) -> Option<Error> {
+        self.judged().err().map(|refusal| self.explain(refusal))
+    }
+
+    /// Notes that the engine has opened the folder: from now on it must hold a store.
+    ///
+    /// # Errors
+    /// `Unavailable` if the note cannot be written.
+    pub fn opened(&self, cluster: &ClusterFile) -> Result<()> {
+        if let (Found::Record(found), Some(expected)) =
+            (TargetRecord::find(&self.path), &self.expected)
+        {
+            if !found.has_data {
+                let record = TargetRecord::new(expected.clone(), true);
+                record.store(&self.path).map_err(|error| unwritable(&self.path, &error))?;
+            }
+            // The copy helps only after an accident: a target serves without it.
+            let _ = store_copy(cluster, &self.path);
+        }
+        Ok(())
+    }
+
+    pub(super) fn judged(&self) -> Result<(), Refusal> {
+        let unreadable = |error: io::Error| Refusal::Unreadable(error.to_string());
+        let holds_store = holds_store(&self.path).map_err(unreadable)?;
+        judge(self.expected.as_ref(), &TargetRecord::find(&self.path), holds_store)
+    }
+
+    fn explain(&self, refusal: Refusal) -> Error {
+        let (name, path) = (&self.name, self.path.display());
+        let forget = format!(
+            "to go on without what it held, stop the cluster and run `nacre node forget {name}`"
+        );
+        let (reason, hint) = match refusal {
+            Refusal::Empty => (
+                format!("its folder {path} holds no data, but the target was made before"),
+                format!("restore the folder or mount its disk; {forget}"),
+            ),
+            Refusal::OtherCluster { target } => (
+                format!("its folder {path} holds {target} of another cluster"),
+                format!("move that folder away and restore the right one; {forget}"),
+            ),
+            Refusal::OtherTarget { target } => (
+                format!("its folder {path} holds {target} of this cluster"),
+                format!("move each folder to the place that has its target's name; {forget}"),
+            ),
+            Refusal::Forgotten => (
+                format!("its folder {path} holds a former {name}, which was forgotten"),
+                "move that folder away, and restore the one that took its place".to_owned(),
+            ),
+            Refusal::Unidentified => (
+                format!("its folder {path} holds data, but no {}", record::FILE_NAME),
+                format!("move that folder away and restore the right one{}", self.restored()),
+            ),
+            Refusal::Unreadable(cause) => (
+                format!("the identity of its folder {path} cannot be read: {cause}"),
+                format!("make the folder readable, or restore it{}", self.restored()),
+            ),
+        };
+        Error::unavailable(format!("{name} does not serve: {reason}")).hint(hint)
+    }
+
+    /// How to write the identity again, for an operator who knows that the folder is the right one.
+    fn restored(&self) -> String {
+        let record = self.expected.clone().map(|identity| TargetRecord::new(identity, true));
+        match record.and_then(|record| record.to_text().ok()) {
+            Some(text) => {
+                let path = self.path.join(record::FILE_NAME);
+                format!("; if it is the right one, write this into {}: {text}", path.display())
+            }
+            None => String::new(),
+        }
+    }
+}
+
+/// Stores a copy of `cluster.json` in a target's folder, unless it is there already.
+///
+/// # Errors
+/// What the operating system says.
+fn store_copy(cluster: &ClusterFile, folder: &Path) -> io::Result<()> {
+    let (text, copy) = (cluster.to_text()?, folder.join(CLUSTER_FILE));
+    match fs::read(&copy) {
+        Ok(stored) if stored == text => Ok(()),
+        _ => nacre_files::replace(&copy, &text),
+    }
+}
+
+/// Stores the copies of a cluster's file in all folders that belong to its targets.
+pub(super) fn store_copies(cluster: &ClusterFile) {
+    for entry in cluster.with_role(Role::Storage) {
+        let folder = TargetFolder::of(cluster, entry);
+        if folder.judged().is_ok() {
+            // A node stores what is missing when it starts.
+            let _ = store_copy(cluster, &folder.path);
+        }
+    }
+}
+
+/// Refuses a folder without `cluster.json` in which targets hold data: a new cluster there would not know
+/// of them.
+///
+/// # Errors
+/// `Corrupt`, with the targets that are there and how to restore the file.
+pub(crate) fn refuse_targets_without_cluster(folder: &Path) -> Result<()> {
+    let targets = targets_in(folder);
+    if targets.is_empty() {
+        return Ok(());
+    }
+    let copy = targets.iter().map(|name| folder.join(name).join(CLUSTER_FILE));
+    let file = folder.join(CLUSTER_FILE);
+    let hint = match copy.into_iter().find(|copy| copy.is_file()) {
+        Some(copy) => format!("restore the file: cp {} {}", copy.display(), file.display()),
+        None => format!("restore {} from a backup", file.display()),
+    };
+    let (folder, targets) = (folder.display(), targets.join(", "));
+    let text = format!("{folder} holds storage targets ({targets}), but no {CLUSTER_FILE}");
+    Err(Error::corrupt(text).hint(format!("{hint}; or name another folder with --cluster DIR")))
+}
+
+/// The names of the folders in a folder that hold a target's data.
+fn targets_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let is_target = |name: &String| {
+        let path = folder.join(name);
+        let is_named =
+            name.starts_with(TARGET_PREFIX) || TargetRecord::find(&path) != Found::Nothing;
+        // A folder that cannot be read may hold data.
+        is_named && path.is_dir() && holds_store(&path).unwrap_or(true)
+    };
+    let mut targets: Vec<_> = names.filter(is_target).collect();
+    targets.sort();
+    targets
+}
+
+pub(super) fn unwritable(path: &Path, error: &io::Error) -> Error {
+    Error::unavailable(format!("cannot write {}: {error}", path.display()))
+        .hint("is the disk mounted, and writable for the user who runs this?")
+}

@@ -1,0 +1,52 @@
+//! Accepting the loss of a target's data.
+
+use nacre_embedded::holds_store;
+use nacre_object::{Error, Result};
+
+use super::folder::{TargetFolder, store_copies, unwritable};
+use super::record::TargetRecord;
+use super::unique_id::UniqueId;
+use crate::cluster_file::{ClusterFile, Role};
+
+/// Has a target whose data is lost start empty, with a new id. Nobody else may use the cluster
+/// meanwhile: the caller holds the folder's lock.
+///
+/// # Errors
+/// `Invalid` if the target's folder is in order, or holds data: nothing is deleted.
+pub(crate) fn forget(mut cluster: ClusterFile, name: &str) -> Result<()> {
+    let folder = check_forgettable(&cluster, name)?;
+    let Some(mut identity) = folder.expected.clone() else {
+        return Err(Error::invalid(format!("the cluster has no identity for {name}")));
+    };
+    identity.id = UniqueId::fresh();
+    let stored = TargetRecord::new(identity.clone(), false).store(&folder.path);
+    stored.map_err(|error| unwritable(&folder.path, &error))?;
+    cluster.identify(name, identity.cluster, identity.id);
+    cluster.replace()?;
+    store_copies(&cluster);
+    Ok(())
+}
+
+/// The folder of a target that may be forgotten.
+///
+/// # Errors
+/// Those of [`forget`].
+pub(crate) fn check_forgettable(cluster: &ClusterFile, name: &str) -> Result<TargetFolder> {
+    let entry = cluster.node(name)?;
+    if !entry.has(Role::Storage) || cluster.engine().is_some() {
+        return Err(Error::invalid(format!("{name} keeps no objects: it has nothing to lose")));
+    }
+    let folder = TargetFolder::of(cluster, entry);
+    let path = folder.path.display();
+    if folder.judged().is_ok() {
+        return Err(Error::invalid(format!("the folder of {name}, {path}, is in order"))
+            .hint("only a target that `nacre status` shows as refused is forgotten"));
+    }
+    let holds_store = holds_store(&folder.path)
+        .map_err(|error| Error::unavailable(format!("cannot read {path}: {error}")))?;
+    if holds_store {
+        return Err(Error::invalid(format!("{path} holds data, which is not overwritten"))
+            .hint(format!("move it away first: mv {path} ELSEWHERE")));
+    }
+    Ok(folder)
+}

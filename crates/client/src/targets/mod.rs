@@ -1,0 +1,35 @@
+//! The folders of a cluster's storage targets, and how each proves whose it is.
+//!
+//! A target that comes up with an empty folder, or with another target's, would answer `not found` for
+//! everything it has lost. So each folder has an identity, a [record](record) of the cluster's id, the
+//! target's name and the target's id; `cluster.json` has the same ids. A node compares the two before it
+//! opens the folder, and serves nothing if they differ ([`Refusal`]).
+//!
+//! | when | what happens |
+//! | --- | --- |
+//! | a cluster is made | [`create`]: the identities of all folders, then `cluster.json` |
+//! | `nacre up` meets a cluster of an earlier release | [`adopt`]: identities for all that hold data, then `cluster.json` |
+//! | a node starts | [`TargetFolder::refusal`], then the engine opens, then [`TargetFolder::opened`] |
+//! | an operator accepts a loss | [`forget`]: a new identity for the empty folder, then `cluster.json` |
+//!
+//! **Invariant:** `cluster.json` names an id only after the folder's record of that id is durable. A crash
+//! in between leaves records of folders without data, which the next attempt replaces.
+//!
+//! Each folder also has a copy of `cluster.json`, from which a lost one is restored.
+
+mod adopt;
+mod create;
+mod folder;
+mod forget;
+mod record;
+mod refusal;
+#[cfg(test)]
+mod tests;
+mod unique_id;
+
+pub(crate) use adopt::adopt;
+pub(crate) use create::create;
+pub use folder::TargetFolder;
+pub(crate) use folder::refuse_targets_without_cluster;
+pub(crate) use forget::{check_forgettable, forget};
+pub(crate) use unique_id::UniqueId;

@@ -1,0 +1,134 @@
+//! `target.json`: the identity of a storage target, in the target's folder.
+//!
+//! ```json
+//! {"format": 1, "cluster": "5b1c…", "target": "storage.2", "id": "90af…", "has_data": true}
+//! ```
+//!
+//! `has_data` is false until the target's engine has made its store there.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::unique_id::UniqueId;
+
+/// The file's name within the target's folder.
+pub(super) const FILE_NAME: &str = "target.json";
+/// The format this release reads and writes.
+const FORMAT: u32 = 1;
+
+/// Which target of which cluster a folder belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TargetIdentity {
+    /// The cluster's id.
+    pub cluster: UniqueId,
+    /// The target's name.
+    pub target: String,
+    /// The target's id: a target that was forgotten and made anew has another one.
+    pub id: UniqueId,
+}
+
+/// What the file says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TargetRecord {
+    format: u32,
+    /// Whose folder it is.
+    #[serde(flatten)]
+    pub identity: TargetIdentity,
+    /// Whether a store was made in the folder.
+    pub has_data: bool,
+}
+
+/// What a folder says of its identity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Nothing: the folder is missing, or has no `target.json`.
+    Nothing,
+    /// The identity.
+    Record(TargetRecord),
+    /// Something that cannot be read, and why.
+    Unreadable(String),
+}
+
+impl TargetRecord {
+    /// A record of the present format.
+    pub fn new(identity: TargetIdentity, has_data: bool) -> Self {
+        Self { format: FORMAT, identity, has_data }
+    }
+
+    /// Reads the record of a folder.
+    pub fn find(folder: &Path) -> Found {
+        let path = folder.join(FILE_NAME);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Found::Nothing,
+            Err(error) => return Found::Unreadable(error.to_string()),
+        };
+        match serde_json::from_slice::<Self>(&text) {
+            Ok(record) if record.format == FORMAT => Found::Record(record),
+            Ok(record) => Found::Unreadable(format!(
+                "format {} is unknown, this release reads {FORMAT}",
+                record.format
+            )),
+            Err(error) => Found::Unreadable(error.to_string()),
+        }
+    }
+
+    /// Stores the record durably in a folder, which is made if it is missing.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn store(&self, folder: &Path) -> io::Result<()> {
+        nacre_files::create_folder(folder)?;
+        nacre_files::replace(&folder.join(FILE_NAME), self.to_text()?.as_bytes())
+    }
+
+    /// The text of the file.
+    ///
+    /// # Errors
+    /// None in practice: a record is always valid JSON.
+    pub fn to_text(&self) -> io::Result<String> {
+        serde_json::to_string(self).map_err(io::Error::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the first release with identities wrote; never change it, add later formats beside it.
+    const SAMPLE_FORMAT_1: &str = r#"{"format":1,"cluster":"000102030405060708090a0b0c0d0e0f",
+        "target":"storage.2","id":"f0e0d0c0b0a090807060504030201000","has_data":true}"#;
+
+    fn found(text: &str) -> Found {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(FILE_NAME), text).unwrap();
+        TargetRecord::find(folder.path())
+    }
+
+    #[test]
+    fn the_sample_of_format_1_reads() {
+        let Found::Record(record) = found(SAMPLE_FORMAT_1) else { panic!("it does not read") };
+        assert_eq!(record.identity.target, "storage.2");
+        assert_eq!(record.identity.cluster.to_string(), "000102030405060708090a0b0c0d0e0f");
+        assert_eq!(record.identity.id.to_string(), "f0e0d0c0b0a090807060504030201000");
+        assert!(record.has_data);
+    }
+
+    #[test]
+    fn a_record_reads_back_and_anything_else_is_unreadable() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(TargetRecord::find(folder.path()), Found::Nothing);
+        let (cluster, id) = (UniqueId::fresh(), UniqueId::fresh());
+        let identity = TargetIdentity { cluster, target: "storage.0".into(), id };
+        let record = TargetRecord::new(identity, false);
+        record.store(&folder.path().join("new")).unwrap();
+        assert_eq!(TargetRecord::find(&folder.path().join("new")), Found::Record(record));
+        let later = SAMPLE_FORMAT_1.replace("\"format\":1", "\"format\":2");
+        for wrong in ["", "{}", "[1]", &later, &SAMPLE_FORMAT_1.replace("f0e0", "")] {
+            assert!(matches!(found(wrong), Found::Unreadable(_)), "{wrong}");
+        }
+    }
+}

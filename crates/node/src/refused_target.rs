@@ -1,0 +1,76 @@
+//! A storage target that must not serve from the folder it has, and how its node goes on meanwhile.
+//!
+//! The node runs, so that clients and `nacre status` hear the reason at once, and nobody takes what the
+//! target held for something that does not exist.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use nacre::{Cluster, ClusterFile, Event, Severity, TargetFolder};
+use nacre_object::{
+    Capabilities, Error, ListPage, ListRequest, NodeName, ObjectId, Reply, Request, Result, Store,
+    Watch, WatchStream,
+};
+
+/// Between two looks at whether the folder is in order again.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The store of such a target: every request fails with the reason.
+#[derive(Debug)]
+pub(crate) struct RefusedTarget(Error);
+
+impl RefusedTarget {
+    /// A store that answers every request with this reason.
+    pub fn new(reason: Error) -> Self {
+        Self(reason)
+    }
+}
+
+#[async_trait]
+impl Store for RefusedTarget {
+    async fn submit(&self, request: Request) -> Result<Reply> {
+        Err(self.0.clone().on(&request.header.object))
+    }
+
+    async fn list(&self, _: ListRequest) -> Result<ListPage> {
+        Err(self.0.clone())
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::all()
+    }
+}
+
+#[async_trait]
+impl Watch for RefusedTarget {
+    async fn watch(&self, object: &ObjectId) -> Result<WatchStream> {
+        Err(self.0.clone().on(object))
+    }
+
+    async fn notify(&self, object: &ObjectId, _: Bytes) -> Result<()> {
+        Err(self.0.clone().on(object))
+    }
+}
+
+/// Tells the cluster log why a node's target does not serve, if it does not. The log itself may lie on
+/// that target; the node's status says it in any case.
+pub(crate) fn tell(cluster: &Cluster, node: &NodeName, reason: Option<&Error>) {
+    let Some(reason) = reason else { return };
+    let event = Event::new(Severity::Error, reason.message()).node(node.clone());
+    let events = cluster.events().clone();
+    tokio::spawn(async move { events.append(event).await });
+}
+
+/// Returns once the folder of a node's target is in order.
+pub(crate) async fn until_in_order(cluster: &ClusterFile, node: &str) {
+    loop {
+        tokio::time::sleep(INTERVAL).await;
+        // Read anew: the cluster's file changes when a target is forgotten.
+        let Ok(cluster) = ClusterFile::read(cluster.folder()) else { continue };
+        let Ok(entry) = cluster.node(node) else { continue };
+        if TargetFolder::of(&cluster, entry).refusal().is_none() {
+            return;
+        }
+    }
+}
