@@ -51,7 +51,7 @@ where
     F: Future<Output = Result<()>> + Send + 'a,
 {
     Box::pin(stream::iter(0..PIECES).then(move |number| {
-        let happens = (number == before).then(|| other());
+        let happens = (number == before).then(&other);
         async move {
             if let Some(happens) = happens {
                 happens.await?;

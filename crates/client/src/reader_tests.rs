@@ -1,50 +1,16 @@
 //! Reads of several parts beside a writer.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use async_trait::async_trait;
 use bytes::Bytes;
-use nacre_conformance::{MemoryStore, ops};
+use nacre_conformance::{MeddlingStore, MemoryStore, ops};
 use nacre_object::limits::{MAX_MAP_RANGE_ENTRIES, MAX_REPLY_BYTES};
-use nacre_object::{
-    Capabilities, ErrorKind, ListPage, ListRequest, ObjectId, Op, Reply, Request, Result, Store,
-};
+use nacre_object::{ErrorKind, ObjectId, Op, Request, Store};
 
 use crate::{Object, Pool};
 
 /// A stream that takes two requests to read.
 const TWO_PARTS: usize = MAX_REPLY_BYTES + 1024 * 1024;
-
-/// A store in which somebody else writes an object anew before each of some requests.
-#[derive(Debug)]
-struct Meddling {
-    store: MemoryStore,
-    requests: AtomicUsize,
-    /// The numbers of these requests.
-    before: BTreeSet<usize>,
-}
-
-#[async_trait]
-impl Store for Meddling {
-    async fn submit(&self, request: Request) -> Result<Reply> {
-        let number = self.requests.fetch_add(1, Ordering::Relaxed);
-        if self.before.contains(&number) {
-            let ops = vec![ops::write(0, number.to_string())];
-            self.store.submit(Request::new(id(), ops)?).await?;
-        }
-        self.store.submit(request).await
-    }
-
-    async fn list(&self, request: ListRequest) -> Result<ListPage> {
-        self.store.list(request).await
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
-    }
-}
 
 fn id() -> ObjectId {
     "data/a".parse().unwrap()
@@ -55,8 +21,7 @@ async fn object(content: Vec<Op>, before: impl IntoIterator<Item = usize>) -> Ob
     for op in content {
         store.submit(Request::new(id(), vec![op]).unwrap()).await.unwrap();
     }
-    let before = before.into_iter().collect();
-    let store = Meddling { store, requests: AtomicUsize::new(0), before };
+    let store = MeddlingStore::new(store, id(), before);
     Pool::on(Arc::new(store), id().pool).object("a").unwrap()
 }
 

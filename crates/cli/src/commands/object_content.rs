@@ -123,3 +123,47 @@ async fn copy(
 fn unwritable(path: &Path, error: &std::io::Error) -> Error {
     Error::unavailable(format!("cannot write {}: {error}", path.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use nacre::Pool;
+    use nacre_conformance::{MeddlingStore, MemoryStore, ops};
+    use nacre_object::limits::MAX_REPLY_BYTES;
+    use nacre_object::{ObjectId, Request, Store};
+
+    use super::*;
+
+    /// An object that takes two requests to read, with somebody who writes it before some of them.
+    async fn object(before: impl IntoIterator<Item = usize>) -> Object {
+        let id: ObjectId = "data/a".parse().unwrap();
+        let store = MemoryStore::plain();
+        for bytes in [MAX_REPLY_BYTES, 10] {
+            let ops = vec![ops::append(vec![b'x'; bytes])];
+            store.submit(Request::new(id.clone(), ops).unwrap()).await.unwrap();
+        }
+        let store = MeddlingStore::new(store, id.clone(), before);
+        Pool::on(Arc::new(store), id.pool).object("a").unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_file_is_begun_again_when_the_object_was_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        get_file(&object([1, 3]).await, 0, None, &path).await.unwrap();
+        let got = fs::read(&path).unwrap();
+        assert_eq!((got.len(), &got[..2]), (MAX_REPLY_BYTES + 10, &b"3x"[..]));
+    }
+
+    #[tokio::test]
+    async fn a_file_stays_as_it_was_until_the_new_one_is_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "old").unwrap();
+        let error = get_file(&object(0..1000).await, 0, None, &path).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+    }
+}

@@ -188,17 +188,28 @@ async fn until_delivered(pool: &Pool) -> Result<()> {
 }
 
 async fn has_messages(pool: &Pool) -> Result<bool> {
-    for name in pool.list(None, "", MAX_LIST_ENTRIES).await?.names {
-        match pool.object(name.as_str())?.outbox().await {
-            Ok(outbox) => match outbox.dead.first() {
-                Some(dead) => return Err(Error::conflict(format!("given up: {}", dead.reason))),
-                None if !outbox.waiting.is_empty() || !outbox.resent.is_empty() => return Ok(true),
-                None => {}
-            },
-            // It was removed meanwhile.
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+    let mut after = None;
+    loop {
+        let page = pool.list(after, "", MAX_LIST_ENTRIES).await?;
+        for name in &page.names {
+            match pool.object(name.as_str())?.outbox().await {
+                Ok(outbox) => match outbox.dead.first() {
+                    Some(dead) => {
+                        return Err(Error::conflict(format!("given up: {}", dead.reason)));
+                    }
+                    None if !outbox.waiting.is_empty() || !outbox.resent.is_empty() => {
+                        return Ok(true);
+                    }
+                    None => {}
+                },
+                // It was removed meanwhile.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
         }
+        if !page.more {
+            return Ok(false);
+        }
+        after = page.names.last().cloned();
     }
-    Ok(false)
 }

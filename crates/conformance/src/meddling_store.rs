@@ -1,0 +1,52 @@
+//! A store in which somebody else always writes at the wrong moment.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use nacre_object::{Capabilities, ListPage, ListRequest, ObjectId, Reply, Request, Result, Store};
+
+use crate::{MemoryStore, ops};
+
+/// A store in memory. Before each of some requests somebody else writes the request's number to the start of
+/// the object.
+#[derive(Debug)]
+pub struct MeddlingStore {
+    store: MemoryStore,
+    object: ObjectId,
+    /// The numbers of these requests; the first request is number 0.
+    before: BTreeSet<usize>,
+    requests: AtomicUsize,
+}
+
+impl MeddlingStore {
+    /// The requests from now on to `store`, with changes of `object` in between.
+    pub fn new(
+        store: MemoryStore,
+        object: ObjectId,
+        before: impl IntoIterator<Item = usize>,
+    ) -> Self {
+        let before = before.into_iter().collect();
+        Self { store, object, before, requests: AtomicUsize::new(0) }
+    }
+}
+
+#[async_trait]
+impl Store for MeddlingStore {
+    async fn submit(&self, request: Request) -> Result<Reply> {
+        let number = self.requests.fetch_add(1, Ordering::Relaxed);
+        if self.before.contains(&number) {
+            let change = vec![ops::write(0, number.to_string())];
+            self.store.submit(Request::new(self.object.clone(), change)?).await?;
+        }
+        self.store.submit(request).await
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<ListPage> {
+        self.store.list(request).await
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+}
