@@ -157,9 +157,9 @@ async fn read(log: &Log, from: u64, limit: Option<u64>, positions: bool, out: Ou
             }
         }
     }
-    gap.check(log).await?;
     let has_more = at >= end && !log.read_range(end, 1).await?.is_empty();
-    listing.finish(has_more.then_some(RAISE_LIMIT))
+    listing.finish(has_more.then_some(RAISE_LIMIT))?;
+    gap.check(log).await
 }
 
 /// What a read has seen of trimming.

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, Output, Stdio};
 
+use futures::{StreamExt, stream};
 use nacre::{Cluster, Object};
 use nacre_object::limits::{MAX_MAP_RANGE_ENTRIES, MAX_OBJECT_BYTES, MAX_REPLY_BYTES};
 use nacre_object::{MapEntry, Op};
@@ -118,7 +119,7 @@ async fn what_is_read_in_parts_is_of_one_version_or_ends_with_conflict() {
     let entries = (0..MAX_MAP_RANGE_ENTRIES + 10).map(entry).collect();
     object.transaction().op(Op::MapSet { entries }).commit().await.unwrap();
     let content = vec![b'x'; MAX_REPLY_BYTES + 10];
-    object.put(futures::stream::iter([Ok(content.into())])).await.unwrap();
+    object.put(stream::iter([Ok(content.into())])).await.unwrap();
 
     for reading in [&["object", "get", "data/o"][..], &["object", "map", "ls", "data/o"]] {
         for json in [&[][..], &["--json"]] {
@@ -139,6 +140,36 @@ async fn what_is_read_in_parts_is_of_one_version_or_ends_with_conflict() {
     let pages = ["object", "map", "ls", "data/o", "--limit", "2", "--after"];
     let page = cluster.run(&[&pages[..], &[&format!("{:050}", 7)]].concat());
     assert_eq!(page.lines().count(), 3, "a header and two entries: {page}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_has_every_name_that_is_there_from_its_beginning_to_its_end() {
+    let cluster = RunningCluster::start();
+    let client = Cluster::connect(cluster.folder()).await.unwrap();
+    let pool = client.pool("data").await.unwrap();
+    let name = |number: u32| format!("{number:0100}");
+    let create = async |number| pool.object(&name(number)).unwrap().create(true).await.unwrap();
+    // A page has 1,000 names. The numbers 0, 10, 20 … are there from the beginning.
+    stream::iter(0..2500).map(|number| create(number * 10)).buffer_unordered(64).count().await;
+
+    let mut listing = start(&cluster, &["object", "ls", "data"]);
+    begin_reading(&mut listing);
+    for removed in [20, 20_020] {
+        pool.object(&name(removed)).unwrap().remove().await.unwrap();
+    }
+    create(11).await;
+    create(20_011).await;
+    let output = listing.wait_with_output().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    // The first bytes were read above.
+    let listed: Vec<u32> = printed.lines().map(|line| line.parse().unwrap()).collect();
+    let before = (0..2500).map(|number| number * 10);
+    let mut expected: Vec<_> = before.filter(|number| *number != 20_020).chain([20_011]).collect();
+    expected.sort_unstable();
+    assert_eq!(
+        listed, expected,
+        "pages before the change are as they were, later ones as they are"
+    );
 }
 
 #[test]
