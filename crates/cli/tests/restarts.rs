@@ -291,6 +291,9 @@ fn a_target_whose_folder_is_lost_is_refused_while_the_others_serve_until_it_is_b
     assert_eq!(cluster.run(&["object", "get", &elsewhere]), "kept");
     cluster.run_with_input(&["object", "put", &on_it], "anew");
     assert_eq!(cluster.run(&["object", "get", &on_it]), "anew");
+    cluster.run_with_input(&["log", "append", "l"], "next\n");
+    let left = cluster.run(&["log", "read", "l"]);
+    assert!(left.ends_with("record\nnext\n") && left.lines().count() < 31, "{left}");
 }
 
 /// Runs `nacre up` on a folder that it refuses; its exit status and what it said.

@@ -29,6 +29,7 @@ mod keys;
 mod layouts;
 mod local;
 mod log_class;
+mod lost_sources;
 mod neighbours;
 mod object;
 mod pool;

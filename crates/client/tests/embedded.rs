@@ -84,6 +84,26 @@ async fn a_class_that_cannot_become_live_is_unavailable_and_no_other_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_lost_source_is_named_unless_this_release_brings_it_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = open(&folder).await;
+    let echo: ProgramId = "class/echo".parse().unwrap();
+    let version = cluster.programs().put(&echo, ECHO).await.unwrap();
+    cluster.programs().activate(&echo, version).await.unwrap();
+    cluster.create_log("l", LogOptions::default()).await.unwrap();
+    assert_eq!(cluster.lost_sources().await.unwrap(), []);
+    for program in [&echo, &nacre::log_program()] {
+        let digest = cluster.programs().show(program, None).await.unwrap().digest;
+        let source = format!("nacre.system/program/{digest}").parse().unwrap();
+        cluster.object(&source).await.unwrap().remove().await.unwrap();
+    }
+    assert_eq!(cluster.lost_sources().await.unwrap(), [(echo.clone(), version)]);
+    assert!(cluster.programs().show(&nacre::log_program(), None).await.is_ok());
+    assert_eq!(cluster.programs().put(&echo, ECHO).await.unwrap(), version);
+    assert_eq!(cluster.lost_sources().await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pool_must_be_made_and_goes_only_when_it_is_empty() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = open(&folder).await;

@@ -60,6 +60,7 @@ fn lost_with(cluster: &ClusterFile, name: &str) -> Result<Vec<String>> {
     let mut lost = vec![
         format!("all objects that lie on {name}: about {share:.0} % of each pool"),
         format!("the log records that lie on {name}: about {share:.0} % of each log"),
+        format!("the sources of programs that lie on {name}: `nacre up` names those to put again"),
     ];
     let target = cluster.node(name)?.target()?;
     let reached = Cluster::reach(cluster)?;

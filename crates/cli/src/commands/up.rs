@@ -143,7 +143,29 @@ async fn prepare_and_wait(supervisor: &Supervisor, out: Out) -> Result<()> {
         prepared = prepare(&cluster, file).await;
     }
     prepared?;
+    if file.engine().is_none() {
+        note_lost_sources(&cluster).await;
+    }
     std::future::pending().await
+}
+
+/// Names the programs whose source went with a forgotten target, as soon as all targets serve.
+async fn note_lost_sources(cluster: &Cluster) {
+    let lost = loop {
+        match cluster.lost_sources().await {
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                tokio::time::sleep(PREPARE_AGAIN).await;
+            }
+            Err(error) => return note(&format!("nacre: cannot check the programs: {error}")),
+            Ok(lost) => break lost,
+        }
+    };
+    for (program, version) in lost {
+        note(&format!(
+            "nacre: the source of {program} version {version} is lost, so no node can run it; put \
+             the same source again with `nacre program put {program} FILE`"
+        ));
+    }
 }
 
 /// Says which storage targets do not serve, and what to do.
