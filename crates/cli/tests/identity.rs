@@ -33,7 +33,7 @@ fn an_entity_does_what_it_was_granted_and_nothing_else() {
 
     let said = alice.is_denied(&["object", "append", "data/bob/a", "x"]);
     assert!(said.contains("alice may not write data/bob/a"), "{said}");
-    assert!(said.contains("nacre entity grant alice 'w pool=data'"), "{said}");
+    assert!(said.contains("nacre entity grant alice 'w pool=data prefix=bob/a'"), "{said}");
     alice.is_denied(&["map", "set", "other", "k=v"]);
     alice.is_denied(&["entity", "list"]);
     alice.is_denied(&["entity", "grant", "alice", "admin"]);
@@ -87,6 +87,35 @@ fn an_entity_works_with_programs_and_logs_it_was_granted() {
     let sequencer = suspend(cluster.pid_of("meta.0").unwrap());
     assert!(reader.run(&["log", "read", "mine"]).contains("two"));
     kill_process(sequencer, Signal::CONT).unwrap();
+}
+
+#[test]
+fn a_producer_appends_a_reader_reads_and_only_who_may_delete_removes_a_log() {
+    let cluster = RunningCluster::start_tls();
+    let writer = Person::add(&cluster, "writer", &["rw log=orders"]);
+    let producer = Person::add(&cluster, "producer", &["a log=orders"]);
+    // The first log brings its class, which is a program.
+    cluster.run(&["log", "create", "orders"]);
+    std::fs::write(producer.home.path().join("lines"), "one\ntwo\n").unwrap();
+    producer.run(&["log", "append", "orders", "lines"]);
+    assert_eq!(writer.run(&["log", "read", "orders"]), "one\ntwo\n");
+    let said = producer.is_denied(&["log", "read", "orders"]);
+    assert!(said.contains("producer may not read the log orders"), "{said}");
+    assert!(said.contains("nacre entity grant producer 'r log=orders'"), "{said}");
+    producer.is_denied(&["log", "trim", "orders", "0"]);
+    producer.is_denied(&["log", "fill", "orders", "2"]);
+    // What it takes to go on after a sequencer that died.
+    producer.run(&["log", "seal", "orders"]);
+
+    let said = writer.is_denied(&["log", "rm", "orders"]);
+    assert!(said.contains("nacre entity grant writer 'd log=orders'"), "{said}");
+    assert_eq!(writer.run(&["log", "read", "orders"]), "one\ntwo\n", "nothing is lost");
+    let remover = Person::add(&cluster, "remover", &["d log=orders"]);
+    remover.is_denied(&["log", "read", "orders"]);
+    remover.run(&["log", "rm", "orders"]);
+    assert!(!writer.try_run(&["log", "read", "orders"]).0);
+    writer.run(&["log", "create", "orders"]);
+    producer.run(&["log", "append", "orders", "lines"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -39,7 +39,8 @@ pub use env::{
 };
 pub use name::LogName;
 pub use sequencer::{
-    Reconfiguration, SEQUENCER_SERVICE, SequencerCounts, SequencerHost, log_asked_about,
+    Reconfiguration, SEQUENCER_SERVICE, SequencerCounts, SequencerHost, is_question_of_producers,
+    log_asked_about,
 };
 pub use storage::{BRADOS_CLASS, NATIVE_CLASS, PROGRAM_CLASS, log_class, storage_methods};
 pub use views::{MapViews, ViewStore};

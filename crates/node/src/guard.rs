@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use nacre::ClusterFile;
-use nacre_log::{SEQUENCER_SERVICE, log_asked_about};
+use nacre_log::{SEQUENCER_SERVICE, is_question_of_producers, log_asked_about};
 use nacre_object::{
     Demand, EntityName, Error, Guard, NodeName, Peer, Result, Standing, TenantName, Unlimited,
 };
@@ -74,7 +74,7 @@ impl Standing for NodeStanding {
             Demand::Ask { service: SEQUENCER_SERVICE, method, input } => {
                 let log = log_asked_about(Bytes::copy_from_slice(input));
                 let log = log.ok_or_else(|| Error::invalid("the question names no log"))?;
-                self.0.require(Need::Log { right: right_to_ask(method), log: log.as_str() })
+                self.0.require(need_to_ask(method, input, log.as_str()))
             }
             demand => self.0.allow(demand),
         }
@@ -85,24 +85,35 @@ impl Standing for NodeStanding {
     }
 }
 
-/// Which right on a log a question to its sequencer takes. Who only reads must not depose a sequencer, dead or
-/// alive: nobody can tell these apart. A dead one stops no reader, who finds what is written by the objects.
-fn right_to_ask(method: &str) -> Right {
+/// What a question to a log's sequencer takes. A reader must not depose a sequencer, dead or alive: nobody can
+/// tell these apart. A dead one stops no reader, who finds what is written by the objects. But it stops a
+/// producer, who therefore has it replaced.
+fn need_to_ask<'a>(method: &str, input: &[u8], log: &'a str) -> Need<'a> {
     match method {
-        "tail" => Right::Read,
-        _ => Right::Write,
+        "tail" => Need::LogView { log },
+        _ if is_question_of_producers(method, input) => Need::Log { right: Right::Append, log },
+        _ => Need::Log { right: Right::Write, log },
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use nacre_registry::{Grant, Grants};
+
     use super::*;
 
     #[test]
-    fn who_only_reads_a_log_asks_for_its_tail_and_changes_no_sequencer() {
-        assert_eq!(right_to_ask("tail"), Right::Read);
-        for method in ["next", "recover", "reconfigure", "another"] {
-            assert_eq!(right_to_ask(method), Right::Write, "{method}");
+    fn a_reader_of_a_log_asks_for_its_tail_and_changes_no_sequencer() {
+        let may_ask = |grant: &str, method| {
+            let grants: Grants = [grant.parse::<Grant>().unwrap()].into_iter().collect();
+            grants.covers(&need_to_ask(method, b"", "l"))
+        };
+        assert!(["r log=l", "a log=l", "w log=l"].iter().all(|grant| may_ask(grant, "tail")));
+        for (method, by_producers) in
+            [("next", true), ("recover", true), ("reconfigure", false), ("another", false)]
+        {
+            assert!(!may_ask("r log=l", method) && may_ask("w log=l", method), "{method}");
+            assert_eq!(may_ask("a log=l", method), by_producers, "{method}");
         }
     }
 }

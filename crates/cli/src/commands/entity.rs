@@ -24,15 +24,18 @@ const NODE_TIMEOUT: Duration = Duration::from_secs(5);
 const GRANTS: &str = "\
 Grants:
   admin                                     everything, entities included
-  RIGHTS pool=POOL [prefix=PREFIX]          objects whose names start so
+  RIGHTS pool=POOL [prefix=PREFIX]          objects whose names start so, with rights r, w, x
   x pool=POOL class=CLASS [method=METHOD] [prefix=PREFIX]
                                             calls of one class
-  rw map=MAP                                a map
+  r map=MAP, rw map=MAP                     a map; d deletes the whole map
   rw program=KIND/NAME                      a program: w puts and activates it
-  rw log=LOG                                a log
+  a log=LOG                                 a producer: appends, and reads nothing
+  r log=LOG                                 a reader: reads and follows
+  rw log=LOG                                both, and trims, seals and creates; d removes the log
   x service=SERVICE [method=METHOD]         a service of nodes, as node.status
   r events                                  the cluster log
-RIGHTS are letters of rwx: read, write, call methods. MAP, KIND/NAME and LOG may end in '*'.";
+RIGHTS are letters: r reads, w writes, x calls methods, a appends, d deletes the whole.
+MAP, KIND/NAME and LOG may end in '*'. docs/grants.md says what each grant opens.";
 
 /// Say who may connect, and what each may do
 #[derive(Debug, Subcommand)]
@@ -52,8 +55,8 @@ pub enum EntityCommand {
         out: Option<PathBuf>,
     },
     /// List entities with their grants
-    #[command(visible_alias = "ls")]
-    List(Limit),
+    #[command(alias = "list")]
+    Ls(Limit),
     /// Let an entity do more
     Grant {
         name: EntityName,
@@ -69,6 +72,7 @@ pub enum EntityCommand {
     /// Count an entity's requests against another tenant
     Tenant { name: EntityName, tenant: TenantName },
     /// Let an entity in no more, and end the sessions it has
+    #[command(alias = "rm")]
     Revoke { name: EntityName },
 }
 
@@ -76,7 +80,7 @@ pub enum EntityCommand {
 pub async fn run(command: EntityCommand, file: &ClusterFile, out: Out) -> Result<()> {
     let entities = Cluster::reach(file)?.entities();
     let (name, epoch) = match command {
-        EntityCommand::List(limit) => {
+        EntityCommand::Ls(limit) => {
             return list(entities.list().await?, limit, out);
         }
         EntityCommand::Add { name, grants, tenant, out: to } => {
@@ -114,7 +118,7 @@ fn take_back(name: &EntityName, grants: &mut Grants, grant: &Grant) -> Result<()
     match grants.remove(grant) {
         true => Ok(()),
         false => Err(Error::not_found(format!("{name} has no grant '{grant}'"))
-            .hint("see its grants with `nacre entity list`")),
+            .hint("see its grants with `nacre entity ls`")),
     }
 }
 
@@ -138,7 +142,7 @@ async fn add(
     let epoch = added.map_err(|error| match error.kind() {
         // It may have been done, and this is the only copy of the key.
         ErrorKind::Unavailable => error.hint(format!(
-            "see with `nacre entity list` whether {name} is known: its identity is {}",
+            "see with `nacre entity ls` whether {name} is known: its identity is {}",
             to.display()
         )),
         // Nobody knows this certificate: the file would only mislead.

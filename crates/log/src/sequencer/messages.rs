@@ -122,6 +122,18 @@ pub fn log_asked_about(input: Bytes) -> Option<LogName> {
     LogName::new(log).ok()
 }
 
+/// Whether a producer needs to ask this, to go on where a sequencer or a target failed: for positions, for
+/// another sequencer, or that the log avoids targets. Nothing it asks for changes what the log holds.
+pub fn is_question_of_producers(method: &str, input: &[u8]) -> bool {
+    match method {
+        "next" | "recover" => true,
+        _ => Asked::decode(method, input).is_ok_and(|asked| match asked.question {
+            Question::Reconfigure(Reconfiguration::Relayout { layout, .. }) => layout.is_none(),
+            _ => false,
+        }),
+    }
+}
+
 impl Reconfiguration {
     fn encode(&self, input: &mut BytesMut) {
         match self {
@@ -245,6 +257,25 @@ fn unexpected(_: Undecodable) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_producer_asks_for_nothing_that_changes_what_the_log_holds() {
+        let log = LogName::new("l").unwrap();
+        let asks = |question: Question| {
+            is_question_of_producers(question.method(), &question.encode(&log, 1))
+        };
+        let relayout = |layout| {
+            let avoid = vec![TargetName::new("storage.0").unwrap()];
+            Question::Reconfigure(Reconfiguration::Relayout { layout, avoid })
+        };
+        assert!(asks(Question::Next { count: 1 }) && asks(Question::Recover));
+        assert!(asks(relayout(None)));
+        assert!(!asks(relayout(Some(Layout { width: 1, slots: 4 }))));
+        assert!(!asks(Question::Reconfigure(Reconfiguration::Forget(9))));
+        let class = ClassName::new("other").unwrap();
+        assert!(!asks(Question::Reconfigure(Reconfiguration::Class(class))));
+        assert!(!is_question_of_producers("another", b""));
+    }
 
     fn log() -> LogName {
         LogName::new("l").unwrap()

@@ -8,22 +8,24 @@ use crate::limits::MAX_EVENT_FIELD_BYTES;
 /// Somebody was denied something.
 #[derive(Debug, Clone)]
 pub(super) struct Denial {
-    /// Who, and the grant that is missing.
+    /// Who, and what counts as the same thing again.
     site: (EntityName, String),
+    /// The grant that is missing.
+    grant: String,
     text: String,
 }
 
 impl Denial {
-    /// `entity` lacks `grant`; `text` is what it was told. Both say what it asked for, which may be long: many
-    /// are kept, so of each its beginning is.
-    pub(super) fn new(entity: EntityName, grant: String, text: String) -> Self {
-        let [grant, text] = [grant, text].map(|said| cut(said, MAX_EVENT_FIELD_BYTES));
-        Self { site: (entity, grant), text }
+    /// `entity` lacks `grant`, for something of this `kind`; `text` is what it was told. These say what it asked
+    /// for, which may be long: many are kept, so of each the beginning is.
+    pub(super) fn new(entity: EntityName, kind: String, grant: String, text: String) -> Self {
+        let [kind, grant, text] = [kind, grant, text].map(|said| cut(said, MAX_EVENT_FIELD_BYTES));
+        Self { site: (entity, kind), grant, text }
     }
 
     /// The error by which the entity is told.
     pub(super) fn error(&self) -> Error {
-        let Self { site: (entity, grant), text } = self;
+        let Self { site: (entity, _), grant, text } = self;
         Error::denied(text.clone())
             .hint(format!("an administrator can allow it: nacre entity grant {entity} '{grant}'"))
     }
@@ -44,7 +46,7 @@ pub(super) struct DenialReporter(RatedReporter<Denial>);
 impl DenialReporter {
     /// A reporter for a node. Needs a tokio runtime.
     pub(super) fn start(events: Events, node: NodeName) -> Self {
-        let event = move |Denial { site: (entity, grant), text }: Denial, count: u64| {
+        let event = move |Denial { site: (entity, _), grant, text }: Denial, count: u64| {
             Event::new(Severity::Warning, text)
                 .node(node.clone())
                 .field("entity", entity.as_str())
@@ -67,9 +69,10 @@ mod tests {
     #[test]
     fn of_what_was_asked_for_the_beginning_is_kept() {
         let long = || "x".repeat(16 << 20);
-        let denial = Denial::new(EntityName::new("alice").unwrap(), long(), long());
-        let kept = denial.site.1.capacity() + denial.text.capacity();
-        assert!(kept <= 4 * MAX_EVENT_FIELD_BYTES, "{kept} bytes");
+        let denial = Denial::new(EntityName::new("alice").unwrap(), long(), long(), long());
+        let Denial { site: (_, kind), grant, text } = &denial;
+        let kept = kind.capacity() + grant.capacity() + text.capacity();
+        assert!(kept <= 6 * MAX_EVENT_FIELD_BYTES, "{kept} bytes");
         let error = denial.error();
         assert!(error.message().ends_with('…') && error.message().len() <= MAX_EVENT_FIELD_BYTES);
     }

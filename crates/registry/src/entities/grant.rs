@@ -6,13 +6,14 @@
 //! | `RIGHTS pool=POOL [class=CLASS [method=METHOD]] [prefix=PREFIX]` | objects of a pool whose names start so |
 //! | `RIGHTS map=MAP` | a map |
 //! | `RIGHTS program=KIND/NAME` | a program: its source and versions, or also to put and activate it |
-//! | `RIGHTS log=LOG` | a log of the pool `log` |
+//! | `RIGHTS log=LOG` | a log of the pool `log`: `a` for a producer, `r` for a reader |
 //! | `x service=SERVICE [method=METHOD]` | methods of a node's service |
 //! | `r events` | the cluster log |
 //!
-//! RIGHTS are letters: `r` to read, list and watch; `w` to change, make and remove; `x` to call
-//! methods, which then do to the object whatever the class does. MAP, KIND/NAME and LOG may end in
-//! `*`. PREFIX comes last and goes on to the end, spaces included. A grant with a class gives calls
+//! RIGHTS are letters: `r` to read, list and watch; `w` to change and make, and to remove objects and
+//! programs; `x` to call methods, which then do to the object whatever the class does. Of logs, `a` is to
+//! append, which `w` includes. Of logs and maps, `d` is to delete the whole, which `w` does not include.
+//! MAP, KIND/NAME and LOG may end in `*`. PREFIX comes last and goes on to the end, spaces included. A grant with a class gives calls
 //! of that class only; the class `lua` runs scripts of the caller's, so it needs `rwx`.
 
 use std::fmt;
@@ -25,20 +26,27 @@ use nacre_object::{ClassName, Error, MethodName, PoolName, Result};
 pub enum Right {
     /// Read, list, watch.
     Read,
-    /// Change, make, remove.
+    /// Change and make; remove objects and programs.
     Write,
     /// Call methods.
     Execute,
+    /// Append to a log.
+    Append,
+    /// Delete a whole log or map.
+    Delete,
 }
 
 impl Right {
-    const ALL: [Right; 3] = [Self::Read, Self::Write, Self::Execute];
+    const ALL: [Right; 5] = [Self::Read, Self::Write, Self::Execute, Self::Append, Self::Delete];
 
-    const fn letter(self) -> char {
+    /// The letter by which a grant names it.
+    pub(super) const fn letter(self) -> char {
         match self {
             Self::Read => 'r',
             Self::Write => 'w',
             Self::Execute => 'x',
+            Self::Append => 'a',
+            Self::Delete => 'd',
         }
     }
 
@@ -48,11 +56,13 @@ impl Right {
             Self::Read => "read",
             Self::Write => "write",
             Self::Execute => "execute",
+            Self::Append => "append to",
+            Self::Delete => "delete",
         }
     }
 }
 
-/// A set of rights. Written `rwx`, or some of these letters.
+/// A set of rights. Written `rwxad`, or some of these letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rights(u8);
 
@@ -62,12 +72,13 @@ impl Rights {
         self.0 & (1 << right as u8) != 0
     }
 
-    fn with(self, right: Right) -> Self {
-        Self(self.0 | (1 << right as u8))
+    /// Whether there is no right among them but these.
+    fn is_within(self, rights: &[Right]) -> bool {
+        Right::ALL.into_iter().all(|right| !self.has(right) || rights.contains(&right))
     }
 
-    fn only_execute(self) -> bool {
-        self == Self::default().with(Right::Execute)
+    fn with(self, right: Right) -> Self {
+        Self(self.0 | (1 << right as u8))
     }
 }
 
@@ -85,10 +96,10 @@ impl FromStr for Rights {
         let mut rights = Self::default();
         for letter in text.chars() {
             let right = Right::ALL.into_iter().find(|right| right.letter() == letter);
-            rights = rights.with(right.ok_or_else(|| not_a_grant(text, "rights are r, w and x"))?);
+            rights = rights.with(right.ok_or_else(|| not_a_grant(text, RIGHTS))?);
         }
         if rights == Self::default() {
-            return Err(not_a_grant(text, "rights are r, w and x"));
+            return Err(not_a_grant(text, RIGHTS));
         }
         Ok(rights)
     }
@@ -162,9 +173,12 @@ pub enum Grant {
     Some(Rights, Scope),
 }
 
+/// What is said where something else stands in place of rights.
+const RIGHTS: &str = "rights are r, w, x, a and d";
+
 fn not_a_grant(text: &str, why: &str) -> Error {
     Error::invalid(format!("{text:?} is not a grant: {why}"))
-        .hint("for example 'rw pool=data', 'x pool=data class=counter', 'r map=NAME' or 'admin'")
+        .hint("for example 'rw pool=data', 'a log=NAME', 'r map=NAME' or 'admin'; see `nacre entity --help`")
 }
 
 /// The words `key=value` of a grant, each taken once.
@@ -241,11 +255,17 @@ impl Scope {
     /// Whether these rights on it mean something.
     fn takes(&self, rights: Rights) -> bool {
         match self {
-            Self::Objects { class: None, .. } => true,
-            Self::Objects { class: Some(class), .. } if class.as_str() == "lua" => true,
-            Self::Objects { .. } | Self::Service { .. } => rights.only_execute(),
-            Self::Map(_) | Self::Program(_) | Self::Log(_) => !rights.has(Right::Execute),
-            Self::Events => !rights.has(Right::Execute) && !rights.has(Right::Write),
+            Self::Objects { class: Some(class), .. } if class.as_str() != "lua" => {
+                rights.is_within(&[Right::Execute])
+            }
+            Self::Objects { .. } => rights.is_within(&[Right::Read, Right::Write, Right::Execute]),
+            Self::Service { .. } => rights.is_within(&[Right::Execute]),
+            Self::Map(_) => rights.is_within(&[Right::Read, Right::Write, Right::Delete]),
+            Self::Program(_) => rights.is_within(&[Right::Read, Right::Write]),
+            Self::Log(_) => {
+                rights.is_within(&[Right::Read, Right::Write, Right::Append, Right::Delete])
+            }
+            Self::Events => rights.is_within(&[Right::Read]),
         }
     }
 }
@@ -319,6 +339,9 @@ mod tests {
             "rw map=*",
             "r program=class/*",
             "rw log=orders",
+            "a log=orders",
+            "rwad log=*",
+            "rwd map=conf",
             "x service=node method=status",
             "r events",
         ] {
@@ -343,6 +366,11 @@ mod tests {
             "r map=a b",
             "rw pool=data class=counter",
             "x map=m",
+            "a map=m",
+            "x log=l",
+            "a pool=data",
+            "rd pool=data",
+            "d program=class/a",
             "w events",
             "r service=node",
             "r map=",

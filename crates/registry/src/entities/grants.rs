@@ -2,22 +2,14 @@
 //!
 //! **Invariant:** what no grant covers is refused; no grant takes away what another gives.
 
-use nacre_object::{ClassName, Demand, ObjectId};
+use nacre_object::{Demand, ObjectId};
 
 use super::grant::{Grant, Right, Rights, Scope};
+use super::log_calls::{log_called, right_to_call};
 use super::need::{Need, needs_of};
 
 /// The class that runs scripts its callers send.
 const SCRIPTS: &str = "lua";
-/// The pool in which logs are kept that a grant can name.
-const LOG_POOL: &str = "log";
-/// The classes of a log's objects, and how the names of those in Brados begin.
-const LOG_CLASSES: [&str; 2] = ["log", "log_native"];
-const BRADOS_LOG_CLASSES: &str = "log_brados";
-/// What one who reads a log may call on its objects: a hole must not stop a reader for ever, so
-/// filling is part of reading. Classes in Brados have batches of a method by its name and `.batch`.
-const LOG_READING: [&str; 7] =
-    ["read", "read_batch", "read.batch", "max_position", "fill", "fill_batch", "fill.batch"];
 
 /// Grants of one entity.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -83,11 +75,13 @@ fn covers(rights: Rights, scope: &Scope, need: &Need<'_>) -> bool {
                 && holds(pool.as_str(), prefix, object)
         }
         (Need::Call { class, method, object }, Scope::Log(log)) => {
-            let right =
-                if LOG_READING.contains(&method.as_str()) { Right::Read } else { Right::Write };
-            rights.has(right)
-                && is_log_class(class)
-                && log_of_object(object).is_some_and(|name| log.matches(name))
+            // Whoever deletes a log seals and trims its objects.
+            let may = |right| {
+                let deletes = right == Right::Write && rights.has(Right::Delete);
+                deletes || has_on_log(rights, right)
+            };
+            may(right_to_call(method))
+                && log_called(class, object).is_some_and(|name| log.matches(name))
         }
         (
             Need::Names { pool: listed, prefix: asked },
@@ -108,8 +102,9 @@ fn covers(rights: Rights, scope: &Scope, need: &Need<'_>) -> bool {
         }
         (Need::AnyProgram { right }, Scope::Program(_)) => rights.has(*right),
         (Need::Log { right, log: name }, Scope::Log(log)) => {
-            rights.has(*right) && log.matches(name)
+            has_on_log(rights, *right) && log.matches(name)
         }
+        (Need::LogView { log: name }, Scope::Log(log)) => log.matches(name),
         (Need::Service { service: asked, method: name }, Scope::Service { service, method }) => {
             service == asked && method.as_ref().is_none_or(|method| method == name)
         }
@@ -123,13 +118,7 @@ fn holds(pool: &str, prefix: &str, object: &ObjectId) -> bool {
     object.pool.as_str() == pool && object.name.as_str().starts_with(prefix)
 }
 
-fn is_log_class(class: &ClassName) -> bool {
-    LOG_CLASSES.contains(&class.as_str()) || class.as_str().starts_with(BRADOS_LOG_CLASSES)
-}
-
-/// The log that keeps an object: `log/NAME/…` of the pool of logs.
-fn log_of_object(object: &ObjectId) -> Option<&str> {
-    let rest = object.name.as_str().strip_prefix("log/")?;
-    let (log, _) = rest.split_once('/')?;
-    (object.pool.as_str() == LOG_POOL).then_some(log)
+/// Whether rights on a log include one: whoever may write it may append to it.
+fn has_on_log(rights: Rights, right: Right) -> bool {
+    rights.has(right) || (right == Right::Append && rights.has(Right::Write))
 }

@@ -8,7 +8,7 @@ use nacre_object::{
 use nacre_script::Digest;
 
 use super::*;
-use crate::maps::{commit_input, triggered_commit_input};
+use crate::maps::{commit_input, deletion_input, log_commit_input, triggered_commit_input};
 
 fn grants(all: &[&str]) -> Grants {
     all.iter().map(|grant| grant.parse::<Grant>().unwrap()).collect()
@@ -227,6 +227,7 @@ fn a_log_is_opened_by_its_view_and_the_methods_of_its_objects() {
         !commits(&reader, "log.orders", &["view"]) && commits(&writer, "log.orders", &["view"])
     );
     assert!(!commits(&grants(&["rw map=*"]), "log.orders", &["view"]));
+    assert!(!calls(&grants(&["rwd map=*"]), "nacre.system/map/log.orders", "map", "get"));
     // A program with a say in its view could give it another one.
     for (all, may) in [(&["w program=*"][..], false), (&["w program=map/*", "w log=orders"], true)]
     {
@@ -234,6 +235,58 @@ fn a_log_is_opened_by_its_view_and_the_methods_of_its_objects() {
         assert_eq!(calls(&all, "nacre.system/map/log.orders", "map", "bind"), may);
         assert_eq!(commits(&all, "programs", &["map/log.orders"]), may);
     }
+}
+
+#[test]
+fn a_producer_appends_to_a_log_and_neither_reads_nor_trims_it() {
+    let producer = grants(&["a log=orders"]);
+    let on = "log/log/orders/0.0.1{orders.0.1.0}";
+    for (class, method) in
+        [("log", "write"), ("log_native", "write_batch"), ("log_brados", "write.batch")]
+    {
+        assert!(calls(&producer, on, class, method), "{class}.{method}");
+    }
+    for method in ["read", "read_batch", "fill", "max_position", "trim", "trim_to", "seal"] {
+        assert!(!calls(&producer, on, "log", method), "{method}");
+    }
+    assert!(calls(&producer, "nacre.system/map/log.orders", "map", "get"), "where to write");
+    assert!(!commits(&producer, "log.orders", &["view"]));
+    assert!(!calls(&producer, "log/log/other/0.0.1", "log", "write"));
+    assert!(!calls(&producer, "nacre.system/map/log.other", "map", "get"));
+}
+
+#[test]
+fn whoever_writes_a_log_does_not_delete_it() {
+    let (writer, remover) = (grants(&["rw log=orders"]), grants(&["d log=orders"]));
+    let commits_view = |grants: &Grants, view| {
+        let commit = call("map", "commit", log_commit_input("orders", view));
+        allows_op(grants, "nacre.system/map/log.orders", commit)
+    };
+    for (view, by_writer) in [
+        (Some(r#"{"epoch":3}"#), true),
+        (Some(r#"{"epoch":3,"removed":false}"#), true),
+        (Some(r#"{"epoch":3,"removed":true}"#), false),
+        (None, false),
+    ] {
+        assert_eq!(commits_view(&writer, view), by_writer, "{view:?}");
+        assert_eq!(commits_view(&remover, view), !by_writer, "{view:?}");
+    }
+    let on = "log/log/orders/0.0.1{orders.0.1.0}";
+    assert!(calls(&remover, on, "log", "seal") && calls(&remover, on, "log", "trim_to"));
+    assert!(!calls(&remover, on, "log", "read") && !calls(&remover, on, "log", "write"));
+}
+
+#[test]
+fn a_map_is_deleted_by_whoever_may_delete_it() {
+    let deletes = |grant: &str, on: &str, named: &str| {
+        let delete = call("map", "delete", deletion_input(named));
+        allows_op(&grants(&[grant]), &format!("nacre.system/map/{on}"), delete)
+    };
+    assert!(deletes("d map=conf", "conf", "conf"));
+    assert!(!deletes("rw map=conf", "conf", "conf") && !deletes("d map=conf", "other", "other"));
+    assert!(!deletes("d map=*", "conf", "other"), "in the name of another map");
+    assert!(!deletes("d map=*", "pools", "pools") && !deletes("d map=*", "entities", "entities"));
+    assert!(!deletes("d map=*", "log.orders", "log.orders"));
 }
 
 #[test]

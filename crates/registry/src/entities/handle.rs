@@ -121,6 +121,6 @@ fn find(state: &MapState, name: &EntityName) -> Result<Entity> {
     match state.entries.get(name.as_str()) {
         Some(value) => Entity::parse(name.as_str(), value),
         None => Err(Error::not_found(format!("there is no entity {name}"))
-            .hint("see those there are with `nacre entity list`")),
+            .hint("see those there are with `nacre entity ls`")),
     }
 }

@@ -113,7 +113,8 @@ impl LiveEntities {
     /// Why an entity is not let in, whom a certificate of the cluster's authority names; the cluster
     /// log hears of it.
     pub fn refusal(&self, entity: &EntityName, text: String) -> Error {
-        let denial = Denial::new(entity.clone(), "a certificate".into(), text.clone());
+        let denial =
+            Denial::new(entity.clone(), "entry".into(), "a certificate".into(), text.clone());
         self.table.denials.report(denial);
         Error::denied(text)
     }
@@ -244,7 +245,7 @@ impl EntityStanding {
 
     fn denied(&self, need: Need<'_>) -> Error {
         let text = format!("{} may not {need}", self.entity);
-        let denial = Denial::new(self.entity.clone(), need.grant(), text);
+        let denial = Denial::new(self.entity.clone(), need.kind(), need.grant(), text);
         let error = denial.error();
         self.denials.report(denial);
         error

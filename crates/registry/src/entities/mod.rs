@@ -17,6 +17,8 @@ mod grants;
 mod grants_tests;
 mod handle;
 mod live;
+mod log_calls;
+mod missing;
 mod need;
 mod record;
 mod system_object;

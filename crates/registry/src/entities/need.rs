@@ -8,10 +8,13 @@
 //! | --- | --- | --- |
 //! | `map/NAME` | `map.get`, `map.history`, watch | to read the map |
 //! | | `map.commit`, notify | to write the map |
+//! | | `map.delete` | to delete the map |
 //! | `map/programs` | `map.commit` | to write every program among its keys |
 //! | | notify | to write some program |
 //! | `map/NAME` | `map.bind` | to write the program `map/NAME` |
 //! | `map/log.NAME` | as other maps | the same right on the log |
+//! | | to read | any right on the log: whoever uses a log goes by its view |
+//! | | `map.commit` of a view that says the log is removed, or of none | to delete the log |
 //! | | `map.bind` | to write the program `map/log.NAME`, and the log |
 //! | `map/` pools, nodes, programs, program-status | to read | nothing: names and versions, which every client needs |
 //! | `map/entities` | to read | `Admin` |
@@ -22,8 +25,6 @@
 //! | `events` | `events.read`, watch | to read the cluster log |
 //! | | `events.append`, notify | to write some program: switching versions is reported |
 
-use std::fmt;
-
 use nacre_object::{ClassCall, ClassName, Demand, MethodName, ObjectId, Op, PoolName, Request};
 use nacre_script::Digest;
 
@@ -31,8 +32,8 @@ use super::grant::Right;
 use super::system_object::SystemObject;
 use crate::events::EVENTS_CLASS;
 use crate::maps::{
-    COMMON_MAPS, ENTITIES_MAP, MAP_CLASS, MAP_OBJECT_PREFIX, PROGRAMS_MAP, commit_keys, is_own_map,
-    log_of_map,
+    COMMON_MAPS, ENTITIES_MAP, MAP_CLASS, MAP_OBJECT_PREFIX, PROGRAMS_MAP, commit_keys,
+    deleted_map, is_own_map, log_of_map,
 };
 
 /// What a program that has a say in a map's commits is called, before the map's name.
@@ -91,6 +92,11 @@ pub enum Need<'a> {
     Log {
         /// Which right.
         right: Right,
+        /// The log.
+        log: &'a str,
+    },
+    /// To see a log's view, which says where its records are.
+    LogView {
         /// The log.
         log: &'a str,
     },
@@ -217,8 +223,13 @@ fn map_call_need<Refusal>(
             Some(commit) if map == PROGRAMS_MAP => {
                 commit.keys.iter().try_for_each(|program| program_need(program, each))
             }
+            Some(commit) if commit.removes_log => map_need(map, Right::Delete, each),
             Some(_) => map_need(map, Right::Write, each),
             None => each(Need::Admin),
+        },
+        "delete" => match deleted_map(&call.input) {
+            Some(deleted) if deleted == map => map_need(map, Right::Delete, each),
+            _ => each(Need::Admin),
         },
         "bind" => program_need(&format!("{MAP_PROGRAM_PREFIX}{map}"), each),
         _ => each(Need::Admin),
@@ -246,8 +257,10 @@ fn map_need<Refusal>(
     right: Right,
     each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
-    if let Some(log) = log_of_map(map) {
-        return each(Need::Log { right, log });
+    match (log_of_map(map), right) {
+        (Some(log), Right::Read) => return each(Need::LogView { log }),
+        (Some(log), right) => return each(Need::Log { right, log }),
+        (None, _) => {}
     }
     match right {
         Right::Read if COMMON_MAPS.contains(&map) => Ok(()),
@@ -275,54 +288,4 @@ fn source_need<Refusal>(
 
 fn is_digest_of(digest: &str, source: &[u8]) -> bool {
     std::str::from_utf8(source).is_ok_and(|source| Digest::of(source).to_string() == digest)
-}
-
-impl fmt::Display for Need<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Object { right, object } => write!(f, "{} {object}", right.as_str()),
-            Self::Call { class, method, object } => write!(f, "call {class}.{method} of {object}"),
-            Self::Names { pool, prefix: "" } => write!(f, "list pool {pool}"),
-            Self::Names { pool, prefix } => write!(f, "list pool {pool} from {prefix:?}"),
-            Self::Map { right, map } => write!(f, "{} the map {map}", right.as_str()),
-            Self::MapNames => f.write_str("list maps and logs"),
-            Self::Program { right, program } => {
-                write!(f, "{} the program {program}", right.as_str())
-            }
-            Self::AnyProgram { right } => write!(f, "{} programs", right.as_str()),
-            Self::Log { right, log } => write!(f, "{} the log {log}", right.as_str()),
-            Self::Service { service, method } => write!(f, "call {service}.{method}"),
-            Self::Events => f.write_str("read the cluster log"),
-            Self::Admin => f.write_str("administrate"),
-        }
-    }
-}
-
-impl Need<'_> {
-    /// A grant that covers it, as it is written.
-    pub fn grant(&self) -> String {
-        let letter = |right: &Right| match right {
-            Right::Read => 'r',
-            Right::Write => 'w',
-            Right::Execute => 'x',
-        };
-        match self {
-            Self::Object { right, object } => format!("{} pool={}", letter(right), object.pool),
-            Self::Call { class, object, .. } if class.as_str() == "lua" => {
-                format!("rwx pool={}", object.pool)
-            }
-            Self::Call { class, method, object } => {
-                format!("x pool={} class={class} method={method}", object.pool)
-            }
-            Self::Names { pool, .. } => format!("r pool={pool}"),
-            Self::Map { right, map } => format!("{} map={map}", letter(right)),
-            Self::MapNames => "r map=*".to_owned(),
-            Self::Program { right, program } => format!("{} program={program}", letter(right)),
-            Self::AnyProgram { right } => format!("{} program=KIND/NAME", letter(right)),
-            Self::Log { right, log } => format!("{} log={log}", letter(right)),
-            Self::Service { service, method } => format!("x service={service} method={method}"),
-            Self::Events => "r events".to_owned(),
-            Self::Admin => "admin".to_owned(),
-        }
-    }
 }

@@ -3,6 +3,7 @@
 //! | method | input | output | |
 //! | --- | --- | --- | --- |
 //! | `commit` | [`CommitRequest`] | [`CommitReply`] | begins one epoch, or none |
+//! | `delete` | [`DeleteRequest`](super::format::DeleteRequest) | [`DeleteReply`](super::format::DeleteReply) | ends the map |
 //! | `get` | [`GetRequest`] | [`GetReply`] | the whole, or one entry |
 //! | `history` | [`PageRequest`] | [`HistoryReply`] | epochs that are kept |
 //! | `triggers` | [`PageRequest`] | [`TriggersReply`] | commits to be carried out |
@@ -22,6 +23,7 @@ use prost::Message;
 
 use super::Change;
 use super::decision::{Decision, decide, decide_guarded, decide_triggered};
+use super::deletion::{delete, no_such_map};
 use super::format::{
     BindReply, BindRequest, ChangeMessage, CommitReply, CommitRequest, GetReply, GetRequest,
     GuardMessage, Head, HistoryReply, Nothing, PageRequest, Record, TriggersDoneRequest,
@@ -45,6 +47,7 @@ pub fn map_class() -> NativeClass {
     let name = ClassName::new(MAP_CLASS).expect("a well-formed literal");
     NativeClass::new(name)
         .method("commit", MethodAccess::ReadWrite, commit)
+        .method("delete", MethodAccess::ReadWrite, delete)
         .method("get", MethodAccess::ReadOnly, get)
         .method("history", MethodAccess::ReadOnly, history)
         .method("triggers", MethodAccess::ReadOnly, triggers)
@@ -52,11 +55,15 @@ pub fn map_class() -> NativeClass {
         .method("bind", MethodAccess::ReadWrite, bind)
 }
 
-fn answer(message: &impl Message) -> Result<CallReply> {
+pub(super) fn answer(message: &impl Message) -> Result<CallReply> {
     Ok(CallReply { status: 0, output: Bytes::from(message.encode_to_vec()) })
 }
 
-fn commit(input: Bytes, view: &mut dyn ObjectView, context: &CallContext) -> Result<CallReply> {
+pub(super) fn commit(
+    input: Bytes,
+    view: &mut dyn ObjectView,
+    context: &CallContext,
+) -> Result<CallReply> {
     let request: CommitRequest = decode_input(input)?;
     let changes: Vec<Change> = request.changes.iter().cloned().map(Change::from).collect();
     check_names(&request)?;
@@ -64,6 +71,7 @@ fn commit(input: Bytes, view: &mut dyn ObjectView, context: &CallContext) -> Res
     let mut map = MapObject::open(view)?;
     match decide_commit(&request, &mut map)? {
         Decision::Commit(epoch) => {
+            check_there(&request, &changes, &map)?;
             let verdict = judge(epoch, &request, changes, &mut map, context)?;
             begin_epoch(epoch, request, verdict, &mut map, context)?;
             let reply = commit_reply(epoch, &map.head);
@@ -77,6 +85,15 @@ fn commit(input: Bytes, view: &mut dyn ObjectView, context: &CallContext) -> Res
             Err(Error::stale(format!("epochs before {oldest} are no longer kept"))
                 .hint("read the map again and decide anew"))
         }
+    }
+}
+
+/// Removing keys makes no map: whoever mistypes its name is told.
+fn check_there(request: &CommitRequest, changes: &[Change], map: &MapObject) -> Result<()> {
+    let only_removes = changes.iter().all(|change| change.value().is_none());
+    match only_removes && request.origin.is_none() && !map.is_there() {
+        true => Err(no_such_map(&request.map)),
+        false => Ok(()),
     }
 }
 
@@ -233,6 +250,7 @@ fn check_change(change: &Change) -> Result<()> {
 fn get(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
     let request: GetRequest = decode_input(input)?;
     let mut map = MapObject::open(view)?;
+    let is_deleted = !map.head.deletion_id.is_empty();
     let entries = match request.key {
         None => map.entries()?,
         Some(key) => {
@@ -241,7 +259,7 @@ fn get(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallR
         }
     };
     let Head { epoch, pending_triggers, program, .. } = map.head;
-    answer(&GetReply { epoch, entries, pending_triggers, program })
+    answer(&GetReply { epoch, entries, pending_triggers, program, is_deleted })
 }
 
 fn history(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use nacre_object::{EntityName, Error, MapName, Result};
 use prost::Message;
 
+use super::own::log_of_map;
 use super::{Change, EntryGuard, EpochRecord, Origin};
 
 /// The version of this layout. A head with a greater one is `Unsupported`.
@@ -50,6 +51,9 @@ pub(super) struct Head {
     /// Binds of an older activation than this are ignored.
     #[prost(uint64, tag = "10")]
     pub activation: u64,
+    /// If the map is deleted: the id of the deletion, never empty.
+    #[prost(bytes = "bytes", tag = "11")]
+    pub deletion_id: Bytes,
 }
 
 /// Which program has its say in commits.
@@ -166,6 +170,28 @@ pub(super) struct CommitReply {
     pub pending_triggers: u64,
 }
 
+/// Input of `delete`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct DeleteRequest {
+    /// Absent: whatever the epoch is.
+    #[prost(uint64, optional, tag = "1")]
+    pub expected_epoch: Option<u64>,
+    /// By which whoever deletes the map recognises its own deletion.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub commit_id: Bytes,
+    /// The map's name.
+    #[prost(string, tag = "3")]
+    pub map: String,
+}
+
+/// Output of `delete`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct DeleteReply {
+    /// The epoch that the deletion began.
+    #[prost(uint64, tag = "1")]
+    pub epoch: u64,
+}
+
 /// Input of `get`.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct GetRequest {
@@ -186,6 +212,9 @@ pub(super) struct GetReply {
     pub pending_triggers: u64,
     #[prost(message, optional, tag = "4")]
     pub program: Option<BoundProgram>,
+    /// Whether the map is deleted.
+    #[prost(bool, tag = "5")]
+    pub is_deleted: bool,
 }
 
 /// Input of `history` and of `triggers`.
@@ -300,13 +329,37 @@ pub(crate) struct CommitKeys {
     pub(crate) map: String,
     /// Whether it claims to come from another map's program.
     pub(crate) triggered: bool,
+    /// Whether the map is a log's, and says after it that the log is removed, or nothing.
+    pub(crate) removes_log: bool,
 }
 
 /// What the input of `commit` is about; `None` if it is none.
 pub(crate) fn commit_keys(input: &[u8]) -> Option<CommitKeys> {
     let request = CommitRequest::decode(input).ok()?;
+    let is_of_log = log_of_map(&request.map).is_some();
+    let removes_log = is_of_log && request.changes.iter().any(removes_log);
     let keys = request.changes.into_iter().map(|change| change.key).collect();
-    Some(CommitKeys { keys, map: request.map, triggered: request.origin.is_some() })
+    let triggered = request.origin.is_some();
+    Some(CommitKeys { keys, map: request.map, triggered, removes_log })
+}
+
+/// Whether a change of a log's map takes its view away, or replaces it by one that says the log is removed.
+fn removes_log(change: &ChangeMessage) -> bool {
+    /// All that matters of a view.
+    #[derive(serde::Deserialize)]
+    struct Removal {
+        #[serde(default)]
+        removed: bool,
+    }
+    match &change.value {
+        None => true,
+        Some(view) => serde_json::from_slice(view).is_ok_and(|view: Removal| view.removed),
+    }
+}
+
+/// The map that the input of `delete` names; `None` if it is none.
+pub(crate) fn deleted_map(input: &[u8]) -> Option<String> {
+    DeleteRequest::decode(input).ok().map(|request| request.map)
 }
 
 /// A commit that changes these keys, for tests of others.
@@ -315,6 +368,21 @@ pub(crate) fn commit_input(map: &str, keys: &[&str]) -> Bytes {
     let change = |key: &&str| ChangeMessage { key: (*key).to_owned(), value: Some(Bytes::new()) };
     let (map, changes) = (map.to_owned(), keys.iter().map(change).collect());
     Bytes::from(CommitRequest { map, changes, ..CommitRequest::default() }.encode_to_vec())
+}
+
+/// A commit of a log's view, or of its removal from the map, for tests of others.
+#[cfg(test)]
+pub(crate) fn log_commit_input(log: &str, view: Option<&'static str>) -> Bytes {
+    let change = ChangeMessage { key: "view".to_owned(), value: view.map(Bytes::from) };
+    let (map, changes) = (format!("log.{log}"), vec![change]);
+    Bytes::from(CommitRequest { map, changes, ..CommitRequest::default() }.encode_to_vec())
+}
+
+/// The deletion of a map, for tests of others.
+#[cfg(test)]
+pub(crate) fn deletion_input(map: &str) -> Bytes {
+    let (map, commit_id) = (map.to_owned(), Bytes::from_static(b"id"));
+    Bytes::from(DeleteRequest { map, commit_id, expected_epoch: None }.encode_to_vec())
 }
 
 /// A commit that says another map triggered it, for tests of others.
@@ -344,6 +412,7 @@ mod tests {
             pending_triggers: 1,
             program,
             activation: 9,
+            deletion_id: Bytes::new(),
         };
         let stored = b"\x08\x01\x10\x05\x18\x03\x20\x46\x28\x01\x30\x02\x38\x04\x40\x01\
                        \x4a\x05\x08\x02\x12\x01d\x50\x09";

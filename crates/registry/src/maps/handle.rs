@@ -5,15 +5,19 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use futures::stream::{self, StreamExt, TryStreamExt};
 use nacre_clock::Random;
 use nacre_object::limits::MAX_LIST_ENTRIES;
 use nacre_object::{
     EntityName, Error, ErrorKind, ListRequest, MapName, ObjectId, PoolName, Result, Store, Watch,
 };
+use prost::Message;
 
 use super::format::{
-    ChangeMessage, CommitReply, CommitRequest, GetReply, GetRequest, HistoryReply, PageRequest,
+    ChangeMessage, CommitReply, CommitRequest, DeleteReply, DeleteRequest, GetReply, GetRequest,
+    HistoryReply, PageRequest,
 };
+use super::own::is_system_map;
 use super::triggers::Carrier;
 use super::{Change, EntryGuard, EpochRecord, History, MapState, MapWatcher};
 use crate::backoff::Backoff;
@@ -29,6 +33,8 @@ pub(crate) const MAP_OBJECT_PREFIX: &str = "map/";
 /// How often a commit is sent whose outcome is not known: some seconds, all pauses together, and what each
 /// attempt waits for an answer.
 const MAX_COMMIT_ATTEMPTS: u32 = 10;
+/// Maps asked side by side whether they are deleted, to list them.
+const LOOKS_AT_ONCE: usize = 32;
 /// How often an update is decided anew because somebody was faster. Each time somebody made
 /// progress; past this the map is used too hotly to be a map.
 const MAX_UPDATE_ATTEMPTS: u32 = 100;
@@ -172,6 +178,30 @@ impl Maps {
         self.commit_request(name, CommitRequest { guard: Some(guard.into()), ..request }).await
     }
 
+    /// Deletes a map with its entries and history; answers the epoch that the deletion began. Watchers are told
+    /// the whole, which is empty. The name can be used again: epochs go on from there.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such map; `Conflict` if its epoch is not the expected one, or a program has a
+    /// say in it; `Invalid` for maps that nacre keeps its own things in; `Unavailable`, also while commits that
+    /// the map triggered wait.
+    pub async fn delete(&self, name: &MapName, expected_epoch: Option<u64>) -> Result<u64> {
+        let (map, commit_id) = (name.to_string(), self.fresh_id());
+        let request = DeleteRequest { expected_epoch, commit_id, map };
+        let reply: DeleteReply = self.submit(name, "delete", &request).await?;
+        Ok(reply.epoch)
+    }
+
+    /// Whether a map was committed to and is not deleted.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Corrupt`.
+    pub async fn exists(&self, name: &MapName) -> Result<bool> {
+        // No entry has an empty key.
+        let reply = self.read(name, Some(String::new())).await?;
+        Ok(reply.epoch > 0 && !reply.is_deleted)
+    }
+
     async fn commit_at(
         &self,
         name: &MapName,
@@ -205,11 +235,21 @@ impl Maps {
         name: &MapName,
         request: &CommitRequest,
     ) -> Result<CommitReply> {
+        self.submit(name, "commit", request).await
+    }
+
+    /// Calls a method that changes the map until its outcome is known: the request carries an id.
+    async fn submit<Answer: Message + Default>(
+        &self,
+        name: &MapName,
+        method: &'static str,
+        request: &impl Message,
+    ) -> Result<Answer> {
         let object = Self::object(name);
         let mut backoff = Backoff::new();
         let mut in_doubt = None;
         for _ in 0..MAX_COMMIT_ATTEMPTS {
-            match self.system.call(&object, MAP_CLASS, "commit", request).await {
+            match self.system.call(&object, MAP_CLASS, method, request).await {
                 Ok(reply) => {
                     self.system.announce(&object).await;
                     return Ok(reply);
@@ -222,8 +262,8 @@ impl Maps {
             backoff.wait().await;
         }
         let cause = in_doubt.map(|error| error.to_string()).unwrap_or_default();
-        Err(Error::unavailable(format!("the commit may have happened: {cause}"))
-            .during("commit")
+        Err(Error::unavailable(format!("the {method} may have happened: {cause}"))
+            .during(method)
             .on(object)
             .hint("read the map to see"))
     }
@@ -292,7 +332,8 @@ impl Maps {
         Ok(History { epoch: reply.epoch, first_kept: reply.first_kept, records })
     }
 
-    /// The names of all maps, in order.
+    /// The names of all maps, in order. Of a map that may not be read nobody is told whether it is deleted: its
+    /// name is there.
     ///
     /// # Errors
     /// `Unavailable`; `Unsupported` if the store cannot list.
@@ -311,8 +352,25 @@ impl Maps {
             names.extend(bare.filter_map(|name| MapName::new(name).ok()));
             request.after = page.names.last().cloned();
             if !page.more {
-                return Ok(names);
+                break;
             }
+        }
+        let looks =
+            stream::iter(names).map(|name| self.unless_deleted(name)).buffered(LOOKS_AT_ONCE);
+        looks.try_filter_map(|name| async { Ok(name) }).try_collect().await
+    }
+
+    async fn unless_deleted(&self, name: MapName) -> Result<Option<MapName>> {
+        // Those that cannot be deleted need not be asked.
+        if is_system_map(&name) {
+            return Ok(Some(name));
+        }
+        match self.read(&name, Some(String::new())).await {
+            Ok(reply) => Ok((!reply.is_deleted).then_some(name)),
+            Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::Corrupt) => {
+                Ok(Some(name))
+            }
+            Err(error) => Err(error),
         }
     }
 }

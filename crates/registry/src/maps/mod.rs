@@ -1,7 +1,7 @@
 //! Maps: strongly consistent, epoch-numbered service metadata that can be watched.
 //!
 //! The map NAME is the object `map/NAME` of the system pool, with the native class `map`:
-//! - `class` commits, reads and keeps history, inside the object;
+//! - `class` commits, reads and keeps history, inside the object; `deletion` deletes the map;
 //! - `handle` is the client's side: retry, watch, triggers;
 //! - `herald` tells watchers what changed, in the node that keeps the map;
 //! - `policy` runs the program bound to the map, inside the commit.
@@ -9,6 +9,7 @@
 mod binding;
 mod class;
 mod decision;
+mod deletion;
 mod entry_guard;
 mod format;
 mod handle;
@@ -26,9 +27,9 @@ mod watcher;
 
 pub use class::map_class;
 pub(crate) use entry_guard::EntryGuard;
-pub(crate) use format::commit_keys;
 #[cfg(test)]
-pub(crate) use format::{commit_input, triggered_commit_input};
+pub(crate) use format::{commit_input, deletion_input, log_commit_input, triggered_commit_input};
+pub(crate) use format::{commit_keys, deleted_map};
 pub use handle::Maps;
 pub(crate) use handle::{MAP_CLASS, MAP_OBJECT_PREFIX};
 pub use herald::Herald;

@@ -116,6 +116,32 @@ impl<'a> MapObject<'a> {
         stored.map(|bytes| decode_stored("a record of the map's history", bytes)).transpose()
     }
 
+    /// Whether the map was committed to and is not deleted.
+    pub(super) fn is_there(&self) -> bool {
+        self.head.epoch > 0 && self.head.deletion_id.is_empty()
+    }
+
+    /// Begins an epoch in which the map is deleted. Only what other maps' triggers did here stays known.
+    pub(super) fn delete(&mut self, deletion_id: Bytes) -> Result<()> {
+        let mut watermarks = Vec::new();
+        let mut after = Vec::new();
+        loop {
+            let range = self.view.map_range(&after, WATERMARK, MAX_MAP_RANGE_ENTRIES)?;
+            after = range.entries.last().map(|entry| entry.key.to_vec()).unwrap_or_default();
+            watermarks.extend(range.entries);
+            if !range.more {
+                break;
+            }
+        }
+        self.view.map_clear()?;
+        watermarks.into_iter().try_for_each(|kept| self.view.map_set(&kept.key, kept.value))?;
+        let epoch = self.head.epoch + 1;
+        let (history_bytes, entries, entry_bytes) = (0, 0, 0);
+        let counts = Head { epoch, history_bytes, entries, entry_bytes, ..self.head.clone() };
+        self.head = Head { first_kept: epoch + 1, deletion_id, ..counts };
+        Ok(())
+    }
+
     /// What the history says of `epoch`, given its record if it is kept.
     pub(super) fn next_epoch<'r>(&self, epoch: u64, record: Option<&'r Record>) -> NextEpoch<'r> {
         match record {
@@ -129,6 +155,7 @@ impl<'a> MapObject<'a> {
     pub(super) fn push(&mut self, record: &Record) -> Result<()> {
         let bytes = record.encode_to_vec();
         self.head.epoch = record.epoch;
+        self.head.deletion_id = Bytes::new();
         self.head.history_bytes += bytes.len() as u64;
         self.set(&numbered_key(RECORD, record.epoch), bytes)?;
         while history_overflows(&self.head) {

@@ -47,6 +47,22 @@ fn is_system(map: &str) -> bool {
     is_own_map(map) || log_of_map(map).is_some()
 }
 
+/// Checks a map that somebody wants to delete.
+///
+/// # Errors
+/// `Invalid` for nacre's own, and for the views of logs.
+pub(super) fn check_deletable(map: &str) -> Result<()> {
+    if let Some(log) = log_of_map(map) {
+        return Err(Error::invalid(format!("the map {map} is the view of a log"))
+            .hint(format!("remove the log: nacre log rm {log}")));
+    }
+    if is_own_map(map) {
+        return Err(Error::invalid(format!("the map {map} is nacre's own"))
+            .hint("the cluster cannot work without it"));
+    }
+    Ok(())
+}
+
 /// Checks a map that a program of another one wants to commit to. Nodes would do it, who may do anything.
 ///
 /// # Errors
