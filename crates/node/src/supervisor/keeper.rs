@@ -20,6 +20,7 @@ use tokio::time;
 use super::absence::Absence;
 use super::complaints::Complaints;
 use super::kept_node::{History, KeptNode, NodeEnd, NodeState};
+use super::node_events::NodeEvents;
 use super::parse_ready;
 use crate::log_tail::LogTail;
 use crate::membership::LEAVE_TIMEOUT;
@@ -75,6 +76,7 @@ impl Keeper {
             clock: SystemClock::default(),
             absence: Absence::new(cluster.clone(), node.clone()),
             complaints: Complaints::default(),
+            events: NodeEvents::start(cluster, node),
             has_served: false,
             is_told_of: false,
         };
@@ -145,6 +147,7 @@ struct Kept {
     clock: SystemClock,
     absence: Absence,
     complaints: Complaints,
+    events: NodeEvents,
     /// Before it ever did, whoever starts the supervisor is told what is wrong.
     has_served: bool,
     /// Whether a person was told that it does not serve.
@@ -172,6 +175,7 @@ impl Kept {
             let go_on = match next {
                 Next::Finish => false,
                 Next::Hold => {
+                    self.events.ended("killed, to stay down", self.clock.monotonic());
                     self.state.send_replace(NodeState::Held);
                     wait_for_resume(&mut orders).await
                 }
@@ -238,6 +242,7 @@ impl Kept {
             tell(&format!("{name} serves again"));
         }
         self.has_served = true;
+        self.events.serves();
         self.state.send_replace(NodeState::Up { pid });
     }
 
@@ -245,6 +250,7 @@ impl Kept {
     fn ended(&mut self, reason: String, asked: Asked, pause: Duration) {
         let now_micros = self.clock.now_micros();
         self.history.ended(NodeEnd { at_micros: now_micros, reason: reason.clone() });
+        self.events.ended(&reason, self.clock.monotonic());
         let is_news = self.has_served && asked == Asked::No;
         if is_news && self.complaints.is_due(&reason, self.clock.monotonic()) {
             let (name, log) = (&self.plan.name, self.plan.log.display());

@@ -14,6 +14,7 @@ mod absence;
 mod complaints;
 mod keeper;
 mod kept_node;
+mod node_events;
 mod privacy;
 mod service;
 

@@ -1,0 +1,79 @@
+//! What becomes of a node, told to the cluster log: that it ended and of what, and that it serves again.
+//!
+//! Of a node that ends again and again each reason is told once a minute. The node itself may keep the cluster
+//! log, so an event waits until the log takes it.
+
+use std::time::Duration;
+
+use nacre::{Cluster, ClusterFile, Event, NodeEntry, Severity};
+use nacre_object::{ErrorKind, NodeName, Result};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use super::complaints::Complaints;
+
+/// Events that wait for the cluster log. More are left out: they tell of the same ends, later.
+const MAX_WAITING: usize = 64;
+/// The pause before the cluster log is asked again, which was asked for some seconds already.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+/// Tells the cluster log of one node.
+#[derive(Debug)]
+pub(super) struct NodeEvents {
+    node: Option<NodeName>,
+    told: Complaints,
+    /// Whether it was told that the node does not serve.
+    is_told_of: bool,
+    events: mpsc::Sender<Event>,
+}
+
+impl NodeEvents {
+    /// Needs a tokio runtime.
+    pub fn start(cluster: &ClusterFile, node: &NodeEntry) -> Self {
+        let (events, waiting) = mpsc::channel(MAX_WAITING);
+        tokio::spawn(append_all(cluster.clone(), waiting));
+        let (node, told) = (node.node_name().ok(), Complaints::default());
+        Self { node, told, is_told_of: false, events }
+    }
+
+    /// The node ended.
+    pub fn ended(&mut self, reason: &str, now: Duration) {
+        if self.told.is_due(reason, now) {
+            self.is_told_of = true;
+            self.tell(Severity::Warning, format!("the node ended: {reason}"));
+        }
+    }
+
+    /// The node serves.
+    pub fn serves(&mut self) {
+        if std::mem::take(&mut self.is_told_of) {
+            self.tell(Severity::Info, "the node serves again".to_owned());
+        }
+    }
+
+    fn tell(&self, severity: Severity, text: String) {
+        let event = Event::new(severity, text);
+        let event = match &self.node {
+            Some(node) => event.node(node.clone()),
+            None => event,
+        };
+        // Full: enough waits to tell that the node is in trouble.
+        let _ = self.events.try_send(event);
+    }
+}
+
+/// Appends each event, in order, until nobody can send one any more.
+async fn append_all(cluster: ClusterFile, mut waiting: mpsc::Receiver<Event>) {
+    while let Some(event) = waiting.recv().await {
+        while let Err(error) = append(&cluster, &event).await {
+            if error.kind() != ErrorKind::Unavailable || waiting.is_closed() {
+                break;
+            }
+            sleep(TRY_AGAIN).await;
+        }
+    }
+}
+
+async fn append(cluster: &ClusterFile, event: &Event) -> Result<()> {
+    Cluster::reach(cluster)?.events().append(event.clone()).await.map(drop)
+}
