@@ -7,6 +7,7 @@
 mod commands;
 mod demo;
 mod engine;
+mod entries;
 #[cfg(test)]
 mod fuzz_tests;
 mod help;
@@ -22,6 +23,7 @@ mod row;
 mod signals;
 mod span_tree;
 mod usage;
+mod versioned;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

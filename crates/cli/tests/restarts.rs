@@ -40,6 +40,34 @@ fn everything_survives_a_restart_of_the_cluster() {
     assert_eq!(cluster.run(&["log", "read", "l"]), "one\ntwo\nthree\n");
 }
 
+/// The procedure of docs/operations.md.
+#[test]
+fn a_copy_of_a_stopped_clusters_folder_restores_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    let [folder, backup] = ["nacre-data", "backup"].map(|name| scratch.path().join(name));
+    let mut cluster = RunningCluster::start_in(&folder);
+    cluster.run_with_input(&["object", "put", "data/a"], "before");
+    cluster.run(&["map", "set", "m", "a=1"]);
+    cluster.run(&["log", "create", "l"]);
+    cluster.run_with_input(&["log", "append", "l"], "one\ntwo\n");
+    assert!(cluster.stop());
+    let copied = Command::new("cp").arg("-a").arg(&folder).arg(&backup).status().unwrap();
+    assert!(copied.success());
+
+    let mut cluster = RunningCluster::start_in(&folder);
+    cluster.run_with_input(&["object", "put", "data/a"], "after");
+    cluster.run_with_input(&["log", "append", "l"], "three\n");
+    assert!(cluster.stop());
+    fs::remove_dir_all(&folder).unwrap();
+    fs::rename(&backup, &folder).unwrap();
+    let cluster = RunningCluster::start_in(&folder);
+    assert_eq!(cluster.run(&["object", "get", "data/a"]), "before");
+    assert_eq!(cluster.run(&["map", "get", "m", "a"]), "1\n");
+    assert_eq!(cluster.run(&["log", "read", "l"]), "one\ntwo\n");
+    cluster.run_with_input(&["log", "append", "l"], "three\n");
+    assert_eq!(cluster.run(&["log", "read", "l"]), "one\ntwo\nthree\n");
+}
+
 #[test]
 fn a_killed_node_is_started_again_and_has_what_it_had() {
     let cluster = RunningCluster::start();
@@ -49,6 +77,30 @@ fn a_killed_node_is_started_again_and_has_what_it_had() {
     // The read waits for the node, which is somebody else by then.
     assert_eq!(cluster.run(&["object", "get", "data/a"]), "kept");
     assert_ne!(cluster.pid_of(&node), Some(killed));
+}
+
+#[test]
+fn the_cluster_log_tells_that_a_node_ended_and_that_it_serves_again() {
+    let cluster = RunningCluster::start();
+    cluster.kill_node("storage.1");
+    // The procedure of docs/operations.md to restart a node.
+    let process = fs::read_to_string(cluster.folder().join("run/storage.2.lock")).unwrap();
+    assert!(Command::new("kill").arg(process).status().unwrap().success());
+    let clock = SystemClock::default();
+    let deadline = clock.monotonic() + Duration::from_secs(60);
+    for node in ["storage.1", "storage.2"] {
+        loop {
+            let events = cluster.run(&["events"]);
+            let place = |text: &str| events.lines().position(|line| line.contains(text));
+            let ended = place(&format!("warning  {node}  the node ended: "));
+            let serves = place(&format!("info  {node}  the node serves again"));
+            if let (Some(ended), Some(serves)) = (ended, serves) {
+                assert!(ended < serves, "{events}");
+                break;
+            }
+            assert!(clock.monotonic() < deadline, "the cluster log lacks {node}: {events}");
+        }
+    }
 }
 
 /// Whether the cluster's maps have a node as up.

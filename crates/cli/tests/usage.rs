@@ -2,7 +2,8 @@
 
 mod common;
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 use common::{NACRE, RunningCluster};
 
@@ -79,4 +80,128 @@ fn whoever_reads_json_is_told_in_json_what_is_wrong_with_the_line() {
     }
     let output = Command::new(NACRE).args(["--json", "--help"]).output().unwrap();
     assert!(output.status.success() && output.stdout.starts_with(b"A programmable"));
+}
+
+/// Bytes that are no text, and look like several entries.
+const BINARY: [u8; 8] = [0xff, 0, b'=', b'\n', b'@', 0x80, b' ', b'='];
+
+#[test]
+fn a_value_comes_from_a_file_byte_for_byte() {
+    let cluster = RunningCluster::start();
+    let path = cluster.folder().join("value");
+    std::fs::write(&path, BINARY).unwrap();
+    let from_file = format!("b={}", path.display());
+    let bytes = |arguments: &[&str]| {
+        let output = cluster.command(arguments).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        output.stdout
+    };
+    for noun in ["map", "attr"] {
+        let set = ["object", noun, "set", "data/a", "a=1=2", "--value-file", &from_file];
+        cluster.run(&set);
+        assert_eq!(bytes(&["object", noun, "get", "data/a", "b"])[..8], BINARY, "{noun}");
+        assert_eq!(bytes(&["object", noun, "get", "data/a", "a"]), b"1=2\n", "{noun}");
+        let piped = ["object", noun, "set", "data/a", "--value-file", "c=-"];
+        cluster.run_with_input(&piped, "from a pipe");
+        assert_eq!(bytes(&["object", noun, "get", "data/a", "c"]), b"from a pipe\n", "{noun}");
+    }
+    cluster.run(&["map", "set", "m", "a=1", "--value-file", &from_file]);
+    let stored = cluster.json(&["map", "get", "m", "b"]);
+    assert_eq!(stored["value"]["hex"], "ff003d0a4080203d", "{stored}");
+    assert_eq!(cluster.fails(&["map", "set", "m", "a=1", "--value-file", "a=f"]).0, 2);
+    assert_eq!(cluster.fails(&["object", "map", "set", "data/a"]).0, 2);
+    assert_eq!(cluster.fails(&["object", "map", "set", "data/a", "--value-file", "b=/no"]).0, 1);
+}
+
+#[test]
+fn a_map_is_deleted_and_a_typo_makes_none() {
+    let cluster = RunningCluster::start();
+    cluster.run(&["map", "set", "conf", "a=1"]);
+    let (status, said) = cluster.fails(&["map", "rm", "cnof", "a"]);
+    assert!(status == 1 && said.contains("there is no map cnof"), "{said}");
+    assert_eq!(cluster.run(&["map", "ls"]), "conf\n");
+
+    assert_eq!(cluster.fails(&["map", "delete", "conf", "--epoch", "7"]).0, 1);
+    let mut watch =
+        cluster.command(&["map", "watch", "conf"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    // From when on it watches nobody knows: it is told of one of these commits.
+    let told = std::thread::spawn(move || (lines.next().unwrap().unwrap(), lines));
+    while !told.is_finished() {
+        cluster.run(&["map", "set", "conf", "a=2"]);
+    }
+    let (_, mut lines) = told.join().unwrap();
+    let epoch = cluster.json(&["map", "get", "conf"])["epoch"].as_u64().unwrap();
+    let deleted = cluster.run(&["map", "delete", "conf"]);
+    assert_eq!(deleted, format!("epoch {}\n", epoch + 1));
+    let is_shown = |line: std::io::Result<String>| line.unwrap() == deleted.trim();
+    assert!(lines.by_ref().any(is_shown), "the watcher is shown the empty map");
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+
+    assert_eq!(cluster.run(&["map", "ls"]), "");
+    assert_eq!(cluster.run(&["map", "history", "conf"]), "");
+    assert!(cluster.fails(&["map", "delete", "conf"]).1.contains("there is no map conf"));
+    assert_eq!(cluster.run(&["map", "set", "conf", "b=1"]), format!("epoch {}\n", epoch + 2));
+    assert_eq!(cluster.run(&["map", "ls"]), "conf\n");
+    for map in ["pools", "log.l"] {
+        assert_eq!(cluster.fails(&["map", "delete", map]).0, 2, "{map}");
+    }
+}
+
+#[test]
+fn a_log_shows_its_first_readable_position() {
+    let cluster = RunningCluster::start();
+    cluster.run(&["log", "create", "l"]);
+    let first = || cluster.json(&["log", "stat", "l"])["first_readable"].as_u64();
+    assert_eq!(first(), Some(0));
+    cluster.run_with_input(&["log", "append", "l"], &"record\n".repeat(40));
+    assert_eq!(first(), Some(0));
+    cluster.run(&["log", "trim", "l", "--to", "16"]);
+    cluster.run(&["log", "trim", "l", "17"]);
+    cluster.run(&["log", "trim", "l", "20"]);
+    assert_eq!(first(), Some(18));
+    assert!(cluster.run(&["log", "stat", "l"]).contains("first readable  18"));
+    cluster.run(&["log", "trim", "l", "--to", "39"]);
+    assert_eq!(first(), Some(40), "all are trimmed: it is the tail");
+}
+
+/// A line of the current syntax, and the same as earlier releases took it.
+#[test]
+fn one_syntax_holds_for_all_commands_and_former_spellings_still_work() {
+    let cluster = RunningCluster::start();
+    let file = cluster.folder().join("c.lua");
+    for version in 1..=2 {
+        let source = format!("function f(_, out) out:append('{version}') end objclass.register(f)");
+        std::fs::write(&file, source).unwrap();
+        cluster.run(&["program", "put", "class/c", file.to_str().unwrap(), "--activate"]);
+    }
+    cluster.run(&["log", "create", "l"]);
+    for (line, former) in [
+        ("class call data/o c@2 f", "class call data/o c f --class-version 2"),
+        ("program show class/c@1", "program show class/c --program-version 1"),
+        ("program diff class/c@1 class/c@2", "program diff class/c 1 2"),
+        ("program wait class/c@2", "program wait class/c 2"),
+        ("object map set data/o k=v", "object map set data/o k v"),
+        ("object attr set data/o k=v", "object attr set data/o k v"),
+        ("pool ls", "pool list"),
+        ("log ls", "log list"),
+        ("map ls", "map list"),
+        ("object map ls data/o", "object map list data/o"),
+        ("object attr ls data/o", "object attr list data/o"),
+        ("program ls", "program list"),
+        ("entity ls", "entity list"),
+    ] {
+        let run = |line: &str| cluster.run(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(run(line), run(former), "{line}");
+    }
+    let (status, said) = cluster.fails(&["class", "call", "data/o", "c@1", "f"]);
+    assert!(status == 1 && said.contains("stale"), "{said}");
+    assert_eq!(cluster.fails(&["program", "show", "class/c@x"]).0, 2);
+    assert_eq!(cluster.fails(&["program", "wait", "class/c"]).0, 2);
+    assert_eq!(cluster.fails(&["program", "diff", "class/c@1", "class/d@2"]).0, 2);
+    cluster.run(&["program", "rm", "class/c@1"]);
+    cluster.run(&["log", "rm", "l"]);
+    let help = cluster.run(&["log", "--help"]);
+    assert!(help.contains("  rm ") && !help.contains("remove  "), "{help}");
 }

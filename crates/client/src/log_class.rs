@@ -119,8 +119,7 @@ impl Cluster {
             others => format!(" and {others} more"),
         };
         let text = format!("{program} stores the entries of the log {first}{others}");
-        Err(Error::conflict(text).hint(
-            "remove what uses it with `nacre log remove`, or activate another version instead",
-        ))
+        Err(Error::conflict(text)
+            .hint("remove what uses it with `nacre log rm`, or activate another version instead"))
     }
 }

@@ -14,6 +14,7 @@ use serde_json::json;
 use crate::input::{Input, read_text};
 use crate::out::{Out, json_bytes, note, table, utc};
 use crate::row::{Row, row_as_json, show_rows, show_striped};
+use crate::versioned::Versioned;
 
 /// Run methods of classes on objects
 #[derive(Debug, Subcommand)]
@@ -21,18 +22,23 @@ pub enum ClassCommand {
     /// Run a method of a class on an object; prints its output
     Call {
         object: ObjectId,
-        class: ClassName,
+        /// The class; with @VERSION, the version this call was written against: another is refused as stale
+        #[arg(value_name = "CLASS[@VERSION]")]
+        class: Versioned<ClassName>,
         method: MethodName,
         #[command(flatten)]
         input: Input,
         /// The row of a request to a class in Brados, as JSON: `["key", 7, null]`; prints the reply's rows
         #[arg(long, value_name = "JSON", conflicts_with_all = ["input", "input_file"])]
         row: Option<Row>,
+        /// Read the row from a file; `-` is standard input
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["input", "input_file", "row"])]
+        row_file: Option<PathBuf>,
         /// The object is divided among stripes as its class says: those that the row is about are asked
-        #[arg(long, requires = "row", conflicts_with = "class_version")]
+        #[arg(long, conflicts_with_all = ["input", "input_file", "class_version"])]
         striped: bool,
-        /// The version of the class this call was written against; another is refused as stale
-        #[arg(long)]
+        /// The version, as CLASS@VERSION says it
+        #[arg(long, hide = true)]
         class_version: Option<u64>,
     },
     /// Show what an object has sent that is not delivered yet, and what could not be
@@ -66,19 +72,21 @@ pub enum ClassCommand {
 /// Runs one of them.
 pub async fn run(command: ClassCommand, cluster: &Cluster, out: Out) -> Result<()> {
     match command {
-        ClassCommand::Call { object, class, method, row: Some(row), striped: true, .. } => {
-            let Some(striped) = Striped::open(cluster, &object, &class).await? else {
-                let text = format!("the class {class} does not divide objects among stripes");
-                return Err(Error::invalid(text).hint("say `layout stripes: 8` in its source"));
-            };
-            show_striped(&striped.call(method.as_str(), row.values()).await?, out)
+        ClassCommand::Call { object, class, method, row, row_file, striped: true, .. } => {
+            let row = row_given(row, row_file)?
+                .ok_or_else(|| Error::invalid("--striped takes a row").hint("give one: --row"))?;
+            call_striped(cluster, &object, class, &method, &row, out).await
         }
-        ClassCommand::Call { object, class, method, input, row, class_version, .. } => {
+        ClassCommand::Call {
+            object, class, method, input, row, row_file, class_version, ..
+        } => {
+            let row = row_given(row, row_file)?;
             let input = match &row {
                 Some(row) => row.encoded(),
                 None => input.bytes()?,
             };
-            let call = ClassCall { class, method, version: class_version, input };
+            let (class, version) = class.or(class_version)?;
+            let call = ClassCall { class, method, version, input };
             let reply = cluster.object(&object).await?.call_version(call).await?;
             match row {
                 Some(_) => show_rows(&reply, out),
@@ -109,6 +117,31 @@ pub async fn run(command: ClassCommand, cluster: &Cluster, out: Out) -> Result<(
             }
         }
     }
+}
+
+fn row_given(row: Option<Row>, file: Option<PathBuf>) -> Result<Option<Row>> {
+    match file {
+        Some(file) => read_text(&file)?.parse().map(Some),
+        None => Ok(row),
+    }
+}
+
+async fn call_striped(
+    cluster: &Cluster,
+    object: &ObjectId,
+    class: Versioned<ClassName>,
+    method: &MethodName,
+    row: &Row,
+    out: Out,
+) -> Result<()> {
+    let Versioned { name: class, version: None } = class else {
+        return Err(Error::invalid("a call of a striped object takes no version"));
+    };
+    let Some(striped) = Striped::open(cluster, object, &class).await? else {
+        let text = format!("the class {class} does not divide objects among stripes");
+        return Err(Error::invalid(text).hint("say `layout stripes: 8` in its source"));
+    };
+    show_striped(&striped.call(method.as_str(), row.values()).await?, out)
 }
 
 fn show_outbox(outbox: &OutboxPage, out: Out) -> Result<()> {

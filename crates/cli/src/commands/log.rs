@@ -39,9 +39,11 @@ pub enum LogCommand {
         pool: PoolName,
     },
     /// List the logs
+    #[command(alias = "list")]
     Ls(Limit),
     /// Remove a log and every record of it
-    Remove { log: String },
+    #[command(alias = "remove")]
+    Rm { log: String },
     /// Append the lines of a file, each as a record, in order
     Append(AppendArguments),
     /// Print records, one a line: all there are, or one position
@@ -102,7 +104,7 @@ pub async fn run(command: LogCommand, cluster: &Cluster, out: Out) -> Result<()>
             |log| json!({ "log": log.as_str() }),
             |log| line(log.as_str()),
         ),
-        C::Remove { log } => cluster.remove_log(&log).await,
+        C::Rm { log } => cluster.remove_log(&log).await,
         C::Append(arguments) => append(&cluster.log(&arguments.log).await?, arguments, out).await,
         C::Read { log, position: Some(position), positions, .. } => {
             let entry = cluster.log(&log).await?.read(position).await?;
@@ -131,7 +133,10 @@ pub async fn run(command: LogCommand, cluster: &Cluster, out: Out) -> Result<()>
             let tail = cluster.log(&log).await?.seal().await?;
             out.show(&json!({ "tail": tail }), || format!("sealed; the tail is {tail}"))
         }
-        C::Stat { log } => stat(&cluster.log(&log).await?.stat().await?, out),
+        C::Stat { log } => {
+            let log = cluster.log(&log).await?;
+            stat(&log.stat().await?, first_readable(&log).await?, out)
+        }
     }
 }
 
@@ -256,15 +261,25 @@ fn state(entry: &Entry) -> &'static str {
     }
 }
 
-fn stat(stat: &LogStat, out: Out) -> Result<()> {
+/// The first position that can be read; `None` while an object that must be asked does not answer.
+async fn first_readable(log: &Log) -> Result<Option<u64>> {
+    match log.first_readable().await {
+        Err(error) if error.kind() == ErrorKind::Unavailable => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+fn stat(stat: &LogStat, first_readable: Option<u64>, out: Out) -> Result<()> {
     let sequencer = stat.sequencer.as_ref().map(ToString::to_string);
     let value = json!({ "epoch": stat.epoch, "tail": stat.tail, "kept_from": stat.kept_from,
+        "first_readable": first_readable,
         "sequencer": sequencer, "class": stat.class.as_str(), "width": stat.width,
         "slots": stat.slots, "ranges": stat.ranges, "objects": stat.objects });
     out.show(&value, || {
         let rows = [
             ("epoch", stat.epoch.to_string()),
             ("tail", stat.tail.to_string()),
+            ("first readable", first_readable.map_or("not known now".into(), |at| at.to_string())),
             ("kept from", stat.kept_from.to_string()),
             ("sequencer", sequencer.clone().unwrap_or_else(|| "none yet".into())),
             ("class", stat.class.to_string()),

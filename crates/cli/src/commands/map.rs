@@ -5,6 +5,7 @@ use nacre::{Change, Cluster, EpochRecord, MapEvent, MapState, is_system_map};
 use nacre_object::{Error, MapName, Result};
 use serde_json::{Value, json};
 
+use crate::entries::Entries;
 use crate::listing::{Limit, Listing, RAISE_LIMIT, line};
 use crate::out::{Out, json_bytes, note, printable, table, text_bytes, utc};
 use crate::reader::while_read;
@@ -17,6 +18,7 @@ const SOME_ARE_GONE: &str = "some epochs are no longer kept";
 #[derive(Debug, Subcommand)]
 pub enum MapCommand {
     /// List the maps
+    #[command(alias = "list")]
     Ls {
         /// Also those that nacre keeps its own things in
         #[arg(long)]
@@ -29,9 +31,8 @@ pub enum MapCommand {
     /// Set keys in one commit; prints the new epoch
     Set {
         map: MapName,
-        /// KEY=VALUE
-        #[arg(required = true, value_parser = parse_entry)]
-        entries: Vec<(String, String)>,
+        #[command(flatten)]
+        entries: Entries,
         /// Commit only if the map is at this epoch
         #[arg(long)]
         epoch: Option<u64>,
@@ -48,6 +49,16 @@ pub enum MapCommand {
         epoch: Option<u64>,
         #[command(flatten)]
         system: SystemArgument,
+    },
+    /// Delete a map with its entries and history; prints the epoch that this began
+    ///
+    /// A map in which a program has a say is not deleted. Watchers are shown that the map is empty. The name can
+    /// be used again; its epochs go on from there.
+    Delete {
+        map: MapName,
+        /// Delete only if the map is at this epoch
+        #[arg(long)]
+        epoch: Option<u64>,
     },
     /// Print what was committed, oldest first
     History {
@@ -103,13 +114,6 @@ fn command_for(map: &MapName) -> Option<&'static str> {
     }
 }
 
-fn parse_entry(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
-        _ => Err("write KEY=VALUE".into()),
-    }
-}
-
 /// Runs one of them.
 pub async fn run(command: MapCommand, cluster: &Cluster, out: Out) -> Result<()> {
     use MapCommand as C;
@@ -130,12 +134,16 @@ pub async fn run(command: MapCommand, cluster: &Cluster, out: Out) -> Result<()>
         }
         C::Set { map, entries, epoch, system } => {
             system.check(&map)?;
-            let changes = entries.into_iter().map(|(key, value)| Change::set(key, value));
+            let changes = entries.read()?.into_iter().map(|(key, value)| Change::set(key, value));
             commit(cluster, &map, epoch, changes.collect(), out).await
         }
         C::Rm { map, keys, epoch, system } => {
             system.check(&map)?;
             commit(cluster, &map, epoch, keys.into_iter().map(Change::remove).collect(), out).await
+        }
+        C::Delete { map, epoch } => {
+            let epoch = maps.delete(&map, epoch).await?;
+            out.show(&json!({ "epoch": epoch }), || format!("epoch {epoch}"))
         }
         C::History { map, limit } => history(cluster, &map, limit, out).await,
         C::Watch { map, from } => while_read(watch(cluster, &map, from, out)).await,
@@ -199,7 +207,11 @@ async fn watch(cluster: &Cluster, map: &MapName, from: Option<u64>, out: Out) ->
         match watcher.next().await? {
             MapEvent::Epoch(record) => show_record(&record, out)?,
             MapEvent::Whole(state) => {
-                note(&format!("{SOME_ARE_GONE}; this is the whole map"));
+                let is_deleted = state.epoch > 0 && !cluster.maps().exists(map).await?;
+                match is_deleted {
+                    true => note("the map was deleted"),
+                    false => note(&format!("{SOME_ARE_GONE}; this is the whole map")),
+                }
                 show_map(&state, out)?;
             }
         }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 
 use super::object_content::{self, Wanted};
+use crate::entries::Entries;
 use crate::input::read_file;
 use crate::listing::{Limit, Listing, Row, line};
 use crate::out::{Out, json_bytes, printable, text_bytes, utc};
@@ -110,11 +111,17 @@ pub enum ObjectCommand {
 pub enum AttributeCommand {
     /// Print one
     Get { object: ObjectId, name: String },
-    /// Set one
-    Set { object: ObjectId, name: String, value: String },
+    /// Set attributes, all in one transaction
+    Set {
+        object: ObjectId,
+        #[command(flatten)]
+        entries: Entries,
+    },
     /// Remove one
+    #[command(alias = "remove")]
     Rm { object: ObjectId, name: String },
     /// Print all
+    #[command(alias = "list")]
     Ls {
         object: ObjectId,
         #[command(flatten)]
@@ -127,11 +134,17 @@ pub enum AttributeCommand {
 pub enum ObjectMapCommand {
     /// Print a key's value
     Get { object: ObjectId, key: String },
-    /// Set a key
-    Set { object: ObjectId, key: String, value: String },
+    /// Set keys, all in one transaction
+    Set {
+        object: ObjectId,
+        #[command(flatten)]
+        entries: Entries,
+    },
     /// Remove a key
+    #[command(alias = "remove")]
     Rm { object: ObjectId, key: String },
     /// Print entries in key order
+    #[command(alias = "list")]
     Ls {
         object: ObjectId,
         /// Only keys that start so
@@ -154,12 +167,14 @@ pub enum SnapshotCommand {
     /// Keep the object as it is
     Create { object: ObjectId, snapshot: SnapshotName },
     /// List them
+    #[command(alias = "list")]
     Ls {
         object: ObjectId,
         #[command(flatten)]
         limit: Limit,
     },
     /// Drop one
+    #[command(alias = "remove")]
     Rm { object: ObjectId, snapshot: SnapshotName },
     /// Make the object what it was
     Rollback { object: ObjectId, snapshot: SnapshotName },
@@ -260,8 +275,13 @@ async fn run_attribute(command: AttributeCommand, cluster: &Cluster, out: Out) -
         C::Get { object, name } => {
             show_value(&cluster.object(&object).await?.attribute(&name).await?, out)
         }
-        C::Set { object, name, value } => {
-            cluster.object(&object).await?.set_attribute(&name, value).await
+        C::Set { object, entries } => {
+            let object = cluster.object(&object).await?;
+            let entries = entries.read_or_pair()?.into_iter();
+            let set = entries.fold(object.transaction(), |transaction, (name, value)| {
+                transaction.set_attribute(&name, value)
+            });
+            set.commit().await.map(drop)
         }
         C::Rm { object, name } => cluster.object(&object).await?.remove_attribute(&name).await,
         C::Ls { object, limit } => {
@@ -281,7 +301,14 @@ async fn run_map(command: ObjectMapCommand, cluster: &Cluster, out: Out) -> Resu
             let missing = || nacre_object::Error::not_found(format!("no key {key:?}")).on(&object);
             show_value(&value.ok_or_else(missing)?, out)
         }
-        C::Set { object, key, value } => cluster.object(&object).await?.map_set(key, value).await,
+        C::Set { object, entries } => {
+            let object = cluster.object(&object).await?;
+            let entries = entries.read_or_pair()?.into_iter();
+            let set = entries.fold(object.transaction(), |transaction, (key, value)| {
+                transaction.map_set(key, value)
+            });
+            set.commit().await.map(drop)
+        }
         C::Rm { object, key } => cluster.object(&object).await?.map_remove(key).await,
         C::Ls { object, prefix, after, at, limit } => {
             let object = at_snapshot(cluster.object(&object).await?, at);

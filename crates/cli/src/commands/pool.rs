@@ -12,10 +12,12 @@ use crate::out::Out;
 #[derive(Debug, Subcommand)]
 pub enum PoolCommand {
     /// List the pools
+    #[command(alias = "list")]
     Ls(Limit),
     /// Make a pool
     Create { pool: PoolName },
     /// Remove an empty pool
+    #[command(alias = "remove")]
     Rm { pool: PoolName },
 }
 

@@ -16,6 +16,7 @@ use crate::commands::program_test;
 use crate::input::read_text;
 use crate::listing::{Limit, Listing};
 use crate::out::{Out, note, table, utc};
+use crate::versioned::Versioned;
 
 /// Work with programs: KIND/NAME, where KIND is class, map, filetype, balancer or route
 #[derive(Debug, Subcommand)]
@@ -43,23 +44,29 @@ pub enum ProgramCommand {
     },
     /// Print the source of a version: the active one, or the latest
     Show {
-        program: ProgramId,
-        #[arg(long)]
+        #[arg(value_name = "PROGRAM[@VERSION]")]
+        program: Versioned<ProgramId>,
+        /// The version, as PROGRAM@VERSION says it
+        #[arg(long, hide = true)]
         program_version: Option<u64>,
     },
     /// Show how one version differs from another
     Diff {
-        program: ProgramId,
-        /// A version
-        from: u64,
-        /// The version to compare it with
-        to: u64,
+        /// A version: KIND/NAME@VERSION
+        #[arg(value_name = "PROGRAM@VERSION")]
+        from: Versioned<ProgramId>,
+        /// The version of the same program to compare it with
+        #[arg(value_name = "PROGRAM@VERSION")]
+        to: String,
+        /// The second version, where the program is said once: KIND/NAME FROM TO
+        #[arg(hide = true)]
+        former_to: Option<u64>,
     },
     /// Make versions active, all by one commit: KIND/NAME@VERSION
     Activate {
         /// Versions: KIND/NAME@VERSION
-        #[arg(required = true, value_parser = parse_versioned)]
-        versions: Vec<(ProgramId, u64)>,
+        #[arg(required = true, value_name = "PROGRAM@VERSION")]
+        versions: Vec<Versioned<ProgramId>>,
         /// Return without waiting until every node runs them
         #[arg(long)]
         no_wait: bool,
@@ -69,8 +76,10 @@ pub enum ProgramCommand {
     /// Remove a version, or the program with all of them
     #[command(alias = "remove")]
     Rm {
-        program: ProgramId,
-        #[arg(long)]
+        #[arg(value_name = "PROGRAM[@VERSION]")]
+        program: Versioned<ProgramId>,
+        /// The version, as PROGRAM@VERSION says it
+        #[arg(long, hide = true)]
         program_version: Option<u64>,
         /// Also if it is active: nodes drop it. One that stores the entries of a log is not removed
         #[arg(long)]
@@ -86,10 +95,11 @@ pub enum ProgramCommand {
     Status { program: ProgramId },
     /// Wait until every node that is up runs a version
     Wait {
-        program: ProgramId,
-        // `version` is the name of the option that shows the command's own.
-        #[arg(value_name = "VERSION")]
-        program_version: u64,
+        #[arg(value_name = "PROGRAM@VERSION")]
+        program: Versioned<ProgramId>,
+        /// The version, as PROGRAM@VERSION says it
+        #[arg(hide = true)]
+        program_version: Option<u64>,
         /// Seconds to wait
         #[arg(long, default_value_t = 30)]
         timeout: u64,
@@ -99,10 +109,23 @@ pub enum ProgramCommand {
 /// How long an activation waits for the nodes.
 const ACTIVATION_TIMEOUT: Duration = Duration::from_secs(30);
 
-fn parse_versioned(text: &str) -> Result<(ProgramId, u64)> {
-    let wrong = || Error::invalid(format!("{text:?}: write KIND/NAME@VERSION"));
-    let (program, version) = text.rsplit_once('@').ok_or_else(wrong)?;
-    Ok((program.parse()?, version.parse().map_err(|_| wrong())?))
+/// Two versions of one program, however they are said.
+fn compared(
+    from: Versioned<ProgramId>,
+    to: &str,
+    former_to: Option<u64>,
+) -> Result<(ProgramId, u64, u64)> {
+    if let (None, Some(second)) = (from.version, former_to) {
+        let first = to.parse().map_err(|_| Error::invalid(format!("{to:?} is not a version")))?;
+        return Ok((from.name, first, second));
+    }
+    let (program, first) = from.required(None)?;
+    let (other, second) = to.parse::<Versioned<ProgramId>>()?.required(former_to)?;
+    match program == other {
+        true => Ok((program, first, second)),
+        false => Err(Error::invalid(format!("{program} and {other} are two programs"))
+            .hint("compare versions of one program")),
+    }
 }
 
 /// Runs one of them.
@@ -131,7 +154,8 @@ pub async fn run(command: ProgramCommand, cluster: &Cluster, out: Out) -> Result
         C::Test(test) => program_test::run(test, out).await,
         C::Ls { kind, limit } => list(programs.list(kind).await?, limit, out),
         C::Show { program, program_version } => {
-            let shown = programs.show(&program, program_version).await?;
+            let (program, version) = program.or(program_version)?;
+            let shown = programs.show(&program, version).await?;
             if out.is_json() {
                 let value = json!({ "version": shown.version,
                     "digest": shown.digest.to_string(), "source": shown.source });
@@ -139,11 +163,14 @@ pub async fn run(command: ProgramCommand, cluster: &Cluster, out: Out) -> Result
             }
             out.bytes(shown.source.as_bytes())
         }
-        C::Diff { program, from, to } => {
+        C::Diff { from, to, former_to } => {
+            let (program, from, to) = compared(from, &to, former_to)?;
             let diff = programs.diff(&program, from, to).await?;
             out.show(&json!({ "diff": diff }), || diff.trim_end().to_owned())
         }
         C::Activate { versions, no_wait } => {
+            let versions = versions.into_iter().map(|version| version.required(None));
+            let versions: Vec<_> = versions.collect::<Result<_>>()?;
             switch(cluster, versions.clone(), !no_wait).await?;
             for (program, version) in versions {
                 let value = json!({ "program": program.to_string(), "version": version });
@@ -160,12 +187,14 @@ pub async fn run(command: ProgramCommand, cluster: &Cluster, out: Out) -> Result
         }
         C::Rm { program, program_version, force } => {
             let removal = if force { Removal::EvenIfActive } else { Removal::UnlessActive };
-            cluster.remove_program(&program, program_version, removal).await
+            let (program, version) = program.or(program_version)?;
+            cluster.remove_program(&program, version, removal).await
         }
         C::Gc { dry_run: true } => show_garbage(&programs.garbage().await?, "would go", out),
         C::Gc { dry_run: false } => show_garbage(&programs.collect().await?, "removed", out),
         C::Status { program } => status(cluster, &program, out).await,
-        C::Wait { program, program_version: version, timeout } => {
+        C::Wait { program, program_version, timeout } => {
+            let (program, version) = program.required(program_version)?;
             programs.wait(&program, version, Duration::from_secs(timeout)).await
         }
     }

@@ -26,7 +26,7 @@ const CLIENT: &str = "client";
 pub struct TraceArguments {
     #[command(subcommand)]
     command: Option<TraceCommand>,
-    /// The trace, as `nacre --trace` or `nacre trace list` gives it
+    /// The trace, as `nacre --trace` or `nacre trace ls` gives it
     id: Option<Id>,
     /// Print it as OTLP/JSON, which Jaeger and OpenTelemetry's collector import
     #[arg(long)]
@@ -37,7 +37,8 @@ pub struct TraceArguments {
 enum TraceCommand {
     /// List the traces each node remembers, the latest first: those asked for, and one request in
     /// 1,024
-    List {
+    #[command(alias = "list")]
+    Ls {
         /// Those that took longest first
         #[arg(long)]
         slow: bool,
@@ -52,7 +53,7 @@ enum TraceCommand {
 /// `NotFound` if no node remembers the trace; `Denied`; `Unavailable` if no node answers.
 pub async fn run(arguments: TraceArguments, file: &ClusterFile, out: Out) -> Result<()> {
     match (arguments.command, arguments.id) {
-        (Some(TraceCommand::List { slow, limit }), _) => list(file, slow, limit, out).await,
+        (Some(TraceCommand::Ls { slow, limit }), _) => list(file, slow, limit, out).await,
         (None, Some(id)) => {
             let spans = spans_of(file, id).await?;
             if spans.is_empty() {

@@ -287,6 +287,25 @@ impl Log {
         self.tail().await
     }
 
+    /// The lowest position that is not trimmed; the tail if all are.
+    ///
+    /// # Errors
+    /// `Unavailable` if an object that must be asked does not answer.
+    pub async fn first_readable(&self) -> Result<u64> {
+        let view = self.0.views.later_than(self.view().epoch()).await?;
+        let mut at = view.kept_from();
+        // What is kept begins in the stripe that holds the last position trimmed, unless single ones were.
+        loop {
+            let slots = self.read_range(at, MAX_READ_POSITIONS).await?;
+            let Some(last) = slots.last() else { return Ok(at) };
+            let kept = slots.iter().find(|slot| slot.entry != Some(Entry::Trimmed));
+            match kept {
+                Some(kept) => return Ok(kept.position),
+                None => at = last.position + 1,
+            }
+        }
+    }
+
     /// Has the log's sequencer change its view.
     ///
     /// # Errors

@@ -218,6 +218,7 @@ async fn a_trim_is_seen_at_once_and_gives_the_space_back() {
     assert_eq!(cluster.entries().await, 33);
     // Stripes of 12 positions: 0..60 are whole.
     assert_eq!(log.stat().await.unwrap().kept_from, 60);
+    assert_eq!(other.first_readable().await.unwrap(), 67);
     log.trim_to(10).await.unwrap();
     assert_eq!(log.read(67).await.unwrap(), data("67"));
     other.fill(5).await.unwrap();

@@ -1,0 +1,71 @@
+//! A program or class with one of its versions, as every command writes it: NAME@VERSION.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use nacre_object::{Error, Result};
+
+/// A name, and the version that is meant if one is said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Versioned<Name> {
+    pub name: Name,
+    pub version: Option<u64>,
+}
+
+impl<Name: FromStr<Err = Error>> FromStr for Versioned<Name> {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let Some((name, version)) = text.rsplit_once('@') else {
+            return Ok(Self { name: text.parse()?, version: None });
+        };
+        let version = version.parse().map_err(|_| {
+            Error::invalid(format!("{version:?} is not a version")).hint("write NAME@VERSION")
+        })?;
+        Ok(Self { name: name.parse()?, version: Some(version) })
+    }
+}
+
+impl<Name: Display> Versioned<Name> {
+    /// Name and version, where the version may be said as an earlier release had it.
+    ///
+    /// # Errors
+    /// `Invalid` if it is said twice.
+    pub fn or(self, former: Option<u64>) -> Result<(Name, Option<u64>)> {
+        match (self.version, former) {
+            (Some(_), Some(_)) => Err(Error::invalid("the version is said twice")
+                .hint(format!("write {}@VERSION alone", self.name))),
+            (version, former) => Ok((self.name, version.or(former))),
+        }
+    }
+
+    /// Name and version, which must be said.
+    ///
+    /// # Errors
+    /// `Invalid` if it is not said, or twice.
+    pub fn required(self, former: Option<u64>) -> Result<(Name, u64)> {
+        let (name, version) = self.or(former)?;
+        let missing = || Error::invalid(format!("which version? Write {name}@VERSION"));
+        let version = version.ok_or_else(missing)?;
+        Ok((name, version))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nacre_object::ClassName;
+
+    use super::*;
+
+    #[test]
+    fn a_version_is_said_behind_the_name_once() {
+        let parse = |text: &str| text.parse::<Versioned<ClassName>>();
+        let name = ClassName::new("counter").unwrap();
+        let counter = parse("counter").unwrap();
+        assert_eq!(counter.clone().or(Some(2)).unwrap(), (name.clone(), Some(2)));
+        assert!(counter.required(None).unwrap_err().message().contains("counter@VERSION"));
+        assert_eq!(parse("counter@3").unwrap().required(None).unwrap(), (name, 3));
+        assert!(parse("counter@3").unwrap().or(Some(3)).is_err());
+        assert!(parse("counter@x").is_err() && parse("counter@").is_err());
+    }
+}
