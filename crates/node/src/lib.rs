@@ -7,6 +7,8 @@ mod ceph_pulse;
 mod free_ports;
 mod guard;
 mod layout_observer;
+#[cfg(test)]
+mod limits_page_tests;
 mod log_tail;
 mod membership;
 pub mod metrics;
