@@ -2,11 +2,14 @@
 
 mod common;
 
+use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::RunningCluster;
 use nacre_conformance::SmallDisk;
+use nacre_conformance::wait::eventually_blocking as until;
 
 /// What is held back, what three nodes take at the beginning, and some.
 const DISK_BYTES: u64 = 448 * 1024 * 1024;
@@ -22,9 +25,13 @@ fn fill(mut append: Command) -> String {
     String::from_utf8(append.wait_with_output().unwrap().stderr).unwrap()
 }
 
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    println!("waiting until {what}");
-    while !is_so() {}
+/// Somebody else's file, which takes every byte of the disk.
+fn take_every_byte(path: &Path) {
+    let mut file = File::options().create(true).append(true).open(path).unwrap();
+    for size in [64 * 1024, 1] {
+        let zeros = vec![0; size];
+        while file.write(&zeros).is_ok_and(|written| written == size) {}
+    }
 }
 
 #[test]
@@ -46,4 +53,39 @@ fn a_full_cluster_says_so_and_takes_what_makes_room() {
     cluster.run(&["log", "remove", "large"]);
     until("there is room", || !cluster.run(&["status"]).contains("full: "));
     cluster.run(&["object", "create", "data/o"]);
+}
+
+#[test]
+fn a_cluster_goes_on_by_itself_after_somebody_elses_file_took_every_byte() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(_disk) = SmallDisk::mount(folder.path(), DISK_BYTES) else { return };
+    let cluster = RunningCluster::start_in(folder.path());
+    let content = "c".repeat(100_000);
+    for name in ["data/a", "data/b", "data/kept"] {
+        cluster.run_with_input(&["object", "put", name], &content);
+    }
+    let foreign = folder.path().join("foreign");
+    until("status says what to do", || {
+        take_every_byte(&foreign);
+        cluster.run(&["status"]).contains("is full: remove objects (`nacre object rm`)")
+    });
+    let (_, said) = cluster.fails(&["object", "create", "data/refused"]);
+    assert!(said.contains("exhausted") && said.contains("nacre log trim"), "{said}");
+    for name in ["data/a", "data/b"] {
+        cluster.run(&["object", "rm", name]);
+    }
+    assert_eq!(cluster.run(&["object", "get", "data/kept"]), content);
+    std::fs::remove_file(&foreign).unwrap();
+    until("there is room", || !cluster.run(&["status"]).contains("full: "));
+    cluster.run(&["object", "create", "data/new"]);
+    until("the events tell both turns", || {
+        let events = cluster.run(&["events"]);
+        events.contains("the node is full") && events.contains("the node has room again")
+    });
+    let nodes = cluster.announced["nodes"].as_array().unwrap();
+    let pids = nodes.iter().map(|node| node["pid"].as_i64());
+    for (node, pid) in nodes.iter().zip(pids) {
+        let now = cluster.pid_of(node["name"].as_str().unwrap());
+        assert_eq!(now.map(i64::from), pid, "no node was started again");
+    }
 }

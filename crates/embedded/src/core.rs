@@ -53,11 +53,13 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// Whether so much was written since the tables were sealed last that they should be again.
+    /// Whether so much was written since the tables were sealed last that they should be again. While sealed
+    /// entries wait for room on the disk, only if memory is full.
     pub fn is_seal_due(&self) -> bool {
         let low = self.space.is_low();
         let limit = if low { CHECKPOINT_BYTES_WHEN_LOW } else { CHECKPOINT_BYTES };
-        self.tables.is_full() || self.journal.unsealed_bytes() >= limit
+        let is_due = self.journal.unsealed_bytes() >= limit;
+        self.tables.is_full() || is_due && !self.tables.waits_for_room()
     }
 
     /// Has everything that was applied come into files, and a checkpoint be made then; answers the tables' seal.
@@ -173,6 +175,7 @@ impl Core {
             table_bytes: self.tables.bytes(),
             free_bytes: self.space.free_bytes(),
             reserve_bytes: self.space.reserve_bytes(),
+            tables_wait_for_room: self.tables.waits_for_room(),
         }
     }
 }

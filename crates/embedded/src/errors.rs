@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io;
 
-use nacre_object::Error;
+use nacre_object::{Error, ErrorKind};
 
 /// An error of the operating system while doing `what`.
 pub(crate) fn io(what: impl Display, error: &io::Error) -> Error {
@@ -29,9 +29,13 @@ pub(crate) fn tables(error: &lsm_tree::Error) -> Error {
     }
 }
 
-/// An error that the tables met in the background; they are not written any more.
+/// An error that the tables met in the background. Unless the disk was full, they are not written any more.
 pub(crate) fn tables_stopped(error: &lsm_tree::Error) -> Error {
-    tables(error).hint("see to the disk, then open the store again; `nacre scrub` finds damage")
+    let error = tables(error);
+    match error.kind() {
+        ErrorKind::Exhausted => error,
+        _ => error.hint("see to the disk, then open the store again; `nacre scrub` finds damage"),
+    }
 }
 
 /// An error of tables of format 1.
@@ -62,8 +66,11 @@ fn other_format() -> Error {
         .hint("use the release of nacre that wrote them, or a later one")
 }
 
+/// What to do about a full disk. The store goes on by itself after that.
+const FREE_SPACE: &str = "remove objects (`nacre object rm`), trim logs (`nacre log trim`), or delete other files on \
+    this disk; writes go on by themselves once there is room, and reads and removals meanwhile";
+
 /// There is no room.
 pub(crate) fn disk_full(text: impl Into<String>) -> Error {
-    Error::exhausted(text)
-        .hint("remove objects or free space on the disk; reads and removals go on meanwhile")
+    Error::exhausted(text).hint(FREE_SPACE)
 }

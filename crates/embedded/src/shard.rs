@@ -126,6 +126,7 @@ impl Shard {
         let core = &self.core;
         core.health.check()?;
         core.space.admit(request)?;
+        core.tables.admit()?;
         let now_micros = core.clock.now_micros();
         let (layers, mode) = (self.layers(turn), self.write_mode(now_micros));
         let mut transaction =

@@ -40,6 +40,8 @@ pub struct Stats {
     pub free_bytes: u64,
     /// Of these, what is held back: below it nothing grows.
     pub reserve_bytes: u64,
+    /// Whether the tables met a full disk and wait in memory for room.
+    pub tables_wait_for_room: bool,
 }
 
 /// How an engine's groups of transactions became durable since it was opened.

@@ -15,6 +15,7 @@ use nacre_object::{ErrorKind, Result};
 use tokio::sync::oneshot;
 
 use crate::core::{Core, panic_text};
+use crate::errors;
 use crate::journal::Position;
 use crate::key::{self, Key, NodeId};
 use crate::payload_owners::{PayloadOwner, PayloadOwners};
@@ -26,6 +27,8 @@ const IDLE_AFTER: Duration = Duration::from_millis(500);
 /// Journal used since the tables were sealed from which on an idle engine has them sealed: less is replayed
 /// in a moment.
 const QUIET_CHECKPOINT_BYTES: u64 = 4 * 1024 * 1024;
+/// Between attempts to write tables after the disk was full: an attempt that finds no room has written some.
+const TABLES_AGAIN_AFTER: Duration = Duration::from_millis(500);
 /// Nodes emptied before the rest of the upkeep gets its turn.
 const NODES_AT_ONCE: usize = 64;
 /// Damaged nodes that are left alone until the store is opened again; past them reclaiming stops.
@@ -49,12 +52,20 @@ pub(crate) struct Upkeep {
     used_at_last_look: u64,
     /// Garbage that cannot be read.
     left_alone: HashSet<NodeId>,
+    /// When the tables were last to go on after the disk was full.
+    tables_tried_at: Duration,
 }
 
 impl Upkeep {
     /// Of an engine whose last checkpoint is this.
     pub fn new(core: Arc<Core>, checkpoint: Position) -> Self {
-        Self { core, checkpoint, used_at_last_look: 0, left_alone: HashSet::new() }
+        Self {
+            core,
+            checkpoint,
+            used_at_last_look: 0,
+            left_alone: HashSet::new(),
+            tables_tried_at: Duration::ZERO,
+        }
     }
 
     /// Works until the engine closes, and comes back for a last checkpoint.
@@ -97,6 +108,7 @@ impl Upkeep {
         self.core.health.check()?;
         // Before all that may fail, as it may be the room that is lacking.
         self.free_dead_segments();
+        self.go_on_after_full();
         let is_quiet = self.is_quiet(wake);
         if self.is_checkpoint_due(wake, is_quiet) {
             let made = self.make_checkpoint();
@@ -106,14 +118,27 @@ impl Upkeep {
         } else if self.note_checkpoint()? {
             self.free_dead_segments();
         }
-        let reclaimed = self.reclaim_garbage();
-        self.note(reclaimed);
-        self.note(self.compact(is_quiet));
+        if self.core.tables.admit().is_ok() {
+            let reclaimed = self.reclaim_garbage();
+            self.note(reclaimed);
+            self.note(self.compact(is_quiet));
+        }
         self.make_room();
         if self.is_called_away() {
             self.core.upkeep.ask();
         }
         Ok(())
+    }
+
+    /// Has the tables written and merged again that met a full disk.
+    fn go_on_after_full(&mut self) {
+        let Core { space, tables, clock, .. } = &*self.core;
+        let now = clock.monotonic();
+        if now.saturating_sub(self.tables_tried_at) >= TABLES_AGAIN_AFTER {
+            self.tables_tried_at = now;
+            space.look_if_due();
+            tables.go_on_after_full(space.free_bytes(), !space.is_low());
+        }
     }
 
     /// Also looks whether there is room when nobody asks for any.
@@ -131,7 +156,7 @@ impl Upkeep {
         let core = &self.core;
         core.upkeep.is_closing()
             || core.upkeep.is_checkpoint_asked()
-            || core.is_seal_due()
+            || core.is_seal_due() && !core.tables.waits_for_room()
             || core.checkpoints.has_one(core.tables.written())
     }
 
@@ -150,15 +175,21 @@ impl Upkeep {
                 || core.journal.unsealed_bytes() >= QUIET_CHECKPOINT_BYTES
                 || core.journal.first_unapplied().segment != self.checkpoint.segment
         };
-        wake == Wake::CheckpointAsked || core.is_seal_due() || is_quiet && is_worth_it()
+        let is_due = core.is_seal_due() || is_quiet && is_worth_it();
+        wake == Wake::CheckpointAsked || is_due && !core.tables.waits_for_room()
     }
 
     /// Has everything that was applied come into files, and notes from where the journal is replayed then.
     pub fn make_checkpoint(&mut self) -> Result<()> {
         let core = &self.core;
+        if core.tables.waits_for_room() {
+            return Err(errors::disk_full("the tables wait for room on the disk"));
+        }
         let seal = core.seal()?;
         core.tables.wait_until_written(seal).inspect_err(|error| {
-            core.health.poison(format!("the tables could not be written: {error}"));
+            if error.kind() != ErrorKind::Exhausted {
+                core.health.poison(format!("the tables could not be written: {error}"));
+            }
         })?;
         self.note_checkpoint().map(drop)
     }

@@ -1,5 +1,9 @@
-//! Whether a node's disk has room, told in the cluster log when that changes.
+//! Tells the cluster log when a node's disk becomes full, and when it has room again.
+//!
+//! A disk may be so full that the log takes no event. The event is then kept, with its time, and appended
+//! once there is room.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +15,10 @@ use tokio::task::JoinHandle;
 
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// What was told stays true for so long, as far as the log is concerned: a disk about its reserve would fill it.
+/// The log is told once in this time that the disk is full: a disk that is always about full would fill it.
 const SILENCE: Duration = Duration::from_secs(60);
+/// Events kept until the log takes them: more than come in an hour.
+const MAX_UNTOLD: usize = 128;
 
 /// Looks as long as this lives.
 #[derive(Debug)]
@@ -27,15 +33,16 @@ impl RoomWatch {
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self(tokio::spawn(async move {
-            let mut told = Told::default();
+            let (mut told, mut untold) = (Told::default(), VecDeque::new());
             loop {
                 let stats = engine.stats();
                 let (free, reserve) = (stats.free_bytes, stats.reserve_bytes);
-                if told.is_due(free < reserve, clock.monotonic()) {
-                    let event = event(free, reserve).node(node.clone());
-                    // The status says it as well.
-                    let _ = cluster.events().append(event).await;
+                if told.is_due(free < reserve, clock.monotonic()) && untold.len() < MAX_UNTOLD {
+                    let mut event = event(free, reserve).node(node.clone());
+                    event.at_micros = clock.now_micros();
+                    untold.push_back(event);
                 }
+                append(&cluster, &mut untold).await;
                 tokio::time::sleep(INTERVAL).await;
             }
         }))
@@ -48,32 +55,47 @@ impl Drop for RoomWatch {
     }
 }
 
+/// Appends events in order, until the log takes one no more.
+async fn append(cluster: &Cluster, untold: &mut VecDeque<Event>) {
+    while let Some(event) = untold.front() {
+        if cluster.events().append(event.clone()).await.is_err() {
+            return;
+        }
+        untold.pop_front();
+    }
+}
+
 fn event(free: u64, reserve: u64) -> Event {
     let left = format!("{free} bytes of its disk are left, of which {reserve} are reserved");
     match free < reserve {
         true => {
             let what = "the node is full: it reads and removes, and nothing grows";
-            Event::new(Severity::Warning, format!("{what}; {left}"))
+            let hint = "remove objects (`nacre object rm`), trim logs (`nacre log trim`) or free the disk";
+            Event::new(Severity::Warning, format!("{what}; {left}; {hint}"))
         }
         false => Event::new(Severity::Info, format!("the node has room again; {left}")),
     }
 }
 
-/// What was told last, and when.
+/// Which turn the log was told of last, and when it was told that the disk is full.
 #[derive(Debug, Default)]
 struct Told {
     is_full: bool,
-    at: Option<Duration>,
+    full_at: Option<Duration>,
 }
 
 impl Told {
-    /// Whether it is to be told now; if so, it is taken for told.
+    /// Whether a turn is to be told now; if so, it counts as told. After "full", "room again" is always told.
     fn is_due(&mut self, is_full: bool, now: Duration) -> bool {
-        let is_due = is_full != self.is_full && self.at.is_none_or(|at| now >= at + SILENCE);
-        if is_due {
-            *self = Self { is_full, at: Some(now) };
+        let is_silent = is_full && self.full_at.is_some_and(|at| now < at + SILENCE);
+        if is_full == self.is_full || is_silent {
+            return false;
         }
-        is_due
+        self.is_full = is_full;
+        if is_full {
+            self.full_at = Some(now);
+        }
+        true
     }
 }
 
@@ -82,12 +104,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_changes_is_told_and_not_more_than_once_a_minute() {
+    fn both_turns_are_told_at_once_and_at_most_once_a_minute() {
         let mut told = Told::default();
         let mut due = |is_full, second| told.is_due(is_full, Duration::from_secs(second));
-        assert!(!due(false, 0), "room is what is expected");
+        assert!(!due(false, 0), "a disk with room is no news");
         assert!(due(true, 1) && !due(true, 2));
-        assert!(!due(false, 60) && due(false, 61));
-        assert!(!due(true, 62) && due(true, 121));
+        assert!(due(false, 3) && !due(false, 4));
+        assert!(!due(true, 60) && !due(false, 60), "the disk was full a moment ago");
+        assert!(due(true, 61) && due(false, 200));
     }
 }

@@ -38,6 +38,7 @@ pub async fn run(file: &ClusterFile, out: Out) -> Result<()> {
         }
     } else {
         out.line(&render(&reports))?;
+        out.line(&full_disks(file, &reports))?;
         out.line(&ends(&kept))?;
         out.line(&layouts(file).await)?;
     }
@@ -68,6 +69,21 @@ fn nobody_answers(file: &ClusterFile, kept: &[KeptReport]) -> Error {
         false => "`nacre up` runs, and starts those that end again",
     };
     Error::unavailable(format!("no node of {} answers", file.folder().display())).hint(hint)
+}
+
+/// What to do about full disks; nothing if none is full.
+fn full_disks(file: &ClusterFile, reports: &[(&NodeEntry, Result<NodeReport>)]) -> String {
+    let is_full = |report: &NodeReport| report.storage.as_ref().is_some_and(StorageReport::is_full);
+    let full = reports.iter().filter(|(_, report)| report.as_ref().is_ok_and(is_full));
+    let lines = full.map(|(node, _)| {
+        let (name, folder) = (&node.name, file.data(node));
+        format!(
+            "\n{name} is full: remove objects (`nacre object rm`), trim logs (`nacre log trim`), or free \
+             space on the disk of {}",
+            folder.display()
+        )
+    });
+    lines.collect()
 }
 
 /// The nodes that ended, why, and what comes of it.

@@ -5,16 +5,22 @@
 //!
 //! **Invariant:** after a failure nothing is written or merged any more, as the tree does not say how far
 //! it came; what it has in memory can still be read. Whoever waits is told.
+//!
+//! A full disk is no such failure: the tree changes what it holds only after all files of a step are written,
+//! so the step can be repeated. The threads pause until [`Keeper::go_on_after_full`] finds room. Meanwhile
+//! nobody waits for them, and sealed entries stay in memory; [`Keeper::admit`] bounds how many.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use lsm_tree::AbstractTree;
-use nacre_object::{Error, Result};
+use lsm_tree::{AbstractTree, AnyTree};
+use nacre_object::{Error, ErrorKind, Result};
 
 use super::Shared;
+use super::unfinished::NamedFiles;
 use crate::errors;
 
 /// Seals whose entries are not in a file yet, which is the memory that may be held besides what is not
@@ -39,6 +45,8 @@ pub(super) struct Keeper {
 struct Signals {
     state: Mutex<State>,
     changed: Condvar,
+    /// Whether the state has no room to write: asked for each transaction, which must not wait for the state.
+    waits_for_room: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -57,6 +65,13 @@ struct State {
     merged_whole: Option<u64>,
     is_stopping: bool,
     failure: Option<Error>,
+    /// Why the last write failed, if that was for want of room; it is repeated later.
+    no_room_to_write: Option<Error>,
+    /// Whether the last merge failed for want of room; merging goes on later.
+    is_merge_paused: bool,
+    /// Threads that change the tree at this moment.
+    working: u32,
+    named_files: NamedFiles,
 }
 
 impl Signals {
@@ -70,7 +85,10 @@ impl Signals {
     }
 
     fn set(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.lock());
+        let mut state = self.lock();
+        change(&mut state);
+        self.waits_for_room.store(state.no_room_to_write.is_some(), Ordering::Relaxed);
+        drop(state);
         self.changed.notify_all();
     }
 }
@@ -79,13 +97,41 @@ impl State {
     fn check(&self) -> Result<()> {
         self.failure.clone().map_or(Ok(()), Err)
     }
+
+    /// Whether sealed entries, or files to be merged, are as many as there should be.
+    fn is_behind(&self) -> bool {
+        let has_many_files = self.first_level_files > MAX_FIRST_LEVEL_FILES;
+        self.has_many_seals() || has_many_files && !self.is_merge_paused
+    }
+
+    fn has_many_seals(&self) -> bool {
+        self.sealed - self.written > MAX_SEALS_WAITING
+    }
+
+    fn is_writing_due(&self) -> bool {
+        self.sealed != self.written && self.no_room_to_write.is_none()
+    }
+
+    /// Takes note of why a step ended, for a thread that is done with it.
+    fn end_step(&mut self, tree: &AnyTree, failure: Option<Error>) {
+        self.working -= 1;
+        match failure {
+            None => self.named_files.note(tree),
+            failure => self.failure = failure,
+        }
+    }
+}
+
+fn is_full_disk(error: &Error) -> bool {
+    error.kind() == ErrorKind::Exhausted
 }
 
 impl Keeper {
     pub fn new(shared: Arc<Shared>) -> Self {
         // Whoever was here before may have left some.
-        let state = State { is_merge_due: true, ..State::default() };
-        let signals = Arc::new(Signals { state: Mutex::new(state), changed: Condvar::new() });
+        let mut state = State { is_merge_due: true, ..State::default() };
+        state.named_files.note(&shared.tree);
+        let signals = Arc::new(Signals { state: Mutex::new(state), ..Signals::default() });
         Self { shared, signals, threads: Mutex::default() }
     }
 
@@ -126,6 +172,7 @@ impl Keeper {
     pub fn ask_for_whole_merge(&self, version: u64) {
         self.signals.set(|state| {
             if state.merged_whole != Some(version) {
+                state.is_merge_paused = false;
                 (state.is_whole_merge_due, state.is_merge_due) = (true, true);
             }
         });
@@ -136,24 +183,78 @@ impl Keeper {
     }
 
     pub fn wait_until_written(&self, seal: u64) -> Result<()> {
-        let unwritten = |state: &mut State| state.written < seal && state.failure.is_none();
-        self.signals.wait_while(unwritten).check()
+        let waits = |state: &mut State| {
+            state.written < seal && state.failure.is_none() && state.no_room_to_write.is_none()
+        };
+        let state = self.signals.wait_while(waits);
+        state.check()?;
+        match &state.no_room_to_write {
+            Some(error) if state.written < seal => Err(error.clone()),
+            _ => Ok(()),
+        }
     }
 
     pub fn wait_for_room(&self) -> Result<()> {
         let is_too_much = |state: &mut State| {
-            let is_behind = state.sealed - state.written > MAX_SEALS_WAITING
-                || state.first_level_files > MAX_FIRST_LEVEL_FILES;
-            is_behind && state.failure.is_none() && !state.is_stopping
+            let may_wait = state.failure.is_none() && state.no_room_to_write.is_none();
+            may_wait && state.is_behind() && !state.is_stopping
         };
         self.signals.wait_while(is_too_much).check()
+    }
+
+    /// Whether sealed entries wait for room on the disk.
+    pub fn waits_for_room(&self) -> bool {
+        self.signals.waits_for_room.load(Ordering::Relaxed)
+    }
+
+    /// Whether more may be written to the tables.
+    ///
+    /// # Errors
+    /// `Exhausted` if as much as may be in memory waits for room on the disk.
+    pub fn admit(&self) -> Result<()> {
+        if !self.waits_for_room() {
+            return Ok(());
+        }
+        let state = self.signals.lock();
+        match &state.no_room_to_write {
+            Some(error) if state.has_many_seals() => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Has the steps repeated that failed for want of room, if there may be room now: for a write as much as
+    /// is held in memory, for a merge when the disk `has_room`. First deletes what those steps left.
+    pub fn go_on_after_full(&self, free_bytes: u64, has_room: bool) {
+        self.signals.set(|state| {
+            let is_paused = state.no_room_to_write.is_some() || state.is_merge_paused;
+            // What another step writes looks like something left over.
+            if is_paused && state.working == 0 && state.failure.is_none() {
+                self.go_on(state, free_bytes, has_room);
+            }
+        });
+    }
+
+    fn go_on(&self, state: &mut State, free_bytes: u64, has_room: bool) {
+        let tree = &self.shared.tree;
+        match state.named_files.delete_others(tree, &self.shared.folder) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::Corrupt => state.failure = Some(error),
+            // The disk may answer the next time.
+            Err(_) => return,
+        }
+        if free_bytes > tree.get_version_history_lock().memtable_size_sum() {
+            state.no_room_to_write = None;
+        }
+        state.is_merge_paused &= !has_room;
     }
 
     /// Writes what is sealed, on the caller's thread.
     pub fn write_now(&self) -> Result<()> {
         let worker = Worker { shared: self.shared.clone(), signals: self.signals.clone() };
         worker.write();
-        self.signals.lock().check()
+        let state = self.signals.lock();
+        state.check()?;
+        state.no_room_to_write.clone().map_or(Ok(()), Err)
     }
 }
 
@@ -171,44 +272,60 @@ struct Worker {
 
 impl Worker {
     fn write_until_stopped(&self, on_written: &dyn Fn()) {
-        let has_none = |state: &mut State| state.sealed == state.written && !state.is_stopping;
+        let has_none = |state: &mut State| !state.is_writing_due() && !state.is_stopping;
         loop {
             let state = self.signals.wait_while(has_none);
-            if state.sealed == state.written || state.failure.is_some() {
+            if !state.is_writing_due() || state.failure.is_some() {
                 return;
             }
             drop(state);
-            self.write();
-            on_written();
+            if self.write() {
+                on_written();
+            }
         }
     }
 
-    /// Writes everything that is sealed to a file.
-    fn write(&self) {
-        let seal = self.signals.lock().sealed;
+    /// Writes everything that is sealed to a file; answers whether it did.
+    fn write(&self) -> bool {
+        let mut state = self.signals.lock();
+        let seal = state.sealed;
+        state.working += 1;
+        drop(state);
         let tree = &self.shared.tree;
         let written = self.guarded(|| {
             let lock = tree.get_flush_lock();
             tree.flush(&lock, self.evictable()).map(drop)
         });
+        let is_written = written.is_ok();
         self.signals.set(|state| match written {
             Ok(()) => {
+                state.end_step(tree, None);
                 state.written = seal;
+                state.no_room_to_write = None;
                 state.is_merge_due = true;
                 state.first_level_files = tree.l0_run_count();
             }
-            Err(error) => state.failure = Some(error),
+            Err(error) if is_full_disk(&error) => {
+                state.end_step(tree, None);
+                state.no_room_to_write = Some(error);
+            }
+            Err(error) => state.end_step(tree, Some(error)),
         });
+        is_written
     }
 
     fn merge_until_stopped(&self) {
-        let is_idle = |state: &mut State| !state.is_merge_due && !state.is_stopping;
+        let is_idle = |state: &mut State| {
+            let is_due = state.is_merge_due && !state.is_merge_paused;
+            !is_due && !state.is_stopping
+        };
         loop {
             let mut state = self.signals.wait_while(is_idle);
             if state.is_stopping || state.failure.is_some() {
                 return;
             }
             state.is_merge_due = false;
+            state.working += 1;
             let is_whole = std::mem::take(&mut state.is_whole_merge_due);
             drop(state);
             match is_whole {
@@ -240,12 +357,18 @@ impl Worker {
     }
 
     fn note_merged(&self, merged: Result<()>, change: impl FnOnce(&mut State)) {
+        let tree = &self.shared.tree;
         self.signals.set(|state| match merged {
             Ok(()) => {
+                state.end_step(tree, None);
                 change(state);
-                state.first_level_files = self.shared.tree.l0_run_count();
+                state.first_level_files = tree.l0_run_count();
             }
-            Err(error) => state.failure = Some(error),
+            Err(error) if is_full_disk(&error) => {
+                state.end_step(tree, None);
+                (state.is_merge_due, state.is_merge_paused) = (true, true);
+            }
+            Err(error) => state.end_step(tree, Some(error)),
         });
     }
 

@@ -17,33 +17,54 @@ pub(super) fn reading(path: &Path, error: &io::Error) -> Error {
     errors::io(format!("reading {}", path.display()), error)
 }
 
-/// Checks the list of a tree's files.
+/// The list of files that `current` names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CurrentList {
+    pub number: u64,
+    /// xxh3 of the list's file.
+    checksum: u128,
+}
+
+/// Reads `current`; `None` where there is no tree yet, or its maker died while making it.
 ///
 /// `current` is the number of the list u64, the xxh3 of its file u128 and a 0 for that kind of
 /// checksum.
 ///
 /// # Errors
-/// `Corrupt` with the file that is damaged.
-pub(crate) fn check_list(tree: &Path) -> Result<()> {
+/// `Corrupt` if it names no list; what the disk says.
+pub(super) fn current_list(tree: &Path) -> Result<Option<CurrentList>> {
     let path = tree.join("current");
     let current = match fs::read(&path) {
-        // A tree that is being made, or was when its maker died.
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(()),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
         current => current.map_err(|error| reading(&path, &error))?,
     };
-    let damaged = || Error::corrupt("it does not name a list of files").on(path.display());
-    let (number, rest) = current.split_first_chunk().ok_or_else(damaged)?;
-    let (checksum, kind) = rest.split_first_chunk().ok_or_else(damaged)?;
-    if kind != [0] {
-        return Err(damaged());
-    }
-    let list = tree.join(format!("v{}", u64::from_le_bytes(*number)));
+    let parse = || {
+        let (number, rest) = current.split_first_chunk()?;
+        let (checksum, kind) = rest.split_first_chunk()?;
+        let (number, checksum) = (u64::from_le_bytes(*number), u128::from_le_bytes(*checksum));
+        (kind == [0]).then_some(CurrentList { number, checksum })
+    };
+    parse().map(Some).ok_or_else(|| names_no_list(tree))
+}
+
+fn names_no_list(tree: &Path) -> Error {
+    Error::corrupt("it does not name a list of files").on(tree.join("current").display())
+}
+
+/// Checks the list of a tree's files.
+///
+/// # Errors
+/// `Corrupt` with the file that is damaged.
+pub(crate) fn check_list(tree: &Path) -> Result<()> {
+    let Some(current) = current_list(tree)? else { return Ok(()) };
+    let list = tree.join(format!("v{}", current.number));
     let content = fs::read(&list).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => damaged(),
+        ErrorKind::NotFound => names_no_list(tree),
         _ => reading(&list, &error),
     })?;
-    if xxh3_128(&content) != u128::from_le_bytes(*checksum) {
+    if xxh3_128(&content) != current.checksum {
         let text = "a list of files fails its checksum, or the file that names it does";
         return Err(Error::corrupt(text).on(list.display()));
     }

@@ -16,6 +16,7 @@ mod moments;
 mod removed;
 mod row_cache;
 mod tallies;
+mod unfinished;
 
 use std::fs::File;
 use std::io;
@@ -250,6 +251,25 @@ impl Tables {
     /// What the disk says; the tables are unusable then.
     pub fn wait_for_room(&self) -> Result<()> {
         self.keeper.wait_for_room()
+    }
+
+    /// Whether what is sealed waits in memory for room on the disk.
+    pub fn waits_for_room(&self) -> bool {
+        self.keeper.waits_for_room()
+    }
+
+    /// Whether more may be applied.
+    ///
+    /// # Errors
+    /// `Exhausted` if as much as may be in memory waits for room on the disk.
+    pub fn admit(&self) -> Result<()> {
+        self.keeper.admit()
+    }
+
+    /// Has files written and merged again after the disk was full, if `free_bytes` are enough for that. Merges
+    /// go on when the disk `has_room`.
+    pub fn go_on_after_full(&self, free_bytes: u64, has_room: bool) {
+        self.keeper.go_on_after_full(free_bytes, has_room);
     }
 
     /// Writes what is sealed to a file, for those whose threads are not started.

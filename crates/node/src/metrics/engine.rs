@@ -47,6 +47,12 @@ impl Collector for EngineCollector {
         ] {
             page.gauge(bytes(name, help), value)?;
         }
+        let help = "1 while the disk has less room than the reserve and nothing grows";
+        let is_full = stats.free_bytes < stats.reserve_bytes;
+        page.gauge(plain("engine_full", help), u32::from(is_full))?;
+        let help = "1 while tables wait in memory for room on the disk";
+        let waits = u32::from(stats.tables_wait_for_room);
+        page.gauge(plain("tables_waiting_for_room", help), waits)?;
         let help = "1 once a write or sync has failed and the engine takes no more";
         page.gauge(plain("engine_failed", help), u32::from(engine.failure().is_some()))?;
         let Some(groups) = engine.groups() else { return Ok(()) };

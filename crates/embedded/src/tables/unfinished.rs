@@ -1,0 +1,111 @@
+//! Deletes table files that a flush or a merge left unfinished when the disk was full.
+//!
+//! The tree numbers table files upwards and never uses a number twice. A file that no version of the tree
+//! ever named is therefore what a failed step left behind. An opening of the tree deletes such files too.
+//!
+//! **Invariant:** nothing is deleted while a flush or merge runs, as the file may be the one it writes; and
+//! nothing unless the list on disk is the one in memory, as the list on disk may name the file.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+
+use lsm_tree::{AbstractTree, AnyTree};
+use nacre_object::{Error, Result};
+
+use super::lists::{current_list, reading};
+
+/// The folder of table files in the folder of a tree.
+const FILES_FOLDER: &str = "tables";
+
+/// The numbers of table files that a version of the tree named.
+#[derive(Debug, Default)]
+pub(super) struct NamedFiles(HashSet<u64>);
+
+impl NamedFiles {
+    /// Remembers the files of the tree's present version.
+    pub fn note(&mut self, tree: &AnyTree) {
+        self.0.extend(tree.current_version().iter_tables().map(|table| table.id()));
+    }
+
+    /// Deletes the table files in the tree's folder that no version named.
+    ///
+    /// # Errors
+    /// `Corrupt` if the list on disk is not the one in memory; what the disk says.
+    pub fn delete_others(&mut self, tree: &AnyTree, folder: &Path) -> Result<()> {
+        let listed = current_list(folder)?.map(|list| list.number);
+        if listed != Some(tree.current_version().id()) {
+            return Err(Error::corrupt("the tables' list of files is half written"));
+        }
+        let folder = folder.join(FILES_FOLDER);
+        let failed = |error: &std::io::Error| reading(&folder, error);
+        let mut present = HashSet::new();
+        for entry in fs::read_dir(&folder).map_err(|error| failed(&error))? {
+            let entry = entry.map_err(|error| failed(&error))?;
+            let Some(number) = number_of(&entry.file_name()) else { continue };
+            if self.0.contains(&number) {
+                present.insert(number);
+            } else {
+                fs::remove_file(entry.path()).map_err(|error| failed(&error))?;
+            }
+        }
+        self.0 = present;
+        Ok(())
+    }
+}
+
+fn number_of(name: &std::ffi::OsStr) -> Option<u64> {
+    name.to_str()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use nacre_object::ErrorKind;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::key::{self, NodeId};
+    use crate::tables::Tables;
+    use crate::value::Value;
+
+    /// Tables with one file, and a file that nothing names.
+    fn tables_with_a_leftover(folder: &Path) -> (Tables, NamedFiles) {
+        let tables = Tables::open(folder, 1 << 20, 1 << 20).unwrap();
+        let mut batch = tables.batch(1);
+        batch.put(key::map_entry(NodeId::new(0, 1), b"a"), &Value::Inline("value".into()));
+        batch.commit();
+        tables.seal();
+        tables.write_sealed().unwrap();
+        let mut named = NamedFiles::default();
+        named.note(&tables.shared.tree);
+        fs::write(folder.join(FILES_FOLDER).join("999"), "half of a table").unwrap();
+        (tables, named)
+    }
+
+    fn files(folder: &Path) -> usize {
+        fs::read_dir(folder.join(FILES_FOLDER)).unwrap().count()
+    }
+
+    #[test]
+    fn only_files_that_no_version_named_are_deleted() {
+        let folder = TempDir::new().unwrap();
+        let (tables, mut named) = tables_with_a_leftover(folder.path());
+        assert_eq!(files(folder.path()), 2);
+        named.delete_others(&tables.shared.tree, folder.path()).unwrap();
+        assert_eq!(files(folder.path()), 1);
+        assert!(tables.snapshot().prefix(&[]).all(|entry| entry.is_ok()));
+    }
+
+    #[test]
+    fn nothing_is_deleted_if_the_list_on_disk_is_another_one() {
+        let folder = TempDir::new().unwrap();
+        let (tables, mut named) = tables_with_a_leftover(folder.path());
+        let current = folder.path().join("current");
+        let mut bytes = fs::read(&current).unwrap();
+        bytes[0] += 1;
+        fs::write(&current, bytes).unwrap();
+        let error = named.delete_others(&tables.shared.tree, folder.path()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert_eq!(files(folder.path()), 2);
+    }
+}
