@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -385,4 +385,51 @@ fn another_number_of_targets_than_a_cluster_has_is_refused() {
     assert_eq!(status, 2);
     assert!(said.contains("has 2 storage targets, not 3"), "{said}");
     assert!(said.contains("leave --targets out"), "{said}");
+}
+
+/// Flips a bit of a file.
+fn flip_a_bit(path: &Path, at: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 1;
+    fs::write(path, bytes).unwrap();
+}
+
+/// The files of a target without which its store cannot be opened, and what names them in a report.
+fn vital_files(target: &Path) -> [(PathBuf, &'static str); 3] {
+    let current = fs::read(target.join("tree/current")).unwrap();
+    let list = u64::from_le_bytes(current[..8].try_into().unwrap());
+    [
+        (target.join("MANIFEST"), "MANIFEST"),
+        (target.join("tree/current"), "/tree/"),
+        (target.join(format!("tree/v{list}")), "/tree/v"),
+    ]
+}
+
+#[test]
+fn a_damaged_target_does_not_keep_the_others_from_serving_and_serves_once_it_is_mended() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut cluster = RunningCluster::start_in(scratch.path());
+    let Spread { target, on_it, elsewhere } = Spread::of(&cluster);
+    for object in [&on_it, &elsewhere] {
+        cluster.run_with_input(&["object", "put", object], "kept");
+    }
+    assert!(cluster.stop());
+    for (path, named) in vital_files(&scratch.path().join(&target)) {
+        let whole = fs::read(&path).unwrap();
+        flip_a_bit(&path, 12);
+        let mut cluster = RunningCluster::start_in(scratch.path());
+        assert_eq!(cluster.run(&["object", "get", &elsewhere]), "kept");
+        let (_, said) = cluster.fails(&["object", "get", &on_it]);
+        let reason = format!("{target} does not serve");
+        assert!(said.contains(&reason) && said.contains(named), "{said}");
+        let status = cluster.run(&["status"]);
+        assert!(status.contains(&reason) && status.contains("restore"), "{status}");
+        eventually_blocking("an event tells of it", || cluster.run(&["events"]).contains(&reason));
+        fs::write(&path, whole).unwrap();
+        eventually_blocking("the target serves again", || {
+            cluster.run(&["status"]).matches(" up ").count() == 4
+        });
+        assert_eq!(cluster.run(&["object", "get", &on_it]), "kept");
+        assert!(cluster.stop());
+    }
 }

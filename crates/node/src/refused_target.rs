@@ -3,6 +3,9 @@
 //! The node runs, so that clients and `nacre status` hear the reason at once, and nobody takes what the
 //! target held for something that does not exist.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,9 +15,14 @@ use nacre_object::{
     Capabilities, Error, ListPage, ListRequest, NodeName, ObjectId, Reply, Request, Result, Store,
     Watch, WatchStream,
 };
+use tokio::time;
 
 /// Between two looks at whether the folder is in order again.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// A folder that could not be opened is tried again after this time, though nothing in it has changed: its
+/// disk may have been full, or held by another process.
+const TRY_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// The store of such a target: every request fails with the reason.
 #[derive(Debug)]
@@ -62,15 +70,40 @@ pub(crate) fn tell(cluster: &Cluster, node: &NodeName, reason: Option<&Error>) {
     tokio::spawn(async move { events.append(event).await });
 }
 
-/// Returns once the folder of a node's target is in order.
+/// Returns once the folder of a node's target is in order, or may be: a damaged folder has changed, or some
+/// time has passed.
 pub(crate) async fn until_in_order(cluster: &ClusterFile, node: &str) {
+    let folder = |cluster: &ClusterFile| {
+        let entry = cluster.node(node).ok()?;
+        Some((TargetFolder::of(cluster, entry), cluster.data(entry)))
+    };
+    let Some((target, data)) = folder(cluster) else { return std::future::pending().await };
+    let is_damaged = target.refusal().is_none();
+    let found = fingerprint(&data);
+    let try_again = time::Instant::now() + TRY_AGAIN_AFTER;
     loop {
-        tokio::time::sleep(INTERVAL).await;
+        time::sleep(INTERVAL).await;
         // Read anew: the cluster's file changes when a target is forgotten.
         let Ok(cluster) = ClusterFile::read(cluster.folder()) else { continue };
-        let Ok(entry) = cluster.node(node) else { continue };
-        if TargetFolder::of(&cluster, entry).refusal().is_none() {
+        let Some((target, _)) = folder(&cluster) else { continue };
+        let may_open =
+            !is_damaged || fingerprint(&data) != found || time::Instant::now() >= try_again;
+        if may_open && target.refusal().is_none() {
             return;
         }
     }
+}
+
+/// What tells whether somebody changed a store's files: their paths, lengths, modes and times.
+fn fingerprint(folder: &Path) -> Vec<(PathBuf, u64, u32, i64, i64)> {
+    let folders = ["", "tree", "tree/tables", "journal"].map(|below| folder.join(below));
+    let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+    let mut found: Vec<_> = entries
+        .filter_map(|entry| {
+            let file = entry.metadata().ok()?;
+            Some((entry.path(), file.len(), file.mode(), file.ctime(), file.ctime_nsec()))
+        })
+        .collect();
+    found.sort();
+    found
 }

@@ -70,7 +70,8 @@ fn event(free: u64, reserve: u64) -> Event {
     match free < reserve {
         true => {
             let what = "the node is full: it reads and removes, and nothing grows";
-            let hint = "remove objects (`nacre object rm`), trim logs (`nacre log trim`) or free the disk";
+            let hint =
+                "remove objects (`nacre object rm`), trim logs (`nacre log trim`) or free the disk";
             Event::new(Severity::Warning, format!("{what}; {left}; {hint}"))
         }
         false => Event::new(Severity::Info, format!("the node has room again; {left}")),

@@ -1,12 +1,13 @@
 //! A storage target: an engine, and the stage before it, or the reason why the target does not serve.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use nacre::{ClassService, ClusterFile, NodeEntry, TargetFolder};
 use nacre_clock::Clock;
 use nacre_embedded::{EmbeddedEngine, Options};
-use nacre_object::{Error, Result, Store, Watch};
+use nacre_object::{Error, ErrorKind, Result, Store, Watch};
 use nacre_placement::{PlacedTarget, Target};
 use nacre_rados::{RadosEngine, RadosOptions};
 use nacre_registry::Herald;
@@ -33,12 +34,12 @@ pub(crate) struct Storage {
 }
 
 impl Storage {
-    /// Opens what the cluster's file says. A folder that is not the target's own is not opened: its target
-    /// then answers every request with the reason.
+    /// Opens what the cluster's file says. A folder that is not the target's own is not opened, and one that is
+    /// damaged cannot be: the target then answers every request with the reason.
     ///
     /// # Errors
-    /// `Corrupt` if the node's data is damaged, `Unavailable` if it is in use or the system that
-    /// keeps it does not answer; `Invalid` if the file names no engine there is.
+    /// `Unavailable` if the system that keeps the data does not answer; `Invalid` if the file names no
+    /// engine there is.
     pub async fn open(
         cluster: &ClusterFile,
         entry: &NodeEntry,
@@ -51,8 +52,14 @@ impl Storage {
             if let Some(refusal) = folder.refusal() {
                 return Ok(Self::refused(target, refusal));
             }
-            let options = Options::new(cluster.data(entry), classes.host(), Arc::clone(clock));
-            let engine = EmbeddedEngine::open(options)?;
+            let data = cluster.data(entry);
+            let options = Options::new(data.clone(), classes.host(), Arc::clone(clock));
+            let engine = match EmbeddedEngine::open(options) {
+                Ok(engine) => engine,
+                Err(error) => {
+                    return Ok(Self::refused(target, unopened(&entry.name, &data, &error)));
+                }
+            };
             folder.opened(cluster)?;
             let store = classes.before(engine.clone());
             let watch = heralded(&store, &engine);
@@ -81,6 +88,26 @@ impl Storage {
             watch: Arc::clone(&self.watch),
         }
     }
+}
+
+/// Why a target does not serve whose folder cannot be opened. One damaged target must not stop the others.
+fn unopened(name: &str, folder: &Path, error: &Error) -> Error {
+    let folder = folder.display();
+    let hint = match error.kind() {
+        ErrorKind::Corrupt => {
+            format!("restore {folder} from a copy; the other nodes serve meanwhile")
+        }
+        ErrorKind::Denied => {
+            format!("let the user who runs the node read and write all of {folder}")
+        }
+        _ => error
+            .hint_text()
+            .unwrap_or("see to the disk; the other nodes serve meanwhile")
+            .to_owned(),
+    };
+    let place = error.object().map(|place| format!("{place}: ")).unwrap_or_default();
+    let reason = format!("its folder {folder} cannot be opened: {place}{}", error.message());
+    Error::unavailable(format!("{name} does not serve: {reason}")).hint(hint)
 }
 
 /// The engine's watch, by which watchers of common maps are told what changed.
