@@ -2,9 +2,9 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use common::follower::Follower;
 use common::{NACRE, RunningCluster};
 
 #[test]
@@ -122,27 +122,15 @@ fn a_map_is_deleted_and_a_typo_makes_none() {
     assert_eq!(cluster.run(&["map", "ls"]), "conf\n");
 
     assert_eq!(cluster.fails(&["map", "delete", "conf", "--epoch", "7"]).0, 1);
-    let mut watch =
-        cluster.command(&["map", "watch", "conf"]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
-    // From when on it watches nobody knows: it is told of one of these commits.
-    let told = std::thread::spawn(move || (lines.next().unwrap().unwrap(), lines));
-    while !told.is_finished() {
-        cluster.run(&["map", "set", "conf", "a=2"]);
-    }
-    let (_, mut lines) = told.join().unwrap();
-    let epoch = cluster.json(&["map", "get", "conf"])["epoch"].as_u64().unwrap();
-    let deleted = cluster.run(&["map", "delete", "conf"]);
-    assert_eq!(deleted, format!("epoch {}\n", epoch + 1));
-    let is_shown = |line: std::io::Result<String>| line.unwrap() == deleted.trim();
-    assert!(lines.by_ref().any(is_shown), "the watcher is shown the empty map");
-    watch.kill().unwrap();
-    watch.wait().unwrap();
+    let mut watch = Follower::start(cluster.command(&["map", "watch", "conf", "--from", "0"]));
+    assert!(watch.next_line().contains("a=1"), "it watches");
+    assert_eq!(cluster.run(&["map", "delete", "conf", "--epoch", "1"]), "epoch 2\n");
+    assert_eq!(watch.next_line(), "epoch 2", "the watcher is shown the map as it is now");
 
     assert_eq!(cluster.run(&["map", "ls"]), "");
     assert_eq!(cluster.run(&["map", "history", "conf"]), "");
     assert!(cluster.fails(&["map", "delete", "conf"]).1.contains("there is no map conf"));
-    assert_eq!(cluster.run(&["map", "set", "conf", "b=1"]), format!("epoch {}\n", epoch + 2));
+    assert_eq!(cluster.run(&["map", "set", "conf", "b=1"]), "epoch 3\n");
     assert_eq!(cluster.run(&["map", "ls"]), "conf\n");
     for map in ["pools", "log.l"] {
         assert_eq!(cluster.fails(&["map", "delete", map]).0, 2, "{map}");
