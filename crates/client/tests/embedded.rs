@@ -1,5 +1,8 @@
 //! The whole system in one process.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+
 use bytes::Bytes;
 use nacre::{Change, Cluster, Entry, ErrorKind, LogOptions, ProgramId};
 use tempfile::TempDir;
@@ -116,6 +119,15 @@ async fn a_pool_must_be_made_and_goes_only_when_it_is_empty() {
     object.remove().await.unwrap();
     cluster.remove_pool(&mine).await.unwrap();
     assert!(!cluster.pools().await.unwrap().contains(&mine));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_that_was_open_to_other_users_becomes_private() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let cluster = Cluster::embedded(folder.path()).await.unwrap();
+    cluster.close().await;
+    assert_eq!(folder.path().metadata().unwrap().permissions().mode() & 0o777, 0o700);
 }
 
 #[tokio::test(flavor = "multi_thread")]

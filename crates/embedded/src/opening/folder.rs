@@ -27,6 +27,8 @@ pub(super) fn prepare_folder(options: &Options) -> Result<File> {
     let folder = &options.path;
     let failed = |error: std::io::Error| errors::io("making the folder", &error);
     options.disk.create_folder(folder).map_err(failed)?;
+    // The tables make their files as the process's umask says: a folder that was there must keep others out.
+    let _ = nacre_files::tighten_folder(folder);
     options.disk.create_folder(&folder.join(JOURNAL)).map_err(failed)?;
     let failed = |error: std::io::Error| errors::io(format!("locking {LOCK}"), &error);
     let lock = nacre_files::open_options()
