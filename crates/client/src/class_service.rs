@@ -183,13 +183,14 @@ fn program_of(class: &ClassName) -> Result<ProgramId> {
     Ok(ProgramId::new(ProgramKind::Class, class.as_str().parse()?))
 }
 
-/// Makes the classes among the programs live. Programs of other kinds have no hook here.
+/// Makes classes live. A program of a kind without a hook, which an earlier release accepted, is reported as failed.
 struct RuntimeSink(Arc<ClassRuntime>);
 
 impl ProgramSink for RuntimeSink {
     fn install(&self, program: &LiveProgram) -> Result<()> {
         if program.id.kind != ProgramKind::Class {
-            return Ok(());
+            let kind = program.id.kind;
+            return Err(Error::unsupported(format!("nothing here runs programs of kind {kind}")));
         }
         let name = ClassName::new(&program.id.name)?;
         self.0.install(&ClassProgram::new(name, program.version, Arc::clone(&program.source)))

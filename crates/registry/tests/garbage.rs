@@ -20,7 +20,7 @@ const HOUR_MICROS: u64 = 3_600_000_000;
 
 fn programs_at(maps: &Maps, hours: u64) -> Programs {
     let clock = Arc::new(ManualClock::at(NOW_MICROS + hours * HOUR_MICROS));
-    Programs::new(maps.clone(), clock)
+    common::programs_at(maps, clock)
 }
 
 fn source(number: u64) -> String {

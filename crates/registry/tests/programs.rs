@@ -2,10 +2,38 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::{NOW_MICROS, maps, program, programs, store};
+use nacre_clock::ManualClock;
 use nacre_object::{ErrorKind, Op, PoolName, Request, Store};
 use nacre_registry::limits::MAX_VERSIONS;
-use nacre_registry::{ProgramKind, Removal, Severity};
+use nacre_registry::{ProgramKind, Programs, Removal, Severity};
+
+#[tokio::test]
+async fn a_program_of_a_kind_that_nothing_runs_is_refused() {
+    let maps = maps(&store());
+    let with_hooks = programs(&maps);
+    let balancer = program("balancer/greedy");
+    with_hooks.put(&balancer, "return 1").await.unwrap();
+    with_hooks.put(&balancer, "return 2").await.unwrap();
+    with_hooks.activate(&balancer, 1).await.unwrap();
+    with_hooks.activate(&balancer, 2).await.unwrap();
+
+    let programs = Programs::new(maps.clone(), Arc::new(ManualClock::at(NOW_MICROS)));
+    let refusals = [
+        programs.put(&balancer, "return 3").await.map(drop),
+        programs.activate(&balancer, 1).await.map(drop),
+        programs.activate_instead(&balancer, 1, 2).await,
+        programs.rollback(&balancer).await.map(drop),
+    ];
+    for refusal in refusals {
+        let error = refusal.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.to_string().contains("class, map"), "{error}");
+    }
+    assert_eq!(programs.get(&balancer).await.unwrap().versions.len(), 2, "nothing was stored");
+}
 
 #[tokio::test]
 async fn a_program_is_put_listed_and_shown() {

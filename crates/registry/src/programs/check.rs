@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nacre_class::{CheckError, LUA_CLASS, check_program};
 use nacre_clock::Clock;
 use nacre_object::{Error, FaultSite};
-use nacre_script::{CompileError, MAX_SOURCE_BYTES, Script};
+use nacre_script::{CompileError, MAX_SOURCE_BYTES};
 
 use super::handle::programs_map;
 use super::{ProgramId, ProgramKind};
@@ -85,43 +85,43 @@ pub trait Checker: Send + Sync {
     fn check(&self, program: &ProgramId, source: &str) -> Result<(), SourceError>;
 }
 
-/// One checker for each kind.
+/// The checkers of the kinds that have a hook: programs of other kinds are refused.
 #[derive(Clone)]
 pub(super) struct Checkers(BTreeMap<ProgramKind, Arc<dyn Checker>>);
 
 impl Checkers {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        let checker = |kind| -> Arc<dyn Checker> {
-            match kind {
-                ProgramKind::Class => Arc::new(ClassChecker { clock: clock.clone() }),
-                ProgramKind::Map => Arc::new(MapChecker),
-                _ => Arc::new(CompileChecker),
-            }
-        };
-        Self(ProgramKind::ALL.into_iter().map(|kind| (kind, checker(kind))).collect())
+        let class: Arc<dyn Checker> = Arc::new(ClassChecker { clock });
+        Self(BTreeMap::from([
+            (ProgramKind::Class, class),
+            (ProgramKind::Map, Arc::new(MapChecker)),
+        ]))
     }
 
     pub(super) fn set(&mut self, kind: ProgramKind, checker: Arc<dyn Checker>) {
         self.0.insert(kind, checker);
     }
 
+    /// The checker of a kind.
+    ///
+    /// # Errors
+    /// `Unsupported` if nothing would run programs of this kind.
+    pub(super) fn of(&self, kind: ProgramKind) -> Result<&Arc<dyn Checker>, Error> {
+        self.0.get(&kind).ok_or_else(|| {
+            let kinds: Vec<_> = self.0.keys().map(|kind| kind.as_str()).collect();
+            Error::unsupported(format!("nothing here runs programs of kind {kind}"))
+                .hint(format!("put a program of one of these kinds: {}", kinds.join(", ")))
+        })
+    }
+
     pub(super) fn check(&self, program: &ProgramId, source: &str) -> Result<(), SourceError> {
+        let checker = self.of(program.kind)?;
         if source.len() > MAX_SOURCE_BYTES {
             let bytes = source.len();
             let text = format!("a source of {bytes} bytes; at most {MAX_SOURCE_BYTES} fit");
             return Err(SourceError::new(text));
         }
-        self.0[&program.kind].check(program, source)
-    }
-}
-
-/// For kinds whose hook is checked further by a higher floor: it has to compile.
-struct CompileChecker;
-
-impl Checker for CompileChecker {
-    fn check(&self, program: &ProgramId, source: &str) -> Result<(), SourceError> {
-        Script::compile(&program.to_string(), 0, source.as_bytes())?;
-        Ok(())
+        checker.check(program, source)
     }
 }
 

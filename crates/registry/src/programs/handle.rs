@@ -86,13 +86,13 @@ pub enum Removal {
 }
 
 impl Programs {
-    /// The programs kept in these maps. Sources of classes and map programs are checked in full,
-    /// those of other kinds only compiled, until [`Programs::with_checker`] gives better.
+    /// The programs kept in these maps. Classes and map programs are accepted; [`Programs::with_checker`]
+    /// adds a kind.
     pub fn new(maps: Maps, clock: Arc<dyn Clock>) -> Self {
         Self { maps, checkers: Checkers::new(clock.clone()), clock }
     }
 
-    /// Checks the programs of one kind so.
+    /// Accepts programs of a kind, if this checker does.
     pub fn with_checker(mut self, kind: ProgramKind, checker: Arc<dyn Checker>) -> Self {
         self.checkers.set(kind, checker);
         self
@@ -120,8 +120,9 @@ impl Programs {
     ///
     /// # Errors
     /// `Invalid` with the line as fault site if [`Programs::check`] fails: then nothing is stored.
-    /// Those of [`Maps::update`].
+    /// `Unsupported` if nothing runs programs of this kind. Those of [`Maps::update`].
     pub async fn put(&self, program: &ProgramId, source: &str) -> Result<u64> {
+        self.checkers.of(program.kind)?;
         self.check(program, source).map_err(|error| error.into_error(program))?;
         let created_at_micros = self.clock.now_micros();
         let digest = store_source(self.maps.system(), source).await?;
@@ -236,6 +237,7 @@ impl Programs {
         version: u64,
         instead_of: u64,
     ) -> Result<()> {
+        self.checkers.of(program.kind)?;
         let mut former = None;
         let (record, ()) = self
             .change(program, |record, epoch| {
@@ -255,6 +257,9 @@ impl Programs {
     /// # Errors
     /// As for [`Programs::activate`]; none is activated then.
     pub async fn activate_all(&self, versions: &[(ProgramId, u64)]) -> Result<u64> {
+        for (program, _) in versions {
+            self.checkers.of(program.kind)?;
+        }
         let mut switches = Vec::new();
         let update = |state: &MapState| {
             switches.clear();
@@ -282,6 +287,7 @@ impl Programs {
     /// # Errors
     /// `Invalid` if no version was active before; those of [`Maps::update`].
     pub async fn rollback(&self, program: &ProgramId) -> Result<u64> {
+        self.checkers.of(program.kind)?;
         let mut former = None;
         let (record, version) = self
             .change(program, |record, epoch| {
@@ -305,6 +311,7 @@ impl Programs {
         version: Option<u64>,
         removal: Removal,
     ) -> Result<()> {
+        self.checkers.of(program.kind)?;
         let mut former = None;
         let (record, ()) = self
             .change(program, |record, epoch| {

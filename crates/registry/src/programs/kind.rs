@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use nacre_object::{Error, Result};
 
-/// The hook a program fills. Names are separate for each.
+/// The hook a program fills. Names are separate for each. [`super::Programs`] refuses kinds without a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ProgramKind {
     /// Methods of objects.

@@ -8,8 +8,10 @@ use nacre_clock::{Clock, ManualClock};
 use nacre_conformance::faults::FaultPlan;
 use nacre_conformance::{FaultyStore, MemoryStore};
 use nacre_object::MapName;
-use nacre_registry::{Maps, ProgramId, Programs, events_class, map_class};
-use nacre_script::Budget;
+use nacre_registry::{
+    Checker, Maps, ProgramId, ProgramKind, Programs, SourceError, events_class, map_class,
+};
+use nacre_script::{Budget, Script};
 
 /// When tests happen: microseconds since 1970.
 pub const NOW_MICROS: u64 = 1_700_000_000_000_000;
@@ -47,9 +49,25 @@ pub fn faulty_maps(store: &MemoryStore, plan: FaultPlan) -> (Maps, FaultyStore) 
     (Maps::new(Arc::new(stage.clone()), Arc::new(stage.clone())), stage)
 }
 
-/// The programs of a store.
+/// The programs of a store. Two kinds that have no hook yet are accepted if they compile.
 pub fn programs(maps: &Maps) -> Programs {
-    Programs::new(maps.clone(), Arc::new(ManualClock::at(NOW_MICROS)))
+    programs_at(maps, Arc::new(ManualClock::at(NOW_MICROS)))
+}
+
+/// The same, by this clock.
+pub fn programs_at(maps: &Maps, clock: Arc<dyn Clock>) -> Programs {
+    Programs::new(maps.clone(), clock)
+        .with_checker(ProgramKind::Route, Arc::new(CompileChecker))
+        .with_checker(ProgramKind::Balancer, Arc::new(CompileChecker))
+}
+
+struct CompileChecker;
+
+impl Checker for CompileChecker {
+    fn check(&self, program: &ProgramId, source: &str) -> Result<(), SourceError> {
+        Script::compile(&program.to_string(), 0, source.as_bytes())?;
+        Ok(())
+    }
 }
 
 /// A program's name.
