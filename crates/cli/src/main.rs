@@ -40,7 +40,7 @@ use serde_json::json;
 
 use crate::commands::{
     bench, brados, ceph, class, entity, events, experiment, init, log, map, node, object, pool,
-    program, program_test, scrub, status, trace, up,
+    program, program_test, salvage, scrub, status, trace, up,
 };
 use crate::out::Out;
 
@@ -113,7 +113,9 @@ enum Command {
     /// Show the cluster's nodes
     Status,
     /// Read everything every node keeps, and say what is damaged; status 1 if something is
-    Scrub,
+    Scrub(scrub::ScrubArguments),
+    /// Save what can be read of a damaged storage folder into a new one
+    Salvage(salvage::SalvageArguments),
     /// Show what happened: version changes, faults of programs
     Events(events::EventsArguments),
     /// Show what nodes remember of traces: what took how long, on every node
@@ -181,8 +183,10 @@ impl Command {
         match self {
             Self::Brados(command) => command.asks_a_cluster(),
             Self::Program(command) => !matches!(command, program::ProgramCommand::Test(_)),
+            Self::Scrub(scrub) => scrub.offline.is_none(),
             Self::Init(_)
             | Self::Up(_)
+            | Self::Salvage(_)
             | Self::Demo(_)
             | Self::Bench(_)
             | Self::Experiment(_)
@@ -196,7 +200,8 @@ impl Command {
     /// write files that the user asks for, with the modes that the user's umask gives.
     fn keeps_data(&self) -> bool {
         match self {
-            Self::Init(_) | Self::Up(_) | Self::Node(_) => true,
+            Self::Init(_) | Self::Up(_) | Self::Node(_) | Self::Salvage(_) => true,
+            Self::Scrub(scrub) => scrub.offline.is_some(),
             Self::Demo(_) | Self::Bench(_) | Self::Experiment(_) => true,
             Self::Program(command) => matches!(command, program::ProgramCommand::Test(_)),
             _ => false,
@@ -297,7 +302,11 @@ async fn run(arguments: Arguments, out: Out) -> Result<()> {
         Command::Init(init) => init::run(&init, folder, out),
         Command::Status => status::run(&cluster_file()?, out).await,
         Command::Trace(trace) => trace::run(trace, &cluster_file()?, out).await,
-        Command::Scrub => scrub::run(&cluster_file()?, out).await,
+        Command::Scrub(scrub) => match &scrub.offline {
+            Some(folder) => salvage::examine(folder, out),
+            None => scrub::run(&cluster_file()?, out).await,
+        },
+        Command::Salvage(salvage) => salvage::run(&salvage, out),
         Command::Entity(command) => entity::run(command, &cluster_file()?, out).await,
         Command::Events(events) => events::run(events, &connect().await?, out).await,
         Command::Object(command) => object::run(command, &connect().await?, out).await,

@@ -62,3 +62,36 @@ fn a_scrub_says_which_objects_are_damaged_and_the_rest_goes_on() {
     cluster.run_with_input(&["object", "put", "data/a"], &content("a"));
     cluster.run(&["scrub"]);
 }
+
+#[test]
+fn a_target_that_cannot_be_opened_is_examined_salvaged_and_serves_from_the_new_folder() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut cluster = RunningCluster::start_in(scratch.path());
+    cluster.run_with_input(&["object", "put", "data/a"], "kept");
+    let node = cluster.run(&["object", "locate", "data/a"]).trim().to_owned();
+    let target = scratch.path().join(node);
+    let folder = target.to_str().unwrap();
+    let (_, said) = cluster.fails(&["scrub", "--offline", folder]);
+    assert!(said.contains("a node has this folder open"), "{said}");
+    assert!(cluster.stop());
+    let examined = cluster.run(&["scrub", "--offline", scratch.path().to_str().unwrap()]);
+    assert_eq!(examined.matches("nothing is damaged").count(), 3, "{examined}");
+
+    let manifest = target.join("MANIFEST");
+    let mut bytes = fs::read(&manifest).unwrap();
+    bytes[12] ^= 1;
+    fs::write(&manifest, &bytes).unwrap();
+    let output = cluster.command(&["scrub", "--offline", folder]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("MANIFEST"));
+    assert_eq!(fs::read(&manifest).unwrap(), bytes, "it is only read");
+
+    let new = scratch.path().join("salvaged");
+    let said = cluster.run(&["salvage", folder, "--to", new.to_str().unwrap()]);
+    assert!(said.contains("MANIFEST") && said.contains("put it"), "{said}");
+    fs::rename(&target, scratch.path().join("damaged")).unwrap();
+    fs::rename(&new, &target).unwrap();
+    let cluster = RunningCluster::start_in(scratch.path());
+    assert_eq!(cluster.run(&["object", "get", "data/a"]), "kept");
+    assert_eq!(cluster.run(&["scrub"]).matches("nothing is damaged").count(), 3);
+}

@@ -38,7 +38,8 @@ impl Progress {
         }
     }
 
-    fn encode(self) -> Value {
+    /// As it is kept in the tables.
+    pub fn encode(self) -> Value {
         let mut out = Vec::with_capacity(16);
         out.put_u64(self.sequence);
         out.put_u64(self.next_node);

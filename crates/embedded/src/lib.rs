@@ -23,6 +23,7 @@
 //! | `journal/` | records, groups, segments, recovery, inventory |
 //! | `upkeep`, `checkpoints`, `compaction`, `payload_owners`, `manifest`, `space` | checkpoints and room |
 //! | `scrub/` | finding damage before somebody meets it |
+//! | `salvage/` | saving what can be read of a damaged directory |
 //! | `watch`, `stats`, `health`, `disk` | watchers, counts, failure, the seam to the disk |
 //!
 //! A directory holds `MANIFEST`, `LOCK`, `journal/` and `tree/`, the tables.
@@ -55,6 +56,7 @@ mod options;
 mod payload_owners;
 mod queue;
 mod recent;
+mod salvage;
 mod scrub;
 mod shard;
 mod shards;
@@ -77,6 +79,7 @@ pub use options::{
     DEFAULT_CACHE_BYTES, DEFAULT_MEMTABLE_BYTES, DEFAULT_SHARDS, MAX_QUEUED_BYTES, MAX_SHARDS,
     Options,
 };
+pub use salvage::{LinkedDisk, Salvaged, SegmentFiles, salvage};
 pub use scrub::{
     Damage, MAX_STEP_DAMAGES, SCRUB_STEP_BYTES, SCRUB_STEP_ENTRIES, ScrubCursor, ScrubStep,
 };

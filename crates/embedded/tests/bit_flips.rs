@@ -5,17 +5,20 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nacre_clock::Random;
 use nacre_conformance::seeds;
-use nacre_embedded::EmbeddedEngine;
+use nacre_embedded::{EmbeddedEngine, LinkedDisk, SegmentFiles, salvage};
 use nacre_object::ErrorKind;
 use support::contents::{Contents, make_store, scrub};
-use support::{append, copy_folder, copy_open_folder, object, options, submit};
+use support::{answer, append, copy_folder, copy_open_folder, object, options, read_all, submit};
 use tempfile::TempDir;
 
 /// Flips tried in each file of a store; `NACRE_SEEDS=n` tries them n times.
 const FLIPS_A_FILE: usize = 3;
+/// Writes that fill some segments.
+const WRITES: usize = 40;
 /// Copies of an open store, of some milliseconds each, of which one has to have a mark.
 const MAX_COPIES: usize = 1000;
 
@@ -170,4 +173,150 @@ async fn a_scrub_of_a_well_store_finds_nothing() {
     engine.close();
     let engine = EmbeddedEngine::open(options(folder.path())).unwrap();
     assert_eq!(scrub(&engine), []);
+}
+
+/// A store with some of everything in it, closed, and what it answers.
+async fn closed_store() -> (TempDir, Contents) {
+    let folder = TempDir::new().unwrap();
+    let engine = make_store(folder.path()).await;
+    let contents = Contents::of(&engine).await;
+    engine.close();
+    (folder, contents)
+}
+
+/// The list of files that a store's tables go by.
+fn list_of_tables(store: &Path) -> PathBuf {
+    let current = std::fs::read(store.join("tree/current")).unwrap();
+    store.join(format!("tree/v{}", u64::from_le_bytes(current[..8].try_into().unwrap())))
+}
+
+fn flip_byte(path: &Path, at: usize) {
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// Salvages a store; answers where it is now, and the places of what was damaged.
+fn salvaged(store: &Path) -> (TempDir, Vec<String>) {
+    let new = TempDir::new().unwrap();
+    let salvaged = salvage(store, new.path(), SegmentFiles::Copied).unwrap();
+    let places = salvaged.damages.into_iter().map(|damage| damage.place).collect();
+    (new, places)
+}
+
+/// Opens a salvaged store, which must have lost nothing.
+async fn check_nothing_is_lost(store: &Path, contents: &Contents) {
+    let engine = EmbeddedEngine::open(options(store)).unwrap();
+    assert_eq!(contents.compare(&engine).await, BTreeSet::new());
+    assert_eq!(scrub(&engine), []);
+    submit(&engine, &object("late"), vec![append("x")]).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_whole_store_is_salvaged_whole() {
+    let (store, contents) = closed_store().await;
+    std::fs::write(store.path().join("target.json"), "an identity").unwrap();
+    let (new, places) = salvaged(store.path());
+    assert_eq!(places, [] as [String; 0]);
+    check_nothing_is_lost(new.path(), &contents).await;
+    assert_eq!(std::fs::read(new.path().join("target.json")).unwrap(), b"an identity");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_a_damaged_vital_file_keeps_from_opening_is_salvaged_whole() {
+    let (store, contents) = closed_store().await;
+    let vital = [
+        (PathBuf::from("MANIFEST"), "MANIFEST"),
+        (PathBuf::from("tree/current"), "tree"),
+        (list_of_tables(store.path()).strip_prefix(store.path()).unwrap().to_owned(), "tree/v"),
+    ];
+    for (file, named) in vital {
+        let copy = TempDir::new().unwrap();
+        copy_folder(store.path(), copy.path());
+        flip_byte(&copy.path().join(&file), 12);
+        EmbeddedEngine::open(options(copy.path())).unwrap_err();
+        let (new, places) = salvaged(copy.path());
+        assert!(places.iter().any(|place| place.contains(named)), "{places:?}");
+        check_nothing_is_lost(new.path(), &contents).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_with_a_damaged_file_of_tables_is_salvaged_but_for_what_was_in_it() {
+    let (store, contents) = closed_store().await;
+    for file in files(&store.path().join("tree/tables")) {
+        let copy = TempDir::new().unwrap();
+        copy_folder(store.path(), copy.path());
+        let path = copy.path().join("tree/tables").join(&file);
+        // In the checksum of the table of contents, with which a file ends.
+        let at = std::fs::metadata(&path).unwrap().len() as usize - 20;
+        flip_byte(&path, at);
+        EmbeddedEngine::open(options(copy.path())).unwrap_err();
+        let (new, places) = salvaged(copy.path());
+        assert!(places.contains(&format!("tree/tables/{}", file.display())), "{places:?}");
+        let engine = EmbeddedEngine::open(options(new.path())).unwrap();
+        contents.ask_again(&engine).await;
+        submit(&engine, &object("late"), vec![append("x")]).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_without_tables_is_salvaged_from_its_journal() {
+    let store = TempDir::new().unwrap();
+    let mut large = options(store.path());
+    // One segment, so that all of the journal is there.
+    large.segment_bytes = 16 * 1024 * 1024;
+    let engine = EmbeddedEngine::open(large).unwrap();
+    for n in 0..20 {
+        submit(&engine, &object(format!("o{n}")), vec![append(vec![n; 5000])]).await.unwrap();
+    }
+    submit(&engine, &object("o3"), vec![nacre_object::Op::Remove]).await.unwrap();
+    engine.close();
+    for lost in ["tree/current", "MANIFEST"] {
+        std::fs::remove_file(store.path().join(lost)).unwrap();
+    }
+    std::fs::remove_dir_all(store.path().join("tree/tables")).unwrap();
+    let (new, places) = salvaged(store.path());
+    assert!(places.contains(&"MANIFEST".to_owned()), "{places:?}");
+    let engine = EmbeddedEngine::open(options(new.path())).unwrap();
+    for n in (0..20).filter(|n| *n != 3) {
+        let found = answer(&engine, &object(format!("o{n}")), read_all()).await.unwrap();
+        assert_eq!(found, nacre_object::OpResult::Data(vec![n; 5000].into()), "object {n}");
+    }
+    let removed = answer(&engine, &object("o3"), read_all()).await.unwrap_err();
+    assert_eq!(removed.kind(), ErrorKind::NotFound);
+    assert_eq!(scrub(&engine), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_of_links_changes_nothing_in_the_folder_they_point_to() {
+    let (store, contents) = closed_store().await;
+    let read = |store: &Path| -> Vec<_> {
+        files(store).into_iter().map(|file| std::fs::read(store.join(file)).unwrap()).collect()
+    };
+    let before = read(store.path());
+    let new = TempDir::new().unwrap();
+    salvage(store.path(), new.path(), SegmentFiles::Linked).unwrap();
+    let mut linked = options(new.path());
+    linked.disk = Arc::new(LinkedDisk);
+    let engine = EmbeddedEngine::open(linked).unwrap();
+    assert_eq!(contents.compare(&engine).await, BTreeSet::new());
+    for name in (0..WRITES).map(|n| format!("late-{n}")) {
+        submit(&engine, &object(name), vec![append(vec![1; 5000])]).await.unwrap();
+    }
+    engine.close();
+    assert!(read(store.path()) == before, "a file has changed");
+}
+
+#[tokio::test]
+async fn a_store_that_is_open_and_a_folder_that_is_used_are_not_salvaged() {
+    let folder = TempDir::new().unwrap();
+    let engine = make_store(folder.path()).await;
+    let new = TempDir::new().unwrap();
+    let refused = |to: &Path| salvage(folder.path(), to, SegmentFiles::Copied).unwrap_err().kind();
+    assert_eq!(refused(new.path()), ErrorKind::Unavailable);
+    engine.close();
+    std::fs::write(new.path().join("file"), "somebody's").unwrap();
+    assert_eq!(refused(new.path()), ErrorKind::Exists);
+    assert_eq!(refused(&folder.path().join("new")), ErrorKind::Invalid);
 }

@@ -94,9 +94,10 @@ impl Storage {
 fn unopened(name: &str, folder: &Path, error: &Error) -> Error {
     let folder = folder.display();
     let hint = match error.kind() {
-        ErrorKind::Corrupt => {
-            format!("restore {folder} from a copy; the other nodes serve meanwhile")
-        }
+        ErrorKind::Corrupt => format!(
+            "stop the cluster; `nacre salvage {folder} --to NEW` then saves what can be read, and `nacre \
+             scrub --offline {folder}` says what is damaged; or restore the folder from a copy"
+        ),
         ErrorKind::Denied => {
             format!("let the user who runs the node read and write all of {folder}")
         }

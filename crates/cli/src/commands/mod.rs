@@ -23,6 +23,7 @@ mod object_content;
 pub mod pool;
 pub mod program;
 pub mod program_test;
+pub mod salvage;
 pub mod scrub;
 pub mod status;
 mod test_bed;

@@ -4,6 +4,7 @@
 //! for as long as the step took: a scrub takes half of a disk at most, and an interrupted one
 //! leaves nothing behind.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -16,6 +17,15 @@ use crate::out::{Out, note, printable};
 
 /// A step takes milliseconds; where much is damaged, finding out whose it is may take seconds.
 const STEP_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// What `nacre scrub` is told
+#[derive(Debug, clap::Args)]
+pub struct ScrubArguments {
+    /// Examine this storage folder, or each target's in this cluster's folder, while no node runs; nothing
+    /// in it is changed
+    #[arg(long, value_name = "FOLDER")]
+    pub offline: Option<PathBuf>,
+}
 
 /// What a scrub of a node came to.
 #[derive(Debug, Default)]

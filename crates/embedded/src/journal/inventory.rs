@@ -38,26 +38,18 @@ impl Inventory {
         last: u64,
         released: ReleasedOf,
     ) -> Result<Self> {
-        let segments = std::slice::from_ref(segment);
-        let reading = Reading { segments, marking };
         let mut inventory = Self { released, ..Self::default() };
-        let mut buffer = Vec::new();
-        let (mut at, mut number) = (BLOCK_BYTES, 0);
+        // Damage that no group follows may be a torn group.
         let mut unread = None;
-        while let Some((offset, header)) = next_header(&reading, segment, at, number, last)? {
-            if offset != at {
-                unread.get_or_insert(at);
-            }
-            if let Some(unread) = unread.take() {
+        visit_groups(segment, marking, last, &mut |group, records| {
+            if let Some(unread) = unread.take().or(group.unread_before) {
                 inventory.note_damage(segment, unread);
             }
-            match records(segment, marking, offset, header, &mut buffer)? {
+            match records {
                 Some(records) => records.into_iter().for_each(|record| inventory.add(record)),
-                None => unread = Some(offset),
+                None => unread = Some(group.offset),
             }
-            number = header.number;
-            at = offset.saturating_add(round_up_to_block(u64::from(header.length)) as u32);
-        }
+        })?;
         Ok(inventory)
     }
 
@@ -83,6 +75,41 @@ impl Inventory {
             }
         }
     }
+}
+
+/// A group that was found in a segment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FoundGroup {
+    pub number: u64,
+    /// First byte of the group in the segment.
+    offset: u32,
+    /// Where something before it cannot be read, that follows the last group that was found.
+    unread_before: Option<u32>,
+}
+
+/// Hands the groups of a segment numbered up to `last` to `visit`, with their records; `None` if these cannot be
+/// read.
+///
+/// # Errors
+/// What the disk says.
+pub(crate) fn visit_groups(
+    segment: &Segment,
+    marking: Marking,
+    last: u64,
+    visit: &mut dyn FnMut(FoundGroup, Option<Vec<Record>>),
+) -> Result<()> {
+    let segments = std::slice::from_ref(segment);
+    let reading = Reading { segments, marking };
+    let mut buffer = Vec::new();
+    let (mut at, mut number) = (BLOCK_BYTES, 0);
+    while let Some((offset, header)) = next_header(&reading, segment, at, number, last)? {
+        let unread_before = (offset != at).then_some(at);
+        let found = FoundGroup { number: header.number, offset, unread_before };
+        visit(found, records(segment, marking, offset, header, &mut buffer)?);
+        number = header.number;
+        at = offset.saturating_add(round_up_to_block(u64::from(header.length)) as u32);
+    }
+    Ok(())
 }
 
 /// The records of a group; `None` if they cannot be read.

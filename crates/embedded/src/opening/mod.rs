@@ -20,13 +20,14 @@ use crate::shards::Shards;
 use crate::upkeep::Upkeep;
 use folder::{make_store, open_tables, prepare_folder, upgrade};
 pub use presence::holds_store;
+pub(crate) use recount::recount;
 use recovered::recover;
 use starting::start;
 
-const LOCK: &str = "LOCK";
-const JOURNAL: &str = "journal";
+pub(crate) const LOCK: &str = "LOCK";
+pub(crate) const JOURNAL: &str = "journal";
 /// The tables.
-const TREE: &str = "tree";
+pub(crate) const TREE: &str = "tree";
 /// The tables of format 1.
 const TABLES: &str = "tables";
 

@@ -19,7 +19,7 @@ type Counts = HashMap<(u32, u16), i64>;
 /// # Errors
 /// If the tables cannot be read or written. Of tables with a damaged entry no count is changed, as what it referred
 /// to is not known.
-pub(super) fn recount(tables: &Tables) -> Result<()> {
+pub(crate) fn recount(tables: &Tables) -> Result<()> {
     let snapshot = tables.snapshot_with_tallies();
     let counts = match counted(&snapshot) {
         Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(()),

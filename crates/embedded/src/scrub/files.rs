@@ -55,7 +55,8 @@ fn check(file: &TableFile<'_>, bytes: &mut u64) -> Result<Option<&'static str>> 
     }
 }
 
-fn checksum(path: &Path, bytes: &mut u64) -> io::Result<u128> {
+/// xxh3 of a file; counts the bytes that were read.
+pub(crate) fn checksum(path: &Path, bytes: &mut u64) -> io::Result<u128> {
     let mut file = File::open(path)?;
     let (mut hasher, mut buffer) = (Xxh3::new(), vec![0; READ_BYTES]);
     loop {

@@ -30,6 +30,8 @@ use nacre_object::Result;
 use crate::core::Core;
 pub use cursor::ScrubCursor;
 use cursor::Stage;
+pub(crate) use files::checksum;
+pub(crate) use stretch::{end_of_unreadable, successor};
 
 /// Bytes of payloads and entries one step reads: some milliseconds of a disk.
 pub const SCRUB_STEP_BYTES: u64 = 4 * 1024 * 1024;
@@ -84,7 +86,7 @@ impl ScrubStep {
 
 impl Damage {
     /// Damage that is no object's.
-    fn of_store(place: impl Into<String>, problem: impl Into<String>) -> Self {
+    pub(crate) fn of_store(place: impl Into<String>, problem: impl Into<String>) -> Self {
         Self {
             object: None,
             snapshot: None,

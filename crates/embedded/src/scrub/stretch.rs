@@ -71,14 +71,24 @@ impl<'a> Entries<'a> {
 
     /// The first place behind `from`, which cannot be read, where reading goes on.
     fn end_of_stretch(&self, from: &[u8]) -> Vec<u8> {
-        let (mut unreadable, mut readable) = (from.to_vec(), self.to.clone());
-        for _ in 0..MAX_HALVINGS {
-            let Some(middle) = middle_of(&unreadable, &readable) else { break };
-            let is_readable = !matches!(self.read_from(&middle).next(), Some(Err(_)));
-            *(if is_readable { &mut readable } else { &mut unreadable }) = middle;
-        }
-        readable
+        let is_readable = |key: &[u8]| !matches!(self.read_from(key).next(), Some(Err(_)));
+        end_of_unreadable(from, &self.to, is_readable)
     }
+}
+
+/// The first key behind `from`, which cannot be read, from which reading goes on; `to` if there is none.
+pub(crate) fn end_of_unreadable(
+    from: &[u8],
+    to: &[u8],
+    is_readable: impl Fn(&[u8]) -> bool,
+) -> Vec<u8> {
+    let (mut unreadable, mut readable) = (from.to_vec(), to.to_vec());
+    for _ in 0..MAX_HALVINGS {
+        let Some(middle) = middle_of(&unreadable, &readable) else { break };
+        let border = if is_readable(&middle) { &mut readable } else { &mut unreadable };
+        *border = middle;
+    }
+    readable
 }
 
 impl Iterator for Entries<'_> {
@@ -105,7 +115,7 @@ impl Iterator for Entries<'_> {
 }
 
 /// The least key greater than `key`.
-pub(super) fn successor(key: &[u8]) -> Vec<u8> {
+pub(crate) fn successor(key: &[u8]) -> Vec<u8> {
     let mut next = key.to_vec();
     next.push(0);
     next

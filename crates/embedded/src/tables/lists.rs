@@ -4,7 +4,7 @@
 //! and is never compared by the tree; a flipped bit could hide a file.
 
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 use nacre_object::{Error, Result};
@@ -69,4 +69,55 @@ pub(crate) fn check_list(tree: &Path) -> Result<()> {
         return Err(Error::corrupt(text).on(list.display()));
     }
     Ok(())
+}
+
+/// A file of tables as a tree's list names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ListedFile {
+    pub number: u64,
+    /// xxh3 of all of it.
+    pub checksum: u128,
+}
+
+/// The files that a tree's list names, from the newest level on.
+///
+/// In the section `tables` of the list: levels u8, then for each level its runs u8, for each run its files u32, for
+/// each file its number u64, the kind of its checksum u8, its checksum u128 and a sequence number u64.
+///
+/// # Errors
+/// `Corrupt` with the file that is damaged.
+pub(crate) fn listed_files(tree: &Path) -> Result<Vec<ListedFile>> {
+    check_list(tree)?;
+    let Some(current) = current_list(tree)? else {
+        let missing = tree.join("current");
+        return Err(Error::corrupt("it is missing").on(missing.display()));
+    };
+    let list = tree.join(format!("v{}", current.number));
+    let damaged = || Error::corrupt("it is no list of files").on(list.display());
+    let archive = sfa::Reader::new(&list).map_err(|_| damaged())?;
+    let section = archive.toc().section(b"tables").ok_or_else(damaged)?;
+    let mut from = section.buf_reader(&list).map_err(|_| damaged())?;
+    files_in(&mut from).map_err(|_| damaged())
+}
+
+fn files_in(from: &mut impl Read) -> io::Result<Vec<ListedFile>> {
+    const SEQUENCE_NUMBER_BYTES: usize = 8;
+    let mut files = Vec::new();
+    for _level in 0..take::<1>(from)?[0] {
+        for _run in 0..take::<1>(from)?[0] {
+            for _file in 0..u32::from_le_bytes(take(from)?) {
+                let number = u64::from_le_bytes(take(from)?);
+                let _kind_of_checksum = take::<1>(from)?;
+                files.push(ListedFile { number, checksum: u128::from_le_bytes(take(from)?) });
+                take::<SEQUENCE_NUMBER_BYTES>(from)?;
+            }
+        }
+    }
+    Ok(files)
+}
+
+fn take<const BYTES: usize>(from: &mut impl Read) -> io::Result<[u8; BYTES]> {
+    let mut bytes = [0; BYTES];
+    from.read_exact(&mut bytes)?;
+    Ok(bytes)
 }

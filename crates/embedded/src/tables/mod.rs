@@ -44,7 +44,7 @@ use crate::value::Value;
 pub(crate) use fjall::check_before_opening;
 pub(crate) use fjall::take_over;
 use keeper::Keeper;
-pub(crate) use lists::check_list;
+pub(crate) use lists::{check_list, listed_files};
 use moments::{Moment, Moments};
 use removed::Files;
 use row_cache::RowCache;
@@ -52,6 +52,8 @@ use tallies::Tallies;
 
 /// Open table files.
 const MAX_TABLE_FILES: usize = 128;
+/// The folder of table files in the folder of a tree.
+pub(crate) const FILES_FOLDER: &str = "tables";
 /// The share of its bound that entries held in memory must have reached to be worth a file of their own.
 const WORTH_A_FILE: u64 = 16;
 
@@ -215,6 +217,28 @@ impl Tables {
     /// Whether as much is held in memory as may be.
     pub fn is_full(&self) -> bool {
         self.shared.unsealed_bytes.load(Ordering::Relaxed) >= self.shared.memtable_bytes
+    }
+
+    /// Writes what is held in memory to a file if it is as much as may be, for those whose threads are not
+    /// started.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn write_if_full(&self) -> Result<()> {
+        if !self.is_full() {
+            return Ok(());
+        }
+        self.seal();
+        self.write_sealed()
+    }
+
+    /// Puts an entry of other tables, with its sequence number, into tables that are opened again before
+    /// anybody reads them.
+    pub fn restore(&self, entry: InternalValue) {
+        let _writing = self.shared.lock_writing();
+        let memtable = self.shared.tree.active_memtable();
+        memtable.insert(entry);
+        self.shared.unsealed_bytes.store(memtable.size(), Ordering::Relaxed);
     }
 
     /// Whether so much is held in memory that an idle engine has it written.

@@ -13,10 +13,8 @@ use std::path::Path;
 use lsm_tree::{AbstractTree, AnyTree};
 use nacre_object::{Error, Result};
 
+use super::FILES_FOLDER;
 use super::lists::{current_list, reading};
-
-/// The folder of table files in the folder of a tree.
-const FILES_FOLDER: &str = "tables";
 
 /// The numbers of table files that a version of the tree named.
 #[derive(Debug, Default)]

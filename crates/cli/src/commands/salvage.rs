@@ -1,0 +1,142 @@
+//! `nacre salvage` and `nacre scrub --offline`: what can be saved of storage folders that no node has open.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nacre::{Error, Result};
+use nacre_clock::SystemClock;
+use nacre_embedded::{
+    Damage, Disk, EmbeddedEngine, LinkedDisk, Options, RealDisk, ScrubCursor, SegmentFiles, salvage,
+};
+use nacre_object::NoClasses;
+use serde_json::json;
+
+use crate::out::{Out, printable};
+
+/// The folder of a cluster's storage target is named like this.
+const TARGET_PREFIX: &str = "storage.";
+
+/// What `nacre salvage` is told
+#[derive(Debug, clap::Args)]
+pub struct SalvageArguments {
+    /// The damaged folder of one storage target; it is only read
+    folder: PathBuf,
+    /// The new folder, which is made
+    #[arg(long)]
+    to: PathBuf,
+}
+
+/// What was found in one folder.
+#[derive(Debug, Default)]
+struct Found {
+    damages: Vec<Damage>,
+    /// What was found beyond the damages in full.
+    more_damages: u64,
+    entries: u64,
+    objects_bytes: u64,
+}
+
+/// Saves what can be read of a damaged storage folder into a new one.
+///
+/// # Errors
+/// As [`nacre_embedded::salvage`].
+pub fn run(arguments: &SalvageArguments, out: Out) -> Result<()> {
+    let SalvageArguments { folder, to } = arguments;
+    let found = save(folder, to, SegmentFiles::Copied, Arc::new(RealDisk))?;
+    show(folder, &found, out)?;
+    let value = json!({ "saved": to, "entries": found.entries, "damages": found.count() });
+    out.show(&value, || {
+        let (entries, damages) = (found.entries, found.count());
+        format!(
+            "{} has {entries} entries; {damages} damaged places\nto use it, stop the cluster and put it \
+             in the place of {}",
+            to.display(),
+            folder.display()
+        )
+    })
+}
+
+/// Examines a storage folder, or each target's in a cluster's folder, without changing anything in it.
+///
+/// # Errors
+/// `Corrupt` if something is damaged; `Unavailable` while a node has a folder open; `NotFound` where there is
+/// no storage folder.
+pub fn examine(folder: &Path, out: Out) -> Result<()> {
+    let mut damages = 0;
+    for target in targets_of(folder) {
+        let scratch = tempfile::tempdir().map_err(|error| {
+            Error::unavailable(format!("cannot make a scratch folder: {error}"))
+        })?;
+        let copy = scratch.path().join("store");
+        let found = save(&target, &copy, SegmentFiles::Linked, Arc::new(LinkedDisk))?;
+        show(&target, &found, out)?;
+        damages += found.count();
+    }
+    if damages == 0 {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!("{damages} damaged places"))
+        .hint("`nacre salvage FOLDER --to NEW` saves all that is not damaged"))
+}
+
+/// The folders of a cluster's targets, in their order; else the folder itself.
+fn targets_of(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_target = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default();
+        name.to_string_lossy().starts_with(TARGET_PREFIX) && path.is_dir()
+    };
+    let mut targets: Vec<_> = entries.map(|entry| entry.path()).filter(is_target).collect();
+    targets.sort();
+    if targets.is_empty() { vec![folder.to_owned()] } else { targets }
+}
+
+/// Saves a folder into another one and scrubs that.
+fn save(from: &Path, to: &Path, files: SegmentFiles, disk: Arc<dyn Disk>) -> Result<Found> {
+    let salvaged = salvage(from, to, files).map_err(|error| error.during("salvage"))?;
+    let mut found = Found { damages: salvaged.damages, ..Found::default() };
+    let clock = Arc::new(SystemClock::default());
+    let options = Options { disk, ..Options::new(to, Arc::new(NoClasses), clock) };
+    let engine = EmbeddedEngine::open(options)?;
+    let mut next = Some(ScrubCursor::default());
+    while let Some(cursor) = next {
+        let step = engine.scrub(&cursor)?;
+        found.damages.extend(step.damages);
+        found.more_damages += step.more_damages;
+        found.entries += step.entries;
+        found.objects_bytes += step.bytes;
+        next = step.next;
+    }
+    engine.close();
+    Ok(found)
+}
+
+impl Found {
+    fn count(&self) -> u64 {
+        self.damages.len() as u64 + self.more_damages
+    }
+}
+
+fn show(folder: &Path, found: &Found, out: Out) -> Result<()> {
+    let name = folder.display();
+    for damage in &found.damages {
+        let Damage { object, snapshot, place, problem, .. } = damage;
+        let value = json!({ "folder": folder, "damage": {
+            "object": object, "snapshot": snapshot, "place": place, "problem": problem } });
+        out.show(&value, || {
+            let snapshot = snapshot.as_ref().map(|name| format!("@{name}")).unwrap_or_default();
+            let whose =
+                object.as_ref().map(|name| format!("{name}{snapshot}, ")).unwrap_or_default();
+            printable(&format!("{name}: {whose}{place}: {problem}"))
+        })?;
+    }
+    let (entries, bytes, damages) = (found.entries, found.objects_bytes, found.count());
+    let value = json!({ "folder": folder, "entries": entries, "bytes": bytes, "damages": damages });
+    out.show(&value, || {
+        let damaged = match damages {
+            0 => "nothing is damaged".to_owned(),
+            damages => format!("{damages} damaged places"),
+        };
+        format!("{name}: {entries} entries, {bytes} bytes can be read; {damaged}")
+    })
+}

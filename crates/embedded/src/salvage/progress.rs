@@ -1,0 +1,88 @@
+//! How far each shard of a damaged store has come, as far as that is known.
+
+use nacre_object::{ErrorKind, Result};
+
+use crate::batch::Progress;
+use crate::core::hash_of;
+use crate::head::Head;
+use crate::journal::record::RecordId;
+use crate::key::{self, Kind};
+use crate::manifest::Manifest;
+use crate::options::MAX_SHARDS;
+use crate::tables::{TableSnapshot, Tables};
+
+/// Objects looked at to find out how many shards there are.
+const MAX_OBJECTS_LOOKED_AT: usize = 10_000;
+
+/// The progress of the shards that are known.
+#[derive(Debug)]
+pub(super) struct Progresses {
+    /// How many shards there are, if the manifest says so.
+    count: Option<usize>,
+    /// Of each shard: what the tables have, and the last record that was seen.
+    shards: Vec<(Option<u64>, Progress)>,
+}
+
+impl Progresses {
+    /// What the tables and the manifest say.
+    pub fn load(tables: &TableSnapshot, manifest: Option<&Manifest>) -> Result<Self> {
+        let mut shards = Vec::new();
+        for shard in 0..MAX_SHARDS as u16 {
+            let is_stored = tables.get(&key::applied(shard))?.is_some();
+            let mut progress = match Progress::load(tables, shard) {
+                Err(error) if error.kind() == ErrorKind::Corrupt => Progress::default(),
+                progress => progress?,
+            };
+            // The manifest is written once the tables have so much.
+            let floor = manifest.and_then(|manifest| manifest.sequences.get(usize::from(shard)));
+            progress.sequence = progress.sequence.max(floor.copied().unwrap_or_default());
+            let is_known = is_stored || floor.is_some();
+            shards.push((is_known.then_some(progress.sequence), progress));
+        }
+        Ok(Self { count: manifest.map(|manifest| manifest.sequences.len()), shards })
+    }
+
+    /// Takes note of a record. Answers how many records before it are missing if the tables lack it; `None` if
+    /// they have it, or if nothing says how far they are.
+    pub fn note(&mut self, id: RecordId) -> Option<u64> {
+        let (stored, seen) = self.shards.get_mut(usize::from(id.shard))?;
+        let missing = id.sequence.checked_sub(seen.sequence + 1);
+        seen.sequence = seen.sequence.max(id.sequence);
+        seen.next_node = seen.next_node.max(id.next_node);
+        (*stored)?;
+        missing
+    }
+
+    /// Writes the progress of each shard to the tables; answers their last sequences.
+    pub fn store(&self, tables: &Tables) -> Result<Vec<u64>> {
+        let count = match self.count {
+            Some(count) => count,
+            None => self.guessed_count(&tables.snapshot()),
+        };
+        let mut batch = tables.batch(count);
+        let mut sequences = Vec::new();
+        for (shard, (_, progress)) in (0..).zip(&self.shards[..count]) {
+            batch.tally(key::applied(shard).into(), Some(progress.encode()));
+            sequences.push(progress.sequence);
+        }
+        batch.commit();
+        Ok(sequences)
+    }
+
+    /// The number of shards by which the objects lie in the shards that their nodes are of.
+    fn guessed_count(&self, tables: &TableSnapshot) -> usize {
+        let last = self.shards.iter().rposition(|(_, progress)| progress.sequence > 0);
+        let at_least = last.map_or(1, |last| last + 1);
+        let heads = tables.prefix(&key::ALL_HEADS[0]).flatten();
+        let placed = heads.filter_map(|(key, value)| {
+            let Kind::Head(object) = Kind::of(&key)? else { return None };
+            let content = Head::decode(&value.into_inline().ok()?).ok()?.content;
+            let node = content.stream.or(content.map).or(content.attributes)?;
+            Some((hash_of(&object), u64::from(node.shard())))
+        });
+        let placed: Vec<_> = placed.take(MAX_OBJECTS_LOOKED_AT).collect();
+        let fits =
+            |count: &usize| placed.iter().all(|(hash, shard)| hash % *count as u64 == *shard);
+        (at_least..=MAX_SHARDS).find(fits).unwrap_or(at_least)
+    }
+}

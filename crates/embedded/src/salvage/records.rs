@@ -1,0 +1,155 @@
+//! What the tables lack of a damaged store's journal.
+//!
+//! Records that came after the tables are applied in order. If tables were lost, older records stand in for the
+//! entries that are missing. Such an entry may be older than the last one was, or may have been removed since:
+//! segments in between may be gone. So an entry that the tables have is never replaced by an older record.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nacre_object::Result;
+
+use super::Salvaged;
+use super::progress::Progresses;
+use crate::batch::{Batch, LiveBytes};
+use crate::change_set::Overlay;
+use crate::disk::RealDisk;
+use crate::journal::inventory::visit_groups;
+use crate::journal::record::Record;
+use crate::journal::segment::{BLOCK_BYTES, GroupHeader, Marking, Segment, file_name};
+use crate::journal::segment_table::SegmentTable;
+use crate::key;
+use crate::options::MAX_SHARDS;
+use crate::scrub::Damage;
+use crate::tables::Tables;
+use crate::value::{NamedIn, Value};
+
+/// Entries of records that are applied together.
+const BATCH_ENTRIES: usize = 4096;
+
+/// How the groups of segments are marked, by the first one that can be read.
+pub(super) fn marking_of(segments: &[Segment]) -> Option<Marking> {
+    let salted_bytes = Marking::Salt(0).header_bytes();
+    segments.iter().find_map(|segment| {
+        let mut header = vec![0; salted_bytes];
+        segment.file.read_at(u64::from(BLOCK_BYTES), &mut header).ok()?;
+        let salt = u64::from_le_bytes(*header.last_chunk()?);
+        let marking = Marking::Salt(salt);
+        GroupHeader::decode(&header, segment.id, marking).map(|_| marking)
+    })
+}
+
+/// Applies records to new tables.
+pub(super) struct Records<'a> {
+    tables: &'a Tables,
+    segments: SegmentTable,
+    progresses: &'a mut Progresses,
+    /// By shard.
+    batches: Vec<Batch>,
+    /// Entries of records that the tables had, if entries of the tables were lost.
+    older: Option<Overlay>,
+}
+
+impl<'a> Records<'a> {
+    /// For tables that are `are_whole` or lack what lost files had; `journal` is the new folder of segments.
+    pub fn new(
+        tables: &'a Tables,
+        journal: PathBuf,
+        are_whole: bool,
+        progresses: &'a mut Progresses,
+    ) -> Self {
+        Self {
+            tables,
+            segments: SegmentTable::new(Arc::new(RealDisk), journal),
+            progresses,
+            batches: (0..MAX_SHARDS).map(|_| Batch::default()).collect(),
+            older: (!are_whole).then(Overlay::new),
+        }
+    }
+
+    /// Saves what the tables lack; answers the number of the last group.
+    ///
+    /// # Errors
+    /// What the disk says of the new tables. A segment that cannot be read is damage.
+    pub fn save(
+        &mut self,
+        segments: &[Segment],
+        marking: Marking,
+        salvaged: &mut Salvaged,
+    ) -> Result<u64> {
+        let mut last_group = 0;
+        for segment in segments {
+            let mut failed = Ok(());
+            let visited = visit_groups(segment, marking, u64::MAX, &mut |header, records| {
+                last_group = last_group.max(header.number);
+                for record in records.into_iter().flatten() {
+                    if failed.is_ok() {
+                        failed = self.take(record, salvaged);
+                    }
+                }
+            });
+            failed?;
+            if let Err(error) = visited {
+                salvaged.damages.push(Damage::of_store(file_name(segment.id), error.message()));
+            }
+        }
+        self.apply()?;
+        self.fill_in(salvaged)?;
+        Ok(last_group)
+    }
+
+    fn take(&mut self, record: Record, salvaged: &mut Salvaged) -> Result<()> {
+        let Some(missing) = self.progresses.note(record.id) else {
+            if let Some(older) = &mut self.older {
+                older.extend(record.changes.entries);
+            }
+            return Ok(());
+        };
+        if missing > 0 {
+            let place = format!("journal, shard {}", record.id.shard);
+            let before = record.id.sequence;
+            let problem = format!("{missing} transactions before number {before} are lost");
+            salvaged.damages.push(Damage::of_store(place, problem));
+        }
+        salvaged.records += 1;
+        // What is newer is not filled in from what is older.
+        if let Some(older) = &mut self.older {
+            record.changes.entries.keys().for_each(|key| drop(older.remove(key)));
+        }
+        self.batches[usize::from(record.id.shard)].absorb(record.id, Arc::new(record.changes));
+        if self.batches.iter().map(Batch::len).sum::<usize>() >= BATCH_ENTRIES {
+            self.apply()?;
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self) -> Result<()> {
+        let batches = self.batches.iter_mut().map(std::mem::take).collect();
+        // They are counted anew at the end.
+        let mut live: Vec<_> = self.batches.iter().map(|_| LiveBytes::new()).collect();
+        Batch::apply_all(batches, self.tables, &self.segments, &mut live);
+        self.tables.write_if_full()
+    }
+
+    /// Puts the entries of older records that the tables lack.
+    fn fill_in(&mut self, salvaged: &mut Salvaged) -> Result<()> {
+        let snapshot = self.tables.snapshot();
+        for (key, value) in self.older.take().unwrap_or_default() {
+            let Some(value) = value.filter(|_| matches!(snapshot.get(&key), Ok(None))) else {
+                continue;
+            };
+            let mut batch = self.tables.batch(1);
+            for piece in value.pieces().iter().filter(|piece| piece.named_in == NamedIn::Reference)
+            {
+                let Some(address) = piece.source.address() else { continue };
+                let reference = key::reference(address.segment, address.offset, &key);
+                batch.put(reference, &Value::Inline(bytes::Bytes::new()));
+            }
+            batch.put(key, &value);
+            batch.commit();
+            salvaged.entries += 1;
+            self.tables.write_if_full()?;
+        }
+        Ok(())
+    }
+}
