@@ -3,11 +3,12 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
+use common::follower::Follower;
 use common::{NACRE, RunningCluster};
+use nacre_conformance::wait::eventually_blocking;
 
 const REFS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/class/refs.brados");
 
@@ -224,13 +225,10 @@ fn a_fault_of_a_brados_program_names_its_line_in_the_cluster_log() {
     let (status, said) = cluster.fails(&[&call[..], &["[0]"]].concat());
     assert_eq!(status, 1);
     assert!(said.contains("division by zero") && said.contains("line 6"), "{said}");
-    let mut follow =
-        cluster.command(&["events", "--follow"]).stdout(Stdio::piped()).spawn().unwrap();
-    let lines = BufReader::new(follow.stdout.take().unwrap()).lines();
-    let found = lines.map_while(Result::ok).any(|line| line.contains("line 6"));
-    follow.kill().unwrap();
-    follow.wait().unwrap();
-    assert!(found, "the fault is reported at the program's line");
+    let mut events = Follower::start(cluster.command(&["events", "--follow"]));
+    eventually_blocking("the fault is reported at the program's line", || {
+        events.next_line().contains("line 6")
+    });
 }
 
 #[test]

@@ -12,11 +12,11 @@ use std::sync::atomic::Ordering;
 use nacre::{ClassLayout, Cluster, Object};
 use nacre_tuner::{Access, Fingerprint, Profile};
 
-use common::RunningCluster;
 use common::layouts::{
     ANY_GAIN, DEAR_SECONDS, ENDLESS_SECONDS, LOOK_AGAIN, NO_GAIN, Orders, PATIENCE, PROGRAM,
     clients, end, is_settled, is_walking, keeper, layout_when, profile, source, terms,
 };
+use common::{RunningCluster, finish};
 
 /// So many that moving them takes a second or two, in which a node is killed.
 const OBJECTS: usize = 300;
@@ -85,7 +85,7 @@ async fn a_better_layout_is_proposed_and_adopted_while_a_node_dies_and_found_aga
     running.kill_node(&keeper(&cluster).await);
     layout_when(&cluster, "settled", |layout| layout.change.is_none()).await;
     // It may have been told that the node with the record is away.
-    let adopted = adopting.wait_with_output().unwrap();
+    let adopted = finish(adopting, "an adoption");
     println!("adopt: {}", String::from_utf8_lossy(&adopted.stderr));
     assert!(source(&cluster).await.contains(&format!("\nlayout {layout}\n")));
     assert!(is_settled(&cluster, &objects).await);

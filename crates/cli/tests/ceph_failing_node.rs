@@ -7,6 +7,7 @@ use std::fs::{self, File};
 
 use common::RunningCluster;
 use nacre_conformance::CephCluster;
+use nacre_conformance::wait::eventually_blocking;
 use serde_json::Value;
 
 const GATEWAY: &str = "gateway.0";
@@ -20,15 +21,15 @@ fn status(cluster: &RunningCluster, arguments: &[&str]) -> (String, String) {
 
 /// What the supervisor says of the gateway, once it has started it so often again.
 fn kept(cluster: &RunningCluster, restarts: u64) -> Value {
-    loop {
+    let mut line = Value::Null;
+    eventually_blocking("the gateway was started that often", || {
         let (said, _) = status(cluster, &["--json"]);
-        let line: Value = serde_json::from_str(said.lines().next().unwrap()).unwrap();
+        line = serde_json::from_str(said.lines().next().unwrap()).unwrap();
         let kept = &line["supervisor"];
-        if kept["restarts"].as_u64().unwrap() >= restarts && kept["state"] == "down" {
-            assert_eq!(line["up"], false);
-            return kept.clone();
-        }
-    }
+        kept["restarts"].as_u64().unwrap() >= restarts && kept["state"] == "down"
+    });
+    assert_eq!(line["up"], false);
+    line["supervisor"].clone()
 }
 
 #[test]
@@ -75,8 +76,8 @@ fn who_asks_is_told_why_a_gateway_keeps_ending_and_when_it_is_started_again() {
     let entry = folder.path().join("entry");
     fs::write(&entry, format!("{}\n{}", key.trim_end(), caps.collect::<String>())).unwrap();
     ceph.client("ceph", &["auth", "import", "-i", entry.to_str().unwrap()]);
-    while !fs::read_to_string(&said).unwrap().contains("gateway.0 serves again") {
-        std::thread::yield_now();
-    }
+    eventually_blocking("the node serves again", || {
+        fs::read_to_string(&said).unwrap().contains("gateway.0 serves again")
+    });
     assert!(cluster.run(&["status"]).contains("gateway.0: ended at "));
 }

@@ -8,6 +8,7 @@ use common::RunningCluster;
 use common::appenders::{Appenders, check};
 use nacre::{Cluster, ClusterFile, Log};
 use nacre_conformance::CephCluster;
+use nacre_conformance::wait::within_deadline;
 use tokio::task::block_in_place;
 
 /// How often they may not have settled yet.
@@ -25,13 +26,16 @@ async fn appenders_of(folder: &Path, name: &str) -> Appenders {
 /// Who hands out positions now, and since which view.
 async fn sequencer(folder: &Path) -> (String, u64) {
     let cluster = Cluster::connect(folder).await.unwrap();
-    loop {
-        // None before the first record.
-        let view = cluster.log("l").await.unwrap().view();
-        if let Some(sequencer) = view.sequencer() {
-            return (sequencer.node.to_string(), sequencer.epoch);
+    let found = async {
+        loop {
+            // None before the first record.
+            let view = cluster.log("l").await.unwrap().view();
+            if let Some(sequencer) = view.sequencer() {
+                return (sequencer.node.to_string(), sequencer.epoch);
+            }
         }
-    }
+    };
+    within_deadline("the log has a sequencer", found).await
 }
 
 fn is_of(folder: &Path, node: &str) -> bool {

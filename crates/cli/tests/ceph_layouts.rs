@@ -18,7 +18,7 @@ use common::layouts::{
     ANY_GAIN, DEAR_SECONDS, LOOK_AGAIN, Orders, PATIENCE, PROGRAM, clients, end, is_settled,
     is_walking, keeper, layout_when, profile, source, terms,
 };
-use common::{NACRE, RunningCluster};
+use common::{NACRE, RunningCluster, finish};
 
 /// So many that moving them takes some seconds, in which a gateway is killed.
 const OBJECTS: usize = 200;
@@ -111,7 +111,7 @@ async fn gets_another_layout(options: &[&str]) {
     running.kill_node(&keeper(&cluster).await);
     layout_when(&cluster, "settled", |layout| layout.change.is_none()).await;
     // It may have been told that the gateway it asked is away.
-    adopting.unwrap().wait().unwrap();
+    finish(adopting.unwrap(), "an adoption");
     assert!(source(&cluster).await.contains(&format!("\nlayout {layout}\n")));
     assert!(is_settled(&cluster, &objects).await);
 

@@ -6,12 +6,12 @@ mod common;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use common::appenders::{Appenders, check};
-use common::{NACRE, RunningCluster};
+use common::{NACRE, RunningCluster, finish};
 use nacre::{Cluster, Log, Object};
 use nacre_conformance::CephCluster;
+use nacre_conformance::wait::{eventually, eventually_blocking};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::{JoinHandle, block_in_place};
 
@@ -44,9 +44,8 @@ impl Told {
     /// Returns when calls were made after this moment.
     async fn more(&self) {
         let before = self.calls.load(Ordering::Relaxed);
-        while self.calls.load(Ordering::Relaxed) < before + SOME {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let calls = || self.calls.load(Ordering::Relaxed);
+        eventually("more calls are made", async || calls() >= before + SOME).await;
     }
 }
 
@@ -147,16 +146,18 @@ fn a_gateway_whose_configuration_was_spoiled_comes_back_with_it() {
     for gateway in GATEWAYS {
         cluster.kill_node(gateway);
         let log = folder.path().join(format!("run/{gateway}.log"));
-        while !std::fs::read_to_string(&log).unwrap().contains("is no configuration of Ceph") {
-            std::thread::yield_now();
-        }
+        eventually_blocking("the node says what it lacks", || {
+            std::fs::read_to_string(&log).unwrap().contains("is no configuration of Ceph")
+        });
         if gateway == GATEWAYS[0] {
             // The other one serves everything, with what it read when it started.
             assert_eq!(cluster.run(&["object", "get", "data/a"]), "kept");
         }
     }
     std::fs::write(ceph.conf(), good).unwrap();
-    while GATEWAYS.iter().any(|gateway| cluster.pid_of(gateway).is_none()) {}
+    eventually_blocking("every gateway is back", || {
+        GATEWAYS.iter().all(|gateway| cluster.pid_of(gateway).is_some())
+    });
     assert_eq!(cluster.run(&["object", "get", "data/a"]), "kept");
 }
 
@@ -168,9 +169,13 @@ fn a_silent_cluster_is_shown_as_such_and_told_once_it_answers_again() {
     let cluster = RunningCluster::start_with(folder.path(), &["--engine", &engine]);
     assert!(!cluster.run(&["status"]).contains("silent"));
     ceph.kill("osd.0");
-    while !cluster.run(&["status"]).contains("Ceph silent since ") {}
+    eventually_blocking("the silence is shown", || {
+        cluster.run(&["status"]).contains("Ceph silent since ")
+    });
     ceph.restart("osd.0");
-    while !cluster.run(&["events"]).contains("the Ceph cluster has not answered for ") {}
+    eventually_blocking("the silence is told", || {
+        cluster.run(&["events"]).contains("the Ceph cluster has not answered for ")
+    });
     assert!(!cluster.run(&["status"]).contains("silent"));
 }
 
@@ -179,17 +184,19 @@ fn a_command_that_is_interrupted_while_the_cluster_is_silent_ends_in_order() {
     let ceph = CephCluster::start(&["--osds", "1"]);
     let engine = format!("ceph:{}", ceph.conf().display());
     let folder = tempfile::tempdir().unwrap();
-    let mut measuring = Command::new(NACRE)
+    let measuring = Command::new(NACRE)
         .args(["brados", "profile", "--seconds", "60", "--engine", &engine])
         .current_dir(folder.path())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    while !ceph.client("rados", &["-p", "nacre", "--all", "ls"]).contains("tuner") {}
+    eventually_blocking("it measures", || {
+        ceph.client("rados", &["-p", "nacre", "--all", "ls"]).contains("tuner")
+    });
     // From now on nothing that is under way is answered.
     ceph.kill("osd.0");
     kill_process(Pid::from_raw(measuring.id().cast_signed()).unwrap(), Signal::INT).unwrap();
-    let ended = measuring.wait().unwrap();
+    let ended = finish(measuring, "an interrupted profile").status;
     assert_eq!(ended.code(), Some(128 + 2), "{ended}");
     assert!(!folder.path().join("brados-profile.json").exists());
 }

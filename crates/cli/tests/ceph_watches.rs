@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
 use nacre_conformance::CephCluster;
+use nacre_conformance::wait::eventually_blocking;
 use rustix::process::{Pid, Signal, kill_process};
 
 use common::{NACRE, RunningCluster};
@@ -36,7 +37,9 @@ fn commands_and_nodes_take_their_watches_with_them_however_they_end() {
     assert_eq!(ceph.watchers("nacre"), NOBODY, "after a command that failed");
 
     let testing = test(&engine, &["--layouts", "1000"]);
-    while !ceph.client("rados", &["-p", "nacre", "--all", "ls"]).contains("test-") {}
+    eventually_blocking("the test has objects", || {
+        ceph.client("rados", &["-p", "nacre", "--all", "ls"]).contains("test-")
+    });
     let pid = Pid::from_raw(testing.id().cast_signed()).unwrap();
     kill_process(pid, Signal::INT).unwrap();
     let tested = finish(testing);
@@ -56,7 +59,7 @@ fn test(engine: &str, more: &[&str]) -> Child {
 }
 
 fn finish(child: Child) -> Output {
-    child.wait_with_output().unwrap()
+    common::finish(child, "a test of a program")
 }
 
 fn said(output: &Output) -> String {

@@ -10,6 +10,7 @@ use nacre_brados::{OutputRows, Value, decode_reply, encode_request};
 use nacre_clock::Random;
 
 use common::RunningCluster;
+use nacre_conformance::wait::within_deadline;
 
 const ACCOUNT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/class/account.brados");
 const ACCOUNTS: u64 = 6;
@@ -30,15 +31,18 @@ async fn account(cluster: &Cluster, account: u64) -> Object {
 
 /// Asks until there is a reply.
 async fn ask(object: &Object, method: &str, row: &[Value]) -> Vec<OutputRows> {
-    loop {
-        match object.call("account", method, encode_request(row)).await {
-            Ok(reply) => return decode_reply(&reply.output).unwrap(),
-            Err(error) if error.kind() == ErrorKind::Unavailable => {
-                tokio::time::sleep(LOOK_AGAIN).await;
+    let replied = async {
+        loop {
+            match object.call("account", method, encode_request(row)).await {
+                Ok(reply) => return decode_reply(&reply.output).unwrap(),
+                Err(error) if error.kind() == ErrorKind::Unavailable => {
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
+                Err(error) => panic!("{error}"),
             }
-            Err(error) => panic!("{error}"),
         }
-    }
+    };
+    within_deadline("a reply of the account", replied).await
 }
 
 fn status(reply: &[OutputRows]) -> String {
@@ -79,14 +83,17 @@ async fn transfer(cluster: Cluster, worker: u64) -> Vec<i64> {
 
 async fn outbox(cluster: &Cluster, number: u64) -> OutboxPage {
     let object = account(cluster, number).await;
-    loop {
-        match object.outbox().await {
-            Err(error) if error.kind() == ErrorKind::Unavailable => {
-                tokio::time::sleep(LOOK_AGAIN).await;
+    let shown = async {
+        loop {
+            match object.outbox().await {
+                Err(error) if error.kind() == ErrorKind::Unavailable => {
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
+                other => return other.unwrap(),
             }
-            other => return other.unwrap(),
         }
-    }
+    };
+    within_deadline("the outbox of an account", shown).await
 }
 
 /// Waits until an account has nothing more to send.

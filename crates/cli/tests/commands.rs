@@ -10,8 +10,10 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
-use common::RunningCluster;
+use common::follower::Follower;
+use common::{RunningCluster, finish};
 use nacre::{Cluster, Event, Severity};
+use nacre_conformance::wait::{eventually, eventually_blocking};
 use nacre_object::{MapEntry, Op};
 
 const COUNTER: &str = include_str!("../../../programs/class/counter.lua");
@@ -105,13 +107,8 @@ fn a_fault_fails_its_own_call_and_is_in_the_cluster_log() {
     let (_, said) = cluster.fails(&["class", "call", "data/x", "faulty", "f", "--input", "1"]);
     assert!(said.contains("oops") && said.contains("line 3"), "{said}");
     cluster.fails(&["object", "stat", "data/x"]);
-    let mut follow =
-        cluster.command(&["events", "--follow"]).stdout(Stdio::piped()).spawn().unwrap();
-    let lines = std::io::BufRead::lines(std::io::BufReader::new(follow.stdout.take().unwrap()));
-    let found = lines.map_while(Result::ok).any(|line| line.contains("oops"));
-    follow.kill().unwrap();
-    follow.wait().unwrap();
-    assert!(found, "the fault is reported");
+    let mut events = Follower::start(cluster.command(&["events", "--follow"]));
+    eventually_blocking("the fault is reported", || events.next_line().contains("oops"));
 }
 
 #[test]
@@ -178,18 +175,11 @@ fn logs_work_with_pipes() {
     assert_eq!(cluster.run(&["log", "read", "l", "--from", "1000"]), "after the hole\n");
     assert_eq!(cluster.json(&["log", "stat", "l"])["tail"], 1002);
 
-    let mut follow = cluster
-        .command(&["log", "follow", "l", "--from", "1001"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut followed =
-        std::io::BufRead::lines(std::io::BufReader::new(follow.stdout.take().unwrap()));
-    assert_eq!(followed.next().unwrap().unwrap(), "after the hole");
+    let mut followed = Follower::start(cluster.command(&["log", "follow", "l", "--from", "1001"]));
+    assert_eq!(followed.next_line(), "after the hole");
     cluster.run_with_input(&["log", "append", "l"], "more\n");
-    assert_eq!(followed.next().unwrap().unwrap(), "more");
-    follow.kill().unwrap();
-    follow.wait().unwrap();
+    assert_eq!(followed.next_line(), "more");
+    drop(followed);
 
     cluster.run(&["log", "remove", "l"]);
     assert_eq!(cluster.run(&["log", "ls"]), "");
@@ -269,7 +259,7 @@ fn lines_are_appended_though_nobody_reads_their_positions_any_more() {
     let rest: String = (0..2000).map(|n| format!("line {n}\n")).collect();
     input.write_all(rest.as_bytes()).unwrap();
     drop(input);
-    let output = append.wait_with_output().unwrap();
+    let output = finish(append, "an append whose positions nobody reads");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     assert!(said.contains("2001 records appended, the last at position 2000"), "{said}");
@@ -331,19 +321,16 @@ async fn who_follows_from_now_on_is_told_no_event_before() {
     let append = |text: &'static str| client.events().append(Event::new(Severity::Info, text));
     append("before").await.unwrap();
     let follow = ["events", "--limit", "0", "--follow"];
-    let mut follow = cluster.command(&follow).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines();
-    let mut first = tokio::task::spawn_blocking(move || lines.next().unwrap().unwrap());
+    let mut follow = Follower::start(cluster.command(&follow));
+    let first = tokio::task::spawn_blocking(move || follow.next_line());
     // From when on it follows nobody knows.
-    let told = loop {
+    eventually("the follower tells an event", async || {
         append("since").await.unwrap();
-        if first.is_finished() {
-            break (&mut first).await.unwrap();
-        }
-    };
+        first.is_finished()
+    })
+    .await;
+    let told = first.await.unwrap();
     assert!(told.ends_with("  since"), "{told}");
-    follow.kill().unwrap();
-    follow.wait().unwrap();
 }
 
 #[test]

@@ -7,9 +7,9 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::RunningCluster;
+use common::{RunningCluster, finish};
 use nacre_conformance::SmallDisk;
-use nacre_conformance::wait::eventually_blocking as until;
+use nacre_conformance::wait::eventually_blocking;
 
 /// What is held back, what three nodes take at the beginning, and some.
 const DISK_BYTES: u64 = 448 * 1024 * 1024;
@@ -22,7 +22,7 @@ fn fill(mut append: Command) -> String {
     while pipe.write_all(&RECORD).and_then(|()| pipe.write_all(b"\n")).is_ok() {}
     // What it holds nobody takes any more.
     let _ = pipe.into_parts();
-    String::from_utf8(append.wait_with_output().unwrap().stderr).unwrap()
+    String::from_utf8(finish(append, "an append to a full disk").stderr).unwrap()
 }
 
 /// Somebody else's file, which takes every byte of the disk.
@@ -41,7 +41,7 @@ fn a_full_cluster_says_so_and_takes_what_makes_room() {
     let cluster = RunningCluster::start_in(folder.path());
     cluster.run(&["log", "create", "large"]);
     cluster.run(&["map", "set", "m", "a=1"]);
-    until("status and events say so", || {
+    eventually_blocking("status and events say so", || {
         // What comes free once it is full is filled as well.
         let said = fill(cluster.command(&["log", "append", "large"]));
         assert!(said.contains("exhausted") && said.contains("are reserved"), "{said}");
@@ -51,7 +51,7 @@ fn a_full_cluster_says_so_and_takes_what_makes_room() {
     // A map may still say what is to be done.
     cluster.run(&["map", "set", "m", "a=2"]);
     cluster.run(&["log", "remove", "large"]);
-    until("there is room", || !cluster.run(&["status"]).contains("full: "));
+    eventually_blocking("there is room", || !cluster.run(&["status"]).contains("full: "));
     cluster.run(&["object", "create", "data/o"]);
 }
 
@@ -65,7 +65,7 @@ fn a_cluster_goes_on_by_itself_after_somebody_elses_file_took_every_byte() {
         cluster.run_with_input(&["object", "put", name], &content);
     }
     let foreign = folder.path().join("foreign");
-    until("status says what to do", || {
+    eventually_blocking("status says what to do", || {
         take_every_byte(&foreign);
         cluster.run(&["status"]).contains("is full: remove objects (`nacre object rm`)")
     });
@@ -76,9 +76,9 @@ fn a_cluster_goes_on_by_itself_after_somebody_elses_file_took_every_byte() {
     }
     assert_eq!(cluster.run(&["object", "get", "data/kept"]), content);
     std::fs::remove_file(&foreign).unwrap();
-    until("there is room", || !cluster.run(&["status"]).contains("full: "));
+    eventually_blocking("there is room", || !cluster.run(&["status"]).contains("full: "));
     cluster.run(&["object", "create", "data/new"]);
-    until("the events tell both turns", || {
+    eventually_blocking("the events tell both turns", || {
         let events = cluster.run(&["events"]);
         events.contains("the node is full") && events.contains("the node has room again")
     });

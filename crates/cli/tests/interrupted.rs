@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use common::follower::Follower;
-use common::{NACRE, RunningCluster};
+use common::{NACRE, RunningCluster, finish};
 use rustix::process::{Pid, Signal, kill_process};
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/class/kv.brados");
@@ -40,7 +40,7 @@ fn interrupt(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     send(&running, Signal::INT);
     let mut rest = String::new();
     said.read_to_string(&mut rest).unwrap();
-    (running.wait().unwrap().code(), rest)
+    (finish(running, "an interrupted command").status.code(), rest)
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn what_is_still_told_its_program_is_interrupted_like_any_other() {
     send(&tune, Signal::TERM);
     // Who goes on in spite of it finds the program's end.
     drop(program);
-    assert_eq!(tune.wait().unwrap().signal(), Some(Signal::TERM.as_raw()));
+    assert_eq!(finish(tune, "a terminated tune").status.signal(), Some(Signal::TERM.as_raw()));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn what_measures_ends_all_it_started_though_its_reader_is_gone() {
         .unwrap();
     // Before the first figure.
     drop(bench.stdout.take());
-    assert_eq!(bench.wait().unwrap().code(), Some(0));
+    assert_eq!(finish(bench, "a bench without a reader").status.code(), Some(0));
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(Result::unwrap).collect();
     assert!(left.is_empty(), "{left:?}");
 }
@@ -130,7 +130,7 @@ fn an_interrupted_append_names_its_last_line_and_leaves_no_hole() {
     assert_eq!(positions.by_ref().take(2000).count(), 2000);
     send(&append, Signal::INT);
     let told = 2000 + positions.count() as u64;
-    let output = append.wait_with_output().unwrap();
+    let output = finish(append, "an append that a signal ends");
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(INTERRUPTED), "{said}");
     assert!(told < 200_000, "it ended before the signal");
@@ -170,7 +170,7 @@ fn a_terminated_append_does_not_wait_for_the_end_of_its_input() {
     let positions = BufReader::new(append.stdout.take().unwrap()).lines();
     assert_eq!(positions.take(2).count(), 2);
     send(&append, Signal::TERM);
-    let output = append.wait_with_output().unwrap();
+    let output = finish(append, "an append that a signal ends");
     // Only now does the input end.
     drop(input);
     assert_eq!(output.status.code(), Some(TERMINATED));

@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use nacre_clock::{Clock, SystemClock};
+use nacre_conformance::wait::eventually_blocking;
 use nacre_node::free_ports;
 use serde_json::Value;
 
@@ -164,11 +165,11 @@ fn the_supervisor_counts_restarts_and_says_where_a_node_is_now() {
         r#"nacre_node_up{node="storage.0"} 1"#,
         r#"nacre_node_restarts_total{node="storage.0"} 1"#,
     );
-    let mut page = String::new();
-    while !(page.contains(up) && page.contains(again)) {
-        page = ask(&supervisor, b"GET /metrics HTTP/1.1\r\n\r\n");
+    eventually_blocking("the supervisor counts the restart", || {
+        let page = ask(&supervisor, b"GET /metrics HTTP/1.1\r\n\r\n");
         assert!(page.starts_with("HTTP/1.1 200"), "{page}");
-    }
+        page.contains(up) && page.contains(again)
+    });
     assert_eq!(Scrape::of(&cluster).processes_with("nacre_transactions_total"), 3);
 }
 

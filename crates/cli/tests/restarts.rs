@@ -203,7 +203,9 @@ fn a_cluster_stops_although_clients_follow_it_and_they_go_on_after_the_restart()
     fs::write(&source, COUNTER).unwrap();
     let put = ["program", "put", "class/counter", source.to_str().unwrap(), "--activate"];
     cluster.run(&put);
-    while !events.next_line().contains("class/counter version 1 is active") {}
+    eventually_blocking("the event of the activation", || {
+        events.next_line().contains("class/counter version 1 is active")
+    });
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{NACRE, RunningCluster};
+use common::{NACRE, RunningCluster, finish};
 use nacre::{Cluster, ClusterFile, ConnectOptions, Order, Sampling, Sessions, Spans};
 use nacre_clock::{Random, SystemClock};
 use serde_json::Value;
@@ -51,7 +51,7 @@ impl Trace {
             .spawn()
             .unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
+        let output = finish(child, "a traced command");
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success(), "{said}");
         let lines = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());

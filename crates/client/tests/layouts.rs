@@ -14,6 +14,7 @@ use nacre::{
 use nacre_brados::{LAYOUT_KEY, Marks, Value, Whereabouts, compile, decode_reply, encode_request};
 use nacre_clock::{Random, SystemClock};
 use nacre_conformance::seeds;
+use nacre_conformance::wait::{eventually, within_deadline};
 use nacre_tuner::{Fingerprint, OwnEngine};
 use tempfile::TempDir;
 
@@ -321,9 +322,9 @@ async fn a_former_layout_is_kept_while_an_object_cannot_be_moved_out_of_it() {
     layouts.adopt(&class, "kv: slots(64)", "asked for").await.unwrap();
     let keeper = world.keeper();
     let mut told = world.cluster.events().follow(0);
-    while !matches!(told.next().await.unwrap(), EventItem::Event(event) if event.text.contains(END))
-    {
-    }
+    let is_end = |item| matches!(item, EventItem::Event(event) if event.text.contains(END));
+    let until_end = async { while !is_end(told.next().await.unwrap()) {} };
+    within_deadline("the event of the change's end", until_end).await;
     drop(keeper);
     let known = layouts.get(&class).await.unwrap();
     assert!(known.change.is_none() && known.last.is_some(), "{known:?}");
@@ -449,9 +450,10 @@ async fn what_another_version_made_meanwhile_comes_into_the_layout_too() {
             assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        while cluster.layouts().get(&class).await.unwrap().change.is_some() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        eventually("the change of the layout has ended", async || {
+            cluster.layouts().get(&class).await.unwrap().change.is_none()
+        })
+        .await;
     };
     let call = async |object: &str, method: &str, row: &[Value]| {
         let object = cluster.object(&object.parse().unwrap()).await.unwrap();

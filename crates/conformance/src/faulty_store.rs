@@ -16,6 +16,7 @@ use nacre_object::{
 use tokio::sync::{Semaphore, watch};
 
 use crate::faults::{Fault, FaultPlan, Operation, no_faults};
+use crate::wait::within_deadline;
 
 /// A store with faults. Clones are handles of the same stage.
 #[derive(Clone)]
@@ -59,7 +60,8 @@ impl FaultyStore {
 
     /// Returns when at least `count` operations are held.
     pub async fn wait_until_held(&self, count: usize) {
-        self.0.gate.wait_until_held(count).await;
+        let held = self.0.gate.wait_until_held(count);
+        within_deadline(&format!("{count} operations that are held"), held).await;
     }
 
     /// Lets so many held operations go on, the longest held first. One that is not held yet is

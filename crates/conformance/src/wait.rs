@@ -3,13 +3,17 @@
 //! A test that waits for a message, a process or a state does so here. A test that hangs says nothing, and keeps
 //! whoever runs it from the results of all others.
 
-use std::sync::mpsc;
+use std::pin::pin;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::time::{sleep, timeout};
+use tokio::sync::oneshot;
+use tokio::time::sleep;
 
-/// Longer than anything that a test waits for takes on a busy machine.
+/// Longer than anything that a test waits for takes on a busy machine. It is the machine's time: a test whose
+/// clock stands still, or jumps, has as long.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 /// Between two looks at a state that tells nobody of its changes.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -19,7 +23,39 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// # Panics
 /// If it does not.
 pub async fn within_deadline<T>(what: &str, work: impl Future<Output = T>) -> T {
-    timeout(DEADLINE, work).await.unwrap_or_else(|_| missed(what))
+    within(DEADLINE, what, work).await
+}
+
+/// The same with another deadline.
+///
+/// # Panics
+/// If it does not end by then.
+pub async fn within<T>(deadline: Duration, what: &str, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    // Most is there already, and needs no alarm.
+    if let Poll::Ready(outcome) = futures::poll!(&mut work) {
+        return outcome;
+    }
+    let (_still_waiting, alarm) = alarm(deadline);
+    tokio::select! {
+        biased;
+        outcome = work => outcome,
+        _ = alarm => missed(deadline, what),
+    }
+}
+
+/// Rings after some of the machine's time, unless the sender is dropped before. A timer of tokio would let the
+/// time of a test with a paused clock jump to its end.
+fn alarm(deadline: Duration) -> (mpsc::Sender<()>, oneshot::Receiver<()>) {
+    let (still_waiting, over) = mpsc::channel();
+    let (ring, alarm) = oneshot::channel();
+    thread::spawn(move || {
+        if over.recv_timeout(deadline) == Err(RecvTimeoutError::Timeout) {
+            // Whoever waited may have ended just now.
+            let _ = ring.send(());
+        }
+    });
+    (still_waiting, alarm)
 }
 
 /// Waits until a state is reached.
@@ -45,7 +81,7 @@ pub fn eventually_blocking(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
         if begun.elapsed() > DEADLINE {
-            missed(what);
+            missed(DEADLINE, what);
         }
         thread::sleep(LOOK_AGAIN);
     }
@@ -68,8 +104,8 @@ pub fn within_deadline_blocking<T: Send + 'static>(
     });
     match receiver.recv_timeout(DEADLINE) {
         Ok(outcome) => outcome,
-        Err(mpsc::RecvTimeoutError::Timeout) => missed(what),
-        Err(mpsc::RecvTimeoutError::Disconnected) => match worker.join() {
+        Err(RecvTimeoutError::Timeout) => missed(DEADLINE, what),
+        Err(RecvTimeoutError::Disconnected) => match worker.join() {
             Err(panic) => std::panic::resume_unwind(panic),
             Ok(()) => unreachable!("it sends before it ends"),
         },
@@ -77,33 +113,37 @@ pub fn within_deadline_blocking<T: Send + 'static>(
 }
 
 #[track_caller]
-fn missed(what: &str) -> ! {
-    panic!("waited {} s in vain: {what}", DEADLINE.as_secs())
+fn missed(deadline: Duration, what: &str) -> ! {
+    panic!("waited {} s in vain: {what}", deadline.as_secs_f64())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    #[should_panic(expected = "waited 120 s in vain: a message that nobody sends")]
+    #[tokio::test]
+    #[should_panic(expected = "waited 0.05 s in vain: a message that nobody sends")]
     async fn a_wait_that_misses_its_deadline_says_what_it_waited_for() {
-        within_deadline("a message that nobody sends", std::future::pending::<()>()).await;
+        let never = std::future::pending::<()>();
+        within(Duration::from_millis(50), "a message that nobody sends", never).await;
     }
 
-    #[tokio::test(start_paused = true)]
-    #[should_panic(expected = "in vain: the impossible")]
-    async fn a_state_that_is_never_reached_is_named() {
-        eventually("the impossible", async || false).await;
-    }
-
-    #[test]
-    fn outcomes_are_handed_on() {
+    #[tokio::test]
+    async fn outcomes_are_handed_on() {
         let mut looks = 0;
         eventually_blocking("three looks", || {
             looks += 1;
             looks == 3
         });
         assert_eq!(within_deadline_blocking("a sum", || 1 + 1), 2);
+        assert_eq!(
+            within_deadline("a sum, later", async { tokio::task::yield_now().await }).await,
+            ()
+        );
+        eventually("six looks", async || {
+            looks += 1;
+            looks == 6
+        })
+        .await;
     }
 }

@@ -7,9 +7,11 @@ use nacre_clock::{ManualClock, Random};
 use nacre_conformance::faults::{
     Fault, FaultOdds, Operation, no_faults, scripted, seeded, unreachable,
 };
+use nacre_conformance::wait::within_deadline;
 use nacre_conformance::{FaultyStore, MemoryStore, Subject, TestClasses, ops, run_all};
 use nacre_object::{
     ErrorKind, ListRequest, ObjectId, OpResult, Reply, Request, Result, Store, Watch, WatchEvent,
+    WatchStream,
 };
 
 fn stage() -> (FaultyStore, MemoryStore) {
@@ -85,6 +87,10 @@ async fn a_caller_that_gives_up_is_held_no_longer() {
     assert_eq!(appended(&store).await, 1);
 }
 
+async fn next(watch: &mut WatchStream) -> Option<WatchEvent> {
+    within_deadline("what a watch tells", watch.next()).await
+}
+
 #[tokio::test]
 async fn nothing_gets_through_to_an_unreachable_store() {
     let (stage, _store) = stage();
@@ -99,10 +105,10 @@ async fn nothing_gets_through_to_an_unreachable_store() {
         stage.notify(&object(), "x".into()).await,
     ];
     assert!(kinds.iter().all(|r| r.as_ref().is_err_and(|e| e.kind() == ErrorKind::Unavailable)));
-    assert_eq!(watch.next().await, Some(WatchEvent::Lost), "told late, and so lost");
+    assert_eq!(next(&mut watch).await, Some(WatchEvent::Lost), "told late, and so lost");
     stage.heal();
     append(&stage).await.unwrap();
-    assert_eq!(watch.next().await, Some(WatchEvent::Changed { version: 2 }));
+    assert_eq!(next(&mut watch).await, Some(WatchEvent::Changed { version: 2 }));
 }
 
 #[tokio::test]
@@ -111,15 +117,15 @@ async fn watches_are_cut_and_close_with_their_store() {
     let mut watch = stage.watch(&object()).await.unwrap();
     stage.cut_watches();
     append(&stage).await.unwrap();
-    assert_eq!(watch.next().await, None);
+    assert_eq!(next(&mut watch).await, None);
 
     let mut through = stage.watch(&object()).await.unwrap();
     let mut direct = store.watch(&object()).await.unwrap();
     append(&stage).await.unwrap();
     let told = Some(WatchEvent::Changed { version: 2 });
-    assert_eq!((through.next().await, direct.next().await), (told.clone(), told));
+    assert_eq!((next(&mut through).await, next(&mut direct).await), (told.clone(), told));
     drop((stage, store));
-    assert_eq!((through.next().await, direct.next().await), (None, None));
+    assert_eq!((next(&mut through).await, next(&mut direct).await), (None, None));
 }
 
 #[test]

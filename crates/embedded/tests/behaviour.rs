@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nacre_clock::Random;
+use nacre_conformance::wait::eventually;
 use nacre_embedded::{EmbeddedEngine, Stats};
 use nacre_object::limits::MAX_SNAPSHOT_ENTRIES;
 use nacre_object::{ErrorKind, ObjectName, Op, OpResult, SnapshotName};
@@ -22,11 +23,10 @@ fn content(n: usize, size: usize) -> Bytes {
     (0..size).map(|i| (n * 13 + i * 7) as u8).collect::<Vec<_>>().into()
 }
 
-/// Waits for the background to bring about something; a test that hangs here has failed.
+/// Waits for the background to bring about something.
 async fn until(engine: &EmbeddedEngine, reached: impl Fn(&Stats) -> bool) {
-    while !reached(&engine.stats()) {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually("the background's work shows in the statistics", async || reached(&engine.stats()))
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -338,9 +338,7 @@ async fn segments_are_freed_though_something_that_was_removed_cannot_be_read() {
     let before = table_files(folder.path());
     submit(&engine, &object("a"), vec![Op::MapSet { entries }]).await.unwrap();
     // An idle engine has it in a file of tables soon.
-    while table_files(folder.path()) == before {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually("another file of tables", async || table_files(folder.path()) != before).await;
     engine.close();
     // Behind what a removal looks at by itself.
     damage_tables(folder.path(), &values[150][..200]);
@@ -377,9 +375,10 @@ async fn checkpoints_are_made_while_a_large_node_is_reclaimed() {
     until(&engine, |now| now.live_bytes == (ENTRIES * 1100) as u64).await;
     // Checkpoints come more often then.
     disk.set_free_bytes(Some(1000));
-    while submit(&engine, &object("b"), vec![append("x")]).await.is_ok() {
-        tokio::task::yield_now().await;
-    }
+    eventually("a write is refused", async || {
+        submit(&engine, &object("b"), vec![append("x")]).await.is_err()
+    })
+    .await;
     let before = engine.stats();
     submit(&engine, &id, vec![Op::Remove]).await.unwrap();
     until(&engine, |now| now.live_bytes < (ENTRIES * 1100 / 100) as u64).await;
@@ -425,9 +424,7 @@ async fn an_idle_engine_does_not_keep_in_memory_what_is_worth_a_file() {
     for n in 0..2 * KIB {
         submit(&engine, &object(n), vec![append(content(n, KIB / 2))]).await.unwrap();
     }
-    while table_files(folder.path()) == before {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually("another file of tables", async || table_files(folder.path()) != before).await;
     let found = answer(&engine, &object(7), read_all()).await.unwrap();
     assert_eq!(found, OpResult::Data(content(7, KIB / 2)));
     engine.close();
@@ -488,9 +485,7 @@ async fn who_asks_does_not_stand_still_while_the_disk_does() {
         .collect();
     held.wait_for_one().await;
     // This runtime has one thread: were it held up, nobody would let go of the disk.
-    while engine.stats().queued == 0 {
-        tokio::task::yield_now().await;
-    }
+    eventually("a request is queued", async || engine.stats().queued > 0).await;
     let found = answer(&engine, &object("old"), read_all()).await.unwrap();
     assert_eq!(found, OpResult::Data(Bytes::from_static(b"old")));
     drop(held);

@@ -4,12 +4,12 @@ mod support;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use nacre_clock::Random;
 use nacre_conformance::Subject;
 use nacre_conformance::random::{Comparison, Generator};
 use nacre_conformance::seeds;
+use nacre_conformance::wait::eventually;
 use nacre_embedded::EmbeddedEngine;
 use nacre_object::{Capabilities, MapEntry, Op, OpResult};
 use support::contents::scrub;
@@ -21,7 +21,6 @@ use tempfile::TempDir;
 const LIVES: usize = 4;
 /// Transactions acknowledged in each.
 const LEAST_OF_A_LIFE: u64 = 20;
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// What the tables have is in files that are synced, or lost with the process.
 const TREE: &str = "tree";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -40,9 +39,8 @@ async fn everything_acknowledged_or_read_survives_a_power_failure() {
                 async move { ledger.run(Arc::new(engine)).await }
             });
             let enough = total + LEAST_OF_A_LIFE + random.below(400);
-            while ledger.acknowledged() < enough {
-                tokio::time::sleep(LOOK_AGAIN).await;
-            }
+            eventually("enough records are acknowledged", async || ledger.acknowledged() >= enough)
+                .await;
 
             let survivor = disk.crash(&mut random);
             let new_folder = TempDir::new().unwrap();

@@ -4,11 +4,11 @@ mod support;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use nacre_clock::Random;
 use nacre_conformance::ops::call;
+use nacre_conformance::wait::eventually;
 use nacre_embedded::DEFAULT_RESERVE_BYTES;
 use nacre_object::{ErrorKind, MapEntry, ObjectId, Op, OpResult, PoolName, Result};
 use support::ledger::Ledger;
@@ -109,9 +109,8 @@ async fn what_is_read_after_a_kill_between_write_and_sync_survives_a_power_cut()
             let content = disk.content(path.to_str().unwrap());
             content.windows(data.len()).any(|part| part == data)
         };
-        while !disk.files(".segment").iter().any(is_written) {
-            tokio::task::yield_now().await;
-        }
+        let is_there = async || disk.files(".segment").iter().any(is_written);
+        eventually("the write reaches its file", is_there).await;
         // What a killed process leaves: the kernel's memory.
         let (killed, tables) = (disk.copy(), TempDir::new().unwrap());
         copy_folder(folder.path(), tables.path());
@@ -188,9 +187,10 @@ async fn a_disk_down_to_its_reserve_takes_removals_but_no_growth() {
 
     disk.set_free_bytes(Some(DEFAULT_RESERVE_BYTES / 2 - 1));
     // A look at the disk is believed for some milliseconds.
-    while submit(&engine, &object("b"), vec![append("x")]).await.is_ok() {
-        tokio::task::yield_now().await;
-    }
+    eventually("a write is refused", async || {
+        submit(&engine, &object("b"), vec![append("x")]).await.is_err()
+    })
+    .await;
     let error = submit(&engine, &id, vec![append("x")]).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Exhausted);
     assert!(error.hint_text().is_some());
@@ -228,9 +228,7 @@ async fn of_the_reserve_small_calls_and_the_systems_pool_leave_a_part_only() {
     let exhausted = |done: Result<()>| done.unwrap_err().kind() == ErrorKind::Exhausted;
     disk.set_free_bytes(Some(DEFAULT_RESERVE_BYTES - 1));
     // A look at the disk is believed for some milliseconds.
-    while write(&object("a")).await.is_ok() {
-        tokio::task::yield_now().await;
-    }
+    eventually("a write is refused", async || write(&object("a")).await.is_err()).await;
     disk.set_free_bytes(Some(DEFAULT_RESERVE_BYTES / 4 * 3));
     assert!(exhausted(call_with(&object("a"), 2000).await));
     call_with(&object("a"), 10).await.unwrap();
@@ -269,9 +267,7 @@ async fn where_room_is_short_what_was_removed_leaves_the_tables() {
 
     disk.set_free_bytes(Some(DEFAULT_RESERVE_BYTES - 1));
     let engine = open_on(&disk, folder.path()).unwrap();
-    while engine.stats().table_bytes > full / 10 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually("the tables have shrunk", async || engine.stats().table_bytes <= full / 10).await;
     let range = Op::MapRange { after: "".into(), prefix: "".into(), limit: 10 };
     let OpResult::Range(range) = answer(&engine, &object("a"), range).await.unwrap() else {
         unreachable!("a range is answered with one")

@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use nacre_class::{ClassProgram, ClassRuntime, FaultSink, ProgramFault};
 use nacre_clock::{Clock, ManualClock, SystemClock};
+use nacre_conformance::wait::eventually;
 use nacre_conformance::{
     CephCluster, Subject, TestClasses, ceph_plugin_folder, compare, run_all, seeds,
 };
@@ -407,14 +408,10 @@ async fn a_call_that_is_sent_anew_to_an_osd_without_the_class_is_not_done_twice(
         })
     };
     let counting: Vec<_> = (0..CALLERS).map(|_| count()).collect();
-    while node.counts().0 < SOME {
-        tokio::task::yield_now().await;
-    }
+    eventually("some calls were made", async || node.counts().0 >= SOME).await;
     let killed = node.clone();
     tokio::task::spawn_blocking(move || killed.ceph.kill("osd.0")).await.unwrap();
-    while node.counts().1 < SOME {
-        tokio::task::yield_now().await;
-    }
+    eventually("some calls of the other kind were made", async || node.counts().1 >= SOME).await;
     over.store(true, Ordering::Relaxed);
     let (mut done, mut unsure) = (1, 0);
     for caller in counting {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use nacre_conformance::ops::*;
+use nacre_conformance::wait::within_deadline;
 use nacre_conformance::{CephCluster, Subject};
 use nacre_object::ErrorKind::{Denied, Invalid, NotFound, Unavailable};
 use nacre_object::{ErrorKind, Op, OpResult, Watch, WatchEvent};
@@ -116,7 +117,10 @@ async fn clients_hear_each_others_notifications() {
     let object = "heard/never written".parse().unwrap();
     let mut stream = one.watch(&object).await.unwrap();
     two.notify(&object, "hello".into()).await.unwrap();
-    assert_eq!(stream.next().await, Some(WatchEvent::Notified { payload: "hello".into() }));
+    assert_eq!(
+        within_deadline("what is told next", stream.next()).await,
+        Some(WatchEvent::Notified { payload: "hello".into() })
+    );
     // That somebody listened leaves no object of that name.
     assert_eq!(subject("heard").await.object("never written").version().await, None);
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use nacre_conformance::CephCluster;
+use nacre_conformance::wait::eventually_blocking;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The processes whose command line names a path below `folder`.
@@ -91,18 +92,17 @@ fn an_osd_is_cut_off_and_its_network_goes_with_the_cluster() {
 fn an_interrupted_start_leaves_nothing() {
     let folder = CephCluster::unused_folder();
     let mut starting = CephCluster::command("up", &folder).stderr(Stdio::null()).spawn().unwrap();
-    while processes_of(&folder).is_empty() {
-        std::thread::yield_now();
-    }
-    // More than once, as a terminal, `make` and a shell do together.
-    let status = loop {
-        if let Some(status) = starting.try_wait().unwrap() {
-            break status;
+    eventually_blocking("a process is started", || !processes_of(&folder).is_empty());
+    let mut status = None;
+    eventually_blocking("the end of the start", || {
+        status = starting.try_wait().unwrap();
+        if status.is_none() {
+            // More than once, as a terminal, `make` and a shell do together.
+            kill_process(Pid::from_child(&starting), Signal::INT).unwrap();
         }
-        kill_process(Pid::from_child(&starting), Signal::INT).unwrap();
-        std::thread::yield_now();
-    };
-    assert!(!status.success());
+        status.is_some()
+    });
+    assert!(!status.expect("it has ended").success());
     assert_nothing_is_left_of(&folder);
 }
 

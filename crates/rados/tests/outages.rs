@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use nacre_clock::{Clock, SystemClock};
 use nacre_conformance::ops::*;
+use nacre_conformance::wait::{eventually, within_deadline};
 use nacre_conformance::{CephCluster, Subject};
 use nacre_object::ErrorKind::{Exhausted, Unavailable};
 use nacre_object::{ListRequest, ObjectId, Store, Watch, WatchEvent};
@@ -102,9 +103,7 @@ async fn a_notification_whose_osd_is_gone_is_given_up() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    while cluster.watchers("nacre").len() < 2 {
-        tokio::task::yield_now().await;
-    }
+    eventually("both watch", async || cluster.watchers("nacre").len() >= 2).await;
     other.kill().unwrap();
     other.wait().unwrap();
     let before = operations(&cluster);
@@ -112,9 +111,7 @@ async fn a_notification_whose_osd_is_gone_is_given_up() {
         let (engine, object) = (engine.clone(), object.clone());
         async move { engine.notify(&object, "not heard by all".into()).await }
     });
-    while operations(&cluster) == before {
-        tokio::task::yield_now().await;
-    }
+    eventually("an operation is under way", async || operations(&cluster) != before).await;
     cluster.kill("osd.0");
     let given_up = tokio::time::timeout(10 * OPERATION_TIMEOUT, notifying).await;
     let refused = given_up.expect("it ends").unwrap().expect_err("nobody can answer");
@@ -181,12 +178,14 @@ async fn a_full_cluster_takes_no_writes_and_says_so() {
     for ratio in ["set-nearfull-ratio", "set-backfillfull-ratio", "set-full-ratio"] {
         cluster.client("ceph", &["osd", ratio, "0.001"]);
     }
-    let error = loop {
-        match object.submit([append("more")]).await {
-            Err(error) => break error,
-            Ok(_) => tokio::task::yield_now().await,
+    let refused = async {
+        loop {
+            if let Err(error) = object.submit([append("more")]).await {
+                break error;
+            }
         }
     };
+    let error = within_deadline("a request is refused", refused).await;
     assert_eq!(error.kind(), Exhausted, "{error}");
     assert_eq!(object.does([read(0, 2)]).await, [data("xx")], "it can be read");
 }
@@ -212,12 +211,14 @@ async fn a_pool_that_was_deleted_is_not_taken_for_an_empty_one() {
     cluster.client("ceph", &delete);
 
     // librados hears of it with the next map.
-    let error = loop {
-        match object.submit([read_all()]).await {
-            Err(error) => break error,
-            Ok(_) => tokio::task::yield_now().await,
+    let refused = async {
+        loop {
+            if let Err(error) = object.submit([read_all()]).await {
+                break error;
+            }
         }
     };
+    let error = within_deadline("a request is refused", refused).await;
     let is_gone = |error: nacre_object::Error| {
         assert_eq!(error.kind(), Unavailable, "{error}");
         assert!(error.to_string().contains("pool is gone"), "{error}");

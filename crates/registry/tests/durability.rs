@@ -11,6 +11,7 @@ use bytes::Bytes;
 use common::{NOW_MICROS, classes, name, program, programs};
 use futures::future::join_all;
 use nacre_clock::ManualClock;
+use nacre_conformance::wait::within_deadline;
 use nacre_embedded::{EmbeddedEngine, Options};
 use nacre_object::{ErrorKind, NodeName, Result};
 use nacre_registry::{
@@ -117,7 +118,7 @@ async fn committers_and_watchers_on_threads_of_their_own() {
             let mut copy = MapState::empty(map.clone());
             let mut watcher = maps.watch(&map, 0);
             while copy.epoch < COMMITTERS * EACH {
-                let event = watcher.next().await.unwrap();
+                let event = within_deadline("what is told next", watcher.next()).await.unwrap();
                 assert_eq!(event.epoch(), copy.epoch + 1);
                 copy.apply(&event);
                 assert_eq!(count(copy.entries.get("count")), copy.epoch);

@@ -9,6 +9,7 @@ use futures::StreamExt;
 use nacre_class::FaultSink;
 use nacre_conformance::Fault;
 use nacre_conformance::faults::scripted;
+use nacre_conformance::wait::within_deadline;
 use nacre_object::{Error, FaultSite, NodeName};
 use nacre_registry::{
     Event, EventItem, FaultReporter, ProgramFault, ProgramKind, ProgramSite, Severity,
@@ -91,7 +92,9 @@ async fn a_program_that_fails_often_is_reported_once_a_second_with_a_count() {
     let mut follower = events.follow(0);
     let mut reported = Vec::new();
     while reported.len() < 2 {
-        if let EventItem::Event(event) = follower.next().await.unwrap() {
+        if let EventItem::Event(event) =
+            within_deadline("what is told next", follower.next()).await.unwrap()
+        {
             reported.push(event);
         }
     }

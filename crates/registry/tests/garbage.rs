@@ -9,6 +9,7 @@ use common::{NOW_MICROS, faulty_maps, maps, name, program, store};
 use nacre_clock::ManualClock;
 use nacre_conformance::MemoryStore;
 use nacre_conformance::faults::{Fault, Operation};
+use nacre_conformance::wait::within_deadline;
 use nacre_object::{
     Capabilities, ErrorKind, ListPage, ListRequest, NodeName, Op, PoolName, Reply, Request, Result,
     Store,
@@ -195,7 +196,11 @@ async fn a_cluster_collects_by_itself_and_says_so() {
     let mut events = maps.events().follow(2);
     let node = NodeName::new("meta.0").unwrap();
     let _upkeep = ProgramUpkeep::start(programs_at(&maps, 2), node.clone());
-    let EventItem::Event(event) = events.next().await.unwrap() else { panic!("none is missed") };
+    let EventItem::Event(event) =
+        within_deadline("what is told next", events.next()).await.unwrap()
+    else {
+        panic!("none is missed")
+    };
     assert_eq!(event.node, Some(node));
     assert_eq!(event.text, format!("{} superseded versions of programs removed", 20 - KEPT));
     assert_eq!(event.fields["sources"], (20 - KEPT).to_string());

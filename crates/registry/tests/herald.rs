@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use common::{name, store};
 use futures::future::join_all;
 use nacre_conformance::faults::{FaultPlan, Operation, no_faults};
+use nacre_conformance::wait::within_deadline;
 use nacre_conformance::{Fault, FaultyStore, MemoryStore};
 use nacre_object::Op;
 use nacre_registry::{Change, Herald, MapEvent, MapWatcher, Maps};
@@ -39,7 +40,9 @@ fn node(store: &MemoryStore, plan: FaultPlan) -> (Maps, Arc<AtomicUsize>) {
 }
 
 async fn next_epochs(watchers: &mut [MapWatcher]) -> Vec<u64> {
-    let next = watchers.iter_mut().map(|watcher| async { watcher.next().await.unwrap().epoch() });
+    let next = watchers.iter_mut().map(|watcher| async {
+        within_deadline("what is told next", watcher.next()).await.unwrap().epoch()
+    });
     join_all(next).await
 }
 
@@ -110,7 +113,9 @@ async fn a_watcher_that_listens_late_hears_of_every_epoch() {
         tokio::task::yield_now().await;
     }
     for epoch in 3..=202 {
-        let MapEvent::Epoch(record) = watchers[0].next().await.unwrap() else {
+        let MapEvent::Epoch(record) =
+            within_deadline("what is told next", watchers[0].next()).await.unwrap()
+        else {
             panic!("all of it is kept")
         };
         assert_eq!(record.epoch, epoch);

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use common::{faulty_maps, maps, name, program, programs, seeds, store, store_reporting_to};
 use nacre_class::{FaultSink, ProgramFault};
 use nacre_conformance::faults::{FaultOdds, Operation, seeded};
+use nacre_conformance::wait::within_deadline;
 use nacre_conformance::{Fault, MemoryStore, peak_memory_kib};
 use nacre_object::{EntityName, Error, ErrorKind, Op};
 use nacre_registry::limits::{MAX_PENDING_TRIGGERS, MAX_TRIGGER_CHAIN};
@@ -295,7 +296,7 @@ async fn a_later_reader_carries_out_what_a_dead_committer_left() {
     assert_eq!(reader.epoch(&name("b")).await.unwrap(), 0, "the committer died before");
     let mut watcher = reader.watch(&name("b"), 0);
     reader.get(&name("a")).await.unwrap();
-    assert_eq!(watcher.next().await.unwrap().epoch(), 1);
+    assert_eq!(within_deadline("what is told next", watcher.next()).await.unwrap().epoch(), 1);
     assert_eq!(value(&reader, "b", "k").await.unwrap(), "v");
 }
 

@@ -8,6 +8,7 @@ use common::{NOW_MICROS, faulty_maps, maps, name, seeds, store};
 use futures::future::join_all;
 use nacre_conformance::Fault;
 use nacre_conformance::faults::{FaultOdds, Operation, scripted, seeded, unreachable};
+use nacre_conformance::wait::within_deadline;
 use nacre_object::{Capabilities, Capability, EntityName, ErrorKind};
 use nacre_registry::limits::{
     MAX_CHANGES, MAX_ENTRIES, MAX_HISTORY_EPOCHS, MAX_KEY_BYTES, MAX_VALUE_BYTES,
@@ -162,7 +163,11 @@ async fn a_watcher_sees_every_epoch_in_order() {
     maps.commit(&map, 0, set("a", "0")).await.unwrap();
     let mut watcher = maps.watch(&map, 0);
     for epoch in 1..20 {
-        let MapEvent::Epoch(record) = watcher.next().await.unwrap() else { panic!("a whole") };
+        let MapEvent::Epoch(record) =
+            within_deadline("what is told next", watcher.next()).await.unwrap()
+        else {
+            panic!("a whole")
+        };
         assert_eq!(record.epoch, epoch);
         maps.commit(&map, epoch, set("a", &epoch.to_string())).await.unwrap();
     }
@@ -194,7 +199,9 @@ async fn where_the_store_reports_no_changes_committers_notify_and_watchers_look_
     let committer = maps(&store);
     let mut watcher = maps(&store).watch(&map, 0);
     for epoch in 1..4 {
-        let next = tokio::spawn(async move { (watcher.next().await, watcher) });
+        let next = tokio::spawn(async move {
+            (within_deadline("what is told next", watcher.next()).await, watcher)
+        });
         committer.commit(&map, epoch - 1, set("a", "x")).await.unwrap();
         let (event, back) = next.await.unwrap();
         assert_eq!(event.unwrap().epoch(), epoch);
@@ -206,14 +213,14 @@ async fn where_the_store_reports_no_changes_committers_notify_and_watchers_look_
     };
     let (dying, _) = faulty_maps(&store, Box::new(deaf));
     dying.commit(&map, 3, set("a", "y")).await.unwrap();
-    assert_eq!(watcher.next().await.unwrap().epoch(), 4);
+    assert_eq!(within_deadline("what is told next", watcher.next()).await.unwrap().epoch(), 4);
     // A watcher that never says it heard: here, nobody does.
     let unheard = |operation: Operation<'_>| {
         matches!(operation, Operation::Notify(_)).then_some(Fault::HoldReply)
     };
     let (committing, _) = faulty_maps(&store, Box::new(unheard));
     committing.commit(&map, 4, set("a", "z")).await.unwrap();
-    assert_eq!(watcher.next().await.unwrap().epoch(), 5);
+    assert_eq!(within_deadline("what is told next", watcher.next()).await.unwrap().epoch(), 5);
 }
 
 /// Watchers through a store that loses events and answers, beside committers of all speeds: each
@@ -230,7 +237,7 @@ async fn copies_kept_by_watching_through_faults_equal_the_map() {
             let mut copy = MapState::empty(map.clone());
             let mut watcher = watching.watch(&map, 0);
             while copy.epoch < 50 {
-                let event = watcher.next().await.unwrap();
+                let event = within_deadline("what is told next", watcher.next()).await.unwrap();
                 assert_eq!(event.epoch(), copy.epoch + 1, "seed {seed}");
                 copy.apply(&event);
             }

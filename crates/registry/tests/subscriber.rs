@@ -9,6 +9,7 @@ use std::time::Duration;
 use common::{faulty_maps, maps, name, program, programs, seeds, store};
 use futures::future::join_all;
 use nacre_conformance::faults::{FaultOdds, Operation, no_faults, seeded, unreachable};
+use nacre_conformance::wait::within_deadline;
 use nacre_conformance::{Fault, MemoryStore};
 use nacre_object::{Error, ErrorKind, FaultSite, NodeName, Op, Request, Result, Store};
 use nacre_registry::{
@@ -127,7 +128,9 @@ async fn a_version_that_cannot_be_made_live_is_reported_with_its_line() {
     assert_eq!((error.kind(), error.fault().unwrap().line), (ErrorKind::Fault, Some(7)));
     assert_eq!(runtime.version(&id), Some(1), "the former version stays");
 
-    let nacre_registry::EventItem::Event(event) = events.next().await.unwrap() else {
+    let nacre_registry::EventItem::Event(event) =
+        within_deadline("what is told next", events.next()).await.unwrap()
+    else {
         panic!("nothing is missed")
     };
     assert_eq!((event.severity, event.node), (Severity::Error, Some(node_name("a"))));
@@ -142,7 +145,7 @@ async fn a_version_that_cannot_be_made_live_is_reported_with_its_line() {
         if status.failed.is_none() {
             break;
         }
-        reports.next().await.unwrap();
+        within_deadline("what is told next", reports.next()).await.unwrap();
     }
 }
 

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use nacre::{Entry, Log};
+use nacre_conformance::wait::eventually;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
@@ -15,7 +15,6 @@ const SOME: u64 = 200;
 const CLIENTS: usize = 4;
 /// Records that are read at a time.
 const PAGE: usize = 1000;
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Clients of one log at work.
 pub struct Appenders {
@@ -44,9 +43,7 @@ impl Appenders {
     pub async fn more(&self) {
         let records = || self.told.records.load(Ordering::Relaxed);
         let before = records();
-        while records() < before + SOME {
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
+        eventually("more records are appended", async || records() >= before + SOME).await;
     }
 
     /// Ends the clients; answers which records were acknowledged, and at which positions.

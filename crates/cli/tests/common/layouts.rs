@@ -8,6 +8,7 @@ use std::time::Duration;
 use nacre::{CallReply, ClassLayout, Cluster, ErrorKind, Object};
 use nacre_brados::{LAYOUT_KEY, Marks, Value, Whereabouts, compile, decode_reply, encode_request};
 use nacre_clock::Random;
+use nacre_conformance::wait::within_deadline;
 use nacre_tuner::rechoose::Terms;
 use nacre_tuner::{Access, Fingerprint, Profile};
 use serde_json::json;
@@ -90,15 +91,18 @@ pub type Running = tokio::task::JoinHandle<()>;
 impl Client {
     /// A request is repeated until it is answered: a node may be away.
     async fn call(&self, object: usize, method: &str, row: &[Value]) -> CallReply {
-        loop {
-            match self.objects[object].call("kv", method, encode_request(row)).await {
-                Ok(reply) => return reply,
-                Err(error) if error.kind() == ErrorKind::Unavailable => {
-                    tokio::time::sleep(LOOK_AGAIN).await;
+        let answered = async {
+            loop {
+                match self.objects[object].call("kv", method, encode_request(row)).await {
+                    Ok(reply) => return reply,
+                    Err(error) if error.kind() == ErrorKind::Unavailable => {
+                        tokio::time::sleep(LOOK_AGAIN).await;
+                    }
+                    Err(error) => panic!("{method} {row:?}: {error}"),
                 }
-                Err(error) => panic!("{method} {row:?}: {error}"),
             }
-        }
+        };
+        within_deadline("the object answers", answered).await
     }
 
     async fn put(&mut self, object: usize, at: i64) {

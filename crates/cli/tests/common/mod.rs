@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use nacre_conformance::wait::eventually_blocking;
+use nacre_conformance::wait::{eventually_blocking, within_deadline_blocking};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -78,9 +78,12 @@ impl RunningCluster {
     /// The same by a command that runs `nacre up --json`.
     pub fn start_by(folder: &Path, mut up: Command) -> Self {
         let mut up = up.stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(up.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let announced = serde_json::from_str(&line).expect("`nacre up` announces itself");
+        let mut output = BufReader::new(up.stdout.take().unwrap());
+        let line = within_deadline_blocking("`nacre up` announces itself", move || {
+            let mut line = String::new();
+            output.read_line(&mut line).map(|_| line)
+        });
+        let announced = serde_json::from_str(&line.unwrap()).expect("`nacre up` announces itself");
         Self { folder: folder.to_owned(), _scratch: None, up, announced }
     }
 
@@ -138,7 +141,7 @@ impl RunningCluster {
             .unwrap();
         // A command that reads no input may have ended already.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-        child.wait_with_output().unwrap()
+        finish(child, &format!("nacre {arguments:?}"))
     }
 
     /// A node's process now; the node by its name here or in the cluster's maps.
@@ -193,6 +196,13 @@ impl RunningCluster {
         });
         status.expect("it has ended").success()
     }
+}
+
+/// What a process printed, once it has ended.
+pub fn finish(child: Child, what: &str) -> Output {
+    let ended =
+        within_deadline_blocking(&format!("the end of {what}"), || child.wait_with_output());
+    ended.unwrap()
 }
 
 /// Stops a process as Ctrl-Z does. On a busy machine the signal arrives late: this waits until no thread runs.

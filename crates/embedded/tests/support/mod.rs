@@ -15,6 +15,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use nacre_clock::{Random, SystemClock};
 use nacre_conformance::TestClasses;
+use nacre_conformance::wait::eventually;
 use nacre_embedded::{Create, Disk, DiskFile, EmbeddedEngine, MIN_SEGMENT_BYTES, Options};
 use nacre_object::{ObjectId, Op, OpResult, Reply, Request, Result, Store};
 
@@ -46,9 +47,7 @@ pub struct HeldSyncs(Arc<Gate>);
 impl HeldSyncs {
     /// Returns once a sync waits.
     pub async fn wait_for_one(&self) {
-        while self.0.state.lock().unwrap().1 == 0 {
-            tokio::task::yield_now().await;
-        }
+        eventually("a call is held", async || self.0.state.lock().unwrap().1 > 0).await;
     }
 }
 

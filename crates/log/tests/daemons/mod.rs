@@ -74,7 +74,7 @@ impl Scene {
         let up = format!("\"num_up_osds\":{count},");
         let stat =
             async || self.daemons(|ceph| ceph.client("ceph", &["osd", "stat", "-f", "json"])).await;
-        until(async || stat().await.contains(&up)).await;
+        until(&format!("{count} OSDs are up"), async || stat().await.contains(&up)).await;
     }
 
     /// Ends the writers and compares the log with what they were told.
@@ -141,7 +141,7 @@ async fn a_full_cluster_takes_no_records_and_goes_on_when_it_has_room() {
     };
     // Everything is more than this.
     scene.daemons(ratio("0.000001")).await;
-    until(async || scene.checker.refused() > 0).await;
+    until("an append is refused", async || scene.checker.refused() > 0).await;
     scene.daemons(ratio("0.95")).await;
     scene.goes_on().await;
     scene.check().await;

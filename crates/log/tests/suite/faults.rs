@@ -67,7 +67,7 @@ impl Writers {
 /// Waits until so many more records were acknowledged.
 pub async fn more(checker: &Checker, count: usize) {
     let before = checker.acknowledged();
-    let progress = until(async || checker.acknowledged() >= before + count);
+    let progress = until("more records", async || checker.acknowledged() >= before + count);
     timeout(Duration::from_secs(120), progress).await.expect("nothing is appended any more");
 }
 
@@ -261,7 +261,7 @@ async fn a_target_that_is_back_is_used_by_the_next_stripe() {
         let view = cluster.open("l").await.view();
         view.current_targets(&*cluster.env.placement).len()
     };
-    until(async || targets().await == 3).await;
+    until("three targets are used", async || targets().await == 3).await;
     writers.stop().await;
     checker.check(&log).await;
 }

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::join_all;
+use nacre_conformance::wait::within_deadline;
 use nacre_log::{
     BRADOS_CLASS, ClassVersions, Entry, Log, LogName, LogOptions, NATIVE_CLASS, PROGRAM_CLASS,
     Reconfiguration,
@@ -248,9 +249,14 @@ async fn following_shows_what_is_there_and_then_what_comes() {
     }
     let mut follow = cluster.open("l").await.follow(20);
     for n in 20..50 {
-        assert_eq!(follow.next().await.unwrap().unwrap(), (n, data(&format!("{n}"))));
+        assert_eq!(
+            within_deadline("what is told next", follow.next()).await.unwrap().unwrap(),
+            (n, data(&format!("{n}")))
+        );
     }
-    let waiting = tokio::spawn(async move { follow.next().await.unwrap().unwrap() });
+    let waiting = tokio::spawn(async move {
+        within_deadline("what is told next", follow.next()).await.unwrap().unwrap()
+    });
     log.append("new").await.unwrap();
     assert_eq!(waiting.await.unwrap(), (50, data("new")));
 }

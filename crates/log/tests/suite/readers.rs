@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::support::{Cluster, of_slots, target};
 use futures::StreamExt;
+use nacre_conformance::wait::within_deadline;
 use nacre_log::{Entry, Log, LogName, LogOptions, Reconfiguration};
 use nacre_object::ErrorKind;
 
@@ -123,8 +124,11 @@ async fn a_follower_hears_of_what_comes_after_its_sequencer_was_deposed_unnotice
     let log = cluster.filled("l", 1).await;
     let follower = cluster.open("l").await;
     let mut follow = follower.follow(0);
-    follow.next().await.unwrap().unwrap();
-    let waiting = tokio::spawn(async move { follow.next().await.unwrap() });
+    within_deadline("what is told next", follow.next()).await.unwrap().unwrap();
+    let waiting =
+        tokio::spawn(
+            async move { within_deadline("what is told next", follow.next()).await.unwrap() },
+        );
     let old = cluster.sequencer_of(&log).await;
     cluster.ask(1 - old, "recover", &log.view(), &[]).await.unwrap();
     // Nobody who knows of the new one asks the old one anything.

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::join_all;
 use nacre_brados::{Value, decode_reply, encode_request};
+use nacre_conformance::wait::within_deadline;
 use nacre_conformance::{Fault, FaultyStore};
 use nacre_log::view::Layout;
 use nacre_log::{BRADOS_CLASS, Entry, Log, LogOptions, Reconfiguration};
@@ -158,9 +159,14 @@ async fn a_follower_leaves_positions_alone_that_are_not_issued_any_more() {
     let appending = tokio::spawn(async move { slow.append("slow").await });
     target.wait_until_held(1).await;
     let mut follow = cluster.open("l").await.follow(0);
-    assert_eq!(follow.next().await.unwrap().unwrap(), (0, data("zero")));
+    assert_eq!(
+        within_deadline("what is told next", follow.next()).await.unwrap().unwrap(),
+        (0, data("zero"))
+    );
     // It has seen the hole at 1; then the log is recovered, and 1 is the tail again.
-    let waiting = tokio::spawn(async move { follow.next().await.unwrap().unwrap() });
+    let waiting = tokio::spawn(async move {
+        within_deadline("what is told next", follow.next()).await.unwrap().unwrap()
+    });
     tokio::task::yield_now().await;
     assert_eq!(log.seal().await.unwrap(), 1);
     tokio::time::sleep(10 * nacre_log::Patience::default().hole).await;

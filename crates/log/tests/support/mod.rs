@@ -16,6 +16,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use nacre_class::{ClassProgram, ClassRuntime};
 use nacre_clock::{Clock, SystemClock};
+use nacre_conformance::wait::within_deadline;
 use nacre_conformance::{FaultyStore, faults};
 use nacre_log::view::View;
 use nacre_log::{
@@ -267,8 +268,11 @@ pub fn of_slots(slots: u32) -> LogOptions {
 }
 
 /// Waits until `is_so`, looking again whenever everything else has come to rest.
-pub async fn until(mut is_so: impl AsyncFnMut() -> bool) {
-    while !is_so().await {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+pub async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let reached = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    within_deadline(what, reached).await;
 }

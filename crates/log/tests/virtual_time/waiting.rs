@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::future::join_all;
 use nacre_conformance::Fault;
+use nacre_conformance::wait::within_deadline;
 use nacre_log::{Entry, Log, Patience};
 use nacre_object::ErrorKind;
 use tokio::time::timeout;
@@ -83,5 +84,8 @@ async fn a_reader_that_waits_where_there_is_no_sequencer_asks_now_and_then() {
     let asked = asked.load(Ordering::Relaxed);
     assert!((10..200).contains(&asked), "{asked} requests in 20 s");
     log.append("first").await.unwrap();
-    assert_eq!(follow.next().await.unwrap().unwrap(), (0, Entry::Data("first".into())));
+    assert_eq!(
+        within_deadline("what is told next", follow.next()).await.unwrap().unwrap(),
+        (0, Entry::Data("first".into()))
+    );
 }

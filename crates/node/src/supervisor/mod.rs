@@ -255,6 +255,9 @@ mod tests {
     /// Between looks at what a node's program left.
     const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
+    /// Longer than this takes on a busy machine.
+    const DEADLINE: Duration = Duration::from_secs(120);
+
     /// A node that never serves, and takes its time to end: it tells of both in files `began.PID` and
     /// `ended.PID` beside it.
     const SLOW_NODE: &str = r#"#!/bin/sh
@@ -288,7 +291,8 @@ while :; do wait; done
         };
         let never = std::future::pending();
         let started = Supervisor::start_unless(cluster, &program, 0, all_began, never);
-        assert!(started.await.unwrap().is_none());
+        let started = tokio::time::timeout(DEADLINE, started).await;
+        assert!(started.expect("every node begins, and ends").unwrap().is_none());
         let began = pids(programs.path(), "began.");
         assert_eq!(pids(programs.path(), "ended."), began, "none was killed");
         assert!(began.iter().all(|pid| !Path::new("/proc").join(pid).exists()));

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use nacre_conformance::MemoryStore;
-use nacre_object::{Error, NodeName, ObjectId, Op, Request, Result};
+use futures::StreamExt;
+use nacre_conformance::{MemoryStore, wait};
+use nacre_object::{Error, NodeName, ObjectId, Op, Request, Result, WatchEvent, WatchStream};
 use nacre_wire::{
     Caller, Endpoint, Listener, Server, ServerBuilder, Service, Session, SessionOptions,
 };
@@ -116,16 +117,16 @@ impl TestService {
     }
 
     pub async fn until_begun(&self, count: usize) {
-        self.begun.subscribe().wait_for(|begun| *begun >= count).await.unwrap();
+        reaches(&self.begun, count, "calls begun").await;
     }
 
     pub async fn until_finished(&self, count: usize) {
-        self.finished.subscribe().wait_for(|finished| *finished >= count).await.unwrap();
+        reaches(&self.finished, count, "calls finished").await;
     }
 
     /// Waits until so many calls of `wait` were given up: nothing else ends them.
     pub async fn until_given_up(&self, count: usize) {
-        self.given_up.subscribe().wait_for(|given_up| *given_up >= count).await.unwrap();
+        reaches(&self.given_up, count, "calls given up").await;
     }
 
     /// Lets so many calls of `hold` end.
@@ -212,10 +213,17 @@ pub fn request(text: &str, op: Op) -> Request {
 
 /// Waits until something holds that nobody tells of.
 pub async fn eventually(what: &str, holds: impl Fn() -> bool) {
-    let wait = async {
-        while !holds() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    tokio::time::timeout(LONG, wait).await.unwrap_or_else(|_| panic!("never: {what}"));
+    wait::eventually(what, async || holds()).await;
+}
+
+/// Waits until so many are counted.
+async fn reaches(counted: &watch::Sender<usize>, count: usize, what: &str) {
+    let mut counted = counted.subscribe();
+    let reached = counted.wait_for(|counted| *counted >= count);
+    wait::within_deadline(&format!("{count} {what}"), reached).await.unwrap();
+}
+
+/// What a watch tells next; `None` at its end.
+pub async fn told(watch: &mut WatchStream) -> Option<WatchEvent> {
+    wait::within_deadline("what a watch tells", watch.next()).await
 }

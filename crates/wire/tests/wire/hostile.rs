@@ -20,7 +20,7 @@ use tonic::Code;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::harness::{Node, Place, TestService, ask, connect, eventually, object, request};
+use crate::harness::{Node, Place, TestService, ask, connect, eventually, object, request, told};
 use crate::raw::{RawSession, asks, call, channel, hello, served};
 
 /// What a client of HTTP/2 says first.
@@ -351,8 +351,8 @@ async fn a_panic_fails_its_message_and_nothing_else() {
         let error = store.notify(&object("data/a"), Bytes::new()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Fault, "{error}");
         let mut watch = store.watch(&object("data/a")).await.unwrap();
-        assert_eq!(watch.next().await, Some(WatchEvent::Lost));
-        assert_eq!(watch.next().await, None, "the watch has ended");
+        assert_eq!(told(&mut watch).await, Some(WatchEvent::Lost));
+        assert_eq!(told(&mut watch).await, None, "the watch has ended");
     }
     assert_eq!(ask(&session, "echo", "still here").await.unwrap(), "still here");
     assert_eq!(node.server.session_count(), 1);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures::FutureExt;
 use futures::future::BoxFuture;
-use futures::{FutureExt, StreamExt};
 use nacre_clock::SystemClock;
 use nacre_conformance::{MemoryStore, TestClasses};
 use nacre_object::{
@@ -20,7 +20,9 @@ use rcgen::{
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-use crate::harness::{LONG, Node, Place, TestService, ask, connect, eventually, object, request};
+use crate::harness::{
+    LONG, Node, Place, TestService, ask, connect, eventually, object, request, told,
+};
 
 fn entity(name: &str) -> EntityName {
     EntityName::new(name).unwrap()
@@ -220,16 +222,16 @@ async fn a_change_of_rights_ends_watches_before_they_tell_more() {
     let said = |payload: &'static str| WatchEvent::Notified { payload: payload.into() };
     let mut watch = store.watch(&id).await.unwrap();
     inner.notify(&id, "before".into()).await.unwrap();
-    assert_eq!(watch.next().await, Some(said("before")));
+    assert_eq!(told(&mut watch).await, Some(said("before")));
     house.may_write.send_replace(false);
     inner.notify(&id, "secret".into()).await.unwrap();
-    assert_eq!(watch.next().await, None, "it is over");
+    assert_eq!(told(&mut watch).await, None, "it is over");
     let error = store.watch(&id).await.err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
     house.may_write.send_replace(true);
     let mut watch = store.watch(&id).await.unwrap();
     inner.notify(&id, "after".into()).await.unwrap();
-    assert_eq!(watch.next().await, Some(said("after")));
+    assert_eq!(told(&mut watch).await, Some(said("after")));
     assert_eq!(house.server.session_count(), 1);
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hyper_util::rt::TokioIo;
+use nacre_conformance::wait::within_deadline;
 use nacre_wire::proto::client_message::Body as Asked;
 use nacre_wire::proto::server_message::Body as Answer;
 use nacre_wire::proto::{
@@ -111,7 +112,8 @@ impl RawSession {
             if let Some(message) = self.read.next() {
                 return Ok(Some(message));
             }
-            match self.inbound.message().await? {
+            let batch = within_deadline("what the node says", self.inbound.message());
+            match batch.await? {
                 Some(batch) => self.read = batch.messages.into_iter(),
                 None => return Ok(None),
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nacre_conformance::faults::{Fault, scripted};
-use nacre_conformance::{FaultyStore, MemoryStore, ops};
+use nacre_conformance::{FaultyStore, MemoryStore, ops, wait};
 use nacre_object::{ErrorKind, OpResult, Store};
 use nacre_wire::{RemoteStore, Session, SessionOptions};
 
@@ -66,7 +66,8 @@ async fn a_write_under_way_may_have_happened_and_is_not_repeated() {
     assert_eq!(error.object(), Some("data/a"));
     // Its client is gone, but it was begun.
     setup.store.release(1);
-    while setup.remote.submit(request("data/a", ops::read_all())).await.is_err() {}
+    let is_back = async || setup.remote.submit(request("data/a", ops::read_all())).await.is_ok();
+    wait::eventually("the node is reached again", is_back).await;
     assert_eq!(setup.content().await, [ops::data("x")]);
 }
 

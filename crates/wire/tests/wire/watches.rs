@@ -7,7 +7,7 @@ use nacre_object::{ErrorKind, Store, Watch, WatchEvent};
 use nacre_wire::limits::MAX_WATCHES;
 use nacre_wire::{RemoteStore, Session, SessionOptions};
 
-use crate::harness::{LONG, Node, Place, TestService, connect, object, request};
+use crate::harness::{LONG, Node, Place, TestService, connect, object, request, told};
 use crate::proxy::Proxy;
 
 fn said(payload: &'static str) -> WatchEvent {
@@ -24,13 +24,13 @@ async fn a_watch_survives_its_connection_and_says_that_it_may_have_missed_someth
     let id = object("data/a");
     let mut watch = remote.watch(&id).await.unwrap();
     store.notify(&id, "before".into()).await.unwrap();
-    assert_eq!(watch.next().await, Some(said("before")));
+    assert_eq!(told(&mut watch).await, Some(said("before")));
     for _ in 0..3 {
         proxy.cut();
-        assert_eq!(watch.next().await, Some(WatchEvent::Lost));
+        assert_eq!(told(&mut watch).await, Some(WatchEvent::Lost));
         // From here on nothing is missed.
         let reply = store.submit(request("data/a", ops::append("x"))).await.unwrap();
-        assert_eq!(watch.next().await, Some(WatchEvent::Changed { version: reply.version }));
+        assert_eq!(told(&mut watch).await, Some(WatchEvent::Changed { version: reply.version }));
     }
     assert!(watch.next().now_or_never().is_none(), "no more was said");
 }
@@ -48,10 +48,10 @@ async fn a_watch_survives_its_node() {
     node.stop().await.unwrap().unwrap();
     let _node = Node::of_store(&place.endpoint(), &store).await;
     for watch in &mut watches {
-        assert_eq!(watch.next().await, Some(WatchEvent::Lost));
+        assert_eq!(told(watch).await, Some(WatchEvent::Lost));
     }
     remote.notify(&object("data/7"), "hello".into()).await.unwrap();
-    assert_eq!(watches[7].next().await, Some(said("hello")));
+    assert_eq!(told(&mut watches[7]).await, Some(said("hello")));
     assert!(watches[8].next().now_or_never().is_none(), "that was for another");
 }
 
@@ -70,8 +70,8 @@ async fn a_session_has_only_so_many_watches_and_gets_them_back() {
     watches.pop();
     let mut last = remote.watch(&id).await.unwrap();
     remote.notify(&id, "all".into()).await.unwrap();
-    assert_eq!(last.next().await, Some(said("all")));
-    assert_eq!(watches[0].next().await, Some(said("all")));
+    assert_eq!(told(&mut last).await, Some(said("all")));
+    assert_eq!(told(&mut watches[0]).await, Some(said("all")));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,7 +99,7 @@ async fn a_watch_ends_with_its_session() {
     let remote = RemoteStore::new(session);
     let mut watch = remote.watch(&object("data/a")).await.unwrap();
     drop(remote);
-    assert_eq!(watch.next().await, None);
+    assert_eq!(told(&mut watch).await, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
