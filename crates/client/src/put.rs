@@ -42,7 +42,10 @@ impl Object {
             Err(error) if error.kind() == ErrorKind::Unsupported => {
                 self.put_in_place(first, parts).await
             }
-            staging => put_staged(staging?, parts).await,
+            staging => {
+                drop(first);
+                put_staged(staging?, parts).await
+            }
         }
     }
 
