@@ -46,7 +46,7 @@ async fn every_listing_lists_all_and_one_that_is_cut_says_so() {
         (&["log", "ls"], 0),
         (&["log", "read", "one"], 0),
         (&["program", "ls"], 1),
-        (&["trace", "list"], 1),
+        (&["trace", "ls"], 1),
         (&["events"], 0),
     ] {
         let (all, said) = listed(&cluster, listing);
