@@ -302,9 +302,12 @@ async fn run(arguments: Arguments, out: Out) -> Result<()> {
         Command::Init(init) => init::run(&init, folder, out),
         Command::Status => status::run(&cluster_file()?, out).await,
         Command::Trace(trace) => trace::run(trace, &cluster_file()?, out).await,
-        Command::Scrub(scrub) => match &scrub.offline {
-            Some(folder) => salvage::examine(folder, out),
-            None => scrub::run(&cluster_file()?, out).await,
+        Command::Scrub(scrub) => match (&scrub.offline, scrub.remove_stray.as_deref()) {
+            (Some(folder), _) => salvage::examine(folder, out),
+            (None, Some([target, object])) => {
+                scrub::remove_stray(&cluster_file()?, target, object, out).await
+            }
+            (None, _) => scrub::run(&cluster_file()?, out).await,
         },
         Command::Salvage(salvage) => salvage::run(&salvage, out),
         Command::Entity(command) => entity::run(command, &cluster_file()?, out).await,

@@ -8,6 +8,7 @@ session. Prints `ok` at the end; any difference from what is expected is an exce
 
 import json
 import queue
+import re
 import sys
 
 sys.path.insert(0, sys.argv[1])
@@ -74,12 +75,24 @@ def over_a_session(stub):
     assert sorted(outputs) == list(range(6, 106)), outputs
 
 
+def refused_by_others(place):
+    """Every other node names the holder, and does nothing."""
+    for number in range(3):
+        socket = re.sub(r"storage\.\d", f"storage.{number}", place["socket"])
+        if socket == place["socket"]:
+            continue
+        refusal = stub_of(socket).Call(request(5, op_call("counter", "add", b"1"))).error
+        assert refusal.kind == error_pb2.ERROR_KIND_INVALID, refusal
+        assert refusal.message.startswith(place["target"] + " holds this object"), refusal
+
+
 def main():
     any_node = stub_of(sys.argv[2])
     ask = nacre_pb2.Ask(service="node", method="locate", input="/".join(OBJECT).encode())
     place = json.loads(any_node.Call(nacre_pb2.ClientMessage(id=1, ask=ask)).answer.output)
     stub = stub_of(place["socket"])
     by_single_calls(stub)
+    refused_by_others(place)
     over_a_session(stub)
     print("ok")
 

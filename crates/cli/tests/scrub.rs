@@ -5,8 +5,13 @@ mod common;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use common::RunningCluster;
+use nacre_clock::SystemClock;
+use nacre_conformance::TestClasses;
+use nacre_embedded::{EmbeddedEngine, Options};
+use nacre_object::{Op, Request, Store};
 use serde_json::Value;
 
 /// Flips a bit in the middle of where `content` lies in a node's journal.
@@ -94,4 +99,40 @@ fn a_target_that_cannot_be_opened_is_examined_salvaged_and_serves_from_the_new_f
     let cluster = RunningCluster::start_in(scratch.path());
     assert_eq!(cluster.run(&["object", "get", "data/a"]), "kept");
     assert_eq!(cluster.run(&["scrub"]).matches("nothing is damaged").count(), 3);
+}
+
+/// Puts an object into a target's folder while no node runs, whoever holds it.
+async fn put_stray(target: &Path, object: &str) {
+    let clock = Arc::new(SystemClock::default());
+    let engine = EmbeddedEngine::open(Options::new(target, Arc::new(TestClasses), clock)).unwrap();
+    let ops = vec![Op::WriteFull { data: "stray".into() }];
+    engine.submit(Request::new(object.parse().unwrap(), ops).unwrap()).await.unwrap();
+    engine.close();
+}
+
+#[test]
+fn a_scrub_names_strays_which_no_listing_shows_and_removes_them_on_request() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut cluster = RunningCluster::start_in(scratch.path());
+    let holder = cluster.run(&["object", "locate", "data/a"]).trim().to_owned();
+    assert!(cluster.stop());
+    let other = ["storage.0", "storage.1"].into_iter().find(|name| **name != holder).unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(put_stray(&scratch.path().join(other), "data/a"));
+
+    let cluster = RunningCluster::start_in(scratch.path());
+    assert_eq!(cluster.run(&["object", "ls", "data"]), "");
+    assert!(cluster.fails(&["object", "rm", "data/a"]).1.contains("not found"));
+    let output = cluster.command(&["scrub"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stdout).unwrap();
+    let stray = format!("{other}: data/a: a stray, as {holder} holds objects of this name");
+    assert!(said.lines().any(|line| line == stray), "{said}");
+
+    let (_, said) = cluster.fails(&["scrub", "--remove-stray", &holder, "data/a"]);
+    assert!(said.contains("it is no stray"), "{said}");
+    cluster.run_with_input(&["object", "put", "data/a"], "kept");
+    cluster.run(&["scrub", "--remove-stray", other, "data/a"]);
+    cluster.run(&["scrub"]);
+    assert_eq!(cluster.run(&["object", "get", "data/a"]), "kept");
 }

@@ -33,7 +33,7 @@ pub use node_lock::NodeLock;
 pub use node_log::{Level, NodeLog};
 pub use node_service::{
     DamageReport, NODE_SERVICE, NodeReport, ObjectPlace, RadosReport, RefusalReport, ScrubReport,
-    StorageReport,
+    StorageReport, StrayReport,
 };
 pub use scrape_targets::ScrapeTargets;
 pub use supervisor::{

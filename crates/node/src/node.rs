@@ -119,7 +119,8 @@ impl Node {
         if let Some(storage) = &storage {
             measure(&mut metrics, engine.as_ref(), gateway.as_ref());
             metrics.channels(classes.clone());
-            server = server.store(Arc::clone(&storage.store)).watch(Arc::clone(&storage.watch));
+            let (store, watch) = storage.served(whole.store().placement());
+            server = server.store(store).watch(watch);
         }
         if entry.has(Role::Metadata) {
             let host = SequencerHost::new(node.clone(), whole.log_env().clone());

@@ -6,6 +6,7 @@
 //! | `locate` | `POOL/OBJECT` | an [`ObjectPlace`]: which node to ask for the object |
 //! | `exchange` | the length of the answer, u32 little-endian, then anything | so many zeros, at most [`MAX_EXCHANGE_BYTES`]: what a question costs that needs no work |
 //! | `scrub` | where a step of a scrub begins, as the one before said; nothing for the first | a [`ScrubReport`] |
+//! | `remove-stray` | `POOL/OBJECT` | nothing; the node's copy of an object that another node holds is removed |
 //! | `traces` | an id, `recent` or `slow` | the spans of that trace, or summaries of traces, as [`nacre_telemetry`] has them |
 //! | `calls` | – | the [`NodeCalls`]: what its classes were asked |
 //! | `entities` | an epoch of the map `entities`, in digits | the epoch that is in force here, which is that one or later: the answer waits for it |
@@ -19,7 +20,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use nacre::{ClassService, Cluster, ClusterFile};
 use nacre_embedded::{Damage, EmbeddedEngine, ScrubCursor, ScrubStep};
-use nacre_object::{Error, ObjectId, Result};
+use nacre_object::{Error, ObjectId, Op, Request, Result, Store};
 use nacre_rados::Survey;
 use nacre_registry::LiveEntities;
 use nacre_telemetry::Spans;
@@ -127,12 +128,24 @@ pub struct ScrubReport {
     pub damages: Vec<DamageReport>,
     /// What was found besides, counted only.
     pub more_damages: u64,
+    /// Objects that are here, though another node holds objects of their names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub strays: Vec<StrayReport>,
     /// Entries looked at.
     pub entries: u64,
     /// Bytes read.
     pub bytes: u64,
     /// Where the next step begins; `None` at the end.
     pub next: Option<String>,
+}
+
+/// An object that is on a node where no client looks for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StrayReport {
+    /// It, as `POOL/OBJECT`.
+    pub object: String,
+    /// The node that holds objects of this name.
+    pub holder: String,
 }
 
 /// Something on a node's disk that is not as it was written.
@@ -162,6 +175,7 @@ impl From<ScrubStep> for ScrubReport {
         Self {
             damages: step.damages.into_iter().map(damage).collect(),
             more_damages: step.more_damages,
+            strays: vec![],
             entries: step.entries,
             bytes: step.bytes,
             next: step.next.map(|next| next.to_string()),
@@ -223,10 +237,36 @@ impl NodeService {
         self.entities.reached(epoch).await
     }
 
-    async fn scrub(&self, input: &[u8]) -> Result<ScrubReport> {
+    /// Its engine.
+    ///
+    /// # Errors
+    /// Why its target does not serve; `Unsupported` if it keeps no objects.
+    fn engine(&self) -> Result<EmbeddedEngine> {
         let nothing = || Error::unsupported(format!("node {} keeps no objects", self.record.name));
         let no_engine = || self.refusal.clone().unwrap_or_else(nothing);
-        let engine = self.engine.clone().ok_or_else(no_engine)?;
+        self.engine.clone().ok_or_else(no_engine)
+    }
+
+    /// The node that holds an object, if it is another one.
+    fn other_holder(&self, object: &ObjectId) -> Option<String> {
+        let holder = self.cluster.locate(object);
+        (holder.as_str() != self.record.name.as_str()).then(|| holder.to_string())
+    }
+
+    async fn remove_stray(&self, input: &[u8]) -> Result<()> {
+        let text = std::str::from_utf8(input).map_err(|_| Error::invalid("not UTF-8"))?;
+        let object: ObjectId = text.parse()?;
+        if self.other_holder(&object).is_none() {
+            let text = format!("{} holds {object}: it is no stray", self.record.name);
+            return Err(Error::invalid(text).hint(format!("`nacre object rm {object}` removes it")));
+        }
+        let engine = self.engine()?;
+        let request = Request::new(object, vec![Op::Remove])?;
+        engine.submit(request).await.map(drop)
+    }
+
+    async fn scrub(&self, input: &[u8]) -> Result<ScrubReport> {
+        let engine = self.engine()?;
         let cursor = match std::str::from_utf8(input) {
             Ok("") => ScrubCursor::default(),
             Ok(text) => text.parse()?,
@@ -234,8 +274,12 @@ impl NodeService {
         };
         // It reads from the disk: not on a thread that serves others.
         let step = tokio::task::spawn_blocking(move || engine.scrub(&cursor)).await;
-        let step = step.map_err(|error| Error::corrupt(format!("the scrub: {error}")))?;
-        Ok(step?.into())
+        let step = step.map_err(|error| Error::corrupt(format!("the scrub: {error}")))??;
+        let stray = |object: &ObjectId| {
+            Some(StrayReport { holder: self.other_holder(object)?, object: object.to_string() })
+        };
+        let strays = step.objects.iter().filter_map(stray).collect();
+        Ok(ScrubReport { strays, ..step.into() })
     }
 
     fn storage_report(engine: &EmbeddedEngine) -> StorageReport {
@@ -279,6 +323,7 @@ impl Service for NodeService {
             "status" => json(&self.report()),
             "locate" => json(&self.locate(&input)?),
             "scrub" => json(&self.scrub(&input).await?),
+            "remove-stray" => self.remove_stray(&input).await.map(|()| Bytes::new()),
             "exchange" => exchange(&input),
             "calls" => json(&NodeCalls::of(&self.classes, self.record.incarnation)),
             "traces" => traces::tell(&self.spans, &input),

@@ -8,7 +8,7 @@ use nacre::{ClassService, ClusterFile, NodeEntry, TargetFolder};
 use nacre_clock::Clock;
 use nacre_embedded::{EmbeddedEngine, Options};
 use nacre_object::{Error, ErrorKind, Result, Store, Watch};
-use nacre_placement::{PlacedTarget, Target};
+use nacre_placement::{HolderCheck, PlacedTarget, Placement, Target};
 use nacre_rados::{RadosEngine, RadosOptions};
 use nacre_registry::Herald;
 use nacre_wire::limits::REQUEST_DEADLINE;
@@ -78,6 +78,16 @@ impl Storage {
         let refused = Arc::new(RefusedTarget::new(refusal.clone()));
         let (store, watch) = (refused.clone(), refused);
         Self { embedded: None, rados: None, refusal: Some(refusal), store, watch, target }
+    }
+
+    /// What other processes may ask of the node: the objects that its target holds. On Ceph every node serves
+    /// every object.
+    pub fn served(&self, placement: &Placement) -> (Arc<dyn Store>, Arc<dyn Watch>) {
+        if self.rados.is_some() {
+            return (Arc::clone(&self.store), Arc::clone(&self.watch));
+        }
+        let checked = Arc::new(HolderCheck::new(self.placed(), placement.clone()));
+        (checked.clone(), checked)
     }
 
     /// It, as a cluster is assembled from.

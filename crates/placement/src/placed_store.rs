@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::future::{self, BoxFuture, FutureExt, TryFutureExt, try_join_all};
 use nacre_object::limits::MAX_LIST_ENTRIES;
 use nacre_object::{
-    Capabilities, Error, ListPage, ListRequest, Locate, ObjectId, Reply, Request, Result, Store,
+    Capabilities, ListPage, ListRequest, Locate, ObjectId, Reply, Request, Result, Store,
     TargetName, Watch, WatchStream,
 };
 
@@ -60,23 +60,6 @@ impl PlacedStore {
         let key = object.name.placement_key();
         &self.targets[self.placement.locate_index(&object.pool, key)]
     }
-
-    /// Refuses to copy across targets.
-    fn check_sources(&self, request: &Request, target: &TargetName) -> Result<()> {
-        let object = &request.header.object;
-        for op in &request.ops {
-            let Some(source) = op.source() else { continue };
-            let other = self.placement.locate_object(&object.pool, source);
-            if other != target {
-                let text = format!("{source} is on target {other}, its copy on {target}");
-                return Err(Error::unsupported(text)
-                    .during(op.name())
-                    .on(object)
-                    .hint("give both names the same {tag}: objects with one tag share a target"));
-            }
-        }
-        Ok(())
-    }
 }
 
 #[async_trait]
@@ -89,7 +72,9 @@ impl Store for PlacedStore {
     {
         let PlacedTarget { target, store, .. } = self.target_of(&request.header.object);
         let checked = self.capabilities().check(&request);
-        if let Err(error) = checked.and_then(|()| self.check_sources(&request, &target.name)) {
+        if let Err(error) =
+            checked.and_then(|()| self.placement.check_sources(&request, &target.name))
+        {
             return future::err(error).boxed();
         }
         store.submit(request).map_err(|error| error.at(&target.name)).boxed()

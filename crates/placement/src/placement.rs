@@ -10,7 +10,7 @@
 //! **Invariant:** the draw is the same on every machine: a hash with a fixed definition, and a
 //! logarithm that is computed in software. `tests/placements.txt` pins it.
 
-use nacre_object::{Error, ObjectName, PoolName, Result, TargetName};
+use nacre_object::{Error, ObjectName, PoolName, Request, Result, TargetName};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// Targets of one placement: all of them draw for every object. Past this, group them first.
@@ -78,6 +78,26 @@ impl Placement {
     /// The target that holds an object.
     pub fn locate_object(&self, pool: &PoolName, object: &ObjectName) -> &TargetName {
         self.locate(pool, object.placement_key())
+    }
+
+    /// Refuses a request of an object of `target` that copies from an object of another target.
+    ///
+    /// # Errors
+    /// `Unsupported`, with both targets.
+    pub fn check_sources(&self, request: &Request, target: &TargetName) -> Result<()> {
+        let object = &request.header.object;
+        for op in &request.ops {
+            let Some(source) = op.source() else { continue };
+            let other = self.locate_object(&object.pool, source);
+            if other != target {
+                let text = format!("{source} is on target {other}, its copy on {target}");
+                return Err(Error::unsupported(text)
+                    .during(op.name())
+                    .on(object)
+                    .hint("give both names the same {tag}: objects with one tag share a target"));
+            }
+        }
+        Ok(())
     }
 
     /// As [`Placement::locate`]: which of [`Placement::targets`].

@@ -10,7 +10,7 @@ use nacre_object::{
     Capabilities, Capability, ErrorKind, ListRequest, Locate, ObjectId, Request, Store, TargetName,
     Watch,
 };
-use nacre_placement::{PlacedStore, PlacedTarget, Target};
+use nacre_placement::{HolderCheck, PlacedStore, PlacedTarget, Placement, Target};
 
 fn target(name: &str, store: MemoryStore) -> (PlacedTarget, FaultyStore) {
     let faulty = FaultyStore::over_watched(Arc::new(store));
@@ -136,5 +136,79 @@ async fn it_can_do_what_all_its_targets_can() {
         let ops = vec![ops::create(), ops::snapshot_create("s")];
         let error = store.submit(Request::new(id, ops).unwrap()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "also where the target could");
+    }
+}
+
+/// A target that holds objects beside two others, and the store behind its check.
+fn checked() -> (HolderCheck, Arc<MemoryStore>, Placement) {
+    let names = ["a", "b", "c"].map(|name| TargetName::new(name).unwrap());
+    let placement = Placement::new(names.clone().map(Target::new).into()).unwrap();
+    let behind = Arc::new(memory());
+    let [own, ..] = names.map(Target::new);
+    let own = PlacedTarget::new(own, Arc::clone(&behind));
+    (HolderCheck::new(own, placement.clone()), behind, placement)
+}
+
+/// Names that a target holds, and names that it does not.
+fn divided(placement: &Placement, target: &str) -> (Vec<ObjectId>, Vec<ObjectId>) {
+    let all = (0..30).map(|i| object(&format!("o{i:02}")));
+    all.partition(|id| placement.locate_object(&id.pool, &id.name).as_str() == target)
+}
+
+#[tokio::test]
+async fn a_target_refuses_every_request_for_an_object_of_another_and_names_the_holder() {
+    let (checked, behind, placement) = checked();
+    let (held, others) = divided(&placement, "a");
+    let request = |id: &ObjectId| Request::new(id.clone(), vec![ops::append("x")]).unwrap();
+    for id in &held {
+        checked.submit(request(id)).await.unwrap();
+        assert!(checked.watch(id).await.is_ok() && checked.notify(id, "x".into()).await.is_ok());
+    }
+    for id in &others {
+        let holder = placement.locate_object(&id.pool, &id.name);
+        let answers = [
+            checked.submit(request(id)).await.unwrap_err(),
+            checked.watch(id).await.map(drop).unwrap_err(),
+            checked.notify(id, "x".into()).await.unwrap_err(),
+        ];
+        for error in answers {
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            assert_eq!(error.message(), format!("{holder} holds this object, not a"));
+        }
+        let read = Request::new(id.clone(), vec![ops::read_all()]).unwrap();
+        assert_eq!(behind.submit(read).await.unwrap_err().kind(), ErrorKind::NotFound);
+    }
+}
+
+#[tokio::test]
+async fn a_listing_leaves_out_what_another_target_holds() {
+    let (checked, behind, placement) = checked();
+    let (held, others) = divided(&placement, "a");
+    for id in held.iter().chain(&others) {
+        let write = Request::new(id.clone(), vec![ops::append("x")]).unwrap();
+        behind.submit(write).await.unwrap();
+    }
+    let list = |after, limit| {
+        let (pool, prefix) = (object("x").pool, String::new());
+        checked.list(ListRequest { pool, after, prefix, limit })
+    };
+    for limit in [1, 2, 7, 100] {
+        let (mut listed, mut after) = (vec![], None);
+        loop {
+            let page = list(after, limit).await.unwrap();
+            assert!(page.names.len() <= limit && (!page.names.is_empty() || !page.more));
+            after = page.names.last().cloned();
+            listed.extend(page.names);
+            if !page.more {
+                break;
+            }
+        }
+        let expected: Vec<_> = held.iter().map(|id| id.name.clone()).collect();
+        assert_eq!(listed, expected, "in pages of {limit}");
+    }
+    let last_held = held.last().unwrap().name.clone();
+    for (after, more) in [(None, true), (Some(last_held), false)] {
+        let page = list(after, 0).await.unwrap();
+        assert_eq!((page.names.len(), page.more), (0, more));
     }
 }

@@ -1,4 +1,4 @@
-//! `nacre scrub`: has every storage node read all it keeps, and says what is damaged.
+//! `nacre scrub`: has every storage node read all it keeps, and says what is damaged or not where it belongs.
 //!
 //! Each node is asked for one step after the other, all nodes at once. Between steps it is left alone
 //! for as long as the step took: a scrub takes half of a disk at most, and an interrupted one
@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use nacre::{ClusterFile, Error, ErrorKind, NodeEntry, Result, Role, Sessions};
 use nacre_clock::{Clock, SystemClock};
-use nacre_node::{DamageReport, NODE_SERVICE, ScrubReport};
+use nacre_node::{DamageReport, NODE_SERVICE, ScrubReport, StrayReport};
 use serde_json::json;
 
 use crate::out::{Out, note, printable};
@@ -25,6 +25,10 @@ pub struct ScrubArguments {
     /// in it is changed
     #[arg(long, value_name = "FOLDER")]
     pub offline: Option<PathBuf>,
+    /// Remove a stray that a scrub has found: an object on a target that does not hold it, where no client
+    /// looks for it
+    #[arg(long, num_args = 2, value_names = ["TARGET", "POOL/OBJECT"], conflicts_with = "offline")]
+    pub remove_stray: Option<Vec<String>>,
 }
 
 /// What a scrub of a node came to.
@@ -35,6 +39,7 @@ struct Total {
     /// What is damaged and was not made good.
     damages: u64,
     repaired: u64,
+    strays: u64,
 }
 
 /// Scrubs all storage nodes.
@@ -48,15 +53,33 @@ pub async fn run(file: &ClusterFile, out: Out) -> Result<()> {
         total.map_err(|error| note_failure(node, error))
     });
     let totals: Vec<_> = join_all(scrubs).await;
-    let mut damages = 0;
+    let (mut damages, mut strays) = (0, 0);
     for total in totals {
-        damages += total?.damages;
+        let total = total?;
+        damages += total.damages;
+        strays += total.strays;
+    }
+    if damages == 0 && strays == 0 {
+        return Ok(());
     }
     if damages == 0 {
-        return Ok(());
+        return Err(Error::corrupt(format!("{strays} strays: no client reads or lists them"))
+            .hint("`nacre scrub --remove-stray TARGET POOL/OBJECT` removes one; docs/damage.md says more"));
     }
     Err(Error::corrupt(format!("{damages} damaged places"))
         .hint("the rest goes on being served; write what is damaged again, or remove it"))
+}
+
+/// Removes an object from a target that does not hold it.
+///
+/// # Errors
+/// `Invalid` if the target holds it; `NotFound` if it is not there.
+pub async fn remove_stray(file: &ClusterFile, target: &str, object: &str, out: Out) -> Result<()> {
+    let sessions = Sessions::new(file)?;
+    let input = object.to_owned().into();
+    sessions.session(target)?.ask(NODE_SERVICE, "remove-stray", input, STEP_TIMEOUT).await?;
+    let value = json!({ "removed": object, "target": target });
+    out.show(&value, || format!("removed {object} from {target}"))
 }
 
 /// The others go on, so it is said at once which node it is.
@@ -79,20 +102,26 @@ async fn scrub(sessions: &Sessions, node: &NodeEntry, out: Out) -> Result<Total>
         for damage in &step.damages {
             show(node, damage, out)?;
         }
+        for stray in &step.strays {
+            show_stray(node, stray, out)?;
+        }
         next = step.next;
         if next.is_some() {
             tokio::time::sleep(took).await;
         }
     }
-    let Total { entries, bytes, damages, repaired } = total;
+    let Total { entries, bytes, damages, repaired, strays } = total;
     let value = json!({ "node": node.name, "entries": entries, "bytes": bytes,
-                        "damages": damages, "repaired": repaired });
+                        "damages": damages, "repaired": repaired, "strays": strays });
     out.show(&value, || {
-        let found = match (damages, repaired) {
+        let mut found = match (damages, repaired) {
             (0, 0) => "nothing is damaged".to_owned(),
             (damages, 0) => format!("{damages} damaged"),
             (damages, repaired) => format!("{damages} damaged, {repaired} repaired"),
         };
+        if strays > 0 {
+            found += &format!(", {strays} strays");
+        }
         format!("{}: {entries} entries, {bytes} bytes read, {found}", node.name)
     })?;
     Ok(total)
@@ -104,6 +133,7 @@ impl Total {
         self.entries += step.entries;
         self.bytes += step.bytes;
         self.repaired += repaired as u64;
+        self.strays += step.strays.len() as u64;
         self.damages += (step.damages.len() - repaired) as u64 + step.more_damages;
     }
 }
@@ -116,5 +146,16 @@ fn show(node: &NodeEntry, damage: &DamageReport, out: Out) -> Result<()> {
         let whose = object.as_ref().map(|name| format!("{name}{snapshot}, ")).unwrap_or_default();
         let repaired = if *repaired { " (repaired)" } else { "" };
         printable(&format!("{}: {whose}{place}: {problem}{repaired}", node.name))
+    })
+}
+
+fn show_stray(node: &NodeEntry, stray: &StrayReport, out: Out) -> Result<()> {
+    let value = json!({ "node": node.name, "stray": stray });
+    out.show(&value, || {
+        let StrayReport { object, holder } = stray;
+        printable(&format!(
+            "{}: {object}: a stray, as {holder} holds objects of this name",
+            node.name
+        ))
     })
 }

@@ -101,6 +101,9 @@ impl Walk<'_> {
             let problem = "an entry that is none of the engine's".to_owned();
             return self.found.push(Finding { whose: Whose::Nobody, place, problem });
         };
+        if let Kind::Head(object) = &kind {
+            self.step.objects.push(object.clone());
+        }
         let value = match Value::decode(key, stored) {
             Ok(value) => value,
             Err(error) => return self.find(&kind, error.message()),

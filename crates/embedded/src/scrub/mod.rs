@@ -25,7 +25,7 @@ mod journal;
 mod owners;
 mod stretch;
 
-use nacre_object::Result;
+use nacre_object::{ObjectId, Result};
 
 use crate::core::Core;
 pub use cursor::ScrubCursor;
@@ -62,6 +62,8 @@ pub struct ScrubStep {
     pub damages: Vec<Damage>,
     /// What was found beyond that.
     pub more_damages: u64,
+    /// The objects whose heads were among the entries, at most [`SCRUB_STEP_ENTRIES`].
+    pub objects: Vec<ObjectId>,
     /// Entries looked at.
     pub entries: u64,
     /// Bytes read.
