@@ -16,7 +16,7 @@ use nacre_object::{EntityName, Error, ErrorKind, NodeName, Result};
 use nacre_wire::{Authority, Identity, Usage};
 use serde_json::json;
 
-use crate::cluster_file::ClusterFile;
+use crate::cluster_file::{ClusterFile, NodeEntry};
 
 /// The folder of keys within that of the cluster.
 const FOLDER: &str = "tls";
@@ -74,7 +74,8 @@ impl Keys {
         write_private(&certificate, authority.certificate_pem().as_bytes())?;
         for node in cluster.nodes() {
             let name = EntityName::of_node(&NodeName::new(&node.name)?)?;
-            let identity = authority.issue(&name, Usage::Node)?.to_json().to_string();
+            let identity =
+                authority.issue_node(&name, &hosts_of(cluster, node)?)?.to_json().to_string();
             write_private(&self.node_file(&node.name), identity.as_bytes())?;
         }
         self.issue(cluster, &EntityName::new(ADMIN)?, &self.folder.join(ADMIN_FILE)).map(drop)
@@ -132,6 +133,14 @@ impl Keys {
     fn node_file(&self, node: &str) -> PathBuf {
         self.folder.join(format!("node.{node}.json"))
     }
+}
+
+/// The names by which clients may reach a node: its host as the cluster's file has it, this machine's name, and
+/// the node's own name.
+fn hosts_of(cluster: &ClusterFile, node: &NodeEntry) -> Result<Vec<String>> {
+    let listened = cluster.address(node)?.and_then(|address| Some(address.host()?.to_owned()));
+    let machine = rustix::system::uname().nodename().to_str().ok().map(str::to_owned);
+    Ok(listened.into_iter().chain(machine).chain([node.name.clone()]).collect())
 }
 
 fn read_identity(path: &Path) -> Result<Identity> {

@@ -82,6 +82,14 @@ impl Endpoint {
         }
     }
 
+    /// The host's name or address, if it is reached by TLS.
+    pub fn host(&self) -> Option<&str> {
+        match &self.0 {
+            Address::Tls(host, _) => Some(host),
+            Address::Unix(_) | Address::Tcp(_) => None,
+        }
+    }
+
     pub(crate) fn address(&self) -> &Address {
         &self.0
     }

@@ -6,7 +6,7 @@ use rcgen::{
     Issuer, KeyPair, KeyUsagePurpose, SanType,
 };
 
-use super::{ENTITY_URI, Identity, NODE_SERVER_NAME};
+use super::{ENTITY_URI, Identity, NODE_NAMES};
 
 /// What a certificate is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,11 +74,29 @@ impl Authority {
     /// # Errors
     /// `Invalid` if the machine cannot make keys.
     pub fn issue(&self, entity: &EntityName, usage: Usage) -> Result<Identity> {
-        let mut params = match usage {
-            Usage::Node => CertificateParams::new(vec![NODE_SERVER_NAME.to_owned()]),
-            Usage::Client => CertificateParams::new(vec![]),
+        match usage {
+            Usage::Client => self.certify(entity, usage, vec![]),
+            Usage::Node => self.issue_node(entity, &[]),
         }
-        .map_err(unusable)?;
+    }
+
+    /// Vouches for a node: a new key with a certificate, for all of the [`NODE_NAMES`] and these host names
+    /// and addresses.
+    ///
+    /// # Errors
+    /// `Invalid` if a name is not ASCII, or the machine cannot make keys.
+    pub fn issue_node(&self, entity: &EntityName, hosts: &[String]) -> Result<Identity> {
+        let mut names: Vec<String> = NODE_NAMES.map(str::to_owned).into();
+        for host in hosts {
+            if !names.contains(host) {
+                names.push(host.clone());
+            }
+        }
+        self.certify(entity, Usage::Node, names)
+    }
+
+    fn certify(&self, entity: &EntityName, usage: Usage, names: Vec<String>) -> Result<Identity> {
+        let mut params = CertificateParams::new(names).map_err(unusable)?;
         let uri = format!("{ENTITY_URI}{entity}").try_into().map_err(unusable)?;
         params.subject_alt_names.push(SanType::URI(uri));
         params.distinguished_name = DistinguishedName::new();
