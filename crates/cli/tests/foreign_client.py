@@ -10,6 +10,7 @@ import json
 import queue
 import re
 import sys
+import urllib.parse
 
 sys.path.insert(0, sys.argv[1])
 
@@ -19,8 +20,13 @@ from nacre.v1 import error_pb2, nacre_pb2, nacre_pb2_grpc, object_pb2  # noqa: E
 OBJECT = ("data", "from-python")
 
 
-def stub_of(socket):
-    return nacre_pb2_grpc.NacreStub(grpc.insecure_channel("unix:" + socket))
+def stub_of(socket, options=()):
+    return nacre_pb2_grpc.NacreStub(grpc.insecure_channel("unix:" + socket, options=options))
+
+
+def with_authority_of_newer_releases(socket):
+    """A stub that sends the escaped path as authority, as grpcio does by default since 1.57."""
+    return stub_of(socket, [("grpc.default_authority", urllib.parse.quote(socket, safe=""))])
 
 
 def request(message_id, *ops):
@@ -90,7 +96,7 @@ def main():
     any_node = stub_of(sys.argv[2])
     ask = nacre_pb2.Ask(service="node", method="locate", input="/".join(OBJECT).encode())
     place = json.loads(any_node.Call(nacre_pb2.ClientMessage(id=1, ask=ask)).answer.output)
-    stub = stub_of(place["socket"])
+    stub = with_authority_of_newer_releases(place["socket"])
     by_single_calls(stub)
     refused_by_others(place)
     over_a_session(stub)

@@ -22,6 +22,7 @@ use super::idle::{Activity, IdleConnections};
 use super::listener::Socket;
 use super::node::{Node, Phase};
 use super::refusals::{RefusalReason, Refusals};
+use super::socket_authority::SocketAuthority;
 use crate::KeepAlive;
 use crate::identity::Acceptor;
 use crate::limits::{
@@ -130,7 +131,7 @@ impl Connections {
     async fn greet(&self, stream: Stream, from: Arc<str>, phase: watch::Receiver<Phase>) {
         match stream {
             Stream::Unix(stream) => match local_peer(&stream) {
-                Ok(peer) => self.serve(stream, peer, from, phase).await,
+                Ok(peer) => self.serve(SocketAuthority::new(stream), peer, from, phase).await,
                 // They see it closed: they are none of the node's business.
                 Err(error) => self.refusals.note(RefusalReason::User, &from, error.message()),
             },

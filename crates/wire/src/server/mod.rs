@@ -12,6 +12,7 @@ mod received;
 mod refusals;
 mod service;
 mod session;
+mod socket_authority;
 mod stall;
 mod tracing;
 mod under_way;
