@@ -9,7 +9,7 @@
 
 /// What client and object class must agree on: `osd.proto`, and what the native classes do. Whoever
 /// changes either counts this up, so that neither takes the other for what it is not.
-pub const OSD_INTERFACE: u32 = 3;
+pub const OSD_INTERFACE: u32 = 4;
 
 pub mod decode;
 pub mod encode;

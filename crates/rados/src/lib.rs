@@ -42,6 +42,7 @@ mod plugin_call;
 mod remembered;
 mod shared_reads;
 mod stock_call;
+mod stock_source;
 mod survey;
 mod transaction;
 #[cfg(test)]

@@ -11,7 +11,8 @@ local outer = objclass
 -- Bounds of nacre that stock Ceph does not have, or has otherwise.
 local MAX_KEY, MAX_VALUE = 4096, 1024 * 1024
 local MAX_ATTRIBUTE_NAME, MAX_ATTRIBUTE_VALUE, MAX_ATTRIBUTES = 96, 64 * 1024, 256
-local MAX_STATUS = 2 ^ 31 - 1
+-- Ceph takes statuses, offsets and lengths as C's `int`: of a greater number it would take the lower bits.
+local MAX_INT = 2 ^ 31 - 1
 -- What an OSD lets through of the answer to a change. It takes every call of the class for one, and keeps
 -- the answer of one that changed nothing, as long as it is, in its log.
 local MAX_OUTPUT = 64
@@ -29,6 +30,7 @@ end
 
 -- A number as Luau would write it: whole ones without a fraction.
 local function whole(number)
+  if type(number) ~= "number" then refuse() end
   if math.type(number) ~= "float" then
     if number > MAX_WHOLE or number < -MAX_WHOLE then refuse() end
     return number
@@ -52,8 +54,15 @@ end
 
 local function size_of(value)
   local size = normal(value)
-  if math.type(size) ~= "integer" or size < 0 then refuse() end
+  if math.type(size) ~= "integer" or size < 0 or size > MAX_INT then refuse() end
   return size
+end
+
+-- An offset and a length of the byte stream, whose sum must fit as well.
+local function range_of(offset, length)
+  offset, length = size_of(offset), size_of(length)
+  if offset + length > MAX_INT then refuse() end
+  return offset, length
 end
 
 local function bound_of(value)
@@ -106,12 +115,13 @@ function given.stat()
 end
 
 function given.read(offset, length)
-  return surely(look(outer.read), size_of(offset), size_of(length))
+  return surely(look(outer.read), range_of(offset, length))
 end
 
 function given.write(offset, length, data)
-  if size_of(length) ~= #data then refuse() end
-  return change(outer.write)(size_of(offset), length, data)
+  offset, length = range_of(offset, length)
+  if length ~= #data then refuse() end
+  return change(outer.write)(offset, length, data)
 end
 
 function given.write_full(data)
@@ -190,10 +200,14 @@ local function library(functions)
   return setmetatable({}, { __index = find, __newindex = refuse, __pairs = refuse })
 end
 
+-- Luau writes `%q` and `%a` otherwise, and negative numbers in other bases.
 local function format(pattern, ...)
+  if pattern:find("%%[^%a%%]*[qaA]") then refuse() end
+  local in_other_base = pattern:find("%%[^%a%%]*[oxX]")
   local values = { ... }
   for index, value in pairs(values) do
     values[index] = normal(value)
+    if in_other_base and type(value) == "number" and value < 0 then refuse() end
   end
   return string.format(pattern, table.unpack(values, 1, select("#", ...)))
 end
@@ -205,6 +219,64 @@ local function concat(values, ...)
   return table.concat(values, ...)
 end
 
+-- `a .. b`. Lua would join numbers as it writes them, so the program has `a << _nacre_concat << b` instead.
+local function text_of(value)
+  if type(value) == "number" then return tostring(whole(value)) end
+  if type(value) ~= "string" then refuse() end
+  return value
+end
+
+local half_joined = {}
+half_joined.__shl = function(left, right) return left[1] .. text_of(right) end
+local joiner = setmetatable({}, {
+  __shl = function(left) return setmetatable({ text_of(left) }, half_joined) end,
+})
+
+-- The message of an error that a program raised without a place in it. Any other message is worded otherwise in
+-- Luau, so a program must not see it.
+local raised
+
+local function raise(value, level)
+  raised = level == 0 and value or nil
+  if level == nil then level = 1 end
+  error(value, level == 0 and 0 or level + 1)
+end
+
+local function after_call(succeeded, failure, ...)
+  local known = raised
+  raised = nil
+  if not succeeded and type(failure) == "string" and failure ~= known then refuse() end
+  return succeeded, failure, ...
+end
+
+local function protected(...)
+  return after_call(pcall(...))
+end
+
+-- Lua and Luau go through the fields of a table in different orders.
+local function pairs_of_one(values)
+  local first = next(values)
+  if first ~= nil and next(values, first) ~= nil then refuse() end
+  return pairs(values)
+end
+
+-- Whole numbers are integers there, however they came about.
+local function kind_of_number(...)
+  local value = ...
+  if math.type(...) == nil then return nil end
+  whole(value)
+  return "integer"
+end
+
+local function to_integer(value)
+  if type(value) == "string" then refuse() end
+  return type(value) == "number" and whole(value) or nil
+end
+
+local function unsigned_less(a, b)
+  return math.ult(whole(a), whole(b))
+end
+
 local strings = library {
   byte = string.byte, char = string.char, find = string.find, format = format,
   gmatch = string.gmatch, gsub = string.gsub, len = string.len, lower = string.lower,
@@ -214,8 +286,9 @@ local strings = library {
 local unpack = string.unpack
 
 local environment = {
-  assert = assert, error = error, ipairs = ipairs, pairs = pairs, pcall = pcall, select = select,
-  type = type, unpack = table.unpack,
+  _nacre_concat = joiner,
+  assert = assert, error = raise, ipairs = ipairs, pairs = pairs_of_one, pcall = protected,
+  select = select, type = type, unpack = table.unpack,
   bufferlist = library { new = bufferlist.new },
   objclass = library(given),
   string = strings,
@@ -224,11 +297,14 @@ local environment = {
   },
   math = library {
     abs = math.abs, ceil = math.ceil, floor = math.floor, max = math.max, min = math.min,
+    tointeger = to_integer, type = kind_of_number, ult = unsigned_less,
   },
 }
 
 function environment.tonumber(value, base)
   if base ~= nil then refuse() end
+  -- Luau reads `inf` and `nan`, and other forms in hexadecimal.
+  if type(value) == "string" and value:find("[^%d%s%.eE%+%-]") then refuse() end
   return normal(tonumber(value))
 end
 
@@ -254,7 +330,7 @@ setmetatable(environment, {
 -- The status that a method returned, if that is one in nacre too.
 local function finish(output, ...)
   local status = select(-1, 0, ...)
-  if math.type(status) ~= "integer" or status > MAX_STATUS or status < 0 then refuse() end
+  if math.type(status) ~= "integer" or status > MAX_INT or status < 0 then refuse() end
   if refused or #output > MAX_OUTPUT then refuse() end
   return status
 end
@@ -262,7 +338,12 @@ end
 local function run_method(input, output)
   local source, method, text = unpack("<s4s4s4", input:str())
   -- Methods of strings are looked up there.
-  getmetatable("").__index = strings
+  local of_strings = getmetatable("")
+  of_strings.__index = strings
+  -- Asked for strings that are numbers in Luau only.
+  for _, operator in ipairs { "add", "sub", "mul", "div", "mod", "pow", "unm", "idiv" } do
+    of_strings["__" .. operator] = refuse
+  end
   local chunk = load(source, "=program", "t", environment)
   if not chunk then refuse() end
   chunk()

@@ -4,13 +4,17 @@
 //! nacre's additions as little as how its objects lie. So a script of ours goes along (`stock.lua`) which
 //! gives the program what means the same in both and fails at everything else. **Invariant:** only a call
 //! that succeeded counts; an operation that failed changed nothing, and the call is then run by the
-//! client, which also finds the proper error. What cannot be seen from inside is how numbers that are
-//! not whole are written: so only programs that say by [`MARK`] that they are made for both go this way.
+//! client, which also finds the proper error. Only programs that say by [`MARK`] that they are made for both
+//! go this way.
+//!
+//! One operator cannot be seen from inside: Lua 5.3 joins numbers by `..` as it writes them, `3.0` where Luau writes
+//! `3`. So [`stock_source`] gives the program another one.
 
 use bytes::{BufMut, Bytes};
 use nacre_object::{ClassForm, ClassHost, Op, Request};
 
 use crate::ffi::Call;
+use crate::stock_source::stock_source;
 
 /// The first line of a program that is made for Lua 5.3 as well as for Luau.
 pub const MARK: &str = "--!cls_lua";
@@ -30,7 +34,8 @@ pub fn stock_call(request: &Request, classes: &dyn ClassHost) -> Option<Call> {
     if !is_marked || !is_live {
         return None;
     }
-    let input = packed(&[program.source.as_bytes(), call.method.as_str().as_bytes(), &call.input]);
+    let source = stock_source(&program.source)?;
+    let input = packed(&[source.as_bytes(), call.method.as_str().as_bytes(), &call.input]);
     Some(Call { asks_existence: true, ..eval(SCRIPT, HANDLER, &input) })
 }
 

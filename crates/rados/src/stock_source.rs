@@ -1,0 +1,94 @@
+//! A program's source as Ceph's class `lua` is to run it: with another operator for `..`.
+//!
+//! `a .. b` becomes `a << _nacre_concat << b`, whose operands a metamethod of `stock.lua` sees. Luau has no `<<`, so
+//! the program itself has none. In Lua 5.3 `<<` is the next lower operator, and joining is associative: so every
+//! expression keeps its meaning.
+
+/// What stands between the operands in place of `..`.
+const JOIN: &str = " << _nacre_concat << ";
+/// The name in it, which no program uses by chance.
+const NAME: &str = "_nacre_concat";
+
+/// The source, or `None` if it uses the name that this needs.
+pub(crate) fn stock_source(source: &str) -> Option<String> {
+    if source.contains(NAME) {
+        return None;
+    }
+    let mut rewritten = String::with_capacity(source.len());
+    let mut rest = source;
+    while !rest.is_empty() {
+        let length = token_length(rest);
+        let (token, behind) = rest.split_at(length);
+        rewritten.push_str(if token == ".." { JOIN } else { token });
+        rest = behind;
+    }
+    Some(rewritten)
+}
+
+/// Bytes of what a source begins with: a comment, a string, dots, or one other character.
+fn token_length(source: &str) -> usize {
+    let bytes = source.as_bytes();
+    match bytes[0] {
+        b'-' if source.starts_with("--") => comment_length(source),
+        b'[' => long_bracket_length(source).unwrap_or(1),
+        quote @ (b'\'' | b'"') => quoted_length(bytes, quote),
+        b'.' => bytes.iter().take_while(|byte| **byte == b'.').count(),
+        _ => source.chars().next().map_or(1, char::len_utf8),
+    }
+}
+
+fn comment_length(source: &str) -> usize {
+    let (dashes, text) = source.split_at(2);
+    let long = text.starts_with('[').then(|| long_bracket_length(text)).flatten();
+    let length = long.unwrap_or_else(|| text.find('\n').unwrap_or(text.len()));
+    dashes.len() + length
+}
+
+/// Of `[[…]]`, `[=[…]=]` and so on; `None` if it is a bracket of another kind.
+fn long_bracket_length(source: &str) -> Option<usize> {
+    let level = source[1..].bytes().take_while(|byte| *byte == b'=').count();
+    if source.as_bytes().get(1 + level) != Some(&b'[') {
+        return None;
+    }
+    let end = format!("]{}]", "=".repeat(level));
+    Some(source.find(&end).map_or(source.len(), |at| at + end.len()))
+}
+
+fn quoted_length(bytes: &[u8], quote: u8) -> usize {
+    let mut at = 1;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 1,
+            byte if byte == quote => return at + 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    bytes.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_join_gets_another_operator_and_nothing_else_changes() {
+        for (source, rewritten) in [
+            ("return a .. b..c", "return a  << _nacre_concat <<  b << _nacre_concat << c"),
+            ("f(...) t.x = 1.5 u[1] = {...}", "f(...) t.x = 1.5 u[1] = {...}"),
+            (r#"'a..b\'..' "\\" .. "..""#, r#"'a..b\'..' "\\"  << _nacre_concat <<  "..""#),
+            ("-- a..b\nx..y --[[ .. \n .. ]]", "-- a..b\nx << _nacre_concat << y --[[ .. \n .. ]]"),
+            ("[==[ ..]] ]==]..[[..]]", "[==[ ..]] ]==] << _nacre_concat << [[..]]"),
+            (
+                "t[a..b] --[=[ .. ]=] ..",
+                "t[a << _nacre_concat << b] --[=[ .. ]=]  << _nacre_concat << ",
+            ),
+            ("'ü' .. '日本", "'ü'  << _nacre_concat <<  '日本"),
+            ("'", "'"),
+            ("'\\", "'\\"),
+        ] {
+            assert_eq!(stock_source(source).as_deref(), Some(rewritten), "{source}");
+        }
+        assert_eq!(stock_source("_nacre_concat = 1"), None);
+    }
+}
