@@ -4,6 +4,7 @@ mod support;
 
 use std::process::Command;
 
+use nacre_script::Vm;
 use support::{run, vm};
 
 /// Debian's Lua. `make install-test-deps` installs it.
@@ -21,6 +22,14 @@ fn in_lua(expression: &str) -> String {
     let output = output.expect("`make install-test-deps` installs lua5.3");
     assert!(output.status.success(), "{expression}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim_end_matches('\n').to_owned()
+}
+
+/// The same in nacre.
+fn in_nacre(vm: &mut Vm, expression: &str) -> String {
+    match run(vm, &format!("return {expression}")) {
+        Ok(values) => values.join(" "),
+        Err(_) => "fails".to_owned(),
+    }
 }
 
 #[test]
@@ -71,10 +80,21 @@ fn the_environment_does_what_lua_53_does() {
         "string.packsize('s')",
         "string.pack('j4', 1)",
     ] {
-        let ours = match run(&mut vm, &format!("return {expression}")) {
-            Ok(values) => values.join(" "),
-            Err(_) => "fails".to_owned(),
-        };
-        assert_eq!(ours, in_lua(expression), "{expression}");
+        assert_eq!(in_nacre(&mut vm, expression), in_lua(expression), "{expression}");
+    }
+}
+
+#[test]
+fn the_guide_says_where_the_two_differ() {
+    let mut vm = vm();
+    let page = include_str!("../../../docs/moving-from-cls-lua.md");
+    let (_, table) = page.split_once("| expression | Lua 5.3 | nacre |\n").unwrap();
+    let rows: Vec<_> = table.lines().skip(1).take_while(|line| line.starts_with('|')).collect();
+    assert!(rows.len() >= 10, "{rows:?}");
+    for row in rows {
+        let cells: Vec<_> = row.split('`').collect();
+        let [_, expression, _, lua, _, nacre, _] = cells[..] else { panic!("{row}") };
+        let seen = (in_lua(expression), in_nacre(&mut vm, expression));
+        assert_eq!(seen, (lua.to_owned(), nacre.to_owned()), "{expression}");
     }
 }
