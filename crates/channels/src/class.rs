@@ -6,12 +6,13 @@
 //! | `resend` | sender | [`Resend`] | has dead letters wait again |
 //! | `settle` | sender | [`Settlement`] | takes away messages that are done, keeps those given up as dead letters |
 //! | `remove` | sender | [`Removal`] | removes the object, if that message still waits and nothing else does |
-//! | `accept` | receiver | [`Accept`] | notes a message; `Exists` if it, or a later one, was noted before; `Stale` if senders were forgotten since. Answers the [`Inbox`] if the sender is a new one |
+//! | `begin` | receiver | – | takes note of which messages it sent before the call |
+//! | `accept` | receiver | [`Accept`] | notes a message, and how deep in its chain those are that the call sent; `Exists` if it, or a later one, was noted before; `Stale` if senders were forgotten since. Answers the [`Inbox`] if the sender is a new one |
 //! | `refuse` | receiver | [`Accept`] | notes that a message is not carried out, if nothing was noted of it; answers the note. What does not exist notes nothing |
 //! | `forget` | receiver | [`Forget`] | forgets senders |
 //! | `unmark` | ledger | [`Unmark`] | takes away a mark, if it is still that one |
 //!
-//! A message is received by one transaction, `[call of the method, accept]`: both happen or neither.
+//! A message is received by one transaction, `[begin, call of the method, accept]`: all happen or none.
 //! What concerns another incarnation of the sender than the present one changes nothing.
 
 use bytes::Bytes;
@@ -22,9 +23,9 @@ use nacre_object::{
 use prost::Message;
 
 use crate::format::{
-    Accept, DEAD, DeadLetter, FOR_APPLICATION, Forget, GivenUp, INBOX, Inbox, Note, OUTBOX, Outbox,
-    Queue, Received, Removal, Resend, ResentMessage, Settlement, Unmark, message_key, sender_key,
-    stored,
+    Accept, CHAINS, Chains, DEAD, DeadLetter, FOR_APPLICATION, Forget, GivenUp, INBOX, Inbox, Note,
+    OUTBOX, Outbox, Queue, Received, Removal, Resend, ResentMessage, Settlement, Unmark,
+    message_key, message_number, sender_key, stored,
 };
 use crate::limits::{MAX_DEAD_LETTERS, MAX_REASON_CHARACTERS, MAX_SENDERS};
 use crate::message::WaitingMessage;
@@ -43,6 +44,7 @@ pub fn channels_class() -> NativeClass {
         .method("settle", MethodAccess::ReadWrite, settle)
         .method("resend", MethodAccess::ReadWrite, resend)
         .method("remove", MethodAccess::ReadWrite, remove)
+        .method("begin", MethodAccess::ReadWrite, begin)
         .method("accept", MethodAccess::ReadWrite, accept)
         .method("refuse", MethodAccess::ReadWrite, refuse)
         .method("forget", MethodAccess::ReadWrite, forget)
@@ -170,10 +172,59 @@ fn remove(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<Ca
     done()
 }
 
+fn begin(_: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
+    if !view.exists()? {
+        return done();
+    }
+    let mut chains = chains(view)?;
+    if let Some(last) = last_waiting(view, chains.known_to)? {
+        chains.known_to = last;
+        view.map_set(CHAINS, chains.encode_to_vec().into())?;
+    }
+    done()
+}
+
+fn chains(view: &mut dyn ObjectView) -> Result<Chains> {
+    stored("an object's chains", view.map_get(CHAINS)?.unwrap_or_default())
+}
+
+/// The number of the first message that waits behind this one.
+fn next_waiting(view: &mut dyn ObjectView, number: u64) -> Result<Option<u64>> {
+    let prefix = Queue::Sent.prefix();
+    let range = view.map_range(&Queue::Sent.key(number), prefix, 1)?;
+    range.entries.first().map(|entry| message_number(&entry.key)).transpose()
+}
+
+/// The number of the last message that waits behind this one. Only few are looked at: the steps double while there
+/// are more behind them, and are halved after that.
+fn last_waiting(view: &mut dyn ObjectView, number: u64) -> Result<Option<u64>> {
+    let Some(mut last) = next_waiting(view, number)? else { return Ok(None) };
+    let mut step = 1;
+    let mut is_growing = true;
+    while step > 0 {
+        match next_waiting(view, last.saturating_add(step - 1))? {
+            Some(later) => last = later,
+            None => is_growing = false,
+        }
+        step = if is_growing { step * 2 } else { step / 2 };
+    }
+    Ok(Some(last))
+}
+
+/// Notes what the call before this has sent, if it was the call of a message with so many before it.
+fn lengthen_chains(view: &mut dyn ObjectView, depth: u32, called: String) -> Result<()> {
+    let mut chains = chains(view)?;
+    let Some(last) = last_waiting(view, chains.known_to)? else { return Ok(()) };
+    let first_waiting = next_waiting(view, 0)?.unwrap_or(last);
+    chains.add(last, depth.saturating_add(1), called, first_waiting);
+    view.map_set(CHAINS, chains.encode_to_vec().into())
+}
+
 fn accept(input: Bytes, view: &mut dyn ObjectView, _: &CallContext) -> Result<CallReply> {
-    let Accept { sender, message, generation, .. } = input_of(input)?;
+    let Accept { sender, message, generation, depth, called, .. } = input_of(input)?;
     // A method that changed nothing may have left no object.
     view.create(false)?;
+    lengthen_chains(view, depth, called)?;
     let key = sender_key(&sender);
     let mut reply = CallReply::default();
     match note(view, &key)? {

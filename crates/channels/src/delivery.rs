@@ -1,6 +1,7 @@
 //! One call of another object, and how it stays one.
 //!
-//! The call and the note that its message was received are one transaction on the receiver. A receiver that
+//! The call and the note that its message was received are one transaction on the receiver. It also notes how deep
+//! in a chain of messages those are that the call sent. A receiver that
 //! knows the sender tells by its note what it has received. One that does not may have forgotten it
 //! ([`crate::inbox`]), and then nothing there tells a repeated message from a new one. So each time that
 //! it forgets, its *generation* rises, and of an unknown sender it takes what was sent in the present
@@ -39,6 +40,8 @@ pub(crate) struct Delivery<'a> {
     pub receiver: &'a ObjectId,
     pub call: ClassCall,
     pub source: EntityName,
+    /// Messages in the chain before this one.
+    pub depth: u32,
 }
 
 /// What a receiver knows.
@@ -120,7 +123,8 @@ impl Delivery<'_> {
 
     async fn submit(&self, generation: u64) -> Result<u64> {
         let accept = own_call("accept", &self.accept(generation))?;
-        let ops = vec![Op::Call(self.call.clone()), accept];
+        let begin = own_call("begin", &Inbox::default())?;
+        let ops = vec![begin, Op::Call(self.call.clone()), accept];
         let mut request = Request::new(self.receiver.clone(), ops)?;
         request.header.source = self.source.clone();
         let reply = self.surroundings.store.submit(request).await?;
@@ -133,6 +137,8 @@ impl Delivery<'_> {
             message: self.message,
             source: self.source.to_string(),
             generation,
+            depth: self.depth,
+            called: format!("{}.{}", self.call.class, self.call.method),
         }
     }
 

@@ -6,6 +6,7 @@
 //! | | `!` and its number | [`DeadLetter`]: a message that was given up |
 //! | | `^` and a number of its own, likewise | [`ResentMessage`]: a dead letter that waits to be delivered again |
 //! | | `@outbox` | [`Outbox`]: which incarnation of the object sends, and how much it sent again |
+//! | | `@chains` | [`Chains`]: how long the chains are that its waiting messages end |
 //! | receiver | `@inbox.` and the sender, `POOL/OBJECT` | [`Received`]: the last message of that sender |
 //! | | the same, a zero byte and `resent` | of those that it sent again |
 //! | | `@inbox` | [`Inbox`]: how many of these notes there are, and how often some went |
@@ -17,11 +18,14 @@ use bytes::Bytes;
 use nacre_object::{Error, ObjectId, Result};
 use prost::Message;
 
+use crate::limits::MAX_LINKS;
+
 /// What keys of dead letters begin with.
 pub(crate) const DEAD: &[u8] = b"!";
 /// What keys of messages for the application begin with.
 pub(crate) const FOR_APPLICATION: &[u8] = b"~";
 pub(crate) const OUTBOX: &[u8] = b"@outbox";
+pub(crate) const CHAINS: &[u8] = b"@chains";
 pub(crate) const INBOX: &[u8] = b"@inbox";
 /// What keys of notes of senders begin with.
 pub(crate) const NOTES: &[u8] = b"@inbox.";
@@ -126,6 +130,58 @@ pub(crate) struct Outbox {
     /// The number of the last dead letter that was sent again.
     #[prost(uint64, tag = "2")]
     pub resent: u64,
+}
+
+/// Which waiting messages of an object were sent by methods that other messages called. Every other message is the
+/// first of its chain.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Chains {
+    /// Messages up to this number are known: sent by a client's request, or among the links.
+    #[prost(uint64, tag = "1")]
+    pub known_to: u64,
+    /// In the order of their numbers.
+    #[prost(message, repeated, tag = "2")]
+    pub links: Vec<Link>,
+}
+
+/// Messages that one delivered call sent.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Link {
+    /// They have the numbers after this one,
+    #[prost(uint64, tag = "1")]
+    pub after: u64,
+    /// up to this one.
+    #[prost(uint64, tag = "2")]
+    pub last: u64,
+    /// Messages in the chain before each of them.
+    #[prost(uint32, tag = "3")]
+    pub depth: u32,
+    /// What the call called, as `CLASS.METHOD`.
+    #[prost(string, tag = "4")]
+    pub called: String,
+}
+
+impl Chains {
+    /// The link that this message is of; none if it is the first of its chain.
+    pub fn link_of(&self, number: u64) -> Option<&Link> {
+        self.links.iter().find(|link| link.after < number && number <= link.last)
+    }
+
+    /// Takes note of what a call sent: messages up to `last`. Those below `first_waiting` are delivered.
+    pub fn add(&mut self, last: u64, depth: u32, called: String, first_waiting: u64) {
+        self.links.retain(|link| link.last >= first_waiting);
+        self.links.push(Link { after: self.known_to, last, depth, called });
+        self.known_to = last;
+        if self.links.len() > MAX_LINKS {
+            let first = self.links.remove(0);
+            let next = &mut self.links[0];
+            next.after = first.after;
+            // The longer of two chains counts: at worst a chain ends earlier.
+            if first.depth > next.depth {
+                (next.depth, next.called) = (first.depth, first.called);
+            }
+        }
+    }
 }
 
 /// The last message of a sender. **Invariant:** of two the later one is greater.
@@ -251,6 +307,12 @@ pub(crate) struct Accept {
     /// The generation of the receiver it is for, if that does not know the sender ([`crate::delivery`]).
     #[prost(uint64, tag = "4")]
     pub generation: u64,
+    /// Messages in the chain before it.
+    #[prost(uint32, tag = "5")]
+    pub depth: u32,
+    /// What it calls, as `CLASS.METHOD`.
+    #[prost(string, tag = "6")]
+    pub called: String,
 }
 
 /// Which removal is due, for `remove`.
@@ -276,4 +338,36 @@ pub(crate) struct Unmark {
 /// `Corrupt`.
 pub(crate) fn stored<Stored: Message + Default>(what: &str, bytes: Bytes) -> Result<Stored> {
     Stored::decode(bytes).map_err(|cause| Error::corrupt(format!("{what} makes no sense: {cause}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn depth_of(chains: &Chains, number: u64) -> u32 {
+        chains.link_of(number).map_or(0, |link| link.depth)
+    }
+
+    #[test]
+    fn a_message_has_the_depth_of_the_call_that_sent_it() {
+        let mut chains = Chains { known_to: 3, links: vec![] };
+        chains.add(5, 1, "c.a".to_owned(), 1);
+        chains.known_to = 7;
+        chains.add(8, 4, "c.b".to_owned(), 5);
+        let depths: Vec<_> = (3..10).map(|number| depth_of(&chains, number)).collect();
+        assert_eq!(depths, [0, 1, 1, 0, 0, 4, 0]);
+        assert_eq!(chains.link_of(8).unwrap().called, "c.b");
+        chains.add(9, 2, "c.a".to_owned(), 9);
+        assert_eq!(chains.links.len(), 1, "the others are delivered");
+    }
+
+    #[test]
+    fn past_the_bound_the_first_links_are_joined_with_the_longer_chain() {
+        let mut chains = Chains::default();
+        for number in 1..=MAX_LINKS as u64 + 1 {
+            chains.add(number, if number == 1 { 9 } else { 2 }, "c.a".to_owned(), 1);
+        }
+        assert_eq!(chains.links.len(), MAX_LINKS);
+        assert_eq!([1, 2, 3].map(|number| depth_of(&chains, number)), [9, 9, 2]);
+    }
 }

@@ -73,7 +73,7 @@ async fn is_settled(
     queue: Queue,
     received: Received,
 ) -> Result<bool> {
-    let Page { outbox, range: first } = Page::first(surroundings, sender, queue).await?;
+    let Page { outbox, range: first, .. } = Page::first(surroundings, sender, queue).await?;
     // What has no incarnation yet will have a later one.
     let Some(outbox) = outbox else { return Ok(true) };
     if outbox.incarnation != received.incarnation {

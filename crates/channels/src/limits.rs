@@ -17,6 +17,11 @@ pub(crate) const MAX_REMEMBERED_MARKS: usize = 65_536;
 pub(crate) const MAX_SENDERS: u64 = 65_536;
 /// Messages kept of those an object could not deliver; the oldest make room.
 pub(crate) const MAX_DEAD_LETTERS: usize = 64;
+/// Messages of a chain, in which each but the first was sent by the method that the one before it called. Objects that
+/// send to each other in a circle would go on for ever; a longer chain is taken for that.
+pub(crate) const MAX_CHAIN: u32 = 256;
+/// Groups of waiting messages whose depths an object knows apart.
+pub(crate) const MAX_LINKS: usize = 256;
 /// Why a message was not delivered.
 pub(crate) const MAX_REASON_CHARACTERS: usize = 1024;
 /// Objects in which marks are kept: on Ceph, as many OSDs may share them; elsewhere, each target of a

@@ -4,12 +4,13 @@ use bytes::Bytes;
 use nacre_object::{Error, ErrorKind, MapRange, ObjectId, Op, OpResult, Request, Result};
 
 use crate::courier::Surroundings;
-use crate::format::{OUTBOX, Outbox, Queue, stored};
+use crate::format::{CHAINS, Chains, OUTBOX, Outbox, Queue, stored};
 
 /// Messages of a queue, and what the object says of all; of an object that is gone, nothing.
 #[derive(Default)]
 pub(crate) struct Page {
     pub outbox: Option<Outbox>,
+    pub chains: Chains,
     pub range: MapRange,
 }
 
@@ -23,7 +24,7 @@ impl Page {
         limit: u32,
     ) -> Result<Self> {
         let ops = vec![
-            Op::MapGet { keys: vec![OUTBOX.into()] },
+            Op::MapGet { keys: vec![OUTBOX.into(), CHAINS.into()] },
             Op::MapRange { after, prefix: queue.prefix().into(), limit },
         ];
         let request = Request::new(object.clone(), ops)?;
@@ -36,9 +37,12 @@ impl Page {
         else {
             return Err(Error::corrupt("a look at messages was not answered as one"));
         };
-        let outbox = values.into_iter().next().flatten();
+        let Ok([outbox, chains]) = <[Option<Bytes>; 2]>::try_from(values) else {
+            return Err(Error::corrupt("two keys were not answered by two values"));
+        };
         let outbox = outbox.map(|bytes| stored("an object's incarnation", bytes)).transpose()?;
-        Ok(Self { outbox, range })
+        let chains = stored("an object's chains", chains.unwrap_or_default())?;
+        Ok(Self { outbox, chains, range })
     }
 
     /// The first message of a queue.

@@ -11,16 +11,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use nacre_object::{Error, ErrorKind, MapRange, ObjectId, Op, OpResult, Request, Result};
+use nacre_object::{Error, ErrorKind, ObjectId, Op, OpResult, Request, Result};
 
 use crate::class::own_call;
 use crate::courier::Surroundings;
 use crate::delivery::{Delivery, may_succeed_later};
 use crate::format::{
-    GivenUp, Outbox, Queue, Received, Removal, Settlement, message_number, stored,
+    GivenUp, Link, Outbox, Queue, Received, Removal, Settlement, message_number, stored,
 };
 use crate::inbox::tidy;
-use crate::limits::{PAGE_MESSAGES, PARALLEL_RECEIVERS, Pace};
+use crate::limits::{MAX_CHAIN, PAGE_MESSAGES, PARALLEL_RECEIVERS, Pace};
 use crate::marks::Marks;
 use crate::message::{Errand, WaitingMessage};
 use crate::page::Page;
@@ -44,7 +44,15 @@ pub(crate) struct Round<'a> {
 /// Messages to one receiver, in order.
 struct Consignment {
     receiver: Receiver,
-    errands: Vec<(u64, Errand)>,
+    errands: Vec<Numbered>,
+}
+
+/// What is to be done by a message.
+struct Numbered {
+    number: u64,
+    /// Messages in the chain before it.
+    depth: u32,
+    errand: Errand,
 }
 
 /// What became of them.
@@ -78,37 +86,37 @@ impl Round<'_> {
     }
 
     async fn deliver_all(&mut self, waiting: &mut usize) -> Result<()> {
-        let Page { outbox, range } = self.page(Queue::Sent, Bytes::new()).await?;
-        let has_resent = outbox.is_some_and(|outbox| outbox.resent > 0);
-        if range.entries.is_empty() && !has_resent {
+        let page = self.page(Queue::Sent, Bytes::new()).await?;
+        let has_resent = page.outbox.is_some_and(|outbox| outbox.resent > 0);
+        if page.range.entries.is_empty() && !has_resent {
             return Ok(());
         }
-        let incarnation = match outbox {
+        let incarnation = match page.outbox {
             Some(outbox) => outbox.incarnation,
             None => self.claim().await?.incarnation,
         };
         if has_resent {
             let first = self.page(Queue::Resent, Bytes::new()).await?;
-            self.deliver_queue(Queue::Resent, incarnation, first.range, waiting).await?;
+            self.deliver_queue(Queue::Resent, incarnation, first, waiting).await?;
         }
-        self.deliver_queue(Queue::Sent, incarnation, range, waiting).await
+        self.deliver_queue(Queue::Sent, incarnation, page, waiting).await
     }
 
     async fn deliver_queue(
         &mut self,
         queue: Queue,
         incarnation: u64,
-        mut range: MapRange,
+        mut page: Page,
         waiting: &mut usize,
     ) -> Result<()> {
         loop {
-            let Some(last) = range.entries.last() else { return Ok(()) };
-            let (after, more) = (last.key.clone(), range.more);
-            self.deliver_page(queue, incarnation, range, waiting).await?;
+            let Some(last) = page.range.entries.last() else { return Ok(()) };
+            let (after, more) = (last.key.clone(), page.range.more);
+            self.deliver_page(queue, incarnation, page, waiting).await?;
             if !more {
                 return Ok(());
             }
-            range = self.page(queue, after).await?.range;
+            page = self.page(queue, after).await?;
         }
     }
 
@@ -120,23 +128,28 @@ impl Round<'_> {
         &mut self,
         queue: Queue,
         incarnation: u64,
-        range: MapRange,
+        page: Page,
         waiting: &mut usize,
     ) -> Result<()> {
         let of_resent = queue == Queue::Resent;
         let mut settlement = Settlement { incarnation, of_resent, ..Settlement::default() };
         let mut removal = None;
-        let mut consignments: BTreeMap<Receiver, Vec<(u64, Errand)>> = BTreeMap::new();
-        for entry in range.entries {
+        let mut consignments: BTreeMap<Receiver, Vec<Numbered>> = BTreeMap::new();
+        for entry in page.range.entries {
             let number = message_number(&entry.key)?;
+            // A dead letter that is sent again begins a chain.
+            let link = page.chains.link_of(number).filter(|_| queue == Queue::Sent);
             let errand = queue
                 .message(number, entry.value)
                 .and_then(|(number, message)| WaitingMessage::decode(number, &message))
-                .and_then(|message| message.errand(&self.object.pool));
+                .and_then(|message| message.errand(&self.object.pool))
+                .and_then(|errand| self.check_chain(link, errand));
             match errand {
                 Ok(Errand::Remove) if queue == Queue::Sent => removal = Some(number),
                 Ok(errand) => {
-                    consignments.entry(receiver_of(&errand)).or_default().push((number, errand));
+                    let depth = link.map_or(0, |link| link.depth);
+                    let consignment = consignments.entry(receiver_of(&errand)).or_default();
+                    consignment.push(Numbered { number, depth, errand });
                 }
                 Err(error) => {
                     settlement.dead.push(GivenUp { number, reason: error.to_string() });
@@ -173,6 +186,25 @@ impl Round<'_> {
         }
     }
 
+    /// Refuses a call that would make a chain of messages too long.
+    fn check_chain(&self, link: Option<&Link>, errand: Errand) -> Result<Errand> {
+        match (link, &errand) {
+            (Some(link), Errand::Call { receiver, call, .. }) if link.depth >= MAX_CHAIN => {
+                let Link { called, depth, .. } = link;
+                let text = format!(
+                    "the chain of messages is too long: {called} of {} sends to {}.{} of {receiver}, after \
+                     {depth} messages",
+                    self.object, call.class, call.method
+                );
+                Err(Error::exhausted(text).hint(
+                    "objects that send to each other in a circle need a condition that ends it; mend the class, \
+                     then deliver the message again with `nacre class resend`",
+                ))
+            }
+            _ => Ok(errand),
+        }
+    }
+
     /// A receiver that is not tidied now is when it has heard of as many senders more.
     async fn tidy(&self, receiver: &Receiver) {
         let Receiver::Object(receiver) = receiver else { return };
@@ -204,9 +236,9 @@ impl Round<'_> {
         let waiting = errands.len();
         let (done, failed) = (vec![], None);
         let mut delivered = Delivered { receiver, done, failed, waiting, is_crowded: false };
-        for (number, errand) in errands {
+        for Numbered { number, depth, errand } in errands {
             let message = Received { incarnation, number, is_refused: false };
-            let delivering = self.carry_out(queue, message, errand);
+            let delivering = self.carry_out(queue, message, depth, errand);
             let outcome = match tokio::time::timeout(DELIVERY_TIMEOUT, delivering).await {
                 Ok(outcome) => outcome,
                 Err(_) => Err(Error::unavailable("a delivery was not answered")),
@@ -245,7 +277,13 @@ impl Round<'_> {
     }
 
     /// Answers how many senders the receiver remembers if this is a new one, else 0.
-    async fn carry_out(&self, queue: Queue, message: Received, errand: Errand) -> Result<u64> {
+    async fn carry_out(
+        &self,
+        queue: Queue,
+        message: Received,
+        depth: u32,
+        errand: Errand,
+    ) -> Result<u64> {
         let Self { surroundings, object: sender, marks, counters, .. } = self;
         match errand {
             Errand::Notify(payload) => {
@@ -264,6 +302,7 @@ impl Round<'_> {
                     receiver,
                     call,
                     source,
+                    depth,
                 };
                 let senders = delivery.run().await?;
                 counters.calls.add(1);

@@ -331,3 +331,60 @@ async fn what_makes_no_sense_is_given_up() {
     until(async || process.courier.stats().dead == 1).await;
     world.until_empty("data/a").await;
 }
+
+/// The longest chain of messages.
+const MAX_CHAIN: i64 = 256;
+
+async fn bounce(process: &Process) {
+    let row = [Value::text("b"), Value::text("a"), Value::Int(0)];
+    process.relay("data/a", "bounce", &row).await.unwrap();
+}
+
+/// The dead letters of two objects that send to each other: where, the number in it and the reason.
+async fn stopped(world: &World) -> Vec<(&'static str, i64, String)> {
+    let mut all = vec![];
+    for object in ["data/a", "data/b"] {
+        for letter in world.outbox(object).await.dead {
+            let Some(Value::Int(number)) = letter.message.row.last() else { panic!("{letter:?}") };
+            all.push((object, *number, letter.reason));
+        }
+    }
+    all
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_send_to_each_other_in_a_circle_are_stopped_and_nothing_is_lost() {
+    let world = World::new();
+    let process = world.process(1);
+    bounce(&process).await;
+    until(async || process.courier.stats().dead == 1).await;
+    let dead = stopped(&world).await;
+    let [(object, number, reason)] = &dead[..] else { panic!("{dead:?}") };
+    assert_eq!((*object, *number), ("data/a", MAX_CHAIN + 1));
+    assert!(
+        reason
+            .contains("relay.bounce of data/a sends to relay.bounce of data/b, after 256 messages"),
+        "{reason}"
+    );
+    // Sent again, it is the first of another chain.
+    let resent = resend(&*process.store, &"data/a".parse().unwrap(), &DeadLetters::All).await;
+    assert_eq!(resent.unwrap(), 1);
+    until(async || process.courier.stats().dead == 2).await;
+    let dead = stopped(&world).await;
+    assert_eq!((dead.len(), dead[0].1), (1, 2 * MAX_CHAIN + 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_number_of_short_chains_may_go_through_the_same_objects() {
+    let world = World::new();
+    let process = world.process(1);
+    for number in 0..2 * MAX_CHAIN {
+        let row = [Value::text("b"), Value::text("a"), Value::text("a"), Value::Int(number)];
+        process.relay("data/a", "forward", &row).await.unwrap();
+    }
+    world.until_empty("data/a").await;
+    world.until_empty("data/b").await;
+    world.until_empty("data/a").await;
+    assert!(stopped(&world).await.is_empty());
+    assert_eq!(world.numbers("data/a").await, (0..2 * MAX_CHAIN).collect::<Vec<_>>());
+}

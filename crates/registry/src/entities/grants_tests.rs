@@ -304,7 +304,9 @@ fn services_and_the_cluster_log_are_opened_by_name() {
 fn nobody_but_an_administrator_delivers_messages_of_others() {
     let all = grants(&["rwx pool=data", "x pool=data class=channels"]);
     assert!(calls(&all, "data/a", "relay", "take"));
-    for method in ["accept", "refuse", "forget", "settle", "resend", "remove", "claim", "unmark"] {
+    for method in
+        ["accept", "refuse", "forget", "settle", "resend", "remove", "claim", "begin", "unmark"]
+    {
         assert!(!calls(&all, "data/a", "channels", method), "{method}");
         assert!(calls(&grants(&["admin"]), "data/a", "channels", method));
     }
