@@ -10,9 +10,10 @@
 //! ```
 //!
 //! A request is a method and its row. After the arrow is each row of each output, `nothing` if there is
-//! none, or the kind of the error. A case's own object is called `object`; a request after `@name` is to
+//! none, or the kind of the error. The order of rows means nothing. A case's own object is called `object`; a request after `@name` is to
 //! another. The line `delivered` waits until all that was sent so far, and what that causes, is delivered.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::diagnostic::{Diagnostics, listing};
@@ -83,6 +84,25 @@ pub enum Expected {
     Reply(Vec<OutputRows>),
     /// An error of this kind.
     Failure(String),
+}
+
+impl Expected {
+    /// Whether a request came to this. The rows of an output are a set: their order means nothing.
+    pub fn is_met_by(&self, got: &Self) -> bool {
+        match (self, got) {
+            (Self::Reply(expected), Self::Reply(got)) => row_set(expected) == row_set(got),
+            (expected, got) => expected == got,
+        }
+    }
+}
+
+/// The rows of a reply, whatever their order.
+fn row_set(reply: &[OutputRows]) -> BTreeSet<(&str, &[Value])> {
+    let mut set = BTreeSet::new();
+    for (output, rows) in reply {
+        set.extend(rows.iter().map(|row| (output.as_str(), row.as_slice())));
+    }
+    set
 }
 
 /// A line that makes no sense.

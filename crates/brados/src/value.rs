@@ -73,7 +73,39 @@ impl fmt::Display for Value {
             Self::Nil => f.write_str("nil"),
             Self::Bool(value) => write!(f, "{value}"),
             Self::Int(value) => write!(f, "{value}"),
-            Self::Bytes(bytes) => write!(f, "'{}'", bytes.escape_ascii()),
+            Self::Bytes(bytes) => {
+                f.write_str("'")?;
+                for chunk in bytes.utf8_chunks() {
+                    chunk.valid().chars().try_for_each(|character| write_shown(f, character))?;
+                    write!(f, "{}", chunk.invalid().escape_ascii())?;
+                }
+                f.write_str("'")
+            }
+        }
+    }
+}
+
+/// A character of a text, written so that it can be read and is read back as it is.
+fn write_shown(f: &mut fmt::Formatter<'_>, character: char) -> fmt::Result {
+    match character.is_ascii() || character.is_control() {
+        true => write!(f, "{}", character.encode_utf8(&mut [0; 4]).as_bytes().escape_ascii()),
+        false => write!(f, "{character}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_shown_as_it_is_and_other_bytes_are_escaped() {
+        for (bytes, shown) in [
+            ("grün 日本".as_bytes(), "'grün 日本'"),
+            (b"it's \\ \n\0", r"'it\'s \\ \n\x00'"),
+            (b"a\xffb\xc3", r"'a\xffb\xc3'"),
+            ("\u{85}".as_bytes(), r"'\xc2\x85'"),
+        ] {
+            assert_eq!(Value::Bytes(bytes.to_vec()).to_string(), shown);
         }
     }
 }

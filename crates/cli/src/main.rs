@@ -249,7 +249,7 @@ fn main() -> ExitCode {
     // A read of standard input that never ends must not keep the command from ending.
     runtime.shutdown_background();
     let status = match result {
-        Ok(()) => 0,
+        Ok(()) => out::status(),
         Err(_) if reader::is_gone() => 0,
         Err(error) => {
             let failed = fail(&error, out);

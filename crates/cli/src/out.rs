@@ -5,6 +5,7 @@
 
 use std::fmt::{self, Write as _};
 use std::io::{self, ErrorKind, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use nacre_object::{Error, Result};
@@ -16,6 +17,19 @@ use crate::reader;
 const MAX_CELL_CHARS: usize = 1024;
 // A width that text is padded to.
 const _: () = assert!(MAX_CELL_CHARS <= u16::MAX as usize);
+
+/// Whether the command did its work, and the result is a failure: tests that failed.
+static IS_FAILURE: AtomicBool = AtomicBool::new(false);
+
+/// Has the command end with status 1 though nothing went wrong with it.
+pub fn end_as_failed() {
+    IS_FAILURE.store(true, Ordering::Relaxed);
+}
+
+/// The exit status of a command that did its work.
+pub fn status() -> u8 {
+    u8::from(IS_FAILURE.load(Ordering::Relaxed))
+}
 
 /// Where results go, and how.
 #[derive(Debug, Clone, Copy)]

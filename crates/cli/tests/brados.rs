@@ -111,6 +111,18 @@ fn a_test_script_runs_beside_its_program() {
     assert_eq!(tested.status.code(), Some(1));
     let said = text(&tested.stderr);
     assert!(said.contains("wrong.test:2: a case") && said.contains("got ret('ok')"), "{said}");
+    assert!(!said.contains("conflict"), "a failure of a test is no error of the command: {said}");
+    assert!(text(&tested.stdout).contains(" cases failed"), "{}", text(&tested.stdout));
+    // Rows have no order.
+    let script = "== two rows\nget_ref 'b' -> ret('ok')\nget_ref 'grün' -> ret('ok')\n\
+                  list nil -> held('grün') held('b')\n";
+    let script = write(folder.path(), "order.test", script);
+    let tested = nacre(&["program", "test", REFS, &script]);
+    assert_eq!(tested.status.code(), Some(0), "{}", text(&tested.stderr));
+    let lua = write(folder.path(), "c.lua", "function f() end objclass.register(f)");
+    let refused = nacre(&["program", "test", &lua, &script]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("c.lua is no program in Brados"));
 }
 
 #[test]
@@ -125,6 +137,9 @@ fn a_brados_program_is_put_called_replaced_and_taken_back() {
     };
     assert_eq!(call("get_ref", "[\"a\"]"), "ret('ok')\n");
     assert_eq!(call("list", "[null]"), "held('a')\n");
+    call("get_ref", "[\"grün\"]");
+    assert!(call("list", "[null]").contains("held('grün')"));
+    call("put_ref", "[\"grün\"]");
 
     let other = source.replace("['ok']", "['fine']");
     let path = write(cluster.folder(), "refs.brados", &other);
