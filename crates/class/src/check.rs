@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use mlua::Table;
+use nacre_brados::is_brados;
 use nacre_clock::Clock;
 use nacre_object::{CallContext, EntityName, Error, MethodName, Result};
-use nacre_script::{Budget, CompileError, Digest, Script, Terms};
+use nacre_script::{Budget, CompileError, Digest, Script, Terms, foreign_constructs};
 
 use crate::calling::Calling;
 use crate::class_vm::with_vm;
@@ -75,7 +76,11 @@ impl CheckError {
         Self { line, column: None, message, excerpt }
     }
 
-    fn of_syntax(error: CompileError, source: &str) -> Self {
+    fn of_syntax(mut error: CompileError, source: &str) -> Self {
+        let constructs = foreign_constructs(source);
+        if let Some(foreign) = constructs.iter().find(|foreign| foreign.line == error.line) {
+            (error.column, error.message) = (Some(foreign.column), foreign.advice.to_owned());
+        }
         let excerpt = error.excerpt(source.as_bytes());
         Self { line: Some(error.line), column: error.column, message: error.message, excerpt }
     }
@@ -96,6 +101,29 @@ pub fn check_program(source: &str, clock: &Arc<dyn Clock>) -> Result<CheckedClas
     })?;
     let digest = Digest::of(source.as_bytes());
     Ok(CheckedClass { digest, methods: methods.into_iter().collect() })
+}
+
+/// What is suspicious in a program that passes [`check_program`]: names that classes do not have, and what Lua 5.3
+/// takes otherwise. A program may ask whether there is a name, so none of this is an error.
+pub fn check_suspicions(source: &str) -> Vec<CheckError> {
+    if is_brados(source) {
+        return vec![];
+    }
+    let Ok(script) = Script::compile("program", 0, source.as_bytes()) else { return vec![] };
+    let at = |line, column, message: String| {
+        CheckError::of_syntax(CompileError { line, column: Some(column), message }, source)
+    };
+    let missing = with_vm(|vm| {
+        let names = vm.vm.missing_names(&script).into_iter();
+        Ok(names.map(|name| (name.line, name.column, name.path())).collect::<Vec<_>>())
+    });
+    let missing = missing.unwrap_or_default().into_iter().map(|(line, column, path)| {
+        at(line, column, format!("`{path}` is not available in classes, and not defined here"))
+    });
+    let foreign = foreign_constructs(source).into_iter();
+    let foreign =
+        foreign.map(|foreign| at(foreign.line, foreign.column, foreign.advice.to_owned()));
+    missing.chain(foreign).collect()
 }
 
 /// Executes the chunk without an object; answers the methods it registers.

@@ -43,6 +43,7 @@ impl Translated<'_> {
 /// # Errors
 /// The first mistake of a Brados program; those of Luau show when it is compiled.
 pub(crate) fn translate(source: &str) -> Result<Translated<'_>, CheckError> {
+    let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     if !is_brados(source) {
         return Ok(Translated {
             lua: Cow::Borrowed(source),

@@ -46,7 +46,7 @@ pub use batch::{
 };
 pub use call_counts::UnderWay;
 pub use calls_seen::{CallsSeen, ColumnSeen, MethodSeen};
-pub use check::{CheckError, CheckedClass, check_program};
+pub use check::{CheckError, CheckedClass, check_program, check_suspicions};
 pub use eval::{EVAL_BUFFERLIST, EVAL_JSON, EvalRequest, LUA_CLASS};
 pub use fault_sink::{FaultSink, NoFaultSink, ProgramFault, ProgramLog};
 pub use live::{CalledClass, LiveClass};

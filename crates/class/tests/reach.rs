@@ -237,6 +237,20 @@ fn no_host_function_reaches_further_than_its_object() {
     }
 }
 
+#[test]
+fn the_reference_lists_exactly_the_host_functions() {
+    let page = include_str!("../../../docs/lua-api.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    let documented: BTreeSet<_> = rows
+        .filter_map(|row| Some(row.split_once('(')?.0))
+        .filter(|name| ["objclass.", "bufferlist.", "bl:"].iter().any(|of| name.starts_with(of)))
+        .map(|name| name.replace("bl:", "bufferlist:"))
+        .collect();
+    let (_, listed) = House::new().node.body("own", ENUMERATE);
+    let there: BTreeSet<_> = listed.lines().chain(BUFFER_LIST_METHODS).map(str::to_owned).collect();
+    assert_eq!(documented, there);
+}
+
 /// Every host function with every kind of argument it was not made for.
 #[test]
 fn host_functions_survive_arguments_of_every_kind() {

@@ -19,7 +19,7 @@ const MAX_WAITING_PIECES: usize = 4;
 #[group(multiple = false)]
 pub struct Input {
     /// The input itself
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_negative_numbers = true)]
     pub input: Option<String>,
     /// Read the input from a file; `-` is standard input
     #[arg(long, value_name = "FILE")]

@@ -5,6 +5,8 @@ mod common;
 mod listings;
 #[path = "commands/reading.rs"]
 mod reading;
+#[path = "commands/words.rs"]
+mod words;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -29,14 +29,24 @@ const EVAL_VERSIONS: [u8; 2] = [1, 1];
 pub fn stock_call(request: &Request, classes: &dyn ClassHost) -> Option<Call> {
     let [Op::Call(call)] = &request.ops[..] else { return None };
     let ClassForm::Program(program) = classes.form(&call.class) else { return None };
-    let is_marked = program.source.lines().next().is_some_and(|line| line.trim_end() == MARK);
+    let lua = without_preamble(&program.source);
+    let is_marked = lua.trim_start().lines().next().is_some_and(|line| line.trim_end() == MARK);
     let is_live = call.version.is_none_or(|version| version == program.version);
     if !is_marked || !is_live {
         return None;
     }
-    let source = stock_source(&program.source)?;
+    let source = stock_source(lua)?;
     let input = packed(&[source.as_bytes(), call.method.as_str().as_bytes(), &call.input]);
     Some(Call { asks_existence: true, ..eval(SCRIPT, HANDLER, &input) })
+}
+
+/// A source without a byte order mark and a first line for a shell, which keep their line.
+fn without_preamble(source: &str) -> &str {
+    let source = source.strip_prefix('\u{feff}').unwrap_or(source);
+    match source.starts_with("#!") {
+        true => &source[source.find('\n').unwrap_or(source.len())..],
+        false => source,
+    }
 }
 
 /// A call that does nothing: it succeeds where the class is.

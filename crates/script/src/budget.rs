@@ -18,6 +18,8 @@ pub const DEFAULT_OUTPUT_BYTES: usize = MAX_REPLY_BYTES;
 /// Source of one script. Compiling it is the one thing no budget interrupts; this much takes
 /// milliseconds.
 pub const MAX_SOURCE_BYTES: usize = 256 * 1024;
+/// Sources up to this length are searched for names that their environment lacks, so that errors can name them.
+pub(crate) const MAX_NAMED_SOURCE_BYTES: usize = 32 * 1024;
 /// Scripts a VM keeps loaded, the least recently used going first.
 pub const MAX_CACHED_CHUNKS: usize = 64;
 /// Nesting of a [`crate::Value`] that crosses the border of a VM.

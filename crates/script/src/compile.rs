@@ -7,7 +7,9 @@ use mlua::chunk::Compiler;
 use nacre_object::{Error, FaultSite};
 
 use crate::Digest;
-use crate::budget::MAX_SOURCE_BYTES;
+use crate::budget::{MAX_NAMED_SOURCE_BYTES, MAX_SOURCE_BYTES};
+use crate::environment::is_in_environment;
+use crate::names::{FreeName, free_names};
 
 /// A compiled script: what a [`crate::Vm`] runs. Cheap to keep and to share between threads.
 pub struct Script {
@@ -16,6 +18,8 @@ pub struct Script {
     version: u64,
     digest: Digest,
     bytecode: Vec<u8>,
+    /// What it takes from its environment, besides the libraries that every script has.
+    free_names: Vec<FreeName>,
     is_kept: bool,
 }
 
@@ -30,6 +34,8 @@ impl Script {
             let message = format!("a source of {length} bytes; at most {MAX_SOURCE_BYTES} fit");
             return Err(CompileError { line: 1, column: None, message });
         }
+        let digest = Digest::of(source);
+        let source = without_preamble(source);
         // Level 1 of both: optimised as far as line numbers and tracebacks stay true.
         // A chunk stays loaded while its globals change, so `_G` must not be resolved for good.
         let compiler = Compiler::new()
@@ -42,8 +48,9 @@ impl Script {
             id: next_id(),
             name: name.to_owned(),
             version,
-            digest: Digest::of(source),
+            digest,
             bytecode,
+            free_names: names_of(source),
             is_kept: false,
         })
     }
@@ -79,6 +86,10 @@ impl Script {
         self.id
     }
 
+    pub(crate) fn free_names(&self) -> &[FreeName] {
+        &self.free_names
+    }
+
     pub(crate) fn bytecode(&self) -> &[u8] {
         &self.bytecode
     }
@@ -87,6 +98,28 @@ impl Script {
 impl fmt::Debug for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Script({} version {}, {})", self.name, self.version, self.digest)
+    }
+}
+
+/// A source without the byte order mark that editors put before it, and without its first line if that is for a
+/// shell, `#!…`. The lines keep their numbers.
+fn without_preamble(source: &[u8]) -> &[u8] {
+    let source = source.strip_prefix("\u{feff}".as_bytes()).unwrap_or(source);
+    match source.starts_with(b"#!") {
+        true => &source[memchr::memchr(b'\n', source).unwrap_or(source.len())..],
+        false => source,
+    }
+}
+
+/// What a source takes from its environment besides the libraries. Larger sources are generated, and name nothing
+/// that is not there.
+fn names_of(source: &[u8]) -> Vec<FreeName> {
+    match std::str::from_utf8(source) {
+        Ok(source) if source.len() <= MAX_NAMED_SOURCE_BYTES => free_names(source)
+            .into_iter()
+            .filter(|name| !is_in_environment(&name.global, name.field.as_deref()))
+            .collect(),
+        _ => vec![],
     }
 }
 

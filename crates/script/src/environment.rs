@@ -141,6 +141,22 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("utf8", &["char", "charpattern", "codepoint", "codes", "len", "offset"]),
 ];
 
+/// Global functions of `prelude.luau`, and the table of globals itself.
+const PRELUDE_GLOBALS: &[&str] = &["_G", "pcall", "xpcall"];
+/// Library functions of `prelude.luau` that Luau does not have.
+const PRELUDE_FUNCTIONS: &[(&str, &str)] =
+    &[("math", "tointeger"), ("math", "type"), ("math", "ult")];
+
+/// Whether every script has a global, and the field of it if one is asked for. A host may add others.
+pub(crate) fn is_in_environment(global: &str, field: Option<&str>) -> bool {
+    let Some((_, functions)) = LIBRARIES.iter().find(|(library, _)| *library == global) else {
+        return GLOBALS.contains(&global) || PRELUDE_GLOBALS.contains(&global);
+    };
+    field.is_none_or(|field| {
+        functions.contains(&field) || PRELUDE_FUNCTIONS.contains(&(global, field))
+    })
+}
+
 /// The shared base of every run's environment.
 pub(crate) struct Environment {
     fresh: Function,

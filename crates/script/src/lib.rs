@@ -27,6 +27,7 @@ mod host;
 #[allow(unsafe_code, reason = "what the VM calls at every step; see the SAFETY comments")]
 mod leave;
 mod meter;
+mod names;
 #[allow(unsafe_code, reason = "what the VM calls for each record; see the SAFETY comments")]
 mod quick;
 mod run;
@@ -42,6 +43,7 @@ pub use digest::Digest;
 pub use fault::{raise, raised};
 pub use host::Host;
 pub use meter::{Limit, MemoryAccount, Pulse};
+pub use names::{ForeignConstruct, FreeName, foreign_constructs, free_names};
 pub use quick::{Numbers, QuickAnswer, QuickArguments, ShortText};
 pub use run::{Run, Terms};
 pub use value::Value;

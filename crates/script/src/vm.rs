@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use mlua::chunk::ChunkMode;
-use mlua::{Function, Lua, Table, VmState};
+use mlua::{Function, Lua, Table, Value, VmState};
 use nacre_clock::Random;
 use nacre_object::{Error, Result};
 
@@ -15,6 +15,7 @@ use crate::fault::{explain, site_of};
 use crate::host::Host;
 use crate::leave;
 use crate::meter::{Limit, Meter};
+use crate::names::FreeName;
 use crate::run::{Run, Terms};
 
 /// A sandboxed VM. It belongs to one thread and runs one script at a time.
@@ -28,6 +29,9 @@ pub struct Vm {
     collected_bytes: Cell<usize>,
     damaged: Cell<bool>,
 }
+
+/// How messages of the VM begin that are about a value which is not there.
+const NIL_ERRORS: [&str; 2] = ["attempt to call a nil value", "attempt to index nil"];
 
 /// A loaded script; the list of them is kept with the most recently used last.
 struct Chunk {
@@ -160,7 +164,41 @@ impl Vm {
         if let mlua::Error::MemoryError(_) = error {
             self.meter.exceed(Limit::Memory);
         }
-        self.verdict(script).err().unwrap_or_else(|| explain(error, script))
+        self.verdict(script).err().unwrap_or_else(|| self.naming(explain(error, script), script))
+    }
+
+    /// The error with the name that the environment lacks, if it is one of a call or field of `nil` and the line has
+    /// such a name. The VM itself does not tell names.
+    fn naming(&self, error: Error, script: &Script) -> Error {
+        let is_of_nil = NIL_ERRORS.iter().any(|text| error.message().starts_with(text));
+        let (true, Some(site)) = (is_of_nil, error.fault()) else { return error };
+        let on_line = |name: &&FreeName| Some(name.line) == site.line;
+        match script.free_names().iter().filter(on_line).find(|name| self.lacks(name)) {
+            Some(name) => {
+                let text =
+                    format!("`{}` is not available in programs: {}", name.path(), error.message());
+                Error::fault_at(site.clone(), text)
+            }
+            None => error,
+        }
+    }
+
+    /// Whether the environment, with what the host added, lacks a name.
+    pub fn lacks(&self, name: &FreeName) -> bool {
+        // Read through to the base, which the sandbox put behind them.
+        let Ok(value) = self.lua.globals().get::<Value>(&*name.global) else { return false };
+        match (value, &name.field) {
+            (Value::Nil, _) => true,
+            (Value::Table(library), Some(field)) => {
+                library.raw_get::<Value>(&**field).is_ok_and(|value| value.is_nil())
+            }
+            _ => false,
+        }
+    }
+
+    /// What a script takes from its environment and is not there.
+    pub fn missing_names<'a>(&self, script: &'a Script) -> Vec<&'a FreeName> {
+        script.free_names().iter().filter(|name| self.lacks(name)).collect()
     }
 
     /// Fails if the run exceeded its budget, whatever its script made of it.

@@ -171,3 +171,40 @@ fn a_script_has_globals_of_its_own_in_each_run_unless_they_are_kept() {
         }
     }
 }
+
+/// Every name of the environment, a line each: globals, then the fields of tables.
+const NAMES: &str = "
+    local names = {}
+    for global, value in getmetatable(_G).__index do
+        if type(value) ~= 'table' then
+            table.insert(names, global)
+        else
+            for field in value do table.insert(names, global .. '.' .. field) end
+        end
+    end
+    table.insert(names, '_G')
+    table.sort(names)
+    return table.concat(names, ' ')";
+
+#[test]
+fn the_reference_lists_exactly_the_library() {
+    let page = include_str!("../../../docs/lua-api.md");
+    let (_, library) = page.split_once("Both kinds have these globals:").unwrap();
+    let (library, _) = library.split_once("These tables").unwrap();
+    let in_quotes = |text: &str| -> Vec<String> {
+        text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    };
+    let (globals, tables) = library.split_once("| table |").unwrap();
+    let mut documented = in_quotes(globals);
+    for row in tables.lines().filter(|line| line.starts_with("| `")) {
+        let names = in_quotes(row);
+        let (table, fields) = names.split_first().unwrap();
+        documented.extend(fields.iter().map(|field| format!("{table}.{field}")));
+    }
+    documented.sort_unstable();
+    let mut vm = vm();
+    let there = run(&mut vm, NAMES).unwrap().join(" ");
+    // What the host of these tests adds.
+    let there: Vec<_> = there.split(' ').filter(|name| !["fail", "quiet"].contains(name)).collect();
+    assert_eq!(documented, there);
+}

@@ -12,7 +12,7 @@ use nacre_object::{ClassName, Error, MethodName, ObjectId, Result};
 use serde_json::json;
 
 use crate::input::{Input, read_text};
-use crate::out::{Out, json_bytes, note, table, utc};
+use crate::out::{Out, json_bytes, table, utc};
 use crate::row::{Row, row_as_json, show_rows, show_striped};
 use crate::versioned::Versioned;
 
@@ -218,8 +218,5 @@ fn show_eval(status: i32, output: &Bytes, out: Out) -> Result<()> {
 /// A script that failed has a status too; the reason goes beside it.
 fn failed(error: &Error, out: Out) -> Result<()> {
     show_eval(error.status(), &Bytes::new(), out)?;
-    if !out.is_json() {
-        note(&format!("nacre: {error}"));
-    }
     Err(error.clone())
 }

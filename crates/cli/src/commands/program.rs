@@ -231,6 +231,11 @@ fn check(
         show_errors(&errors, file, source);
         return Err(Error::invalid("the source has errors; nothing was stored").with_fault(site));
     }
+    if checked.is_ok() {
+        for suspicion in cluster.programs().suspicions(program, source) {
+            note(&format!("warning: {}", excerpt(&suspicion, &file.display().to_string(), source)));
+        }
+    }
     checked.map_err(|mistake| {
         note(&excerpt(&mistake, &file.display().to_string(), source));
         let site =

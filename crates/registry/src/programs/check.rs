@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use nacre_class::{CheckError, LUA_CLASS, check_program};
+use nacre_class::{CheckError, LUA_CLASS, check_program, check_suspicions};
 use nacre_clock::Clock;
 use nacre_object::{Error, FaultSite};
 use nacre_script::{CompileError, MAX_SOURCE_BYTES};
@@ -62,6 +62,12 @@ impl fmt::Display for SourceError {
     }
 }
 
+impl From<CheckError> for SourceError {
+    fn from(CheckError { line, column, message, .. }: CheckError) -> Self {
+        Self { line, column, message }
+    }
+}
+
 impl From<CompileError> for SourceError {
     fn from(error: CompileError) -> Self {
         Self { line: Some(error.line), column: error.column, message: error.message }
@@ -83,6 +89,11 @@ pub trait Checker: Send + Sync {
     /// # Errors
     /// The first thing that is wrong with it.
     fn check(&self, program: &ProgramId, source: &str) -> Result<(), SourceError>;
+
+    /// What is suspicious in a source that passes the check.
+    fn suspicions(&self, _source: &str) -> Vec<SourceError> {
+        vec![]
+    }
 }
 
 /// The checkers of the kinds that have a hook: programs of other kinds are refused.
@@ -134,12 +145,11 @@ impl Checker for ClassChecker {
         if NATIVE_CLASSES.contains(&program.name.as_str()) {
             return Err(SourceError::new(format!("{} is a native class", program.name)));
         }
-        let checked = check_program(source, &self.clock);
-        checked.map(|_| ()).map_err(|CheckError { line, column, message, .. }| SourceError {
-            line,
-            column,
-            message,
-        })
+        check_program(source, &self.clock).map(|_| ()).map_err(SourceError::from)
+    }
+
+    fn suspicions(&self, source: &str) -> Vec<SourceError> {
+        check_suspicions(source).into_iter().map(SourceError::from).collect()
     }
 }
 

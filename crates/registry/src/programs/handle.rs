@@ -115,6 +115,12 @@ impl Programs {
         self.checkers.check(program, source)
     }
 
+    /// What is suspicious in a source that passes [`Programs::check`]: it may be put all the same.
+    pub fn suspicions(&self, program: &ProgramId, source: &str) -> Vec<SourceError> {
+        let checker = self.checkers.of(program.kind);
+        checker.map(|checker| checker.suspicions(source)).unwrap_or_default()
+    }
+
     /// Checks a source and keeps it as the program's next version, which it answers. The latest
     /// source again is the version it was.
     ///
