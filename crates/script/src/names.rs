@@ -244,8 +244,7 @@ fn is_plain_type(text: &str, behind: &str) -> bool {
 
 /// Bytes of what a source begins with, and what it is; nothing for blanks and comments.
 fn next_token(source: &str, first: char) -> (usize, Option<Kind>) {
-    if source.starts_with("--") {
-        let text = &source[2..];
+    if let Some(text) = source.strip_prefix("--") {
         let long = text.starts_with('[').then(|| long_bracket_bytes(text)).flatten();
         return (2 + long.unwrap_or_else(|| text.find('\n').unwrap_or(text.len())), None);
     }
