@@ -6,7 +6,7 @@ mod support;
 
 use std::fs;
 
-use nacre_brados::Script;
+use nacre_brados::{Script, Value};
 
 use support::{Subject, cases, in_layouts, shown};
 
@@ -52,4 +52,55 @@ fn programs_do_what_the_cases_say() {
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert!(count > 15, "only {count} cases were found");
+}
+
+/// Each way in which rows of one key meet: a set and few rows in memory, one row, a table now and later.
+const CONFLICTS: &str = "state do
+  table :link, [:from:int, :to:string, :nxt:int]
+  table :best_of, [:from:int] => [:nxt:int]
+  scratch :best, [:from, :to] => [:nxt]
+  scratch :few, [] => [:n]
+  interface input, :add, [:from:int, :to:string, :nxt:int]
+  interface input, :ask, [:unused:int]
+  interface input, :twice, [:n:int]
+  interface input, :keep, [:from:int, :nxt:int]
+  interface output, :ret, [:from:int, :to:string, :nxt:int]
+  interface output, :n, [:n:int]
+end
+bloom do
+  link <+ add
+  best <= link
+  ret <= (ask * best).rights
+  few <= twice{|t| [t.n]}
+  few <= twice{|t| [t.n + 1]}
+  n <= (twice * few).rights
+  best_of <+ keep
+end
+";
+
+#[test]
+fn a_conflict_is_told_with_the_key_and_both_rows() {
+    for source in in_layouts(CONFLICTS, 6) {
+        let subject = Subject::new(&source);
+        let text = Value::text;
+        for nxt in [3, 4] {
+            subject.call("add", &[Value::Int(1), text("grün"), Value::Int(nxt)]).unwrap();
+        }
+        subject.call("keep", &[Value::Int(7), Value::Int(1)]).unwrap();
+        for (method, row, told) in [
+            ("ask", vec![Value::Int(0)], "two rows of best have the key (1, 'grün'): (3) and (4)"),
+            ("twice", vec![Value::Int(5)], "two rows of few have the key (): (5) and (6)"),
+            (
+                "keep",
+                vec![Value::Int(7), Value::Int(2)],
+                "two rows of best_of have the key (7): (1) and (2)",
+            ),
+        ] {
+            let error = subject.call(method, &row).unwrap_err();
+            assert_eq!(error.kind(), nacre_object::ErrorKind::Conflict, "{error}");
+            // In another layout the rows of a table are met in another order.
+            let told = told.split([':', ' ']).filter(|word| *word != "and");
+            assert!(told.into_iter().all(|word| error.message().contains(word)), "{error}");
+        }
+    }
 }

@@ -34,6 +34,12 @@ fn run(seed: u64) -> Option<usize> {
     let mut refused = 0;
     for _ in 0..ROUNDS {
         let mut drawn: Vec<_> = (0..REQUESTS).map(|_| program.request(&mut random)).collect();
+        for (_, row) in &mut drawn {
+            // A request without columns is refused: others of its batch are not.
+            if random.one_in(8) {
+                row.clear();
+            }
+        }
         drawn.sort_by(|(a, _), (b, _)| a.cmp(b));
         for of_a_method in drawn.chunk_by(|(a, _), (b, _)| a == b) {
             let method = &of_a_method[0].0;

@@ -57,7 +57,7 @@ impl MethodWriter<'_> {
                 let conflict = self.runtime.need("conflict");
                 self.out.open(format!("if {old} then"));
                 self.out.open(format!("if not {same}({old}, {row}, {first}, {last}) then"));
-                self.out.put(format!("{conflict}({shown})"));
+                self.out.put(format!("{conflict}({shown}, {old}, {row}, {first}, {last})"));
                 self.out.close("end");
             }
             _ => self.out.open(format!("if {is_same} then")),
@@ -92,7 +92,15 @@ impl MethodWriter<'_> {
                 if width > key_width {
                     let conflict = self.runtime.need("conflict");
                     self.out.open(format!("if not ({is_there}{equal}) then"));
-                    self.out.put(format!("{conflict}({shown})"));
+                    let columns = |row: &Row| {
+                        let cut =
+                            |column: String| self.rest_called(&column).map_or(column, Rest::cut);
+                        let columns: Vec<_> = (0..width).map(|at| cut(row.column(at))).collect();
+                        format!("{{ {} }}", columns.join(", "))
+                    };
+                    let rows = format!("{}, {}", columns(&old), columns(row));
+                    self.out
+                        .put(format!("{conflict}({shown}, {rows}, {}, {width})", key_width + 1));
                     self.out.close("end");
                 }
             }

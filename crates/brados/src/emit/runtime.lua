@@ -234,9 +234,26 @@ local function same(a, b, first, last)
   return true
 end
 
---- conflict: fail
-local function conflict(name)
-  fail(-125, "two rows of " .. name .. " have one key and are not equal")
+--- shown
+-- Columns of a row for people. What is long is cut.
+local function shown(row, first, last)
+  local columns = {}
+  for column = first, last do
+    local value = row[column]
+    if type(value) == "string" then
+      value = "'" .. string.gsub(string.sub(value, 1, 64), "%c", "?") .. "'"
+    end
+    columns[#columns + 1] = tostring(value)
+  end
+  return "(" .. table.concat(columns, ", ") .. ")"
+end
+
+--- conflict: fail shown
+-- Two rows of one key, whose columns from `first` to `last` are not its key.
+local function conflict(name, known, row, first, last)
+  local key, values = shown(row, 1, first - 1), shown(known, first, last)
+  fail(-125, "two rows of " .. name .. " have the key " .. key .. ": " .. values .. " and "
+    .. shown(row, first, last))
 end
 
 --- add: same conflict
@@ -250,7 +267,7 @@ local function add(set, key, row, first, last, name)
     set.keys[count] = key
     set.by[key] = row
   elseif not same(known, row, first, last) then
-    conflict(name)
+    conflict(name, known, row, first, last)
   end
 end
 
@@ -261,7 +278,7 @@ local function add_few(list, row, key_width, width, name)
     local known = list[at]
     if same(known, row, 1, key_width) then
       if not same(known, row, key_width + 1, width) then
-        conflict(name)
+        conflict(name, known, row, key_width + 1, width)
       end
       return
     end
@@ -420,7 +437,7 @@ local function pend(pending, table, what, key, row)
   end
   local other = entry[what]
   if other and not same(other, row, table.first, table.last) then
-    conflict(table.name)
+    conflict(table.name, other, row, table.first, table.last)
   end
   entry[what] = row
 end
@@ -440,7 +457,7 @@ local function settle(object, pending, table)
     local insert, replace = entry.insert, entry.replace
     local other = replace or row
     if insert and other and not same(insert, other, table.first, table.last) then
-      conflict(table.name)
+      conflict(table.name, other, insert, table.first, table.last)
     end
     row = replace or insert or row
     local is_change = row ~= old

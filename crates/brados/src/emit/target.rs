@@ -136,9 +136,17 @@ impl MethodWriter<'_> {
             let differ: Vec<_> =
                 columns.iter().map(|(own, other)| format!("{own} ~= {other}")).collect();
             let conflict = self.runtime.need("conflict");
-            let shown = quoted(self.program.collection(head).name.as_bytes());
+            let collection = self.program.collection(head);
+            let shown = quoted(collection.name.as_bytes());
+            let (known, given): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
             self.out.turn(format!("elseif {} then", differ.join(" or ")));
-            self.out.put(format!("{conflict}({shown})"));
+            self.out.put(format!(
+                "{conflict}({shown}, {{ {} }}, {{ {} }}, {}, {})",
+                known.join(", "),
+                given.join(", "),
+                collection.key_width + 1,
+                collection.width()
+            ));
         }
         self.out.close("end");
     }
@@ -168,7 +176,7 @@ impl MethodWriter<'_> {
         }
         let (same, conflict) = (self.runtime.need("same"), self.runtime.need("conflict"));
         self.out.turn(format!("elseif not {same}(old, {row}, {bounds}) then"));
-        self.out.put(format!("{conflict}({shown})"));
+        self.out.put(format!("{conflict}({shown}, old, {row}, {bounds})"));
         self.out.close("end");
     }
 }

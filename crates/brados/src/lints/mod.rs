@@ -1,5 +1,6 @@
 //! Rules that mean something, but hardly what was meant; and the one into a table that cannot hold.
 
+mod conflicts;
 mod constants;
 mod containment;
 mod usage;
@@ -16,6 +17,7 @@ use crate::syntax::token::MergeOp;
 pub(crate) fn check(program: &Program, diagnostics: &mut Diagnostics) {
     usage::check(program, diagnostics);
     constants::check(program, diagnostics);
+    conflicts::check(program, diagnostics);
     containment::check(program, diagnostics);
     for rule in &program.rules {
         if let Body::Select(select) = &rule.body {

@@ -1,6 +1,9 @@
 //! What a method need not compute: what nothing that it replies, writes or sends depends on.
+//!
+//! Rows of one key that differ are a conflict in what is computed, and only there: the method that removes one of
+//! them must not fail for both.
 
-use super::{Phase, Relation, Rows, RulePlan, Step};
+use super::{Phase, Relation, RulePlan, Step};
 use crate::ir::{Body, CollectionId, ExprKind, Program};
 use crate::syntax::ast::Kind;
 use crate::syntax::token::MergeOp;
@@ -10,19 +13,13 @@ pub(super) fn prune(program: &Program, phases: &mut Vec<Phase>) {
     let mut needed: Vec<Relation> = vec![];
     let mut kept = vec![];
     for phase in phases.drain(..).rev() {
-        let has_effect = |phase: &Phase, plan: &RulePlan| {
+        let has_effect = |plan: &RulePlan| {
             let rule = &program.rules[plan.rule];
-            let head = program.collection(rule.head);
-            // Rows of one key that differ are a conflict, whether anybody reads them or not.
-            let may_conflict =
-                head.key_width < head.width() && (plan.rows == Rows::Many || phase.once.len() > 1);
-            let is_told = matches!(head.kind, Kind::Output | Kind::Table);
-            rule.op != MergeOp::Now || is_told || may_conflict
+            let is_told = matches!(program.collection(rule.head).kind, Kind::Output | Kind::Table);
+            rule.op != MergeOp::Now || is_told
         };
         let is_read = phase.relations.iter().any(|relation| needed.contains(relation));
-        if !is_read
-            && !phase.once.iter().chain(&phase.repeated).any(|plan| has_effect(&phase, plan))
-        {
+        if !is_read && !phase.once.iter().chain(&phase.repeated).any(has_effect) {
             continue;
         }
         for plan in phase.once.iter().chain(&phase.repeated) {

@@ -40,8 +40,11 @@ impl<'a> Reference<'a> {
         let named = |id: &CollectionId| self.program.collection(*id).name == input;
         let input = self.program.of_kind(Kind::Input).find(named).expect("there is such an input");
         rows.insert(input, [row.to_vec()].into());
+        let needed = self.needed(input);
         for stratum in &self.analysis.strata {
-            self.complete(&stratum.collections, &mut rows)?;
+            let needed: Vec<_> =
+                stratum.collections.iter().copied().filter(|id| needed.contains(id)).collect();
+            self.complete(&needed, &mut rows)?;
         }
         let tables = self.tables_after(&rows)?;
         let sent = self.messages(&rows)?;
@@ -53,6 +56,42 @@ impl<'a> Reference<'a> {
                 (self.program.collection(id).name.clone(), rows[&id].iter().cloned().collect())
             })
             .collect())
+    }
+
+    /// What the effects of an input's requests depend on: outputs, tables, and what is written or sent. What else
+    /// there is, is not computed, and has no conflict.
+    fn needed(&self, input: CollectionId) -> BTreeSet<CollectionId> {
+        let tables = self.program.of_kind(Kind::Table);
+        let mut live: BTreeSet<_> = tables.chain([input]).collect();
+        let is_live = |rule: &Body, live: &BTreeSet<CollectionId>| match rule {
+            Body::Literal(_) => true,
+            Body::Select(select) => select.sources.iter().all(|id| live.contains(id)),
+            Body::Group(group) => {
+                let has_default = group.aggregates.iter().any(|one| one.default.is_some());
+                has_default || live.contains(&group.input)
+            }
+            Body::Extreme(extreme) => live.contains(&extreme.input),
+        };
+        let is_told = |id| matches!(self.program.collection(id).kind, Kind::Output | Kind::Table);
+        let mut needed: BTreeSet<CollectionId> =
+            self.program.ids().filter(|id| is_told(*id)).collect();
+        loop {
+            let before = (live.len(), needed.len());
+            for rule in &self.program.rules {
+                if !is_live(&rule.body, &live) {
+                    continue;
+                }
+                if rule.op == MergeOp::Now {
+                    live.insert(rule.head);
+                }
+                if rule.op != MergeOp::Now || needed.contains(&rule.head) {
+                    needed.extend(reads(&rule.body));
+                }
+            }
+            if before == (live.len(), needed.len()) {
+                return needed;
+            }
+        }
     }
 
     fn complete(
@@ -154,6 +193,27 @@ impl<'a> Reference<'a> {
                 };
                 Ok(input.iter().filter(|row| !beaten(row)).cloned().collect())
             }
+        }
+    }
+}
+
+/// The collections that a rule reads.
+fn reads(body: &Body) -> Vec<CollectionId> {
+    match body {
+        Body::Literal(_) => vec![],
+        Body::Group(group) => vec![group.input],
+        Body::Extreme(extreme) => vec![extreme.input],
+        Body::Select(select) => {
+            let mut found = select.sources.clone();
+            found.extend(select.absences.iter().map(|absence| absence.relation));
+            for expr in select.exprs() {
+                expr.visit(&mut |expr| {
+                    if let ExprKind::Contains(id, _) = expr.kind {
+                        found.push(id);
+                    }
+                });
+            }
+            found
         }
     }
 }
