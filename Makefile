@@ -24,7 +24,7 @@ ENGINES ?= embedded ceph-memstore ceph-bluestore
 FAILED_SUITES := $(abspath $(TARGET))/failed-suites
 TRY_ALL := --no-fail-fast --config "target.'cfg(unix)'.runner='$(CURDIR)/scripts/bounded-suite'"
 
-.PHONY: help demo bench experiments build ceph-plugin test soak-engine check fmt install-deps install-test-deps
+.PHONY: help demo bench experiments build build-bench ceph-plugin test soak-engine check fmt install-deps install-test-deps
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -42,24 +42,27 @@ endif
 SHORT_LOGS := --set osd_min_pg_log_entries=100 --set osd_max_pg_log_entries=100 \
     --set osd_pg_log_dups_tracked=100
 
-bench: build ## Measure: every figure beside its baseline, in one run; with ENGINE=ceph on real Ceph daemons
+bench: build-bench ## Measure: every figure beside its baseline, in one run; with ENGINE=ceph on real Ceph daemons
 ifeq ($(ENGINE),ceph)
 	@$(MAKE) --no-print-directory ceph-plugin
 	scripts/on-ceph --osds 3 --store $(STORE) --class-dir $(RELEASE) $(SHORT_LOGS) -- \
-	    $(RELEASE)/nacre bench $(BENCH) --engine ceph:{}/ceph.conf
+	    $(RELEASE)/nacre-bench $(BENCH) --engine ceph:{}/ceph.conf
 else
 	@scripts/install-packages redis-server:redis-server
-	$(RELEASE)/nacre bench $(BENCH)
+	$(RELEASE)/nacre-bench $(BENCH)
 endif
 
 # Without a disk there is no slow one.
-experiments: build ceph-plugin ## Measure the papers' figures into experiments/; FIGURE=NAME, ENGINES='embedded ceph-bluestore' for some
+experiments: build-bench ceph-plugin ## Measure the papers' figures into experiments/; FIGURE=NAME, ENGINES='embedded ceph-bluestore' for some
 	set -e; for figure in $(FIGURE); do for engine in $(ENGINES); do \
 	    if [[ $$figure-$$engine != *-slow-device-ceph-memstore ]]; then \
 	        scripts/experiment $$figure $$engine; fi; done; done
 
 build: install-deps ## Build the nacre command, optimised
 	$(CARGO) build --release --locked -p nacre-cli
+
+build-bench: install-deps ## Build the nacre and nacre-bench commands, optimised
+	$(CARGO) build --release --locked -p nacre-cli -p nacre-bench
 
 check: install-deps ## What a developer runs all day: format, lints, unit tests
 	$(CARGO) fmt --all --check

@@ -11,7 +11,7 @@ pub enum Better {
     Lower,
 }
 
-/// A figure as `nacre bench --json` prints it.
+/// A figure as `nacre-bench --json` prints it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
     /// The bench it belongs to.
@@ -55,10 +55,33 @@ impl Figure {
         Self { aim: Some(ratio), ..self }
     }
 
+    /// The figure for people, on one line.
+    pub fn line(&self) -> String {
+        let aim = match self.aim {
+            Some(aim) if self.is_met() => format!("  (aim {aim}: met)"),
+            Some(aim) => format!("  (aim {aim}: not met)"),
+            None => String::new(),
+        };
+        format!(
+            "{} {}: {} {}, {:.2} of {} ({}){aim}",
+            self.bench,
+            self.figure,
+            number(self.ours),
+            self.unit,
+            self.ratio,
+            self.baseline_name,
+            number(self.baseline),
+        )
+    }
+
     /// Whether there is no aim, or it is met.
     pub fn is_met(&self) -> bool {
         self.aim.is_none_or(|aim| self.ratio >= aim)
     }
+}
+
+fn number(value: f64) -> String {
+    if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
 #[cfg(test)]

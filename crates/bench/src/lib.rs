@@ -1,4 +1,4 @@
-//! `nacre bench`: what nacre does, measured beside what people would use instead.
+//! `nacre-bench`: what nacre does, measured beside what people would use instead.
 //!
 //! Every bench runs both sides in one process run, in turns, on the same machine and disk, and reports a [`Figure`]
 //! each: ours, the baseline's, and their ratio. Where one side follows on the other, every second round goes

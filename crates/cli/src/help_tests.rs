@@ -1,8 +1,9 @@
 //! Whoever asks a command for help is told of everything it takes.
 
 use clap::{Command, CommandFactory};
+use nacre_object::Error;
 
-use crate::{Arguments, help};
+use crate::{Arguments, help, usage};
 
 #[test]
 fn every_command_and_everything_it_takes_is_explained() {
@@ -20,5 +21,26 @@ fn look_through(command: &Command, unexplained: &mut Vec<String>) {
     unexplained.extend(silent.map(|argument| format!("{name} {}", argument.get_id())));
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
         look_through(&below.clone().bin_name(format!("{name} {}", below.get_name())), unexplained);
+    }
+}
+
+fn mistake_in(line: &str) -> Error {
+    let parsed = Arguments::command().try_get_matches_from(line.split(' '));
+    usage::as_error(&parsed.unwrap_err())
+}
+
+#[test]
+fn a_mistake_is_said_on_one_line_and_what_to_do_on_another() {
+    for (line, message, hint) in [
+        ("nacre", "it is not said what to do", "--help"),
+        ("nacre object", "it is not said what to do", "--help"),
+        ("nacre object get", "arguments were not provided: <OBJECT>", "Usage: nacre object get"),
+        ("nacre sttus", "unrecognized subcommand 'sttus'", "'status'"),
+        ("nacre object get x", "invalid value 'x' for '<OBJECT>'", "--help"),
+    ] {
+        let error = mistake_in(line);
+        let said = (error.message(), error.hint_text().unwrap_or_default());
+        assert!(said.0.contains(message) && said.1.contains(hint), "{line}: {said:?}");
+        assert!(!said.0.starts_with("error:") && !said.0.contains('\n'), "{said:?}");
     }
 }

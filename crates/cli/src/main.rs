@@ -6,23 +6,17 @@
 
 mod commands;
 mod demo;
-mod engine;
 mod entries;
 #[cfg(test)]
 mod fuzz_tests;
 mod help;
 #[cfg(test)]
 mod help_tests;
-mod input;
 mod lines;
 mod listing;
 mod otlp;
-mod out;
-mod reader;
 mod row;
-mod signals;
 mod span_tree;
-mod usage;
 mod versioned;
 
 use std::path::PathBuf;
@@ -34,13 +28,13 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use nacre::{Cluster, ClusterFile, Spans, traced};
 use nacre_clock::{Random, SystemClock};
-use nacre_object::{Error, ErrorKind, Result};
-use nacre_rados::leave_if_connected;
-use serde_json::json;
+use nacre_object::{Error, Result};
+use nacre_terminal::failure::{self, fail};
+use nacre_terminal::{engine, input, out, reader, signals, usage};
 
 use crate::commands::{
-    bench, brados, ceph, class, entity, events, experiment, init, log, map, node, object, pool,
-    program, program_test, salvage, scrub, status, trace, up,
+    brados, ceph, class, entity, events, init, log, map, node, object, pool, program, program_test,
+    salvage, scrub, status, trace, up,
 };
 use crate::out::Out;
 
@@ -106,10 +100,6 @@ enum Command {
     Up(up::UpArguments),
     /// Run the main job: a shared log under load, faults included, everything verified
     Demo(demo::DemoArguments),
-    /// Measure something beside its baseline, both in one run
-    Bench(bench::BenchArguments),
-    /// Measure a figure of a paper, and draw it
-    Experiment(experiment::ExperimentArguments),
     /// Show the cluster's nodes
     Status,
     /// Read everything every node keeps, and say what is damaged; status 1 if something is
@@ -188,8 +178,6 @@ impl Command {
             | Self::Up(_)
             | Self::Salvage(_)
             | Self::Demo(_)
-            | Self::Bench(_)
-            | Self::Experiment(_)
             | Self::Node(_)
             | Self::Ceph(_) => false,
             _ => true,
@@ -202,7 +190,7 @@ impl Command {
         match self {
             Self::Init(_) | Self::Up(_) | Self::Node(_) | Self::Salvage(_) => true,
             Self::Scrub(scrub) => scrub.offline.is_some(),
-            Self::Demo(_) | Self::Bench(_) | Self::Experiment(_) => true,
+            Self::Demo(_) => true,
             Self::Program(command) => matches!(command, program::ProgramCommand::Test(_)),
             _ => false,
         }
@@ -233,31 +221,10 @@ fn main() -> ExitCode {
         Ok(place) => place,
         Err(error) => return ExitCode::from(fail(&error, out)),
     };
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            let error = Error::unavailable(format!("cannot start threads: {error}"));
-            return ExitCode::from(fail(&error, out));
-        }
-    };
-    let result = runtime.block_on(async {
-        match arguments.trace {
-            true => run_traced(arguments, &verbs_of(&matches), out).await,
-            false => run(arguments, out).await,
-        }
-    });
-    // A read of standard input that never ends must not keep the command from ending.
-    runtime.shutdown_background();
-    let status = match result {
-        Ok(()) => out::status(),
-        Err(_) if reader::is_gone() => 0,
-        Err(error) => {
-            let failed = fail(&error, out);
-            signals::exit_status().unwrap_or(failed)
-        }
-    };
-    leave_if_connected(status);
-    ExitCode::from(status)
+    failure::run(out, async || match arguments.trace {
+        true => run_traced(arguments, &verbs_of(&matches), out).await,
+        false => run(arguments, out).await,
+    })
 }
 
 /// The names of a command: `log append`.
@@ -295,8 +262,6 @@ async fn run(arguments: Arguments, out: Out) -> Result<()> {
     match arguments.command {
         Command::Up(up) => up::run(up, folder, out).await,
         Command::Demo(demo) => demo::run(demo, out).await,
-        Command::Bench(bench) => bench::run(bench, out).await,
-        Command::Experiment(experiment) => experiment::run(experiment, out).await,
         Command::Node(node) => node::run(node, folder, out).await,
         Command::Ceph(command) => ceph::run(command, cluster_file, out).await,
         Command::Init(init) => init::run(&init, folder, out),
@@ -320,25 +285,5 @@ async fn run(arguments: Arguments, out: Out) -> Result<()> {
         Command::Program(command) => program::run(command, &connect().await?, out).await,
         Command::Map(command) => map::run(command, &connect().await?, out).await,
         Command::Log(command) => log::run(command, &connect().await?, out).await,
-    }
-}
-
-fn fail(error: &Error, out: Out) -> u8 {
-    if out.is_json() {
-        let fault = error.fault().map(|site| {
-            json!({ "program": site.program, "version": site.version, "line": site.line,
-                    "traceback": site.traceback })
-        });
-        out::note_json(&json!({ "error": {
-            "kind": error.kind().as_str(), "message": error.message(),
-            "operation": error.operation(), "object": error.object(),
-            "hint": error.hint_text(), "status": error.status(), "fault": fault,
-        }}));
-    } else {
-        out::note(&format!("nacre: {error}"));
-    }
-    match error.kind() {
-        ErrorKind::Invalid => 2,
-        _ => 1,
     }
 }

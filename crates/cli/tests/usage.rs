@@ -34,7 +34,6 @@ fn what_asks_no_running_cluster_takes_no_identity() {
         &["up"][..],
         &["init"],
         &["demo"],
-        &["bench", "append"],
         &["node", "--name", "x"],
         &["brados", "proposals", "--help"],
         &["brados", "check", "f"],

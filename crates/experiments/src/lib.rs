@@ -1,4 +1,4 @@
-//! `nacre experiment`: the figures of the papers, as measured on the engine at hand.
+//! `nacre-bench experiment`: the figures of the papers, as measured on the engine at hand.
 //!
 //! An [`Experiment`] is a figure: it says which strategies are measured ([`Strategy`]), over what, and how
 //! it is drawn. Its result is a [`Report`], which is all that a plot is made of, so a plot can be made again
@@ -28,7 +28,7 @@ mod strategy;
 pub use experiment::Experiment;
 pub use machine::Machine;
 pub use plan::Plan;
-pub use plot::plot;
+pub use plot::{Fields, plot, plot_rows};
 pub use report::{Point, Program, Report, Series, Spread};
 pub use rounds::{Effort, measure};
 pub use site::Site;

@@ -99,8 +99,11 @@ pub struct Spread {
 impl Spread {
     /// Of these rounds, to a tenth.
     pub fn of(rounds: impl IntoIterator<Item = f64>) -> Self {
-        let rounds: Vec<f64> =
-            rounds.into_iter().map(|value| (value * 10.0).round() / 10.0).collect();
+        Self::exactly(rounds.into_iter().map(|value| (value * 10.0).round() / 10.0).collect())
+    }
+
+    /// Of these rounds as they are.
+    pub(crate) fn exactly(rounds: Vec<f64>) -> Self {
         let of = |fold: fn(f64, f64) -> f64| rounds.iter().copied().reduce(fold).unwrap_or(0.0);
         let (least, most) = (of(f64::min), of(f64::max));
         Self { median: median(rounds.clone()), least, most, rounds }

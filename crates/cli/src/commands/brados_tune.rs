@@ -12,7 +12,7 @@ use nacre_tuner::{
 
 use super::brados_counts;
 use crate::engine::Engine;
-use crate::input::read_text;
+use crate::input::{read_text, seconds};
 use crate::out::{Out, note, table};
 use crate::signals::unless_interrupted;
 
@@ -42,7 +42,7 @@ pub struct ProfileArguments {
     #[arg(long)]
     keep: bool,
     /// How long each of some hundred and fifty transactions is measured
-    #[arg(long, default_value_t = PROBE_SECONDS, value_parser = super::bench::seconds, value_name = "SECONDS")]
+    #[arg(long, default_value_t = PROBE_SECONDS, value_parser = seconds, value_name = "SECONDS")]
     seconds: f64,
 }
 
@@ -63,7 +63,7 @@ pub struct TuneArguments {
     #[arg(long)]
     sweep: bool,
     /// How long each layout is measured in a round
-    #[arg(long, default_value_t = 1.0, value_parser = super::bench::seconds, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 1.0, value_parser = seconds, value_name = "SECONDS")]
     seconds: f64,
     /// How often each layout is measured; the medians count
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]

@@ -1,7 +1,6 @@
 //! One module for each noun of the command.
 
 mod append_progress;
-pub mod bench;
 pub mod brados;
 mod brados_counts;
 mod brados_explain;
@@ -11,7 +10,6 @@ pub mod ceph;
 pub mod class;
 pub mod entity;
 pub mod events;
-pub mod experiment;
 pub mod init;
 pub mod log;
 mod log_append;

@@ -1,4 +1,4 @@
-//! Rates as bars: a group for each point, in it a bar for each strategy.
+//! Values as bars: a group for each point, in it a bar for each strategy.
 
 use plotters::prelude::{EmptyElement, PathElement, Rectangle, Text};
 use plotters::style::Color;
@@ -6,7 +6,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::chart::{Area, Chart, Drawn, Panel};
 use super::style::{INK, TEXT_SIZE, axes, colour, labelled, text};
-use super::units::{bytes, count};
+use super::units::count;
 
 /// Of a group's width, what is left free.
 const FREE: f64 = 0.2;
@@ -27,11 +27,11 @@ fn bars(area: &Area<'_>, chart: &Chart<'_>, panel: &Panel<'_>, most: f64) -> Dra
     let mut drawn =
         labelled(area).build_cartesian_2d(0.0..groups.len() as f64, 0.0..most * ROOM)?;
     let mut mesh = drawn.configure_mesh();
-    axes(&mut mesh, chart.x);
+    axes(&mut mesh, (chart.x, chart.y));
     mesh.disable_x_mesh().x_labels(0).y_label_formatter(&|value| count(*value)).draw()?;
     let names = groups.iter().enumerate().map(|(at, x)| {
         let style = text(TEXT_SIZE).pos(Pos::new(HPos::Center, VPos::Top));
-        EmptyElement::at((at as f64 + 0.5, 0.0)) + Text::new(bytes(*x), (0, 8), style)
+        EmptyElement::at((at as f64 + 0.5, 0.0)) + Text::new((chart.shown)(*x), (0, 8), style)
     });
     drawn.draw_series(names)?;
     for (at, series) in panel.series.iter().enumerate() {

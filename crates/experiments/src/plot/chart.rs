@@ -24,6 +24,10 @@ pub(super) struct Chart<'a> {
     title: String,
     /// What the points are over.
     pub x: &'a str,
+    /// What is measured.
+    pub y: &'a str,
+    /// How a place on the x axis is written.
+    pub shown: Box<dyn Fn(f64) -> String + 'a>,
     pub panels: Vec<Panel<'a>>,
     /// The strategies, each with a colour.
     legend: Vec<&'a str>,
@@ -36,10 +40,34 @@ pub(super) struct Panel<'a> {
 }
 
 impl<'a> Chart<'a> {
-    pub fn of(report: &'a Report, panel_for_each_way: bool) -> Result<Self> {
+    /// The chart of an experiment's report.
+    ///
+    /// # Errors
+    /// `Invalid` if it has no points.
+    pub fn of(
+        report: &'a Report,
+        panel_for_each_way: bool,
+        shown: fn(f64) -> String,
+    ) -> Result<Self> {
+        let title = format!("{}, {}", report.title, report.engine.engine);
+        let axes = (report.x.as_str(), "entries a second");
+        Self::new(title, axes, &report.series, panel_for_each_way, Box::new(shown))
+    }
+
+    /// A chart of series whose axes are named.
+    ///
+    /// # Errors
+    /// `Invalid` if they have no points.
+    pub fn new(
+        title: String,
+        (x, y): (&'a str, &'a str),
+        all: &'a [Series],
+        panel_for_each_way: bool,
+        shown: Box<dyn Fn(f64) -> String + 'a>,
+    ) -> Result<Self> {
         let mut panels: Vec<Panel<'a>> = vec![];
         let mut legend: Vec<&str> = vec![];
-        for series in &report.series {
+        for series in all {
             if !legend.contains(&series.strategy.as_str()) {
                 legend.push(&series.strategy);
             }
@@ -49,11 +77,10 @@ impl<'a> Chart<'a> {
                 None => panels.push(Panel { title, series: vec![series] }),
             }
         }
-        if report.series.iter().all(|series| series.points.is_empty()) {
-            return Err(Error::invalid("the report has no points"));
+        if all.iter().all(|series| series.points.is_empty()) {
+            return Err(Error::invalid("there are no points to draw"));
         }
-        let title = format!("{}, {}", report.title, report.engine.engine);
-        Ok(Self { title, x: &report.x, panels, legend })
+        Ok(Self { title, x, y, shown, panels, legend })
     }
 
     /// The number of a strategy's colour.
@@ -99,6 +126,9 @@ impl<'a> Chart<'a> {
             area.draw(&Rectangle::new(swatch, colour(at).filled()))?;
             let beside = (8 + SWATCH + 6, top);
             area.draw(&Text::new((*name).to_owned(), beside, text(TEXT_SIZE)))?;
+        }
+        if self.points().all(|point| point.entries_per_second.rounds.len() < 2) {
+            return Ok(());
         }
         let below = LEGEND_TOP + self.legend.len() as i32 * LEGEND_STEP + 6;
         for (at, line) in ["whiskers: least and", "greatest round"].iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Rates over sizes, or over time.
+//! Values over sizes, over time, or over any other number.
 
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::{BindKeyPoints, Circle, IntoLogRange, PathElement};
@@ -7,7 +7,7 @@ use plotters::style::Color;
 use super::Axis;
 use super::chart::{Area, Chart, Drawn, Panel};
 use super::style::{axes, colour, labelled};
-use super::units::{bytes, count, nice_steps, seconds};
+use super::units::{count, nice_steps};
 use crate::report::Point;
 
 /// Room beside the outermost points, as a factor where axes count by factors.
@@ -28,11 +28,12 @@ pub(super) fn draw(chart: &Chart<'_>, axis: Axis) -> Drawn<String> {
             chart.draw(|area, panel| {
                 let x = (first / ROOM..last * ROOM).log_scale().with_key_points(sizes.clone());
                 let y = (low..most * ROOM).log_scale().with_key_points(steps.clone());
-                lines(area, chart, panel, (x, y), bytes)
+                lines(area, chart, panel, (x, y))
             })
         }
-        Axis::Linear => chart
-            .draw(|area, panel| lines(area, chart, panel, (0.0..last, 0.0..most * 1.05), seconds)),
+        Axis::Linear => {
+            chart.draw(|area, panel| lines(area, chart, panel, (0.0..last, 0.0..most * 1.05)))
+        }
     }
 }
 
@@ -41,13 +42,7 @@ fn least(values: &[f64]) -> f64 {
 }
 
 /// One panel on these axes.
-fn lines<X, Y>(
-    area: &Area<'_>,
-    chart: &Chart<'_>,
-    panel: &Panel<'_>,
-    (x, y): (X, Y),
-    shown: fn(f64) -> String,
-) -> Drawn
+fn lines<X, Y>(area: &Area<'_>, chart: &Chart<'_>, panel: &Panel<'_>, (x, y): (X, Y)) -> Drawn
 where
     X: AsRangedCoord<Value = f64>,
     Y: AsRangedCoord<Value = f64>,
@@ -56,8 +51,8 @@ where
 {
     let mut drawn = labelled(area).build_cartesian_2d(x, y)?;
     let mut mesh = drawn.configure_mesh();
-    axes(&mut mesh, chart.x);
-    mesh.x_label_formatter(&|value| shown(*value))
+    axes(&mut mesh, (chart.x, chart.y));
+    mesh.x_label_formatter(&|value| (chart.shown)(*value))
         .y_label_formatter(&|value| count(*value))
         .draw()?;
     for series in &panel.series {

@@ -1,4 +1,4 @@
-//! Reports as SVG.
+//! Reports, and other JSON, as SVG.
 //!
 //! A report's ways are panels beside each other, on the same axes; strategies are colours, the same in
 //! each, and whiskers reach from the least round to the greatest. What a browser that prefers dark shows
@@ -7,12 +7,15 @@
 mod bars;
 mod chart;
 mod lines;
+mod rows;
 mod style;
 mod units;
 
 use nacre_object::{Error, Result};
 
 use self::chart::Chart;
+pub use self::rows::{Fields, plot_rows};
+use self::units::{bytes, seconds};
 use crate::experiment::Experiment;
 use crate::report::Report;
 
@@ -47,10 +50,17 @@ pub(crate) struct Look {
 pub fn plot(report: &Report) -> Result<String> {
     let experiment: Experiment = report.experiment.parse()?;
     let look = experiment.look();
-    let chart = Chart::of(report, look.panel_for_each_way)?;
-    let drawn = match look.form {
-        Form::Lines(axis) => lines::draw(&chart, axis),
-        Form::Bars => bars::draw(&chart),
+    let shown = match look.form {
+        Form::Lines(Axis::Linear) => seconds,
+        Form::Lines(Axis::Log) | Form::Bars => bytes,
+    };
+    draw(&Chart::of(report, look.panel_for_each_way, shown)?, look.form)
+}
+
+fn draw(chart: &Chart<'_>, form: Form) -> Result<String> {
+    let drawn = match form {
+        Form::Lines(axis) => lines::draw(chart, axis),
+        Form::Bars => bars::draw(chart),
     };
     let svg = drawn.map_err(|error| Error::invalid(format!("it cannot be drawn: {error}")))?;
     Ok(style::for_light_and_dark(&svg))

@@ -45,13 +45,13 @@ pub(super) fn labelled<'a, 'b>(area: &'a Area<'b>) -> ChartBuilder<'a, 'b, SVGBa
     chart
 }
 
-/// Axes of rates over `x`.
+/// Axes of `y` over `x`.
 pub(super) fn axes<X: Ranged, Y: Ranged, B: DrawingBackend>(
     mesh: &mut MeshStyle<'_, '_, X, Y, B>,
-    x: &str,
+    (x, y): (&str, &str),
 ) {
     mesh.x_desc(x)
-        .y_desc("entries a second")
+        .y_desc(y)
         .axis_style(INK)
         .bold_line_style(GRID)
         .light_line_style(GRID.mix(0.0))

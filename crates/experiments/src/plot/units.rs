@@ -18,6 +18,11 @@ pub(super) fn count(count: f64) -> String {
     }
 }
 
+/// A number of which nothing more is known.
+pub(super) fn plain(number: f64) -> String {
+    if number.abs() >= MANY { count(number) } else { format!("{}", (number * 1e3).round() / 1e3) }
+}
+
 /// A time.
 pub(super) fn seconds(seconds: f64) -> String {
     format!("{seconds:.0} s")

@@ -2,7 +2,7 @@
 //!
 //! A session is one stream of batches. While the node answers a batch of reads its client has nothing to do,
 //! and while the client takes the answers up and asks again, the node: the two take turns. With a second
-//! session they overlap; 64 readers get up to twice as much (`nacre bench object`).
+//! session they overlap; 64 readers get up to twice as much (`nacre-bench object`).
 //!
 //! **Invariant:** a request is sent on one of them, as on a session that is the only one. The second is used
 //! only while it is connected, so one that cannot be had keeps nobody waiting.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use nacre_object::Error;
 
-use crate::fail;
+use crate::failure::fail;
 use crate::out::Out;
 
 /// Says what is wrong, as every other error is said; help and version are printed.
@@ -24,7 +24,7 @@ fn is_json_wanted(arguments: impl Iterator<Item = impl AsRef<OsStr>>) -> bool {
 }
 
 /// The same mistake without the layout for a terminal.
-fn as_error(error: &clap::Error) -> Error {
+pub fn as_error(error: &clap::Error) -> Error {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return Error::invalid("it is not said what to do").hint("--help shows what can be");
     }
@@ -41,35 +41,7 @@ fn as_error(error: &clap::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
-    use crate::Arguments;
-
-    fn of(line: &str) -> Error {
-        let parsed = Arguments::command().try_get_matches_from(line.split(' '));
-        as_error(&parsed.unwrap_err())
-    }
-
-    #[test]
-    fn a_mistake_is_said_on_one_line_and_what_to_do_on_another() {
-        for (line, message, hint) in [
-            ("nacre", "it is not said what to do", "--help"),
-            ("nacre object", "it is not said what to do", "--help"),
-            (
-                "nacre object get",
-                "arguments were not provided: <OBJECT>",
-                "Usage: nacre object get",
-            ),
-            ("nacre sttus", "unrecognized subcommand 'sttus'", "'status'"),
-            ("nacre object get x", "invalid value 'x' for '<OBJECT>'", "--help"),
-        ] {
-            let error = of(line);
-            let said = (error.message(), error.hint_text().unwrap_or_default());
-            assert!(said.0.contains(message) && said.1.contains(hint), "{line}: {said:?}");
-            assert!(!said.0.starts_with("error:") && !said.0.contains('\n'), "{said:?}");
-        }
-    }
 
     #[test]
     fn json_is_wanted_by_an_option_and_by_no_value() {

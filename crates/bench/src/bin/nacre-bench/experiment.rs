@@ -1,20 +1,19 @@
-//! `nacre experiment`: the papers' figures, measured and drawn.
+//! `nacre-bench experiment`: the papers' figures, measured and drawn.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nacre_clock::{Clock, SystemClock};
-use nacre_experiments::{Effort, Experiment, Report, Site, measure, plot};
+use nacre_experiments::{Effort, Experiment, Report, Site, plot};
 use nacre_object::{Error, Result};
+use nacre_terminal::engine::Engine;
+use nacre_terminal::input::{read_text, seconds};
+use nacre_terminal::out::{Out, note, utc};
+use nacre_terminal::signals::unless_interrupted;
 use serde_json::json;
 
-use crate::engine::Engine;
-use crate::input::read_text;
-use crate::out::{Out, note, utc};
-use crate::signals::unless_interrupted;
-
-/// What `nacre experiment` can be told
+/// Which figure to measure, and on what.
 #[derive(Debug, clap::Args)]
 pub struct ExperimentArguments {
     /// Which figure, as the folders of `experiments/` are called
@@ -30,7 +29,7 @@ pub struct ExperimentArguments {
     #[arg(long, default_value = "experiments", value_name = "DIR")]
     out: PathBuf,
     /// How long each point is measured in a round
-    #[arg(long, default_value_t = 0.2, value_parser = super::bench::seconds, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 0.2, value_parser = seconds, value_name = "SECONDS")]
     seconds: f64,
     /// How often each point is measured; the medians count
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=100))]
@@ -71,9 +70,9 @@ async fn measure_and_draw(arguments: ExperimentArguments, folder: &Path, out: Ou
             note(&format!("  {tenths}0 %"));
         }
     };
-    let report = measure(arguments.experiment, &site, effort, progress).await?;
+    let report = nacre_experiments::measure(arguments.experiment, &site, effort, progress).await?;
     let report = Report {
-        command: format!("nacre {}", std::env::args().skip(1).collect::<Vec<_>>().join(" ")),
+        command: format!("nacre-bench {}", std::env::args().skip(1).collect::<Vec<_>>().join(" ")),
         measured_at: utc(SystemClock::default().now_micros()),
         remark: arguments.remark,
         ..report

@@ -1,20 +1,19 @@
-//! `nacre bench`: figures beside their baselines.
+//! `nacre-bench NAME`: figures beside their baselines.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use nacre_bench::{Bench, DEFAULT_SCALE_OBJECTS, DEFAULT_SCALE_POOL_GIB, Figure, Setup};
-use nacre_object::Result;
+use nacre_object::{Error, Result};
+use nacre_terminal::engine::Engine;
+use nacre_terminal::input::seconds;
+use nacre_terminal::out::{Out, note};
+use nacre_terminal::signals::unless_interrupted;
 use tokio::sync::OnceCell;
 
-use super::up::this_program;
-use crate::engine::Engine;
-use crate::out::{Out, note};
-use crate::signals::unless_interrupted;
-
-/// What `nacre bench` can be told
+/// Which benches to run, and how long.
 #[derive(Debug, clap::Args)]
-pub struct BenchArguments {
+pub struct MeasureArguments {
     /// What to measure; everything if nothing is named
     #[arg(value_name = "NAME", value_parser = parse)]
     benches: Vec<Bench>,
@@ -47,15 +46,23 @@ fn parse(text: &str) -> Result<Bench> {
     text.parse()
 }
 
-pub(super) fn seconds(text: &str) -> std::result::Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.05..=3600.0).contains(&seconds) => Ok(seconds),
-        _ => Err("give 0.05 to 3600".to_owned()),
+/// The `nacre` command, which the benches start as nodes: the one that was built together with this one.
+///
+/// # Errors
+/// `NotFound` if there is none beside this program.
+fn nacre_beside_this() -> Result<PathBuf> {
+    let this = std::env::current_exe()
+        .map_err(|error| Error::unavailable(format!("cannot find this program's file: {error}")))?;
+    let nacre = this.with_file_name("nacre");
+    match nacre.is_file() {
+        true => Ok(nacre),
+        false => Err(Error::not_found(format!("there is no {}", nacre.display()))
+            .hint("build both commands into one folder: `make build-bench`")),
     }
 }
 
 /// Runs benches until they are done or interrupted.
-pub async fn run(arguments: BenchArguments, out: Out) -> Result<()> {
+pub async fn run(arguments: MeasureArguments, out: Out) -> Result<()> {
     let ceph = match &arguments.engine {
         Engine::Embedded => None,
         Engine::Ceph(entry) => Some(entry.parse()?),
@@ -65,7 +72,7 @@ pub async fn run(arguments: BenchArguments, out: Out) -> Result<()> {
         ceph,
         in_process: OnceCell::new(),
         folder: arguments.folder,
-        program: this_program()?,
+        program: nacre_beside_this()?,
         span: Duration::from_secs_f64(arguments.seconds),
         rounds: arguments.rounds.into(),
         only: arguments.only,
@@ -91,7 +98,7 @@ async fn measure(benches: &[Bench], setup: &Setup, out: Out) -> Result<()> {
         ));
         let mut printed = Ok(());
         let report = &mut |figure: Figure| {
-            let shown = out.show(&figure, || line(&figure));
+            let shown = out.show(&figure, || figure.line());
             if shown.is_err() {
                 printed = shown;
             }
@@ -100,27 +107,4 @@ async fn measure(benches: &[Bench], setup: &Setup, out: Out) -> Result<()> {
         printed?;
     }
     Ok(())
-}
-
-/// A figure for people.
-fn line(figure: &Figure) -> String {
-    let aim = match figure.aim {
-        Some(aim) if figure.is_met() => format!("  (aim {aim}: met)"),
-        Some(aim) => format!("  (aim {aim}: not met)"),
-        None => String::new(),
-    };
-    format!(
-        "{} {}: {} {}, {:.2} of {} ({}){aim}",
-        figure.bench,
-        figure.figure,
-        number(figure.ours),
-        figure.unit,
-        figure.ratio,
-        figure.baseline_name,
-        number(figure.baseline),
-    )
-}
-
-fn number(value: f64) -> String {
-    if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }

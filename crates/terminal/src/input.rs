@@ -37,6 +37,17 @@ impl Input {
     }
 }
 
+/// A time to measure, in seconds.
+///
+/// # Errors
+/// A text for clap if it is no number, or none that is sensible.
+pub fn seconds(text: &str) -> std::result::Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.05..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("give 0.05 to 3600".to_owned()),
+    }
+}
+
 /// A file's content, `-` being standard input; at most what one request may carry.
 ///
 /// # Errors

@@ -1,0 +1,105 @@
+//! The `nacre-bench` command: one that is interrupted has failed, and none leaves anything running or on the disk.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use nacre_conformance::wait::within_deadline_blocking;
+use rustix::process::{Pid, Signal, kill_process};
+
+const NACRE_BENCH: &str = env!("CARGO_BIN_EXE_nacre-bench");
+/// The exit status of a command that SIGINT ended.
+const INTERRUPTED: i32 = 128 + 2;
+
+fn finish(child: Child) -> Output {
+    within_deadline_blocking("the end of nacre-bench", || child.wait_with_output()).unwrap()
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(NACRE_BENCH).args(arguments).current_dir(folder).output().unwrap()
+}
+
+/// Interrupts a command when it says that it is measuring; its status and what it said since.
+fn interrupt(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut running = Command::new(NACRE_BENCH)
+        .args(arguments)
+        .current_dir(folder)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(running.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert!(line.starts_with("measuring"), "{arguments:?}: {line}");
+    kill_process(Pid::from_raw(running.id().cast_signed()).unwrap(), Signal::INT).unwrap();
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    (finish(running).status.code(), rest)
+}
+
+fn entries(folder: &Path) -> Vec<fs::DirEntry> {
+    fs::read_dir(folder).unwrap().map(Result::unwrap).collect()
+}
+
+#[test]
+fn an_interrupted_measurement_fails_and_keeps_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in [
+        &["object", "--seconds", "60"][..],
+        &["experiment", "brados-4-append-throughput", "--out", "figures", "--seconds", "60"],
+    ] {
+        let (status, said) = interrupt(folder.path(), arguments);
+        assert_eq!(status, Some(INTERRUPTED), "{arguments:?}: {said}");
+        assert!(said.ends_with("nacre: unavailable: interrupted\n"), "{arguments:?}: {said}");
+        let left = entries(folder.path());
+        assert!(left.is_empty(), "{arguments:?}: {left:?}");
+    }
+}
+
+#[test]
+fn a_measurement_whose_reader_is_gone_ends_all_it_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bench = Command::new(NACRE_BENCH)
+        .args(["read", "--seconds", "0.05", "--rounds", "1"])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // Before the first figure.
+    drop(bench.stdout.take());
+    assert_eq!(finish(bench).status.code(), Some(0));
+    let left = entries(folder.path());
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn json_of_a_command_is_drawn_and_other_files_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let figure = |name: &str, ratio: f64| {
+        format!(
+            r#"{{"bench":"append","figure":"{name}","unit":"/s","ours":2,"baseline":1,"baseline_name":"raw","ratio":{ratio}}}"#
+        )
+    };
+    let figures = format!("{}\n{}\n", figure("128 B", 0.4), figure("4096 B", 0.3));
+    fs::write(folder.path().join("figures.json"), figures).unwrap();
+    let drawn = run(folder.path(), &["plot", "figures.json"]);
+    assert!(drawn.status.success(), "{drawn:?}");
+    let svg = fs::read_to_string(folder.path().join("figures.svg")).unwrap();
+    assert!(svg.starts_with("<svg") && svg.contains("4096 B") && svg.contains("raw"), "{svg}");
+
+    fs::write(folder.path().join("rows.json"), r#"{"at":1,"rate":5}{"at":2,"rate":7}"#).unwrap();
+    let refused = run(folder.path(), &["plot", "rows.json"]);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.status.code() == Some(2) && said.contains("--x FIELD --y FIELD"), "{said}");
+    let drawn =
+        run(folder.path(), &["plot", "rows.json", "--x", "at", "--y", "rate", "--out", "r.svg"]);
+    assert!(drawn.status.success() && folder.path().join("r.svg").exists(), "{drawn:?}");
+
+    fs::write(folder.path().join("no.json"), "{").unwrap();
+    let refused = run(folder.path(), &["plot", "no.json"]);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.status.code() == Some(2) && said.contains("no.json is not JSON"), "{said}");
+}

@@ -1,0 +1,56 @@
+//! How a command says that it failed, and the exit status that follows.
+
+use std::process::ExitCode;
+
+use nacre_object::{Error, ErrorKind, Result};
+use nacre_rados::leave_if_connected;
+use serde_json::json;
+
+use crate::out::{Out, note, note_json};
+use crate::{out, reader, signals};
+
+/// Runs a command on a runtime of its own, says what went wrong, and answers the exit status: 0 it worked,
+/// 1 it failed, 2 it was asked wrongly, 128 plus its number if a signal ended it.
+pub fn run<Work: Future<Output = Result<()>>>(to: Out, work: impl FnOnce() -> Work) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let error = Error::unavailable(format!("cannot start threads: {error}"));
+            return ExitCode::from(fail(&error, to));
+        }
+    };
+    let result = runtime.block_on(async { work().await });
+    // A read of standard input that never ends must not keep the command from ending.
+    runtime.shutdown_background();
+    let status = match result {
+        Ok(()) => out::status(),
+        Err(_) if reader::is_gone() => 0,
+        Err(error) => {
+            let failed = fail(&error, to);
+            signals::exit_status().unwrap_or(failed)
+        }
+    };
+    leave_if_connected(status);
+    ExitCode::from(status)
+}
+
+/// Says what went wrong on standard error, and answers the exit status.
+pub fn fail(error: &Error, out: Out) -> u8 {
+    if out.is_json() {
+        let fault = error.fault().map(|site| {
+            json!({ "program": site.program, "version": site.version, "line": site.line,
+                    "traceback": site.traceback })
+        });
+        note_json(&json!({ "error": {
+            "kind": error.kind().as_str(), "message": error.message(),
+            "operation": error.operation(), "object": error.object(),
+            "hint": error.hint_text(), "status": error.status(), "fault": fault,
+        }}));
+    } else {
+        note(&format!("nacre: {error}"));
+    }
+    match error.kind() {
+        ErrorKind::Invalid => 2,
+        _ => 1,
+    }
+}
