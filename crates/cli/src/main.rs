@@ -39,7 +39,7 @@ use crate::commands::{
 use crate::out::Out;
 
 /// A request is made by one thread and dropped by another, and so is all it holds: glibc's allocator takes
-/// a lock for each such piece (ARCHITECTURE.md, "Where an append's microseconds go").
+/// a lock for each such piece (docs/append-latency.md).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
