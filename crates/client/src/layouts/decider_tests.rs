@@ -166,7 +166,7 @@ async fn that_layouts_cannot_be_predicted_is_told() {
         }
     };
     let told = tokio::time::timeout(PATIENCE, told).await.expect("it is told");
-    assert!(told.contains("have one key and are not equal"), "{told}");
+    assert!(told.contains("two rows of kv have the key"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
