@@ -82,3 +82,28 @@ fn the_graph_has_a_box_for_each_collection_and_a_line_for_each_dependency() {
     assert_eq!(svg.matches("<g>").count(), svg.matches("</g>").count());
     assert!(svg.ends_with("</svg>\n"));
 }
+
+const PATHS: &str = "state do
+  table :link, [:from:int, :to:int]
+  scratch :path, [:from, :to]
+  interface input, :add, [:from:int, :to:int]
+  interface input, :ask, [:to:int]
+  interface output, :ret, [:from:int]
+end
+bloom do
+  link <+ add
+  path <= link
+  path <= (link * path).pairs(:to => :from){|l, p| [l.from, p.to]}
+  ret <= (ask * path).rights(:to => :to){|p| [p.from]}
+end
+";
+
+#[test]
+fn a_recursion_reads_a_table_once_and_a_method_that_does_not_need_it_not_at_all() {
+    let told = explain(&compile(PATHS).unwrap(), PATHS).to_string();
+    let joined = "path: rows the last round added\n    link: every stored row, read once; index in memory by to\n";
+    assert!(told.contains(joined), "{told}");
+    let (_, add) = told.split_once("method add").unwrap();
+    let (add, _) = add.split_once("method ask").unwrap();
+    assert!(!add.contains("path"), "{add}");
+}

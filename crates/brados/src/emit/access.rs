@@ -23,7 +23,11 @@ impl MethodWriter<'_> {
         blocks: &mut Blocks,
     ) -> Row {
         self.depth += 1;
-        let name = self.name(relation);
+        let is_stored = !matches!(relation, Relation::Local(_));
+        let name = match access {
+            Access::Each | Access::Index(..) if is_stored => self.loaded(relation),
+            _ => self.name(relation),
+        };
         let rows = format!("{name}.rows");
         match access {
             Access::Only => self.bind_only(&name, blocks),
@@ -43,7 +47,7 @@ impl MethodWriter<'_> {
                 row
             }
             Access::Index(columns, exprs) => {
-                self.bind_index(scope, relation, columns, exprs, blocks)
+                self.bind_index(scope, &name, relation, columns, exprs, blocks)
             }
             Access::Point(exprs) => self.bind_point(scope, relation, exprs, blocks),
             Access::Prefix(exprs) => self.bind_prefix(scope, relation, exprs, blocks),
@@ -93,12 +97,13 @@ impl MethodWriter<'_> {
     fn bind_index(
         &mut self,
         scope: &Scope,
+        name: &str,
         relation: Relation,
         columns: &[usize],
         exprs: &[Expr],
         blocks: &mut Blocks,
     ) -> Row {
-        let (name, id) = (self.name(relation), relation.collection());
+        let id = relation.collection();
         let (mut label, mut own, mut wanted) = (vec![], vec![], vec![]);
         for (column, expr) in columns.iter().zip(exprs) {
             let declared = self.type_of(id, *column);
@@ -168,6 +173,32 @@ impl MethodWriter<'_> {
         let beginning = key(self.runtime, &columns, false);
         blocks.open(self.out, format!("if {there}true then"));
         self.bind_range(relation, &format!("{name}.prefix .. {beginning}"), blocks)
+    }
+
+    /// A stored relation as a set in memory, which is read where it is first needed: tables do not change before
+    /// the end of the request. Answers the variable that has it.
+    fn loaded(&mut self, relation: Relation) -> String {
+        let (name, set) = (self.name(relation), format!("s{}", self.depth));
+        let all = self.loaded_relations();
+        let is_placed = self.layouts.is_placed(relation.collection());
+        let (page, value) = range(is_placed, &name, self.runtime);
+        self.out.put(format!("{all} = {all} or {{}}"));
+        self.out.put(format!("local {set} = {all}[{name}]"));
+        self.out.open(format!("if not {set} then"));
+        self.out.put(format!("{set} = {{ rows = {{}}, count = 0 }}"));
+        self.out.put(format!("{all}[{name}] = {set}"));
+        self.out.put(format!("local prefix, after = {name}.prefix, \"\""));
+        self.out.open("repeat");
+        self.out.put("local values");
+        self.out.put(format!("values, after = {page}prefix, after)"));
+        self.out.open("for key, value in next, values do");
+        self.out.put(format!("local count = {set}.count + 1"));
+        self.out.put(format!("{set}.count = count"));
+        self.out.put(format!("{set}.rows[count] = {name}.row(sub(key, #prefix + 1), {value})"));
+        self.out.close("end");
+        self.out.close("until not after");
+        self.out.close("end");
+        set
     }
 
     /// Goes over a range page by page.

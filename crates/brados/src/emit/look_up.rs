@@ -64,6 +64,18 @@ impl MethodWriter<'_> {
         Some(self.row(&look_up.row))
     }
 
+    /// The variable that has the stored relations which were read into memory, by what they are called.
+    pub(super) fn loaded_relations(&mut self) -> String {
+        const NAME: &str = "loaded";
+        if self.in_table {
+            return format!("v.{NAME}");
+        }
+        if !self.look_ups.locals.iter().any(|local| local == NAME) {
+            self.look_ups.locals.push(NAME.to_owned());
+        }
+        NAME.to_owned()
+    }
+
     fn known_look_up(&self, table: CollectionId, key: &[String]) -> Option<&LookUp> {
         self.look_ups.rows.iter().find(|known| known.table == table && known.key == key)
     }

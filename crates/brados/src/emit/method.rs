@@ -38,7 +38,7 @@ pub(super) struct MethodWriter<'a> {
     pub out: &'a mut Writer,
     /// Numbers the variables of nested loops.
     pub depth: usize,
-    in_table: bool,
+    pub in_table: bool,
     /// Whether a relation's one row is no table.
     pub has_scalars: bool,
     /// The rows that are none, by their variables.

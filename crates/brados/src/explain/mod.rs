@@ -138,18 +138,23 @@ impl Explainer<'_> {
             let columns = self.program.collection(id).columns.iter().take(exprs.len());
             columns.map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ")
         };
+        let read = if matches!(relation, Relation::Local(_)) {
+            ""
+        } else {
+            "every stored row, read once; "
+        };
         match access {
             Access::Only if self.program.collection(id).kind == Kind::Input => {
                 format!("{name}: the request")
             }
             Access::Only => format!("{name}: one row in memory"),
-            Access::Each => format!("{name}: rows in memory"),
+            Access::Each => format!("{name}: {read}rows in memory"),
             Access::EachNew => format!("{name}: rows the last round added"),
             Access::Index(columns, _) => {
                 let collection = self.program.collection(id);
                 let names: Vec<_> =
                     columns.iter().map(|at| collection.columns[*at].name.as_str()).collect();
-                format!("{name}: index in memory by {}", names.join(", "))
+                format!("{name}: {read}index in memory by {}", names.join(", "))
             }
             Access::Point(exprs) if exprs.is_empty() && self.is_edge(relation) => {
                 format!("{name}: the end of its table")

@@ -1,5 +1,8 @@
 //! The access path of each source of a join, and their order.
 //!
+//! A table that would be gone over for each of many rows is read once, into memory ([`Access::Each`] and
+//! [`Access::Index`] of a stored relation).
+//!
 //! Sources are taken greedily, the cheapest that the rows at hand allow first: a row in memory, a
 //! point lookup, an index in memory, a range of a table by the first columns of its key, rows in
 //! memory one by one, and a whole table last. Conditions are tested as soon as what they look at is
@@ -44,33 +47,42 @@ impl Planner<'_> {
         }
         for (at, absence) in select.absences.iter().enumerate() {
             for relation in self.known.parts(self.program, self.views, absence.relation) {
-                let step = self.absent(at, absence, relation);
+                let step = self.absent(at, absence, relation, join.rows);
                 join.steps.push(step);
             }
         }
         RulePlan { rule, sources: join.sources, steps: join.steps, rows: join.rows }
     }
 
-    fn absent(&self, at: usize, absence: &Absence, relation: Relation) -> Step {
+    fn absent(&self, at: usize, absence: &Absence, relation: Relation, outer: Rows) -> Step {
         let bound: Vec<_> =
             absence.equal.iter().map(|(column, expr)| (*column, expr.clone())).collect();
-        let (access, by) = self.access(relation, &bound);
+        let (access, by) = self.access(relation, &bound, outer);
         let remaining = (0..bound.len()).filter(|at| !by.contains(at)).collect();
         Step::Absent { absence: at, relation, access, remaining }
     }
 
     /// How rows of a relation are found whose columns equal what is bound, and which of these
-    /// equalities that makes sure of.
-    fn access(&self, relation: Relation, bound: &[(usize, Expr)]) -> (Access, Vec<usize>) {
+    /// equalities that makes sure of. That is done for each of the `outer` rows: what would be a scan for each of
+    /// many is one, whose rows are kept in memory.
+    fn access(
+        &self,
+        relation: Relation,
+        bound: &[(usize, Expr)],
+        outer: Rows,
+    ) -> (Access, Vec<usize>) {
         let collection = self.program.collection(relation.collection());
         let find = |column: usize| bound.iter().position(|(own, _)| *own == column);
+        let in_memory = || match bound.is_empty() {
+            true => (Access::Each, vec![]),
+            false => {
+                let (columns, exprs) = bound.iter().cloned().unzip();
+                (Access::Index(columns, exprs), (0..bound.len()).collect())
+            }
+        };
         match relation {
             Relation::Local(_) => match self.known.get(relation) {
-                Rows::Many if !bound.is_empty() => {
-                    let (columns, exprs) = bound.iter().cloned().unzip();
-                    (Access::Index(columns, exprs), (0..bound.len()).collect())
-                }
-                Rows::Many => (Access::Each, vec![]),
+                Rows::Many => in_memory(),
                 _ => (Access::Only, vec![]),
             },
             Relation::Stored(_) | Relation::View(_) => {
@@ -78,6 +90,7 @@ impl Planner<'_> {
                 let exprs: Vec<_> = by.iter().map(|at| bound[*at].1.clone()).collect();
                 let access = match by.len() {
                     all if all == collection.key_width => Access::Point(exprs),
+                    0 if outer == Rows::Many => return in_memory(),
                     0 => Access::Scan,
                     _ => Access::Prefix(exprs),
                 };
@@ -110,7 +123,7 @@ impl Join<'_, '_> {
                 .into_iter()
                 .map(|(filter, column, expr)| (filter, (column, expr)))
                 .unzip();
-            let (access, by) = self.planner.access(self.sources[source], &bound);
+            let (access, by) = self.planner.access(self.sources[source], &bound, self.rows);
             (source, access, by.into_iter().map(|at| filters[at]).collect())
         });
         candidates.min_by_key(|(_, access, _)| cost(access))

@@ -119,11 +119,11 @@ pub enum Step {
 pub enum Access {
     /// The one row of a relation in memory.
     Only,
-    /// Every row of a relation in memory.
+    /// Every row of a relation in memory; of a stored one, once it was read.
     Each,
     /// Those rows of a relation in memory that the last round of a recursion added.
     EachNew,
-    /// The rows in memory with these values in these columns, by an index.
+    /// The rows in memory with these values in these columns, by an index; of a stored relation, once it was read.
     Index(Vec<usize>, Vec<Expr>),
     /// The stored row with this key.
     Point(Vec<Expr>),
@@ -215,7 +215,8 @@ fn warn_of_scans(program: &Program, method: &MethodPlan, diagnostics: &mut Diagn
                 Step::Absent { relation, access, .. } => (*relation, access),
                 Step::Filter(_) => continue,
             };
-            if let (Relation::Stored(table), Access::Scan) = (relation, access) {
+            let is_scan = matches!(access, Access::Scan | Access::Each | Access::Index(..));
+            if let (Relation::Stored(table), true) = (relation, is_scan) {
                 let name = &program.collection(table).name;
                 let message = format!("this reads every row of the table `{name}`");
                 let help =
