@@ -19,7 +19,7 @@ const SAMPLES: [&str; 24] = [
     "init|--targets|3|--listen|127.0.0.1:7000|--tls-only",
     "up|--metrics-port|9100",
     "demo|--help",
-    "bench|append|--seconds|0.5|--rounds|2|--only|4096 B|--pool-gib|7",
+    "brados|tune|kv.brados|--workload|w|--seconds|0.5",
     "--cluster|d|--json|status",
     "events",
     "--identity|f|entity|add|alice|--grant|rw pool=data prefix=a b|--tenant|t|--out|a.json",
