@@ -53,11 +53,6 @@ impl ChangeSet {
         grown.sum::<i64>() - released.sum::<i64>()
     }
 
-    /// Has references name the owners of all pieces.
-    pub fn name_by_references(&mut self) {
-        self.pieces_mut().for_each(|piece| piece.named_in = NamedIn::Reference);
-    }
-
     /// Every piece of a put value, in a fixed order.
     pub fn pieces_mut(&mut self) -> impl Iterator<Item = &mut Piece> {
         self.entries.values_mut().flatten().flat_map(|value| match value {

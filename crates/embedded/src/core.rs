@@ -76,8 +76,7 @@ impl Core {
         let sequences = (0..shards)
             .map(|shard| Progress::load(&snapshot, shard).map(|progress| progress.sequence))
             .collect::<Result<_>>()?;
-        let (format, marking) = (Manifest::FORMAT, self.journal.marking());
-        let manifest = Manifest { format, marking, checkpoint, sequences };
+        let manifest = Manifest { salt: self.journal.salt(), checkpoint, sequences };
         let seal = self.tables.seal();
         self.journal.note_sealed(used);
         candidates.push_back(Candidate { seal, manifest });
@@ -96,7 +95,7 @@ impl Core {
     /// `Corrupt` if the segment's file is missing; what the disk says.
     pub fn inventory(&self, segment: u32, last: u64, released: ReleasedOf) -> Result<Inventory> {
         let segment = self.segments.open_one(segment)?;
-        let take = |segment| Inventory::take(&segment, self.journal.marking(), last, released);
+        let take = |segment| Inventory::take(&segment, self.journal.salt(), last, released);
         segment.map_or_else(|| Ok(Inventory::default()), take)
     }
 

@@ -24,7 +24,7 @@ use crate::key;
 use crate::opening::{self, Opened};
 use crate::options::{MAX_QUEUED_BYTES, Options};
 use crate::queue::{Asked, closed};
-use crate::scrub::{self, ScrubCursor, ScrubStep};
+use crate::scrub::{self, Damage, ScrubCursor, ScrubStep};
 use crate::shards::Shards;
 use crate::stats::{GroupStats, Stats};
 use crate::trail::{Trail, fields_of};
@@ -48,6 +48,7 @@ pub struct EmbeddedEngine(Arc<Inner>);
 
 struct Inner {
     path: PathBuf,
+    mended: Vec<Damage>,
     /// `None` once closed.
     open: RwLock<Option<Open>>,
     threads: Mutex<Option<Threads>>,
@@ -82,10 +83,11 @@ impl EmbeddedEngine {
     /// `Unavailable` if another process has it open or the disk fails, `Corrupt` if something that
     /// was acknowledged cannot be read back, `Invalid` for options that cannot be.
     pub fn open(options: Options) -> Result<Self> {
-        let Opened { core, shards, shard_threads, committer, upkeep, lock } =
+        let Opened { core, shards, shard_threads, committer, upkeep, mended, lock } =
             opening::open(&options).map_err(|error| not_opened(error).during("open"))?;
         Ok(Self(Arc::new(Inner {
             path: options.path,
+            mended,
             open: RwLock::new(Some(Open { core, shards })),
             threads: Mutex::new(Some(Threads {
                 of_shards: shard_threads,
@@ -117,6 +119,12 @@ impl EmbeddedEngine {
     pub fn scrub(&self, cursor: &ScrubCursor) -> Result<ScrubStep> {
         let core = self.0.core()?;
         scrub::step(&core, cursor).map_err(|error| error.during("scrub"))
+    }
+
+    /// The vital files that were damaged or missing when the directory was opened. Each was written anew from its
+    /// copy, so nothing is lost.
+    pub fn mended(&self) -> &[Damage] {
+        &self.0.mended
     }
 
     /// How its groups of transactions became durable; `None` once closed.

@@ -38,17 +38,6 @@ pub(crate) fn tables_stopped(error: &lsm_tree::Error) -> Error {
     }
 }
 
-/// An error of tables of format 1.
-pub(crate) fn fjall(error: &fjall::Error) -> Error {
-    match error {
-        fjall::Error::Io(error) => files_of_tables(error),
-        fjall::Error::Storage(error) => tables(error),
-        fjall::Error::InvalidVersion(_) => other_format(),
-        fjall::Error::Locked => Error::unavailable("the tables are in use by another process"),
-        other => Error::corrupt(format!("the tables: {other:?}")),
-    }
-}
-
 fn files_of_tables(error: &io::Error) -> Error {
     match error.kind() {
         // Where a file is missing that tells of others, these are made anew, and exist.

@@ -3,7 +3,6 @@
 //! Checksums turn nearly every mutation away, so targets put them right ([`sealed`] and its like):
 //! what is tried is how a parser takes content that makes no sense under a checksum that does.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -18,11 +17,11 @@ use crate::journal::inventory::Inventory;
 use crate::journal::record::{Draft, HEADER_BYTES, Payloads, Place, Record, RecordId, reseal};
 use crate::journal::recovery::{Reading, find_files};
 use crate::journal::released::ReleasedOf;
-use crate::journal::segment::{BLOCK_BYTES, GroupHeader, Marking, file_name, header};
+use crate::journal::segment::{BLOCK_BYTES, GroupHeader, Salt, file_name, header};
 use crate::key::{self, Key, Kind, NodeId};
 use crate::manifest::Manifest;
 use crate::scrub::ScrubCursor;
-use crate::tables::check_before_opening;
+use crate::tables::{Tables, listed_files};
 use crate::value::{NamedIn, PAYLOAD_MIN_BYTES, PayloadAddress, Piece, Value};
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
@@ -32,7 +31,7 @@ const FILES_SHORT_RUN: u64 = 2_000;
 const SEGMENT_BYTES: usize = 8 * 1024;
 const SEGMENT: u32 = 3;
 const FIRST_GROUP: u64 = 5;
-const MARKING: Marking = Marking::Salt(0x0102_0304_0506_0708);
+const SALT: Salt = Salt(0x0102_0304_0506_0708);
 
 /// `content` and its checksum.
 fn sealed(content: &[u8]) -> Vec<u8> {
@@ -68,9 +67,9 @@ fn record_bytes(changes: &mut ChangeSet, sequence: u64, group: u64) -> Vec<u8> {
 fn group_bytes(number: u64) -> Vec<u8> {
     let records: Vec<u8> =
         (1..3).flat_map(|n| record_bytes(&mut sample_changes(), n, number)).collect();
-    let length = (MARKING.header_bytes() + records.len()) as u32;
+    let length = (GroupHeader::BYTES + records.len()) as u32;
     let header = GroupHeader { segment: SEGMENT, length, number, records: 2 };
-    let mut bytes = header.encode(MARKING);
+    let mut bytes = header.encode(SALT);
     bytes.put_bytes(&records);
     bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES as usize), 0);
     bytes
@@ -102,15 +101,15 @@ fn fuzz_journal_records() {
 fn reseal_groups(segment: &mut [u8]) {
     for start in (BLOCK_BYTES as usize..segment.len()).step_by(BLOCK_BYTES as usize) {
         let group = &mut segment[start..];
-        let Some(header) = group.get(..MARKING.header_bytes()) else { return };
+        let Some(header) = group.get(..GroupHeader::BYTES) else { return };
         if header[..4] != *b"NGRP" {
             continue;
         }
         let crc = crc32c::crc32c(&header[8..]);
         group[4..8].copy_from_slice(&crc.to_le_bytes());
-        let Some(header) = GroupHeader::decode(group, SEGMENT, MARKING) else { continue };
+        let Some(header) = GroupHeader::decode(group, SEGMENT, SALT) else { continue };
         let end = (header.length as usize).min(group.len());
-        let mut at = MARKING.header_bytes();
+        let mut at = GroupHeader::BYTES;
         while at < end {
             match reseal(&mut group[at..end], header.number) {
                 Some(length) => at += length,
@@ -127,7 +126,7 @@ fn fuzz_segments() {
     let groups: Vec<u8> = (FIRST_GROUP..FIRST_GROUP + 2).flat_map(group_bytes).collect();
     let start = Position { segment: SEGMENT, offset: BLOCK_BYTES, group: FIRST_GROUP };
     fuzz_slow(CRATE, "segments", FILES_SHORT_RUN, &[groups], |input| {
-        let mut segment = header(SEGMENT, MARKING);
+        let mut segment = header(SEGMENT);
         segment.resize(BLOCK_BYTES as usize, 0);
         segment.put_bytes(&input[..input.len().min(SEGMENT_BYTES)]);
         reseal_groups(&mut segment);
@@ -135,7 +134,7 @@ fn fuzz_segments() {
         let found = find_files(&disk, folder.path()).unwrap();
         let segments = found.open_from(SEGMENT, &disk, folder.path()).unwrap();
         let mut records = 0;
-        let reading = Reading { segments: &segments, marking: MARKING };
+        let reading = Reading { segments: &segments, salt: SALT };
         let end = reading.replay(start, &mut |_| {
             records += 1;
             Ok(())
@@ -143,8 +142,7 @@ fn fuzz_segments() {
         let last = end.as_ref().map_or(u64::MAX, |end| end.group - 1);
         let damaged = reading.first_damaged(start, last).unwrap();
         assert_eq!(damaged.is_none(), end.is_ok(), "a replay and a scrub see the same groups");
-        let inventory =
-            Inventory::take(&segments[0], MARKING, last, ReleasedOf::default()).unwrap();
+        let inventory = Inventory::take(&segments[0], SALT, last, ReleasedOf::default()).unwrap();
         assert!(inventory.named.values().flatten().all(|at| (*at as usize) < SEGMENT_BYTES * 2));
         end.is_ok() && records > 0
     });
@@ -153,11 +151,11 @@ fn fuzz_segments() {
 #[test]
 fn fuzz_manifests() {
     let checkpoint = Position { segment: 1, offset: 512, group: 9 };
-    let sample = |format, marking| {
-        let sample = Manifest { format, marking, checkpoint, sequences: vec![3, 4] }.encode();
+    let sample = |sequences| {
+        let sample = Manifest { salt: SALT, checkpoint, sequences }.encode();
         sample[..sample.len() - 4].to_vec()
     };
-    let samples = [sample(1, Marking::Plain), sample(2, MARKING), sample(3, MARKING)];
+    let samples = [sample(vec![3]), sample(vec![3, 4]), sample(vec![u64::MAX; 16])];
     fuzz(CRATE, "manifests", &samples, |input| {
         let _ = Manifest::decode(input);
         Manifest::decode(&sealed(input))
@@ -243,44 +241,27 @@ fn fuzz_scrub_cursors() {
     });
 }
 
-/// A batch of one item in the tables' journal, whose checksum a parser reaches only after the rest.
-fn batch(number: u64) -> Vec<u8> {
-    let mut item = vec![2, 0, 0];
-    item.put_u64(1);
-    item.put_u16(1);
-    item.put_u32(2);
-    item.put_u32(2);
-    item.put_bytes(b"kvv");
-    let mut bytes = vec![1];
-    bytes.put_u32(1);
-    bytes.put_u64(number);
-    bytes.put_bytes(&item);
-    bytes.put_u8(3);
-    bytes.put_u64(xxhash_rust::xxh3::xxh3_64(&item));
-    bytes.put_bytes(b"FJL\x03");
-    bytes
-}
-
 #[test]
 fn fuzz_files_of_the_tables() {
     let folder = tempfile::tempdir().unwrap();
-    let keyspace = folder.path().join("keyspaces/1");
-    std::fs::create_dir_all(&keyspace).unwrap();
-    let write = |path: &Path, bytes: &[u8]| std::fs::write(path, bytes).unwrap();
-    write(&keyspace.join("v1"), b"tables");
-    let mut current = 1_u64.to_le_bytes().to_vec();
-    current.put_bytes(&xxhash_rust::xxh3::xxh3_128(b"tables").to_le_bytes());
-    current.put_u8(0);
-    let journal: Vec<u8> = (1..4).flat_map(batch).collect();
-    let samples = [[&current[..], &journal[..]].concat()];
+    let tables = Tables::open(folder.path(), 1 << 20, 1 << 20).unwrap();
+    let mut batch = tables.batch(1);
+    batch.put(Key::from("key"), &Value::Inline(Bytes::from_static(b"value")));
+    batch.commit();
+    tables.seal();
+    tables.write_sealed().unwrap();
+    drop(tables);
+    let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
+    let (current, copy) = (read("current"), read("list.copy"));
+    let list = read(&format!("v{}", current[0]));
+    let samples = [[&current[..], &list].concat(), copy[..copy.len() - 4].to_vec()];
+    let tree = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(tree.path().join(name), bytes).unwrap();
     fuzz_slow(CRATE, "files_of_the_tables", FILES_SHORT_RUN, &samples, |input| {
-        let (named, batches) = input.split_at(input.len().min(current.len()));
-        write(&keyspace.join("current"), named);
-        let middle = batches.len() / 2;
-        write(&folder.path().join("0.jnl"), &batches[..middle]);
-        write(&folder.path().join("1.jnl"), batches);
-        let _ = check_before_opening(folder.path());
-        write(&folder.path().join("0.jnl"), &[]);
-        check_before_opening(folder.path()).is_ok()
+        let (named, listed) = input.split_at(input.len().min(current.len()));
+        write("current", named);
+        write(&format!("v{}", current[0]), listed);
+        write("list.copy", &sealed(input));
+        listed_files(tree.path()).is_ok()
     });
 }

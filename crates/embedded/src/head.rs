@@ -1,9 +1,9 @@
-//! The head: what is known of an object, or of a snapshot of one, without reading anything else. Format 2.
+//! The head: what is known of an object, or of a snapshot of one, without reading anything else. Format 1.
 //!
 //! `1`, then version, time of change, size, the nodes of stream, map and attributes (0: there is
 //! nothing in it), start of the tail, count of map values kept as payloads, slots of the tail, count of
-//! attributes. In format 2, `2` and the same, then all bytes of the stream: so who reads or writes a small object
-//! whole, as most do, looks at one entry. A head without them is of format 1.
+//! attributes. Or `2` and the same, then all bytes of the stream: whoever reads or writes a small object whole, as
+//! most do, looks at one entry.
 
 use bytes::Bytes;
 use nacre_object::{Error, Result};
@@ -124,12 +124,12 @@ mod tests {
 
     use super::*;
 
-    /// What release 0.1 writes; never change it, add a sample of the next format beside it.
-    const SAMPLE_FORMAT_1: &str = "01030000000000000005000000000000000700000000000000\
+    /// What release 0.1.0 writes; never change it, add a sample of the next format beside it.
+    const SAMPLE_WITHOUT_STREAM: &str = "01030000000000000005000000000000000700000000000000\
          0900000000000100000000000000000000000000000000000b000000000000000d00000000000000\
          0f00000011000000";
     /// The same, with its stream.
-    const SAMPLE_FORMAT_2: &str = "02030000000000000005000000000000000700000000000000\
+    const SAMPLE_WITH_STREAM: &str = "02030000000000000005000000000000000700000000000000\
          0900000000000100000000000000000000000000000000000b000000000000000d00000000000000\
          00000000110000000a0b0c0d0e0f10";
 
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_samples_of_both_formats_read_and_write() {
+    fn the_samples_of_format_1_read_and_write() {
         let divided = Content {
             size: 7,
             whole: None,
@@ -154,9 +154,9 @@ mod tests {
             payload_values: 13,
             attribute_count: 17,
         };
-        reads_and_writes(divided.clone(), SAMPLE_FORMAT_1);
+        reads_and_writes(divided.clone(), SAMPLE_WITHOUT_STREAM);
         let whole = Some(Bytes::from_static(b"\x0a\x0b\x0c\x0d\x0e\x0f\x10"));
-        reads_and_writes(Content { whole, tail_slots: 0, ..divided }, SAMPLE_FORMAT_2);
+        reads_and_writes(Content { whole, tail_slots: 0, ..divided }, SAMPLE_WITH_STREAM);
     }
 
     #[test]

@@ -26,7 +26,7 @@
 //! | `salvage/` | saving what can be read of a damaged directory |
 //! | `watch`, `stats`, `health`, `disk` | watchers, counts, failure, the seam to the disk |
 //!
-//! A directory holds `MANIFEST`, `LOCK`, `journal/` and `tree/`, the tables.
+//! A directory holds `MANIFEST` and its copy, `LOCK`, `journal/` and `tree/`, the tables.
 
 mod applier;
 mod batch;

@@ -1,76 +1,79 @@
-//! The file that says what a directory is and from where its journal is replayed. Format 5.
+//! The file that says what a directory is and from where its journal is replayed. Format 1.
 //!
 //! ```text
-//! "NACREMAN", format u32, shards u32, segment u32, offset u32, group u64, salt u64,
+//! "NACRESTO", format u32, shards u32, segment u32, offset u32, group u64, salt u64,
 //! then per shard the sequence that was in the tables u64, crc32c u32 of it all
 //! ```
 //!
-//! Format 1 has no salt, and its tables are fjall's; in format 2 no head has a stream in it. In both and in format 3
-//! the counts of live bytes may be wrong: what was moved out of a segment, of a value of several payloads, was taken
-//! off once for each. Up to format 4 references name every owner of a payload, also those its record names. A
-//! directory of an earlier format is made one of this when it is opened.
+//! The file is vital and small, so it is kept twice, as `MANIFEST` and `MANIFEST.copy`. Every checkpoint replaces
+//! both, one after the other, by renaming. One good copy is enough to open the directory, which then writes both
+//! anew. After a crash between the two renamings the copy is one checkpoint older.
 //!
-//! Replaced whole at every checkpoint, by renaming. **Invariant:** when it is written, the tables
-//! have everything before the position safely on disk; so tables that know less are damaged.
+//! **Invariants:**
+//! - When a manifest is written, the tables have everything before its position safely on disk. Tables that know
+//!   less are damaged.
+//! - Segments before its position are given back only after both files are durable. So the older of the two can
+//!   still be replayed from.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use nacre_object::{Error, Result};
+use nacre_object::{Error, ErrorKind, Result};
 
 use crate::codec::{Put, Take};
 use crate::disk::{Create, Disk};
 use crate::errors;
 use crate::journal::Position;
-use crate::journal::segment::Marking;
+use crate::journal::segment::Salt;
+use crate::scrub::Damage;
 
-const MAGIC: &[u8; 8] = b"NACREMAN";
+const MAGIC: &[u8; 8] = b"NACRESTO";
+/// The magic of development builds before release 0.1.0.
+const UNRELEASED_MAGIC: &[u8; 8] = b"NACREMAN";
 pub(crate) const NAME: &str = "MANIFEST";
+pub(crate) const COPY_NAME: &str = "MANIFEST.copy";
 const NEW_NAME: &str = "MANIFEST.new";
 
 /// What the file says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Manifest {
-    /// The format of the directory.
-    pub format: u32,
-    /// How groups of the journal are marked.
-    pub marking: Marking,
+    /// Tells headers of groups in the journal from payloads.
+    pub salt: Salt,
     /// Where a replay starts.
     pub checkpoint: Position,
     /// Per shard, the last sequence that was in the tables; as many as there are shards.
     pub sequences: Vec<u64>,
 }
 
+/// A manifest and the state of its two files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Loaded {
+    /// Of the first file that can be read.
+    pub manifest: Manifest,
+    /// The other file, if it is missing or damaged.
+    pub damage: Option<Damage>,
+}
+
 impl Manifest {
-    /// The format of a directory that this release has written to.
-    pub const FORMAT: u32 = 5;
-
-    /// Whether counts of live bytes may be wrong.
-    pub fn has_doubtful_counts(&self) -> bool {
-        self.format < 4
-    }
-
-    /// Whether every owner of a payload is named by a reference.
-    pub fn has_all_references(&self) -> bool {
-        self.format < 5
-    }
+    /// The format that this release reads and writes.
+    pub const FORMAT: u32 = 1;
 
     pub fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
-        out.put_u32(self.format);
+        out.put_u32(Self::FORMAT);
         out.put_u32(self.sequences.len() as u32);
         out.put_u32(self.checkpoint.segment);
         out.put_u32(self.checkpoint.offset);
         out.put_u64(self.checkpoint.group);
-        if let Marking::Salt(salt) = self.marking {
-            out.put_u64(salt);
-        }
+        out.put_u64(self.salt.0);
         self.sequences.iter().for_each(|sequence| out.put_u64(*sequence));
         out.put_u32(crc32c::crc32c(&out));
         out
     }
 
+    /// # Errors
+    /// `Corrupt` if it is damaged, `Unsupported` if another release wrote it.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let damaged = || Error::corrupt("it fails its checksum");
         let (content, crc) =
@@ -79,31 +82,56 @@ impl Manifest {
             return Err(damaged());
         }
         let mut from = Take(content);
-        if from.bytes(MAGIC.len())? != MAGIC {
+        let magic = from.bytes(MAGIC.len())?;
+        if magic == UNRELEASED_MAGIC {
+            return Err(Error::unsupported("a development build before release 0.1.0 wrote it")
+                .hint("copy the objects with that build, and put them into a new cluster"));
+        }
+        if magic != MAGIC {
             return Err(damaged());
         }
         let format = from.u32()?;
-        if !(1..=Self::FORMAT).contains(&format) {
+        if format != Self::FORMAT {
             return Err(Error::unsupported(format!("it is of format {format}"))
                 .hint("a later release of nacre wrote it: use that one, or a later one"));
         }
         let shards = from.u32()?;
         let checkpoint = Position { segment: from.u32()?, offset: from.u32()?, group: from.u64()? };
-        let marking = if format == 1 { Marking::Plain } else { Marking::Salt(from.u64()?) };
+        let salt = Salt(from.u64()?);
         let sequences = (0..shards).map(|_| from.u64()).collect::<Result<_>>()?;
-        Ok(Self { format, marking, checkpoint, sequences })
+        Ok(Self { salt, checkpoint, sequences })
     }
 
-    fn path(folder: &Path) -> PathBuf {
-        folder.join(NAME)
-    }
-
-    /// Reads it; `None` if there is none, as in a new directory.
+    /// Reads the first of the two files that is good; `None` if there is neither, as in a new directory.
     ///
     /// # Errors
-    /// `Corrupt` if it is damaged, `Unsupported` if it is of a later format.
-    pub fn load(disk: &Arc<dyn Disk>, folder: &Path) -> Result<Option<Self>> {
-        let path = Self::path(folder);
+    /// `Corrupt` if neither is good, `Unsupported` if another release wrote them; what the disk says.
+    pub fn load(disk: &Arc<dyn Disk>, folder: &Path) -> Result<Option<Loaded>> {
+        let first = Self::read(disk, folder, NAME);
+        let second = Self::read(disk, folder, COPY_NAME);
+        let damage = |name, problem: &str| Some(Damage::of_store(name, problem));
+        match (first, second) {
+            (Err(error), _) | (_, Err(error)) if error.kind() != ErrorKind::Corrupt => Err(error),
+            (Ok(None), Ok(None)) => Ok(None),
+            (Err(error), Err(_) | Ok(None)) | (Ok(None), Err(error)) => Err(error),
+            (Ok(Some(manifest)), second) => {
+                let damage = match second {
+                    Ok(Some(_)) => None,
+                    Ok(None) => damage(COPY_NAME, MISSING),
+                    Err(error) => damage(COPY_NAME, error.message()),
+                };
+                Ok(Some(Loaded { manifest, damage }))
+            }
+            (first, Ok(Some(manifest))) => {
+                let problem = first.err();
+                let problem = problem.as_ref().map_or(MISSING, Error::message);
+                Ok(Some(Loaded { manifest, damage: damage(NAME, problem) }))
+            }
+        }
+    }
+
+    fn read(disk: &Arc<dyn Disk>, folder: &Path, name: &str) -> Result<Option<Self>> {
+        let path = folder.join(name);
         let read = || -> io::Result<Vec<u8>> {
             let file = disk.open(&path, Create::Never)?;
             let mut bytes = vec![0; file.length()? as usize];
@@ -119,60 +147,107 @@ impl Manifest {
         Self::decode(&bytes).map(Some).map_err(|error| error.on(path.display()))
     }
 
-    /// Replaces it; when this returns it survives a crash.
+    /// Replaces both files; when this returns they survive a crash.
     ///
     /// # Errors
-    /// What the operating system says; the old one is still there.
+    /// What the operating system says; each file is then the old one or the new one.
     pub fn store(&self, disk: &Arc<dyn Disk>, folder: &Path) -> Result<()> {
         let new = folder.join(NEW_NAME);
-        let write = || -> io::Result<()> {
+        let write = |name| -> io::Result<()> {
             // One left by a crash may be longer.
             let _ = disk.delete(&new);
             let file = disk.open(&new, Create::IfMissing)?;
             file.write_at(0, &self.encode())?;
             file.sync()?;
-            disk.rename(&new, &Self::path(folder))?;
+            disk.rename(&new, &folder.join(name))?;
             disk.sync_folder(folder)
         };
-        write().map_err(|error| errors::io(format!("writing {}", new.display()), &error))
+        [NAME, COPY_NAME]
+            .into_iter()
+            .try_for_each(write)
+            .map_err(|error| errors::io(format!("writing {}", folder.join(NAME).display()), &error))
     }
 }
 
+const MISSING: &str = "it is missing";
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use tempfile::TempDir;
+
     use super::*;
+    use crate::disk::RealDisk;
 
-    fn sample(format: u32, marking: Marking) -> Manifest {
-        let checkpoint = Position { segment: 3, offset: 4096, group: 17 };
-        Manifest { format, marking, checkpoint, sequences: vec![5, 6] }
-    }
-
-    #[track_caller]
-    fn reads_and_writes(sample: &Manifest, expected: &str) {
-        let hex: String = sample.encode().iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hex[..hex.len() - 8], *expected);
-        assert_eq!(Manifest::decode(&sample.encode()).unwrap(), *sample);
+    fn sample(group: u64) -> Manifest {
+        let checkpoint = Position { segment: 3, offset: 4096, group };
+        Manifest { salt: Salt(0x1122_3344_5566_7788), checkpoint, sequences: vec![5, 6] }
     }
 
     #[test]
-    fn samples_of_each_format_read_and_write() {
-        let format_1 = "4e414352454d414e010000000200000003000000001000001100000000000000\
-                        05000000000000000600000000000000";
-        reads_and_writes(&sample(1, Marking::Plain), format_1);
-        let format_2 = "4e414352454d414e020000000200000003000000001000001100000000000000\
+    fn the_sample_of_format_1_reads_and_writes() {
+        let expected = "4e4143524553544f010000000200000003000000001000001100000000000000\
                         887766554433221105000000000000000600000000000000";
-        let salt = Marking::Salt(0x1122_3344_5566_7788);
-        reads_and_writes(&sample(2, salt), format_2);
-        reads_and_writes(&sample(3, salt), &format_2.replacen("02", "03", 1));
+        let sample = sample(17);
+        let hex: String = sample.encode().iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex[..hex.len() - 8], *expected);
+        assert_eq!(Manifest::decode(&sample.encode()).unwrap(), sample);
     }
 
     #[test]
     fn any_flipped_bit_is_noticed() {
-        let bytes = sample(Manifest::FORMAT, Marking::Salt(7)).encode();
+        let bytes = sample(17).encode();
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
             assert!(Manifest::decode(&flipped).is_err(), "bit {bit}");
         }
+    }
+
+    #[test]
+    fn a_manifest_of_another_release_is_refused_and_not_called_damaged() {
+        let sealed = |mut bytes: Vec<u8>| {
+            let end = bytes.len() - 4;
+            let crc = crc32c::crc32c(&bytes[..end]).to_le_bytes();
+            bytes[end..].copy_from_slice(&crc);
+            Manifest::decode(&bytes).unwrap_err()
+        };
+        let mut later = sample(17).encode();
+        later[8] = 2;
+        let mut unreleased = sample(17).encode();
+        unreleased[..8].copy_from_slice(UNRELEASED_MAGIC);
+        for refused in [sealed(later), sealed(unreleased)] {
+            assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+            assert!(refused.hint_text().is_some(), "{refused}");
+        }
+    }
+
+    #[test]
+    fn one_good_copy_of_a_manifest_is_enough() {
+        let folder = TempDir::new().unwrap();
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        let load = || Manifest::load(&disk, folder.path());
+        assert_eq!(load().unwrap(), None);
+        sample(17).store(&disk, folder.path()).unwrap();
+        let whole = Loaded { manifest: sample(17), damage: None };
+        assert_eq!(load().unwrap(), Some(whole));
+        for name in [NAME, COPY_NAME] {
+            let path = folder.path().join(name);
+            let good = fs::read(&path).unwrap();
+            let damages: [&dyn Fn(); 2] =
+                [&|| fs::remove_file(&path).unwrap(), &|| fs::write(&path, "garbage").unwrap()];
+            for damage in damages {
+                damage();
+                let loaded = load().unwrap().unwrap();
+                assert_eq!(loaded.manifest, sample(17));
+                assert_eq!(loaded.damage.unwrap().place, name);
+            }
+            fs::write(&path, good).unwrap();
+        }
+        for name in [NAME, COPY_NAME] {
+            fs::write(folder.path().join(name), "garbage").unwrap();
+        }
+        assert_eq!(load().unwrap_err().kind(), ErrorKind::Corrupt);
     }
 }

@@ -1,9 +1,8 @@
-//! Values of the tables, format 2, and the payloads they may refer to.
+//! Values of the tables, format 1, and the payloads they may refer to.
 //!
 //! A value holds its bytes (`0`, bytes) or refers to where the journal has them (`1`, pieces of 24
 //! bytes: segment, offset, length and crc32c of the payload, then how much of it to skip and to
-//! take). The highest bit of what is to be skipped says [where the owner is named](NamedIn); in format 1 it
-//! is never set. Either ends in a crc32c over key, tag and body, so an entry that moved, aged or rotted
+//! take). The highest bit of what is to be skipped says [where the owner is named](NamedIn). Either ends in a crc32c over key, tag and body, so an entry that moved, aged or rotted
 //! is [`nacre_object::ErrorKind::Corrupt`], never wrong data.
 //!
 //! A payload is written once, in the journal record of the transaction that brought it; table

@@ -223,21 +223,72 @@ async fn a_whole_store_is_salvaged_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_that_a_damaged_vital_file_keeps_from_opening_is_salvaged_whole() {
+async fn a_store_whose_vital_file_and_its_copy_are_damaged_is_salvaged_whole() {
     let (store, contents) = closed_store().await;
+    let list = list_of_tables(store.path()).strip_prefix(store.path()).unwrap().to_owned();
     let vital = [
-        (PathBuf::from("MANIFEST"), "MANIFEST"),
-        (PathBuf::from("tree/current"), "tree"),
-        (list_of_tables(store.path()).strip_prefix(store.path()).unwrap().to_owned(), "tree/v"),
+        (PathBuf::from("MANIFEST"), "MANIFEST.copy", "MANIFEST"),
+        (PathBuf::from("tree/current"), "tree/list.copy", "tree"),
+        (list, "tree/list.copy", "tree/v"),
     ];
-    for (file, named) in vital {
+    for (file, second, named) in vital {
         let copy = TempDir::new().unwrap();
         copy_folder(store.path(), copy.path());
         flip_byte(&copy.path().join(&file), 12);
+        flip_byte(&copy.path().join(second), 12);
         EmbeddedEngine::open(options(copy.path())).unwrap_err();
         let (new, places) = salvaged(copy.path());
         assert!(places.iter().any(|place| place.contains(named)), "{places:?}");
         check_nothing_is_lost(new.path(), &contents).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_whose_vital_file_is_damaged_or_missing_opens_from_the_copy_and_says_so() {
+    let (store, contents) = closed_store().await;
+    let list = list_of_tables(store.path()).strip_prefix(store.path()).unwrap().to_owned();
+    for file in [PathBuf::from("MANIFEST"), PathBuf::from("tree/current"), list] {
+        let damages: [&dyn Fn(&Path); 3] =
+            [&|path| flip_byte(path, 12), &|path| std::fs::write(path, "").unwrap(), &|path| {
+                std::fs::remove_file(path).unwrap()
+            }];
+        for damage in damages {
+            let copy = TempDir::new().unwrap();
+            copy_folder(store.path(), copy.path());
+            damage(&copy.path().join(&file));
+            let (new, places) = salvaged(copy.path());
+            assert!(!places.is_empty(), "{}", file.display());
+            check_nothing_is_lost(new.path(), &contents).await;
+            let engine = EmbeddedEngine::open(options(copy.path())).unwrap();
+            assert_eq!(engine.mended().len(), 1, "{}", file.display());
+            engine.close();
+            check_nothing_is_lost(copy.path(), &contents).await;
+            let engine = EmbeddedEngine::open(options(copy.path())).unwrap();
+            assert_eq!(engine.mended(), [], "{}", file.display());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_scrub_mends_a_vital_file_of_a_store_that_is_open() {
+    let (store, contents) = closed_store().await;
+    // A list and the file that names it vouch for each other: the list is named for both.
+    let files = [
+        ("MANIFEST", "MANIFEST"),
+        ("MANIFEST.copy", "MANIFEST.copy"),
+        ("tree/current", "tree/v"),
+        ("tree/list.copy", "tree/list.copy"),
+    ];
+    for (file, named) in files {
+        let copy = TempDir::new().unwrap();
+        copy_folder(store.path(), copy.path());
+        let engine = EmbeddedEngine::open(options(copy.path())).unwrap();
+        flip_byte(&copy.path().join(file), 12);
+        let damages = tokio::task::block_in_place(|| scrub(&engine));
+        assert_eq!(damages.len(), 1, "{file}: {damages:?}");
+        assert!(damages[0].is_repaired && damages[0].place.contains(named), "{damages:?}");
+        engine.close();
+        check_nothing_is_lost(copy.path(), &contents).await;
     }
 }
 
@@ -272,7 +323,7 @@ async fn a_store_without_tables_is_salvaged_from_its_journal() {
     }
     submit(&engine, &object("o3"), vec![nacre_object::Op::Remove]).await.unwrap();
     engine.close();
-    for lost in ["tree/current", "MANIFEST"] {
+    for lost in ["tree/current", "tree/list.copy", "MANIFEST", "MANIFEST.copy"] {
         std::fs::remove_file(store.path().join(lost)).unwrap();
     }
     std::fs::remove_dir_all(store.path().join("tree/tables")).unwrap();

@@ -131,14 +131,14 @@ async fn a_flipped_bit_in_the_journal_of_a_store_that_was_closed_is_noticed_when
 async fn a_manifest_or_segment_that_is_gone_is_noticed() {
     let (folder, disk) = (TempDir::new().unwrap(), SimDisk::default());
     write_store(&disk, folder.path()).await.close();
-    for suffix in ["MANIFEST", ".segment"] {
+    for suffixes in [&["MANIFEST", "MANIFEST.copy"][..], &[".segment"]] {
         let damaged = disk.copy();
-        for (path, _) in damaged.files(suffix) {
+        for (path, _) in suffixes.iter().flat_map(|suffix| damaged.files(suffix)) {
             nacre_embedded::Disk::delete(&damaged, &path).unwrap();
         }
         let copy = TempDir::new().unwrap();
         copy_folder(folder.path(), copy.path());
-        assert_ne!(inspect(&damaged, copy.path()).await, Outcome::Right, "without {suffix}");
+        assert_ne!(inspect(&damaged, copy.path()).await, Outcome::Right, "without {suffixes:?}");
     }
     let engine = open_on(&disk, folder.path()).unwrap();
     let gone = answer(&engine, &object("nobody"), read_all()).await;

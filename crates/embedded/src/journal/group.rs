@@ -3,14 +3,14 @@
 //! **Invariant:** its position does not change once a record is in it, as the record was told where it lies.
 
 use super::Position;
-use super::segment::{GroupHeader, Marking, Segment, round_up_to_block};
+use super::segment::{GroupHeader, Salt, Segment, round_up_to_block};
 
 /// Records of one sync.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(super) segment: Segment,
     pub(super) position: Position,
-    pub(super) marking: Marking,
+    pub(super) salt: Salt,
     pub(super) bytes: Vec<u8>,
     pub(super) records: u32,
 }
@@ -23,12 +23,12 @@ impl Group {
     pub(super) fn empty(
         segment: Segment,
         position: Position,
-        marking: Marking,
+        salt: Salt,
         mut bytes: Vec<u8>,
     ) -> Self {
         bytes.clear();
-        bytes.resize(marking.header_bytes(), 0);
-        Self { segment, position, marking, bytes, records: 0 }
+        bytes.resize(GroupHeader::BYTES, 0);
+        Self { segment, position, salt, bytes, records: 0 }
     }
 
     pub(super) fn has_room_for(&self, bytes: usize) -> bool {
@@ -44,7 +44,7 @@ impl Group {
             group: self.position.group + 1,
             ..self.position
         };
-        Self::empty(self.segment.clone(), position, self.marking, buffer)
+        Self::empty(self.segment.clone(), position, self.salt, buffer)
     }
 
     /// Header and padding: what goes to the disk.
@@ -55,7 +55,7 @@ impl Group {
             number: self.position.group,
             records: self.records,
         };
-        self.bytes[..self.marking.header_bytes()].copy_from_slice(&header.encode(self.marking));
+        self.bytes[..GroupHeader::BYTES].copy_from_slice(&header.encode(self.salt));
         self.bytes.resize(round_up_to_block(self.bytes.len() as u64) as usize, 0);
     }
 }

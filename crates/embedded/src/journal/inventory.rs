@@ -9,7 +9,7 @@ use nacre_object::{Error, Result};
 use super::record::{Payloads, Place, Record};
 use super::recovery::{Reading, read, read_records};
 use super::released::ReleasedOf;
-use super::segment::{BLOCK_BYTES, GroupHeader, Marking, Segment, file_name, round_up_to_block};
+use super::segment::{BLOCK_BYTES, GroupHeader, Salt, Segment, file_name, round_up_to_block};
 use crate::key::Key;
 use crate::value::NamedIn;
 
@@ -32,16 +32,11 @@ impl Inventory {
     ///
     /// # Errors
     /// What the disk says.
-    pub fn take(
-        segment: &Segment,
-        marking: Marking,
-        last: u64,
-        released: ReleasedOf,
-    ) -> Result<Self> {
+    pub fn take(segment: &Segment, salt: Salt, last: u64, released: ReleasedOf) -> Result<Self> {
         let mut inventory = Self { released, ..Self::default() };
         // Damage that no group follows may be a torn group.
         let mut unread = None;
-        visit_groups(segment, marking, last, &mut |group, records| {
+        visit_groups(segment, salt, last, &mut |group, records| {
             if let Some(unread) = unread.take().or(group.unread_before) {
                 inventory.note_damage(segment, unread);
             }
@@ -94,18 +89,18 @@ pub(crate) struct FoundGroup {
 /// What the disk says.
 pub(crate) fn visit_groups(
     segment: &Segment,
-    marking: Marking,
+    salt: Salt,
     last: u64,
     visit: &mut dyn FnMut(FoundGroup, Option<Vec<Record>>),
 ) -> Result<()> {
     let segments = std::slice::from_ref(segment);
-    let reading = Reading { segments, marking };
+    let reading = Reading { segments, salt };
     let mut buffer = Vec::new();
     let (mut at, mut number) = (BLOCK_BYTES, 0);
     while let Some((offset, header)) = next_header(&reading, segment, at, number, last)? {
         let unread_before = (offset != at).then_some(at);
         let found = FoundGroup { number: header.number, offset, unread_before };
-        visit(found, records(segment, marking, offset, header, &mut buffer)?);
+        visit(found, records(segment, offset, header, &mut buffer)?);
         number = header.number;
         at = offset.saturating_add(round_up_to_block(u64::from(header.length)) as u32);
     }
@@ -115,21 +110,19 @@ pub(crate) fn visit_groups(
 /// The records of a group; `None` if they cannot be read.
 fn records(
     segment: &Segment,
-    marking: Marking,
     offset: u32,
     header: GroupHeader,
     buffer: &mut Vec<u8>,
 ) -> Result<Option<Vec<Record>>> {
     let end = u64::from(offset) + u64::from(header.length);
-    let header_bytes = marking.header_bytes();
-    if end > u64::from(segment.capacity) || (header.length as usize) < header_bytes {
+    if end > u64::from(segment.capacity) || (header.length as usize) < GroupHeader::BYTES {
         return Ok(None);
     }
     buffer.resize(buffer.len().max(header.length as usize), 0);
     let bytes = &mut buffer[..header.length as usize];
     read(segment, offset, bytes)?;
     let place = Place { segment: segment.id, offset, group: header.number };
-    Ok(read_records(bytes, header_bytes, place, Payloads::Unchecked).ok())
+    Ok(read_records(bytes, place, Payloads::Unchecked).ok())
 }
 
 /// The header of the first group from byte `from` on, numbered above `number` and up to `last`, and where it is.
@@ -163,7 +156,7 @@ mod tests {
     use crate::journal::released::{Released, ReleasedPayload};
     use crate::value::{PAYLOAD_MIN_BYTES, Value};
 
-    const MARKING: Marking = Marking::Salt(7);
+    const SALT: Salt = Salt(7);
     const SEGMENT: u32 = 3;
     const FIRST_GROUP: u64 = 5;
 
@@ -174,9 +167,9 @@ mod tests {
         let mut draft = Draft::default();
         let mut changes = ChangeSet { entries, releases: Vec::new() };
         draft.write(RecordId { shard: 0, sequence: number, next_node: 1 }, &mut changes);
-        let length = (MARKING.header_bytes() + draft.len()) as u32;
+        let length = (GroupHeader::BYTES + draft.len()) as u32;
         let header = GroupHeader { segment: SEGMENT, length, number, records: 1 };
-        let mut bytes = header.encode(MARKING);
+        let mut bytes = header.encode(SALT);
         draft.append_to(&mut bytes, number);
         bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES as usize), 0);
         bytes
@@ -207,7 +200,7 @@ mod tests {
         let file = RealDisk.open(&path, Create::Never).unwrap();
         let segment =
             Segment { id: SEGMENT, file: Arc::clone(&file), capacity: bytes.len() as u32 };
-        Inventory::take(&segment, MARKING, last, released.of(SEGMENT)).unwrap()
+        Inventory::take(&segment, SALT, last, released.of(SEGMENT)).unwrap()
     }
 
     fn keys(inventory: &Inventory) -> Vec<&str> {
@@ -255,7 +248,7 @@ mod tests {
     fn what_is_behind_a_damaged_group_is_named_and_the_damage_told_unless_it_may_be_torn() {
         let groups: Vec<_> =
             (FIRST_GROUP..).zip(["a", "b", "c"]).map(|(n, key)| group(n, key, true)).collect();
-        for at in [20, MARKING.header_bytes() + HEADER_BYTES + 12] {
+        for at in [20, GroupHeader::BYTES + HEADER_BYTES + 12] {
             for (damaged, left) in [(0, ["b", "c"]), (1, ["a", "c"])] {
                 let found = inventory(&groups, Some((damaged, at)), u64::MAX);
                 assert_eq!(keys(&found), left, "byte {at} of group {damaged}");

@@ -33,7 +33,7 @@ use crate::health::Health;
 use crate::stats::Counters;
 pub(crate) use group::Group;
 use record::{Draft, Place};
-use segment::{BLOCK_BYTES, Mark, Marking, Segment, round_up_to_block};
+use segment::{BLOCK_BYTES, GroupHeader, Mark, Salt, Segment, round_up_to_block};
 use segment_source::{Fill, SegmentSource};
 use segment_table::SegmentTable;
 
@@ -79,7 +79,7 @@ pub(crate) struct End {
     /// Where the next group goes in it.
     pub position: Position,
     /// How groups are marked.
-    pub marking: Marking,
+    pub salt: Salt,
     /// What was replayed: the tables are to be sealed so much earlier.
     pub replayed_bytes: u64,
 }
@@ -113,7 +113,7 @@ impl Slot<'_> {
 pub(crate) struct Journal {
     pub segments: Arc<SegmentTable>,
     source: SegmentSource,
-    marking: Marking,
+    salt: Salt,
     state: Mutex<State>,
     /// There is something for the committer.
     filled: Condvar,
@@ -171,7 +171,7 @@ impl State {
             offset: BLOCK_BYTES,
             group: self.filling.position.group + u64::from(!is_empty),
         };
-        let next = Group::empty(segment, position, self.filling.marking, Vec::new());
+        let next = Group::empty(segment, position, self.filling.salt, Vec::new());
         let last = std::mem::replace(&mut self.filling, next);
         self.used_bytes += u64::from(last.segment.capacity - last.position.offset);
         if !is_empty {
@@ -199,11 +199,11 @@ impl Journal {
         counters: Arc<Counters>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let End { segment, position, marking, replayed_bytes } = end;
+        let End { segment, position, salt, replayed_bytes } = end;
         segments.add(&segment);
         let state = State {
             closed: Vec::new(),
-            filling: Group::empty(segment, position, marking, Vec::new()),
+            filling: Group::empty(segment, position, salt, Vec::new()),
             waiting: Commit::default(),
             in_flight: VecDeque::new(),
             durable: position.group - 1,
@@ -219,7 +219,7 @@ impl Journal {
         Self {
             segments,
             source,
-            marking,
+            salt,
             state: Mutex::new(state),
             filled: Condvar::new(),
             taken: Condvar::new(),
@@ -299,8 +299,7 @@ impl Journal {
         let groups = state.filling.position.group - state.first_in_segment + 1;
         let is_small = u64::from(state.filling.segment.capacity) / groups < SMALL_GROUP_BYTES;
         let fill = if is_small { Fill::Zeros } else { Fill::Nothing };
-        let needed =
-            u64::from(BLOCK_BYTES) + (state.filling.marking.header_bytes() + record_bytes) as u64;
+        let needed = u64::from(BLOCK_BYTES) + (GroupHeader::BYTES + record_bytes) as u64;
         let needed = u32::try_from(round_up_to_block(needed))
             .map_err(|_| Error::exhausted("a transaction larger than a segment can be"))?;
         state.is_opening = true;
@@ -362,10 +361,10 @@ impl Journal {
 
     /// Says that everything up to a group is synced, where the next group will come, if there is room.
     fn write_mark(&self, segment: &Segment, offset: u32, synced: u64) -> std::io::Result<()> {
-        let mark = Mark { segment: segment.id, synced }.encode(self.marking);
-        match mark.filter(|_| offset + BLOCK_BYTES <= segment.capacity) {
-            Some(mark) => segment.file.write_at(u64::from(offset), &mark),
-            None => Ok(()),
+        let mark = Mark { segment: segment.id, synced }.encode(self.salt);
+        match offset + BLOCK_BYTES <= segment.capacity {
+            true => segment.file.write_at(u64::from(offset), &mark),
+            false => Ok(()),
         }
     }
 
@@ -444,8 +443,8 @@ impl Journal {
     }
 
     /// How its groups are marked.
-    pub fn marking(&self) -> Marking {
-        self.marking
+    pub fn salt(&self) -> Salt {
+        self.salt
     }
 
     /// Takes no more; what waits is still done.

@@ -1,4 +1,4 @@
-//! A journal record: one transaction as what it does to the tables. Format 2, little-endian.
+//! A journal record: one transaction as what it does to the tables. Format 1, little-endian.
 //!
 //! ```text
 //! header   magic u32, length u32, crc u32, shard u16, 0 u16, sequence u64, next node u64,
@@ -10,7 +10,7 @@
 //!                                    1 index u32 skip take  of this record's payload
 //!            3 key                 delete
 //!            4 key address take    release, of an owner that a reference names
-//!            5 key address take    release, of an owner that the payload's record names; not in format 1
+//!            5 key address take    release, of an owner that the payload's record names
 //!          a key is its length u16 and its bytes
 //! payloads their bytes, one after another
 //! ```

@@ -23,7 +23,7 @@ use crate::errors;
 use crate::journal::Position;
 use crate::journal::record::{Payloads, Place, Record};
 use crate::journal::segment::{
-    BLOCK_BYTES, GroupHeader, Mark, Marking, Segment, file_name, id_in_name, id_in_spare_name,
+    BLOCK_BYTES, GroupHeader, Mark, Salt, Segment, file_name, id_in_name, id_in_spare_name,
     round_up_to_block,
 };
 
@@ -94,7 +94,7 @@ impl Found {
 pub(crate) struct Reading<'a> {
     pub segments: &'a [Segment],
     /// How their groups are marked.
-    pub marking: Marking,
+    pub salt: Salt,
 }
 
 impl Reading<'_> {
@@ -174,7 +174,7 @@ impl Reading<'_> {
 
     fn check_header(&self, segment: &Segment) -> Result<()> {
         let name = file_name(segment.id);
-        match segment.has_header(self.marking) {
+        match segment.has_header() {
             Ok(true) => Ok(()),
             Ok(false) => Err(Error::corrupt(format!("the header of {name} is damaged"))
                 .hint("or a later release of nacre wrote it")),
@@ -186,14 +186,13 @@ impl Reading<'_> {
         let Some(header) = self.group_header(segment, position.offset)? else { return Ok(None) };
         let length = header.length;
         let fits = u64::from(position.offset) + u64::from(length) <= u64::from(segment.capacity);
-        let header_bytes = self.marking.header_bytes();
-        if header.number != position.group || !fits || (length as usize) < header_bytes {
+        if header.number != position.group || !fits || (length as usize) < GroupHeader::BYTES {
             return Ok(None);
         }
         let mut bytes = vec![0; length as usize];
         read(segment, position.offset, &mut bytes)?;
         let at = Place { segment: segment.id, offset: position.offset, group: header.number };
-        match read_records(&bytes, header_bytes, at, Payloads::Checked) {
+        match read_records(&bytes, at, Payloads::Checked) {
             Ok(records) if records.len() == header.records as usize => {
                 Ok(Some(Group { position, bytes, records }))
             }
@@ -206,12 +205,12 @@ impl Reading<'_> {
         segment: &Segment,
         offset: u32,
     ) -> Result<Option<GroupHeader>> {
-        let mut bytes = vec![0; self.marking.header_bytes()];
+        let mut bytes = vec![0; GroupHeader::BYTES];
         if u64::from(offset) + bytes.len() as u64 > u64::from(segment.capacity) {
             return Ok(None);
         }
         read(segment, offset, &mut bytes)?;
-        Ok(GroupHeader::decode(&bytes, segment.id, self.marking))
+        Ok(GroupHeader::decode(&bytes, segment.id, self.salt))
     }
 
     /// Makes sure that what lies behind `end` is a torn group at most.
@@ -242,7 +241,7 @@ impl Reading<'_> {
     }
 
     fn later_group(&self, segment: &Segment, block: &[u8], number: u64) -> Option<GroupHeader> {
-        let header = GroupHeader::decode(block, segment.id, self.marking);
+        let header = GroupHeader::decode(block, segment.id, self.salt);
         header.filter(|header| header.number > number)
     }
 
@@ -256,7 +255,7 @@ impl Reading<'_> {
         let proof = |block: &[u8]| {
             let later = self.later_group(segment, block, number);
             let later = later.map(|header| format!("group {} was written after it", header.number));
-            let mark = || Mark::decode(block, segment.id, self.marking);
+            let mark = || Mark::decode(block, segment.id, self.salt);
             let is_synced = || mark().is_some_and(|mark| mark.synced >= number);
             later.or_else(|| is_synced().then(|| "a mark says that it was synced".into()))
         };
@@ -309,14 +308,9 @@ pub(super) fn read(segment: &Segment, offset: u32, bytes: &mut [u8]) -> Result<(
 }
 
 /// The records of a group that lies at `group`, behind its header.
-pub(super) fn read_records(
-    bytes: &[u8],
-    header_bytes: usize,
-    group: Place,
-    payloads: Payloads,
-) -> Result<Vec<Record>> {
+pub(super) fn read_records(bytes: &[u8], group: Place, payloads: Payloads) -> Result<Vec<Record>> {
     let mut records = Vec::new();
-    let mut at = header_bytes;
+    let mut at = GroupHeader::BYTES;
     while at < bytes.len() {
         let place = Place { offset: group.offset + at as u32, ..group };
         let record = Record::read(&bytes[at..], place, payloads)?;
@@ -334,43 +328,42 @@ mod tests {
     use crate::disk::RealDisk;
     use crate::journal::segment::header;
 
-    const SALT: Marking = Marking::Salt(7);
+    const SALT: Salt = Salt(7);
     const SEGMENT: u32 = 3;
 
-    fn group(number: u64, marking: Marking) -> Vec<u8> {
-        let length = marking.header_bytes() as u32;
-        let mut bytes =
-            GroupHeader { segment: SEGMENT, length, number, records: 0 }.encode(marking);
+    fn group(number: u64, salt: Salt) -> Vec<u8> {
+        let length = GroupHeader::BYTES as u32;
+        let mut bytes = GroupHeader { segment: SEGMENT, length, number, records: 0 }.encode(salt);
         bytes.resize(BLOCK_BYTES as usize, 0);
         bytes
     }
 
     /// Replays a segment of one group, numbered 1, and what `behind` has.
-    fn replayed(marking: Marking, behind: &[u8]) -> Result<Position> {
+    fn replayed(salt: Salt, behind: &[u8]) -> Result<Position> {
         let folder = tempfile::tempdir().unwrap();
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-        let mut bytes = header(SEGMENT, marking);
+        let mut bytes = header(SEGMENT);
         bytes.resize(BLOCK_BYTES as usize, 0);
-        bytes.extend([&group(1, marking)[..], behind].concat());
+        bytes.extend([&group(1, salt)[..], behind].concat());
         std::fs::write(folder.path().join(file_name(SEGMENT)), bytes).unwrap();
         let found = find_files(&disk, folder.path()).unwrap();
         let segments = found.open_from(SEGMENT, &disk, folder.path()).unwrap();
         let start = Position { segment: SEGMENT, offset: BLOCK_BYTES, group: 1 };
-        Reading { segments: &segments, marking }.replay(start, &mut |_| Ok(()))
+        Reading { segments: &segments, salt }.replay(start, &mut |_| Ok(()))
     }
 
     #[test]
     fn a_mark_tells_that_a_group_that_cannot_be_read_is_damaged_and_not_torn() {
         let mut damaged = group(2, SALT);
         damaged[10] ^= 1;
-        let mark = |synced, marking| {
-            let mut mark = Mark { segment: SEGMENT, synced }.encode(marking).unwrap();
+        let mark = |synced, salt| {
+            let mut mark = Mark { segment: SEGMENT, synced }.encode(salt);
             mark.resize(BLOCK_BYTES as usize, 0);
             mark
         };
         let error = replayed(SALT, &[damaged.clone(), mark(2, SALT)].concat()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
-        for of_no_concern in [mark(1, SALT), mark(2, Marking::Salt(8))] {
+        for of_no_concern in [mark(1, SALT), mark(2, Salt(8))] {
             let replayed = replayed(SALT, &[damaged.clone(), of_no_concern].concat());
             assert_eq!(replayed.unwrap().group, 2, "it may be torn");
         }
@@ -381,10 +374,8 @@ mod tests {
     fn a_later_group_behind_the_last_is_damage_and_a_payload_that_looks_like_one_is_not() {
         let damaged = replayed(SALT, &group(5, SALT)).unwrap_err();
         assert_eq!(damaged.kind(), ErrorKind::Corrupt, "{damaged}");
-        for guess in [Marking::Plain, Marking::Salt(0), Marking::Salt(8)] {
+        for guess in [Salt(0), Salt(8)] {
             assert_eq!(replayed(SALT, &group(5, guess)).unwrap().group, 2);
         }
-        // Which in format 1 could not be told.
-        replayed(Marking::Plain, &group(5, Marking::Plain)).unwrap_err();
     }
 }

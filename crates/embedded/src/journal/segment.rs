@@ -1,4 +1,4 @@
-//! A segment: one preallocated file of the journal. Format 2, little-endian.
+//! A segment: one preallocated file of the journal. Format 1, little-endian.
 //!
 //! ```text
 //! 0     "NACRESEG", format u32, segment u32, crc32c u32 of these
@@ -9,7 +9,7 @@
 //! The file's length is the segment's capacity. What lies behind the last group is zeros, or what the
 //! segment had that this file was before: groups of it, which carry another segment's number and do not
 //! count, and payloads, which are whatever a client wanted. A payload that looks like a later group would
-//! have the journal taken for damaged; so the headers of groups carry the store's [salt](Marking).
+//! have the journal taken for damaged; so the headers of groups carry the store's [salt](Salt).
 
 use std::io;
 use std::path::Path;
@@ -19,6 +19,7 @@ use crate::codec::{Put, Take};
 use crate::disk::{Disk, DiskFile};
 
 const MAGIC: &[u8; 8] = b"NACRESEG";
+const FORMAT: u32 = 1;
 /// Groups start at multiples of this, the unit disks write whole: a write that tears cannot hurt
 /// what was synced before it. Also the size of the header. (Multiples of 4096 were tried: no faster,
 /// and a lone small commit took eight times the room.)
@@ -60,61 +61,34 @@ pub(crate) fn round_up_to_block(bytes: u64) -> u64 {
     bytes.next_multiple_of(u64::from(BLOCK_BYTES))
 }
 
-/// What tells the header of a group from a payload that looks like one.
+/// A random number that tells the header of a group from a payload that looks like one. It is drawn when a store is
+/// made, and is nowhere but in the store's manifest and its groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Marking {
-    /// Nothing, in format 1.
-    Plain,
-    /// A number that is drawn when a store is made and is nowhere but in its manifest and its groups.
-    Salt(u64),
-}
+pub(crate) struct Salt(pub u64);
 
-impl Marking {
-    /// The format of segments whose groups are marked like this.
-    pub fn format(self) -> u32 {
-        match self {
-            Self::Plain => 1,
-            Self::Salt(_) => 2,
-        }
-    }
-
-    /// Length of a group's header.
-    pub fn header_bytes(self) -> usize {
-        match self {
-            Self::Plain => 32,
-            Self::Salt(_) => 40,
-        }
-    }
-}
-
-pub(crate) fn header(id: u32, marking: Marking) -> Vec<u8> {
+pub(crate) fn header(id: u32) -> Vec<u8> {
     let mut header = MAGIC.to_vec();
-    header.put_u32(marking.format());
+    header.put_u32(FORMAT);
     header.put_u32(id);
     header.put_u32(crc32c::crc32c(&header));
     header
 }
 
 impl Segment {
-    fn write_header(&self, marking: Marking) -> io::Result<()> {
-        self.file.write_at(0, &header(self.id, marking))
+    fn write_header(&self) -> io::Result<()> {
+        self.file.write_at(0, &header(self.id))
     }
 
     /// Has header, length and name survive a crash, whatever became of earlier syncs.
-    pub fn make_durable(
-        &self,
-        disk: &Arc<dyn Disk>,
-        folder: &Path,
-        marking: Marking,
-    ) -> io::Result<()> {
-        self.write_header(marking)?;
+    pub fn make_durable(&self, disk: &Arc<dyn Disk>, folder: &Path) -> io::Result<()> {
+        self.write_header()?;
         self.file.sync()?;
         disk.sync_folder(folder)
     }
 
-    /// Whether the header is that of this segment, whose groups are marked like this.
-    pub fn has_header(&self, marking: Marking) -> io::Result<bool> {
-        let expected = header(self.id, marking);
+    /// Whether the header is that of this segment.
+    pub fn has_header(&self) -> io::Result<bool> {
+        let expected = header(self.id);
         let mut found = vec![0; expected.len()];
         match self.file.read_at(0, &mut found) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
@@ -127,13 +101,13 @@ impl Segment {
     ///
     /// # Errors
     /// What the disk says.
-    pub fn wipe_torn_group(&self, offset: u32, marking: Marking) -> io::Result<()> {
-        let mut header = vec![0; marking.header_bytes()];
+    pub fn wipe_torn_group(&self, offset: u32, salt: Salt) -> io::Result<()> {
+        let mut header = vec![0; GroupHeader::BYTES];
         if u64::from(offset) + header.len() as u64 > u64::from(self.capacity) {
             return Ok(());
         }
         self.file.read_at(u64::from(offset), &mut header)?;
-        if GroupHeader::decode(&header, self.id, marking).is_none() {
+        if GroupHeader::decode(&header, self.id, salt).is_none() {
             return Ok(());
         }
         self.file.write_at(u64::from(offset), &vec![0; header.len()])?;
@@ -141,7 +115,7 @@ impl Segment {
     }
 }
 
-/// The header of a group: the records that one sync made durable. 40 bytes; without the salt 32.
+/// The header of a group: the records that one sync made durable. 40 bytes.
 ///
 /// `"NGRP"`, crc32c u32 of the rest, segment u32, length u32 with the header, number u64, records
 /// u32, 0 u32, salt u64. Groups are numbered from 1 without gaps, over all segments; a group is written only
@@ -159,26 +133,26 @@ pub(crate) struct GroupHeader {
 const GROUP_MAGIC: u32 = u32::from_le_bytes(*b"NGRP");
 
 impl GroupHeader {
-    pub fn encode(&self, marking: Marking) -> Vec<u8> {
-        let mut rest = Vec::with_capacity(marking.header_bytes());
+    pub const BYTES: usize = 40;
+
+    pub fn encode(&self, salt: Salt) -> Vec<u8> {
+        let mut rest = Vec::with_capacity(GroupHeader::BYTES);
         rest.put_u32(self.segment);
         rest.put_u32(self.length);
         rest.put_u64(self.number);
         rest.put_u32(self.records);
         rest.put_u32(0);
-        if let Marking::Salt(salt) = marking {
-            rest.put_u64(salt);
-        }
-        let mut header = Vec::with_capacity(marking.header_bytes());
+        rest.put_u64(salt.0);
+        let mut header = Vec::with_capacity(GroupHeader::BYTES);
         header.put_u32(GROUP_MAGIC);
         header.put_u32(crc32c::crc32c(&rest));
         header.put_bytes(&rest);
         header
     }
 
-    /// `None` if there is no group header of `segment`, marked like this, at the front of `bytes`.
-    pub fn decode(bytes: &[u8], segment: u32, marking: Marking) -> Option<Self> {
-        let bytes = bytes.get(..marking.header_bytes())?;
+    /// `None` if there is no group header of `segment` with this salt at the front of `bytes`.
+    pub fn decode(bytes: &[u8], segment: u32, salt: Salt) -> Option<Self> {
+        let bytes = bytes.get(..GroupHeader::BYTES)?;
         let mut from = Take(bytes);
         if from.u32().ok()? != GROUP_MAGIC || from.u32().ok()? != crc32c::crc32c(&bytes[8..]) {
             return None;
@@ -189,11 +163,8 @@ impl GroupHeader {
             number: from.u64().ok()?,
             records: from.u32().ok()?,
         };
-        let is_marked = match marking {
-            Marking::Plain => true,
-            Marking::Salt(salt) => from.u32().ok()? == 0 && from.u64().ok()? == salt,
-        };
-        (header.segment == segment && is_marked).then_some(header)
+        let has_salt = from.u32().ok()? == 0 && from.u64().ok()? == salt.0;
+        (header.segment == segment && has_salt).then_some(header)
     }
 }
 
@@ -213,30 +184,28 @@ const MARK_MAGIC: u32 = u32::from_le_bytes(*b"NMRK");
 impl Mark {
     const BYTES: usize = 32;
 
-    /// `None` where groups are not marked with a salt: anything could pass for it.
-    pub fn encode(&self, marking: Marking) -> Option<Vec<u8>> {
-        let Marking::Salt(salt) = marking else { return None };
+    pub fn encode(&self, salt: Salt) -> Vec<u8> {
         let mut rest = Vec::with_capacity(Self::BYTES);
         rest.put_u32(self.segment);
         rest.put_u32(0);
         rest.put_u64(self.synced);
-        rest.put_u64(salt);
+        rest.put_u64(salt.0);
         let mut mark = Vec::with_capacity(Self::BYTES);
         mark.put_u32(MARK_MAGIC);
         mark.put_u32(crc32c::crc32c(&rest));
         mark.put_bytes(&rest);
-        Some(mark)
+        mark
     }
 
     /// `None` if there is no mark of `segment` at the front of `bytes`.
-    pub fn decode(bytes: &[u8], segment: u32, marking: Marking) -> Option<Self> {
+    pub fn decode(bytes: &[u8], segment: u32, salt: Salt) -> Option<Self> {
         let bytes = bytes.get(..Self::BYTES)?;
         if bytes[..4] != MARK_MAGIC.to_le_bytes() {
             return None;
         }
         let synced = Take(&bytes[16..]).u64().ok()?;
         let mark = Self { segment, synced };
-        (mark.encode(marking)? == bytes).then_some(mark)
+        (mark.encode(salt) == bytes).then_some(mark)
     }
 }
 
@@ -247,29 +216,27 @@ mod tests {
     #[test]
     fn a_group_header_counts_in_its_own_segment_of_its_own_store_only() {
         let header = GroupHeader { segment: 4, length: 100, number: 7, records: 2 };
-        for marking in [Marking::Plain, Marking::Salt(77)] {
-            let bytes = header.encode(marking);
-            assert_eq!(bytes.len(), marking.header_bytes());
-            assert_eq!(GroupHeader::decode(&bytes, 4, marking), Some(header));
-            assert_eq!(GroupHeader::decode(&bytes, 5, marking), None);
-            assert_eq!(GroupHeader::decode(&bytes, 4, Marking::Salt(78)), None);
-            for byte in 0..bytes.len() {
-                let mut flipped = bytes.clone();
-                flipped[byte] ^= 4;
-                assert_eq!(GroupHeader::decode(&flipped, 4, marking), None, "byte {byte}");
-            }
+        let salt = Salt(77);
+        let bytes = header.encode(salt);
+        assert_eq!(bytes.len(), GroupHeader::BYTES);
+        assert_eq!(GroupHeader::decode(&bytes, 4, salt), Some(header));
+        assert_eq!(GroupHeader::decode(&bytes, 5, salt), None);
+        assert_eq!(GroupHeader::decode(&bytes, 4, Salt(78)), None);
+        for byte in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[byte] ^= 4;
+            assert_eq!(GroupHeader::decode(&flipped, 4, salt), None, "byte {byte}");
         }
     }
 
     #[test]
     fn a_mark_counts_in_its_own_segment_of_its_own_store_only() {
-        let (mark, salt) = (Mark { segment: 4, synced: 7 }, Marking::Salt(77));
-        let bytes = mark.encode(salt).unwrap();
+        let (mark, salt) = (Mark { segment: 4, synced: 7 }, Salt(77));
+        let bytes = mark.encode(salt);
         assert_eq!(bytes.len(), Mark::BYTES);
         assert_eq!(Mark::decode(&bytes, 4, salt), Some(mark));
         assert_eq!(Mark::decode(&bytes, 5, salt), None);
-        assert_eq!(Mark::decode(&bytes, 4, Marking::Salt(78)), None);
-        assert_eq!(Mark::decode(&bytes, 4, Marking::Plain), None);
+        assert_eq!(Mark::decode(&bytes, 4, Salt(78)), None);
         for byte in 0..bytes.len() {
             let mut flipped = bytes.clone();
             flipped[byte] ^= 4;

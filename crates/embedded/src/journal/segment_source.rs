@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::disk::{Create, Disk};
-use crate::journal::segment::{Marking, Segment, file_name, spare_name};
+use crate::journal::segment::{Segment, file_name, spare_name};
 
 /// Dead segments kept to be used again. They die some four at a time, with a checkpoint, and a file that has its
 /// blocks, in the kernel's memory too, is written a tenth faster than a new one (writes of 4 KiB).
@@ -42,7 +42,6 @@ struct Shared {
     disk: Arc<dyn Disk>,
     folder: PathBuf,
     segment_bytes: u32,
-    marking: Marking,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -66,19 +65,18 @@ enum Task {
 }
 
 impl SegmentSource {
-    /// Starts making segments numbered from `next_id` on, of `segment_bytes` each, for groups so marked.
+    /// Starts making segments numbered from `next_id` on, of `segment_bytes` each.
     pub fn start(
         disk: Arc<dyn Disk>,
         folder: PathBuf,
         segment_bytes: u32,
-        marking: Marking,
         next_id: u32,
         spares: Vec<u32>,
     ) -> io::Result<Self> {
         let wanted = Some(Fill::Zeros);
         let state = State { next_id, ready: None, spares, task: Task::Idle, wanted };
         let (state, changed) = (Mutex::new(state), Condvar::new());
-        let shared = Arc::new(Shared { disk, folder, segment_bytes, marking, state, changed });
+        let shared = Arc::new(Shared { disk, folder, segment_bytes, state, changed });
         let worker = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("nacre-segments".into())
@@ -213,7 +211,7 @@ impl Shared {
                 fill_with_zeros(&segment)?;
             }
         }
-        segment.make_durable(&self.disk, &self.folder, self.marking)?;
+        segment.make_durable(&self.disk, &self.folder)?;
         Ok(segment)
     }
 

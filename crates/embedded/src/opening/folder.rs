@@ -1,4 +1,4 @@
-//! The folder of a store: locked, made, or made one of the present format.
+//! The folder of a store: locked, or made.
 
 use std::fs::File;
 
@@ -6,16 +6,14 @@ use nacre_clock::Random;
 use nacre_object::{Error, Result};
 use rustix::fs::{FlockOperation, flock};
 
-use super::recount::recount;
-use super::recovered::recover;
-use super::{JOURNAL, LOCK, TABLES, TREE};
+use super::{JOURNAL, LOCK, TREE};
 use crate::errors;
 use crate::journal::Position;
 use crate::journal::recovery::find_files;
-use crate::journal::segment::{BLOCK_BYTES, Marking};
+use crate::journal::segment::{BLOCK_BYTES, Salt};
 use crate::manifest::Manifest;
 use crate::options::Options;
-use crate::tables::{Tables, take_over};
+use crate::tables::Tables;
 
 pub(super) fn open_tables(options: &Options) -> Result<Tables> {
     let folder = options.path.join(TREE);
@@ -58,9 +56,6 @@ pub(super) fn make_store(options: &Options) -> Result<(Tables, Manifest)> {
     if !find_files(&options.disk, &journal)?.segments.is_empty() {
         return lost("is a journal");
     }
-    if folder.join(TABLES).exists() {
-        return lost("are tables of format 1");
-    }
     let tables = match open_tables(options) {
         // Half made. Nothing was ever written: the journal is made after the manifest.
         Err(_) => {
@@ -76,47 +71,11 @@ pub(super) fn make_store(options: &Options) -> Result<(Tables, Manifest)> {
     tables.sync_all()?;
     let checkpoint = Position { segment: 0, offset: BLOCK_BYTES, group: 1 };
     let sequences = vec![0; options.shards];
-    let (format, marking) = (Manifest::FORMAT, new_marking());
-    let manifest = Manifest { format, marking, checkpoint, sequences };
+    let manifest = Manifest { salt: new_salt(), checkpoint, sequences };
     manifest.store(&options.disk, folder)?;
     Ok((tables, manifest))
 }
 
-/// Makes a store of an earlier format one of the present: its tables, a tree of our own, are told all that the journal
-/// has, what they refer to is counted anew where that may be wrong, and the journal goes on in a new segment. The manifest comes last, and
-/// until it is there a crash leaves a store of the earlier format, from which to begin again.
-pub(super) fn upgrade(options: &Options, manifest: &Manifest) -> Result<(Tables, Manifest)> {
-    let folder = &options.path;
-    let former = folder.join(TABLES);
-    if manifest.format == 1 {
-        take_over(&former, &folder.join(TREE)).map_err(|error| error.on(former.display()))?;
-    }
-    let tables = open_tables(options)?;
-    let recovered = recover(options, &tables, manifest)?;
-    if manifest.has_doubtful_counts() {
-        recount(&tables)?;
-    }
-    tables.seal();
-    tables.write_sealed()?;
-    let manifest = Manifest {
-        format: Manifest::FORMAT,
-        marking: match manifest.marking {
-            Marking::Plain => new_marking(),
-            salted => salted,
-        },
-        checkpoint: Position {
-            segment: recovered.next_segment(),
-            offset: BLOCK_BYTES,
-            group: recovered.end.group,
-        },
-        sequences: recovered.shards.iter().map(|shard| shard.progress.sequence).collect(),
-    };
-    manifest.store(&options.disk, folder)?;
-    // What stays of it takes room and does no harm.
-    let _ = std::fs::remove_dir_all(former);
-    Ok((tables, manifest))
-}
-
-fn new_marking() -> Marking {
-    Marking::Salt(Random::from_system().next_u64())
+fn new_salt() -> Salt {
+    Salt(Random::from_system().next_u64())
 }

@@ -2,7 +2,6 @@
 
 mod folder;
 mod presence;
-mod recount;
 mod recovered;
 mod starting;
 
@@ -14,13 +13,13 @@ use nacre_object::Result;
 
 use crate::core::Core;
 use crate::errors;
-use crate::manifest::Manifest;
+use crate::manifest::{Loaded, Manifest};
 use crate::options::Options;
+use crate::scrub::Damage;
 use crate::shards::Shards;
 use crate::upkeep::Upkeep;
-use folder::{make_store, open_tables, prepare_folder, upgrade};
+use folder::{make_store, open_tables, prepare_folder};
 pub use presence::holds_store;
-pub(crate) use recount::recount;
 use recovered::recover;
 use starting::start;
 
@@ -28,8 +27,6 @@ pub(crate) const LOCK: &str = "LOCK";
 pub(crate) const JOURNAL: &str = "journal";
 /// The tables.
 pub(crate) const TREE: &str = "tree";
-/// The tables of format 1.
-const TABLES: &str = "tables";
 
 /// An engine whose threads run.
 pub(crate) struct Opened {
@@ -38,6 +35,8 @@ pub(crate) struct Opened {
     pub shard_threads: Vec<JoinHandle<()>>,
     pub committer: JoinHandle<()>,
     pub upkeep: JoinHandle<Upkeep>,
+    /// Vital files that were damaged or missing, and were written anew from their copies.
+    pub mended: Vec<Damage>,
     /// Held for as long as the directory is in use.
     pub lock: File,
 }
@@ -51,13 +50,25 @@ pub(crate) fn open(options: &Options) -> Result<Opened> {
     options.check()?;
     let folder = &options.path;
     let lock = prepare_folder(options).map_err(|error| error.on(folder.display()))?;
+    let mut mended = Vec::new();
     let (tables, manifest) = match Manifest::load(&options.disk, folder)? {
-        Some(manifest) if manifest.format < Manifest::FORMAT => upgrade(options, &manifest)?,
-        Some(manifest) => (open_tables(options)?, manifest),
+        Some(Loaded { manifest, damage }) => {
+            let tables = open_tables(options)?;
+            if let Some(damage) = damage {
+                manifest.store(&options.disk, folder)?;
+                mended.push(Damage { is_repaired: true, ..damage });
+            }
+            (tables, manifest)
+        }
         None => make_store(options)?,
     };
+    if let Some(error) = tables.mended() {
+        let place = error.object().unwrap_or(TREE);
+        mended.push(Damage { is_repaired: true, ..Damage::of_store(place, error.message()) });
+    }
     // Who wrote the manifest may not have come to this, and what it does without is given away from now on.
     options.disk.sync_folder(folder).map_err(|error| errors::io("syncing the folder", &error))?;
     let recovered = recover(options, &tables, &manifest)?;
-    start(options, lock, tables, manifest, recovered)
+    let opened = start(options, lock, tables, manifest, recovered)?;
+    Ok(Opened { mended, ..opened })
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::{JOURNAL, TABLES, TREE};
+use super::{JOURNAL, TREE};
 use crate::manifest;
 
 /// Whether a folder holds a store or a part of one. A missing folder, and one in which only other files
@@ -13,7 +13,7 @@ use crate::manifest;
 /// # Errors
 /// What the operating system says if the folder cannot be read.
 pub fn holds_store(folder: &Path) -> io::Result<bool> {
-    let parts = [manifest::NAME, TREE, TABLES];
+    let parts = [manifest::NAME, TREE];
     for part in parts {
         if folder.join(part).try_exists()? {
             return Ok(true);
@@ -39,7 +39,7 @@ mod tests {
         fs::create_dir_all(folder.join(JOURNAL)).unwrap();
         fs::write(folder.join("LOCK"), "").unwrap();
         assert!(!holds_store(&folder).unwrap(), "nothing was written yet");
-        for part in ["MANIFEST", "tree", "tables", "journal/00000001.segment"] {
+        for part in ["MANIFEST", "tree", "journal/00000001.segment"] {
             fs::write(folder.join(part), "").unwrap();
             assert!(holds_store(&folder).unwrap(), "{part}");
             fs::remove_file(folder.join(part)).unwrap();

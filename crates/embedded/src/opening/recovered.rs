@@ -56,11 +56,8 @@ pub(super) fn recover(
     let segment_table = SegmentTable::new(Arc::clone(&options.disk), folder);
     let mut shards = load_shards(tables, manifest)?;
     let (mut replayed, mut replayed_bytes) = (0, 0);
-    let reading = Reading { segments: &replayable, marking: manifest.marking };
-    let end = reading.replay(manifest.checkpoint, &mut |mut record| {
-        if manifest.has_all_references() {
-            record.changes.name_by_references();
-        }
+    let reading = Reading { segments: &replayable, salt: manifest.salt };
+    let end = reading.replay(manifest.checkpoint, &mut |record| {
         let shard = shards
             .get_mut(usize::from(record.id.shard))
             .ok_or_else(|| Error::corrupt("a journal record of a shard there is not"))?;

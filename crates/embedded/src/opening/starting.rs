@@ -17,7 +17,7 @@ use crate::core::Core;
 use crate::errors;
 use crate::health::Health;
 use crate::journal::recovery::{Found, FoundSegment};
-use crate::journal::segment::{BLOCK_BYTES, Marking, Segment, file_name, spare_name};
+use crate::journal::segment::{BLOCK_BYTES, Salt, Segment, file_name, spare_name};
 use crate::journal::segment_source::{Fill, SegmentSource};
 use crate::journal::segment_table::SegmentTable;
 use crate::journal::{End, Journal, Position};
@@ -38,12 +38,12 @@ fn take_stock(
     options: &Options,
     folder: &Path,
     recovered: &Recovered,
-    marking: Marking,
+    salt: Salt,
     table: &SegmentTable,
 ) -> Option<Segment> {
     let end = &recovered.end;
     let last = recovered.replayable.iter().find(|segment| segment.id == end.segment);
-    let current = last.filter(|last| can_go_on(options, folder, last, end, marking)).cloned();
+    let current = last.filter(|last| can_go_on(options, folder, last, end, salt)).cloned();
     for segment in &recovered.found.segments {
         let is_used = (segment.id, BLOCK_BYTES) < (end.segment, end.offset);
         if is_used || current.as_ref().is_some_and(|current| current.id == segment.id) {
@@ -79,13 +79,13 @@ fn can_go_on(
     folder: &Path,
     segment: &Segment,
     end: &Position,
-    marking: Marking,
+    salt: Salt,
 ) -> bool {
-    let has_header = segment.capacity > end.offset && segment.has_header(marking).unwrap_or(false);
+    let has_header = segment.capacity > end.offset && segment.has_header().unwrap_or(false);
     let is_unused = end.offset == BLOCK_BYTES;
     has_header
-        && (!is_unused || segment.make_durable(&options.disk, folder, marking).is_ok())
-        && segment.wipe_torn_group(end.offset, marking).is_ok()
+        && (!is_unused || segment.make_durable(&options.disk, folder).is_ok())
+        && segment.wipe_torn_group(end.offset, salt).is_ok()
 }
 
 fn start_committer(core: &Arc<Core>, live: Vec<LiveBytes>) -> std::io::Result<JoinHandle<()>> {
@@ -137,13 +137,12 @@ pub(super) fn start(
     let failed = |error: std::io::Error| errors::io("starting the engine", &error);
 
     let next_id = recovered.next_segment();
-    let current = take_stock(options, &folder, &recovered, manifest.marking, &segments);
+    let current = take_stock(options, &folder, &recovered, manifest.salt, &segments);
     let spares = take_spares(options, &folder, &recovered.found);
     let source = SegmentSource::start(
         Arc::clone(&options.disk),
         folder,
         options.segment_bytes,
-        manifest.marking,
         next_id,
         spares,
     )
@@ -162,12 +161,7 @@ pub(super) fn start(
     let journal = Journal::new(
         Arc::clone(&segments),
         source,
-        End {
-            segment,
-            position,
-            marking: manifest.marking,
-            replayed_bytes: recovered.replayed_bytes,
-        },
+        End { segment, position, salt: manifest.salt, replayed_bytes: recovered.replayed_bytes },
         Arc::clone(&health),
         Arc::clone(&counters),
         Arc::clone(&options.clock),
@@ -199,5 +193,5 @@ pub(super) fn start(
         stop_threads(&core);
         failed(error)
     })?;
-    Ok(Opened { core, shards, shard_threads, committer, upkeep, lock })
+    Ok(Opened { core, shards, shard_threads, committer, upkeep, mended: Vec::new(), lock })
 }

@@ -13,6 +13,7 @@
 mod linked_disk;
 mod progress;
 mod records;
+mod recount;
 mod tables;
 
 use std::fs::{self, File};
@@ -28,13 +29,14 @@ use crate::errors;
 use crate::journal::Position;
 use crate::journal::recovery::find_files;
 use crate::journal::segment::{BLOCK_BYTES, Segment, file_name};
-use crate::manifest::Manifest;
-use crate::opening::{JOURNAL, LOCK, TREE, recount};
+use crate::manifest::{Loaded, Manifest};
+use crate::opening::{JOURNAL, LOCK, TREE};
 use crate::scrub::Damage;
 use crate::tables::Tables;
 pub use linked_disk::LinkedDisk;
 use progress::Progresses;
 use records::Records;
+use recount::recount;
 
 /// Memory for the blocks and entries of the new tables.
 const TABLE_MEMORY_BYTES: u64 = 32 * 1024 * 1024;
@@ -76,16 +78,16 @@ pub fn salvage(from: &Path, to: &Path, files: SegmentFiles) -> Result<Salvaged> 
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let manifest = read_manifest(&disk, from, &mut salvaged.damages)?;
     let segments = open_segments(&disk, &from.join(JOURNAL), &mut salvaged.damages)?;
-    let marking = match &manifest {
-        Some(manifest) => manifest.marking,
-        None => records::marking_of(&segments).ok_or_else(nothing_to_go_by)?,
+    let salt = match &manifest {
+        Some(manifest) => manifest.salt,
+        None => records::salt_of(&segments).ok_or_else(nothing_to_go_by)?,
     };
     take_segments(&segments, from, to, files, &mut salvaged.damages)?;
     let is_whole = tables::save(&from.join(TREE), &to.join(TREE), &mut salvaged)?;
     let tables = Tables::open(&to.join(TREE), TABLE_MEMORY_BYTES, TABLE_MEMORY_BYTES)?;
     let mut progresses = Progresses::load(&tables.snapshot(), manifest.as_ref())?;
     let mut records = Records::new(&tables, to.join(JOURNAL), is_whole, &mut progresses);
-    let last_group = records.save(&segments, marking, &mut salvaged)?;
+    let last_group = records.save(&segments, salt, &mut salvaged)?;
     let sequences = progresses.store(&tables)?;
     recount(&tables)?;
     tables.seal();
@@ -94,7 +96,7 @@ pub fn salvage(from: &Path, to: &Path, files: SegmentFiles) -> Result<Salvaged> 
     let next_segment = segments.last().map_or(0, |last| last.id + 1);
     let checkpoint = Position { segment: next_segment, offset: BLOCK_BYTES, group: last_group + 1 };
     take_other_files(from, to)?;
-    Manifest { format: Manifest::FORMAT, marking, checkpoint, sequences }.store(&disk, to)?;
+    Manifest { salt, checkpoint, sequences }.store(&disk, to)?;
     Ok(salvaged)
 }
 
@@ -142,15 +144,14 @@ fn read_manifest(
     damages: &mut Vec<Damage>,
 ) -> Result<Option<Manifest>> {
     match Manifest::load(disk, folder) {
-        Ok(Some(manifest)) if manifest.format < Manifest::FORMAT => {
-            let text = format!("a store of format {}", manifest.format);
-            Err(Error::unsupported(text).hint("salvage it with the release that wrote it"))
+        Ok(Some(Loaded { manifest, damage })) => {
+            damages.extend(damage);
+            Ok(Some(manifest))
         }
         Ok(None) => {
             damages.push(Damage::of_store("MANIFEST", "it is missing"));
             Ok(None)
         }
-        Ok(found) => Ok(found),
         Err(error) if error.kind() == ErrorKind::Unsupported => Err(error),
         Err(error) => {
             damages.push(Damage::of_store("MANIFEST", error.message()));

@@ -16,7 +16,7 @@ use crate::change_set::Overlay;
 use crate::disk::RealDisk;
 use crate::journal::inventory::visit_groups;
 use crate::journal::record::Record;
-use crate::journal::segment::{BLOCK_BYTES, GroupHeader, Marking, Segment, file_name};
+use crate::journal::segment::{BLOCK_BYTES, GroupHeader, Salt, Segment, file_name};
 use crate::journal::segment_table::SegmentTable;
 use crate::key;
 use crate::options::MAX_SHARDS;
@@ -28,14 +28,12 @@ use crate::value::{NamedIn, Value};
 const BATCH_ENTRIES: usize = 4096;
 
 /// How the groups of segments are marked, by the first one that can be read.
-pub(super) fn marking_of(segments: &[Segment]) -> Option<Marking> {
-    let salted_bytes = Marking::Salt(0).header_bytes();
+pub(super) fn salt_of(segments: &[Segment]) -> Option<Salt> {
     segments.iter().find_map(|segment| {
-        let mut header = vec![0; salted_bytes];
+        let mut header = [0; GroupHeader::BYTES];
         segment.file.read_at(u64::from(BLOCK_BYTES), &mut header).ok()?;
-        let salt = u64::from_le_bytes(*header.last_chunk()?);
-        let marking = Marking::Salt(salt);
-        GroupHeader::decode(&header, segment.id, marking).map(|_| marking)
+        let salt = Salt(u64::from_le_bytes(*header.last_chunk()?));
+        GroupHeader::decode(&header, segment.id, salt).map(|_| salt)
     })
 }
 
@@ -74,13 +72,13 @@ impl<'a> Records<'a> {
     pub fn save(
         &mut self,
         segments: &[Segment],
-        marking: Marking,
+        salt: Salt,
         salvaged: &mut Salvaged,
     ) -> Result<u64> {
         let mut last_group = 0;
         for segment in segments {
             let mut failed = Ok(());
-            let visited = visit_groups(segment, marking, u64::MAX, &mut |header, records| {
+            let visited = visit_groups(segment, salt, u64::MAX, &mut |header, records| {
                 last_group = last_group.max(header.number);
                 for record in records.into_iter().flatten() {
                     if failed.is_ok() {

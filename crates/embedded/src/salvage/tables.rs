@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lsm_tree::{Cache, Checksum, DescriptorTable, InternalValue, Table};
-use nacre_object::Result;
+use nacre_object::{Error, Result};
 
 use super::{Salvaged, TABLE_MEMORY_BYTES};
 use crate::errors;
@@ -51,13 +51,19 @@ pub(super) fn save(from: &Path, to: &Path, salvaged: &mut Salvaged) -> Result<bo
     Ok(is_whole)
 }
 
-/// The numbers and checksums of the files of tables; without checksums where no list names them.
+/// The numbers and checksums of the files of tables; without checksums where neither the list nor its copy names them.
 fn files_of(tree: &Path, salvaged: &mut Salvaged) -> Vec<(u64, Option<u128>)> {
+    let mut note = |error: Error| {
+        let place = error.object().unwrap_or("tree").to_owned();
+        salvaged.damages.push(Damage::of_store(place, error.message()));
+    };
     match listed_files(tree) {
-        Ok(files) => files.into_iter().map(|file| (file.number, Some(file.checksum))).collect(),
+        Ok((files, wrong)) => {
+            wrong.map(note);
+            files.into_iter().map(|file| (file.number, Some(file.checksum))).collect()
+        }
         Err(error) => {
-            let place = error.object().unwrap_or("tree").to_owned();
-            salvaged.damages.push(Damage::of_store(place, error.message()));
+            note(error);
             let entries = fs::read_dir(tree.join(FILES_FOLDER)).into_iter().flatten().flatten();
             let number = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
             let mut numbers: Vec<u64> = entries.filter_map(number).collect();

@@ -12,23 +12,18 @@ use xxhash_rust::xxh3::Xxh3;
 use super::{Damage, SCRUB_STEP_BYTES, ScrubCursor, ScrubStep};
 use crate::core::Core;
 use crate::errors;
-use crate::tables::{TableFile, check_list};
+use crate::tables::{TableFile, check_copy, check_list};
 
 /// Read at a time.
 const READ_BYTES: usize = 256 * 1024;
 
 pub(super) fn step(core: &Core, after: Option<u64>) -> Result<ScrubStep> {
     let mut step = ScrubStep::default();
-    if after.is_none() {
-        // The lists are replaced as tables come and go: only one damaged twice is.
-        let look = || check_list(core.tables.folder());
-        match look().or_else(|_| look()) {
-            Err(error) if error.kind() == ErrorKind::Corrupt => {
-                let place = error.object().unwrap_or("tables").to_owned();
-                step.add(Damage::of_store(place, error.message()));
-            }
-            result => result?,
-        }
+    if after.is_none()
+        && let Some(damage) = look_at_list(core)?
+    {
+        let is_repaired = core.tables.mend_list().is_ok() && look_at_list(core)?.is_none();
+        step.add(Damage { is_repaired, ..damage });
     }
     step.next = Some(ScrubCursor::entries([]));
     core.tables.visit_files(after, |file| {
@@ -43,6 +38,19 @@ pub(super) fn step(core: &Core, after: Option<u64>) -> Result<ScrubStep> {
         Ok(ControlFlow::Break(()))
     })?;
     Ok(step)
+}
+
+/// What is wrong with the list of files or its copy, if anything.
+fn look_at_list(core: &Core) -> Result<Option<Damage>> {
+    let look = || check_list(core.tables.folder()).and_then(|()| check_copy(core.tables.folder()));
+    // They are replaced as files of tables come and go: only what is damaged twice is damaged.
+    match look().or_else(|_| look()) {
+        Err(error) if error.kind() == ErrorKind::Corrupt => {
+            let place = error.object().unwrap_or("tables").to_owned();
+            Ok(Some(Damage::of_store(place, error.message())))
+        }
+        result => result.map(|()| None),
+    }
 }
 
 /// What is wrong with a file, if anything.

@@ -9,7 +9,7 @@ use super::{Damage, ScrubCursor, ScrubStep};
 use crate::core::Core;
 use crate::journal::recovery::Reading;
 use crate::journal::segment::file_name;
-use crate::manifest::Manifest;
+use crate::manifest::{Loaded, Manifest};
 
 pub(super) fn step(core: &Core) -> Result<ScrubStep> {
     let mut step = ScrubStep { next: Some(ScrubCursor::files(None)), ..ScrubStep::default() };
@@ -25,13 +25,14 @@ fn look(core: &Core) -> Result<Vec<Damage>> {
     let _pin = core.segments.pin();
     let last = core.journal.durable();
     let manifest = match Manifest::load(&core.disk, &core.folder) {
-        Ok(Some(manifest)) => manifest,
+        Ok(Some(Loaded { manifest, damage: None })) => manifest,
+        Ok(Some(Loaded { damage: Some(damage), .. })) => return Ok(vec![damage]),
         Ok(None) => return Ok(vec![Damage::of_store("MANIFEST", "it is missing")]),
         Err(error) if error.kind() == ErrorKind::Unavailable => return Err(error),
         Err(error) => return Ok(vec![Damage::of_store("MANIFEST", error.message())]),
     };
     let segments = core.segments.open_from(manifest.checkpoint.segment)?;
-    let reading = Reading { segments: &segments, marking: manifest.marking };
+    let reading = Reading { segments: &segments, salt: manifest.salt };
     match reading.first_damaged(manifest.checkpoint, last) {
         Ok(None) => Ok(Vec::new()),
         Ok(Some(at)) => {

@@ -15,11 +15,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use lsm_tree::{AbstractTree, AnyTree};
 use nacre_object::{Error, ErrorKind, Result};
 
 use super::Shared;
+use super::list_copy;
 use super::unfinished::NamedFiles;
 use crate::errors;
 
@@ -29,6 +31,9 @@ const MAX_SEALS_WAITING: u64 = 3;
 /// Files of the first level, each of which a look-up of what is not there may have to open; past them
 /// writers wait for the merges.
 const MAX_FIRST_LEVEL_FILES: usize = 30;
+
+/// How long the mending of a list waits for a write or a merge to end.
+const MAX_MEND_WAIT: Duration = Duration::from_secs(10);
 
 /// Length of the files that a merge of all of them makes: as long as others.
 const MERGED_FILE_BYTES: u64 = 64 * 1024 * 1024;
@@ -248,6 +253,27 @@ impl Keeper {
         state.is_merge_paused &= !has_room;
     }
 
+    /// Mends the list of files or its copy. First waits, for some seconds, for the threads' steps to end.
+    ///
+    /// # Errors
+    /// `Unavailable` if the threads are still at work; `Corrupt` if the list and its copy are both damaged; what the
+    /// disk says.
+    pub fn mend_list(&self) -> Result<()> {
+        let is_busy = |state: &mut State| state.working > 0 && state.failure.is_none();
+        let waited =
+            self.signals.changed.wait_timeout_while(self.signals.lock(), MAX_MEND_WAIT, is_busy);
+        let (state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.check()?;
+        if waited.timed_out() {
+            return Err(Error::unavailable("files of tables are being written or merged"));
+        }
+        let folder = &self.shared.folder;
+        list_copy::mend(folder)?;
+        list_copy::store(folder).map_err(|error| {
+            errors::io(format!("mending the list in {}", folder.display()), &error)
+        })
+    }
+
     /// Writes what is sealed, on the caller's thread.
     pub fn write_now(&self) -> Result<()> {
         let worker = Worker { shared: self.shared.clone(), signals: self.signals.clone() };
@@ -382,6 +408,8 @@ impl Worker {
         let work = || {
             work()?;
             let shared = &self.shared;
+            // Before anything below gives up files that only an older list names.
+            shared.store_list_copy()?;
             // Who looks from now on sees the same as before, elsewhere.
             let writing = shared.lock_writing();
             shared.moments.advance_to(shared.numbers.get());

@@ -4,12 +4,13 @@
 //! and is never compared by the tree; a flipped bit could hide a file.
 
 use std::fs;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, Cursor, ErrorKind, Read};
 use std::path::Path;
 
 use nacre_object::{Error, Result};
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::list_copy::list_in_copy;
 use crate::errors;
 
 /// An error of the operating system while reading a file of the tables.
@@ -23,6 +24,13 @@ pub(super) struct CurrentList {
     pub number: u64,
     /// xxh3 of the list's file.
     checksum: u128,
+}
+
+impl CurrentList {
+    /// Whether this is the content of the list's file.
+    pub fn matches(&self, list: &[u8]) -> bool {
+        xxh3_128(list) == self.checksum
+    }
 }
 
 /// Reads `current`; `None` where there is no tree yet, or its maker died while making it.
@@ -40,13 +48,24 @@ pub(super) fn current_list(tree: &Path) -> Result<Option<CurrentList>> {
         }
         current => current.map_err(|error| reading(&path, &error))?,
     };
+    parse_current(&current, tree).map(Some)
+}
+
+/// Length of `current`.
+pub(super) const CURRENT_BYTES: usize = 8 + 16 + 1;
+
+/// What the content of a tree's `current` says.
+///
+/// # Errors
+/// `Corrupt` if it names no list.
+pub(super) fn parse_current(current: &[u8], tree: &Path) -> Result<CurrentList> {
     let parse = || {
         let (number, rest) = current.split_first_chunk()?;
         let (checksum, kind) = rest.split_first_chunk()?;
         let (number, checksum) = (u64::from_le_bytes(*number), u128::from_le_bytes(*checksum));
         (kind == [0]).then_some(CurrentList { number, checksum })
     };
-    parse().map(Some).ok_or_else(|| names_no_list(tree))
+    parse().ok_or_else(|| names_no_list(tree))
 }
 
 fn names_no_list(tree: &Path) -> Error {
@@ -59,16 +78,20 @@ fn names_no_list(tree: &Path) -> Error {
 /// `Corrupt` with the file that is damaged.
 pub(crate) fn check_list(tree: &Path) -> Result<()> {
     let Some(current) = current_list(tree)? else { return Ok(()) };
+    read_list(tree, &current).map(drop)
+}
+
+fn read_list(tree: &Path, current: &CurrentList) -> Result<Vec<u8>> {
     let list = tree.join(format!("v{}", current.number));
     let content = fs::read(&list).map_err(|error| match error.kind() {
         ErrorKind::NotFound => names_no_list(tree),
         _ => reading(&list, &error),
     })?;
-    if xxh3_128(&content) != current.checksum {
+    if !current.matches(&content) {
         let text = "a list of files fails its checksum, or the file that names it does";
         return Err(Error::corrupt(text).on(list.display()));
     }
-    Ok(())
+    Ok(content)
 }
 
 /// A file of tables as a tree's list names it.
@@ -79,24 +102,37 @@ pub(crate) struct ListedFile {
     pub checksum: u128,
 }
 
-/// The files that a tree's list names, from the newest level on.
+/// The files that a tree's list names, from the newest level on, and what is wrong with the list if they are those
+/// that its copy names.
+///
+/// # Errors
+/// `Corrupt` with the file that is damaged, if the copy is of no use either; what the disk says.
+pub(crate) fn listed_files(tree: &Path) -> Result<(Vec<ListedFile>, Option<Error>)> {
+    let own = current_list(tree).and_then(|current| match current {
+        Some(current) => read_list(tree, &current),
+        None => Err(Error::corrupt("it is missing").on(tree.join("current").display())),
+    });
+    match own {
+        Ok(list) => Ok((files_named_in(&list)?, None)),
+        Err(error) => match list_in_copy(tree) {
+            Ok(list) => Ok((files_named_in(&list)?, Some(error))),
+            Err(_) => Err(error),
+        },
+    }
+}
+
+/// The files that a list names, which has been checked against its checksum.
 ///
 /// In the section `tables` of the list: levels u8, then for each level its runs u8, for each run its files u32, for
 /// each file its number u64, the kind of its checksum u8, its checksum u128 and a sequence number u64.
 ///
 /// # Errors
-/// `Corrupt` with the file that is damaged.
-pub(crate) fn listed_files(tree: &Path) -> Result<Vec<ListedFile>> {
-    check_list(tree)?;
-    let Some(current) = current_list(tree)? else {
-        let missing = tree.join("current");
-        return Err(Error::corrupt("it is missing").on(missing.display()));
-    };
-    let list = tree.join(format!("v{}", current.number));
-    let damaged = || Error::corrupt("it is no list of files").on(list.display());
-    let archive = sfa::Reader::new(&list).map_err(|_| damaged())?;
+/// `Corrupt` if it is no list.
+fn files_named_in(list: &[u8]) -> Result<Vec<ListedFile>> {
+    let damaged = || Error::corrupt("the list of files makes no sense");
+    let archive = sfa::Reader::from_reader(&mut Cursor::new(list)).map_err(|_| damaged())?;
     let section = archive.toc().section(b"tables").ok_or_else(damaged)?;
-    let mut from = section.buf_reader(&list).map_err(|_| damaged())?;
+    let mut from = list.get(section.pos() as usize..).ok_or_else(damaged)?;
     files_in(&mut from).map_err(|_| damaged())
 }
 

@@ -9,8 +9,8 @@
 //! the [tallies](Tallies) of what is: the sequence each shard has come to is one. So the files hold what a prefix of
 //! every shard's journal makes and say which, and whatever is seen at a moment is what such a prefix makes.
 
-mod fjall;
 mod keeper;
+mod list_copy;
 mod lists;
 mod moments;
 mod removed;
@@ -40,10 +40,8 @@ use nacre_object::{Error, Result};
 use crate::errors;
 use crate::key::{Key, after_prefix};
 use crate::value::Value;
-#[cfg(test)]
-pub(crate) use fjall::check_before_opening;
-pub(crate) use fjall::take_over;
 use keeper::Keeper;
+pub(crate) use list_copy::check_copy;
 pub(crate) use lists::{check_list, listed_files};
 use moments::{Moment, Moments};
 use removed::Files;
@@ -61,6 +59,7 @@ const WORTH_A_FILE: u64 = 16;
 pub(crate) struct Tables {
     shared: Arc<Shared>,
     keeper: Keeper,
+    mended: Option<Error>,
 }
 
 /// What the tables, their threads and those who look at them share.
@@ -74,6 +73,8 @@ struct Shared {
     rows: RowCache,
     /// Held while a batch is written, so that nothing is sealed or seen in its middle.
     writing: Mutex<Tallies>,
+    /// The version of the tree whose list was copied last; held while the copy is stored.
+    copied_version: Mutex<u64>,
     /// Bytes held in memory and not sealed.
     unsealed_bytes: AtomicU64,
     memtable_bytes: u64,
@@ -95,7 +96,7 @@ impl Tables {
     /// # Errors
     /// `Corrupt` if what is there cannot be read back.
     pub fn open(folder: &Path, cache_bytes: u64, memtable_bytes: u64) -> Result<Self> {
-        check_list(folder)?;
+        let mended = list_copy::mend(folder)?;
         let numbers = SequenceNumberCounter::default();
         let open = || config(folder, cache_bytes, numbers.clone()).open();
         // Some damage makes the tree panic rather than say so.
@@ -105,11 +106,13 @@ impl Tables {
         };
         // Whoever wrote the list last may not have come to this, and what is in files is not replayed.
         sync_folders(folder)
+            .and_then(|()| list_copy::store(folder))
             .map_err(|error| errors::io(format!("syncing {}", folder.display()), &error))?;
         // No moment is numbered 0, at which nothing can be seen.
         numbers.set(tree.get_highest_seqno().unwrap_or_default() + 1);
         let shared = Arc::new(Shared {
             folder: folder.into(),
+            copied_version: Mutex::new(tree.current_version().id()),
             tree,
             merging: Arc::default(),
             moments: Moments::starting_at(numbers.get()),
@@ -119,7 +122,7 @@ impl Tables {
             unsealed_bytes: AtomicU64::new(0),
             memtable_bytes,
         });
-        Ok(Self { keeper: Keeper::new(Arc::clone(&shared)), shared })
+        Ok(Self { keeper: Keeper::new(Arc::clone(&shared)), shared, mended })
     }
 
     /// Starts the threads that write and merge files; `on_written` is called when what was sealed is in a file.
@@ -142,6 +145,19 @@ impl Tables {
     pub fn sync_all(&self) -> Result<()> {
         sync_tree(self.folder())
             .map_err(|error| errors::io(format!("syncing {}", self.folder().display()), &error))
+    }
+
+    /// Writes the list of files anew from its copy, or the copy from the list, if one of them is damaged.
+    ///
+    /// # Errors
+    /// `Unavailable` while files are written or merged, which replaces both; `Corrupt` if both are damaged.
+    pub fn mend_list(&self) -> Result<()> {
+        self.keeper.mend_list()
+    }
+
+    /// What was wrong with the list of files when the tables were opened. It was written anew from its copy.
+    pub fn mended(&self) -> Option<&Error> {
+        self.mended.as_ref()
     }
 
     /// Where they are.
@@ -306,6 +322,17 @@ impl Tables {
 }
 
 impl Shared {
+    /// Stores the copy of the tree's present list of files, durably, unless this was done for the present version.
+    fn store_list_copy(&self) -> io::Result<()> {
+        let mut copied = self.copied_version.lock().unwrap_or_else(PoisonError::into_inner);
+        let version = self.tree.current_version().id();
+        if *copied != version {
+            list_copy::store(&self.folder)?;
+            *copied = version;
+        }
+        Ok(())
+    }
+
     fn lock_writing(&self) -> MutexGuard<'_, Tallies> {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -24,16 +24,6 @@ const LIVES: u64 = 3;
 /// large, slots, attributes, headers, holes, snapshots and clones, entries in several files of
 /// tables, and some in the journal only.
 pub async fn make_store(folder: &Path) -> EmbeddedEngine {
-    let engine = make_former_store(folder).await;
-    add_streams_in_heads(&engine, "filed").await;
-    engine.close();
-    let engine = EmbeddedEngine::open(options(folder)).unwrap();
-    add_streams_in_heads(&engine, "in-journal").await;
-    engine
-}
-
-/// Makes a store of all that there could be in formats 1 and 2, and leaves it open.
-pub async fn make_former_store(folder: &Path) -> EmbeddedEngine {
     let mut engine = EmbeddedEngine::open(options(folder)).unwrap();
     for life in 0..LIVES {
         for n in life * TRANSACTIONS / LIVES..(life + 1) * TRANSACTIONS / LIVES {
@@ -42,6 +32,7 @@ pub async fn make_former_store(folder: &Path) -> EmbeddedEngine {
             }
         }
         add_some_of_everything(&engine, life).await;
+        add_streams_in_heads(&engine, &format!("life-{life}")).await;
         if life + 1 < LIVES {
             engine.close();
             engine = EmbeddedEngine::open(options(folder)).unwrap();

@@ -1,7 +1,7 @@
 //! Counting anew how much of each segment is referred to.
 //!
-//! A count that is too low would have a segment given back that something still refers to, so a store whose counts may
-//! be wrong is not written to before.
+//! A count that is too low would have a segment given back that something still refers to, so a salvaged store is
+//! counted before anything is written to it.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ type Counts = HashMap<(u32, u16), i64>;
 /// # Errors
 /// If the tables cannot be read or written. Of tables with a damaged entry no count is changed, as what it referred
 /// to is not known.
-pub(crate) fn recount(tables: &Tables) -> Result<()> {
+pub(super) fn recount(tables: &Tables) -> Result<()> {
     let snapshot = tables.snapshot_with_tallies();
     let counts = match counted(&snapshot) {
         Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(()),
