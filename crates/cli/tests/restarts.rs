@@ -391,14 +391,44 @@ fn flip_a_bit(path: &Path, at: usize) {
     fs::write(path, bytes).unwrap();
 }
 
-/// The files of a target without which its store cannot be opened, and what names them in a report.
-fn vital_files(target: &Path) -> [(PathBuf, &'static str); 3] {
+/// The files of a target that lie in one of its folders.
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+/// The list of a target's files of tables.
+fn list_of_files(target: &Path) -> PathBuf {
     let current = fs::read(target.join("tree/current")).unwrap();
     let list = u64::from_le_bytes(current[..8].try_into().unwrap());
+    target.join(format!("tree/v{list}"))
+}
+
+/// A way to damage a stopped target so that its store cannot be opened: the files of which a bit is flipped, where in
+/// them, and what names them in a report.
+struct Damage {
+    files: Vec<PathBuf>,
+    at: fn(&Path) -> usize,
+    named: &'static str,
+}
+
+const DAMAGES: usize = 4;
+
+fn damages(target: &Path) -> [Damage; DAMAGES] {
+    let head = |_: &Path| 12;
+    // In the checksum of the table of contents, with which a file ends.
+    let footer = |path: &Path| fs::metadata(path).unwrap().len() as usize - 20;
+    let copied = |file: PathBuf, copy: &str| vec![file, target.join(copy)];
+    let tables = files_in(&target.join("tree/tables"));
+    assert!(!tables.is_empty(), "the target has files of tables");
+    let damage = |files, at, named| Damage { files, at, named };
     [
-        (target.join("MANIFEST"), "MANIFEST"),
-        (target.join("tree/current"), "/tree/"),
-        (target.join(format!("tree/v{list}")), "/tree/v"),
+        damage(copied(target.join("MANIFEST"), "MANIFEST.copy"), head, "MANIFEST"),
+        damage(copied(target.join("tree/current"), "tree/list.copy"), head, "/tree/"),
+        damage(copied(list_of_files(target), "tree/list.copy"), head, "/tree/v"),
+        damage(tables[..1].to_vec(), footer, "the tables"),
     ]
 }
 
@@ -411,22 +441,129 @@ fn a_damaged_target_does_not_keep_the_others_from_serving_and_serves_once_it_is_
         cluster.run_with_input(&["object", "put", object], "kept");
     }
     assert!(cluster.stop());
-    for (path, named) in vital_files(&scratch.path().join(&target)) {
-        let whole = fs::read(&path).unwrap();
-        flip_a_bit(&path, 12);
+    for number in 0..DAMAGES {
+        // Each run of the cluster leaves other files.
+        let Damage { files, at, named } = &damages(&scratch.path().join(&target))[number];
+        let whole: Vec<_> = files.iter().map(|path| fs::read(path).unwrap()).collect();
+        for path in files {
+            flip_a_bit(path, at(path));
+        }
+        check_only_the_target_is_refused(
+            scratch.path(),
+            &target,
+            [&on_it, &elsewhere],
+            named,
+            || {
+                for (path, whole) in files.iter().zip(&whole) {
+                    fs::write(path, whole).unwrap();
+                }
+            },
+        );
+    }
+}
+
+#[test]
+fn a_target_whose_journal_is_damaged_does_not_keep_the_others_from_serving() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut cluster = RunningCluster::start_in(scratch.path());
+    let Spread { target, on_it, elsewhere } = Spread::of(&cluster);
+    for object in [&on_it, &elsewhere, &on_it] {
+        cluster.run_with_input(&["object", "put", object], "kept");
+    }
+    // What a killed store's journal holds is needed.
+    cluster.vanish(&target);
+    let segment = &files_in(&scratch.path().join(&target).join("journal"))[0];
+    let whole = fs::read(segment).unwrap();
+    // In the first group, which others follow.
+    flip_a_bit(segment, 512 + 12);
+    check_only_the_target_is_refused(
+        scratch.path(),
+        &target,
+        [&on_it, &elsewhere],
+        "journal",
+        || {
+            fs::write(segment, &whole).unwrap();
+        },
+    );
+}
+
+#[test]
+fn a_target_whose_file_cannot_be_read_does_not_keep_the_others_from_serving() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut cluster = RunningCluster::start_in(scratch.path());
+    let Spread { target, on_it, elsewhere } = Spread::of(&cluster);
+    for object in [&on_it, &elsewhere] {
+        cluster.run_with_input(&["object", "put", object], "kept");
+    }
+    assert!(cluster.stop());
+    // Permissions do not keep root from reading; a folder in the file's place keeps everybody.
+    let files = [
+        list_of_files(&scratch.path().join(&target)),
+        scratch.path().join(&target).join("MANIFEST"),
+    ];
+    for path in files {
+        let away = scratch.path().join("away");
+        fs::rename(&path, &away).unwrap();
+        fs::create_dir(&path).unwrap();
+        let named = path.file_name().unwrap().to_str().unwrap().to_owned();
+        check_only_the_target_is_refused(
+            scratch.path(),
+            &target,
+            [&on_it, &elsewhere],
+            &named,
+            || {
+                fs::remove_dir(&path).unwrap();
+                fs::rename(&away, &path).unwrap();
+            },
+        );
+    }
+}
+
+/// Starts a cluster of which one target is damaged, in a way that names a file. The others serve; the target serves
+/// once it is mended.
+fn check_only_the_target_is_refused(
+    folder: &Path,
+    target: &str,
+    [on_it, elsewhere]: [&str; 2],
+    named: &str,
+    mend: impl FnOnce(),
+) {
+    let mut cluster = RunningCluster::start_in(folder);
+    assert_eq!(cluster.run(&["object", "get", elsewhere]), "kept");
+    let (_, said) = cluster.fails(&["object", "get", on_it]);
+    let reason = format!("{target} does not serve");
+    assert!(said.contains(&reason) && said.contains(named), "{named}: {said}");
+    let status = cluster.run(&["status"]);
+    let says_what_to_do =
+        status.contains("restore the folder") || status.contains("see to the disk");
+    assert!(status.contains(&reason) && says_what_to_do, "{status}");
+    eventually_blocking("an event tells of it", || cluster.run(&["events"]).contains(&reason));
+    mend();
+    eventually_blocking("the target serves again", || {
+        cluster.run(&["status"]).matches(" up ").count() == 4
+    });
+    assert_eq!(cluster.run(&["object", "get", on_it]), "kept");
+    assert!(cluster.stop());
+}
+
+#[test]
+fn a_target_with_a_damaged_vital_file_serves_from_the_copy_and_an_event_tells() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut cluster = RunningCluster::start_in(scratch.path());
+    let Spread { target, on_it, .. } = Spread::of(&cluster);
+    cluster.run_with_input(&["object", "put", &on_it], "kept");
+    assert!(cluster.stop());
+    let target = scratch.path().join(&target);
+    let vital = ["MANIFEST", "MANIFEST.copy", "tree/current", "tree/list.copy", "target.json"];
+    for file in vital {
+        flip_a_bit(&target.join(file), 12);
         let mut cluster = RunningCluster::start_in(scratch.path());
-        assert_eq!(cluster.run(&["object", "get", &elsewhere]), "kept");
-        let (_, said) = cluster.fails(&["object", "get", &on_it]);
-        let reason = format!("{target} does not serve");
-        assert!(said.contains(&reason) && said.contains(named), "{said}");
-        let status = cluster.run(&["status"]);
-        assert!(status.contains(&reason) && status.contains("restore"), "{status}");
-        eventually_blocking("an event tells of it", || cluster.run(&["events"]).contains(&reason));
-        fs::write(&path, whole).unwrap();
-        eventually_blocking("the target serves again", || {
-            cluster.run(&["status"]).matches(" up ").count() == 4
-        });
         assert_eq!(cluster.run(&["object", "get", &on_it]), "kept");
+        if file != "target.json" {
+            eventually_blocking("an event tells of it", || {
+                cluster.run(&["events"]).contains("it was written anew from its copy")
+            });
+        }
         assert!(cluster.stop());
     }
 }

@@ -85,7 +85,9 @@ fn a_target_that_cannot_be_opened_is_examined_salvaged_and_serves_from_the_new_f
     let manifest = target.join("MANIFEST");
     let mut bytes = fs::read(&manifest).unwrap();
     bytes[12] ^= 1;
-    fs::write(&manifest, &bytes).unwrap();
+    for file in [&manifest, &target.join("MANIFEST.copy")] {
+        fs::write(file, &bytes).unwrap();
+    }
     let output = cluster.command(&["scrub", "--offline", folder]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8(output.stdout).unwrap().contains("MANIFEST"));

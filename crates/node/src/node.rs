@@ -145,6 +145,9 @@ impl Node {
         let listener = listener(cluster, entry, identity.as_ref()).await?;
         let (shutdown, serving) = serve(server, listener);
         refused_target::tell(&whole, &record.name, refusal.as_ref());
+        if let Some(engine) = &engine {
+            refused_target::tell_mended(&whole, &record.name, engine.mended());
+        }
         let membership = Membership::join(whole, record, NodeLog::new(name, clock));
         let _metrics = metrics_listener.serve(metrics);
         Ok(Self {

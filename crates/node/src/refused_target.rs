@@ -11,6 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use nacre::{Cluster, ClusterFile, Event, Severity, TargetFolder};
+use nacre_embedded::Damage;
 use nacre_object::{
     Capabilities, Error, ListPage, ListRequest, NodeName, ObjectId, Reply, Request, Result, Store,
     Watch, WatchStream,
@@ -65,7 +66,21 @@ impl Watch for RefusedTarget {
 /// that target; the node's status says it in any case.
 pub(crate) fn tell(cluster: &Cluster, node: &NodeName, reason: Option<&Error>) {
     let Some(reason) = reason else { return };
-    let event = Event::new(Severity::Error, reason.message()).node(node.clone());
+    append(cluster, Event::new(Severity::Error, reason.message()).node(node.clone()));
+}
+
+/// Tells the cluster log which vital files of a node's store were damaged and written anew from their copies.
+pub(crate) fn tell_mended(cluster: &Cluster, node: &NodeName, damages: &[Damage]) {
+    for damage in damages {
+        let text = format!(
+            "{}: {}; it was written anew from its copy, nothing is lost. Look at the disk",
+            damage.place, damage.problem
+        );
+        append(cluster, Event::new(Severity::Warning, text).node(node.clone()));
+    }
+}
+
+fn append(cluster: &Cluster, event: Event) {
     let events = cluster.events().clone();
     tokio::spawn(async move { events.append(event).await });
 }

@@ -38,7 +38,6 @@ pub fn run(arguments: &ForgetArguments, folder: &Path, out: Out) -> Result<()> {
     let lock = FolderLock::take(folder).map_err(|error| {
         error.hint("stop the cluster first, and run this as the user who runs it")
     })?;
-    let cluster = cluster.identified(&lock)?;
     cluster.check_forgettable(name)?;
     let lost = lost_with(&cluster, name)?;
     if !yes {

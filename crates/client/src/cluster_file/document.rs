@@ -8,13 +8,11 @@
 //!    "address": "10.0.0.1:7000"}]}
 //! ```
 //!
-//! The ids of the cluster and of its storage targets are also in the targets' folders; releases before
-//! that wrote none (`targets` says how such a cluster gets them).
+//! The ids of the cluster and of its storage targets are also in the targets' folders.
 //!
-//! A cluster whose data another system keeps says so with `"engine": "ceph:/etc/ceph/ceph.conf"` and
-//! has format 2, which earlier releases refuse. Nodes of several folders meet there, so each is known by a
-//! name of its own, `"known_as": "gateway.0.1f3a9c2b"`; that is format 3. Nodes of a folder of format 2 go
-//! on under the names they have.
+//! A cluster whose data another system keeps says so with `"engine": "ceph:/etc/ceph/ceph.conf"`, and has no ids.
+//! Nodes of several folders meet there, so each is known by a name of its own,
+//! `"known_as": "gateway.0.1f3a9c2b"`.
 
 use std::fs;
 use std::io::{self, Write};
@@ -24,13 +22,11 @@ use nacre_object::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::layout::holds_one;
-use super::{ClusterFile, NodeEntry, RUN_FOLDER};
+use super::{ClusterFile, NodeEntry, RUN_FOLDER, Role};
 use crate::targets::{UniqueId, refuse_targets_without_cluster};
 
-/// The format of a cluster that keeps its data itself.
+/// The format this release reads and writes.
 const FORMAT: u32 = 1;
-/// The format of one that names its engine, and how its nodes are known there; 2 does not say the latter.
-const FORMAT_WITH_ENGINE: u32 = 3;
 /// The file's name within the cluster's folder.
 pub(crate) const FILE_NAME: &str = "cluster.json";
 
@@ -64,8 +60,7 @@ impl Document {
     /// What a folder's file is to say.
     pub fn of(cluster: &ClusterFile) -> Self {
         let (engine, nodes) = (cluster.engine.clone(), cluster.nodes.clone());
-        let format = if engine.is_some() { FORMAT_WITH_ENGINE } else { FORMAT };
-        Self { format, id: cluster.id, engine, nodes }
+        Self { format: FORMAT, id: cluster.id, engine, nodes }
     }
 
     /// Whether a folder has one.
@@ -83,14 +78,27 @@ impl Document {
         let senseless = |error| Error::invalid(format!("{}: {error}", path.display()));
         // Before the rest, which another format may say differently.
         let Head { format } = serde_json::from_slice(&text).map_err(senseless)?;
-        if !(FORMAT..=FORMAT_WITH_ENGINE).contains(&format) {
-            return Err(Error::unsupported(format!(
-                "{} has format {format}, this release reads {FORMAT} to {FORMAT_WITH_ENGINE}",
-                path.display()
-            ))
-            .hint("use the release that wrote it, or a later one"));
+        if format != FORMAT {
+            let text =
+                format!("{} has format {format}, this release reads {FORMAT}", path.display());
+            return Err(
+                Error::unsupported(text).hint("use the release that wrote it, or a later one")
+            );
         }
-        serde_json::from_slice(&text).map_err(senseless)
+        let document: Self = serde_json::from_slice(&text).map_err(senseless)?;
+        if !document.identifies_targets() {
+            let text = format!("{} gives the storage targets no ids", path.display());
+            return Err(Error::invalid(text)
+                .hint("a nacre from before 0.1.0 wrote it: make a new cluster in another folder"));
+        }
+        Ok(document)
+    }
+
+    /// Whether the cluster and all its storage targets have ids, if they need any.
+    fn identifies_targets(&self) -> bool {
+        let needs_id = |node: &&NodeEntry| node.has(Role::Storage);
+        let have_ids = self.nodes.iter().filter(needs_id).all(|node| node.id.is_some());
+        self.engine.is_some() || self.id.is_some() && have_ids
     }
 
     /// Writes it, and makes the folder.
@@ -158,7 +166,6 @@ pub(super) fn unwritable(path: &Path, error: &io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Role;
     use super::*;
 
     /// Reads a folder whose file says this.
@@ -168,60 +175,48 @@ mod tests {
         ClusterFile::read(folder.path())
     }
 
-    /// What release 0.1 wrote; never change it, add a sample of the next format beside it.
-    const SAMPLE_FORMAT_1: &str = r#"{ "format": 1, "nodes": [
-        { "name": "storage.0", "roles": ["storage"], "weight": 2.0, "socket": "run/storage.0.sock" },
+    /// What release 0.1.0 writes; never change it, add a sample of the next format beside it.
+    const SAMPLE_FORMAT_1: &str = r#"{ "format": 1,
+        "id": "000102030405060708090a0b0c0d0e0f", "nodes": [
+        { "name": "storage.0", "id": "f0e0d0c0b0a090807060504030201000", "roles": ["storage"],
+          "weight": 2.0, "socket": "run/storage.0.sock" },
         { "name": "meta.0", "roles": ["metadata"], "socket": "run/meta.0.sock" } ] }"#;
 
     #[test]
     fn the_sample_of_format_1_reads() {
         let cluster = read(SAMPLE_FORMAT_1).unwrap();
+        assert_eq!(cluster.id().unwrap().to_string(), "000102030405060708090a0b0c0d0e0f");
         let storage = cluster.node("storage.0").unwrap();
         assert_eq!((storage.weight, storage.has(Role::Storage)), (2.0, true));
+        assert_eq!(storage.id.unwrap().to_string(), "f0e0d0c0b0a090807060504030201000");
         assert_eq!(cluster.node("meta.0").unwrap().weight, 1.0);
         assert_eq!(cluster.data(storage), cluster.folder().join("storage.0"));
+        assert!(read(&SAMPLE_FORMAT_1.replace("f0e0", "")).is_err());
     }
 
-    /// What the first release wrote that gave targets ids.
-    const SAMPLE_FORMAT_1_WITH_IDS: &str = r#"{ "format": 1,
-        "id": "000102030405060708090a0b0c0d0e0f", "nodes": [
-        { "name": "storage.0", "id": "f0e0d0c0b0a090807060504030201000", "roles": ["storage"],
-          "weight": 1.0, "socket": "run/storage.0.sock" } ] }"#;
-
-    #[test]
-    fn the_sample_of_format_1_with_ids_reads() {
-        let cluster = read(SAMPLE_FORMAT_1_WITH_IDS).unwrap();
-        assert_eq!(cluster.id().unwrap().to_string(), "000102030405060708090a0b0c0d0e0f");
-        let id = cluster.node("storage.0").unwrap().id.unwrap();
-        assert_eq!(id.to_string(), "f0e0d0c0b0a090807060504030201000");
-        assert!(read(&SAMPLE_FORMAT_1_WITH_IDS.replace("f0e0", "")).is_err());
-    }
-
-    /// What the first release with an engine wrote.
-    const SAMPLE_FORMAT_2: &str = r#"{ "format": 2, "engine": "ceph:/etc/ceph/ceph.conf", "nodes": [
-        { "name": "gateway.0", "roles": ["storage", "metadata"], "socket": "run/gateway.0.sock" } ] }"#;
-
-    #[test]
-    fn the_sample_of_format_2_reads() {
-        let cluster = read(SAMPLE_FORMAT_2).unwrap();
-        assert_eq!(cluster.engine(), Some("ceph:/etc/ceph/ceph.conf"));
-        let gateway = cluster.node("gateway.0").unwrap();
-        assert!(gateway.has(Role::Storage) && gateway.has(Role::Metadata));
-        assert_eq!(gateway.node_name().unwrap().as_str(), "gateway.0");
-    }
-
-    /// What the first release wrote that made names for nodes of several folders.
-    const SAMPLE_FORMAT_3: &str = r#"{ "format": 3, "engine": "ceph:/etc/ceph/ceph.conf", "nodes": [
+    /// The same of a cluster on Ceph.
+    const SAMPLE_FORMAT_1_WITH_ENGINE: &str = r#"{ "format": 1,
+        "engine": "ceph:/etc/ceph/ceph.conf", "nodes": [
         { "name": "gateway.0", "known_as": "gateway.0.1f3a9c2b", "roles": ["storage", "metadata"],
           "weight": 1.0, "socket": "run/gateway.0.sock" } ] }"#;
 
     #[test]
-    fn the_sample_of_format_3_reads() {
-        let cluster = read(SAMPLE_FORMAT_3).unwrap();
+    fn the_sample_of_format_1_with_an_engine_reads() {
+        let cluster = read(SAMPLE_FORMAT_1_WITH_ENGINE).unwrap();
+        assert_eq!(cluster.engine(), Some("ceph:/etc/ceph/ceph.conf"));
         let gateway = cluster.node("gateway.0").unwrap();
+        assert!(gateway.has(Role::Storage) && gateway.has(Role::Metadata));
         let known = gateway.node_name().unwrap();
         assert_eq!(known.as_str(), "gateway.0.1f3a9c2b");
         assert_eq!(cluster.known(&known), Some(gateway));
+    }
+
+    #[test]
+    fn a_file_without_ids_is_refused_with_what_to_do() {
+        let text = SAMPLE_FORMAT_1.replace(r#""id": "f0e0d0c0b0a090807060504030201000","#, "");
+        let refused = read(&text).unwrap_err();
+        assert_eq!(refused.kind(), nacre_object::ErrorKind::Invalid);
+        assert!(refused.hint_text().unwrap().contains("new cluster"), "{refused}");
     }
 
     #[test]

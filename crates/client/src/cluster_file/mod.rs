@@ -41,7 +41,7 @@ const RUN_FOLDER: &str = "run";
 pub struct ClusterFile {
     /// Empty if it is elsewhere.
     folder: PathBuf,
-    /// None if an earlier release made it, or another system keeps the data.
+    /// None if another system keeps the data, or this is a client's view from afar.
     id: Option<UniqueId>,
     engine: Option<String>,
     nodes: Vec<NodeEntry>,
@@ -257,15 +257,6 @@ impl ClusterFile {
     /// The text of the file.
     pub(crate) fn to_text(&self) -> io::Result<Vec<u8>> {
         Document::of(self).to_text()
-    }
-
-    /// The same cluster, whose targets have identities: one that an earlier release made gets them now.
-    ///
-    /// # Errors
-    /// `Invalid` if the folders of its targets belong to different clusters; `Unavailable` if they cannot
-    /// be read or written.
-    pub fn identified(self, _: &FolderLock) -> Result<Self> {
-        targets::adopt(self)
     }
 
     /// Checks that the data of a target is lost, so that the target may be forgotten.

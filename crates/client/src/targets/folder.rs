@@ -19,7 +19,7 @@ const TARGET_PREFIX: &str = "storage.";
 pub struct TargetFolder {
     name: String,
     pub(super) path: PathBuf,
-    /// None in a cluster of an earlier release, and where another system keeps the data.
+    /// None where another system keeps the data.
     pub(super) expected: Option<TargetIdentity>,
 }
 
@@ -45,10 +45,12 @@ impl TargetFolder {
         if let (Found::Record(found), Some(expected)) =
             (TargetRecord::find(&self.path), &self.expected)
         {
-            if !found.has_data {
-                let record = TargetRecord::new(expected.clone(), true);
-                record.store(&self.path).map_err(|error| unwritable(&self.path, &error))?;
-            }
+            let record = TargetRecord::new(expected.clone(), true);
+            let stored = match found.has_data {
+                true => record.mend(&self.path),
+                false => record.store(&self.path),
+            };
+            stored.map_err(|error| unwritable(&self.path, &error))?;
             // The copy helps only after an accident: a target serves without it.
             let _ = store_copy(cluster, &self.path);
         }

@@ -8,7 +8,6 @@
 //! | when | what happens |
 //! | --- | --- |
 //! | a cluster is made | [`create`]: the identities of all folders, then `cluster.json` |
-//! | `nacre up` meets a cluster of an earlier release | [`adopt`]: identities for all that hold data, then `cluster.json` |
 //! | a node starts | [`TargetFolder::refusal`], then the engine opens, then [`TargetFolder::opened`] |
 //! | an operator accepts a loss | [`forget`]: a new identity for the empty folder, then `cluster.json` |
 //!
@@ -17,7 +16,6 @@
 //!
 //! Each folder also has a copy of `cluster.json`, from which a lost one is restored.
 
-mod adopt;
 mod create;
 mod folder;
 mod forget;
@@ -27,7 +25,6 @@ mod refusal;
 mod tests;
 mod unique_id;
 
-pub(crate) use adopt::adopt;
 pub(crate) use create::create;
 pub use folder::TargetFolder;
 pub(crate) use folder::refuse_targets_without_cluster;

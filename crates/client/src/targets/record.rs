@@ -4,7 +4,8 @@
 //! {"format": 1, "cluster": "5b1c…", "target": "storage.2", "id": "90af…", "has_data": true}
 //! ```
 //!
-//! `has_data` is false until the target's engine has made its store there.
+//! `has_data` is false until the target's engine has made its store there. `target.json.copy` is the same file again:
+//! it is read if the first is missing or damaged.
 
 use std::fs;
 use std::io;
@@ -16,6 +17,7 @@ use super::unique_id::UniqueId;
 
 /// The file's name within the target's folder.
 pub(super) const FILE_NAME: &str = "target.json";
+const COPY_NAME: &str = "target.json.copy";
 /// The format this release reads and writes.
 const FORMAT: u32 = 1;
 
@@ -58,10 +60,17 @@ impl TargetRecord {
         Self { format: FORMAT, identity, has_data }
     }
 
-    /// Reads the record of a folder.
+    /// Reads the record of a folder, or its copy if that is all that can be read.
     pub fn find(folder: &Path) -> Found {
-        let path = folder.join(FILE_NAME);
-        let text = match fs::read(&path) {
+        let found = Self::read(&folder.join(FILE_NAME));
+        match Self::read(&folder.join(COPY_NAME)) {
+            copy @ Found::Record(_) if !matches!(found, Found::Record(_)) => copy,
+            _ => found,
+        }
+    }
+
+    fn read(path: &Path) -> Found {
+        let text = match fs::read(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Found::Nothing,
             Err(error) => return Found::Unreadable(error.to_string()),
@@ -76,13 +85,28 @@ impl TargetRecord {
         }
     }
 
-    /// Stores the record durably in a folder, which is made if it is missing.
+    /// Stores the record durably in a folder, twice. The folder is made if it is missing.
     ///
     /// # Errors
     /// What the operating system says.
     pub fn store(&self, folder: &Path) -> io::Result<()> {
         nacre_files::create_folder(folder)?;
-        nacre_files::replace(&folder.join(FILE_NAME), self.to_text()?.as_bytes())
+        let text = self.to_text()?;
+        nacre_files::replace(&folder.join(FILE_NAME), text.as_bytes())?;
+        nacre_files::replace(&folder.join(COPY_NAME), text.as_bytes())
+    }
+
+    /// Stores the record again, if either file does not hold it.
+    ///
+    /// # Errors
+    /// What the operating system says.
+    pub fn mend(&self, folder: &Path) -> io::Result<()> {
+        let is_whole =
+            |name| matches!(Self::read(&folder.join(name)), Found::Record(found) if found == *self);
+        if is_whole(FILE_NAME) && is_whole(COPY_NAME) {
+            return Ok(());
+        }
+        self.store(folder)
     }
 
     /// The text of the file.
@@ -115,6 +139,24 @@ mod tests {
         assert_eq!(record.identity.cluster.to_string(), "000102030405060708090a0b0c0d0e0f");
         assert_eq!(record.identity.id.to_string(), "f0e0d0c0b0a090807060504030201000");
         assert!(record.has_data);
+    }
+
+    #[test]
+    fn a_record_is_read_from_its_copy_if_the_file_is_damaged_or_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (cluster, id) = (UniqueId::fresh(), UniqueId::fresh());
+        let identity = TargetIdentity { cluster, target: "storage.0".into(), id };
+        let record = TargetRecord::new(identity, true);
+        record.store(folder.path()).unwrap();
+        for name in [FILE_NAME, COPY_NAME] {
+            let file = folder.path().join(name);
+            fs::write(&file, "{").unwrap();
+            assert_eq!(TargetRecord::find(folder.path()), Found::Record(record.clone()), "{name}");
+            fs::remove_file(&file).unwrap();
+            assert_eq!(TargetRecord::find(folder.path()), Found::Record(record.clone()), "{name}");
+            record.mend(folder.path()).unwrap();
+            assert!(file.exists());
+        }
     }
 
     #[test]

@@ -26,8 +26,8 @@ pub(crate) enum Refusal {
 }
 
 /// Decides whether the target of identity `expected` may serve from a folder that says `found` of itself.
-/// `holds_store` tells whether there is a store in the folder. A cluster of an earlier release expects no
-/// identity.
+/// `holds_store` tells whether there is a store in the folder. Where another system keeps
+/// the data no identity is expected.
 ///
 /// # Errors
 /// The reason why it must not.
@@ -112,7 +112,11 @@ mod tests {
         ];
         for (name, found, holds_store, outcome) in table {
             assert_eq!(judge(Some(&own()), &found, holds_store), outcome, "{name}");
-            assert_eq!(judge(None, &found, holds_store), Ok(()), "{name}, in an earlier cluster");
+            assert_eq!(
+                judge(None, &found, holds_store),
+                Ok(()),
+                "{name}, where another system keeps the data"
+            );
         }
     }
 }

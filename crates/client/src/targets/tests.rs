@@ -1,4 +1,4 @@
-//! Folders of targets on a real file system: made, lost, forgotten, adopted.
+//! Folders of targets on a real file system: made, lost, forgotten.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use nacre_object::ErrorKind;
 use tempfile::TempDir;
 
 use super::TargetFolder;
-use crate::cluster_file::{ClusterFile, FolderLock, Role};
+use crate::cluster_file::{ClusterFile, FolderLock};
 
 /// A cluster of two targets, both of which hold a store.
 fn running() -> (TempDir, ClusterFile) {
@@ -36,21 +36,6 @@ fn refusal(cluster: &ClusterFile, target: &str) -> Option<String> {
 
 fn read(folder: &Path) -> ClusterFile {
     ClusterFile::read(folder).unwrap()
-}
-
-/// Removes the ids from `cluster.json` and from every folder: what an earlier release left.
-fn make_old(cluster: &ClusterFile) {
-    let path = cluster.folder().join("cluster.json");
-    let mut file: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    file.as_object_mut().unwrap().remove("id");
-    for node in file["nodes"].as_array_mut().unwrap() {
-        node.as_object_mut().unwrap().remove("id");
-    }
-    fs::write(&path, file.to_string()).unwrap();
-    for entry in cluster.with_role(Role::Storage) {
-        let _ = fs::remove_file(cluster.data(entry).join("target.json"));
-        let _ = fs::remove_file(cluster.data(entry).join("cluster.json"));
-    }
 }
 
 #[test]
@@ -86,6 +71,7 @@ fn swapped_folders_are_refused_with_the_names_of_their_targets() {
 fn a_folder_whose_identity_is_lost_is_refused_until_the_identity_is_written_as_the_hint_says() {
     let (scratch, cluster) = running();
     let path = scratch.path().join("storage.0/target.json");
+    fs::remove_file(scratch.path().join("storage.0/target.json.copy")).unwrap();
     fs::remove_file(&path).unwrap();
     let refused = folder(&cluster, "storage.0").refusal().unwrap();
     let text = refused.hint_text().unwrap();
@@ -141,34 +127,4 @@ fn a_lost_cluster_file_is_refused_and_restored_from_a_target() {
     fs::copy(copy, &path).unwrap();
     assert_eq!(fs::read(&path).unwrap(), text);
     assert_eq!(read(scratch.path()).nodes(), cluster.nodes());
-}
-
-#[test]
-fn a_cluster_of_an_earlier_release_gets_identities_and_its_lost_folder_is_refused() {
-    let (scratch, cluster) = running();
-    make_old(&cluster);
-    fs::remove_dir_all(scratch.path().join("storage.1")).unwrap();
-    let old = read(scratch.path());
-    assert_eq!((refusal(&old, "storage.0"), old.id()), (None, None));
-    let lock = FolderLock::take(scratch.path()).unwrap();
-    let adopted = old.identified(&lock).unwrap();
-    assert_eq!(adopted.nodes(), read(scratch.path()).nodes());
-    assert_eq!(refusal(&adopted, "storage.0"), None);
-    assert!(refusal(&adopted, "storage.1").unwrap().contains("holds no data"));
-    assert!(scratch.path().join("storage.0/cluster.json").exists());
-}
-
-#[test]
-fn an_adoption_that_crashed_before_the_cluster_file_was_written_is_continued() {
-    let (scratch, cluster) = running();
-    let lock = FolderLock::take(scratch.path()).unwrap();
-    make_old(&cluster);
-    let file = fs::read(scratch.path().join("cluster.json")).unwrap();
-    let first = read(scratch.path()).identified(&lock).unwrap();
-    fs::write(scratch.path().join("cluster.json"), file).unwrap();
-    let second = read(scratch.path()).identified(&lock).unwrap();
-    assert_eq!((first.id(), first.nodes()), (second.id(), second.nodes()));
-    for target in ["storage.0", "storage.1"] {
-        assert_eq!(refusal(&second, target), None);
-    }
 }

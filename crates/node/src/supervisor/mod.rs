@@ -89,7 +89,6 @@ impl Supervisor {
         hurried: impl Future<Output = ()>,
     ) -> Result<Option<Self>> {
         let lock = FolderLock::take(cluster.folder())?;
-        let cluster = cluster.identified(&lock)?;
         let run_folder = cluster.run_folder()?;
         privacy::tighten(&cluster);
         let listener = MetricsListener::bind(metrics_port).await?;
