@@ -5,7 +5,7 @@ SHELL := /bin/bash
 CARGO ?= cargo
 # The optimised build lets the demo show what the system can do.
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-RELEASE := $(TARGET)/release
+OPTIMISED := $(TARGET)/release
 DEMO_ARGS ?=
 # Where `make demo` keeps its data: `embedded` or `ceph`.
 ENGINE ?= embedded
@@ -15,6 +15,8 @@ FUZZ_SECONDS ?= 3600
 BENCH ?=
 # Where the OSDs of `make bench ENGINE=ceph` keep objects: `memstore`, which hides nothing behind a disk, or `bluestore`.
 STORE ?= memstore
+# Which Debian's Ceph `make test-ceph-on` tests against; this machine's is what `make test` uses.
+RELEASE ?= trixie
 # Which figures `make experiments` measures, and on what.
 FIGURE ?= $(notdir $(patsubst %/README.md,%,$(wildcard experiments/*/README.md)))
 ENGINES ?= embedded ceph-memstore ceph-bluestore
@@ -29,8 +31,17 @@ TOOLS := $(abspath $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/nacre-tools)
 CARGO_DENY_VERSION := 0.20.2
 CARGO_DENY := $(TOOLS)/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
 
-.PHONY: help demo bench experiments build build-bench ceph-plugin test soak-engine check dependencies advisories fuzz \
-    fmt install-deps install-test-deps
+# Each is what must be there, and the Debian package that brings it.
+CEPH_HEADERS := /usr/include/rados/objclass.h:rados-objclass-dev /usr/include/rados/buffer.h:libradospp-dev \
+    /usr/include/rados/librados.h:librados-dev
+CEPH_DAEMONS := ceph-mon:ceph-mon ceph-osd:ceph-osd ceph:ceph-common
+# The suites that start Ceph daemons or run what an OSD loads, as arguments of `cargo test`.
+CEPH_SUITES := $(addprefix -p nacre-,brados class cli log osd-class rados) -p nacre \
+    $(addprefix --test ,'ceph*' on_ceph on_cls_lua on_osd_class) \
+    $(addprefix --test ,behaviour both_ways cluster conformance engine linearizability osd_class outages view)
+
+.PHONY: help demo bench experiments build build-bench ceph-plugin test soak-engine test-ceph test-ceph-on check \
+    dependencies advisories fuzz fmt install-deps install-test-deps install-ceph-test-deps
 
 help: ## Say what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -38,10 +49,10 @@ help: ## Say what can be made
 demo: build ## Run the main job, faults included, on an embedded cluster; with ENGINE=ceph on real Ceph daemons
 ifeq ($(ENGINE),ceph)
 	@$(MAKE) --no-print-directory ceph-plugin
-	scripts/on-ceph --mons 3 --osds 3 --store bluestore --size 2 --class-dir $(RELEASE) -- \
-	    $(RELEASE)/nacre demo --ceph-cluster scripts/ceph-cluster --dev-ceph {} $(DEMO_ARGS)
+	scripts/on-ceph --mons 3 --osds 3 --store bluestore --size 2 --class-dir $(OPTIMISED) -- \
+	    $(OPTIMISED)/nacre demo --ceph-cluster scripts/ceph-cluster --dev-ceph {} $(DEMO_ARGS)
 else
-	$(RELEASE)/nacre demo $(DEMO_ARGS)
+	$(OPTIMISED)/nacre demo $(DEMO_ARGS)
 endif
 
 # An OSD remembers thousands of operations of each placement group, which would hide what a class adds.
@@ -51,11 +62,11 @@ SHORT_LOGS := --set osd_min_pg_log_entries=100 --set osd_max_pg_log_entries=100 
 bench: build-bench ## Measure: every figure beside its baseline, in one run; with ENGINE=ceph on real Ceph daemons
 ifeq ($(ENGINE),ceph)
 	@$(MAKE) --no-print-directory ceph-plugin
-	scripts/on-ceph --osds 3 --store $(STORE) --class-dir $(RELEASE) $(SHORT_LOGS) -- \
-	    $(RELEASE)/nacre-bench $(BENCH) --engine ceph:{}/ceph.conf
+	scripts/on-ceph --osds 3 --store $(STORE) --class-dir $(OPTIMISED) $(SHORT_LOGS) -- \
+	    $(OPTIMISED)/nacre-bench $(BENCH) --engine ceph:{}/ceph.conf
 else
 	@scripts/install-packages redis-server:redis-server
-	$(RELEASE)/nacre-bench $(BENCH)
+	$(OPTIMISED)/nacre-bench $(BENCH)
 endif
 
 # Without a disk there is no slow one.
@@ -92,16 +103,22 @@ $(CARGO_DENY): | install-deps
 	    --version $(CARGO_DENY_VERSION) --root $(TOOLS)/cargo-deny-$(CARGO_DENY_VERSION)
 
 ceph-plugin: install-deps ## Build the object class for Ceph's OSDs, target/release/libcls_nacre.so
-	@scripts/install-packages c++:g++ /usr/include/rados/objclass.h:rados-objclass-dev \
-	    /usr/include/rados/buffer.h:libradospp-dev /usr/include/rados/librados.h:librados-dev
+	@scripts/install-packages $(CEPH_HEADERS)
 	$(CARGO) rustc --profile plugin --locked -p nacre-osd-class --features plugin --lib --crate-type cdylib
-	@mkdir -p $(RELEASE)
-	strip --strip-debug -o $(RELEASE)/libcls_nacre.so $(TARGET)/plugin/libnacre_osd_class.so
+	@mkdir -p $(OPTIMISED)
+	strip --strip-debug -o $(OPTIMISED)/libcls_nacre.so $(TARGET)/plugin/libnacre_osd_class.so
 
 test: check install-test-deps ceph-plugin ## Everything: check, then every suite; the demo is one of them
 	@rm -f $(FAILED_SUITES)
 	NACRE_FAILED_SUITES=$(FAILED_SUITES) $(CARGO) test --workspace --locked $(TRY_ALL) \
 	    || { cat $(FAILED_SUITES) >&2; exit 1; }
+
+test-ceph: install-ceph-test-deps ceph-plugin ## The suites that need Ceph, against the Ceph of this machine
+	$(CARGO) test --locked $(CEPH_SUITES) $(TRY_ALL)
+
+test-ceph-on: ## The same against the Ceph of another Debian, RELEASE=trixie, in a folder of its own; as root
+	@scripts/install-packages debootstrap:debootstrap /usr/bin/python3:python3
+	scripts/test-ceph-on $(RELEASE)
 
 soak-engine: install-test-deps ## The engine's long forms: power cuts, kills, flipped bits
 	NACRE_SEEDS=60 $(CARGO) test --locked -p nacre-embedded --test power_loss -- --nocapture
@@ -125,4 +142,7 @@ install-test-deps: install-deps ## Python with grpcio, xxhash and Prometheus' pa
 	    /usr/lib/python3/dist-packages/prometheus_client:python3-prometheus-client \
 	    lua5.3:lua5.3 redis-server:redis-server \
 	    protoc:protobuf-compiler grpc_python_plugin:protobuf-compiler-grpc \
-	    ceph-mon:ceph-mon ceph-osd:ceph-osd ceph:ceph-common
+	    $(CEPH_DAEMONS)
+
+install-ceph-test-deps: install-deps ## Ceph, its headers and Python, for the suites that need Ceph
+	@scripts/install-packages /usr/bin/python3:python3 ip:iproute2 $(CEPH_DAEMONS) $(CEPH_HEADERS)
