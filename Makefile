@@ -24,6 +24,8 @@ ENGINES ?= embedded ceph-memstore ceph-bluestore
 # Every suite is tried though one fails, and none may hang for ever.
 # How those ended that failed, which is told after the last.
 FAILED_SUITES := $(abspath $(TARGET))/failed-suites
+# How long each suite of the last `make test` took, for `make timings`.
+SUITE_SECONDS := $(abspath $(TARGET))/suite-seconds
 TRY_ALL := --no-fail-fast --config "target.'cfg(unix)'.runner='$(CURDIR)/scripts/bounded-suite'"
 
 # Tools that `make check` builds for itself, outside the target folder: `cargo clean` keeps them, other clones share them.
@@ -35,7 +37,8 @@ CARGO_DENY := $(TOOLS)/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
 CEPH_HEADERS := /usr/include/rados/objclass.h:rados-objclass-dev /usr/include/rados/buffer.h:libradospp-dev \
     /usr/include/rados/librados.h:librados-dev
 CEPH_DAEMONS := ceph-mon:ceph-mon ceph-osd:ceph-osd ceph:ceph-common
-# The suites that start Ceph daemons or run what an OSD loads, as arguments of `cargo test`.
+# The suites that start Ceph daemons or run what an OSD loads, as arguments of `cargo test`. A new one whose name is
+# not here has to be added.
 CEPH_SUITES := $(addprefix -p nacre-,brados class cli log osd-class rados) -p nacre \
     $(addprefix --test ,'ceph*' on_ceph on_cls_lua on_osd_class) \
     $(addprefix --test ,behaviour both_ways cluster conformance engine linearizability osd_class outages view)
@@ -44,7 +47,7 @@ CEPH_SUITES := $(addprefix -p nacre-,brados class cli log osd-class rados) -p na
     dependencies advisories fuzz fmt install-deps install-test-deps install-ceph-test-deps
 
 help: ## Say what can be made
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 24
 
 demo: build ## Run the main job, faults included, on an embedded cluster; with ENGINE=ceph on real Ceph daemons
 ifeq ($(ENGINE),ceph)
@@ -109,9 +112,12 @@ ceph-plugin: install-deps ## Build the object class for Ceph's OSDs, target/rele
 	strip --strip-debug -o $(OPTIMISED)/libcls_nacre.so $(TARGET)/plugin/libnacre_osd_class.so
 
 test: check install-test-deps ceph-plugin ## Everything: check, then every suite; the demo is one of them
-	@rm -f $(FAILED_SUITES)
-	NACRE_FAILED_SUITES=$(FAILED_SUITES) $(CARGO) test --workspace --locked $(TRY_ALL) \
-	    || { cat $(FAILED_SUITES) >&2; exit 1; }
+	@rm -f $(FAILED_SUITES) $(SUITE_SECONDS)
+	NACRE_FAILED_SUITES=$(FAILED_SUITES) NACRE_SUITE_SECONDS=$(SUITE_SECONDS) \
+	    $(CARGO) test --workspace --locked $(TRY_ALL) || { cat $(FAILED_SUITES) >&2; exit 1; }
+
+timings: install-deps ## Where the time goes: the last `make test` by suite, and a build of everything by crate
+	@CARGO=$(CARGO) scripts/timings $(abspath $(TARGET)) $(SUITE_SECONDS)
 
 test-ceph: install-ceph-test-deps ceph-plugin ## The suites that need Ceph, against the Ceph of this machine
 	$(CARGO) test --locked $(CEPH_SUITES) $(TRY_ALL)
