@@ -143,8 +143,7 @@ fn parsed(ledger: &ObjectId, entry: MapEntry) -> Option<StoredMark> {
     let text = std::str::from_utf8(&entry.key).ok()?;
     let (object, rest) = text.split_once('\0')?;
     let (source, rest) = rest.split_once('\0')?;
-    // Earlier releases had no number there.
-    let process = rest.split_once('\0').map_or(rest, |(process, _)| process);
+    let (process, _) = rest.split_once('\0')?;
     Some(StoredMark {
         ledger: ledger.clone(),
         object: object.parse().ok()?,

@@ -183,7 +183,7 @@ fn program_of(class: &ClassName) -> Result<ProgramId> {
     Ok(ProgramId::new(ProgramKind::Class, class.as_str().parse()?))
 }
 
-/// Makes classes live. A program of a kind without a hook, which an earlier release accepted, is reported as failed.
+/// Makes classes live. A program of a kind without a hook is reported as failed.
 struct RuntimeSink(Arc<ClassRuntime>);
 
 impl ProgramSink for RuntimeSink {

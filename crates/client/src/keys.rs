@@ -99,11 +99,7 @@ impl Keys {
         let authority = Authority::load(&read("authority.key")?, read("authority.pem")?)?;
         let identity = authority.issue(entity, Usage::Client)?;
         let mut file = identity.to_json();
-        let nodes = cluster.remote_nodes()?;
-        if nodes.iter().any(|node| node.known_as.is_some()) {
-            file["format"] = json!(Identity::FORMAT_WITH_KNOWN_NODES);
-        }
-        file["nodes"] = json!(nodes);
+        file["nodes"] = json!(cluster.remote_nodes()?);
         if let Some(engine) = cluster.remote_engine() {
             file["engine"] = json!(engine);
         }

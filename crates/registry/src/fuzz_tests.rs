@@ -144,7 +144,7 @@ fn fuzz_entries_of_maps() {
         assert_eq!(grant.to_string().parse::<Grant>().unwrap(), grant);
         true
     });
-    let report = StatusReport { incarnation: 1, activation: Some(3), live: Some(2), failed: None };
+    let report = StatusReport { incarnation: 1, activation: 3, live: Some(2), failed: None };
     let samples = [
         ProgramRecord::default().to_value().to_vec(),
         report.to_value().to_vec(),

@@ -56,14 +56,12 @@ pub enum Phase {
 pub struct Walk {
     /// The version in whose layout they are to be.
     pub version: u64,
-    /// The activation of it under which they are moved; 0 if that was not noted. While another version was
+    /// The activation of it under which they are moved. While another version was
     /// active, objects may have come into another layout.
-    #[serde(default)]
     pub activation: u64,
     /// Passes that are done.
     pub passes: u32,
     /// How many of the last ones objects failed in, one after the other.
-    #[serde(default)]
     pub failing_passes: u32,
     /// The pool that is gone through; the first if there is none.
     pub pool: Option<String>,

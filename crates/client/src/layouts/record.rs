@@ -97,7 +97,7 @@ mod tests {
     fn a_stored_sample_still_reads() {
         let stored = r#"{"auto":true,"terms":{"requests":5},"standing":{"basis":null,"proposal":null,
             "rest_until_micros":7,"rested_seconds":60},"change":{"layout":"kv: slots(64)","former":"map",
-            "why":"asked","base":1,"bridge":2,"target":3,"phase":{"walk":{"version":3,"passes":1,
+            "why":"asked","base":1,"bridge":2,"target":3,"phase":{"walk":{"version":3,"activation":4,"passes":1,"failing_passes":0,
             "pool":"data","after":"o","moved_in_pass":2,"failed_in_pass":0,"moved":9,"rows":90}}},
             "settled":null}"#;
         let record = ClassLayout::parse("kv", stored.as_bytes()).unwrap();
@@ -106,7 +106,7 @@ mod tests {
         let change = record.change.unwrap();
         let walk = Walk {
             version: 3,
-            activation: 0,
+            activation: 4,
             passes: 1,
             failing_passes: 0,
             pool: Some("data".into()),

@@ -9,14 +9,8 @@ use crate::LogName;
 use crate::codec::POSITION_END;
 use crate::limits::{MAX_COLUMNS, MAX_RANGES};
 
-/// What a log that was never removed is stored as: releases that know nothing of removals read it.
+/// The format this release reads and writes.
 const FORMAT: u32 = 1;
-/// With what tells a removed log, and one made in its place, from others.
-const FORMAT_WITH_REMOVAL: u32 = 2;
-/// With more ranges than earlier releases take.
-const FORMAT_WITH_MANY_RANGES: u32 = 3;
-/// The most they do.
-const RANGES_OF_EARLIER_FORMATS: usize = 64;
 /// Between the ranges of a removed log and those of its successor: one that its sequencer was about to open
 /// when it was removed, and whose objects it may have sealed, has the id in between.
 const RANGE_ID_GAP: u32 = 2;
@@ -30,7 +24,7 @@ pub struct Sequencer {
     pub epoch: u64,
     /// A number that whoever claims draws: what tells it from another of the same name that claimed the same
     /// epoch, for nothing keeps two processes from calling themselves one node. So no two ever serve from one
-    /// epoch, and epochs tell sequencers apart. 0 in views of releases that drew none.
+    /// epoch, and epochs tell sequencers apart.
     pub claim: u64,
 }
 
@@ -325,7 +319,7 @@ impl View {
     /// The stored form.
     pub fn encode(&self) -> Vec<u8> {
         let stored = StoredView {
-            format: self.format(),
+            format: FORMAT,
             born: self.born,
             is_removed: self.is_removed,
             log: self.log.to_string(),
@@ -343,17 +337,6 @@ impl View {
         serde_json::to_vec(&stored).expect("a view has no map with keys that are not text")
     }
 
-    /// The earliest that says all there is to say.
-    fn format(&self) -> u32 {
-        if self.ranges.len() > RANGES_OF_EARLIER_FORMATS {
-            FORMAT_WITH_MANY_RANGES
-        } else if self.is_removed || self.born > 1 {
-            FORMAT_WITH_REMOVAL
-        } else {
-            FORMAT
-        }
-    }
-
     /// Reads the stored form.
     ///
     /// # Errors
@@ -362,7 +345,7 @@ impl View {
         let damaged = |what: String| Error::corrupt(format!("a damaged view: {what}"));
         let stored: StoredView =
             serde_json::from_slice(encoded).map_err(|error| damaged(error.to_string()))?;
-        if !(FORMAT..=FORMAT_WITH_MANY_RANGES).contains(&stored.format) {
+        if stored.format != FORMAT {
             return Err(Error::unsupported(format!("a view of format {}", stored.format))
                 .hint("a later release wrote it; upgrade"));
         }
@@ -381,9 +364,8 @@ struct StoredView {
     log: String,
     pool: String,
     epoch: u64,
-    #[serde(default = "first_epoch", skip_serializing_if = "is_first_epoch")]
     born: u64,
-    #[serde(default, rename = "removed", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(rename = "removed")]
     is_removed: bool,
     class: String,
     sequencer: Option<StoredSequencer>,
@@ -395,20 +377,7 @@ struct StoredView {
 struct StoredSequencer {
     node: String,
     epoch: u64,
-    #[serde(default, skip_serializing_if = "is_no_claim")]
     claim: u64,
-}
-
-fn is_no_claim(claim: &u64) -> bool {
-    *claim == 0
-}
-
-fn first_epoch() -> u64 {
-    1
-}
-
-fn is_first_epoch(epoch: &u64) -> bool {
-    *epoch == first_epoch()
 }
 
 impl StoredView {

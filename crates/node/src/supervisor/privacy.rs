@@ -1,5 +1,4 @@
-//! Folders of a cluster that other users of the machine could read: an earlier release made them so, or an
-//! operator did.
+//! Folders of a cluster that other users of the machine could read, as an operator or a restored backup made them.
 
 use std::path::{Path, PathBuf};
 

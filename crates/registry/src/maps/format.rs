@@ -348,7 +348,6 @@ fn removes_log(change: &ChangeMessage) -> bool {
     /// All that matters of a view.
     #[derive(serde::Deserialize)]
     struct Removal {
-        #[serde(default)]
         removed: bool,
     }
     match &change.value {

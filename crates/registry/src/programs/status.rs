@@ -22,9 +22,8 @@ use crate::nodes::Nodes;
 pub(crate) struct StatusReport {
     /// The life of the node it is of: the next one starts with nothing live.
     pub(crate) incarnation: u64,
-    /// The activation that the node had heard of; reports of earlier builds do not say.
-    #[serde(default)]
-    pub(crate) activation: Option<u64>,
+    /// The activation that the node had heard of.
+    pub(crate) activation: u64,
     /// The version that is live on the node.
     pub(crate) live: Option<u64>,
     /// The version that failed to become live, if one did, with why.
@@ -106,7 +105,7 @@ pub(super) async fn node_statuses(maps: &Maps, program: &ProgramId) -> Result<Ve
     Ok(heard(maps, program).await?.into_iter().map(|heard| heard.status).collect())
 }
 
-/// How a program stands on a node, and the activation that is of, if the node said.
+/// How a program stands on a node, and the activation that is of, if the node reported one.
 struct Heard {
     status: NodeStatus,
     activation: Option<u64>,
@@ -143,7 +142,7 @@ async fn heard(maps: &Maps, program: &ProgramId) -> Result<Vec<Heard>> {
             continue;
         }
         let heard = statuses.entry(node.clone()).or_insert_with(|| Heard::nothing_of(node, false));
-        heard.activation = report.activation;
+        heard.activation = Some(report.activation);
         heard.status.live = report.live;
         heard.status.failed = report.failed;
     }
@@ -279,7 +278,5 @@ mod tests {
         for failed in [None, Some((2, false))] {
             assert_eq!(progress(&[node("a", true, 2, failed)], 2, 8), lagging("a"));
         }
-        let older = Heard { activation: None, ..node("a", true, 2, None) };
-        assert_eq!(progress(&[older], 2, 8), Progress::Live, "it cannot say");
     }
 }

@@ -157,8 +157,7 @@ impl Tracked {
             retrying: !self.is_settled(),
         });
         let live = self.live.as_ref().map(|live| live.version);
-        let activation = Some(self.activation);
-        let report = StatusReport { incarnation, activation, live, failed };
+        let report = StatusReport { incarnation, activation: self.activation, live, failed };
         (report.live.is_some() || report.failed.is_some()).then_some(report)
     }
 }

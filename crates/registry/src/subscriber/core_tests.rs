@@ -130,8 +130,8 @@ fn reports_of_an_earlier_incarnation_are_corrected() {
     let mut core = core();
     core.news(News { epoch: 9, whole: true, records: BTreeMap::new() });
     assert_eq!(core.step(now), Step::Do(Command::ReadReports));
-    let stale = StatusReport { incarnation: 0, activation: Some(3), live: Some(4), failed: None }
-        .to_value();
+    let stale =
+        StatusReport { incarnation: 0, activation: 3, live: Some(4), failed: None }.to_value();
     let key = status_key(&core.node, &id);
     core.reports_read(BTreeMap::from([(key.clone(), stale)]));
     let Step::Do(Command::WriteReports { guard, changes }) = core.step(now) else {

@@ -25,7 +25,6 @@ pub struct Estimate {
     /// Seconds to rewrite all objects.
     pub rewrite_seconds: f64,
     /// The rows they have together, if those could be counted: else what rewriting takes is a guess.
-    #[serde(default)]
     pub rows: Option<u64>,
 }
 
@@ -60,13 +59,11 @@ pub struct Proposal {
     /// What made it be judged.
     pub reason: Reason,
     /// What it was measured to bring, if it was.
-    #[serde(default)]
     pub measured: Option<Measured>,
 }
 
 impl Proposal {
-    /// Whether nothing in it is a guess: nobody need look at it before it is adopted. One of an earlier
-    /// release may be one.
+    /// Whether nothing in it is a guess: nobody need look at it before it is adopted.
     pub fn is_certain(&self) -> bool {
         self.measured.is_some() && self.estimate.rows.is_some()
     }

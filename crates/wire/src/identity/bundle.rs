@@ -5,8 +5,7 @@
 //!  "certificate": "-----BEGIN CERTIFICATE-----…", "key": "-----BEGIN PRIVATE KEY-----…"}
 //! ```
 //!
-//! Further fields are left to others: a client's file also names the cluster's nodes. Format 2 says of these more
-//! than who only knows format 1 would heed.
+//! Further fields are left to others: a client's file also names the cluster's nodes.
 
 use std::fmt;
 
@@ -16,7 +15,7 @@ use sha2::{Digest, Sha256};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// The format of what is said here.
+/// The format this release reads and writes.
 const FORMAT: u32 = 1;
 
 /// A key with the certificate that says whose it is, and the authority to check others by.
@@ -44,10 +43,6 @@ impl fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// The format of a file that says besides by which names the nodes are known in the cluster's maps.
-    /// Whoever does not know of that would look for them by others.
-    pub const FORMAT_WITH_KNOWN_NODES: u32 = 2;
-
     pub(super) fn new(
         entity: EntityName,
         authority: String,
@@ -72,10 +67,10 @@ impl Identity {
     pub fn parse(json: &[u8]) -> Result<Self> {
         let file: File = serde_json::from_slice(json)
             .map_err(|error| Error::invalid(format!("not an identity file: {error}")))?;
-        if ![FORMAT, Self::FORMAT_WITH_KNOWN_NODES].contains(&file.format) {
-            let (format, last) = (file.format, Self::FORMAT_WITH_KNOWN_NODES);
+        if file.format != FORMAT {
+            let format = file.format;
             return Err(Error::unsupported(format!(
-                "an identity file of format {format}, this release reads {FORMAT} and {last}"
+                "an identity file of format {format}, this release reads {FORMAT}"
             )));
         }
         Self::new(EntityName::new(&file.entity)?, file.authority, file.certificate, file.key)
