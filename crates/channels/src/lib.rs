@@ -5,7 +5,7 @@
 //! own transaction, numbered; a courier, one a process that runs methods, delivers it afterwards.
 //!
 //! - Before a request that may send is carried out, its object is *marked* in a ledger, durably
-//!   ([`SendingStore`]). A mark stays until nothing was sent for a while, so a busy object pays for it once.
+//!   ([`SendingLayer`]). A mark stays until nothing was sent for a while, so a busy object pays for it once.
 //!   Every courier goes over the ledgers from time to time: messages of who died are delivered by another.
 //! - After it, the courier looks into the object, delivers in order, and settles with the sender what is
 //!   done. Two couriers may do so at once.
@@ -35,7 +35,7 @@ mod page;
 mod resend;
 mod round;
 mod schedule;
-mod stage;
+mod sending_layer;
 mod stats;
 mod sweep;
 
@@ -45,5 +45,5 @@ pub use limits::Pace;
 pub use message::WaitingMessage;
 pub use outbox::{DeadMessage, OutboxPage, read_outbox};
 pub use resend::{DeadLetters, resend};
-pub use stage::SendingStore;
+pub use sending_layer::SendingLayer;
 pub use stats::DeliveryStats;

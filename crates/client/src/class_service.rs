@@ -8,13 +8,13 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use nacre_channels::{Courier, DeliveryStats, Pace, SendingStore, Surroundings, channels_class};
+use nacre_channels::{Courier, DeliveryStats, Pace, Surroundings, channels_class};
 use nacre_class::{
     CalledClass, CallsSeen, ClassProgram, ClassRuntime, FaultSink, ProgramFault, UnderWay,
 };
 use nacre_clock::{Clock, Random};
 use nacre_log::log_class;
-use nacre_object::{ClassCall, ClassHost, ClassName, Error, NodeName, Result, Store, TargetName};
+use nacre_object::{ClassCall, ClassHost, ClassName, Error, NodeName, Result, TargetName};
 use nacre_registry::{
     FaultReporter, LiveEntities, LiveProgram, ProgramId, ProgramKind, ProgramSink, Subscriber,
     events_class, map_class,
@@ -23,7 +23,6 @@ use nacre_script::{Budget, Limit};
 use nacre_telemetry::Counter;
 
 use crate::Cluster;
-use crate::catch_up_store::CatchUpStore;
 
 /// How long a call waits for its class. News and a source take milliseconds, a store that starts again a second or
 /// two; a source that is away longer may never come, and the caller knows best how long to go on asking.
@@ -79,12 +78,14 @@ impl ClassService {
         self.0.runtime.clone()
     }
 
-    /// The stages before an engine with this host: calls wait until this process is not behind what they
-    /// ask for, and what they send is delivered.
-    pub fn before(&self, engine: impl Store + 'static) -> Arc<dyn Store> {
-        let runtime = Arc::clone(&self.0.runtime);
-        let sending = SendingStore::new(Arc::new(engine), runtime, self.0.courier.clone());
-        Arc::new(CatchUpStore::new(Arc::new(sending), self.clone()))
+    /// What runs methods, for the layer that must know which of them send.
+    pub(crate) fn runtime(&self) -> Arc<ClassRuntime> {
+        Arc::clone(&self.0.runtime)
+    }
+
+    /// What delivers messages.
+    pub(crate) fn courier(&self) -> Courier {
+        self.0.courier.clone()
     }
 
     /// What has been delivered.

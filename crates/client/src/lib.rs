@@ -16,7 +16,7 @@
 //!
 //! Every error is an [`Error`] whose [`ErrorKind`] says what to do next.
 
-mod catch_up_store;
+mod catch_up_layer;
 mod class_service;
 mod class_versions;
 mod cluster;
@@ -25,6 +25,7 @@ mod cluster_file;
 mod fuzz_tests;
 mod gateway;
 mod gateway_watch;
+mod io_path;
 mod keys;
 mod layouts;
 mod local;
@@ -49,6 +50,7 @@ mod transaction;
 pub use class_service::{ClassService, ProgramFailures, Served};
 pub use cluster::{Cluster, LOG_BRADOS_SOURCE, LOG_PROGRAM_SOURCE, LogUse, Parts, log_program};
 pub use cluster_file::{ClusterFile, FolderLock, Layout, NodeEntry, Role};
+pub use io_path::{own_path, served_path};
 pub use keys::Keys;
 pub use layouts::{
     ClassLayout, LayoutChange, LayoutKeeper, LayoutObserver, Layouts, LifeOfNode, Phase, Walk,

@@ -15,14 +15,15 @@ use nacre_class::CallsSeen;
 use nacre_clock::Clock;
 use nacre_embedded::{EmbeddedEngine, Options};
 use nacre_log::{SequencerHost, SequencerNodes, SequencerTransport, answer_within};
-use nacre_object::{Error, Locate, NodeName, Result, Store, TargetName, Watch};
+use nacre_object::{Error, Locate, NodeName, Result, Stack, TargetName};
 use nacre_placement::{PlacedTarget, Target};
 use nacre_rados::{RadosEngine, RadosOptions};
-use nacre_registry::{Herald, LiveEntities, Node};
+use nacre_registry::{LiveEntities, Node};
 use nacre_tuner::{Fingerprint, OwnEngine};
 
 use crate::class_service::{ClassService, Served};
 use crate::cluster::{Cluster, LogUse, Parts};
+use crate::io_path::own_path;
 use crate::{LayoutObserver, LifeOfNode};
 
 /// The name of the one node, and of its target.
@@ -58,8 +59,7 @@ impl LocalNode {
         let options = Options::new(folder, classes.host(), Arc::clone(&clock));
         let engine = EmbeddedEngine::open(options)?;
         let kept = Engine::Folder(engine.clone(), folder.to_owned());
-        let watch = Arc::new(engine.clone());
-        Self::over(LOCAL, engine, watch, kept, classes, LogUse::of_disks(), clock)
+        Self::over(LOCAL, Stack::new(engine), kept, classes, LogUse::of_disks(), clock)
     }
 
     /// Connects the engine with a Ceph cluster.
@@ -70,15 +70,12 @@ impl LocalNode {
         let classes = ClassService::new(Arc::clone(&clock))?;
         let engine = RadosEngine::connect(options, classes.host(), Arc::clone(&clock)).await?;
         let kept = Engine::Ceph(engine.clone());
-        // What clients of gateways notify watchers of common maps with is not believed: it reads what changed.
-        let watch = Arc::new(Herald::new(Arc::new(engine.clone()), Arc::new(engine.clone())));
-        Self::over(CEPH, engine, watch, kept, classes, LogUse::of_ceph(1), clock)
+        Self::over(CEPH, Stack::new(engine), kept, classes, LogUse::of_ceph(1), clock)
     }
 
     fn over(
         name: &str,
-        engine: impl Store + 'static,
-        watch: Arc<dyn Watch>,
+        engine: Stack,
         kept: Engine,
         classes: ClassService,
         logs: LogUse,
@@ -86,10 +83,9 @@ impl LocalNode {
     ) -> Result<(Self, Parts)> {
         let node = NodeName::new(name)?;
         let sequencer = Arc::new(LocalSequencer { node: node.clone(), host: OnceLock::new() });
-        let store = classes.before(engine);
         let target = Target::new(TargetName::new(name)?);
         let parts = Parts {
-            targets: vec![PlacedTarget { target, store, watch }],
+            targets: vec![PlacedTarget { target, stack: own_path(engine, &classes) }],
             sequencers: sequencer.clone(),
             sequencer_nodes: sequencer.clone(),
             logs,

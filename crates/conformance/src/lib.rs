@@ -1,7 +1,7 @@
 //! What a store must do, as code: one suite that every [`Store`](nacre_object::Store) passes, the
 //! plain in-memory store it is compared with, and the faults stores are tested under.
 //!
-//! An engine or stage is tested so, with [`TestClasses`] as its class host:
+//! An engine or a stack of layers is tested so, with [`TestClasses`] as its class host:
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -23,6 +23,9 @@
 
 mod ceph_cluster;
 mod chronicle;
+mod counting_layer;
+mod fault_control;
+mod fault_layer;
 pub mod faults;
 mod faulty_store;
 pub mod histories;
@@ -44,6 +47,9 @@ pub mod workloads;
 
 pub use ceph_cluster::{CephCluster, ceph_plugin_folder};
 pub use chronicle::Chronicle;
+pub use counting_layer::{CountingLayer, Passed};
+pub use fault_control::FaultControl;
+pub use fault_layer::FaultLayer;
 pub use faults::Fault;
 pub use faulty_store::FaultyStore;
 pub use hostile_scripts::{HostileScript, hostile_scripts};

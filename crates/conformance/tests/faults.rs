@@ -1,4 +1,4 @@
-//! The fault stage does what its plan says, and nothing else.
+//! The fault layer does what its plan says, and nothing else.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use nacre_object::{
     WatchStream,
 };
 
-fn stage() -> (FaultyStore, MemoryStore) {
+fn faulty() -> (FaultyStore, MemoryStore) {
     let store = MemoryStore::new(Arc::new(TestClasses), Arc::new(ManualClock::default()));
     (FaultyStore::over_watched(Arc::new(store.clone())), store)
 }
@@ -41,12 +41,12 @@ async fn appended(store: &dyn Store) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_faults_it_is_not_there() {
-    run_all(&Subject::watched(Arc::new(stage().0))).await;
+    run_all(&Subject::watched(Arc::new(faulty().0))).await;
 }
 
 #[tokio::test]
 async fn a_request_or_its_reply_is_lost() {
-    let (stage, store) = stage();
+    let (stage, store) = faulty();
     stage.follow(scripted([None, Some(Fault::FailBefore), Some(Fault::FailAfter)]));
     append(&stage).await.unwrap();
     assert_eq!(append(&stage).await.unwrap_err().kind(), ErrorKind::Unavailable);
@@ -58,7 +58,7 @@ async fn a_request_or_its_reply_is_lost() {
 
 #[tokio::test]
 async fn a_held_request_is_done_when_it_is_released() {
-    let (stage, store) = stage();
+    let (stage, store) = faulty();
     for (fault, done_while_held) in [(Fault::Hold, 0), (Fault::HoldReply, 1)] {
         let before = appended(&store).await;
         stage.follow(scripted([Some(fault)]));
@@ -74,7 +74,7 @@ async fn a_held_request_is_done_when_it_is_released() {
 
 #[tokio::test]
 async fn a_caller_that_gives_up_is_held_no_longer() {
-    let (stage, store) = stage();
+    let (stage, store) = faulty();
     stage.follow(scripted([Some(Fault::Hold), Some(Fault::Hold)]));
     let mut given_up = Box::pin(append(&stage));
     assert!(given_up.as_mut().now_or_never().is_none());
@@ -93,7 +93,7 @@ async fn next(watch: &mut WatchStream) -> Option<WatchEvent> {
 
 #[tokio::test]
 async fn nothing_gets_through_to_an_unreachable_store() {
-    let (stage, _store) = stage();
+    let (stage, _store) = faulty();
     let mut watch = stage.watch(&object()).await.unwrap();
     append(&stage).await.unwrap();
     stage.follow(unreachable());
@@ -113,7 +113,7 @@ async fn nothing_gets_through_to_an_unreachable_store() {
 
 #[tokio::test]
 async fn watches_are_cut_and_close_with_their_store() {
-    let (stage, store) = stage();
+    let (stage, store) = faulty();
     let mut watch = stage.watch(&object()).await.unwrap();
     stage.cut_watches();
     append(&stage).await.unwrap();

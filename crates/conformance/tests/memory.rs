@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use nacre_clock::SystemClock;
-use nacre_conformance::{MemoryObject, MemoryStore, Subject, TestClasses, ops, run_all};
+use nacre_conformance::faults::unreachable;
+use nacre_conformance::{
+    CountingLayer, FaultControl, FaultLayer, MemoryObject, MemoryStore, Passed, Subject,
+    TestClasses, ops, run_all,
+};
 use nacre_object::{
     CallContext, CallReply, Capabilities, Capability, ClassCall, ClassHost, ErrorKind, ObjectView,
-    ReadOnlyView, Result,
+    ReadOnlyView, Result, Stack,
 };
 
 fn store() -> MemoryStore {
@@ -16,6 +20,24 @@ fn store() -> MemoryStore {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_memory_store_conforms() {
     run_all(&Subject::watched(Arc::new(store()))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_below_layers_conforms_and_each_layer_sees_all_that_passes() {
+    let (outer, inner, faults) = (Passed::default(), Passed::default(), FaultControl::default());
+    let stack = Stack::new(store())
+        .wrapped_by(|next| CountingLayer(next, inner.clone()))
+        .wrapped_by(|next| FaultLayer::new(next, faults.clone()))
+        .wrapped_by(|next| CountingLayer(next, outer.clone()));
+    run_all(&Subject::watched(Arc::new(stack.clone()))).await;
+    assert!(outer.transactions() > 0 && outer.watches() > 0);
+    assert_eq!((outer.transactions(), outer.watches()), (inner.transactions(), inner.watches()));
+
+    faults.follow(unreachable());
+    let object = Subject::new(Arc::new(stack)).object("a");
+    let error = object.submit([ops::append("x")]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert_eq!(outer.transactions(), inner.transactions() + 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

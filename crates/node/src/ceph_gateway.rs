@@ -30,7 +30,7 @@ impl CephGateway {
     ) -> Option<Arc<Self>> {
         let engine = storage.rados.clone()?;
         let osds = OsdSurvey::start(engine.clone(), cluster.clone(), node.clone());
-        let (store, clock) = (Arc::clone(&storage.store), Arc::clone(clock));
+        let (store, clock) = (storage.placed().stack.as_store(), Arc::clone(clock));
         let pulse = CephPulse::start(store, cluster.clone(), node.clone(), clock);
         Some(Arc::new(Self { engine, osds, pulse }))
     }

@@ -119,8 +119,8 @@ impl Node {
         if let Some(storage) = &storage {
             measure(&mut metrics, engine.as_ref(), gateway.as_ref());
             metrics.channels(classes.clone());
-            let (store, watch) = storage.served(whole.store().placement());
-            server = server.store(store).watch(watch);
+            let served = storage.served(whole.store().placement());
+            server = server.store(served.as_store()).watch(served.as_watch());
         }
         if entry.has(Role::Metadata) {
             let host = SequencerHost::new(node.clone(), whole.log_env().clone());

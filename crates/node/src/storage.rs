@@ -1,16 +1,15 @@
-//! A storage target: an engine, and the stage before it, or the reason why the target does not serve.
+//! A storage target: an engine with the layers before it, or the reason why the target does not serve.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nacre::{ClassService, ClusterFile, NodeEntry, TargetFolder};
+use nacre::{ClassService, ClusterFile, NodeEntry, TargetFolder, own_path, served_path};
 use nacre_clock::Clock;
 use nacre_embedded::{EmbeddedEngine, Options};
-use nacre_object::{Error, ErrorKind, Result, Store, Watch};
-use nacre_placement::{HolderCheck, PlacedTarget, Placement, Target};
+use nacre_object::{Error, ErrorKind, Result, Stack};
+use nacre_placement::{PlacedTarget, Placement, Target};
 use nacre_rados::{RadosEngine, RadosOptions};
-use nacre_registry::Herald;
 use nacre_wire::limits::REQUEST_DEADLINE;
 
 use crate::refused_target::RefusedTarget;
@@ -28,8 +27,7 @@ pub(crate) struct Storage {
     pub rados: Option<RadosEngine>,
     /// Why the target does not serve from its folder, if it does not: it has no engine then.
     pub refusal: Option<Error>,
-    pub store: Arc<dyn Store>,
-    pub watch: Arc<dyn Watch>,
+    stack: Stack,
     target: Target,
 }
 
@@ -61,42 +59,34 @@ impl Storage {
                 }
             };
             folder.opened(cluster)?;
-            let store = classes.before(engine.clone());
-            let watch = heralded(&store, &engine);
+            let stack = own_path(Stack::new(engine.clone()), classes);
             let (embedded, rados, refusal) = (Some(engine), None, None);
-            return Ok(Self { embedded, rados, refusal, store, watch, target });
+            return Ok(Self { embedded, rados, refusal, stack, target });
         };
         let options = RadosOptions { operation_timeout: OPERATION_TIMEOUT, ..engine.parse()? };
         let engine = RadosEngine::connect(options, classes.host(), Arc::clone(clock)).await?;
-        let store = classes.before(engine.clone());
-        let watch = heralded(&store, &engine);
+        let stack = own_path(Stack::new(engine.clone()), classes);
         let (embedded, rados, refusal) = (None, Some(engine), None);
-        Ok(Self { embedded, rados, refusal, store, watch, target })
+        Ok(Self { embedded, rados, refusal, stack, target })
     }
 
     fn refused(target: Target, refusal: Error) -> Self {
-        let refused = Arc::new(RefusedTarget::new(refusal.clone()));
-        let (store, watch) = (refused.clone(), refused);
-        Self { embedded: None, rados: None, refusal: Some(refusal), store, watch, target }
+        let stack = Stack::new(RefusedTarget::new(refusal.clone()));
+        Self { embedded: None, rados: None, refusal: Some(refusal), stack, target }
     }
 
     /// What other processes may ask of the node: the objects that its target holds. On Ceph every node serves
     /// every object.
-    pub fn served(&self, placement: &Placement) -> (Arc<dyn Store>, Arc<dyn Watch>) {
-        if self.rados.is_some() {
-            return (Arc::clone(&self.store), Arc::clone(&self.watch));
+    pub fn served(&self, placement: &Placement) -> Stack {
+        match self.rados {
+            Some(_) => self.stack.clone(),
+            None => served_path(self.stack.clone(), self.target.name.clone(), placement.clone()),
         }
-        let checked = Arc::new(HolderCheck::new(self.placed(), placement.clone()));
-        (checked.clone(), checked)
     }
 
     /// It, as a cluster is assembled from.
     pub fn placed(&self) -> PlacedTarget {
-        PlacedTarget {
-            target: self.target.clone(),
-            store: Arc::clone(&self.store),
-            watch: Arc::clone(&self.watch),
-        }
+        PlacedTarget { target: self.target.clone(), stack: self.stack.clone() }
     }
 }
 
@@ -119,9 +109,4 @@ fn unopened(name: &str, folder: &Path, error: &Error) -> Error {
     let place = error.object().map(|place| format!("{place}: ")).unwrap_or_default();
     let reason = format!("its folder {folder} cannot be opened: {place}{}", error.message());
     Error::unavailable(format!("{name} does not serve: {reason}")).hint(hint)
-}
-
-/// The engine's watch, by which watchers of common maps are told what changed.
-fn heralded(store: &Arc<dyn Store>, engine: &(impl Watch + Clone + 'static)) -> Arc<dyn Watch> {
-    Arc::new(Herald::new(Arc::clone(store), Arc::new(engine.clone())))
 }

@@ -2,7 +2,7 @@
 //!
 //! An *object* is a name in a pool, with a byte stream, a sorted key–value map, attributes and a
 //! version. A *transaction* is a list of [`Op`]s on one object that happens wholly or not at all.
-//! Outside an object the waist is [`Store`]: engines, remote nodes and stages answer a
+//! Outside an object the waist is [`Store`]: engines, remote nodes and layers answer a
 //! [`Request`] alike, so they compose in any order. Inside an object the waist is [`ObjectView`]:
 //! what a running class method sees, whichever engine it runs on.
 //!
@@ -13,6 +13,7 @@ mod class_host;
 mod error;
 mod event_queue;
 mod guard;
+mod layer;
 pub mod limits;
 mod name;
 mod op;
@@ -29,6 +30,7 @@ pub use class_host::{
 pub use error::{Error, ErrorKind, FaultSite, Result, Status};
 pub use event_queue::EventQueue;
 pub use guard::{Demand, FINGERPRINT_BYTES, Guard, LocalOnly, Peer, Standing, Unlimited};
+pub use layer::{Layer, Stack};
 pub use name::{
     ClassName, EntityName, MapName, MethodName, NodeName, ObjectId, ObjectName, PoolName,
     ProgramName, SnapshotName, TargetName, TenantName,

@@ -113,7 +113,7 @@ pub struct ListPage {
     pub more: bool,
 }
 
-/// Anything that answers requests on objects: an engine, a remote node, or a stage round others.
+/// Anything that answers requests on objects: an engine, a remote node, or a stack of layers.
 #[async_trait]
 pub trait Store: Send + Sync + fmt::Debug {
     /// Runs a transaction. An `Ok` for one that changed something means it is synced; what any

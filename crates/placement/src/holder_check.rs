@@ -4,33 +4,30 @@
 //! on a target where nobody looks for it. So each target checks every request, watch and notification, and
 //! leaves the names of such copies out of its listings.
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::{self, BoxFuture, FutureExt};
 use nacre_object::limits::MAX_LIST_ENTRIES;
 use nacre_object::{
-    Capabilities, Error, ListPage, ListRequest, ObjectId, Reply, Request, Result, Store,
+    Error, Layer, ListPage, ListRequest, ObjectId, Reply, Request, Result, Stack, Store,
     TargetName, Watch, WatchStream,
 };
 
-use crate::{PlacedTarget, Placement};
+use crate::Placement;
 
-/// A target's store and watch, for the objects that the target holds.
+/// The layer before `own`, a target of the placement.
 ///
 /// **Invariant:** nothing behind it runs for an object that the placement gives to another target.
+#[derive(Debug)]
 pub struct HolderCheck {
-    own: PlacedTarget,
+    next: Stack,
+    own: TargetName,
     placement: Placement,
 }
 
 impl HolderCheck {
-    /// The check of `own`, one of the placement's targets.
-    pub fn new(own: PlacedTarget, placement: Placement) -> Self {
-        Self { own, placement }
-    }
-
-    fn name(&self) -> &TargetName {
-        &self.own.target.name
+    /// The check of the target `own`, which is behind `next`.
+    pub fn new(next: Stack, own: TargetName, placement: Placement) -> Self {
+        Self { next, own, placement }
     }
 
     /// Refuses an object of another target.
@@ -39,43 +36,20 @@ impl HolderCheck {
     /// `Invalid`, with the target that holds it.
     fn check(&self, object: &ObjectId) -> Result<()> {
         let holder = self.placement.locate_object(&object.pool, &object.name);
-        match holder == self.name() {
+        match holder == &self.own {
             true => Ok(()),
-            false => Err(misplaced(object, holder, self.name())),
-        }
-    }
-}
-
-fn misplaced(object: &ObjectId, holder: &TargetName, own: &TargetName) -> Error {
-    Error::invalid(format!("{holder} holds this object, not {own}"))
-        .on(object)
-        .hint(format!("send requests for it to {holder}; docs/placement.md has the rule"))
-}
-
-#[async_trait]
-impl Store for HolderCheck {
-    // An `async fn` would keep room for the request until it is answered.
-    fn submit<'a, 'b>(&'a self, request: Request) -> BoxFuture<'b, Result<Reply>>
-    where
-        'a: 'b,
-        Self: 'b,
-    {
-        let checked = self.check(&request.header.object);
-        match checked.and_then(|()| self.placement.check_sources(&request, self.name())) {
-            Ok(()) => self.own.store.submit(request),
-            Err(error) => future::err(error).boxed(),
+            false => Err(misplaced(object, holder, &self.own)),
         }
     }
 
-    async fn list(&self, request: ListRequest) -> Result<ListPage> {
+    async fn list_held(&self, request: ListRequest) -> Result<ListPage> {
         let limit = request.limit.min(MAX_LIST_ENTRIES);
         // One name at least: a page of none cannot say where the next one begins.
         let mut request = ListRequest { limit: limit.max(1), ..request };
         loop {
-            let page = self.own.store.list(request.clone()).await?;
+            let page = self.next.list(request.clone()).await?;
             let last = page.names.last().cloned();
-            let is_held =
-                |name: &_| self.placement.locate_object(&request.pool, name) == self.name();
+            let is_held = |name: &_| self.placement.locate_object(&request.pool, name) == &self.own;
             let mut names: Vec<_> = page.names.into_iter().filter(is_held).collect();
             match last {
                 Some(last) if names.is_empty() && page.more => request.after = Some(last),
@@ -87,27 +61,42 @@ impl Store for HolderCheck {
             }
         }
     }
-
-    fn capabilities(&self) -> Capabilities {
-        self.own.store.capabilities()
-    }
 }
 
-#[async_trait]
-impl Watch for HolderCheck {
-    async fn watch(&self, object: &ObjectId) -> Result<WatchStream> {
-        self.check(object)?;
-        self.own.watch.watch(object).await
-    }
-
-    async fn notify(&self, object: &ObjectId, payload: Bytes) -> Result<()> {
-        self.check(object)?;
-        self.own.watch.notify(object, payload).await
-    }
+fn misplaced(object: &ObjectId, holder: &TargetName, own: &TargetName) -> Error {
+    Error::invalid(format!("{holder} holds this object, not {own}"))
+        .on(object)
+        .hint(format!("send requests for it to {holder}; docs/placement.md has the rule"))
 }
 
-impl std::fmt::Debug for HolderCheck {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HolderCheck").field("target", self.name()).finish_non_exhaustive()
+impl Layer for HolderCheck {
+    fn next(&self) -> &Stack {
+        &self.next
+    }
+
+    fn submit(&self, request: Request) -> BoxFuture<'_, Result<Reply>> {
+        let checked = self.check(&request.header.object);
+        match checked.and_then(|()| self.placement.check_sources(&request, &self.own)) {
+            Ok(()) => self.next.submit(request),
+            Err(error) => future::err(error).boxed(),
+        }
+    }
+
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListPage>> {
+        self.list_held(request).boxed()
+    }
+
+    fn watch<'a>(&'a self, object: &'a ObjectId) -> BoxFuture<'a, Result<WatchStream>> {
+        match self.check(object) {
+            Ok(()) => self.next.watch(object),
+            Err(error) => future::err(error).boxed(),
+        }
+    }
+
+    fn notify<'a>(&'a self, object: &'a ObjectId, payload: Bytes) -> BoxFuture<'a, Result<()>> {
+        match self.check(object) {
+            Ok(()) => self.next.notify(object, payload),
+            Err(error) => future::err(error).boxed(),
+        }
     }
 }

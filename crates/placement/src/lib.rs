@@ -1,7 +1,7 @@
 //! Which target holds an object, and the store that routes by it.
 //!
 //! [`Placement`] is pure: targets with weights in, the target of an object out, by weighted
-//! rendezvous hashing. [`PlacedStore`] is the stage that sends each request to its object's target.
+//! rendezvous hashing. [`PlacedStore`] is the store that sends each request to its object's target.
 //! What clients and nodes share is only the list of targets: two that have the same list agree on
 //! every object without asking anybody. [`HolderCheck`] is the layer with which a target refuses
 //! requests for objects that another target holds.

@@ -1,4 +1,4 @@
-//! The stage that spreads objects over targets.
+//! The store that spreads objects over targets.
 //!
 //! A request goes to its object's target, whole: a transaction is on one object, so nothing is
 //! lost by that. A listing asks every target at once and merges their pages.
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures::future::{self, BoxFuture, FutureExt, TryFutureExt, try_join_all};
 use nacre_object::limits::MAX_LIST_ENTRIES;
 use nacre_object::{
-    Capabilities, ListPage, ListRequest, Locate, ObjectId, Reply, Request, Result, Store,
+    Capabilities, ListPage, ListRequest, Locate, ObjectId, Reply, Request, Result, Stack, Store,
     TargetName, Watch, WatchStream,
 };
 
@@ -21,16 +21,14 @@ use crate::{Placement, Target};
 pub struct PlacedTarget {
     /// Its name and weight.
     pub target: Target,
-    /// Where its objects are.
-    pub store: Arc<dyn Store>,
-    /// Where they are watched.
-    pub watch: Arc<dyn Watch>,
+    /// The way to its objects.
+    pub stack: Stack,
 }
 
 impl PlacedTarget {
     /// A target whose store has watches.
     pub fn new<S: Store + Watch + 'static>(target: Target, store: Arc<S>) -> Self {
-        Self { target, store: store.clone(), watch: store }
+        Self { target, stack: store.into() }
     }
 }
 
@@ -70,26 +68,26 @@ impl Store for PlacedStore {
         'a: 'b,
         Self: 'b,
     {
-        let PlacedTarget { target, store, .. } = self.target_of(&request.header.object);
+        let PlacedTarget { target, stack } = self.target_of(&request.header.object);
         let checked = self.capabilities().check(&request);
         if let Err(error) =
             checked.and_then(|()| self.placement.check_sources(&request, &target.name))
         {
             return future::err(error).boxed();
         }
-        store.submit(request).map_err(|error| error.at(&target.name)).boxed()
+        stack.submit(request).map_err(|error| error.at(&target.name)).boxed()
     }
 
     async fn list(&self, request: ListRequest) -> Result<ListPage> {
-        let pages = self.targets.iter().map(|PlacedTarget { target, store, .. }| {
+        let pages = self.targets.iter().map(|PlacedTarget { target, stack }| {
             let request = request.clone();
-            async move { store.list(request).await.map_err(|error| error.at(&target.name)) }
+            async move { stack.list(request).await.map_err(|error| error.at(&target.name)) }
         });
         Ok(merge(try_join_all(pages).await?, request.limit.min(MAX_LIST_ENTRIES)))
     }
 
     fn capabilities(&self) -> Capabilities {
-        let all = self.targets.iter().map(|of| of.store.capabilities());
+        let all = self.targets.iter().map(|of| of.stack.capabilities());
         all.fold(Capabilities::all(), Capabilities::intersection)
     }
 }
@@ -122,13 +120,13 @@ fn merge(pages: Vec<ListPage>, limit: usize) -> ListPage {
 #[async_trait]
 impl Watch for PlacedStore {
     async fn watch(&self, object: &ObjectId) -> Result<WatchStream> {
-        let PlacedTarget { target, watch, .. } = self.target_of(object);
-        watch.watch(object).await.map_err(|error| error.at(&target.name))
+        let PlacedTarget { target, stack } = self.target_of(object);
+        stack.watch(object).await.map_err(|error| error.at(&target.name))
     }
 
     async fn notify(&self, object: &ObjectId, payload: Bytes) -> Result<()> {
-        let PlacedTarget { target, watch, .. } = self.target_of(object);
-        watch.notify(object, payload).await.map_err(|error| error.at(&target.name))
+        let PlacedTarget { target, stack } = self.target_of(object);
+        stack.notify(object, payload).await.map_err(|error| error.at(&target.name))
     }
 }
 

@@ -7,8 +7,8 @@ use nacre_conformance::{
     FaultyStore, MemoryStore, Subject, TestClasses, compare, faults, ops, run_all, seeds,
 };
 use nacre_object::{
-    Capabilities, Capability, ErrorKind, ListRequest, Locate, ObjectId, Request, Store, TargetName,
-    Watch,
+    Capabilities, Capability, ErrorKind, ListRequest, Locate, ObjectId, Request, Stack, Store,
+    TargetName, Watch,
 };
 use nacre_placement::{HolderCheck, PlacedStore, PlacedTarget, Placement, Target};
 
@@ -140,13 +140,13 @@ async fn it_can_do_what_all_its_targets_can() {
 }
 
 /// A target that holds objects beside two others, and the store behind its check.
-fn checked() -> (HolderCheck, Arc<MemoryStore>, Placement) {
+fn checked() -> (Stack, MemoryStore, Placement) {
     let names = ["a", "b", "c"].map(|name| TargetName::new(name).unwrap());
     let placement = Placement::new(names.clone().map(Target::new).into()).unwrap();
-    let behind = Arc::new(memory());
-    let [own, ..] = names.map(Target::new);
-    let own = PlacedTarget::new(own, Arc::clone(&behind));
-    (HolderCheck::new(own, placement.clone()), behind, placement)
+    let (behind, [own, ..]) = (memory(), names);
+    let engine = Stack::new(behind.clone());
+    let checked = engine.wrapped_by(|next| HolderCheck::new(next, own, placement.clone()));
+    (checked, behind, placement)
 }
 
 /// Names that a target holds, and names that it does not.

@@ -10,7 +10,7 @@ use futures::future::join_all;
 use nacre_conformance::faults::{FaultPlan, Operation, no_faults};
 use nacre_conformance::wait::within_deadline;
 use nacre_conformance::{Fault, FaultyStore, MemoryStore};
-use nacre_object::Op;
+use nacre_object::{Op, Stack};
 use nacre_registry::{Change, Herald, MapEvent, MapWatcher, Maps};
 
 fn reads_history(operation: &Operation<'_>) -> bool {
@@ -33,7 +33,7 @@ fn counting(reads: &Arc<AtomicUsize>) -> FaultPlan {
 fn node(store: &MemoryStore, plan: FaultPlan) -> (Maps, Arc<AtomicUsize>) {
     let own = FaultyStore::over_watched(Arc::new(store.clone()));
     own.follow(plan);
-    let herald = Herald::new(Arc::new(own), Arc::new(store.clone()));
+    let herald = Stack::new(own).wrapped_by(Herald::new);
     let (session, reads) = (FaultyStore::over_watched(Arc::new(store.clone())), Arc::default());
     session.follow(counting(&reads));
     (Maps::new(Arc::new(session), Arc::new(herald)), reads)

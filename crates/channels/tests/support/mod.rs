@@ -10,14 +10,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use nacre_brados::{OutputRows, Value, decode_reply, encode_request};
 use nacre_channels::{
-    Courier, OutboxPage, Pace, SendingStore, Surroundings, channels_class, read_outbox,
+    Courier, OutboxPage, Pace, SendingLayer, Surroundings, channels_class, read_outbox,
 };
 use nacre_class::{ClassProgram, ClassRuntime};
 use nacre_clock::{Clock, Random};
 use nacre_conformance::{FaultyStore, MemoryStore};
 use nacre_object::{
     CallReply, ClassCall, ClassName, EntityName, ErrorKind, Locate, MapEntry, NodeName, ObjectId,
-    Op, OpResult, PoolName, Request, Result, Store, TargetName,
+    Op, OpResult, PoolName, Request, Result, Stack, Store, TargetName,
 };
 use nacre_registry::{LiveEntities, Maps, events_class, map_class};
 use nacre_script::Budget;
@@ -100,7 +100,7 @@ pub struct World {
 /// A process: an engine's stages and a courier.
 pub struct Process {
     pub faults: FaultyStore,
-    pub store: Arc<SendingStore>,
+    pub store: Arc<Stack>,
     pub courier: Courier,
     pub maps: Maps,
     pub entities: Arc<LiveEntities>,
@@ -176,8 +176,10 @@ impl World {
     ) -> Process {
         let courier = Courier::new(self.clock.clone(), Random::seeded(seed), pace);
         let engine = Arc::new(faults.clone());
-        let store = SendingStore::new(objects, self.classes.clone(), courier.clone());
-        let store = Arc::new(store);
+        let store = Arc::new(
+            Stack::without_watches(objects)
+                .wrapped_by(|next| SendingLayer::new(next, self.classes.clone(), courier.clone())),
+        );
         let maps = Maps::new(store.clone(), engine.clone());
         let node = NodeName::new("node").unwrap();
         let entities = Arc::new(LiveEntities::follow(&maps, node.clone()));

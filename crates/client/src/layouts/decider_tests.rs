@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
+use futures::future::BoxFuture;
 use nacre_brados::{Value, encode_request};
 use nacre_clock::{Clock, SystemClock};
-use nacre_object::{Capabilities, ClassName, ListPage, ListRequest, Reply, Request, Result, Store};
+use nacre_object::{ClassName, Layer, ListPage, ListRequest, Result, Stack, Store};
 use nacre_tuner::rechoose::Terms;
 use nacre_tuner::{Access, Fingerprint, Profile, Rows};
 use serde_json::{Map, json};
@@ -37,24 +37,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A store whose listings are counted.
 #[derive(Debug)]
-struct Listed {
-    store: Arc<dyn Store>,
-    listings: Arc<AtomicU64>,
-}
+struct CountListings(Stack, Arc<AtomicU64>);
 
-#[async_trait]
-impl Store for Listed {
-    async fn submit(&self, request: Request) -> Result<Reply> {
-        self.store.submit(request).await
+impl Layer for CountListings {
+    fn next(&self) -> &Stack {
+        &self.0
     }
 
-    async fn list(&self, request: ListRequest) -> Result<ListPage> {
-        self.listings.fetch_add(1, Ordering::Relaxed);
-        self.store.list(request).await
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<ListPage>> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.list(request)
     }
 }
 
@@ -90,8 +82,8 @@ impl Deciding {
         let (local, mut parts) = LocalNode::open(folder.path(), Arc::clone(&clock)).unwrap();
         let listings = Arc::<AtomicU64>::default();
         for target in &mut parts.targets {
-            let (store, listings) = (Arc::clone(&target.store), Arc::clone(&listings));
-            target.store = Arc::new(Listed { store, listings });
+            let (stack, listings) = (target.stack.clone(), Arc::clone(&listings));
+            target.stack = stack.wrapped_by(|next| CountListings(next, listings));
         }
         let cluster = Cluster::assemble(parts).unwrap();
         local.serve(&cluster, Arc::clone(&clock)).await.unwrap();

@@ -1,7 +1,7 @@
 //! Tells watchers of a map what changed, where the map is kept: one reading for all of them.
 //!
 //! Whoever watches a map hears that it changed and reads what it lacks of the history; of a hundred
-//! watchers these are a hundred questions with one answer. A node puts a `Herald` before the watch of
+//! watchers these are a hundred questions with one answer. A node has the layer `Herald` before
 //! its store, which reads the history when the map changes and notifies its watchers of what it found,
 //! as `history` answers it. Only of the [`COMMON_MAPS`]: a watch outlives the right to read.
 //!
@@ -12,11 +12,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use async_trait::async_trait;
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use nacre_object::limits::MAX_NOTIFY_BYTES;
-use nacre_object::{ObjectId, PoolName, Result, Store, Watch, WatchEvent, WatchStream};
+use nacre_object::{Layer, ObjectId, PoolName, Result, Stack, Watch, WatchEvent, WatchStream};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex, broadcast};
 
@@ -36,7 +36,7 @@ pub struct Herald(Arc<Inner>);
 
 struct Inner {
     system: System,
-    watch: Arc<dyn Watch>,
+    next: Stack,
     /// By the map's object, once somebody watched it; as many as there are common maps.
     voices: Mutex<HashMap<ObjectId, broadcast::Sender<WatchEvent>>>,
 }
@@ -49,9 +49,21 @@ impl fmt::Debug for Herald {
 
 impl Herald {
     /// The herald of a store, which it asks on nobody's behalf.
-    pub fn new(store: Arc<dyn Store>, watch: Arc<dyn Watch>) -> Self {
-        let system = System::new(store, Arc::clone(&watch));
-        Self(Arc::new(Inner { system, watch, voices: Mutex::default() }))
+    pub fn new(next: Stack) -> Self {
+        let system = System::new(next.as_store(), next.as_watch());
+        Self(Arc::new(Inner { system, next, voices: Mutex::default() }))
+    }
+
+    async fn watch_once(&self, object: &ObjectId) -> Result<WatchStream> {
+        let mut voices = self.0.voices.lock().await;
+        if let Some(voice) = voices.get(object) {
+            return Ok(heard(voice.subscribe()));
+        }
+        let changes = self.0.next.watch(object).await?;
+        let (voice, listener) = broadcast::channel(MAX_UNHEARD);
+        voices.insert(object.clone(), voice.clone());
+        tokio::spawn(tell(Arc::downgrade(&self.0), object.clone(), changes, voice));
+        Ok(heard(listener))
     }
 }
 
@@ -61,25 +73,16 @@ fn is_common(object: &ObjectId) -> bool {
     object.pool == PoolName::system() && map.is_some_and(|map| COMMON_MAPS.contains(&map))
 }
 
-#[async_trait]
-impl Watch for Herald {
-    async fn watch(&self, object: &ObjectId) -> Result<WatchStream> {
-        if !is_common(object) {
-            return self.0.watch.watch(object).await;
-        }
-        let mut voices = self.0.voices.lock().await;
-        if let Some(voice) = voices.get(object) {
-            return Ok(heard(voice.subscribe()));
-        }
-        let changes = self.0.watch.watch(object).await?;
-        let (voice, listener) = broadcast::channel(MAX_UNHEARD);
-        voices.insert(object.clone(), voice.clone());
-        tokio::spawn(tell(Arc::downgrade(&self.0), object.clone(), changes, voice));
-        Ok(heard(listener))
+impl Layer for Herald {
+    fn next(&self) -> &Stack {
+        &self.0.next
     }
 
-    async fn notify(&self, object: &ObjectId, payload: Bytes) -> Result<()> {
-        self.0.watch.notify(object, payload).await
+    fn watch<'a>(&'a self, object: &'a ObjectId) -> BoxFuture<'a, Result<WatchStream>> {
+        match is_common(object) {
+            true => self.watch_once(object).boxed(),
+            false => self.0.next.watch(object),
+        }
     }
 }
 

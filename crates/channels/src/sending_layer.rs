@@ -1,47 +1,45 @@
-//! The stage before an engine through which objects send.
+//! The layer through which objects send.
 
 use std::fmt;
 use std::sync::Arc;
 
-use async_trait::async_trait;
+use futures::future::{self, BoxFuture, FutureExt};
 use nacre_class::ClassRuntime;
-use nacre_object::{
-    Capabilities, EntityName, ErrorKind, ListPage, ListRequest, Op, Reply, Request, Result, Store,
-};
+use nacre_object::{EntityName, ErrorKind, Layer, Op, Reply, Request, Result, Stack, Store};
 use prost::Message;
 
 use crate::class::CLASS;
 use crate::courier::{Courier, Outcome};
 use crate::format::{Accept, Resend};
 
-/// An engine behind the stage: before a request that may send is carried out its object is marked, and
+/// The layer: before a request that may send is carried out its object is marked, and
 /// afterwards it is looked at.
 ///
 /// A delivered call is carried out for whom the message says: only who may do anything can deliver, and
 /// what he delivers is somebody's. Likewise dead letters that are sent again: the object is marked for whom
 /// they were sent, and whoever asks for it vouches for that.
-pub struct SendingStore {
-    engine: Arc<dyn Store>,
+pub struct SendingLayer {
+    next: Stack,
     classes: Arc<ClassRuntime>,
     courier: Courier,
 }
 
-impl fmt::Debug for SendingStore {
+impl fmt::Debug for SendingLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SendingStore").field(&self.engine).finish()
+        f.debug_struct("SendingLayer").field("next", &self.next).finish_non_exhaustive()
     }
 }
 
-impl SendingStore {
-    /// `engine`, whose methods `classes` runs.
-    pub fn new(engine: Arc<dyn Store>, classes: Arc<ClassRuntime>, courier: Courier) -> Self {
-        Self { engine, classes, courier }
+impl SendingLayer {
+    /// The layer before `next`, whose methods `classes` runs.
+    pub fn new(next: Stack, classes: Arc<ClassRuntime>, courier: Courier) -> Self {
+        Self { next, classes, courier }
     }
 
     /// Carries out a request that may send for somebody.
     async fn send(&self, source: &EntityName, request: Request) -> Result<Reply> {
         let mut sending = self.courier.sending(&request.header.object, source).await?;
-        let outcome = self.engine.submit(request).await;
+        let outcome = self.next.submit(request).await;
         sending.outcome = match &outcome {
             Ok(_) => Outcome::Done,
             Err(error) if error.kind() == ErrorKind::Unavailable => Outcome::Unknown,
@@ -86,30 +84,24 @@ impl Channelled {
     }
 }
 
-#[async_trait]
-impl Store for SendingStore {
-    async fn submit(&self, mut request: Request) -> Result<Reply> {
+impl Layer for SendingLayer {
+    fn next(&self) -> &Stack {
+        &self.next
+    }
+
+    fn submit(&self, mut request: Request) -> BoxFuture<'_, Result<Reply>> {
         match Channelled::of(&request) {
-            Some(Channelled::Delivers { source }) => {
-                request.header.source = EntityName::new(source)?;
-            }
-            Some(Channelled::Resends(resend)) => return self.resend(resend, request).await,
+            Some(Channelled::Delivers { source }) => match EntityName::new(source) {
+                Ok(source) => request.header.source = source,
+                Err(error) => return future::err(error).boxed(),
+            },
+            Some(Channelled::Resends(resend)) => return self.resend(resend, request).boxed(),
             None => {}
         }
-        match self.may_send(&request) {
-            true => {
-                let source = request.header.source.clone();
-                self.send(&source, request).await
-            }
-            false => self.engine.submit(request).await,
+        if !self.may_send(&request) {
+            return self.next.submit(request);
         }
-    }
-
-    async fn list(&self, request: ListRequest) -> Result<ListPage> {
-        self.engine.list(request).await
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.engine.capabilities()
+        let source = request.header.source.clone();
+        async move { self.send(&source, request).await }.boxed()
     }
 }
