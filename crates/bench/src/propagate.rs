@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use futures::future::try_join_all;
 use nacre::{Cluster, ProgramId, ProgramKind, RadosOptions};
-use nacre_class::{ClassProgram, ClassRuntime};
+use nacre_class::ClassRuntime;
 use nacre_clock::{Clock, SystemClock};
-use nacre_object::{ClassName, Error, NodeName, Result};
-use nacre_registry::{LiveProgram, ProgramSink, Subscriber};
-use nacre_script::Budget;
+use nacre_object::{Error, NodeName, Result};
+use nacre_registry::{ClassHook, Hook, Hooks, LiveProgram, SourceError, Subscriber};
+use nacre_script::{Budget, Interface};
 use tokio::sync::mpsc;
 
 use crate::bench::Setup;
@@ -38,24 +38,33 @@ const PAPER_WORST_MILLIS: f64 = 194.0;
 
 /// Tells when a version became live.
 struct Telling {
-    runtime: ClassRuntime,
+    hook: ClassHook,
     clock: Arc<dyn Clock>,
     live: mpsc::UnboundedSender<(u64, Duration)>,
 }
 
-impl ProgramSink for Telling {
+impl Hook for Telling {
+    fn kind(&self) -> ProgramKind {
+        ProgramKind::Class
+    }
+
+    fn interface(&self) -> &'static Interface {
+        self.hook.interface()
+    }
+
+    fn check(&self, program: &ProgramId, source: &str) -> std::result::Result<(), SourceError> {
+        self.hook.check(program, source)
+    }
+
     fn install(&self, program: &LiveProgram) -> Result<()> {
-        let name = ClassName::new(&program.id.name)?;
-        let source = Arc::clone(&program.source);
-        self.runtime.install(&ClassProgram::new(name, program.version, source))?;
+        self.hook.install(program)?;
         // Nobody listens any more once the bench is over.
         let _ = self.live.send((program.version, self.clock.monotonic()));
         Ok(())
     }
 
     fn uninstall(&self, program: &ProgramId) -> Result<()> {
-        self.runtime.uninstall(&ClassName::new(&program.name)?);
-        Ok(())
+        self.hook.uninstall(program)
     }
 }
 
@@ -128,10 +137,11 @@ async fn subscribe(
 ) -> Result<(Cluster, Subscriber)> {
     let own = cluster.client().await?;
     let clock = Arc::clone(clock);
-    let runtime = ClassRuntime::new(Budget::default(), Arc::clone(&clock));
-    let sink = Arc::new(Telling { runtime, clock, live });
+    let runtime = Arc::new(ClassRuntime::new(Budget::default(), Arc::clone(&clock)));
+    let hook = ClassHook::new(Arc::clone(&clock), vec![]).installing_into(runtime);
+    let hooks = Hooks::new().with(Telling { hook, clock, live });
     let node = NodeName::new(format!("subscriber.{number}"))?;
-    let subscriber = Subscriber::start(node, 1, own.programs(), sink);
+    let subscriber = Subscriber::start(node, 1, own.programs(), hooks);
     Ok((own, subscriber))
 }
 

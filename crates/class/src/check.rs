@@ -16,6 +16,7 @@ use nacre_script::{Budget, CompileError, Digest, Script, Terms, foreign_construc
 use crate::calling::Calling;
 use crate::class_vm::with_vm;
 use crate::fault_sink::NoFaultSink;
+use crate::interface::CLASS_INTERFACE;
 use crate::language::translate;
 use crate::native::MethodAccess;
 use crate::requests::{Input, Requests};
@@ -113,12 +114,9 @@ pub fn check_suspicions(source: &str) -> Vec<CheckError> {
     let at = |line, column, message: String| {
         CheckError::of_syntax(CompileError { line, column: Some(column), message }, source)
     };
-    let missing = with_vm(|vm| {
-        let names = vm.vm.missing_names(&script).into_iter();
-        Ok(names.map(|name| (name.line, name.column, name.path())).collect::<Vec<_>>())
-    });
-    let missing = missing.unwrap_or_default().into_iter().map(|(line, column, path)| {
-        at(line, column, format!("`{path}` is not available in classes, and not defined here"))
+    let missing = CLASS_INTERFACE.missing_names(&script).into_iter().map(|name| {
+        let text = format!("`{}` is not available in classes, and not defined here", name.path());
+        at(name.line, name.column, text)
     });
     let foreign = foreign_constructs(source).into_iter();
     let foreign =
@@ -147,7 +145,8 @@ pub(crate) fn methods_of(
         with_vm(|vm| {
             let run = vm.vm.start(script, &Terms { budget: &budget, clock, seed: 0 })?;
             let arguments = (run.chunk(), run.globals());
-            let (named, count): (Table, usize) = run.call_for(&vm.dispatch.inspect, arguments)?;
+            let (named, count): (Table, usize) =
+                run.call_for(&vm.library.dispatch.inspect, arguments)?;
             methods_in(&named, count)
         })
     })

@@ -1,12 +1,10 @@
 //! The VM of each thread that calls methods.
 
-use std::cell::RefCell;
-
 use bytes::{Bytes, BytesMut};
 use mlua::chunk::Compiler;
 use mlua::{Function, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
 use nacre_object::{Error, Result, Status};
-use nacre_script::{Host, Pulse, QuickAnswer, QuickArguments, Vm, raise};
+use nacre_script::{Host, Library, LoadedVm, ProgramVm, Pulse, QuickAnswer, QuickArguments, raise};
 
 use crate::arguments::whole;
 use crate::buffer_list::{self, BufferLists};
@@ -14,12 +12,14 @@ use crate::calling;
 use crate::errno::EOPNOTSUPP;
 use crate::objclass;
 
-/// A VM with the class API.
-pub(crate) struct ClassVm {
-    pub vm: Vm,
+/// The class API, as a VM holds it.
+pub(crate) struct ClassLibrary {
     pub lists: BufferLists,
     pub dispatch: Dispatch,
 }
+
+/// A VM with the class API.
+pub(crate) type ClassVm = LoadedVm<ClassLibrary>;
 
 /// The functions of `dispatch.luau`.
 pub(crate) struct Dispatch {
@@ -33,24 +33,18 @@ pub(crate) struct Dispatch {
     pub inspect: Function,
 }
 
-impl ClassVm {
-    fn new() -> Result<Self> {
-        let mut installed = None;
-        let vm = Vm::new(|host| {
-            buffer_list::install(host)?;
-            let dispatch = load_dispatch(host)?;
-            objclass::install(host, &dispatch.raw_get("register")?)?;
-            let dispatch = Dispatch {
-                call: dispatch.raw_get("call")?,
-                call_kept: dispatch.raw_get("call_kept")?,
-                call_batch: dispatch.raw_get("call_batch")?,
-                inspect: dispatch.raw_get("inspect")?,
-            };
-            installed = Some((BufferLists::new(host.memory.clone()), dispatch));
-            Ok(())
-        })?;
-        let (lists, dispatch) = installed.expect("a VM is made with its library installed");
-        Ok(Self { vm, lists, dispatch })
+impl Library for ClassLibrary {
+    fn install(host: &Host<'_>) -> mlua::Result<Self> {
+        buffer_list::install(host)?;
+        let dispatch = load_dispatch(host)?;
+        objclass::install(host, &dispatch.raw_get("register")?)?;
+        let dispatch = Dispatch {
+            call: dispatch.raw_get("call")?,
+            call_kept: dispatch.raw_get("call_kept")?,
+            call_batch: dispatch.raw_get("call_batch")?,
+            inspect: dispatch.raw_get("inspect")?,
+        };
+        Ok(Self { lists: BufferLists::new(host.memory.clone()), dispatch })
     }
 }
 
@@ -148,20 +142,10 @@ fn missing(handler: String) -> mlua::Result<()> {
 }
 
 thread_local! {
-    static IDLE: RefCell<Option<ClassVm>> = const { RefCell::new(None) };
+    static VM: ProgramVm<ClassLibrary> = const { ProgramVm::new() };
 }
 
-/// Runs `body` with this thread's VM, which is made when first needed, and made anew after one ran
-/// out of memory or a panic went through it.
+/// Runs `body` with this thread's VM for classes.
 pub(crate) fn with_vm<R>(body: impl FnOnce(&mut ClassVm) -> Result<R>) -> Result<R> {
-    // Taken out while it runs, so a call within a call gets one of its own.
-    let mut vm = match IDLE.take() {
-        Some(vm) => vm,
-        None => ClassVm::new()?,
-    };
-    let result = body(&mut vm);
-    if !vm.vm.is_damaged() {
-        IDLE.set(Some(vm));
-    }
-    result
+    VM.with(|vm| vm.with(body))
 }

@@ -3,7 +3,7 @@
 use mlua::Table;
 
 /// The classic ones, without ENOTBLK and ETXTBSY as in `cls_lua`; the last three are nacre's.
-const CONSTANTS: [(&str, i32); 35] = [
+pub(crate) const CONSTANTS: [(&str, i32); 35] = [
     ("EPERM", 1),
     ("ENOENT", 2),
     ("ESRCH", 3),

@@ -81,12 +81,12 @@ impl Invocation<'_> {
         let run = vm.vm.start(self.script, &self.terms)?;
         let reply = match (self.requests.is_batch(), self.script.is_kept()) {
             (true, _) => {
-                let batch = BatchRun::new(self, &run, &vm.dispatch.call_batch, has_written);
+                let batch = BatchRun::new(self, &run, &vm.library.dispatch.call_batch, has_written);
                 let answers = batch.finish(|error| found.refused.borrow_mut().push(error));
                 answers.map(|output| CallReply { status: 0, output })
             }
-            (false, true) => self.call_kept(&run, &vm.dispatch),
-            (false, false) => self.call(&run, &vm.lists, &vm.dispatch),
+            (false, true) => self.call_kept(&run, &vm.library.dispatch),
+            (false, false) => self.call(&run, &vm.library.lists, &vm.library.dispatch),
         };
         found.limit.set(run.exceeded());
         let reply = reply?;

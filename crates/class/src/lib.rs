@@ -32,6 +32,7 @@ mod fault_sink;
 #[cfg(test)]
 mod fuzz_tests;
 mod int_keys;
+mod interface;
 mod invocation;
 mod language;
 mod live;
@@ -49,6 +50,7 @@ pub use calls_seen::{CallsSeen, ColumnSeen, MethodSeen};
 pub use check::{CheckError, CheckedClass, check_program, check_suspicions};
 pub use eval::{EVAL_BUFFERLIST, EVAL_JSON, EvalRequest, LUA_CLASS};
 pub use fault_sink::{FaultSink, NoFaultSink, ProgramFault, ProgramLog};
+pub use interface::CLASS_INTERFACE;
 pub use live::{CalledClass, LiveClass};
 pub use native::{MethodAccess, NativeClass, NativeMethod};
 pub use program::ClassProgram;

@@ -6,8 +6,10 @@ mod support;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use nacre_class::CLASS_INTERFACE;
 use nacre_conformance::peak_memory_kib;
 use nacre_object::{ErrorKind, ListRequest, ObjectStat, Op, OpResult, PoolName};
+use nacre_script::Item;
 use support::{Node, small_budget};
 
 /// For each host function at least one hostile use. A function that is not here fails the suite.
@@ -240,15 +242,24 @@ fn no_host_function_reaches_further_than_its_object() {
 #[test]
 fn the_reference_lists_exactly_the_host_functions() {
     let page = include_str!("../../../docs/lua-api.md");
-    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
-    let documented: BTreeSet<_> = rows
-        .filter_map(|row| Some(row.split_once('(')?.0))
-        .filter(|name| ["objclass.", "bufferlist.", "bl:"].iter().any(|of| name.starts_with(of)))
-        .map(|name| name.replace("bl:", "bufferlist:"))
-        .collect();
+    let is_of_classes = |row: &&str| {
+        ["objclass.", "bufferlist.", "bl:"].iter().any(|name| row[3..].starts_with(name))
+    };
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    let documented: BTreeSet<_> = rows.filter(is_of_classes).map(str::to_owned).collect();
+    let row = |item: &Item| format!("| `{}` | {} |", item.usage, item.what);
+    let declared: BTreeSet<_> = CLASS_INTERFACE.environment.iter().map(row).collect();
+    assert_eq!(documented, declared);
+}
+
+#[test]
+fn the_interface_lists_exactly_the_host_functions() {
+    let items = CLASS_INTERFACE.environment.iter();
+    let declared: BTreeSet<_> =
+        items.map(|item| item.name().replace("bl:", "bufferlist:")).collect();
     let (_, listed) = House::new().node.body("own", ENUMERATE);
     let there: BTreeSet<_> = listed.lines().chain(BUFFER_LIST_METHODS).map(str::to_owned).collect();
-    assert_eq!(documented, there);
+    assert_eq!(declared, there);
 }
 
 /// Every host function with every kind of argument it was not made for.

@@ -33,8 +33,8 @@ use nacre_terminal::failure::{self, fail};
 use nacre_terminal::{engine, input, out, reader, signals, usage};
 
 use crate::commands::{
-    brados, ceph, class, entity, events, init, log, map, node, object, pool, program, program_test,
-    salvage, scrub, status, trace, up,
+    brados, ceph, class, entity, events, init, log, map, node, object, pool, program, salvage,
+    scrub, status, trace, up,
 };
 use crate::out::Out;
 
@@ -172,7 +172,7 @@ impl Command {
     fn is_traceable(&self) -> bool {
         match self {
             Self::Brados(command) => command.asks_a_cluster(),
-            Self::Program(command) => !matches!(command, program::ProgramCommand::Test(_)),
+            Self::Program(command) => command.asks_a_cluster(),
             Self::Scrub(scrub) => scrub.offline.is_none(),
             Self::Init(_)
             | Self::Up(_)
@@ -281,8 +281,7 @@ async fn run(arguments: Arguments, out: Out) -> Result<()> {
         Command::Pool(command) => pool::run(command, &connect().await?, out).await,
         Command::Class(command) => class::run(command, &connect().await?, out).await,
         Command::Brados(command) => brados::run(command, cluster_file, out).await,
-        Command::Program(program::ProgramCommand::Test(test)) => program_test::run(test, out).await,
-        Command::Program(command) => program::run(command, &connect().await?, out).await,
+        Command::Program(command) => program::run(command, connect, out).await,
         Command::Map(command) => map::run(command, &connect().await?, out).await,
         Command::Log(command) => log::run(command, &connect().await?, out).await,
     }

@@ -8,21 +8,16 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use nacre_channels::{Courier, DeliveryStats, Pace, Surroundings, channels_class};
-use nacre_class::{
-    CalledClass, CallsSeen, ClassProgram, ClassRuntime, FaultSink, ProgramFault, UnderWay,
-};
+use nacre_channels::{Courier, DeliveryStats, Pace, Surroundings};
+use nacre_class::{CalledClass, CallsSeen, ClassRuntime, FaultSink, ProgramFault, UnderWay};
 use nacre_clock::{Clock, Random};
-use nacre_log::log_class;
 use nacre_object::{ClassCall, ClassHost, ClassName, Error, NodeName, Result, TargetName};
-use nacre_registry::{
-    FaultReporter, LiveEntities, LiveProgram, ProgramId, ProgramKind, ProgramSink, Subscriber,
-    events_class, map_class,
-};
+use nacre_registry::{FaultReporter, Hooks, LiveEntities, ProgramId, ProgramKind, Subscriber};
 use nacre_script::{Budget, Limit};
 use nacre_telemetry::Counter;
 
 use crate::Cluster;
+use crate::hooks::{hooks_of_node, native_classes};
 
 /// How long a call waits for its class. News and a source take milliseconds, a store that starts again a second or
 /// two; a source that is away longer may never come, and the caller knows best how long to go on asking.
@@ -34,6 +29,7 @@ pub struct ClassService(Arc<Inner>);
 
 struct Inner {
     runtime: Arc<ClassRuntime>,
+    hooks: Hooks,
     faults: Arc<ClusterLog>,
     subscriber: OnceLock<Subscriber>,
     courier: Courier,
@@ -65,12 +61,13 @@ impl ClassService {
         let faults = Arc::new(ClusterLog::default());
         let sink: Arc<dyn FaultSink> = faults.clone();
         let courier = Courier::new(Arc::clone(&clock), Random::from_system(), Pace::default());
-        let runtime = ClassRuntime::new(Budget::default(), clock).reporting_to(sink);
-        for class in [map_class(), events_class(), log_class(), channels_class()] {
+        let runtime = ClassRuntime::new(Budget::default(), Arc::clone(&clock)).reporting_to(sink);
+        for class in native_classes() {
             runtime.register_native(class)?;
         }
-        let subscriber = OnceLock::new();
-        Ok(Self(Arc::new(Inner { runtime: Arc::new(runtime), faults, subscriber, courier })))
+        let (runtime, subscriber) = (Arc::new(runtime), OnceLock::new());
+        let hooks = hooks_of_node(clock, Arc::clone(&runtime));
+        Ok(Self(Arc::new(Inner { runtime, hooks, faults, subscriber, courier })))
     }
 
     /// What an engine runs methods with.
@@ -104,10 +101,10 @@ impl ClassService {
         let reporter = FaultReporter::start(cluster.events().clone(), node.clone());
         // A second call changes nothing: a process is one node.
         let _ = self.0.faults.reporter.set(reporter);
-        let sink = Arc::new(RuntimeSink(Arc::clone(&self.0.runtime)));
-        self.0
-            .subscriber
-            .get_or_init(|| Subscriber::start(node.clone(), incarnation, cluster.programs(), sink));
+        self.0.subscriber.get_or_init(|| {
+            let hooks = self.0.hooks.clone();
+            Subscriber::start(node.clone(), incarnation, cluster.programs(), hooks)
+        });
         // After the programs: to what knows none, classes would not exist.
         if !served.targets.is_empty() {
             self.0.courier.start(Surroundings {
@@ -182,27 +179,6 @@ async fn catch_up(subscriber: &Subscriber, call: &ClassCall) -> Result<()> {
 
 fn program_of(class: &ClassName) -> Result<ProgramId> {
     Ok(ProgramId::new(ProgramKind::Class, class.as_str().parse()?))
-}
-
-/// Makes classes live. A program of a kind without a hook is reported as failed.
-struct RuntimeSink(Arc<ClassRuntime>);
-
-impl ProgramSink for RuntimeSink {
-    fn install(&self, program: &LiveProgram) -> Result<()> {
-        if program.id.kind != ProgramKind::Class {
-            let kind = program.id.kind;
-            return Err(Error::unsupported(format!("nothing here runs programs of kind {kind}")));
-        }
-        let name = ClassName::new(&program.id.name)?;
-        self.0.install(&ClassProgram::new(name, program.version, Arc::clone(&program.source)))
-    }
-
-    fn uninstall(&self, program: &ProgramId) -> Result<()> {
-        if program.kind == ProgramKind::Class {
-            self.0.uninstall(&ClassName::new(&program.name)?);
-        }
-        Ok(())
-    }
 }
 
 /// How programs failed.

@@ -18,6 +18,7 @@ use nacre_registry::{Entities, Events, Maps, Nodes, ProgramId, ProgramKind, Prog
 
 use crate::class_versions::ProgramVersions;
 use crate::cluster_file::ClusterFile;
+use crate::hooks::hooks;
 use crate::local::LocalNode;
 use crate::pools::Pools;
 use crate::sessions::{ConnectOptions, Sessions};
@@ -190,7 +191,7 @@ impl Cluster {
         let as_store: Arc<dyn Store> = store.clone();
         let as_watch: Arc<dyn Watch> = store.clone();
         let maps = Maps::new(Arc::clone(&as_store), Arc::clone(&as_watch));
-        let programs = Programs::new(maps.clone(), parts.clock);
+        let programs = Programs::new(maps.clone(), Arc::clone(&parts.clock), hooks(parts.clock));
         let logs = LogEnv {
             store: Arc::clone(&as_store),
             placement: store.clone(),

@@ -25,6 +25,7 @@ mod cluster_file;
 mod fuzz_tests;
 mod gateway;
 mod gateway_watch;
+mod hooks;
 mod io_path;
 mod keys;
 mod layouts;
@@ -50,6 +51,7 @@ mod transaction;
 pub use class_service::{ClassService, ProgramFailures, Served};
 pub use cluster::{Cluster, LOG_BRADOS_SOURCE, LOG_PROGRAM_SOURCE, LogUse, Parts, log_program};
 pub use cluster_file::{ClusterFile, FolderLock, Layout, NodeEntry, Role};
+pub use hooks::hooks;
 pub use io_path::{own_path, served_path};
 pub use keys::Keys;
 pub use layouts::{
@@ -68,9 +70,9 @@ pub use nacre_object::{
 pub use nacre_rados::RadosOptions;
 pub use nacre_registry::{
     Change, Entities, Entity, EpochRecord, Event, EventItem, EventWatcher, Events, Garbage, Grant,
-    Grants, MapEvent, MapState, MapWatcher, Maps, Node, NodeStatus, Nodes, ProgramId, ProgramInfo,
-    ProgramKind, ProgramSource, Programs, Removal, Severity, SourceError, SourceObject,
-    VersionInfo, is_system_map,
+    Grants, Hook, Hooks, MapEvent, MapState, MapWatcher, Maps, Node, NodeStatus, Nodes, ProgramId,
+    ProgramInfo, ProgramKind, ProgramSource, Programs, Removal, Severity, SourceError,
+    SourceObject, VersionInfo, is_system_map,
 };
 pub use nacre_telemetry::{OpenSpan, Order, Sampler, Sampling, Span, Spans, traced};
 pub use object::Object;

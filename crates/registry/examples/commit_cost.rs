@@ -9,7 +9,7 @@ use nacre_class::ClassRuntime;
 use nacre_clock::{Clock, SystemClock};
 use nacre_embedded::{EmbeddedEngine, Options};
 use nacre_object::{MapEntry, MapName, Op, Request, Result, Store};
-use nacre_registry::{Change, MapState, Maps, Programs, events_class, map_class};
+use nacre_registry::{Change, Hooks, MapHook, MapState, Maps, Programs, events_class, map_class};
 use nacre_script::Budget;
 
 const RUN: Duration = Duration::from_secs(2);
@@ -109,7 +109,7 @@ async fn main() -> Result<()> {
     let options = Options::new(folder.path(), Arc::new(classes), clock.clone());
     let engine = EmbeddedEngine::open(options)?;
     let maps = Maps::new(Arc::new(engine.clone()), Arc::new(engine.clone()));
-    let programs = Programs::new(maps.clone(), clock.clone());
+    let programs = Programs::new(maps.clone(), clock.clone(), Hooks::new().with(MapHook));
     let bench = Bench { clock, engine, maps };
 
     bench.measure("bare durable write", async |n| bench.bare_write(n).await).await?;

@@ -15,6 +15,7 @@ mod events;
 mod follower;
 #[cfg(test)]
 mod fuzz_tests;
+mod hooks;
 pub mod limits;
 mod maps;
 mod nodes;
@@ -31,6 +32,7 @@ pub use events::{
     Event, EventItem, EventWatcher, Events, FaultReporter, ProgramFault, ProgramSite,
     RefusalReporter, Severity, events_class,
 };
+pub use hooks::{ClassHook, Hook, Hooks, LiveProgram, MapHook, SourceError};
 pub use maps::{
     Change, ENTITIES_MAP, EpochRecord, Herald, History, LAYOUTS_MAP, LOG_MAP_PREFIX, MapEvent,
     MapState, MapWatcher, Maps, NODES_MAP, Origin, POOLS_MAP, PROGRAM_STATUS_MAP, PROGRAMS_MAP,
@@ -38,7 +40,7 @@ pub use maps::{
 };
 pub use nodes::{Node, Nodes};
 pub use programs::{
-    Activation, Checker, FailedVersion, Garbage, NodeStatus, ProgramId, ProgramInfo, ProgramKind,
-    ProgramSource, ProgramUpkeep, Programs, Removal, SourceError, SourceObject, VersionInfo,
+    Activation, FailedVersion, Garbage, NodeStatus, ProgramId, ProgramInfo, ProgramKind,
+    ProgramSource, ProgramUpkeep, Programs, Removal, SourceObject, VersionInfo,
 };
-pub use subscriber::{LiveProgram, ProgramSink, Subscriber};
+pub use subscriber::Subscriber;

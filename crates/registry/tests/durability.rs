@@ -8,16 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::{NOW_MICROS, classes, name, program, programs};
+use common::{NOW_MICROS, classes, name, node_hooks, program, programs};
 use futures::future::join_all;
 use nacre_clock::ManualClock;
 use nacre_conformance::wait::within_deadline;
 use nacre_embedded::{EmbeddedEngine, Options};
-use nacre_object::{ErrorKind, NodeName, Result};
-use nacre_registry::{
-    Change, Event, LiveProgram, MapState, Maps, Node, Nodes, ProgramId, ProgramSink, Severity,
-    Subscriber,
-};
+use nacre_object::{ErrorKind, NodeName};
+use nacre_registry::{Change, Event, MapState, Maps, Node, Nodes, Severity, Subscriber};
 
 fn open(folder: &Path) -> (EmbeddedEngine, Maps) {
     let clock = Arc::new(ManualClock::at(NOW_MICROS));
@@ -25,19 +22,6 @@ fn open(folder: &Path) -> (EmbeddedEngine, Maps) {
     let engine = EmbeddedEngine::open(options).unwrap();
     let maps = Maps::new(Arc::new(engine.clone()), Arc::new(engine.clone()));
     (engine, maps)
-}
-
-/// A node to which every program is fine.
-struct Anything;
-
-impl ProgramSink for Anything {
-    fn install(&self, _: &LiveProgram) -> Result<()> {
-        Ok(())
-    }
-
-    fn uninstall(&self, _: &ProgramId) -> Result<()> {
-        Ok(())
-    }
 }
 
 #[tokio::test]
@@ -84,7 +68,7 @@ async fn everything_survives_a_restart() {
     assert_eq!(copied.unwrap(), "w", "the map's program is still bound");
 
     let name = NodeName::new("a").unwrap();
-    let _node = Subscriber::start(name, 1, &programs(&maps), Arc::new(Anything));
+    let _node = Subscriber::start(name, 1, &programs(&maps), node_hooks(&Arc::new(())));
     for id in [&route, &policy] {
         programs(&maps).wait(id, 1, Duration::from_secs(60)).await.unwrap();
     }

@@ -4,8 +4,8 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{NOW_MICROS, maps, program, programs, store};
-use nacre_clock::ManualClock;
+use common::{NOW_MICROS, maps, program, programs, shipped_hooks, store};
+use nacre_clock::{Clock, ManualClock};
 use nacre_object::{ErrorKind, Op, PoolName, Request, Store};
 use nacre_registry::limits::MAX_VERSIONS;
 use nacre_registry::{ProgramKind, Programs, Removal, Severity};
@@ -20,7 +20,8 @@ async fn a_program_of_a_kind_that_nothing_runs_is_refused() {
     with_hooks.activate(&balancer, 1).await.unwrap();
     with_hooks.activate(&balancer, 2).await.unwrap();
 
-    let programs = Programs::new(maps.clone(), Arc::new(ManualClock::at(NOW_MICROS)));
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(NOW_MICROS));
+    let programs = Programs::new(maps.clone(), Arc::clone(&clock), shipped_hooks(&clock));
     let refusals = [
         programs.put(&balancer, "return 3").await.map(drop),
         programs.activate(&balancer, 1).await.map(drop),

@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{faulty_maps, maps, name, program, programs, seeds, store};
+use common::{TestNode, faulty_maps, maps, name, node_hooks, program, programs, seeds, store};
 use futures::future::join_all;
 use nacre_conformance::faults::{FaultOdds, Operation, no_faults, seeded, unreachable};
 use nacre_conformance::wait::within_deadline;
 use nacre_conformance::{Fault, MemoryStore};
 use nacre_object::{Error, ErrorKind, FaultSite, NodeName, Op, Request, Result, Store};
 use nacre_registry::{
-    Change, LiveProgram, Maps, Node, NodeStatus, Nodes, ProgramId, ProgramSink, Programs, Removal,
-    Severity, Subscriber,
+    Change, LiveProgram, Maps, Node, NodeStatus, Nodes, ProgramId, Programs, Removal, Severity,
+    Subscriber,
 };
 
 const SOON: Duration = Duration::from_secs(60);
@@ -25,7 +25,7 @@ struct Runtime {
     live: Mutex<BTreeMap<ProgramId, (u64, String)>>,
 }
 
-impl ProgramSink for Runtime {
+impl TestNode for Runtime {
     fn install(&self, program: &LiveProgram) -> Result<()> {
         if program.source.contains("bad") {
             let site = FaultSite { line: Some(7), ..FaultSite::default() };
@@ -36,9 +36,8 @@ impl ProgramSink for Runtime {
         Ok(())
     }
 
-    fn uninstall(&self, program: &ProgramId) -> Result<()> {
+    fn uninstall(&self, program: &ProgramId) {
         self.live.lock().unwrap().remove(program);
-        Ok(())
     }
 }
 
@@ -64,7 +63,7 @@ async fn start(maps: &Maps, text: &str, incarnation: u64) -> (Subscriber, Arc<Ru
     };
     Nodes::new(maps.clone()).register(&node).await.unwrap();
     let runtime = Arc::new(Runtime::default());
-    (Subscriber::start(node.name, incarnation, &programs(maps), runtime.clone()), runtime)
+    (Subscriber::start(node.name, incarnation, &programs(maps), node_hooks(&runtime)), runtime)
 }
 
 async fn put(programs: &Programs, id: &ProgramId, source: &str) -> u64 {

@@ -52,7 +52,7 @@ const _: () = assert!(MAX_RETAINED_BYTES < DEFAULT_MEMORY_BYTES);
 const _: () = assert!(MAX_UNEXAMINED_WORK < MAX_PATTERN_WORK);
 
 /// What one run may use. Exceeding any of it ends the run with `Exhausted`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     /// Of a CPU, for its thread, where the clock it is run with can tell that; else by that clock's time.
     pub time: Duration,
@@ -65,13 +65,18 @@ pub struct Budget {
     pub output_bytes: usize,
 }
 
+impl Budget {
+    /// What a program may use whose hook says nothing else.
+    pub const DEFAULT: Self = Self {
+        time: DEFAULT_TIME,
+        steps: DEFAULT_STEPS,
+        memory_bytes: DEFAULT_MEMORY_BYTES,
+        output_bytes: DEFAULT_OUTPUT_BYTES,
+    };
+}
+
 impl Default for Budget {
     fn default() -> Self {
-        Self {
-            time: DEFAULT_TIME,
-            steps: DEFAULT_STEPS,
-            memory_bytes: DEFAULT_MEMORY_BYTES,
-            output_bytes: DEFAULT_OUTPUT_BYTES,
-        }
+        Self::DEFAULT
     }
 }

@@ -24,10 +24,12 @@ mod environment;
 mod fault;
 mod guards;
 mod host;
+mod interface;
 #[allow(unsafe_code, reason = "what the VM calls at every step; see the SAFETY comments")]
 mod leave;
 mod meter;
 mod names;
+mod program_vm;
 #[allow(unsafe_code, reason = "what the VM calls for each record; see the SAFETY comments")]
 mod quick;
 mod run;
@@ -42,8 +44,10 @@ pub use compile::{CompileError, Script};
 pub use digest::Digest;
 pub use fault::{raise, raised};
 pub use host::Host;
+pub use interface::{Constants, FunctionSpec, Interface, Item};
 pub use meter::{Limit, MemoryAccount, Pulse};
 pub use names::{ForeignConstruct, FreeName, foreign_constructs, free_names};
+pub use program_vm::{Library, LoadedVm, ProgramVm};
 pub use quick::{Numbers, QuickAnswer, QuickArguments, ShortText};
 pub use run::{Run, Terms};
 pub use value::Value;

@@ -103,10 +103,10 @@ enum Pace {
 
 impl Running {
     fn new(clock: &Arc<dyn Clock>, budget: &Budget) -> Self {
-        let (clock, budget) = (Arc::clone(clock), budget.clone());
+        let clock = Arc::clone(clock);
         let began = clock.monotonic();
-        let deadline = began.saturating_add(unexamined(&budget));
-        Self { clock, began, seen: began, deadline, thread_began: None, budget }
+        let deadline = began.saturating_add(unexamined(budget));
+        Self { clock, began, seen: began, deadline, thread_began: None, budget: *budget }
     }
 
     /// How it goes with its time.

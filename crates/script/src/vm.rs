@@ -184,7 +184,7 @@ impl Vm {
     }
 
     /// Whether the environment, with what the host added, lacks a name.
-    pub fn lacks(&self, name: &FreeName) -> bool {
+    fn lacks(&self, name: &FreeName) -> bool {
         // Read through to the base, which the sandbox put behind them.
         let Ok(value) = self.lua.globals().get::<Value>(&*name.global) else { return false };
         match (value, &name.field) {
@@ -194,11 +194,6 @@ impl Vm {
             }
             _ => false,
         }
-    }
-
-    /// What a script takes from its environment and is not there.
-    pub fn missing_names<'a>(&self, script: &'a Script) -> Vec<&'a FreeName> {
-        script.free_names().iter().filter(|name| self.lacks(name)).collect()
     }
 
     /// Fails if the run exceeded its budget, whatever its script made of it.

@@ -20,6 +20,7 @@ pub mod object;
 mod object_content;
 pub mod pool;
 pub mod program;
+pub mod program_kinds;
 pub mod program_test;
 pub mod salvage;
 pub mod scrub;

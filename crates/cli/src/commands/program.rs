@@ -12,13 +12,13 @@ use nacre_object::{Error, FaultSite, Result};
 use serde_json::json;
 
 use crate::commands::brados::show_errors;
-use crate::commands::program_test;
+use crate::commands::{program_kinds, program_test};
 use crate::input::read_text;
 use crate::listing::{Limit, Listing};
 use crate::out::{Out, note, table, utc};
 use crate::versioned::Versioned;
 
-/// Work with programs: KIND/NAME, where KIND is class, map, filetype, balancer or route
+/// Work with programs: KIND/NAME, where KIND is one of `nacre program kinds`
 #[derive(Debug, Subcommand)]
 pub enum ProgramCommand {
     /// Check a source and keep it as the program's next version
@@ -34,6 +34,8 @@ pub enum ProgramCommand {
     Check { program: ProgramId, file: PathBuf },
     /// Run the test script of a Brados program, on an engine of its own
     Test(program_test::TestArguments),
+    /// Show the kinds of programs there are: what each defines, finds and may use
+    Kinds { kind: Option<ProgramKind> },
     /// List programs with their versions
     #[command(alias = "list")]
     Ls {
@@ -128,8 +130,27 @@ fn compared(
     }
 }
 
+impl ProgramCommand {
+    /// Whether it asks a cluster.
+    pub fn asks_a_cluster(&self) -> bool {
+        !matches!(self, Self::Test(_) | Self::Kinds { .. })
+    }
+}
+
 /// Runs one of them.
-pub async fn run(command: ProgramCommand, cluster: &Cluster, out: Out) -> Result<()> {
+pub async fn run(
+    command: ProgramCommand,
+    connect: impl AsyncFnOnce() -> Result<Cluster>,
+    out: Out,
+) -> Result<()> {
+    match command {
+        ProgramCommand::Test(test) => program_test::run(test, out).await,
+        ProgramCommand::Kinds { kind } => program_kinds::run(kind, out),
+        command => ask(command, &connect().await?, out).await,
+    }
+}
+
+async fn ask(command: ProgramCommand, cluster: &Cluster, out: Out) -> Result<()> {
     use ProgramCommand as C;
     let programs = cluster.programs();
     match command {
@@ -151,7 +172,7 @@ pub async fn run(command: ProgramCommand, cluster: &Cluster, out: Out) -> Result
             check(cluster, &program, &file, &read_text(&file)?)?;
             out.show(&json!({ "ok": true }), || format!("{program}: no errors"))
         }
-        C::Test(test) => program_test::run(test, out).await,
+        C::Test(_) | C::Kinds { .. } => unreachable!("these ask no cluster"),
         C::Ls { kind, limit } => list(programs.list(kind).await?, limit, out),
         C::Show { program, program_version } => {
             let (program, version) = program.or(program_version)?;
@@ -217,6 +238,7 @@ fn check(
     file: &std::path::Path,
     source: &str,
 ) -> Result<()> {
+    cluster.programs().hooks().of(program.kind)?;
     let checked = cluster.programs().check(program, source);
     if checked.is_err()
         && nacre_brados::is_brados(source)

@@ -2,6 +2,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
 
 use crate::common::RunningCluster;
 
@@ -93,4 +96,34 @@ fn a_byte_order_mark_and_a_line_for_a_shell_are_no_part_of_a_program() {
     let path = file(&cluster, "refs.brados", &refs);
     cluster.run(&["program", "put", "class/refs", &path, "--activate"]);
     cluster.run(&["class", "call", "data/o", "refs", "get_ref", "--row", "[\"a\"]"]);
+}
+
+#[test]
+fn a_program_of_a_kind_without_a_hook_is_refused_with_the_kinds_there_are() {
+    let cluster = RunningCluster::start();
+    let path = file(&cluster, "r.lua", "return 1\n");
+    for command in ["check", "put"] {
+        let (status, said) = cluster.fails(&["program", command, "route/r", &path]);
+        assert_eq!(status, 1);
+        assert!(said.contains("unsupported: nothing here runs programs of kind route"), "{said}");
+        assert!(said.contains("class, map"), "{said}");
+    }
+    assert_eq!(cluster.run(&["program", "ls", "route"]).lines().count(), 1, "only the header");
+}
+
+#[test]
+fn the_kinds_of_programs_are_told_without_a_cluster() {
+    let nowhere = tempfile::tempdir().unwrap();
+    let kinds = |arguments: &[&str]| {
+        let mut nacre = Command::new(env!("CARGO_BIN_EXE_nacre"));
+        nacre.current_dir(&nowhere).args(["program", "kinds"]).args(arguments).output().unwrap()
+    };
+    let all = String::from_utf8(kinds(&[]).stdout).unwrap();
+    for told in ["class: ", "map: ", "objclass.map_get(key)", "commit(proposal, map)", "250 ms"] {
+        assert!(all.contains(told), "{told}: {all}");
+    }
+    let map: Value = serde_json::from_slice(&kinds(&["map", "--json"]).stdout).unwrap();
+    assert_eq!((&map["kind"], &map["budget"]["steps"]), (&json!("map"), &json!(50_000_000)));
+    assert_eq!(kinds(&["slo"]).status.code(), Some(1));
+    assert_eq!(kinds(&["toaster"]).status.code(), Some(2));
 }

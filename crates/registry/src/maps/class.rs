@@ -32,7 +32,7 @@ use super::format::{
 use super::handle::MAP_CLASS;
 use super::object::MapObject;
 use super::own::check_triggered;
-use super::policy::{Policy, Proposal, Verdict};
+use crate::hooks::{Policy, Proposal, Verdict};
 use crate::limits::{
     MAX_CHANGES, MAX_COMMIT_BYTES, MAX_COMMIT_ID_BYTES, MAX_HISTORY_PAGE, MAX_KEY_BYTES,
     MAX_TRIGGER_CHAIN, MAX_VALUE_BYTES,
@@ -224,7 +224,7 @@ fn check_changes(changes: &[Change]) -> Result<()> {
 }
 
 /// Whether one commit may have so many bytes of keys and values.
-pub(super) fn check_commit_bytes(bytes: usize) -> Result<()> {
+pub(crate) fn check_commit_bytes(bytes: usize) -> Result<()> {
     if bytes > MAX_COMMIT_BYTES {
         return Err(Error::invalid(format!("a commit of {bytes} bytes"))
             .hint(format!("at most {MAX_COMMIT_BYTES} bytes fit; split it")));

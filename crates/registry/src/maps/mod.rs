@@ -17,7 +17,6 @@ mod herald;
 mod history;
 mod object;
 mod own;
-mod policy;
 mod state;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -25,6 +24,7 @@ mod tidings;
 mod triggers;
 mod watcher;
 
+pub(crate) use class::check_commit_bytes;
 pub use class::map_class;
 pub(crate) use entry_guard::EntryGuard;
 #[cfg(test)]
@@ -34,12 +34,13 @@ pub use handle::Maps;
 pub(crate) use handle::{MAP_CLASS, MAP_OBJECT_PREFIX};
 pub use herald::Herald;
 pub use history::History;
+pub(crate) use object::MapObject;
+pub(crate) use own::check_triggered;
 pub(crate) use own::{COMMON_MAPS, is_own_map, log_of_map};
 pub use own::{
     ENTITIES_MAP, LAYOUTS_MAP, LOG_MAP_PREFIX, NODES_MAP, POOLS_MAP, PROGRAM_STATUS_MAP,
     PROGRAMS_MAP, is_system_map,
 };
-pub(crate) use policy::{PolicyError, check_policy};
 pub use state::{Change, EpochRecord, MapEvent, MapState, Origin};
 #[cfg(test)]
 pub(crate) use tidings::Tidings;

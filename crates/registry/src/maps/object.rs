@@ -21,7 +21,7 @@ const WATERMARK: &[u8] = b"t/";
 const PROGRAM_SOURCE: &[u8] = b"p/source";
 
 /// The object with its head. Changes of the head are written by [`MapObject::save`].
-pub(super) struct MapObject<'a> {
+pub(crate) struct MapObject<'a> {
     view: &'a mut dyn ObjectView,
     exists: bool,
     pub(super) head: Head,
@@ -66,7 +66,7 @@ impl<'a> MapObject<'a> {
     }
 
     /// A value by its key.
-    pub(super) fn entry(&mut self, key: &str) -> Result<Option<Bytes>> {
+    pub(crate) fn entry(&mut self, key: &str) -> Result<Option<Bytes>> {
         self.get(&named_key(ENTRY, key))
     }
 

@@ -67,7 +67,7 @@ pub(super) fn check_deletable(map: &str) -> Result<()> {
 ///
 /// # Errors
 /// `Invalid` for nacre's own, and for the views of logs.
-pub(super) fn check_triggered(map: &str) -> Result<()> {
+pub(crate) fn check_triggered(map: &str) -> Result<()> {
     if is_system(map) {
         return Err(Error::invalid(format!("no program triggers commits to the map {map}"))
             .hint("it is nacre's own, or the view of a log"));

@@ -10,13 +10,13 @@ use nacre_object::{Error, MapName, Result};
 use nacre_script::Digest;
 use similar::TextDiff;
 
-use super::check::Checkers;
 use super::garbage::MIN_AGE;
 use super::record::{ProgramRecord, VersionRecord};
 use super::source::{fetch_source, store_source};
 use super::status::{NodeStatus, node_statuses, wait_until_live};
-use super::{Checker, ProgramId, ProgramKind, ProgramSource, SourceError};
+use super::{ProgramId, ProgramKind, ProgramSource};
 use crate::events::{Event, ProgramSite, Severity};
+use crate::hooks::{Hooks, SourceError};
 use crate::maps::{Change, MapState, MapWatcher, Maps, PROGRAMS_MAP};
 
 /// Lines of context in a diff, as `diff -u` has it.
@@ -32,7 +32,7 @@ pub(crate) fn programs_map() -> MapName {
 pub struct Programs {
     maps: Maps,
     clock: Arc<dyn Clock>,
-    checkers: Checkers,
+    hooks: Hooks,
 }
 
 impl fmt::Debug for Programs {
@@ -86,16 +86,14 @@ pub enum Removal {
 }
 
 impl Programs {
-    /// The programs kept in these maps. Classes and map programs are accepted; [`Programs::with_checker`]
-    /// adds a kind.
-    pub fn new(maps: Maps, clock: Arc<dyn Clock>) -> Self {
-        Self { maps, checkers: Checkers::new(clock.clone()), clock }
+    /// The programs kept in these maps. Those of the kinds that have a hook are accepted.
+    pub fn new(maps: Maps, clock: Arc<dyn Clock>, hooks: Hooks) -> Self {
+        Self { maps, clock, hooks }
     }
 
-    /// Accepts programs of a kind, if this checker does.
-    pub fn with_checker(mut self, kind: ProgramKind, checker: Arc<dyn Checker>) -> Self {
-        self.checkers.set(kind, checker);
-        self
+    /// The hooks that check what is put.
+    pub fn hooks(&self) -> &Hooks {
+        &self.hooks
     }
 
     /// The maps they are kept in.
@@ -112,13 +110,12 @@ impl Programs {
     /// # Errors
     /// The first thing that is wrong with it, and where.
     pub fn check(&self, program: &ProgramId, source: &str) -> Result<(), SourceError> {
-        self.checkers.check(program, source)
+        self.hooks.check(program, source)
     }
 
     /// What is suspicious in a source that passes [`Programs::check`]: it may be put all the same.
     pub fn suspicions(&self, program: &ProgramId, source: &str) -> Vec<SourceError> {
-        let checker = self.checkers.of(program.kind);
-        checker.map(|checker| checker.suspicions(source)).unwrap_or_default()
+        self.hooks.of(program.kind).map(|hook| hook.suspicions(source)).unwrap_or_default()
     }
 
     /// Checks a source and keeps it as the program's next version, which it answers. The latest
@@ -128,7 +125,7 @@ impl Programs {
     /// `Invalid` with the line as fault site if [`Programs::check`] fails: then nothing is stored.
     /// `Unsupported` if nothing runs programs of this kind. Those of [`Maps::update`].
     pub async fn put(&self, program: &ProgramId, source: &str) -> Result<u64> {
-        self.checkers.of(program.kind)?;
+        self.hooks.of(program.kind)?;
         self.check(program, source).map_err(|error| error.into_error(program))?;
         let created_at_micros = self.clock.now_micros();
         let digest = store_source(self.maps.system(), source).await?;
@@ -243,7 +240,7 @@ impl Programs {
         version: u64,
         instead_of: u64,
     ) -> Result<()> {
-        self.checkers.of(program.kind)?;
+        self.hooks.of(program.kind)?;
         let mut former = None;
         let (record, ()) = self
             .change(program, |record, epoch| {
@@ -264,7 +261,7 @@ impl Programs {
     /// As for [`Programs::activate`]; none is activated then.
     pub async fn activate_all(&self, versions: &[(ProgramId, u64)]) -> Result<u64> {
         for (program, _) in versions {
-            self.checkers.of(program.kind)?;
+            self.hooks.of(program.kind)?;
         }
         let mut switches = Vec::new();
         let update = |state: &MapState| {
@@ -293,7 +290,7 @@ impl Programs {
     /// # Errors
     /// `Invalid` if no version was active before; those of [`Maps::update`].
     pub async fn rollback(&self, program: &ProgramId) -> Result<u64> {
-        self.checkers.of(program.kind)?;
+        self.hooks.of(program.kind)?;
         let mut former = None;
         let (record, version) = self
             .change(program, |record, epoch| {
@@ -317,7 +314,7 @@ impl Programs {
         version: Option<u64>,
         removal: Removal,
     ) -> Result<()> {
-        self.checkers.of(program.kind)?;
+        self.hooks.of(program.kind)?;
         let mut former = None;
         let (record, ()) = self
             .change(program, |record, epoch| {

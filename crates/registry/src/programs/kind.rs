@@ -12,18 +12,29 @@ pub enum ProgramKind {
     Class,
     /// A say in the commits of the map of the same name.
     Map,
-    /// State, methods and capability policy of inodes.
+    /// State, methods and capability policy of shared resources.
     FileType,
+    /// Who may cache a shared resource, and for how long.
+    Capability,
     /// Where metadata load goes.
     Balancer,
     /// Which path IO takes.
     Route,
+    /// Whose request is next.
+    Slo,
 }
 
 impl ProgramKind {
     /// Every kind.
-    pub const ALL: [ProgramKind; 5] =
-        [Self::Class, Self::Map, Self::FileType, Self::Balancer, Self::Route];
+    pub const ALL: [ProgramKind; 7] = [
+        Self::Class,
+        Self::Map,
+        Self::FileType,
+        Self::Capability,
+        Self::Balancer,
+        Self::Route,
+        Self::Slo,
+    ];
 
     /// The word for it, as it is written and stored.
     pub const fn as_str(self) -> &'static str {
@@ -31,8 +42,10 @@ impl ProgramKind {
             Self::Class => "class",
             Self::Map => "map",
             Self::FileType => "filetype",
+            Self::Capability => "capability",
             Self::Balancer => "balancer",
             Self::Route => "route",
+            Self::Slo => "slo",
         }
     }
 }

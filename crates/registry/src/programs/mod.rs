@@ -6,7 +6,6 @@
 //! - Nodes follow that map and report what they made live in the map `program-status`
 //!   ([`status`], `crate::subscriber`).
 
-mod check;
 mod garbage;
 mod handle;
 mod id;
@@ -16,7 +15,6 @@ mod source;
 mod status;
 mod upkeep;
 
-pub use check::{Checker, SourceError};
 pub use garbage::{Garbage, SourceObject};
 pub use handle::{Activation, ProgramInfo, Programs, Removal, VersionInfo};
 pub use id::ProgramId;

@@ -357,9 +357,8 @@ impl Tracked {
     }
 }
 
-/// Whether a command on a program of this kind goes to the node's sink; a map's program goes to the
-/// map's object.
-pub(super) fn goes_to_sink(kind: ProgramKind) -> bool {
+/// Whether nodes install programs of this kind. A map's program is kept in the object of the map instead.
+pub(super) fn is_installed_by_nodes(kind: ProgramKind) -> bool {
     kind != ProgramKind::Map
 }
 

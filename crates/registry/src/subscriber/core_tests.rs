@@ -273,7 +273,7 @@ impl World {
             Command::Uninstall { program, activation } => (program, None, *activation),
             _ => return,
         };
-        if !goes_to_sink(program.kind) {
+        if !is_installed_by_nodes(program.kind) {
             let bound = self.bound.entry(program.clone()).or_default();
             if activation > bound.0 {
                 *bound = (activation, version);
@@ -327,7 +327,7 @@ fn check_end(world: &World, node: &Core, seed: u64) {
     assert!(table.has_settled_all(world.epoch), "seed {seed}");
     for (id, record) in &world.records {
         let state = table.state(id);
-        let live = match goes_to_sink(id.kind) {
+        let live = match is_installed_by_nodes(id.kind) {
             true => world.installed.get(id).copied(),
             false => world.bound.get(id).and_then(|(_, version)| *version),
         };

@@ -1,7 +1,7 @@
 //! A node's side of programs: it follows what is active and makes it live.
 //!
 //! - `core` decides what to do next, pure;
-//! - `runtime` does it: fetches sources by digest, hands them to the node's [`ProgramSink`], and
+//! - `runtime` does it: fetches sources by digest, hands them to the node's [`Hooks`](crate::Hooks), and
 //!   reports what is live in the map `program-status`.
 //!
 //! **Invariant:** what the core was told of the map `programs` is, program by program, made live or
@@ -13,7 +13,5 @@ mod news;
 mod runtime;
 #[cfg(test)]
 mod simulation;
-mod sink;
 
 pub use runtime::Subscriber;
-pub use sink::{LiveProgram, ProgramSink};

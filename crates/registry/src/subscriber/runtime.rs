@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
 use bytes::Bytes;
 use nacre_clock::Random;
@@ -12,12 +11,12 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::core::{Command, Core, News, Outcome, Step, goes_to_sink};
+use super::core::{Command, Core, News, Outcome, Step, is_installed_by_nodes};
 use super::live_table::LiveTable;
 use super::news::news_of;
-use super::{LiveProgram, ProgramSink};
 use crate::backoff::Backoff;
 use crate::events::{Event, ProgramSite, Severity};
+use crate::hooks::{Hooks, LiveProgram};
 use crate::maps::{MapWatcher, Maps};
 use crate::programs::{
     Active, ProgramId, Programs, fetch_source, not_active, programs_map, status_key_prefix,
@@ -52,14 +51,10 @@ impl Drop for Subscriber {
 }
 
 impl Subscriber {
-    /// Follows the programs on behalf of one incarnation of a node, as it is or will be registered.
+    /// Follows the programs on behalf of one incarnation of a node, as it is or will be registered, and makes them
+    /// live with `hooks`.
     /// Needs a tokio runtime.
-    pub fn start(
-        node: NodeName,
-        incarnation: u64,
-        programs: &Programs,
-        sink: Arc<dyn ProgramSink>,
-    ) -> Self {
+    pub fn start(node: NodeName, incarnation: u64, programs: &Programs, hooks: Hooks) -> Self {
         let maps = programs.maps().clone();
         let (news_sender, news) = mpsc::channel(MAX_WAITING_NEWS);
         let (table_sender, table) = watch::channel(LiveTable::default());
@@ -73,7 +68,7 @@ impl Subscriber {
             started: Instant::now(),
             node: node.clone(),
             maps: maps.clone(),
-            sink,
+            hooks,
             table: table_sender,
         };
         let tasks = [
@@ -188,7 +183,7 @@ struct Worker {
     started: Instant,
     node: NodeName,
     maps: Maps,
-    sink: Arc<dyn ProgramSink>,
+    hooks: Hooks,
     table: watch::Sender<LiveTable>,
 }
 
@@ -274,7 +269,7 @@ impl Worker {
         source: String,
         activation: u64,
     ) -> Result<()> {
-        if !goes_to_sink(program.kind) {
+        if !is_installed_by_nodes(program.kind) {
             let map = program.name.as_str().parse()?;
             return self.maps.bind(&map, active.version, &source, activation).await;
         }
@@ -285,26 +280,26 @@ impl Worker {
             source: source.into(),
         };
         let is_short = program.source.len() <= MAX_INLINE_SOURCE_BYTES;
-        self.on_sink(is_short, move |sink| sink.install(&program)).await
+        self.with_hooks(is_short, move |hooks| hooks.install(&program)).await
     }
 
     async fn uninstall(&self, program: &ProgramId, activation: u64) -> Result<()> {
-        if !goes_to_sink(program.kind) {
+        if !is_installed_by_nodes(program.kind) {
             return self.maps.unbind(&program.name.as_str().parse()?, activation).await;
         }
         let program = program.clone();
-        self.on_sink(true, move |sink| sink.uninstall(&program)).await
+        self.with_hooks(true, move |hooks| hooks.uninstall(&program)).await
     }
 
-    /// Has the sink do something; a panic of it fails this and nothing else.
-    async fn on_sink(
+    /// Has the hooks do something. A panic in a hook fails this program and nothing else.
+    async fn with_hooks(
         &self,
         is_short: bool,
-        call: impl FnOnce(&dyn ProgramSink) -> Result<()> + Send + 'static,
+        call: impl FnOnce(&Hooks) -> Result<()> + Send + 'static,
     ) -> Result<()> {
-        let sink = self.sink.clone();
+        let hooks = self.hooks.clone();
         let contained = move || {
-            catch_unwind(AssertUnwindSafe(|| call(&*sink))).unwrap_or_else(|_| {
+            catch_unwind(AssertUnwindSafe(|| call(&hooks))).unwrap_or_else(|_| {
                 let text = "the node failed at this program; its log says more";
                 Err(Error::fault_at(FaultSite::default(), text))
             })

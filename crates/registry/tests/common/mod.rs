@@ -7,11 +7,12 @@ use nacre_class::{ClassRuntime, FaultSink, NoFaultSink};
 use nacre_clock::{Clock, ManualClock};
 use nacre_conformance::faults::FaultPlan;
 use nacre_conformance::{FaultyStore, MemoryStore};
-use nacre_object::MapName;
+use nacre_object::{MapName, Result};
 use nacre_registry::{
-    Checker, Maps, ProgramId, ProgramKind, Programs, SourceError, events_class, map_class,
+    ClassHook, Hook, Hooks, LiveProgram, MapHook, Maps, ProgramId, ProgramKind, Programs,
+    SourceError, events_class, map_class,
 };
-use nacre_script::{Budget, Script};
+use nacre_script::{Budget, Interface, Script};
 
 /// When tests happen: microseconds since 1970.
 pub const NOW_MICROS: u64 = 1_700_000_000_000_000;
@@ -56,16 +57,70 @@ pub fn programs(maps: &Maps) -> Programs {
 
 /// The same, by this clock.
 pub fn programs_at(maps: &Maps, clock: Arc<dyn Clock>) -> Programs {
-    Programs::new(maps.clone(), clock)
-        .with_checker(ProgramKind::Route, Arc::new(CompileChecker))
-        .with_checker(ProgramKind::Balancer, Arc::new(CompileChecker))
+    let hooks = hooks(&clock);
+    Programs::new(maps.clone(), clock, hooks)
 }
 
-struct CompileChecker;
+/// The hooks that there are, and two of a test.
+pub fn hooks(clock: &Arc<dyn Clock>) -> Hooks {
+    shipped_hooks(clock)
+        .with(TestHook { kind: ProgramKind::Route, node: Arc::new(()) })
+        .with(TestHook { kind: ProgramKind::Balancer, node: Arc::new(()) })
+}
 
-impl Checker for CompileChecker {
-    fn check(&self, program: &ProgramId, source: &str) -> Result<(), SourceError> {
+/// The hooks that there are.
+pub fn shipped_hooks(clock: &Arc<dyn Clock>) -> Hooks {
+    Hooks::new().with(ClassHook::new(Arc::clone(clock), vec![])).with(MapHook)
+}
+
+/// The hooks of a node that makes everything live in one way.
+pub fn node_hooks<N: TestNode + 'static>(node: &Arc<N>) -> Hooks {
+    let of = |kind| TestHook { kind, node: node.clone() };
+    Hooks::new()
+        .with(of(ProgramKind::Class))
+        .with(of(ProgramKind::Route))
+        .with(of(ProgramKind::Balancer))
+        .with(MapHook)
+}
+
+/// How a test's node makes programs live.
+pub trait TestNode: Send + Sync {
+    fn install(&self, _: &LiveProgram) -> Result<()> {
+        Ok(())
+    }
+
+    fn uninstall(&self, _: &ProgramId) {}
+}
+
+/// A node to which every program is fine.
+impl TestNode for () {}
+
+/// A hook whose programs need only compile.
+pub struct TestHook<N: ?Sized> {
+    pub kind: ProgramKind,
+    pub node: Arc<N>,
+}
+
+impl<N: TestNode + ?Sized> Hook for TestHook<N> {
+    fn kind(&self) -> ProgramKind {
+        self.kind
+    }
+
+    fn interface(&self) -> &'static Interface {
+        MapHook.interface()
+    }
+
+    fn check(&self, program: &ProgramId, source: &str) -> std::result::Result<(), SourceError> {
         Script::compile(&program.to_string(), 0, source.as_bytes())?;
+        Ok(())
+    }
+
+    fn install(&self, program: &LiveProgram) -> Result<()> {
+        self.node.install(program)
+    }
+
+    fn uninstall(&self, program: &ProgramId) -> Result<()> {
+        self.node.uninstall(program);
         Ok(())
     }
 }

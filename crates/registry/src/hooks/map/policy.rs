@@ -14,62 +14,47 @@
 //!   to one of nacre's own, nor to the view of a log.
 
 use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use mlua::{Function, Lua, MultiValue, Scope, Table, Value};
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{CallContext, Error, FaultSite, MapName, Result};
-use nacre_script::{Budget, CompileError, Digest, Run, Script, Terms, Vm, raise};
+use nacre_script::{LoadedVm, ProgramVm, Run, Script, Terms, Vm, raise};
 
-use super::Change;
-use super::class::check_commit_bytes;
-use super::object::MapObject;
-use super::own::check_triggered;
+use super::interface::MAP_INTERFACE;
 use crate::limits::{MAX_CHANGES, MAX_TRIGGERS};
-
-/// The function a map program defines.
-const HOOK: &str = "commit";
-/// Compiled programs a thread keeps, the least recently used going first.
-const MAX_CACHED_SCRIPTS: usize = 16;
+use crate::maps::{Change, MapObject, check_commit_bytes, check_triggered};
 
 /// A program bound to a map.
-pub(super) struct Policy<'a> {
-    pub(super) map: &'a str,
-    pub(super) version: u64,
-    pub(super) source: &'a [u8],
+pub(crate) struct Policy<'a> {
+    pub(crate) map: &'a str,
+    pub(crate) version: u64,
+    pub(crate) source: &'a [u8],
 }
 
 /// A commit to be judged.
-pub(super) struct Proposal<'a> {
-    pub(super) epoch: u64,
-    pub(super) changes: Vec<Change>,
-    pub(super) chain: &'a [String],
-    pub(super) context: &'a CallContext,
+pub(crate) struct Proposal<'a> {
+    pub(crate) epoch: u64,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) chain: &'a [String],
+    pub(crate) context: &'a CallContext,
 }
 
 /// What is to be committed, and what that triggers.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
-    pub(super) changes: Vec<Change>,
-    pub(super) triggers: Vec<(MapName, Vec<Change>)>,
-}
-
-/// A thread's VM with the programs it has compiled, the most recently used last.
-struct Sandbox {
-    vm: Vm,
-    scripts: Vec<Rc<Script>>,
-    clock: Arc<dyn Clock>,
+pub(crate) struct Verdict {
+    pub(crate) changes: Vec<Change>,
+    pub(crate) triggers: Vec<(MapName, Vec<Change>)>,
 }
 
 thread_local! {
-    static SANDBOX: RefCell<Option<Sandbox>> = const { RefCell::new(None) };
+    static VM: ProgramVm<()> = const { ProgramVm::new() };
 }
 
 impl Policy<'_> {
     /// Says that what failed a check is of the program's making.
-    pub(super) fn blame(&self, error: Error) -> Error {
+    pub(crate) fn blame(&self, error: Error) -> Error {
         let (program, version) = (script_name(self.map), self.version);
         error.with_fault(FaultSite { program, version, ..FaultSite::default() })
     }
@@ -79,15 +64,13 @@ impl Policy<'_> {
     /// # Errors
     /// `Denied` and `Invalid` as the program says; `Fault` if it fails; `Exhausted` past its
     /// budget; those of reading the map.
-    pub(super) fn judge(&self, proposal: Proposal, map: &mut MapObject) -> Result<Verdict> {
-        SANDBOX.with_borrow_mut(|sandbox| {
-            if sandbox.as_ref().is_none_or(|sandbox| sandbox.vm.is_damaged()) {
-                *sandbox = Some(Sandbox::new()?);
-            }
-            let sandbox = sandbox.as_mut().expect("it was made just now");
-            let script = sandbox.script(self)?;
-            sandbox.judge(&script, self.map, proposal, map)
-        })
+    pub(crate) fn judge(&self, proposal: Proposal, map: &mut MapObject) -> Result<Verdict> {
+        let name = script_name(self.map);
+        let judge = |loaded: &mut LoadedVm<()>| {
+            let script = loaded.script(&name, self.version, self.source)?;
+            judge_in(&mut loaded.vm, &script, self.map, proposal, map)
+        };
+        VM.with(|vm| vm.with(judge))
     }
 }
 
@@ -95,49 +78,42 @@ fn script_name(map: &str) -> String {
     format!("map/{map}")
 }
 
-impl Sandbox {
-    fn new() -> Result<Self> {
-        let clock = Arc::new(SystemClock::default());
-        Ok(Self { vm: Vm::new(|_| Ok(()))?, scripts: Vec::new(), clock })
-    }
+/// Executes the chunk, without a map, and looks for the function that it must define.
+pub(super) fn dry_run(script: &Script) -> Result<()> {
+    VM.with(|vm| vm.with(|loaded| with_run(&mut loaded.vm, script, 0, |_, _| Ok(()))))
+}
 
-    fn script(&mut self, policy: &Policy) -> Result<Rc<Script>> {
-        let (name, digest) = (script_name(policy.map), Digest::of(policy.source));
-        let same = |script: &Rc<Script>| {
-            script.digest() == digest && script.version() == policy.version && script.name() == name
-        };
-        let script = match self.scripts.iter().position(same) {
-            Some(at) => self.scripts.remove(at),
-            None => Rc::new(
-                Script::compile(&name, policy.version, policy.source)
-                    .map_err(|error| error.into_fault(&name, policy.version))?,
-            ),
-        };
-        if self.scripts.len() >= MAX_CACHED_SCRIPTS {
-            self.scripts.remove(0);
-        }
-        self.scripts.push(script.clone());
-        Ok(script)
-    }
+/// Begins a run that is seeded by the epoch, and hands it over with the function of the program.
+fn with_run<R>(
+    vm: &mut Vm,
+    script: &Script,
+    seed: u64,
+    body: impl FnOnce(&Run<'_>, &Function) -> Result<R>,
+) -> Result<R> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let terms = Terms { budget: &MAP_INTERFACE.budget, clock: &clock, seed };
+    let run = vm.start(script, &terms)?;
+    let [commit] = &MAP_INTERFACE.load(&run)?[..] else {
+        return Err(Error::invalid("a map program defines one function"));
+    };
+    body(&run, commit)
+}
 
-    fn judge(
-        &mut self,
-        script: &Script,
-        name: &str,
-        proposal: Proposal,
-        map: &mut MapObject,
-    ) -> Result<Verdict> {
-        let budget = Budget::default();
-        let terms = Terms { budget: &budget, clock: &self.clock, seed: proposal.epoch };
-        let run = self.vm.start(script, &terms)?;
-        let hook = load_hook(&run)?;
+fn judge_in(
+    vm: &mut Vm,
+    script: &Script,
+    name: &str,
+    proposal: Proposal,
+    map: &mut MapObject,
+) -> Result<Verdict> {
+    with_run(vm, script, proposal.epoch, |run, commit| {
         let triggers = RefCell::new(Vec::new());
         let map = RefCell::new(map);
         // Borrowed by the functions the program is handed: gone when it returns.
         let judged = run.lua().scope(|scope| {
             let argument = proposal_table(run.lua(), name, &proposal)?;
             let handle = map_table(run.lua(), scope, &map, &triggers)?;
-            Ok(run.call(&hook, (argument.clone(), handle)).and_then(|_| {
+            Ok(run.call(commit, (argument.clone(), handle)).and_then(|_| {
                 let changes = argument.raw_get("changes").map_err(|error| run.explain(&error))?;
                 let fault = |text| Error::fault_at(site_of(script), text);
                 read_changes(&changes, fault).map_err(|error| error.with_fault(site_of(script)))
@@ -145,16 +121,7 @@ impl Sandbox {
         });
         let changes = judged.map_err(|error| run.explain(&error))??;
         Ok(Verdict { changes, triggers: triggers.into_inner() })
-    }
-}
-
-/// Executes the chunk and finds the hook.
-fn load_hook(run: &Run) -> Result<Function> {
-    run.load()?;
-    match run.global(HOOK)? {
-        Value::Function(hook) => Ok(hook),
-        _ => Err(Error::invalid(format!("a map program defines a function `{HOOK}`"))),
-    }
+    })
 }
 
 fn site_of(script: &Script) -> FaultSite {
@@ -271,25 +238,4 @@ impl Proposed {
             None => Change::remove(key),
         })
     }
-}
-
-/// Why a source is no map program.
-#[derive(Debug)]
-pub(crate) enum PolicyError {
-    /// It does not compile.
-    Compile(CompileError),
-    /// Its dry run failed.
-    DryRun(Error),
-}
-
-/// Compiles and dry-runs a source: executes the chunk, without a map, and looks for the hook.
-pub(crate) fn check_policy(name: &str, source: &str) -> Result<(), PolicyError> {
-    let script = Script::compile(name, 0, source.as_bytes()).map_err(PolicyError::Compile)?;
-    let dry_run = || {
-        let mut sandbox = Sandbox::new()?;
-        let budget = Budget::default();
-        let terms = Terms { budget: &budget, clock: &sandbox.clock, seed: 0 };
-        load_hook(&sandbox.vm.start(&script, &terms)?).map(|_| ())
-    };
-    dry_run().map_err(PolicyError::DryRun)
 }

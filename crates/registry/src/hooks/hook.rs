@@ -1,0 +1,49 @@
+//! `Hook`: one kind of program.
+
+use nacre_object::{Error, Result};
+use nacre_script::Interface;
+
+use super::{LiveProgram, SourceError};
+use crate::programs::{ProgramId, ProgramKind};
+
+/// What one kind of program is, how it is checked, and how a node makes it live.
+pub trait Hook: Send + Sync {
+    /// The kind.
+    fn kind(&self) -> ProgramKind;
+
+    /// What programs of this kind define and find.
+    fn interface(&self) -> &'static Interface;
+
+    /// Compiles and dry-runs a source. [`Programs::put`](crate::Programs::put) asks before it stores anything.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with the source.
+    fn check(&self, program: &ProgramId, source: &str) -> Result<(), SourceError>;
+
+    /// What is suspicious in a source that passes the check. It may be put all the same.
+    fn suspicions(&self, _source: &str) -> Vec<SourceError> {
+        vec![]
+    }
+
+    /// Makes a program live on this node in place of any other version, after a probe call. If it fails, the other
+    /// version stays. It may block, and one call runs at a time.
+    ///
+    /// # Errors
+    /// Why the program cannot be made live. `Unavailable` if it is worth trying again.
+    fn install(&self, program: &LiveProgram) -> Result<()> {
+        Err(runs_none(program.id.kind))
+    }
+
+    /// Drops a program. It is no error if the program is not live.
+    ///
+    /// # Errors
+    /// `Unavailable` if it is worth trying again.
+    fn uninstall(&self, _program: &ProgramId) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The error of a process that has no use for programs of this kind.
+pub(super) fn runs_none(kind: ProgramKind) -> Error {
+    Error::unsupported(format!("nothing here runs programs of kind {kind}"))
+}

@@ -1,0 +1,43 @@
+//! The hook of map programs. A map program is kept in the object of its map and runs there, so no node installs it.
+
+mod interface;
+mod policy;
+
+use nacre_object::Result;
+use nacre_script::{Interface, Script};
+
+use super::{Hook, SourceError};
+use crate::maps::PROGRAMS_MAP;
+use crate::programs::{ProgramId, ProgramKind};
+
+pub(crate) use policy::{Policy, Proposal, Verdict};
+
+use interface::MAP_INTERFACE;
+
+/// Map programs: a say in the commits of the map of the same name.
+#[derive(Debug, Clone, Copy)]
+pub struct MapHook;
+
+impl Hook for MapHook {
+    fn kind(&self) -> ProgramKind {
+        ProgramKind::Map
+    }
+
+    fn interface(&self) -> &'static Interface {
+        &MAP_INTERFACE
+    }
+
+    fn check(&self, program: &ProgramId, source: &str) -> Result<(), SourceError> {
+        if program.name.as_str() == PROGRAMS_MAP {
+            // A program there that fails could not be rolled back.
+            return Err(SourceError::new("the map of programs takes no program itself"));
+        }
+        let script = Script::compile(&program.to_string(), 0, source.as_bytes())?;
+        Ok(policy::dry_run(&script)?)
+    }
+
+    fn suspicions(&self, source: &str) -> Vec<SourceError> {
+        let Ok(script) = Script::compile("program", 0, source.as_bytes()) else { return vec![] };
+        SourceError::of_names(&MAP_INTERFACE.missing_names(&script), "map programs")
+    }
+}

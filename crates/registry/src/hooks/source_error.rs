@@ -1,0 +1,87 @@
+//! What is wrong with a source, and where.
+
+use std::fmt;
+
+use nacre_class::CheckError;
+use nacre_object::{Error, FaultSite};
+use nacre_script::{CompileError, FreeName};
+
+use crate::programs::ProgramId;
+
+/// What is wrong with a source, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceError {
+    /// The line, 1-based, where known.
+    pub line: Option<u32>,
+    /// The column in characters, 1-based, where certain.
+    pub column: Option<u32>,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl SourceError {
+    /// Something about the source as a whole.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { line: None, column: None, message: message.into() }
+    }
+
+    /// One for each name that a program reads and programs of its kind, called `programs`, do not find.
+    pub(crate) fn of_names(names: &[&FreeName], programs: &str) -> Vec<Self> {
+        let of_name = |name: &&FreeName| Self {
+            line: Some(name.line),
+            column: Some(name.column),
+            message: format!(
+                "`{}` is not available in {programs}, and not defined here",
+                name.path()
+            ),
+        };
+        names.iter().map(of_name).collect()
+    }
+
+    /// The line with a caret under the mistake, for a terminal; empty where the line is not known.
+    pub fn excerpt(&self, source: &str) -> String {
+        let Some(line) = self.line else { return String::new() };
+        let message = String::new();
+        CompileError { line, column: self.column, message }.excerpt(source.as_bytes())
+    }
+
+    /// The public error: `Invalid`, with program and line as its fault site.
+    pub fn into_error(self, program: &ProgramId) -> Error {
+        let site =
+            FaultSite { program: program.to_string(), line: self.line, ..FaultSite::default() };
+        Error::invalid(self.message).with_fault(site)
+    }
+}
+
+impl fmt::Display for SourceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, "line {line}")?;
+            if let Some(column) = self.column {
+                write!(f, ", column {column}")?;
+            }
+            f.write_str(": ")?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+impl From<CheckError> for SourceError {
+    fn from(CheckError { line, column, message, .. }: CheckError) -> Self {
+        Self { line, column, message }
+    }
+}
+
+impl From<CompileError> for SourceError {
+    fn from(error: CompileError) -> Self {
+        Self { line: Some(error.line), column: error.column, message: error.message }
+    }
+}
+
+/// What a dry run found.
+impl From<Error> for SourceError {
+    fn from(error: Error) -> Self {
+        let line = error.fault().and_then(|site| site.line);
+        Self { line, column: None, message: error.message().to_owned() }
+    }
+}

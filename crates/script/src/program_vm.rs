@@ -1,0 +1,107 @@
+//! `ProgramVm`: the VM in which one thread runs the programs of one hook.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use nacre_object::{Error, Result};
+
+use crate::{Digest, Host, Script, Vm};
+
+/// Compiled programs that a thread keeps, of those that are not compiled when they become live. The least recently
+/// used goes first.
+const MAX_CACHED_SCRIPTS: usize = 16;
+
+/// What a hook installs into the VM of its programs, and keeps beside it.
+pub trait Library: Sized {
+    /// Installs it into a VM that is being made.
+    ///
+    /// # Errors
+    /// Those of the VM.
+    fn install(host: &Host<'_>) -> mlua::Result<Self>;
+}
+
+/// A hook whose programs find the standard environment only.
+impl Library for () {
+    fn install(_: &Host<'_>) -> mlua::Result<Self> {
+        Ok(())
+    }
+}
+
+/// The VM of a thread for one hook: a hook declares it as a `thread_local!`.
+///
+/// **Invariant:** a VM that ran out of memory, or through which a panic went, runs nothing any more.
+pub struct ProgramVm<L>(RefCell<Option<LoadedVm<L>>>);
+
+/// A VM with the library of its hook.
+pub struct LoadedVm<L> {
+    /// The VM.
+    pub vm: Vm,
+    /// What the hook keeps.
+    pub library: L,
+    /// The most recently used last.
+    scripts: Vec<Rc<Script>>,
+}
+
+impl<L: Library> ProgramVm<L> {
+    /// No VM yet: it is made when it is first needed.
+    pub const fn new() -> Self {
+        Self(RefCell::new(None))
+    }
+
+    /// Runs `body` with the VM. A run within a run gets a VM of its own.
+    ///
+    /// # Errors
+    /// Those of `body`; `Fault` if the library cannot be installed.
+    pub fn with<R>(&self, body: impl FnOnce(&mut LoadedVm<L>) -> Result<R>) -> Result<R> {
+        let mut loaded = match self.0.take() {
+            Some(loaded) => loaded,
+            None => LoadedVm::new()?,
+        };
+        let result = body(&mut loaded);
+        if !loaded.vm.is_damaged() {
+            *self.0.borrow_mut() = Some(loaded);
+        }
+        result
+    }
+}
+
+impl<L: Library> Default for ProgramVm<L> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<L: Library> LoadedVm<L> {
+    fn new() -> Result<Self> {
+        let mut library = None;
+        let vm = Vm::new(|host| {
+            library = Some(L::install(host)?);
+            Ok(())
+        })?;
+        let library = library.ok_or_else(|| Error::corrupt("a VM was made without its library"))?;
+        Ok(Self { vm, library, scripts: Vec::new() })
+    }
+
+    /// The compiled form of a source, which is compiled at most once while it is in use.
+    ///
+    /// # Errors
+    /// `Fault` with program, version and line if it does not compile.
+    pub fn script(&mut self, name: &str, version: u64, source: &[u8]) -> Result<Rc<Script>> {
+        let digest = Digest::of(source);
+        let is_same = |script: &Rc<Script>| {
+            script.digest() == digest && script.version() == version && script.name() == name
+        };
+        let script = match self.scripts.iter().position(is_same) {
+            Some(at) => self.scripts.remove(at),
+            None => Rc::new(
+                Script::compile(name, version, source)
+                    .map_err(|error| error.into_fault(name, version))?,
+            ),
+        };
+        if self.scripts.len() >= MAX_CACHED_SCRIPTS {
+            self.scripts.remove(0);
+        }
+        self.scripts.push(Rc::clone(&script));
+        Ok(script)
+    }
+}
