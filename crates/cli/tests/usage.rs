@@ -35,7 +35,7 @@ fn what_asks_no_running_cluster_takes_no_identity() {
         &["init"],
         &["demo"],
         &["node", "--name", "x"],
-        &["brados", "proposals", "--help"],
+        &["brados", "adopt", "--help"],
         &["brados", "check", "f"],
         &["program", "test", "f"],
     ] {

@@ -248,11 +248,11 @@ impl Cluster {
     }
 
     /// Does what nodes do for the layouts of running classes, in this process, until it is dropped; `None`
-    /// if there are nodes. Layouts are judged where the engine is a folder's.
+    /// if there are nodes.
     pub fn keep_layouts(&self) -> Option<LayoutKeeper> {
-        let (local, clock) = (self.local.clone()?, Arc::new(SystemClock::default()));
+        let (local, clock) = (self.local.as_ref()?, Arc::new(SystemClock::default()));
         let (node, incarnation) = (local.name.clone(), clock.now_micros());
-        Some(LayoutKeeper::start(self.layouts(), node, incarnation, local, clock))
+        Some(LayoutKeeper::start(self.layouts(), node, incarnation, clock))
     }
 
     /// The cluster log.

@@ -54,9 +54,7 @@ pub use cluster_file::{ClusterFile, FolderLock, Layout, NodeEntry, Role};
 pub use hooks::hooks;
 pub use io_path::{own_path, served_path};
 pub use keys::Keys;
-pub use layouts::{
-    ClassLayout, LayoutChange, LayoutKeeper, LayoutObserver, Layouts, LifeOfNode, Phase, Walk,
-};
+pub use layouts::{ClassLayout, LayoutChange, LayoutKeeper, Layouts, Phase, Walk};
 pub use nacre_channels::{DeadLetters, DeadMessage, DeliveryStats, OutboxPage, WaitingMessage};
 pub use nacre_class::{CallsSeen, ColumnSeen, MethodSeen};
 pub use nacre_log::{

@@ -5,7 +5,7 @@
 //! sees to by sealing, so one that another process displaced is refused and displaces it again.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -19,12 +19,10 @@ use nacre_object::{Error, Locate, NodeName, Result, Stack, TargetName};
 use nacre_placement::{PlacedTarget, Target};
 use nacre_rados::{RadosEngine, RadosOptions};
 use nacre_registry::{LiveEntities, Node};
-use nacre_tuner::{Fingerprint, OwnEngine};
 
 use crate::class_service::{ClassService, Served};
 use crate::cluster::{Cluster, LogUse, Parts};
 use crate::io_path::own_path;
-use crate::{LayoutObserver, LifeOfNode};
 
 /// The name of the one node, and of its target.
 const LOCAL: &str = "local";
@@ -47,7 +45,7 @@ pub(crate) struct LocalNode {
 /// What keeps the objects, to be closed in the end.
 enum Engine {
     /// This process alone, in a folder.
-    Folder(EmbeddedEngine, PathBuf),
+    Folder(EmbeddedEngine),
     /// A Ceph cluster.
     Ceph(RadosEngine),
 }
@@ -58,7 +56,7 @@ impl LocalNode {
         let classes = ClassService::new(Arc::clone(&clock))?;
         let options = Options::new(folder, classes.host(), Arc::clone(&clock));
         let engine = EmbeddedEngine::open(options)?;
-        let kept = Engine::Folder(engine.clone(), folder.to_owned());
+        let kept = Engine::Folder(engine.clone());
         Self::over(LOCAL, Stack::new(engine), kept, classes, LogUse::of_disks(), clock)
     }
 
@@ -141,30 +139,8 @@ impl LocalNode {
     pub(crate) async fn close(&self) {
         self.classes.stop();
         match &self.engine {
-            Engine::Folder(engine, _) => engine.close(),
+            Engine::Folder(engine) => engine.close(),
             Engine::Ceph(engine) => engine.close().await,
-        }
-    }
-}
-
-#[async_trait]
-impl LayoutObserver for LocalNode {
-    async fn calls(&self) -> Vec<(LifeOfNode, BTreeMap<String, CallsSeen>)> {
-        // It has one life, that of this process.
-        vec![((self.name.to_string(), 0), self.calls_seen())]
-    }
-
-    async fn engine(&self) -> Option<Fingerprint> {
-        match &self.engine {
-            Engine::Folder(_, folder) => Fingerprint::of_folder(folder).ok(),
-            Engine::Ceph(_) => None,
-        }
-    }
-
-    async fn own_engine(&self) -> Result<OwnEngine> {
-        match &self.engine {
-            Engine::Folder(_, folder) => OwnEngine::beside_folder(folder).await,
-            Engine::Ceph(_) => Err(Error::unsupported("layouts are judged by nodes")),
         }
     }
 }
@@ -172,7 +148,7 @@ impl LayoutObserver for LocalNode {
 impl Drop for LocalNode {
     fn drop(&mut self) {
         self.classes.stop();
-        if let Engine::Folder(engine, _) = &self.engine {
+        if let Engine::Folder(engine) = &self.engine {
             engine.close();
         }
     }

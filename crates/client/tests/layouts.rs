@@ -6,16 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use nacre::{
-    CallsSeen, Cluster, ErrorKind, EventItem, LayoutChange, LayoutKeeper, LayoutObserver, Layouts,
-    LifeOfNode, Object, Phase, ProgramId, Striped,
+    Cluster, ErrorKind, EventItem, LayoutChange, LayoutKeeper, Layouts, Object, Phase, ProgramId,
+    Striped,
 };
 use nacre_brados::{LAYOUT_KEY, Marks, Value, Whereabouts, compile, decode_reply, encode_request};
 use nacre_clock::{Random, SystemClock};
 use nacre_conformance::seeds;
 use nacre_conformance::wait::{eventually, within_deadline};
-use nacre_tuner::{Fingerprint, OwnEngine};
 use tempfile::TempDir;
 
 /// A table that may lie anywhere, one that is in the map in every layout, and what there is one of.
@@ -53,24 +51,6 @@ const LAYOUTS: [&str; 5] = [
     "kv: slots(32)",
     "header: attribute",
 ];
-
-/// Nobody counts here; layouts are changed because they are asked for.
-struct Nothing;
-
-#[async_trait]
-impl LayoutObserver for Nothing {
-    async fn calls(&self) -> Vec<(LifeOfNode, BTreeMap<String, CallsSeen>)> {
-        vec![]
-    }
-
-    async fn engine(&self) -> Option<Fingerprint> {
-        None
-    }
-
-    async fn own_engine(&self) -> nacre::Result<OwnEngine> {
-        Err(nacre::Error::unsupported("nothing is measured here"))
-    }
-}
 
 /// A client, whose keys nobody else changes, and what they must hold.
 struct Client {
@@ -171,7 +151,7 @@ impl World {
     fn keeper(&mut self) -> LayoutKeeper {
         self.incarnation += 1;
         let (node, clock) = ("keeper".parse().unwrap(), Arc::new(SystemClock::default()));
-        LayoutKeeper::start(self.layouts(), node, self.incarnation, Arc::new(Nothing), clock)
+        LayoutKeeper::start(self.layouts(), node, self.incarnation, clock)
     }
 
     /// Lets keepers work, each until it dies, as long as there is something to do. How many died.
@@ -233,9 +213,9 @@ async fn run(seed: u64) -> usize {
             continue;
         }
         let class = CLASS.parse().unwrap();
-        let begun = world.layouts().adopt(&class, &layout, "asked for").await;
+        let begun = world.layouts().adopt(&class, &layout).await;
         let begun = begun.unwrap_or_else(|error| panic!("{now} to {layout}: {error}"));
-        let again = world.layouts().adopt(&class, &now, "asked for").await.unwrap_err();
+        let again = world.layouts().adopt(&class, &now).await.unwrap_err();
         assert_eq!(again.kind(), ErrorKind::Conflict, "one change at a time");
         let is_rolled_back = (turn + seed) % 3 == 1;
         killed += world.keep(is_rolled_back).await;
@@ -279,7 +259,7 @@ async fn a_class_changes_its_layout_under_load_whoever_dies_and_whether_it_is_ro
 async fn what_cannot_be_adopted_is_refused_and_what_is_overtaken_is_given_up() {
     let mut world = World::new(0).await;
     let (layouts, class) = (world.layouts(), CLASS.parse().unwrap());
-    let adopt = async |layout: &str| layouts.adopt(&class, layout, "asked for").await;
+    let adopt = async |layout: &str| layouts.adopt(&class, layout).await;
     for (layout, kind) in [
         ("map", ErrorKind::Invalid),
         ("names: slots(64)", ErrorKind::Invalid),
@@ -287,7 +267,7 @@ async fn what_cannot_be_adopted_is_refused_and_what_is_overtaken_is_given_up() {
     ] {
         assert_eq!(adopt(layout).await.unwrap_err().kind(), kind, "{layout}");
     }
-    let absent = layouts.adopt(&"absent".parse().unwrap(), "map", "").await.unwrap_err();
+    let absent = layouts.adopt(&"absent".parse().unwrap(), "map").await.unwrap_err();
     assert_eq!(absent.kind(), ErrorKind::NotFound);
     let programs = world.cluster.programs();
     let twin: ProgramId = "class/twin".parse().unwrap();
@@ -319,7 +299,7 @@ async fn a_former_layout_is_kept_while_an_object_cannot_be_moved_out_of_it() {
     }
     // A row without its key.
     world.objects[0].map_set("kv.", "one").await.unwrap();
-    layouts.adopt(&class, "kv: slots(64)", "asked for").await.unwrap();
+    layouts.adopt(&class, "kv: slots(64)").await.unwrap();
     let keeper = world.keeper();
     let mut told = world.cluster.events().follow(0);
     let is_end = |item| matches!(item, EventItem::Event(event) if event.text.contains(END));
@@ -330,7 +310,7 @@ async fn a_former_layout_is_kept_while_an_object_cannot_be_moved_out_of_it() {
     assert!(known.change.is_none() && known.last.is_some(), "{known:?}");
     assert_eq!(known.settled, None);
 
-    let next = layouts.adopt(&class, "kv: appended(stream)", "asked for").await.unwrap();
+    let next = layouts.adopt(&class, "kv: appended(stream)").await.unwrap();
     let source = world.cluster.programs().show(&world.program, Some(next.target)).await.unwrap();
     let compiled = compile(&source.source).unwrap();
     let former: Vec<_> =
@@ -366,7 +346,7 @@ layout stripes: 4
     }
     assert_eq!(cluster.calls_seen().unwrap()["shares"].methods["put"].requests, 20);
     let keeper = cluster.keep_layouts().unwrap();
-    cluster.layouts().adopt(&class, "share: slots(64)", "asked for").await.unwrap();
+    cluster.layouts().adopt(&class, "share: slots(64)").await.unwrap();
     while cluster.layouts().get(&class).await.unwrap().change.is_some() {
         for at in 0..20 {
             let found = striped.call("get", &row(at)[..1]).await.unwrap().outputs;
@@ -446,7 +426,7 @@ async fn what_another_version_made_meanwhile_comes_into_the_layout_too() {
     let _keeper = cluster.keep_layouts().unwrap();
     let adopted = async |layout: &str| {
         // The objects may be on their way already.
-        while let Err(error) = cluster.layouts().adopt(&class, layout, "asked for").await {
+        while let Err(error) = cluster.layouts().adopt(&class, layout).await {
             assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

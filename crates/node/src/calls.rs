@@ -18,16 +18,14 @@ const NODE_TIMEOUT: Duration = Duration::from_secs(2);
 /// What the classes were asked on one node, by name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeCalls {
-    /// The node as it was started: its counts began with this.
-    pub incarnation: u64,
     /// By class.
     pub classes: BTreeMap<String, CallsSeen>,
 }
 
 impl NodeCalls {
-    pub(crate) fn of(classes: &ClassService, incarnation: u64) -> Self {
+    pub(crate) fn of(classes: &ClassService) -> Self {
         let seen = classes.calls_seen().into_iter();
-        Self { incarnation, classes: seen.map(|(name, seen)| (name.to_string(), seen)).collect() }
+        Self { classes: seen.map(|(name, seen)| (name.to_string(), seen)).collect() }
     }
 }
 

@@ -6,7 +6,6 @@ mod ceph_gateway;
 mod ceph_pulse;
 mod free_ports;
 mod guard;
-mod layout_observer;
 #[cfg(test)]
 mod limits_page_tests;
 mod log_tail;

@@ -22,7 +22,6 @@ use tokio::task::JoinHandle;
 
 use crate::ceph_gateway::CephGateway;
 use crate::guard::NodeGuard;
-use crate::layout_observer::{Keeping, NodeObserver, Osds};
 use crate::membership::Membership;
 use crate::metrics::{Metrics, MetricsEndpoint, MetricsListener};
 use crate::node_lock::NodeLock;
@@ -127,10 +126,8 @@ impl Node {
             metrics.sequencers(host.clone());
             server = server.service(SEQUENCER_SERVICE, Arc::new(SequencerService::new(host)));
         }
-        let keeping = keeping(cluster, entry, storage.as_ref(), gateway.as_ref())?;
-        let observer = |keeping| NodeObserver { sessions, file: cluster.clone(), keeping };
-        let layouts =
-            keeping.map(|keeping| keep_layouts(observer(keeping), &whole, &record, &clock));
+        let keeps_objects = storage.as_ref().is_some_and(|storage| storage.refusal.is_none());
+        let layouts = keeps_objects.then(|| keep_layouts(&whole, &record, &clock));
         let _programs = entry
             .has(Role::Metadata)
             .then(|| ProgramUpkeep::start(whole.programs().clone(), node.clone()));
@@ -253,24 +250,6 @@ fn serve(server: Server, listener: Listener) -> (oneshot::Sender<()>, JoinHandle
     (shutdown, serving)
 }
 
-/// What keeps a node's objects, if it keeps any.
-fn keeping(
-    cluster: &ClusterFile,
-    entry: &NodeEntry,
-    storage: Option<&Storage>,
-    gateway: Option<&Arc<CephGateway>>,
-) -> Result<Option<Keeping>> {
-    if storage.is_none_or(|storage| storage.refusal.is_some()) {
-        return Ok(None);
-    }
-    Ok(Some(match (gateway, cluster.engine()) {
-        (Some(gateway), Some(engine)) => {
-            Keeping::Osds(Osds::new(Arc::clone(gateway), engine.parse()?))
-        }
-        _ => Keeping::Folder(cluster.data(entry)),
-    }))
-}
-
 /// Has the metrics tell of what keeps a node's objects.
 fn measure(
     metrics: &mut Metrics,
@@ -285,15 +264,10 @@ fn measure(
     }
 }
 
-/// Starts the node's part in choosing the layouts of classes.
-fn keep_layouts(
-    observer: NodeObserver,
-    whole: &Cluster,
-    record: &nacre::Node,
-    clock: &Arc<dyn Clock>,
-) -> LayoutKeeper {
+/// Starts the node's part in bringing classes into other layouts.
+fn keep_layouts(whole: &Cluster, record: &nacre::Node, clock: &Arc<dyn Clock>) -> LayoutKeeper {
     let (node, clock) = (record.name.clone(), Arc::clone(clock));
-    LayoutKeeper::start(whole.layouts(), node, record.incarnation, Arc::new(observer), clock)
+    LayoutKeeper::start(whole.layouts(), node, record.incarnation, clock)
 }
 
 /// The objects whose messages a node delivers: its own, or all, where another system keeps them.

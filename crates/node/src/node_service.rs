@@ -325,7 +325,7 @@ impl Service for NodeService {
             "scrub" => json(&self.scrub(&input).await?),
             "remove-stray" => self.remove_stray(&input).await.map(|()| Bytes::new()),
             "exchange" => exchange(&input),
-            "calls" => json(&NodeCalls::of(&self.classes, self.record.incarnation)),
+            "calls" => json(&NodeCalls::of(&self.classes)),
             "traces" => traces::tell(&self.spans, &input),
             "entities" => json(&self.reached(&input).await?),
             _ => Err(Error::unsupported(format!("a node has no method {method:?}"))),

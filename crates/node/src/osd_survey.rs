@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 /// OSDs come, go and are upgraded in minutes.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// Before another look if some did not answer: while it is not known where methods run, layouts are not judged.
+/// Before another look if some did not answer: until all have, nobody is told where methods run.
 const SOON: Duration = Duration::from_secs(5);
 
 /// The last survey, which is renewed as long as this lives. What changed is told in the cluster log.

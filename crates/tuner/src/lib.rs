@@ -10,15 +10,12 @@
 //! - `probe`, `profile`: what transactions take on an engine;
 //! - `own_engine`, `workbench`: where it is measured;
 //! - `predict`, `candidates`, `measure`, `tune`: the choice;
-//! - `observed`: the workload of a running class, from what is counted of its calls;
-//! - `estimate`, `compare`, `rechoose`: when a running class is to have another layout.
+//! - `observed`: the workload of a running class, from what is counted of its calls.
 //!
 //! **Invariant:** a choice rests on the profile, the workload and measurements of this run; it says what it
 //! was predicted, what it measured, and what simple rules would have taken.
 
 mod candidates;
-mod compare;
-mod estimate;
 mod fingerprint;
 mod measure;
 mod observed;
@@ -26,7 +23,6 @@ mod own_engine;
 mod predict;
 mod probe;
 mod profile;
-pub mod rechoose;
 mod shape;
 mod sketch;
 mod tune;
@@ -34,8 +30,6 @@ mod workbench;
 mod workload;
 
 pub use candidates::Rule;
-pub use compare::compare;
-pub use estimate::estimate;
 pub use fingerprint::Fingerprint;
 pub use observed::{Derived, Objects, Rows, workload_of};
 pub use own_engine::OwnEngine;

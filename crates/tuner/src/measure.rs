@@ -1,14 +1,12 @@
 //! A workload for real.
 
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::join_all;
 use nacre_brados::encode_request;
-use nacre_clock::{Clock, Random, SystemClock};
+use nacre_clock::Random;
 use nacre_load::{self as load, Outcome};
 use nacre_object::{ClassName, ObjectId, Result};
 
@@ -72,37 +70,6 @@ impl Subject {
             }
         })
         .await
-    }
-
-    /// Does so many requests of the mix, or fewer if the time is over before: seconds from the end of one to
-    /// that of the next.
-    pub async fn run_at_most(
-        &self,
-        workload: &Workload,
-        requests: u64,
-        span: Duration,
-    ) -> Result<f64> {
-        let (clock, left) = (SystemClock::default(), AtomicU64::new(requests));
-        let begun = clock.monotonic();
-        let workers = (0..workload.concurrency).map(|worker| {
-            let (clock, left) = (&clock, &left);
-            let is_left = || {
-                let taken = left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
-                taken.is_ok_and(|left| left == requests || clock.monotonic() - begun < span)
-            };
-            async move {
-                let (mut random, mut done) = (Random::seeded(worker as u64), 0);
-                while is_left() {
-                    let number = (worker + done * workload.concurrency) % workload.objects;
-                    self.ask(number, workload.pick(&mut random), &mut random)?.await?;
-                    done += 1;
-                }
-                Ok(done)
-            }
-        });
-        // All are waited for: what one still writes would outlive the removal.
-        let done: Vec<usize> = join_all(workers).await.into_iter().collect::<Result<_>>()?;
-        Ok((clock.monotonic() - begun).as_secs_f64() / done.iter().sum::<usize>() as f64)
     }
 
     /// Removes the objects, and takes the class away.

@@ -14,8 +14,6 @@ use crate::workbench::Workbench;
 
 /// Where objects of the tuner are.
 const POOL: &str = "tuner";
-/// Where those are that are measured beside a running cluster: of one at a time, so others are left over.
-const POOL_BESIDE: &str = "tuner.beside";
 /// How scratch folders are called.
 const SCRATCH: &str = "nacre-tuner.";
 
@@ -51,63 +49,17 @@ impl OwnEngine {
         Ok(Self { bench, fingerprint, embedded: Some((engine, folder)) })
     }
 
-    /// An embedded engine within the folder of one that runs in this process, on its disk. What a process
-    /// that was killed while it measured left there is removed.
-    ///
-    /// # Errors
-    /// As [`OwnEngine::embedded`].
-    pub async fn beside_folder(folder: &Path) -> Result<Self> {
-        let folder = folder.to_owned();
-        let opened = tokio::task::spawn_blocking(move || Self::tidied(&folder)).await;
-        opened.map_err(|error| Error::unavailable(error.to_string()))?
-    }
-
-    fn tidied(folder: &Path) -> Result<Self> {
-        let unreadable = |error: std::io::Error| {
-            Error::unavailable(format!("cannot tidy up {}: {error}", folder.display()))
-        };
-        for entry in std::fs::read_dir(folder).map_err(unreadable)? {
-            let entry = entry.map_err(unreadable)?;
-            if entry.file_name().to_string_lossy().starts_with(SCRATCH) {
-                std::fs::remove_dir_all(entry.path()).map_err(unreadable)?;
-            }
-        }
-        Self::embedded(folder)
-    }
-
     /// A pool of a Ceph cluster.
     ///
     /// # Errors
     /// As [`RadosEngine::connect`].
     pub async fn on_ceph(options: RadosOptions) -> Result<Self> {
-        Self::in_pool(options, POOL).await
-    }
-
-    /// A pool of the Ceph cluster that keeps a running one, for whoever changes its layouts. What one before
-    /// left there is removed.
-    ///
-    /// # Errors
-    /// As [`RadosEngine::connect`].
-    pub async fn beside_ceph(options: RadosOptions) -> Result<Self> {
-        let engine = Self::in_pool(options, POOL_BESIDE).await?;
-        engine.bench.clear().await?;
-        Ok(engine)
-    }
-
-    async fn in_pool(options: RadosOptions, pool: &str) -> Result<Self> {
         let classes = Workbench::classes();
         let engine = RadosEngine::connect(options.clone(), classes.clone(), clock()).await?;
         let (survey, examination) = (engine.survey().await?, examine(options).await?);
         let fingerprint = Fingerprint::of_ceph(&survey, &examination.osds);
-        let bench = Workbench::new(Arc::new(engine), classes, pool.parse()?);
+        let bench = Workbench::new(Arc::new(engine), classes, POOL.parse()?);
         Ok(Self { bench, fingerprint, embedded: None })
-    }
-
-    /// Ends it: for an engine that waits for its threads and its files, where others work on.
-    pub async fn close(self) {
-        let closing = tokio::task::spawn_blocking(move || drop(self));
-        // A panic has been told; there is nothing else to be done about it.
-        let _ = closing.await;
     }
 
     /// Where to measure.

@@ -26,7 +26,7 @@ use crate::workbench::Workbench;
 use crate::workload::Workload;
 
 /// Predictions that differ by less are not told apart.
-pub(crate) const PREDICTION_NOISE: f64 = 0.10;
+const PREDICTION_NOISE: f64 = 0.10;
 /// Nor are measurements.
 const MEASUREMENT_NOISE: f64 = 0.03;
 

@@ -98,23 +98,6 @@ impl Workbench {
         Ok(self.store.list(request).await?.names)
     }
 
-    /// Removes all objects of the pool, whoever made them.
-    ///
-    /// # Errors
-    /// What the store fails with.
-    pub async fn clear(&self) -> Result<()> {
-        loop {
-            let (pool, limit) = (self.pool.clone(), MAX_LIST_ENTRIES);
-            let request = ListRequest { pool, after: None, prefix: String::new(), limit };
-            let page = self.store.list(request).await?;
-            let objects = page.names.into_iter().map(|name| ObjectId::new(self.pool.clone(), name));
-            self.remove(&objects.collect::<Vec<_>>()).await?;
-            if !page.more {
-                return Ok(());
-            }
-        }
-    }
-
     /// Removes objects, there or not.
     ///
     /// # Errors

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use nacre_tuner::rechoose::{Estimate, Predicted, Proposal, Reason};
-use nacre_tuner::{Access, Effort, OwnEngine, Profile, Shape, Tuned, Workload, compare, tune};
+use nacre_tuner::{Access, Effort, OwnEngine, Profile, Shape, Tuned, Workload, tune};
 
 const LOG: &str = include_str!("../../../programs/class/log.brados");
 const WRITES: &str = include_str!("../../../programs/workloads/log-writes.workload");
@@ -74,38 +73,6 @@ async fn a_layout_is_chosen_among_all_that_are_possible(subject: &Subject) {
     let measured = tuned.tried.iter().filter(|one| one.measured.is_some()).count();
     assert!((3..=4).contains(&measured), "{measured} measured");
     assert!(tuned.chosen().measured.is_some());
-}
-
-fn proposal(present: &str, best: &str) -> Proposal {
-    let predicted = |layout: &str| Predicted { layout: layout.to_owned(), seconds: 1.0 };
-    let (present, best) = (predicted(present), predicted(best));
-    let estimate = Estimate { present, best, rewrite_seconds: 1.0, rows: Some(1) };
-    Proposal { estimate, requests_per_second: 1.0, reason: Reason::NeverJudged, measured: None }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_layouts_are_measured_beside_an_engine_and_nothing_is_left() {
-    let folder = tempfile::tempdir().unwrap();
-    // Who measured before was killed.
-    std::fs::create_dir_all(folder.path().join("nacre-tuner.left/journal")).unwrap();
-    std::fs::create_dir(folder.path().join("journal")).unwrap();
-    let engine = OwnEngine::beside_folder(folder.path()).await.unwrap();
-    assert!(!folder.path().join("nacre-tuner.left").exists());
-    // However much a class holds, little is made of it.
-    let workload = "objects 1000\nconcurrency 100\nfill 1 seal 3\nfill 900000 write 3, next, bytes(9000)\n\
-                    mix 9 write 3, next, bytes(9000)\nmix 1 read 3, used";
-    let workload = Workload::parse(workload).unwrap();
-    let proposal = proposal("map", "log: slots(9088), header: attribute");
-    let measured = compare(engine.bench(), LOG, &proposal, &workload).await.unwrap();
-    assert!(measured.present_seconds > 0.0 && measured.best_seconds > 0.0, "{measured:?}");
-    assert_eq!(engine.bench().objects().await.unwrap(), []);
-
-    let wrong = Workload::parse("objects 2\nmix 1 nothing 1").unwrap();
-    compare(engine.bench(), LOG, &proposal, &wrong).await.unwrap_err();
-    assert_eq!(engine.bench().objects().await.unwrap(), []);
-    engine.close().await;
-    let left = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
-    assert_eq!(left.collect::<Vec<_>>(), ["journal"]);
 }
 
 async fn what_cannot_be_tuned_is_told(subject: &Subject) {

@@ -13,7 +13,7 @@ use serde_json::json;
 use tempfile::NamedTempFile;
 
 use super::brados_explain::{ExplainArguments, explain};
-use super::brados_layouts::{AdoptArguments, AutoArguments};
+use super::brados_layouts::AdoptArguments;
 use super::brados_tune::{self, ProfileArguments, TuneArguments};
 use super::{brados_counts, brados_layouts};
 use crate::input::read_text;
@@ -53,12 +53,8 @@ pub enum BradosCommand {
         /// This class only
         class: Option<ClassName>,
     },
-    /// Show which classes of the running cluster had better be in another layout, and which are on their way
-    Proposals,
     /// Bring a class of the running cluster into another layout, while it is used
     Adopt(AdoptArguments),
-    /// Say whether the cluster may do so by itself
-    Auto(AutoArguments),
     /// Format a program where it is; standard input goes to standard output
     Fmt {
         file: PathBuf,
@@ -71,13 +67,12 @@ pub enum BradosCommand {
 impl BradosCommand {
     /// Whether it asks a cluster that runs without it.
     pub fn asks_a_cluster(&self) -> bool {
-        matches!(self, Self::Counts { .. } | Self::Proposals | Self::Adopt(_) | Self::Auto(_))
+        matches!(self, Self::Counts { .. } | Self::Adopt(_))
     }
 
     /// Whether it does, or does so besides.
     pub fn may_ask_a_cluster(&self) -> bool {
         match self {
-            Self::Profile(arguments) => arguments.asks_a_cluster(),
             Self::Tune(arguments) => arguments.asks_a_cluster(),
             _ => self.asks_a_cluster(),
         }
@@ -93,13 +88,12 @@ pub async fn run(
     cluster: impl Fn() -> Result<ClusterFile>,
     out: Out,
 ) -> Result<()> {
-    let reach = || Cluster::reach(&cluster()?);
     match command {
         BradosCommand::Counts { class } => brados_counts::run(class, &cluster()?, out).await,
-        BradosCommand::Proposals => brados_layouts::proposals(&reach()?, out).await,
-        BradosCommand::Adopt(arguments) => brados_layouts::adopt(arguments, &reach()?, out).await,
-        BradosCommand::Auto(arguments) => brados_layouts::auto(arguments, &reach()?, out).await,
-        BradosCommand::Profile(arguments) => brados_tune::profile(arguments, cluster, out).await,
+        BradosCommand::Adopt(arguments) => {
+            brados_layouts::adopt(arguments, &Cluster::reach(&cluster()?)?, out).await
+        }
+        BradosCommand::Profile(arguments) => brados_tune::profile(arguments, out).await,
         BradosCommand::Tune(arguments) => brados_tune::tune(arguments, cluster, out).await,
         BradosCommand::Check { file } => check(&file, out),
         BradosCommand::Compile { file, layout } => {

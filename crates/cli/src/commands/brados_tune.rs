@@ -38,9 +38,6 @@ pub struct At {
 pub struct ProfileArguments {
     #[command(flatten)]
     at: At,
-    /// Have the running cluster judge the layouts of its classes by it
-    #[arg(long)]
-    keep: bool,
     /// How long each of some hundred and fifty transactions is measured
     #[arg(long, default_value_t = PROBE_SECONDS, value_parser = seconds, value_name = "SECONDS")]
     seconds: f64,
@@ -68,13 +65,6 @@ pub struct TuneArguments {
     /// How often each layout is measured; the medians count
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
     rounds: u16,
-}
-
-impl ProfileArguments {
-    /// Whether a running cluster is told.
-    pub fn asks_a_cluster(&self) -> bool {
-        self.keep
-    }
 }
 
 impl TuneArguments {
@@ -121,19 +111,11 @@ impl At {
     }
 }
 
-/// Measures an engine; `cluster` is asked for if a running one is to know.
-pub async fn profile(
-    arguments: ProfileArguments,
-    cluster: impl Fn() -> Result<ClusterFile>,
-    out: Out,
-) -> Result<()> {
+/// Measures an engine.
+pub async fn profile(arguments: ProfileArguments, out: Out) -> Result<()> {
     let work = async {
-        let keeper = arguments.keep.then(|| Cluster::reach(&cluster()?)).transpose()?;
         let engine = arguments.at.open().await?;
         let profile = arguments.at.measure(&engine, arguments.seconds).await?;
-        if let Some(cluster) = keeper {
-            cluster.layouts().keep_profile(&profile).await?;
-        }
         let path = arguments.at.profile.display();
         out.show(&profile, || format!("the profile of {} is in {path}", profile.engine))
     };

@@ -103,7 +103,7 @@ fn ends(kept: &[KeptReport]) -> String {
     lines.collect()
 }
 
-/// The classes that had better be in another layout, or are on their way; nothing if nobody answers.
+/// The classes that are on their way into another layout; nothing if nobody answers.
 async fn layouts(file: &ClusterFile) -> String {
     let known = async { Cluster::reach(file)?.layouts().all().await };
     let Ok(Ok(classes)) = tokio::time::timeout(NODE_TIMEOUT, known).await else {

@@ -9,9 +9,6 @@ use nacre::{CallReply, ClassLayout, Cluster, ErrorKind, Object};
 use nacre_brados::{LAYOUT_KEY, Marks, Value, Whereabouts, compile, decode_reply, encode_request};
 use nacre_clock::Random;
 use nacre_conformance::wait::within_deadline;
-use nacre_tuner::rechoose::Terms;
-use nacre_tuner::{Access, Fingerprint, Profile};
-use serde_json::json;
 
 pub const PROGRAM: &str = "state do
   table :kv, [:at:int] => [:value:bytes]
@@ -29,36 +26,6 @@ pub const VALUE_BYTES: usize = 500;
 /// Whatever is waited for comes in seconds; a loaded machine takes some times as long.
 pub const PATIENCE: Duration = Duration::from_secs(240);
 pub const LOOK_AGAIN: Duration = Duration::from_millis(100);
-
-/// On these terms a layout is judged soon, and any that is predicted to save so much is worth it.
-pub fn terms(gain: f64) -> Terms {
-    let (requests, seconds, rest_seconds) = (200, 1, 1);
-    Terms { requests, seconds, rest_seconds, gain, drift: 0.05, margin: -1e9, ..Terms::default() }
-}
-
-/// What no measurement falls short of: which layout is better on this machine is not what is tested.
-pub const ANY_GAIN: f64 = -1e9;
-/// What no measurement comes to.
-pub const NO_GAIN: f64 = 0.999;
-/// What an access takes that doubles what a transaction takes, and one that takes all of the time.
-pub const DEAR_SECONDS: f64 = 1.1e-2;
-pub const ENDLESS_SECONDS: f64 = 1e3;
-
-/// The profile of an engine like the nodes', where some accesses take so long and others nothing: which
-/// layout is predicted to be best does not hang on this machine's disk.
-pub fn profile(engine: &Fingerprint, dear: &[Access], dear_seconds: f64) -> Profile {
-    let added = |access: Access| {
-        let seconds = if dear.contains(&access) { dear_seconds } else { 1e-6 };
-        json!([{ "bytes": 16, "seconds": seconds }])
-    };
-    let names: BTreeMap<String, serde_json::Value> = Access::ALL
-        .into_iter()
-        .map(|access| (json!(access).as_str().unwrap().to_owned(), added(access)))
-        .collect();
-    let depth = |depth: u32| json!({ "depth": depth, "read_seconds": 1e-2, "write_seconds": 1e-2, "added": names });
-    let profile = json!({ "format": 1, "engine": engine, "depths": [depth(1), depth(32)] });
-    Profile::from_json(&profile.to_string()).unwrap()
-}
 
 /// What clients are to do.
 #[derive(Debug, Default)]

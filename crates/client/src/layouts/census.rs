@@ -122,3 +122,38 @@ async fn rows_of(compiled: &Compiled, object: &Object) -> Result<(u64, bool)> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nacre_brados::{Value, encode_request};
+
+    use super::super::sources::tests::KV;
+    use super::*;
+    use crate::Cluster;
+
+    const ROWS: i64 = 1500;
+
+    async fn census_of(source: &str) -> Objects {
+        let folder = tempfile::tempdir().unwrap();
+        let cluster = Cluster::embedded(folder.path()).await.unwrap();
+        let class: ClassName = "kv".parse().unwrap();
+        let program = program_of(&class).unwrap();
+        let version = cluster.programs().put(&program, source).await.unwrap();
+        cluster.programs().activate(&program, version).await.unwrap();
+        let object = cluster.object(&"data/o".parse().unwrap()).await.unwrap();
+        for at in 0..ROWS {
+            let row = encode_request(&[Value::Int(at), Value::text("v")]);
+            object.call("kv", "put", row).await.unwrap();
+        }
+        cluster.layouts().census(&class).await.unwrap()
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn rows_are_counted_wherever_they_lie() {
+        for layout in ["", "layout kv: appended(map)\n", "layout kv: slots(16)\n"] {
+            let objects = census_of(&format!("{KV}{layout}")).await;
+            let expected = (Some(1), Rows::About(ROWS as u64));
+            assert_eq!((objects.count, objects.rows), expected, "{layout}");
+        }
+    }
+}

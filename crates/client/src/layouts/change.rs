@@ -26,8 +26,6 @@ pub struct LayoutChange {
     pub layout: String,
     /// The one before.
     pub former: String,
-    /// Why.
-    pub why: String,
     /// The versions of the class: before, the bridge, the target.
     pub base: u64,
     /// It keeps rows where they were, and finds them in both places.
@@ -183,7 +181,6 @@ mod tests {
         LayoutChange {
             layout: "kv: slots(64)".into(),
             former: "map".into(),
-            why: "asked".into(),
             base: 1,
             bridge: 2,
             target: 3,

@@ -1,56 +1,34 @@
 //! Does the work on layouts, in the background, where nobody else does.
 //!
 //! Every node that keeps objects has a keeper; of all of them one works at a time (`lease`). It waits for the
-//! maps `layouts` and `programs` to change and, where there is a profile to judge by, looks from time to time at
-//! what classes were asked. As long as there is nothing to do, it only waits.
+//! maps `layouts` and `programs` to change. As long as there is nothing to do, it only waits.
 //!
 //! **Invariant.** A keeper may be dropped or killed anywhere: what it does is decided from what is recorded,
 //! and each record is a compare-and-swap that is refused once another keeper has taken over.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use nacre_brados::Marks;
-use nacre_class::CallsSeen;
 use nacre_clock::Clock;
 use nacre_object::{ClassName, Error, ErrorKind, NodeName, Result};
 use nacre_registry::{Change, MapState, Severity};
-use nacre_tuner::{Fingerprint, OwnEngine};
 use tokio::task::JoinHandle;
 
 use super::change::{Onward, Phase, Step};
-use super::decider::Decider;
 use super::lease::{BEAT, Keeper, Lease, Turn};
-use super::record::{ClassLayout, layouts_map, profile_in};
+use super::record::{ClassLayout, layouts_map};
 use super::sources::compiled;
 use super::walk::Walker;
 use super::{Layouts, program_of};
 
-/// Between two looks at what classes were asked, and at who is at work.
+/// Between two looks at who is at work.
 const INTERVAL: Duration = Duration::from_secs(2);
 /// How long nodes are waited for to have a version live, before it is looked again.
 const LIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Before something that failed is tried again.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(500);
-
-/// A node as it was started, whose counts began with that.
-pub type LifeOfNode = (String, u64);
-
-/// What a keeper cannot know by itself.
-#[async_trait]
-pub trait LayoutObserver: Send + Sync {
-    /// What classes were asked, by name, on each node that answers.
-    async fn calls(&self) -> Vec<(LifeOfNode, BTreeMap<String, CallsSeen>)>;
-
-    /// The engine as it is, if that can be told.
-    async fn engine(&self) -> Option<Fingerprint>;
-
-    /// A place to measure on, beside the objects.
-    async fn own_engine(&self) -> Result<OwnEngine>;
-}
 
 /// A keeper, until it is dropped.
 #[derive(Debug)]
@@ -62,12 +40,10 @@ impl LayoutKeeper {
         layouts: Layouts,
         node: NodeName,
         incarnation: u64,
-        observer: Arc<dyn LayoutObserver>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         let lease = Lease::new(Keeper { node: node.to_string(), incarnation });
-        let decider = Decider::new(layouts.clone(), observer, Arc::clone(&clock));
-        let mut work = Work { layouts, lease, decider, clock };
+        let mut work = Work { layouts, lease, clock };
         Self(tokio::spawn(async move { work.go_on().await }))
     }
 }
@@ -87,7 +63,6 @@ enum Load {
 struct Work {
     layouts: Layouts,
     lease: Lease,
-    decider: Decider,
     clock: Arc<dyn Clock>,
 }
 
@@ -122,7 +97,7 @@ impl Work {
     async fn turn(&mut self) -> Result<Load> {
         let state = self.layouts.cluster.maps().get(&layouts_map()).await?;
         let changing = self.changing(&state).await?;
-        if changing.is_empty() && profile_in(&state)?.is_none() {
+        if changing.is_empty() {
             return Ok(Load::Nothing);
         }
         match self.lease.look(self.clock.monotonic(), &state)? {
@@ -131,15 +106,14 @@ impl Work {
             Turn::Mine { is_beat_due: true } => say_alive(&self.layouts, &self.lease).await?,
             Turn::Free => self.take().await?,
         }
-        let Self { layouts, lease, decider, clock } = self;
+        let Self { layouts, lease, .. } = self;
         let beats = beat(layouts, lease);
         let work = async {
             for class in &changing {
                 let mover = Mover { layouts, lease, class };
-                mover.take_up(clock.now_micros()).await?;
+                mover.take_up().await?;
                 mover.carry_out().await?;
             }
-            decider.look(lease).await?;
             Ok(Load::Some)
         };
         // Who is deposed stops where it is.
@@ -207,7 +181,7 @@ struct Mover<'a> {
 
 impl Mover<'_> {
     /// Takes up the last change again if the class was turned round after its end.
-    async fn take_up(&self, now_micros: u64) -> Result<()> {
+    async fn take_up(&self) -> Result<()> {
         let known = self.layouts.get(self.class).await?;
         if known.change.is_some() || !is_turned(self.layouts, self.class, &known).await? {
             return Ok(());
@@ -215,7 +189,6 @@ impl Mover<'_> {
         self.record(|record| {
             if record.change.is_none() {
                 record.change = record.last.take();
-                record.rest(now_micros);
             }
         })
         .await?;
@@ -328,27 +301,17 @@ impl Mover<'_> {
     }
 
     /// Changes what is recorded of the class, as long as this keeper is the one.
-    async fn record(&self, change: impl FnMut(&mut ClassLayout) + Send) -> Result<()> {
-        record(self.layouts, self.lease, self.class, change).await
+    ///
+    /// # Errors
+    /// `Stale` if another keeper has taken over.
+    async fn record(&self, mut change: impl FnMut(&mut ClassLayout) + Send) -> Result<()> {
+        let update = |state: &MapState| -> Result<Vec<Change>> {
+            self.lease.beat(state)?;
+            let before = ClassLayout::find(state, self.class)?;
+            let mut record = before.clone();
+            change(&mut record);
+            Ok(if record == before { vec![] } else { vec![record.to_change(self.class)] })
+        };
+        self.layouts.cluster.maps().update(&layouts_map(), update).await.map(drop)
     }
-}
-
-/// Changes what is recorded of a class, as long as it is this keeper's to do.
-///
-/// # Errors
-/// `Stale` if another keeper has taken over.
-pub(super) async fn record(
-    layouts: &Layouts,
-    lease: &Lease,
-    class: &ClassName,
-    mut change: impl FnMut(&mut ClassLayout) + Send,
-) -> Result<()> {
-    let update = |state: &MapState| -> Result<Vec<Change>> {
-        lease.beat(state)?;
-        let before = ClassLayout::find(state, class)?;
-        let mut record = before.clone();
-        change(&mut record);
-        Ok(if record == before { vec![] } else { vec![record.to_change(class)] })
-    };
-    layouts.cluster.maps().update(&layouts_map(), update).await.map(drop)
 }

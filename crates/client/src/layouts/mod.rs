@@ -1,4 +1,4 @@
-//! The layouts of running classes: what is proposed, and how a class comes into another one while it is used.
+//! The layouts of running classes: how a class comes into another one while it is used.
 //!
 //! A class in Brados says in its source where rows lie. To change that, two versions are put, a *bridge*
 //! and a *target* (`sources`); once the bridge is live everywhere the target is, and then all objects are
@@ -10,15 +10,9 @@
 //! Which objects are a class's they say themselves, by how their entry `@brados` begins: so no ledger is
 //! kept, and what is gone through are the names of all pools. Two classes that keep the same tables could
 //! not be told apart, and are refused.
-//!
-//! When another layout would be better is decided by [`nacre_tuner::rechoose`] from what is counted of
-//! calls (`decider`).
 
 mod census;
 mod change;
-mod decider;
-#[cfg(test)]
-mod decider_tests;
 mod keeper;
 mod lease;
 mod record;
@@ -26,16 +20,13 @@ mod sources;
 mod walk;
 
 use nacre_brados::Marks;
-use nacre_clock::{Clock, SystemClock};
 use nacre_object::{ClassName, Error, Result};
 use nacre_registry::{Activation, Change, Event, ProgramId, ProgramKind, ProgramSite, Severity};
-use nacre_tuner::Profile;
-use nacre_tuner::rechoose::Terms;
 
 pub use self::change::{LayoutChange, Phase, Walk};
-pub use self::keeper::{LayoutKeeper, LayoutObserver, LifeOfNode};
+pub use self::keeper::LayoutKeeper;
 pub use self::record::ClassLayout;
-use self::record::{keep_profile, layouts_map, profile_in};
+use self::record::layouts_map;
 use self::sources::{Sources, compiled};
 use crate::Cluster;
 
@@ -66,46 +57,6 @@ impl Layouts {
         ClassLayout::all(&self.cluster.maps().get(&layouts_map()).await?)
     }
 
-    /// The profile of the engine that layouts are judged by, if one is kept.
-    ///
-    /// # Errors
-    /// As [`Layouts::get`].
-    pub async fn profile(&self) -> Result<Option<Profile>> {
-        profile_in(&self.cluster.maps().get(&layouts_map()).await?)
-    }
-
-    /// Has layouts judged by this profile of the engine.
-    ///
-    /// # Errors
-    /// Those of [`nacre_registry::Maps::apply`].
-    pub async fn keep_profile(&self, profile: &Profile) -> Result<()> {
-        self.cluster.maps().apply(&layouts_map(), vec![keep_profile(profile)?]).await.map(drop)
-    }
-
-    /// Says whether the layout of a class may be changed without asking, and on which terms it is chosen
-    /// anew, if they are to be others.
-    ///
-    /// # Errors
-    /// `NotFound` if the class is not active; `Invalid` if it has no layouts; those of
-    /// [`nacre_registry::Maps::update`].
-    pub async fn allow(&self, class: &ClassName, auto: bool, terms: Option<Terms>) -> Result<()> {
-        self.check(class).await?;
-        self.update(class, |record| {
-            record.auto = auto;
-            record.terms = terms.unwrap_or(record.terms);
-            Ok(())
-        })
-        .await
-    }
-
-    /// Whether a class has layouts to choose from.
-    ///
-    /// # Errors
-    /// `NotFound` if it is not active; `Invalid` if it is not in Brados; `Unavailable`.
-    pub async fn check(&self, class: &ClassName) -> Result<()> {
-        compiled(&self.active(class).await?.1).map(drop)
-    }
-
     /// What is active of a class, and its source.
     async fn active(&self, class: &ClassName) -> Result<(Activation, String)> {
         let (program, programs) = (program_of(class)?, self.cluster.programs());
@@ -117,24 +68,12 @@ impl Layouts {
         Ok((active, source))
     }
 
-    /// Begins to bring a class into a layout; [`LayoutKeeper`]s do it. The reason is for people.
+    /// Begins to bring a class into a layout; [`LayoutKeeper`]s do it.
     ///
     /// # Errors
     /// `NotFound` if the class is not active; `Invalid` if the layout is impossible for it, or is the one it
     /// has; `Conflict` if it is being changed already, or another class keeps the same tables.
-    pub async fn adopt(&self, class: &ClassName, layout: &str, why: &str) -> Result<LayoutChange> {
-        let now = SystemClock::default().now_micros();
-        self.begin_change(class, layout, why, |record| record.rest(now)).await
-    }
-
-    /// The same, with what else is recorded of the class by then.
-    async fn begin_change(
-        &self,
-        class: &ClassName,
-        layout: &str,
-        why: &str,
-        mut besides: impl FnMut(&mut ClassLayout) + Send,
-    ) -> Result<LayoutChange> {
+    pub async fn adopt(&self, class: &ClassName, layout: &str) -> Result<LayoutChange> {
         let (program, programs) = (program_of(class)?, self.cluster.programs());
         let (active, source) = self.active(class).await?;
         let base = active.version;
@@ -149,7 +88,6 @@ impl Layouts {
             bridge: programs.put(&program, &sources.bridge).await?,
             target: programs.put(&program, &sources.target).await?,
             former: sources.former,
-            why: why.to_owned(),
             base,
             phase: Phase::Bridge,
         };
@@ -158,12 +96,11 @@ impl Layouts {
             None => {
                 record.change = Some(change.clone());
                 record.last = None;
-                besides(record);
                 Ok(())
             }
         })
         .await?;
-        let text = format!("{class} is brought into layout {}: {why}", change.layout);
+        let text = format!("{class} is brought into layout {}", change.layout);
         self.tell(class, Severity::Info, text).await;
         Ok(change)
     }
@@ -216,7 +153,7 @@ impl Layouts {
 
 fn under_way(class: &ClassName, change: &LayoutChange) -> Error {
     Error::conflict(format!("{class} is being brought into layout {}", change.destination()))
-        .hint("`nacre brados proposals` shows how far it is")
+        .hint("`nacre status` shows how far it is")
 }
 
 fn program_of(class: &ClassName) -> Result<ProgramId> {

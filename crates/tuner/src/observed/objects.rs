@@ -36,15 +36,6 @@ impl Rows {
 }
 
 impl Objects {
-    /// How many rows all have together, if that is known.
-    pub(crate) fn all_rows(&self) -> Option<u64> {
-        match (self.count, self.rows) {
-            (Some(0), _) => Some(0),
-            (Some(count), Rows::About(rows)) => Some(count.saturating_mul(rows)),
-            _ => None,
-        }
-    }
-
     /// How many there are, and how many rows one has: as many as are known, or else assumed.
     pub(crate) fn assumed(&self) -> (u64, u64) {
         let rows = self.rows.counted().unwrap_or(ASSUMED_ROWS);
