@@ -35,7 +35,10 @@ pub enum ProgramCommand {
     /// Run the test script of a Brados program, on an engine of its own
     Test(program_test::TestArguments),
     /// Show the kinds of programs there are: what each defines, finds and may use
-    Kinds { kind: Option<ProgramKind> },
+    Kinds {
+        /// Only this kind
+        kind: Option<ProgramKind>,
+    },
     /// List programs with their versions
     #[command(alias = "list")]
     Ls {
