@@ -7,10 +7,8 @@ use std::sync::Arc;
 
 use nacre_class::CallsSeen;
 use nacre_clock::{Clock, SystemClock};
-use nacre_log::{
-    BRADOS_CLASS, Batching, LogEnv, LogName, MapViews, PROGRAM_CLASS, Patience, SequencerNodes,
-    SequencerTransport,
-};
+use nacre_host::{HostNodes, HostTransport, MapRecords};
+use nacre_log::{BRADOS_CLASS, Batching, LogEnv, LogName, PROGRAM_CLASS, Patience};
 use nacre_object::{Locate, ObjectId, PoolName, Result, Store, TargetName, Watch};
 use nacre_placement::{PlacedStore, PlacedTarget};
 use nacre_rados::RadosOptions;
@@ -86,9 +84,9 @@ pub struct Parts {
     /// The storage targets.
     pub targets: Vec<PlacedTarget>,
     /// The way to the nodes that host sequencers.
-    pub sequencers: Arc<dyn SequencerTransport>,
+    pub sequencers: Arc<dyn HostTransport>,
     /// Which nodes these are.
-    pub sequencer_nodes: Arc<dyn SequencerNodes>,
+    pub sequencer_nodes: Arc<dyn HostNodes>,
     /// How logs use them.
     pub logs: LogUse,
     /// Time.
@@ -195,7 +193,7 @@ impl Cluster {
         let logs = LogEnv {
             store: Arc::clone(&as_store),
             placement: store.clone(),
-            views: Arc::new(MapViews::new(maps.clone())),
+            views: Arc::new(MapRecords::new(maps.clone())),
             sequencers: parts.sequencers,
             nodes: parts.sequencer_nodes,
             classes: Arc::new(ProgramVersions::new(programs.clone())),
@@ -408,6 +406,6 @@ impl Cluster {
     /// # Errors
     /// `Unavailable`.
     pub async fn logs(&self) -> Result<Vec<LogName>> {
-        self.logs.views.logs().await
+        self.logs.views.names().await
     }
 }

@@ -14,7 +14,8 @@ use bytes::Bytes;
 use nacre_class::CallsSeen;
 use nacre_clock::Clock;
 use nacre_embedded::{EmbeddedEngine, Options};
-use nacre_log::{SequencerHost, SequencerNodes, SequencerTransport, answer_within};
+use nacre_host::{HostNodes, HostTransport, answer_within};
+use nacre_log::{SEQUENCER_SERVICE, SequencerHost};
 use nacre_object::{Error, Locate, NodeName, Result, Stack, TargetName};
 use nacre_placement::{PlacedTarget, Target};
 use nacre_rados::{RadosEngine, RadosOptions};
@@ -162,24 +163,25 @@ struct LocalSequencer {
 }
 
 #[async_trait]
-impl SequencerTransport for LocalSequencer {
+impl HostTransport for LocalSequencer {
     async fn ask(
         &self,
         node: &NodeName,
+        service: &'static str,
         method: &'static str,
         input: Bytes,
         patience: Duration,
     ) -> Result<Bytes> {
-        let host = self.host.get().filter(|_| *node == self.node);
+        let host = self.host.get().filter(|_| *node == self.node && service == SEQUENCER_SERVICE);
         let host = host.ok_or_else(|| {
-            Error::unavailable(format!("there is no node {node} in this process"))
+            Error::unavailable(format!("no node {node} hosts {service}s in this process"))
         })?;
         answer_within(patience, node, host.handle(method, input)).await
     }
 }
 
 #[async_trait]
-impl SequencerNodes for LocalSequencer {
+impl HostNodes for LocalSequencer {
     async fn nodes(&self) -> Result<Vec<NodeName>> {
         Ok(vec![self.node.clone()])
     }

@@ -9,7 +9,6 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacre_log::SEQUENCER_SERVICE;
 use nacre_object::{Error, NodeName, Result};
 use nacre_registry::Nodes;
 use nacre_wire::{Endpoint, Session, SessionOptions};
@@ -34,13 +33,14 @@ impl Neighbours {
         let _ = self.registry.set(registry.clone());
     }
 
-    /// Asks such a node's sequencers.
+    /// Asks a service of such a node.
     ///
     /// # Errors
-    /// The sequencer's own; `Unavailable` if the node is not reached.
+    /// The service's own; `Unavailable` if the node is not reached.
     pub async fn ask(
         &self,
         node: &NodeName,
+        service: &str,
         method: &str,
         input: Bytes,
         deadline: Duration,
@@ -52,7 +52,7 @@ impl Neighbours {
             self.sessions().remove(node);
             return Err(unreachable(node));
         }
-        session.ask(SEQUENCER_SERVICE, method, input, deadline).await
+        session.ask(service, method, input, deadline).await
     }
 
     async fn session(&self, node: &NodeName) -> Result<Session> {

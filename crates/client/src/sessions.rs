@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use nacre_clock::{Clock, Random};
-use nacre_log::{SEQUENCER_SERVICE, SequencerNodes, SequencerTransport, answer_within};
+use nacre_host::{HostNodes, HostTransport, answer_within};
 use nacre_object::{Error, NodeName, Result};
 use nacre_placement::{PlacedTarget, Target};
 use nacre_registry::Nodes;
@@ -149,28 +149,29 @@ fn target_of(node: &NodeEntry) -> Result<Target> {
 }
 
 #[async_trait]
-impl SequencerTransport for Sessions {
+impl HostTransport for Sessions {
     async fn ask(
         &self,
         node: &NodeName,
+        service: &'static str,
         method: &'static str,
         input: Bytes,
         patience: Duration,
     ) -> Result<Bytes> {
         if let Some(entry) = self.0.file.known(node) {
             let session = self.session(&entry.name)?;
-            return session.ask(SEQUENCER_SERVICE, method, input, patience).await;
+            return session.ask(service, method, input, patience).await;
         }
         // Where Ceph keeps the log it may be a node of another folder, or one that is gone for good:
         // if it is not reached, a node of this one takes over.
         // Boxed, as the future of every question would be as large as that of this one.
-        let asked = Box::pin(self.0.neighbours.ask(node, method, input, patience));
+        let asked = Box::pin(self.0.neighbours.ask(node, service, method, input, patience));
         answer_within(patience, node, asked).await
     }
 }
 
 #[async_trait]
-impl SequencerNodes for Sessions {
+impl HostNodes for Sessions {
     async fn nodes(&self) -> Result<Vec<NodeName>> {
         self.0.file.with_role(Role::Metadata).map(NodeEntry::node_name).collect()
     }

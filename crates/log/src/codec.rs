@@ -85,14 +85,6 @@ impl Decoder {
     }
 }
 
-/// A text after its length in 16 bits, where it lies, and what comes after it.
-pub(crate) fn split_text(input: &[u8]) -> Decoded<(&str, &[u8])> {
-    let (length, rest) = input.split_first_chunk().ok_or(Undecodable)?;
-    let length = usize::from(u16::from_le_bytes(*length));
-    let (text, rest) = rest.split_at_checked(length).ok_or(Undecodable)?;
-    Ok((std::str::from_utf8(text).map_err(|_| Undecodable)?, rest))
-}
-
 /// Appends a byte string after its length in 32 bits.
 pub(crate) fn put_sized_bytes(output: &mut BytesMut, bytes: &[u8]) {
     let length = u32::try_from(bytes.len()).expect("what is encoded is bounded far below 4 GiB");

@@ -5,53 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use nacre_object::{ClassName, Error, Locate, NodeName, Result, Store};
-use tokio::time::timeout;
+use nacre_host::{HostNodes, HostTransport, RecordStore};
+use nacre_object::{ClassName, Locate, Result, Store};
 
 use crate::limits::{MAX_APPENDS, MAX_WRITE_BYTES, MAX_WRITE_ENTRIES};
-use crate::views::ViewStore;
-
-/// Brings a question to the [`SequencerHost`](crate::SequencerHost) of a node.
-#[async_trait]
-pub trait SequencerTransport: Send + Sync + fmt::Debug {
-    /// Asks `node`: what its host's `handle(method, input)` answers within `patience`. Who carries many questions
-    /// looks after their time together, which costs less than a timer each.
-    ///
-    /// # Errors
-    /// The host's own; `Unavailable` if the node does not answer in time.
-    async fn ask(
-        &self,
-        node: &NodeName,
-        method: &'static str,
-        input: Bytes,
-        patience: Duration,
-    ) -> Result<Bytes>;
-}
-
-/// What a sequencer answers, if it does within its time.
-///
-/// # Errors
-/// Its own; `Unavailable` once the time is over.
-pub async fn answer_within(
-    patience: Duration,
-    node: &NodeName,
-    answer: impl Future<Output = Result<Bytes>>,
-) -> Result<Bytes> {
-    timeout(patience, answer).await.unwrap_or_else(|_| {
-        Err(Error::unavailable(format!("sequencer {node} has no answer within {patience:?}")))
-    })
-}
-
-/// Knows which nodes host sequencers.
-#[async_trait]
-pub trait SequencerNodes: Send + Sync + fmt::Debug {
-    /// Every node that may become a log's sequencer, alive or not.
-    ///
-    /// # Errors
-    /// `Unavailable`.
-    async fn nodes(&self) -> Result<Vec<NodeName>>;
-}
+use crate::view::View;
 
 /// Knows which version of a class its caller is written against.
 #[async_trait]
@@ -148,12 +106,12 @@ pub struct LogEnv {
     pub store: Arc<dyn Store>,
     /// Knows where the store puts objects.
     pub placement: Arc<dyn Locate>,
-    /// Keeps the views; [`MapViews`](crate::MapViews) on the registry's maps.
-    pub views: Arc<dyn ViewStore>,
+    /// Keeps the views; [`MapRecords`](nacre_host::MapRecords) on the registry's maps.
+    pub views: Arc<dyn RecordStore<View>>,
     /// Reaches the sequencers.
-    pub sequencers: Arc<dyn SequencerTransport>,
+    pub sequencers: Arc<dyn HostTransport>,
     /// Knows the nodes that host them.
-    pub nodes: Arc<dyn SequencerNodes>,
+    pub nodes: Arc<dyn HostNodes>,
     /// Knows the versions of classes.
     pub classes: Arc<dyn ClassVersions>,
     /// How long to wait for what.

@@ -4,11 +4,11 @@
 //! *sequencer* hands out positions from memory; a *view* says which objects there are, who the
 //! sequencer is, and under which *epoch* all this holds. Objects keep each position write-once and
 //! refuse old epochs ([`log_class`]); views are changed one at a time by compare-and-swap
-//! ([`ViewStore`]). Everything else follows:
+//! ([`nacre_host::RecordStore`]). Everything else follows:
 //!
 //! - [`Log`] appends (position from the sequencer, record to the object) and reads;
-//! - [`SequencerHost`] is what a node runs; if a sequencer is lost another node claims the next
-//!   view, seals the objects and finds the tail ([`core::RecoveryCore`]);
+//! - [`SequencerHost`] is what a node runs; if a sequencer is lost another node claims the next view, as
+//!   [`nacre_host`] has it, seals the objects and finds the tail ([`core::RecoveryCore`]);
 //! - if a target is lost the sequencer lays positions out around it from the tail on.
 //!
 //! # Invariants
@@ -17,7 +17,6 @@
 //! - What a position was seen to hold never changes, except to trimmed.
 //! - A record appended after another was acknowledged has the greater position.
 
-mod backoff;
 mod client;
 mod codec;
 pub mod core;
@@ -30,17 +29,12 @@ mod storage;
 #[cfg(test)]
 mod testing;
 pub mod view;
-mod views;
 
 pub use client::{Entry, Follow, Log, LogOptions, LogStat, ReadSlot};
-pub use env::{
-    AnyVersion, Batching, ClassVersions, LogEnv, Patience, SequencerNodes, SequencerTransport,
-    answer_within,
-};
+pub use env::{AnyVersion, Batching, ClassVersions, LogEnv, Patience};
 pub use name::LogName;
 pub use sequencer::{
     Reconfiguration, SEQUENCER_SERVICE, SequencerCounts, SequencerHost, is_question_of_producers,
     log_asked_about,
 };
 pub use storage::{BRADOS_CLASS, NATIVE_CLASS, PROGRAM_CLASS, log_class, storage_methods};
-pub use views::{MapViews, ViewStore};

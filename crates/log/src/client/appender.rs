@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use nacre_clock::Random;
+use nacre_host::Backoff;
 use nacre_object::{Error, ErrorKind, ObjectId, Result, TargetName};
 use nacre_telemetry::traced;
 use tokio::sync::{Semaphore, oneshot};
@@ -19,7 +20,6 @@ use super::append::{Append, Permits};
 use super::lanes::{Lanes, Write};
 use super::suspects::{Suspects, Suspicion};
 use super::view_cache::ViewCache;
-use crate::backoff::Backoff;
 use crate::core::{AppendCommand, AppendEvent, Grant};
 use crate::env::LogEnv;
 use crate::limits::{

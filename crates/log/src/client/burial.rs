@@ -3,10 +3,10 @@
 
 use futures::StreamExt;
 use futures::stream;
+use nacre_host::Backoff;
 use nacre_object::{ClassName, ObjectId, Result};
 use tokio::time::Instant;
 
-use crate::backoff::Backoff;
 use crate::limits::MAX_BURIALS;
 use crate::storage::{Addressed, CallFailure, LAST_EPOCH, StorageClient};
 use crate::view::{Place, View};

@@ -17,4 +17,4 @@ mod view_cache;
 pub use follow::Follow;
 pub use log::Log;
 pub use options::{Entry, LogOptions, LogStat, ReadSlot};
-pub(crate) use view_cache::ViewCache;
+pub(crate) use view_cache::{Issued, ViewCache};

@@ -11,12 +11,12 @@ use std::sync::Arc;
 use futures::StreamExt;
 use futures::future::join_all;
 use futures::stream;
+use nacre_host::Backoff;
 use nacre_object::{Error, Result, Status};
 use tokio::time::Instant;
 
 use super::burial::places_to;
 use super::view_cache::ViewCache;
-use crate::backoff::Backoff;
 use crate::limits::MAX_BURIALS;
 use crate::sequencer::SequencerClient;
 use crate::storage::status::EROFS;

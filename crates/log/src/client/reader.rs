@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::future::join_all;
+use nacre_host::Backoff;
 use nacre_object::{Error, Result};
 use tokio::time::Instant;
 
 use super::options::Entry;
 use super::view_cache::{KnownView, ViewCache};
-use crate::backoff::Backoff;
 use crate::limits::{READ_BYTES, READ_SHARE_BYTES};
 use crate::record;
 use crate::storage::{

@@ -9,12 +9,12 @@
 //! the name has objects of other names. So nothing that comes late, a seal of a sequencer that was deposed
 //! included, meets the objects of another log.
 
+use nacre_host::Backoff;
 use nacre_object::{Error, ErrorKind, Result};
 use tokio::time::Instant;
 
 use super::burial::bury_all;
 use crate::LogName;
-use crate::backoff::Backoff;
 use crate::env::LogEnv;
 use crate::storage::StorageClient;
 use crate::view::View;

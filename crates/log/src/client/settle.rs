@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use nacre_host::Backoff;
 use nacre_object::{Error, ErrorKind, ObjectId, Result};
 use nacre_telemetry::traced;
 
 use super::append::Append;
 use super::appender::Appender;
 use super::suspects::Suspicion;
-use crate::backoff::Backoff;
 use crate::core::{AppendCommand, AppendEvent, ReadBack};
 use crate::record;
 use crate::storage::status::EROFS;

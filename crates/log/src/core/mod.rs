@@ -8,5 +8,5 @@ mod recovery;
 mod sequencer;
 
 pub use append::{AppendCommand, AppendCore, AppendEvent, ReadBack};
-pub use recovery::{RecoveryCommand, RecoveryCore, RecoveryEvent};
+pub use recovery::{RecoveryCommand, RecoveryCore, RecoveryEvent, RecoveryStep};
 pub use sequencer::{Grant, SequencerCore, TokenRefusal};

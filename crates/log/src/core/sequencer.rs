@@ -5,8 +5,10 @@
 //!
 //! **Invariant:** every position it issues has an object in the view whose epoch goes with it.
 
+use nacre_host::{EpochRefusal, Machine, Serving};
+
 use crate::limits::MAX_TOKENS;
-use crate::view::{Sequencer, View};
+use crate::view::View;
 
 /// Positions handed out: `first..first + count`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,10 +37,8 @@ impl Grant {
 /// Why no position was handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenRefusal {
-    /// The caller's view is older than this sequencer: it may know another one.
-    Stale,
-    /// The caller knows a later view: this sequencer may be deposed and must look.
-    Behind,
+    /// The caller's epoch does not fit.
+    Epoch(EpochRefusal),
     /// No position is left with an object, or they are held back: wait for the next view.
     Full,
 }
@@ -46,8 +46,7 @@ pub enum TokenRefusal {
 /// A sequencer that serves.
 #[derive(Debug, Clone)]
 pub struct SequencerCore {
-    identity: Sequencer,
-    view: View,
+    serving: Serving<View>,
     tail: u64,
     /// One past the last position it may hand out.
     limit: u64,
@@ -57,11 +56,10 @@ impl SequencerCore {
     /// The sequencer of `view`, from a tail that recovery found.
     ///
     /// # Panics
-    /// If the view names no sequencer: recovery has claimed it.
+    /// If the view names no sequencer: the take-over has claimed it.
     pub fn new(view: View, tail: u64) -> Self {
-        let identity = view.sequencer().expect("recovery claims the view first").clone();
         let limit = view.end();
-        Self { identity, view, tail, limit }
+        Self { serving: Serving::new(view), tail, limit }
     }
 
     /// Hands out up to `count` positions to a caller whose view has `epoch`.
@@ -69,13 +67,13 @@ impl SequencerCore {
     /// # Errors
     /// See [`TokenRefusal`].
     pub fn next(&mut self, epoch: u64, count: u32) -> Result<Grant, TokenRefusal> {
-        self.check(epoch)?;
+        self.serving.check(epoch).map_err(TokenRefusal::Epoch)?;
         let left = self.limit.saturating_sub(self.tail).min(u64::from(MAX_TOKENS)) as u32;
         let count = count.max(1).min(left);
         if count == 0 {
             return Err(TokenRefusal::Full);
         }
-        let grant = Grant { first: self.tail, count, epoch: self.view.epoch() };
+        let grant = Grant { first: self.tail, count, epoch: self.view().epoch() };
         self.tail += u64::from(count);
         Ok(grant)
     }
@@ -83,19 +81,9 @@ impl SequencerCore {
     /// One past the last position handed out.
     ///
     /// # Errors
-    /// As for [`SequencerCore::next`], but never `Full`.
-    pub fn tail(&self, epoch: u64) -> Result<u64, TokenRefusal> {
-        self.check(epoch).map(|()| self.tail)
-    }
-
-    fn check(&self, epoch: u64) -> Result<(), TokenRefusal> {
-        if epoch < self.identity.epoch {
-            Err(TokenRefusal::Stale)
-        } else if epoch > self.view.epoch() {
-            Err(TokenRefusal::Behind)
-        } else {
-            Ok(())
-        }
+    /// See [`EpochRefusal`].
+    pub fn tail(&self, epoch: u64) -> Result<u64, EpochRefusal> {
+        self.serving.check(epoch).map(|()| self.tail)
     }
 
     /// The tail, for those who know the view.
@@ -103,40 +91,36 @@ impl SequencerCore {
         self.tail
     }
 
-    /// The epoch by which it was installed.
-    pub fn installed_at(&self) -> u64 {
-        self.identity.epoch
-    }
-
     /// The view it serves.
     pub fn view(&self) -> &View {
-        &self.view
+        self.serving.record()
     }
 
     /// Whether less than half of a stripe is left, so that the next should be made ready.
     pub fn is_running_short(&self) -> bool {
-        self.view.end().saturating_sub(self.tail)
-            < self.view.last_range().stripe_positions().div_ceil(2)
+        self.view().end().saturating_sub(self.tail)
+            < self.view().last_range().stripe_positions().div_ceil(2)
+    }
+}
+
+impl Machine for SequencerCore {
+    type Record = View;
+
+    fn serving(&self) -> &Serving<View> {
+        &self.serving
     }
 
-    /// Hands out nothing until the next [`SequencerCore::serve`]; answers the tail, which stays.
-    pub fn hold(&mut self) -> u64 {
+    /// The tail stays.
+    fn hold(&mut self) {
         self.limit = self.tail;
-        self.tail
     }
 
-    /// Goes on with the view that is stored now. Answers whether this sequencer is still the one;
-    /// if not it must be dropped.
-    #[must_use]
-    pub fn serve(&mut self, stored: View) -> bool {
-        if stored.sequencer() != Some(&self.identity) {
-            return false;
+    fn serve(&mut self, stored: View) -> bool {
+        let is_authority = self.serving.go_on_by(stored);
+        if is_authority {
+            self.limit = self.view().end();
         }
-        if stored.epoch() >= self.view.epoch() {
-            self.view = stored;
-        }
-        self.limit = self.view.end();
-        true
+        is_authority
     }
 }
 
@@ -172,16 +156,17 @@ mod tests {
     fn a_callers_epoch_must_lie_between_the_sequencers_and_the_views() {
         let mut core = core();
         assert!(core.serve(core.view().clone().extended(1).unwrap()));
-        assert_eq!(core.next(1, 1), Err(TokenRefusal::Stale));
+        assert_eq!(core.next(1, 1), Err(TokenRefusal::Epoch(EpochRefusal::Stale)));
         assert!(core.next(2, 1).is_ok() && core.next(3, 1).is_ok());
-        assert_eq!(core.next(4, 1), Err(TokenRefusal::Behind));
-        assert_eq!(core.tail(4), Err(TokenRefusal::Behind));
+        assert_eq!(core.next(4, 1), Err(TokenRefusal::Epoch(EpochRefusal::Behind)));
+        assert_eq!(core.tail(4), Err(EpochRefusal::Behind));
     }
 
     #[test]
     fn while_held_it_hands_out_nothing_and_the_tail_stays() {
         let mut core = core();
-        assert_eq!(core.hold(), 3);
+        core.hold();
+        assert_eq!(core.tail_now(), 3);
         assert_eq!(core.next(2, 1), Err(TokenRefusal::Full));
         assert_eq!(core.tail(2), Ok(3));
         assert!(core.serve(core.view().clone()));

@@ -2,11 +2,13 @@
 
 use bytes::Bytes;
 use nacre_fuzz::fuzz;
+use nacre_host::{Question as _, decode_epoch, encode_epoch};
 use nacre_object::ClassName;
 
 use super::messages::*;
 use crate::LogName;
 use crate::core::Grant;
+use crate::view::View;
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -47,6 +49,6 @@ fn fuzz_answers_of_a_sequencer() {
         let input = Bytes::copy_from_slice(input);
         let grant = decode_grant(input.clone()).is_ok();
         let tail = decode_tail(input.clone()).is_ok();
-        decode_epoch(input).is_ok() || grant || tail
+        decode_epoch::<View>(&input).is_ok() || grant || tail
     });
 }

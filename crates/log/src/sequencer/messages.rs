@@ -1,22 +1,23 @@
 //! What is asked of a sequencer's host and what it answers.
 //!
-//! Little-endian; a text has its length (u16) before it. Every question starts with the log's name
-//! (text) and the epoch of the asker's view (u64).
+//! Little-endian; a text has its length (u16) before it. Every question starts as [`nacre_host`] says, with the
+//! log's name and the epoch of the asker's view.
 //!
 //! | method | goes on with | answer |
 //! | --- | --- | --- |
 //! | `next` | count u32 | first position u64, count u32, epoch u64 |
 //! | `tail` | beyond u64, wait u32 (ms): answer when the tail is greater, or after that | tail u64, epoch u64 of the view positions below it need |
-//! | `recover` | – | epoch u64 of the view to use now |
+//! | `recover` | – | as for every host |
 //! | `reconfigure` | kind u8 and: 0, width u32, slots u32 (0 keeps), count u16 and names of targets to avoid; 1, class (text); 2, position u64 | epoch u64 |
 
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use nacre_object::{ClassName, Error, ErrorKind, Result, Status, TargetName};
+use nacre_host::{Question as HostQuestion, RECOVER, put_header, split_header};
+use nacre_object::{ClassName, Error, Result, TargetName};
 
 use crate::LogName;
-use crate::codec::{Decoded, Decoder, Undecodable, put_text, split_text};
+use crate::codec::{Decoded, Decoder, Undecodable, put_text};
 use crate::core::Grant;
 use crate::view::Layout;
 
@@ -56,22 +57,20 @@ pub(crate) struct Asked<'a> {
     pub question: Question,
 }
 
-impl Question {
-    pub fn method(&self) -> &'static str {
+impl HostQuestion<LogName> for Question {
+    fn method(&self) -> &'static str {
         match self {
             Self::Next { .. } => "next",
             Self::Tail { .. } => "tail",
-            Self::Recover => "recover",
+            Self::Recover => RECOVER,
             Self::Reconfigure(_) => "reconfigure",
         }
     }
 
-    /// The question, about a log, of somebody whose view has this epoch.
-    pub fn encode(&self, log: &LogName, epoch: u64) -> Bytes {
+    fn encode(&self, log: &LogName, epoch: u64) -> Bytes {
         // Exactly as long as the usual question: then its bytes are handed on as they are.
         let mut input = BytesMut::with_capacity(2 + log.as_str().len() + 8 + 4);
-        put_text(&mut input, log.as_str());
-        input.put_u64_le(epoch);
+        put_header(&mut input, log.as_str(), epoch);
         match self {
             Self::Next { count } => input.put_u32_le(*count),
             Self::Tail { beyond, wait } => {
@@ -89,7 +88,7 @@ impl<'a> Asked<'a> {
     /// # Errors
     /// `Unsupported` for a method of no host, `Invalid` for input that cannot be decoded.
     pub fn decode(method: &str, input: &'a [u8]) -> Result<Self> {
-        if !["next", "tail", "recover", "reconfigure"].contains(&method) {
+        if !["next", "tail", RECOVER, "reconfigure"].contains(&method) {
             return Err(Error::unsupported(format!("a sequencer has no method {method:?}")));
         }
         Self::parse(method, input).map_err(|Undecodable| {
@@ -99,16 +98,15 @@ impl<'a> Asked<'a> {
     }
 
     fn parse(method: &str, input: &'a [u8]) -> Decoded<Self> {
-        let (log, rest) = split_text(input)?;
+        let (log, epoch, rest) = split_header(input).ok_or(Undecodable)?;
         let mut decoder = Decoder::new(rest);
-        let epoch = decoder.u64()?;
         let question = match method {
             "next" => Question::Next { count: decoder.u32()? },
             "tail" => Question::Tail {
                 beyond: decoder.u64()?,
                 wait: Duration::from_millis(decoder.u32()?.into()),
             },
-            "recover" => Question::Recover,
+            RECOVER => Question::Recover,
             _ => Question::Reconfigure(Reconfiguration::decode(&mut decoder)?),
         };
         decoder.finish()?;
@@ -118,7 +116,7 @@ impl<'a> Asked<'a> {
 
 /// The log a question to a host is about, for whoever decides on it without being the host.
 pub fn log_asked_about(input: Bytes) -> Option<LogName> {
-    let (log, _) = split_text(&input).ok()?;
+    let (log, ..) = split_header(&input)?;
     LogName::new(log).ok()
 }
 
@@ -126,7 +124,7 @@ pub fn log_asked_about(input: Bytes) -> Option<LogName> {
 /// another sequencer, or that the log avoids targets. Nothing it asks for changes what the log holds.
 pub fn is_question_of_producers(method: &str, input: &[u8]) -> bool {
     match method {
-        "next" | "recover" => true,
+        "next" | RECOVER => true,
         _ => Asked::decode(method, input).is_ok_and(|asked| match asked.question {
             Question::Reconfigure(Reconfiguration::Relayout { layout, .. }) => layout.is_none(),
             _ => false,
@@ -214,40 +212,6 @@ pub(crate) fn decode_tail(output: Bytes) -> Result<(u64, u64)> {
         decoder.finish().map(|()| answer)
     };
     parse().map_err(unexpected)
-}
-
-/// An epoch.
-pub(crate) fn encode_epoch(epoch: u64) -> Bytes {
-    Bytes::copy_from_slice(&epoch.to_le_bytes())
-}
-
-/// # Errors
-/// `Corrupt` for an answer of another form.
-pub(crate) fn decode_epoch(output: Bytes) -> Result<u64> {
-    let parse = || {
-        let mut decoder = Decoder::new(output);
-        let epoch = decoder.u64()?;
-        decoder.finish().map(|()| epoch)
-    };
-    parse().map_err(unexpected)
-}
-
-/// The status of a host that is there but has no answer yet (EAGAIN): do not replace it.
-const BUSY: Status = -11;
-
-/// The error of a host that is there but has no answer yet.
-pub(super) fn busy(message: &str) -> Error {
-    Error::unavailable(message).with_status(BUSY)
-}
-
-/// Whether somebody is there, who asks for patience.
-pub(super) fn is_busy(error: &Error) -> bool {
-    error.kind() == ErrorKind::Unavailable && error.has_own_status() && error.status() == BUSY
-}
-
-/// Whether asking again may help.
-pub(super) fn is_transient(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Stale)
 }
 
 fn unexpected(_: Undecodable) -> Error {

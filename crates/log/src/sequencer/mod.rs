@@ -4,9 +4,8 @@ mod client;
 #[cfg(test)]
 mod fuzz_tests;
 mod host;
-mod hosted;
+mod hosting;
 mod messages;
-mod proposal;
 mod reconfigure;
 mod recovery;
 

@@ -19,13 +19,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::join_all;
+use nacre_host::{Held, deposed, propose_while_serving};
 use nacre_object::{ClassName, Error, ErrorKind, Result, TargetName};
 use tokio::time::timeout;
 
-use super::hosted::Hosted;
+use super::hosting::{LogSlot, Sequencers};
 use super::messages::Reconfiguration;
-use super::proposal::{Held, propose_while_serving, served};
 use super::recovery::object_of;
+use crate::core::SequencerCore;
 use crate::env::LogEnv;
 use crate::limits::RANGES_TO_GO_ROUND;
 use crate::storage::{Addressed, CallFailure, StorageClient, speaks_rows};
@@ -44,21 +45,21 @@ const MAX_CLASS_PROPOSALS: usize = 3;
 ///
 /// # Errors
 /// `Unavailable`; `Exhausted`. `Stale` if this sequencer is deposed.
-pub(super) async fn extend(env: &LogEnv, hosted: &Hosted) -> Result<()> {
-    let view = match hosted.core().as_ref() {
+pub(super) async fn extend(env: &LogEnv, slot: &LogSlot) -> Result<()> {
+    let view = match slot.machine().as_ref() {
         Some(core) if core.is_running_short() => core.view().clone(),
         _ => return Ok(()),
     };
     if let Some(away) = won_back(env, &view).await {
-        return relayout(env, hosted, view.layout(), away).await.map(drop);
+        return relayout(env, slot, view.layout(), away).await.map(drop);
     }
     let longer = view.extended(1)?;
     let stripe = longer.last_range().stripe_count() - 1;
     let silent = seal(env, &longer, places(&longer, stripe), SEAL_PATIENCE).await?;
     if silent.is_empty() {
-        propose_while_serving(env, hosted, &longer).await.map(drop)
+        propose_while_serving(&*env.views, slot, &longer).await.map(drop)
     } else {
-        relayout(env, hosted, view.layout(), silent).await.map(drop)
+        relayout(env, slot, view.layout(), silent).await.map(drop)
     }
 }
 
@@ -91,11 +92,11 @@ fn may_choose(view: &View, layout: Layout) -> bool {
 /// `Stale` if this sequencer is deposed; else as the change's own method of [`View`].
 pub(super) async fn reconfigure(
     env: &LogEnv,
-    hosted: &Hosted,
+    slot: &LogSlot,
     epoch: u64,
     change: Reconfiguration,
 ) -> Result<u64> {
-    let (view, tail) = served(hosted)?;
+    let (view, tail) = served(slot)?;
     match change {
         Reconfiguration::Relayout { layout: None, avoid } => {
             // Many clients meet the same dead target; the first one's complaint is enough.
@@ -103,7 +104,7 @@ pub(super) async fn reconfigure(
             if epoch < view.epoch() || !targets.iter().any(|target| avoid.contains(target)) {
                 return Ok(view.epoch());
             }
-            relayout(env, hosted, view.layout(), avoid).await
+            relayout(env, slot, view.layout(), avoid).await
         }
         Reconfiguration::Relayout { layout: Some(layout), avoid } => {
             let layout = layout.check()?;
@@ -112,28 +113,29 @@ pub(super) async fn reconfigure(
                     format!("{RANGES_TO_GO_ROUND} ranges are kept for targets that are lost");
                 return Err(view.no_ranges().hint(format!("trim the log first: {kept}")));
             }
-            relayout(env, hosted, layout, avoid).await
+            relayout(env, slot, layout, avoid).await
         }
-        Reconfiguration::Class(class) => use_class(env, hosted, class).await,
+        Reconfiguration::Class(class) => use_class(env, slot, class).await,
         Reconfiguration::Forget(position) if position <= view.kept_from() => Ok(view.epoch()),
         Reconfiguration::Forget(position) if position > tail => {
             let text = format!("{position} is past the tail, {tail}");
             Err(Error::invalid(text).hint("forget what was appended, not what will be"))
         }
         Reconfiguration::Forget(position) => {
-            propose_while_serving(env, hosted, &view.forgetting_below(position)).await
+            propose_while_serving(&*env.views, slot, &view.forgetting_below(position)).await
         }
     }
 }
 
 /// Has the log's entries stored by another class; answers the epoch of that.
-async fn use_class(env: &LogEnv, hosted: &Hosted, class: ClassName) -> Result<u64> {
+async fn use_class(env: &LogEnv, slot: &LogSlot, class: ClassName) -> Result<u64> {
     // What is stored then may be another view of that epoch, as one that was proposed before and nobody answered.
     for _ in 0..MAX_CLASS_PROPOSALS {
-        let (view, _) = served(hosted)?;
+        let (view, _) = served(slot)?;
         check_replaces(&class, view.class())?;
-        let epoch = propose_while_serving(env, hosted, &view.with_class(class.clone())).await?;
-        if *served(hosted)?.0.class() == class {
+        let epoch =
+            propose_while_serving(&*env.views, slot, &view.with_class(class.clone())).await?;
+        if *served(slot)?.0.class() == class {
             return Ok(epoch);
         }
     }
@@ -143,13 +145,13 @@ async fn use_class(env: &LogEnv, hosted: &Hosted, class: ClassName) -> Result<u6
 /// Opens a new range at the tail, away from `avoid` and from whatever else does not answer.
 async fn relayout(
     env: &LogEnv,
-    hosted: &Hosted,
+    slot: &LogSlot,
     layout: Layout,
     mut avoid: Vec<TargetName>,
 ) -> Result<u64> {
     // Each round finds a silent target more, or is the last.
     for _ in 0..=env.placement.targets().len() {
-        let (view, tail) = served(hosted)?;
+        let (view, tail) = served(slot)?;
         // The tail goes on meanwhile: objects are named by range, stripe and column, whatever position they start
         // with.
         let draft = view
@@ -159,12 +161,34 @@ async fn relayout(
         if silent.is_empty() {
             // The log must not stand still only to find that views cannot be stored: what keeps them may be
             // there to be read and yet take nothing.
-            propose_while_serving(env, hosted, &view.renewed()).await?;
-            return Held::hold(hosted)?.cut(env, layout, &avoid).await;
+            propose_while_serving(&*env.views, slot, &view.renewed()).await?;
+            return cut(env, slot, layout, &avoid).await;
         }
         avoid.extend(silent);
     }
     Err(Error::unavailable("no storage target answers"))
+}
+
+/// Ends the last range at the tail, which stands still meanwhile, and opens another there; answers the epoch of
+/// what is stored then.
+///
+/// # Errors
+/// As for [`View::cut`]; `Stale` if this sequencer is deposed; `Unavailable` or `NotFound` if nobody can tell, and
+/// then it serves no more.
+async fn cut(env: &LogEnv, slot: &LogSlot, layout: Layout, avoid: &[TargetName]) -> Result<u64> {
+    let held = Held::<Sequencers>::hold(slot)?;
+    let cut =
+        |core: &SequencerCore| core.view().cut(core.tail_now(), layout, &*env.placement, avoid);
+    held.propose(&*env.views, cut).await
+}
+
+/// The view that is served, and the tail.
+///
+/// # Errors
+/// `Stale` if there is none: this sequencer is deposed.
+fn served(slot: &LogSlot) -> Result<(View, u64)> {
+    let core = slot.machine();
+    core.as_ref().map(|core| (core.view().clone(), core.tail_now())).ok_or_else(deposed::<View>)
 }
 
 /// If there is no range left to go round targets: then it takes one of them, or room.

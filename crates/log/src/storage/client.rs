@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use nacre_host::Backoff;
 use nacre_object::{
     ClassCall, ClassName, Error, ErrorKind, MethodName, ObjectId, Op, OpResult, Request, Status,
     Store,
@@ -14,7 +15,6 @@ use super::LAST_EPOCH;
 use super::dialect::{self, Ask, CallFailure, CallResult, Dialect};
 use super::entry::EntryState;
 use super::status::{EIO, ENOENT, ESPIPE};
-use crate::backoff::Backoff;
 use crate::env::{ClassVersions, LogEnv};
 use crate::view::View;
 

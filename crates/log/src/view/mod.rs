@@ -23,10 +23,11 @@
 
 mod layout;
 mod range;
+mod record;
 #[cfg(test)]
 mod tests;
 mod transition;
 
 pub use layout::Layout;
 pub use range::{Place, StripeRange};
-pub use transition::{Sequencer, View};
+pub use transition::View;

@@ -69,7 +69,7 @@ fn a_view_that_breaks_an_invariant_is_corrupt() {
 #[test]
 fn a_proposal_is_accepted_only_as_the_stored_epoch_plus_one() {
     let view = view_of(1, 1).claimed_by(node("a"), 1);
-    let kind = |stored| View::check_proposal(stored, &view).map_err(|error| error.kind());
+    let kind = |stored| nacre_host::check_proposal(stored, &view).map_err(|error| error.kind());
     assert_eq!(view.epoch(), 2);
     assert_eq!(kind(1), Ok(()));
     assert_eq!(kind(2), Err(ErrorKind::Stale));

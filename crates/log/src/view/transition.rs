@@ -1,5 +1,6 @@
 //! The view, and the steps from one to the next.
 
+use nacre_host::Authority;
 use nacre_object::{ClassName, Error, Locate, NodeName, ObjectId, PoolName, Result, TargetName};
 use serde::{Deserialize, Serialize};
 
@@ -15,19 +16,6 @@ const FORMAT: u32 = 1;
 /// when it was removed, and whose objects it may have sealed, has the id in between.
 const RANGE_ID_GAP: u32 = 2;
 
-/// Who hands out positions.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sequencer {
-    /// The node that hosts it.
-    pub node: NodeName,
-    /// The epoch by which it was installed: what tells it from an earlier one on the same node.
-    pub epoch: u64,
-    /// A number that whoever claims draws: what tells it from another of the same name that claimed the same
-    /// epoch, for nothing keeps two processes from calling themselves one node. So no two ever serve from one
-    /// epoch, and epochs tell sequencers apart.
-    pub claim: u64,
-}
-
 /// One view of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
@@ -38,7 +26,7 @@ pub struct View {
     born: u64,
     is_removed: bool,
     class: ClassName,
-    sequencer: Option<Sequencer>,
+    sequencer: Option<Authority>,
     kept_from: u64,
     ranges: Vec<StripeRange>,
 }
@@ -123,7 +111,7 @@ impl View {
     }
 
     /// Who hands out positions; `None` before the first sequencer.
-    pub fn sequencer(&self) -> Option<&Sequencer> {
+    pub fn sequencer(&self) -> Option<&Authority> {
         self.sequencer.as_ref()
     }
 
@@ -209,7 +197,7 @@ impl View {
     /// The successor in which `node` is the sequencer, by the claim of this number.
     pub fn claimed_by(&self, node: NodeName, claim: u64) -> Self {
         let mut next = self.successor();
-        next.sequencer = Some(Sequencer { node, epoch: next.epoch, claim });
+        next.sequencer = Some(Authority { node, epoch: next.epoch, claim });
         next
     }
 
@@ -299,23 +287,6 @@ impl View {
         Self { epoch: self.epoch + 1, ..self.clone() }
     }
 
-    /// Whether `proposed` may follow the view stored at `stored_epoch`, 0 if there is none.
-    ///
-    /// # Errors
-    /// `Stale` if it is not newer than what is stored, `Invalid` if it skips ahead.
-    pub fn check_proposal(stored_epoch: u64, proposed: &View) -> Result<()> {
-        let epoch = proposed.epoch;
-        if epoch <= stored_epoch {
-            let text = format!("view {epoch} was proposed, but {stored_epoch} is stored");
-            return Err(Error::stale(text).on(&proposed.log));
-        }
-        if epoch != stored_epoch + 1 {
-            let text = format!("view {epoch} was proposed, but the next is {}", stored_epoch + 1);
-            return Err(Error::invalid(text).on(&proposed.log));
-        }
-        Ok(())
-    }
-
     /// The stored form.
     pub fn encode(&self) -> Vec<u8> {
         let stored = StoredView {
@@ -385,7 +356,7 @@ impl StoredView {
         let text = |error: Error| error.message().to_owned();
         let sequencer = match self.sequencer {
             Some(StoredSequencer { node, epoch, claim }) => {
-                Some(Sequencer { node: node.parse().map_err(text)?, epoch, claim })
+                Some(Authority { node: node.parse().map_err(text)?, epoch, claim })
             }
             None => None,
         };

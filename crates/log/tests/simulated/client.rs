@@ -4,8 +4,9 @@
 use nacre_clock::Random;
 use nacre_conformance::Chronicle;
 use nacre_conformance::histories::{Cell, LogAnswer, LogCall};
+use nacre_host::Authority;
 use nacre_log::core::{AppendCommand, AppendCore, AppendEvent, Grant, ReadBack};
-use nacre_log::view::{Sequencer, View};
+use nacre_log::view::View;
 
 use super::host::Asks;
 use super::probe::{Probe, ProbeKind, Wish};
@@ -147,7 +148,7 @@ impl Client {
         }
     }
 
-    fn host_of(&self, sequencer: &Sequencer) -> usize {
+    fn host_of(&self, sequencer: &Authority) -> usize {
         if self.is_of_one_name { self.n % HOSTS } else { node_number(&sequencer.node) }
     }
 

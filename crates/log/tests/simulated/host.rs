@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nacre_conformance::Chronicle;
+use nacre_host::core::{CommandsOf, TakeoverCommand, TakeoverCore, TakeoverEvent};
+use nacre_host::{EpochRefusal, Machine};
 use nacre_log::core::{RecoveryCommand, RecoveryCore, RecoveryEvent, SequencerCore, TokenRefusal};
 use nacre_log::view::{Place, View};
 use nacre_object::NodeName;
@@ -30,7 +32,7 @@ pub struct Host {
 enum Job {
     /// Serve, if the view names this node; go on with the view there is, if this node serves.
     Look,
-    Recover(RecoveryCore),
+    Recover(TakeoverCore<RecoveryCore>),
     Change(Change),
 }
 
@@ -86,7 +88,7 @@ impl Host {
 
     /// The epoch by which its sequencer was installed, if it serves.
     pub fn serves_since(&self) -> Option<u64> {
-        self.serving.as_ref().map(SequencerCore::installed_at)
+        self.serving.as_ref().map(|core| core.serving().authority().epoch)
     }
 
     /// Answers a question; `None` while it is dead.
@@ -114,7 +116,7 @@ impl Host {
                 let core = self.serving.as_ref().expect("it serves");
                 match core.tail(*epoch) {
                     Ok(tail) => (Some(Answer::Tail { tail, epoch: core.view().epoch() }), vec![]),
-                    Err(refusal) => self.refuse(refusal, vec![], told),
+                    Err(refusal) => self.refuse(TokenRefusal::Epoch(refusal), vec![], told),
                 }
             }
             other => panic!("{other:?} is not for a host"),
@@ -127,7 +129,7 @@ impl Host {
         mut asks: Asks,
         told: &mut Chronicle,
     ) -> (Option<Answer>, Asks) {
-        if refusal == TokenRefusal::Behind {
+        if refusal == TokenRefusal::Epoch(EpochRefusal::Behind) {
             told.note("sequencer learnt that it is behind");
             asks.extend(self.look());
         }
@@ -164,7 +166,7 @@ impl Host {
     }
 
     fn start_recovery(&mut self, replaces: u64) -> Asks {
-        let core = RecoveryCore::new(self.name.clone(), replaces, self.next_claim());
+        let core = TakeoverCore::new(self.name.clone(), replaces, self.next_claim());
         let commands = core.start();
         self.job = Some(Job::Recover(core));
         let mut nothing = Chronicle::default();
@@ -205,50 +207,56 @@ impl Host {
     ) -> Asks {
         let Some(Job::Recover(core)) = &mut self.job else { return vec![] };
         let event = match (ask, answer, place) {
-            (Ask::ReadView, Answer::View(view), _) => RecoveryEvent::View(view),
+            (Ask::ReadView, Answer::View(view), _) => TakeoverEvent::Record(view),
             (Ask::ReadView, _, _) => return self.ask(Ask::ReadView),
-            (Ask::Propose(_), Answer::Proposed(true), _) => RecoveryEvent::Proposed,
-            (Ask::Propose(_), _, _) => RecoveryEvent::NotProposed,
+            (Ask::Propose(_), Answer::Proposed(true), _) => TakeoverEvent::Proposed,
+            (Ask::Propose(_), _, _) => TakeoverEvent::NotProposed,
             (_, Answer::Maximum(found), Some(place)) if matches!(ask, Ask::Seal { .. }) => {
-                RecoveryEvent::Sealed(place, found)
+                TakeoverEvent::Recovery(RecoveryEvent::Sealed(place, found))
             }
-            (_, Answer::Maximum(found), Some(place)) => RecoveryEvent::Maximum(place, found),
+            (_, Answer::Maximum(found), Some(place)) => {
+                TakeoverEvent::Recovery(RecoveryEvent::Maximum(place, found))
+            }
             (Ask::Seal { .. }, Answer::Status(ESPIPE), Some(place)) => {
                 told.note("seal met a seal");
-                RecoveryEvent::AlreadySealed(place)
+                TakeoverEvent::Recovery(RecoveryEvent::AlreadySealed(place))
             }
-            (_, _, Some(place)) => RecoveryEvent::NoAnswer(place),
+            (_, _, Some(place)) => TakeoverEvent::Recovery(RecoveryEvent::NoAnswer(place)),
             // Of a question it asked in another job.
             (_, _, None) => return vec![],
         };
-        let was_claiming = matches!((&event, ask), (RecoveryEvent::View(_), Ask::ReadView));
+        let was_claiming = matches!((&event, ask), (TakeoverEvent::Record(_), Ask::ReadView));
         let commands = core.handle(event.clone());
-        let is_sealing = matches!(commands.first(), Some(RecoveryCommand::Seal { .. }));
+        let is_sealing = commands.first().is_some_and(is_seal);
         if was_claiming && is_sealing {
             told.note("claim in doubt was recognised");
         }
-        if is_sealing && matches!(event, RecoveryEvent::Sealed(..) | RecoveryEvent::Maximum(..)) {
+        let is_of_object = matches!(
+            event,
+            TakeoverEvent::Recovery(RecoveryEvent::Sealed(..) | RecoveryEvent::Maximum(..))
+        );
+        if is_sealing && is_of_object {
             told.note("recovery went back a stripe");
         }
         self.carry_out(commands, told)
     }
 
-    fn carry_out(&mut self, commands: Vec<RecoveryCommand>, told: &mut Chronicle) -> Asks {
+    fn carry_out(&mut self, commands: CommandsOf<RecoveryCore>, told: &mut Chronicle) -> Asks {
         let mut asks = vec![];
-        let seals = commands.iter().filter(|c| matches!(c, RecoveryCommand::Seal { .. })).count();
+        let seals = commands.iter().filter(|command| is_seal(command)).count();
         for command in commands {
             asks.extend(match command {
-                RecoveryCommand::ReadView => self.ask(Ask::ReadView),
-                RecoveryCommand::Propose(view) => self.ask(Ask::Propose(view)),
-                RecoveryCommand::Seal { view, place } => {
+                TakeoverCommand::ReadRecord => self.ask(Ask::ReadView),
+                TakeoverCommand::Propose(view) => self.ask(Ask::Propose(view)),
+                TakeoverCommand::Recover(RecoveryCommand::Seal { view, place }) => {
                     let object = view.object(place).expect("a place of the view");
                     self.ask_about(place, Ask::Seal { object, epoch: view.epoch() })
                 }
-                RecoveryCommand::AskMaximum { view, place } => {
+                TakeoverCommand::Recover(RecoveryCommand::AskMaximum { view, place }) => {
                     let object = view.object(place).expect("a place of the view");
                     self.ask_about(place, Ask::Maximum { object })
                 }
-                RecoveryCommand::Serve { view, mut tail } => {
+                TakeoverCommand::Serve { record: view, found: mut tail } => {
                     if self.sabotage == Some(Sabotage::WrongTail) {
                         tail = tail.saturating_sub(1).max(view.lowest_tail());
                     }
@@ -256,7 +264,7 @@ impl Host {
                     self.job = None;
                     vec![]
                 }
-                RecoveryCommand::Adopt(view) => {
+                TakeoverCommand::Adopt(view) => {
                     told.note("recovery raced: another view was first");
                     if self.is_named(&view) && self.serving.is_none() {
                         told.note("recovery raced with a host of its name");
@@ -278,7 +286,7 @@ impl Host {
             else {
                 continue;
             };
-            let commands = core.handle(RecoveryEvent::Sealed(place, None));
+            let commands = core.handle(TakeoverEvent::Recovery(RecoveryEvent::Sealed(place, None)));
             asks.extend(self.carry_out(commands, told));
         }
     }
@@ -343,8 +351,8 @@ impl Host {
                 let view = match change.kind {
                     Kind::Extend => core.view().extended(1),
                     Kind::Cut => {
-                        let tail = core.hold();
-                        core.view().cut(tail, change.draft.layout(), &Placement, &[])
+                        core.hold();
+                        core.view().cut(core.tail_now(), change.draft.layout(), &Placement, &[])
                     }
                 };
                 let view = view.expect("its draft was made");
@@ -397,4 +405,8 @@ impl Host {
         }
         vec![]
     }
+}
+
+fn is_seal(command: &TakeoverCommand<View, RecoveryCommand, u64>) -> bool {
+    matches!(command, TakeoverCommand::Recover(RecoveryCommand::Seal { .. }))
 }

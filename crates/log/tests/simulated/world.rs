@@ -230,7 +230,7 @@ impl World {
     }
 
     fn propose(&mut self, view: &View) -> bool {
-        let is_next = View::check_proposal(self.stored.epoch(), view).is_ok();
+        let is_next = nacre_host::check_proposal(self.stored.epoch(), view).is_ok();
         if is_next {
             let told = &mut self.outcome.chronicle;
             if view.sequencer() != self.stored.sequencer() && self.stored.sequencer().is_some() {

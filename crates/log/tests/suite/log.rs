@@ -48,7 +48,7 @@ async fn a_log_is_created_once_and_found_by_its_name() {
     let again = Log::create(cluster.env.clone(), name.clone(), of_slots(8)).await;
     assert_eq!(kind(again), Some(ErrorKind::Exists));
     assert_eq!(cluster.open("l").await.read(0).await.unwrap(), data("a"));
-    assert_eq!(cluster.env.views.logs().await.unwrap(), [name]);
+    assert_eq!(cluster.env.views.names().await.unwrap(), [name]);
 }
 
 #[tokio::test(start_paused = true)]

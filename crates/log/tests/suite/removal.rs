@@ -34,7 +34,7 @@ async fn a_removed_log_is_gone_and_its_name_is_free() {
     let old = cluster.filled("l", 20).await;
     let other = cluster.filled("other", 3).await;
     remove(&cluster, "l").await.unwrap();
-    assert_eq!(cluster.env.views.logs().await.unwrap(), [name("other")]);
+    assert_eq!(cluster.env.views.names().await.unwrap(), [name("other")]);
     assert_eq!(kind(Log::open(cluster.env.clone(), name("l")).await), ErrorKind::NotFound);
     assert_eq!(kind(remove(&cluster, "l").await), ErrorKind::NotFound);
     assert_eq!(kind(remove(&cluster, "never").await), ErrorKind::NotFound);

@@ -18,10 +18,11 @@ use nacre_class::{ClassProgram, ClassRuntime};
 use nacre_clock::{Clock, SystemClock};
 use nacre_conformance::wait::within_deadline;
 use nacre_conformance::{FaultyStore, faults};
+use nacre_host::{HostNodes, HostTransport, MapRecords};
 use nacre_log::view::View;
 use nacre_log::{
-    AnyVersion, BRADOS_CLASS, Batching, Log, LogEnv, LogName, LogOptions, MapViews, PROGRAM_CLASS,
-    Patience, SequencerHost, SequencerNodes, SequencerTransport,
+    AnyVersion, BRADOS_CLASS, Batching, Log, LogEnv, LogName, LogOptions, PROGRAM_CLASS, Patience,
+    SEQUENCER_SERVICE, SequencerHost,
 };
 use nacre_object::{
     ClassName, Error, ListRequest, MapEntry, NodeName, ObjectId, Op, OpResult, PoolName, Request,
@@ -60,10 +61,11 @@ impl std::fmt::Debug for Nodes {
 }
 
 #[async_trait]
-impl SequencerTransport for Nodes {
+impl HostTransport for Nodes {
     async fn ask(
         &self,
         node: &NodeName,
+        _: &'static str,
         method: &'static str,
         input: Bytes,
         patience: Duration,
@@ -78,7 +80,7 @@ impl SequencerTransport for Nodes {
 }
 
 #[async_trait]
-impl SequencerNodes for Nodes {
+impl HostNodes for Nodes {
     async fn nodes(&self) -> Result<Vec<NodeName>> {
         Ok(self.hosts.lock().unwrap().keys().cloned().collect())
     }
@@ -130,7 +132,7 @@ impl Cluster {
         let env = LogEnv {
             store: placed.clone(),
             placement: placed,
-            views: Arc::new(MapViews::new(maps)),
+            views: Arc::new(MapRecords::new(maps)),
             sequencers: hosts.clone(),
             nodes: hosts.clone(),
             classes: Arc::new(AnyVersion),
@@ -180,7 +182,7 @@ impl Cluster {
         more: &[u8],
     ) -> Result<Bytes> {
         let question = [&question_about(view)[..], more].concat();
-        self.nodes.ask(&node(n), method, question.into(), NODE_PATIENCE).await
+        self.nodes.ask(&node(n), SEQUENCER_SERVICE, method, question.into(), NODE_PATIENCE).await
     }
 
     /// The number of the node that is a log's sequencer.

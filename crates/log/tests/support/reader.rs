@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use nacre_log::{LogEnv, MapViews, SequencerTransport};
+use nacre_host::{HostTransport, MapRecords};
+use nacre_log::LogEnv;
 use nacre_object::{
     Capabilities, Demand, Error, ListPage, ListRequest, NodeName, Reply, Request, Result, Store,
 };
@@ -21,7 +22,7 @@ pub fn env_of_reader(cluster: &Cluster, log: &str) -> LogEnv {
     let system = judged(Arc::new(cluster.system.clone()));
     LogEnv {
         store: judged(cluster.env.store.clone()),
-        views: Arc::new(MapViews::new(Maps::new(system, Arc::new(cluster.system.clone())))),
+        views: Arc::new(MapRecords::new(Maps::new(system, Arc::new(cluster.system.clone())))),
         sequencers: Arc::new(TailOnly(cluster.env.sequencers.clone())),
         ..cluster.env.clone()
     }
@@ -60,19 +61,20 @@ impl Store for Judged {
 
 /// Nodes that a reader asks: `nacre_node::guard` says the same.
 #[derive(Debug)]
-struct TailOnly(Arc<dyn SequencerTransport>);
+struct TailOnly(Arc<dyn HostTransport>);
 
 #[async_trait]
-impl SequencerTransport for TailOnly {
+impl HostTransport for TailOnly {
     async fn ask(
         &self,
         node: &NodeName,
+        service: &'static str,
         method: &'static str,
         input: Bytes,
         patience: Duration,
     ) -> Result<Bytes> {
         match method {
-            "tail" => self.0.ask(node, method, input, patience).await,
+            "tail" => self.0.ask(node, service, method, input, patience).await,
             _ => Err(Error::denied(format!("a reader asks no sequencer to {method}"))),
         }
     }

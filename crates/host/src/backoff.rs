@@ -1,22 +1,24 @@
-//! How long to wait before asking again somebody who did not answer.
+//! How long to wait before asking again a node that did not answer.
 
 use std::time::Duration;
 
 use nacre_clock::Random;
 
 const FIRST: Duration = Duration::from_millis(5);
-/// What somebody's return may cost a waiter.
+/// What a waiter loses at most once the node is back.
 const LONGEST: Duration = Duration::from_millis(500);
 
 /// Waits that double up to a bound, each drawn from the upper half so that waiters spread out.
 #[derive(Debug)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     next: Duration,
     /// Made when it is first needed: most questions are answered at once.
     random: Option<Random>,
 }
 
 impl Backoff {
+    /// Waits from the shortest on.
+    #[allow(clippy::new_without_default, reason = "a back-off begins where it is used")]
     pub fn new() -> Self {
         Self { next: FIRST, random: None }
     }
@@ -24,9 +26,8 @@ impl Backoff {
     /// Waits; longer the next time.
     pub async fn wait(&mut self) {
         let half = self.next.as_micros() as u64 / 2;
-        let wait = Duration::from_micros(
-            half + self.random.get_or_insert_with(Random::from_system).below(half + 1),
-        );
+        let random = self.random.get_or_insert_with(Random::from_system);
+        let wait = Duration::from_micros(half + random.below(half + 1));
         self.next = (self.next * 2).min(LONGEST);
         tokio::time::sleep(wait).await;
     }

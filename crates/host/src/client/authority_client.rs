@@ -1,0 +1,192 @@
+//! Finds a machine's authority, and has it replaced if it does not answer.
+
+use std::borrow::Borrow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre_object::{Error, ErrorKind, NodeName, Result};
+use tokio::time::{Instant, timeout_at};
+
+use super::record_cache::RecordCache;
+use super::transport::{HostNodes, HostTransport};
+use crate::backoff::Backoff;
+use crate::outcome::{is_busy, is_transient};
+use crate::question::{Question, RECOVER, decode_epoch, recover_question};
+use crate::record::{Record, Words};
+
+/// How long a node may take that takes a machine over: it must seal first.
+pub const RECOVER_PATIENCE: Duration = Duration::from_secs(25);
+
+/// Asks the authority of one machine.
+#[derive(Debug)]
+pub struct AuthorityClient<R: Record, F> {
+    name: R::Name,
+    service: &'static str,
+    transport: Arc<dyn HostTransport>,
+    nodes: Arc<dyn HostNodes>,
+    /// An authority that does not answer this long is replaced.
+    silence: Duration,
+    records: Arc<RecordCache<R, F>>,
+    /// Held while another authority is sought, so that one task of a client does it.
+    seeking: tokio::sync::Mutex<()>,
+}
+
+impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
+    /// A client of the machine `name`, which nodes host as `service`. An authority that is silent for `silence`
+    /// is replaced.
+    pub fn new(
+        name: R::Name,
+        service: &'static str,
+        transport: Arc<dyn HostTransport>,
+        nodes: Arc<dyn HostNodes>,
+        silence: Duration,
+        records: Arc<RecordCache<R, F>>,
+    ) -> Self {
+        let seeking = tokio::sync::Mutex::default();
+        Self { name, service, transport, nodes, silence, records, seeking }
+    }
+
+    /// The authority's answer, and the record by which it was asked. Until `deadline` the client reads the record
+    /// again where it is refused, and has a silent authority replaced. One attempt lasts `patience` at most.
+    ///
+    /// # Errors
+    /// The host's own; `Unavailable` if there was no authority until the deadline; `Denied` if there is none and
+    /// this client may not have one installed.
+    pub async fn ask(
+        &self,
+        question: &impl Question<R::Name>,
+        patience: Duration,
+        deadline: Instant,
+    ) -> Result<(Bytes, Arc<R>)> {
+        let mut backoff = Backoff::new();
+        let mut silent_since = None;
+        loop {
+            let record = self.records.get();
+            let error = match self.ask_once(&record, question, patience, deadline).await {
+                Ok(answer) => return Ok((answer, record)),
+                Err(error) => error,
+            };
+            if !is_transient(&error) {
+                return Err(error);
+            }
+            if is_busy(&error) {
+                silent_since = None;
+            }
+            let now = Instant::now();
+            if now >= deadline {
+                return Err(error);
+            }
+            // To read is cheaper than to replace, and another client may have had it replaced.
+            let found = timeout_at(deadline, self.records.later_than(record.epoch())).await;
+            match found {
+                Ok(Ok(later)) if later.epoch() > record.epoch() => {
+                    silent_since = None;
+                    continue;
+                }
+                // It was removed.
+                Ok(Err(gone)) if gone.kind() == ErrorKind::NotFound => return Err(gone),
+                _ => {}
+            }
+            let since = *silent_since.get_or_insert(now);
+            if is_busy(&error) {
+                continue;
+            }
+            if record.authority().is_none() || now - since >= self.silence {
+                let silent = record.authority().map(|authority| &authority.node);
+                match timeout_at(deadline, self.replace(&record, silent)).await {
+                    Ok(Err(error)) if !is_transient(&error) => return Err(error),
+                    // If no node takes over, the authority itself may come back.
+                    Ok(_) | Err(_) => {}
+                }
+            }
+            backoff.wait().await;
+        }
+    }
+
+    /// Has the machine sealed at a new epoch and recovered, by its own authority if that answers.
+    ///
+    /// # Errors
+    /// As for [`AuthorityClient::ask`].
+    pub async fn recover(&self, deadline: Instant) -> Result<()> {
+        let before = self.records.later_than(self.records.get().epoch()).await?;
+        let installed = before.authority().map_or(0, |authority| authority.epoch);
+        let mut backoff = Backoff::new();
+        loop {
+            let record = self.records.get();
+            if record.authority().is_some_and(|authority| authority.epoch > installed) {
+                return Ok(());
+            }
+            if let Err(error) = self.replace(&record, None).await
+                && (!is_transient(&error) || Instant::now() >= deadline)
+            {
+                return Err(error);
+            }
+            backoff.wait().await;
+        }
+    }
+
+    async fn ask_once(
+        &self,
+        record: &R,
+        question: &impl Question<R::Name>,
+        patience: Duration,
+        deadline: Instant,
+    ) -> Result<Bytes> {
+        let Some(authority) = record.authority() else {
+            let Words { thing, authority, .. } = R::WORDS;
+            let text = format!("the {thing} has no {authority} yet");
+            return Err(Error::unavailable(text).on(&self.name));
+        };
+        let patience = patience.min(deadline.saturating_duration_since(Instant::now()));
+        let input = question.encode(&self.name, record.epoch());
+        let (node, service, method) = (&authority.node, self.service, question.method());
+        self.transport.ask(node, service, method, input, patience).await
+    }
+
+    /// Has some node take over from the authority of `record`, but not `silent`.
+    async fn replace(&self, record: &R, silent: Option<&NodeName>) -> Result<()> {
+        let _alone = self.seeking.lock().await;
+        if self.records.get().epoch() > record.epoch() {
+            return Ok(());
+        }
+        let Words { thing, authority, .. } = R::WORDS;
+        let mut last = Error::unavailable(format!("no node can host the {thing}'s {authority}"))
+            .on(&self.name)
+            .hint(format!("start a node that hosts {authority}s"));
+        for node in self.candidates(record).await? {
+            if Some(&node) == silent {
+                continue;
+            }
+            let input = recover_question(self.name.borrow(), record.epoch());
+            let asked = self.transport.ask(&node, self.service, RECOVER, input, RECOVER_PATIENCE);
+            match asked.await {
+                Ok(answer) => {
+                    self.records.at_least(decode_epoch::<R>(&answer)?).await?;
+                    return Ok(());
+                }
+                // The others would say the same.
+                Err(denied) if denied.kind() == ErrorKind::Denied => return Err(denied),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// The nodes to ask: the authority that the record names first, then the others, from one on that differs
+    /// from machine to machine.
+    async fn candidates(&self, record: &R) -> Result<Vec<NodeName>> {
+        let mut nodes = self.nodes.nodes().await?;
+        nodes.sort();
+        if !nodes.is_empty() {
+            let name: &str = self.name.borrow();
+            let turn = crc32c::crc32c(name.as_bytes()) as usize % nodes.len();
+            nodes.rotate_left(turn);
+        }
+        if let Some(authority) = record.authority() {
+            nodes.retain(|node| *node != authority.node);
+            nodes.insert(0, authority.node.clone());
+        }
+        Ok(nodes)
+    }
+}

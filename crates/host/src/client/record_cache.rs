@@ -1,0 +1,110 @@
+//! The record a client goes by. It may be old; then a node refuses, and the client reads it again.
+
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use nacre_object::{Error, Result};
+
+use crate::record::{Record, Words};
+use crate::records::{RecordStore, stored};
+
+/// The record of one machine at a client, with what its kind's client has learnt by it.
+#[derive(Debug)]
+pub struct RecordCache<R: Record, F> {
+    name: R::Name,
+    records: Arc<dyn RecordStore<R>>,
+    known: RwLock<Known<R, F>>,
+    /// Held while the stored record is read, so that many who are refused read it once.
+    reading: tokio::sync::Mutex<()>,
+}
+
+/// A record, and facts learnt from the authority that it names.
+#[derive(Debug, Clone)]
+pub struct Known<R, F> {
+    /// The record.
+    pub record: Arc<R>,
+    /// The facts. They are forgotten when another authority takes over.
+    pub facts: F,
+}
+
+impl<R: Record, F: Clone + Default> RecordCache<R, F> {
+    /// Reads the record for the first time.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such machine; `Unavailable`, `Corrupt`.
+    pub async fn open(name: R::Name, records: Arc<dyn RecordStore<R>>) -> Result<Self> {
+        let record = Arc::new(stored(&*records, &name).await?);
+        let known = RwLock::new(Known { record, facts: F::default() });
+        Ok(Self { name, records, known, reading: tokio::sync::Mutex::default() })
+    }
+
+    /// What is known, under a lock that readers share.
+    pub fn read(&self) -> RwLockReadGuard<'_, Known<R, F>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the facts, beside the record that they are about.
+    pub fn learn<T>(&self, learn: impl FnOnce(&Arc<R>, &mut F) -> T) -> T {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let Known { record, facts } = &mut *known;
+        learn(record, facts)
+    }
+
+    /// The record at hand.
+    pub fn get(&self) -> Arc<R> {
+        self.read().record.clone()
+    }
+
+    /// The stored record, read now.
+    ///
+    /// # Errors
+    /// `NotFound` if the machine was removed; `Unavailable`, `Corrupt`.
+    pub async fn read_now(&self) -> Result<Arc<R>> {
+        let _alone = self.reading.lock().await;
+        self.refresh().await
+    }
+
+    /// The record, read anew unless the one at hand is of a later epoch than `epoch`. The answer may be no later
+    /// if nothing later is stored.
+    ///
+    /// # Errors
+    /// As [`RecordCache::read_now`].
+    pub async fn later_than(&self, epoch: u64) -> Result<Arc<R>> {
+        let _alone = self.reading.lock().await;
+        let record = self.get();
+        if record.epoch() > epoch { Ok(record) } else { self.refresh().await }
+    }
+
+    /// The record if it is of this epoch or a later one, read anew if need be.
+    ///
+    /// # Errors
+    /// `Unavailable` if only an older one is found; as [`RecordCache::read_now`].
+    pub async fn at_least(&self, epoch: u64) -> Result<Arc<R>> {
+        let current = self.get();
+        if current.epoch() >= epoch {
+            return Ok(current);
+        }
+        let record = self.later_than(epoch - 1).await?;
+        if record.epoch() < epoch {
+            let text = format!("{} {epoch} is not to be found", R::WORDS.record);
+            return Err(Error::unavailable(text).on(&self.name));
+        }
+        Ok(record)
+    }
+
+    async fn refresh(&self) -> Result<Arc<R>> {
+        let record = Arc::new(stored(&*self.records, &self.name).await?);
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if record.born() != known.record.born() {
+            let Words { thing, .. } = R::WORDS;
+            return Err(Error::not_found(format!("{thing} {} was removed", self.name))
+                .hint("another of its name was made since: open that"));
+        }
+        if record.epoch() > known.record.epoch() {
+            if record.authority() != known.record.authority() {
+                known.facts = F::default();
+            }
+            known.record = record;
+        }
+        Ok(known.record.clone())
+    }
+}

@@ -1,0 +1,52 @@
+//! The way to the hosts of other nodes.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use nacre_object::{Error, NodeName, Result};
+use tokio::time::timeout;
+
+/// Brings questions to the hosts of nodes.
+#[async_trait]
+pub trait HostTransport: Send + Sync + fmt::Debug {
+    /// Asks the host that `node` offers as `service`: what it answers to `method` within `patience`. An
+    /// implementation that carries many questions checks their deadlines together, which costs less than a
+    /// timer each.
+    ///
+    /// # Errors
+    /// The host's own; `Unavailable` if the node does not answer in time.
+    async fn ask(
+        &self,
+        node: &NodeName,
+        service: &'static str,
+        method: &'static str,
+        input: Bytes,
+        patience: Duration,
+    ) -> Result<Bytes>;
+}
+
+/// Knows which nodes host machines.
+#[async_trait]
+pub trait HostNodes: Send + Sync + fmt::Debug {
+    /// Every node that may become an authority, alive or not.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    async fn nodes(&self) -> Result<Vec<NodeName>>;
+}
+
+/// What the host of a node answers, if it does within `patience`.
+///
+/// # Errors
+/// Its own; `Unavailable` once the time is over.
+pub async fn answer_within(
+    patience: Duration,
+    node: &NodeName,
+    answer: impl Future<Output = Result<Bytes>>,
+) -> Result<Bytes> {
+    timeout(patience, answer).await.unwrap_or_else(|_| {
+        Err(Error::unavailable(format!("node {node} has no answer within {patience:?}")))
+    })
+}

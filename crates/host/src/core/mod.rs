@@ -1,0 +1,9 @@
+//! The pure state machines: who may be answered, and how a node takes over.
+
+mod recovery;
+mod serving;
+mod takeover;
+
+pub use recovery::{Recovery, Step};
+pub use serving::{EpochRefusal, Machine, Serving};
+pub use takeover::{CommandsOf, TakeoverCommand, TakeoverCore, TakeoverEvent};

@@ -1,0 +1,42 @@
+//! What a kind does between its claim and serving: it seals the old epoch and finds the state.
+
+use std::fmt;
+
+use crate::record::Record;
+
+/// The recovery of one machine, a pure state machine. It starts once its claim is stored.
+///
+/// **Invariant for implementers:** no [`Step::Serve`] before nothing of an earlier epoch can change what is found.
+pub trait Recovery: fmt::Debug + Send + Sized + 'static {
+    /// What is stored of the machine.
+    type Record: Record;
+    /// What it wants done.
+    type Command: fmt::Debug + Send;
+    /// What came of a command.
+    type Event: fmt::Debug + Send;
+    /// The state that it found.
+    type Found: fmt::Debug + Send;
+
+    /// The recovery for this claim.
+    fn new(claimed: Self::Record) -> Self;
+
+    /// What to do first.
+    fn start(&mut self) -> Vec<Step<Self::Command, Self::Found>>;
+
+    /// Takes in what happened and says what to do about it. Events that come late or twice are harmless.
+    fn handle(&mut self, event: Self::Event) -> Vec<Step<Self::Command, Self::Found>>;
+
+    /// Takes in that the claim still stood when the record was read: the reply to [`Step::CheckClaim`].
+    fn claim_stands(&mut self) -> Vec<Step<Self::Command, Self::Found>>;
+}
+
+/// What a recovery asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step<C, F> {
+    /// Carry this out.
+    Do(C),
+    /// Somebody has sealed already: read whether the claim still stands.
+    CheckClaim,
+    /// Done: serve from this state.
+    Serve(F),
+}

@@ -1,0 +1,52 @@
+//! Named state machines, each served by one node at a time under an epoch.
+//!
+//! A log's sequencer is such a machine. What is the same for every kind of them is here: who serves is
+//! decided by compare-and-swap on a stored [`Record`], a node that takes over seals what its predecessor could
+//! still change, and a client finds the node that serves, or has a silent one replaced.
+//!
+//! # Protocol
+//!
+//! 1. The record of a machine names its [`Authority`]: a node, and the epoch by which that node took over.
+//! 2. A node takes over by proposing the stored record's successor that names it ([`core::TakeoverCore`]).
+//!    Whoever loses the race goes by the winner's record.
+//! 3. The winner runs the kind's own [`Recovery`], which seals the old epoch and finds the state.
+//! 4. Then [`Host`] serves the machine. It answers a client whose record is at least as new as the take-over,
+//!    and reads the stored record before it answers a client that knows a later one.
+//! 5. [`AuthorityClient`] asks the node that its record names. A refusal makes it read the record again; silence
+//!    makes it ask another node to take over.
+//!
+//! # Invariants
+//!
+//! - Two authorities never have the same epoch of the same record: the second claim is refused.
+//! - No machine serves before its recovery is complete.
+//! - A machine whose record was replaced stops at the first question by a client that knows the new record. Until
+//!   then, what it hands out has no effect, because recovery has sealed its epoch.
+//!
+//! # To host a new kind
+//!
+//! Implement [`Record`], [`Machine`], [`Recovery`] and [`Hosting`], and answer the kind's questions with a
+//! [`Host`]. `tests/counter.rs` is the smallest example, `nacre-log` the first real one.
+
+mod backoff;
+pub mod client;
+pub mod core;
+mod outcome;
+mod question;
+mod record;
+mod records;
+pub mod server;
+#[cfg(test)]
+mod testing;
+
+pub use backoff::Backoff;
+pub use client::{
+    AuthorityClient, HostNodes, HostTransport, Known, RECOVER_PATIENCE, RecordCache, answer_within,
+};
+pub use core::{EpochRefusal, Machine, Recovery, Serving, Step};
+pub use outcome::{busy, is_busy, is_transient, is_undecided};
+pub use question::{
+    Question, RECOVER, decode_epoch, encode_epoch, put_header, recover_question, split_header,
+};
+pub use record::{Authority, HostedName, Record, Words, deposed};
+pub use records::{MapRecords, RecordStore, check_proposal, stored};
+pub use server::{BUSY_AFTER, Held, Host, Hosting, Looks, NotReady, Slot, propose_while_serving};

@@ -1,0 +1,26 @@
+//! What an error of a host or of a proposal means for whoever asked.
+
+use nacre_object::{Error, ErrorKind, Status};
+
+/// The status of a host that is there but has no answer yet (EAGAIN): do not replace it.
+const BUSY: Status = -11;
+
+/// The error of a host that is there but has no answer yet.
+pub fn busy(message: impl Into<String>) -> Error {
+    Error::unavailable(message).with_status(BUSY)
+}
+
+/// Whether a host is there and asks for patience.
+pub fn is_busy(error: &Error) -> bool {
+    error.kind() == ErrorKind::Unavailable && error.has_own_status() && error.status() == BUSY
+}
+
+/// Whether asking again may help.
+pub fn is_transient(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Stale)
+}
+
+/// Whether a proposal's outcome must be looked up: it lost, or nobody knows.
+pub fn is_undecided(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Stale | ErrorKind::Invalid | ErrorKind::Unavailable)
+}

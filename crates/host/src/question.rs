@@ -1,0 +1,84 @@
+//! How questions to a host begin on the wire, and the one that every kind has.
+//!
+//! Little-endian. Every question starts with the machine's name (its length u16, then UTF-8) and the epoch of the
+//! asker's record (u64). What follows is the kind's own.
+//!
+//! | method | goes on with | answer |
+//! | --- | --- | --- |
+//! | `recover` | – | epoch u64 of the record to use now |
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use nacre_object::limits::MAX_EXACT_INTEGER;
+use nacre_object::{Error, Result};
+
+use crate::record::Record;
+
+/// The method by which a node is asked to take a machine over.
+pub const RECOVER: &str = "recover";
+
+/// A question of a kind.
+pub trait Question<N>: Sync {
+    /// The method.
+    fn method(&self) -> &'static str;
+
+    /// The question about the machine of this name, from a client whose record has this epoch.
+    fn encode(&self, name: &N, epoch: u64) -> Bytes;
+}
+
+/// Writes how a question begins.
+pub fn put_header(input: &mut BytesMut, name: &str, epoch: u64) {
+    debug_assert!(name.len() <= usize::from(u16::MAX), "names are shorter");
+    input.put_u16_le(name.len() as u16);
+    input.put_slice(name.as_bytes());
+    input.put_u64_le(epoch);
+}
+
+/// The name and the epoch of a question, and what follows; `None` if it does not begin so. The name is unchecked.
+pub fn split_header(input: &[u8]) -> Option<(&str, u64, &[u8])> {
+    let (length, rest) = input.split_first_chunk()?;
+    let (name, mut rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
+    let epoch = rest.try_get_u64_le().ok().filter(|epoch| *epoch < MAX_EXACT_INTEGER)?;
+    Some((std::str::from_utf8(name).ok()?, epoch, rest))
+}
+
+/// The question that has a node take over from the authority of this epoch's record, or of an older one.
+pub fn recover_question(name: &str, epoch: u64) -> Bytes {
+    let mut input = BytesMut::with_capacity(2 + name.len() + 8);
+    put_header(&mut input, name, epoch);
+    input.freeze()
+}
+
+/// The answer that is an epoch.
+pub fn encode_epoch(epoch: u64) -> Bytes {
+    Bytes::copy_from_slice(&epoch.to_le_bytes())
+}
+
+/// Reads an answer that is an epoch.
+///
+/// # Errors
+/// `Corrupt` for an answer of another form.
+pub fn decode_epoch<R: Record>(answer: &[u8]) -> Result<u64> {
+    let epoch = answer.try_into().map(u64::from_le_bytes).ok();
+    epoch.filter(|epoch| *epoch < MAX_EXACT_INTEGER).ok_or_else(|| {
+        Error::corrupt(format!("the {} answered something unexpected", R::WORDS.authority))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_read_as_it_was_written_and_refused_where_it_is_cut() {
+        let question = recover_question("orders", 7);
+        assert_eq!(split_header(&question), Some(("orders", 7, &[][..])));
+        assert_eq!(
+            split_header(&[&question[..], b"more"].concat()),
+            Some(("orders", 7, &b"more"[..]))
+        );
+        for length in 0..question.len() {
+            assert_eq!(split_header(&question[..length]), None);
+        }
+        assert_eq!(split_header(&recover_question("orders", u64::MAX)), None);
+    }
+}

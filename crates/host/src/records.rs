@@ -1,0 +1,165 @@
+//! Where records are kept: one map a machine, changed by compare-and-swap.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use nacre_object::{Error, ErrorKind, Result};
+use nacre_registry::{Change, Maps};
+
+use crate::record::Record;
+
+/// How often a proposal is repeated because another key of the machine's map was changed.
+const MAX_PROPOSAL_ATTEMPTS: usize = 10;
+/// Records read side by side to list the machines.
+const READS_AT_ONCE: usize = 32;
+
+/// Keeps the records of one kind.
+#[async_trait]
+pub trait RecordStore<R: Record>: Send + Sync + fmt::Debug {
+    /// The stored record; `None` if there is no such machine.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Corrupt`.
+    async fn current(&self, name: &R::Name) -> Result<Option<R>> {
+        Ok(self.last(name).await?.filter(|record| !record.is_removed()))
+    }
+
+    /// The stored record, also of a machine that was removed; `None` if there never was one of that name.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Corrupt`.
+    async fn last(&self, name: &R::Name) -> Result<Option<R>>;
+
+    /// Stores `record` if its epoch is the stored one plus one.
+    ///
+    /// # Errors
+    /// `Stale` or `Invalid`, see [`check_proposal`]; `Unavailable`, and then it may have been stored.
+    async fn propose(&self, record: &R) -> Result<()>;
+
+    /// The name of every machine.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    async fn names(&self) -> Result<Vec<R::Name>>;
+}
+
+/// The stored record of a machine.
+///
+/// # Errors
+/// `NotFound` if there is none of that name; `Unavailable`, `Corrupt`.
+pub async fn stored<R: Record>(records: &dyn RecordStore<R>, name: &R::Name) -> Result<R> {
+    records.current(name).await?.ok_or_else(|| R::not_found(name))
+}
+
+/// Whether `proposed` may follow the record stored at `stored_epoch`, 0 if there is none.
+///
+/// # Errors
+/// `Stale` if it is not newer than what is stored, `Invalid` if it skips ahead.
+pub fn check_proposal<R: Record>(stored_epoch: u64, proposed: &R) -> Result<()> {
+    let (epoch, word) = (proposed.epoch(), R::WORDS.record);
+    if epoch <= stored_epoch {
+        let text = format!("{word} {epoch} was proposed, but {stored_epoch} is stored");
+        return Err(Error::stale(text).on(proposed.name()));
+    }
+    if epoch != stored_epoch + 1 {
+        let text = format!("{word} {epoch} was proposed, but the next is {}", stored_epoch + 1);
+        return Err(Error::invalid(text).on(proposed.name()));
+    }
+    Ok(())
+}
+
+/// Records in the registry's maps, see [`Record::map`] and [`Record::KEY`].
+pub struct MapRecords<R> {
+    maps: Maps,
+    kind: PhantomData<fn() -> R>,
+}
+
+impl<R: Record> MapRecords<R> {
+    /// Records in these maps.
+    pub fn new(maps: Maps) -> Self {
+        Self { maps, kind: PhantomData }
+    }
+
+    /// The name, unless the machine was removed. One whose record is damaged is listed: whoever asks for it
+    /// is told.
+    async fn is_there(&self, name: R::Name) -> Result<Option<R::Name>> {
+        match self.current(&name).await {
+            Ok(record) => Ok(record.map(|_| name)),
+            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(Some(name)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The stored record with the epoch of its map, which counts every change of the map.
+    async fn read(&self, name: &R::Name) -> Result<(u64, Option<R>)> {
+        let (map_epoch, stored) = self.maps.entry(R::map(name), R::KEY).await?;
+        let record = match stored {
+            Some(encoded) => Some(decode(name, &encoded).map_err(|error| error.on(name))?),
+            None => None,
+        };
+        Ok((map_epoch, record))
+    }
+}
+
+/// The record kept in the map of `name`. Who may change that map may change no other machine, so the record of
+/// another machine is refused: else a node would take that other one over.
+fn decode<R: Record>(name: &R::Name, encoded: &[u8]) -> Result<R> {
+    let record = R::decode(encoded)?;
+    if record.name() != name {
+        let text = format!(
+            "a damaged {}: it is one of {} {}",
+            R::WORDS.record,
+            R::WORDS.thing,
+            record.name()
+        );
+        return Err(Error::corrupt(text));
+    }
+    Ok(record)
+}
+
+#[async_trait]
+impl<R: Record> RecordStore<R> for MapRecords<R> {
+    async fn last(&self, name: &R::Name) -> Result<Option<R>> {
+        Ok(self.read(name).await?.1)
+    }
+
+    async fn propose(&self, record: &R) -> Result<()> {
+        let map = R::map(record.name());
+        for _ in 0..MAX_PROPOSAL_ATTEMPTS {
+            let (map_epoch, stored) = self.read(record.name()).await?;
+            check_proposal(stored.map_or(0, |stored| stored.epoch()), record)?;
+            let change = Change::set(R::KEY, Bytes::from(record.encode()));
+            match self.maps.commit(map, map_epoch, vec![change]).await {
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let text = format!("the {}'s map is changed too often", R::WORDS.thing);
+        Err(Error::unavailable(text).on(record.name()))
+    }
+
+    async fn names(&self) -> Result<Vec<R::Name>> {
+        let maps = self.maps.list().await?;
+        // Made before anything is waited for, so that the future can move between threads.
+        let reads: Vec<_> =
+            maps.iter().filter_map(R::of_map).map(|name| self.is_there(name)).collect();
+        let found: Vec<_> = stream::iter(reads).buffered(READS_AT_ONCE).try_collect().await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+}
+
+impl<R> Clone for MapRecords<R> {
+    fn clone(&self) -> Self {
+        Self { maps: self.maps.clone(), kind: PhantomData }
+    }
+}
+
+impl<R> fmt::Debug for MapRecords<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MapRecords").field("maps", &self.maps).finish()
+    }
+}

@@ -1,0 +1,277 @@
+//! The host: what a node runs to serve the machines of one kind.
+//!
+//! A machine is opened when it is first asked for. If its record names this node the host takes it over anew,
+//! because what a machine holds in memory does not outlive its process. Asked to `recover`, the host takes the
+//! machine over from another node in the same way.
+//!
+//! Whatever reads or changes a record runs in a task of its own, one at a time for each machine: an asker who
+//! loses patience does not interrupt it.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nacre_object::{Error, ErrorKind, NodeName, Result};
+use nacre_telemetry::{Durations, HistogramSnapshot};
+use tokio::time::{Instant, timeout};
+
+use super::hosting::{Hosting, NameOf};
+use super::slot::{NotReady, Slot};
+use super::takeover::{Outcome, take_over};
+use crate::core::{EpochRefusal, Machine};
+use crate::outcome::busy;
+use crate::record::{Record, Words, deposed};
+use crate::records::stored;
+
+/// How often one question makes the host look at the record. If that does not help, the record and the client
+/// disagree.
+const MAX_LOOKS: usize = 5;
+/// After this an asker is told that there is no answer yet.
+pub const BUSY_AFTER: Duration = Duration::from_secs(1);
+
+/// Serves the machines of one kind on a node. A clone is another handle on the same.
+pub struct Host<K: Hosting>(Arc<Inner<K>>);
+
+struct Inner<K: Hosting> {
+    node: NodeName,
+    kind: K,
+    slots: Mutex<HashMap<NameOf<K>, Arc<Slot<K>>>>,
+    takeover_time: Durations,
+}
+
+/// How often one question has made the host look at the record.
+#[derive(Debug, Default)]
+pub struct Looks(usize);
+
+impl<K: Hosting> Host<K> {
+    /// The host of `node`.
+    pub fn new(node: NodeName, kind: K) -> Self {
+        let (slots, takeover_time) = Default::default();
+        Self(Arc::new(Inner { node, kind, slots, takeover_time }))
+    }
+
+    /// The node.
+    pub fn node(&self) -> &NodeName {
+        &self.0.node
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> &K {
+        &self.0.kind
+    }
+
+    /// The machines that this node serves.
+    pub fn serving(&self) -> Vec<NameOf<K>> {
+        let slots = self.slots();
+        let serving = slots.iter().filter(|(_, slot)| slot.machine().is_some());
+        let mut names: Vec<_> = serving.map(|(name, _)| name.clone()).collect();
+        names.sort();
+        names
+    }
+
+    /// How long each take-over lasted that made this node an authority.
+    pub fn takeover_seconds(&self) -> HistogramSnapshot {
+        self.0.takeover_time.snapshot()
+    }
+
+    /// The place of a machine that was asked for before.
+    pub fn known_slot(&self, name: &str) -> Option<Arc<Slot<K>>> {
+        self.slots().get(name).cloned()
+    }
+
+    /// The place of a machine.
+    ///
+    /// # Errors
+    /// `Exhausted` if the node hosts as many as it may.
+    pub fn slot(&self, name: &NameOf<K>) -> Result<Arc<Slot<K>>> {
+        let mut slots = self.slots();
+        if let Some(slot) = slots.get::<str>(name.borrow()) {
+            return Ok(slot.clone());
+        }
+        if slots.len() >= K::MAX_HOSTED {
+            slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.machine().is_some());
+        }
+        if slots.len() >= K::MAX_HOSTED {
+            let (most, thing) = (K::MAX_HOSTED, K::Record::WORDS.thing);
+            return Err(Error::exhausted(format!("{most} {thing}s on {}", self.0.node)));
+        }
+        Ok(slots.entry(name.clone()).or_default().clone())
+    }
+
+    /// Does what must be done before a question can be answered.
+    ///
+    /// # Errors
+    /// `Stale` if the asker must read the record; `Unavailable` if the machine cannot be had now, and then
+    /// [`is_busy`](crate::is_busy) if this node is about to serve it; `NotFound` if there is no such machine.
+    pub async fn get_ready(
+        &self,
+        name: &NameOf<K>,
+        why: NotReady,
+        looks: &mut Looks,
+    ) -> Result<()> {
+        looks.0 += 1;
+        if looks.0 > MAX_LOOKS {
+            let Words { thing, authority, .. } = K::Record::WORDS;
+            return Err(Error::unavailable(format!("the {thing}'s {authority} is changing")));
+        }
+        match why {
+            NotReady::NotServing => self.soon(name, Job::Open).await,
+            NotReady::Epoch(EpochRefusal::Behind) => self.soon(name, Job::CatchUp).await,
+            NotReady::Epoch(EpochRefusal::Stale) => Err(deposed::<K::Record>()),
+        }
+    }
+
+    /// Takes a machine over from the authority of epoch `replaces`, or of an older one; returns the epoch of the
+    /// record that is known then.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such machine; `Unavailable` if what must be sealed does not answer.
+    pub async fn recover(&self, name: &NameOf<K>, replaces: u64) -> Result<u64> {
+        self.do_job(name, Job::Recover { replaces }).await
+    }
+
+    /// Runs `change` on a machine that this node serves, alone, to its end, even if nobody waits for it any
+    /// more. It returns the epoch of the changed record.
+    ///
+    /// # Errors
+    /// `Stale` if this node is not the authority; those of `change`.
+    pub async fn change<F, Changing>(&self, name: &NameOf<K>, change: F) -> Result<u64>
+    where
+        F: FnOnce(Self, Arc<Slot<K>>) -> Changing + Send + 'static,
+        Changing: Future<Output = Result<u64>> + Send,
+    {
+        let opened = name.clone();
+        self.alone(name, move |host: Self, slot: Arc<Slot<K>>| async move {
+            host.open(&opened, &slot).await?;
+            change(host, slot).await
+        })
+        .await
+    }
+
+    /// Waits for a job, but not long: an authority that is silent is replaced.
+    async fn soon(&self, name: &NameOf<K>, job: Job) -> Result<()> {
+        match timeout(BUSY_AFTER, self.do_job(name, job)).await {
+            Ok(done) => done.map(drop),
+            Err(_) => Err(busy(format!("the {} is being recovered", K::Record::WORDS.thing))),
+        }
+    }
+
+    async fn do_job(&self, name: &NameOf<K>, job: Job) -> Result<u64> {
+        let about = name.clone();
+        self.alone(name, move |host: Self, slot: Arc<Slot<K>>| async move {
+            match job {
+                Job::Open => host.open(&about, &slot).await,
+                Job::CatchUp => host.catch_up(&about, &slot).await,
+                Job::Recover { replaces } => host.unless_newer(&about, &slot, replaces).await,
+            }
+        })
+        .await
+    }
+
+    /// Runs a job in a task of its own, alone; returns the epoch of the record that is known then.
+    async fn alone<F, Running>(&self, name: &NameOf<K>, job: F) -> Result<u64>
+    where
+        F: FnOnce(Self, Arc<Slot<K>>) -> Running + Send + 'static,
+        Running: Future<Output = Result<u64>> + Send,
+    {
+        let slot = self.slot(name)?;
+        let host = self.clone();
+        let task = tokio::spawn(async move {
+            let _alone = slot.alone().await;
+            job(host, slot.clone()).await
+        });
+        let ended = task.await.map_err(|error| Error::unavailable(error.to_string()))?;
+        if ended.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+            self.slots().remove::<str>(name.borrow());
+        }
+        ended
+    }
+
+    async fn open(&self, name: &NameOf<K>, slot: &Slot<K>) -> Result<u64> {
+        if let Some(machine) = slot.machine().as_ref() {
+            return Ok(machine.serving().record().epoch());
+        }
+        let record = stored(self.0.kind.records(), name).await?;
+        match record.authority() {
+            Some(authority) if authority.node == self.0.node => {
+                self.take_over(name, slot, record.epoch()).await
+            }
+            _ => {
+                let Words { thing, authority, record } = K::Record::WORDS;
+                Err(Error::stale(format!("{} is not the {thing}'s {authority}", self.0.node))
+                    .hint(format!("read the {thing}'s {record} and retry")))
+            }
+        }
+    }
+
+    async fn catch_up(&self, name: &NameOf<K>, slot: &Slot<K>) -> Result<u64> {
+        let record = stored(self.0.kind.records(), name).await?;
+        let epoch = record.epoch();
+        slot.adopt(record);
+        Ok(epoch)
+    }
+
+    /// Takes over, unless this node has done so since `replaces`.
+    async fn unless_newer(&self, name: &NameOf<K>, slot: &Slot<K>, replaces: u64) -> Result<u64> {
+        let newer = slot.machine().as_ref().and_then(|machine| {
+            let serving = machine.serving();
+            (serving.authority().epoch > replaces).then(|| serving.record().epoch())
+        });
+        match newer {
+            Some(epoch) => Ok(epoch),
+            None => self.take_over(name, slot, replaces).await,
+        }
+    }
+
+    async fn take_over(&self, name: &NameOf<K>, slot: &Slot<K>, replaces: u64) -> Result<u64> {
+        let started = Instant::now();
+        let mut replaces = replaces;
+        loop {
+            match take_over(&self.0.node, &self.0.kind, name, replaces).await? {
+                Outcome::Serving(machine) => {
+                    let epoch = machine.serving().record().epoch();
+                    slot.install(Some(machine));
+                    self.0.takeover_time.record_duration(started.elapsed());
+                    return Ok(epoch);
+                }
+                Outcome::Adopted(record) => {
+                    let is_named = record.authority().is_some_and(|a| a.node == self.0.node);
+                    let epoch = record.epoch();
+                    if slot.adopt(record) || !is_named {
+                        return Ok(epoch);
+                    }
+                    // Named by an earlier life of this node, whose memory is gone.
+                    replaces = epoch;
+                }
+            }
+        }
+    }
+
+    fn slots(&self) -> MutexGuard<'_, HashMap<NameOf<K>, Arc<Slot<K>>>> {
+        self.0.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What reads or claims a record.
+enum Job {
+    /// Serve, if the record names this node.
+    Open,
+    /// The record may have moved on.
+    CatchUp,
+    /// Become the authority in place of this epoch's.
+    Recover { replaces: u64 },
+}
+
+impl<K: Hosting> Clone for Host<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<K: Hosting> fmt::Debug for Host<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host").field("node", &self.0.node).finish_non_exhaustive()
+    }
+}

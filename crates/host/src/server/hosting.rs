@@ -1,0 +1,49 @@
+//! What a kind of machine brings along so that a node can host it.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use nacre_object::{Error, Result};
+
+use crate::core::{Machine, Recovery};
+use crate::record::Record;
+use crate::records::RecordStore;
+
+/// What a machine of a kind is called.
+pub type NameOf<K> = <<K as Hosting>::Record as Record>::Name;
+/// A command of a kind's recovery.
+pub type CommandOf<K> = <<K as Hosting>::Recovery as Recovery>::Command;
+/// An event of a kind's recovery.
+pub type EventOf<K> = <<K as Hosting>::Recovery as Recovery>::Event;
+/// What a kind's recovery finds.
+pub type FoundOf<K> = <<K as Hosting>::Recovery as Recovery>::Found;
+
+/// A kind of machine, with its way to the store.
+#[async_trait]
+pub trait Hosting: fmt::Debug + Send + Sync + Sized + 'static {
+    /// What is stored of a machine.
+    type Record: Record;
+    /// How its state is found.
+    type Recovery: Recovery<Record = Self::Record>;
+    /// The machine that serves.
+    type Machine: Machine<Record = Self::Record>;
+    /// What a node keeps beside each machine, whether that serves or not.
+    type Beside: Default + fmt::Debug + Send + Sync;
+    /// Machines one node hosts at a time.
+    const MAX_HOSTED: usize;
+
+    /// Where the records are.
+    fn records(&self) -> &dyn RecordStore<Self::Record>;
+
+    /// Carries out a command of a recovery.
+    ///
+    /// # Errors
+    /// What ends the recovery. What may be repeated is an event.
+    async fn carry_out(&self, command: CommandOf<Self>) -> Result<EventOf<Self>>;
+
+    /// The machine that a recovery found.
+    fn machine(&self, record: Self::Record, found: FoundOf<Self>) -> Self::Machine;
+
+    /// The error of a recovery that took too long: what it waits for, and what to do.
+    fn gave_up(&self, name: &NameOf<Self>, recovery: Option<&Self::Recovery>) -> Error;
+}

@@ -1,0 +1,12 @@
+//! The side of the node that serves.
+
+mod host;
+mod hosting;
+mod proposal;
+mod slot;
+mod takeover;
+
+pub use host::{BUSY_AFTER, Host, Looks};
+pub use hosting::{CommandOf, EventOf, FoundOf, Hosting, NameOf};
+pub use proposal::{Held, propose_while_serving};
+pub use slot::{NotReady, Slot};

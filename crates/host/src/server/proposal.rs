@@ -1,0 +1,113 @@
+//! How an authority has a step of its record decided: while it serves, or while it is held still.
+//!
+//! **Invariant:** an authority never hands out what the stored record may contradict. A step that contradicts
+//! nothing which may be handed out meanwhile is decided while it serves. Any other is decided while it is
+//! [`Held`]. If nobody can tell what became of that one the machine serves no more: recovery finds out.
+
+use nacre_object::{Error, ErrorKind, Result};
+
+use super::hosting::Hosting;
+use super::slot::Slot;
+use crate::backoff::Backoff;
+use crate::core::Machine;
+use crate::outcome::is_undecided;
+use crate::record::{Record, deposed};
+use crate::records::RecordStore;
+
+/// How often a step is proposed that nobody answered.
+const MAX_ATTEMPTS: usize = 3;
+
+/// Proposes `next`, which contradicts nothing that may be handed out meanwhile, and goes on by what is stored
+/// then; returns its epoch.
+///
+/// # Errors
+/// `Stale` if this authority is deposed; `NotFound` if the machine was removed; `Unavailable`, and then the old
+/// record is served on.
+pub async fn propose_while_serving<K: Hosting>(
+    records: &dyn RecordStore<K::Record>,
+    slot: &Slot<K>,
+    next: &K::Record,
+) -> Result<u64> {
+    match decide(records, next).await {
+        Ok(stored) => go_on_by(slot, stored),
+        Err(error) => {
+            if error.kind() == ErrorKind::NotFound {
+                slot.install(None);
+            }
+            Err(error)
+        }
+    }
+}
+
+/// A machine that hands out nothing. Dropped it serves on as before or, if a record was proposed that is not
+/// decided, no more.
+#[derive(Debug)]
+pub struct Held<'a, K: Hosting> {
+    slot: &'a Slot<K>,
+    is_in_doubt: bool,
+}
+
+impl<'a, K: Hosting> Held<'a, K> {
+    /// Holds the machine.
+    ///
+    /// # Errors
+    /// `Stale` if it is deposed.
+    pub fn hold(slot: &'a Slot<K>) -> Result<Self> {
+        slot.machine().as_mut().ok_or_else(deposed::<K::Record>)?.hold();
+        Ok(Self { slot, is_in_doubt: false })
+    }
+
+    /// Proposes the successor that `next` makes of the machine that stands still, and serves by what is stored
+    /// then; returns its epoch.
+    ///
+    /// # Errors
+    /// Those of `next`; `Stale` if this authority is deposed; `Unavailable` or `NotFound` if nobody can tell, and
+    /// then it serves no more.
+    pub async fn propose(
+        mut self,
+        records: &dyn RecordStore<K::Record>,
+        next: impl FnOnce(&K::Machine) -> Result<K::Record> + Send,
+    ) -> Result<u64> {
+        let next = next(self.slot.machine().as_ref().ok_or_else(deposed::<K::Record>)?)?;
+        self.is_in_doubt = true;
+        let stored = decide(records, &next).await?;
+        self.is_in_doubt = false;
+        go_on_by(self.slot, stored)
+    }
+}
+
+impl<K: Hosting> Drop for Held<'_, K> {
+    fn drop(&mut self) {
+        if self.is_in_doubt {
+            self.slot.install(None);
+        } else {
+            self.slot.resume();
+        }
+    }
+}
+
+fn go_on_by<K: Hosting>(slot: &Slot<K>, stored: K::Record) -> Result<u64> {
+    let epoch = stored.epoch();
+    if slot.adopt(stored) { Ok(epoch) } else { Err(deposed::<K::Record>()) }
+}
+
+/// Proposes a record until it, or another of its epoch, is stored; returns that.
+async fn decide<R: Record>(records: &dyn RecordStore<R>, proposed: &R) -> Result<R> {
+    let mut backoff = Backoff::new();
+    for _ in 0..MAX_ATTEMPTS {
+        match records.propose(proposed).await {
+            Ok(()) => return Ok(proposed.clone()),
+            Err(error) if is_undecided(&error) => match records.last(proposed.name()).await {
+                Ok(Some(stored)) if stored.is_removed() => {
+                    return Err(R::not_found(proposed.name()));
+                }
+                Ok(Some(stored)) if stored.epoch() >= proposed.epoch() => return Ok(stored),
+                _ => {}
+            },
+            Err(error) => return Err(error),
+        }
+        backoff.wait().await;
+    }
+    let text = format!("the {}'s {} cannot be changed now", R::WORDS.thing, R::WORDS.record);
+    Err(Error::unavailable(text))
+}

@@ -1,0 +1,91 @@
+//! The place of one machine on a node: the machine, if it serves, and who waits for it.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+use super::hosting::Hosting;
+use crate::core::{EpochRefusal, Machine};
+
+/// The place of one machine on a node.
+#[derive(Debug)]
+pub struct Slot<K: Hosting> {
+    /// `None` until this node is the authority, and after it was deposed.
+    machine: Mutex<Option<K::Machine>>,
+    /// Held while the record is read or changed: one task at a time.
+    work: tokio::sync::Mutex<()>,
+    /// Told of every change of the machine and of its record.
+    changed: Notify,
+    /// What the kind keeps here.
+    pub beside: K::Beside,
+}
+
+/// Why a node has no answer yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotReady {
+    /// It is not, or no longer, or not known to be the authority.
+    NotServing,
+    /// The client's epoch does not fit.
+    Epoch(EpochRefusal),
+}
+
+impl<K: Hosting> Default for Slot<K> {
+    fn default() -> Self {
+        Self {
+            machine: Mutex::default(),
+            work: tokio::sync::Mutex::default(),
+            changed: Notify::default(),
+            beside: K::Beside::default(),
+        }
+    }
+}
+
+impl<K: Hosting> Slot<K> {
+    /// The machine; `None` if it does not serve here.
+    pub fn machine(&self) -> MutexGuard<'_, Option<K::Machine>> {
+        self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes all who wait for the machine to change.
+    pub fn tell_change(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// Ends with the next change. Must be enabled before the machine is looked at, so that no change falls
+    /// in between.
+    pub fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// Waits until no other task reads or changes the record; the task that holds this is alone.
+    pub async fn alone(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.work.lock().await
+    }
+
+    /// Replaces the machine and wakes all who wait.
+    pub fn install(&self, machine: Option<K::Machine>) {
+        *self.machine() = machine;
+        self.tell_change();
+    }
+
+    /// Goes on by the record that is stored. Returns whether this node is still the authority.
+    pub fn adopt(&self, stored: K::Record) -> bool {
+        let mut machine = self.machine();
+        let serves = machine.as_mut().is_some_and(|machine| machine.serve(stored));
+        if !serves {
+            *machine = None;
+        }
+        drop(machine);
+        self.tell_change();
+        serves
+    }
+
+    /// Goes on by the record there is.
+    pub(super) fn resume(&self) {
+        let record = self.machine().as_ref().map(|machine| machine.serving().record().clone());
+        if let Some(record) = record {
+            self.adopt(record);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Sequencers as a kind of hosted machine.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use nacre_host::{Hosting, RecordStore, Slot, is_transient};
+use nacre_object::{Error, Result};
+
+use super::recovery;
+use crate::LogName;
+use crate::core::{RecoveryCommand, RecoveryCore, RecoveryEvent, SequencerCore};
+use crate::env::LogEnv;
+use crate::limits::MAX_HOSTED_LOGS;
+use crate::view::View;
+
+/// The sequencers of logs, over what a log needs.
+#[derive(Debug)]
+pub(super) struct Sequencers(pub LogEnv);
+
+/// A log on a node.
+pub(super) type LogSlot = Slot<Sequencers>;
+
+#[async_trait]
+impl Hosting for Sequencers {
+    type Record = View;
+    type Recovery = RecoveryCore;
+    type Machine = SequencerCore;
+    type Beside = Extension;
+    const MAX_HOSTED: usize = MAX_HOSTED_LOGS;
+
+    fn records(&self) -> &dyn RecordStore<View> {
+        &*self.0.views
+    }
+
+    async fn carry_out(&self, command: RecoveryCommand) -> Result<RecoveryEvent> {
+        recovery::carry_out(&self.0, command).await
+    }
+
+    fn machine(&self, view: View, tail: u64) -> SequencerCore {
+        SequencerCore::new(view, tail)
+    }
+
+    fn gave_up(&self, log: &LogName, recovery: Option<&RecoveryCore>) -> Error {
+        recovery::gave_up(&self.0, log, recovery)
+    }
+}
+
+/// Whether a log's last range is being extended.
+#[derive(Debug, Default)]
+pub(super) struct Extension {
+    is_under_way: AtomicBool,
+    /// Why the last one failed, if it would fail again: there is no room, or no permission.
+    refusal: Mutex<Option<Error>>,
+}
+
+impl Extension {
+    /// Whether the caller is to extend the log.
+    pub fn start(&self) -> bool {
+        let starts = !self.is_under_way.swap(true, Ordering::AcqRel);
+        if starts {
+            // There may be room by now: a waiter that is woken before the attempt ends must not be refused.
+            *self.last_refusal() = None;
+        }
+        starts
+    }
+
+    /// Ends an extension. The caller wakes the waiters after it, who look again and may start another.
+    pub fn end(&self, result: Result<()>) {
+        let refusal = result.err().filter(|error| !is_transient(error));
+        *self.last_refusal() = refusal;
+        self.is_under_way.store(false, Ordering::Release);
+    }
+
+    /// Why no stripe can be added, as of the last attempt.
+    pub fn refusal(&self) -> Option<Error> {
+        self.last_refusal().clone()
+    }
+
+    fn last_refusal(&self) -> MutexGuard<'_, Option<Error>> {
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
