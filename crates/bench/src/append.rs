@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use nacre::{Cluster, Log, LogOptions, Role};
+use nacre::{Cluster, Log, LogOptions, RoleName};
 use nacre_object::{ClassName, Result};
 
 use crate::bench::Setup;
@@ -25,8 +25,8 @@ const REDIS: &str = "Redis XADD, appendfsync always";
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
     let both = BesideRedis::start(setup).await?;
     let client = both.cluster.client().await?;
-    let wire = Wire::to(&both.cluster, Role::Storage)?;
-    let sequencer = Wire::to(&both.cluster, Role::Metadata)?;
+    let wire = Wire::to(&both.cluster, RoleName::Storage)?;
+    let sequencer = Wire::to(&both.cluster, RoleName::Metadata)?;
     let folder = both.folder.path();
     for size in SIZES {
         let name = format!("{size} B, {WRITERS} writers, through the wire");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use nacre::{Cluster, Object, Role};
+use nacre::{Cluster, Object, RoleName};
 use nacre_clock::Random;
 use nacre_object::Result;
 
@@ -75,7 +75,7 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     let (folder, redis) = (both.folder.path(), &both.redis);
     let remote = both.cluster.client().await?;
     let local = Cluster::embedded(folder.join("embedded")).await?;
-    let wire = Wire::to(&both.cluster, Role::Storage)?;
+    let wire = Wire::to(&both.cluster, RoleName::Storage)?;
     let trees = BareTrees::create(&folder.join("trees"))?;
     for size in SIZES {
         for work in Work::ALL {

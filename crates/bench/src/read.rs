@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacre::{Entry, Log, Role};
+use nacre::{Entry, Log, RoleName};
 use nacre_clock::Random;
 use nacre_object::{Error, Result};
 
@@ -26,7 +26,7 @@ const FILL_BATCH: usize = 500;
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
     let both = BesideRedis::start(setup).await?;
     let client = both.cluster.client().await?;
-    let wire = Wire::to(&both.cluster, Role::Storage)?;
+    let wire = Wire::to(&both.cluster, RoleName::Storage)?;
     for size in SIZES {
         let name = format!("{size} B, {READERS} readers, through the wire");
         if !setup.wants(&name) {

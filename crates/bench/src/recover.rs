@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::try_join_all;
-use nacre::{Log, Role};
+use nacre::{Log, RoleName};
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{Error, Result};
 
@@ -31,7 +31,7 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     let folder = scratch::folder(&setup.folder)?;
     let cluster = ScratchCluster::start(folder.path(), TARGETS, &setup.program).await?;
     let log = new_log(&cluster.client().await?, "recovering").await?;
-    for (role, what) in [(Role::Metadata, "the sequencer"), (Role::Storage, "a target")] {
+    for (role, what) in [(RoleName::Metadata, "the sequencer"), (RoleName::Storage, "a target")] {
         if !setup.wants(what) {
             continue;
         }

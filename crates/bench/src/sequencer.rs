@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use nacre::{Cluster, Role};
+use nacre::{Cluster, RoleName};
 use nacre_object::Result;
 
 use crate::append::new_log;
@@ -63,7 +63,7 @@ async fn tokens(cluster: &ScratchCluster, span: Duration) -> Result<f64> {
 }
 
 async fn echo(cluster: &ScratchCluster, span: Duration) -> Result<f64> {
-    let wires = (0..CLIENTS).map(|_| Wire::to(cluster, Role::Metadata));
+    let wires = (0..CLIENTS).map(|_| Wire::to(cluster, RoleName::Metadata));
     let exchanges = wires.map(|wire| Ok(wire?.exchange(ECHO_BYTES, ECHO_BYTES)));
     let exchanges = exchanges.collect::<Result<Vec<_>>>()?;
     wire::rate(&exchanges, CLIENTS * IN_FLIGHT, span).await

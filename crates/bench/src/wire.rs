@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use nacre::{Role, Sessions};
+use nacre::{RoleName, Sessions};
 use nacre_node::NODE_SERVICE;
 use nacre_object::{Error, Result};
 use nacre_wire::Session;
@@ -28,7 +28,7 @@ impl Wire {
     ///
     /// # Errors
     /// `NotFound` if the cluster has no such node.
-    pub fn to(cluster: &ScratchCluster, role: Role) -> Result<Self> {
+    pub fn to(cluster: &ScratchCluster, role: RoleName) -> Result<Self> {
         let file = cluster.supervisor.cluster();
         let node = file.with_role(role).next();
         let node = node.ok_or_else(|| Error::not_found(format!("no node is {role:?}")))?;

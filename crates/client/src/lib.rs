@@ -50,7 +50,7 @@ mod transaction;
 
 pub use class_service::{ClassService, ProgramFailures, Served};
 pub use cluster::{Cluster, LOG_BRADOS_SOURCE, LOG_PROGRAM_SOURCE, LogUse, Parts, log_program};
-pub use cluster_file::{ClusterFile, FolderLock, Layout, NodeEntry, Role};
+pub use cluster_file::{ClusterFile, FolderLock, Layout, NodeEntry, RoleName};
 pub use hooks::hooks;
 pub use io_path::{own_path, served_path};
 pub use keys::Keys;

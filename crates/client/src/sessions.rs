@@ -16,7 +16,7 @@ use nacre_telemetry::Sampling;
 use nacre_wire::{RemoteStore, Session, SessionOptions};
 
 use crate::cluster::{LogUse, Parts};
-use crate::cluster_file::{ClusterFile, NodeEntry, Role};
+use crate::cluster_file::{ClusterFile, NodeEntry, RoleName};
 use crate::gateway::Gateway;
 use crate::neighbours::Neighbours;
 
@@ -122,12 +122,12 @@ impl Sessions {
                 }
             })
         };
-        self.0.file.with_role(Role::Storage).map(target).collect()
+        self.0.file.with_role(RoleName::Storage).map(target).collect()
     }
 
     /// Nodes through which any object is reached; a node itself needs no other.
     fn gateways(&self, own: &[PlacedTarget]) -> Result<Vec<PlacedTarget>> {
-        let entries: Vec<_> = self.0.file.with_role(Role::Storage).collect();
+        let entries: Vec<_> = self.0.file.with_role(RoleName::Storage).collect();
         if let Some(own) = own.first() {
             let here =
                 |node: &&NodeEntry| Ok(PlacedTarget { target: target_of(node)?, ..own.clone() });
@@ -173,6 +173,6 @@ impl HostTransport for Sessions {
 #[async_trait]
 impl HostNodes for Sessions {
     async fn nodes(&self) -> Result<Vec<NodeName>> {
-        self.0.file.with_role(Role::Metadata).map(NodeEntry::node_name).collect()
+        self.0.file.with_role(RoleName::Metadata).map(NodeEntry::node_name).collect()
     }
 }

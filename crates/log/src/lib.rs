@@ -35,6 +35,5 @@ pub use env::{AnyVersion, Batching, ClassVersions, LogEnv, Patience};
 pub use name::LogName;
 pub use sequencer::{
     Reconfiguration, SEQUENCER_SERVICE, SequencerCounts, SequencerHost, is_question_of_producers,
-    log_asked_about,
 };
 pub use storage::{BRADOS_CLASS, NATIVE_CLASS, PROGRAM_CLASS, log_class, storage_methods};

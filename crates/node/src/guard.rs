@@ -1,30 +1,34 @@
 //! Who may do what on a node: entities by their records, nodes and the local user without bound.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use futures::future::BoxFuture;
 use nacre::ClusterFile;
-use nacre_log::{SEQUENCER_SERVICE, is_question_of_producers, log_asked_about};
 use nacre_object::{
-    Demand, EntityName, Error, Guard, NodeName, Peer, Result, Standing, TenantName, Unlimited,
+    Demand, EntityName, Guard, NodeName, Peer, Result, Standing, TenantName, Unlimited,
 };
-use nacre_registry::{EntityStanding, LiveEntities, Need, Right};
+use nacre_registry::{EntityStanding, LiveEntities};
 
 use crate::node_service::NODE_SERVICE;
+use crate::roles::Admission;
 
 /// The guard of a node.
 #[derive(Debug)]
-pub struct NodeGuard {
+pub(crate) struct NodeGuard {
     cluster: ClusterFile,
     entities: Arc<LiveEntities>,
+    admissions: Arc<Admissions>,
 }
+
+/// What the questions of services need, by the services' names, as far as they say so themselves.
+pub(crate) type Admissions = BTreeMap<&'static str, Admission>;
 
 impl NodeGuard {
     /// A guard that lets in the nodes of `cluster`, and `entities` as their grants are.
-    pub fn new(cluster: ClusterFile, entities: Arc<LiveEntities>) -> Self {
-        Self { cluster, entities }
+    pub fn new(cluster: ClusterFile, entities: Arc<LiveEntities>, admissions: Admissions) -> Self {
+        Self { cluster, entities, admissions: Arc::new(admissions) }
     }
 
     fn is_node(&self, entity: &EntityName) -> bool {
@@ -47,73 +51,42 @@ impl Guard for NodeGuard {
                 }
             },
             Peer::Certified { entity, fingerprint } => {
-                Ok(Arc::new(NodeStanding(self.entities.admit(entity, fingerprint).await?)))
+                let entity = self.entities.admit(entity, fingerprint).await?;
+                Ok(Arc::new(NodeStanding { entity, admissions: Arc::clone(&self.admissions) }))
             }
         }
     }
 }
 
-/// The standing of an entity, as its grants are about objects, maps, programs and logs, with what
-/// the node's own services mean by them.
+/// The standing of an entity, by its grants on objects, maps, programs and logs, and by what the services of the
+/// node's roles need.
 #[derive(Debug)]
-struct NodeStanding(EntityStanding);
+struct NodeStanding {
+    entity: EntityStanding,
+    admissions: Arc<Admissions>,
+}
 
 impl Standing for NodeStanding {
     fn entity(&self) -> &EntityName {
-        self.0.entity()
+        self.entity.entity()
     }
 
     fn tenant(&self) -> TenantName {
-        self.0.tenant()
+        self.entity.tenant()
     }
 
     fn allow(&self, demand: Demand<'_>) -> Result<()> {
         match demand {
             // Where an object is kept is no secret: placement is a rule everybody can apply.
             Demand::Ask { service: NODE_SERVICE, method: "locate", .. } => Ok(()),
-            Demand::Ask { service: SEQUENCER_SERVICE, method, input } => {
-                let log = log_asked_about(Bytes::copy_from_slice(input));
-                let log = log.ok_or_else(|| Error::invalid("the question names no log"))?;
-                self.0.require(need_to_ask(method, input, log.as_str()))
+            Demand::Ask { service, method, input } if self.admissions.contains_key(service) => {
+                self.entity.require(self.admissions[service](method, input)?)
             }
-            demand => self.0.allow(demand),
+            demand => self.entity.allow(demand),
         }
     }
 
     fn ended(&self) -> BoxFuture<'static, ()> {
-        self.0.ended()
-    }
-}
-
-/// What a question to a log's sequencer takes. A reader must not depose a sequencer, dead or alive: nobody can
-/// tell these apart. A dead one stops no reader, who finds what is written by the objects. But it stops a
-/// producer, who therefore has it replaced.
-fn need_to_ask<'a>(method: &str, input: &[u8], log: &'a str) -> Need<'a> {
-    match method {
-        "tail" => Need::LogView { log },
-        _ if is_question_of_producers(method, input) => Need::Log { right: Right::Append, log },
-        _ => Need::Log { right: Right::Write, log },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use nacre_registry::{Grant, Grants};
-
-    use super::*;
-
-    #[test]
-    fn a_reader_of_a_log_asks_for_its_tail_and_changes_no_sequencer() {
-        let may_ask = |grant: &str, method| {
-            let grants: Grants = [grant.parse::<Grant>().unwrap()].into_iter().collect();
-            grants.covers(&need_to_ask(method, b"", "l"))
-        };
-        assert!(["r log=l", "a log=l", "w log=l"].iter().all(|grant| may_ask(grant, "tail")));
-        for (method, by_producers) in
-            [("next", true), ("recover", true), ("reconfigure", false), ("another", false)]
-        {
-            assert!(!may_ask("r log=l", method) && may_ask("w log=l", method), "{method}");
-            assert_eq!(may_ask("a log=l", method), by_producers, "{method}");
-        }
+        self.entity.ended()
     }
 }

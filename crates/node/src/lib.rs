@@ -2,8 +2,6 @@
 //! cluster of them on one machine.
 
 mod calls;
-mod ceph_gateway;
-mod ceph_pulse;
 mod free_ports;
 mod guard;
 #[cfg(test)]
@@ -15,13 +13,9 @@ mod node;
 mod node_lock;
 mod node_log;
 mod node_service;
-mod osd_survey;
 mod refusals;
-mod refused_target;
-mod room_watch;
+mod roles;
 mod scrape_targets;
-mod sequencer_service;
-mod storage;
 mod supervisor;
 mod traces;
 
@@ -30,9 +24,10 @@ pub use free_ports::free_ports;
 pub use node::{Node, NodeOptions};
 pub use node_lock::NodeLock;
 pub use node_log::{Level, NodeLog};
-pub use node_service::{
-    DamageReport, NODE_SERVICE, NodeReport, ObjectPlace, RadosReport, RefusalReport, ScrubReport,
-    StorageReport, StrayReport,
+pub use node_service::{NODE_SERVICE, NodeReport, ObjectPlace};
+pub use roles::{
+    DamageReport, RadosReport, RefusalReport, STORAGE_SERVICE, ScrubReport, StorageReport,
+    StrayReport,
 };
 pub use scrape_targets::ScrapeTargets;
 pub use supervisor::{

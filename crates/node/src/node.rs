@@ -1,57 +1,44 @@
 //! `Node`: one process of a cluster, put together from its roles.
 //!
-//! Start: open the engine (storage), or connect with the system that keeps the data, listen, then join the
-//! cluster in the background: register, follow the programs. A node serves before it has joined, because
-//! what it joins may be kept on this very node. Stop: leave the registry, finish what is under way, close the engine.
+//! Start: open the roles, assemble the cluster with the targets that they opened, let the roles join it, listen, and
+//! register in the background. A node serves before it has registered, because the registry may be kept on this very
+//! node. Stop: the roles withdraw, the node leaves the registry, finishes what is under way, and closes the roles.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use nacre::{
-    ClassService, Cluster, ClusterFile, Keys, LayoutKeeper, NodeEntry, Role, Served, Sessions,
-};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use nacre::{ClassService, Cluster, ClusterFile, Keys, NodeEntry, Served, Sessions};
 use nacre_clock::{Clock, Random, SystemClock};
-use nacre_embedded::EmbeddedEngine;
-use nacre_log::{SEQUENCER_SERVICE, SequencerHost};
-use nacre_object::{Error, Locate, NodeName, Result};
-use nacre_registry::{LiveEntities, ProgramUpkeep, RefusalReporter};
+use nacre_object::{Error, NodeName, Result};
+use nacre_registry::{LiveEntities, RefusalReporter};
 use nacre_telemetry::Spans;
 use nacre_wire::{Endpoint, Identity, Listener, Server};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::ceph_gateway::CephGateway;
-use crate::guard::NodeGuard;
+use crate::guard::{Admissions, NodeGuard};
 use crate::membership::Membership;
 use crate::metrics::{Metrics, MetricsEndpoint, MetricsListener};
 use crate::node_lock::NodeLock;
 use crate::node_log::NodeLog;
 use crate::node_service::{NODE_SERVICE, NodeService};
 use crate::refusals::ToldRefusals;
-use crate::refused_target;
-use crate::room_watch::RoomWatch;
-use crate::sequencer_service::SequencerService;
-use crate::storage::Storage;
+use crate::roles::{JoinContext, Offer, OfferedService, OpenContext, RunningRole, open_roles};
 
 /// A running node.
 #[derive(Debug)]
 pub struct Node {
     shutdown: oneshot::Sender<()>,
     serving: JoinHandle<Result<()>>,
-    engine: Option<EmbeddedEngine>,
-    /// Why its target does not serve, if it does not.
-    refusal: Option<Error>,
-    file: ClusterFile,
-    gateway: Option<Arc<CephGateway>>,
+    roles: Vec<Arc<dyn RunningRole>>,
     classes: ClassService,
     membership: Membership,
-    layouts: Option<LayoutKeeper>,
-    _programs: Option<ProgramUpkeep>,
-    _room: Option<RoomWatch>,
     metrics_address: SocketAddr,
     _metrics: MetricsEndpoint,
     /// Until all else is gone.
-    lock: NodeLock,
+    _lock: NodeLock,
 }
 
 /// How a node is to run, besides what its cluster's file says.
@@ -77,31 +64,40 @@ impl Node {
         let entry = cluster.node(name)?;
         let node = entry.node_name()?;
         let classes = ClassService::new(Arc::clone(&clock))?;
-        let storage = match entry.has(Role::Storage) {
-            true => Some(Storage::open(cluster, entry, &classes, &clock).await?),
-            false => None,
-        };
-        let own: Vec<_> = storage.iter().map(Storage::placed).collect();
+        let context = OpenContext { file: cluster, entry, classes: &classes, clock: &clock };
+        let opened = open_roles(context).await?;
+        let own: Vec<_> = opened.iter().filter_map(|role| role.target()).collect();
         let identity = identity_of(cluster, entry)?;
         let sessions = sessions_as(identity.as_ref(), cluster)?;
         let whole = Cluster::assemble(sessions.parts(&own, Arc::clone(&clock))?)?;
 
         let record = record_of(cluster, entry, &node, clock.now_micros())?;
-        let engine = storage.as_ref().and_then(|storage| storage.embedded.clone());
-        let refusal = storage.as_ref().and_then(|storage| storage.refusal.clone());
         let entities = Arc::new(LiveEntities::follow(whole.maps(), node.clone()));
         let metrics_listener = MetricsListener::bind(options.metrics_port).await?;
         let metrics_address = metrics_listener.address();
         let mut metrics = Metrics::of_process(record.started_at_micros);
         metrics.programs(classes.clone());
+        let joining =
+            JoinContext { cluster: &whole, record: &record, classes: &classes, clock: &clock };
+        let mut offer = Offer::new(&mut metrics);
+        let mut roles = vec![];
+        for role in opened {
+            roles.push(role.join(&joining, &mut offer).await?);
+        }
+        let served = Served {
+            targets: std::mem::take(&mut offer.delivers),
+            is_alone: offer.is_alone,
+            entities: Arc::clone(&entities),
+        };
+        let (stack, services) = offer.into_services();
+        let admissions: Admissions = services
+            .iter()
+            .filter_map(|offered| Some((offered.name, offered.admission?)))
+            .collect();
         let spans = Spans::new(Arc::clone(&clock), Random::from_system());
-        let gateway =
-            storage.as_ref().and_then(|storage| CephGateway::of(storage, &whole, &node, &clock));
         let service = NodeService {
             record: record.clone(),
-            engine: engine.clone(),
-            refusal: refusal.clone(),
-            gateway: gateway.clone(),
+            roles: roles.clone(),
             classes: classes.clone(),
             file: cluster.clone(),
             cluster: whole.clone(),
@@ -113,55 +109,30 @@ impl Node {
         let mut server = Server::builder(node.clone(), record.incarnation)
             .spans(spans)
             .refusal_observer(Arc::new(ToldRefusals(refusals)))
-            .guard(Arc::new(NodeGuard::new(cluster.clone(), Arc::clone(&entities))))
+            .guard(Arc::new(NodeGuard::new(cluster.clone(), entities, admissions)))
             .service(NODE_SERVICE, Arc::new(service));
-        if let Some(storage) = &storage {
-            measure(&mut metrics, engine.as_ref(), gateway.as_ref());
-            metrics.channels(classes.clone());
-            let served = storage.served(whole.store().placement());
-            server = server.store(served.as_store()).watch(served.as_watch());
+        if let Some(stack) = stack {
+            server = server.store(stack.as_store()).watch(stack.as_watch());
         }
-        if entry.has(Role::Metadata) {
-            let host = SequencerHost::new(node.clone(), whole.log_env().clone());
-            metrics.sequencers(host.clone());
-            server = server.service(SEQUENCER_SERVICE, Arc::new(SequencerService::new(host)));
+        for OfferedService { name, service, .. } in services {
+            server = server.service(name, service);
         }
-        let keeps_objects = storage.as_ref().is_some_and(|storage| storage.refusal.is_none());
-        let layouts = keeps_objects.then(|| keep_layouts(&whole, &record, &clock));
-        let _programs = entry
-            .has(Role::Metadata)
-            .then(|| ProgramUpkeep::start(whole.programs().clone(), node.clone()));
-        let _room = engine.clone().map(|engine| {
-            RoomWatch::start(engine, whole.clone(), node.clone(), Arc::clone(&clock))
-        });
         // Before the first request: a node that follows nothing cannot know that it is behind.
-        let served = served(storage.as_ref(), &whole, Arc::clone(&entities));
         classes.follow(node, record.incarnation, &whole, served);
         let server = server.build();
         metrics.server(server.clone());
         let listener = listener(cluster, entry, identity.as_ref()).await?;
         let (shutdown, serving) = serve(server, listener);
-        refused_target::tell(&whole, &record.name, refusal.as_ref());
-        if let Some(engine) = &engine {
-            refused_target::tell_mended(&whole, &record.name, engine.mended());
-        }
         let membership = Membership::join(whole, record, NodeLog::new(name, clock));
-        let _metrics = metrics_listener.serve(metrics);
         Ok(Self {
             shutdown,
             serving,
-            engine,
-            refusal,
-            file: cluster.clone(),
-            gateway,
+            roles,
             classes,
             membership,
-            layouts,
-            _programs,
-            _room,
             metrics_address,
-            _metrics,
-            lock,
+            _metrics: metrics_listener.serve(metrics),
+            _lock: lock,
         })
     }
 
@@ -170,17 +141,19 @@ impl Node {
         self.metrics_address
     }
 
-    /// Why its target does not serve, if it does not.
+    /// Why one of its roles does not do its job, if one does not.
     pub fn refusal(&self) -> Option<&Error> {
-        self.refusal.as_ref()
+        self.roles.iter().find_map(|role| role.refusal())
     }
 
-    /// Returns once the folder of a target that does not serve is in order: started again, the node
-    /// serves. Of a node that serves it never returns.
-    pub async fn until_folder_in_order(&self) {
-        match self.refusal {
-            Some(_) => refused_target::until_in_order(&self.file, self.lock.name()).await,
-            None => std::future::pending().await,
+    /// Returns once the reason for the refusal may be gone: started again, the node then does its job. Without a
+    /// refusal it never returns.
+    pub async fn until_mended(&self) {
+        let mended: FuturesUnordered<_> =
+            self.roles.iter().map(|role| role.until_mended()).collect();
+        match mended.into_future().await {
+            (Some(()), _) => {}
+            (None, _) => std::future::pending().await,
         }
     }
 
@@ -189,16 +162,13 @@ impl Node {
     /// # Errors
     /// None that matters to what was acknowledged.
     pub async fn stop(self) -> Result<()> {
-        drop(self.layouts);
+        self.roles.iter().for_each(|role| role.withdraw());
         self.membership.leave().await;
         self.classes.stop();
         drop(self.shutdown);
         let served = self.serving.await;
-        if let Some(engine) = self.engine {
-            engine.close();
-        }
-        if let Some(gateway) = self.gateway {
-            gateway.engine.close().await;
+        for role in self.roles.iter().rev() {
+            role.close().await;
         }
         served.unwrap_or_else(|error| Err(Error::unavailable(format!("the server: {error}"))))
     }
@@ -248,37 +218,6 @@ fn serve(server: Server, listener: Listener) -> (oneshot::Sender<()>, JoinHandle
         server.serve(listener, stopped).await
     });
     (shutdown, serving)
-}
-
-/// Has the metrics tell of what keeps a node's objects.
-fn measure(
-    metrics: &mut Metrics,
-    engine: Option<&EmbeddedEngine>,
-    gateway: Option<&Arc<CephGateway>>,
-) {
-    if let Some(engine) = engine {
-        metrics.engine(engine.clone());
-    }
-    if let Some(gateway) = gateway {
-        metrics.rados(Arc::clone(gateway));
-    }
-}
-
-/// Starts the node's part in bringing classes into other layouts.
-fn keep_layouts(whole: &Cluster, record: &nacre::Node, clock: &Arc<dyn Clock>) -> LayoutKeeper {
-    let (node, clock) = (record.name.clone(), Arc::clone(clock));
-    LayoutKeeper::start(whole.layouts(), node, record.incarnation, clock)
-}
-
-/// The objects whose messages a node delivers: its own, or all, where another system keeps them.
-fn served(storage: Option<&Storage>, whole: &Cluster, entities: Arc<LiveEntities>) -> Served {
-    let targets = match storage {
-        Some(storage) if storage.rados.is_some() => whole.store().targets(),
-        Some(storage) if storage.refusal.is_none() => vec![storage.placed().target.name],
-        _ => vec![],
-    };
-    let is_alone = storage.is_some_and(|storage| storage.embedded.is_some());
-    Served { targets, is_alone, entities }
 }
 
 /// Where whoever is on this machine finds a node, wherever they were started.

@@ -86,7 +86,7 @@ async fn serve(name: &str, arguments: &ServeArguments, folder: &Path, log: &Node
     Out::new(false).line(&ready_line(node.metrics_address()))?;
     tokio::select! {
         () = &mut told_to_stop => log.say(Level::Info, "stopping", &[]),
-        () = node.until_folder_in_order() => {
+        () = node.until_mended() => {
             log.say(Level::Info, "the folder is in order again: stopping, to be started anew", &[]);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nacre::{Cluster, ClusterFile, FolderLock, Maps, Role};
+use nacre::{Cluster, ClusterFile, FolderLock, Maps, RoleName};
 use nacre_object::{Error, MapName, Result};
 use serde_json::json;
 
@@ -54,7 +54,7 @@ pub fn run(arguments: &ForgetArguments, folder: &Path, out: Out) -> Result<()> {
 
 /// What lies on a target, as far as placement tells.
 fn lost_with(cluster: &ClusterFile, name: &str) -> Result<Vec<String>> {
-    let total: f64 = cluster.with_role(Role::Storage).map(|node| node.weight).sum();
+    let total: f64 = cluster.with_role(RoleName::Storage).map(|node| node.weight).sum();
     let share = 100.0 * cluster.node(name)?.weight / total;
     let mut lost = vec![
         format!("all objects that lie on {name}: about {share:.0} % of each pool"),

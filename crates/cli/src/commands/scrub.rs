@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use futures::future::join_all;
-use nacre::{ClusterFile, Error, ErrorKind, NodeEntry, Result, Role, Sessions};
+use nacre::{ClusterFile, Error, ErrorKind, NodeEntry, Result, RoleName, Sessions};
 use nacre_clock::{Clock, SystemClock};
-use nacre_node::{DamageReport, NODE_SERVICE, ScrubReport, StrayReport};
+use nacre_node::{DamageReport, STORAGE_SERVICE, ScrubReport, StrayReport};
 use serde_json::json;
 
 use crate::out::{Out, note, printable};
@@ -48,7 +48,7 @@ struct Total {
 /// `Corrupt` if something is damaged; the first node's error if one could not be scrubbed.
 pub async fn run(file: &ClusterFile, out: Out) -> Result<()> {
     let sessions = Sessions::new(file)?;
-    let scrubs = file.with_role(Role::Storage).map(async |node| {
+    let scrubs = file.with_role(RoleName::Storage).map(async |node| {
         let total = scrub(&sessions, node, out).await;
         total.map_err(|error| note_failure(node, error))
     });
@@ -77,7 +77,7 @@ pub async fn run(file: &ClusterFile, out: Out) -> Result<()> {
 pub async fn remove_stray(file: &ClusterFile, target: &str, object: &str, out: Out) -> Result<()> {
     let sessions = Sessions::new(file)?;
     let input = object.to_owned().into();
-    sessions.session(target)?.ask(NODE_SERVICE, "remove-stray", input, STEP_TIMEOUT).await?;
+    sessions.session(target)?.ask(STORAGE_SERVICE, "remove-stray", input, STEP_TIMEOUT).await?;
     let value = json!({ "removed": object, "target": target });
     out.show(&value, || format!("removed {object} from {target}"))
 }
@@ -94,7 +94,7 @@ async fn scrub(sessions: &Sessions, node: &NodeEntry, out: Out) -> Result<Total>
     let mut next = Some(String::new());
     while let Some(cursor) = next.take() {
         let began = clock.monotonic();
-        let answer = session.ask(NODE_SERVICE, "scrub", cursor.into(), STEP_TIMEOUT).await?;
+        let answer = session.ask(STORAGE_SERVICE, "scrub", cursor.into(), STEP_TIMEOUT).await?;
         let took = clock.monotonic().saturating_sub(began);
         let step: ScrubReport = serde_json::from_slice(&answer)
             .map_err(|error| Error::new(ErrorKind::Corrupt, format!("its report: {error}")))?;

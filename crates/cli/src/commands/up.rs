@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use nacre::{Cluster, ClusterFile, Keys, Layout, Role, TargetFolder};
+use nacre::{Cluster, ClusterFile, Keys, Layout, RoleName, TargetFolder};
 use nacre_clock::{Clock, SystemClock};
 use nacre_node::{NodeState, Supervisor};
 use nacre_object::{Error, ErrorKind, Result};
@@ -56,7 +56,7 @@ impl TargetArguments {
     /// `Invalid` if it has another number.
     pub fn check(&self, cluster: ClusterFile) -> Result<ClusterFile> {
         let (folder, count) =
-            (cluster.folder().display(), cluster.with_role(Role::Storage).count());
+            (cluster.folder().display(), cluster.with_role(RoleName::Storage).count());
         let what = cluster.engine().map_or("storage targets", |_| "nodes");
         match self.targets {
             Some(asked) if usize::from(asked) != count => {
@@ -170,7 +170,7 @@ async fn note_lost_sources(cluster: &Cluster) {
 
 /// Says which storage targets do not serve, and what to do.
 fn note_refusals(file: &ClusterFile) {
-    for entry in file.with_role(Role::Storage) {
+    for entry in file.with_role(RoleName::Storage) {
         if let Some(refusal) = TargetFolder::of(file, entry).refusal() {
             note(&format!("nacre: {refusal}"));
         }

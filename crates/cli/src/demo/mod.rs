@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacre::{Cluster, ClusterFile, Entry, Layout, Log, ProgramId, Role};
+use nacre::{Cluster, ClusterFile, Entry, Layout, Log, ProgramId, RoleName};
 use nacre_clock::{Clock, SystemClock};
 use nacre_node::Supervisor;
 use nacre_object::{Error, ObjectId, Result};
@@ -295,7 +295,7 @@ impl Stage<'_> {
             .iter()
             .map(|map| Ok(cluster.locate(&map.parse()?).to_string()))
             .collect::<Result<_>>()?;
-        let mut targets = self.supervisor.cluster().with_role(Role::Storage);
+        let mut targets = self.supervisor.cluster().with_role(RoleName::Storage);
         let victim = targets.find(|node| !keepers.contains(&node.name));
         Ok(victim.ok_or_else(|| Error::not_found("no target to spare"))?.name.clone())
     }

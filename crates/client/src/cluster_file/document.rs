@@ -22,7 +22,7 @@ use nacre_object::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use super::layout::holds_one;
-use super::{ClusterFile, NodeEntry, RUN_FOLDER, Role};
+use super::{ClusterFile, NodeEntry, RUN_FOLDER, RoleName};
 use crate::targets::{UniqueId, refuse_targets_without_cluster};
 
 /// The format this release reads and writes.
@@ -96,7 +96,7 @@ impl Document {
 
     /// Whether the cluster and all its storage targets have ids, if they need any.
     fn identifies_targets(&self) -> bool {
-        let needs_id = |node: &&NodeEntry| node.has(Role::Storage);
+        let needs_id = |node: &&NodeEntry| node.has(RoleName::Storage);
         let have_ids = self.nodes.iter().filter(needs_id).all(|node| node.id.is_some());
         self.engine.is_some() || self.id.is_some() && have_ids
     }
@@ -187,7 +187,7 @@ mod tests {
         let cluster = read(SAMPLE_FORMAT_1).unwrap();
         assert_eq!(cluster.id().unwrap().to_string(), "000102030405060708090a0b0c0d0e0f");
         let storage = cluster.node("storage.0").unwrap();
-        assert_eq!((storage.weight, storage.has(Role::Storage)), (2.0, true));
+        assert_eq!((storage.weight, storage.has(RoleName::Storage)), (2.0, true));
         assert_eq!(storage.id.unwrap().to_string(), "f0e0d0c0b0a090807060504030201000");
         assert_eq!(cluster.node("meta.0").unwrap().weight, 1.0);
         assert_eq!(cluster.data(storage), cluster.folder().join("storage.0"));
@@ -205,7 +205,7 @@ mod tests {
         let cluster = read(SAMPLE_FORMAT_1_WITH_ENGINE).unwrap();
         assert_eq!(cluster.engine(), Some("ceph:/etc/ceph/ceph.conf"));
         let gateway = cluster.node("gateway.0").unwrap();
-        assert!(gateway.has(Role::Storage) && gateway.has(Role::Metadata));
+        assert!(gateway.has(RoleName::Storage) && gateway.has(RoleName::Metadata));
         let known = gateway.node_name().unwrap();
         assert_eq!(known.as_str(), "gateway.0.1f3a9c2b");
         assert_eq!(cluster.known(&known), Some(gateway));

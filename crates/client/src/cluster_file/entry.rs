@@ -5,27 +5,8 @@ use std::path::PathBuf;
 use nacre_object::{NodeName, Result, TargetName};
 use serde::{Deserialize, Serialize};
 
+use super::RoleName;
 use crate::targets::UniqueId;
-
-/// What a node does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Keeps objects: a storage target.
-    Storage,
-    /// Hosts sequencers.
-    Metadata,
-}
-
-impl Role {
-    /// The role as it is written.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Storage => "storage",
-            Self::Metadata => "metadata",
-        }
-    }
-}
 
 /// One node of a cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,7 +20,7 @@ pub struct NodeEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<UniqueId>,
     /// What it does.
-    pub roles: Vec<Role>,
+    pub roles: Vec<RoleName>,
     /// For storage: its share of the objects, relative to the others'.
     #[serde(default = "one")]
     pub weight: f64,
@@ -57,7 +38,7 @@ fn one() -> f64 {
 
 impl NodeEntry {
     /// Whether it has the role.
-    pub fn has(&self, role: Role) -> bool {
+    pub fn has(&self, role: RoleName) -> bool {
         self.roles.contains(&role)
     }
 

@@ -6,7 +6,8 @@ use nacre_clock::Random;
 use nacre_object::{Error, Result};
 
 use super::document::{Document, unwritable};
-use super::{ClusterFile, FolderLock, NodeEntry, Role};
+use super::role_name::NewNodes;
+use super::{ClusterFile, FolderLock, NodeEntry, RoleName};
 use crate::targets::{self, UniqueId};
 
 /// What a new cluster is to look like.
@@ -31,18 +32,21 @@ impl Layout {
 
     /// Every node's name and what it does.
     fn nodes(&self) -> Vec<NodeEntry> {
-        let named: Vec<_> = match &self.engine {
+        let named: Vec<(String, Vec<RoleName>)> = match &self.engine {
+            // Nodes that keep nothing themselves are alike: each has every role.
             Some(_) => {
-                let roles = vec![Role::Storage, Role::Metadata];
-                (0..self.storage).map(|n| (format!("gateway.{n}"), roles.clone())).collect()
+                let gateway = |n| (format!("gateway.{n}"), RoleName::ALL.to_vec());
+                (0..self.storage).map(gateway).collect()
             }
             None => {
-                let storage = |n| (format!("storage.{n}"), vec![Role::Storage]);
-                let metadata = ("meta.0".to_owned(), vec![Role::Metadata]);
-                (0..self.storage).map(storage).chain([metadata]).collect()
+                let nodes = |role: RoleName| {
+                    let NewNodes { prefix, count } = role.new_nodes(self.storage);
+                    (0..count).map(move |n| (format!("{prefix}.{n}"), vec![role]))
+                };
+                RoleName::ALL.into_iter().flat_map(nodes).collect()
             }
         };
-        let entry = |(number, (name, roles)): (usize, (String, Vec<Role>))| {
+        let entry = |(number, (name, roles)): (usize, (String, Vec<RoleName>))| {
             let socket = self.sockets.then(|| Path::new("run").join(format!("{name}.sock")));
             let address = self.addresses.get(number).cloned();
             NodeEntry { name, known_as: None, id: None, roles, weight: 1.0, socket, address }
@@ -66,7 +70,7 @@ fn know_by_folder(nodes: &mut [NodeEntry]) {
 
 /// Gives the storage targets of a new cluster ids that no other cluster's have.
 fn identify_targets(nodes: &mut [NodeEntry]) {
-    for node in nodes.iter_mut().filter(|node| node.has(Role::Storage)) {
+    for node in nodes.iter_mut().filter(|node| node.has(RoleName::Storage)) {
         node.id = Some(UniqueId::fresh());
     }
 }
@@ -172,7 +176,7 @@ mod tests {
         let made = ClusterFile::create(folder.path(), 3).unwrap();
         let read = ClusterFile::read(folder.path()).unwrap();
         assert_eq!(made.nodes(), read.nodes());
-        assert_eq!(read.with_role(Role::Storage).count(), 3);
+        assert_eq!(read.with_role(RoleName::Storage).count(), 3);
         let again = ClusterFile::create(folder.path(), 3).unwrap_err();
         assert_eq!(again.kind(), nacre_object::ErrorKind::Exists);
     }

@@ -12,6 +12,7 @@ mod document;
 mod entry;
 mod folder_lock;
 mod layout;
+mod role_name;
 
 use std::fmt::Display;
 use std::fs;
@@ -23,9 +24,10 @@ use nacre_wire::{Endpoint, Identity};
 
 pub(crate) use self::document::FILE_NAME as CLUSTER_FILE;
 use self::document::{Document, RemoteDocument};
-pub use self::entry::{NodeEntry, Role};
+pub use self::entry::NodeEntry;
 pub use self::folder_lock::FolderLock;
 pub use self::layout::Layout;
+pub use self::role_name::RoleName;
 use crate::keys::Keys;
 use crate::targets::{self, UniqueId};
 
@@ -121,7 +123,7 @@ impl ClusterFile {
                 return Err(Error::invalid("cluster.json names a node twice"));
             }
         }
-        if !self.nodes.iter().any(|node| node.has(Role::Storage)) {
+        if !self.nodes.iter().any(|node| node.has(RoleName::Storage)) {
             return Err(Error::invalid("a cluster needs at least one storage target"));
         }
         Ok(())
@@ -143,7 +145,7 @@ impl ClusterFile {
     }
 
     /// The nodes with a role.
-    pub fn with_role(&self, role: Role) -> impl Iterator<Item = &NodeEntry> {
+    pub fn with_role(&self, role: RoleName) -> impl Iterator<Item = &NodeEntry> {
         self.nodes.iter().filter(move |node| node.has(role))
     }
 

@@ -4,7 +4,7 @@ use nacre_object::Result;
 
 use super::folder::{TargetFolder, unwritable};
 use super::record::TargetRecord;
-use crate::cluster_file::{ClusterFile, Role};
+use crate::cluster_file::{ClusterFile, RoleName};
 
 /// Makes the folder of every target of a new cluster, each with its identity. A folder that a crashed
 /// attempt left is taken over.
@@ -12,7 +12,7 @@ use crate::cluster_file::{ClusterFile, Role};
 /// # Errors
 /// `Unavailable` if a folder cannot be written.
 pub(crate) fn create(cluster: &ClusterFile) -> Result<()> {
-    for entry in cluster.with_role(Role::Storage) {
+    for entry in cluster.with_role(RoleName::Storage) {
         let folder = TargetFolder::of(cluster, entry);
         let Some(identity) = folder.expected.clone() else { continue };
         let stored = TargetRecord::new(identity, false).store(&folder.path);

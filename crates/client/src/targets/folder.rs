@@ -9,7 +9,7 @@ use nacre_object::{Error, Result};
 
 use super::record::{self, Found, TargetIdentity, TargetRecord};
 use super::refusal::{Refusal, judge};
-use crate::cluster_file::{CLUSTER_FILE, ClusterFile, NodeEntry, Role};
+use crate::cluster_file::{CLUSTER_FILE, ClusterFile, NodeEntry, RoleName};
 
 /// How the folders of targets are named that have no identity yet.
 const TARGET_PREFIX: &str = "storage.";
@@ -124,7 +124,7 @@ fn store_copy(cluster: &ClusterFile, folder: &Path) -> io::Result<()> {
 
 /// Stores the copies of a cluster's file in all folders that belong to its targets.
 pub(super) fn store_copies(cluster: &ClusterFile) {
-    for entry in cluster.with_role(Role::Storage) {
+    for entry in cluster.with_role(RoleName::Storage) {
         let folder = TargetFolder::of(cluster, entry);
         if folder.judged().is_ok() {
             // A node stores what is missing when it starts.

@@ -6,7 +6,7 @@ use nacre_object::{Error, Result};
 use super::folder::{TargetFolder, store_copies, unwritable};
 use super::record::TargetRecord;
 use super::unique_id::UniqueId;
-use crate::cluster_file::{ClusterFile, Role};
+use crate::cluster_file::{ClusterFile, RoleName};
 
 /// Has a target whose data is lost start empty, with a new id. Nobody else may use the cluster
 /// meanwhile: the caller holds the folder's lock.
@@ -33,7 +33,7 @@ pub(crate) fn forget(mut cluster: ClusterFile, name: &str) -> Result<()> {
 /// Those of [`forget`].
 pub(crate) fn check_forgettable(cluster: &ClusterFile, name: &str) -> Result<TargetFolder> {
     let entry = cluster.node(name)?;
-    if !entry.has(Role::Storage) || cluster.engine().is_some() {
+    if !entry.has(RoleName::Storage) || cluster.engine().is_some() {
         return Err(Error::invalid(format!("{name} keeps no objects: it has nothing to lose")));
     }
     let folder = TargetFolder::of(cluster, entry);

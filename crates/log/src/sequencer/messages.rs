@@ -114,12 +114,6 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The log a question to a host is about, for whoever decides on it without being the host.
-pub fn log_asked_about(input: Bytes) -> Option<LogName> {
-    let (log, ..) = split_header(&input)?;
-    LogName::new(log).ok()
-}
-
 /// Whether a producer needs to ask this, to go on where a sequencer or a target failed: for positions, for
 /// another sequencer, or that the log avoids targets. Nothing it asks for changes what the log holds.
 pub fn is_question_of_producers(method: &str, input: &[u8]) -> bool {

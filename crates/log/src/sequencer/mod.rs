@@ -11,4 +11,4 @@ mod recovery;
 
 pub(crate) use client::{SequencerClient, dismiss};
 pub use host::{SEQUENCER_SERVICE, SequencerCounts, SequencerHost};
-pub use messages::{Reconfiguration, is_question_of_producers, log_asked_about};
+pub use messages::{Reconfiguration, is_question_of_producers};

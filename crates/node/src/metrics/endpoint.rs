@@ -15,8 +15,6 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use nacre_object::{Error, Result};
-use prometheus_client::encoding::text::encode;
-use prometheus_client::registry::Registry;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
@@ -71,7 +69,7 @@ impl MetricsListener {
 
     /// Tells these metrics to whoever asks.
     pub fn serve(self, metrics: Metrics) -> MetricsEndpoint {
-        MetricsEndpoint(tokio::spawn(accept(self.listener, Arc::new(metrics.0))))
+        MetricsEndpoint(tokio::spawn(accept(self.listener, Arc::new(metrics))))
     }
 }
 
@@ -85,22 +83,22 @@ impl Drop for MetricsEndpoint {
     }
 }
 
-async fn accept(listener: TcpListener, registry: Arc<Registry>) {
+async fn accept(listener: TcpListener, metrics: Arc<Metrics>) {
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let place = room.clone().acquire_owned().await.expect("it is never closed");
         match listener.accept().await {
             Ok((stream, _)) => {
-                tokio::spawn(serve(stream, registry.clone(), place));
+                tokio::spawn(serve(stream, metrics.clone(), place));
             }
             Err(_) => time::sleep(ACCEPT_PAUSE).await,
         }
     }
 }
 
-async fn serve(stream: TcpStream, registry: Arc<Registry>, place: OwnedSemaphorePermit) {
+async fn serve(stream: TcpStream, metrics: Arc<Metrics>, place: OwnedSemaphorePermit) {
     let answer = service_fn(|request: Request<Incoming>| {
-        let response = answer(&request, &registry);
+        let response = answer(&request, &metrics);
         async move { Ok::<_, Infallible>(response) }
     });
     let connection = http1::Builder::new()
@@ -114,7 +112,7 @@ async fn serve(stream: TcpStream, registry: Arc<Registry>, place: OwnedSemaphore
     drop(place);
 }
 
-fn answer(request: &Request<Incoming>, registry: &Registry) -> Response<String> {
+fn answer(request: &Request<Incoming>, metrics: &Metrics) -> Response<String> {
     let plain = |status: StatusCode, text: &str| {
         let mut response = Response::new(text.to_owned());
         *response.status_mut() = status;
@@ -128,9 +126,8 @@ fn answer(request: &Request<Incoming>, registry: &Registry) -> Response<String> 
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
     }
-    let mut text = String::new();
-    match encode(&mut text, registry) {
-        Ok(()) => {
+    match metrics.text() {
+        Ok(text) => {
             let mut response = Response::new(text);
             response.headers_mut().insert(CONTENT_TYPE, OPEN_METRICS);
             response

@@ -1,51 +1,39 @@
 //! What a node tells Prometheus of itself.
 //!
-//! Rooms count for themselves; the collectors here read their counts when somebody asks, and give
-//! them names: Prometheus' conventions, with the unit at the end. [`MetricsListener`] answers
+//! Crates count for themselves. The collectors read their counts when a page is asked for, and name them by
+//! Prometheus' conventions, with the unit at the end. [`MetricsListener`] answers
 //! `GET /metrics` on a loopback address.
 //!
 //! | collector | tells of |
 //! | --- | --- |
 //! | `requests` | requests by kind and result, how long they took, sessions, connections, peers that did not get in |
-//! | `engine` | transactions, groups and their syncs, bytes of journal and tables, free space |
-//! | `rados` | requests that OSDs ran, and those whose answers are too long for them; how long the cluster is silent |
-//! | `channels` | messages of objects: delivered, given up, waiting |
 //! | `programs` | versions of the live programs, requests of classes in Brados by size, faults, budgets exceeded |
-//! | `sequencers` | positions handed out, logs, recoveries |
 //! | `supervisor` | which nodes are up, how often each was started again |
 //! | `process` | memory, processor time, descriptors, as every Prometheus client names them |
+//!
+//! The [roles](crate::roles) of a node add theirs.
 
-mod channels;
 mod endpoint;
-mod engine;
-mod page;
+pub(crate) mod page;
 mod process;
 mod programs;
-mod rados;
 mod requests;
-mod sequencers;
 mod supervisor;
 
-use std::sync::Arc;
+use std::fmt;
 
 use nacre::ClassService;
-use nacre_embedded::EmbeddedEngine;
-use nacre_log::SequencerHost;
 use nacre_wire::Server;
 use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
 pub use endpoint::{MetricsEndpoint, MetricsListener};
 
-use self::channels::ChannelsCollector;
-use self::engine::EngineCollector;
 use self::process::ProcessCollector;
 use self::programs::ProgramsCollector;
-use self::rados::RadosCollector;
 use self::requests::RequestsCollector;
-use self::sequencers::SequencersCollector;
 use self::supervisor::SupervisorCollector;
-use crate::ceph_gateway::CephGateway;
 use crate::supervisor::KeptNode;
 
 /// What every metric of ours begins with.
@@ -69,29 +57,9 @@ impl Metrics {
         self.add(RequestsCollector(server));
     }
 
-    /// Adds an engine.
-    pub fn engine(&mut self, engine: EmbeddedEngine) {
-        self.add(EngineCollector(engine));
-    }
-
-    /// Adds the engine on Ceph.
-    pub(crate) fn rados(&mut self, gateway: Arc<CephGateway>) {
-        self.add(RadosCollector(gateway));
-    }
-
-    /// Adds what is delivered.
-    pub fn channels(&mut self, classes: ClassService) {
-        self.add(ChannelsCollector(classes));
-    }
-
     /// Adds the programs.
     pub fn programs(&mut self, classes: ClassService) {
         self.add(ProgramsCollector(classes));
-    }
-
-    /// Adds the sequencers.
-    pub fn sequencers(&mut self, host: SequencerHost) {
-        self.add(SequencersCollector(host));
     }
 
     /// Adds the nodes a supervisor keeps.
@@ -99,7 +67,15 @@ impl Metrics {
         self.add(SupervisorCollector(nodes));
     }
 
-    fn add(&mut self, collector: impl Collector) {
+    /// The page, as OpenMetrics text.
+    pub(crate) fn text(&self) -> Result<String, fmt::Error> {
+        let mut text = String::new();
+        encode(&mut text, &self.0)?;
+        Ok(text)
+    }
+
+    /// Adds what a collector reads.
+    pub(crate) fn add(&mut self, collector: impl Collector) {
         self.0.sub_registry_with_prefix(PREFIX).register_collector(Box::new(collector));
     }
 }

@@ -9,32 +9,32 @@ use prometheus_client::registry::Unit;
 
 /// A metric's name without prefix and unit, its unit, and what it is.
 #[derive(Debug)]
-pub(super) struct Title {
+pub(crate) struct Title {
     pub name: &'static str,
     pub unit: Option<Unit>,
     pub help: &'static str,
 }
 
 /// A metric without a unit.
-pub(super) const fn plain(name: &'static str, help: &'static str) -> Title {
+pub(crate) const fn plain(name: &'static str, help: &'static str) -> Title {
     Title { name, unit: None, help }
 }
 
 /// A metric in bytes.
-pub(super) const fn bytes(name: &'static str, help: &'static str) -> Title {
+pub(crate) const fn bytes(name: &'static str, help: &'static str) -> Title {
     Title { name, unit: Some(Unit::Bytes), help }
 }
 
 /// A metric in seconds.
-pub(super) const fn seconds(name: &'static str, help: &'static str) -> Title {
+pub(crate) const fn seconds(name: &'static str, help: &'static str) -> Title {
     Title { name, unit: Some(Unit::Seconds), help }
 }
 
 /// Labels of a series, by name.
-pub(super) type Labels<'a> = [(&'static str, &'a str)];
+pub(crate) type Labels<'a> = [(&'static str, &'a str)];
 
 /// Where a collector writes.
-pub(super) struct Page<'a>(pub DescriptorEncoder<'a>);
+pub(crate) struct Page<'a>(pub DescriptorEncoder<'a>);
 
 impl Page<'_> {
     pub fn counter(&mut self, title: Title, value: u64) -> Result {

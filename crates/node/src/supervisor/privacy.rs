@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nacre::{ClusterFile, Role};
+use nacre::{ClusterFile, RoleName};
 use nacre_files::{Tightened, tighten_folder};
 
 use super::keeper::tell;
@@ -20,7 +20,7 @@ pub(super) fn tighten(cluster: &ClusterFile) {
 fn folders(cluster: &ClusterFile) -> Vec<PathBuf> {
     let folder = cluster.folder();
     let mut folders = vec![folder.to_owned(), folder.join("run"), folder.join("tls")];
-    folders.extend(cluster.with_role(Role::Storage).map(|entry| cluster.data(entry)));
+    folders.extend(cluster.with_role(RoleName::Storage).map(|entry| cluster.data(entry)));
     folders
 }
 

@@ -7,14 +7,14 @@ use nacre_clock::Clock;
 use nacre_object::NodeName;
 use nacre_rados::RadosEngine;
 
-use crate::ceph_pulse::CephPulse;
-use crate::node_service::RadosReport;
-use crate::osd_survey::OsdSurvey;
-use crate::storage::Storage;
+use super::ceph_pulse::CephPulse;
+use super::osd_survey::OsdSurvey;
+use super::report::RadosReport;
+use super::target::StorageTarget;
 
 /// The engine, and who looks at what is behind it.
 #[derive(Debug)]
-pub(crate) struct CephGateway {
+pub(super) struct CephGateway {
     pub engine: RadosEngine,
     pub osds: OsdSurvey,
     pub pulse: CephPulse,
@@ -23,7 +23,7 @@ pub(crate) struct CephGateway {
 impl CephGateway {
     /// Of a node's storage, if Ceph keeps it. Needs a tokio runtime.
     pub fn of(
-        storage: &Storage,
+        storage: &StorageTarget,
         cluster: &Cluster,
         node: &NodeName,
         clock: &Arc<dyn Clock>,

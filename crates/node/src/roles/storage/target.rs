@@ -12,7 +12,7 @@ use nacre_placement::{PlacedTarget, Placement, Target};
 use nacre_rados::{RadosEngine, RadosOptions};
 use nacre_wire::limits::REQUEST_DEADLINE;
 
-use crate::refused_target::RefusedTarget;
+use super::refused_target::RefusedTarget;
 
 /// A gateway says that its Ceph cluster is silent before its clients give up waiting for it to say anything.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(28);
@@ -20,7 +20,7 @@ const OPERATION_TIMEOUT: Duration = Duration::from_secs(28);
 const _: () = assert!(OPERATION_TIMEOUT.as_secs() < REQUEST_DEADLINE.as_secs());
 
 /// A node's share of the objects, or, where another system keeps them, its way there.
-pub(crate) struct Storage {
+pub(super) struct StorageTarget {
     /// The engine that keeps objects in this process, if it does.
     pub embedded: Option<EmbeddedEngine>,
     /// The way to the Ceph cluster that keeps them, if one does.
@@ -31,7 +31,7 @@ pub(crate) struct Storage {
     target: Target,
 }
 
-impl Storage {
+impl StorageTarget {
     /// Opens what the cluster's file says. A folder that is not the target's own is not opened, and one that is
     /// damaged cannot be: the target then answers every request with the reason.
     ///

@@ -6,11 +6,11 @@ use nacre::ClassService;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
-use super::page::{Page, plain};
+use crate::metrics::page::{Page, plain};
 
 /// Reads the courier.
 #[derive(Debug)]
-pub(super) struct ChannelsCollector(pub ClassService);
+pub(in super::super) struct ChannelsCollector(pub ClassService);
 
 impl Collector for ChannelsCollector {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {

@@ -6,7 +6,7 @@ use nacre_log::SequencerHost;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
-use super::page::{Page, plain, seconds};
+use crate::metrics::page::{Page, plain, seconds};
 
 /// Reads a host.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ const SILENT_AFTER: Duration = Duration::from_secs(15);
 
 /// Asks as long as this lives.
 #[derive(Debug)]
-pub(crate) struct CephPulse {
+pub(super) struct CephPulse {
     clock: Arc<dyn Clock>,
     /// Microseconds since 1970, UTC.
     heard_at: Arc<AtomicU64>,

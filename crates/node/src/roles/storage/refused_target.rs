@@ -27,7 +27,7 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// The store of such a target: every request fails with the reason.
 #[derive(Debug)]
-pub(crate) struct RefusedTarget(Error);
+pub(super) struct RefusedTarget(Error);
 
 impl RefusedTarget {
     /// A store that answers every request with this reason.
@@ -64,13 +64,13 @@ impl Watch for RefusedTarget {
 
 /// Tells the cluster log why a node's target does not serve, if it does not. The log itself may lie on
 /// that target; the node's status says it in any case.
-pub(crate) fn tell(cluster: &Cluster, node: &NodeName, reason: Option<&Error>) {
+pub(super) fn tell(cluster: &Cluster, node: &NodeName, reason: Option<&Error>) {
     let Some(reason) = reason else { return };
     append(cluster, Event::new(Severity::Error, reason.message()).node(node.clone()));
 }
 
 /// Tells the cluster log which vital files of a node's store were damaged and written anew from their copies.
-pub(crate) fn tell_mended(cluster: &Cluster, node: &NodeName, damages: &[Damage]) {
+pub(super) fn tell_mended(cluster: &Cluster, node: &NodeName, damages: &[Damage]) {
     for damage in damages {
         let text = format!(
             "{}: {}; it was written anew from its copy, nothing is lost. Look at the disk",
@@ -87,7 +87,7 @@ fn append(cluster: &Cluster, event: Event) {
 
 /// Returns once the folder of a node's target is in order, or may be: a damaged folder has changed, or some
 /// time has passed.
-pub(crate) async fn until_in_order(cluster: &ClusterFile, node: &str) {
+pub(super) async fn until_in_order(cluster: &ClusterFile, node: &str) {
     let folder = |cluster: &ClusterFile| {
         let entry = cluster.node(node).ok()?;
         Some((TargetFolder::of(cluster, entry), cluster.data(entry)))

@@ -6,11 +6,11 @@ use nacre_embedded::EmbeddedEngine;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
-use super::page::{Page, bytes, plain, seconds};
+use crate::metrics::page::{Page, bytes, plain, seconds};
 
 /// Reads an engine.
 #[derive(Debug)]
-pub(super) struct EngineCollector(pub EmbeddedEngine);
+pub(in super::super) struct EngineCollector(pub EmbeddedEngine);
 
 impl Collector for EngineCollector {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 
-use super::page::{Page, plain, seconds};
-use crate::ceph_gateway::CephGateway;
+use super::super::ceph_gateway::CephGateway;
+use crate::metrics::page::{Page, plain, seconds};
 
 /// Reads the engine.
 #[derive(Debug)]
-pub(super) struct RadosCollector(pub Arc<CephGateway>);
+pub(in super::super) struct RadosCollector(pub Arc<CephGateway>);
 
 impl Collector for RadosCollector {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {

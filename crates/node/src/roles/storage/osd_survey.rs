@@ -15,7 +15,7 @@ const SOON: Duration = Duration::from_secs(5);
 
 /// The last survey, which is renewed as long as this lives. What changed is told in the cluster log.
 #[derive(Debug)]
-pub(crate) struct OsdSurvey {
+pub(super) struct OsdSurvey {
     latest: Arc<Mutex<Option<Survey>>>,
     looking: JoinHandle<()>,
 }

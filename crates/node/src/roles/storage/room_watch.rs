@@ -22,7 +22,7 @@ const MAX_UNTOLD: usize = 128;
 
 /// Looks as long as this lives.
 #[derive(Debug)]
-pub(crate) struct RoomWatch(JoinHandle<()>);
+pub(super) struct RoomWatch(JoinHandle<()>);
 
 impl RoomWatch {
     /// Looks now and from now on. Needs a tokio runtime.

@@ -1,0 +1,49 @@
+//! The metadata role: hosts the sequencers of logs, and keeps the programs' sources in order.
+
+mod sequencer_metrics;
+mod sequencer_service;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::FutureExt;
+use nacre::RoleName;
+use nacre_log::{SEQUENCER_SERVICE, SequencerHost};
+use nacre_object::Result;
+use nacre_registry::ProgramUpkeep;
+
+use self::sequencer_metrics::SequencersCollector;
+use self::sequencer_service::{SequencerService, need_to_ask};
+use super::{JoinContext, Offer, OpenedRole, Role, RunningRole};
+
+pub(super) const ROLE: Role = Role {
+    name: RoleName::Metadata,
+    open: |_| async { Ok(Box::new(Metadata) as Box<dyn OpenedRole>) }.boxed(),
+};
+
+/// It keeps nothing itself.
+struct Metadata;
+
+#[async_trait]
+impl OpenedRole for Metadata {
+    async fn join(
+        self: Box<Self>,
+        node: &JoinContext<'_>,
+        offer: &mut Offer<'_>,
+    ) -> Result<Arc<dyn RunningRole>> {
+        let (name, cluster) = (&node.record.name, node.cluster);
+        let host = SequencerHost::new(name.clone(), cluster.log_env().clone());
+        offer.metrics(SequencersCollector(host.clone()));
+        let service = Arc::new(SequencerService::new(host));
+        offer.guarded_service(SEQUENCER_SERVICE, service, need_to_ask);
+        let upkeep = ProgramUpkeep::start(cluster.programs().clone(), name.clone());
+        Ok(Arc::new(RunningMetadata { _upkeep: upkeep }))
+    }
+}
+
+#[derive(Debug)]
+struct RunningMetadata {
+    _upkeep: ProgramUpkeep,
+}
+
+impl RunningRole for RunningMetadata {}

@@ -1,0 +1,77 @@
+//! The sequencer host as a service of the wire, and who may ask it.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use nacre_host::split_header;
+use nacre_log::{LogName, SequencerHost, is_question_of_producers};
+use nacre_object::{Error, Result};
+use nacre_registry::{Need, Right};
+use nacre_wire::{Caller, Service};
+
+/// Hands questions to the host.
+#[derive(Debug)]
+pub(super) struct SequencerService {
+    host: SequencerHost,
+}
+
+impl SequencerService {
+    /// A service of this host.
+    pub fn new(host: SequencerHost) -> Self {
+        Self { host }
+    }
+}
+
+#[async_trait]
+impl Service for SequencerService {
+    async fn ask(&self, _: &Caller, method: &str, input: Bytes) -> Result<Bytes> {
+        self.host.handle(method, input).await
+    }
+
+    fn only_waits(&self, method: &str) -> bool {
+        method == "tail"
+    }
+}
+
+/// What a question to a log's sequencer takes. A reader must not depose a sequencer, dead or alive: nobody can
+/// tell these apart. A dead one stops no reader, who finds what is written by the objects. But it stops a
+/// producer, who therefore has it replaced.
+pub(super) fn need_to_ask<'a>(method: &str, input: &'a [u8]) -> Result<Need<'a>> {
+    let (log, ..) =
+        split_header(input).ok_or_else(|| Error::invalid("the question names no log"))?;
+    LogName::new(log)?;
+    Ok(match method {
+        "tail" => Need::LogView { log },
+        _ if is_question_of_producers(method, input) => Need::Log { right: Right::Append, log },
+        _ => Need::Log { right: Right::Write, log },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use nacre_host::recover_question;
+    use nacre_registry::{Grant, Grants};
+
+    use super::*;
+
+    #[test]
+    fn a_reader_of_a_log_asks_for_its_tail_and_changes_no_sequencer() {
+        let question = recover_question("l", 1);
+        let may_ask = |grant: &str, method| {
+            let grants: Grants = [grant.parse::<Grant>().unwrap()].into_iter().collect();
+            grants.covers(&need_to_ask(method, &question).unwrap())
+        };
+        assert!(["r log=l", "a log=l", "w log=l"].iter().all(|grant| may_ask(grant, "tail")));
+        for (method, by_producers) in
+            [("next", true), ("recover", true), ("reconfigure", false), ("another", false)]
+        {
+            assert!(!may_ask("r log=l", method) && may_ask("w log=l", method), "{method}");
+            assert_eq!(may_ask("a log=l", method), by_producers, "{method}");
+        }
+    }
+
+    #[test]
+    fn a_question_that_names_no_log_is_refused() {
+        assert!(need_to_ask("next", b"").is_err());
+        assert!(need_to_ask("next", &recover_question("not a name", 1)).is_err());
+    }
+}

@@ -1,0 +1,169 @@
+//! `Role`: one job of a node, from its start to its end.
+//!
+//! 1. [`Role::open`] opens what the role keeps, before there is a cluster.
+//! 2. The node assembles the cluster; the [targets](OpenedRole::target) that its roles opened are part of it.
+//! 3. [`OpenedRole::join`] starts what runs in the background, and hands in what the node is to offer.
+//! 4. When the node stops, each role [withdraws](RunningRole::withdraw). The node leaves the registry and answers the
+//!    requests that are under way. Then each role [closes](RunningRole::close).
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+use nacre::{ClassService, Cluster, ClusterFile, NodeEntry, RoleName};
+use nacre_clock::Clock;
+use nacre_object::{Error, Result, Stack, TargetName};
+use nacre_placement::PlacedTarget;
+use nacre_registry::Need;
+use nacre_wire::Service;
+use prometheus_client::collector::Collector;
+
+use super::ROLES;
+use crate::metrics::Metrics;
+use crate::node_service::NodeReport;
+
+/// One job that a node may have.
+pub(crate) struct Role {
+    /// How `cluster.json` names it.
+    pub name: RoleName,
+    /// Opens what the role keeps.
+    pub open: for<'a> fn(OpenContext<'a>) -> Opening<'a>,
+}
+
+/// A role that is being opened.
+pub(crate) type Opening<'a> = BoxFuture<'a, Result<Box<dyn OpenedRole>>>;
+
+/// What there is when a role is opened.
+#[derive(Clone, Copy)]
+pub(crate) struct OpenContext<'a> {
+    /// The cluster's file.
+    pub file: &'a ClusterFile,
+    /// The node, as the file has it.
+    pub entry: &'a NodeEntry,
+    /// What runs classes on this node.
+    pub classes: &'a ClassService,
+    /// Time.
+    pub clock: &'a Arc<dyn Clock>,
+}
+
+/// A role before it joins the cluster.
+#[async_trait]
+pub(crate) trait OpenedRole: Send {
+    /// The target that the node serves to itself, if the role opened one.
+    fn target(&self) -> Option<PlacedTarget> {
+        None
+    }
+
+    /// Joins the cluster: starts what runs in the background, and hands in what the node is to offer.
+    ///
+    /// # Errors
+    /// Those of the role; the node then does not start.
+    async fn join(
+        self: Box<Self>,
+        node: &JoinContext<'_>,
+        offer: &mut Offer<'_>,
+    ) -> Result<Arc<dyn RunningRole>>;
+}
+
+/// What there is when a role joins.
+pub(crate) struct JoinContext<'a> {
+    /// The cluster.
+    pub cluster: &'a Cluster,
+    /// The node, as it registers.
+    pub record: &'a nacre::Node,
+    /// What runs classes on this node.
+    pub classes: &'a ClassService,
+    /// Time.
+    pub clock: &'a Arc<dyn Clock>,
+}
+
+/// What the roles of a node have it offer.
+pub(crate) struct Offer<'a> {
+    /// What other processes may ask of the node's objects.
+    pub stack: Option<Stack>,
+    /// The targets whose messages this node delivers.
+    pub delivers: Vec<TargetName>,
+    /// Whether no other process serves these targets.
+    pub is_alone: bool,
+    services: Vec<OfferedService>,
+    metrics: &'a mut Metrics,
+}
+
+/// What it takes to put a question to a service, by the question's method and input.
+pub(crate) type Admission = for<'a> fn(&str, &'a [u8]) -> Result<Need<'a>>;
+
+/// A service of the wire.
+pub(crate) struct OfferedService {
+    pub name: &'static str,
+    pub service: Arc<dyn Service>,
+    /// `None`: the grant for the service itself, as it has it by its name.
+    pub admission: Option<Admission>,
+}
+
+impl<'a> Offer<'a> {
+    /// Nothing yet.
+    pub fn new(metrics: &'a mut Metrics) -> Self {
+        Self { stack: None, delivers: vec![], is_alone: false, services: vec![], metrics }
+    }
+
+    /// Offers a service. Who has the grant for the service may ask.
+    pub fn service(&mut self, name: &'static str, service: Arc<dyn Service>) {
+        self.services.push(OfferedService { name, service, admission: None });
+    }
+
+    /// Offers a service whose questions need what `admission` says.
+    pub fn guarded_service(
+        &mut self,
+        name: &'static str,
+        service: Arc<dyn Service>,
+        admission: Admission,
+    ) {
+        self.services.push(OfferedService { name, service, admission: Some(admission) });
+    }
+
+    /// Adds metrics.
+    pub fn metrics(&mut self, collector: impl Collector) {
+        self.metrics.add(collector);
+    }
+
+    /// The services.
+    pub fn into_services(self) -> (Option<Stack>, Vec<OfferedService>) {
+        (self.stack, self.services)
+    }
+}
+
+/// A role at work.
+#[async_trait]
+pub(crate) trait RunningRole: Send + Sync + fmt::Debug {
+    /// Adds its part to what the node says of itself.
+    fn report(&self, _report: &mut NodeReport) {}
+
+    /// Why it does not do its job, if it does not.
+    fn refusal(&self) -> Option<&Error> {
+        None
+    }
+
+    /// Returns once the reason for the refusal may be gone. A role that does its job never returns.
+    async fn until_mended(&self) {
+        std::future::pending().await
+    }
+
+    /// Ends what must not go on while the node leaves the cluster.
+    fn withdraw(&self) {}
+
+    /// Ends the rest; no request is under way any more.
+    async fn close(&self) {}
+}
+
+/// Opens the roles that a node has.
+///
+/// # Errors
+/// Those of the roles.
+pub(crate) async fn open_roles(context: OpenContext<'_>) -> Result<Vec<Box<dyn OpenedRole>>> {
+    let mut opened = vec![];
+    for role in ROLES.iter().filter(|role| context.entry.has(role.name)) {
+        opened.push((role.open)(context).await?);
+    }
+    Ok(opened)
+}

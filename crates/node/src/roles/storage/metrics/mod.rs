@@ -1,0 +1,9 @@
+//! What the storage role tells Prometheus.
+
+mod channels;
+mod engine;
+mod rados;
+
+pub(super) use channels::ChannelsCollector;
+pub(super) use engine::EngineCollector;
+pub(super) use rados::RadosCollector;

@@ -1,0 +1,152 @@
+//! The service `storage`: looks after what a target keeps.
+//!
+//! | method | input | answer |
+//! | --- | --- | --- |
+//! | `scrub` | where a step of a scrub begins, as the one before said; nothing for the first | a [`ScrubReport`] in JSON |
+//! | `remove-stray` | `POOL/OBJECT` | nothing; the node's copy of an object that another node holds is removed |
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use nacre::Cluster;
+use nacre_embedded::{Damage, EmbeddedEngine, ScrubCursor, ScrubStep};
+use nacre_object::{Error, NodeName, ObjectId, Op, Request, Result, Store};
+use nacre_wire::{Caller, Service};
+use serde::{Deserialize, Serialize};
+
+use crate::node_service::json;
+
+/// The service's name on the wire.
+pub const STORAGE_SERVICE: &str = "storage";
+
+/// What one step of a scrub came to. A caller asks step after step, as fast as it likes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScrubReport {
+    /// What was found.
+    pub damages: Vec<DamageReport>,
+    /// What was found besides, counted only.
+    pub more_damages: u64,
+    /// Objects that are here, though another node holds objects of their names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub strays: Vec<StrayReport>,
+    /// Entries looked at.
+    pub entries: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Where the next step begins; `None` at the end.
+    pub next: Option<String>,
+}
+
+/// An object that is on a node where no client looks for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StrayReport {
+    /// It, as `POOL/OBJECT`.
+    pub object: String,
+    /// The node that holds objects of this name.
+    pub holder: String,
+}
+
+/// Something on a node's disk that is not as it was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DamageReport {
+    /// Whose it is, as `POOL/OBJECT`, if it is an object's and that can be known.
+    pub object: Option<String>,
+    /// The object's snapshot, if it is in one.
+    pub snapshot: Option<String>,
+    /// Where it is: a file and byte, or an entry.
+    pub place: String,
+    /// What is wrong.
+    pub problem: String,
+    /// Whether it was made good.
+    pub repaired: bool,
+}
+
+impl From<ScrubStep> for ScrubReport {
+    fn from(step: ScrubStep) -> Self {
+        let damage = |damage: Damage| DamageReport {
+            object: damage.object,
+            snapshot: damage.snapshot,
+            place: damage.place,
+            problem: damage.problem,
+            repaired: damage.is_repaired,
+        };
+        Self {
+            damages: step.damages.into_iter().map(damage).collect(),
+            more_damages: step.more_damages,
+            strays: vec![],
+            entries: step.entries,
+            bytes: step.bytes,
+            next: step.next.map(|next| next.to_string()),
+        }
+    }
+}
+
+/// Answers for a target.
+#[derive(Debug)]
+pub(super) struct StorageService {
+    /// The node.
+    pub node: NodeName,
+    /// Its engine, if it keeps objects.
+    pub engine: Option<EmbeddedEngine>,
+    /// Why its target does not serve, if it does not.
+    pub refusal: Option<Error>,
+    /// The cluster.
+    pub cluster: Cluster,
+}
+
+impl StorageService {
+    /// Its engine.
+    ///
+    /// # Errors
+    /// Why its target does not serve; `Unsupported` if it keeps no objects.
+    fn engine(&self) -> Result<EmbeddedEngine> {
+        let nothing = || Error::unsupported(format!("node {} keeps no objects", self.node));
+        let no_engine = || self.refusal.clone().unwrap_or_else(nothing);
+        self.engine.clone().ok_or_else(no_engine)
+    }
+
+    /// The node that holds an object, if it is another one.
+    fn other_holder(&self, object: &ObjectId) -> Option<String> {
+        let holder = self.cluster.locate(object);
+        (holder.as_str() != self.node.as_str()).then(|| holder.to_string())
+    }
+
+    async fn remove_stray(&self, input: &[u8]) -> Result<()> {
+        let text = std::str::from_utf8(input).map_err(|_| Error::invalid("not UTF-8"))?;
+        let object: ObjectId = text.parse()?;
+        if self.other_holder(&object).is_none() {
+            let text = format!("{} holds {object}: it is no stray", self.node);
+            return Err(Error::invalid(text).hint(format!("`nacre object rm {object}` removes it")));
+        }
+        let engine = self.engine()?;
+        let request = Request::new(object, vec![Op::Remove])?;
+        engine.submit(request).await.map(drop)
+    }
+
+    async fn scrub(&self, input: &[u8]) -> Result<ScrubReport> {
+        let engine = self.engine()?;
+        let cursor = match std::str::from_utf8(input) {
+            Ok("") => ScrubCursor::default(),
+            Ok(text) => text.parse()?,
+            Err(_) => return Err(Error::invalid("not UTF-8")),
+        };
+        // It reads from the disk: not on a thread that serves others.
+        let step = tokio::task::spawn_blocking(move || engine.scrub(&cursor)).await;
+        let step = step.map_err(|error| Error::corrupt(format!("the scrub: {error}")))??;
+        let stray = |object: &ObjectId| {
+            Some(StrayReport { holder: self.other_holder(object)?, object: object.to_string() })
+        };
+        let strays = step.objects.iter().filter_map(stray).collect();
+        Ok(ScrubReport { strays, ..step.into() })
+    }
+}
+
+#[async_trait]
+impl Service for StorageService {
+    async fn ask(&self, _: &Caller, method: &str, input: Bytes) -> Result<Bytes> {
+        match method {
+            "scrub" => json(&self.scrub(&input).await?),
+            "remove-stray" => self.remove_stray(&input).await.map(|()| Bytes::new()),
+            _ => Err(Error::unsupported(format!("a storage target has no method {method:?}"))),
+        }
+    }
+}
