@@ -39,7 +39,7 @@ CEPH_HEADERS := /usr/include/rados/objclass.h:rados-objclass-dev /usr/include/ra
 CEPH_DAEMONS := ceph-mon:ceph-mon ceph-osd:ceph-osd ceph:ceph-common
 # The suites that start Ceph daemons or run what an OSD loads, as arguments of `cargo test`. A new one whose name is
 # not here has to be added.
-CEPH_SUITES := $(addprefix -p nacre-,brados class cli log osd-class rados) -p nacre \
+CEPH_SUITES := $(addprefix -p nacre-,brados class cli log node osd-class rados) \
     $(addprefix --test ,'ceph*' on_ceph on_cls_lua on_osd_class) \
     $(addprefix --test ,behaviour both_ways cluster conformance engine linearizability osd_class outages view)
 
@@ -87,6 +87,7 @@ build-bench: install-deps ## Build the nacre and nacre-bench commands, optimised
 check: install-deps ## What a developer runs all day: format, lints, dependencies, unit tests
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy -p nacre --locked -- -D warnings
 	@$(MAKE) --no-print-directory dependencies
 	$(CARGO) test --workspace --lib --locked -q
 

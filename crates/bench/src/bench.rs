@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use nacre::{Cluster, RadosOptions};
+use nacre_node::LocalCluster;
 use nacre_object::{Error, Result};
+use nacre_rados::RadosOptions;
 use tokio::sync::OnceCell;
 
 use crate::{
@@ -126,7 +127,7 @@ pub struct Setup {
     /// The Ceph cluster to measure on, rather than on nodes of its own.
     pub ceph: Option<RadosOptions>,
     /// What it keeps, as a cluster in this process, once a bench has asked for that.
-    pub in_process: OnceCell<Cluster>,
+    pub in_process: OnceCell<LocalCluster>,
     /// How long each side is measured in a round.
     pub span: Duration,
     /// How often each side is measured; the medians count.
@@ -148,9 +149,9 @@ impl Setup {
     /// What a Ceph cluster keeps, as a cluster in this process.
     ///
     /// # Errors
-    /// As [`Cluster::ceph`].
-    pub(crate) async fn in_process(&self, options: &RadosOptions) -> Result<Cluster> {
-        let connecting = || Cluster::ceph(options.clone());
+    /// As [`LocalCluster::ceph`].
+    pub(crate) async fn in_process(&self, options: &RadosOptions) -> Result<LocalCluster> {
+        let connecting = || LocalCluster::ceph(options.clone());
         self.in_process.get_or_try_init(connecting).await.cloned()
     }
 

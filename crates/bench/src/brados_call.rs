@@ -5,9 +5,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacre::RadosOptions;
-use nacre_brados::{Value, decode_reply, encode_request};
+use nacre_brados::Value;
+use nacre_calls::{decode_reply, encode_request};
 use nacre_object::{ClassName, Error, ObjectId, Result};
+use nacre_rados::RadosOptions;
 use nacre_tuner::{OwnEngine, Workbench};
 
 use crate::bench::Setup;

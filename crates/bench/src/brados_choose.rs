@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use nacre::RadosOptions;
 use nacre_object::{Error, Result};
+use nacre_rados::RadosOptions;
 use nacre_tuner::{Effort, OwnEngine, Profile, Tuned, Workload, tune};
 
 use crate::bench::Setup;

@@ -4,10 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nacre::{
-    Cluster, ErrorKind, LOG_BRADOS_CLASS, LOG_NATIVE_CLASS, Log, LogOptions, RadosOptions,
-};
+use nacre::{Cluster, ErrorKind, LOG_BRADOS_CLASS, LOG_NATIVE_CLASS, Log, LogOptions};
 use nacre_object::Result;
+use nacre_rados::RadosOptions;
 
 use crate::bench::Setup;
 use crate::cpu_micros::CpuMicros;

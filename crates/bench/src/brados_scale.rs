@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacre_brados::{Value, decode_reply, encode_request};
-use nacre_class::{BATCH_SUFFIX, MAX_BATCH_REQUESTS, decode_answers, encode_batch};
+use nacre_brados::Value;
+use nacre_calls::{BATCH_SUFFIX, MAX_BATCH_REQUESTS, decode_answers, encode_batch};
+use nacre_calls::{decode_reply, encode_request};
 use nacre_clock::Random;
 use nacre_object::{ClassName, Error, ObjectId, Result};
 use nacre_tuner::{OwnEngine, Workbench};

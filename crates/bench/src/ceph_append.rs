@@ -8,9 +8,10 @@
 //! The log's class is the program, which runs inside the OSDs where they have nacre's class.
 
 use bytes::Bytes;
-use nacre::{Batching, Cluster, ErrorKind, Log, LogName, LogOptions, RadosOptions};
+use nacre::{Batching, Cluster, ErrorKind, Log, LogName, LogOptions};
 use nacre_object::Result;
 use nacre_rados::PlainClient;
+use nacre_rados::RadosOptions;
 
 use crate::bench::Setup;
 use crate::figure::{Better, Figure};
@@ -42,7 +43,7 @@ pub(crate) async fn run(
 ) -> Result<()> {
     let plain = PlainClient::connect(options.clone(), POOL).await?;
     let cluster = setup.in_process(options).await?;
-    let alone = cluster.clone().batching(Batching::OFF);
+    let alone = cluster.batching(Batching::OFF);
     for size in SIZES {
         let name = format!("{size} B, one record an operation, {WRITERS} in flight");
         if !setup.wants(&name) {

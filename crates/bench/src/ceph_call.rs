@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacre::RadosOptions;
 use nacre_class::{ClassProgram, ClassRuntime};
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{ClassCall, Error, Op, Request, Result, Store};
+use nacre_program::Budget;
+use nacre_rados::RadosOptions;
 use nacre_rados::{PlainClient, RadosEngine};
-use nacre_script::Budget;
 
 use crate::bench::Setup;
 use crate::cpu_micros::CpuMicros;

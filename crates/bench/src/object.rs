@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use nacre::{Cluster, Object, RoleName};
 use nacre_clock::Random;
+use nacre_node::LocalCluster;
 use nacre_object::Result;
 
 use crate::bare_tree::{self, BareTrees};
@@ -74,7 +75,7 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     let both = BesideRedis::start(setup).await?;
     let (folder, redis) = (both.folder.path(), &both.redis);
     let remote = both.cluster.client().await?;
-    let local = Cluster::embedded(folder.join("embedded")).await?;
+    let local = LocalCluster::embedded(folder.join("embedded")).await?;
     let wire = Wire::to(&both.cluster, RoleName::Storage)?;
     let trees = BareTrees::create(&folder.join("trees"))?;
     for size in SIZES {

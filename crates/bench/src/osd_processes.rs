@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nacre::RadosOptions;
 use nacre_object::{Error, Result};
+use nacre_rados::RadosOptions;
 
 /// A clock tick, as Linux counts for user space.
 const MICROS_PER_TICK: u64 = 10_000;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::try_join_all;
-use nacre::{Cluster, ProgramId, ProgramKind, RadosOptions};
+use nacre::{Cluster, ProgramId, ProgramKind};
 use nacre_class::ClassRuntime;
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{Error, NodeName, Result};
+use nacre_program::{Budget, Interface};
+use nacre_rados::RadosOptions;
 use nacre_registry::{ClassHook, Hook, Hooks, LiveProgram, SourceError, Subscriber};
-use nacre_script::{Budget, Interface};
 use tokio::sync::mpsc;
 
 use crate::bench::Setup;

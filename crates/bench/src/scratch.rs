@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use nacre::{Cluster, ClusterFile, Layout, RadosOptions};
+use nacre::{Cluster, ClusterFile, Layout};
 use nacre_node::Supervisor;
 use nacre_object::{Error, Result};
+use nacre_rados::RadosOptions;
 use tempfile::TempDir;
 
 use crate::bench::Setup;

@@ -12,21 +12,9 @@ use crate::diagnostic::Diagnostic;
 use crate::ir::{Collection, Program};
 use crate::syntax::ast::Kind;
 use crate::syntax::token::MergeOp;
-use crate::value::{Base, Type};
+use nacre_calls::{Base, Type};
 
-/// Removes the object.
-pub const REMOVE_OBJECT: &str = "remove_object";
-/// Notifies the object's watchers.
-pub const NOTIFY: &str = "notify";
-/// Calls a method of another object. Others for rows of other shapes have names of which this is the
-/// beginning.
-pub const ENQUEUE: &str = "enqueue";
-
-/// Whether the channel of this name calls methods of other objects.
-pub fn is_enqueue(name: &str) -> bool {
-    let rest = name.strip_prefix(ENQUEUE);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
-}
+pub use nacre_calls::{ENQUEUE, NOTIFY, REMOVE_OBJECT, is_enqueue};
 
 /// What a row of `enqueue` begins with.
 const ADDRESS: [&str; 3] = ["object", "class", "method"];

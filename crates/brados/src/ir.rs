@@ -8,7 +8,7 @@ use crate::layout::{Layout, TablePlace};
 use crate::span::Span;
 use crate::syntax::ast::{BinaryOp, Kind};
 use crate::syntax::token::MergeOp;
-use crate::value::{Type, Value};
+use nacre_calls::{Type, Value};
 
 /// A resolved program.
 #[derive(Debug, Default)]

@@ -36,9 +36,7 @@ mod span;
 mod stratify;
 pub mod stripes;
 mod syntax;
-mod tuple;
 mod types;
-mod value;
 
 pub use analysis::Analysis;
 pub use compile::{CompileErrors, Compiled, check, compile, is_brados};
@@ -52,13 +50,9 @@ pub use format::format;
 pub use layout::{Layout, with_layout};
 pub use limits::REQUEST_HEAD_BYTES;
 pub use marks::{LAYOUT_KEY, Marks, Whereabouts};
+pub use nacre_calls::{Base, Type, Value};
 pub use script::{Case, Expected, OWN_OBJECT, Script, ScriptError, Step, shown_reply};
 pub use span::{LineIndex, Place, Span};
 pub use stratify::Stratum;
 pub use syntax::ast::{BinaryOp, Kind};
 pub use syntax::token::{KEYWORDS, MergeOp};
-pub use tuple::{
-    OutputRows, Undecodable, decode_reply, decode_request, encode_request, put_request,
-    read_request,
-};
-pub use value::{Base, Type, Value};

@@ -8,9 +8,7 @@ pub const MAX_SOURCE_BYTES: usize = 64 * 1024;
 /// Collections of a program, `temp`s included: each may become a local of a Lua function, which has
 /// at most 200.
 pub const MAX_COLLECTIONS: usize = 96;
-/// Columns of a collection: a row is packed and unpacked by one call, whose values lie on Lua's
-/// stack.
-pub const MAX_COLUMNS: usize = 32;
+pub use nacre_calls::{MAX_COLUMNS, MAX_INTEGER};
 /// Rules of a program.
 pub const MAX_RULES: usize = 512;
 /// Collections of one join: each is a loop within the loop of the one before.
@@ -28,10 +26,7 @@ pub const MAX_NAME_BYTES: usize = 128;
 /// Bytes of a request that a method gets at least, where there are so many, when it is given the head alone:
 /// numbers at fixed places lie within them.
 pub const REQUEST_HEAD_BYTES: usize = 64;
-/// The greatest whole number, either sign: numbers of Luau are doubles, and from 2^53 on a sum may be
-/// rounded to it.
-pub const MAX_INTEGER: i64 = (1 << 53) - 1;
-/// Text of the generated class: what the sandbox compiles (`nacre_script::MAX_SOURCE_BYTES`).
+/// Text of the generated class: what the sandbox compiles (`nacre_program::MAX_SOURCE_BYTES`).
 pub const MAX_CLASS_BYTES: usize = 256 * 1024;
 /// Rules that a class carries out, all methods and variants together: at some hundred bytes each they
 /// would be more than [`MAX_CLASS_BYTES`].

@@ -19,8 +19,8 @@ use std::fmt;
 use crate::diagnostic::{Diagnostics, listing};
 use crate::syntax::lexer::tokens;
 use crate::syntax::token::{Token, TokenKind};
-use crate::tuple::OutputRows;
-use crate::value::Value;
+use nacre_calls::OutputRows;
+use nacre_calls::Value;
 
 /// A parsed script.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

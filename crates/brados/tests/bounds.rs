@@ -33,7 +33,7 @@ fn program(state: &str, rules: &str) -> String {
 
 #[test]
 fn a_class_that_is_emitted_is_one_that_the_sandbox_compiles() {
-    assert_eq!(MAX_CLASS_BYTES, nacre_script::MAX_SOURCE_BYTES);
+    assert_eq!(MAX_CLASS_BYTES, nacre_program::MAX_SOURCE_BYTES);
 }
 
 #[test]

@@ -4,7 +4,8 @@
 
 mod support;
 
-use nacre_brados::{OutputRows, Value, check};
+use nacre_brados::{Value, check};
+use nacre_calls::OutputRows;
 use support::{Subject, in_layouts};
 
 const PROGRAM: &str = include_str!("../../../programs/class/log.brados");

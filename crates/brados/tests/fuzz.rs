@@ -6,7 +6,8 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nacre_brados::{Script, check, compile, decode_reply, decode_request, format};
+use nacre_brados::{Script, check, compile, format};
+use nacre_calls::{decode_reply, decode_request};
 use nacre_class::check_program;
 use nacre_clock::{Clock, SystemClock};
 use nacre_fuzz::{fuzz, fuzz_slow};

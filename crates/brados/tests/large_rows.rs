@@ -3,7 +3,8 @@
 
 mod support;
 
-use nacre_brados::{Layout, OutputRows, Value, decode_reply, with_layout};
+use nacre_brados::{Layout, Value, with_layout};
+use nacre_calls::{OutputRows, decode_reply};
 use support::{Subject, shown};
 
 const BYTES: usize = 1_000_000;

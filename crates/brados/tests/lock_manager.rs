@@ -8,7 +8,8 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nacre_brados::{OutputRows, Value};
+use nacre_brados::Value;
+use nacre_calls::OutputRows;
 use nacre_clock::Random;
 use nacre_conformance::SeedCases;
 

@@ -7,7 +7,8 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use nacre_brados::{Expected, Script, Step, compile, decode_reply, encode_request};
+use nacre_brados::{Expected, Script, Step, compile};
+use nacre_calls::{decode_reply, encode_request};
 
 use support::{bytes, hexadecimal, in_layouts};
 

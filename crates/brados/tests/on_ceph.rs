@@ -6,7 +6,8 @@ mod support;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use nacre_brados::{Expected, Script, Step, compile, decode_reply, encode_request};
+use nacre_brados::{Expected, Script, Step, compile};
+use nacre_calls::{decode_reply, encode_request};
 use nacre_conformance::CephCluster;
 use serde_json::{Value, json};
 

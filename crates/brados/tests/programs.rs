@@ -8,7 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nacre_brados::plan::{Access, MethodPlan, Relation, Step};
-use nacre_brados::{Case, Compiled, OutputRows, Script, Value, compile, format};
+use nacre_brados::{Case, Compiled, Script, Value, compile, format};
+use nacre_calls::OutputRows;
 
 use support::{Subject, in_layouts, shown};
 

@@ -11,7 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
-use nacre_brados::{Compiled, Expected, OutputRows, Script, Step, Value, compile, shown_reply};
+use nacre_brados::{Compiled, Expected, Script, Step, Value, compile, shown_reply};
+use nacre_calls::OutputRows;
 use nacre_clock::Random;
 use nacre_conformance::SeedCases;
 

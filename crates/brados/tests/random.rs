@@ -10,9 +10,8 @@ use std::collections::BTreeMap;
 
 use nacre_brados::ir::Body;
 use nacre_brados::layout::{Choices, IndexPlace, TablePlace};
-use nacre_brados::{
-    Compiled, Kind, Layout, MergeOp, Value, compile, decode_reply, shown_reply, with_layout,
-};
+use nacre_brados::{Compiled, Kind, Layout, MergeOp, Value, compile, shown_reply, with_layout};
+use nacre_calls::decode_reply;
 use nacre_clock::Random;
 use nacre_conformance::SeedCases;
 

@@ -8,9 +8,8 @@ use std::fs;
 
 use nacre_brados::layout::Stripes;
 use nacre_brados::stripes::{Route, Striping, striping};
-use nacre_brados::{
-    Compiled, Expected, Layout, OutputRows, Script, Step, Value, compile, with_layout,
-};
+use nacre_brados::{Compiled, Expected, Layout, Script, Step, Value, compile, with_layout};
+use nacre_calls::OutputRows;
 use nacre_clock::Random;
 use nacre_conformance::seeds;
 

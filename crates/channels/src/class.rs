@@ -16,10 +16,10 @@
 //! What concerns another incarnation of the sender than the present one changes nothing.
 
 use bytes::Bytes;
-use nacre_class::{MethodAccess, NativeClass};
 use nacre_object::{
     CallContext, CallReply, ClassCall, ClassName, Error, MethodName, ObjectView, Op, Result,
 };
+use nacre_object::{MethodAccess, NativeClass};
 use prost::Message;
 
 use crate::format::{

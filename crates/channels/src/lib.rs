@@ -1,7 +1,7 @@
 //! Delivering what objects send.
 //!
 //! A request of a Brados class may send: have its object removed, its watchers notified, a method of
-//! another object called ([`nacre_brados::delivery`]). The message is stored in the object by the request's
+//! another object called (`nacre_brados::delivery`). The message is stored in the object by the request's
 //! own transaction, numbered; a courier, one a process that runs methods, delivers it afterwards.
 //!
 //! - Before a request that may send is carried out, its object is *marked* in a ledger, durably
@@ -21,6 +21,7 @@
 //! received in the order of their numbers. A delivered call has the rights of whose request sent it, and no
 //! others: nodes vouch for that by their marks, which nobody else can make.
 
+mod call_rule;
 mod class;
 mod courier;
 mod delivery;
@@ -39,11 +40,12 @@ mod sending_layer;
 mod stats;
 mod sweep;
 
+pub use call_rule::channels_call_rule;
 pub use class::channels_class;
 pub use courier::{Courier, Surroundings};
 pub use limits::Pace;
 pub use message::WaitingMessage;
 pub use outbox::{DeadMessage, OutboxPage, read_outbox};
 pub use resend::{DeadLetters, resend};
-pub use sending_layer::SendingLayer;
+pub use sending_layer::{SendingLayer, Sends};
 pub use stats::DeliveryStats;

@@ -1,8 +1,8 @@
 //! A message that waits, as what is to be done.
 
 use bytes::Bytes;
-use nacre_brados::delivery::{NOTIFY, REMOVE_OBJECT, is_enqueue};
-use nacre_brados::{OutputRows, Value, decode_reply, encode_request};
+use nacre_calls::{NOTIFY, REMOVE_OBJECT, is_enqueue};
+use nacre_calls::{OutputRows, Value, decode_reply, encode_request};
 use nacre_object::{ClassCall, EntityName, Error, ObjectId, ObjectName, PoolName, Result};
 
 /// The channel of what is no message.
@@ -105,7 +105,7 @@ fn text(value: &Value) -> Result<&str> {
 
 #[cfg(test)]
 mod tests {
-    use nacre_brados::delivery::ENQUEUE;
+    use nacre_calls::ENQUEUE;
 
     use super::*;
 

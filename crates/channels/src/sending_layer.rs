@@ -4,13 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures::future::{self, BoxFuture, FutureExt};
-use nacre_class::ClassRuntime;
-use nacre_object::{EntityName, ErrorKind, Layer, Op, Reply, Request, Result, Stack, Store};
+use nacre_object::{
+    ClassCall, EntityName, ErrorKind, Layer, Op, Reply, Request, Result, Stack, Store,
+};
 use prost::Message;
 
 use crate::class::CLASS;
 use crate::courier::{Courier, Outcome};
 use crate::format::{Accept, Resend};
+
+/// Whether a call may send, as the class runtime of the process knows.
+pub type Sends = dyn Fn(&ClassCall) -> bool + Send + Sync;
 
 /// The layer: before a request that may send is carried out its object is marked, and
 /// afterwards it is looked at.
@@ -20,7 +24,7 @@ use crate::format::{Accept, Resend};
 /// they were sent, and whoever asks for it vouches for that.
 pub struct SendingLayer {
     next: Stack,
-    classes: Arc<ClassRuntime>,
+    sends: Arc<Sends>,
     courier: Courier,
 }
 
@@ -31,9 +35,9 @@ impl fmt::Debug for SendingLayer {
 }
 
 impl SendingLayer {
-    /// The layer before `next`, whose methods `classes` runs.
-    pub fn new(next: Stack, classes: Arc<ClassRuntime>, courier: Courier) -> Self {
-        Self { next, classes, courier }
+    /// The layer before `next`; `sends` tells whether a call may send.
+    pub fn new(next: Stack, sends: Arc<Sends>, courier: Courier) -> Self {
+        Self { next, sends, courier }
     }
 
     /// Carries out a request that may send for somebody.
@@ -56,7 +60,7 @@ impl SendingLayer {
     }
 
     fn may_send(&self, request: &Request) -> bool {
-        request.ops.iter().any(|op| matches!(op, Op::Call(call) if self.classes.sends(call)))
+        request.ops.iter().any(|op| matches!(op, Op::Call(call) if (self.sends)(call)))
     }
 }
 

@@ -9,16 +9,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use nacre_brados::{Value, encode_request};
-use nacre_class::{
-    ClassProgram, ClassRuntime, EvalRequest, LUA_CLASS, MethodAccess, NativeClass, encode_batch,
-};
+use nacre_brados::Value;
+use nacre_calls::encode_request;
+use nacre_calls::{EvalRequest, LUA_CLASS, encode_batch};
+use nacre_class::{ClassProgram, ClassRuntime};
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{
     CallContext, CallReply, ClassCall, ClassHost, ClassName, Error, MapEntry, MapRange, MethodName,
     ObjectStat, ObjectView, Result,
 };
-use nacre_script::Budget;
+use nacre_object::{MethodAccess, NativeClass};
+use nacre_program::Budget;
 
 const CALLS: u32 = 100_000;
 /// Writes of a batch, as many as appends to a log share on a busy disk.

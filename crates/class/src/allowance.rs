@@ -64,7 +64,7 @@ mod tests {
     use nacre_object::{
         CallContext, ClassCall, ClassName, EntityName, ErrorKind, MethodName, Op, run_transaction,
     };
-    use nacre_script::Budget;
+    use nacre_program::Budget;
 
     use super::*;
     use crate::{ClassProgram, ClassRuntime};

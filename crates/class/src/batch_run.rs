@@ -11,8 +11,8 @@ use mlua::Function;
 use nacre_object::{Error, Result};
 use nacre_script::Run;
 
-use crate::batch::refusal;
 use crate::invocation::Invocation;
+use nacre_calls::refusal;
 
 /// A batch under way.
 pub(crate) struct BatchRun<'a, 'vm> {

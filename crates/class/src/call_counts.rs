@@ -12,12 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use nacre_brados::ir::Program;
-use nacre_brados::{Kind, Value, decode_request};
+use nacre_brados::{Kind, Value};
+use nacre_calls::decode_request;
 use nacre_object::ClassCall;
 use nacre_telemetry::{Counter, Sizes};
 
-use crate::batch::{BATCH_SUFFIX, Batch};
 use crate::calls_seen::{CallsSeen, ColumnSeen, MARK_WORDS, MethodSeen};
+use nacre_calls::{BATCH_SUFFIX, Batch};
 
 /// Of so many requests one is looked into: it takes about a microsecond, a request some twenty.
 const SAMPLED_ONE_IN: u64 = 64;
@@ -205,10 +206,11 @@ impl ColumnCounts {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use nacre_brados::{compile, encode_request};
+    use nacre_brados::compile;
+    use nacre_calls::encode_request;
 
     use super::*;
-    use crate::batch::encode_batch;
+    use nacre_calls::encode_batch;
 
     const PROGRAM: &str = "state do
   table :kv, [:key:string] => [:at:int]

@@ -11,8 +11,8 @@ use nacre_script::{QuickAnswer, Script, raise};
 use scoped_tls_hkt::ReborrowMut;
 
 use crate::fault_sink::{FaultSink, ProgramLog};
-use crate::native::MethodAccess;
 use crate::requests::Requests;
+use nacre_object::MethodAccess;
 
 /// What host functions work on.
 pub(crate) struct Calling<'a> {

@@ -11,15 +11,16 @@ use mlua::Table;
 use nacre_brados::is_brados;
 use nacre_clock::Clock;
 use nacre_object::{CallContext, EntityName, Error, MethodName, Result};
-use nacre_script::{Budget, CompileError, Digest, Script, Terms, foreign_constructs};
+use nacre_program::{Budget, Digest};
+use nacre_script::{CompileError, Script, Terms, foreign_constructs};
 
 use crate::calling::Calling;
 use crate::class_vm::with_vm;
 use crate::fault_sink::NoFaultSink;
 use crate::interface::CLASS_INTERFACE;
 use crate::language::translate;
-use crate::native::MethodAccess;
 use crate::requests::{Input, Requests};
+use nacre_object::MethodAccess;
 
 /// A program that compiles and registers methods.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,10 +71,8 @@ impl From<CheckError> for Error {
 
 impl CheckError {
     fn at(line: Option<u32>, message: String, source: &str) -> Self {
-        let excerpt = line.map_or_else(String::new, |line| {
-            let position = CompileError { line, column: None, message: String::new() };
-            position.excerpt(source.as_bytes())
-        });
+        let excerpt = line
+            .map_or_else(String::new, |line| nacre_program::excerpt(source.as_bytes(), line, None));
         Self { line, column: None, message, excerpt }
     }
 
@@ -114,7 +113,7 @@ pub fn check_suspicions(source: &str) -> Vec<CheckError> {
     let at = |line, column, message: String| {
         CheckError::of_syntax(CompileError { line, column: Some(column), message }, source)
     };
-    let missing = CLASS_INTERFACE.missing_names(&script).into_iter().map(|name| {
+    let missing = script.names_missing_in(&CLASS_INTERFACE).into_iter().map(|name| {
         let text = format!("`{}` is not available in classes, and not defined here", name.path());
         at(name.line, name.column, text)
     });

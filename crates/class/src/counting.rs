@@ -100,7 +100,8 @@ impl Generations {
 
 #[cfg(test)]
 mod tests {
-    use nacre_brados::{Value, compile, encode_request};
+    use nacre_brados::{Value, compile};
+    use nacre_calls::encode_request;
     use nacre_object::ClassCall;
 
     use super::*;

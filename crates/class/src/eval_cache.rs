@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use nacre_object::Result;
-use nacre_script::{Digest, Script};
+use nacre_program::Digest;
+use nacre_script::Script;
 
 /// Scripts kept for their next call.
 const MAX_SCRIPTS: usize = 256;

@@ -1,7 +1,7 @@
 //! Where faults and log lines of programs go: the cluster log, once a node listens.
 
 use nacre_object::Error;
-use nacre_script::Limit;
+use nacre_program::Limit;
 
 /// That a program failed one of its calls.
 #[derive(Debug)]

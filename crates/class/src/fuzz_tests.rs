@@ -12,11 +12,10 @@ use nacre_clock::{Clock, SystemClock};
 use nacre_conformance::MemoryStore;
 use nacre_fuzz::{fuzz, fuzz_slow};
 use nacre_object::{ClassCall, ClassName, MethodName, Op, Request, Result, Store};
-use nacre_script::Budget;
+use nacre_program::Budget;
 
-use crate::{
-    ClassProgram, ClassRuntime, EVAL_BUFFERLIST, EVAL_JSON, EvalRequest, LUA_CLASS, check_program,
-};
+use crate::{ClassProgram, ClassRuntime, check_program};
+use nacre_calls::{EVAL_BUFFERLIST, EVAL_JSON, EvalRequest, LUA_CLASS};
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 /// Inputs of a short run where each is compiled and run.

@@ -1,6 +1,6 @@
 //! What classes define and find, as data.
 
-use nacre_script::{Budget, Constants, FunctionSpec, Interface, Item};
+use nacre_program::{Budget, Constants, FunctionSpec, Interface, Item};
 
 use crate::errno;
 

@@ -8,7 +8,8 @@ use nacre_brados::LineMap;
 use nacre_object::{
     CallContext, CallReply, Error, ErrorKind, FaultSite, ObjectView, Result, Status,
 };
-use nacre_script::{Limit, Run, Script, Terms};
+use nacre_program::Limit;
+use nacre_script::{Run, Script, Terms};
 
 use crate::arguments::whole;
 use crate::batch_run::BatchRun;
@@ -17,8 +18,8 @@ use crate::calling::Calling;
 use crate::class_vm::{ClassVm, Dispatch, joined, length_of, with_vm};
 use crate::fault_sink::{FaultSink, ProgramFault};
 use crate::language::at_program_lines;
-use crate::native::MethodAccess;
 use crate::requests::Requests;
+use nacre_object::MethodAccess;
 
 /// What to run, and on what terms.
 pub(crate) struct Invocation<'a> {

@@ -7,11 +7,12 @@ use nacre_brados::LineMap;
 use nacre_clock::SystemClock;
 use nacre_conformance::{MemoryObject, peak_memory_kib};
 use nacre_object::{EntityName, MethodName};
-use nacre_script::{Digest, Script};
+use nacre_program::Digest;
+use nacre_script::Script;
 
 use super::*;
-use crate::batch::{decode_answers, encode_batch};
 use crate::check::methods_of;
+use nacre_calls::{decode_answers, encode_batch};
 
 const WRITES: [&str; 16] = [
     "objclass.map_set('k', 'x')",

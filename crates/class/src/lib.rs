@@ -15,7 +15,6 @@
 
 mod allowance;
 mod arguments;
-mod batch;
 mod batch_run;
 mod buffer_list;
 mod call_counts;
@@ -25,7 +24,6 @@ mod check;
 mod class_vm;
 mod counting;
 mod errno;
-mod eval;
 mod eval_cache;
 mod extensions;
 mod fault_sink;
@@ -36,22 +34,16 @@ mod interface;
 mod invocation;
 mod language;
 mod live;
-mod native;
 mod objclass;
 mod program;
 mod requests;
 mod runtime;
 
-pub use batch::{
-    BATCH_SUFFIX, MAX_BATCH_REQUESTS, decode_answers, encode_batch, encode_batch_with,
-};
 pub use call_counts::UnderWay;
 pub use calls_seen::{CallsSeen, ColumnSeen, MethodSeen};
 pub use check::{CheckError, CheckedClass, check_program, check_suspicions};
-pub use eval::{EVAL_BUFFERLIST, EVAL_JSON, EvalRequest, LUA_CLASS};
 pub use fault_sink::{FaultSink, NoFaultSink, ProgramFault, ProgramLog};
 pub use interface::CLASS_INTERFACE;
 pub use live::{CalledClass, LiveClass};
-pub use native::{MethodAccess, NativeClass, NativeMethod};
 pub use program::ClassProgram;
 pub use runtime::ClassRuntime;

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use nacre_brados::{LineMap, ir};
 use nacre_clock::Clock;
 use nacre_object::{ClassCall, ClassName, Error, MethodName, Result};
-use nacre_script::{Digest, Script};
+use nacre_program::Digest;
+use nacre_script::Script;
 
-use crate::batch::BATCH_SUFFIX;
 use crate::call_counts::{CallCounts, UnderWay};
 use crate::check::methods_of;
 use crate::counting::Counting;
 use crate::language::translate;
-use crate::native::{MethodAccess, NativeClass};
 use crate::program::ClassProgram;
+use nacre_calls::BATCH_SUFFIX;
+use nacre_object::{MethodAccess, NativeClass};
 
 /// A program that is live.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nacre_object::ClassName;
-use nacre_script::Digest;
+use nacre_program::Digest;
 
 /// The source of one version of a class.
 #[derive(Debug, Clone, PartialEq, Eq)]

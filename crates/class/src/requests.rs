@@ -3,11 +3,12 @@
 use std::cell::{Cell, Ref, RefCell};
 
 use bytes::Bytes;
-use nacre_brados::{REQUEST_HEAD_BYTES, read_request};
+use nacre_brados::REQUEST_HEAD_BYTES;
+use nacre_calls::read_request;
 use nacre_object::Status;
 use nacre_script::{Numbers, QuickAnswer};
 
-use crate::batch::{Batch, Progress};
+use nacre_calls::{Batch, Progress};
 
 /// A request of no more bytes is given to a method of a Brados class as it is. Of a longer one the method
 /// gets the head: what follows mostly goes to storage as it came, and need not be a text of the VM.
@@ -74,7 +75,7 @@ impl Requests {
     /// Goes on to the next request of a batch; answers whether there is one.
     pub fn advance(&self) -> bool {
         self.has_begun.set(true);
-        let next = self.batch.as_ref().and_then(|progress| progress.borrow_mut().next());
+        let next = self.batch.as_ref().and_then(|progress| progress.borrow_mut().next_request());
         let is_there = next.is_some();
         self.current.replace(next.unwrap_or_default());
         is_there

@@ -8,19 +8,20 @@ use nacre_object::{
     CallAllowance, CallContext, CallReply, ClassCall, ClassForm, ClassHost, ClassName, ClassSource,
     Error, ErrorKind, ObjectView, ReadOnlyView, RemoteFault, Result,
 };
-use nacre_script::{Budget, Limit, Terms};
+use nacre_program::{Budget, Limit};
+use nacre_script::Terms;
 
 use crate::allowance::Allowance;
-use crate::batch::{BATCH_SUFFIX, Batch};
 use crate::calls_seen::CallsSeen;
-use crate::eval::{EVAL_BUFFERLIST, EVAL_JSON, EvalRequest, LUA_CLASS};
 use crate::eval_cache::EvalCache;
 use crate::fault_sink::{FaultSink, NoFaultSink, ProgramFault};
 use crate::invocation::Invocation;
 use crate::live::{CalledClass, Class, LiveClass, Program};
-use crate::native::{MethodAccess, NativeClass};
 use crate::program::ClassProgram;
 use crate::requests::{Input, Requests};
+use nacre_calls::{BATCH_SUFFIX, Batch};
+use nacre_calls::{EVAL_BUFFERLIST, EVAL_JSON, EvalRequest, LUA_CLASS};
+use nacre_object::{MethodAccess, NativeClass};
 
 /// The classes of a node: what its engines call methods of.
 ///

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use nacre_class::CLASS_INTERFACE;
 use nacre_conformance::peak_memory_kib;
 use nacre_object::{ErrorKind, ListRequest, ObjectStat, Op, OpResult, PoolName};
-use nacre_script::Item;
+use nacre_program::Item;
 use support::{Node, small_budget};
 
 /// For each host function at least one hostile use. A function that is not here fails the suite.

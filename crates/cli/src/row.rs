@@ -4,7 +4,8 @@ use std::str::FromStr;
 
 use bytes::Bytes;
 use nacre::{CallReply, StripedReply};
-use nacre_brados::{OutputRows, Value, decode_reply, encode_request, shown_reply};
+use nacre_brados::{Value, shown_reply};
+use nacre_calls::{OutputRows, decode_reply, encode_request};
 use nacre_object::{Error, Result};
 
 use crate::out::Out;

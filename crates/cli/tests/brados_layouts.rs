@@ -7,6 +7,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use nacre::{Cluster, Object};
+use nacre_node::Layouts;
 
 use common::layouts::{
     LOOK_AGAIN, Orders, PATIENCE, PROGRAM, clients, end, is_settled, is_walking, keeper,
@@ -76,7 +77,7 @@ async fn a_class_comes_into_another_layout_while_it_is_used_and_a_node_dies() {
     assert!(source(&cluster).await.contains(&format!("\nlayout {LAYOUT}\n")));
     assert!(is_settled(&cluster, &objects).await);
 
-    let before = cluster.layouts().get(&"kv".parse().unwrap()).await.unwrap();
+    let before = Layouts::of(&cluster).get(&"kv".parse().unwrap()).await.unwrap();
     running.run(&["brados", "adopt", "kv", "--layout", "map", "--no-wait"]);
     let after = layout_when(&cluster, "settled again", |layout| layout.change.is_none()).await;
     assert!(after.settled > before.settled);

@@ -6,9 +6,11 @@ mod common;
 
 use std::sync::Arc;
 
-use nacre::{CallsSeen, ClassLayout, Cluster, ClusterFile, Object, Sessions};
+use nacre::{Cluster, ClusterFile, Object, Sessions};
+use nacre_class::CallsSeen;
 use nacre_conformance::{CephCluster, ceph_plugin_folder};
 use nacre_node::gather_calls;
+use nacre_node::{ClassLayout, Layouts};
 
 use common::layouts::{
     LOOK_AGAIN, Orders, PATIENCE, PROGRAM, clients, end, is_settled, is_walking, keeper,
@@ -73,7 +75,7 @@ async fn gets_another_layout(options: &[&str]) {
     assert!(is_settled(&cluster, &objects).await);
 
     // At its end as well it can be taken back.
-    let adopted = cluster.layouts().get(&"kv".parse().unwrap()).await.unwrap().settled;
+    let adopted = Layouts::of(&cluster).get(&"kv".parse().unwrap()).await.unwrap().settled;
     running.run(&["program", "rollback", "class/kv"]);
     let is_back = |layout: &ClassLayout| layout.change.is_none() && layout.settled < adopted;
     layout_when(&cluster, "rolled back", is_back).await;

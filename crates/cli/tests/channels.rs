@@ -6,7 +6,8 @@ mod common;
 use std::time::Duration;
 
 use nacre::{Cluster, ErrorKind, Object, OutboxPage};
-use nacre_brados::{OutputRows, Value, decode_reply, encode_request};
+use nacre_brados::Value;
+use nacre_calls::{OutputRows, decode_reply, encode_request};
 use nacre_clock::Random;
 
 use common::RunningCluster;

@@ -1,26 +1,22 @@
 //! `Cluster`: the door to everything.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use nacre_class::CallsSeen;
 use nacre_clock::{Clock, SystemClock};
 use nacre_host::{HostNodes, HostTransport, MapRecords};
 use nacre_log::{BRADOS_CLASS, Batching, LogEnv, LogName, PROGRAM_CLASS, Patience};
 use nacre_object::{Locate, ObjectId, PoolName, Result, Store, TargetName, Watch};
 use nacre_placement::{PlacedStore, PlacedTarget};
-use nacre_rados::RadosOptions;
 use nacre_registry::{Entities, Events, Maps, Nodes, ProgramId, ProgramKind, Programs};
 
 use crate::class_versions::ProgramVersions;
 use crate::cluster_file::ClusterFile;
 use crate::hooks::hooks;
-use crate::local::LocalNode;
 use crate::pools::Pools;
 use crate::sessions::{ConnectOptions, Sessions};
-use crate::{LayoutKeeper, Layouts, Log, LogOptions, Object, Pool};
+use crate::{Log, LogOptions, Object, Pool};
 
 /// The pools a new cluster begins with.
 const DEFAULT_POOLS: [&str; 2] = ["data", "log"];
@@ -48,8 +44,6 @@ pub struct Cluster {
     nodes: Nodes,
     pools: Pools,
     logs: LogEnv,
-    /// In process: what runs here instead of in nodes.
-    local: Option<Arc<LocalNode>>,
 }
 
 impl fmt::Debug for Cluster {
@@ -69,12 +63,12 @@ pub struct LogUse {
 
 impl LogUse {
     /// For targets that are each one disk.
-    pub(crate) fn of_disks() -> Self {
+    pub fn of_disks() -> Self {
         Self { columns: 1, batching: Batching::default() }
     }
 
     /// For a Ceph cluster that is reached by so many ways.
-    pub(crate) fn of_ceph(ways: usize) -> Self {
+    pub fn of_ceph(ways: usize) -> Self {
         Self { columns: CEPH_COLUMNS.div_ceil(ways as u32), batching: Batching::LARGE }
     }
 }
@@ -132,54 +126,6 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// A cluster in this process, kept in a folder; no daemon, no socket. One process at a time.
-    ///
-    /// # Errors
-    /// `Unavailable` if another process has it open; `Corrupt` if what is there is damaged.
-    pub async fn embedded(folder: impl AsRef<Path>) -> Result<Self> {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-        let (local, parts) = LocalNode::open(folder.as_ref(), Arc::clone(&clock))?;
-        Self::serve(local, parts, clock).await
-    }
-
-    /// The cluster that is kept in a pool of a Ceph cluster, with no daemon of nacre's: classes and
-    /// sequencers run in this process, and in each other that does the same. To be ended with
-    /// [`Cluster::close`].
-    ///
-    /// # Errors
-    /// `Unsupported` where librados is not installed; `Invalid`, `Denied`, `NotFound` or, after
-    /// seconds, `Unavailable`, each with what to check.
-    pub async fn ceph(options: RadosOptions) -> Result<Self> {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-        let (local, parts) = LocalNode::connect(options, Arc::clone(&clock)).await?;
-        Self::serve(local, parts, clock).await
-    }
-
-    /// Ends what runs here instead of in nodes; nothing works any more after it. A process that ends
-    /// without it leaves its watches behind in a Ceph cluster, and whoever notifies the same objects waits
-    /// for them for the next half minute; and whoever activates a program waits for it. Takes three seconds at
-    /// most, if Ceph does not answer.
-    pub async fn close(&self) {
-        if let Some(local) = &self.local {
-            local.leave(self).await;
-            local.close().await;
-        }
-    }
-
-    async fn serve(local: LocalNode, parts: Parts, clock: Arc<dyn Clock>) -> Result<Self> {
-        let mut cluster = Self::assemble(parts)?;
-        let local = cluster.local.insert(Arc::new(local)).clone();
-        let began = async {
-            local.serve(&cluster, clock).await?;
-            cluster.create_default_pools().await
-        };
-        if let Err(error) = began.await {
-            cluster.close().await;
-            return Err(error);
-        }
-        Ok(cluster)
-    }
-
     /// A cluster of any stores: how nodes and tests make one.
     ///
     /// # Errors
@@ -209,15 +155,15 @@ impl Cluster {
             maps,
             programs,
             logs,
-            local: None,
         })
     }
 
     /// The same cluster, whose logs combine records into calls like this.
     #[must_use]
-    pub fn batching(mut self, batching: Batching) -> Self {
-        self.logs.batching = batching;
-        self
+    pub fn batching(&self, batching: Batching) -> Self {
+        let mut cluster = self.clone();
+        cluster.logs.batching = batching;
+        cluster
     }
 
     /// Its targets as one store.
@@ -233,24 +179,6 @@ impl Cluster {
     /// Versioned policy.
     pub fn programs(&self) -> &Programs {
         &self.programs
-    }
-
-    /// The layouts of running classes.
-    pub fn layouts(&self) -> Layouts {
-        Layouts::of(self.clone())
-    }
-
-    /// What classes in Brados were asked in this process, by name, if it is one that needs no nodes.
-    pub fn calls_seen(&self) -> Option<BTreeMap<String, CallsSeen>> {
-        self.local.as_ref().map(|local| local.calls_seen())
-    }
-
-    /// Does what nodes do for the layouts of running classes, in this process, until it is dropped; `None`
-    /// if there are nodes.
-    pub fn keep_layouts(&self) -> Option<LayoutKeeper> {
-        let (local, clock) = (self.local.as_ref()?, Arc::new(SystemClock::default()));
-        let (node, incarnation) = (local.name.clone(), clock.now_micros());
-        Some(LayoutKeeper::start(self.layouts(), node, incarnation, clock))
     }
 
     /// The cluster log.

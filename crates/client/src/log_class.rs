@@ -1,18 +1,50 @@
 //! The classes of logs: which can store their entries, and which logs one does so for.
 
+#[cfg(feature = "programs")]
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use nacre_class::check_program;
-use nacre_clock::{Clock, SystemClock};
 use nacre_log::{LogName, NATIVE_CLASS, PROGRAM_CLASS, storage_methods};
-use nacre_object::{ClassName, Error, ErrorKind, Result};
+use nacre_object::{ClassName, Error, ErrorKind, MethodName, Result};
 use nacre_registry::{ProgramId, ProgramKind, Removal};
 
 use crate::Cluster;
+#[cfg(not(feature = "programs"))]
+use {
+    crate::{LOG_BRADOS_SOURCE, LOG_PROGRAM_SOURCE},
+    nacre_log::BRADOS_CLASS,
+};
+#[cfg(feature = "programs")]
+use {
+    nacre_class::check_program,
+    nacre_clock::{Clock, SystemClock},
+};
 
 /// Views of logs looked at side by side.
 const LOOKS_AT_ONCE: usize = 32;
+
+/// The methods of a class program.
+#[cfg(feature = "programs")]
+fn methods_of(source: &str) -> Result<Vec<MethodName>> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let methods = check_program(source, &clock)?.methods;
+    Ok(methods.into_iter().map(|(method, _)| method).collect())
+}
+
+/// Without the compiler and the VM only the classes that this release brings along are known.
+#[cfg(not(feature = "programs"))]
+fn methods_of(source: &str) -> Result<Vec<MethodName>> {
+    let class = match source {
+        LOG_PROGRAM_SOURCE => PROGRAM_CLASS,
+        LOG_BRADOS_SOURCE => BRADOS_CLASS,
+        _ => {
+            return Err(Error::unsupported("this client cannot check the class of a log").hint(
+                "build it with the feature `programs`, or use a class that nacre brings along",
+            ));
+        }
+    };
+    storage_methods(&ClassName::new(class)?).iter().map(|method| method.parse()).collect()
+}
 
 impl Cluster {
     /// Refuses a class that could not store the entries of a log: nothing of such a log would work. Who may not
@@ -27,9 +59,8 @@ impl Cluster {
             Err(error) if error.kind() == ErrorKind::Denied => return Ok(()),
             Err(error) => return Err(error),
         };
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-        let methods = check_program(&source, &clock)?.methods;
-        let has = |needed: &&str| methods.iter().any(|(method, _)| method.as_str() == *needed);
+        let methods = methods_of(&source)?;
+        let has = |needed: &&str| methods.iter().any(|method| method.as_str() == *needed);
         let lacking: Vec<_> =
             storage_methods(class).iter().copied().filter(|needed| !has(needed)).collect();
         if lacking.is_empty() {

@@ -4,8 +4,8 @@
 //! is put again.
 
 use nacre_object::{ErrorKind, Result};
+use nacre_program::Digest;
 use nacre_registry::{ProgramId, ProgramInfo};
-use nacre_script::Digest;
 
 use crate::cluster::{Cluster, LOG_BRADOS_SOURCE, LOG_PROGRAM_SOURCE};
 

@@ -1,10 +1,10 @@
 //! `Object`: everything one object can do, one method an operation.
 
 use bytes::Bytes;
-use nacre_brados::layout::MIGRATE_METHOD;
-use nacre_brados::{Value, decode_reply};
+use nacre_calls::MIGRATE_METHOD;
+use nacre_calls::{EVAL_BUFFERLIST, EvalRequest, LUA_CLASS};
+use nacre_calls::{Value, decode_reply};
 use nacre_channels::{DeadLetters, OutboxPage, read_outbox, resend};
-use nacre_class::{EVAL_BUFFERLIST, EvalRequest, LUA_CLASS};
 use nacre_object::{
     CallReply, ClassCall, ClassName, Error, MapEntry, MapRange, ObjectId, ObjectName, ObjectStat,
     Op, OpResult, Reply, Request, Result, SnapshotName,

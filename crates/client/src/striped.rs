@@ -14,7 +14,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use futures::stream::{self, StreamExt};
 use nacre_brados::layout::Stripes;
 use nacre_brados::stripes::{Striping, striping};
-use nacre_brados::{Compiled, OutputRows, Value, decode_reply, encode_request, is_brados};
+use nacre_brados::{Compiled, is_brados};
+use nacre_calls::{OutputRows, Value, decode_reply, encode_request};
 use nacre_object::{ClassCall, ClassName, Error, ErrorKind, ObjectId, Result};
 use nacre_registry::{ProgramId, ProgramKind};
 

@@ -74,7 +74,6 @@ mod watch;
 pub use disk::{Create, Disk, DiskFile, RealDisk};
 pub use engine::EmbeddedEngine;
 pub use journal::{DEFAULT_SEGMENT_BYTES, MIN_SEGMENT_BYTES};
-pub use opening::holds_store;
 pub use options::{
     DEFAULT_CACHE_BYTES, DEFAULT_MEMTABLE_BYTES, DEFAULT_SHARDS, MAX_QUEUED_BYTES, MAX_SHARDS,
     Options,

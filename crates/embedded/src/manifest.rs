@@ -31,7 +31,7 @@ use crate::scrub::Damage;
 const MAGIC: &[u8; 8] = b"NACRESTO";
 /// The magic of development builds before release 0.1.0.
 const UNRELEASED_MAGIC: &[u8; 8] = b"NACREMAN";
-pub(crate) const NAME: &str = "MANIFEST";
+pub(crate) use nacre_files::STORE_MANIFEST as NAME;
 pub(crate) const COPY_NAME: &str = "MANIFEST.copy";
 const NEW_NAME: &str = "MANIFEST.new";
 

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use nacre_brados::{Value, decode_reply, encode_request};
+use nacre_brados::Value;
+use nacre_calls::{decode_reply, encode_request};
 use nacre_object::{
     ClassCall, ClassName, Error, MapEntry, ObjectId, Op, OpResult, Result, limits::MAX_OBJECT_BYTES,
 };

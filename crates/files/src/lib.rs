@@ -6,9 +6,11 @@
 
 mod private;
 mod replace;
+mod store_presence;
 
 pub use private::{
     FILE_MODE, FOLDER_MODE, Tightened, create_folder, folder_permissions, open_options,
     restrict_process, tighten_folder,
 };
 pub use replace::replace;
+pub use store_presence::{STORE_JOURNAL, STORE_MANIFEST, STORE_TREE, holds_store};

@@ -17,6 +17,7 @@
 //! - What a position was seen to hold never changes, except to trimmed.
 //! - A record appended after another was acknowledged has the greater position.
 
+mod call_rule;
 mod client;
 mod codec;
 pub mod core;
@@ -30,6 +31,7 @@ mod storage;
 mod testing;
 pub mod view;
 
+pub use call_rule::log_call_rule;
 pub use client::{Entry, Follow, Log, LogOptions, LogStat, ReadSlot};
 pub use env::{AnyVersion, Batching, ClassVersions, LogEnv, Patience};
 pub use name::LogName;

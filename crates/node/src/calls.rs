@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::classes::ClassService;
 use bytes::Bytes;
 use futures::future::join_all;
-use nacre::{CallsSeen, ClassService, ClusterFile, Sessions};
+use nacre::{ClusterFile, Sessions};
+use nacre_class::CallsSeen;
 use nacre_object::{Error, Result};
 use serde::{Deserialize, Serialize};
 

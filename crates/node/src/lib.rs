@@ -1,11 +1,16 @@
 //! A node: the process that keeps objects or hosts sequencers, and the supervisor that runs a
-//! cluster of them on one machine.
+//! cluster of them on one machine. [`LocalCluster`] is a whole cluster in the calling process.
 
+mod call_rules;
 mod calls;
+mod classes;
 mod free_ports;
 mod guard;
+mod io_path;
+mod layouts;
 #[cfg(test)]
 mod limits_page_tests;
+mod local;
 mod log_tail;
 mod membership;
 pub mod metrics;
@@ -20,7 +25,10 @@ mod supervisor;
 mod traces;
 
 pub use calls::{NodeCalls, gather_calls};
+pub use classes::{ClassService, ProgramFailures, Served};
 pub use free_ports::free_ports;
+pub use layouts::{ClassLayout, LayoutChange, LayoutKeeper, Layouts, Phase, Walk};
+pub use local::LocalCluster;
 pub use node::{Node, NodeOptions};
 pub use node_lock::NodeLock;
 pub use node_log::{Level, NodeLog};

@@ -9,7 +9,7 @@ const PAGE: &str = include_str!("../../../docs/operations.md");
 
 /// Every limit of the page, as the code has it.
 fn limits() -> Vec<(&'static str, u64)> {
-    let script_millis = nacre_script::DEFAULT_TIME.as_millis() as u64;
+    let script_millis = nacre_program::DEFAULT_TIME.as_millis() as u64;
     let small = |limit: usize| limit as u64;
     vec![
         ("the byte stream of an object", object::MAX_OBJECT_BYTES),
@@ -31,12 +31,12 @@ fn limits() -> Vec<(&'static str, u64)> {
         ("changes of one commit to a map", small(registry::MAX_CHANGES)),
         ("epochs in the history of a map", registry::MAX_HISTORY_EPOCHS),
         ("events in the cluster log", registry::MAX_EVENTS),
-        ("the source of a program", small(nacre_script::MAX_SOURCE_BYTES)),
+        ("the source of a program", small(nacre_program::MAX_SOURCE_BYTES)),
         ("versions of a program", small(registry::MAX_VERSIONS)),
         ("the time of one run of a script", script_millis),
-        ("steps of one run of a script", nacre_script::DEFAULT_STEPS),
-        ("the memory of one run of a script", small(nacre_script::DEFAULT_MEMORY_BYTES)),
-        ("the output of one run of a script", small(nacre_script::DEFAULT_OUTPUT_BYTES)),
+        ("steps of one run of a script", nacre_program::DEFAULT_STEPS),
+        ("the memory of one run of a script", small(nacre_program::DEFAULT_MEMORY_BYTES)),
+        ("the output of one run of a script", small(nacre_program::DEFAULT_OUTPUT_BYTES)),
         ("room held back on each target's disk", DEFAULT_RESERVE_BYTES),
     ]
 }

@@ -7,9 +7,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::call_rules::CALL_RULES;
+use crate::classes::{ClassService, Served};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use nacre::{ClassService, Cluster, ClusterFile, Keys, NodeEntry, Served, Sessions};
+use nacre::{Cluster, ClusterFile, Keys, NodeEntry, Sessions};
 use nacre_clock::{Clock, Random, SystemClock};
 use nacre_object::{Error, NodeName, Result};
 use nacre_registry::{LiveEntities, RefusalReporter};
@@ -72,7 +74,7 @@ impl Node {
         let whole = Cluster::assemble(sessions.parts(&own, Arc::clone(&clock))?)?;
 
         let record = record_of(cluster, entry, &node, clock.now_micros())?;
-        let entities = Arc::new(LiveEntities::follow(whole.maps(), node.clone()));
+        let entities = Arc::new(LiveEntities::follow(whole.maps(), node.clone(), CALL_RULES));
         let metrics_listener = MetricsListener::bind(options.metrics_port).await?;
         let metrics_address = metrics_listener.address();
         let mut metrics = Metrics::of_process(record.started_at_micros);

@@ -14,9 +14,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::classes::ClassService;
 use async_trait::async_trait;
 use bytes::Bytes;
-use nacre::{ClassService, Cluster, ClusterFile};
+use nacre::{Cluster, ClusterFile};
 use nacre_object::{Error, ObjectId, Result};
 use nacre_rados::Survey;
 use nacre_registry::LiveEntities;

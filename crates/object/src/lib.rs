@@ -16,6 +16,7 @@ mod guard;
 mod layer;
 pub mod limits;
 mod name;
+mod native_class;
 mod op;
 mod read_only;
 mod request;
@@ -35,6 +36,7 @@ pub use name::{
     ClassName, EntityName, MapName, MethodName, NodeName, ObjectId, ObjectName, PoolName,
     ProgramName, SnapshotName, TargetName, TenantName,
 };
+pub use native_class::{MethodAccess, NativeClass, NativeMethod};
 pub use op::{MapEntry, MapRange, ObjectStat, Op, OpResult};
 pub use read_only::ReadOnlyView;
 pub use request::{Access, ByteRange, IoHeader, Reply, Request};

@@ -11,11 +11,11 @@ use nacre_object::{
     CallContext, CallReply, ClassHost, ClassName, EntityName, Error, Op, OpResult, Reply, Result,
     bounds, run_transaction,
 };
+use nacre_program::{Budget, Digest};
 use nacre_protocol::proto::osd_answer::Answer;
 use nacre_protocol::proto::{self as pb, Unsuited};
 use nacre_protocol::{OSD_INTERFACE, decode, encode};
 use nacre_registry::{events_class, map_class};
-use nacre_script::{Budget, Digest};
 use prost::Message;
 
 use crate::classes::RequestClasses;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nacre_class::{ClassProgram, ClassRuntime, FaultSink};
 use nacre_clock::Clock;
 use nacre_object::{ClassName, Error, Result};
-use nacre_script::{Budget, Digest};
+use nacre_program::{Budget, Digest};
 
 /// Programs kept, the least recently used going first: more than a cluster has live, and with tens of
 /// kilobytes each a few megabytes.

@@ -19,8 +19,8 @@ use nacre_log::log_class;
 use nacre_object::{
     CallReply, ClassHost, ErrorKind, MapEntry, Op, OpResult, Request, Result, Store,
 };
+use nacre_program::Budget;
 use nacre_rados::{OsdCounts, RadosEngine, RadosOptions};
-use nacre_script::Budget;
 use support::{call, program, request};
 
 /// Random runs.

@@ -9,8 +9,8 @@ use nacre_class::ClassRuntime;
 use nacre_clock::{Clock, SystemClock};
 use nacre_embedded::{EmbeddedEngine, Options};
 use nacre_object::{MapEntry, MapName, Op, Request, Result, Store};
+use nacre_program::Budget;
 use nacre_registry::{Change, Hooks, MapHook, MapState, Maps, Programs, events_class, map_class};
-use nacre_script::Budget;
 
 const RUN: Duration = Duration::from_secs(2);
 const PROGRAM: &str = "function commit(proposal, map)

@@ -6,7 +6,7 @@ use std::hint::black_box;
 
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{Demand, Error, Op, Request, Result};
-use nacre_registry::{Grant, Grants};
+use nacre_registry::{CallRules, Grant, Grants};
 
 const MESSAGES: u32 = 2_000_000;
 
@@ -20,7 +20,9 @@ fn nanos_a_message(grants: &Grants, request: &Request) -> f64 {
     let clock = SystemClock::default();
     let begin = clock.monotonic();
     for _ in 0..MESSAGES {
-        black_box(black_box(grants).allows(Demand::Request(black_box(request))));
+        black_box(
+            black_box(grants).allows(Demand::Request(black_box(request)), CallRules::default()),
+        );
     }
     (clock.monotonic() - begin).as_nanos() as f64 / f64::from(MESSAGES)
 }

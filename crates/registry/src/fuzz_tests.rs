@@ -11,9 +11,9 @@ use nacre_object::{
     ClassCall, ClassName, Demand, ErrorKind, MapEntry, MethodName, ObjectId, Op, Request, Result,
     Store,
 };
-use nacre_script::Budget;
+use nacre_program::Budget;
 
-use crate::entities::{Entity, Grant, Grants};
+use crate::entities::{CallRules, Entity, Grant, Grants};
 use crate::maps::commit_input;
 use crate::programs::{ProgramId, ProgramRecord, StatusReport};
 use crate::{events_class, map_class};
@@ -56,7 +56,7 @@ impl Objects {
             .iter()
             .map(|grant| grant.parse::<Grant>().unwrap())
             .collect();
-        grants.allows(Demand::Request(&request));
+        grants.allows(Demand::Request(&request), CallRules::default());
         self.runtime.block_on(self.store.submit(request)).map(drop)
     }
 

@@ -5,6 +5,8 @@
 //! from that history. There is no consensus code here: the store gives the object linearizability
 //! and durability. Everything else stands on maps.
 //!
+//! The feature `programs` adds the hooks that check and run programs, and with them the VM.
+//!
 //! **Invariant:** nothing here knows which store it runs on; it is written to
 //! [`Store`](nacre_object::Store) and [`Watch`](nacre_object::Watch).
 
@@ -25,14 +27,16 @@ mod subscriber;
 mod system;
 
 pub use entities::{
-    Entities, Entity, EntityStanding, Grant, Grants, LiveEntities, Need, Right, Rights, Scope,
-    entities_map, needs_of,
+    CallNeed, CallRule, CallRules, Entities, Entity, EntityStanding, Grant, Grants, LiveEntities,
+    Need, Right, Rights, Scope, entities_map, needs_of,
 };
 pub use events::{
     Event, EventItem, EventWatcher, Events, FaultReporter, ProgramFault, ProgramSite,
     RefusalReporter, Severity, events_class,
 };
-pub use hooks::{ClassHook, Hook, Hooks, LiveProgram, MapHook, SourceError};
+#[cfg(feature = "programs")]
+pub use hooks::{ClassHook, MapHook};
+pub use hooks::{Hook, Hooks, LiveProgram, SourceError};
 pub use maps::{
     Change, ENTITIES_MAP, EpochRecord, Herald, History, LAYOUTS_MAP, LOG_MAP_PREFIX, MapEvent,
     MapState, MapWatcher, Maps, NODES_MAP, Origin, POOLS_MAP, PROGRAM_STATUS_MAP, PROGRAMS_MAP,

@@ -4,7 +4,7 @@
 //! that a whole map fits one reply and one epoch fits one stored value.
 
 use nacre_object::limits::{MAX_MAP_VALUE_BYTES, MAX_REPLY_BYTES};
-use nacre_script::MAX_SOURCE_BYTES;
+use nacre_program::MAX_SOURCE_BYTES;
 
 /// A key of a map, in bytes of UTF-8: long enough for a path of names.
 pub const MAX_KEY_BYTES: usize = 512;

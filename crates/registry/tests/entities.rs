@@ -4,7 +4,7 @@ mod common;
 
 use common::{NOW_MICROS, maps, store};
 use nacre_object::{EntityName, ErrorKind, FINGERPRINT_BYTES, NodeName, Standing};
-use nacre_registry::{Entities, LiveEntities, Need};
+use nacre_registry::{CallRules, Entities, LiveEntities, Need};
 
 #[tokio::test]
 async fn the_first_administrator_is_let_in_once_and_no_other_takes_its_place() {
@@ -24,7 +24,7 @@ async fn the_first_administrator_is_let_in_once_and_no_other_takes_its_place() {
 #[tokio::test(start_paused = true)]
 async fn an_epoch_of_the_entities_that_never_comes_is_not_waited_for_for_ever() {
     let maps = maps(&store());
-    let live = LiveEntities::follow(&maps, NodeName::new("a").unwrap());
+    let live = LiveEntities::follow(&maps, NodeName::new("a").unwrap(), CallRules::default());
     assert_eq!(live.reached(0).await.unwrap(), 0);
     let admin = EntityName::new("admin").unwrap();
     let entities = Entities::new(maps);
@@ -36,7 +36,7 @@ async fn an_epoch_of_the_entities_that_never_comes_is_not_waited_for_for_ever() 
 #[tokio::test]
 async fn a_name_that_has_another_certificate_since_is_nobody_to_who_came_in_with_the_first() {
     let maps = maps(&store());
-    let live = LiveEntities::follow(&maps, NodeName::new("a").unwrap());
+    let live = LiveEntities::follow(&maps, NodeName::new("a").unwrap(), CallRules::default());
     let admin = EntityName::new("admin").unwrap();
     let entities = Entities::new(maps);
     assert!(entities.found(&admin, [1; FINGERPRINT_BYTES], NOW_MICROS).await.unwrap());

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mlua::chunk::Compiler;
 use nacre_object::{Error, FaultSite};
 
-use crate::Digest;
-use crate::budget::{MAX_NAMED_SOURCE_BYTES, MAX_SOURCE_BYTES};
+use nacre_program::{Digest, MAX_SOURCE_BYTES, excerpt, line_of};
+
 use crate::environment::is_in_environment;
+use crate::limits::MAX_NAMED_SOURCE_BYTES;
 use crate::names::{FreeName, free_names};
 
 /// A compiled script: what a [`crate::Vm`] runs. Cheap to keep and to share between threads.
@@ -157,16 +158,7 @@ impl CompileError {
 
     /// The source line with a caret under the mistake, for a terminal.
     pub fn excerpt(&self, source: &[u8]) -> String {
-        let Some(text) = line_of(source, self.line) else { return String::new() };
-        let gutter = format!("{:>5} | ", self.line);
-        let Some(column) = self.column else { return format!("{gutter}{text}\n") };
-        // Tabs stay tabs, so that the caret stands where the token does.
-        let indent: String = text
-            .chars()
-            .take(column as usize - 1)
-            .map(|c| if c == '\t' { '\t' } else { ' ' })
-            .collect();
-        format!("{gutter}{text}\n{:>5} | {indent}^\n", "")
+        excerpt(source, self.line, self.column)
     }
 
     /// As the fault of a program that never ran, status `-EIO`: what `cls_lua` answers.
@@ -192,12 +184,6 @@ impl fmt::Display for CompileError {
 }
 
 impl std::error::Error for CompileError {}
-
-fn line_of(source: &[u8], line: u32) -> Option<String> {
-    let index = (line as usize).checked_sub(1)?;
-    let line = source.split(|byte| *byte == b'\n').nth(index)?;
-    Some(String::from_utf8_lossy(line).trim_end_matches('\r').to_owned())
-}
 
 /// The compiler gives no column but quotes the token it did not expect; if that stands once in the
 /// line, there it is.

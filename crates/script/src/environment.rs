@@ -14,9 +14,9 @@ use mlua::chunk::Compiler;
 use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value};
 use nacre_clock::Random;
 
-use crate::budget::{EXPECTED_GLOBALS, MAX_UNEXAMINED_WORK, MAX_VALUE_ENTRIES};
 use crate::guards::{self, OUT_OF_MEMORY};
 use crate::host::Host;
+use crate::limits::{EXPECTED_GLOBALS, MAX_UNEXAMINED_WORK, MAX_VALUE_ENTRIES};
 use crate::meter::Meter;
 
 /// Global functions and constants. No `load`, `loadstring`, `require`, `dofile`, `getfenv`,

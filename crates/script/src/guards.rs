@@ -9,10 +9,11 @@ use mlua::{
 };
 use nacre_clock::Random;
 use nacre_object::Error;
+use nacre_program::Limit;
 
-use crate::budget::{MAX_PATTERN_BYTES, MAX_PATTERN_WORK};
 use crate::fault::{cause_text, raise, raised};
-use crate::meter::{Limit, Meter};
+use crate::limits::{MAX_PATTERN_BYTES, MAX_PATTERN_WORK};
+use crate::meter::Meter;
 
 /// What the VM says when its allocator refuses; the limit is the only reason it does.
 pub(crate) const OUT_OF_MEMORY: &str = "not enough memory";

@@ -17,16 +17,15 @@
 //! **Invariant:** once a budget is exceeded the run ends `Exhausted`; no `pcall`, coroutine or
 //! error handler of the script can turn that into success.
 
-mod budget;
 mod compile;
-mod digest;
 mod environment;
 mod fault;
 mod guards;
 mod host;
-mod interface;
+mod interface_check;
 #[allow(unsafe_code, reason = "what the VM calls at every step; see the SAFETY comments")]
 mod leave;
+mod limits;
 mod meter;
 mod names;
 mod program_vm;
@@ -36,16 +35,11 @@ mod run;
 mod value;
 mod vm;
 
-pub use budget::{
-    Budget, DEFAULT_MEMORY_BYTES, DEFAULT_OUTPUT_BYTES, DEFAULT_STEPS, DEFAULT_TIME,
-    MAX_CACHED_CHUNKS, MAX_SOURCE_BYTES, MAX_VALUE_DEPTH, MAX_VALUE_ENTRIES,
-};
 pub use compile::{CompileError, Script};
-pub use digest::Digest;
 pub use fault::{raise, raised};
 pub use host::Host;
-pub use interface::{Constants, FunctionSpec, Interface, Item};
-pub use meter::{Limit, MemoryAccount, Pulse};
+pub use limits::{MAX_CACHED_CHUNKS, MAX_VALUE_DEPTH, MAX_VALUE_ENTRIES};
+pub use meter::{MemoryAccount, Pulse};
 pub use names::{ForeignConstruct, FreeName, foreign_constructs, free_names};
 pub use program_vm::{Library, LoadedVm, ProgramVm};
 pub use quick::{Numbers, QuickAnswer, QuickArguments, ShortText};

@@ -15,42 +15,10 @@ use mlua::Lua;
 use nacre_clock::Clock;
 use nacre_object::{Error, Result};
 
-use crate::budget::{Budget, MAX_UNEXAMINED_STEPS, QUICK_STEPS_TIME};
 use crate::fault::raise;
 use crate::leave::Leave;
-
-/// Which part of the budget was exceeded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
-    /// Its time.
-    Time,
-    /// Its calls, loop iterations and pattern-matcher steps.
-    Steps,
-    /// Its memory.
-    Memory,
-    /// What it may hand back.
-    Output,
-}
-
-impl Limit {
-    /// Every limit, in declaration order.
-    pub const ALL: [Limit; 4] = [Self::Time, Self::Steps, Self::Memory, Self::Output];
-
-    /// The limit's name, as metrics give it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Time => "time",
-            Self::Steps => "steps",
-            Self::Memory => "memory",
-            Self::Output => "output",
-        }
-    }
-
-    /// The limit that a word is for.
-    pub fn named(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|limit| limit.as_str() == word)
-    }
-}
+use crate::limits::{MAX_UNEXAMINED_STEPS, QUICK_STEPS_TIME};
+use nacre_program::{Budget, Limit};
 
 /// That a budget was exceeded.
 pub(crate) struct Exceeded {

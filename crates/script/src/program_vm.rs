@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use nacre_object::{Error, Result};
 
-use crate::{Digest, Host, Script, Vm};
+use crate::{Host, Script, Vm};
+use nacre_program::Digest;
 
 /// Compiled programs that a thread keeps, of those that are not compiled when they become live. The least recently
 /// used goes first.

@@ -7,7 +7,8 @@ use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, MultiValue, Table};
 use nacre_clock::Clock;
 use nacre_object::Result;
 
-use crate::{Budget, Limit, Script, Value, Vm};
+use crate::{Script, Value, Vm};
+use nacre_program::{Budget, Limit};
 
 /// On what terms a script is run.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use mlua::Lua;
 use nacre_object::{Error, Result};
 
-use crate::budget::{MAX_VALUE_DEPTH, MAX_VALUE_ENTRIES};
+use crate::limits::{MAX_VALUE_DEPTH, MAX_VALUE_ENTRIES};
 
 /// A value without identity: tables cross as copies.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -7,14 +7,15 @@ use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, Table, Value, VmState};
 use nacre_clock::Random;
 use nacre_object::{Error, Result};
+use nacre_program::Limit;
 
 use crate::Script;
-use crate::budget::{MAX_CACHED_CHUNKS, MAX_RETAINED_BYTES};
 use crate::environment::{Environment, new_lua};
 use crate::fault::{explain, site_of};
 use crate::host::Host;
 use crate::leave;
-use crate::meter::{Limit, Meter};
+use crate::limits::{MAX_CACHED_CHUNKS, MAX_RETAINED_BYTES};
+use crate::meter::Meter;
 use crate::names::FreeName;
 use crate::run::{Run, Terms};
 

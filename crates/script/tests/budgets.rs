@@ -8,7 +8,8 @@ use std::time::Duration;
 use mlua::Lua;
 use nacre_clock::{Clock, ManualClock, SystemClock};
 use nacre_object::{Error, ErrorKind};
-use nacre_script::{Budget, Terms, Vm, raise};
+use nacre_program::Budget;
+use nacre_script::{Terms, Vm, raise};
 use support::{run, run_within, script, small, unhurried, vm};
 
 /// Runs a hostile script: it must end `Exhausted`, within twice its time of a CPU, and a replaced or the

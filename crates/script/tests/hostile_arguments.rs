@@ -6,7 +6,7 @@ mod support;
 use std::collections::BTreeSet;
 
 use nacre_object::ErrorKind;
-use nacre_script::Budget;
+use nacre_program::Budget;
 use support::{run, run_within, small, vm};
 
 const LIBRARIES: [&str; 8] =

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::join_all;
-use nacre_brados::encode_request;
+use nacre_calls::encode_request;
 use nacre_clock::Random;
 use nacre_load::{self as load, Outcome};
 use nacre_object::{ClassName, ObjectId, Result};

@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use nacre_brados::encode_request;
+use nacre_calls::encode_request;
 use nacre_class::{ClassProgram, ClassRuntime};
 use nacre_clock::{Clock, Random, SystemClock};
 use nacre_load::median;
 use nacre_object::{CallContext, ClassCall, ClassHost, ClassName, EntityName, Result};
-use nacre_script::Budget;
+use nacre_program::Budget;
 
 use crate::probe::{self, Probe};
 use crate::profile::Profile;

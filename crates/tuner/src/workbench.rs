@@ -11,7 +11,7 @@ use nacre_object::{
     ClassCall, ClassName, Error, ListRequest, ObjectId, ObjectName, Op, OpResult, PoolName,
     Request, Result, Store,
 };
-use nacre_script::Budget;
+use nacre_program::Budget;
 
 /// A store of one's own to measure on.
 #[derive(Clone)]

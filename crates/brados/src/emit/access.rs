@@ -11,7 +11,7 @@ use super::stored::range;
 use super::writer::Blocks;
 use crate::ir::{CollectionId, Column, Expr};
 use crate::plan::{Access, Relation};
-use crate::value::Type;
+use nacre_calls::Type;
 
 impl MethodWriter<'_> {
     /// Opens what goes over the rows of a relation; answers the row that is at hand within.

@@ -3,7 +3,7 @@
 
 use super::pack::pack;
 use super::runtime::Runtime;
-use crate::value::{Base, Type};
+use nacre_calls::{Base, Type};
 
 /// A Lua expression and what it holds.
 pub(super) type Typed = (String, Type);

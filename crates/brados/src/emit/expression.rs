@@ -6,7 +6,7 @@ use super::row::Row;
 use crate::ir::{CollectionId, Expr, ExprKind};
 use crate::plan::{Relation, Rows, parts};
 use crate::syntax::ast::BinaryOp;
-use crate::value::{Type, Value};
+use nacre_calls::{Type, Value};
 
 /// What an expression is about: the collections it reads columns of, and their rows.
 pub(super) struct Scope {

@@ -16,9 +16,10 @@ use super::place::heap_name;
 use super::runtime::Runtime;
 use super::view::refresh_edges;
 use super::writer::Writer;
+use crate::layout::HeaderPlace;
 use crate::layout::stream::SIGNATURE_BYTES;
-use crate::layout::{HeaderPlace, MIGRATE_METHOD};
 use crate::plan::View;
+use nacre_calls::MIGRATE_METHOD;
 
 /// The key of what there is one of.
 pub const HEADER_KEY: &str = "@brados";

@@ -11,7 +11,7 @@ use super::row::{Row, Scalars};
 use super::stored::row_fields;
 use crate::ir::CollectionId;
 use crate::plan::Relation;
-use crate::value::{Base, Type};
+use nacre_calls::{Base, Type};
 
 /// Locals that rows which were looked up may take, besides those of other rows.
 const MAX_LOOKED_UP_LOCALS: usize = 30;

@@ -10,7 +10,7 @@ use super::runtime::Runtime;
 use crate::ir::{Body, CollectionId, Expr, ExprKind};
 use crate::plan::{Relation, Rows, RulePlan};
 use crate::syntax::ast::Kind;
-use crate::value::Value;
+use nacre_calls::Value;
 
 /// A text of so many bytes is not copied to save a call.
 const LONG_TEXT_BYTES: usize = 512;

@@ -8,7 +8,7 @@ use super::encoding::quoted;
 use super::method::MethodWriter;
 use super::writer::Mark;
 use crate::limits::{MAX_INTEGER, REQUEST_HEAD_BYTES};
-use crate::value::{Base, Type};
+use nacre_calls::{Base, Type};
 
 /// How a number and a text are marked in a request, as `string.unpack` reads them.
 const INT_TAG: u8 = b'i';

@@ -31,7 +31,7 @@ use crate::ir::{CollectionId, Program};
 use crate::layout::Layout;
 use crate::plan::View;
 use crate::syntax::ast::Kind;
-use crate::value::Type;
+use nacre_calls::Type;
 
 /// Sixteen characters that differ where what is stored differs (FNV-1a of its description).
 pub(super) fn signature(program: &Program, views: &[View], layout: &Layout) -> String {

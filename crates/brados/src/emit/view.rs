@@ -22,7 +22,7 @@ use crate::ir::{CollectionId, Function, Program};
 use crate::layout::TablePlace;
 use crate::layout::header::kept;
 use crate::plan::{Edge, KeptAs, Relation, View};
-use crate::value::{Base, Type};
+use nacre_calls::{Base, Type};
 
 pub(super) struct ViewWriter<'a> {
     pub program: &'a Program,

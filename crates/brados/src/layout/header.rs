@@ -10,7 +10,7 @@ use crate::emit::encoding::{blank, format};
 use crate::ir::{CollectionId, Function, Program};
 use crate::plan::View;
 use crate::syntax::ast::Kind;
-use crate::value::{Base, Type};
+use nacre_calls::{Base, Type};
 
 /// The fields of the header: their formats, what they hold at first, and where each begins.
 #[derive(Debug, Default)]

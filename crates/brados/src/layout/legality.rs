@@ -12,7 +12,7 @@ use crate::limits::MAX_FORMER_LAYOUTS;
 use crate::plan::{ClassPlan, View};
 use crate::stripes::{self, NotStriped};
 use crate::syntax::ast::Kind;
-use crate::value::{Base, Type};
+use nacre_calls::{Base, Type};
 
 /// Why a layout is impossible for a program.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -43,9 +43,6 @@ pub use self::room::most_rows_in_stream;
 pub use self::source::with_layout;
 pub use self::text::LayoutError;
 
-/// The method by which objects are migrated from former layouts, in classes that have some.
-pub const MIGRATE_METHOD: &str = "layout_migrate";
-
 /// Where everything lies.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Layout {

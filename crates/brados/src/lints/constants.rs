@@ -7,7 +7,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics, listing, suggestion};
 use crate::ir::{Body, CollectionId, Expr, ExprKind, Program, Select};
 use crate::syntax::ast::{BinaryOp, Kind};
 use crate::syntax::token::MergeOp;
-use crate::value::Value;
+use nacre_calls::Value;
 
 /// Texts of a program that are told apart, as a domain is a set of so many bits. In a program with
 /// more, columns into which the others are written may hold anything.

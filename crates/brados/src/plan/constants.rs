@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::{Relation, RulePlan};
 use crate::ir::{Body, Expr, ExprKind, Program};
 use crate::syntax::ast::BinaryOp;
-use crate::value::Value;
+use nacre_calls::Value;
 
 /// The constant columns of a method's relations in memory.
 #[derive(Debug, Default)]

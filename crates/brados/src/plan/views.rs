@@ -11,7 +11,7 @@
 use crate::ir::{Aggregate, Body, CollectionId, Function, Group, Program};
 use crate::syntax::ast::Kind;
 use crate::syntax::token::MergeOp;
-use crate::value::Base;
+use nacre_calls::Base;
 
 /// An aggregate over a table that is kept up to date.
 #[derive(Debug, Clone)]

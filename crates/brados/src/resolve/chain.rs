@@ -6,7 +6,7 @@ use crate::ir::{self, Body, CollectionId, Expr, Select};
 use crate::span::Span;
 use crate::syntax::ast::{self, BaseRelation, Call, Lambda, Name};
 use crate::syntax::token::MergeOp;
-use crate::value::Value;
+use nacre_calls::Value;
 
 const METHODS: [&str; 9] =
     ["pairs", "combos", "matches", "lefts", "rights", "notin", "group", "argmax", "argmin"];

@@ -6,11 +6,11 @@ use super::{Resolver, Temp};
 use crate::delivery;
 use crate::diagnostic::Diagnostic;
 use crate::ir::{Collection, CollectionId, Column};
-use crate::layout::MIGRATE_METHOD;
 use crate::limits::{MAX_COLLECTIONS, MAX_COLUMNS, MAX_RULES};
 use crate::span::Span;
 use crate::syntax::ast::{self, Block, Declaration, Kind, Name, Schema};
-use crate::value::{Base, Type};
+use nacre_calls::MIGRATE_METHOD;
+use nacre_calls::{Base, Type};
 
 /// The methods by which messages are delivered (`emit/channels.lua`, section `outbox`).
 const OUTBOX_METHODS: [&str; 2] = ["channel_messages", "channel_delivered"];

@@ -6,7 +6,7 @@ use crate::diagnostic::{Diagnostic, counted, listing, suggestion};
 use crate::ir::{Body, CollectionId, Expr, ExprKind, Select};
 use crate::span::Span;
 use crate::syntax::ast::{self, BinaryOp, Lambda, Name};
-use crate::value::Value;
+use nacre_calls::Value;
 
 /// The variables of a block, and which source each stands for.
 type Parameters<'l> = [(&'l Name, usize)];

@@ -6,7 +6,7 @@ use crate::diagnostic::{Diagnostic, listing, suggestion};
 use crate::ir::{Aggregate, Body, CollectionId, Extreme, Function, Group};
 use crate::span::Span;
 use crate::syntax::ast::{Argument, ArgumentKind, Call, ColumnName, Name};
-use crate::value::Value;
+use nacre_calls::Value;
 
 impl<'a> Resolver<'a> {
     pub(super) fn group(&mut self, input: CollectionId, call: &Call) -> Resolved<Rows> {

@@ -24,7 +24,7 @@ use crate::ir::{CollectionId, Program};
 use crate::layout::Stripes;
 use crate::plan::{ClassPlan, MethodPlan};
 use crate::syntax::ast::Kind;
-use crate::value::Value;
+use nacre_calls::Value;
 
 /// Assignments of dividing columns that are compared: more than six tables with three key columns each
 /// have.

@@ -3,7 +3,7 @@
 use super::token::MergeOp;
 use crate::layout::Layout;
 use crate::span::Span;
-use crate::value::{Base, Value};
+use nacre_calls::{Base, Value};
 
 /// A name where it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]

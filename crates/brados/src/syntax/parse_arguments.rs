@@ -4,7 +4,7 @@ use super::ast::{Argument, ArgumentKind, ColumnName, ExprKind, Name};
 use super::parser::{Parsed, Parser, Reported};
 use crate::diagnostic::Diagnostic;
 use crate::span::Span;
-use crate::value::Value;
+use nacre_calls::Value;
 
 impl Parser<'_> {
     pub(super) fn arguments(&mut self) -> Parsed<Vec<Argument>> {

@@ -5,7 +5,7 @@ use super::parser::{Parsed, Parser, Reported};
 use super::token::{KEYWORDS, MergeOp, TokenKind};
 use crate::diagnostic::Diagnostic;
 use crate::span::Span;
-use crate::value::Value;
+use nacre_calls::Value;
 
 /// Of the operators, those that bind least.
 const LOWEST: usize = 1;

@@ -5,7 +5,7 @@ use super::parser::{Parsed, Parser, Reported};
 use super::token::TokenKind;
 use crate::diagnostic::{Diagnostic, listing, suggestion};
 use crate::span::Span;
-use crate::value::Base;
+use nacre_calls::Base;
 
 const KINDS: [&str; 6] = ["table", "scratch", "channel", "interface", "input", "output"];
 

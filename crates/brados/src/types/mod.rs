@@ -12,7 +12,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::ir::{Body, CollectionId, Expr, ExprKind, Function, Program, Rule, Select};
 use crate::span::Span;
 use crate::syntax::ast::BinaryOp;
-use crate::value::{Base, Value};
+use nacre_calls::{Base, Value};
 
 /// Gives every column its type; contradictions are reported.
 pub(crate) fn infer(program: &mut Program, source: &str, diagnostics: &mut Diagnostics) {

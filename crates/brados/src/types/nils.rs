@@ -7,7 +7,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::ir::{Absence, Body, CollectionId, Expr, ExprKind, Function, Program, Rule, Select};
 use crate::span::Span;
 use crate::syntax::ast::{BinaryOp, Kind};
-use crate::value::Value;
+use nacre_calls::Value;
 
 pub(super) fn infer(program: &mut Program, source: &str, diagnostics: &mut Diagnostics) {
     spread(program);

@@ -1,7 +1,7 @@
 //! Sets of columns and expressions that hold the same type.
 
 use crate::span::Span;
-use crate::value::Base;
+use nacre_calls::Base;
 
 /// A column or an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,18 +11,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::executor::block_on;
 use nacre_brados::layout::Choices;
-use nacre_brados::{
-    Layout, OWN_OBJECT, OutputRows, Step, Value, compile, decode_reply, encode_request,
-    shown_reply, with_layout,
-};
-use nacre_class::{ClassProgram, ClassRuntime, decode_answers, encode_batch};
+use nacre_brados::{Layout, OWN_OBJECT, Step, Value, compile, shown_reply, with_layout};
+use nacre_calls::{OutputRows, decode_reply, encode_request};
+use nacre_calls::{decode_answers, encode_batch};
+use nacre_class::{ClassProgram, ClassRuntime};
 use nacre_clock::{Clock, SystemClock};
 use nacre_conformance::MemoryStore;
 use nacre_object::{
     ClassCall, ClassName, Error, ListRequest, MethodName, Op, OpResult, Request, Result, Status,
     Store,
 };
-use nacre_script::Budget;
+use nacre_program::Budget;
 
 const CLASS: &str = "program";
 /// Put before a class to leave of `objclass` what stock `cls_lua` has: the functions that generated classes

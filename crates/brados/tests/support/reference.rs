@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use nacre_brados::ir::{
     Absence, Aggregate, Body, CollectionId, Expr, ExprKind, Function, Group, Program, Select,
 };
-use nacre_brados::{Analysis, BinaryOp, Kind, MergeOp, OutputRows, Value};
+use nacre_brados::{Analysis, BinaryOp, Kind, MergeOp, Value};
+use nacre_calls::OutputRows;
 
 type Row = Vec<Value>;
 type Relation = BTreeSet<Row>;

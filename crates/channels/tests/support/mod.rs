@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacre_brados::{OutputRows, Value, decode_reply, encode_request};
+use nacre_brados::Value;
+use nacre_calls::{OutputRows, decode_reply, encode_request};
 use nacre_channels::{
     Courier, OutboxPage, Pace, SendingLayer, Surroundings, channels_class, read_outbox,
 };
@@ -19,8 +20,8 @@ use nacre_object::{
     CallReply, ClassCall, ClassName, EntityName, ErrorKind, Locate, MapEntry, NodeName, ObjectId,
     Op, OpResult, PoolName, Request, Result, Stack, Store, TargetName,
 };
-use nacre_registry::{LiveEntities, Maps, events_class, map_class};
-use nacre_script::Budget;
+use nacre_program::Budget;
+use nacre_registry::{CallRules, LiveEntities, Maps, events_class, map_class};
 use tokio::time::{Instant, sleep};
 
 use sabotage::{Sabotage, Way};
@@ -176,13 +177,15 @@ impl World {
     ) -> Process {
         let courier = Courier::new(self.clock.clone(), Random::seeded(seed), pace);
         let engine = Arc::new(faults.clone());
+        let classes = self.classes.clone();
+        let sends = Arc::new(move |call: &ClassCall| classes.sends(call));
         let store = Arc::new(
             Stack::without_watches(objects)
-                .wrapped_by(|next| SendingLayer::new(next, self.classes.clone(), courier.clone())),
+                .wrapped_by(|next| SendingLayer::new(next, sends, courier.clone())),
         );
         let maps = Maps::new(store.clone(), engine.clone());
         let node = NodeName::new("node").unwrap();
-        let entities = Arc::new(LiveEntities::follow(&maps, node.clone()));
+        let entities = Arc::new(LiveEntities::follow(&maps, node.clone(), CallRules::default()));
         courier.start(Surroundings {
             store: store.clone(),
             watch: engine,

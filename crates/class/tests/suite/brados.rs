@@ -3,12 +3,15 @@
 use std::slice::from_ref;
 use std::sync::Arc;
 
-use nacre_brados::{Value, decode_reply, encode_request, shown_reply};
-use nacre_class::{MAX_BATCH_REQUESTS, MethodAccess, check_program, decode_answers, encode_batch};
+use nacre_brados::{Value, shown_reply};
+use nacre_calls::{MAX_BATCH_REQUESTS, decode_answers, encode_batch};
+use nacre_calls::{decode_reply, encode_request};
+use nacre_class::check_program;
 use nacre_clock::{Clock, SystemClock};
+use nacre_object::MethodAccess;
 use nacre_object::limits::MAX_MAP_VALUE_BYTES;
 use nacre_object::{CallReply, ClassCall, ClassName, ErrorKind, MethodName, Result};
-use nacre_script::Digest;
+use nacre_program::Digest;
 
 use crate::support::Node;
 

@@ -196,7 +196,7 @@ fn map_listings() {
 
 #[test]
 fn listings_longer_than_a_page_are_whole() {
-    let node = Node::with_budget(nacre_script::Budget::default());
+    let node = Node::with_budget(nacre_program::Budget::default());
     for chunk in 0..5 {
         let entry = |i: u32| MapEntry { key: format!("{i:06}").into(), value: Bytes::new() };
         let entries = (chunk * 2000..(chunk + 1) * 2000).map(entry).collect();

@@ -132,7 +132,7 @@ fn a_method_registered_read_only_may_read_and_is_denied_every_write() {
 
 #[test]
 fn output_beyond_the_budget_is_exhausted() {
-    let node = Node::with_budget(nacre_script::Budget::default());
+    let node = Node::with_budget(nacre_program::Budget::default());
     let fits = "output:append(('x'):rep(2^23))";
     assert_eq!(node.body("o", fits).1.len(), 1 << 23);
     let source = "function h(i, o) o:append(('x'):rep(2^23 + 1)) end objclass.register(h)";

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use nacre_brados::{Layout, Value, decode_reply, encode_request, shown_reply, with_layout};
+use nacre_brados::{Layout, Value, shown_reply, with_layout};
+use nacre_calls::{decode_reply, encode_request};
 use nacre_clock::Random;
 use nacre_object::{ClassCall, ClassName, MethodName};
 
@@ -75,7 +76,7 @@ impl Model {
         shown_reply(&told.collect::<Vec<_>>())
     }
 
-    fn all(&self) -> Vec<nacre_brados::OutputRows> {
+    fn all(&self) -> Vec<nacre_calls::OutputRows> {
         let last = self.rows.keys().last().copied();
         let most = |last| vec![Value::Int(last), Value::Int(self.rows.len() as i64)];
         vec![

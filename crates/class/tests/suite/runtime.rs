@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use crate::support::{Node, call, class, small_budget, status};
 use bytes::Bytes;
-use nacre_class::{CheckError, ClassProgram, MethodAccess, NativeClass, check_program};
+use nacre_class::{CheckError, ClassProgram, check_program};
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{CallContext, CallReply, ClassHost, ErrorKind, ObjectView, Op, Result};
+use nacre_object::{MethodAccess, NativeClass};
 
 const COUNTER: &str = "
 function add(input)

@@ -8,16 +8,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::executor::block_on;
-use nacre_class::{
-    ClassProgram, ClassRuntime, EvalRequest, FaultSink, LUA_CLASS, ProgramFault, ProgramLog,
-};
+use nacre_calls::{EvalRequest, LUA_CLASS};
+use nacre_class::{ClassProgram, ClassRuntime, FaultSink, ProgramFault, ProgramLog};
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{
     CallReply, ClassCall, ClassName, Error, MethodName, ObjectId, Op, OpResult, Request, Result,
     Store,
 };
+use nacre_program::{Budget, Limit};
 use nacre_rados::RadosEngine;
-use nacre_script::{Budget, Limit};
 
 /// What the sink heard.
 #[derive(Default)]

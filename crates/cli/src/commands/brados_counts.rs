@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use nacre::{CallsSeen, ClusterFile, MethodSeen, Sessions};
+use nacre::{ClusterFile, Sessions};
+use nacre_class::{CallsSeen, MethodSeen};
 use nacre_node::gather_calls;
 use nacre_object::{ClassName, Error, Result};
 use serde_json::json;

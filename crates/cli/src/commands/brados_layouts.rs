@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use nacre::{ClassLayout, Cluster, LayoutChange, Phase};
+use nacre::Cluster;
+use nacre_node::{ClassLayout, LayoutChange, Layouts, Phase};
 use nacre_object::{ClassName, Error, Result};
 
 use crate::out::{Out, note, printable};
@@ -46,10 +47,10 @@ fn progress(change: &LayoutChange) -> String {
 /// Brings a class into another layout.
 ///
 /// # Errors
-/// Those of [`nacre::Layouts::adopt`].
+/// Those of [`Layouts::adopt`].
 pub async fn adopt(arguments: AdoptArguments, cluster: &Cluster, out: Out) -> Result<()> {
     let AdoptArguments { class, layout, no_wait } = arguments;
-    let layouts = cluster.layouts();
+    let layouts = Layouts::of(cluster);
     let begun = layouts.adopt(&class, &layout).await?;
     if no_wait {
         return out.show(&begun, || format!("{class} is on its way into {}", begun.layout));

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nacre::{Cluster, ClusterFile};
+use nacre_node::Layouts;
 use nacre_object::{ClassName, Error, Result};
 use nacre_tuner::{
     Derived, Effort, OwnEngine, Profile, Tried, Tuned, Workload, tune as choose, workload_of,
@@ -168,7 +169,7 @@ async fn observed(class: &ClassName, source: &str, file: &ClusterFile) -> Result
     let compiled =
         nacre_brados::compile(source).map_err(|errors| Error::invalid(errors.to_string()))?;
     let seen = brados_counts::counted(file).await?.remove(class.as_str()).unwrap_or_default();
-    let objects = Cluster::reach(file)?.layouts().census(class).await?;
+    let objects = Layouts::of(&Cluster::reach(file)?).census(class).await?;
     let Derived { workload, assumed } = workload_of(&compiled, &seen, objects)?;
     note(&format!("observed:\n{workload}assumed: {}", assumed.join("; ")));
     Ok(workload)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nacre::{Hook, ProgramKind, hooks};
 use nacre_clock::SystemClock;
 use nacre_object::Result;
-use nacre_script::{FunctionSpec, Interface, Item};
+use nacre_program::{FunctionSpec, Interface, Item};
 use serde_json::{Value, json};
 
 use crate::out::Out;

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use nacre::{ClassCall, ErrorKind, Object, Pool};
 use nacre_brados::layout::Choices;
-use nacre_brados::{
-    Case, Compiled, Expected, Layout, Script, Step, decode_reply, encode_request, with_layout,
-};
+use nacre_brados::{Case, Compiled, Expected, Layout, Script, Step, with_layout};
+use nacre_calls::{decode_reply, encode_request};
 use nacre_object::limits::MAX_LIST_ENTRIES;
 use nacre_object::{ClassName, Error, Result};
 use serde_json::json;

@@ -5,7 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::join_all;
 use nacre::{Cluster, ClusterFile, Error, ErrorKind, NodeEntry, Result, Sessions};
-use nacre_node::{KeptReport, NODE_SERVICE, NodeReport, RefusalReport, StorageReport, kept_nodes};
+use nacre_node::{
+    KeptReport, Layouts, NODE_SERVICE, NodeReport, RefusalReport, StorageReport, kept_nodes,
+};
 use serde_json::json;
 
 use super::brados_layouts;
@@ -105,7 +107,7 @@ fn ends(kept: &[KeptReport]) -> String {
 
 /// The classes that are on their way into another layout; nothing if nobody answers.
 async fn layouts(file: &ClusterFile) -> String {
-    let known = async { Cluster::reach(file)?.layouts().all().await };
+    let known = async { Layouts::of(&Cluster::reach(file)?).all().await };
     let Ok(Ok(classes)) = tokio::time::timeout(NODE_TIMEOUT, known).await else {
         return String::new();
     };

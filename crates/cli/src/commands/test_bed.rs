@@ -5,17 +5,19 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use nacre::{Cluster, ErrorKind, Object, Pool, ProgramId, RadosOptions, Removal};
+use nacre::{Cluster, ErrorKind, Object, Pool, ProgramId, Removal};
 use nacre_clock::Random;
+use nacre_node::LocalCluster;
 use nacre_object::limits::MAX_LIST_ENTRIES;
 use nacre_object::{ClassName, Error, PoolName, Result};
+use nacre_rados::RadosOptions;
 use tempfile::TempDir;
 
 use crate::engine::Engine;
 
 /// A cluster to test a class on.
 pub struct TestBed {
-    cluster: Cluster,
+    cluster: LocalCluster,
     class: ClassName,
     program: ProgramId,
     /// Tells this run's pools from those of others, on whichever machine they are.
@@ -39,9 +41,11 @@ impl TestBed {
                 let folder = builder.tempdir().map_err(|error| {
                     Error::unavailable(format!("cannot make a scratch folder: {error}"))
                 })?;
-                (Cluster::embedded(folder.path()).await?, Some(folder))
+                (LocalCluster::embedded(folder.path()).await?, Some(folder))
             }
-            Engine::Ceph(entry) => (Cluster::ceph(entry.parse::<RadosOptions>()?).await?, None),
+            Engine::Ceph(entry) => {
+                (LocalCluster::ceph(entry.parse::<RadosOptions>()?).await?, None)
+            }
         };
         let program: ProgramId = format!("class/{class}").parse()?;
         if let Err(error) = check_free(&cluster, &program).await {

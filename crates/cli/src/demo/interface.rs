@@ -5,7 +5,8 @@ use nacre::{
     LOG_BRADOS_CLASS, LOG_BRADOS_SOURCE, LOG_PROGRAM_SOURCE, LogOptions, ProgramId, ProgramKind,
     log_program,
 };
-use nacre_brados::{Value, decode_reply, encode_request};
+use nacre_brados::Value;
+use nacre_calls::{decode_reply, encode_request};
 use nacre_object::Result;
 
 /// The method that version 2 of the interface has and version 1 has not.

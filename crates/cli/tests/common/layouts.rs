@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use nacre::{CallReply, ClassLayout, Cluster, ErrorKind, Object};
-use nacre_brados::{LAYOUT_KEY, Marks, Value, Whereabouts, compile, decode_reply, encode_request};
+use nacre::{CallReply, Cluster, ErrorKind, Object};
+use nacre_brados::{LAYOUT_KEY, Marks, Value, Whereabouts, compile};
+use nacre_calls::{decode_reply, encode_request};
 use nacre_clock::Random;
 use nacre_conformance::wait::within_deadline;
+use nacre_node::{ClassLayout, Layouts};
 
 pub const PROGRAM: &str = "state do
   table :kv, [:at:int] => [:value:bytes]
@@ -125,7 +127,7 @@ pub async fn layout_when(
     let waiting = async {
         loop {
             // The node that keeps it may be away.
-            if let Ok(layout) = cluster.layouts().get(&"kv".parse().unwrap()).await {
+            if let Ok(layout) = Layouts::of(cluster).get(&"kv".parse().unwrap()).await {
                 if is_so(&layout) {
                     return layout;
                 }
@@ -146,7 +148,9 @@ pub async fn layout_when(
 /// Whether objects are being moved.
 pub fn is_walking(layout: &ClassLayout) -> bool {
     let change = layout.change.as_ref();
-    change.is_some_and(|change| matches!(&change.phase, nacre::Phase::Walk(walk) if walk.moved > 0))
+    change.is_some_and(
+        |change| matches!(&change.phase, nacre_node::Phase::Walk(walk) if walk.moved > 0),
+    )
 }
 
 /// The program that is active.

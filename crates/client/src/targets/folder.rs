@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use nacre_embedded::holds_store;
+use nacre_files::holds_store;
 use nacre_object::{Error, Result};
 
 use super::record::{self, Found, TargetIdentity, TargetRecord};

@@ -1,6 +1,6 @@
 //! Accepting the loss of a target's data.
 
-use nacre_embedded::holds_store;
+use nacre_files::holds_store;
 use nacre_object::{Error, Result};
 
 use super::folder::{TargetFolder, store_copies, unwritable};

@@ -1,7 +1,6 @@
 //! Opening a directory: lock it, read the tables, replay the journal, start the threads.
 
 mod folder;
-mod presence;
 mod recovered;
 mod starting;
 
@@ -18,15 +17,13 @@ use crate::options::Options;
 use crate::scrub::Damage;
 use crate::shards::Shards;
 use crate::upkeep::Upkeep;
+pub(crate) use nacre_files::{STORE_JOURNAL as JOURNAL, STORE_TREE as TREE};
+
 use folder::{make_store, open_tables, prepare_folder};
-pub use presence::holds_store;
 use recovered::recover;
 use starting::start;
 
 pub(crate) const LOCK: &str = "LOCK";
-pub(crate) const JOURNAL: &str = "journal";
-/// The tables.
-pub(crate) const TREE: &str = "tree";
 
 /// An engine whose threads run.
 pub(crate) struct Opened {

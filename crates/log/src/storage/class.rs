@@ -1,10 +1,10 @@
 //! The native class.
 
 use bytes::{Bytes, BytesMut};
-use nacre_class::{MethodAccess, NativeClass};
 use nacre_object::{
     CallContext, CallReply, ClassName, Error, ErrorKind, ObjectView, Result, Status,
 };
+use nacre_object::{MethodAccess, NativeClass};
 
 use super::NATIVE_CLASS;
 use super::entry::{EntryState, KEY_PREFIX, MAX_ENTRY_BYTES, key, position_of};

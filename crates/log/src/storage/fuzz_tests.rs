@@ -11,7 +11,7 @@ use nacre_fuzz::{fuzz, fuzz_slow};
 use nacre_object::{
     ClassCall, ClassName, ErrorKind, MethodName, ObjectId, Op, OpResult, Request, Store,
 };
-use nacre_script::Budget;
+use nacre_program::Budget;
 
 use super::entry::EntryState;
 use super::header::ObjectHeader;

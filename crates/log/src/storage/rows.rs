@@ -2,8 +2,8 @@
 //! that is replied (`ret`), and a batch is many requests of one method.
 
 use bytes::Bytes;
-use nacre_brados::{OutputRows, Value, decode_reply, encode_request, put_request};
-use nacre_class::{decode_answers, encode_batch_with};
+use nacre_calls::{OutputRows, Value, decode_reply, encode_request, put_request};
+use nacre_calls::{decode_answers, encode_batch_with};
 use nacre_object::{CallReply, Error, Result, Status};
 
 use super::dialect::{Ask, CallFailure, CallResult, Dialect};

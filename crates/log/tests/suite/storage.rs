@@ -10,7 +10,7 @@ use nacre_conformance::FaultyStore;
 use nacre_object::{
     CallReply, ClassCall, ClassName, MapEntry, MethodName, ObjectId, Op, OpResult, Request, Store,
 };
-use nacre_script::Budget;
+use nacre_program::Budget;
 
 use super::cases::{self, Case, Input, Step};
 use crate::bed::{Bed, seeds};
@@ -186,7 +186,7 @@ impl Subject<'_> {
         let answer = self.call(RELATIONS, &call.method, cases::rows::input(&call)).await;
         match (answer, call.is_alone) {
             (Ok(output), false) => {
-                let answers = nacre_class::decode_answers(output, call.requests.len()).unwrap();
+                let answers = nacre_calls::decode_answers(output, call.requests.len()).unwrap();
                 cases::rows::outcomes(&call.method, answers)
             }
             (answer, _) => {

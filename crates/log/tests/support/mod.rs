@@ -29,8 +29,8 @@ use nacre_object::{
     Result, TargetName,
 };
 use nacre_placement::{PlacedStore, PlacedTarget, Target};
+use nacre_program::Budget;
 use nacre_registry::{Maps, map_class};
-use nacre_script::Budget;
 use planted::PROGRAM;
 use tokio::time::timeout;
 

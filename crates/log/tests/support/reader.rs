@@ -6,13 +6,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use nacre_host::{HostTransport, MapRecords};
-use nacre_log::LogEnv;
+use nacre_log::{LogEnv, log_call_rule};
 use nacre_object::{
     Capabilities, Demand, Error, ListPage, ListRequest, NodeName, Reply, Request, Result, Store,
 };
-use nacre_registry::{Grant, Grants, Maps};
+use nacre_registry::{CallRules, Grant, Grants, Maps};
 
 use super::Cluster;
+
+const LOG_RULES: CallRules = CallRules::new(&[log_call_rule]);
 
 /// What somebody has who was granted `r log=LOG`.
 pub fn env_of_reader(cluster: &Cluster, log: &str) -> LogEnv {
@@ -38,7 +40,7 @@ struct Judged {
 impl Judged {
     fn judge(&self, demand: Demand<'_>) -> Result<()> {
         let refused = Error::denied(format!("{demand:?} is not granted"));
-        if self.grants.allows(demand) { Ok(()) } else { Err(refused) }
+        if self.grants.allows(demand, LOG_RULES) { Ok(()) } else { Err(refused) }
     }
 }
 

@@ -22,7 +22,7 @@ mod supervisor;
 
 use std::fmt;
 
-use nacre::ClassService;
+use crate::classes::ClassService;
 use nacre_wire::Server;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;

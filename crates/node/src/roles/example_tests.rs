@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::classes::ClassService;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::FutureExt;
-use nacre::{ClassService, Cluster, ClusterFile, RoleName};
+use nacre::{Cluster, ClusterFile, RoleName};
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{Error, Result, Unlimited};
 use nacre_registry::{Need, Right};

@@ -9,9 +9,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::classes::ClassService;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
-use nacre::{ClassService, Cluster, ClusterFile, NodeEntry, RoleName};
+use nacre::{Cluster, ClusterFile, NodeEntry, RoleName};
 use nacre_clock::Clock;
 use nacre_object::{Error, Result, Stack, TargetName};
 use nacre_placement::PlacedTarget;

@@ -4,12 +4,12 @@
 
 use nacre_object::{Demand, ObjectId};
 
+use super::call_rules::CallRules;
 use super::grant::{Grant, Right, Rights, Scope};
-use super::log_calls::{log_called, right_to_call};
 use super::need::{Need, needs_of};
 
 /// The class that runs scripts its callers send.
-const SCRIPTS: &str = "lua";
+pub(super) const SCRIPTS: &str = "lua";
 
 /// Grants of one entity.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -41,9 +41,9 @@ impl Grants {
         self.0.len() < before
     }
 
-    /// Whether everything that is demanded is covered.
-    pub fn allows(&self, demand: Demand<'_>) -> bool {
-        needs_of(demand, &mut |need| self.covers(&need).then_some(()).ok_or(())).is_ok()
+    /// Whether everything that is demanded is covered; `rules` say what calls of services' classes take.
+    pub fn allows(&self, demand: Demand<'_>, rules: CallRules) -> bool {
+        needs_of(demand, rules, &mut |need| self.covers(&need).then_some(()).ok_or(())).is_ok()
     }
 
     /// Whether some grant covers a need.
@@ -61,7 +61,7 @@ fn covers(rights: Rights, scope: &Scope, need: &Need<'_>) -> bool {
             rights.has(*right) && holds(pool.as_str(), prefix, object)
         }
         (
-            Need::Call { class: called, method: name, object },
+            Need::Call { class: called, method: name, object, .. },
             Scope::Objects { pool, class, method, prefix },
         ) => {
             let enough = if called.as_str() == SCRIPTS {
@@ -74,14 +74,13 @@ fn covers(rights: Rights, scope: &Scope, need: &Need<'_>) -> bool {
                 && method.as_ref().is_none_or(|method| method == *name)
                 && holds(pool.as_str(), prefix, object)
         }
-        (Need::Call { class, method, object }, Scope::Log(log)) => {
+        (Need::Call { log: Some((name, right)), .. }, Scope::Log(log)) => {
             // Whoever deletes a log seals and trims its objects.
             let may = |right| {
                 let deletes = right == Right::Write && rights.has(Right::Delete);
                 deletes || has_on_log(rights, right)
             };
-            may(right_to_call(method))
-                && log_called(class, object).is_some_and(|name| log.matches(name))
+            may(*right) && log.matches(name)
         }
         (
             Need::Names { pool: listed, prefix: asked },

@@ -5,10 +5,25 @@ use nacre_object::{
     ClassCall, ClassName, Demand, ListRequest, MethodName, ObjectId, ObjectName, Op, PoolName,
     Request,
 };
-use nacre_script::Digest;
+use nacre_program::Digest;
 
 use super::*;
 use crate::maps::{commit_input, deletion_input, log_commit_input, triggered_commit_input};
+
+/// As the log has it: `read` reads, `write` appends, and the rest takes writing. Only nodes call `channels`.
+fn rule<'a>(call: &ClassCall, object: &'a ObjectId) -> Option<CallNeed<'a>> {
+    let right = match (call.class.as_str(), call.method.as_str()) {
+        ("channels", _) => return Some(CallNeed::Admin),
+        ("log", "read") => Right::Read,
+        ("log", "write") => Right::Append,
+        ("log", _) => Right::Write,
+        _ => return None,
+    };
+    let log = object.name.as_str().strip_prefix("log/")?.split_once('/')?.0;
+    (object.pool.as_str() == "log").then_some(CallNeed::Log { log, right })
+}
+
+const RULES: CallRules = CallRules::new(&[rule]);
 
 fn grants(all: &[&str]) -> Grants {
     all.iter().map(|grant| grant.parse::<Grant>().unwrap()).collect()
@@ -19,7 +34,7 @@ fn object(text: &str) -> ObjectId {
 }
 
 fn allows_op(grants: &Grants, on: &str, op: Op) -> bool {
-    grants.allows(Demand::Request(&Request::new(object(on), vec![op]).unwrap()))
+    grants.allows(Demand::Request(&Request::new(object(on), vec![op]).unwrap()), RULES)
 }
 
 fn read() -> Op {
@@ -47,11 +62,11 @@ fn commits(grants: &Grants, map: &str, keys: &[&str]) -> bool {
 fn lists(grants: &Grants, pool: &str, prefix: &str) -> bool {
     let pool = PoolName::new(pool).unwrap();
     let request = ListRequest { pool, after: None, prefix: prefix.to_owned(), limit: 1 };
-    grants.allows(Demand::List(&request))
+    grants.allows(Demand::List(&request), RULES)
 }
 
 fn asks(grants: &Grants, service: &str, method: &str) -> bool {
-    grants.allows(Demand::Ask { service, method, input: b"" })
+    grants.allows(Demand::Ask { service, method, input: b"" }, RULES)
 }
 
 #[test]
@@ -61,11 +76,11 @@ fn without_grants_there_is_nothing_but_what_every_client_reads() {
     assert!(!allows_op(&none, "data/a", append()));
     assert!(!calls(&none, "data/a", "counter", "add"));
     assert!(!lists(&none, "data", "") && !asks(&none, "node", "status"));
-    assert!(!none.allows(Demand::Watch(&object("data/a"))));
+    assert!(!none.allows(Demand::Watch(&object("data/a")), RULES));
     for map in ["pools", "nodes", "programs", "program-status"] {
         let on = format!("nacre.system/map/{map}");
         assert!(calls(&none, &on, "map", "get") && calls(&none, &on, "map", "history"), "{map}");
-        assert!(none.allows(Demand::Watch(&object(&on))));
+        assert!(none.allows(Demand::Watch(&object(&on)), RULES));
         assert!(!commits(&none, map, &["k"]), "{map}");
         assert!(!allows_op(&none, &on, read()) && !allows_op(&none, &on, append()), "{map}");
         assert!(!calls(&none, &on, "map", "bind"), "{map}");
@@ -83,12 +98,12 @@ fn a_pool_is_opened_by_right_and_prefix() {
     assert!(
         lists(&some, "data", "logs/x") && !lists(&some, "data", "") && lists(&some, "other", "")
     );
-    assert!(some.allows(Demand::Watch(&object("other/a"))));
-    assert!(!some.allows(Demand::Notify(&object("other/a"))));
-    assert!(some.allows(Demand::Notify(&object("data/logs/a"))));
+    assert!(some.allows(Demand::Watch(&object("other/a")), RULES));
+    assert!(!some.allows(Demand::Notify(&object("other/a")), RULES));
+    assert!(some.allows(Demand::Notify(&object("data/logs/a")), RULES));
     // One op that is not covered refuses the whole transaction.
     let both = Request::new(object("other/a"), vec![read(), append()]).unwrap();
-    assert!(!some.allows(Demand::Request(&both)));
+    assert!(!some.allows(Demand::Request(&both), RULES));
 }
 
 #[test]
@@ -130,7 +145,7 @@ fn calls_are_opened_by_class_and_method_and_scripts_by_every_right() {
 fn a_map_is_opened_by_its_own_calls_and_nothing_else_of_its_object() {
     let some = grants(&["r map=conf", "rw map=app.*"]);
     let conf = "nacre.system/map/conf";
-    assert!(calls(&some, conf, "map", "get") && some.allows(Demand::Watch(&object(conf))));
+    assert!(calls(&some, conf, "map", "get") && some.allows(Demand::Watch(&object(conf)), RULES));
     assert!(!commits(&some, "conf", &["k"]) && commits(&some, "app.x", &["k"]));
     assert!(!calls(&some, "nacre.system/map/confx", "map", "get"));
     for method in ["bind", "triggers", "triggers-done"] {
@@ -163,8 +178,8 @@ fn no_grant_but_admin_reaches_entities_or_nacres_own_maps() {
     }
     assert!(calls(&all, "nacre.system/map/layouts", "map", "get"));
     assert!(!calls(&all, "nacre.system/map/entities", "map", "get"));
-    assert!(!all.allows(Demand::Watch(&object("nacre.system/map/entities"))));
-    assert!(!all.allows(Demand::Notify(&object("nacre.system/map/entities"))));
+    assert!(!all.allows(Demand::Watch(&object("nacre.system/map/entities")), RULES));
+    assert!(!all.allows(Demand::Notify(&object("nacre.system/map/entities")), RULES));
     assert!(!allows_op(&all, "nacre.system/other", read()) && !lists(&all, "nacre.system", ""));
     assert!(lists(&all, "nacre.system", "map/"));
     assert!(allows_op(&admin, "nacre.system/x", append()));
@@ -193,7 +208,7 @@ fn a_program_is_opened_by_its_record_and_its_source() {
 fn who_may_change_what_the_system_pool_keeps_may_say_that_it_changed() {
     let notifies = |grant: &str, on: &str| {
         let on = object(&format!("nacre.system/{on}"));
-        grants(&[grant]).allows(Demand::Notify(&on))
+        grants(&[grant]).allows(Demand::Notify(&on), RULES)
     };
     for on in ["map/programs", "events"] {
         assert!(notifies("w program=class/a", on), "{on}");
@@ -210,15 +225,8 @@ fn who_may_change_what_the_system_pool_keeps_may_say_that_it_changed() {
 fn a_log_is_opened_by_its_view_and_the_methods_of_its_objects() {
     let (reader, writer) = (grants(&["r log=orders"]), grants(&["rw log=orders"]));
     let on = "log/log/orders/0.0.1{orders.0.1.0}";
-    for class in ["log", "log_native"] {
-        assert!(calls(&reader, on, class, "read_batch") && calls(&reader, on, class, "fill"));
-        assert!(!calls(&reader, on, class, "write") && calls(&writer, on, class, "write_batch"));
-        assert!(!calls(&reader, on, class, "seal") && !calls(&reader, on, class, "trim"));
-    }
-    assert!(calls(&reader, on, "log_brados", "read.batch"));
-    assert!(calls(&reader, on, "log_brados", "fill.batch"));
-    assert!(!calls(&reader, on, "log_brados", "write.batch"));
-    assert!(calls(&writer, on, "log_brados", "write.batch"));
+    assert!(calls(&reader, on, "log", "read") && !calls(&reader, on, "log", "write"));
+    assert!(calls(&writer, on, "log", "write") && !calls(&reader, on, "log", "seal"));
     assert!(!calls(&writer, on, "other", "write") && !allows_op(&writer, on, append()));
     assert!(!calls(&writer, "log/log/orders2/0.0.1", "log", "read"));
     assert!(!calls(&writer, "data/log/orders/0.0.1", "log", "read"));
@@ -241,14 +249,8 @@ fn a_log_is_opened_by_its_view_and_the_methods_of_its_objects() {
 fn a_producer_appends_to_a_log_and_neither_reads_nor_trims_it() {
     let producer = grants(&["a log=orders"]);
     let on = "log/log/orders/0.0.1{orders.0.1.0}";
-    for (class, method) in
-        [("log", "write"), ("log_native", "write_batch"), ("log_brados", "write.batch")]
-    {
-        assert!(calls(&producer, on, class, method), "{class}.{method}");
-    }
-    for method in ["read", "read_batch", "fill", "max_position", "trim", "trim_to", "seal"] {
-        assert!(!calls(&producer, on, "log", method), "{method}");
-    }
+    assert!(calls(&producer, on, "log", "write"));
+    assert!(!calls(&producer, on, "log", "read") && !calls(&producer, on, "log", "trim"));
     assert!(calls(&producer, "nacre.system/map/log.orders", "map", "get"), "where to write");
     assert!(!commits(&producer, "log.orders", &["view"]));
     assert!(!calls(&producer, "log/log/other/0.0.1", "log", "write"));
@@ -296,7 +298,7 @@ fn services_and_the_cluster_log_are_opened_by_name() {
     assert!(asks(&some, "sequencer", "next"));
     assert!(calls(&some, "nacre.system/events", "events", "read"));
     assert!(!calls(&some, "nacre.system/events", "events", "append"));
-    assert!(some.allows(Demand::Watch(&object("nacre.system/events"))));
+    assert!(some.allows(Demand::Watch(&object("nacre.system/events")), RULES));
     assert!(calls(&grants(&["w program=class/a"]), "nacre.system/events", "events", "append"));
 }
 

@@ -18,6 +18,7 @@ use nacre_object::{
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use super::call_rules::CallRules;
 use super::denials::{Denial, DenialReporter};
 use super::need::{Need, needs_of};
 use super::{Entity, entities_map};
@@ -47,6 +48,8 @@ struct Table {
     /// The epoch of the map that this is; `None` before it was read.
     epoch: watch::Sender<Option<u64>>,
     denials: DenialReporter,
+    /// What calls of services' classes take.
+    rules: CallRules,
 }
 
 impl Drop for LiveEntities {
@@ -56,12 +59,14 @@ impl Drop for LiveEntities {
 }
 
 impl LiveEntities {
-    /// Follows the entities of these maps for a node. Needs a tokio runtime.
-    pub fn follow(maps: &Maps, node: NodeName) -> Self {
+    /// Follows the entities of these maps for a node; `rules` say what calls of services' classes take. Needs a tokio
+    /// runtime.
+    pub fn follow(maps: &Maps, node: NodeName, rules: CallRules) -> Self {
         let table = Arc::new(Table {
             entities: Mutex::default(),
             epoch: watch::Sender::new(None),
             denials: DenialReporter::start(maps.events().clone(), node),
+            rules,
         });
         let following = follow(table.clone(), maps.watch_whole(&entities_map()), maps.clone());
         Self { table, following: tokio::spawn(following).abort_handle() }
@@ -106,8 +111,8 @@ impl LiveEntities {
         };
         let fingerprint = record.borrow().as_ref().map(|entity| entity.fingerprint);
         let (entity, fingerprint) = (entity.clone(), fingerprint.unwrap_or_default());
-        let denials = self.table.denials.clone();
-        EntityStanding { entity, fingerprint, record, denials }.allow(demand)
+        let (denials, rules) = (self.table.denials.clone(), self.table.rules);
+        EntityStanding { entity, fingerprint, record, denials, rules }.allow(demand)
     }
 
     /// Why an entity is not let in, whom a certificate of the cluster's authority names; the cluster
@@ -138,7 +143,8 @@ impl LiveEntities {
                 .hint(format!("an administrator can add it: nacre entity add {entity}")));
         };
         let (entity, fingerprint) = (entity.clone(), *fingerprint);
-        Ok(EntityStanding { entity, fingerprint, record, denials: self.table.denials.clone() })
+        let (denials, rules) = (self.table.denials.clone(), self.table.rules);
+        Ok(EntityStanding { entity, fingerprint, record, denials, rules })
     }
 }
 
@@ -223,6 +229,7 @@ pub struct EntityStanding {
     fingerprint: [u8; FINGERPRINT_BYTES],
     record: watch::Receiver<Record>,
     denials: DenialReporter,
+    rules: CallRules,
 }
 
 impl EntityStanding {
@@ -264,7 +271,7 @@ impl Standing for EntityStanding {
     fn allow(&self, demand: Demand<'_>) -> Result<()> {
         let record = self.entity_now();
         let grants = record.as_ref().map(|entity| &entity.grants);
-        needs_of(demand, &mut |need| match grants {
+        needs_of(demand, self.rules, &mut |need| match grants {
             Some(grants) if grants.covers(&need) => Ok(()),
             _ => Err(self.denied(need)),
         })

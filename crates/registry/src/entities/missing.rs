@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::grant::Right;
-use super::log_calls::{log_called, right_to_call};
+use super::grants::SCRIPTS;
 use super::need::Need;
 
 impl Need<'_> {
@@ -13,10 +13,10 @@ impl Need<'_> {
             Self::Object { right, object } => {
                 format!("{} pool={} prefix={}", right.letter(), object.pool, object.name)
             }
-            Self::Call { class, method, object } => match log_called(class, object) {
-                Some(log) => format!("{} log={log}", right_to_call(method).letter()),
-                None if class.as_str() == "lua" => {
-                    format!("rwx pool={} class=lua prefix={}", object.pool, object.name)
+            Self::Call { class, method, object, log } => match log {
+                Some((log, right)) => format!("{} log={log}", right.letter()),
+                None if class.as_str() == SCRIPTS => {
+                    format!("rwx pool={} class={SCRIPTS} prefix={}", object.pool, object.name)
                 }
                 None => format!(
                     "x pool={} class={class} method={method} prefix={}",
@@ -53,8 +53,8 @@ impl fmt::Display for Need<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Object { right, object } => write!(f, "{} {object}", right.as_str()),
-            Self::Call { class, method, object } => match log_called(class, object) {
-                Some(log) => write!(f, "{} the log {log}", right_to_call(method).as_str()),
+            Self::Call { class, method, object, log } => match log {
+                Some((log, right)) => write!(f, "{} the log {log}", right.as_str()),
                 None => write!(f, "call {class}.{method} of {object}"),
             },
             Self::Names { pool, prefix: "" } => write!(f, "list pool {pool}"),
@@ -99,18 +99,21 @@ mod tests {
 
         let (counter, add) = (ClassName::new("counter").unwrap(), MethodName::new("add").unwrap());
         let reset = MethodName::new("reset").unwrap();
-        let call = |method, object| Need::Call { class: &counter, method, object };
+        let call = |method, object| Need::Call { class: &counter, method, object, log: None };
         let grant = "x pool=data class=counter method=add prefix=bob/c";
         assert_eq!(suggested(call(&add, &other), call(&reset, &other)), grant);
         assert_eq!(suggested(call(&add, &other), call(&add, &one)), grant);
 
         let stripe = object("log/log/orders/0.0.1{orders.0.1.0}");
         let class = ClassName::new("log").unwrap();
-        let [seal, write, read] =
-            ["seal", "write_batch", "read_batch"].map(|method| MethodName::new(method).unwrap());
-        let of_log = |method| Need::Call { class: &class, method, object: &stripe };
-        assert_eq!(suggested(of_log(&write), of_log(&seal)), "a log=orders");
-        assert_eq!(suggested(of_log(&read), of_log(&seal)), "r log=orders");
+        let method = MethodName::new("write").unwrap();
+        let of_log = |right| {
+            let log = Some(("orders", right));
+            Need::Call { class: &class, method: &method, object: &stripe, log }
+        };
+        let seals = of_log(Right::Write);
+        assert_eq!(suggested(of_log(Right::Append), seals), "a log=orders");
+        assert_eq!(suggested(of_log(Right::Read), seals), "r log=orders");
         let names = |prefix| Need::Names { pool: "data", prefix };
         assert_eq!(suggested(names("bob/"), names("")), "r pool=data prefix=bob/");
     }

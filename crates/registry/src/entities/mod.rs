@@ -10,6 +10,7 @@
 //! the calls and objects by which that map or program is used, and nothing else there is open to
 //! anybody without `admin`.
 
+mod call_rules;
 mod denials;
 mod grant;
 mod grants;
@@ -17,12 +18,12 @@ mod grants;
 mod grants_tests;
 mod handle;
 mod live;
-mod log_calls;
 mod missing;
 mod need;
 mod record;
 mod system_object;
 
+pub use call_rules::{CallNeed, CallRule, CallRules};
 pub use grant::{Grant, Right, Rights, Scope};
 pub use grants::Grants;
 pub use handle::{Entities, entities_map};

@@ -26,8 +26,9 @@
 //! | | `events.append`, notify | to write some program: switching versions is reported |
 
 use nacre_object::{ClassCall, ClassName, Demand, MethodName, ObjectId, Op, PoolName, Request};
-use nacre_script::Digest;
+use nacre_program::Digest;
 
+use super::call_rules::{CallNeed, CallRules};
 use super::grant::Right;
 use super::system_object::SystemObject;
 use crate::events::EVENTS_CLASS;
@@ -38,8 +39,6 @@ use crate::maps::{
 
 /// What a program that has a say in a map's commits is called, before the map's name.
 const MAP_PROGRAM_PREFIX: &str = "map/";
-/// The class by which nodes deliver messages, for whoever sent them.
-const CHANNELS_CLASS: &str = "channels";
 
 /// A right that is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +58,8 @@ pub enum Need<'a> {
         method: &'a MethodName,
         /// The object.
         object: &'a ObjectId,
+        /// The log whose object it is, and the right on it that suffices.
+        log: Option<(&'a str, Right)>,
     },
     /// To list names of a pool.
     Names {
@@ -119,6 +120,7 @@ pub enum Need<'a> {
 /// That of `each`.
 pub fn needs_of<Refusal>(
     demand: Demand<'_>,
+    rules: CallRules,
     each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
     match demand {
@@ -128,7 +130,7 @@ pub fn needs_of<Refusal>(
             }
             None => {
                 let object = &request.header.object;
-                request.ops.iter().try_for_each(|op| object_needs(object, op, each))
+                request.ops.iter().try_for_each(|op| object_needs(object, op, rules, each))
             }
         },
         Demand::List(list) if list.pool == PoolName::system() => {
@@ -169,11 +171,19 @@ fn announce_need<Refusal>(
 fn object_needs<Refusal>(
     object: &ObjectId,
     op: &Op,
+    rules: CallRules,
     each: &mut impl FnMut(Need<'_>) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
     match op {
-        Op::Call(ClassCall { class, .. }) if class.as_str() == CHANNELS_CLASS => each(Need::Admin),
-        Op::Call(ClassCall { class, method, .. }) => each(Need::Call { class, method, object }),
+        Op::Call(call @ ClassCall { class, method, .. }) => {
+            each(match rules.need_of(call, object) {
+                Some(CallNeed::Admin) => Need::Admin,
+                Some(CallNeed::Log { log, right }) => {
+                    Need::Call { class, method, object, log: Some((log, right)) }
+                }
+                None => Need::Call { class, method, object, log: None },
+            })
+        }
         Op::CloneFrom { source, .. } | Op::WriteFullFrom { source, .. } => {
             let source = ObjectId::new(object.pool.clone(), source.clone());
             each(Need::Object { right: Right::Read, object: &source })?;

@@ -6,8 +6,8 @@
 //! | `read` | [`ReadRequest`] | [`ReadReply`] |
 
 use bytes::Bytes;
-use nacre_class::{MethodAccess, NativeClass};
 use nacre_object::{CallContext, CallReply, ClassName, Error, ObjectView, Result};
+use nacre_object::{MethodAccess, NativeClass};
 use prost::Message;
 
 use super::format::{

@@ -1,6 +1,5 @@
 //! Reporting the faults of programs from wherever they happen.
 
-use nacre_class::FaultSink;
 use nacre_object::{Error, NodeName};
 
 use super::event::{ProgramSite, cut};
@@ -8,7 +7,6 @@ use super::rated_reporter::RatedReporter;
 use super::report_rate::{Sited, WINDOW};
 use super::{Event, Events, Severity};
 use crate::limits::MAX_EVENT_TEXT_BYTES;
-use crate::programs::{ProgramId, ProgramKind};
 
 /// A program failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,20 +62,5 @@ impl FaultReporter {
     /// Takes a fault. Never waits; callable from any thread.
     pub fn report(&self, fault: ProgramFault) {
         self.0.report(fault);
-    }
-}
-
-/// What the class runtime hears: faults of class programs, by name, and of map programs, as
-/// `map/NAME`. A one-off script is its caller's business, who was told.
-impl FaultSink for FaultReporter {
-    fn fault(&self, fault: &nacre_class::ProgramFault<'_>) {
-        let program = match fault.program.split_once('/') {
-            Some(_) => fault.program.parse(),
-            None => fault.program.parse().map(|name| ProgramId::new(ProgramKind::Class, name)),
-        };
-        if let (Ok(ProgramId { kind, name }), 1..) = (program, fault.version) {
-            let site = ProgramSite { kind, name, version: fault.version, line: fault.line };
-            self.report(ProgramFault::new(site, fault.error));
-        }
     }
 }

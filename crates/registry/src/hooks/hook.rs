@@ -1,7 +1,7 @@
 //! `Hook`: one kind of program.
 
 use nacre_object::{Error, Result};
-use nacre_script::Interface;
+use nacre_program::Interface;
 
 use super::{LiveProgram, SourceError};
 use crate::programs::{ProgramId, ProgramKind};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nacre_object::{Error, Result};
-use nacre_script::MAX_SOURCE_BYTES;
+use nacre_object::Result;
+use nacre_program::MAX_SOURCE_BYTES;
 
 use super::hook::runs_none;
 use super::{Hook, LiveProgram, SourceError};
@@ -39,10 +39,12 @@ impl Hooks {
     pub fn of(&self, kind: ProgramKind) -> Result<&dyn Hook> {
         self.0.get(&kind).map(|hook| &**hook).ok_or_else(|| {
             let kinds: Vec<_> = self.0.keys().map(|kind| kind.as_str()).collect();
-            Error::hint(
-                runs_none(kind),
-                format!("put a program of one of these kinds: {}", kinds.join(", ")),
-            )
+            runs_none(kind).hint(match kinds.is_empty() {
+                true => {
+                    "this process checks no programs: build it with the feature `programs`".into()
+                }
+                false => format!("put a program of one of these kinds: {}", kinds.join(", ")),
+            })
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nacre_script::Digest;
+use nacre_program::Digest;
 
 use crate::programs::ProgramId;
 

@@ -5,18 +5,23 @@
 //!
 //! **Invariant:** a program of a kind without a hook is never stored and never active.
 
+#[cfg(feature = "programs")]
 mod class;
 mod hook;
 mod list;
 mod live_program;
+#[cfg(feature = "programs")]
 mod map;
 mod source_error;
 
+#[cfg(feature = "programs")]
 pub use class::ClassHook;
 pub use hook::Hook;
 pub use list::Hooks;
 pub use live_program::LiveProgram;
+#[cfg(feature = "programs")]
 pub use map::MapHook;
 pub use source_error::SourceError;
 
-pub(crate) use map::{Policy, Proposal, Verdict};
+#[cfg(feature = "programs")]
+pub(crate) use map::run_policy;

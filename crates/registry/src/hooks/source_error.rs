@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use nacre_class::CheckError;
 use nacre_object::{Error, FaultSite};
-use nacre_script::{CompileError, FreeName};
+use nacre_program::excerpt;
 
 use crate::programs::ProgramId;
 
@@ -25,24 +24,9 @@ impl SourceError {
         Self { line: None, column: None, message: message.into() }
     }
 
-    /// One for each name that a program reads and programs of its kind, called `programs`, do not find.
-    pub(crate) fn of_names(names: &[&FreeName], programs: &str) -> Vec<Self> {
-        let of_name = |name: &&FreeName| Self {
-            line: Some(name.line),
-            column: Some(name.column),
-            message: format!(
-                "`{}` is not available in {programs}, and not defined here",
-                name.path()
-            ),
-        };
-        names.iter().map(of_name).collect()
-    }
-
     /// The line with a caret under the mistake, for a terminal; empty where the line is not known.
     pub fn excerpt(&self, source: &str) -> String {
-        let Some(line) = self.line else { return String::new() };
-        let message = String::new();
-        CompileError { line, column: self.column, message }.excerpt(source.as_bytes())
+        self.line.map_or_else(String::new, |line| excerpt(source.as_bytes(), line, self.column))
     }
 
     /// The public error: `Invalid`, with program and line as its fault site.
@@ -63,18 +47,6 @@ impl fmt::Display for SourceError {
             f.write_str(": ")?;
         }
         f.write_str(&self.message)
-    }
-}
-
-impl From<CheckError> for SourceError {
-    fn from(CheckError { line, column, message, .. }: CheckError) -> Self {
-        Self { line, column, message }
-    }
-}
-
-impl From<CompileError> for SourceError {
-    fn from(error: CompileError) -> Self {
-        Self { line: Some(error.line), column: error.column, message: error.message }
     }
 }
 

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use nacre_object::{Error, MapName, Result};
-use nacre_script::Digest;
+use nacre_program::Digest;
 
 use super::format::{BindReply, BindRequest, BoundProgram};
 use super::handle::{MAP_CLASS, Maps};

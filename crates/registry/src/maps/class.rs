@@ -14,11 +14,11 @@
 //! activation stands. Anybody else who calls `bind` is told whether one of them did.
 
 use bytes::Bytes;
-use nacre_class::{MethodAccess, NativeClass};
 use nacre_object::{
     CallContext, CallReply, ClassName, EntityName, Error, MapName, ObjectView, Result,
 };
-use nacre_script::MAX_SOURCE_BYTES;
+use nacre_object::{MethodAccess, NativeClass};
+use nacre_program::MAX_SOURCE_BYTES;
 use prost::Message;
 
 use super::Change;
@@ -32,12 +32,22 @@ use super::format::{
 use super::handle::MAP_CLASS;
 use super::object::MapObject;
 use super::own::check_triggered;
-use crate::hooks::{Policy, Proposal, Verdict};
+use super::policy::{Policy, Proposal, Verdict};
 use crate::limits::{
     MAX_CHANGES, MAX_COMMIT_BYTES, MAX_COMMIT_ID_BYTES, MAX_HISTORY_PAGE, MAX_KEY_BYTES,
     MAX_TRIGGER_CHAIN, MAX_VALUE_BYTES,
 };
 use crate::system::decode_input;
+
+#[cfg(feature = "programs")]
+use crate::hooks::run_policy;
+
+/// A process without the VM keeps no maps. If it is made to, it refuses commits that a program has a say in.
+#[cfg(not(feature = "programs"))]
+fn run_policy(policy: &Policy<'_>, _: Proposal<'_>, _: &mut MapObject) -> Result<Verdict> {
+    let text = format!("this process cannot run {}: it has no VM", policy.program());
+    Err(Error::unsupported(text).hint("build it with the feature `programs`"))
+}
 
 /// The class of map objects. Whatever runs the system pool's methods has to know it.
 ///
@@ -186,7 +196,7 @@ fn judge(
     let program = Policy { map: &request.map, version: program.version, source: &source };
     let chain = request.origin.as_ref().map_or(&[][..], |origin| &origin.chain);
     let proposal = Proposal { epoch, changes, chain, context };
-    let verdict = program.judge(proposal, map)?;
+    let verdict = run_policy(&program, proposal, map)?;
     let triggered = verdict.triggers.iter().map(|(_, changes)| changes);
     let changed = std::iter::once(&verdict.changes).filter(|changes| !changes.is_empty());
     for changes in changed.chain(triggered) {

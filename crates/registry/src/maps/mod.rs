@@ -17,6 +17,7 @@ mod herald;
 mod history;
 mod object;
 mod own;
+mod policy;
 mod state;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -24,7 +25,14 @@ mod tidings;
 mod triggers;
 mod watcher;
 
-pub(crate) use class::check_commit_bytes;
+#[cfg(feature = "programs")]
+pub(crate) use {
+    class::check_commit_bytes,
+    object::MapObject,
+    own::check_triggered,
+    policy::{Policy, Proposal, Verdict},
+};
+
 pub use class::map_class;
 pub(crate) use entry_guard::EntryGuard;
 #[cfg(test)]
@@ -34,8 +42,6 @@ pub use handle::Maps;
 pub(crate) use handle::{MAP_CLASS, MAP_OBJECT_PREFIX};
 pub use herald::Herald;
 pub use history::History;
-pub(crate) use object::MapObject;
-pub(crate) use own::check_triggered;
 pub(crate) use own::{COMMON_MAPS, is_own_map, log_of_map};
 pub use own::{
     ENTITIES_MAP, LAYOUTS_MAP, LOG_MAP_PREFIX, NODES_MAP, POOLS_MAP, PROGRAM_STATUS_MAP,

@@ -14,7 +14,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use nacre_object::{Error, ErrorKind, ListRequest, Op, OpResult, PoolName, Result};
-use nacre_script::Digest;
+use nacre_program::Digest;
 
 use super::handle::{Programs, named_unreadably, programs_map, readable_records};
 use super::source::{SOURCE_OBJECT_PREFIX, object};

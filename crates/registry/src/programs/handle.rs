@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nacre_clock::Clock;
 use nacre_object::{Error, MapName, Result};
-use nacre_script::Digest;
+use nacre_program::Digest;
 use similar::TextDiff;
 
 use super::garbage::MIN_AGE;

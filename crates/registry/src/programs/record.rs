@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use nacre_object::{Error, Result};
-use nacre_script::Digest;
+use nacre_program::Digest;
 use serde::{Deserialize, Serialize};
 
 use super::ProgramId;
@@ -185,7 +185,7 @@ impl ProgramRecord {
 
 /// A digest in JSON: its hexadecimal digits.
 mod digest_text {
-    use nacre_script::Digest;
+    use nacre_program::Digest;
     use serde::{Deserialize, Deserializer, Serializer, de};
 
     pub(super) fn serialize<S: Serializer>(digest: &Digest, to: S) -> Result<S::Ok, S::Error> {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use nacre_object::{Error, ObjectId, Op, OpResult, Result};
-use nacre_script::{Digest, MAX_SOURCE_BYTES};
+use nacre_program::{Digest, MAX_SOURCE_BYTES};
 
 use crate::system::{System, system_object};
 

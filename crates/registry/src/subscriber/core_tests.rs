@@ -1,4 +1,4 @@
-use nacre_script::Digest;
+use nacre_program::Digest;
 
 use super::*;
 use crate::programs::VersionRecord;

@@ -8,11 +8,12 @@ use nacre_clock::{Clock, ManualClock};
 use nacre_conformance::faults::FaultPlan;
 use nacre_conformance::{FaultyStore, MemoryStore};
 use nacre_object::{MapName, Result};
+use nacre_program::{Budget, Interface};
 use nacre_registry::{
     ClassHook, Hook, Hooks, LiveProgram, MapHook, Maps, ProgramId, ProgramKind, Programs,
     SourceError, events_class, map_class,
 };
-use nacre_script::{Budget, Interface, Script};
+use nacre_script::Script;
 
 /// When tests happen: microseconds since 1970.
 pub const NOW_MICROS: u64 = 1_700_000_000_000_000;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use mlua::{Lua, MultiValue};
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{Error, Result};
-use nacre_script::{Budget, Script, Terms, Vm, raise};
+use nacre_program::Budget;
+use nacre_script::{Script, Terms, Vm, raise};
 
 /// Small enough that a hostile script ends soon.
 pub fn small() -> Budget {

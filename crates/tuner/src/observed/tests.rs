@@ -1,8 +1,9 @@
-use nacre_brados::{Value, compile, encode_request};
+use nacre_brados::{Value, compile};
+use nacre_calls::encode_request;
 use nacre_class::{ClassProgram, ClassRuntime};
 use nacre_clock::{Clock, Random, SystemClock};
 use nacre_object::{ClassCall, ClassName};
-use nacre_script::Budget;
+use nacre_program::Budget;
 
 use super::*;
 use crate::workload::{Line, MAX_DRAWN_TEXTS, Pattern};
@@ -102,7 +103,7 @@ fn statuses(source: &str, workload: &Workload, mix: usize) -> Vec<String> {
         let (class, method) = (class.clone(), request.method.parse().unwrap());
         let call = ClassCall { class, method, version: None, input };
         let reply = nacre_object::ClassHost::call(&runtime, &call, &mut object, &context);
-        nacre_brados::shown_reply(&nacre_brados::decode_reply(&reply.unwrap().output).unwrap())
+        nacre_brados::shown_reply(&nacre_calls::decode_reply(&reply.unwrap().output).unwrap())
     };
     for Line { count, request } in &workload.fill {
         (0..*count).for_each(|_| drop(ask(request)));

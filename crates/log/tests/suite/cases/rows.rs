@@ -1,7 +1,8 @@
 //! The steps of the cases as requests of the class that is made of relations.
 
 use bytes::Bytes;
-use nacre_brados::{Value, decode_reply, encode_request};
+use nacre_brados::Value;
+use nacre_calls::{decode_reply, encode_request};
 use nacre_object::CallReply;
 
 use super::{Case, Step, data, status_word};
@@ -125,6 +126,6 @@ pub fn outcomes(method: &str, answers: Vec<CallReply>) -> String {
 pub fn input(call: &Call) -> Bytes {
     match call.is_alone {
         true => call.requests[0].clone().into(),
-        false => nacre_class::encode_batch(call.byte_limit, &call.requests),
+        false => nacre_calls::encode_batch(call.byte_limit, &call.requests),
     }
 }

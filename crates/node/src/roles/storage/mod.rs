@@ -12,9 +12,10 @@ mod target;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::layouts::{LayoutKeeper, Layouts};
 use async_trait::async_trait;
 use futures::FutureExt;
-use nacre::{ClusterFile, LayoutKeeper, RoleName};
+use nacre::{ClusterFile, RoleName};
 use nacre_embedded::EmbeddedEngine;
 use nacre_object::{Error, Locate, Result};
 use nacre_placement::PlacedTarget;
@@ -96,7 +97,7 @@ impl OpenedRole for Storage {
         });
         let layouts = refusal.is_none().then(|| {
             let (incarnation, clock) = (node.record.incarnation, Arc::clone(node.clock));
-            LayoutKeeper::start(cluster.layouts(), name.clone(), incarnation, clock)
+            LayoutKeeper::start(Layouts::of(cluster), name.clone(), incarnation, clock)
         });
         let layouts = Mutex::new(layouts);
         Ok(Arc::new(RunningStorage {

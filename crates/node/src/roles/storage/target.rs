@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nacre::{ClassService, ClusterFile, NodeEntry, TargetFolder, own_path, served_path};
+use crate::classes::ClassService;
+use crate::io_path::{own_path, served_path};
+use nacre::{ClusterFile, NodeEntry, TargetFolder};
 use nacre_clock::Clock;
 use nacre_embedded::{EmbeddedEngine, Options};
 use nacre_object::{Error, ErrorKind, Result, Stack};

@@ -1,13 +1,16 @@
 //! The hook of classes.
 
+mod fault_sink;
+
 use std::sync::Arc;
 
+use nacre_calls::LUA_CLASS;
 use nacre_class::{
-    CLASS_INTERFACE, ClassProgram, ClassRuntime, LUA_CLASS, check_program, check_suspicions,
+    CLASS_INTERFACE, CheckError, ClassProgram, ClassRuntime, check_program, check_suspicions,
 };
 use nacre_clock::Clock;
 use nacre_object::{ClassName, Result};
-use nacre_script::Interface;
+use nacre_program::Interface;
 
 use super::{Hook, LiveProgram, SourceError};
 use crate::programs::{ProgramId, ProgramKind};
@@ -66,5 +69,11 @@ impl Hook for ClassHook {
             runtime.uninstall(&ClassName::new(&program.name)?);
         }
         Ok(())
+    }
+}
+
+impl From<CheckError> for SourceError {
+    fn from(CheckError { line, column, message, .. }: CheckError) -> Self {
+        Self { line, column, message }
     }
 }

@@ -1,6 +1,6 @@
 //! What map programs define and find, as data.
 
-use nacre_script::{Budget, FunctionSpec, Interface, Item};
+use nacre_program::{Budget, FunctionSpec, Interface, Item};
 
 /// The interface of map programs.
 pub(super) const MAP_INTERFACE: Interface = Interface {

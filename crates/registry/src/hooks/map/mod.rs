@@ -4,13 +4,14 @@ mod interface;
 mod policy;
 
 use nacre_object::Result;
-use nacre_script::{Interface, Script};
+use nacre_program::Interface;
+use nacre_script::{CompileError, FreeName, Script};
 
 use super::{Hook, SourceError};
 use crate::maps::PROGRAMS_MAP;
 use crate::programs::{ProgramId, ProgramKind};
 
-pub(crate) use policy::{Policy, Proposal, Verdict};
+pub(crate) use policy::run_policy;
 
 use interface::MAP_INTERFACE;
 
@@ -38,6 +39,23 @@ impl Hook for MapHook {
 
     fn suspicions(&self, source: &str) -> Vec<SourceError> {
         let Ok(script) = Script::compile("program", 0, source.as_bytes()) else { return vec![] };
-        SourceError::of_names(&MAP_INTERFACE.missing_names(&script), "map programs")
+        script.names_missing_in(&MAP_INTERFACE).into_iter().map(not_available).collect()
+    }
+}
+
+fn not_available(name: &FreeName) -> SourceError {
+    SourceError {
+        line: Some(name.line),
+        column: Some(name.column),
+        message: format!(
+            "`{}` is not available in map programs, and not defined here",
+            name.path()
+        ),
+    }
+}
+
+impl From<CompileError> for SourceError {
+    fn from(error: CompileError) -> Self {
+        Self { line: Some(error.line), column: error.column, message: error.message }
     }
 }

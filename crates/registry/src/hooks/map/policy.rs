@@ -19,63 +19,34 @@ use std::sync::Arc;
 use bytes::Bytes;
 use mlua::{Function, Lua, MultiValue, Scope, Table, Value};
 use nacre_clock::{Clock, SystemClock};
-use nacre_object::{CallContext, Error, FaultSite, MapName, Result};
+use nacre_object::{Error, FaultSite, MapName, Result};
 use nacre_script::{LoadedVm, ProgramVm, Run, Script, Terms, Vm, raise};
 
 use super::interface::MAP_INTERFACE;
 use crate::limits::{MAX_CHANGES, MAX_TRIGGERS};
-use crate::maps::{Change, MapObject, check_commit_bytes, check_triggered};
-
-/// A program bound to a map.
-pub(crate) struct Policy<'a> {
-    pub(crate) map: &'a str,
-    pub(crate) version: u64,
-    pub(crate) source: &'a [u8],
-}
-
-/// A commit to be judged.
-pub(crate) struct Proposal<'a> {
-    pub(crate) epoch: u64,
-    pub(crate) changes: Vec<Change>,
-    pub(crate) chain: &'a [String],
-    pub(crate) context: &'a CallContext,
-}
-
-/// What is to be committed, and what that triggers.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Verdict {
-    pub(crate) changes: Vec<Change>,
-    pub(crate) triggers: Vec<(MapName, Vec<Change>)>,
-}
+use crate::maps::{
+    Change, MapObject, Policy, Proposal, Verdict, check_commit_bytes, check_triggered,
+};
 
 thread_local! {
     static VM: ProgramVm<()> = const { ProgramVm::new() };
 }
 
-impl Policy<'_> {
-    /// Says that what failed a check is of the program's making.
-    pub(crate) fn blame(&self, error: Error) -> Error {
-        let (program, version) = (script_name(self.map), self.version);
-        error.with_fault(FaultSite { program, version, ..FaultSite::default() })
-    }
-
-    /// Runs the program on a proposal.
-    ///
-    /// # Errors
-    /// `Denied` and `Invalid` as the program says; `Fault` if it fails; `Exhausted` past its
-    /// budget; those of reading the map.
-    pub(crate) fn judge(&self, proposal: Proposal, map: &mut MapObject) -> Result<Verdict> {
-        let name = script_name(self.map);
-        let judge = |loaded: &mut LoadedVm<()>| {
-            let script = loaded.script(&name, self.version, self.source)?;
-            judge_in(&mut loaded.vm, &script, self.map, proposal, map)
-        };
-        VM.with(|vm| vm.with(judge))
-    }
-}
-
-fn script_name(map: &str) -> String {
-    format!("map/{map}")
+/// Runs a program on a proposal.
+///
+/// # Errors
+/// `Denied` and `Invalid` as the program says; `Fault` if it fails; `Exhausted` past its
+/// budget; those of reading the map.
+pub(crate) fn run_policy(
+    policy: &Policy<'_>,
+    proposal: Proposal<'_>,
+    map: &mut MapObject,
+) -> Result<Verdict> {
+    let judge = |loaded: &mut LoadedVm<()>| {
+        let script = loaded.script(&policy.program(), policy.version, policy.source)?;
+        judge_in(&mut loaded.vm, &script, policy.map, proposal, map)
+    };
+    VM.with(|vm| vm.with(judge))
 }
 
 /// Executes the chunk, without a map, and looks for the function that it must define.
@@ -93,7 +64,7 @@ fn with_run<R>(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let terms = Terms { budget: &MAP_INTERFACE.budget, clock: &clock, seed };
     let run = vm.start(script, &terms)?;
-    let [commit] = &MAP_INTERFACE.load(&run)?[..] else {
+    let [commit] = &run.load_functions(&MAP_INTERFACE)?[..] else {
         return Err(Error::invalid("a map program defines one function"));
     };
     body(&run, commit)

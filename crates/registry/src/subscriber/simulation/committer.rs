@@ -7,7 +7,7 @@ use nacre_clock::Random;
 use nacre_conformance::Chronicle;
 use nacre_conformance::histories::{MapAnswer, MapCall, Recorder, Ticket};
 use nacre_object::ErrorKind;
-use nacre_script::Digest;
+use nacre_program::Digest;
 
 use super::{Answer, Ask, Asks};
 use crate::maps::{Change, MapState, testing};

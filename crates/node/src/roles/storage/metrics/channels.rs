@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use nacre::ClassService;
+use crate::classes::ClassService;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 

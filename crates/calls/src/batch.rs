@@ -1,0 +1,303 @@
+//! Many requests of one method as one call: `METHOD.batch`, for every method of a Brados class.
+//!
+//! A batch is as many timesteps in one transaction, one after another, each of which sees what those
+//! before it did and has an outcome of its own. A request that is refused changes nothing and the next is
+//! carried out; if one fails after it began to write, the whole call fails.
+//!
+//! | input | |
+//! |---|---|
+//! | `u32` | bytes of answers after which no further request is carried out |
+//! | `u32` | how many requests |
+//! | each: `u32`, bytes | its length and itself |
+//!
+//! The output says what came of the requests that were carried out, at least one. Whatever the limit, none is
+//! carried out any more once half of what a run may hand back is full, and one whose answer no longer fits is
+//! left to be asked again, as if it had not been carried out, unless it changed something. Neighbours that came
+//! to the same are told once, so that what an OSD returns of a change, 64 bytes, is enough where all went well:
+//!
+//! | output | |
+//! |---|---|
+//! | `u32` | how many requests came to this |
+//! | `i32` | the status: negative if the request was refused |
+//! | `u32`, bytes | the output, or why it was refused |
+//!
+//! All numbers are little-endian.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use nacre_object::limits::MAX_REPLY_BYTES;
+use nacre_object::{CallReply, Error, Result, Status};
+
+/// What a method's name ends in if many requests of it are meant. No method of a Brados class itself is
+/// called so.
+pub const BATCH_SUFFIX: &str = ".batch";
+/// Requests of one batch: at some microseconds each they stay far below a call's time budget.
+pub const MAX_BATCH_REQUESTS: usize = 1024;
+
+/// Before each request, its length; before all, the limit and the count.
+const LENGTH_BYTES: usize = 4;
+/// Before each answer, how often it was given, the status and its length.
+const ANSWER_HEAD_BYTES: usize = 12;
+
+/// The input of a batch.
+pub fn encode_batch(byte_limit: u32, requests: &[Vec<u8>]) -> Bytes {
+    let bytes = requests.iter().map(Vec::len).sum();
+    encode_batch_with(byte_limit, bytes, requests, |input, request| input.extend(request))
+}
+
+/// The same of requests that are made where they go; `bytes` is what they come to, as far as that is known.
+pub fn encode_batch_with<T>(
+    byte_limit: u32,
+    bytes: usize,
+    requests: &[T],
+    put: impl Fn(&mut Vec<u8>, &T),
+) -> Bytes {
+    let mut input = Vec::with_capacity((2 + requests.len()) * LENGTH_BYTES + bytes);
+    input.put_u32_le(byte_limit);
+    input.put_u32_le(requests.len() as u32);
+    for request in requests {
+        let start = input.len() + LENGTH_BYTES;
+        input.put_u32_le(0);
+        put(&mut input, request);
+        let length = (input.len() - start) as u32;
+        input[start - LENGTH_BYTES..start].copy_from_slice(&length.to_le_bytes());
+    }
+    input.into()
+}
+
+/// What came of a batch of `asked` requests: of the first of them, at least one.
+///
+/// # Errors
+/// `Corrupt` for what no batch answers.
+pub fn decode_answers(mut output: Bytes, asked: usize) -> Result<Vec<CallReply>> {
+    let mut answers = Vec::with_capacity(asked);
+    while output.has_remaining() {
+        let (count, answer) = decode_answer(&mut output).ok_or_else(unexpected)?;
+        if count == 0 || count > asked - answers.len() {
+            return Err(unexpected());
+        }
+        answers.extend(std::iter::repeat_n(answer, count));
+    }
+    if answers.is_empty() && asked > 0 { Err(unexpected()) } else { Ok(answers) }
+}
+
+fn decode_answer(output: &mut Bytes) -> Option<(usize, CallReply)> {
+    let count = output.try_get_u32_le().ok()? as usize;
+    let status = output.try_get_i32_le().ok()?;
+    Some((count, CallReply { status, output: sized(output)? }))
+}
+
+fn unexpected() -> Error {
+    Error::corrupt("a batch was answered with something else")
+}
+
+fn sized(bytes: &mut Bytes) -> Option<Bytes> {
+    let length = bytes.try_get_u32_le().ok()? as usize;
+    (length <= bytes.len()).then(|| bytes.split_to(length))
+}
+
+/// A batch that was asked for.
+#[derive(Debug)]
+pub struct Batch {
+    byte_limit: usize,
+    /// Bytes that the output may have.
+    output_bytes: usize,
+    count: usize,
+    /// The requests, each behind its length, as [`Batch::decode`] has seen to.
+    requests: Bytes,
+}
+
+impl Batch {
+    /// The batch of an input.
+    ///
+    /// # Errors
+    /// `Invalid` if the input is no batch, or one of too many.
+    pub fn decode(mut input: Bytes) -> Result<Self> {
+        let refused = || Error::invalid("the input is no batch").hint("see `encode_batch`");
+        let byte_limit = input.try_get_u32_le().map_err(|_| refused())? as usize;
+        let count = input.try_get_u32_le().map_err(|_| refused())? as usize;
+        if count > MAX_BATCH_REQUESTS {
+            return Err(Error::invalid(format!("a batch of {count} requests"))
+                .hint(format!("at most {MAX_BATCH_REQUESTS}")));
+        }
+        let batch = Self { byte_limit, output_bytes: MAX_REPLY_BYTES, count, requests: input };
+        let found = batch.requests().fold((0, 0), |(count, bytes), request| {
+            (count + 1, bytes + LENGTH_BYTES + request.len())
+        });
+        if found == (count, batch.requests.len()) { Ok(batch) } else { Err(refused()) }
+    }
+
+    /// The same, if the output may have so many bytes at most.
+    pub fn within(self, output_bytes: usize) -> Self {
+        Self { output_bytes: output_bytes.min(self.output_bytes), ..self }
+    }
+
+    /// The requests, as far as there are bytes of them.
+    pub fn requests(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = &self.requests[..];
+        (0..self.count).map_while(move |_| {
+            let length = rest.try_get_u32_le().ok()? as usize;
+            let (request, others) = rest.split_at_checked(length)?;
+            rest = others;
+            Some(request)
+        })
+    }
+}
+
+/// A batch that is being carried out: the requests that are left, and the answers of those before.
+#[derive(Debug)]
+pub struct Progress {
+    left: usize,
+    requests: Bytes,
+    byte_limit: usize,
+    bytes: usize,
+    /// Without the last answer.
+    output: BytesMut,
+    output_bytes: usize,
+    last: Option<(u32, CallReply)>,
+}
+
+impl Progress {
+    /// Nothing is carried out yet.
+    pub fn of(batch: Batch) -> Self {
+        let Batch { byte_limit, output_bytes, count, requests } = batch;
+        let output = BytesMut::new();
+        Self { left: count, requests, byte_limit, bytes: 0, output, output_bytes, last: None }
+    }
+
+    /// The request to carry out now, if one is left and its answer is still wanted.
+    pub fn next_request(&mut self) -> Option<Bytes> {
+        self.left = self.left.checked_sub(1)?;
+        sized(&mut self.requests)
+    }
+
+    /// Whether there is room for an answer of so many bytes besides those before; for the first there is.
+    pub fn has_room_for(&self, bytes: usize) -> bool {
+        self.last.is_none() || self.size() + ANSWER_HEAD_BYTES + bytes <= self.output_bytes
+    }
+
+    /// No further request is carried out.
+    pub fn end(&mut self) {
+        self.left = 0;
+    }
+
+    /// What came of the request that was carried out last.
+    pub fn answer(&mut self, status: Status, output: &[u8]) {
+        self.bytes += output.len();
+        match &mut self.last {
+            Some((count, last)) if last.status == status && last.output == output => *count += 1,
+            _ => {
+                self.put_last();
+                let output = Bytes::copy_from_slice(output);
+                self.last = Some((1, CallReply { status, output }));
+            }
+        }
+        // As much again is left for what the next request comes to, which may have changed something by then.
+        if self.bytes >= self.byte_limit || self.size() >= self.output_bytes / 2 {
+            self.end();
+        }
+    }
+
+    /// Bytes of the output, the last answer included.
+    fn size(&self) -> usize {
+        let last = self.last.as_ref();
+        self.output.len() + last.map_or(0, |(_, last)| ANSWER_HEAD_BYTES + last.output.len())
+    }
+
+    fn put_last(&mut self) {
+        if let Some((count, CallReply { status, output })) = self.last.take() {
+            self.output.put_u32_le(count);
+            self.output.put_i32_le(status);
+            self.output.put_u32_le(output.len() as u32);
+            self.output.put_slice(&output);
+        }
+    }
+
+    /// The output of the batch.
+    pub fn finish(&mut self) -> Bytes {
+        self.put_last();
+        self.output.split().freeze()
+    }
+}
+
+/// The status of a request that was refused.
+pub fn refusal(error: &Error) -> Status {
+    error.status().min(-1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(status: Status, output: &'static str) -> CallReply {
+        CallReply { status, output: Bytes::from_static(output.as_bytes()) }
+    }
+
+    #[test]
+    fn neighbours_that_came_to_the_same_are_told_once() {
+        let batch = Batch::decode(encode_batch(1000, &[vec![1], vec![], vec![2, 3]])).unwrap();
+        assert_eq!(batch.requests().collect::<Vec<_>>(), [&[1][..], &[], &[2, 3]]);
+        let all = [answer(0, "a"), answer(0, "a"), answer(-22, "a"), answer(0, "a")];
+        let mut progress = Progress::of(batch);
+        all.iter().for_each(|answer| progress.answer(answer.status, &answer.output));
+        let output = progress.finish();
+        assert_eq!(output.len(), 3 * 13);
+        assert_eq!(decode_answers(output.clone(), 4).unwrap(), all);
+        assert!(decode_answers(output, 3).is_err(), "more than was asked");
+    }
+
+    #[test]
+    fn past_the_limit_no_further_request_is_carried_out() {
+        for (limit, carried_out) in [(0, 1), (2, 1), (3, 2), (4, 2), (100, 3)] {
+            let batch = Batch::decode(encode_batch(limit, &[vec![1], vec![2], vec![3]])).unwrap();
+            let mut progress = Progress::of(batch);
+            let mut count = 0;
+            while progress.next_request().is_some() {
+                progress.answer(0, b"ab");
+                count += 1;
+            }
+            assert_eq!(count, carried_out, "of {limit} bytes");
+        }
+    }
+
+    #[test]
+    fn the_output_stays_within_what_a_run_may_hand_back() {
+        // Of answers of ten bytes, which are 22 each with what is before them.
+        for (bytes, carried_out) in [(0, 1), (44, 1), (46, 2), (88, 2), (90, 3), (10_000, 4)] {
+            let requests = [vec![1], vec![2], vec![3], vec![4]];
+            let batch = Batch::decode(encode_batch(u32::MAX, &requests)).unwrap().within(bytes);
+            let mut progress = Progress::of(batch);
+            assert!(progress.has_room_for(100_000), "as there is no other");
+            let mut count = 0;
+            while progress.next_request().is_some() {
+                progress.answer(0, &[count; 10]);
+                count += 1;
+                let room = bytes.saturating_sub(22 * usize::from(count) + 12);
+                assert!(progress.has_room_for(room) || room == 0, "of {bytes} bytes");
+                assert!(!progress.has_room_for(room + 1), "of {bytes} bytes");
+            }
+            assert_eq!(count, carried_out, "of {bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn neighbours_that_came_to_the_same_take_room_once() {
+        let batch = Batch::decode(encode_batch(u32::MAX, &vec![vec![1]; 100])).unwrap().within(60);
+        let mut progress = Progress::of(batch);
+        while progress.next_request().is_some() {
+            progress.answer(0, b"the same");
+        }
+        assert_eq!(decode_answers(progress.finish(), 100).unwrap().len(), 100);
+    }
+
+    #[test]
+    fn what_is_short_or_long_is_refused() {
+        let input = encode_batch(7, &[vec![1, 2], vec![3]]);
+        for length in 0..input.len() {
+            assert!(Batch::decode(input.slice(..length)).is_err(), "{length}");
+        }
+        assert!(Batch::decode([&input[..], &[0]].concat().into()).is_err());
+        assert!(Batch::decode(encode_batch(7, &vec![vec![]; MAX_BATCH_REQUESTS + 1])).is_err());
+        assert!(decode_answers(Bytes::new(), 1).is_err());
+        assert!(decode_answers(Bytes::from_static(&[0; 12]), 1).is_err(), "of no request");
+    }
+}

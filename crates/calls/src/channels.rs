@@ -1,0 +1,15 @@
+//! The names of channels whose messages the runtime delivers. `nacre_brados::delivery` says what each does.
+
+/// Removes the object.
+pub const REMOVE_OBJECT: &str = "remove_object";
+/// Notifies the object's watchers.
+pub const NOTIFY: &str = "notify";
+/// Calls a method of another object. Others for rows of other shapes have names of which this is the
+/// beginning.
+pub const ENQUEUE: &str = "enqueue";
+
+/// Whether the channel of this name calls methods of other objects.
+pub fn is_enqueue(name: &str) -> bool {
+    let rest = name.strip_prefix(ENQUEUE);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+}

@@ -1,0 +1,8 @@
+//! The rules of all services about who may call their classes, in one list.
+
+use nacre_channels::channels_call_rule;
+use nacre_log::log_call_rule;
+use nacre_registry::CallRules;
+
+/// What calls of services' classes take.
+pub(crate) const CALL_RULES: CallRules = CallRules::new(&[channels_call_rule, log_call_rule]);

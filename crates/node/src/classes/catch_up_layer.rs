@@ -1,0 +1,45 @@
+//! A layer before an engine: calls of classes wait until this process is not behind what they ask for, and are
+//! counted. Inside the engine nothing can wait.
+
+use futures::future::BoxFuture;
+use nacre_object::{Layer, Op, Reply, Request, Result, Stack, Store};
+
+use super::service::ClassService;
+
+/// The layer before an engine whose methods `classes` runs.
+#[derive(Debug)]
+pub(crate) struct CatchUpLayer {
+    next: Stack,
+    classes: ClassService,
+}
+
+impl CatchUpLayer {
+    pub(crate) fn new(next: Stack, classes: ClassService) -> Self {
+        Self { next, classes }
+    }
+
+    async fn submit_calls(&self, request: Request) -> Result<Reply> {
+        let mut under_way = None;
+        for op in &request.ops {
+            if let Op::Call(call) = op {
+                let begun = self.classes.begin(call).await?;
+                // Requests are under way, not calls: one counts for all that it makes.
+                under_way = under_way.or(begun);
+            }
+        }
+        self.next.submit(request).await
+    }
+}
+
+impl Layer for CatchUpLayer {
+    fn next(&self) -> &Stack {
+        &self.next
+    }
+
+    fn submit(&self, request: Request) -> BoxFuture<'_, Result<Reply>> {
+        match request.ops.iter().any(|op| matches!(op, Op::Call(_))) {
+            true => Box::pin(self.submit_calls(request)),
+            false => self.next.submit(request),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The classes of a process that keeps objects: a runtime that is kept at what is active, and
+//! whose faults go to the cluster log; and the courier that delivers what methods send.
+//!
+//! The engine is given the runtime before there is a cluster to follow, so this starts in two
+//! steps: [`ClassService::new`], then [`ClassService::follow`].
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use nacre::{Cluster, native_classes};
+use nacre_channels::{Courier, DeliveryStats, Pace, Surroundings};
+use nacre_class::{CalledClass, CallsSeen, ClassRuntime, FaultSink, ProgramFault, UnderWay};
+use nacre_clock::{Clock, Random};
+use nacre_object::{ClassCall, ClassHost, ClassName, Error, NodeName, Result, TargetName};
+use nacre_program::{Budget, Limit};
+use nacre_registry::{FaultReporter, Hooks, LiveEntities, ProgramId, ProgramKind, Subscriber};
+use nacre_telemetry::Counter;
+
+use super::hooks::hooks_of_node;
+
+/// How long a call waits for its class. News and a source take milliseconds, a store that starts again a second or
+/// two; a source that is away longer may never come, and the caller knows best how long to go on asking.
+const CATCH_UP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The classes of this process. Cheap to clone.
+#[derive(Clone)]
+pub struct ClassService(Arc<Inner>);
+
+struct Inner {
+    runtime: Arc<ClassRuntime>,
+    hooks: Hooks,
+    faults: Arc<ClusterLog>,
+    subscriber: OnceLock<Subscriber>,
+    courier: Courier,
+}
+
+/// The objects that a process keeps, as their messages are delivered.
+#[derive(Debug)]
+pub struct Served {
+    /// Their targets; none where no objects are kept.
+    pub targets: Vec<TargetName>,
+    /// Whether no other process serves them.
+    pub is_alone: bool,
+    /// Who may do what.
+    pub entities: Arc<LiveEntities>,
+}
+
+impl fmt::Debug for ClassService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClassService").finish_non_exhaustive()
+    }
+}
+
+impl ClassService {
+    /// The native classes, and no programs yet.
+    ///
+    /// # Errors
+    /// None but a mistake in the native classes.
+    pub fn new(clock: Arc<dyn Clock>) -> Result<Self> {
+        let faults = Arc::new(ClusterLog::default());
+        let sink: Arc<dyn FaultSink> = faults.clone();
+        let courier = Courier::new(Arc::clone(&clock), Random::from_system(), Pace::default());
+        let runtime = ClassRuntime::new(Budget::default(), Arc::clone(&clock)).reporting_to(sink);
+        for class in native_classes() {
+            runtime.register_native(class)?;
+        }
+        let (runtime, subscriber) = (Arc::new(runtime), OnceLock::new());
+        let hooks = hooks_of_node(clock, Arc::clone(&runtime));
+        Ok(Self(Arc::new(Inner { runtime, hooks, faults, subscriber, courier })))
+    }
+
+    /// What an engine runs methods with.
+    pub fn host(&self) -> Arc<dyn ClassHost> {
+        self.0.runtime.clone()
+    }
+
+    /// What runs methods, for the layer that must know which of them send.
+    pub(crate) fn runtime(&self) -> Arc<ClassRuntime> {
+        Arc::clone(&self.0.runtime)
+    }
+
+    /// What delivers messages.
+    pub(crate) fn courier(&self) -> Courier {
+        self.0.courier.clone()
+    }
+
+    /// What has been delivered.
+    pub fn deliveries(&self) -> DeliveryStats {
+        self.0.courier.stats()
+    }
+
+    /// Ends deliveries: the engine is about to be closed. Others go on with them.
+    pub fn stop(&self) {
+        self.0.courier.stop();
+    }
+
+    /// Follows the programs of a cluster from now on, as this incarnation of a node, and delivers what the
+    /// objects send that it keeps. Needs a tokio runtime.
+    pub fn follow(&self, node: NodeName, incarnation: u64, cluster: &Cluster, served: Served) {
+        let reporter = FaultReporter::start(cluster.events().clone(), node.clone());
+        // A second call changes nothing: a process is one node.
+        let _ = self.0.faults.reporter.set(reporter);
+        self.0.subscriber.get_or_init(|| {
+            let hooks = self.0.hooks.clone();
+            Subscriber::start(node.clone(), incarnation, cluster.programs(), hooks)
+        });
+        // After the programs: to what knows none, classes would not exist.
+        if !served.targets.is_empty() {
+            self.0.courier.start(Surroundings {
+                store: cluster.store().clone(),
+                watch: cluster.store().clone(),
+                locate: cluster.store().clone(),
+                events: cluster.events().clone(),
+                entities: served.entities,
+                node,
+                served: served.targets.into_iter().collect(),
+                is_alone: served.is_alone,
+            });
+        }
+    }
+
+    /// The programs that are live here, with their versions.
+    pub fn live(&self) -> Vec<(String, u64)> {
+        let live = self.0.runtime.live();
+        live.into_iter().map(|class| (class.name.to_string(), class.version)).collect()
+    }
+
+    /// How its programs failed since it started.
+    pub fn failures(&self) -> ProgramFailures {
+        let faults = &self.0.faults;
+        ProgramFailures {
+            faults: faults.faults.get(),
+            exceeded: Limit::ALL.map(|limit| (limit, faults.exceeded[limit as usize].get())),
+        }
+    }
+
+    /// What each class in Brados was asked here since it was first made live, by name.
+    pub fn calls_seen(&self) -> Vec<(ClassName, CallsSeen)> {
+        self.0.runtime.calls_seen()
+    }
+
+    /// Makes sure that this process is not behind what a call asks for, and counts it; one whose class
+    /// is live in the version it names asks nobody. Answers what counts it as under way.
+    ///
+    /// # Errors
+    /// `Stale` if the caller is behind; `Fault` if the version cannot be made live here;
+    /// `Unavailable` if the programs cannot be read, or the class's source cannot for some seconds.
+    pub async fn begin(&self, call: &ClassCall) -> Result<Option<UnderWay>> {
+        let mut called = self.0.runtime.called(&call.class);
+        let live = called.as_ref().map(CalledClass::version);
+        if (live.is_none() || call.version.is_some_and(|version| live != Some(version)))
+            && let Some(subscriber) = self.0.subscriber.get()
+        {
+            // Boxed, as every call's future would be as large as what few wait for.
+            Box::pin(catch_up(subscriber, call)).await?;
+            called = self.0.runtime.called(&call.class);
+        }
+        Ok(called.and_then(|called| called.begin(call)))
+    }
+}
+
+/// Waits until this process has what a call asks for. One that names no version finds what is active: a node
+/// that has just started does not know its programs yet.
+async fn catch_up(subscriber: &Subscriber, call: &ClassCall) -> Result<()> {
+    let program = program_of(&call.class)?;
+    let caught_up = async {
+        match call.version {
+            Some(version) => subscriber.caught_up(&program, version).await,
+            None => subscriber.settled(&program).await,
+        }
+    };
+    tokio::time::timeout(CATCH_UP_PATIENCE, caught_up).await.unwrap_or_else(|_| {
+        let seconds = CATCH_UP_PATIENCE.as_secs();
+        let text = format!("{program} did not become live within {seconds} s of being asked for");
+        Err(Error::unavailable(text).hint(format!("see `nacre program status {program}`")))
+    })
+}
+
+fn program_of(class: &ClassName) -> Result<ProgramId> {
+    Ok(ProgramId::new(ProgramKind::Class, class.as_str().parse()?))
+}
+
+/// How programs failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProgramFailures {
+    /// Calls that ended with a fault, or for using up a budget.
+    pub faults: u64,
+    /// Of these, how many exceeded which limit of theirs; what a map's program exceeded is not
+    /// told apart.
+    pub exceeded: [(Limit, u64); Limit::ALL.len()],
+}
+
+/// Counts faults, and takes them from the engine's threads to the cluster log, once there is one.
+#[derive(Default)]
+struct ClusterLog {
+    reporter: OnceLock<FaultReporter>,
+    faults: Counter,
+    exceeded: [Counter; Limit::ALL.len()],
+}
+
+impl FaultSink for ClusterLog {
+    fn fault(&self, fault: &ProgramFault<'_>) {
+        self.faults.add(1);
+        if let Some(limit) = fault.limit {
+            self.exceeded[limit as usize].add(1);
+        }
+        if let Some(reporter) = self.reporter.get() {
+            reporter.fault(fault);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! How many objects a class has, and how full they are: estimated from some.
+//!
+//! All names are listed; of each page some objects are looked at, and the rows of a few are counted. So it
+//! takes a listing of the pools and a few hundred reads, however many objects there are.
+
+use bytes::Bytes;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use nacre_brados::layout::most_rows_in_stream;
+use nacre_brados::{Compiled, Marks, Whereabouts};
+use nacre_object::limits::MAX_LIST_ENTRIES;
+use nacre_object::{ClassName, ErrorKind, Result};
+use nacre_tuner::{Objects, Rows};
+
+use super::sources::compiled;
+use super::walk::whereabouts;
+use super::{Layouts, program_of};
+use nacre::{Object, Pool};
+
+/// Objects that are looked at of each page of names.
+const LOOKED_AT: usize = 32;
+/// Of the class's, objects whose rows are counted.
+const COUNTED: usize = 8;
+/// Entries that are read at a time.
+const PAGE_ENTRIES: u32 = 1000;
+/// Entries that are counted of one object: a second or so of reading. How many more it has is not known.
+const MAX_COUNTED_ENTRIES: u64 = 64 * PAGE_ENTRIES as u64;
+
+/// What was found so far.
+#[derive(Default)]
+struct Found {
+    objects: f64,
+    some: Vec<Object>,
+}
+
+impl Layouts {
+    /// About how many objects a class has, and how many rows one of them. In the byte stream those count that
+    /// its length has room for, as nobody but the class knows which are there.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such class; `Unavailable`.
+    pub async fn census(&self, class: &ClassName) -> Result<Objects> {
+        let source = self.cluster.programs().show(&program_of(class)?, None).await?.source;
+        let compiled = compiled(&source)?;
+        let marks = Marks::of(&compiled);
+        let mut found = Found::default();
+        for name in self.cluster.pools().await? {
+            count(&self.cluster.pool(name.as_str()).await?, &marks, &mut found).await?;
+        }
+        let rows = rows(&compiled, &found.some).await?;
+        Ok(Objects { count: Some(found.objects.round() as u64), rows })
+    }
+}
+
+async fn count(pool: &Pool, marks: &Marks, found: &mut Found) -> Result<()> {
+    let mut after = None;
+    loop {
+        let page = pool.list(after, "", MAX_LIST_ENTRIES).await?;
+        let every = page.names.len().div_ceil(LOOKED_AT).max(1);
+        let some: Vec<Object> = page
+            .names
+            .iter()
+            .step_by(every)
+            .map(|name| pool.object(name.as_str()))
+            .collect::<Result<_>>()?;
+        let looked = some.len();
+        let own: Vec<Object> = stream::iter(some)
+            .map(|object| async move {
+                let place = whereabouts(&object, marks).await?;
+                Ok::<_, nacre_object::Error>((place != Whereabouts::Foreign).then_some(object))
+            })
+            .buffered(LOOKED_AT)
+            .try_filter_map(|own| async move { Ok(own) })
+            .try_collect()
+            .await?;
+        if looked > 0 {
+            found.objects += own.len() as f64 * page.names.len() as f64 / looked as f64;
+        }
+        let room = COUNTED.saturating_sub(found.some.len());
+        found.some.extend(own.into_iter().take(room));
+        after = page.names.last().cloned();
+        if !page.more {
+            return Ok(());
+        }
+    }
+}
+
+/// How many rows objects have, on average.
+async fn rows(compiled: &Compiled, objects: &[Object]) -> Result<Rows> {
+    let (mut rows, mut counted, mut is_whole) = (0, 0, true);
+    for object in objects {
+        match rows_of(compiled, object).await {
+            Ok((of_one, is_all)) => {
+                rows += of_one;
+                counted += 1;
+                is_whole &= is_all;
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(match (counted, is_whole) {
+        (0, _) => Rows::Unknown,
+        (_, true) => Rows::About(rows / counted),
+        (_, false) => Rows::MoreThan(rows / counted),
+    })
+}
+
+/// The rows of an object, and whether those are all: its entries besides the one that each object has, and what
+/// may be in its byte stream.
+async fn rows_of(compiled: &Compiled, object: &Object) -> Result<(u64, bool)> {
+    let in_stream = match compiled.analysis.program.layout().uses_stream() {
+        true => most_rows_in_stream(compiled, object.stat().await?.size),
+        false => 0,
+    };
+    let (mut entries, mut after) = (0, Bytes::new());
+    loop {
+        let page = object.map_range(after, "", PAGE_ENTRIES).await?;
+        entries += page.entries.len() as u64;
+        after = page.entries.last().map(|last| last.key.clone()).unwrap_or_default();
+        if !page.more || entries >= MAX_COUNTED_ENTRIES {
+            return Ok((in_stream + entries.saturating_sub(1), !page.more));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nacre_brados::Value;
+    use nacre_calls::encode_request;
+
+    use super::super::sources::tests::KV;
+    use super::*;
+    use crate::LocalCluster;
+
+    const ROWS: i64 = 1500;
+
+    async fn census_of(source: &str) -> Objects {
+        let folder = tempfile::tempdir().unwrap();
+        let cluster = LocalCluster::embedded(folder.path()).await.unwrap();
+        let class: ClassName = "kv".parse().unwrap();
+        let program = program_of(&class).unwrap();
+        let version = cluster.programs().put(&program, source).await.unwrap();
+        cluster.programs().activate(&program, version).await.unwrap();
+        let object = cluster.object(&"data/o".parse().unwrap()).await.unwrap();
+        for at in 0..ROWS {
+            let row = encode_request(&[Value::Int(at), Value::text("v")]);
+            object.call("kv", "put", row).await.unwrap();
+        }
+        Layouts::of(&cluster).census(&class).await.unwrap()
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn rows_are_counted_wherever_they_lie() {
+        for layout in ["", "layout kv: appended(map)\n", "layout kv: slots(16)\n"] {
+            let objects = census_of(&format!("{KV}{layout}")).await;
+            let expected = (Some(1), Rows::About(ROWS as u64));
+            assert_eq!((objects.count, objects.rows), expected, "{layout}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The layouts of running classes: how a class comes into another one while it is used.
+//!
+//! A class in Brados says in its source where rows lie. To change that, two versions are put, a *bridge*
+//! and a *target* (`sources`); once the bridge is live everywhere the target is, and then all objects are
+//! gone through and moved step by step (`walk`), while requests find what is in either place. New objects
+//! lie as the target says from the beginning. How far it has come is recorded in the map `layouts`
+//! (`record`, `change`); one process at a time does the work (`lease`, `keeper`), and any goes on where
+//! another stopped. `nacre program rollback` takes the class back at any time, and the objects with it.
+//!
+//! Which objects are a class's they say themselves, by how their entry `@brados` begins: so no ledger is
+//! kept, and what is gone through are the names of all pools. Two classes that keep the same tables could
+//! not be told apart, and are refused.
+
+mod census;
+mod change;
+mod keeper;
+mod lease;
+mod record;
+mod sources;
+mod walk;
+
+use nacre::Cluster;
+use nacre_brados::Marks;
+use nacre_object::{ClassName, Error, Result};
+use nacre_registry::{Activation, Change, Event, ProgramId, ProgramKind, ProgramSite, Severity};
+
+pub use self::change::{LayoutChange, Phase, Walk};
+pub use self::keeper::LayoutKeeper;
+pub use self::record::ClassLayout;
+use self::record::layouts_map;
+use self::sources::{Sources, compiled};
+
+/// The layouts of a cluster's classes. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Layouts {
+    cluster: Cluster,
+}
+
+impl Layouts {
+    /// Those of `cluster`.
+    pub fn of(cluster: &Cluster) -> Self {
+        Self { cluster: cluster.clone() }
+    }
+
+    /// What is recorded of a class.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Corrupt`.
+    pub async fn get(&self, class: &ClassName) -> Result<ClassLayout> {
+        ClassLayout::find(&self.cluster.maps().get(&layouts_map()).await?, class)
+    }
+
+    /// What is recorded of all classes of which there is something, by name.
+    ///
+    /// # Errors
+    /// As [`Layouts::get`].
+    pub async fn all(&self) -> Result<Vec<(ClassName, ClassLayout)>> {
+        ClassLayout::all(&self.cluster.maps().get(&layouts_map()).await?)
+    }
+
+    /// What is active of a class, and its source.
+    async fn active(&self, class: &ClassName) -> Result<(Activation, String)> {
+        let (program, programs) = (program_of(class)?, self.cluster.programs());
+        let active = programs.activation(&program).await?.ok_or_else(|| {
+            Error::not_found(format!("no version of {program} is active"))
+                .hint("`nacre program ls` shows which are")
+        })?;
+        let source = programs.show(&program, Some(active.version)).await?.source;
+        Ok((active, source))
+    }
+
+    /// Begins to bring a class into a layout; [`LayoutKeeper`]s do it.
+    ///
+    /// # Errors
+    /// `NotFound` if the class is not active; `Invalid` if the layout is impossible for it, or is the one it
+    /// has; `Conflict` if it is being changed already, or another class keeps the same tables.
+    pub async fn adopt(&self, class: &ClassName, layout: &str) -> Result<LayoutChange> {
+        let (program, programs) = (program_of(class)?, self.cluster.programs());
+        let (active, source) = self.active(class).await?;
+        let base = active.version;
+        let record = self.get(class).await?;
+        if let Some(change) = &record.change {
+            return Err(under_way(class, change));
+        }
+        let sources = Sources::of(&source, layout, record.is_settled(active))?;
+        self.refuse_twins(class, &sources).await?;
+        let change = LayoutChange {
+            layout: compiled(&sources.target)?.analysis.program.layout().to_string(),
+            bridge: programs.put(&program, &sources.bridge).await?,
+            target: programs.put(&program, &sources.target).await?,
+            former: sources.former,
+            base,
+            phase: Phase::Bridge,
+        };
+        self.update(class, |record| match &record.change {
+            Some(other) => Err(under_way(class, other)),
+            None => {
+                record.change = Some(change.clone());
+                record.last = None;
+                Ok(())
+            }
+        })
+        .await?;
+        let text = format!("{class} is brought into layout {}", change.layout);
+        self.tell(class, Severity::Info, text).await;
+        Ok(change)
+    }
+
+    /// Objects of another class that keeps the same would be taken for objects of this one.
+    async fn refuse_twins(&self, class: &ClassName, sources: &Sources) -> Result<()> {
+        let programs = self.cluster.programs();
+        let own = Marks::of(&compiled(&sources.target)?);
+        for other in programs.list(Some(ProgramKind::Class)).await? {
+            if other.id.name.as_str() == class.as_str() || other.active.is_none() {
+                continue;
+            }
+            let source = programs.show(&other.id, other.active).await?.source;
+            let Ok(others) = compiled(&source) else { continue };
+            if Marks::of(&others).overlap(&own) {
+                let text = format!("{} keeps the same tables as {class}", other.id);
+                return Err(Error::conflict(text)
+                    .hint("their objects cannot be told apart; migrate them one by one"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes what is recorded of a class.
+    async fn update(
+        &self,
+        class: &ClassName,
+        mut change: impl FnMut(&mut ClassLayout) -> Result<()> + Send,
+    ) -> Result<()> {
+        let update = |state: &nacre_registry::MapState| -> Result<Vec<Change>> {
+            let before = ClassLayout::find(state, class)?;
+            let mut record = before.clone();
+            change(&mut record)?;
+            Ok(if record == before { vec![] } else { vec![record.to_change(class)] })
+        };
+        self.cluster.maps().update(&layouts_map(), update).await.map(drop)
+    }
+
+    /// Says something about a class in the cluster log.
+    async fn tell(&self, class: &ClassName, severity: Severity, text: String) {
+        let mut event = Event::new(severity, text);
+        if let Ok(program) = program_of(class) {
+            let (kind, name) = (program.kind, program.name);
+            event = event.program(ProgramSite { kind, name, version: 0, line: None });
+        }
+        // The record says it as well.
+        let _ = self.cluster.events().append(event).await;
+    }
+}
+
+fn under_way(class: &ClassName, change: &LayoutChange) -> Error {
+    Error::conflict(format!("{class} is being brought into layout {}", change.destination()))
+        .hint("`nacre status` shows how far it is")
+}
+
+fn program_of(class: &ClassName) -> Result<ProgramId> {
+    Ok(ProgramId::new(ProgramKind::Class, class.as_str().parse()?))
+}

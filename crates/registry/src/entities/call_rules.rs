@@ -1,0 +1,46 @@
+//! What services say of the calls by which their own objects are used.
+//!
+//! A log keeps its records in objects, through calls of classes. A right on the log covers these calls; a right on
+//! the objects' pool is not needed. Which calls they are, the service's crate says with a [`CallRule`]. So this
+//! crate knows no class but its own.
+
+use nacre_object::{ClassCall, ObjectId};
+
+use super::grant::Right;
+
+/// What a call of a service's class takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallNeed<'a> {
+    /// A right on a log.
+    Log {
+        /// The log.
+        log: &'a str,
+        /// Which right.
+        right: Right,
+    },
+    /// Only nodes call it, in nobody's name.
+    Admin,
+}
+
+/// What a call on an object takes; `None` if the class is none of the service's.
+pub type CallRule = for<'a> fn(&ClassCall, &'a ObjectId) -> Option<CallNeed<'a>>;
+
+/// The rules of all services of a process.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CallRules(&'static [CallRule]);
+
+impl CallRules {
+    /// These rules. The first that knows a class decides.
+    pub const fn new(rules: &'static [CallRule]) -> Self {
+        Self(rules)
+    }
+
+    /// What a call on an object takes, if the class is one of a service's.
+    pub(super) fn need_of<'a>(
+        &self,
+        call: &ClassCall,
+        object: &'a ObjectId,
+    ) -> Option<CallNeed<'a>> {
+        self.0.iter().find_map(|rule| rule(call, object))
+    }
+}

@@ -1,0 +1,45 @@
+//! The program that is bound to a map: what it is asked, and what it answers. The hook of map programs runs it.
+
+#![cfg_attr(
+    not(feature = "programs"),
+    expect(dead_code, reason = "only the VM reads what a program is asked")
+)]
+
+use nacre_object::{CallContext, Error, FaultSite, MapName};
+
+use super::Change;
+
+/// A program bound to a map.
+pub(crate) struct Policy<'a> {
+    pub map: &'a str,
+    pub version: u64,
+    pub source: &'a [u8],
+}
+
+/// A commit to be judged.
+pub(crate) struct Proposal<'a> {
+    pub epoch: u64,
+    pub changes: Vec<Change>,
+    pub chain: &'a [String],
+    pub context: &'a CallContext,
+}
+
+/// What is to be committed, and what that triggers.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    pub changes: Vec<Change>,
+    pub triggers: Vec<(MapName, Vec<Change>)>,
+}
+
+impl Policy<'_> {
+    /// The name of the program.
+    pub fn program(&self) -> String {
+        format!("map/{}", self.map)
+    }
+
+    /// Says that what failed a check is of the program's making.
+    pub fn blame(&self, error: Error) -> Error {
+        let (program, version) = (self.program(), self.version);
+        error.with_fault(FaultSite { program, version, ..FaultSite::default() })
+    }
+}
