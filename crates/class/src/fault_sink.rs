@@ -1,6 +1,8 @@
 //! Where faults and log lines of programs go: the cluster log, once a node listens.
 
-use nacre_object::Error;
+use std::sync::{Mutex, PoisonError};
+
+use nacre_object::{Error, RemoteFault};
 use nacre_program::Limit;
 
 /// That a program failed one of its calls.
@@ -50,4 +52,40 @@ pub struct NoFaultSink;
 
 impl FaultSink for NoFaultSink {
     fn fault(&self, _: &ProgramFault<'_>) {}
+}
+
+/// Holds faults back until it is known whether their run counts. Lines go on to `next`.
+pub(crate) struct HeldFaults<'a> {
+    next: &'a dyn FaultSink,
+    faults: Mutex<Vec<(RemoteFault, Error)>>,
+}
+
+impl<'a> HeldFaults<'a> {
+    /// Before this sink.
+    pub fn before(next: &'a dyn FaultSink) -> Self {
+        Self { next, faults: Mutex::default() }
+    }
+
+    /// The faults, in order.
+    pub fn into_faults(self) -> Vec<(RemoteFault, Error)> {
+        self.faults.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FaultSink for HeldFaults<'_> {
+    fn fault(&self, fault: &ProgramFault<'_>) {
+        let held = RemoteFault {
+            program: fault.program.to_owned(),
+            version: fault.version,
+            method: fault.method.to_owned(),
+            line: fault.line,
+            limit: fault.limit.map(|limit| limit.as_str().to_owned()),
+        };
+        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        faults.push((held, fault.error.clone()));
+    }
+
+    fn log(&self, line: &ProgramLog<'_>) {
+        self.next.log(line);
+    }
 }

@@ -61,11 +61,9 @@ impl Invocation<'_> {
         let found = Found::default();
         let outcome = calling.during(|| with_vm(|vm| self.run_in(vm, &has_written, &found)));
         let outcome = outcome.map_err(|error| self.at_own_lines(error));
-        if !view.is_rehearsal() {
-            found.refused.take().iter().for_each(|error| self.report(error, None));
-            if let Err(error) = &outcome {
-                self.report(error, found.limit.get());
-            }
+        found.refused.take().iter().for_each(|error| self.report(error, None));
+        if let Err(error) = &outcome {
+            self.report(error, found.limit.get());
         }
         match outcome? {
             reply if reply.status >= 0 => Ok(reply),

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use nacre_clock::Clock;
 use nacre_object::{
     CallAllowance, CallContext, CallReply, ClassCall, ClassForm, ClassHost, ClassName, ClassSource,
-    Error, ErrorKind, ObjectView, ReadOnlyView, RemoteFault, Result,
+    Error, ErrorKind, ObjectView, ReadOnlyView, RemoteClassHost, RemoteFault, Result,
 };
 use nacre_program::{Budget, Limit};
 use nacre_script::Terms;
@@ -14,7 +14,7 @@ use nacre_script::Terms;
 use crate::allowance::Allowance;
 use crate::calls_seen::CallsSeen;
 use crate::eval_cache::EvalCache;
-use crate::fault_sink::{FaultSink, NoFaultSink, ProgramFault};
+use crate::fault_sink::{FaultSink, HeldFaults, NoFaultSink, ProgramFault};
 use crate::invocation::Invocation;
 use crate::live::{CalledClass, Class, LiveClass, Program};
 use crate::program::ClassProgram;
@@ -168,6 +168,7 @@ impl ClassRuntime {
         call: &ClassCall,
         view: &mut dyn ObjectView,
         context: &CallContext,
+        sink: &dyn FaultSink,
     ) -> Result<CallReply> {
         check_version(call, program.script.version())?;
         let Some((method, access)) = program.method(&call.method) else {
@@ -188,25 +189,9 @@ impl ClassRuntime {
             access,
             terms: self.terms(context),
             context,
-            sink: &*self.sink,
+            sink,
         };
         invocation.run(view)
-    }
-
-    /// A native method may itself run a program, as `map` runs that of its map. Its fault is
-    /// reported like that of a class; the error names the program.
-    fn report_hosted(&self, call: &ClassCall, error: &Error) {
-        let is_fault = matches!(error.kind(), ErrorKind::Fault | ErrorKind::Exhausted);
-        if let (true, Some(site)) = (is_fault, error.fault()) {
-            self.sink.fault(&ProgramFault {
-                program: &site.program,
-                version: site.version,
-                method: call.method.as_str(),
-                line: site.line,
-                error,
-                limit: None,
-            });
-        }
     }
 
     fn evaluate(
@@ -214,6 +199,7 @@ impl ClassRuntime {
         call: &ClassCall,
         view: &mut dyn ObjectView,
         context: &CallContext,
+        sink: &dyn FaultSink,
     ) -> Result<CallReply> {
         check_unversioned(call)?;
         let request = match call.method.as_str() {
@@ -230,9 +216,26 @@ impl ClassRuntime {
             access: MethodAccess::ReadWrite,
             terms: self.terms(context),
             context,
-            sink: &*self.sink,
+            sink,
         };
         invocation.run(view)
+    }
+
+    fn call_reporting_to(
+        &self,
+        sink: &dyn FaultSink,
+        call: &ClassCall,
+        view: &mut dyn ObjectView,
+        context: &CallContext,
+    ) -> Result<CallReply> {
+        match self.find(&call.class) {
+            Some(Class::Program(program)) => self.call_program(&program, call, view, context, sink),
+            Some(Class::Native(class)) => call_native(&class, call, view, context)
+                .inspect_err(|error| report_hosted(sink, call, error)),
+            Some(Class::Scripts) => self.evaluate(call, view, context, sink),
+            None => Err(Error::unsupported(format!("there is no class {}", call.class))
+                .hint("`nacre program ls` shows the classes there are")),
+        }
     }
 
     fn terms(&self, context: &CallContext) -> Terms<'_> {
@@ -265,20 +268,15 @@ impl ClassHost for ClassRuntime {
         view: &mut dyn ObjectView,
         context: &CallContext,
     ) -> Result<CallReply> {
-        match self.find(&call.class) {
-            Some(Class::Program(program)) => self.call_program(&program, call, view, context),
-            Some(Class::Native(class)) => call_native(&class, call, view, context)
-                .inspect_err(|error| self.report_hosted(call, error)),
-            Some(Class::Scripts) => self.evaluate(call, view, context),
-            None => Err(Error::unsupported(format!("there is no class {}", call.class))
-                .hint("`nacre program list` shows the classes there are")),
-        }
+        self.call_reporting_to(&*self.sink, call, view, context)
     }
 
     fn allowance(&self) -> Box<dyn CallAllowance + '_> {
         Box::new(Allowance::new(&*self.clock))
     }
+}
 
+impl RemoteClassHost for ClassRuntime {
     fn form(&self, class: &ClassName) -> ClassForm {
         match self.find(class) {
             Some(Class::Native(_) | Class::Scripts) => ClassForm::Native,
@@ -291,7 +289,18 @@ impl ClassHost for ClassRuntime {
         }
     }
 
-    fn failed_elsewhere(&self, fault: &RemoteFault, error: &Error) {
+    fn call_unreported(
+        &self,
+        call: &ClassCall,
+        view: &mut dyn ObjectView,
+        context: &CallContext,
+    ) -> (Result<CallReply>, Vec<(RemoteFault, Error)>) {
+        let held = HeldFaults::before(&*self.sink);
+        let outcome = self.call_reporting_to(&held, call, view, context);
+        (outcome, held.into_faults())
+    }
+
+    fn failed(&self, fault: &RemoteFault, error: &Error) {
         self.sink.fault(&ProgramFault {
             program: &fault.program,
             version: fault.version,
@@ -299,6 +308,22 @@ impl ClassHost for ClassRuntime {
             line: fault.line,
             error,
             limit: fault.limit.as_deref().and_then(Limit::named),
+        });
+    }
+}
+
+/// A native method may itself run a program, as `map` runs that of its map. Its fault is
+/// reported like that of a class; the error names the program.
+fn report_hosted(sink: &dyn FaultSink, call: &ClassCall, error: &Error) {
+    let is_fault = matches!(error.kind(), ErrorKind::Fault | ErrorKind::Exhausted);
+    if let (true, Some(site)) = (is_fault, error.fault()) {
+        sink.fault(&ProgramFault {
+            program: &site.program,
+            version: site.version,
+            method: call.method.as_str(),
+            line: site.line,
+            error,
+            limit: None,
         });
     }
 }

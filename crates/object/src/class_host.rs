@@ -1,7 +1,5 @@
 //! How an engine runs class methods without knowing what a class is made of.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 
 use crate::{ClassName, EntityName, Error, MethodName, ObjectView, Result, Status};
@@ -37,43 +35,6 @@ pub struct CallContext {
     pub now_micros: u64,
 }
 
-/// How a class can be run by somebody else than its host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ClassForm {
-    /// Only the host itself can run it, or it does not know the class.
-    Here,
-    /// Everybody of the same release has it.
-    Native,
-    /// Whoever has its source can.
-    Program(ClassSource),
-}
-
-/// The live version of a class that is a program.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClassSource {
-    /// The version.
-    pub version: u64,
-    /// SHA-256 of the source.
-    pub digest: [u8; 32],
-    /// The source.
-    pub source: Arc<str>,
-}
-
-/// That a program failed a call which somebody else ran for its host.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RemoteFault {
-    /// The program's name.
-    pub program: String,
-    /// Its version; 0 for a one-off script.
-    pub version: u64,
-    /// The method that was called.
-    pub method: String,
-    /// The line, where known.
-    pub line: Option<u32>,
-    /// The limit it exceeded, where known.
-    pub limit: Option<String>,
-}
-
 /// Runs methods. Engines are given one; `class::ClassRuntime` is the real one.
 pub trait ClassHost: Send + Sync {
     /// Whether the method is declared to change nothing, so that it may run beside writers.
@@ -105,18 +66,6 @@ pub trait ClassHost: Send + Sync {
     /// request may hold `MAX_OPS` of them.
     fn allowance(&self) -> Box<dyn CallAllowance + '_> {
         Box::new(Unbounded)
-    }
-
-    /// How an engine could have the class run next to the object, if that is not in this process.
-    fn form(&self, class: &ClassName) -> ClassForm {
-        let _ = class;
-        ClassForm::Here
-    }
-
-    /// Hears of a fault that happened elsewhere, so that it is known where its own are. `error` is what
-    /// the caller gets.
-    fn failed_elsewhere(&self, fault: &RemoteFault, error: &Error) {
-        let _ = (fault, error);
     }
 }
 

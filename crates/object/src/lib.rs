@@ -19,15 +19,13 @@ mod name;
 mod native_class;
 mod op;
 mod read_only;
+mod remote_class_host;
 mod request;
 mod store;
 mod transaction;
 mod view;
 
-pub use class_host::{
-    CallAllowance, CallContext, CallReply, ClassCall, ClassForm, ClassHost, ClassSource, NoClasses,
-    RemoteFault,
-};
+pub use class_host::{CallAllowance, CallContext, CallReply, ClassCall, ClassHost, NoClasses};
 pub use error::{Error, ErrorKind, FaultSite, Result, Status};
 pub use event_queue::EventQueue;
 pub use guard::{Demand, FINGERPRINT_BYTES, Guard, LocalOnly, Peer, Standing, Unlimited};
@@ -39,6 +37,7 @@ pub use name::{
 pub use native_class::{MethodAccess, NativeClass, NativeMethod};
 pub use op::{MapEntry, MapRange, ObjectStat, Op, OpResult};
 pub use read_only::ReadOnlyView;
+pub use remote_class_host::{ClassForm, ClassSource, RemoteClassHost, RemoteFault};
 pub use request::{Access, ByteRange, IoHeader, Reply, Request};
 pub use store::{
     Capabilities, Capability, ListPage, ListRequest, Locate, Store, Watch, WatchEvent, WatchStream,

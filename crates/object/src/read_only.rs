@@ -19,10 +19,6 @@ fn denied<T>() -> Result<T> {
 }
 
 impl ObjectView for ReadOnlyView<'_> {
-    fn is_rehearsal(&self) -> bool {
-        self.0.is_rehearsal()
-    }
-
     fn exists(&mut self) -> Result<bool> {
         self.0.exists()
     }

@@ -16,12 +16,6 @@ use crate::{MapRange, ObjectStat, Result};
 /// not. A write to an absent object creates it. One that fails as `Invalid`, `NotFound` or `Exists` has
 /// changed nothing, so a method may go on after it.
 pub trait ObjectView {
-    /// Whether this run was but a rehearsal: it looked at something that is not at hand, so it will be run
-    /// again with that, and nothing of this run counts.
-    fn is_rehearsal(&self) -> bool {
-        false
-    }
-
     /// Whether the object exists.
     fn exists(&mut self) -> Result<bool>;
 

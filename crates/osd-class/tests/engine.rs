@@ -17,7 +17,7 @@ use nacre_conformance::{
 };
 use nacre_log::log_class;
 use nacre_object::{
-    CallReply, ClassHost, ErrorKind, MapEntry, Op, OpResult, Request, Result, Store,
+    CallReply, ErrorKind, MapEntry, Op, OpResult, RemoteClassHost, Request, Result, Store,
 };
 use nacre_program::Budget;
 use nacre_rados::{OsdCounts, RadosEngine, RadosOptions};
@@ -89,13 +89,13 @@ struct Node {
     ceph: CephCluster,
 }
 
-async fn connect(ceph: &CephCluster, classes: Arc<dyn ClassHost>) -> RadosEngine {
+async fn connect(ceph: &CephCluster, classes: Arc<dyn RemoteClassHost>) -> RadosEngine {
     connect_by(ceph, classes, Arc::new(SystemClock::default())).await
 }
 
 async fn connect_by(
     ceph: &CephCluster,
-    classes: Arc<dyn ClassHost>,
+    classes: Arc<dyn RemoteClassHost>,
     clock: Arc<dyn Clock>,
 ) -> RadosEngine {
     let options = RadosOptions { conf: Some(ceph.conf()), ..Default::default() };

@@ -4,11 +4,13 @@
 //! whenever something was missing, and when another client was faster: then they are run on what was
 //! fetched since, from the start.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use nacre_clock::Clock;
 use nacre_object::{
-    CallAllowance, CallContext, CallReply, ClassCall, ClassHost, Error, ObjectView, Result,
+    CallAllowance, CallContext, CallReply, ClassCall, ClassHost, Error, ObjectView,
+    RemoteClassHost, RemoteFault, Result,
 };
 
 /// Of a CPU: some calls that need all of theirs, or a good one that is run again for each of many fetches.
@@ -28,10 +30,12 @@ pub struct Allowance<'a> {
 /// One run of a request, and the classes as it may call them: what they are allowed is what is left.
 pub struct Round<'a> {
     clock: &'a dyn Clock,
-    classes: &'a dyn ClassHost,
+    classes: &'a dyn RemoteClassHost,
     used: &'a mut Duration,
     used_before: Duration,
     began: Duration,
+    /// Faults of programs, which nobody hears of before the run counts.
+    faults: Mutex<Vec<(RemoteFault, Error)>>,
 }
 
 impl<'a> Allowance<'a> {
@@ -44,7 +48,7 @@ impl<'a> Allowance<'a> {
     ///
     /// # Errors
     /// `Exhausted` if those before have used it up.
-    pub fn begin<'b>(&'b mut self, classes: &'b dyn ClassHost) -> Result<Round<'b>> {
+    pub fn begin<'b>(&'b mut self, classes: &'b dyn RemoteClassHost) -> Result<Round<'b>> {
         check(self.used)?;
         if self.rounds == MAX_ROUNDS {
             let text = format!("the transaction looked at {MAX_ROUNDS} parts of the object");
@@ -52,11 +56,18 @@ impl<'a> Allowance<'a> {
         }
         self.rounds += 1;
         let (used_before, began) = (self.used, now(self.clock));
-        Ok(Round { clock: self.clock, classes, used: &mut self.used, used_before, began })
+        let (clock, used, faults) = (self.clock, &mut self.used, Mutex::default());
+        Ok(Round { clock, classes, used, used_before, began, faults })
     }
 }
 
 impl Round<'_> {
+    /// Says that the run counts, so its faults are heard of.
+    pub fn report(&self) {
+        let faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        faults.iter().for_each(|(fault, error)| self.classes.failed(fault, error));
+    }
+
     fn used(&self) -> Duration {
         self.used_before + now(self.clock).saturating_sub(self.began)
     }
@@ -79,7 +90,9 @@ impl ClassHost for Round<'_> {
         view: &mut dyn ObjectView,
         context: &CallContext,
     ) -> Result<CallReply> {
-        self.classes.call(call, view, context)
+        let (outcome, faults) = self.classes.call_unreported(call, view, context);
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner).extend(faults);
+        outcome
     }
 
     fn allowance(&self) -> Box<dyn CallAllowance + '_> {

@@ -167,10 +167,6 @@ impl<'a> Draft<'a> {
 }
 
 impl ObjectView for Draft<'_> {
-    fn is_rehearsal(&self) -> bool {
-        !self.missing.is_empty()
-    }
-
     fn exists(&mut self) -> Result<bool> {
         Ok(self.exists)
     }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use nacre_clock::Clock;
 use nacre_object::limits::MAX_NOTIFY_BYTES;
 use nacre_object::{
-    CallContext, Capabilities, Capability, ClassHost, Error, ListPage, ListRequest, ObjectId,
+    CallContext, Capabilities, Capability, Error, ListPage, ListRequest, ObjectId, RemoteClassHost,
     Reply, Request, Result, Store, Watch, WatchStream,
 };
 use nacre_rados_layout::{encode_letter, mailbox, mailbox_namespace};
@@ -47,7 +47,7 @@ struct Inner {
     /// The pool as it was when the engine connected, by which all namespaces are opened.
     pool: Arc<IoContext>,
     options: RadosOptions,
-    classes: Arc<dyn ClassHost>,
+    classes: Arc<dyn RemoteClassHost>,
     clock: Arc<dyn Clock>,
     contexts: Mutex<HashMap<String, Arc<IoContext>>>,
     in_osd: InOsd,
@@ -69,7 +69,7 @@ impl RadosEngine {
     /// options' `connect_timeout`, `Unavailable`, each with what to check.
     pub async fn connect(
         options: RadosOptions,
-        classes: Arc<dyn ClassHost>,
+        classes: Arc<dyn RemoteClassHost>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
         let asked = options.clone();

@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use nacre_clock::Clock;
 use nacre_object::{
-    CallReply, ClassCall, ClassHost, ClassName, Error, MethodName, ObjectId, Op, OpResult, Reply,
-    Request, Result,
+    CallReply, ClassCall, ClassName, Error, MethodName, ObjectId, Op, OpResult, RemoteClassHost,
+    Reply, Request, Result,
 };
 use nacre_telemetry::Counter;
 
@@ -62,7 +62,7 @@ pub struct OsdRequest<'a> {
     /// The namespace of the object's pool.
     pub context: &'a Arc<IoContext>,
     /// Knows the programs.
-    pub classes: &'a dyn ClassHost,
+    pub classes: &'a dyn RemoteClassHost,
     /// The request.
     pub request: &'a Request,
     /// Tells how long something was found out ago.
@@ -144,7 +144,7 @@ impl InOsd {
         match outcome {
             Outcome::Done { results, exists, fault } => {
                 if let Some((fault, error)) = fault {
-                    asked.classes.failed_elsewhere(&fault, &error.on(object));
+                    asked.classes.failed(&fault, &error.on(object));
                 }
                 self.by_plugin.add(1);
                 return Ok(Some(Reply { version: if exists { version } else { 0 }, results }));
@@ -152,7 +152,7 @@ impl InOsd {
             Outcome::Failed(error, fault) => {
                 let error = error.on(object);
                 // It is heard of where programs are looked after, wherever it happened.
-                fault.iter().for_each(|fault| asked.classes.failed_elsewhere(fault, &error));
+                fault.iter().for_each(|fault| asked.classes.failed(fault, &error));
                 return Err(error);
             }
             Outcome::LongReply => self.long_answers.note(methods(asked.request), now),

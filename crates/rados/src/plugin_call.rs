@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use nacre_object::{
-    ClassForm, ClassHost, ClassName, ClassSource, Error, Op, OpResult, RemoteFault, Reply, Request,
-    Result,
+    ClassForm, ClassName, ClassSource, Error, Op, OpResult, RemoteClassHost, RemoteFault, Reply,
+    Request, Result,
 };
 use nacre_protocol::proto::osd_answer::Answer;
 use nacre_protocol::proto::{self as pb, Unsuited};
@@ -54,7 +54,7 @@ pub enum Outcome {
 impl PluginCall {
     /// The request, if it gains by being run next to its object, and can be: a method is called that
     /// others than this process can run, or a change depends on what the object is.
-    pub fn of(request: &Request, classes: &dyn ClassHost) -> Option<Self> {
+    pub fn of(request: &Request, classes: &dyn RemoteClassHost) -> Option<Self> {
         let mut programs: Vec<(ClassName, ClassSource)> = Vec::new();
         let (mut writes, mut calls, mut reads) = (false, false, false);
         for op in &request.ops {

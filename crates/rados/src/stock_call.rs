@@ -11,7 +11,7 @@
 //! `3`. So [`stock_source`] gives the program another one.
 
 use bytes::{BufMut, Bytes};
-use nacre_object::{ClassForm, ClassHost, Op, Request};
+use nacre_object::{ClassForm, Op, RemoteClassHost, Request};
 
 use crate::ffi::Call;
 use crate::stock_source::stock_source;
@@ -26,7 +26,7 @@ const HANDLER: &str = "run_program";
 const EVAL_VERSIONS: [u8; 2] = [1, 1];
 
 /// The request as a call of the class `lua`, if it is one that may go this way.
-pub fn stock_call(request: &Request, classes: &dyn ClassHost) -> Option<Call> {
+pub fn stock_call(request: &Request, classes: &dyn RemoteClassHost) -> Option<Call> {
     let [Op::Call(call)] = &request.ops[..] else { return None };
     let ClassForm::Program(program) = classes.form(&call.class) else { return None };
     let lua = without_preamble(&program.source);

@@ -13,7 +13,7 @@
 
 use nacre_clock::Clock;
 use nacre_object::{
-    CallContext, ClassHost, Error, Op, OpResult, Reply, Request, Result, run_transaction,
+    CallContext, Error, Op, OpResult, RemoteClassHost, Reply, Request, Result, run_transaction,
 };
 
 use crate::allowance::Allowance;
@@ -33,7 +33,7 @@ pub struct Transaction<'a, O> {
     /// The objects, of which the request names one.
     pub objects: &'a O,
     /// Runs methods.
-    pub classes: &'a dyn ClassHost,
+    pub classes: &'a dyn RemoteClassHost,
     /// The request.
     pub request: &'a Request,
     /// What the time of its runs is measured by.
@@ -118,7 +118,11 @@ impl<O: Objects> Transaction<'_, O> {
         let round = allowance.begin(self.classes)?;
         let mut draft = Draft::new(image);
         let results = run_transaction(&self.request.ops, &mut draft, &round, &self.call);
-        Ok((results, draft.finish()))
+        let outcome = draft.finish();
+        if matches!(outcome, Outcome::Done { .. }) {
+            round.report();
+        }
+        Ok((results, outcome))
     }
 
     async fn commit(

@@ -9,7 +9,7 @@ use nacre_clock::{Clock, ManualClock};
 use nacre_object::limits::MAX_OBJECT_BYTES;
 use nacre_object::{
     CallContext, CallReply, ClassCall, ClassHost, ClassName, EntityName, Error, ErrorKind,
-    MethodName, ObjectId, ObjectName, ObjectView, Op, PoolName, Request, Result,
+    MethodName, ObjectId, ObjectName, ObjectView, Op, PoolName, RemoteClassHost, Request, Result,
 };
 
 use crate::failure::status;
@@ -76,6 +76,8 @@ impl ClassHost for Slow<'_> {
         (self.method)(view).map(|()| CallReply::default())
     }
 }
+
+impl RemoteClassHost for Slow<'_> {}
 
 /// Runs a request of so many calls.
 async fn run(

@@ -6,7 +6,9 @@ use crate::support::{Node, call, class, small_budget, status};
 use bytes::Bytes;
 use nacre_class::{CheckError, ClassProgram, check_program};
 use nacre_clock::{Clock, SystemClock};
-use nacre_object::{CallContext, CallReply, ClassHost, ErrorKind, ObjectView, Op, Result};
+use nacre_object::{
+    CallContext, CallReply, ClassHost, ErrorKind, ObjectView, Op, RemoteClassHost, Result,
+};
 use nacre_object::{MethodAccess, NativeClass};
 
 const COUNTER: &str = "
@@ -301,17 +303,20 @@ fn a_panic_in_the_engine_is_not_caught_by_a_script() {
 }
 
 #[test]
-fn what_fails_in_a_rehearsal_is_no_fault_of_the_program() {
+fn a_fault_of_an_unreported_call_is_heard_of_once_the_run_counts() {
     let node = Node::new();
     let source = "function m() assert(pcall(objclass.getxattr, 'a')) end objclass.register(m)";
     node.install("m", 1, source).unwrap();
     let context = CallContext { source: "client.a".parse().unwrap(), now_micros: 0 };
     let call = call("m", "m", None, "");
-    let error = node.runtime.call(&call, &mut Unready, &context).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Fault);
+    let (outcome, faults) = node.runtime.call_unreported(&call, &mut Unready, &context);
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Fault);
     assert!(node.heard.faults.lock().unwrap().is_empty());
+    let [(fault, error)] = &faults[..] else { panic!("{faults:?}") };
+    assert_eq!((fault.program.as_str(), fault.version, fault.method.as_str()), ("m", 1, "m"));
+    node.runtime.failed(fault, error);
     assert_eq!(node.method("o", "m", "m", "").unwrap_err().kind(), ErrorKind::Fault);
-    assert_eq!(node.heard.faults.lock().unwrap().len(), 1);
+    assert_eq!(node.heard.faults.lock().unwrap().len(), 2);
 }
 
 #[test]
@@ -344,9 +349,6 @@ fn a_program_is_checked_before_anything_of_it_is_stored() {
 struct Unready;
 
 impl ObjectView for Unready {
-    fn is_rehearsal(&self) -> bool {
-        true
-    }
     fn stat(&mut self) -> Result<nacre_object::ObjectStat> {
         panic!("a bug in the engine")
     }

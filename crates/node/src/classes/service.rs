@@ -12,7 +12,7 @@ use nacre::{Cluster, native_classes};
 use nacre_channels::{Courier, DeliveryStats, Pace, Surroundings};
 use nacre_class::{CalledClass, CallsSeen, ClassRuntime, FaultSink, ProgramFault, UnderWay};
 use nacre_clock::{Clock, Random};
-use nacre_object::{ClassCall, ClassHost, ClassName, Error, NodeName, Result, TargetName};
+use nacre_object::{ClassCall, ClassName, Error, NodeName, RemoteClassHost, Result, TargetName};
 use nacre_program::{Budget, Limit};
 use nacre_registry::{FaultReporter, Hooks, LiveEntities, ProgramId, ProgramKind, Subscriber};
 use nacre_telemetry::Counter;
@@ -71,7 +71,7 @@ impl ClassService {
     }
 
     /// What an engine runs methods with.
-    pub fn host(&self) -> Arc<dyn ClassHost> {
+    pub fn host(&self) -> Arc<dyn RemoteClassHost> {
         self.0.runtime.clone()
     }
 

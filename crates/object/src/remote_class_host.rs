@@ -1,0 +1,74 @@
+//! `RemoteClassHost`: what an engine needs of a class host if it runs methods elsewhere, or more than once.
+
+use std::sync::Arc;
+
+use crate::{
+    CallContext, CallReply, ClassCall, ClassHost, ClassName, Error, NoClasses, ObjectView, Result,
+};
+
+/// How a class can be run by somebody else than its host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClassForm {
+    /// Only the host itself can run it, or it does not know the class.
+    Here,
+    /// Everybody of the same release has it.
+    Native,
+    /// Whoever has its source can.
+    Program(ClassSource),
+}
+
+/// The live version of a class that is a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClassSource {
+    /// The version.
+    pub version: u64,
+    /// SHA-256 of the source.
+    pub digest: [u8; 32],
+    /// The source.
+    pub source: Arc<str>,
+}
+
+/// That a program failed a call of which its host has not heard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemoteFault {
+    /// The program's name.
+    pub program: String,
+    /// Its version; 0 for a one-off script.
+    pub version: u64,
+    /// The method that was called.
+    pub method: String,
+    /// The line, where known.
+    pub line: Option<u32>,
+    /// The limit it exceeded, where known.
+    pub limit: Option<String>,
+}
+
+/// A class host for an engine whose objects are elsewhere. The engine may have methods run next to the objects. It may
+/// also run a method here on what it has fetched so far, and again when something was missing.
+///
+/// The defaults are those of a host without programs.
+pub trait RemoteClassHost: ClassHost {
+    /// How the engine could have the class run next to the object.
+    fn form(&self, class: &ClassName) -> ClassForm {
+        let _ = class;
+        ClassForm::Here
+    }
+
+    /// Runs the method as [`ClassHost::call`] does, but reports no fault: the engine does not know yet whether the run
+    /// counts. The faults are returned, each with the error of its request.
+    fn call_unreported(
+        &self,
+        call: &ClassCall,
+        view: &mut dyn ObjectView,
+        context: &CallContext,
+    ) -> (Result<CallReply>, Vec<(RemoteFault, Error)>) {
+        (self.call(call, view, context), vec![])
+    }
+
+    /// Hears of a fault of a run that counts, here or elsewhere. `error` is what the caller gets.
+    fn failed(&self, fault: &RemoteFault, error: &Error) {
+        let _ = (fault, error);
+    }
+}
+
+impl RemoteClassHost for NoClasses {}
