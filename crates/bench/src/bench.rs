@@ -10,8 +10,9 @@ use nacre_rados::RadosOptions;
 use tokio::sync::OnceCell;
 
 use crate::{
-    Figure, append, brados_call, brados_choose, brados_compile, brados_corfu, brados_scale, call,
-    ceph_append, ceph_call, handover, object, propagate, read, recover, scale, sequencer, start,
+    Figure, append, brados_call, brados_choose, brados_compile, brados_corfu, brados_scale,
+    brados_stripes, call, ceph_append, ceph_call, handover, object, propagate, read, recover,
+    scale, sequencer, start,
 };
 
 /// Objects that `scale` grows to unless told otherwise: what is written in half a minute.
@@ -38,6 +39,8 @@ pub enum Bench {
     BradosCompile,
     /// Point operations on a table of many rows beside one of few.
     BradosScale,
+    /// A Brados program on several objects beside the same on one.
+    BradosStripes,
     /// The layouts that the tuner chooses beside the best there are.
     BradosChoose,
     /// Positions from a sequencer.
@@ -56,7 +59,7 @@ pub enum Bench {
 
 impl Bench {
     /// Every bench, in the order of the README's table.
-    pub const ALL: [Bench; 15] = [
+    pub const ALL: [Bench; 16] = [
         Self::Append,
         Self::Read,
         Self::Object,
@@ -65,6 +68,7 @@ impl Bench {
         Self::BradosCorfu,
         Self::BradosCompile,
         Self::BradosScale,
+        Self::BradosStripes,
         Self::BradosChoose,
         Self::Sequencer,
         Self::Propagate,
@@ -75,11 +79,12 @@ impl Bench {
     ];
 
     /// Those that can also be measured on a Ceph cluster.
-    pub const ON_CEPH: [Bench; 6] = [
+    pub const ON_CEPH: [Bench; 7] = [
         Self::Append,
         Self::Call,
         Self::BradosCall,
         Self::BradosCorfu,
+        Self::BradosStripes,
         Self::BradosChoose,
         Self::Propagate,
     ];
@@ -95,6 +100,7 @@ impl Bench {
             Self::BradosCorfu => "brados-corfu",
             Self::BradosCompile => "brados-compile",
             Self::BradosScale => "brados-scale",
+            Self::BradosStripes => "brados-stripes",
             Self::BradosChoose => "brados-choose",
             Self::Sequencer => "sequencer",
             Self::Propagate => "propagate",
@@ -174,6 +180,7 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
             Bench::Call => ceph_call::run(setup, options, report).await,
             Bench::BradosCall => brados_call::run_on_ceph(setup, options, report).await,
             Bench::BradosCorfu => brados_corfu::run_on_ceph(setup, options, report).await,
+            Bench::BradosStripes => brados_stripes::run_on_ceph(setup, options, report).await,
             Bench::BradosChoose => brados_choose::run_on_ceph(setup, options, report).await,
             Bench::Propagate => propagate::run_on_ceph(setup, options, report).await,
             other => Err(Error::unsupported(format!("{} is not measured on Ceph", other.name()))
@@ -189,6 +196,7 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
         Bench::BradosCorfu => brados_corfu::run(setup, report).await,
         Bench::BradosCompile => brados_compile::run(setup, report),
         Bench::BradosScale => brados_scale::run(setup, report).await,
+        Bench::BradosStripes => brados_stripes::run(setup, report).await,
         Bench::BradosChoose => brados_choose::run(setup, report).await,
         Bench::Sequencer => sequencer::run(setup, report).await,
         Bench::Propagate => propagate::run(setup, report).await,

@@ -17,6 +17,7 @@ mod brados_choose;
 mod brados_compile;
 mod brados_corfu;
 mod brados_scale;
+mod brados_stripes;
 mod call;
 mod ceph_append;
 mod ceph_call;

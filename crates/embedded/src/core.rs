@@ -7,23 +7,23 @@ use nacre_clock::Clock;
 use nacre_object::{CallContext, ClassHost, Error, FaultSite, ObjectId, Op, OpResult, Reply};
 use nacre_object::{Request, Result, run_transaction};
 
-use crate::batch::Progress;
-use crate::checkpoints::{Candidate, Checkpoints};
 use crate::disk::Disk;
+use crate::entry::layers::Layers;
 use crate::health::Health;
 use crate::journal::Journal;
 use crate::journal::inventory::Inventory;
 use crate::journal::released::ReleasedOf;
 use crate::journal::segment_table::SegmentTable;
-use crate::layers::Layers;
 use crate::manifest::Manifest;
-use crate::queue::Queue;
 use crate::space::Space;
 use crate::stats::{Counters, Stats};
 use crate::tables::Tables;
-use crate::upkeep_signal::UpkeepSignal;
+use crate::transaction::batch::Progress;
+use crate::transaction::queue::Queue;
+use crate::transaction::visibility::Visibility;
+use crate::upkeep::checkpoints::{Candidate, Checkpoints};
+use crate::upkeep::upkeep_signal::UpkeepSignal;
 use crate::view::{Mode, Transaction};
-use crate::visibility::Visibility;
 use crate::watch::Watchers;
 
 /// Journal used between checkpoints: what a crash makes the next start replay, a fraction of a

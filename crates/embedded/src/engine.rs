@@ -18,16 +18,16 @@ use nacre_object::{
 };
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::commit::Answer;
 use crate::core::Core;
-use crate::key;
+use crate::entry::key;
 use crate::opening::{self, Opened};
 use crate::options::{MAX_QUEUED_BYTES, Options};
-use crate::queue::{Asked, closed};
 use crate::scrub::{self, Damage, ScrubCursor, ScrubStep};
-use crate::shards::Shards;
 use crate::stats::{GroupStats, Stats};
-use crate::trail::{Trail, fields_of};
+use crate::transaction::commit::Answer;
+use crate::transaction::queue::{Asked, closed};
+use crate::transaction::shards::Shards;
+use crate::transaction::trail::{Trail, fields_of};
 use crate::upkeep::Upkeep;
 
 /// Bytes that one permit of the queue stands for; what an op takes up besides its payload.

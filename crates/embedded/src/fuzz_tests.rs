@@ -8,21 +8,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 use nacre_fuzz::{fuzz, fuzz_slow};
 
-use crate::change_set::{ChangeSet, Release};
-use crate::codec::Put;
 use crate::disk::{Disk, RealDisk};
-use crate::head::{Content, Head};
+use crate::entry::codec::Put;
+use crate::entry::head::{Content, Head};
+use crate::entry::key::{self, Key, Kind, NodeId};
+use crate::entry::value::{NamedIn, PAYLOAD_MIN_BYTES, PayloadAddress, Piece, Value};
 use crate::journal::Position;
 use crate::journal::inventory::Inventory;
 use crate::journal::record::{Draft, HEADER_BYTES, Payloads, Place, Record, RecordId, reseal};
 use crate::journal::recovery::{Reading, find_files};
 use crate::journal::released::ReleasedOf;
 use crate::journal::segment::{BLOCK_BYTES, GroupHeader, Salt, file_name, header};
-use crate::key::{self, Key, Kind, NodeId};
 use crate::manifest::Manifest;
 use crate::scrub::ScrubCursor;
 use crate::tables::{Tables, listed_files};
-use crate::value::{NamedIn, PAYLOAD_MIN_BYTES, PayloadAddress, Piece, Value};
+use crate::transaction::change_set::{ChangeSet, Release};
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 /// Inputs of a short run of a target that writes files: some hundred microseconds each.

@@ -6,69 +6,52 @@
 //!                                                                  └─► applier: tables
 //! ```
 //!
-//! Objects are spread over *shards*, which run transactions in order over the tables and what is not yet in
-//! them: what is brief on the thread of whoever asks, if the shard is idle, all else on a thread of its own. What a transaction does to the tables is one record of
-//! the *journal*; many records, of all shards, become durable with one sync of the *committer*, one
-//! more thread, while the shards run on and the *applier*, another, tells the tables of the last. Large payloads stay
-//! in the journal, whose segments are kept as long as something refers to them; everything else
-//! lives in the *tables*, a log-structured merge tree. An acknowledgement means synced, and so does
-//! everything any reply tells.
+//! Objects are spread over *shards*. A shard runs the transactions of its objects in order. It reads the tables, and
+//! on top of them the changes that the tables do not have yet. A brief transaction runs on the caller's thread if the
+//! shard is idle, any other on the shard's own thread.
+//!
+//! The changes of a transaction are one record of the *journal*. The *committer*, a thread, makes the records of all
+//! shards durable with one sync. The *applier*, another thread, then writes the changes to the *tables*, a
+//! log-structured merge tree. Large payloads stay in the journal, whose segments are kept as long as something refers
+//! to them.
+//!
+//! **Invariant:** an acknowledgement means synced, and every reply tells only what is synced.
 //!
 //! | folder or file | holds |
 //! | --- | --- |
-//! | `engine`, `options`, `opening`, `core` | the engine as others see it; how it starts |
-//! | `shards`, `queue`, `shard`, `recent`, `commit`, `committer`, `applier`, `batch`, `visibility` | the way of a transaction |
+//! | `engine`, `options`, `opening/`, `core` | the engine as others see it; how it starts |
+//! | `transaction/` | the way of a transaction: queue, shard, committer, applier |
 //! | `view/` | what a transaction sees and does: stream, map, attributes, snapshots |
-//! | `layers`, `gaps`, `known`, `change_set`, `tables/`, `key`, `key_hashes`, `value`, `head` | entries: merged, encoded, kept |
+//! | `entry/` | entries of the tables: their encoding, and what a shard remembers of them |
+//! | `tables/` | the log-structured merge tree |
 //! | `journal/` | records, groups, segments, recovery, inventory |
-//! | `upkeep`, `checkpoints`, `compaction`, `payload_owners`, `manifest`, `space` | checkpoints and room |
-//! | `scrub/` | finding damage before somebody meets it |
+//! | `upkeep/`, `manifest`, `space` | checkpoints, compaction, and room on the disk |
+//! | `scrub/` | finding damage before a reader meets it |
 //! | `salvage/` | saving what can be read of a damaged directory |
 //! | `watch`, `stats`, `health`, `disk` | watchers, counts, failure, the seam to the disk |
 //!
 //! A directory holds `MANIFEST` and its copy, `LOCK`, `journal/` and `tree/`, the tables.
 
-mod applier;
-mod batch;
-mod change_set;
-mod checkpoints;
-mod codec;
-mod commit;
-mod committer;
-mod compaction;
 mod core;
 mod disk;
 mod engine;
+mod entry;
 mod errors;
 #[cfg(test)]
 mod fuzz_tests;
-mod gaps;
-mod head;
 mod health;
 mod journal;
-mod key;
-mod key_hashes;
-mod known;
-mod layers;
 mod manifest;
 mod opening;
 mod options;
-mod payload_owners;
-mod queue;
-mod recent;
 mod salvage;
 mod scrub;
-mod shard;
-mod shards;
 mod space;
 mod stats;
 mod tables;
-mod trail;
+mod transaction;
 mod upkeep;
-mod upkeep_signal;
-mod value;
 mod view;
-mod visibility;
 mod watch;
 
 pub use disk::{Create, Disk, DiskFile, RealDisk};

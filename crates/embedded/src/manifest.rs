@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use nacre_object::{Error, ErrorKind, Result};
 
-use crate::codec::{Put, Take};
 use crate::disk::{Create, Disk};
+use crate::entry::codec::{Put, Take};
 use crate::errors;
 use crate::journal::Position;
 use crate::journal::segment::Salt;

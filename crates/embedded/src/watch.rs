@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use futures::Stream;
 use nacre_object::{Error, EventQueue, ObjectId, Result, WatchEvent, WatchStream};
 
-use crate::queue::closed;
+use crate::transaction::queue::closed;
 
 /// Watches of one engine: each costs a queue.
 pub const MAX_WATCHES: usize = 4096;

@@ -16,19 +16,19 @@ use nacre_rados_layout::{encode_letter, mailbox, mailbox_namespace};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::failure::{operation_failed, status};
+use crate::classes::in_osd::{InOsd, OsdCounts, OsdRequest};
+use crate::classes::survey::{PROBE_POOL, Survey, Surveyor};
+use crate::cluster::failure::{operation_failed, status};
+use crate::cluster::location::{self, Location};
 use crate::ffi::{Cluster, IoContext};
 use crate::in_flight;
-use crate::in_osd::{InOsd, OsdCounts, OsdRequest};
 use crate::listing::Page;
-use crate::location::{self, Location};
 use crate::mailbox::NOTIFY_TIMEOUT;
 use crate::shared_reads::{SharedReads, is_shared};
-use crate::survey::{PROBE_POOL, Survey, Surveyor};
 use crate::transaction::Transaction;
-use crate::turns::Turns;
+use crate::transaction::turns::Turns;
 use crate::watches::Watches;
-use crate::{RadosOptions, connection};
+use crate::{RadosOptions, cluster::connection};
 
 /// Open namespaces that are remembered: opening one again is cheap.
 const MAX_CONTEXTS: usize = 256;

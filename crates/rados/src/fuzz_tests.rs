@@ -8,8 +8,8 @@ use nacre_protocol::proto::osd_answer::Answer;
 use nacre_protocol::proto::{self as pb};
 use prost::Message;
 
+use crate::classes::plugin_call::Outcome;
 use crate::ffi::Called;
-use crate::plugin_call::Outcome;
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 

@@ -1,61 +1,42 @@
 //! The engine on Ceph: a [`Store`](nacre_object::Store) over librados, with no daemon of ours.
 //!
 //! nacre's pools are namespaces of one RADOS pool, its objects are RADOS objects (`rados-layout` says
-//! how they lie there), so RADOS replicates them and orders what is done to one. How a transaction is
-//! run is told in [`transaction`]; the decisions are pure ([`blind`], [`plan`], [`draft`], [`image`]),
-//! and all that is unsafe is in [`ffi`], which loads librados when it is asked for: the program runs
-//! where Ceph is not installed.
+//! how they lie there), so RADOS replicates them and orders the changes of one object.
+//!
+//! | folder or file | holds |
+//! | --- | --- |
+//! | `engine`, `options` | the engine as others see it |
+//! | `cluster/` | the Ceph cluster: connection, what its monitors know, where an object lies |
+//! | `transaction/` | how a request is run on an object; its decisions (`blind`, `plan`, `draft`, `image`) are pure |
+//! | `classes/` | methods that run inside OSDs |
+//! | `listing`, `watches`, `mailbox` | listings in byte order; watches |
+//! | `shared_reads`, `remembered`, `in_flight` | reads done once for many callers; recent findings; the bound of requests |
+//! | `ffi/` | the binding of librados, which is loaded on first use; the only unsafe code |
+//!
+//! The program runs where Ceph is not installed: without librados only this engine is missing.
 
-mod allowance;
-mod blind;
-mod class_offers;
-mod connection;
-mod draft;
-mod draft_map;
-#[cfg(test)]
-mod draft_tests;
+mod classes;
+mod cluster;
 mod engine;
-mod examination;
-mod failure;
 #[allow(unsafe_code, reason = "the binding of a C library; see the module")]
 mod ffi;
 #[cfg(test)]
 mod fuzz_tests;
-mod image;
 mod in_flight;
-mod in_osd;
-mod key_search;
-mod last_walk;
 mod listing;
-mod location;
-mod long_answers;
 mod mailbox;
-mod map_bounds;
-mod missing;
-mod objects;
 mod options;
-mod osd_map;
-mod placement_seed;
-mod plain_client;
-mod plan;
-mod plugin_call;
 mod remembered;
 mod shared_reads;
-mod stock_call;
-mod stock_source;
-mod survey;
 mod transaction;
-#[cfg(test)]
-mod transaction_tests;
-mod turns;
 mod watches;
 
+pub use classes::in_osd::OsdCounts;
+pub use classes::plugin_call::REPLY_BYTES;
+pub use classes::survey::{Offer, OsdClasses, Survey};
+pub use cluster::examination::{Examination, OsdFacts, OsdSettings, PoolFacts, examine};
+pub use cluster::location::Location;
+pub use cluster::plain_client::{PlainAnswer, PlainClient};
 pub use engine::RadosEngine;
-pub use examination::{Examination, OsdFacts, OsdSettings, PoolFacts, examine};
 pub use ffi::leave_if_connected;
-pub use in_osd::OsdCounts;
-pub use location::Location;
 pub use options::RadosOptions;
-pub use plain_client::{PlainAnswer, PlainClient};
-pub use plugin_call::REPLY_BYTES;
-pub use survey::{Offer, OsdClasses, Survey};

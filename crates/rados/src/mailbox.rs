@@ -19,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::failure::{operation_failed, status};
+use crate::cluster::failure::{operation_failed, status};
 use crate::ffi::{Change, IoContext, Listener, WatchId};
 
 /// A watcher that is not heard of for so long is forgotten by the cluster, as Ceph has it.

@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::placement_seed::{PlacementSeed, SEEDS};
+use crate::cluster::placement_seed::{PlacementSeed, SEEDS};
 
 /// Places: enough that few of the things in use share one, and one for each placement seed.
 const PLACES: usize = SEEDS;

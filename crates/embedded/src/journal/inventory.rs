@@ -10,8 +10,8 @@ use super::record::{Payloads, Place, Record};
 use super::recovery::{Reading, read, read_records};
 use super::released::ReleasedOf;
 use super::segment::{BLOCK_BYTES, GroupHeader, Salt, Segment, file_name, round_up_to_block};
-use crate::key::Key;
-use crate::value::NamedIn;
+use crate::entry::key::Key;
+use crate::entry::value::NamedIn;
 
 /// What the records of a segment name.
 #[derive(Debug, Default)]
@@ -149,12 +149,12 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::change_set::{ChangeSet, Overlay};
-    use crate::codec::Put;
     use crate::disk::{Create, Disk, RealDisk};
+    use crate::entry::codec::Put;
+    use crate::entry::value::{PAYLOAD_MIN_BYTES, Value};
     use crate::journal::record::{Draft, HEADER_BYTES, RecordId};
     use crate::journal::released::{Released, ReleasedPayload};
-    use crate::value::{PAYLOAD_MIN_BYTES, Value};
+    use crate::transaction::change_set::{ChangeSet, Overlay};
 
     const SALT: Salt = Salt(7);
     const SEGMENT: u32 = 3;

@@ -27,10 +27,10 @@ use nacre_clock::Clock;
 use nacre_object::limits::MAX_TRANSACTION_BYTES;
 use nacre_object::{Error, Result};
 
-use crate::commit::{Commit, Held, Recorded};
 use crate::errors;
 use crate::health::Health;
 use crate::stats::Counters;
+use crate::transaction::commit::{Commit, Held, Recorded};
 pub(crate) use group::Group;
 use record::{Draft, Place};
 use segment::{BLOCK_BYTES, GroupHeader, Mark, Salt, Segment, round_up_to_block};

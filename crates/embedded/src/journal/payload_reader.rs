@@ -6,7 +6,7 @@
 use nacre_object::Result;
 
 use super::segment_table::SegmentTable;
-use crate::value::{PayloadAddress, Piece, Source};
+use crate::entry::value::{PayloadAddress, Piece, Source};
 
 /// Reads pieces; made for one read of an object.
 pub(crate) struct PayloadReader<'a> {

@@ -24,10 +24,10 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use nacre_object::{Error, Result};
 
-use crate::change_set::{ChangeSet, Release};
-use crate::codec::{Put, Take};
-use crate::key::Key;
-use crate::value::{NamedIn, PayloadAddress, Piece, Source, Value};
+use crate::entry::codec::{Put, Take};
+use crate::entry::key::Key;
+use crate::entry::value::{NamedIn, PayloadAddress, Piece, Source, Value};
+use crate::transaction::change_set::{ChangeSet, Release};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"NREC");
 const LENGTH_AT: usize = 4;
@@ -371,7 +371,7 @@ pub(crate) fn reseal(bytes: &mut [u8], group: u64) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::PAYLOAD_MAX_BYTES;
+    use crate::entry::value::PAYLOAD_MAX_BYTES;
 
     const ID: RecordId = RecordId { shard: 2, sequence: 9, next_node: 4 };
     const PLACE: Place = Place { segment: 3, offset: 64, group: 5 };
@@ -407,7 +407,7 @@ mod tests {
         let record = Record::read(&bytes, PLACE, Payloads::Checked).unwrap();
         assert_eq!((record.id, record.length), (ID, bytes.len()));
         assert_eq!(record.changes.releases, changes.releases);
-        let stored = |entries: &crate::change_set::Overlay| -> Vec<_> {
+        let stored = |entries: &crate::transaction::change_set::Overlay| -> Vec<_> {
             let encode = |(key, value): (&Key, &Option<Value>)| {
                 let value = value.as_ref().map(|value| value.encode(key, &mut Vec::new()));
                 (key.clone(), value)

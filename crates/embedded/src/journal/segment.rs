@@ -15,8 +15,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::codec::{Put, Take};
 use crate::disk::{Disk, DiskFile};
+use crate::entry::codec::{Put, Take};
 
 const MAGIC: &[u8; 8] = b"NACRESEG";
 const FORMAT: u32 = 1;

@@ -19,9 +19,9 @@ use nacre_object::{Error, Result};
 use super::payload_reader::PayloadReader;
 use super::released::{Released, ReleasedOf, ReleasedPayload};
 use crate::disk::{Create, Disk, DiskFile};
+use crate::entry::value::{PayloadAddress, Piece, Source};
 use crate::errors;
 use crate::journal::segment::{Segment, file_name};
-use crate::value::{PayloadAddress, Piece, Source};
 
 /// Segment files held open for reading: enough for a working set of some GiB, well below the usual
 /// limit of 1024 descriptors.

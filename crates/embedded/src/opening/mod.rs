@@ -15,7 +15,7 @@ use crate::errors;
 use crate::manifest::{Loaded, Manifest};
 use crate::options::Options;
 use crate::scrub::Damage;
-use crate::shards::Shards;
+use crate::transaction::shards::Shards;
 use crate::upkeep::Upkeep;
 pub(crate) use nacre_files::{STORE_JOURNAL as JOURNAL, STORE_TREE as TREE};
 

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use nacre_object::{Error, Result};
 
 use super::JOURNAL;
-use crate::batch::{Batch, LiveBytes, Progress};
+use crate::entry::key;
 use crate::journal::Position;
 use crate::journal::record::Record;
 use crate::journal::recovery::{Found, Reading, find_files};
 use crate::journal::segment::{BLOCK_BYTES, Segment, file_name};
 use crate::journal::segment_table::SegmentTable;
-use crate::key;
 use crate::manifest::Manifest;
 use crate::options::Options;
 use crate::tables::Tables;
+use crate::transaction::batch::{Batch, LiveBytes, Progress};
 
 /// Entries replayed per batch of the tables.
 const REPLAY_ENTRIES: usize = 4096;

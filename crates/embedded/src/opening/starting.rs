@@ -9,10 +9,6 @@ use nacre_object::Result;
 
 use super::recovered::{Recovered, RecoveredShard};
 use super::{JOURNAL, Opened};
-use crate::applier::Applying;
-use crate::batch::LiveBytes;
-use crate::checkpoints::Checkpoints;
-use crate::committer::Committer;
 use crate::core::Core;
 use crate::errors;
 use crate::health::Health;
@@ -23,15 +19,19 @@ use crate::journal::segment_table::SegmentTable;
 use crate::journal::{End, Journal, Position};
 use crate::manifest::Manifest;
 use crate::options::Options;
-use crate::queue::Queue;
-use crate::shard::Shard;
-use crate::shards::Shards;
 use crate::space::Space;
 use crate::stats::Counters;
 use crate::tables::Tables;
+use crate::transaction::applier::Applying;
+use crate::transaction::batch::LiveBytes;
+use crate::transaction::committer::Committer;
+use crate::transaction::queue::Queue;
+use crate::transaction::shard::Shard;
+use crate::transaction::shards::Shards;
+use crate::transaction::visibility::Visibility;
 use crate::upkeep::Upkeep;
-use crate::upkeep_signal::UpkeepSignal;
-use crate::visibility::Visibility;
+use crate::upkeep::checkpoints::Checkpoints;
+use crate::upkeep::upkeep_signal::UpkeepSignal;
 
 /// Fills the table of segments; answers the one to go on writing in.
 fn take_stock(

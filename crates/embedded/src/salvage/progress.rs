@@ -2,14 +2,14 @@
 
 use nacre_object::{ErrorKind, Result};
 
-use crate::batch::Progress;
 use crate::core::hash_of;
-use crate::head::Head;
+use crate::entry::head::Head;
+use crate::entry::key::{self, Kind};
 use crate::journal::record::RecordId;
-use crate::key::{self, Kind};
 use crate::manifest::Manifest;
 use crate::options::MAX_SHARDS;
 use crate::tables::{TableSnapshot, Tables};
+use crate::transaction::batch::Progress;
 
 /// Objects looked at to find out how many shards there are.
 const MAX_OBJECTS_LOOKED_AT: usize = 10_000;

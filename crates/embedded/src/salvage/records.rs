@@ -11,18 +11,18 @@ use nacre_object::Result;
 
 use super::Salvaged;
 use super::progress::Progresses;
-use crate::batch::{Batch, LiveBytes};
-use crate::change_set::Overlay;
 use crate::disk::RealDisk;
+use crate::entry::key;
+use crate::entry::value::{NamedIn, Value};
 use crate::journal::inventory::visit_groups;
 use crate::journal::record::Record;
 use crate::journal::segment::{BLOCK_BYTES, GroupHeader, Salt, Segment, file_name};
 use crate::journal::segment_table::SegmentTable;
-use crate::key;
 use crate::options::MAX_SHARDS;
 use crate::scrub::Damage;
 use crate::tables::Tables;
-use crate::value::{NamedIn, Value};
+use crate::transaction::batch::{Batch, LiveBytes};
+use crate::transaction::change_set::Overlay;
 
 /// Entries of records that are applied together.
 const BATCH_ENTRIES: usize = 4096;

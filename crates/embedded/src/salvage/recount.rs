@@ -7,9 +7,9 @@ use std::collections::HashMap;
 
 use nacre_object::{ErrorKind, Result};
 
-use crate::key;
+use crate::entry::key;
+use crate::entry::value::Value;
 use crate::tables::{TableSnapshot, Tables};
-use crate::value::Value;
 
 /// Bytes that the entries of a shard refer to in a segment.
 type Counts = HashMap<(u32, u16), i64>;
@@ -61,8 +61,8 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::key::NodeId;
-    use crate::value::{NamedIn, PayloadAddress, Piece};
+    use crate::entry::key::NodeId;
+    use crate::entry::value::{NamedIn, PayloadAddress, Piece};
 
     fn value(pieces: &[(u32, u32)]) -> Value {
         let piece = |(segment, take): &(u32, u32)| {

@@ -13,11 +13,11 @@ use lsm_tree::{Cache, Checksum, DescriptorTable, InternalValue, Table};
 use nacre_object::{Error, Result};
 
 use super::{Salvaged, TABLE_MEMORY_BYTES};
+use crate::entry::key::{Key, Kind, PAST_ALL};
+use crate::entry::value::Value;
 use crate::errors;
-use crate::key::{Key, Kind, PAST_ALL};
 use crate::scrub::{Damage, checksum, end_of_unreadable, successor};
 use crate::tables::{FILES_FOLDER, Tables, listed_files};
-use crate::value::Value;
 
 /// Saves the tables in a folder; answers whether all files of them could be read.
 ///

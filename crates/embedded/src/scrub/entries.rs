@@ -13,14 +13,14 @@ use super::owners::{Owner, Owners, Whose};
 use super::stretch::{Entries, Stretch, successor};
 use super::{Damage, ScrubCursor, ScrubStep};
 use crate::core::Core;
-use crate::head::Head;
+use crate::entry::head::Head;
+use crate::entry::key::{self, ALL_HEADS, Key, Kind, NodeId};
+use crate::entry::value::{NamedIn, Piece, Value};
 use crate::journal::payload_reader::PayloadReader;
 use crate::journal::released::ReleasedOf;
 use crate::journal::segment::file_name;
-use crate::key::{self, ALL_HEADS, Key, Kind, NodeId};
-use crate::payload_owners::PayloadOwners;
 use crate::tables::TableSnapshot;
-use crate::value::{NamedIn, Piece, Value};
+use crate::upkeep::payload_owners::PayloadOwners;
 
 pub(super) fn step(core: &Core, from: &[u8]) -> Result<ScrubStep> {
     // The pin is older than the snapshot, so it keeps whatever the snapshot refers to.

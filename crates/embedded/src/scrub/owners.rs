@@ -6,10 +6,10 @@ use std::collections::{HashMap, HashSet};
 use nacre_object::{ObjectId, SnapshotName};
 
 use super::stretch::{Entries, Stretch};
-use crate::head::Head;
-use crate::key::{ALL_HEADS, Kind, NodeId};
+use crate::entry::head::Head;
+use crate::entry::key::{ALL_HEADS, Kind, NodeId};
+use crate::entry::value::Value;
 use crate::tables::TableSnapshot;
-use crate::value::Value;
 
 /// An object, or a snapshot of one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

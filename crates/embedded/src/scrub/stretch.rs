@@ -9,7 +9,7 @@ use std::ops::Bound;
 use lsm_tree::Slice;
 use nacre_object::Result;
 
-use crate::key::{Key, NodeId, PAST_ALL, after_prefix, node_prefix};
+use crate::entry::key::{Key, NodeId, PAST_ALL, after_prefix, node_prefix};
 use crate::tables::TableSnapshot;
 
 /// How often the distance is halved: the end of a stretch is then known to some 60 bytes of a key.

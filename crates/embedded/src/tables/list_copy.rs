@@ -19,7 +19,7 @@ use std::path::Path;
 use nacre_object::{Error, ErrorKind, Result};
 
 use super::lists::{CURRENT_BYTES, check_list, current_list, parse_current, reading};
-use crate::codec::{Put, Take};
+use crate::entry::codec::{Put, Take};
 use crate::errors;
 
 const MAGIC: &[u8; 8] = b"NACRELST";

@@ -37,9 +37,9 @@ use lsm_tree::{
 };
 use nacre_object::{Error, Result};
 
+use crate::entry::key::{Key, after_prefix};
+use crate::entry::value::Value;
 use crate::errors;
-use crate::key::{Key, after_prefix};
-use crate::value::Value;
 use keeper::Keeper;
 pub(crate) use list_copy::check_copy;
 pub(crate) use lists::{check_list, listed_files};

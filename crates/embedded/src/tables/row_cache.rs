@@ -17,9 +17,9 @@ use lsm_tree::SeqNo;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 
-use crate::key::Key;
-use crate::key_hashes::KeyHashes;
-use crate::value::Value;
+use crate::entry::key::Key;
+use crate::entry::key_hashes::KeyHashes;
+use crate::entry::value::Value;
 
 /// Memory of all rows, about: some 30,000 of a few bytes or of one piece.
 const MAX_BYTES: u64 = 8 * 1024 * 1024;
@@ -111,7 +111,7 @@ mod tests {
     use nacre_clock::Random;
 
     use super::*;
-    use crate::key::{self, NodeId};
+    use crate::entry::key::{self, NodeId};
 
     const KEYS: u64 = 3 * MAX_BYTES / OVERHEAD_BYTES as u64;
 

@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 
 use super::StoredEntry;
-use crate::key::Key;
-use crate::value::Value;
+use crate::entry::key::Key;
+use crate::entry::value::Value;
 
 /// The tallies that are not in the tables yet.
 #[derive(Debug, Default)]

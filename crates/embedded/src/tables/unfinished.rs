@@ -62,9 +62,9 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::key::{self, NodeId};
+    use crate::entry::key::{self, NodeId};
+    use crate::entry::value::Value;
     use crate::tables::Tables;
-    use crate::value::Value;
 
     /// Tables with one file, and a file that nothing names.
     fn tables_with_a_leftover(folder: &Path) -> (Tables, NamedFiles) {

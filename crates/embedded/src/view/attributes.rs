@@ -4,9 +4,9 @@ use bytes::Bytes;
 use nacre_object::{Error, Result, bounds};
 
 use super::Transaction;
-use crate::key;
-use crate::layers::Direction;
-use crate::value::Value;
+use crate::entry::key;
+use crate::entry::layers::Direction;
+use crate::entry::value::Value;
 
 impl Transaction<'_> {
     pub(super) fn get_attribute(&self, name: &str) -> Result<Option<Bytes>> {

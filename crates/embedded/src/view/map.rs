@@ -7,9 +7,9 @@ use nacre_object::limits::{MAX_MAP_RANGE_ENTRIES, MAX_REPLY_BYTES};
 use nacre_object::{MapEntry, MapRange, Result, bounds};
 
 use super::Transaction;
-use crate::key::{self, Key, NodeId, after_prefix};
-use crate::layers::Direction;
-use crate::value::Value;
+use crate::entry::key::{self, Key, NodeId, after_prefix};
+use crate::entry::layers::Direction;
+use crate::entry::value::Value;
 
 impl Transaction<'_> {
     pub(super) fn get_entry(&self, key: &[u8]) -> Result<Option<Bytes>> {

@@ -24,12 +24,12 @@ use nacre_object::{
     TransactionView, bounds,
 };
 
-use crate::change_set::{ChangeSet, Release};
-use crate::head::{Content, Head};
+use crate::entry::head::{Content, Head};
+use crate::entry::key::{self, Key, NodeId};
+use crate::entry::layers::Layers;
+use crate::entry::value::{Piece, Value};
 use crate::journal::segment_table::SegmentTable;
-use crate::key::{self, Key, NodeId};
-use crate::layers::Layers;
-use crate::value::{Piece, Value};
+use crate::transaction::change_set::{ChangeSet, Release};
 use nodes::CopyBudget;
 
 /// Whether a transaction may write, and what it will be if it does.

@@ -5,10 +5,10 @@ use nacre_object::limits::{MAX_SNAPSHOT_ENTRIES, MAX_TRANSACTION_BYTES};
 use nacre_object::{Error, Result};
 
 use super::Transaction;
-use crate::head::Content;
-use crate::key::{self, Key, NodeId};
-use crate::layers::Direction;
-use crate::value::{Piece, Value};
+use crate::entry::head::Content;
+use crate::entry::key::{self, Key, NodeId};
+use crate::entry::layers::Direction;
+use crate::entry::value::{Piece, Value};
 
 /// A node of up to so many entries is emptied at once; a larger one is left to be reclaimed, so
 /// that removing an object takes the same time however large it is.

@@ -9,10 +9,10 @@ use nacre_object::limits::MAX_SNAPSHOTS;
 use nacre_object::{Error, ObjectId, ObjectName, Result, SnapshotName};
 
 use super::{Mode, Transaction, no_snapshot, read_head};
-use crate::head::{Content, Head};
-use crate::key;
-use crate::layers::Direction;
-use crate::value::Value;
+use crate::entry::head::{Content, Head};
+use crate::entry::key;
+use crate::entry::layers::Direction;
+use crate::entry::value::Value;
 
 impl Transaction<'_> {
     pub(super) fn take_snapshot(&mut self, name: &SnapshotName) -> Result<()> {

@@ -23,11 +23,11 @@ use nacre_object::{Error, Result, bounds};
 
 use super::Transaction;
 use super::nodes::Dropped;
-use crate::head::{Content, WHOLE_MAX_BYTES};
+use crate::entry::head::{Content, WHOLE_MAX_BYTES};
+use crate::entry::key::{self, Key, NodeId};
+use crate::entry::layers::Direction;
+use crate::entry::value::{PAYLOAD_MAX_BYTES, PAYLOAD_MIN_BYTES, Value};
 use crate::journal::payload_reader::PayloadReader;
-use crate::key::{self, Key, NodeId};
-use crate::layers::Direction;
-use crate::value::{PAYLOAD_MAX_BYTES, PAYLOAD_MIN_BYTES, Value};
 
 /// Bytes of small appends that are folded into one extent. Measured (`examples/layout.rs`): smaller
 /// makes long reads slow, larger makes a fold felt by the append that does it.

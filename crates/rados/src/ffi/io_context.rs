@@ -13,7 +13,7 @@ use super::completion::{self, Answer};
 use super::library::{FULL_TRY, Handle};
 use super::read::{Fetch, Fetched, ReadOperation};
 use super::write::{Change, WriteOperation};
-use crate::failure::status;
+use crate::cluster::failure::status;
 use crate::in_flight::Permit;
 
 /// A namespace of a pool.

@@ -2,7 +2,7 @@
 //!
 //! What it offers is safe: an operation owns every buffer that librados writes to until librados has
 //! said that it is done, whether anybody still waits or not. Statuses are librados' own (zero or
-//! positive, or a negated errno); what they mean is said in [`crate::failure`].
+//! positive, or a negated errno); what they mean is said in [`crate::cluster::failure`].
 
 mod cluster;
 mod completion;

@@ -357,6 +357,6 @@ mod tests {
     fn a_part_without_an_answer_makes_the_read_one_that_failed() {
         assert!(all_answered(&[0, 4096, 0]));
         assert!(!all_answered(&[0, UNANSWERED]));
-        assert!(!all_answered(&[0, crate::failure::status::BROKEN]));
+        assert!(!all_answered(&[0, crate::cluster::failure::status::BROKEN]));
     }
 }

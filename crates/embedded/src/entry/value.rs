@@ -1,0 +1,302 @@
+//! Values of the tables, format 1, and the payloads they may refer to.
+//!
+//! A value holds its bytes (`0`, bytes) or refers to where the journal has them (`1`, pieces of 24
+//! bytes: segment, offset, length and crc32c of the payload, then how much of it to skip and to
+//! take). The highest bit of what is to be skipped says [where the owner is named](NamedIn). Either ends in a crc32c over key, tag and body, so an entry that moved, aged or rotted
+//! is [`nacre_object::ErrorKind::Corrupt`], never wrong data.
+//!
+//! A payload is written once, in the journal record of the transaction that brought it; table
+//! entries, snapshots and clones share it.
+
+use bytes::Bytes;
+use lsm_tree::Slice;
+use nacre_object::{Error, Result};
+
+use crate::entry::codec::{Put, Take};
+
+/// Values of at least so many bytes stay in the journal. Measured (`examples/layout.rs`): below
+/// this, looking a payload up in its segment costs more than a second trip through the tables.
+pub(crate) const PAYLOAD_MIN_BYTES: usize = 1024;
+/// The most one payload holds: what a small read of a large value has to verify.
+pub(crate) const PAYLOAD_MAX_BYTES: usize = 64 * 1024;
+
+const _: () = assert!(PAYLOAD_MIN_BYTES <= PAYLOAD_MAX_BYTES);
+
+const INLINE: u8 = 0;
+const PIECES: u8 = 1;
+const CRC_BYTES: usize = 4;
+/// In the number of bytes to skip.
+const NAMED_IN_RECORD: u32 = 1 << 31;
+
+const _: () = assert!((PAYLOAD_MAX_BYTES as u32) < NAMED_IN_RECORD);
+
+/// Where a payload is, and what it must hash to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct PayloadAddress {
+    pub segment: u32,
+    /// First byte, from the start of the segment.
+    pub offset: u32,
+    /// Bytes of the whole payload.
+    pub length: u32,
+    pub crc: u32,
+}
+
+impl PayloadAddress {
+    pub const BYTES: usize = 16;
+
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        for number in [self.segment, self.offset, self.length, self.crc] {
+            out.put_u32(number);
+        }
+    }
+
+    pub fn decode(from: &mut Take<'_>) -> Result<Self> {
+        Ok(Self {
+            segment: from.u32()?,
+            offset: from.u32()?,
+            length: from.u32()?,
+            crc: from.u32()?,
+        })
+    }
+}
+
+/// Where the bytes of a piece come from.
+#[derive(Debug, Clone)]
+pub(crate) enum Source {
+    /// Written by the running transaction; in no record yet.
+    Fresh(Bytes),
+    /// In the draft of a record, as its n-th payload.
+    Drafted(u32, Bytes),
+    /// In a record that may not be synced: read from memory.
+    Unsynced(PayloadAddress, Bytes),
+    /// On disk.
+    Stored(PayloadAddress),
+}
+
+impl Source {
+    /// Where it is in the journal, once it has a place.
+    pub fn address(&self) -> Option<&PayloadAddress> {
+        match self {
+            Self::Unsynced(address, _) | Self::Stored(address) => Some(address),
+            Self::Fresh(_) | Self::Drafted(..) => None,
+        }
+    }
+}
+
+/// Where a payload's owner, the entry that refers to it, is found from the payload: who moves a payload has to
+/// tell all its owners.
+///
+/// **Invariant:** each piece of a stored value is named in one of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum NamedIn {
+    /// In the journal's record that brought the payload. So it is with most: it costs nothing more.
+    Record,
+    /// By a reference in the tables: the owner came to the payload later, as clones do, or refers to less of it than
+    /// the record says.
+    Reference,
+}
+
+/// Part of a payload.
+#[derive(Debug, Clone)]
+pub(crate) struct Piece {
+    pub source: Source,
+    pub skip: u32,
+    pub take: u32,
+    /// Right once a record was drafted with it.
+    pub named_in: NamedIn,
+}
+
+/// What a table entry holds.
+#[derive(Debug, Clone)]
+pub(crate) enum Value {
+    Inline(Bytes),
+    /// Pieces in order; together they are the value.
+    Pieces(Vec<Piece>),
+}
+
+impl Value {
+    /// A value of these bytes, as payloads if there are enough of them.
+    pub fn of(data: Bytes) -> Self {
+        if data.len() < PAYLOAD_MIN_BYTES {
+            return Self::Inline(data);
+        }
+        let starts = (0..data.len()).step_by(PAYLOAD_MAX_BYTES);
+        let chunk = |start| data.slice(start..data.len().min(start + PAYLOAD_MAX_BYTES));
+        Self::Pieces(starts.map(|start| Piece::fresh(chunk(start))).collect())
+    }
+
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Inline(data) => data.len() as u64,
+            Self::Pieces(pieces) => pieces.iter().map(|piece| u64::from(piece.take)).sum(),
+        }
+    }
+
+    /// The memory it takes besides its own size.
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Inline(data) => data.len(),
+            Self::Pieces(pieces) => size_of_val(pieces.as_slice()),
+        }
+    }
+
+    pub fn pieces(&self) -> &[Piece] {
+        match self {
+            Self::Inline(_) => &[],
+            Self::Pieces(pieces) => pieces,
+        }
+    }
+
+    /// The part `from..to` of a value of at most one piece, as extents are.
+    pub fn trimmed(&self, from: u64, to: u64) -> Self {
+        match self {
+            Self::Inline(data) => Self::Inline(data.slice(from as usize..to as usize)),
+            Self::Pieces(pieces) => {
+                debug_assert_eq!(pieces.len(), 1, "an extent is one piece");
+                let trim = |piece: &Piece| Piece {
+                    source: piece.source.clone(),
+                    skip: piece.skip + from as u32,
+                    take: (to - from) as u32,
+                    named_in: NamedIn::Reference,
+                };
+                Self::Pieces(pieces.iter().map(trim).collect())
+            }
+        }
+    }
+
+    /// The stored form, in `scratch`.
+    ///
+    /// # Panics
+    /// If a piece has no place in the journal yet: only placed values go to the tables.
+    pub fn encode(&self, key: &[u8], scratch: &mut Vec<u8>) -> Slice {
+        scratch.clear();
+        match self {
+            Self::Inline(data) => {
+                scratch.put_u8(INLINE);
+                scratch.put_bytes(data);
+            }
+            Self::Pieces(pieces) => {
+                scratch.put_u8(PIECES);
+                for piece in pieces {
+                    let address = piece.source.address().expect("applied values have been placed");
+                    let mark = match piece.named_in {
+                        NamedIn::Record => NAMED_IN_RECORD,
+                        NamedIn::Reference => 0,
+                    };
+                    address.encode(scratch);
+                    scratch.put_u32(piece.skip | mark);
+                    scratch.put_u32(piece.take);
+                }
+            }
+        }
+        scratch.put_u32(crc_of(key, scratch));
+        Slice::from(scratch.as_slice())
+    }
+
+    /// # Errors
+    /// `Corrupt` if it is not what was stored under this key.
+    pub fn decode(key: &[u8], stored: &[u8]) -> Result<Self> {
+        let damaged = || Error::corrupt(format!("a table entry fails its checksum: {key:02x?}"));
+        let split = stored.len().checked_sub(CRC_BYTES).ok_or_else(damaged)?;
+        let (content, crc) = stored.split_at(split);
+        if crc_of(key, content).to_le_bytes() != crc {
+            return Err(damaged());
+        }
+        match content.split_first() {
+            Some((&INLINE, body)) => Ok(Self::Inline(Bytes::copy_from_slice(body))),
+            Some((&PIECES, body)) => {
+                let mut rest = Take(body);
+                let mut pieces = Vec::with_capacity(body.len() / (PayloadAddress::BYTES + 8));
+                while !rest.is_empty() {
+                    pieces.push(Piece::decode(&mut rest)?);
+                }
+                Ok(Self::Pieces(pieces))
+            }
+            _ => Err(damaged()),
+        }
+    }
+
+    /// The bytes of a value that is never a payload (heads, counts).
+    ///
+    /// # Errors
+    /// `Corrupt` if it is one.
+    pub fn into_inline(self) -> Result<Bytes> {
+        match self {
+            Self::Inline(data) => Ok(data),
+            Self::Pieces(_) => Err(Error::corrupt("a payload where none can be")),
+        }
+    }
+}
+
+impl Piece {
+    pub fn fresh(data: Bytes) -> Self {
+        let take = u32::try_from(data.len()).expect("payloads are bounded");
+        Self { source: Source::Fresh(data), skip: 0, take, named_in: NamedIn::Record }
+    }
+
+    fn decode(from: &mut Take<'_>) -> Result<Self> {
+        let address = PayloadAddress::decode(from)?;
+        let (skip, take) = (from.u32()?, from.u32()?);
+        let named_in =
+            if skip & NAMED_IN_RECORD == 0 { NamedIn::Reference } else { NamedIn::Record };
+        Self::stored(address, skip & !NAMED_IN_RECORD, take, named_in)
+    }
+
+    /// A piece of a payload on disk.
+    ///
+    /// # Errors
+    /// `Corrupt` if the payload is not that long.
+    pub fn stored(
+        address: PayloadAddress,
+        skip: u32,
+        take: u32,
+        named_in: NamedIn,
+    ) -> Result<Self> {
+        if u64::from(skip) + u64::from(take) > u64::from(address.length) {
+            return Err(Error::corrupt("a piece longer than its payload"));
+        }
+        Ok(Self { source: Source::Stored(address), skip, take, named_in })
+    }
+}
+
+fn crc_of(key: &[u8], content: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(key), content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stored_value_reads_back_under_its_own_key_only() {
+        let address = PayloadAddress { segment: 1, offset: 2, length: 300, crc: 4 };
+        let piece = |named_in| Piece::stored(address, 100, 200, named_in).unwrap();
+        let pieces = [NamedIn::Record, NamedIn::Reference].map(piece).to_vec();
+        for value in [Value::Inline(Bytes::from_static(b"abc")), Value::Pieces(pieces)] {
+            let stored = value.encode(b"key", &mut Vec::new());
+            let back = Value::decode(b"key", &stored).unwrap();
+            assert_eq!(format!("{back:?}"), format!("{value:?}"));
+            assert!(Value::decode(b"other", &stored).is_err());
+        }
+    }
+
+    #[test]
+    fn any_flipped_bit_of_a_stored_value_is_found() {
+        let stored = Value::Inline(Bytes::from_static(b"some bytes")).encode(b"k", &mut Vec::new());
+        for bit in 0..stored.len() * 8 {
+            let mut flipped = stored.to_vec();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(Value::decode(b"k", &flipped).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn large_values_become_payloads_of_bounded_size() {
+        let data = Bytes::from(vec![1; PAYLOAD_MAX_BYTES * 2 + 1]);
+        let value = Value::of(data.clone());
+        let takes: Vec<_> = value.pieces().iter().map(|piece| piece.take as usize).collect();
+        assert_eq!(takes, [PAYLOAD_MAX_BYTES, PAYLOAD_MAX_BYTES, 1]);
+        assert_eq!(value.len(), data.len() as u64);
+        assert!(Value::of(data.slice(..PAYLOAD_MIN_BYTES - 1)).pieces().is_empty());
+    }
+}

@@ -1,0 +1,63 @@
+//! What one transaction does to the tables.
+
+use std::collections::BTreeMap;
+
+use crate::entry::key::{Key, is_head};
+use crate::entry::value::{NamedIn, PayloadAddress, Piece, Value};
+
+/// Table entries over others: a value, or `None` where there is nothing any more.
+pub(crate) type Overlay = BTreeMap<Key, Option<Value>>;
+
+/// An owner's value no longer refers to a payload, or to less of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Release {
+    pub owner: Key,
+    pub address: PayloadAddress,
+    /// Bytes it referred to.
+    pub take: u32,
+    /// Where the owner was named: a reference goes with what it names.
+    pub named_in: NamedIn,
+}
+
+impl Release {
+    /// `None` for a piece that never had a place: nothing counted it.
+    pub fn of(owner: &Key, piece: &Piece) -> Option<Self> {
+        let address = *piece.source.address()?;
+        Some(Self { owner: owner.clone(), address, take: piece.take, named_in: piece.named_in })
+    }
+}
+
+/// Entries put and deleted, and payloads let go: what a journal record says.
+#[derive(Debug, Default)]
+pub(crate) struct ChangeSet {
+    pub entries: Overlay,
+    /// Taken back before `entries` are counted, as an owner may go on using part of a payload.
+    pub releases: Vec<Release>,
+}
+
+impl ChangeSet {
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.releases.is_empty()
+    }
+
+    /// By how much the store grows, roughly; below 0 if it shrinks. What was under a key is not known: a deleted
+    /// entry counts as one of a few bytes, and nothing for what it had in the journal is let go besides.
+    pub fn growth_bytes(&self) -> i64 {
+        const DELETED_BYTES: i64 = 64;
+        let entries = self.entries.iter().filter(|(key, _)| !is_head(key));
+        let grown = entries.map(|(key, value)| match value {
+            Some(value) => key.len() as i64 + value.len() as i64,
+            None => -(key.len() as i64 + DELETED_BYTES),
+        });
+        let released = self.releases.iter().map(|release| i64::from(release.take));
+        grown.sum::<i64>() - released.sum::<i64>()
+    }
+
+    /// Every piece of a put value, in a fixed order.
+    pub fn pieces_mut(&mut self) -> impl Iterator<Item = &mut Piece> {
+        self.entries.values_mut().flatten().flat_map(|value| match value {
+            Value::Inline(_) => [].iter_mut(),
+            Value::Pieces(pieces) => pieces.iter_mut(),
+        })
+    }
+}

@@ -1,0 +1,89 @@
+//! What follows once a group is synced: answers that wait, and changes for the tables.
+
+use std::sync::Arc;
+
+use nacre_object::{Error, ObjectId, Reply, Result};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use crate::journal::record::RecordId;
+use crate::journal::segment_table::RecordPin;
+use crate::transaction::change_set::ChangeSet;
+use crate::transaction::trail::Trail;
+
+/// To whom the outcome of a request goes.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub to: oneshot::Sender<Result<Reply>>,
+    /// Its share of what may be queued, given back once answered.
+    pub _permit: OwnedSemaphorePermit,
+    pub trail: Trail,
+}
+
+impl Answer {
+    pub fn send(self, result: Result<Reply>) {
+        // Whoever asked may have gone; the transaction stands all the same.
+        let _ = self.to.send(result);
+    }
+}
+
+/// An answer that waits for something to be synced, or to be in the tables.
+#[derive(Debug)]
+pub(crate) enum Held {
+    Reply { answer: Answer, reply: Reply, object: ObjectId, is_changed: bool },
+    Failure { answer: Answer, error: Error },
+    Upkeep(UpkeepHeld),
+}
+
+impl Held {
+    /// The object that may have changed.
+    pub fn object(&self) -> Option<&ObjectId> {
+        match self {
+            Self::Reply { object, .. } => Some(object),
+            Self::Failure { .. } | Self::Upkeep(_) => None,
+        }
+    }
+}
+
+/// An answer that waits for something to be in the tables: what it is about is looked for there next.
+#[derive(Debug)]
+pub(crate) enum UpkeepHeld {
+    Reclaimed { reply: oneshot::Sender<Result<bool>>, is_gone: bool },
+    Relocated { reply: oneshot::Sender<Result<u64>>, bytes: u64 },
+}
+
+impl UpkeepHeld {
+    pub fn answer(self, applied: &Result<()>) {
+        // Upkeep may have stopped.
+        match self {
+            Self::Reclaimed { reply, is_gone } => {
+                let _ = reply.send(applied.clone().map(|()| is_gone));
+            }
+            Self::Relocated { reply, bytes } => {
+                let _ = reply.send(applied.clone().map(|()| bytes));
+            }
+        }
+    }
+}
+
+/// What a record of the journal does to the tables.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    pub id: RecordId,
+    pub changes: Arc<ChangeSet>,
+    /// Taken before the snapshot that the transaction saw.
+    pub pin: RecordPin,
+}
+
+/// What waits for one sync.
+#[derive(Debug, Default)]
+pub(crate) struct Commit {
+    /// In the order of their records.
+    pub recorded: Vec<Recorded>,
+    pub held: Vec<Held>,
+}
+
+impl Commit {
+    pub fn is_empty(&self) -> bool {
+        self.recorded.is_empty() && self.held.is_empty()
+    }
+}

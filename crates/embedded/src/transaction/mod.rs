@@ -1,0 +1,13 @@
+//! The way of a transaction: queue, shard, journal group, reply, tables.
+
+pub(crate) mod applier;
+pub(crate) mod batch;
+pub(crate) mod change_set;
+pub(crate) mod commit;
+pub(crate) mod committer;
+pub(crate) mod queue;
+pub(crate) mod recent;
+pub(crate) mod shard;
+pub(crate) mod shards;
+pub(crate) mod trail;
+pub(crate) mod visibility;

@@ -1,0 +1,112 @@
+//! The queue of a shard: filled by whoever asks, emptied whole by the shard's thread.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use nacre_object::{Error, Request, Result};
+use tokio::sync::oneshot;
+
+use crate::entry::key::{Key, NodeId};
+use crate::transaction::commit::Answer;
+
+/// A request, and to whom its outcome goes.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub request: Box<Request>,
+    pub answer: Answer,
+}
+
+/// Something for a shard to do.
+#[derive(Debug)]
+pub(crate) enum Work {
+    Request(Asked),
+    /// Delete some entries of a node that is garbage; answers whether it is gone.
+    Reclaim {
+        node: NodeId,
+        reply: oneshot::Sender<Result<bool>>,
+    },
+    /// Write payloads of a segment anew for these owners; answers how many bytes that were.
+    Relocate {
+        segment: u32,
+        owners: Vec<Key>,
+        reply: oneshot::Sender<Result<u64>>,
+    },
+}
+
+#[derive(Debug, Default)]
+struct State {
+    works: Vec<Work>,
+    is_closed: bool,
+    is_waiting: bool,
+}
+
+/// A shard's queue. What it holds is bounded by the permits of its requests.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    filled: Condvar,
+    /// Works waiting or being run.
+    length: AtomicU64,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// # Errors
+    /// `Unavailable` once closed.
+    pub fn push(&self, work: Work) -> Result<()> {
+        let mut state = self.lock();
+        if state.is_closed {
+            return Err(closed());
+        }
+        state.works.push(work);
+        self.length.fetch_add(1, Ordering::Relaxed);
+        let wake = std::mem::take(&mut state.is_waiting);
+        drop(state);
+        if wake {
+            self.filled.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Waits until something is queued; `false` once closed and empty.
+    pub fn wait(&self) -> bool {
+        let mut state = self.lock();
+        while state.works.is_empty() {
+            if state.is_closed {
+                return false;
+            }
+            state.is_waiting = true;
+            state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        true
+    }
+
+    /// Swaps everything queued into `works`, which is empty.
+    pub fn take_all(&self, works: &mut Vec<Work>) {
+        std::mem::swap(&mut self.lock().works, works);
+    }
+
+    /// Says that so many works were dealt with.
+    pub fn done(&self, works: usize) {
+        self.length.fetch_sub(works as u64, Ordering::Relaxed);
+    }
+
+    /// Works waiting or being run.
+    pub fn len(&self) -> u64 {
+        self.length.load(Ordering::Relaxed)
+    }
+
+    /// Takes no more; what is queued is still done.
+    pub fn close(&self) {
+        self.lock().is_closed = true;
+        self.filled.notify_all();
+    }
+}
+
+/// The error of asking an engine that was closed.
+pub(crate) fn closed() -> Error {
+    Error::unavailable("this store is closed")
+}

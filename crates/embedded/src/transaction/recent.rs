@@ -1,0 +1,84 @@
+//! What a shard has changed and the tables may not have yet.
+//!
+//! Two generations: changes join the newer one while the older one is on its way into the tables;
+//! once it has arrived the newer one takes its place. So nothing is looked for entry by entry, and
+//! what is kept is bounded by what can be under way.
+
+use crate::transaction::change_set::{ChangeSet, Overlay};
+
+/// Entries, and the last group of the journal that holds one.
+#[derive(Debug, Default)]
+struct Generation {
+    entries: Overlay,
+    group: u64,
+}
+
+/// The recent changes of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    newer: Generation,
+    older: Generation,
+}
+
+impl Recent {
+    /// Adds what a record in `group` did.
+    pub fn add(&mut self, changes: &ChangeSet, group: u64) {
+        let entries = changes.entries.iter().map(|(key, value)| (key.clone(), value.clone()));
+        self.newer.entries.extend(entries);
+        self.newer.group = group;
+    }
+
+    /// Forgets what is in the tables: everything up to `applied`. A snapshot of the tables that is
+    /// taken after this has what was forgotten.
+    pub fn forget(&mut self, applied: u64) {
+        if self.older.group <= applied {
+            self.older = std::mem::take(&mut self.newer);
+            if self.older.group <= applied {
+                self.older = Generation::default();
+            }
+        }
+    }
+
+    /// The generations that have entries, the newer one first.
+    pub fn overlays(&self) -> [Option<&Overlay>; 2] {
+        [&self.newer, &self.older]
+            .map(|generation| (!generation.entries.is_empty()).then_some(&generation.entries))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::entry::key::Key;
+    use crate::entry::value::Value;
+
+    fn change(key: &str) -> ChangeSet {
+        let entry = (Key::from(key), Some(Value::Inline(Bytes::new())));
+        ChangeSet { entries: Overlay::from([entry]), releases: Vec::new() }
+    }
+
+    fn kept(recent: &Recent) -> Vec<String> {
+        let overlays = recent.overlays().into_iter().flatten();
+        let keys = overlays.flat_map(|overlay| overlay.keys());
+        keys.map(|key| String::from_utf8_lossy(key).into_owned()).collect()
+    }
+
+    #[test]
+    fn what_the_tables_have_is_forgotten_a_generation_at_a_time_and_nothing_else_is() {
+        let mut recent = Recent::default();
+        recent.add(&change("a"), 1);
+        recent.forget(0);
+        recent.add(&change("b"), 2);
+        recent.forget(0);
+        assert_eq!(kept(&recent), ["b", "a"]);
+        recent.forget(1);
+        assert_eq!(kept(&recent), ["b"], "group 1 has arrived");
+        recent.add(&change("c"), 3);
+        recent.forget(1);
+        assert_eq!(kept(&recent), ["c", "b"]);
+        recent.forget(3);
+        assert!(kept(&recent).is_empty());
+    }
+}

@@ -1,0 +1,226 @@
+//! A shard: what runs the transactions of its objects, one after another.
+//!
+//! It runs them over the tables and what it has changed recently, and appends a record a transaction to the
+//! journal; from there the committer goes on. The shard waits for no sync. Whoever runs it holds it
+//! ([`crate::transaction::shards`]), so nothing in it needs a lock, and a class runs alone on its object.
+//!
+//! **Invariants:** tables hold only what is synced. A reply, also one that says no, waits for the
+//! sync if it depends on something unsynced; otherwise it is sent at once. A transaction that fails
+//! leaves nothing behind.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use nacre_object::{Error, Reply, Request, Result};
+use nacre_telemetry::Fields;
+
+use crate::core::{Core, panic_text};
+use crate::entry::gaps::Gaps;
+use crate::entry::known::Known;
+use crate::entry::layers::Layers;
+use crate::journal::record::{Draft, RecordId};
+use crate::journal::segment_table::{Pin, RecordPin};
+use crate::tables::TableSnapshot;
+use crate::transaction::batch::Progress;
+use crate::transaction::change_set::ChangeSet;
+use crate::transaction::commit::{Answer, Held, Recorded};
+use crate::transaction::queue::{Asked, Work};
+use crate::transaction::recent::Recent;
+use crate::transaction::trail::fields_of;
+use crate::view::{Mode, Outcome, Transaction};
+
+/// A queue's buffer with room for more works than this is given back after a burst.
+const MAX_KEPT_WORKS: usize = 1024;
+
+/// A shard.
+pub(crate) struct Shard {
+    pub(crate) core: Arc<Core>,
+    pub(crate) id: u16,
+    progress: Progress,
+    recent: Recent,
+    gaps: RefCell<Gaps>,
+    known: RefCell<Known>,
+    draft: Draft,
+}
+
+/// What the transactions that are run together see of the tables.
+pub(crate) struct Turn {
+    /// Taken before the snapshot.
+    pin: Pin,
+    tables: TableSnapshot,
+}
+
+impl Shard {
+    pub fn new(core: Arc<Core>, id: u16, progress: Progress) -> Self {
+        let (gaps, known) = (RefCell::new(Gaps::new(id)), RefCell::new(Known::new(id)));
+        let (recent, draft) = (Recent::default(), Draft::default());
+        Self { core, id, progress, recent, gaps, known, draft }
+    }
+
+    /// Runs all of `works`, in order.
+    pub fn run_all(&mut self, works: &mut Vec<Work>) {
+        self.attempt(|shard| {
+            let turn = shard.turn();
+            for work in works.drain(..) {
+                match work {
+                    Work::Request(asked) => shard.run_request(&turn, asked),
+                    Work::Reclaim { node, reply } => shard.reclaim(&turn, node, reply),
+                    Work::Relocate { segment, owners, reply } => {
+                        shard.relocate(&turn, segment, &owners, reply);
+                    }
+                }
+            }
+        });
+        works.shrink_to(MAX_KEPT_WORKS);
+    }
+
+    /// Runs one request.
+    pub fn run_one(&mut self, asked: Asked) {
+        self.attempt(|shard| {
+            let turn = shard.turn();
+            shard.run_request(&turn, asked);
+        });
+    }
+
+    /// A panic of the tables must not take the process down; requests dropped by it are answered by their
+    /// channel closing.
+    fn attempt(&mut self, work: impl FnOnce(&mut Self)) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&mut *self))) {
+            self.core.health.poison(format!("a shard panicked: {}", panic_text(&*panic)));
+        }
+    }
+
+    fn turn(&mut self) -> Turn {
+        // In this order: what is forgotten must be in the snapshot, and what the snapshot refers to
+        // must be pinned.
+        self.recent.forget(self.core.visibility.applied());
+        let pin = self.core.segments.pin();
+        Turn { pin, tables: self.core.tables.snapshot() }
+    }
+
+    pub(crate) fn layers<'a>(&'a self, turn: &'a Turn) -> Layers<'a> {
+        Layers::of_shard(&turn.tables, &self.recent, &self.gaps, &self.known)
+    }
+
+    fn run_request(&mut self, turn: &Turn, Asked { request, mut answer }: Asked) {
+        answer.trail.step("queue", || Fields::default().with("shard", u64::from(self.id)));
+        let result = self.run_transaction(turn, &request);
+        answer.trail.step("run", || fields_of(&request));
+        match result {
+            Ok((reply, outcome)) => self.conclude(turn, *request, answer, reply, outcome),
+            Err(Failed { error, saw_unsynced }) => self.fail(answer, error, saw_unsynced),
+        }
+    }
+
+    fn fail(&self, answer: Answer, error: Error, saw_unsynced: bool) {
+        self.core.counters.failures.add(1);
+        if saw_unsynced {
+            self.core.journal.hold(Held::Failure { answer, error });
+        } else {
+            answer.send(Err(error));
+        }
+    }
+
+    fn run_transaction(&self, turn: &Turn, request: &Request) -> Result<(Reply, Outcome), Failed> {
+        let core = &self.core;
+        core.health.check()?;
+        core.space.admit(request)?;
+        core.tables.admit()?;
+        let now_micros = core.clock.now_micros();
+        let (layers, mode) = (self.layers(turn), self.write_mode(now_micros));
+        let mut transaction =
+            Transaction::begin(layers, &core.segments, &request.header.object, mode)?;
+        let results = core.run(request, &mut transaction, now_micros);
+        let saw_unsynced = transaction.saw_unsynced();
+        let results = results.map_err(|error| Failed { error, saw_unsynced })?;
+        let outcome = transaction.finish();
+        core.space
+            .admit_outcome(request, &outcome)
+            .map_err(|error| Failed { error, saw_unsynced })?;
+        Ok((Reply { version: outcome.version, results }, outcome))
+    }
+
+    /// Has the outcome of a transaction written down and answered.
+    fn conclude(
+        &mut self,
+        turn: &Turn,
+        request: Request,
+        answer: Answer,
+        reply: Reply,
+        outcome: Outcome,
+    ) {
+        let Outcome { is_changed, changes, next_node, saw_unsynced, .. } = outcome;
+        if !is_changed && !saw_unsynced && changes.is_empty() {
+            self.core.counters.reads.add(1);
+            return answer.send(Ok(reply));
+        }
+        let held = Held::Reply { answer, reply, object: request.header.object, is_changed };
+        if let Err((error, Held::Reply { answer, .. })) =
+            self.append(turn, changes, next_node, held)
+        {
+            self.fail(answer, error, saw_unsynced);
+        }
+    }
+
+    fn write_mode(&self, now_micros: u64) -> Mode {
+        Mode::Write {
+            shard: self.id,
+            sequence: self.progress.sequence + 1,
+            now_micros,
+            next_node: self.progress.next_node,
+        }
+    }
+
+    /// Appends changes to the journal as one record; `held` is answered once they are in the
+    /// tables.
+    ///
+    /// # Errors
+    /// As [`crate::journal::Journal::slot`], with what was to be held: nothing happened then.
+    pub(crate) fn append(
+        &mut self,
+        turn: &Turn,
+        mut changes: ChangeSet,
+        next_node: u64,
+        held: Held,
+    ) -> Result<(), (Error, Held)> {
+        let core = Arc::clone(&self.core);
+        if changes.is_empty() {
+            core.journal.hold(held);
+            return Ok(());
+        }
+        let id = RecordId { shard: self.id, sequence: self.progress.sequence + 1, next_node };
+        self.draft.write(id, &mut changes);
+        let slot = match core.journal.slot(self.draft.len()) {
+            Ok(slot) => slot,
+            Err(error) => return Err((error, held)),
+        };
+        let group = slot.place().group;
+        self.draft.settle(&mut changes, slot.place());
+        let changes = Arc::new(changes);
+        let pin = RecordPin::of(&turn.pin);
+        let recorded = Recorded { id, changes: Arc::clone(&changes), pin };
+        slot.fill(&self.draft, recorded, held);
+        self.progress = Progress { sequence: id.sequence, next_node };
+        self.gaps.get_mut().note(&changes.entries);
+        self.known.get_mut().note(&changes.entries);
+        self.recent.add(&changes, group);
+        Ok(())
+    }
+
+    pub(crate) fn next_node(&self) -> u64 {
+        self.progress.next_node
+    }
+}
+
+/// Why a transaction failed, and whether that depends on something unsynced.
+struct Failed {
+    error: Error,
+    saw_unsynced: bool,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self { error, saw_unsynced: false }
+    }
+}

@@ -1,0 +1,118 @@
+//! What a shard does so that space comes free: emptying dropped nodes and moving payloads out of
+//! segments that are mostly dead. Each step is an ordinary, small transaction.
+
+use bytes::Bytes;
+use nacre_object::Result;
+use tokio::sync::oneshot;
+
+use crate::entry::key::{self, Key, NodeId};
+use crate::entry::layers::Direction;
+use crate::entry::value::{Piece, Value};
+use crate::transaction::change_set::{ChangeSet, Release};
+use crate::transaction::commit::{Held, UpkeepHeld};
+use crate::transaction::shard::{Shard, Turn};
+
+/// Entries deleted by one step: some milliseconds, between which others get their turn.
+const RECLAIM_ENTRIES: usize = 512;
+
+impl Shard {
+    /// Deletes some entries of a node nobody can reach any more; answers whether it is gone.
+    pub(crate) fn reclaim(
+        &mut self,
+        turn: &Turn,
+        node: NodeId,
+        reply: oneshot::Sender<Result<bool>>,
+    ) {
+        let (changes, is_gone) = match self.emptied(turn, node) {
+            Ok(emptied) => emptied,
+            Err(error) => return drop(reply.send(Err(error))),
+        };
+        let held = Held::Upkeep(UpkeepHeld::Reclaimed { reply, is_gone });
+        if let Err((error, Held::Upkeep(held))) = self.append(turn, changes, self.next_node(), held)
+        {
+            held.answer(&Err(error));
+        }
+    }
+
+    /// Deletions of some of a node's entries, and whether these are the last.
+    fn emptied(&self, turn: &Turn, node: NodeId) -> Result<(ChangeSet, bool)> {
+        let entries: Vec<(Key, Value)> = self
+            .layers(turn)
+            .scan_prefix(&key::node_prefix(node), Direction::Forward)
+            .take(RECLAIM_ENTRIES)
+            .collect::<Result<_>>()?;
+        let is_last = entries.len() < RECLAIM_ENTRIES;
+        let mut changes = ChangeSet::default();
+        for (key, value) in entries {
+            let released = value.pieces().iter().filter_map(|piece| Release::of(&key, piece));
+            changes.releases.extend(released);
+            changes.entries.insert(key, None);
+        }
+        if is_last {
+            changes.entries.insert(key::garbage(node), None);
+        }
+        Ok((changes, is_last))
+    }
+
+    /// Writes what `owners` refer to in `segment` anew; answers how many bytes that were.
+    ///
+    /// An owner that has changed meanwhile and no longer refers to it is left alone. Owners that
+    /// share a payload go on sharing it if they are moved together.
+    pub(crate) fn relocate(
+        &mut self,
+        turn: &Turn,
+        segment: u32,
+        owners: &[Key],
+        reply: oneshot::Sender<Result<u64>>,
+    ) {
+        let (changes, bytes) = match self.moved(turn, segment, owners) {
+            Ok(moved) => moved,
+            Err(error) => return drop(reply.send(Err(error))),
+        };
+        let held = Held::Upkeep(UpkeepHeld::Relocated { reply, bytes });
+        match self.append(turn, changes, self.next_node(), held) {
+            Err((error, Held::Upkeep(held))) => held.answer(&Err(error)),
+            _ => self.core.counters.relocated_bytes.add(bytes),
+        }
+    }
+
+    /// What `owners` have in `segment` as fresh payloads, and how many bytes these are.
+    fn moved(&self, turn: &Turn, segment: u32, owners: &[Key]) -> Result<(ChangeSet, u64)> {
+        let mut changes = ChangeSet::default();
+        let mut moved: Vec<(Piece, Bytes)> = Vec::new();
+        for owner in owners {
+            // It is named once for each of its pieces, which are let go once.
+            if changes.entries.contains_key(owner) {
+                continue;
+            }
+            let Some(Value::Pieces(mut pieces)) = self.layers(turn).get(owner)? else { continue };
+            let mut is_moved = false;
+            for piece in &mut pieces {
+                if piece.source.address().is_some_and(|address| address.segment == segment) {
+                    changes.releases.extend(Release::of(owner, piece));
+                    *piece = Piece::fresh(self.copy_of(piece, &mut moved)?);
+                    is_moved = true;
+                }
+            }
+            if is_moved {
+                changes.entries.insert(owner.clone(), Some(Value::Pieces(pieces)));
+            }
+        }
+        let bytes = moved.iter().map(|(_, data)| data.len() as u64).sum();
+        Ok((changes, bytes))
+    }
+
+    /// The bytes of a piece, the same ones each time it is asked for the same piece.
+    fn copy_of(&self, piece: &Piece, moved: &mut Vec<(Piece, Bytes)>) -> Result<Bytes> {
+        let same = |other: &Piece| {
+            other.source.address() == piece.source.address()
+                && (other.skip, other.take) == (piece.skip, piece.take)
+        };
+        if let Some((_, data)) = moved.iter().find(|(other, _)| same(other)) {
+            return Ok(data.clone());
+        }
+        let data = self.core.segments.read_pieces(std::slice::from_ref(piece))?;
+        moved.push((piece.clone(), data.clone()));
+        Ok(data)
+    }
+}

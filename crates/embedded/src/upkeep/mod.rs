@@ -1,0 +1,343 @@
+//! The upkeep thread: checkpoints, emptying what was dropped, giving dead segments back.
+//!
+//! It decides and asks; what changes objects is done by their shards, one small transaction at a
+//! time, so that upkeep never holds more of a shard than a request does.
+//!
+//! **Invariant:** no part of it keeps another from being done. What is damaged is left alone, what fails
+//! is said and tried again in the next round, and a long part ends early once a checkpoint is due.
+
+pub(crate) mod checkpoints;
+pub(crate) mod compaction;
+pub(crate) mod payload_owners;
+pub(crate) mod upkeep_signal;
+
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nacre_object::{ErrorKind, Result};
+use tokio::sync::oneshot;
+
+use crate::core::{Core, panic_text};
+use crate::entry::key::{self, Key, NodeId};
+use crate::errors;
+use crate::journal::Position;
+use crate::transaction::queue::Work;
+use crate::upkeep::payload_owners::{PayloadOwner, PayloadOwners};
+use crate::upkeep::upkeep_signal::Wake;
+
+/// Between looks when nobody asks; an engine that is idle so long is checkpointed, if that is worth a file.
+const IDLE_AFTER: Duration = Duration::from_millis(500);
+/// Journal used since the tables were sealed from which on an idle engine has them sealed: less is replayed
+/// in a moment.
+const QUIET_CHECKPOINT_BYTES: u64 = 4 * 1024 * 1024;
+/// Between attempts to write tables after the disk was full: an attempt that finds no room has written some.
+const TABLES_AGAIN_AFTER: Duration = Duration::from_millis(500);
+/// Nodes emptied before the rest of the upkeep gets its turn.
+const NODES_AT_ONCE: usize = 64;
+/// Damaged nodes that are left alone until the store is opened again; past them reclaiming stops.
+const MAX_NODES_LEFT_ALONE: usize = 16 * 1024;
+/// Bytes moved by one transaction.
+const RELOCATE_BYTES: u64 = 512 * 1024;
+/// A segment is emptied when less than this share of it is referred to: an idle store takes at worst
+/// twice what it holds, and what is moved was mostly dead around it.
+const SPARSE_SHARE: f64 = 0.5;
+/// The same when room is short; not higher, as moving takes room before it gives some.
+const SPARSE_SHARE_WHEN_LOW: f64 = 0.75;
+/// While there is room and something else to do, segments are left to empty by themselves until all of them together
+/// are so many more than twice what they hold would fill. What is written again and again is dead a moment later, and
+/// what is emptied at last is sparser.
+const SPARSE_SEGMENTS: f64 = 8.0;
+
+/// The thread's state.
+pub(crate) struct Upkeep {
+    core: Arc<Core>,
+    checkpoint: Position,
+    used_at_last_look: u64,
+    /// Garbage that cannot be read.
+    left_alone: HashSet<NodeId>,
+    /// When the tables were last to go on after the disk was full.
+    tables_tried_at: Duration,
+}
+
+impl Upkeep {
+    /// Of an engine whose last checkpoint is this.
+    pub fn new(core: Arc<Core>, checkpoint: Position) -> Self {
+        Self {
+            core,
+            checkpoint,
+            used_at_last_look: 0,
+            left_alone: HashSet::new(),
+            tables_tried_at: Duration::ZERO,
+        }
+    }
+
+    /// Works until the engine closes, and comes back for a last checkpoint.
+    pub fn run(mut self) -> Self {
+        loop {
+            match self.core.upkeep.wait(IDLE_AFTER) {
+                Wake::Closing => return self,
+                wake => {
+                    let round = self.guarded_round(wake);
+                    // To those who wait for a checkpoint that was not even tried.
+                    self.core.upkeep.answer(&round);
+                    self.note(round);
+                }
+            }
+        }
+    }
+
+    /// A panic of the tables must not end the upkeep unsaid.
+    fn guarded_round(&mut self, wake: Wake) -> Result<()> {
+        let core = Arc::clone(&self.core);
+        catch_unwind(AssertUnwindSafe(|| self.round(wake))).unwrap_or_else(|panic| {
+            core.health.poison(format!("the upkeep panicked: {}", panic_text(&*panic)));
+            core.health.check()
+        })
+    }
+
+    /// Says what came of a part of the upkeep, if it failed.
+    fn note(&self, part: Result<()>) {
+        let core = &self.core;
+        // Whatever stops writing for good is said by itself, and who closes the engine knows.
+        if let Err(error) = part
+            && core.health.check().is_ok()
+            && !core.upkeep.is_closing()
+        {
+            core.upkeep.note_failure(error);
+        }
+    }
+
+    fn round(&mut self, wake: Wake) -> Result<()> {
+        self.core.health.check()?;
+        // Before all that may fail, as it may be the room that is lacking.
+        self.free_dead_segments();
+        self.go_on_after_full();
+        let is_quiet = self.is_quiet(wake);
+        if self.is_checkpoint_due(wake, is_quiet) {
+            let made = self.make_checkpoint();
+            self.core.upkeep.answer(&made);
+            made?;
+            self.free_dead_segments();
+        } else if self.note_checkpoint()? {
+            self.free_dead_segments();
+        }
+        if self.core.tables.admit().is_ok() {
+            let reclaimed = self.reclaim_garbage();
+            self.note(reclaimed);
+            self.note(self.compact(is_quiet));
+        }
+        self.make_room();
+        if self.is_called_away() {
+            self.core.upkeep.ask();
+        }
+        Ok(())
+    }
+
+    /// Has the tables written and merged again that met a full disk.
+    fn go_on_after_full(&mut self) {
+        let Core { space, tables, clock, .. } = &*self.core;
+        let now = clock.monotonic();
+        if now.saturating_sub(self.tables_tried_at) >= TABLES_AGAIN_AFTER {
+            self.tables_tried_at = now;
+            space.look_if_due();
+            tables.go_on_after_full(space.free_bytes(), !space.is_low());
+        }
+    }
+
+    /// Also looks whether there is room when nobody asks for any.
+    fn make_room(&self) {
+        let Core { space, journal, tables, .. } = &*self.core;
+        space.look_if_due();
+        if space.is_low() {
+            journal.delete_spares();
+            tables.merge_away_removed(space.free_bytes());
+        }
+    }
+
+    /// Whether something else is due than what takes long.
+    fn is_called_away(&self) -> bool {
+        let core = &self.core;
+        core.upkeep.is_closing()
+            || core.upkeep.is_checkpoint_asked()
+            || core.is_seal_due() && !core.tables.waits_for_room()
+            || core.checkpoints.has_one(core.tables.written())
+    }
+
+    /// Whether nothing has been written for a while.
+    fn is_quiet(&mut self, wake: Wake) -> bool {
+        let used = self.core.journal.used_bytes();
+        wake == Wake::Idle && used == std::mem::replace(&mut self.used_at_last_look, used)
+    }
+
+    /// Also when it is quiet and worth a file, which gives memory back and makes the next start quick, or
+    /// segments could be given back then.
+    fn is_checkpoint_due(&self, wake: Wake, is_quiet: bool) -> bool {
+        let core = &self.core;
+        let is_worth_it = || {
+            core.tables.is_worth_a_file()
+                || core.journal.unsealed_bytes() >= QUIET_CHECKPOINT_BYTES
+                || core.journal.first_unapplied().segment != self.checkpoint.segment
+        };
+        let is_due = core.is_seal_due() || is_quiet && is_worth_it();
+        wake == Wake::CheckpointAsked || is_due && !core.tables.waits_for_room()
+    }
+
+    /// Has everything that was applied come into files, and notes from where the journal is replayed then.
+    pub fn make_checkpoint(&mut self) -> Result<()> {
+        let core = &self.core;
+        if core.tables.waits_for_room() {
+            return Err(errors::disk_full("the tables wait for room on the disk"));
+        }
+        let seal = core.seal()?;
+        core.tables.wait_until_written(seal).inspect_err(|error| {
+            if error.kind() != ErrorKind::Exhausted {
+                core.health.poison(format!("the tables could not be written: {error}"));
+            }
+        })?;
+        self.note_checkpoint().map(drop)
+    }
+
+    /// Notes from where the journal is replayed, if more came into files; answers whether it did.
+    fn note_checkpoint(&mut self) -> Result<bool> {
+        let core = &self.core;
+        let Some(manifest) = core.checkpoints.take_latest(core.tables.written()) else {
+            return Ok(false);
+        };
+        manifest.store(&core.disk, &core.folder)?;
+        core.counters.checkpoints.add(1);
+        self.checkpoint = manifest.checkpoint;
+        Ok(true)
+    }
+
+    fn reclaim_garbage(&mut self) -> Result<()> {
+        for shard in 0..self.core.queues.len() as u16 {
+            match self.reclaim_garbage_of(shard) {
+                Err(error) if error.kind() == ErrorKind::Corrupt => self.note(Err(error)),
+                result => result?,
+            }
+        }
+        Ok(())
+    }
+
+    fn reclaim_garbage_of(&mut self, shard: u16) -> Result<()> {
+        for node in self.garbage_of(shard)? {
+            match self.reclaim(shard, node) {
+                Err(error)
+                    if error.kind() == ErrorKind::Corrupt
+                        && self.left_alone.len() < MAX_NODES_LEFT_ALONE =>
+                {
+                    self.left_alone.insert(node);
+                    self.note(Err(error));
+                }
+                result => result?,
+            }
+            self.free_dead_segments();
+        }
+        Ok(())
+    }
+
+    /// Empties a node, unless called away.
+    fn reclaim(&self, shard: u16, node: NodeId) -> Result<()> {
+        let mut is_gone = false;
+        while !is_gone && !self.is_called_away() {
+            is_gone = self.ask(shard, |reply| Work::Reclaim { node, reply })?;
+        }
+        Ok(())
+    }
+
+    fn garbage_of(&self, shard: u16) -> Result<Vec<NodeId>> {
+        let prefix = key::garbage_prefix(shard);
+        let snapshot = self.core.tables.snapshot();
+        let nodes = snapshot.prefix(&prefix).map(|entry| Ok(key::garbage_node(&entry?.0)));
+        nodes
+            .filter_map(Result::transpose)
+            .filter(|node| !node.as_ref().is_ok_and(|node| self.left_alone.contains(node)))
+            .take(NODES_AT_ONCE)
+            .collect()
+    }
+
+    /// Empties segments of which little is left, one after the other, until something else is due.
+    fn compact(&self, is_quiet: bool) -> Result<()> {
+        let core = &self.core;
+        while !self.is_called_away() {
+            let (end, is_low) = (self.checkpoint.segment, core.space.is_low());
+            if !is_low && !is_quiet && core.segments.sparse(end) < SPARSE_SEGMENTS {
+                break;
+            }
+            let share = if is_low { SPARSE_SHARE_WHEN_LOW } else { SPARSE_SHARE };
+            let Some((segment, before)) = core.segments.sparsest(end, share) else { break };
+            match self.empty_segment(segment) {
+                Ok(0) => core.segments.leave_alone(segment, &before),
+                Err(error) if error.kind() == ErrorKind::Corrupt => {
+                    core.segments.leave_alone(segment, &before);
+                    self.note(Err(error));
+                }
+                result => drop(result?),
+            }
+            self.free_dead_segments();
+        }
+        Ok(())
+    }
+
+    /// Moves what is left of a segment; answers how many bytes that were.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is damaged, after all that could be was moved.
+    fn empty_segment(&self, segment: u32) -> Result<u64> {
+        let mut owners: Vec<Vec<Key>> = vec![Vec::new(); self.core.queues.len()];
+        let (mut moved, mut queued) = (0, 0);
+        // In this order: what is released is so in the snapshot.
+        let released = self.core.segments.released_of(segment);
+        let durable = self.core.journal.durable();
+        let mut inventory = self.core.inventory(segment, durable, released)?;
+        let damage = inventory.damage.take();
+        let snapshot = self.core.tables.snapshot();
+        let mut last_offset = None;
+        for owner in PayloadOwners::find(&snapshot, segment, inventory)? {
+            let PayloadOwner { offset, key, bytes } = owner?;
+            let Some(node) = key::node_of(&key) else { continue };
+            // Owners of one payload are moved together.
+            if last_offset.replace(offset) != Some(offset) && queued >= RELOCATE_BYTES {
+                moved += self.relocate(segment, &mut owners)?;
+                queued = 0;
+            }
+            queued += bytes;
+            owners[usize::from(node.shard())].push(key);
+            if self.core.upkeep.is_closing() {
+                break;
+            }
+        }
+        moved += self.relocate(segment, &mut owners)?;
+        damage.map_or(Ok(moved), Err)
+    }
+
+    fn relocate(&self, segment: u32, owners: &mut [Vec<Key>]) -> Result<u64> {
+        let mut moved = 0;
+        for (shard, owners) in owners.iter_mut().enumerate().filter(|(_, all)| !all.is_empty()) {
+            let owners = std::mem::take(owners);
+            moved += self.ask(shard as u16, |reply| Work::Relocate { segment, owners, reply })?;
+        }
+        Ok(moved)
+    }
+
+    fn ask<T>(
+        &self,
+        shard: u16,
+        work: impl FnOnce(oneshot::Sender<Result<T>>) -> Work,
+    ) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        self.core.queues[usize::from(shard)].push(work(reply))?;
+        answer.blocking_recv().unwrap_or_else(|_| Err(crate::transaction::queue::closed()))
+    }
+
+    fn free_dead_segments(&self) {
+        let core = &self.core;
+        core.segments.retire_dead(self.checkpoint.segment);
+        for (segment, account) in core.segments.take_dead() {
+            core.journal.recycle(segment, account.capacity);
+            core.counters.segments_freed.add(1);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! How others tell the upkeep thread that there is something to do.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nacre_object::{Error, Result};
+use tokio::sync::oneshot;
+
+use crate::transaction::queue::closed;
+
+/// What woke the upkeep thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wake {
+    /// Somebody asked.
+    Asked,
+    /// Somebody waits for a checkpoint.
+    CheckpointAsked,
+    /// Nobody did for the whole time.
+    Idle,
+    /// The engine closes.
+    Closing,
+}
+
+/// A door bell: rung by shards, answered by the upkeep thread, which also says here what it failed at.
+#[derive(Debug, Default)]
+pub(crate) struct UpkeepSignal {
+    state: Mutex<State>,
+    rung: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_asked: bool,
+    is_closing: bool,
+    /// Who waits for a checkpoint, and, of those, for the round under way.
+    waiting: Vec<oneshot::Sender<Result<()>>>,
+    answering: Vec<oneshot::Sender<Result<()>>>,
+    /// How often a part of the upkeep has failed, and how it did last.
+    failures: u64,
+    last_failure: Option<Error>,
+}
+
+impl UpkeepSignal {
+    /// Has the thread look for work soon.
+    pub fn ask(&self) {
+        self.set(|state| state.is_asked = true);
+    }
+
+    /// Has the thread make a checkpoint, and waits for it.
+    ///
+    /// # Errors
+    /// Why there is none: the disk, or the engine closes.
+    pub fn make_checkpoint(&self) -> Result<()> {
+        let (answer, answered) = oneshot::channel();
+        self.set(|state| {
+            if !state.is_closing {
+                state.waiting.push(answer);
+            }
+        });
+        answered.blocking_recv().unwrap_or_else(|_| Err(closed()))
+    }
+
+    /// Says to those who waited for the round what came of it.
+    pub fn answer(&self, round: &Result<()>) {
+        let mut state = self.lock();
+        for answer in state.answering.drain(..) {
+            // Whoever asked may have gone.
+            let _ = answer.send(round.clone());
+        }
+    }
+
+    /// Has the thread end.
+    pub fn close(&self) {
+        self.set(|state| {
+            state.is_closing = true;
+            state.waiting.clear();
+            state.answering.clear();
+        });
+    }
+
+    fn set(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.lock());
+        self.rung.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn is_closing(&self) -> bool {
+        self.lock().is_closing
+    }
+
+    /// Whether somebody waits for a checkpoint of the next round.
+    pub fn is_checkpoint_asked(&self) -> bool {
+        !self.lock().waiting.is_empty()
+    }
+
+    /// Says that a part of the upkeep failed.
+    pub fn note_failure(&self, error: Error) {
+        let mut state = self.lock();
+        state.failures += 1;
+        state.last_failure = Some(error);
+    }
+
+    /// How often a part of the upkeep has failed.
+    pub fn failures(&self) -> u64 {
+        self.lock().failures
+    }
+
+    /// How a part of the upkeep failed last.
+    pub fn last_failure(&self) -> Option<Error> {
+        self.lock().last_failure.clone()
+    }
+
+    /// Waits to be asked, at most so long.
+    pub fn wait(&self, at_most: Duration) -> Wake {
+        let state = self.lock();
+        let quiet =
+            |state: &mut State| !state.is_asked && state.waiting.is_empty() && !state.is_closing;
+        let (mut state, timeout) = self
+            .rung
+            .wait_timeout_while(state, at_most, quiet)
+            .unwrap_or_else(PoisonError::into_inner);
+        if state.is_closing {
+            return Wake::Closing;
+        }
+        state.is_asked = false;
+        if !state.waiting.is_empty() {
+            state.answering = std::mem::take(&mut state.waiting);
+            return Wake::CheckpointAsked;
+        }
+        if timeout.timed_out() { Wake::Idle } else { Wake::Asked }
+    }
+}

@@ -1,0 +1,72 @@
+//! What was found out lately of one class: which OSDs offer it, and which lack it.
+//!
+//! It is remembered by placement seed: all objects of one are served by one OSD, so it is asked once for
+//! all of them, and never taken for another.
+
+use std::time::Duration;
+
+use crate::cluster::placement_seed::PlacementSeed;
+use crate::remembered::Remembered;
+
+/// What is known of a class in the OSDs.
+#[derive(Debug, Default)]
+pub struct ClassOffers {
+    offered: Remembered,
+    lacking: Remembered,
+}
+
+/// Whether an OSD has a class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offering {
+    /// It had it lately.
+    Offered,
+    /// It lacked it lately, or it was not for us.
+    Lacking,
+    /// Nobody has asked lately.
+    Unknown,
+}
+
+impl ClassOffers {
+    /// What was found out of the OSD of a seed.
+    pub fn of(&self, seed: PlacementSeed, now: Duration) -> Offering {
+        if self.lacking.holds(seed, now) {
+            Offering::Lacking
+        } else if self.offered.holds(seed, now) {
+            Offering::Offered
+        } else {
+            Offering::Unknown
+        }
+    }
+
+    /// Remembers what was found out now, and tells it.
+    pub fn note(&self, seed: PlacementSeed, found: Offering, now: Duration) -> Offering {
+        match found {
+            Offering::Offered => self.offered.note(seed, now),
+            Offering::Lacking => self.lacking.note(seed, now),
+            Offering::Unknown => {}
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::remembered::VALIDITY;
+
+    #[test]
+    fn a_class_that_is_used_stays_known_and_one_that_went_is_found_missing() {
+        let offers = ClassOffers::default();
+        let (seed, other) = ("data/a", "data/b");
+        let [seed, other] = [seed, other].map(|name| PlacementSeed::of(&name.parse().unwrap()));
+        let began = Duration::from_secs(100);
+        assert_eq!(offers.of(seed, began), Offering::Unknown);
+        offers.note(seed, Offering::Offered, began);
+        offers.note(seed, Offering::Offered, began + VALIDITY / 2);
+        assert_eq!(offers.of(seed, began + VALIDITY), Offering::Offered);
+        assert_eq!(offers.of(other, began), Offering::Unknown);
+        offers.note(seed, Offering::Lacking, began + VALIDITY);
+        assert_eq!(offers.of(seed, began + VALIDITY), Offering::Lacking);
+        assert_eq!(offers.of(seed, began + VALIDITY * 2), Offering::Unknown);
+    }
+}

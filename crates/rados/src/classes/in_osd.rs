@@ -1,0 +1,283 @@
+//! Requests that are run next to their object, by a class inside its OSD.
+//!
+//! nacre's own class is tried first; where it is missing, Ceph's class `lua`, for programs that are made
+//! for it ([`crate::classes::stock_call`]). What neither can do the client does on its own, as
+//! [`crate::transaction`] tells. **Invariant:** one way is left for the next only once it is certain that
+//! nothing happened. Nothing is done twice; if nobody answers at all, that is the outcome.
+//!
+//! That an OSD lacks the class is certain of reads alone. It says so before it looks whether a change was
+//! made already, and librados sends one again to the OSD that comes after one that died: the class may have
+//! been there, and have made the change. So before the first change an OSD is asked by a call that does
+//! nothing; a change of which it then says that it lacks the class may have happened.
+//!
+//! An OSD drops what a change answers past its `osd_max_write_op_reply_len`, and the change, but goes on with
+//! the size and the time that it made; the answer of what changes nothing it keeps in its log, however long.
+//! So a class that would answer more changes nothing and says so; the client then runs the request
+//! itself, and goes on doing so for a while with that method.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nacre_clock::Clock;
+use nacre_object::{
+    CallReply, ClassCall, ClassName, Error, MethodName, ObjectId, Op, OpResult, RemoteClassHost,
+    Reply, Request, Result,
+};
+use nacre_telemetry::Counter;
+
+use crate::classes::class_offers::{ClassOffers, Offering};
+use crate::classes::long_answers::LongAnswers;
+use crate::classes::plugin_call::{Outcome, PluginCall, REPLY_BYTES, empty_inspection};
+use crate::classes::stock_call::{empty_stock_call, stock_call};
+use crate::cluster::failure::{operation_failed, status};
+use crate::cluster::placement_seed::PlacementSeed;
+use crate::ffi::{Answer, Call, Called, IoContext};
+
+/// What is known of the OSDs' classes, and how often which was used.
+#[derive(Debug, Default)]
+pub struct InOsd {
+    /// nacre's class.
+    plugin: ClassOffers,
+    /// Ceph's class `lua`.
+    stock: ClassOffers,
+    long_answers: LongAnswers,
+    by_plugin: Counter,
+    by_stock: Counter,
+}
+
+/// How many requests which class has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OsdCounts {
+    /// nacre's class.
+    pub by_plugin: u64,
+    /// Ceph's class `lua`.
+    pub by_stock: u64,
+    /// None, though the OSD has nacre's: it would have dropped the answer, so this process ran them.
+    pub long_answers: u64,
+}
+
+/// One request with what it takes to run it.
+#[derive(Clone, Copy)]
+pub struct OsdRequest<'a> {
+    /// The namespace of the object's pool.
+    pub context: &'a Arc<IoContext>,
+    /// Knows the programs.
+    pub classes: &'a dyn RemoteClassHost,
+    /// The request.
+    pub request: &'a Request,
+    /// Tells how long something was found out ago.
+    pub clock: &'a dyn Clock,
+}
+
+/// What came of a call, unless it failed as every operation may.
+enum Attempt<T> {
+    /// The class has answered.
+    Answered(T),
+    /// Certainly nothing happened: the OSD has failed it, for a reason that the client will find.
+    Refused,
+    /// Certainly nothing happened: the OSD does not have the class, or not for us.
+    Lacking,
+    /// The OSD does not have the class; one that it came after may have, and may have made the change.
+    MayHaveHappened,
+}
+
+/// An answer of nacre's class.
+struct PluginAnswer {
+    /// The object's version.
+    version: u64,
+    outcome: Outcome,
+}
+
+impl InOsd {
+    /// How often which class was used.
+    pub fn counts(&self) -> OsdCounts {
+        OsdCounts {
+            by_plugin: self.by_plugin.get(),
+            by_stock: self.by_stock.get(),
+            long_answers: self.long_answers.requests(),
+        }
+    }
+
+    /// The methods, as `CLASS.METHOD`, that are not run in OSDs at present, for the length of their answers.
+    pub fn long_answers(&self, clock: &dyn Clock) -> Vec<String> {
+        self.long_answers.methods(clock.monotonic())
+    }
+
+    /// Runs it in the OSD; `None` if it is the client's to run, and nothing happened.
+    ///
+    /// # Errors
+    /// The request's own, and those of the cluster.
+    pub async fn run(&self, asked: OsdRequest<'_>) -> Result<Option<Reply>> {
+        let now = asked.clock.monotonic();
+        if self.long_answers.hold(methods(asked.request), now) {
+            return Ok(None);
+        }
+        if let Some(reply) = self.run_by_plugin(asked, now).await? {
+            return Ok(Some(reply));
+        }
+        self.run_by_stock(asked, now).await
+    }
+
+    async fn run_by_plugin(&self, asked: OsdRequest<'_>, now: Duration) -> Result<Option<Reply>> {
+        let (object, seed) = (asked.object(), asked.seed());
+        let offering = self.plugin.of(seed, now);
+        if offering == Offering::Lacking {
+            return Ok(None);
+        }
+        let Some(call) = PluginCall::of(asked.request, asked.classes) else { return Ok(None) };
+        if call.writes() && offering == Offering::Unknown {
+            let found = asked.ask_plugin(&empty_inspection()).await?;
+            if self.note_plugin(seed, &found, now) == Offering::Lacking {
+                return Ok(None);
+            }
+        }
+        let mut attempt = asked.ask_plugin(&call.call()).await?;
+        if let Attempt::Answered(PluginAnswer { outcome: Outcome::NeedsSources, .. }) = attempt {
+            attempt = asked.ask_plugin(&call.call_with_sources()).await?;
+        }
+        self.note_plugin(seed, &attempt, now);
+        let PluginAnswer { version, outcome } = match attempt {
+            Attempt::Answered(answer) => answer,
+            Attempt::Refused | Attempt::Lacking => return Ok(None),
+            Attempt::MayHaveHappened => return Err(may_have_happened()),
+        };
+        match outcome {
+            Outcome::Done { results, exists, fault } => {
+                if let Some((fault, error)) = fault {
+                    asked.classes.failed(&fault, &error.on(object));
+                }
+                self.by_plugin.add(1);
+                return Ok(Some(Reply { version: if exists { version } else { 0 }, results }));
+            }
+            Outcome::Failed(error, fault) => {
+                let error = error.on(object);
+                // It is heard of where programs are looked after, wherever it happened.
+                fault.iter().for_each(|fault| asked.classes.failed(fault, &error));
+                return Err(error);
+            }
+            Outcome::LongReply => self.long_answers.note(methods(asked.request), now),
+            Outcome::NeedsSources | Outcome::Unsuited | Outcome::Unusable => {}
+        }
+        Ok(None)
+    }
+
+    async fn run_by_stock(&self, asked: OsdRequest<'_>, now: Duration) -> Result<Option<Reply>> {
+        let seed = asked.seed();
+        let offering = self.stock.of(seed, now);
+        if offering == Offering::Lacking || self.plugin.of(seed, now) != Offering::Lacking {
+            return Ok(None);
+        }
+        let Some(call) = stock_call(asked.request, asked.classes) else { return Ok(None) };
+        // To an OSD every call of this class is a change.
+        let changes = calls(asked.request).any(|call| !asked.classes.is_read_only(call));
+        if changes && offering == Offering::Unknown {
+            let found = asked.attempt(&empty_stock_call()).await?;
+            if self.note_stock(seed, &found, now) == Offering::Lacking {
+                return Ok(None);
+            }
+        }
+        let attempt = asked.attempt(&call).await?;
+        self.note_stock(seed, &attempt, now);
+        match attempt {
+            Attempt::Answered((answer, Called { status, output, exists })) => {
+                self.by_stock.add(1);
+                let version = if exists { answer.version } else { 0 };
+                let results = vec![OpResult::Called(CallReply { status, output })];
+                Ok(Some(Reply { version, results }))
+            }
+            Attempt::MayHaveHappened if changes => Err(may_have_happened()),
+            Attempt::Refused | Attempt::Lacking | Attempt::MayHaveHappened => Ok(None),
+        }
+    }
+
+    /// Remembers what an attempt shows of nacre's class, and tells it.
+    fn note_plugin(
+        &self,
+        seed: PlacementSeed,
+        attempt: &Attempt<PluginAnswer>,
+        now: Duration,
+    ) -> Offering {
+        let is_usable = |answer: &PluginAnswer| !matches!(answer.outcome, Outcome::Unusable);
+        self.plugin.note(seed, attempt.offering(is_usable), now)
+    }
+
+    /// As [`Self::note_plugin`], of Ceph's class `lua`.
+    fn note_stock<T>(&self, seed: PlacementSeed, attempt: &Attempt<T>, now: Duration) -> Offering {
+        self.stock.note(seed, attempt.offering(|_| true), now)
+    }
+}
+
+impl<T> Attempt<T> {
+    /// What it shows of the class in the object's OSD; not every class that answers `is_usable`.
+    fn offering(&self, is_usable: impl Fn(&T) -> bool) -> Offering {
+        match self {
+            Self::Answered(answer) if is_usable(answer) => Offering::Offered,
+            Self::Refused => Offering::Offered,
+            Self::Answered(_) | Self::Lacking | Self::MayHaveHappened => Offering::Lacking,
+        }
+    }
+}
+
+impl OsdRequest<'_> {
+    fn object(&self) -> &ObjectId {
+        &self.request.header.object
+    }
+
+    fn seed(&self) -> PlacementSeed {
+        PlacementSeed::of(self.object())
+    }
+
+    async fn ask_plugin(&self, call: &Call) -> Result<Attempt<PluginAnswer>> {
+        Ok(match self.attempt(call).await? {
+            Attempt::Answered((Answer { version, .. }, called)) => {
+                let outcome = Outcome::of(&self.request.ops, &called)?;
+                Attempt::Answered(PluginAnswer { version, outcome })
+            }
+            Attempt::Refused => Attempt::Refused,
+            Attempt::Lacking => Attempt::Lacking,
+            Attempt::MayHaveHappened => Attempt::MayHaveHappened,
+        })
+    }
+
+    async fn attempt(&self, call: &Call) -> Result<Attempt<(Answer, Called)>> {
+        let (answer, called) = self.context.call(self.object().name.as_str(), call).await;
+        Ok(match (called, answer.status) {
+            (Some(called), _) => Attempt::Answered((answer, called)),
+            (None, status) if status::lacks_class(status) && call.writes => {
+                Attempt::MayHaveHappened
+            }
+            (None, status) if status::lacks_class(status) => Attempt::Lacking,
+            (None, status::OVERFLOW) => return Err(answer_dropped()),
+            (None, status) if status::may_have_happened(status) => {
+                return Err(operation_failed(status));
+            }
+            (None, _) => Attempt::Refused,
+        })
+    }
+}
+
+/// The OSD that answered last lacks the class.
+fn may_have_happened() -> Error {
+    Error::unavailable(
+        "the OSD lacks the class, and one that it came after may have made the change",
+    )
+    .hint("look whether it was made; `nacre ceph install` gives every OSD the class")
+}
+
+/// The OSD lets through less than any does by default. It is not left to the client, which would be told
+/// the size that the dropped change made.
+fn answer_dropped() -> Error {
+    Error::unavailable("the OSD dropped the change for the length of what was answered to it")
+        .hint(format!("osd_max_write_op_reply_len must be at least {REPLY_BYTES} on every OSD"))
+}
+
+fn calls(request: &Request) -> impl Iterator<Item = &ClassCall> {
+    request.ops.iter().filter_map(|op| match op {
+        Op::Call(call) => Some(call),
+        _ => None,
+    })
+}
+
+fn methods(request: &Request) -> impl Iterator<Item = (&ClassName, &MethodName)> {
+    calls(request).map(|call| (&call.class, &call.method))
+}

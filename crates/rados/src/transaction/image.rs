@@ -1,0 +1,341 @@
+//! What is known of an object as it was at one version.
+//!
+//! **Invariant:** everything in an image is of that version: later fetches are asserted to be.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use bytes::Bytes;
+use nacre_object::limits::{
+    MAX_REPLY_BYTES, MAX_REQUEST_BYTES, MAX_REQUEST_KEYS, MAX_TRANSACTION_BYTES,
+};
+use nacre_object::{Error, Result};
+use nacre_rados_layout::{Attribute, HEADER_KEY, StoredKey, escape_key, unescape_key};
+
+use crate::ffi::{Fetch, Fetched, Keep};
+use crate::transaction::last_walk::LastWalk;
+use crate::transaction::map_bounds::{after_of, first_behind_prefix, first_of_range, next_key};
+
+/// Most omap entries that are asked for at once: an OSD gives no more
+/// (`osd_max_omap_entries_per_request`).
+pub const MAX_FETCHED_ENTRIES: usize = 1024;
+/// What is kept of one object: several times what a request or a reply carries, and what a script could
+/// hold of it. Many requests are run at a time.
+pub const MAX_IMAGE_BYTES: usize = 64 * 1024 * 1024;
+/// What a part of it takes besides its bytes.
+const ENTRY_BYTES: usize = 128;
+/// Fewest: one may be the header, which is no entry of the map.
+const MIN_FETCHED_ENTRIES: usize = 2;
+/// The first key behind those that are stored in front of the header.
+const BEHIND_HEADER: u8 = 2;
+
+const _: () = assert!(2 * MAX_TRANSACTION_BYTES <= MAX_IMAGE_BYTES);
+const _: () = assert!(
+    MAX_REQUEST_KEYS * ENTRY_BYTES + MAX_REQUEST_BYTES + MAX_REPLY_BYTES < MAX_IMAGE_BYTES,
+    "all that a request without methods may name is kept"
+);
+
+/// What is known of an object.
+#[derive(Debug, Clone, Default)]
+pub struct Image {
+    /// Its version; of an absent object, one that is not less than its last.
+    pub version: u64,
+    /// `None` if it does not exist.
+    pub stat: Option<Stat>,
+    /// Its attributes, once they are known.
+    pub attributes: Option<BTreeMap<String, Bytes>>,
+    /// Its map's header, once it is known.
+    pub header: Option<Bytes>,
+    /// Keys looked at, and what was there.
+    entries: BTreeMap<Bytes, Option<Bytes>>,
+    /// Spans of keys all of which are known: first key, first key behind (`None`: no end).
+    known_keys: Vec<(Bytes, Option<Bytes>)>,
+    /// Parts of the byte stream: where they start and what they are.
+    data: Vec<(u64, Bytes)>,
+    /// Walks to the last entry with a prefix.
+    last_walks: BTreeMap<Vec<u8>, LastWalk>,
+    /// Bytes of all that, about; at most [`MAX_IMAGE_BYTES`].
+    kept: usize,
+}
+
+/// Size and time of change of an object that exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// Bytes of its stream.
+    pub size: u64,
+    /// Microseconds since 1970; RADOS tells seconds.
+    pub modified_micros: u64,
+}
+
+impl Image {
+    /// Takes in what was fetched.
+    ///
+    /// # Errors
+    /// `Corrupt` if it is nothing that nacre writes, `Exhausted` if it is more than is kept.
+    pub fn learn(&mut self, fetches: &[Fetch], fetched: Vec<Fetched>) -> Result<()> {
+        for (fetch, fetched) in fetches.iter().zip(fetched) {
+            match (fetch, fetched) {
+                (Fetch::Stat, Fetched::Stat { size, modified_seconds }) => {
+                    let seconds = u64::try_from(modified_seconds).unwrap_or(0);
+                    let modified_micros = seconds.saturating_mul(1_000_000);
+                    self.stat = Some(Stat { size, modified_micros });
+                }
+                (Fetch::Data { offset, .. }, Fetched::Data(data)) => {
+                    self.keep(data.len())?;
+                    self.data.push((*offset, data));
+                }
+                (Fetch::Attributes, Fetched::Attributes(found)) => {
+                    for (name, value) in &found {
+                        self.keep(name.len() + value.len())?;
+                    }
+                    self.attributes = Some(attributes(found));
+                }
+                (Fetch::Keys(asked), Fetched::Keys(found)) => self.learn_keys(asked, found)?,
+                (Fetch::Range { after, prefix, keep, .. }, Fetched::Range { entries, more }) => {
+                    match keep {
+                        Keep::All => self.learn_range(after, prefix, entries, more)?,
+                        Keep::Last => self.learn_last(prefix, entries, more)?,
+                    }
+                }
+                _ => return Err(Error::corrupt("the cluster answered another question")),
+            }
+        }
+        Ok(())
+    }
+
+    /// So many bytes it may still keep.
+    pub fn room(&self) -> usize {
+        MAX_IMAGE_BYTES - self.kept
+    }
+
+    /// Makes room for so many bytes.
+    fn keep(&mut self, bytes: usize) -> Result<()> {
+        let bytes = ENTRY_BYTES + bytes;
+        if bytes > self.room() {
+            return Err(too_much());
+        }
+        self.kept += bytes;
+        Ok(())
+    }
+
+    /// Of more than a reply carries the rest is fetched again, if it is needed after all.
+    fn learn_keys(&mut self, asked: &[Vec<u8>], found: Vec<(Bytes, Bytes)>) -> Result<()> {
+        let found: BTreeMap<_, _> = found.into_iter().collect();
+        let mut learned = 0;
+        for stored in asked {
+            if learned > MAX_REPLY_BYTES {
+                break;
+            }
+            let value = found.get(stored.as_slice()).cloned();
+            let bytes = stored.len() + value.as_ref().map_or(0, Bytes::len);
+            self.keep(bytes)?;
+            learned += bytes;
+            match unescape_key(stored) {
+                StoredKey::Header => self.header = Some(value.unwrap_or_default()),
+                StoredKey::Entry(key) => {
+                    self.entries.insert(key.into(), value);
+                }
+                StoredKey::Foreign => return Err(foreign_key()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Of more than a reply carries the rest is fetched again, if it is needed after all.
+    fn learn_range(
+        &mut self,
+        after: &[u8],
+        prefix: &[u8],
+        found: Vec<(Bytes, Bytes)>,
+        mut more: bool,
+    ) -> Result<()> {
+        let (StoredKey::Entry(after), StoredKey::Entry(prefix)) =
+            (unescape_key(after), unescape_key(prefix))
+        else {
+            return Err(foreign_key());
+        };
+        let first = first_of_range(&after, &prefix);
+        let mut behind = Some(first.clone());
+        let mut learned = 0;
+        for (stored, value) in found {
+            if learned > MAX_REPLY_BYTES {
+                more = true;
+                break;
+            }
+            self.keep(stored.len() + value.len())?;
+            learned += stored.len() + value.len();
+            match unescape_key(&stored) {
+                StoredKey::Entry(key) => {
+                    behind = Some(next_key(&key));
+                    self.entries.insert(key.into(), Some(value));
+                }
+                StoredKey::Header => {
+                    behind = Some(vec![BEHIND_HEADER]);
+                    self.header = Some(value);
+                }
+                StoredKey::Foreign => return Err(foreign_key()),
+            }
+        }
+        if !more {
+            behind = first_behind_prefix(&prefix);
+        }
+        self.keep(0)?;
+        let (first, behind) = (Bytes::from(first), behind.map(Bytes::from));
+        match self.known_keys.iter_mut().find(|(_, behind)| behind.as_ref() == Some(&first)) {
+            // A walk goes on where it was: that stays one span.
+            Some(span) => span.1 = behind,
+            None => self.known_keys.push((first, behind)),
+        }
+        Ok(())
+    }
+
+    /// Of the entries only the last is kept.
+    fn learn_last(&mut self, prefix: &[u8], found: Vec<(Bytes, Bytes)>, more: bool) -> Result<()> {
+        let StoredKey::Entry(prefix) = unescape_key(prefix) else { return Err(foreign_key()) };
+        let walk = self.last_walks.remove(&prefix);
+        if let Some(walk) = &walk {
+            self.kept -= ENTRY_BYTES + prefix.len() + walk.kept();
+        }
+        let mut walk = walk.unwrap_or_else(|| LastWalk::new(&prefix));
+        walk.pace(found.len(), found.iter().map(|(key, value)| key.len() + value.len()).sum());
+        for (stored, value) in found {
+            match unescape_key(&stored) {
+                StoredKey::Entry(key) => walk.pass(key, value),
+                StoredKey::Header => walk.pass_until(vec![BEHIND_HEADER]),
+                StoredKey::Foreign => return Err(foreign_key()),
+            }
+        }
+        if !more {
+            walk.arrive();
+        }
+        self.keep(prefix.len() + walk.kept())?;
+        self.last_walks.insert(prefix, walk);
+        Ok(())
+    }
+
+    /// How far the walk to the last entry with a prefix is, if it was begun.
+    pub fn last_walk(&self, prefix: &[u8]) -> Option<&LastWalk> {
+        self.last_walks.get(prefix)
+    }
+
+    /// What is at a key; `None` if that is not known.
+    pub fn entry(&self, key: &[u8]) -> Option<Option<Bytes>> {
+        if let Some(value) = self.entries.get(key) {
+            return Some(value.clone());
+        }
+        let known = self.known_until(key).is_none_or(|behind| *key < *behind);
+        known.then_some(None)
+    }
+
+    /// From `first` on every key is known up to this one, exclusive; `None`: to the end.
+    pub fn known_until(&self, first: &[u8]) -> Option<Bytes> {
+        let mut known = Bytes::copy_from_slice(first);
+        loop {
+            let reaches = |span: &&(Bytes, Option<Bytes>)| {
+                span.0 <= known && span.1.as_ref().is_none_or(|behind| *behind > known)
+            };
+            match self.known_keys.iter().find(reaches) {
+                None => return Some(known),
+                Some((_, None)) => return None,
+                Some((_, Some(behind))) => known = behind.clone(),
+            }
+        }
+    }
+
+    /// The known entries from `first` on, in key order.
+    pub fn entries_from(&self, first: &[u8]) -> impl Iterator<Item = (&Bytes, &Bytes)> {
+        let range = self.entries.range::<[u8], _>((Bound::Included(first), Bound::Unbounded));
+        range.filter_map(|(key, value)| Some((key, value.as_ref()?)))
+    }
+
+    /// Bytes of the stream; `None` if they are not known.
+    pub fn data(&self, offset: u64, length: u64) -> Option<Bytes> {
+        let end = offset.checked_add(length)?;
+        let holds =
+            |(start, data): &&(u64, Bytes)| *start <= offset && end <= start + data.len() as u64;
+        let (start, data) = self.data.iter().find(holds)?;
+        let from = usize::try_from(offset - start).ok()?;
+        Some(data.slice(from..from + usize::try_from(length).ok()?))
+    }
+}
+
+/// How a range of the map is asked for that begins with `first`, inclusive.
+pub fn range_from(first: &[u8], prefix: &[u8], limit: usize, keep: Keep) -> Fetch {
+    Fetch::Range {
+        after: escape_key(&after_of(first, prefix)),
+        prefix: escape_key(prefix),
+        limit: limit.clamp(MIN_FETCHED_ENTRIES, MAX_FETCHED_ENTRIES) as u64,
+        keep,
+    }
+}
+
+/// How the header is asked for.
+pub fn header() -> Fetch {
+    Fetch::Keys(vec![HEADER_KEY.to_vec()])
+}
+
+fn attributes(found: Vec<(Bytes, Bytes)>) -> BTreeMap<String, Bytes> {
+    let ours = |(stored_name, stored_value): (Bytes, Bytes)| {
+        let (name, start) = Attribute::read(&stored_name, &stored_value)?;
+        Some((name, stored_value.slice(start..)))
+    };
+    found.into_iter().filter_map(ours).collect()
+}
+
+/// That more of an object is needed than is kept.
+pub fn too_much() -> Error {
+    Error::exhausted(format!("the transaction looked at more than {MAX_IMAGE_BYTES} bytes"))
+        .hint("read less of the object at a time")
+}
+
+fn foreign_key() -> Error {
+    Error::corrupt("the map has a key that nacre does not write")
+        .hint("another program writes to this object; see the layout of keys")
+}
+
+#[cfg(test)]
+mod tests {
+    use nacre_object::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_an_object_has_a_bound() {
+        let mut image = Image::default();
+        let data = Bytes::from(vec![0; MAX_REPLY_BYTES]);
+        let refused = (0..100).find_map(|offset| {
+            let fetch = Fetch::Data { offset, length: data.len() };
+            image.learn(&[fetch], vec![Fetched::Data(data.clone())]).err()
+        });
+        assert_eq!(refused.unwrap().kind(), ErrorKind::Exhausted);
+        assert!(image.data.len() * MAX_REPLY_BYTES <= MAX_IMAGE_BYTES);
+    }
+
+    #[test]
+    fn keys_that_are_absent_count_too() {
+        let mut image = Image::default();
+        let refused = (0_u32..1_000_000).find_map(|number| {
+            let fetch = Fetch::Keys(vec![escape_key(&number.to_be_bytes())]);
+            image.learn(&[fetch], vec![Fetched::Keys(vec![])]).err()
+        });
+        assert_eq!(refused.unwrap().kind(), ErrorKind::Exhausted);
+    }
+
+    #[test]
+    fn of_an_answer_no_more_is_kept_than_a_reply_carries_and_the_rest_is_unknown() {
+        let value = Bytes::from(vec![0; 1 << 20]);
+        let entries: Vec<_> =
+            (b'a'..=b'z').map(|key| (Bytes::from(vec![key]), value.clone())).collect();
+        let mut image = Image::default();
+        let fetched = Fetched::Range { entries: entries.clone(), more: false };
+        image.learn(&[range_from(b"", b"", 100, Keep::All)], vec![fetched]).unwrap();
+        let known = image.known_until(b"").unwrap();
+        assert_eq!(image.entries_from(b"").count(), MAX_REPLY_BYTES >> 20);
+        assert!(*known > b"h"[..] && *known < b"i"[..], "{known:?}");
+
+        let mut image = Image::default();
+        let asked = entries.iter().map(|(key, _)| key.to_vec()).collect();
+        image.learn(&[Fetch::Keys(asked)], vec![Fetched::Keys(entries)]).unwrap();
+        assert_eq!((image.entry(b"h"), image.entry(b"i")), (Some(Some(value)), None));
+    }
+}

@@ -1,0 +1,71 @@
+//! A walk to the last entry with a prefix: RADOS has no way from behind. What it passes is not kept.
+
+use bytes::Bytes;
+use nacre_object::limits::MAX_REPLY_BYTES;
+
+use crate::ffi::{Fetch, Keep};
+use crate::transaction::image::{MAX_FETCHED_ENTRIES, range_from};
+use crate::transaction::map_bounds::next_key;
+
+/// Entries asked for at first, where nothing is known of their size: with the largest values still bearable.
+const FIRST_ENTRIES: usize = 64;
+/// Fewest that are asked for later on: of the largest, what a reply carries.
+const FEWEST_ENTRIES: usize = 8;
+
+/// How far a walk is.
+#[derive(Debug, Clone)]
+pub struct LastWalk {
+    /// The last entry so far.
+    last: Option<(Bytes, Bytes)>,
+    /// The first key that it has not come to; `None` if it is at the end.
+    next: Option<Vec<u8>>,
+    /// Entries to ask for next.
+    entries: usize,
+}
+
+impl LastWalk {
+    /// One that begins.
+    pub fn new(prefix: &[u8]) -> Self {
+        Self { last: None, next: Some(prefix.to_vec()), entries: FIRST_ENTRIES }
+    }
+
+    /// Passes an entry.
+    pub fn pass(&mut self, key: Vec<u8>, value: Bytes) {
+        self.next = Some(next_key(&key));
+        self.last = Some((key.into(), value));
+    }
+
+    /// Passes what is no entry, up to this key.
+    pub fn pass_until(&mut self, next: Vec<u8>) {
+        self.next = Some(next);
+    }
+
+    /// Has passed all there are.
+    pub fn arrive(&mut self) {
+        self.next = None;
+    }
+
+    /// Goes on as far at a time as is right after so many entries of so many bytes.
+    pub fn pace(&mut self, entries: usize, bytes: usize) {
+        let affordable = MAX_REPLY_BYTES / (bytes / entries.max(1)).max(1);
+        // The next may be larger than those seen.
+        let affordable = affordable.min(2 * self.entries);
+        self.entries = affordable.clamp(FEWEST_ENTRIES, MAX_FETCHED_ENTRIES);
+    }
+
+    /// The last entry.
+    ///
+    /// # Errors
+    /// What to fetch, if it is not there yet.
+    pub fn end(&self, prefix: &[u8]) -> Result<Option<(&Bytes, &Bytes)>, Fetch> {
+        match &self.next {
+            Some(next) => Err(range_from(next, prefix, self.entries, Keep::Last)),
+            None => Ok(self.last.as_ref().map(|(key, value)| (key, value))),
+        }
+    }
+
+    /// Bytes that it keeps.
+    pub fn kept(&self) -> usize {
+        self.last.as_ref().map_or(0, |(key, value)| key.len() + value.len())
+    }
+}

@@ -1,0 +1,176 @@
+//! How a request is run on an object that lies in RADOS.
+//!
+//! Three ways, the first that can do it:
+//!
+//! 1. **Blind**: one compound write ([`mod@crate::transaction::blind`]).
+//! 2. **Known**: what the request needs is fetched with one compound read; the request is run on that
+//!    ([`crate::transaction::draft`]), methods included; if it changed nothing, that is all.
+//! 3. What it changed is one compound write, guarded by the version that was read. If another client
+//!    was faster everything begins again; somebody made progress, so this ends.
+//!
+//! **Invariants.** What a transaction saw and what it did are of one version. A reply tells only what
+//! is committed: RADOS answers a read once the writes it shows are on every replica.
+
+pub(crate) mod allowance;
+pub(crate) mod blind;
+pub(crate) mod draft;
+pub(crate) mod draft_map;
+#[cfg(test)]
+mod draft_tests;
+pub(crate) mod image;
+pub(crate) mod last_walk;
+pub(crate) mod map_bounds;
+pub(crate) mod missing;
+pub(crate) mod objects;
+pub(crate) mod plan;
+#[cfg(test)]
+mod transaction_tests;
+pub(crate) mod turns;
+
+use nacre_clock::Clock;
+use nacre_object::{
+    CallContext, Error, Op, OpResult, RemoteClassHost, Reply, Request, Result, run_transaction,
+};
+
+use crate::cluster::failure::{operation_failed, status};
+use crate::ffi::{Answer, Change, Fetch, Fetched};
+use crate::transaction::allowance::Allowance;
+use crate::transaction::blind::{blind, needs_knowledge};
+use crate::transaction::draft::{Draft, Outcome};
+use crate::transaction::image::Image;
+use crate::transaction::objects::Objects;
+use crate::transaction::plan::plan;
+
+/// How often others may be faster before a request gives up.
+const MAX_ATTEMPTS: usize = 100;
+
+/// One request with what it takes to run it.
+pub struct Transaction<'a, O> {
+    /// The objects, of which the request names one.
+    pub objects: &'a O,
+    /// Runs methods.
+    pub classes: &'a dyn RemoteClassHost,
+    /// The request.
+    pub request: &'a Request,
+    /// What the time of its runs is measured by.
+    pub clock: &'a dyn Clock,
+    /// What methods may know.
+    pub call: CallContext,
+}
+
+/// What one attempt came to.
+enum Attempt {
+    Replied(Reply),
+    /// Somebody else changed the object in between.
+    Overtaken,
+}
+
+impl<O: Objects> Transaction<'_, O> {
+    /// Whether it can change the object with knowledge of it, and so should wait for its turn.
+    pub fn wants_turn(&self) -> bool {
+        self.request.ops.iter().any(|op| match op {
+            Op::Call(call) => !self.classes.is_read_only(call),
+            op => op.is_write(),
+        })
+    }
+
+    /// Runs it without knowledge of the object; `None` if it needs some.
+    pub async fn run_blind(&self) -> Result<Option<Reply>> {
+        let Some(blind) = blind(&self.request.ops) else { return Ok(None) };
+        let answer = self.apply(&blind.changes).await;
+        if needs_knowledge(answer.status) {
+            return Ok(None);
+        }
+        check(answer)?;
+        let version = if blind.exists { answer.version } else { 0 };
+        let results = vec![OpResult::Done; self.request.ops.len()];
+        Ok(Some(Reply { version, results }))
+    }
+
+    /// Runs it with knowledge of the object.
+    pub async fn run(&self) -> Result<Reply> {
+        let mut allowance = Allowance::new(self.clock);
+        for _ in 0..MAX_ATTEMPTS {
+            if let Attempt::Replied(reply) = self.attempt(&mut allowance).await? {
+                return Ok(reply);
+            }
+        }
+        Err(Error::unavailable(format!("others changed the object {MAX_ATTEMPTS} times meanwhile"))
+            .hint("nothing was changed; try again"))
+    }
+
+    async fn attempt(&self, allowance: &mut Allowance<'_>) -> Result<Attempt> {
+        let mut image = Image::default();
+        let (mut wanted, mut later) = plan(&self.request.ops);
+        let mut version = None;
+        loop {
+            let (answer, fetched) = self.fetch(version, &wanted).await;
+            match answer.status {
+                status::ABSENT if version.is_none() => image.version = answer.version,
+                status::ABSENT | status::NEWER | status::OLDER => return Ok(Attempt::Overtaken),
+                _ => {
+                    check(answer)?;
+                    image.version = answer.version;
+                    image.learn(&wanted, fetched)?;
+                }
+            }
+            version = Some(image.version);
+            let (results, outcome) = self.round(&image, allowance)?;
+            match outcome {
+                Outcome::Lacks(fetches) => wanted = later.extend(fetches),
+                Outcome::Done { changes, exists } => {
+                    return self.commit(&image, results?, changes, exists).await;
+                }
+            }
+        }
+    }
+
+    /// Runs it on what is known.
+    fn round(
+        &self,
+        image: &Image,
+        allowance: &mut Allowance<'_>,
+    ) -> Result<(Result<Vec<OpResult>>, Outcome)> {
+        let round = allowance.begin(self.classes)?;
+        let mut draft = Draft::new(image);
+        let results = run_transaction(&self.request.ops, &mut draft, &round, &self.call);
+        let outcome = draft.finish();
+        if matches!(outcome, Outcome::Done { .. }) {
+            round.report();
+        }
+        Ok((results, outcome))
+    }
+
+    async fn commit(
+        &self,
+        image: &Image,
+        results: Vec<OpResult>,
+        changes: Vec<Change>,
+        exists: bool,
+    ) -> Result<Attempt> {
+        let version = if changes.is_empty() {
+            image.version
+        } else {
+            let answer = self.apply(&changes).await;
+            if needs_knowledge(answer.status) {
+                return Ok(Attempt::Overtaken);
+            }
+            check(answer)?;
+            answer.version
+        };
+        let version = if exists { version } else { 0 };
+        Ok(Attempt::Replied(Reply { version, results }))
+    }
+
+    async fn fetch(&self, version: Option<u64>, fetches: &[Fetch]) -> (Answer, Vec<Fetched>) {
+        self.objects.fetch(self.request.header.object.name.as_str(), version, fetches).await
+    }
+
+    async fn apply(&self, changes: &[Change]) -> Answer {
+        self.objects.apply(self.request.header.object.name.as_str(), changes).await
+    }
+}
+
+fn check(answer: Answer) -> Result<()> {
+    if answer.status < 0 { Err(operation_failed(answer.status)) } else { Ok(()) }
+}

@@ -1,0 +1,117 @@
+//! What a transaction will look at, as far as its ops tell: it is fetched in one go, but for many keys.
+
+use std::vec::IntoIter;
+
+use nacre_object::limits::{MAX_OBJECT_BYTES, MAX_REPLY_BYTES};
+use nacre_object::{Op, bounds};
+use nacre_rados_layout::escape_key;
+
+use crate::ffi::{Fetch, Keep};
+use crate::transaction::image::{header, range_from};
+use crate::transaction::map_bounds::first_of_range;
+
+/// Entries of a range that are asked for before anything is known of their size.
+const PLANNED_ENTRIES: usize = 128;
+/// Ranges that are planned for: the entries of many could be too much at once.
+const PLANNED_RANGES: usize = 4;
+
+/// Keys that are asked for before anything is known of their values' size.
+const FIRST_KEYS: usize = 64;
+/// Keys that are asked for at once later on, when what has come fits a reply.
+const NEXT_KEYS: usize = 256;
+
+/// What is left to fetch of what the ops name.
+#[derive(Debug)]
+pub struct LaterKeys(IntoIter<Vec<u8>>);
+
+impl LaterKeys {
+    /// What a transaction lacks; if that is a key, then with some more of those that it will ask for next.
+    pub fn extend(&mut self, mut lacking: Vec<Fetch>) -> Vec<Fetch> {
+        let keys = lacking.iter_mut().find_map(|fetch| match fetch {
+            Fetch::Keys(keys) => Some(keys),
+            _ => None,
+        });
+        if let Some(keys) = keys {
+            keys.extend(self.0.by_ref().take(NEXT_KEYS));
+        }
+        lacking
+    }
+}
+
+/// What to fetch first: size and time always, so that an absent object is noticed.
+pub fn plan(ops: &[Op]) -> (Vec<Fetch>, LaterKeys) {
+    let mut fetches = vec![Fetch::Stat];
+    let mut keys = Vec::new();
+    let (mut planned_bytes, mut ranges, mut attributes) = (0, 0, false);
+    for op in ops {
+        match op {
+            Op::Read { offset, length } if *length > 0 && *offset < MAX_OBJECT_BYTES => {
+                let length = (*length).min(MAX_REPLY_BYTES as u64) as usize;
+                planned_bytes += length;
+                if planned_bytes <= MAX_REPLY_BYTES {
+                    fetches.push(Fetch::Data { offset: *offset, length });
+                }
+            }
+            Op::GetAttribute { .. }
+            | Op::GetAttributes
+            | Op::SetAttribute { .. }
+            | Op::RemoveAttribute { .. } => attributes = true,
+            Op::MapGet { keys: wanted } => {
+                let good = wanted.iter().filter(|key| bounds::check_map_key(key).is_ok());
+                keys.extend(good.map(|key| escape_key(key)));
+            }
+            Op::MapRange { after, prefix, limit }
+                if ranges < PLANNED_RANGES && bounds::check_map_range(after, prefix).is_ok() =>
+            {
+                ranges += 1;
+                // One more tells whether there are more; one may be the header.
+                let limit = (*limit as usize).saturating_add(2).min(PLANNED_ENTRIES);
+                let first = first_of_range(after, prefix);
+                fetches.push(range_from(&first, prefix, limit, Keep::All));
+            }
+            Op::MapGetHeader => fetches.push(header()),
+            _ => {}
+        }
+    }
+    if attributes {
+        fetches.push(Fetch::Attributes);
+    }
+    let mut keys = keys.into_iter();
+    let first: Vec<_> = keys.by_ref().take(FIRST_KEYS).collect();
+    if !first.is_empty() {
+        fetches.push(Fetch::Keys(first));
+    }
+    (fetches, LaterKeys(keys))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn keys(fetches: &[Fetch]) -> Vec<Vec<u8>> {
+        let keys = fetches.iter().filter_map(|fetch| match fetch {
+            Fetch::Keys(keys) => Some(keys.clone()),
+            _ => None,
+        });
+        keys.flatten().collect()
+    }
+
+    #[test]
+    fn many_keys_are_fetched_a_part_at_a_time() {
+        let wanted: Vec<_> = (0..500).map(|n| Bytes::from(format!("key {n:03}"))).collect();
+        let (first, mut later) = plan(&[Op::MapGet { keys: wanted.clone() }]);
+        let mut fetched = keys(&first);
+        assert_eq!(fetched.len(), FIRST_KEYS);
+        while fetched.len() < wanted.len() {
+            let lacking = Fetch::Keys(vec![wanted[fetched.len()].to_vec()]);
+            let next = keys(&later.extend(vec![Fetch::Attributes, lacking]));
+            assert!((2..=NEXT_KEYS + 1).contains(&next.len()), "{} keys", next.len());
+            // What was lacking is among those that come next.
+            fetched.extend_from_slice(&next[1..]);
+        }
+        assert_eq!(fetched, wanted);
+        assert_eq!(later.extend(vec![Fetch::Attributes]), [Fetch::Attributes]);
+    }
+}
