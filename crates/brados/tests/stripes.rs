@@ -67,6 +67,14 @@ fn a_column_of_the_request_decides_or_every_stripe_carries_it_out() {
         ]
     );
     assert_eq!(routes("numops")[8..], ["get by key", "list every, apart: "]);
+    let chunks = [
+        "refer by fingerprint",
+        "release by fingerprint",
+        "find by fingerprint",
+        "idle every, apart: ",
+        "forget by fingerprint",
+    ];
+    assert_eq!(routes("chunks"), chunks);
     let user = routes("user");
     for route in ["set by bucket", "totals every, apart: total", "last_synced any"] {
         assert!(user.contains(&route.to_owned()), "{user:?}");

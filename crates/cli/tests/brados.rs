@@ -220,6 +220,23 @@ fn a_striped_object_is_called_by_its_row() {
     assert_eq!(call("max_position", "[null]"), "l.0: max(6)\nl.1: max(7)\nl.2: max(5)\n");
     assert_eq!(call("seal", "[2]").lines().next(), Some("ret(0)"));
     assert_eq!(call("write", "[1, 9, \"late\"]"), "ret(-29)\n", "a fence in every stripe");
+
+    let chunks = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/class/chunks.brados");
+    cluster.run(&["program", "put", "class/chunks", chunks, "--activate"]);
+    let call = |method: &str, row: &str| {
+        let arguments = ["class", "call", "data/i", "chunks", method, "--striped", "--row", row];
+        cluster.run(&arguments)
+    };
+    for chunk in 0..16 {
+        let row = format!("[\"f{chunk}\", \"alice\", \"p{chunk}\"]");
+        assert_eq!(call("refer", &row), format!("kept('p{chunk}')\n"));
+    }
+    assert_eq!(call("refer", "[\"f3\", \"bob\", \"q3\"]"), "kept('p3')\n");
+    assert_eq!(call("release", "[\"f9\", \"alice\"]"), "ret('ok')\n");
+    assert_eq!(call("idle", "[null]"), "free('f9', 'p9')\n");
+    let objects = cluster.run(&["object", "ls", "data", "--prefix", "i."]);
+    assert_eq!(objects.lines().count(), 8, "sixteen chunks are in eight stripes: {objects}");
+
     let listed = nacre(&["brados", "layouts", log]);
     let said = text(&listed.stdout);
     assert!(
