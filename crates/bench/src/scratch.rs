@@ -65,7 +65,13 @@ impl ScratchCluster {
     /// # Errors
     /// `Unavailable` if a node does not start.
     pub async fn start(folder: &Path, targets: usize, program: &Path) -> Result<Self> {
-        let layout = Layout { engine: None, storage: targets, addresses: vec![], sockets: true };
+        let layout = Layout {
+            engine: None,
+            storage: targets,
+            metadata: 1,
+            addresses: vec![],
+            sockets: true,
+        };
         Self::start_as(folder, &layout, program).await
     }
 
@@ -80,7 +86,8 @@ impl ScratchCluster {
         program: &Path,
     ) -> Result<Self> {
         let engine = Some(options.to_string());
-        let layout = Layout { engine, storage: nodes, addresses: vec![], sockets: true };
+        let layout =
+            Layout { engine, storage: nodes, metadata: 1, addresses: vec![], sockets: true };
         Self::start_as(folder, &layout, program).await
     }
 

@@ -15,8 +15,8 @@ const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 const SHORT_RUN: u64 = 1_000;
 
 /// One of each kind of value the command takes, a line each; words are separated by `|`.
-const SAMPLES: [&str; 24] = [
-    "init|--targets|3|--listen|127.0.0.1:7000|--tls-only",
+const SAMPLES: [&str; 25] = [
+    "init|--targets|3|--metadata|2|--listen|127.0.0.1:7000|--tls-only",
     "up|--metrics-port|9100",
     "demo|--help",
     "brados|tune|kv.brados|--workload|w|--seconds|0.5",
@@ -38,6 +38,7 @@ const SAMPLES: [&str; 24] = [
     "map|history|m|--limit|3",
     "log|create|l|--width|3|--slots|100",
     "log|append|l",
+    "log|move|l|meta.1",
     "log|read|l",
     "--version",
 ];

@@ -21,7 +21,7 @@ fn is_refusal(kind: ErrorKind) -> bool {
 fn fuzz_cluster_and_identity_files() {
     let folder = tempfile::tempdir().unwrap();
     let addresses = ["127.0.0.1:7000", "[::1]:7001"].map(str::to_owned).to_vec();
-    let layout = Layout { engine: None, storage: 1, addresses, sockets: true };
+    let layout = Layout { engine: None, storage: 1, metadata: 1, addresses, sockets: true };
     let cluster = ClusterFile::lay_out(folder.path(), &layout).unwrap();
     let admin = Keys::create(&cluster).unwrap();
     let path = folder.path().join("cluster.json");

@@ -187,7 +187,7 @@ mod tests {
     fn drafted() -> (TempDir, ClusterFile) {
         let folder = TempDir::new().unwrap();
         let addresses = vec!["localhost:1".to_owned(), "localhost:2".to_owned()];
-        let layout = Layout { engine: None, storage: 1, addresses, sockets: true };
+        let layout = Layout { engine: None, storage: 1, metadata: 1, addresses, sockets: true };
         let cluster = ClusterFile::draft(folder.path(), &layout).unwrap();
         (folder, cluster)
     }

@@ -49,4 +49,7 @@ pub use question::{
 };
 pub use record::{Authority, HostedName, Record, Words, deposed};
 pub use records::{MapRecords, RecordStore, check_proposal, stored};
-pub use server::{BUSY_AFTER, Held, Host, Hosting, Looks, NotReady, Slot, propose_while_serving};
+pub use server::{
+    BUSY_AFTER, HAND_OVER_PATIENCE, Held, Host, Hosting, Looks, NotReady, Slot,
+    propose_while_serving,
+};

@@ -1,7 +1,8 @@
 //! The smallest kind of hosted machine: counters. Each is kept in one cell, which refuses writes under an old
 //! epoch, as a log's objects do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -249,8 +250,12 @@ async fn answer(host: &Host<Counters>, method: &str, input: &[u8]) -> Result<Byt
     let slot = host.slot(&name)?;
     let mut looks = Looks::default();
     loop {
+        // Heard from before the machine is looked at, so that no change falls in between.
+        let mut changed = pin!(slot.changed());
+        changed.as_mut().enable();
         let not_ready = match slot.machine().as_mut() {
-            None => NotReady::NotServing,
+            None => Some(NotReady::NotServing),
+            Some(counter) if counter.is_held => None,
             Some(counter) => match counter.serving.check(epoch) {
                 Ok(()) => {
                     let value = counter.value + 1;
@@ -258,12 +263,18 @@ async fn answer(host: &Host<Counters>, method: &str, input: &[u8]) -> Result<Byt
                     counter.value = value;
                     return Ok(Bytes::copy_from_slice(&value.to_le_bytes()));
                 }
-                Err(refusal) => NotReady::Epoch(refusal),
+                Err(refusal) => Some(NotReady::Epoch(refusal)),
             },
         };
-        host.get_ready(&name, not_ready, &mut looks).await?;
+        match not_ready {
+            Some(why) => host.get_ready(&name, why, &mut looks).await?,
+            None => changed.await,
+        }
     }
 }
+
+/// How long a question is on its way.
+const WAY: Duration = Duration::from_millis(1);
 
 /// Two nodes, either of which may be unreachable.
 #[derive(Debug)]
@@ -297,8 +308,15 @@ impl HostTransport for Nodes {
         if self.unreachable.lock().unwrap().as_ref() == Some(node) {
             return Err(Error::unavailable("no route"));
         }
+        tokio::time::sleep(WAY).await;
         answer(&self.hosts[node], method, &input).await
     }
+}
+
+/// Has the node that serves a counter hand it over.
+async fn hand_over(nodes: &Arc<Nodes>, shelf: &Shelf, to: &str) -> Result<u64> {
+    let host = &nodes.hosts[&authority(shelf, "c")];
+    host.hand_over(&"c".to_owned(), node(to), Arc::clone(nodes) as _, "counters").await
 }
 
 #[async_trait]
@@ -373,6 +391,66 @@ async fn a_deposed_authority_stops_when_a_client_knows_a_later_record() {
     let refused = answer(&nodes.hosts[&deposed], "next", &question).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Stale, "{refused}");
     assert!(nodes.hosts[&deposed].serving().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_counter_that_moves_to_and_fro_loses_no_count_and_gives_none_twice() {
+    const CLIENTS: usize = 4;
+    const COUNTS: usize = 200;
+    let shelf = Shelf::with_counter("c");
+    let nodes = Nodes::over(&shelf);
+    let mut counting = tokio::task::JoinSet::new();
+    for _ in 0..CLIENTS {
+        let client = client(&shelf, &nodes, "c").await;
+        counting.spawn(async move {
+            let mut counts = vec![];
+            for _ in 0..COUNTS {
+                counts.push(next(&client).await.unwrap());
+            }
+            counts
+        });
+    }
+    next(&client(&shelf, &nodes, "c").await).await.unwrap();
+    let (mut moves, mut all) = (0, vec![]);
+    while !counting.is_empty() {
+        while let Some(done) = counting.try_join_next() {
+            all.extend(done.unwrap());
+        }
+        let other = if authority(&shelf, "c") == node("a") { "b" } else { "a" };
+        hand_over(&nodes, &shelf, other).await.unwrap();
+        assert_eq!(authority(&shelf, "c"), node(other));
+        moves += 1;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), CLIENTS * COUNTS, "none twice");
+    assert_eq!(shelf.value("c"), (CLIENTS * COUNTS) as u64 + 1, "none lost");
+    assert!(moves > 10, "{moves} moves");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_counter_stays_where_it_is_if_its_successor_does_not_answer() {
+    let shelf = Shelf::with_counter("c");
+    let nodes = Nodes::over(&shelf);
+    let client = client(&shelf, &nodes, "c").await;
+    next(&client).await.unwrap();
+    let here = authority(&shelf, "c");
+    let other = if here == node("a") { "b" } else { "a" };
+    nodes.cut_off(Some(node(other)));
+    let refused = hand_over(&nodes, &shelf, other).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
+    assert_eq!((authority(&shelf, "c"), next(&client).await.unwrap()), (here, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_does_not_serve_a_counter_cannot_hand_it_over() {
+    let shelf = Shelf::with_counter("c");
+    let nodes = Nodes::over(&shelf);
+    next(&client(&shelf, &nodes, "c").await).await.unwrap();
+    let other = if authority(&shelf, "c") == node("a") { "b" } else { "a" };
+    let host = &nodes.hosts[&node(other)];
+    let (name, transport) = ("c".to_owned(), Arc::clone(&nodes) as _);
+    let moved = host.hand_over(&name, node("a"), transport, "counters");
+    assert_eq!(moved.await.unwrap_err().kind(), ErrorKind::Stale);
 }
 
 #[tokio::test(start_paused = true)]

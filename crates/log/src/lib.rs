@@ -36,6 +36,7 @@ pub use client::{Entry, Follow, Log, LogOptions, LogStat, ReadSlot};
 pub use env::{AnyVersion, Batching, ClassVersions, LogEnv, Patience};
 pub use name::LogName;
 pub use sequencer::{
-    Reconfiguration, SEQUENCER_SERVICE, SequencerCounts, SequencerHost, is_question_of_producers,
+    Reconfiguration, SEQUENCER_SERVICE, SequencerCounts, SequencerHost, SequencerUse,
+    is_question_of_producers,
 };
 pub use storage::{BRADOS_CLASS, NATIVE_CLASS, PROGRAM_CLASS, log_class, storage_methods};

@@ -35,6 +35,7 @@ pub fn run(arguments: &InitArguments, folder: &Path, out: Out) -> Result<()> {
     let mut layout = Layout {
         engine: engine.to_entry(),
         storage: arguments.targets.count(engine),
+        metadata: arguments.targets.metadata_count(),
         addresses: vec![],
         sockets: !arguments.tls_only,
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use futures::StreamExt;
 use nacre::{Cluster, Entry, Log, LogOptions, LogStat, ReadSlot};
-use nacre_object::{ClassName, Error, ErrorKind, PoolName, Result};
+use nacre_object::{ClassName, Error, ErrorKind, NodeName, PoolName, Result};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -87,6 +87,12 @@ pub enum LogCommand {
     },
     /// Seal the log at a new epoch and recover its sequencer
     Seal { log: String },
+    /// Have another metadata node hand out the log's positions, while the log is used
+    Move {
+        log: String,
+        /// The node, as `nacre status` names it
+        node: NodeName,
+    },
     /// Show a log's view
     Stat { log: String },
 }
@@ -126,6 +132,7 @@ pub async fn run(command: LogCommand, cluster: &Cluster, out: Out) -> Result<()>
             let tail = cluster.log(&log).await?.tail().await?;
             out.show(&json!({ "tail": tail }), || tail.to_string())
         }
+        C::Move { log, node } => cluster.log(&log).await?.move_sequencer(node).await,
         C::Fill { log, position } => cluster.log(&log).await?.fill(position).await,
         C::Trim { log, position, to: false } => cluster.log(&log).await?.trim(position).await,
         C::Trim { log, position, to: true } => cluster.log(&log).await?.trim_to(position).await,

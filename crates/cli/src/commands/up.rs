@@ -29,7 +29,7 @@ const MAX_METRICS_PORT: i64 = 65_000;
 const ADMIN_IS_NOBODY: &str = "the identity in tls/admin.json is no entity of this cluster: \
     let somebody in with `nacre entity add` in this folder";
 
-const _: () = assert!(MAX_METRICS_PORT + MAX_TARGETS + 2 <= u16::MAX as i64);
+const _: () = assert!(MAX_METRICS_PORT + 2 * MAX_TARGETS < u16::MAX as i64);
 
 /// How large a new cluster is
 #[derive(Debug, clap::Args)]
@@ -38,6 +38,10 @@ pub struct TargetArguments {
     /// number of an existing cluster cannot be changed
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=MAX_TARGETS))]
     targets: Option<u16>,
+    /// Metadata nodes of a new cluster, each a process that hosts sequencers of logs (1). On Ceph every node hosts
+    /// them
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=MAX_TARGETS))]
+    metadata: Option<u16>,
 }
 
 impl TargetArguments {
@@ -48,6 +52,11 @@ impl TargetArguments {
             Engine::Ceph(_) => DEFAULT_GATEWAYS,
         };
         self.targets.unwrap_or(default).into()
+    }
+
+    /// How many metadata nodes there are to be.
+    pub fn metadata_count(&self) -> usize {
+        self.metadata.unwrap_or(1).into()
     }
 
     /// An existing cluster, if it has as many targets as were asked for, or no number was.
@@ -65,6 +74,24 @@ impl TargetArguments {
                     "leave --targets out to run it as it is: the number is fixed when a cluster is made. \
                      For another number make a new cluster in another folder, with --cluster DIR, and \
                      copy the objects",
+                ))
+            }
+            _ => self.check_metadata(cluster),
+        }
+    }
+}
+
+impl TargetArguments {
+    /// An existing cluster, if it has as many metadata nodes as were asked for, or no number was.
+    fn check_metadata(&self, cluster: ClusterFile) -> Result<ClusterFile> {
+        let count = cluster.with_role(RoleName::Metadata).count();
+        match self.metadata {
+            Some(asked) if usize::from(asked) != count => {
+                let folder = cluster.folder().display();
+                let text =
+                    format!("the cluster at {folder} has {count} metadata nodes, not {asked}");
+                Err(Error::invalid(text).hint(
+                    "leave --metadata out to run it as it is: the number is fixed when a cluster is made",
                 ))
             }
             _ => Ok(cluster),
@@ -97,6 +124,7 @@ pub async fn run(arguments: UpArguments, folder: &Path, out: Out) -> Result<()> 
             let layout = Layout {
                 engine: engine.to_entry(),
                 storage: arguments.targets.count(engine),
+                metadata: arguments.targets.metadata_count(),
                 addresses: vec![],
                 sockets: true,
             };

@@ -116,8 +116,13 @@ pub async fn run(arguments: DemoArguments, out: Out) -> Result<()> {
     note(&format!("{most}{} records of {}{cut}", records.lines.len(), records.origin));
 
     let engine = arguments.engine()?;
-    let layout =
-        Layout { engine: engine.to_entry(), storage: TARGETS, addresses: vec![], sockets: true };
+    let layout = Layout {
+        engine: engine.to_entry(),
+        storage: TARGETS,
+        metadata: 1,
+        addresses: vec![],
+        sockets: true,
+    };
     let file = ClusterFile::lay_out(scratch.path(), &layout)?;
     let interrupts = Interrupts::hear()?;
     let nothing_verified = || interrupted("interrupted; nothing was verified");

@@ -15,9 +15,11 @@ use crate::targets::{self, UniqueId};
 pub struct Layout {
     /// What keeps the data, if that is not the nodes: `ceph:…`.
     pub engine: Option<String>,
-    /// Storage targets; there is one metadata node besides. With an engine that keeps the data these
-    /// nodes do both, keep nothing themselves, and any of them serves any object.
+    /// Storage targets. With an engine that keeps the data these nodes have every role, keep nothing themselves, and
+    /// any of them serves any object.
     pub storage: usize,
+    /// Metadata nodes, which host sequencers. With an engine that keeps the data there are none besides the others.
+    pub metadata: usize,
     /// Where the nodes listen with mutual TLS, each `HOST:PORT`, storage first; empty for nowhere.
     pub addresses: Vec<String>,
     /// Whether they listen on Unix sockets, too.
@@ -40,7 +42,7 @@ impl Layout {
             }
             None => {
                 let nodes = |role: RoleName| {
-                    let NewNodes { prefix, count } = role.new_nodes(self.storage);
+                    let NewNodes { prefix, count } = role.new_nodes(self);
                     (0..count).map(move |n| (format!("{prefix}.{n}"), vec![role]))
                 };
                 RoleName::ALL.into_iter().flat_map(nodes).collect()
@@ -82,7 +84,10 @@ impl ClusterFile {
     /// # Errors
     /// As [`ClusterFile::lay_out`].
     pub fn create(folder: impl Into<PathBuf>, storage: usize) -> Result<Self> {
-        Self::lay_out(folder, &Layout { engine: None, storage, addresses: vec![], sockets: true })
+        Self::lay_out(
+            folder,
+            &Layout { engine: None, storage, metadata: 1, addresses: vec![], sockets: true },
+        )
     }
 
     /// Lays out a new cluster and writes its file at once, for who needs no keys.
@@ -157,6 +162,7 @@ mod tests {
         let layout = Layout {
             engine: Some("ceph:/etc/ceph/ceph.conf".to_owned()),
             storage: 2,
+            metadata: 1,
             addresses: vec![],
             sockets: true,
         };
@@ -184,7 +190,13 @@ mod tests {
     #[test]
     fn of_two_who_lay_out_one_folder_at_once_one_is_told() {
         let folder = tempfile::tempdir().unwrap();
-        let layout = |storage| Layout { engine: None, storage, addresses: vec![], sockets: true };
+        let layout = |storage| Layout {
+            engine: None,
+            storage,
+            metadata: 1,
+            addresses: vec![],
+            sockets: true,
+        };
         let [first, second] =
             [1, 2].map(|storage| ClusterFile::draft(folder.path(), &layout(storage)).unwrap());
         first.store().unwrap();

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Layout;
+
 /// One job of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -32,11 +34,11 @@ impl RoleName {
         }
     }
 
-    /// The nodes of a new cluster that is to have `targets` storage targets.
-    pub(super) fn new_nodes(self, targets: usize) -> NewNodes {
+    /// The nodes that a new cluster has for this role.
+    pub(super) fn new_nodes(self, layout: &Layout) -> NewNodes {
         match self {
-            Self::Storage => NewNodes { prefix: "storage", count: targets },
-            Self::Metadata => NewNodes { prefix: "meta", count: 1 },
+            Self::Storage => NewNodes { prefix: "storage", count: layout.storage },
+            Self::Metadata => NewNodes { prefix: "meta", count: layout.metadata },
         }
     }
 }

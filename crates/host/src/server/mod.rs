@@ -1,11 +1,13 @@
 //! The side of the node that serves.
 
+mod hand_over;
 mod host;
 mod hosting;
 mod proposal;
 mod slot;
 mod takeover;
 
+pub use hand_over::HAND_OVER_PATIENCE;
 pub use host::{BUSY_AFTER, Host, Looks};
 pub use hosting::{CommandOf, EventOf, FoundOf, Hosting, NameOf};
 pub use proposal::{Held, propose_while_serving};

@@ -6,13 +6,13 @@
 
 use nacre_object::{Error, ErrorKind, Result};
 
-use super::hosting::Hosting;
+use super::hosting::{Hosting, NameOf};
 use super::slot::Slot;
 use crate::backoff::Backoff;
 use crate::core::Machine;
 use crate::outcome::is_undecided;
 use crate::record::{Record, deposed};
-use crate::records::RecordStore;
+use crate::records::{RecordStore, stored};
 
 /// How often a step is proposed that nobody answered.
 const MAX_ATTEMPTS: usize = 3;
@@ -73,6 +73,24 @@ impl<'a, K: Hosting> Held<'a, K> {
         let stored = decide(records, &next).await?;
         self.is_in_doubt = false;
         go_on_by(self.slot, stored)
+    }
+}
+
+impl<K: Hosting> Held<'_, K> {
+    /// Goes on by the record that is stored now, and returns it: serves, or is deposed.
+    ///
+    /// # Errors
+    /// `Unavailable` or `NotFound` if nobody can tell, and then it serves no more.
+    pub async fn go_on(
+        mut self,
+        records: &dyn RecordStore<K::Record>,
+        name: &NameOf<K>,
+    ) -> Result<K::Record> {
+        self.is_in_doubt = true;
+        let record = stored(records, name).await?;
+        self.is_in_doubt = false;
+        self.slot.adopt(record.clone());
+        Ok(record)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::join_all;
-use nacre_object::{Error, ErrorKind, Result};
+use nacre_object::{Error, ErrorKind, NodeName, Result};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -313,6 +313,22 @@ impl Log {
     pub async fn reconfigure(&self, change: Reconfiguration) -> Result<()> {
         let changed = self.0.sequencer.reconfigure(change, self.0.deadline()).await;
         changed.map(drop).map_err(|error| self.0.explain(error, "reconfigure"))
+    }
+
+    /// Has another node become the log's sequencer, while the log is used.
+    ///
+    /// # Errors
+    /// `Invalid` if the node hosts no sequencers; `Conflict` if it did not take over, and then the sequencer stays
+    /// where it is; `Unavailable`.
+    pub async fn move_sequencer(&self, to: NodeName) -> Result<()> {
+        let hosts = self.0.env.nodes.nodes().await?;
+        if !hosts.contains(&to) {
+            let names: Vec<_> = hosts.iter().map(NodeName::as_str).collect();
+            return Err(Error::invalid(format!("node {to} hosts no sequencers"))
+                .hint(format!("name one of {}", names.join(", "))));
+        }
+        let moved = self.0.sequencer.hand_over(to, self.0.deadline()).await;
+        moved.map(drop).map_err(|error| self.0.explain(error, "move sequencer"))
     }
 
     /// The log at a glance.

@@ -10,7 +10,7 @@ use futures::future::join_all;
 use nacre_host::{
     AuthorityClient, RECOVER, RECOVER_PATIENCE, decode_epoch, is_transient, recover_question,
 };
-use nacre_object::{Error, ErrorKind, Result};
+use nacre_object::{Error, ErrorKind, NodeName, Result};
 use tokio::time::{Instant, sleep};
 
 use super::host::SEQUENCER_SERVICE;
@@ -163,8 +163,16 @@ impl SequencerClient {
 
     /// Has the sequencer change the view; answers the epoch of the changed view.
     pub async fn reconfigure(&self, change: Reconfiguration, deadline: Instant) -> Result<u64> {
-        let question = Question::Reconfigure(change);
-        let (answer, _) = self.authority.ask(&question, RECOVER_PATIENCE, deadline).await?;
+        self.ask_for_epoch(&Question::Reconfigure(change), deadline).await
+    }
+
+    /// Has the sequencer hand over to another node; answers the epoch of the view that is known then.
+    pub async fn hand_over(&self, to: NodeName, deadline: Instant) -> Result<u64> {
+        self.ask_for_epoch(&Question::HandOver { to }, deadline).await
+    }
+
+    async fn ask_for_epoch(&self, question: &Question, deadline: Instant) -> Result<u64> {
+        let (answer, _) = self.authority.ask(question, RECOVER_PATIENCE, deadline).await?;
         let epoch = decode_epoch::<View>(&answer)?;
         self.views.at_least(epoch).await?;
         Ok(epoch)

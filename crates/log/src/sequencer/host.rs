@@ -5,6 +5,7 @@
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -32,6 +33,8 @@ const EXTEND_AGAIN: Duration = Duration::from_millis(100);
 pub struct SequencerHost {
     host: Host<Sequencers>,
     positions: Arc<Counter>,
+    /// Questions that could not be answered at once, and have no answer yet.
+    waiting: Arc<AtomicI64>,
 }
 
 /// What a host has done since it was made.
@@ -45,6 +48,17 @@ pub struct SequencerCounts {
     pub recovery_seconds: HistogramSnapshot,
 }
 
+/// How much one log's sequencer was used on this node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SequencerUse {
+    /// The log.
+    pub log: LogName,
+    /// Questions that read the tail, since the node started.
+    pub reads: u64,
+    /// Questions that moved the tail, since the node started.
+    pub writes: u64,
+}
+
 /// Why no position is to be had yet.
 enum NoGrant {
     NotReady(NotReady),
@@ -53,9 +67,13 @@ enum NoGrant {
 }
 
 impl SequencerHost {
-    /// The host of `node`. It asks no other sequencer, so `env` may lack a way to them.
+    /// The host of `node`. It asks another sequencer only to hand one over.
     pub fn new(node: NodeName, env: LogEnv) -> Self {
-        Self { host: Host::new(node, Sequencers(env)), positions: Arc::default() }
+        Self {
+            host: Host::new(node, Sequencers(env)),
+            positions: Arc::default(),
+            waiting: Arc::default(),
+        }
     }
 
     /// The node.
@@ -78,6 +96,9 @@ impl SequencerHost {
         }
         // Apart, as it is large, and what is answered at once shall not pay for it.
         let log = LogName::new(log)?;
+        // A follower waits for news, not for this node.
+        let is_held_up = !matches!(question, Question::Tail { .. });
+        let _waiting = is_held_up.then(|| Waiting::new(&self.waiting));
         let answer = Box::pin(self.answer(&log, epoch, question)).await;
         answer.map_err(|error| error.on(&log))
     }
@@ -90,6 +111,7 @@ impl SequencerHost {
                 answer.map(|(tail, epoch)| encode_tail(tail, epoch))
             }
             Question::Recover => self.host.recover(log, epoch).await.map(encode_epoch),
+            Question::HandOver { to } => self.hand_over(log, to).await.map(encode_epoch),
             Question::Reconfigure(change) => {
                 let changed = self.host.change(log, move |host, slot| async move {
                     reconfigure(&host.kind().0, &slot, epoch, change).await
@@ -99,9 +121,34 @@ impl SequencerHost {
         }
     }
 
+    /// Hands a log's sequencer over to another node; returns the epoch of the view that is known then.
+    ///
+    /// # Errors
+    /// As [`Host::hand_over`].
+    pub async fn hand_over(&self, log: &LogName, to: NodeName) -> Result<u64> {
+        let sequencers = Arc::clone(&self.host.kind().0.sequencers);
+        self.host.hand_over(log, to, sequencers, SEQUENCER_SERVICE).await
+    }
+
     /// The logs this node is the sequencer of.
     pub fn logs(&self) -> Vec<LogName> {
         self.host.serving()
+    }
+
+    /// How much each log's sequencer was used that this node serves now.
+    pub fn uses(&self) -> Vec<SequencerUse> {
+        let used = |log: LogName| {
+            let slot = self.host.known_slot(log.as_str())?;
+            let (reads, writes) = (&slot.beside.reads, &slot.beside.writes);
+            let [reads, writes] = [reads, writes].map(|count| count.load(Ordering::Relaxed));
+            Some(SequencerUse { log, reads, writes })
+        };
+        self.logs().into_iter().filter_map(used).collect()
+    }
+
+    /// Questions that have no answer yet, because something must be waited for.
+    pub fn waiting(&self) -> u64 {
+        self.waiting.load(Ordering::Relaxed).max(0).unsigned_abs()
     }
 
     /// What it has done.
@@ -141,7 +188,7 @@ impl SequencerHost {
                         if timeout_at(busy_at, heard).await.is_err() {
                             return Err(busy("the log's next stripe is not ready"));
                         }
-                        if let Some(refusal) = slot.beside.refusal() {
+                        if let Some(refusal) = slot.beside.extension.refusal() {
                             return Err(refusal);
                         }
                     }
@@ -167,6 +214,7 @@ impl SequencerHost {
         wait: Duration,
     ) -> Result<(u64, u64)> {
         let slot = self.host.slot(log)?;
+        slot.beside.reads.fetch_add(1, Ordering::Relaxed);
         let deadline = Instant::now() + wait.min(MAX_TAIL_WAIT);
         let mut looks = Looks::default();
         loop {
@@ -186,7 +234,7 @@ impl SequencerHost {
     }
 
     fn extend_later(&self, slot: &Arc<LogSlot>) {
-        if !slot.beside.start() {
+        if !slot.beside.extension.start() {
             return;
         }
         let (host, slot) = (self.host.clone(), slot.clone());
@@ -197,7 +245,7 @@ impl SequencerHost {
                 // A client that needs positions still waits, and starts the next attempt.
                 tokio::time::sleep(EXTEND_AGAIN).await;
             }
-            slot.beside.end(extended);
+            slot.beside.extension.end(extended);
             slot.tell_change();
         });
     }
@@ -213,6 +261,7 @@ fn take(slot: &LogSlot, epoch: u64, count: u32) -> Result<(Grant, bool), NoGrant
     })?;
     let is_short = serving.is_running_short();
     drop(core);
+    slot.beside.writes.fetch_add(1, Ordering::Relaxed);
     // Followers wait for the tail.
     slot.tell_change();
     Ok((grant, is_short))
@@ -224,6 +273,22 @@ fn tail(slot: &LogSlot, epoch: u64) -> Result<(u64, u64), NotReady> {
     let core = core.as_ref().ok_or(NotReady::NotServing)?;
     let tail = core.tail(epoch).map_err(|refusal: EpochRefusal| NotReady::Epoch(refusal))?;
     Ok((tail, core.view().epoch()))
+}
+
+/// Counts a question as waiting while it lives.
+struct Waiting<'a>(&'a AtomicI64);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicI64) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl fmt::Debug for SequencerHost {

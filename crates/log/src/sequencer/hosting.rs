@@ -1,6 +1,6 @@
 //! Sequencers as a kind of hosted machine.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -26,7 +26,7 @@ impl Hosting for Sequencers {
     type Record = View;
     type Recovery = RecoveryCore;
     type Machine = SequencerCore;
-    type Beside = Extension;
+    type Beside = Beside;
     const MAX_HOSTED: usize = MAX_HOSTED_LOGS;
 
     fn records(&self) -> &dyn RecordStore<View> {
@@ -44,6 +44,17 @@ impl Hosting for Sequencers {
     fn gave_up(&self, log: &LogName, recovery: Option<&RecoveryCore>) -> Error {
         recovery::gave_up(&self.0, log, recovery)
     }
+}
+
+/// What a node keeps beside each sequencer.
+#[derive(Debug, Default)]
+pub(super) struct Beside {
+    /// The extension of the log's last range.
+    pub extension: Extension,
+    /// Questions that read the tail, since the node started.
+    pub reads: AtomicU64,
+    /// Questions that moved the tail, since the node started.
+    pub writes: AtomicU64,
 }
 
 /// Whether a log's last range is being extended.

@@ -8,13 +8,14 @@
 //! | `next` | count u32 | first position u64, count u32, epoch u64 |
 //! | `tail` | beyond u64, wait u32 (ms): answer when the tail is greater, or after that | tail u64, epoch u64 of the view positions below it need |
 //! | `recover` | – | as for every host |
+//! | `hand-over` | node (text): the successor | epoch u64 |
 //! | `reconfigure` | kind u8 and: 0, width u32, slots u32 (0 keeps), count u16 and names of targets to avoid; 1, class (text); 2, position u64 | epoch u64 |
 
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use nacre_host::{Question as HostQuestion, RECOVER, put_header, split_header};
-use nacre_object::{ClassName, Error, Result, TargetName};
+use nacre_object::{ClassName, Error, NodeName, Result, TargetName};
 
 use crate::LogName;
 use crate::codec::{Decoded, Decoder, Undecodable, put_text};
@@ -45,6 +46,7 @@ pub(crate) enum Question {
     Next { count: u32 },
     Tail { beyond: u64, wait: Duration },
     Recover,
+    HandOver { to: NodeName },
     Reconfigure(Reconfiguration),
 }
 
@@ -63,6 +65,7 @@ impl HostQuestion<LogName> for Question {
             Self::Next { .. } => "next",
             Self::Tail { .. } => "tail",
             Self::Recover => RECOVER,
+            Self::HandOver { .. } => "hand-over",
             Self::Reconfigure(_) => "reconfigure",
         }
     }
@@ -78,6 +81,7 @@ impl HostQuestion<LogName> for Question {
                 input.put_u32_le(u32::try_from(wait.as_millis()).unwrap_or(u32::MAX));
             }
             Self::Recover => {}
+            Self::HandOver { to } => put_text(&mut input, to.as_str()),
             Self::Reconfigure(change) => change.encode(&mut input),
         }
         input.freeze()
@@ -88,7 +92,7 @@ impl<'a> Asked<'a> {
     /// # Errors
     /// `Unsupported` for a method of no host, `Invalid` for input that cannot be decoded.
     pub fn decode(method: &str, input: &'a [u8]) -> Result<Self> {
-        if !["next", "tail", RECOVER, "reconfigure"].contains(&method) {
+        if !["next", "tail", RECOVER, "hand-over", "reconfigure"].contains(&method) {
             return Err(Error::unsupported(format!("a sequencer has no method {method:?}")));
         }
         Self::parse(method, input).map_err(|Undecodable| {
@@ -107,6 +111,9 @@ impl<'a> Asked<'a> {
                 wait: Duration::from_millis(decoder.u32()?.into()),
             },
             RECOVER => Question::Recover,
+            "hand-over" => {
+                Question::HandOver { to: NodeName::new(decoder.text()?).map_err(|_| Undecodable)? }
+            }
             _ => Question::Reconfigure(Reconfiguration::decode(&mut decoder)?),
         };
         decoder.finish()?;

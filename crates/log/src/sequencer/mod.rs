@@ -10,5 +10,5 @@ mod reconfigure;
 mod recovery;
 
 pub(crate) use client::{SequencerClient, dismiss};
-pub use host::{SEQUENCER_SERVICE, SequencerCounts, SequencerHost};
+pub use host::{SEQUENCER_SERVICE, SequencerCounts, SequencerHost, SequencerUse};
 pub use messages::{Reconfiguration, is_question_of_producers};

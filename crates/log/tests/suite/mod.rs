@@ -6,6 +6,7 @@ mod foreign_views;
 pub mod layouts;
 pub mod linearizability;
 mod log;
+mod moves;
 mod readers;
 mod removal;
 mod stale_views;

@@ -1,0 +1,69 @@
+//! How an authority hands its machine over to another node, while clients use it.
+//!
+//! 1. The authority holds the machine, so that it hands out nothing which its successor may contradict. Askers wait.
+//! 2. It asks the successor to take over. That node claims the record and recovers, as after a failure.
+//! 3. It reads the stored record, whatever the successor replied, and goes on by that: it redirects its askers, or
+//!    serves on.
+//!
+//! A crash of either node, or of the map's keeper, leaves what a crash during a take-over leaves: the record names one
+//! authority, and no other can hand out anything that has an effect.
+//!
+//! **Invariant:** the machine is held for [`HAND_OVER_PATIENCE`] at most, and then as long as a read of the record
+//! takes.
+
+use std::borrow::Borrow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nacre_object::{Error, NodeName, Result};
+
+use super::hosting::{Hosting, NameOf};
+use super::{Held, Host};
+use crate::client::HostTransport;
+use crate::core::Machine;
+use crate::question::{RECOVER, recover_question};
+use crate::record::{Record, deposed};
+
+/// A successor that has not taken over by then is waited for no longer: askers wait meanwhile. The record tells
+/// whether it has.
+pub const HAND_OVER_PATIENCE: Duration = Duration::from_millis(500);
+
+impl<K: Hosting> Host<K> {
+    /// Hands a machine that this node serves over to `successor`, which hosts machines as `service`. Returns the epoch
+    /// of the record that is known then. A machine that is to stay where it is stays.
+    ///
+    /// # Errors
+    /// `Stale` if this node is not the authority; `Conflict` if the successor did not take over;
+    /// `Unavailable` if nobody can tell who is in charge, and then this node serves no more.
+    pub async fn hand_over(
+        &self,
+        name: &NameOf<K>,
+        successor: NodeName,
+        transport: Arc<dyn HostTransport>,
+        service: &'static str,
+    ) -> Result<u64> {
+        let about = name.clone();
+        self.change(name, move |host, slot| async move {
+            let epoch = slot.machine().as_ref().map(|machine| machine.serving().record().epoch());
+            let epoch = epoch.ok_or_else(deposed::<K::Record>)?;
+            if successor == *host.node() {
+                return Ok(epoch);
+            }
+            let held = Held::hold(&slot)?;
+            let input = recover_question(about.borrow(), epoch);
+            let patience = HAND_OVER_PATIENCE;
+            let asked = transport.ask(&successor, service, RECOVER, input, patience).await;
+            let stored = held.go_on(host.kind().records(), &about).await?;
+            if stored.authority().is_some_and(|authority| authority.node == successor) {
+                return Ok(stored.epoch());
+            }
+            let why = asked.err().map_or_else(
+                || format!("another node took over the {}", K::Record::WORDS.thing),
+                |error| error.to_string(),
+            );
+            // Not `Unavailable`: an asker would take this node for silent and have it replaced.
+            Err(Error::conflict(format!("{successor} did not take over: {why}")))
+        })
+        .await
+    }
+}
