@@ -1,0 +1,28 @@
+//! Balancer policies: which units of load move from one rank to another.
+//!
+//! A *unit* is what can move: a sequencer, another resource, a directory fragment. A *rank* is a server that is the
+//! authority of units. At each tick every rank decides for its own units, with the same [`Policy`], a program:
+//!
+//! 1. [`UnitCounters`] count what is asked of each unit; [`Policy::measure`] makes a load of them;
+//! 2. [`RankLoad`] is what each rank tells all others of itself;
+//! 3. [`Policy::decide`] makes a [`Decision`] of [`Inputs`]: both are plain data that can be stored and replayed.
+//!
+//! [`BalancerHook`] checks policies when they are stored, and keeps those that are live in [`LivePolicies`].
+//!
+//! Policies are written in the two dialects of Mantle, see [`Dialect`]. The standard library has some in
+//! `programs/balancer`.
+//!
+//! **Invariant:** nothing here does IO, reads a clock or draws a random number: a tick is decided from its inputs alone.
+
+mod counters;
+mod hook;
+pub mod limits;
+mod policy;
+mod selectors;
+mod tick;
+
+pub use counters::{DecayedCounter, UnitCounters, UnitRates};
+pub use hook::{BALANCER_INTERFACE, BalancerHook, LivePolicies};
+pub use policy::{Dialect, Policy};
+pub use selectors::Selector;
+pub use tick::{Decision, Inputs, LogLine, Mode, Move, RankLoad, State, Unit};

@@ -1,0 +1,41 @@
+//! Every bound of this crate with its reason.
+
+use std::time::Duration;
+
+use nacre_program::{Budget, DEFAULT_MEMORY_BYTES, DEFAULT_OUTPUT_BYTES, DEFAULT_STEPS};
+
+/// Ranks of one tick. The largest Ceph clusters have some dozens; a policy may compare every rank with every other.
+pub const MAX_RANKS: usize = 1024;
+/// Units of one rank. Their counters take 40 bytes each, and their loads 8, in the memory of a policy's run.
+pub const MAX_UNITS: usize = 262_144;
+/// The state that a policy keeps between ticks, as JSON. It is part of each stored decision.
+pub const MAX_STATE_BYTES: usize = 4096;
+/// How deep tables of the state are nested.
+pub const MAX_STATE_DEPTH: usize = 8;
+/// Entries of `howmuch`. Each selector sorts the units once for each target.
+pub const MAX_SELECTORS: usize = 16;
+/// Lines that one decision may log. What comes after them is dropped.
+pub const MAX_LOG_LINES: usize = 64;
+/// Characters of a logged line. The rest is cut off.
+pub const MAX_LOG_CHARACTERS: usize = 256;
+/// The half-life of a counter of CephFS (`mds_decay_halflife`).
+pub const DEFAULT_HALF_LIFE: Duration = Duration::from_secs(5);
+
+/// What one decision may use. Decisions are rare (one in a tick of some seconds) and see every unit, so a decision
+/// has more time than a method of a class. It still ends well within a tick.
+pub const DECISION_BUDGET: Budget = Budget {
+    time: Duration::from_secs(1),
+    steps: DEFAULT_STEPS,
+    memory_bytes: 4 * DEFAULT_MEMORY_BYTES,
+    output_bytes: DEFAULT_OUTPUT_BYTES,
+};
+
+/// What the check of a policy may use. It runs under a clock that stands still, so the steps end it.
+pub(crate) const CHECK_BUDGET: Budget = Budget { steps: 5_000_000, ..DECISION_BUDGET };
+
+/// The bytes of a unit's counters in the memory of a run.
+pub(crate) const COUNTER_BYTES: usize = 5 * size_of::<f64>();
+
+const _: () =
+    assert!(MAX_UNITS * (COUNTER_BYTES + size_of::<f64>()) < DECISION_BUDGET.memory_bytes);
+const _: () = assert!(CHECK_BUDGET.steps < DECISION_BUDGET.steps);

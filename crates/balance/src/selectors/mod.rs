@@ -1,0 +1,9 @@
+//! Selectors: which units make up the load that is to be sent to a rank.
+//!
+//! Every selector that `howmuch` names runs. The one whose sum is nearest to the target wins.
+
+mod nearest;
+mod selector;
+
+pub(crate) use nearest::nearest;
+pub use selector::Selector;
