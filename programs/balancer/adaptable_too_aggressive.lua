@@ -1,0 +1,25 @@
+-- Every rank above the average fills up all ranks below it, at every tick.
+--
+-- For: experiments that show what this costs.
+-- Not for: production. Units move all the time: Mantle counted 60 times as many forwarded requests as with
+-- `adaptable_aggressive.lua`, and less throughput.
+-- Source: Mantle (SC'15), listing 4, the bottom of figure 10.
+
+metaload = "IWR"
+
+mdsload = [=[MDSs[i]["all"]]=]
+
+when = [[
+  if MDSs[whoami]["load"] > total/#MDSs then
+]]
+
+where = [[
+  local targetLoad = total/#MDSs
+  for i = 1, #MDSs do
+    if i ~= whoami and MDSs[i]["load"] < targetLoad then
+      targets[i] = targetLoad - MDSs[i]["load"]
+    end
+  end
+]]
+
+howmuch = { "half", "small", "big", "big_small" }
