@@ -60,8 +60,10 @@ fn an_upstream_policy_runs_unmodified() {
     assert!(decision.is_due);
     assert_eq!(moves(&decision), "u1>1");
     assert_eq!(decision.log.len(), 2);
-    assert_eq!(decision.log[0].level, 5);
-    assert!(decision.log[0].text.starts_with("MDS0: auth.meta_load=10 "), "{:?}", decision.log);
+    let of_rank_0 = decision.log.iter().find(|line| line.text.starts_with("MDS0:")).unwrap();
+    let text =
+        "MDS0: auth.meta_load=10 all.meta_load=10 req_rate=0 queue_len=0 cpu_load_avg=0 load=10";
+    assert_eq!((of_rank_0.level, of_rank_0.text.as_str()), (5, text));
     // The last rank has nowhere to send its load.
     assert!(!decide(&policy(&source), &tick(1, &[0.0, 10.0], &[5.0, 5.0])).is_due);
 }
@@ -115,7 +117,8 @@ fn a_log_level_that_is_no_integer_fails_the_policy() {
 
 #[test]
 fn a_log_has_bounds() {
-    let source = ceph("for i = 1, 1000 do BAL_LOG(0, string.rep('x', 10000), i) end return { [0] = 0 }");
+    let source =
+        ceph("for i = 1, 1000 do BAL_LOG(0, string.rep('x', 10000), i) end return { [0] = 0 }");
     let log = decide(&policy(&source), &tick(0, &[1.0], &[])).log;
     assert_eq!(log.len(), nacre_balance::limits::MAX_LOG_LINES);
     assert!(log.iter().all(|line| line.text.len() == nacre_balance::limits::MAX_LOG_CHARACTERS));

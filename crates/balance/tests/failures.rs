@@ -43,10 +43,16 @@ fn a_hook_of_the_wrong_kind_is_refused_with_its_line() {
         ("\nmode = 'server'", r#"`mode` is "server"; it is "client" or "proxy""#),
         ("\nmode = 1", r#"`mode` is a number; it is "client" or "proxy""#),
         ("\nhowmuch = {}", "`howmuch` lists 0 selectors; it lists 1 to 16"),
-        ("\nhowmuch = { 'biggest' }", r#"there is no selector "biggest"; there are big_first, small_first, big_small, half, big_half, small_half"#),
+        (
+            "\nhowmuch = { 'biggest' }",
+            r#"there is no selector "biggest"; there are big_first, small_first, big_small, half, big_half, small_half"#,
+        ),
         ("\nhowmuch = { 5 }", "`howmuch[1]` is a number; it is a name or a function"),
         ("\nhowmuch = 5", "`howmuch` is a number; it is a list of selectors"),
-        ("\nhowmuch = '{ \"biggest\" }'", r#"there is no selector "biggest"; there are big_first, small_first, big_small, half, big_half, small_half"#),
+        (
+            "\nhowmuch = '{ \"biggest\" }'",
+            r#"there is no selector "biggest"; there are big_first, small_first, big_small, half, big_half, small_half"#,
+        ),
     ] {
         let error = refused(source);
         assert_eq!(error.message(), text);
@@ -62,7 +68,7 @@ fn targets_that_make_no_sense_are_faults() {
         ("targets[4] = 1", "targets[4]: there is no such rank, there are 1 to 3".to_owned()),
         ("targets[0] = 1", "targets[0]: there is no such rank, there are 1 to 3".to_owned()),
         ("targets[-1] = 1", "targets[-1]: there is no such rank, there are 1 to 3".to_owned()),
-        ("targets[1e300] = 1", "1e+300 is no rank; the keys of targets are integers".to_owned()),
+        ("targets[1e300] = 1", "1e300 is no rank; the keys of targets are integers".to_owned()),
         ("targets[1.5] = 1", "1.5 is no rank; the keys of targets are integers".to_owned()),
         ("targets.two = 1", "a string is no rank; the keys of targets are integers".to_owned()),
         ("targets[2] = 0/0", format!("targets[2] is NaN; {good}")),
@@ -125,7 +131,10 @@ fn answers_of_the_wrong_type_are_faults() {
     let base = "when = 'true'\nwhere = 'targets[2] = 5'\n";
     for (source, text) in [
         ("when = '5'".to_owned(), "`when` gives a number; it gives true or false"),
-        ("function when() return {} end".to_owned(), "`when` gives a table; it gives true or false"),
+        (
+            "function when() return {} end".to_owned(),
+            "`when` gives a table; it gives true or false",
+        ),
         (
             format!("{base}function placement() return 0 end"),
             "`placement` returned a number; it returns true or false",
@@ -159,7 +168,8 @@ fn a_policy_that_never_returns_is_stopped() {
     let looping = policy("function when()\n  while true do end\nend");
     let error = looping.decide(&tick(0, &[1.0], &[]), &clock).unwrap_err();
     assert_eq!((error.kind(), line_of(&error)), (ErrorKind::Exhausted, Some(2)));
-    let caught = policy("when = [[while true do pcall(function() while true do end end) end return true]]");
+    let caught =
+        policy("when = [[while true do pcall(function() while true do end end) end return true]]");
     let error = caught.decide(&tick(0, &[1.0], &[]), &clock).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Exhausted);
     assert_eq!(refused("while true do end").kind(), ErrorKind::Exhausted);
@@ -172,14 +182,26 @@ fn state_has_bounds() {
     for (value, kind, text) in [
         ("string.rep('x', 5000)", ErrorKind::Exhausted, "the state of a policy exceeds 4096 bytes"),
         ("table.create(5000, 1)", ErrorKind::Exhausted, "the state of a policy exceeds 4096 bytes"),
-        ("string.rep('\\1', 2000)", ErrorKind::Exhausted, "the state of a policy exceeds 4096 bytes"),
+        (
+            "string.rep('\\1', 2000)",
+            ErrorKind::Exhausted,
+            "the state of a policy exceeds 4096 bytes",
+        ),
         ("{{{{{{{{{}}}}}}}}}", ErrorKind::Invalid, "tables nested deeper than 8 cannot be kept"),
         ("0/0", ErrorKind::Invalid, "NaN cannot be kept as state"),
         ("print", ErrorKind::Invalid, ""),
         ("type", ErrorKind::Invalid, "a function cannot be kept as state"),
         ("'\\255'", ErrorKind::Invalid, "the state of a policy is not UTF-8"),
-        ("{ 1, x = 2 }", ErrorKind::Invalid, "a table that is kept as state is a list, or has strings as keys"),
-        ("{ [5] = 1 }", ErrorKind::Invalid, "a table that is kept as state is a list, or has strings as keys"),
+        (
+            "{ 1, x = 2 }",
+            ErrorKind::Invalid,
+            "a table that is kept as state is a list, or has strings as keys",
+        ),
+        (
+            "{ [5] = 1 }",
+            ErrorKind::Invalid,
+            "a table that is kept as state is a list, or has strings as keys",
+        ),
     ] {
         let source = format!("when = [[\nWRstate({value})\nreturn false]]");
         if text.is_empty() {
@@ -188,7 +210,11 @@ fn state_has_bounds() {
             continue;
         }
         let error = failure(&source, &tick(0, &[1.0], &[]));
-        assert_eq!((error.kind(), error.message(), line_of(&error)), (kind, text, Some(2)), "{value}");
+        assert_eq!(
+            (error.kind(), error.message(), line_of(&error)),
+            (kind, text, Some(2)),
+            "{value}"
+        );
     }
 }
 

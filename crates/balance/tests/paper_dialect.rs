@@ -123,7 +123,11 @@ fn when_is_written_in_any_of_five_ways() {
         ("when = [[local x = 1]]", false),
     ] {
         let source = format!("mdsload = 'MDSs[i].all'\nwhere = ''\n{source}");
-        assert_eq!(decide(&policy(&source), &tick(0, &[10.0, 0.0], &[])).is_due, is_due, "{source}");
+        assert_eq!(
+            decide(&policy(&source), &tick(0, &[10.0, 0.0], &[])).is_due,
+            is_due,
+            "{source}"
+        );
     }
 }
 

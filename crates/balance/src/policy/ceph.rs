@@ -12,6 +12,7 @@ use super::moves::Choice;
 use super::original;
 use super::running::{RunTerms, Running, run};
 use super::targets::{self, Numbering};
+use super::values::type_of;
 use crate::{Decision, Inputs, Selector};
 
 /// Ranks are numbered from 0, as in Ceph.
@@ -36,7 +37,7 @@ fn decide_in(running: &Running<'_>, inputs: &Inputs, sees_units: bool) -> Result
     }
     let targets = match running.load()? {
         Value::Table(table) => targets::read(&table, inputs, NUMBERING),
-        other => Err(format!("the policy returned a {}, not a table", other.type_name())),
+        other => Err(format!("the policy returned a {}, not a table", type_of(&other))),
     };
     let targets = targets.map_err(|text| invalid_argument(running, &text))?;
     let loads = rank_loads(&ranks, inputs);

@@ -9,6 +9,7 @@ use super::hooks::{PolicySelector, read_selectors};
 use super::moves::Choice;
 use super::running::{RunTerms, Running, run};
 use super::targets::{self, Numbering};
+use super::values::{described, number, type_of};
 use crate::{Decision, Inputs};
 
 /// Ranks are numbered from 1, as in the paper.
@@ -31,7 +32,7 @@ impl PolicyFunctions {
             Value::Function(function) => Ok(Some(function)),
             Value::Nil => Ok(None),
             other => {
-                let text = format!("`{hook}` is a {}; it is a function", other.type_name());
+                let text = format!("`{hook}` is a {}; it is a function", type_of(&other));
                 Err(running.fault(hook, text))
             }
         }
@@ -96,18 +97,11 @@ fn rank_loads(
 ) -> Result<Vec<f64>> {
     let mdsload = functions.required(running, HookName::Mdsload)?;
     let load_of = |rank: usize| {
-        let load = match running.call(&mdsload, rank)? {
-            Value::Integer(load) => load as f64,
-            Value::Number(load) if load.is_finite() => load,
-            other => {
-                let what = match other {
-                    Value::Number(load) => load.to_string(),
-                    other => format!("a {}", other.type_name()),
-                };
-                let text =
-                    format!("`mdsload` of rank {rank} gives {what}; a load is a finite number");
-                return Err(running.fault(HookName::Mdsload, text));
-            }
+        let value = running.call(&mdsload, rank)?;
+        let Some(load) = number(&value).filter(|load| load.is_finite()) else {
+            let what = described(&value);
+            let text = format!("`mdsload` of rank {rank} gives {what}; a load is a finite number");
+            return Err(running.fault(HookName::Mdsload, text));
         };
         let set = || tables.raw_get::<Table>(rank)?.raw_set("load", load);
         running.explained(set())?;
@@ -122,7 +116,7 @@ fn is_due(running: &Running<'_>, functions: &PolicyFunctions) -> Result<bool> {
         Value::Boolean(is_due) => Ok(is_due),
         Value::Nil => Ok(false),
         other => {
-            let text = format!("`when` gives a {}; it gives true or false", other.type_name());
+            let text = format!("`when` gives a {}; it gives true or false", type_of(&other));
             Err(running.fault(HookName::When, text))
         }
     }
@@ -132,6 +126,6 @@ fn read_targets(running: &Running<'_>, inputs: &Inputs) -> Result<Vec<f64>> {
     let refuse = |text: String| running.fault(HookName::Where, text);
     match running.global("targets")? {
         Value::Table(table) => targets::read(&table, inputs, NUMBERING).map_err(refuse),
-        other => Err(refuse(format!("`targets` is a {}; it is a table", other.type_name()))),
+        other => Err(refuse(format!("`targets` is a {}; it is a table", type_of(&other)))),
     }
 }

@@ -7,6 +7,7 @@ use super::hook_name::HookName;
 use super::mapped_script::Piece;
 use super::original;
 use super::running::Running;
+use super::values::type_of;
 use crate::limits::MAX_SELECTORS;
 use crate::{Mode, Selector};
 
@@ -82,7 +83,7 @@ fn read_form(running: &Running<'_>, source: &str, hook: HookName) -> Result<Hook
         Value::String(text) => Ok(located(source, hook, text.to_string_lossy())),
         other => Err(running.fault(
             hook,
-            format!("`{hook}` is a {}; it is a function or a string", other.type_name()),
+            format!("`{hook}` is a {}; it is a function or a string", type_of(&other)),
         )),
     }
 }
@@ -111,7 +112,7 @@ fn read_mode(running: &Running<'_>) -> Result<Mode> {
             let word = word.to_string_lossy();
             Mode::named(&word).ok_or_else(|| refuse(format!("{word:?}")))
         }
-        other => Err(refuse(format!("a {}", other.type_name()))),
+        other => Err(refuse(format!("a {}", type_of(&other)))),
     }
 }
 
@@ -119,7 +120,7 @@ fn check_placement(running: &Running<'_>) -> Result<()> {
     match running.global("placement")? {
         Value::Nil | Value::Function(_) => Ok(()),
         other => {
-            let text = format!("`placement` is a {}; it is a function", other.type_name());
+            let text = format!("`placement` is a {}; it is a function", type_of(&other));
             Err(running.fault(HookName::Placement, text))
         }
     }
@@ -154,7 +155,7 @@ impl PolicySelector {
 pub(crate) fn read_selectors(running: &Running<'_>, list: &Value) -> Result<Vec<PolicySelector>> {
     let refuse = |text: String| running.fault(HookName::Howmuch, text);
     let Value::Table(list) = list else {
-        let text = format!("`howmuch` is a {}; it is a list of selectors", list.type_name());
+        let text = format!("`howmuch` is a {}; it is a list of selectors", type_of(list));
         return Err(refuse(text));
     };
     let length = list.raw_len();
@@ -175,7 +176,7 @@ pub(crate) fn read_selectors(running: &Running<'_>, list: &Value) -> Result<Vec<
             Ok(PolicySelector::BuiltIn(selector, name))
         }
         other => {
-            let what = other.type_name();
+            let what = type_of(&other);
             Err(refuse(format!("`howmuch[{at}]` is a {what}; it is a name or a function")))
         }
     };

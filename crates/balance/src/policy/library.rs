@@ -7,6 +7,7 @@ use mlua::{Lua, MultiValue, Value};
 use nacre_object::Error;
 use nacre_script::{Host, Library, raise};
 
+use super::values::{described, type_of, whole_number};
 use crate::limits::{MAX_LOG_CHARACTERS, MAX_LOG_LINES};
 use crate::{LogLine, State};
 
@@ -92,7 +93,7 @@ fn logged_text(arguments: &MultiValue) -> mlua::Result<String> {
             Value::Integer(_) | Value::Number(_) | Value::Boolean(_) | Value::Nil => {
                 text.push_str(&argument.to_string()?);
             }
-            other => text.push_str(other.type_name()),
+            other => text.push_str(type_of(other)),
         }
         if text.len() > 4 * MAX_LOG_CHARACTERS {
             break;
@@ -101,24 +102,10 @@ fn logged_text(arguments: &MultiValue) -> mlua::Result<String> {
     Ok(text.chars().take(MAX_LOG_CHARACTERS).collect())
 }
 
-/// A number that is an integer.
-pub(crate) fn whole_number(value: &Value) -> Option<i64> {
-    match value {
-        Value::Integer(value) => Some(*value),
-        Value::Number(value) if value.fract() == 0.0 && value.abs() < 2f64.powi(53) => {
-            Some(*value as i64)
-        }
-        _ => None,
-    }
-}
-
 /// What the loop over the units calls for a load that cannot be used.
 fn install_refusal(host: &Host<'_>) -> mlua::Result<()> {
     let refuse = host.function(|_, (at, load): (usize, Value)| {
-        let load = match &load {
-            Value::Integer(_) | Value::Number(_) => load.to_string()?,
-            other => format!("a {}", other.type_name()),
-        };
+        let load = described(&load);
         let text = format!(
             "`metaload` of unit {} gives {load}; a load is a finite number that is not negative",
             at + 1

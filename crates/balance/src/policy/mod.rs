@@ -24,6 +24,7 @@ mod original;
 mod running;
 mod sample;
 mod targets;
+mod values;
 
 use std::sync::Arc;
 

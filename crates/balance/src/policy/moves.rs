@@ -8,8 +8,9 @@ use nacre_object::Result;
 use super::environment::unit_table;
 use super::hook_name::HookName;
 use super::hooks::PolicySelector;
-use super::library::whole_number;
+
 use super::running::Running;
+use super::values::{type_of, whole_number};
 use crate::selectors::nearest;
 use crate::{Decision, Inputs, Move, Selector};
 
@@ -57,7 +58,7 @@ impl Choice<'_> {
                 Value::Boolean(false) => {}
                 Value::Boolean(true) | Value::Nil => allowed.push(*at),
                 other => {
-                    let what = other.type_name();
+                    let what = type_of(&other);
                     let text = format!("`placement` returned a {what}; it returns true or false");
                     return Err(self.running.fault(HookName::Placement, text));
                 }
@@ -115,7 +116,7 @@ impl Choice<'_> {
             running.fault(HookName::Howmuch, text)
         };
         let Value::Table(list) = returned else {
-            return Err(refuse(format!("returned a {}", returned.type_name())));
+            return Err(refuse(format!("returned a {}", type_of(&returned))));
         };
         let mut chosen = vec![];
         let mut seen = HashSet::new();

@@ -2,7 +2,7 @@
 
 use mlua::{Table, Value};
 
-use super::library::whole_number;
+use super::values::{described, number, whole_number};
 use crate::Inputs;
 
 /// How a dialect numbers the ranks.
@@ -50,10 +50,7 @@ pub(super) fn read(
 
 fn rank_of(key: &Value, ranks: usize, numbering: Numbering) -> Result<usize, String> {
     let Some(number) = whole_number(key) else {
-        let key = match key {
-            Value::Integer(_) | Value::Number(_) => key.to_string().unwrap_or_default(),
-            other => format!("a {}", other.type_name()),
-        };
+        let key = described(key);
         return Err(format!("{key} is no rank; the keys of targets are integers"));
     };
     let rank = number.checked_sub(numbering.first).and_then(|rank| usize::try_from(rank).ok());
@@ -65,13 +62,8 @@ fn rank_of(key: &Value, ranks: usize, numbering: Numbering) -> Result<usize, Str
 
 /// A load that can be sent; else what the value is.
 fn load_of(value: &Value) -> Result<f64, String> {
-    let load = match value {
-        Value::Integer(load) => *load as f64,
-        Value::Number(load) => *load,
-        other => return Err(format!("a {}", other.type_name())),
-    };
-    match load.is_finite() && load >= 0.0 {
-        true => Ok(load),
-        false => Err(load.to_string()),
+    match number(value) {
+        Some(load) if load.is_finite() && load >= 0.0 => Ok(load),
+        _ => Err(described(value)),
     }
 }
