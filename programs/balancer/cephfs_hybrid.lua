@@ -1,8 +1,9 @@
 -- The balancer that CephFS has built in, in its hybrid mode: what a rank does, and what it has to do.
 --
 -- For: a comparison with other policies, and as a start for your own. A hook that a policy leaves out is the one here.
--- Not for: few units of very different load. Each rank levels by itself, from heartbeats that are a tick old, so
--- units move more often than they should.
+-- Not for: few units of very different load: each rank levels by itself, from heartbeats that are a tick old, so units
+-- move more often than they should. Not for ranks of many cheap requests: targets are differences of the loads of
+-- ranks, which count requests, and units are weighed by their own loads, so more moves than should.
 -- Source: Mantle (SC'15), table 1.
 
 metaload = "IRD + 2*IWR + READDIR + 2*FETCH + 4*STORE"
