@@ -1,5 +1,5 @@
--- A rank keeps its load until its node is overloaded. Then it sends a quarter to the next rank, and waits to see whether
--- that was enough.
+-- A rank keeps its load until its node is overloaded. Then it sends a quarter to the next rank, and waits to see
+-- whether that was enough.
 --
 -- For: a load that should stay on as few ranks as can serve it, since locality saves forwarded requests.
 -- Not for: nodes that other services share, and loads that come and go within a few ticks.

@@ -3,8 +3,8 @@
 --
 -- For: many clients that create files in one directory, on a number of ranks that is a power of two.
 -- Not for: a load that fewer ranks can serve. Mantle measured up to 40 % less throughput on four ranks than on one.
--- Source: Mantle (SC'15), listing 2. Corrected: the listing compares `MDSs[t]` where its load is meant, passes over idle
--- ranks instead of busy ones, and finds half a rank where the number of ranks behind is odd.
+-- Source: Mantle (SC'15), listing 2. Corrected: the listing compares `MDSs[t]` where its load is meant, passes over
+-- idle ranks instead of busy ones, and finds half a rank where the number of ranks behind is odd.
 
 metaload = "IWR"
 

@@ -22,9 +22,14 @@ local LABEL = "sequencers"
 
 metaload = "IRD + IWR"
 
+-- A capacity of 0 would make every load infinite.
+local function capacity_of(rank)
+  return math.max(MDSs[rank].capacity, 0.001)
+end
+
 -- Twice the capacity counts as half the load.
 function mdsload(i)
-  return MDSs[i].auth / MDSs[i].capacity
+  return MDSs[i].auth / capacity_of(i)
 end
 
 local is_labelled = false
@@ -41,7 +46,7 @@ local function best_taker(extra, load)
   local taker, least
   for rank = 1, #MDSs do
     if rank ~= whoami and takes_sequencers(rank) then
-      local busy = MDSs[rank].load + ((extra[rank] or 0) + load) / MDSs[rank].capacity
+      local busy = MDSs[rank].load + ((extra[rank] or 0) + load) / capacity_of(rank)
       if not least or busy < least then
         taker, least = rank, busy
       end
@@ -59,7 +64,7 @@ local function make_plan()
     if a.load ~= b.load then return a.load > b.load end
     return a.name < b.name
   end)
-  local capacity = MDSs[whoami].capacity
+  local capacity = capacity_of(whoami)
   local left = authmetaload
   local allowance = (MDSs[whoami].load - total / #MDSs) * capacity
   if MIGRATION == "half" then allowance = allowance / 2 end

@@ -12,7 +12,8 @@
 //! Policies are written in the two dialects of Mantle, see [`Dialect`]. The standard library has some in
 //! `programs/balancer`.
 //!
-//! **Invariant:** nothing here does IO, reads a clock or draws a random number: a tick is decided from its inputs alone.
+//! **Invariant:** nothing here does IO, or reads a clock or random numbers of its own: a tick is decided from its inputs
+//! alone. The clock that callers hand over only measures how long a program runs.
 
 mod counters;
 mod hook;

@@ -196,6 +196,13 @@ fn every_selector_runs_and_the_nearest_wins() {
 }
 
 #[test]
+fn one_selector_needs_no_list() {
+    let source = moving("targets[2] = 55.6") + "\nhowmuch = 'small_half'";
+    let decision = decide(&policy(&source), &tick(0, &[111.4, 0.0], &FRAGMENTS));
+    assert_eq!(decision.selectors, [(1, "small_half".to_owned())]);
+}
+
+#[test]
 fn a_selector_may_be_a_program() {
     let source = moving("targets[2] = 55.6 targets[3] = 13")
         + "\nhowmuch = { 'half', function(list, target, rank)

@@ -3,7 +3,8 @@
 --
 -- For: Ceph's own Mantle, and nacre, which runs it unchanged: it uses nothing that Ceph leaves out.
 -- Not for: a load that one rank can serve, see `../greedy_spill.lua`.
--- Source: Mantle (SC'15), listing 1, in the dialect of Ceph 12 and later: ranks count from 0, and every rank has a target.
+-- Source: Mantle (SC'15), listing 1, in the dialect of Ceph 12 and later: ranks count from 0, and each has a
+-- target.
 
 local function load_of(rank)
   return mds[rank]["all.meta_load"]

@@ -1,7 +1,7 @@
 //! A decision of a policy in the Ceph dialect: one chunk that returns the targets.
 //!
-//! It checks what Ceph 18 checks: the chunk returns a table with integers as keys, numbers as values, and as many entries
-//! as there are ranks. Anything else is "invalid argument".
+//! It checks what Ceph 18 checks: the chunk returns a table with integers as keys, numbers as values, and as many
+//! entries as there are ranks. Anything else is "invalid argument".
 
 use mlua::{Table, Value};
 use nacre_object::{Error, Result};

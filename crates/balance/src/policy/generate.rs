@@ -128,8 +128,8 @@ fn howmuch_of(howmuch: &HookForm) -> MappedSource {
     script
 }
 
-/// `nacre_when` says whether load moves; `nacre_where` fills the targets. Where both are strings, and `when` ends with an
-/// open `if … then`, one function does both, so that the locals of `when` are visible in `where`.
+/// `nacre_when` says whether load moves; `nacre_where` fills the targets. Where both are strings, and `when` ends with
+/// an open `if … then`, one function does both, so that the locals of `when` are visible in `where`.
 fn decide_of(when: &HookForm, where_: &HookForm, source: &str) -> MappedSource {
     let mut script = MappedSource::default();
     let joined = when.piece(HookName::When).filter(is_open).zip(where_.piece(HookName::Where));
@@ -163,7 +163,8 @@ fn decide_of(when: &HookForm, where_: &HookForm, source: &str) -> MappedSource {
     script
 }
 
-/// A `when` that is a string: an open `if … then`, an expression, or statements that return a truth value or set `when`.
+/// A `when` that is a string: an open `if … then`, an expression, or statements. Those return a truth value, or set the
+/// variable `when`.
 fn when_of(script: &mut MappedSource, piece: &Piece<'_>) {
     if is_open(piece) {
         script.code("local function nacre_when()", piece.line);

@@ -130,7 +130,15 @@ fn check_placement(running: &Running<'_>) -> Result<()> {
 fn read_howmuch(running: &Running<'_>, source: &str) -> Result<HookForm> {
     match running.global("howmuch")? {
         Value::Nil => Ok(HookForm::Original),
-        Value::String(text) => Ok(located(source, HookName::Howmuch, text.to_string_lossy())),
+        Value::String(text) => {
+            let text = text.to_string_lossy();
+            // The name of one selector stands for a list of it.
+            let Some(selector) = Selector::named(&text) else {
+                return Ok(located(source, HookName::Howmuch, text));
+            };
+            let (text, line) = (format!("{{\"{selector}\"}}"), HookName::Howmuch.line_in(source));
+            Ok(HookForm::Text { text, line, is_verbatim: false })
+        }
         list => read_selectors(running, &list).map(|_| HookForm::Function),
     }
 }

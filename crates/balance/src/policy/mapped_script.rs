@@ -50,7 +50,8 @@ impl MappedSource {
     /// `Fault` with the line of the policy's source.
     pub fn compile(self, name: &str, version: u64) -> Result<MappedScript> {
         let script = Script::compile(name, version, self.text.as_bytes()).map_err(|error| {
-            let line = self.lines.get(error.line as usize - 1).copied().flatten();
+            let at = (error.line as usize).saturating_sub(1);
+            let line = self.lines.get(at).copied().flatten();
             let site = FaultSite {
                 program: name.to_owned(),
                 version,

@@ -1,7 +1,7 @@
 //! The loads of many units in one run.
 //!
-//! The counters go into the VM as one buffer and the loads come out as another, so that what a unit costs is a few steps
-//! of the VM and no table.
+//! The counters go into the VM as one buffer and the loads come out as another, so that a unit costs a few
+//! steps of the VM and no table.
 
 use mlua::Value;
 use nacre_object::{Error, Result};

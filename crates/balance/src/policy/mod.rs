@@ -3,8 +3,8 @@
 //! A policy is compiled once. Each run of it starts from nothing but its inputs:
 //!
 //! 1. `measure` gives each unit its load (`metaload`). It runs often and over many units.
-//! 2. `decide` gives each rank its load (`mdsload`), asks whether load has to move (`when`), how much of it to which rank
-//!    (`where`), and chooses the units (`howmuch`).
+//! 2. `decide` gives each rank its load (`mdsload`), asks whether load has to move (`when`), how much of it to which
+//!    rank (`where`), and chooses the units (`howmuch`).
 //!
 //! **Invariant:** the same policy and inputs give the same decision.
 //! **Invariant:** a policy that fails moves nothing. Its error tells program, version and, where known, line.

@@ -27,7 +27,7 @@ pub(super) struct Choice<'a> {
 type Selection = Vec<usize>;
 
 impl Choice<'_> {
-    /// Adds the moves that make up the targets of a decision. A unit moves at most once: the ranks choose in their order.
+    /// Adds the moves that make up the targets of a decision. Ranks choose in their order, so a unit moves once at most.
     pub fn choose(&self, decision: &mut Decision) -> Result<()> {
         let mut left: Vec<usize> = (0..self.inputs.units.len()).collect();
         for rank in 0..decision.targets.len() {
