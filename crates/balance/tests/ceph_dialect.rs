@@ -94,6 +94,7 @@ fn anything_but_one_number_for_each_rank_is_an_invalid_argument() {
         assert_eq!(error.kind(), ErrorKind::Invalid, "{body}: {error}");
         assert!(error.message().starts_with("invalid argument: "), "{body}: {error}");
         assert_eq!(error.fault().unwrap().version, 7);
+        assert_eq!(line_of(&error), (!body.is_empty()).then_some(3), "{body}");
     }
 }
 

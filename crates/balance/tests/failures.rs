@@ -221,7 +221,8 @@ fn state_has_bounds() {
 #[test]
 fn inputs_that_do_not_fit_each_other_are_invalid() {
     let good = tick(0, &[1.0, 2.0], &[1.0]);
-    let spoilt: [(fn(&mut Inputs), &str); 6] = [
+    type Spoil = fn(&mut Inputs);
+    let spoilt: [(Spoil, &str); 6] = [
         (|it| it.whoami = 2, "rank 2 decides, and there are 2 ranks"),
         (|it| it.ranks.clear(), "rank 0 decides, and there are 0 ranks"),
         (|it| it.unit_loads.clear(), "0 loads for 1 units"),

@@ -58,7 +58,15 @@ fn decide_in(running: &Running<'_>, inputs: &Inputs, sees_units: bool) -> Result
 }
 
 fn invalid_argument(running: &Running<'_>, text: &str) -> Error {
-    Error::invalid(format!("invalid argument: {text}")).with_fault(running.site_of(None))
+    let line = line_of_result(running.source());
+    Error::invalid(format!("invalid argument: {text}")).with_fault(running.site_at(line))
+}
+
+/// The line of the last `return` at the beginning of a line, which most likely is the one of the chunk.
+fn line_of_result(source: &str) -> Option<u32> {
+    let lines: Vec<_> = source.lines().collect();
+    let last = lines.iter().rposition(|line| line.trim_start().starts_with("return"));
+    last.map(|at| at as u32 + 1)
 }
 
 fn rank_tables(running: &Running<'_>, inputs: &Inputs) -> mlua::Result<Table> {

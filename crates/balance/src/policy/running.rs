@@ -86,16 +86,21 @@ impl Running<'_> {
 
     /// The fault of a hook whose result cannot be used.
     pub fn fault(&self, hook: HookName, message: impl Into<String>) -> Error {
-        Error::fault_at(self.site_of(Some(hook)), message)
+        Error::fault_at(self.site_at(hook.line_in(self.terms.source)), message)
     }
 
-    /// Where in the policy a hook is, for an error; the policy as a whole if none is named.
-    pub fn site_of(&self, hook: Option<HookName>) -> FaultSite {
+    /// The policy's source.
+    pub fn source(&self) -> &str {
+        self.terms.source
+    }
+
+    /// A line of the policy, for an error.
+    pub fn site_at(&self, line: Option<u32>) -> FaultSite {
         let script = self.terms.script.script();
         FaultSite {
             program: script.name().to_owned(),
             version: script.version(),
-            line: hook.and_then(|hook| hook.line_in(self.terms.source)),
+            line,
             traceback: String::new(),
         }
     }
