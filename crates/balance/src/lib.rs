@@ -7,23 +7,34 @@
 //! 2. [`RankLoad`] is what each rank tells all others of itself;
 //! 3. [`Policy::decide`] makes a [`Decision`] of [`Inputs`]: both are plain data that can be stored and replayed.
 //!
+//! [`Rounds`] collects the ranks' heartbeats. [`BalancerSettings`] say which policy is in charge, and [`History`] keeps
+//! what was decided.
+//!
 //! [`BalancerHook`] checks policies when they are stored, and keeps those that are live in [`LivePolicies`].
 //!
 //! Policies are written in the two dialects of Mantle, see [`Dialect`]. The standard library has some in
 //! `programs/balancer`.
 //!
-//! **Invariant:** nothing here does IO, or reads a clock or random numbers of its own: a tick is decided from its inputs
-//! alone. The clock that callers hand over only measures how long a program runs.
+//! **Invariant:** only the settings and the history do IO. Nothing reads a clock or random numbers of its own: a tick is
+//! decided from its inputs alone. The clock that callers hand over only measures how long a program runs.
 
 mod counters;
+mod heartbeat;
+mod history;
 mod hook;
 pub mod limits;
 mod policy;
+mod rounds;
 mod selectors;
+mod settings;
 mod tick;
 
 pub use counters::{DecayedCounter, UnitCounters, UnitRates};
+pub use heartbeat::Heartbeat;
+pub use history::{History, KEPT_TICKS, KeptState, MoveOutcome, TickRecord};
 pub use hook::{BALANCER_INTERFACE, BalancerHook, LivePolicies};
 pub use policy::{Dialect, Policy};
+pub use rounds::{Progress, Round, Rounds};
 pub use selectors::Selector;
+pub use settings::{BalancerSettings, DEFAULT_TICK, MAX_TICK, MIN_TICK};
 pub use tick::{Decision, Inputs, LogLine, Mode, Move, RankLoad, State, Unit};

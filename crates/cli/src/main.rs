@@ -33,8 +33,8 @@ use nacre_terminal::failure::{self, fail};
 use nacre_terminal::{engine, input, out, reader, signals, usage};
 
 use crate::commands::{
-    brados, ceph, class, entity, events, init, log, map, node, object, pool, program, salvage,
-    scrub, status, trace, up,
+    balancer, brados, ceph, class, entity, events, init, log, map, node, object, pool, program,
+    salvage, scrub, status, trace, up,
 };
 use crate::out::Out;
 
@@ -128,6 +128,8 @@ enum Command {
     Map(map::MapCommand),
     #[command(subcommand)]
     Log(log::LogCommand),
+    #[command(subcommand)]
+    Balancer(balancer::BalancerCommand),
     /// Run one node of a cluster, as `nacre up` does for all; or see to one node
     Node(node::NodeArguments),
 }
@@ -284,5 +286,6 @@ async fn run(arguments: Arguments, out: Out) -> Result<()> {
         Command::Program(command) => program::run(command, connect, out).await,
         Command::Map(command) => map::run(command, &connect().await?, out).await,
         Command::Log(command) => log::run(command, &connect().await?, out).await,
+        Command::Balancer(command) => balancer::run(command, &connect().await?, out).await,
     }
 }

@@ -6,6 +6,7 @@ use nacre_clock::Clock;
 use nacre_registry::Hooks;
 #[cfg(feature = "programs")]
 use {
+    nacre_balance::BalancerHook,
     nacre_channels::channels_class,
     nacre_log::log_class,
     nacre_object::NativeClass,
@@ -21,7 +22,7 @@ pub fn native_classes() -> [NativeClass; 4] {
 /// The hooks of a process that runs no programs: it checks what it puts.
 #[cfg(feature = "programs")]
 pub fn hooks(clock: Arc<dyn Clock>) -> Hooks {
-    Hooks::new().with(class_hook(clock)).with(MapHook)
+    Hooks::new().with(class_hook(Arc::clone(&clock))).with(MapHook).with(BalancerHook::new(clock))
 }
 
 /// The hooks of a process that cannot check programs either, so it puts none.

@@ -14,11 +14,18 @@ use nacre_placement::{PlacedTarget, Target};
 use nacre_registry::Nodes;
 use nacre_telemetry::Sampling;
 use nacre_wire::{RemoteStore, Session, SessionOptions};
+use tokio::time::timeout;
 
 use crate::cluster::{LogUse, Parts};
 use crate::cluster_file::{ClusterFile, NodeEntry, RoleName};
 use crate::gateway::Gateway;
 use crate::neighbours::Neighbours;
+
+/// A process that cannot be connected to for so long is taken to be dead by those who ask its host: another node may
+/// take over. A live process on a busy machine answers in some milliseconds.
+const CONNECT_PATIENCE: Duration = Duration::from_millis(300);
+/// Long enough for a call to find that there is no connection.
+const AT_ONCE: Duration = Duration::from_millis(1);
 
 /// How a client connects, besides what its cluster's file says.
 #[derive(Debug, Clone, Default)]
@@ -160,6 +167,11 @@ impl HostTransport for Sessions {
     ) -> Result<Bytes> {
         if let Some(entry) = self.0.file.known(node) {
             let session = self.session(&entry.name)?;
+            let patience = match is_there(session).await {
+                true => patience,
+                // The session says at once why there is no connection.
+                false => patience.min(AT_ONCE),
+            };
             return session.ask(service, method, input, patience).await;
         }
         // Where Ceph keeps the log it may be a node of another folder, or one that is gone for good:
@@ -168,6 +180,12 @@ impl HostTransport for Sessions {
         let asked = Box::pin(self.0.neighbours.ask(node, service, method, input, patience));
         answer_within(patience, node, asked).await
     }
+}
+
+/// Whether a node is connected, or becomes so in a moment.
+async fn is_there(session: &Session) -> bool {
+    let connected = async || timeout(CONNECT_PATIENCE, session.until_connected(true)).await.is_ok();
+    session.is_connected() || connected().await
 }
 
 #[async_trait]

@@ -38,9 +38,9 @@ pub use events::{
 pub use hooks::{ClassHook, MapHook};
 pub use hooks::{Hook, Hooks, LiveProgram, SourceError};
 pub use maps::{
-    Change, ENTITIES_MAP, EpochRecord, Herald, History, LAYOUTS_MAP, LOG_MAP_PREFIX, MapEvent,
-    MapState, MapWatcher, Maps, NODES_MAP, Origin, POOLS_MAP, PROGRAM_STATUS_MAP, PROGRAMS_MAP,
-    is_system_map, map_class,
+    BALANCER_MAP, Change, ENTITIES_MAP, EpochRecord, Herald, History, LAYOUTS_MAP, LOG_MAP_PREFIX,
+    MapEvent, MapState, MapWatcher, Maps, NODES_MAP, Origin, POOLS_MAP, PROGRAM_STATUS_MAP,
+    PROGRAMS_MAP, is_system_map, map_class,
 };
 pub use nodes::{Node, Nodes};
 pub use programs::{

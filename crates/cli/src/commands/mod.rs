@@ -1,6 +1,7 @@
 //! One module for each noun of the command.
 
 mod append_progress;
+pub mod balancer;
 pub mod brados;
 mod brados_counts;
 mod brados_explain;

@@ -8,6 +8,7 @@
 //! A fault fires when the writers pass its mark. Until it has fired, the writers may pass only half way to the
 //! next mark: so each fault meets writers at work, however short the input.
 
+mod balance;
 mod dev_ceph;
 mod interface;
 mod plan;
@@ -71,6 +72,10 @@ pub struct DemoArguments {
     /// What the log's storage interface is written in
     #[arg(long, value_enum, default_value_t = Interface::Brados)]
     interface: Interface,
+    /// Show balancing instead: three busy logs whose sequencers all sit on one node, a policy that spreads them while
+    /// clients append, and a node that is killed
+    #[arg(long, conflicts_with_all = ["input", "writers", "records", "quick", "interface"])]
+    balance: bool,
     /// Leave the cluster up at the end, until interrupted
     #[arg(long)]
     keep: bool,
@@ -104,25 +109,23 @@ impl DemoArguments {
 
 /// Runs the demo.
 pub async fn run(arguments: DemoArguments, out: Out) -> Result<()> {
-    let limit = arguments.limit();
-    let records = Records::load(arguments.input.as_deref(), limit)?;
+    let records = match arguments.balance {
+        true => None,
+        false => Some(records_of(&arguments)?),
+    };
     let scratch = tempfile::Builder::new()
         .prefix("nacre-demo.")
         .permissions(nacre_files::folder_permissions())
         .tempdir()
         .map_err(|error| Error::unavailable(format!("cannot make a scratch folder: {error}")))?;
-    let cut = if records.cut { " (the first of them)" } else { "" };
-    let most = if limit.is_none() { "at most " } else { "" };
-    note(&format!("{most}{} records of {}{cut}", records.lines.len(), records.origin));
-
     let engine = arguments.engine()?;
-    let layout = Layout {
-        engine: engine.to_entry(),
-        storage: TARGETS,
-        metadata: 1,
-        addresses: vec![],
-        sockets: true,
+    let (storage, metadata) = match (&engine, arguments.balance) {
+        (_, false) => (TARGETS, 1),
+        (Engine::Embedded, true) => (balance::TARGETS, balance::METADATA_NODES),
+        (Engine::Ceph(_), true) => (balance::METADATA_NODES, 0),
     };
+    let layout =
+        Layout { engine: engine.to_entry(), storage, metadata, addresses: vec![], sockets: true };
     let file = ClusterFile::lay_out(scratch.path(), &layout)?;
     let interrupts = Interrupts::hear()?;
     let nothing_verified = || interrupted("interrupted; nothing was verified");
@@ -132,15 +135,15 @@ pub async fn run(arguments: DemoArguments, out: Out) -> Result<()> {
     let mut supervisor = started.ok_or_else(nothing_verified)?;
     let folder = scratch.path().display();
     note(&match &engine {
-        Engine::Embedded => format!("a cluster of {TARGETS} storage targets in {folder}"),
-        Engine::Ceph(entry) => format!("{TARGETS} nodes in {folder} whose data is kept in {entry}"),
+        Engine::Embedded => {
+            format!("a cluster of {storage} storage and {metadata} metadata nodes in {folder}")
+        }
+        Engine::Ceph(entry) => format!("{storage} nodes in {folder} whose data is kept in {entry}"),
     });
     let ceph = arguments.ceph();
     let stage = Stage { supervisor: &supervisor, arguments: &arguments, ceph };
     let outcome = tokio::select! {
-        played = stage.play(records) => {
-            played.and_then(|report| conclude(&report, out))
-        }
+        played = stage.perform(records, out) => played,
         () = interrupts.first() => Err(nothing_verified()),
     };
     if arguments.keep && outcome.is_ok() {
@@ -152,6 +155,16 @@ pub async fn run(arguments: DemoArguments, out: Out) -> Result<()> {
     }
     supervisor.stop_unless_hurried(interrupts.second()).await;
     outcome
+}
+
+/// The records to append.
+fn records_of(arguments: &DemoArguments) -> Result<Records> {
+    let limit = arguments.limit();
+    let records = Records::load(arguments.input.as_deref(), limit)?;
+    let cut = if records.cut { " (the first of them)" } else { "" };
+    let most = if limit.is_none() { "at most " } else { "" };
+    note(&format!("{most}{} records of {}{cut}", records.lines.len(), records.origin));
+    Ok(records)
 }
 
 fn conclude(report: &Report, out: Out) -> Result<()> {
@@ -170,6 +183,14 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
+    /// Plays the main job on these records; without records, balancing.
+    async fn perform(&self, records: Option<Records>, out: Out) -> Result<()> {
+        match records {
+            Some(records) => conclude(&self.play(records).await?, out),
+            None => balance::play(self.supervisor, out).await,
+        }
+    }
+
     async fn play(&self, records: Records) -> Result<Report> {
         let folder = self.supervisor.cluster().folder();
         let cluster = Cluster::connect(folder).await?;
@@ -192,7 +213,7 @@ impl Stage<'_> {
 
         progress.note("reading everything back");
         let reading = work.now();
-        let read = read_all(folder).await?;
+        let read = read_all(folder, LOG).await?;
         let reading = work.now() - reading;
         let lines = &work.records().lines[..work.total()];
         let verdict = verify(lines, &told, &read);
@@ -392,8 +413,8 @@ async fn stripes_avoid(cluster: &Cluster, log: &Log, node: &str) -> Result<()> {
 }
 
 /// Every position of the log with its data, read by somebody who just came.
-async fn read_all(folder: &Path) -> Result<Vec<(u64, Option<Bytes>)>> {
-    let log = Cluster::connect(folder).await?.log(LOG).await?;
+async fn read_all(folder: &Path, log: &str) -> Result<Vec<(u64, Option<Bytes>)>> {
+    let log = Cluster::connect(folder).await?.log(log).await?;
     let tail = log.tail().await?;
     let mut read = Vec::new();
     let mut at = 0;

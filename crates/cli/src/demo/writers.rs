@@ -56,6 +56,11 @@ impl Work {
         self.total.store(total.min(self.records.lines.len()), Ordering::Relaxed);
     }
 
+    /// Has the writers take no more records. Those that they have taken they append.
+    pub fn stop(&self) {
+        self.total.store(0, Ordering::Relaxed);
+    }
+
     /// Lets the writers take records up to the `until`-th.
     pub fn open_gate(&self, until: usize) {
         self.gate.send_replace(until);

@@ -62,7 +62,7 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
         let mut backoff = Backoff::new();
         let mut silent_since = None;
         loop {
-            let record = self.records.get();
+            let (record, asked_at) = (self.records.get(), Instant::now());
             let error = match self.ask_once(&record, question, patience, deadline).await {
                 Ok(answer) => return Ok((answer, record)),
                 Err(error) => error,
@@ -88,7 +88,8 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
                 Ok(Err(gone)) if gone.kind() == ErrorKind::NotFound => return Err(gone),
                 _ => {}
             }
-            let since = *silent_since.get_or_insert(now);
+            // The attempt that has just failed counts: it may have waited for long.
+            let since = *silent_since.get_or_insert(asked_at);
             if is_busy(&error) {
                 continue;
             }

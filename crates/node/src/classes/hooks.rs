@@ -3,11 +3,18 @@
 use std::sync::Arc;
 
 use nacre::{class_hook, hooks};
+use nacre_balance::{BalancerHook, LivePolicies};
 use nacre_class::ClassRuntime;
 use nacre_clock::Clock;
 use nacre_registry::Hooks;
 
-/// The hooks of a process that runs classes with `runtime`.
-pub(super) fn hooks_of_node(clock: Arc<dyn Clock>, runtime: Arc<ClassRuntime>) -> Hooks {
-    hooks(Arc::clone(&clock)).with(class_hook(clock).installing_into(runtime))
+/// The hooks of a process that runs classes with `runtime`, and balancer policies.
+pub(super) fn hooks_of_node(
+    clock: Arc<dyn Clock>,
+    runtime: Arc<ClassRuntime>,
+    policies: LivePolicies,
+) -> Hooks {
+    let classes = class_hook(Arc::clone(&clock)).installing_into(runtime);
+    let balancers = BalancerHook::new(Arc::clone(&clock)).installing_into(policies);
+    hooks(clock).with(classes).with(balancers)
 }

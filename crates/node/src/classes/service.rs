@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use nacre::{Cluster, native_classes};
+use nacre_balance::LivePolicies;
 use nacre_channels::{Courier, DeliveryStats, Pace, Surroundings};
 use nacre_class::{CalledClass, CallsSeen, ClassRuntime, FaultSink, ProgramFault, UnderWay};
 use nacre_clock::{Clock, Random};
@@ -30,6 +31,7 @@ pub struct ClassService(Arc<Inner>);
 struct Inner {
     runtime: Arc<ClassRuntime>,
     hooks: Hooks,
+    policies: LivePolicies,
     faults: Arc<ClusterLog>,
     subscriber: OnceLock<Subscriber>,
     courier: Courier,
@@ -66,8 +68,9 @@ impl ClassService {
             runtime.register_native(class)?;
         }
         let (runtime, subscriber) = (Arc::new(runtime), OnceLock::new());
-        let hooks = hooks_of_node(clock, Arc::clone(&runtime));
-        Ok(Self(Arc::new(Inner { runtime, hooks, faults, subscriber, courier })))
+        let policies = LivePolicies::new();
+        let hooks = hooks_of_node(clock, Arc::clone(&runtime), policies.clone());
+        Ok(Self(Arc::new(Inner { runtime, hooks, policies, faults, subscriber, courier })))
     }
 
     /// What an engine runs methods with.
@@ -78,6 +81,11 @@ impl ClassService {
     /// What runs methods, for the layer that must know which of them send.
     pub(crate) fn runtime(&self) -> Arc<ClassRuntime> {
         Arc::clone(&self.0.runtime)
+    }
+
+    /// The balancer policies that are live.
+    pub(crate) fn policies(&self) -> LivePolicies {
+        self.0.policies.clone()
     }
 
     /// What delivers messages.

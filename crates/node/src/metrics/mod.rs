@@ -31,6 +31,7 @@ use prometheus_client::registry::Registry;
 pub use endpoint::{MetricsEndpoint, MetricsListener};
 
 use self::process::ProcessCollector;
+pub(crate) use self::process::ProcessStat;
 use self::programs::ProgramsCollector;
 use self::requests::RequestsCollector;
 use self::supervisor::SupervisorCollector;

@@ -25,7 +25,7 @@ impl Collector for ProcessCollector {
         let mut page = Page(encoder);
         let started = self.started_at_micros as f64 / 1e6;
         page.gauge(seconds("process_start_time", "Start, since 1970, UTC"), started)?;
-        if let Some(stat) = Stat::read() {
+        if let Some(stat) = ProcessStat::read() {
             let help = "Processor time, user and system";
             let unit = Unit::Seconds;
             let mut encoder =
@@ -58,15 +58,16 @@ impl Collector for BuildCollector {
 
 /// What `/proc/self/stat` says (`proc_pid_stat(5)`).
 #[derive(Debug, PartialEq)]
-struct Stat {
-    processor_seconds: f64,
+pub(crate) struct ProcessStat {
+    pub processor_seconds: f64,
     threads: u64,
     virtual_bytes: u64,
-    resident_bytes: u64,
+    pub resident_bytes: u64,
 }
 
-impl Stat {
-    fn read() -> Option<Self> {
+impl ProcessStat {
+    /// What it says now; `None` if it cannot be read.
+    pub fn read() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/self/stat").ok()?)
     }
 
@@ -92,11 +93,11 @@ mod tests {
     fn the_kernels_line_is_read_whatever_the_command_is_called() {
         let line = "7 (a) b) S 1 7 7 0 -1 4194304 900 0 0 0 150 50 0 0 20 0 9 0 100 4096 3 \
                     18446744073709551615 1 1";
-        let stat = Stat::parse(line).unwrap();
+        let stat = ProcessStat::parse(line).unwrap();
         assert_eq!((stat.threads, stat.virtual_bytes), (9, 4096));
         assert_eq!(stat.resident_bytes, 3 * page_size() as u64);
         assert_eq!(stat.processor_seconds, 200.0 / clock_ticks_per_second() as f64);
-        assert!(Stat::parse("7 (a) S 1").is_none());
-        assert!(Stat::read().is_some());
+        assert!(ProcessStat::parse("7 (a) S 1").is_none());
+        assert!(ProcessStat::read().is_some());
     }
 }

@@ -42,11 +42,11 @@ pub use handle::Maps;
 pub(crate) use handle::{MAP_CLASS, MAP_OBJECT_PREFIX};
 pub use herald::Herald;
 pub use history::History;
-pub(crate) use own::{COMMON_MAPS, is_own_map, log_of_map};
 pub use own::{
-    ENTITIES_MAP, LAYOUTS_MAP, LOG_MAP_PREFIX, NODES_MAP, POOLS_MAP, PROGRAM_STATUS_MAP,
-    PROGRAMS_MAP, is_system_map,
+    BALANCER_MAP, ENTITIES_MAP, LAYOUTS_MAP, LOG_MAP_PREFIX, NODES_MAP, POOLS_MAP,
+    PROGRAM_STATUS_MAP, PROGRAMS_MAP, is_system_map,
 };
+pub(crate) use own::{COMMON_MAPS, is_own_map, log_of_map};
 pub use state::{Change, EpochRecord, MapEvent, MapState, Origin};
 #[cfg(test)]
 pub(crate) use tidings::Tidings;

@@ -18,9 +18,18 @@ pub const PROGRAM_STATUS_MAP: &str = "program-status";
 pub const ENTITIES_MAP: &str = "entities";
 /// Which layouts classes have and are brought into, which nodes do.
 pub const LAYOUTS_MAP: &str = "layouts";
+/// Which policy balances the cluster, and how often.
+pub const BALANCER_MAP: &str = "balancer";
 
-const OWN_MAPS: [&str; 6] =
-    [POOLS_MAP, NODES_MAP, PROGRAMS_MAP, PROGRAM_STATUS_MAP, ENTITIES_MAP, LAYOUTS_MAP];
+const OWN_MAPS: [&str; 7] = [
+    POOLS_MAP,
+    NODES_MAP,
+    PROGRAMS_MAP,
+    PROGRAM_STATUS_MAP,
+    ENTITIES_MAP,
+    LAYOUTS_MAP,
+    BALANCER_MAP,
+];
 /// What the map of a log is called, before the log's name.
 pub const LOG_MAP_PREFIX: &str = "log.";
 

@@ -1,5 +1,7 @@
-//! The metadata role: hosts the sequencers of logs, and keeps the programs' sources in order.
+//! The metadata role: hosts the sequencers of logs, balances them with the other nodes of the role, and keeps the
+//! programs' sources in order.
 
+mod balancer;
 mod sequencer_metrics;
 mod sequencer_service;
 
@@ -12,6 +14,7 @@ use nacre_log::{SEQUENCER_SERVICE, SequencerHost};
 use nacre_object::Result;
 use nacre_registry::ProgramUpkeep;
 
+use self::balancer::{BALANCER_SERVICE, Balancer, BalancerContext};
 use self::sequencer_metrics::SequencersCollector;
 use self::sequencer_service::{SequencerService, need_to_ask};
 use super::{JoinContext, Offer, OpenedRole, Role, RunningRole};
@@ -34,16 +37,29 @@ impl OpenedRole for Metadata {
         let (name, cluster) = (&node.record.name, node.cluster);
         let host = SequencerHost::new(name.clone(), cluster.log_env().clone());
         offer.metrics(SequencersCollector(host.clone()));
-        let service = Arc::new(SequencerService::new(host));
+        let service = Arc::new(SequencerService::new(host.clone()));
         offer.guarded_service(SEQUENCER_SERVICE, service, need_to_ask);
+        let balancer = Balancer::start(BalancerContext {
+            node: name.clone(),
+            cluster: cluster.clone(),
+            host,
+            policies: node.classes.policies(),
+            clock: Arc::clone(node.clock),
+        })?;
+        offer.service(BALANCER_SERVICE, Arc::new(balancer.service()));
         let upkeep = ProgramUpkeep::start(cluster.programs().clone(), name.clone());
-        Ok(Arc::new(RunningMetadata { _upkeep: upkeep }))
+        Ok(Arc::new(RunningMetadata { balancer, _upkeep: upkeep }))
     }
 }
 
 #[derive(Debug)]
 struct RunningMetadata {
+    balancer: Balancer,
     _upkeep: ProgramUpkeep,
 }
 
-impl RunningRole for RunningMetadata {}
+impl RunningRole for RunningMetadata {
+    fn withdraw(&self) {
+        self.balancer.stop();
+    }
+}

@@ -1,0 +1,189 @@
+//! `History`: what a node decided lately, and what its policy keeps between ticks.
+//!
+//! Each node has an object of its own in the system pool: `balancer.NODE`. Its map holds one entry a tick, in a ring,
+//! and the policy's state. Both change in one transaction, so a policy never forgets a decision that was recorded.
+//!
+//! | key | value |
+//! | --- | --- |
+//! | `t` and four hexadecimal digits: the tick's number modulo [`KEPT_TICKS`] | a [`TickRecord`] in JSON |
+//! | `state` | a [`KeptState`] in JSON |
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use nacre_object::{
+    Error, MapEntry, NodeName, ObjectId, ObjectName, Op, OpResult, PoolName, Request, Result, Store,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{Decision, Inputs, State};
+
+/// Ticks of which a node keeps its decision: almost three hours of ten seconds each.
+pub const KEPT_TICKS: u64 = 1000;
+/// A longer record is kept without its units, which are most of it.
+pub const MAX_RECORD_BYTES: usize = 256 * 1024;
+
+const STATE_KEY: &str = "state";
+const TICK_PREFIX: &str = "t";
+
+/// What one node did at one tick.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TickRecord {
+    /// The tick's number.
+    pub tick: u64,
+    /// When the node decided: microseconds since 1970, UTC.
+    pub at_micros: u64,
+    /// The program.
+    pub policy: String,
+    /// Its version.
+    pub version: u64,
+    /// What the decision was made from; without units and their loads if the record would be too long.
+    pub inputs: Inputs,
+    /// The decision; `None` if there was none.
+    pub decision: Option<Decision>,
+    /// Why there was none.
+    pub failure: Option<String>,
+    /// What became of the decision's moves, in their order; fewer while moves are under way.
+    pub outcomes: Vec<MoveOutcome>,
+}
+
+/// What became of a move.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MoveOutcome {
+    /// The unit.
+    pub unit: String,
+    /// The node that it was to move to.
+    pub to: String,
+    /// How long the unit was held, in milliseconds.
+    pub millis: f64,
+    /// Why it did not move; `None` if it did.
+    pub failure: Option<String>,
+}
+
+/// What a policy keeps between ticks. Another program starts afresh; another version of it goes on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct KeptState {
+    /// The program.
+    pub policy: String,
+    /// What it keeps.
+    pub state: State,
+}
+
+/// The object of one node.
+#[derive(Clone)]
+pub struct History {
+    store: Arc<dyn Store>,
+    object: ObjectId,
+}
+
+impl fmt::Debug for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("History").field("object", &self.object).finish_non_exhaustive()
+    }
+}
+
+impl History {
+    /// The history of a node.
+    ///
+    /// # Errors
+    /// None but a mistake in the name's form.
+    pub fn of(store: Arc<dyn Store>, node: &NodeName) -> Result<Self> {
+        let name = ObjectName::new(format!("balancer.{node}"))?;
+        Ok(Self { store, object: ObjectId::new(PoolName::system(), name) })
+    }
+
+    /// What the policy kept.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Corrupt`.
+    pub async fn state(&self) -> Result<KeptState> {
+        let keys = vec![Bytes::from_static(STATE_KEY.as_bytes())];
+        match self.run(Op::MapGet { keys }).await {
+            Ok(OpResult::Values(values)) => match values.into_iter().next().flatten() {
+                Some(stored) => self.decode("state", &stored),
+                None => Ok(KeptState::default()),
+            },
+            Err(error) if error.kind() == nacre_object::ErrorKind::NotFound => {
+                Ok(KeptState::default())
+            }
+            Ok(_) => Err(Error::corrupt("a read of the balancer's state was not answered as one")),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Keeps a tick in place of the one that is [`KEPT_TICKS`] older, and with it the policy's state.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Exhausted` if the store is full.
+    pub async fn keep(&self, record: &TickRecord, state: Option<&KeptState>) -> Result<()> {
+        let mut entries = vec![MapEntry { key: key_of(record.tick), value: encoded(record) }];
+        if let Some(state) = state {
+            let key = Bytes::from_static(STATE_KEY.as_bytes());
+            entries.push(MapEntry { key, value: json(state) });
+        }
+        self.run(Op::MapSet { entries }).await.map(drop)
+    }
+
+    /// The last ticks that are kept, the earliest first; at most `limit`.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Corrupt`.
+    pub async fn last(&self, limit: usize) -> Result<Vec<TickRecord>> {
+        let mut records: Vec<TickRecord> = vec![];
+        let (mut after, prefix) = (Bytes::new(), Bytes::from_static(TICK_PREFIX.as_bytes()));
+        loop {
+            let op = Op::MapRange { after, prefix: prefix.clone(), limit: u32::MAX };
+            let range = match self.run(op).await {
+                Ok(OpResult::Range(range)) => range,
+                Err(error) if error.kind() == nacre_object::ErrorKind::NotFound => break,
+                Ok(_) => return Err(Error::corrupt("a listing was not answered as one")),
+                Err(error) => return Err(error),
+            };
+            for entry in &range.entries {
+                records.push(self.decode("record of a tick", &entry.value)?);
+            }
+            match range.entries.last() {
+                Some(last) if range.more => after = last.key.clone(),
+                _ => break,
+            }
+        }
+        // Ticks are numbered anew when their length changes.
+        records.sort_by_key(|record| record.at_micros);
+        let skipped = records.len().saturating_sub(limit);
+        Ok(records.split_off(skipped))
+    }
+
+    async fn run(&self, op: Op) -> Result<OpResult> {
+        let request = Request::new(self.object.clone(), vec![op])?;
+        let reply = self.store.submit(request).await.map_err(|error| error.on(&self.object))?;
+        let result = reply.results.into_iter().next();
+        result.ok_or_else(|| Error::corrupt("a request has no result").on(&self.object))
+    }
+
+    fn decode<T: for<'a> Deserialize<'a>>(&self, what: &str, stored: &[u8]) -> Result<T> {
+        serde_json::from_slice(stored).map_err(|cause| {
+            Error::corrupt(format!("the balancer's {what} makes no sense: {cause}"))
+                .on(&self.object)
+        })
+    }
+}
+
+fn key_of(tick: u64) -> Bytes {
+    format!("{TICK_PREFIX}{:04x}", tick % KEPT_TICKS).into()
+}
+
+/// A record as it is stored, within its bound.
+fn encoded(record: &TickRecord) -> Bytes {
+    let whole = json(record);
+    if whole.len() <= MAX_RECORD_BYTES {
+        return whole;
+    }
+    let inputs = Inputs { units: vec![], unit_loads: vec![], ..record.inputs.clone() };
+    json(&TickRecord { inputs, ..record.clone() })
+}
+
+fn json(value: &impl Serialize) -> Bytes {
+    serde_json::to_vec(value).expect("plain data has nothing that JSON lacks").into()
+}

@@ -1,0 +1,99 @@
+//! `Meter`: what the units of a node take, and what the node itself uses.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use nacre_balance::{RankLoad, Unit, UnitCounters};
+use nacre_log::{LogName, SequencerHost, SequencerUse};
+use nacre_object::TenantName;
+
+use crate::metrics::ProcessStat;
+
+/// The file type of a log's sequencer.
+const SEQUENCER: &str = "sequencer";
+
+/// Measures a node and its units, from sample to sample.
+#[derive(Debug)]
+pub(super) struct Meter {
+    host: SequencerHost,
+    units: HashMap<LogName, MeteredUnit>,
+    /// When the last sample was taken, and what the process had used by then.
+    last: Option<(Duration, ProcessStat)>,
+    /// Since the last sample but one.
+    cpu_percent: f64,
+    requests_per_second: f64,
+}
+
+#[derive(Debug)]
+struct MeteredUnit {
+    counters: UnitCounters,
+    /// As the sequencer told it last.
+    seen: SequencerUse,
+}
+
+impl Meter {
+    pub fn new(host: SequencerHost) -> Self {
+        let (units, last, cpu_percent, requests_per_second) = Default::default();
+        Self { host, units, last, cpu_percent, requests_per_second }
+    }
+
+    /// Takes a sample at a time of a clock that never goes back.
+    pub fn sample(&mut self, now: Duration) {
+        let uses = self.host.uses();
+        let mut questions = 0;
+        self.units.retain(|log, _| uses.iter().any(|used| used.log == *log));
+        for used in uses {
+            // What was asked before the first sample is not known to be recent.
+            let unit = self.units.entry(used.log.clone()).or_insert_with(|| MeteredUnit {
+                counters: UnitCounters::default(),
+                seen: used.clone(),
+            });
+            let reads = used.reads.saturating_sub(unit.seen.reads);
+            let writes = used.writes.saturating_sub(unit.seen.writes);
+            unit.counters.reads.add(now, reads as f64);
+            unit.counters.writes.add(now, writes as f64);
+            unit.seen = used;
+            questions += reads + writes;
+        }
+        let Some(stat) = ProcessStat::read() else { return };
+        if let Some((then, before)) = &self.last {
+            let seconds = now.saturating_sub(*then).as_secs_f64();
+            if seconds > 0.0 {
+                let used = stat.processor_seconds - before.processor_seconds;
+                self.cpu_percent = 100.0 * used / seconds;
+                self.requests_per_second = questions as f64 / seconds;
+            }
+        }
+        self.last = Some((now, stat));
+    }
+
+    /// The units of the node, by name.
+    pub fn units(&self, now: Duration) -> Vec<Unit> {
+        let unit = |(log, unit): (&LogName, &MeteredUnit)| Unit {
+            name: log.to_string(),
+            kind: SEQUENCER.to_owned(),
+            tenant: TenantName::standard().to_string(),
+            rates: unit.counters.rates(now),
+        };
+        let mut units: Vec<_> = self.units.iter().map(unit).collect();
+        units.sort_by(|one, other| one.name.cmp(&other.name));
+        units
+    }
+
+    /// What the heartbeat of a node says whose units have this load in all.
+    pub fn rank_load(&self, node: &str, load: f64) -> RankLoad {
+        let resident = self.last.as_ref().map_or(0, |(_, stat)| stat.resident_bytes);
+        let memory = rustix::system::sysinfo();
+        let total = memory.totalram as f64 * f64::from(memory.mem_unit);
+        RankLoad {
+            node: node.to_owned(),
+            auth: load,
+            all: load,
+            cpu: self.cpu_percent,
+            mem: if total > 0.0 { 100.0 * resident as f64 / total } else { 0.0 },
+            queue: self.host.waiting() as f64,
+            requests: self.requests_per_second,
+            ..RankLoad::default()
+        }
+    }
+}

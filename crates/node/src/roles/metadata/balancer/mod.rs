@@ -1,0 +1,85 @@
+//! The balancer of a metadata node: measures what its units take, hears how the other ranks are, has the policy decide
+//! at each tick, and hands over the units that move.
+//!
+//! ```text
+//! meter ─► measure ─► heartbeat ─► all ranks
+//!                                     │ rounds: one heartbeat of each rank, all of one tick
+//!                                     ▼
+//!          history ◄─ decision ◄─ policy ─► hand over, one unit after another
+//! ```
+//!
+//! **Invariants.** Every rank decides for itself, and moves only units that it serves. A tick without all heartbeats, or
+//! with two versions of the policy, moves nothing. A policy that fails moves nothing, and nothing else of the node
+//! depends on it.
+
+mod meter;
+mod runner;
+mod service;
+
+use std::sync::{Arc, Mutex};
+
+use nacre::Cluster;
+use nacre_balance::{LivePolicies, Rounds};
+use nacre_clock::Clock;
+use nacre_log::SequencerHost;
+use nacre_object::{NodeName, Result};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use self::runner::Runner;
+pub(super) use self::service::BalancerService;
+
+/// The name under which a node offers its balancer to the wire.
+pub(super) const BALANCER_SERVICE: &str = "balancer";
+
+/// The heartbeats that a node has heard, and who waits for them.
+#[derive(Debug)]
+pub(super) struct Heard {
+    rounds: Mutex<Rounds>,
+    news: Notify,
+}
+
+/// What a balancer works with.
+pub(super) struct BalancerContext {
+    pub node: NodeName,
+    pub cluster: Cluster,
+    pub host: SequencerHost,
+    pub policies: LivePolicies,
+    pub clock: Arc<dyn Clock>,
+}
+
+/// A balancer at work. It ends when it is dropped.
+#[derive(Debug)]
+pub(super) struct Balancer {
+    task: JoinHandle<()>,
+    heard: Arc<Heard>,
+}
+
+impl Balancer {
+    /// Starts one. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// None but a mistake in the form of the node's name.
+    pub fn start(context: BalancerContext) -> Result<Self> {
+        let rounds = Mutex::new(Rounds::new(context.node.as_str()));
+        let heard = Arc::new(Heard { rounds, news: Notify::new() });
+        let runner = Runner::new(context, Arc::clone(&heard))?;
+        Ok(Self { task: tokio::spawn(runner.run()), heard })
+    }
+
+    /// What other nodes ask of it.
+    pub fn service(&self) -> BalancerService {
+        BalancerService::new(Arc::clone(&self.heard))
+    }
+
+    /// Ends it: no unit is handed over any more.
+    pub fn stop(&self) {
+        self.task.abort();
+    }
+}
+
+impl Drop for Balancer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
