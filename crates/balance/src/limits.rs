@@ -6,7 +6,7 @@ use nacre_program::{Budget, DEFAULT_MEMORY_BYTES, DEFAULT_OUTPUT_BYTES, DEFAULT_
 
 /// Ranks of one tick. The largest Ceph clusters have some dozens; a policy may compare every rank with every other.
 pub const MAX_RANKS: usize = 1024;
-/// Units of one rank. Their counters take 40 bytes each, and their loads 8, in the memory of a policy's run.
+/// Units of one rank. A policy that looks at them one by one needs memory for each.
 pub const MAX_UNITS: usize = 262_144;
 /// The state that a policy keeps between ticks, as JSON. It is part of each stored decision.
 pub const MAX_STATE_BYTES: usize = 4096;
@@ -36,6 +36,14 @@ pub(crate) const CHECK_BUDGET: Budget = Budget { steps: 5_000_000, ..DECISION_BU
 /// The bytes of a unit's counters in the memory of a run.
 pub(crate) const COUNTER_BYTES: usize = 5 * size_of::<f64>();
 
-const _: () =
-    assert!(MAX_UNITS * (COUNTER_BYTES + size_of::<f64>()) < DECISION_BUDGET.memory_bytes);
+/// Units that one step of the loop over them measures.
+pub(crate) const UNITS_AT_ONCE: usize = 8;
+/// Units whose counters go into the VM together: they and their loads fit into the cache of a CPU.
+pub(crate) const BLOCK_UNITS: usize = 512;
+
+/// What a unit that a policy looks at takes of its memory, with room to spare.
+const UNIT_BYTES: usize = 400;
+
+const _: () = assert!(BLOCK_UNITS.is_multiple_of(UNITS_AT_ONCE));
+const _: () = assert!(MAX_UNITS * UNIT_BYTES < DECISION_BUDGET.memory_bytes);
 const _: () = assert!(CHECK_BUDGET.steps < DECISION_BUDGET.steps);

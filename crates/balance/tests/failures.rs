@@ -88,7 +88,7 @@ fn targets_that_make_no_sense_are_faults() {
 #[test]
 fn loads_that_make_no_sense_are_faults() {
     let unit = [UnitRates::default()];
-    for metaload in ["0/0", "1/0", "-1", "nil", "{}", "'5'", "true"] {
+    for metaload in ["0/0", "1/0", "-1", "nil", "{}", "'x'", "true"] {
         for source in [
             format!("\n metaload = [[\n{metaload}]]"),
             format!("\n\nfunction metaload() return {metaload} end"),
@@ -106,6 +106,18 @@ fn loads_that_make_no_sense_are_faults() {
     }
     let error = failure("mdsload = '1e308'", &tick(0, &[1.0, 1.0], &[]));
     assert_eq!(error.message(), "the sum of all loads is not finite");
+}
+
+#[test]
+fn a_load_that_makes_no_sense_names_its_unit() {
+    let mut units = vec![UnitRates { ird: 2.0, ..UnitRates::default() }; 2000];
+    units[1234].ird = 0.0;
+    for source in ["metaload = '4 / IRD'", "function metaload() return 4 / IRD end"] {
+        let error = policy(source).measure(&units, &clock()).unwrap_err();
+        let text =
+            "`metaload` of unit 1235 gives inf; a load is a finite number that is not negative";
+        assert_eq!((error.message(), line_of(&error)), (text, Some(1)));
+    }
 }
 
 #[test]

@@ -110,6 +110,19 @@ fn metaload_sees_the_counters_of_the_unit_under_evaluation() {
 }
 
 #[test]
+fn each_of_many_units_is_measured_by_itself() {
+    for count in [0, 1, 7, 8, 9, 511, 512, 513, 1500] {
+        let rates = |at: u32| UnitRates { ird: f64::from(at), iwr: 1.0, ..UnitRates::default() };
+        let units: Vec<_> = (0..count).map(rates).collect();
+        let expected: Vec<_> = (0..count).map(|at| f64::from(at) + 2.0).collect();
+        let long = format!("metaload = [[IRD + 2*IWR {}]]", "+ 0 ".repeat(300));
+        for source in ["-- nothing", "function metaload() return IRD + 2*IWR end", &long] {
+            assert_eq!(policy(source).measure(&units, &clock()).unwrap(), expected, "{source}");
+        }
+    }
+}
+
+#[test]
 fn when_is_written_in_any_of_five_ways() {
     for (source, is_due) in [
         ("when = [[if MDSs[whoami]['load'] > 5 then]]", true),

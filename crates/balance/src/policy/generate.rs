@@ -10,7 +10,11 @@ use super::hooks::{HookForm, Hooks};
 use super::library::REFUSE;
 use super::mapped_script::{MappedScript, MappedSource, Piece};
 use crate::UnitRates;
-use crate::limits::COUNTER_BYTES;
+use crate::limits::{COUNTER_BYTES, UNITS_AT_ONCE};
+
+/// The longest `metaload` that is written out for several units at once. A longer one takes longer than a look at the
+/// budget.
+const MAX_UNROLLED_BYTES: usize = 1024;
 
 /// Puts a policy's script together.
 ///
@@ -46,7 +50,7 @@ pub(crate) fn script_of(
     }
     script.code(
         "return {\n\
-         measure = nacre_measure, mdsload = nacre_mdsload, howmuch = nacre_howmuch,\n\
+         measure = nacre_measure, check = nacre_check, mdsload = nacre_mdsload, howmuch = nacre_howmuch,\n\
          when = nacre_when, where = nacre_where, placement = placement }",
         None,
     );
@@ -62,44 +66,68 @@ fn without_preamble(source: &str) -> String {
     }
 }
 
-/// The line of a hook that is a function.
-fn line_of(hook: HookName, source: &str) -> Option<u32> {
-    hook.line_in(source)
-}
-
-/// A loop over all units. The counters of a string are locals of the loop: a global costs several times as much.
+/// Two loops over units: `nacre_measure`, and `nacre_check`, which runs if the first one fails or gives a load that cannot
+/// be used, and says what is wrong.
 fn measure_of(metaload: &HookForm, source: &str) -> MappedSource {
-    let mut script = MappedSource::default();
     let piece = metaload.piece(HookName::Metaload);
-    let line = piece.map_or_else(|| line_of(HookName::Metaload, source), |piece| piece.line);
-    let is_used = |name: &str| piece.is_none_or(|piece| piece.text.contains(name));
-    let read = |(at, name): (usize, &&str)| {
-        let offset = at * size_of::<f64>();
-        let read =
-            format!("{name} = nacre_read(nacre_counters, nacre_at * {COUNTER_BYTES} + {offset})");
-        let scope = if piece.is_some() { "local " } else { "" };
-        is_used(name).then(|| format!("{scope}{read} "))
-    };
-    let reads: String = UnitRates::NAMES.iter().enumerate().filter_map(read).collect();
+    let line = piece.map_or_else(|| HookName::Metaload.line_in(source), |piece| piece.line);
+    let mut script = MappedSource::default();
+    // The VM looks at its budget at each step of a loop, which takes longer than most expressions.
+    let is_short = piece.is_some_and(|piece| piece.text.len() <= MAX_UNROLLED_BYTES);
+    let group = if is_short { UNITS_AT_ONCE } else { 1 };
     let head = format!(
         "local function nacre_measure(nacre_counters, nacre_loads, nacre_count)\n\
-         for nacre_at = 0, nacre_count - 1 do {reads}\n\
-         local nacre_load = ("
+         for nacre_at = 0, nacre_count - 1, {group} do\n\
+         local nacre_from, nacre_to = nacre_at * {COUNTER_BYTES}, nacre_at * 8"
     );
     script.code(&head, line);
-    match &piece {
-        Some(piece) => script.piece(piece),
-        None => script.code("metaload()", line),
+    for unit in 0..group {
+        let write = format!(
+            "do {} nacre_write(nacre_loads, nacre_to + {}, (",
+            reads_of(piece, unit),
+            unit * 8
+        );
+        script.code(&write, line);
+        load_of(&mut script, piece, line);
+        script.code(")) end", line);
     }
+    let head = format!(
+        "end\nend\n\
+         local function nacre_check(nacre_counters, nacre_first, nacre_count)\n\
+         for nacre_at = 0, nacre_count - 1 do local nacre_from = nacre_at * {COUNTER_BYTES} {}\n\
+         local nacre_load = (",
+        reads_of(piece, 0)
+    );
+    script.code(&head, line);
+    load_of(&mut script, piece, line);
     script.code(
         ")\n\
          if nacre_type(nacre_load) ~= 'number' or not (nacre_load >= 0 and nacre_load < nacre_huge) then\n\
-         nacre_refuse(nacre_at, nacre_load) end\n\
-         nacre_write(nacre_loads, nacre_at * 8, nacre_load)\n\
+         nacre_refuse(nacre_first + nacre_at, nacre_load) end\n\
          end\nend",
         line,
     );
     script
+}
+
+/// Reads the counters of a unit: into locals for a string, and only those that it names; else into globals.
+fn reads_of(piece: Option<Piece<'_>>, unit: usize) -> String {
+    let read = |(at, name): (usize, &&str)| {
+        let offset = unit * COUNTER_BYTES + at * size_of::<f64>();
+        let read = format!("{name} = nacre_read(nacre_counters, nacre_from + {offset}) ");
+        match &piece {
+            Some(piece) => piece.text.contains(name).then(|| format!("local {read}")),
+            None => Some(read),
+        }
+    };
+    UnitRates::NAMES.iter().enumerate().filter_map(read).collect()
+}
+
+fn load_of(script: &mut MappedSource, piece: Option<Piece<'_>>, line: Option<u32>) {
+    match &piece {
+        Some(piece) => script.piece(piece),
+        None => script.code("metaload()", line),
+    }
 }
 
 fn mdsload_of(mdsload: &HookForm) -> MappedSource {
@@ -150,7 +178,7 @@ fn decide_of(when: &HookForm, where_: &HookForm, source: &str) -> MappedSource {
     }
     match when.piece(HookName::When) {
         Some(piece) => when_of(&mut script, &piece),
-        None => script.code("local nacre_when = when", line_of(HookName::When, source)),
+        None => script.code("local nacre_when = when", HookName::When.line_in(source)),
     }
     match where_.piece(HookName::Where) {
         Some(piece) => {
@@ -158,7 +186,7 @@ fn decide_of(when: &HookForm, where_: &HookForm, source: &str) -> MappedSource {
             script.piece(&piece);
             script.code("end", piece.line);
         }
-        None => script.code("local nacre_where = where", line_of(HookName::Where, source)),
+        None => script.code("local nacre_where = where", HookName::Where.line_in(source)),
     }
     script
 }

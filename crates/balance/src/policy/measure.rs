@@ -1,15 +1,15 @@
 //! The loads of many units in one run.
 //!
-//! The counters go into the VM as one buffer and the loads come out as another, so that a unit costs a few
-//! steps of the VM and no table.
+//! The counters go into the VM in buffers, a block of units at a time, and the loads come out in others, so that a unit
+//! costs a few steps of the VM and no table.
 
-use mlua::Value;
+use mlua::{Buffer, Function, Table, Value};
 use nacre_object::{Error, Result};
 
 use super::environment;
 use super::hook_name::HookName;
 use super::running::{RunTerms, Running, run};
-use crate::limits::COUNTER_BYTES;
+use crate::limits::{BLOCK_UNITS, COUNTER_BYTES, UNITS_AT_ONCE};
 use crate::tick::check_unit_count;
 use crate::{State, UnitRates};
 
@@ -28,21 +28,72 @@ fn measure_in(running: &Running<'_>, units: &[UnitRates]) -> Result<Vec<f64>> {
     running.library.begin(&State::default());
     environment::set_empty(running)?;
     let Value::Table(functions) = running.load()? else { return Err(no_function(running)) };
-    let Value::Function(measure) = running.explained(functions.raw_get("measure"))? else {
-        return Err(no_function(running));
+    let loops = Loops {
+        measure: find(running, &functions, "measure")?,
+        check: find(running, &functions, "check")?,
+        counters: buffer_of(running, BLOCK_UNITS * COUNTER_BYTES)?,
+        loads: buffer_of(running, BLOCK_UNITS * size_of::<f64>())?,
     };
-    let mut counters = Vec::with_capacity(units.len() * COUNTER_BYTES);
-    for unit in units {
-        for value in unit.values() {
-            counters.extend_from_slice(&value.to_le_bytes());
-        }
+    let mut loads = Vec::with_capacity(units.len());
+    for block in units.chunks(BLOCK_UNITS) {
+        loops.measure_block(running, block, &mut loads)?;
     }
-    let counters = running.explained(running.lua().create_buffer(counters))?;
-    let loads = vec![0; size_of::<f64>() * units.len()];
-    let loads = running.explained(running.lua().create_buffer(loads))?;
-    running.call(&measure, (counters, &loads, units.len()))?;
-    let loads = loads.to_vec();
-    Ok(loads.as_chunks().0.iter().map(|load| f64::from_le_bytes(*load)).collect())
+    Ok(loads)
+}
+
+/// The loops of a policy's script, and the buffers that they read and write.
+struct Loops {
+    measure: Function,
+    check: Function,
+    counters: Buffer,
+    loads: Buffer,
+}
+
+impl Loops {
+    fn measure_block(
+        &self,
+        running: &Running<'_>,
+        block: &[UnitRates],
+        loads: &mut Vec<f64>,
+    ) -> Result<()> {
+        // The loop takes several units at once: the last one is repeated.
+        let count = block.len().next_multiple_of(UNITS_AT_ONCE);
+        let repeated = block.last().into_iter().cycle().take(count - block.len());
+        let bytes: Vec<_> = block.iter().chain(repeated).map(bytes_of).collect();
+        self.counters.write_bytes(0, bytes.as_flattened());
+        let ran = running.call(&self.measure, (&self.counters, &self.loads, count));
+        let first = loads.len();
+        let bytes = self.loads.to_vec();
+        let measured = bytes.as_chunks().0.iter().map(|load| f64::from_le_bytes(*load));
+        loads.extend(measured.take(block.len()));
+        let is_load = |load: &f64| load.is_finite() && *load >= 0.0;
+        if ran.is_ok() && loads[first..].iter().all(is_load) {
+            return Ok(());
+        }
+        running.call(&self.check, (&self.counters, first, block.len()))?;
+        let text = "`metaload` gives another load when it is asked again";
+        Err(ran.err().unwrap_or_else(|| running.fault(HookName::Metaload, text)))
+    }
+}
+
+/// The counters of a unit as the loops read them.
+fn bytes_of(unit: &UnitRates) -> [u8; COUNTER_BYTES] {
+    let mut bytes = [0; COUNTER_BYTES];
+    for (bytes, value) in bytes.as_chunks_mut().0.iter_mut().zip(unit.values()) {
+        *bytes = value.to_le_bytes();
+    }
+    bytes
+}
+
+fn find(running: &Running<'_>, functions: &Table, name: &str) -> Result<Function> {
+    match running.explained(functions.raw_get(name))? {
+        Value::Function(function) => Ok(function),
+        _ => Err(no_function(running)),
+    }
+}
+
+fn buffer_of(running: &Running<'_>, bytes: usize) -> Result<Buffer> {
+    running.explained(running.lua().create_buffer(vec![0; bytes]))
 }
 
 fn no_function(running: &Running<'_>) -> Error {

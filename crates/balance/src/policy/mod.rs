@@ -157,8 +157,9 @@ impl Policy {
 
     /// The load of each unit, from its counters (`metaload`).
     ///
-    /// All units are measured in one run. A `metaload` that is a string costs some 30 ns a unit; one that is a function
-    /// costs several times as much, because it finds the counters in globals.
+    /// All units are measured in one run. A `metaload` that is a string becomes part of a loop within the VM. One that is
+    /// a function costs several times as much, because it is called and finds the counters in globals. If it fails, no
+    /// unit has a load.
     ///
     /// # Errors
     /// `Fault` with program, version and line; `Exhausted` past the budget.
