@@ -115,7 +115,7 @@ fn each_of_many_units_is_measured_by_itself() {
         let rates = |at: u32| UnitRates { ird: f64::from(at), iwr: 1.0, ..UnitRates::default() };
         let units: Vec<_> = (0..count).map(rates).collect();
         let expected: Vec<_> = (0..count).map(|at| f64::from(at) + 2.0).collect();
-        let long = format!("metaload = [[IRD + 2*IWR {}]]", "+ 0 ".repeat(300));
+        let long = format!("metaload = [[IRD + 2*IWR {}]]", " ".repeat(2000));
         for source in ["-- nothing", "function metaload() return IRD + 2*IWR end", &long] {
             assert_eq!(policy(source).measure(&units, &clock()).unwrap(), expected, "{source}");
         }
