@@ -3,6 +3,8 @@
 //! It checks what Ceph 18 checks: the chunk returns a table with integers as keys, numbers as values, and as many
 //! entries as there are ranks. Anything else is "invalid argument".
 
+use std::cell::OnceCell;
+
 use mlua::{Table, Value};
 use nacre_object::{Error, Result};
 
@@ -52,7 +54,8 @@ fn decide_in(running: &Running<'_>, inputs: &Inputs, sees_units: bool) -> Result
         Some(PolicySelector::BuiltIn(Selector::named(name)?, (*name).to_owned()))
     });
     let selectors: Vec<_> = selectors.collect();
-    let choice = Choice { running, inputs, selectors: &selectors, placement: None };
+    let units = OnceCell::new();
+    let choice = Choice { running, inputs, selectors: &selectors, placement: None, units };
     choice.choose(&mut decision)?;
     Ok(decision)
 }

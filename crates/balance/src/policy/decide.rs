@@ -1,5 +1,7 @@
 //! A decision of a policy in the hooks dialect.
 
+use std::cell::OnceCell;
+
 use mlua::{Function, Table, Value};
 use nacre_object::Result;
 
@@ -83,6 +85,7 @@ fn decide_in(running: &Running<'_>, inputs: &Inputs, sees_units: bool) -> Result
         inputs,
         selectors: &functions.selectors(running)?,
         placement: functions.find(running, HookName::Placement)?,
+        units: OnceCell::new(),
     };
     choice.choose(&mut decision)?;
     Ok(decision)

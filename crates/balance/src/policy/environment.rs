@@ -51,27 +51,25 @@ pub(super) fn set_own_load(running: &Running<'_>, inputs: &Inputs) -> Result<()>
     Ok(())
 }
 
-/// The units of the rank, as the policy sees them.
+/// The units of the rank, as the policy sees them. The names of the fields are made once: there may be very many units.
 pub(super) fn unit_list(running: &Running<'_>, inputs: &Inputs) -> Result<Table> {
+    let lua = running.lua();
     let list = || {
-        let list = running.lua().create_table_with_capacity(inputs.units.len(), 0)?;
-        for at in 0..inputs.units.len() {
-            list.raw_push(unit_table(running.lua(), inputs, at)?)?;
+        let [name, kind, tenant, load] = ["name", "kind", "tenant", "load"];
+        let (name, kind) = (lua.create_string(name)?, lua.create_string(kind)?);
+        let (tenant, load) = (lua.create_string(tenant)?, lua.create_string(load)?);
+        let list = lua.create_table_with_capacity(inputs.units.len(), 0)?;
+        for (unit, unit_load) in inputs.units.iter().zip(&inputs.unit_loads) {
+            let table = lua.create_table_with_capacity(0, 4)?;
+            table.raw_set(&name, unit.name.as_str())?;
+            table.raw_set(&kind, unit.kind.as_str())?;
+            table.raw_set(&tenant, unit.tenant.as_str())?;
+            table.raw_set(&load, *unit_load)?;
+            list.raw_push(table)?;
         }
         Ok(list)
     };
     running.explained(list())
-}
-
-/// One unit as the policy sees it.
-pub(super) fn unit_table(lua: &Lua, inputs: &Inputs, at: usize) -> mlua::Result<Table> {
-    let unit = &inputs.units[at];
-    let table = lua.create_table_with_capacity(0, 4)?;
-    table.raw_set("name", unit.name.as_str())?;
-    table.raw_set("kind", unit.kind.as_str())?;
-    table.raw_set("tenant", unit.tenant.as_str())?;
-    table.raw_set("load", inputs.unit_loads[at])?;
-    Ok(table)
 }
 
 fn rank_tables(lua: &Lua, inputs: &Inputs) -> mlua::Result<Table> {

@@ -66,8 +66,8 @@ fn without_preamble(source: &str) -> String {
     }
 }
 
-/// Two loops over units: `nacre_measure`, and `nacre_check`, which runs if the first one fails or gives a load that cannot
-/// be used, and says what is wrong.
+/// Two loops over units: `nacre_measure`, and `nacre_check`. The second one runs if the first one fails or gives a load
+/// that cannot be used, and says what is wrong.
 fn measure_of(metaload: &HookForm, source: &str) -> MappedSource {
     let piece = metaload.piece(HookName::Metaload);
     let line = piece.map_or_else(|| HookName::Metaload.line_in(source), |piece| piece.line);

@@ -1,11 +1,12 @@
 //! The choice of the units that make up the targets.
 
+use std::cell::OnceCell;
 use std::collections::HashSet;
 
 use mlua::{Function, Table, Value};
 use nacre_object::Result;
 
-use super::environment::unit_table;
+use super::environment::unit_list;
 use super::hook_name::HookName;
 use super::hooks::PolicySelector;
 
@@ -21,6 +22,8 @@ pub(super) struct Choice<'a> {
     pub selectors: &'a [PolicySelector],
     /// What says whether a unit may move to a rank.
     pub placement: Option<Function>,
+    /// The units as the policy sees them, once it sees one.
+    pub units: OnceCell<Table>,
 }
 
 /// Units that a selector chose, as indexes of the inputs.
@@ -138,8 +141,15 @@ impl Choice<'_> {
         Ok(chosen)
     }
 
+    /// A unit as the policy sees it. All are made when the first one is asked for.
     fn unit(&self, at: usize) -> Result<Table> {
-        let running = self.running;
-        running.explained(unit_table(running.lua(), self.inputs, at))
+        let list = match self.units.get() {
+            Some(list) => list,
+            None => {
+                let list = unit_list(self.running, self.inputs)?;
+                self.units.get_or_init(|| list)
+            }
+        };
+        self.running.explained(list.raw_get(at + 1))
     }
 }
