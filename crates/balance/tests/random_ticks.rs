@@ -176,6 +176,21 @@ fn a_decision_makes_sense_whatever_a_policy_answers() {
 }
 
 #[test]
+fn stored_inputs_come_back_exactly() {
+    for seed in 0..300 {
+        let mut random = Random::seeded(seed);
+        let mut inputs = random_inputs(&mut random);
+        let odd = |random: &mut Random| random.below(1 << 53) as f64 / 3e9;
+        inputs.unit_loads = inputs.units.iter().map(|_| odd(&mut random)).collect();
+        for rank in &mut inputs.ranks {
+            (rank.auth, rank.all) = (odd(&mut random), odd(&mut random));
+        }
+        let stored = serde_json::to_string(&inputs).unwrap();
+        assert_eq!(serde_json::from_str::<Inputs>(&stored).unwrap(), inputs, "seed {seed}");
+    }
+}
+
+#[test]
 fn a_source_of_random_pieces_never_panics() {
     const PIECES: &[&str] = &[
         "when",
