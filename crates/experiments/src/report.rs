@@ -2,9 +2,9 @@
 
 use nacre_load::{Outcome, median};
 use nacre_object::{Error, Result};
+use nacre_program::Digest;
 use nacre_tuner::Fingerprint;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::experiment::Experiment;
 use crate::machine::Machine;
@@ -117,7 +117,7 @@ impl Report {
         effort: Effort,
         series: Vec<Series>,
     ) -> Self {
-        let sha256 = Sha256::digest(PROGRAM).iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = Digest::of(PROGRAM).to_string();
         let x = match experiment.plan().over {
             Over::Sizes(_) => "bytes of an entry",
             Over::Time { .. } => "seconds",

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use nacre_object::{Error, Result};
-use sha2::{Digest as _, Sha256};
+use ring::digest::{SHA256, digest};
 
 /// SHA-256 of a source, written as 64 lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -13,7 +13,9 @@ pub struct Digest([u8; 32]);
 impl Digest {
     /// The digest of a source.
     pub fn of(source: impl AsRef<[u8]>) -> Self {
-        Self(Sha256::digest(source).into())
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(digest(&SHA256, source.as_ref()).as_ref());
+        Self(bytes)
     }
 
     /// Its bytes.

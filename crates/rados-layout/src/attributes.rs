@@ -4,7 +4,7 @@
 //! longer name is abbreviated to its SHA-256, and the value begins with the name: its length in two
 //! bytes, little-endian, then its bytes.
 
-use sha2::{Digest, Sha256};
+use ring::digest::{SHA256, digest};
 
 /// The longest name that is stored as it is: every RADOS takes it.
 const MAX_PLAIN_BYTES: usize = 96;
@@ -26,8 +26,8 @@ impl Attribute {
         if name.len() <= MAX_PLAIN_BYTES && !name.starts_with(ABBREVIATED) {
             return Self { stored_name: name.to_owned(), preamble: vec![] };
         }
-        let digest = Sha256::digest(name);
-        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = digest(&SHA256, name.as_bytes());
+        let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         let length = u16::try_from(name.len()).unwrap_or(u16::MAX).to_le_bytes();
         Self {
             stored_name: format!("{ABBREVIATED}{hex}"),

@@ -5,7 +5,7 @@
 //! namespace of their own; a letter says which object it is about. Nothing grows with the names that
 //! were ever watched.
 
-use sha2::{Digest, Sha256};
+use ring::digest::{SHA256, digest};
 
 /// Mailboxes of a pool: enough that two watched objects rarely share one.
 pub const MAILBOXES: u32 = 1024;
@@ -17,8 +17,10 @@ pub fn mailbox_namespace(pool: &str) -> String {
 
 /// The mailbox of an object.
 pub fn mailbox(object: &str) -> String {
-    let digest = Sha256::digest(object);
-    let number = u32::from_le_bytes([digest[0], digest[1], digest[2], digest[3]]) % MAILBOXES;
+    let digest = digest(&SHA256, object.as_bytes());
+    let mut first = [0; 4];
+    first.copy_from_slice(&digest.as_ref()[..4]);
+    let number = u32::from_le_bytes(first) % MAILBOXES;
     format!("{number:04}")
 }
 

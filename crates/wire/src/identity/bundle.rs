@@ -10,8 +10,8 @@
 use std::fmt;
 
 use nacre_object::{EntityName, Error, FINGERPRINT_BYTES, Result};
+use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -112,5 +112,7 @@ fn certificate(pem: &str, what: &str) -> Result<CertificateDer<'static>> {
 
 /// What a certificate is known by.
 pub(super) fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; FINGERPRINT_BYTES] {
-    Sha256::digest(certificate).into()
+    let mut fingerprint = [0; FINGERPRINT_BYTES];
+    fingerprint.copy_from_slice(digest(&SHA256, certificate).as_ref());
+    fingerprint
 }
