@@ -38,6 +38,26 @@ fn every_acknowledged_record_is_there_once_after_all_faults() {
 }
 
 #[test]
+fn balancing_spreads_three_logs_and_loses_nothing_when_a_node_is_killed() {
+    let (worked, printed, said) = demo(&["--balance", "--json"], "");
+    assert!(worked, "{said}");
+    let report: Value = serde_json::from_str(&printed).unwrap();
+    let logs = report["logs"].as_object().unwrap();
+    assert_eq!(logs.len(), 3, "{report}");
+    for (name, log) in logs {
+        let verdict = &log["verdict"];
+        assert_eq!(verdict["acknowledged"], verdict["found"], "{name}: {verdict}");
+        assert!(verdict["found"].as_u64() > Some(0), "{name}: {verdict}");
+    }
+    let events = report["events"].to_string();
+    for told in ["policy balancer/sequencers", "is killed", "on three nodes again"] {
+        assert!(events.contains(told), "{told}: {events}");
+    }
+    let seconds = report["seconds"].as_array().unwrap();
+    assert!(seconds.len() > 10, "{report}");
+}
+
+#[test]
 fn a_few_lines_from_a_pipe_are_enough() {
     let (worked, printed, said) = demo(&["--input", "-"], "a\nb\na\n\nc\nd\ne\nf\n");
     assert!(worked, "{said}");

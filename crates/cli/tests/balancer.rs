@@ -1,0 +1,166 @@
+//! Balancing the sequencers of a real cluster: by hand, and by a policy.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use common::RunningCluster;
+use common::appenders::Appenders;
+use nacre::{Cluster, Log, LogOptions};
+use nacre_conformance::wait::{eventually, eventually_blocking};
+use serde_json::Value;
+
+const NODES: [&str; 3] = ["meta.0", "meta.1", "meta.2"];
+const LOGS: [&str; 3] = ["orders", "payments", "clicks"];
+const SEQUENCERS: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/balancer/sequencers.lua");
+
+/// A cluster with several nodes that host sequencers.
+struct Balanced {
+    cluster: RunningCluster,
+    _folder: tempfile::TempDir,
+}
+
+impl Balanced {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let arguments = ["--targets", "1", "--metadata", "3"];
+        let cluster = RunningCluster::start_with(folder.path(), &arguments);
+        Self { cluster, _folder: folder }
+    }
+
+    async fn client(&self) -> Cluster {
+        Cluster::connect(self.cluster.folder()).await.unwrap()
+    }
+
+    /// Makes logs whose sequencers all sit on the first node.
+    async fn logs(&self, client: &Cluster) -> Vec<Log> {
+        let mut logs = vec![];
+        for name in LOGS {
+            let log = client.create_log(name, LogOptions::default()).await.unwrap();
+            log.append("the first record").await.unwrap();
+            self.cluster.run(&["log", "move", name, NODES[0]]);
+            logs.push(log);
+        }
+        logs
+    }
+
+    fn sequencer_of(&self, log: &str) -> String {
+        let stat = self.cluster.json(&["log", "stat", log]);
+        stat["sequencer"].as_str().unwrap_or_default().to_owned()
+    }
+
+    fn put(&self, name: &str, source: &str) {
+        let path = self.cluster.folder().join("policy.lua");
+        fs::write(&path, source).unwrap();
+        let program = format!("balancer/{name}");
+        self.cluster.run(&["program", "put", &program, path.to_str().unwrap(), "--activate"]);
+        self.cluster.run(&["balancer", "set", name, "--tick", "0.5"]);
+    }
+
+    /// What a node decided last.
+    fn last(&self, node: &str) -> Value {
+        let status = self.cluster.json(&["balancer", "status"]);
+        let nodes = status["nodes"].as_array().unwrap().clone();
+        nodes.into_iter().find(|own| own["node"] == node).unwrap()["last"].clone()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sequencer_moves_by_hand_to_nodes_that_host_sequencers() {
+    let balanced = Balanced::start();
+    let client = balanced.client().await;
+    let log = client.create_log("orders", LogOptions::default()).await.unwrap();
+    let appenders = Appenders::start(&log, "r");
+    for node in NODES.into_iter().cycle().take(7) {
+        appenders.more().await;
+        balanced.cluster.run(&["log", "move", "orders", node]);
+        assert_eq!(balanced.sequencer_of("orders"), node);
+    }
+    appenders.more().await;
+    let told = appenders.end().await;
+    common::appenders::check(&log, &told).await;
+    let (status, said) = balanced.cluster.fails(&["log", "move", "orders", "storage.0"]);
+    assert_eq!(status, 2, "{said}");
+    assert!(said.contains("node storage.0 hosts no sequencers"), "{said}");
+    assert!(said.contains("name one of meta.0, meta.1, meta.2"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_spreads_busy_sequencers_and_the_history_tells_why() {
+    let balanced = Balanced::start();
+    let client = balanced.client().await;
+    let logs = balanced.logs(&client).await;
+    let appenders: Vec<_> = logs.iter().map(|log| Appenders::start(log, "r")).collect();
+    let source = fs::read_to_string(SEQUENCERS).unwrap();
+    balanced.put("sequencers", &source);
+    eventually("each node has a sequencer", async || {
+        let nodes: BTreeSet<_> = LOGS.iter().map(|log| balanced.sequencer_of(log)).collect();
+        nodes.len() == LOGS.len()
+    })
+    .await;
+    for (log, appenders) in logs.iter().zip(appenders) {
+        appenders.more().await;
+        common::appenders::check(log, &appenders.end().await).await;
+    }
+    let history = balanced.cluster.run(&["balancer", "history", NODES[0]]);
+    assert!(history.contains(" to meta.1 in ") && history.contains(" ms"), "{history}");
+    let kept = balanced.cluster.run(&["balancer", "history", NODES[0], "--json"]);
+    let records = kept.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let moved = records
+        .map(|line| line["record"].clone())
+        .find(|record| {
+            record["decision"]["moves"].as_array().is_some_and(|moves| !moves.is_empty())
+        })
+        .expect("a decision that moved something is kept");
+    assert_eq!(moved["inputs"]["ranks"].as_array().unwrap().len(), 3, "{moved}");
+    assert!(moved["inputs"]["unit_loads"][0].as_f64().unwrap() > 0.0, "{moved}");
+    assert!(moved["outcomes"][0]["failure"].is_null(), "{moved}");
+    balanced.cluster.run(&["balancer", "off"]);
+    assert!(balanced.cluster.run(&["balancer", "status"]).starts_with("off: "));
+}
+
+#[test]
+fn a_policy_that_fails_moves_nothing_and_is_reported_once() {
+    let balanced = Balanced::start();
+    // In the check no rank is a node of this cluster.
+    balanced.put(
+        "broken",
+        "function when()\n  return not MDSs[whoami].node:find('meta') or nothing.there\nend\n",
+    );
+    for node in NODES {
+        eventually_blocking("the failure is kept", || {
+            let failure = balanced.last(node)["failure"].to_string();
+            failure.contains("nil")
+        });
+    }
+    let after = balanced.last(NODES[0])["tick"].as_u64().unwrap() + 3;
+    eventually_blocking("some more ticks fail", || {
+        balanced.last(NODES[0])["tick"].as_u64().unwrap() >= after
+    });
+    let events = balanced.cluster.run(&["events"]);
+    let reported = |node: &str| {
+        let is_it =
+            |line: &&str| line.contains("the balancer moves nothing") && line.contains(node);
+        events.lines().filter(is_it).count()
+    };
+    for node in NODES {
+        assert_eq!(reported(node), 1, "{events}");
+    }
+    assert!(events.contains("balancer/broken"), "{events}");
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    let balanced = Balanced::start();
+    let (_, said) = balanced.cluster.fails(&["balancer", "set", "absent"]);
+    assert!(said.contains("balancer/absent has no active version"), "{said}");
+    assert!(said.contains("nacre program put balancer/absent FILE --activate"), "{said}");
+    balanced.put("never", "function when() return false end\n");
+    for tick in ["0", "-1", "nan", "100000"] {
+        let tick = format!("--tick={tick}");
+        let (_, said) = balanced.cluster.fails(&["balancer", "set", "never", &tick]);
+        assert!(said.contains("say one between 100ms and 3600s"), "{said}");
+    }
+}
