@@ -10,9 +10,9 @@ use nacre_rados::RadosOptions;
 use tokio::sync::OnceCell;
 
 use crate::{
-    Figure, append, brados_call, brados_choose, brados_compile, brados_corfu, brados_scale,
-    brados_stripes, call, ceph_append, ceph_call, handover, object, propagate, read, recover,
-    scale, sequencer, start,
+    Figure, append, balancer_tick, brados_call, brados_choose, brados_compile, brados_corfu,
+    brados_scale, brados_stripes, call, ceph_append, ceph_call, handover, migrate, object,
+    propagate, read, recover, scale, sequencer, start,
 };
 
 /// Objects that `scale` grows to unless told otherwise: what is written in half a minute.
@@ -45,6 +45,10 @@ pub enum Bench {
     BradosChoose,
     /// Positions from a sequencer.
     Sequencer,
+    /// A sequencer that moves from node to node.
+    Migrate,
+    /// A balancer's decision.
+    BalancerTick,
     /// Programs on their way to their subscribers.
     Propagate,
     /// Logs after a process was killed.
@@ -59,7 +63,7 @@ pub enum Bench {
 
 impl Bench {
     /// Every bench, in the order of the README's table.
-    pub const ALL: [Bench; 16] = [
+    pub const ALL: [Bench; 18] = [
         Self::Append,
         Self::Read,
         Self::Object,
@@ -71,6 +75,8 @@ impl Bench {
         Self::BradosStripes,
         Self::BradosChoose,
         Self::Sequencer,
+        Self::Migrate,
+        Self::BalancerTick,
         Self::Propagate,
         Self::Recover,
         Self::Scale,
@@ -103,6 +109,8 @@ impl Bench {
             Self::BradosStripes => "brados-stripes",
             Self::BradosChoose => "brados-choose",
             Self::Sequencer => "sequencer",
+            Self::Migrate => "migrate",
+            Self::BalancerTick => "balancer-tick",
             Self::Propagate => "propagate",
             Self::Recover => "recover",
             Self::Scale => "scale",
@@ -199,6 +207,8 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
         Bench::BradosStripes => brados_stripes::run(setup, report).await,
         Bench::BradosChoose => brados_choose::run(setup, report).await,
         Bench::Sequencer => sequencer::run(setup, report).await,
+        Bench::Migrate => migrate::run(setup, report).await,
+        Bench::BalancerTick => balancer_tick::run(setup, report),
         Bench::Propagate => propagate::run(setup, report).await,
         Bench::Recover => recover::run(setup, report).await,
         Bench::Scale => scale::run(setup, report).await,

@@ -10,6 +10,7 @@
 //! scratch folder, gone when the bench ends.
 
 mod append;
+mod balancer_tick;
 mod bare_tree;
 mod bench;
 mod brados_call;
@@ -25,6 +26,7 @@ mod cpu_micros;
 mod figure;
 mod group_commit;
 mod handover;
+mod migrate;
 mod object;
 mod osd_processes;
 mod propagate;

@@ -75,6 +75,16 @@ impl ScratchCluster {
         Self::start_as(folder, &layout, program).await
     }
 
+    /// The same with one storage target and so many metadata nodes.
+    ///
+    /// # Errors
+    /// `Unavailable` if a node does not start.
+    pub async fn start_with_metadata(folder: &Path, nodes: usize, program: &Path) -> Result<Self> {
+        let layout =
+            Layout { engine: None, storage: 1, metadata: nodes, addresses: vec![], sockets: true };
+        Self::start_as(folder, &layout, program).await
+    }
+
     /// Starts so many nodes that serve what a Ceph cluster keeps.
     ///
     /// # Errors
