@@ -17,6 +17,8 @@ local BACK_OFF_TICKS = 3
 local MARGIN = 0.1
 -- Requests a second below which a unit is not worth moving.
 local BUSY = 1
+-- Units that one decision moves at the most: each is held for some milliseconds.
+local MAX_MOVES = 32
 -- If a node has the label `sequencers = "yes"`, units move only to such nodes.
 local LABEL = "sequencers"
 
@@ -55,15 +57,30 @@ local function best_taker(extra, load)
   return taker, least
 end
 
-local function make_plan()
-  local busy = {}
+local function is_busier(a, b)
+  if a.load ~= b.load then return a.load > b.load end
+  return a.name < b.name
+end
+
+-- The busiest units, the busiest first: more than these cannot move.
+local function busiest()
+  local found = {}
   for _, unit in ipairs(units) do
-    if unit.kind == KIND and unit.load >= BUSY then busy[#busy + 1] = unit end
+    local is_one = unit.kind == KIND and unit.load >= BUSY
+    if is_one and (#found < MAX_MOVES or is_busier(unit, found[MAX_MOVES])) then
+      found[math.min(#found + 1, MAX_MOVES)] = unit
+      local at = #found
+      while at > 1 and is_busier(found[at], found[at - 1]) do
+        found[at], found[at - 1] = found[at - 1], found[at]
+        at = at - 1
+      end
+    end
   end
-  table.sort(busy, function(a, b)
-    if a.load ~= b.load then return a.load > b.load end
-    return a.name < b.name
-  end)
+  return found
+end
+
+local function make_plan()
+  local busy = busiest()
   local capacity = capacity_of(whoami)
   local left = authmetaload
   local allowance = (MDSs[whoami].load - total / #MDSs) * capacity

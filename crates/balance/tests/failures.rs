@@ -199,20 +199,24 @@ fn state_has_bounds() {
             ErrorKind::Exhausted,
             "the state of a policy exceeds 4096 bytes",
         ),
-        ("{{{{{{{{{}}}}}}}}}", ErrorKind::Invalid, "tables nested deeper than 8 cannot be kept"),
-        ("0/0", ErrorKind::Invalid, "NaN cannot be kept as state"),
+        (
+            "{{{{{{{{{}}}}}}}}}",
+            ErrorKind::Invalid,
+            "the state of a policy has tables deeper than 8",
+        ),
+        ("0/0", ErrorKind::Invalid, "the state of a policy cannot hold NaN"),
         ("print", ErrorKind::Invalid, ""),
-        ("type", ErrorKind::Invalid, "a function cannot be kept as state"),
+        ("type", ErrorKind::Invalid, "the state of a policy cannot hold a function"),
         ("'\\255'", ErrorKind::Invalid, "the state of a policy is not UTF-8"),
         (
             "{ 1, x = 2 }",
             ErrorKind::Invalid,
-            "a table that is kept as state is a list, or has strings as keys",
+            "the state of a policy has a table that is neither a list nor has strings as keys",
         ),
         (
             "{ [5] = 1 }",
             ErrorKind::Invalid,
-            "a table that is kept as state is a list, or has strings as keys",
+            "the state of a policy has a table that is neither a list nor has strings as keys",
         ),
     ] {
         let source = format!("when = [[\nWRstate({value})\nreturn false]]");

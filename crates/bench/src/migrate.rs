@@ -1,11 +1,12 @@
-//! `migrate`: how long clients wait for a busy sequencer that moves from node to node, a thousand times. Every position
-//! that was handed out is compared with all others at the end: none may have been handed out twice.
+//! `migrate`: how long appends wait for a busy sequencer that moves from node to node, a thousand times. At the end every
+//! record is read back: each is there once, at the position that its client was told.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use nacre::{Log, RoleName};
+use nacre::{Entry, Log, RoleName};
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{Error, NodeName, Result};
 use tokio::task::JoinSet;
@@ -19,11 +20,13 @@ use crate::scratch::{self, ScratchCluster};
 
 /// Clients, each with connections of its own.
 const CLIENTS: usize = 4;
-/// Tasks of a client that ask for positions, each for one at a time.
+/// Tasks of a client that append, each one record at a time.
 const TASKS: usize = 4;
 const METADATA_NODES: usize = 2;
 /// Moves, whatever was asked for: percentiles need them.
 const MOVES: usize = 1000;
+/// Positions read at a time at the end.
+const READ_PAGE: usize = 1024;
 /// How often it is looked whether every task has been answered since a move.
 const LOOK: Duration = Duration::from_micros(500);
 /// A task that is not answered by then never will be.
@@ -56,7 +59,7 @@ async fn measure(cluster: &ScratchCluster, report: &mut dyn FnMut(Figure)) -> Re
         let log = cluster.client().await?.log(log.name().as_str()).await?;
         for task in 0..TASKS {
             let number = client * TASKS + task;
-            tasks.spawn(Arc::clone(&shared).take_positions(log.clone(), number));
+            tasks.spawn(Arc::clone(&shared).append(log.clone(), number));
         }
     }
     let (mut still, mut moving) = (vec![], vec![]);
@@ -66,17 +69,17 @@ async fn measure(cluster: &ScratchCluster, report: &mut dyn FnMut(Figure)) -> Re
         moving.push(shared.longest_wait(log.move_sequencer(to)).await?);
     }
     shared.is_over.store(true, Ordering::Relaxed);
-    let mut positions = vec![];
+    let mut told = vec![];
     while let Some(ended) = tasks.join_next().await {
         let ended = ended.map_err(|error| Error::unavailable(format!("a client: {error}")))?;
-        positions.extend(ended?);
+        told.extend(ended?);
     }
-    check_distinct(positions)?;
+    check(&log, told).await?;
     for (of, aim) in [(0.5, None), (0.99, Some(AIM_P99_MILLIS)), (1.0, Some(AIM_WORST_MILLIS))] {
         let ours = percentile(&mut moving, of);
         let name = match of {
-            1.0 => format!("longest wait of a client, worst of {MOVES} moves"),
-            _ => format!("longest wait of a client, p{:.0} of {MOVES} moves", of * 100.0),
+            1.0 => format!("longest wait of an append, worst of {MOVES} moves"),
+            _ => format!("longest wait of an append, p{:.0} of {MOVES} moves", of * 100.0),
         };
         let figure = match aim {
             Some(aim) => {
@@ -93,12 +96,25 @@ async fn measure(cluster: &ScratchCluster, report: &mut dyn FnMut(Figure)) -> Re
     Ok(())
 }
 
+/// Reads all records back, and compares them with what clients were told.
+///
 /// # Errors
-/// `Corrupt` if a position was handed out twice.
-fn check_distinct(mut positions: Vec<u64>) -> Result<()> {
-    positions.sort_unstable();
-    match positions.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(Error::corrupt(format!("position {} was handed out twice", pair[0]))),
+/// `Corrupt` if a record is missing, doubled, or not where its client was told.
+async fn check(log: &Log, told: Vec<(u64, String)>) -> Result<()> {
+    let mut told: BTreeMap<u64, String> = told.into_iter().collect();
+    let (tail, mut at) = (log.tail().await?, 0);
+    while at < tail {
+        for slot in log.read_range(at, READ_PAGE).await? {
+            at = slot.position + 1;
+            let Some(Entry::Data(data)) = slot.entry else { continue };
+            if told.remove(&slot.position).is_none_or(|record| data != record.as_bytes()) {
+                let text = format!("position {} holds a record nobody was told of", slot.position);
+                return Err(Error::corrupt(text));
+            }
+        }
+    }
+    match told.first_key_value() {
+        Some((position, _)) => Err(Error::corrupt(format!("the record at {position} is missing"))),
         None => Ok(()),
     }
 }
@@ -130,17 +146,18 @@ impl Shared {
         }
     }
 
-    /// Asks for positions until the bench is over; returns them.
-    async fn take_positions(self: Arc<Self>, log: Log, task: usize) -> Result<Vec<u64>> {
-        let mut positions = vec![];
+    /// Appends until the bench is over; returns the records with their positions.
+    async fn append(self: Arc<Self>, log: Log, task: usize) -> Result<Vec<(u64, String)>> {
+        let mut told = vec![];
         while !self.is_over.load(Ordering::Relaxed) {
+            let record = format!("record {} of task {task}", told.len());
             let asked = self.clock.monotonic();
-            positions.extend(log.take_positions(1).await?);
+            told.push((log.append(&record).await?, record));
             let waited = (self.clock.monotonic() - asked).as_nanos() as u64;
             self.longest.fetch_max(waited, Ordering::Relaxed);
             self.answers[task].fetch_add(1, Ordering::Relaxed);
         }
-        Ok(positions)
+        Ok(told)
     }
 
     /// The longest wait of any task for what was asked while `event` lasted, in milliseconds.

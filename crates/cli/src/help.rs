@@ -12,6 +12,7 @@ const ARGUMENTS: &[(&str, &str)] = &[
     ("log", "The log's name"),
     ("map", "The map's name"),
     ("method", "A method of the class"),
+    ("resource", "The resource: its path, as /seq/orders"),
     ("name", "Its name"),
     ("object", "The object: POOL/NAME"),
     ("objects", "Objects: POOL/NAME"),

@@ -34,7 +34,7 @@ use nacre_terminal::{engine, input, out, reader, signals, usage};
 
 use crate::commands::{
     balancer, brados, ceph, class, entity, events, init, log, map, node, object, pool, program,
-    salvage, scrub, status, trace, up,
+    resource, salvage, scrub, status, trace, up,
 };
 use crate::out::Out;
 
@@ -128,6 +128,8 @@ enum Command {
     Map(map::MapCommand),
     #[command(subcommand)]
     Log(log::LogCommand),
+    #[command(subcommand)]
+    Resource(resource::ResourceCommand),
     #[command(subcommand)]
     Balancer(balancer::BalancerCommand),
     /// Run one node of a cluster, as `nacre up` does for all; or see to one node
@@ -286,6 +288,7 @@ async fn run(arguments: Arguments, out: Out) -> Result<()> {
         Command::Program(command) => program::run(command, connect, out).await,
         Command::Map(command) => map::run(command, &connect().await?, out).await,
         Command::Log(command) => log::run(command, &connect().await?, out).await,
+        Command::Resource(command) => resource::run(command, &connect().await?, out).await,
         Command::Balancer(command) => balancer::run(command, &connect().await?, out).await,
     }
 }

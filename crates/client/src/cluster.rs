@@ -10,6 +10,7 @@ use nacre_log::{BRADOS_CLASS, Batching, LogEnv, LogName, PROGRAM_CLASS, Patience
 use nacre_object::{Locate, ObjectId, PoolName, Result, Store, TargetName, Watch};
 use nacre_placement::{PlacedStore, PlacedTarget};
 use nacre_registry::{Entities, Events, Maps, Nodes, ProgramId, ProgramKind, Programs};
+use nacre_resource::Resources;
 
 use crate::class_versions::ProgramVersions;
 use crate::cluster_file::ClusterFile;
@@ -44,6 +45,7 @@ pub struct Cluster {
     nodes: Nodes,
     pools: Pools,
     logs: LogEnv,
+    resources: Resources,
 }
 
 impl fmt::Debug for Cluster {
@@ -136,6 +138,9 @@ impl Cluster {
         let as_watch: Arc<dyn Watch> = store.clone();
         let maps = Maps::new(Arc::clone(&as_store), Arc::clone(&as_watch));
         let programs = Programs::new(maps.clone(), Arc::clone(&parts.clock), hooks(parts.clock));
+        let (transport, hosts) =
+            (Arc::clone(&parts.sequencers), Arc::clone(&parts.sequencer_nodes));
+        let resources = Resources::new(maps.clone(), transport, hosts);
         let logs = LogEnv {
             store: Arc::clone(&as_store),
             placement: store.clone(),
@@ -155,6 +160,7 @@ impl Cluster {
             maps,
             programs,
             logs,
+            resources,
         })
     }
 
@@ -194,6 +200,11 @@ impl Cluster {
     /// The node registry.
     pub fn nodes(&self) -> &Nodes {
         &self.nodes
+    }
+
+    /// The shared resources.
+    pub fn resources(&self) -> &Resources {
+        &self.resources
     }
 
     /// What logs are made with.

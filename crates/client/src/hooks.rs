@@ -11,6 +11,7 @@ use {
     nacre_log::log_class,
     nacre_object::NativeClass,
     nacre_registry::{ClassHook, MapHook, events_class, map_class},
+    nacre_resource::FileTypeHook,
 };
 
 /// The classes in Rust that every node has.
@@ -22,7 +23,11 @@ pub fn native_classes() -> [NativeClass; 4] {
 /// The hooks of a process that runs no programs: it checks what it puts.
 #[cfg(feature = "programs")]
 pub fn hooks(clock: Arc<dyn Clock>) -> Hooks {
-    Hooks::new().with(class_hook(Arc::clone(&clock))).with(MapHook).with(BalancerHook::new(clock))
+    Hooks::new()
+        .with(class_hook(Arc::clone(&clock)))
+        .with(MapHook)
+        .with(BalancerHook::new(Arc::clone(&clock)))
+        .with(FileTypeHook::new(clock))
 }
 
 /// The hooks of a process that cannot check programs either, so it puts none.

@@ -68,6 +68,7 @@ pub use nacre_registry::{
     ProgramInfo, ProgramKind, ProgramSource, Programs, Removal, Severity, SourceError,
     SourceObject, VersionInfo, is_system_map,
 };
+pub use nacre_resource::{Resource, ResourceName, ResourceStat, Resources};
 pub use nacre_telemetry::{OpenSpan, Order, Sampler, Sampling, Span, Spans, traced};
 pub use object::Object;
 pub use pool::Pool;

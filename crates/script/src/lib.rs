@@ -23,6 +23,7 @@ mod fault;
 mod guards;
 mod host;
 mod interface_check;
+mod json;
 #[allow(unsafe_code, reason = "what the VM calls at every step; see the SAFETY comments")]
 mod leave;
 mod limits;
@@ -38,6 +39,7 @@ mod vm;
 pub use compile::{CompileError, Script};
 pub use fault::{raise, raised};
 pub use host::Host;
+pub use json::{JsonBounds, json_to_lua};
 pub use limits::{MAX_CACHED_CHUNKS, MAX_VALUE_DEPTH, MAX_VALUE_ENTRIES};
 pub use meter::{MemoryAccount, Pulse};
 pub use names::{ForeignConstruct, FreeName, foreign_constructs, free_names};

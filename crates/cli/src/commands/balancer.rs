@@ -18,6 +18,7 @@ use crate::out::{Out, table, utc};
 pub enum BalancerCommand {
     /// Have a policy balance the cluster: a program balancer/POLICY with an active version
     Set {
+        /// The policy
         policy: ProgramName,
         /// Seconds from one decision to the next
         #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_TICK.as_secs_f64())]

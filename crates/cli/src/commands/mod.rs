@@ -23,6 +23,7 @@ pub mod pool;
 pub mod program;
 pub mod program_kinds;
 pub mod program_test;
+pub mod resource;
 pub mod salvage;
 pub mod scrub;
 pub mod status;

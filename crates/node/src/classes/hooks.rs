@@ -7,14 +7,17 @@ use nacre_balance::{BalancerHook, LivePolicies};
 use nacre_class::ClassRuntime;
 use nacre_clock::Clock;
 use nacre_registry::Hooks;
+use nacre_resource::{FileTypeHook, LiveFileTypes};
 
-/// The hooks of a process that runs classes with `runtime`, and balancer policies.
+/// The hooks of a process that runs classes with `runtime`, balancer policies and file types.
 pub(super) fn hooks_of_node(
     clock: Arc<dyn Clock>,
     runtime: Arc<ClassRuntime>,
     policies: LivePolicies,
+    file_types: LiveFileTypes,
 ) -> Hooks {
     let classes = class_hook(Arc::clone(&clock)).installing_into(runtime);
     let balancers = BalancerHook::new(Arc::clone(&clock)).installing_into(policies);
-    hooks(clock).with(classes).with(balancers)
+    let file_types = FileTypeHook::new(Arc::clone(&clock)).installing_into(file_types);
+    hooks(clock).with(classes).with(balancers).with(file_types)
 }

@@ -16,6 +16,7 @@ use nacre_clock::{Clock, Random};
 use nacre_object::{ClassCall, ClassName, Error, NodeName, RemoteClassHost, Result, TargetName};
 use nacre_program::{Budget, Limit};
 use nacre_registry::{FaultReporter, Hooks, LiveEntities, ProgramId, ProgramKind, Subscriber};
+use nacre_resource::LiveFileTypes;
 use nacre_telemetry::Counter;
 
 use super::hooks::hooks_of_node;
@@ -32,6 +33,7 @@ struct Inner {
     runtime: Arc<ClassRuntime>,
     hooks: Hooks,
     policies: LivePolicies,
+    file_types: LiveFileTypes,
     faults: Arc<ClusterLog>,
     subscriber: OnceLock<Subscriber>,
     courier: Courier,
@@ -69,8 +71,18 @@ impl ClassService {
         }
         let (runtime, subscriber) = (Arc::new(runtime), OnceLock::new());
         let policies = LivePolicies::new();
-        let hooks = hooks_of_node(clock, Arc::clone(&runtime), policies.clone());
-        Ok(Self(Arc::new(Inner { runtime, hooks, policies, faults, subscriber, courier })))
+        let file_types = LiveFileTypes::new();
+        let hooks =
+            hooks_of_node(clock, Arc::clone(&runtime), policies.clone(), file_types.clone());
+        Ok(Self(Arc::new(Inner {
+            runtime,
+            hooks,
+            policies,
+            file_types,
+            faults,
+            subscriber,
+            courier,
+        })))
     }
 
     /// What an engine runs methods with.
@@ -86,6 +98,11 @@ impl ClassService {
     /// The balancer policies that are live.
     pub(crate) fn policies(&self) -> LivePolicies {
         self.0.policies.clone()
+    }
+
+    /// The file types that are live.
+    pub(crate) fn file_types(&self) -> LiveFileTypes {
+        self.0.file_types.clone()
     }
 
     /// What delivers messages.

@@ -32,6 +32,8 @@ const OWN_MAPS: [&str; 7] = [
 ];
 /// What the map of a log is called, before the log's name.
 pub const LOG_MAP_PREFIX: &str = "log.";
+/// What the map of a resource is called, before the path of the resource with dots for slashes.
+pub const RESOURCE_MAP_PREFIX: &str = "resource.";
 
 /// Maps without secrets that every client reads: which pools, nodes and programs there are.
 pub(crate) const COMMON_MAPS: [&str; 4] = [POOLS_MAP, NODES_MAP, PROGRAMS_MAP, PROGRAM_STATUS_MAP];
@@ -46,6 +48,11 @@ pub(crate) fn log_of_map(map: &str) -> Option<&str> {
     map.strip_prefix(LOG_MAP_PREFIX)
 }
 
+/// Whether a map is that of a resource.
+fn is_resource_map(map: &str) -> bool {
+    map.starts_with(RESOURCE_MAP_PREFIX)
+}
+
 /// Whether clients and nodes act on what a map says: nacre's own, and the views of logs. A wrong entry can
 /// bring down what goes by it.
 pub fn is_system_map(map: &MapName) -> bool {
@@ -53,7 +60,7 @@ pub fn is_system_map(map: &MapName) -> bool {
 }
 
 fn is_system(map: &str) -> bool {
-    is_own_map(map) || log_of_map(map).is_some()
+    is_own_map(map) || log_of_map(map).is_some() || is_resource_map(map)
 }
 
 /// Checks a map that somebody wants to delete.
@@ -64,6 +71,10 @@ pub(super) fn check_deletable(map: &str) -> Result<()> {
     if let Some(log) = log_of_map(map) {
         return Err(Error::invalid(format!("the map {map} is the view of a log"))
             .hint(format!("remove the log: nacre log rm {log}")));
+    }
+    if is_resource_map(map) {
+        return Err(Error::invalid(format!("the map {map} is a resource"))
+            .hint("remove the resource: nacre resource rm PATH"));
     }
     if is_own_map(map) {
         return Err(Error::invalid(format!("the map {map} is nacre's own"))

@@ -1,7 +1,8 @@
-//! The metadata role: hosts the sequencers of logs, balances them with the other nodes of the role, and keeps the
-//! programs' sources in order.
+//! The metadata role: hosts the sequencers of logs and shared resources, balances them with the other nodes of the role,
+//! and keeps the programs' sources in order.
 
 mod balancer;
+mod resource_service;
 mod sequencer_metrics;
 mod sequencer_service;
 
@@ -13,8 +14,10 @@ use nacre::RoleName;
 use nacre_log::{SEQUENCER_SERVICE, SequencerHost};
 use nacre_object::Result;
 use nacre_registry::ProgramUpkeep;
+use nacre_resource::{RESOURCE_SERVICE, ResourceHost};
 
 use self::balancer::{BALANCER_SERVICE, Balancer, BalancerContext};
+use self::resource_service::{ResourceService, resource_env};
 use self::sequencer_metrics::SequencersCollector;
 use self::sequencer_service::{SequencerService, need_to_ask};
 use super::{JoinContext, Offer, OpenedRole, Role, RunningRole};
@@ -39,6 +42,9 @@ impl OpenedRole for Metadata {
         offer.metrics(SequencersCollector(host.clone()));
         let service = Arc::new(SequencerService::new(host.clone()));
         offer.guarded_service(SEQUENCER_SERVICE, service, need_to_ask);
+        let resources = ResourceHost::new(name.clone(), resource_env(node));
+        let service = Arc::new(ResourceService::new(resources));
+        offer.service(RESOURCE_SERVICE, service);
         let balancer = Balancer::start(BalancerContext {
             node: name.clone(),
             cluster: cluster.clone(),

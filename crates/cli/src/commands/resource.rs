@@ -1,0 +1,135 @@
+//! `nacre resource …`: shared resources, whose methods are those of their file types.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use nacre::{Cluster, ProgramId, ProgramKind, ResourceName, ResourceStat};
+use nacre_object::{Error, NodeName, ProgramName, Result};
+use serde_json::{Value, json};
+
+use crate::input::read_text;
+use crate::listing::{Limit, Listing, line};
+use crate::out::Out;
+use crate::reader::while_read;
+
+/// Work with shared resources: named, typed state that one node serves at a time
+#[derive(Debug, Subcommand)]
+pub enum ResourceCommand {
+    /// Make a resource of a file type: the program filetype/TYPE
+    Create {
+        /// Its path, as /seq/orders
+        resource: ResourceName,
+        /// The file type
+        #[arg(long = "type", value_name = "TYPE")]
+        file_type: ProgramName,
+    },
+    /// List the resources
+    #[command(alias = "list")]
+    Ls(Limit),
+    /// Show a resource: its file type, where it is served, its methods
+    Stat { resource: ResourceName },
+    /// Call a method, once; prints its output in JSON
+    Call {
+        resource: ResourceName,
+        /// A method of its file type
+        method: String,
+        /// The input in JSON; null if left out
+        #[arg(long, value_name = "JSON", conflicts_with = "input_file")]
+        input: Option<String>,
+        /// A file that holds the input; `-` is standard input
+        #[arg(long, value_name = "FILE")]
+        input_file: Option<PathBuf>,
+    },
+    /// Print the state as it is stored, now and after each change, until interrupted
+    Watch { resource: ResourceName },
+    /// Print the node that serves a resource
+    Locate { resource: ResourceName },
+    /// Have another node serve a resource, while it is used
+    Move {
+        resource: ResourceName,
+        /// The node, as `nacre status` names it
+        node: NodeName,
+    },
+    /// Remove a resource with its state
+    #[command(alias = "remove")]
+    Rm { resource: ResourceName },
+}
+
+/// Runs one of them.
+pub async fn run(command: ResourceCommand, cluster: &Cluster, out: Out) -> Result<()> {
+    use ResourceCommand as C;
+    let resources = cluster.resources();
+    match command {
+        C::Create { resource, file_type } => create(cluster, &resource, file_type).await,
+        C::Ls(limit) => Listing::lines(out, limit).all(
+            resources.list().await?,
+            |name| json!({ "resource": name.as_str() }),
+            |name| line(name.as_str()),
+        ),
+        C::Stat { resource } => {
+            let stat = resources.open(&resource).await?.stat().await?;
+            out.show(&stat, || stat_text(&stat))
+        }
+        C::Call { resource, method, input, input_file } => {
+            let input = match (input, input_file) {
+                (Some(text), _) => parsed(&text)?,
+                (None, Some(path)) => parsed(&read_text(&path)?)?,
+                (None, None) => Value::Null,
+            };
+            let output = resources.open(&resource).await?.call(&method, input).await?;
+            out.show(&output, || output.to_string())
+        }
+        C::Watch { resource } => while_read(watch(cluster, &resource, out)).await,
+        C::Locate { resource } => {
+            let node = resources.open(&resource).await?.stat().await?.node;
+            out.show(&json!({ "node": node }), || node.clone())
+        }
+        C::Move { resource, node } => resources.open(&resource).await?.move_to(&node).await,
+        C::Rm { resource } => resources.remove(&resource).await,
+    }
+}
+
+async fn create(cluster: &Cluster, name: &ResourceName, file_type: ProgramName) -> Result<()> {
+    let program = ProgramId::new(ProgramKind::FileType, file_type.clone());
+    if cluster.programs().active(&program).await?.is_none() {
+        let hint = format!("put and activate one: nacre program put {program} FILE --activate");
+        return Err(Error::not_found(format!("{program} has no active version")).hint(hint));
+    }
+    cluster.resources().create(name, file_type).await
+}
+
+fn parsed(text: &str) -> Result<Value> {
+    serde_json::from_str(text).map_err(|cause| {
+        Error::invalid(format!("the input is not JSON: {cause}"))
+            .hint("a string has quotes: --input '\"text\"'")
+    })
+}
+
+async fn watch(cluster: &Cluster, name: &ResourceName, out: Out) -> Result<()> {
+    let mut changes = cluster.resources().watch(name);
+    let mut shown = None;
+    loop {
+        let stored = cluster.resources().stored(name).await?;
+        let version = stored.as_ref().map_or(0, |stored| stored.version);
+        if shown.replace(version) != Some(version) {
+            let state = stored.map_or(Value::Null, |stored| stored.state);
+            out.show(&json!({ "version": version, "state": state }), || {
+                format!("{version} {state}")
+            })?;
+        }
+        changes.next().await?;
+    }
+}
+
+fn stat_text(stat: &ResourceStat) -> String {
+    let ResourceStat { node, epoch, file_type, type_version, version, state_bytes, methods } = stat;
+    let method = |(name, writes): &(String, bool)| match writes {
+        true => format!("{name} (writes)"),
+        false => name.clone(),
+    };
+    let methods = methods.iter().map(method).collect::<Vec<_>>().join(", ");
+    format!(
+        "file type  {file_type}, version {type_version}\nnode       {node}, since epoch {epoch}\n\
+         state      {state_bytes} bytes, changed {version} times\nmethods    {methods}"
+    )
+}

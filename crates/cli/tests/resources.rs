@@ -1,0 +1,78 @@
+//! Shared resources on a real cluster: file types from the standard library, killed nodes, moves.
+
+mod common;
+
+use common::RunningCluster;
+use nacre_conformance::wait::eventually_blocking;
+use serde_json::json;
+
+const IDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/filetype/ids.lua");
+const LOCK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/filetype/lock.lua");
+
+fn cluster() -> (RunningCluster, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["--targets", "1", "--metadata", "2"];
+    let cluster = RunningCluster::start_with(folder.path(), &arguments);
+    cluster.run(&["program", "put", "filetype/ids", IDS, "--activate"]);
+    cluster.run(&["program", "put", "filetype/lock", LOCK, "--activate"]);
+    (cluster, folder)
+}
+
+#[test]
+fn an_allocator_goes_on_where_it_was_when_it_moves_and_when_its_node_dies() {
+    let (cluster, _folder) = cluster();
+    cluster.run(&["resource", "create", "/ids/orders", "--type", "ids"]);
+    let next = || cluster.run(&["resource", "call", "/ids/orders", "next"]);
+    assert_eq!((next(), next()), ("1\n".to_owned(), "2\n".to_owned()));
+    let node = cluster.run(&["resource", "locate", "/ids/orders"]);
+    let other = if node == "meta.0\n" { "meta.1" } else { "meta.0" };
+    cluster.run(&["resource", "move", "/ids/orders", other]);
+    assert_eq!(cluster.run(&["resource", "locate", "/ids/orders"]), format!("{other}\n"));
+    assert_eq!(next(), "3\n");
+    cluster.kill_node(other);
+    eventually_blocking("the resource is served again", || {
+        let peeked = cluster.command(&["resource", "call", "/ids/orders", "peek"]).output();
+        peeked.unwrap().stdout == b"4\n"
+    });
+    let stat = cluster.json(&["resource", "stat", "/ids/orders"]);
+    assert_eq!((&stat["file_type"], &stat["version"]), (&json!("ids"), &json!(3)));
+    assert_eq!(cluster.run(&["resource", "ls"]), "/ids/orders\n");
+    cluster.run(&["resource", "rm", "/ids/orders"]);
+    let (status, said) = cluster.fails(&["resource", "call", "/ids/orders", "peek"]);
+    assert_eq!(status, 1);
+    assert!(said.contains("there is no resource /ids/orders"), "{said}");
+}
+
+#[test]
+fn a_lock_is_held_by_one_client_with_a_token_that_only_grows() {
+    let (cluster, _folder) = cluster();
+    cluster.run(&["resource", "create", "/locks/jobs", "--type", "lock"]);
+    let lock = |method: &str, input: &str| {
+        cluster.run(&["resource", "call", "/locks/jobs", method, "--input", input])
+    };
+    let backup = r#"{"name": "backup", "seconds": 60}"#;
+    assert_eq!(lock("acquire", backup), "{\"token\":1}\n");
+    assert_eq!(lock("acquire", backup), "{\"token\":2}\n", "the same client, anew");
+    assert!(lock("holder", r#"{"name": "backup"}"#).contains("\"token\":2"));
+    assert_eq!(lock("release", r#"{"name": "backup"}"#), "true\n");
+    assert_eq!(lock("holder", r#"{"name": "backup"}"#), "null\n");
+    assert_eq!(lock("acquire", backup), "{\"token\":3}\n");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_what_to_do() {
+    let (cluster, _folder) = cluster();
+    let refused = |arguments: &[&str], text: &str| {
+        let (_, said) = cluster.fails(arguments);
+        assert!(said.contains(text), "{said}");
+    };
+    refused(&["resource", "create", "orders", "--type", "ids"], "use a path as /seq/orders");
+    refused(&["resource", "create", "/a", "--type", "toaster"], "has no active version");
+    cluster.run(&["resource", "create", "/a", "--type", "ids"]);
+    refused(&["resource", "create", "/a", "--type", "ids"], "there is a resource /a already");
+    refused(&["resource", "call", "/a", "toast"], "call one of next, peek");
+    refused(&["resource", "call", "/a", "next", "--input", "many"], "the input is not JSON");
+    refused(&["resource", "call", "/a", "next", "--input", "0"], "say how many, from 1 to 1000000");
+    refused(&["map", "delete", "resource.a"], "remove the resource: nacre resource rm");
+    assert_eq!(cluster.run(&["resource", "call", "/a", "peek"]), "1\n", "nothing changed");
+}

@@ -1,0 +1,230 @@
+//! `Resources` and `Resource`: shared resources as clients see them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use nacre_clock::Random;
+use nacre_host::{
+    AuthorityClient, HostNodes, HostTransport, MapRecords, RECOVER_PATIENCE, Record, RecordCache,
+    RecordStore, stored,
+};
+use nacre_object::{Error, ErrorKind, NodeName, ProgramName, Result};
+use nacre_registry::{Change, MapWatcher, Maps};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::question::{Answer, Asked, Call, RESOURCE_SERVICE, ResourceStat};
+use crate::stored::{STATE_KEY, Stored};
+use crate::{ResourceName, ResourceRecord};
+
+/// An authority that does not answer this long is replaced.
+const SILENCE: Duration = Duration::from_millis(300);
+/// One question lasts so long at most: the authority says after a second that it has no answer yet.
+const ASK_PATIENCE: Duration = Duration::from_secs(2);
+/// A call with all its retries.
+const CALL_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The resources of a cluster. Cheap to clone.
+#[derive(Clone)]
+pub struct Resources {
+    maps: Maps,
+    records: Arc<dyn RecordStore<ResourceRecord>>,
+    transport: Arc<dyn HostTransport>,
+    nodes: Arc<dyn HostNodes>,
+}
+
+/// A handle on one resource. Its calls happen exactly once, also if an answer is lost or the authority changes.
+pub struct Resource {
+    name: ResourceName,
+    authority: AuthorityClient<ResourceRecord, ()>,
+    nodes: Arc<dyn HostNodes>,
+    handle: String,
+    calls: AtomicU64,
+    /// One call at a time: an authority remembers the last answer of each handle only.
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl fmt::Debug for Resources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resources").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resource").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Resources {
+    /// The resources whose records are in these maps, served by these nodes.
+    pub fn new(maps: Maps, transport: Arc<dyn HostTransport>, nodes: Arc<dyn HostNodes>) -> Self {
+        let records = Arc::new(MapRecords::new(maps.clone()));
+        Self { maps, records, transport, nodes }
+    }
+
+    /// The records.
+    pub fn records(&self) -> &Arc<dyn RecordStore<ResourceRecord>> {
+        &self.records
+    }
+
+    /// Makes a resource of a file type.
+    ///
+    /// # Errors
+    /// `Exists` if there is one of that name; `Unavailable`.
+    pub async fn create(&self, name: &ResourceName, file_type: ProgramName) -> Result<()> {
+        let before = self.records.last(name).await?;
+        if before.as_ref().is_some_and(|before| !before.is_removed()) {
+            return Err(exists(name));
+        }
+        let first = ResourceRecord::first(name.clone(), file_type, before.as_ref());
+        match self.records.propose(&first).await {
+            // Somebody was faster, or the answer to an earlier attempt was lost.
+            Err(error) if error.kind() == ErrorKind::Stale => {
+                match self.records.current(name).await? {
+                    Some(stored) if stored == first => Ok(()),
+                    _ => Err(exists(name)),
+                }
+            }
+            proposed => proposed,
+        }
+    }
+
+    /// Removes a resource with its state.
+    ///
+    /// # Errors
+    /// `NotFound`; `Unavailable`, and then it may be removed.
+    pub async fn remove(&self, name: &ResourceName) -> Result<()> {
+        loop {
+            let record = stored(&*self.records, name).await?;
+            match self.records.propose(&record.removed()).await {
+                // It has another authority since.
+                Err(error) if error.kind() == ErrorKind::Stale => {}
+                Err(error) => return Err(error),
+                Ok(()) => break,
+            }
+        }
+        self.maps.apply(name.map(), vec![Change::remove(STATE_KEY)]).await.map(drop)
+    }
+
+    /// The names of all resources.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub async fn list(&self) -> Result<Vec<ResourceName>> {
+        self.records.names().await
+    }
+
+    /// A resource's record: its file type, and who serves it.
+    ///
+    /// # Errors
+    /// `NotFound`; `Unavailable`.
+    pub async fn record(&self, name: &ResourceName) -> Result<ResourceRecord> {
+        stored(&*self.records, name).await
+    }
+
+    /// The state as it is stored; `None` before the first change.
+    ///
+    /// # Errors
+    /// `NotFound`; `Unavailable`.
+    pub async fn stored(&self, name: &ResourceName) -> Result<Option<Stored>> {
+        let born = self.record(name).await?.born();
+        let (_, stored) = self.maps.entry(name.map(), STATE_KEY).await?;
+        let stored = stored.map(|stored| Stored::decode(&stored)).transpose()?;
+        Ok(stored.filter(|stored| stored.born == born))
+    }
+
+    /// Hears of each change of a resource once it is stored: see [`Resources::stored`].
+    pub fn watch(&self, name: &ResourceName) -> MapWatcher {
+        self.maps.watch(name.map(), 0)
+    }
+
+    /// A handle on a resource.
+    ///
+    /// # Errors
+    /// `NotFound`; `Unavailable`.
+    pub async fn open(&self, name: &ResourceName) -> Result<Resource> {
+        let records = Arc::new(RecordCache::open(name.clone(), Arc::clone(&self.records)).await?);
+        let (transport, nodes) = (Arc::clone(&self.transport), Arc::clone(&self.nodes));
+        let authority = AuthorityClient::new(
+            name.clone(),
+            RESOURCE_SERVICE,
+            transport,
+            nodes,
+            SILENCE,
+            records,
+        );
+        Ok(Resource {
+            name: name.clone(),
+            authority,
+            nodes: Arc::clone(&self.nodes),
+            handle: format!("{:016x}", Random::from_system().next_u64()),
+            calls: AtomicU64::new(0),
+            turn: tokio::sync::Mutex::default(),
+        })
+    }
+}
+
+fn exists(name: &ResourceName) -> Error {
+    Error::exists(format!("there is a resource {name} already"))
+}
+
+impl Resource {
+    /// The name.
+    pub fn name(&self) -> &ResourceName {
+        &self.name
+    }
+
+    /// Calls a method, once. Calls of one handle wait for each other.
+    ///
+    /// # Errors
+    /// What the method says; `Unavailable` if there is no answer in time, and then it may have happened.
+    pub async fn call(&self, method: &str, input: Value) -> Result<Value> {
+        let _turn = self.turn.lock().await;
+        let call = Call {
+            method: method.to_owned(),
+            input,
+            handle: self.handle.clone(),
+            number: self.calls.fetch_add(1, Ordering::Relaxed) + 1,
+        };
+        let deadline = Instant::now() + CALL_PATIENCE;
+        let asked = self.authority.ask(&Asked::Call(&call), ASK_PATIENCE, deadline).await;
+        let (answer, _) = asked.map_err(|error| error.on(&self.name))?;
+        let answer: Answer = decode(&answer)?;
+        Ok(answer.output)
+    }
+
+    /// The resource at a glance.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub async fn stat(&self) -> Result<ResourceStat> {
+        let deadline = Instant::now() + CALL_PATIENCE;
+        let (answer, _) = self.authority.ask(&Asked::Stat, ASK_PATIENCE, deadline).await?;
+        decode(&answer)
+    }
+
+    /// Has another node serve the resource, while it is used.
+    ///
+    /// # Errors
+    /// `Invalid` if the node serves no resources; `Conflict` if it did not take over, and then the resource stays where it
+    /// is; `Unavailable`.
+    pub async fn move_to(&self, node: &NodeName) -> Result<()> {
+        let hosts = self.nodes.nodes().await?;
+        if !hosts.contains(node) {
+            let names: Vec<_> = hosts.iter().map(NodeName::as_str).collect();
+            return Err(Error::invalid(format!("node {node} serves no resources"))
+                .hint(format!("name one of {}", names.join(", "))));
+        }
+        let deadline = Instant::now() + CALL_PATIENCE;
+        let question = Asked::HandOver(node);
+        self.authority.ask(&question, RECOVER_PATIENCE, deadline).await.map(drop)
+    }
+}
+
+fn decode<T: for<'a> serde::Deserialize<'a>>(answer: &[u8]) -> Result<T> {
+    serde_json::from_slice(answer)
+        .map_err(|cause| Error::corrupt(format!("the answer of a resource's node: {cause}")))
+}

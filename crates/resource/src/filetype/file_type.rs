@@ -1,0 +1,174 @@
+//! `FileType`: one version of a file type, compiled.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use nacre_clock::Clock;
+use nacre_object::{Error, Result};
+use nacre_script::{JsonBounds, LoadedVm, ProgramVm, Run, Terms, json_to_lua};
+use serde_json::Value;
+
+use super::library::TypeLibrary;
+use crate::limits::{
+    CALL_BUDGET, MAX_DEPTH, MAX_OUTPUT_BYTES, MAX_STATE_BYTES, MAX_WRITE_OUTPUT_BYTES,
+};
+
+thread_local! {
+    static VM: ProgramVm<TypeLibrary> = const { ProgramVm::new() };
+}
+
+const STATE: JsonBounds =
+    JsonBounds { what: "the state of a resource", bytes: MAX_STATE_BYTES, depth: MAX_DEPTH };
+const READ_OUTPUT: JsonBounds =
+    JsonBounds { what: "the output of a method", bytes: MAX_OUTPUT_BYTES, depth: MAX_DEPTH };
+const WRITE_OUTPUT: JsonBounds = JsonBounds {
+    what: "the output of a method that writes",
+    bytes: MAX_WRITE_OUTPUT_BYTES,
+    depth: MAX_DEPTH,
+};
+
+/// Whether a method may change the state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// It only reads.
+    Read,
+    /// It may change the state.
+    Write,
+}
+
+/// One version of a file type.
+#[derive(Debug)]
+pub struct FileType {
+    name: String,
+    version: u64,
+    source: Arc<str>,
+    methods: BTreeMap<String, Access>,
+}
+
+/// A call of a method.
+#[derive(Debug, Clone, Copy)]
+pub struct MethodCall<'a> {
+    /// The method.
+    pub method: &'a str,
+    /// Its input.
+    pub input: &'a Value,
+    /// The entity that calls.
+    pub client: &'a str,
+    /// Whose requests these are.
+    pub tenant: &'a str,
+    /// The time: microseconds since 1970, UTC.
+    pub now_micros: u64,
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// The changed state; `None` if the method only reads.
+    pub state: Option<Value>,
+    /// The output.
+    pub output: Value,
+}
+
+impl FileType {
+    /// Compiles a source, and runs it once.
+    ///
+    /// # Errors
+    /// `Fault` with the line where it fails; `Invalid` if it adds no method.
+    pub fn compile(
+        name: &str,
+        version: u64,
+        source: impl Into<Arc<str>>,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let methods = BTreeMap::new();
+        let mut compiled = Self { name: name.to_owned(), version, source: source.into(), methods };
+        compiled.methods = compiled.run(clock, 0, |_, library| Ok(library.methods()))?;
+        if compiled.methods.is_empty() {
+            return Err(Error::invalid("a file type adds at least one method")
+                .hint("call filetype.read(name, method) or filetype.write(name, method)"));
+        }
+        Ok(compiled)
+    }
+
+    /// The version.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The methods by name.
+    pub fn methods(&self) -> &BTreeMap<String, Access> {
+        &self.methods
+    }
+
+    /// The state of a new resource.
+    ///
+    /// # Errors
+    /// Those of `init`.
+    pub fn initial(&self, clock: &Arc<dyn Clock>) -> Result<Value> {
+        self.run(clock, 0, |run, _| match run.global("init")? {
+            mlua::Value::Function(init) => {
+                let returned = run.call(&init, ())?;
+                STATE.from_lua(returned.front().unwrap_or(&mlua::Value::Nil))
+            }
+            mlua::Value::Nil => Ok(Value::Null),
+            other => Err(Error::invalid(format!("`init` is a {}", other.type_name()))),
+        })
+    }
+
+    /// Runs a method.
+    ///
+    /// # Errors
+    /// What the method says; `Unsupported` if there is none of that name; `Fault` if it fails; `Exhausted` past its
+    /// budget, or if the state or the output is too large.
+    pub fn call(
+        &self,
+        call: &MethodCall<'_>,
+        state: &Value,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Outcome> {
+        self.run(clock, call.now_micros, |run, library| {
+            let (access, method) = library.method(call.method)?;
+            let explain = |error: mlua::Error| run.explain(&error);
+            let argument = json_to_lua(run.lua(), state).map_err(explain)?;
+            let input = json_to_lua(run.lua(), call.input).map_err(explain)?;
+            let about = about(run, call).map_err(explain)?;
+            let returned = run.call(&method, (argument.clone(), input, about))?;
+            let output = returned.front().unwrap_or(&mlua::Value::Nil);
+            Ok(match access {
+                Access::Read => Outcome { state: None, output: READ_OUTPUT.from_lua(output)? },
+                Access::Write => Outcome {
+                    state: Some(STATE.from_lua(&argument)?),
+                    output: WRITE_OUTPUT.from_lua(output)?,
+                },
+            })
+        })
+    }
+
+    fn run<R>(
+        &self,
+        clock: &Arc<dyn Clock>,
+        seed: u64,
+        body: impl FnOnce(&Run<'_>, &TypeLibrary) -> Result<R>,
+    ) -> Result<R> {
+        let in_vm = |loaded: &mut LoadedVm<TypeLibrary>| {
+            let script = loaded.script(&self.name, self.version, self.source.as_bytes())?;
+            let terms = Terms { budget: &CALL_BUDGET, clock, seed };
+            loaded.library.clear();
+            let run = loaded.vm.start(&script, &terms)?;
+            run.load()?;
+            let ran = body(&run, &loaded.library);
+            loaded.library.clear();
+            ran
+        };
+        VM.with(|vm| vm.with(in_vm))
+    }
+}
+
+/// The argument `call` of a method.
+fn about(run: &Run<'_>, call: &MethodCall<'_>) -> mlua::Result<mlua::Table> {
+    let table = run.lua().create_table()?;
+    table.raw_set("client", call.client)?;
+    table.raw_set("tenant", call.tenant)?;
+    table.raw_set("now", call.now_micros as f64 / 1e6)?;
+    Ok(table)
+}

@@ -1,0 +1,39 @@
+//! Shared resources: named, typed state that one node serves at a time (Malacology, sections on the shared resource and
+//! file type interfaces).
+//!
+//! A resource has a path, a *file type* and a bounded state. The file type is a program that gives it methods. The node
+//! in charge, its *authority*, runs them one after another; a change is stored before it is answered. The epoch fence is
+//! that of [`nacre_host`]: whoever takes over claims the resource's record, and no change of its predecessor is stored
+//! after that.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `name`, `record`, `stored` | what is stored of a resource |
+//! | `filetype/` | file types: the hook, the VM, those that are live (feature `programs`) |
+//! | `machine`, `recovery`, `host` | the side of the node (feature `programs`) |
+//! | `client`, `question` | the side of the client, and what it asks |
+
+mod client;
+#[cfg(feature = "programs")]
+mod filetype;
+#[cfg(feature = "programs")]
+mod host;
+pub mod limits;
+#[cfg(feature = "programs")]
+mod machine;
+mod name;
+mod question;
+mod record;
+#[cfg(feature = "programs")]
+mod recovery;
+mod stored;
+
+pub use client::{Resource, Resources};
+#[cfg(feature = "programs")]
+pub use filetype::{Access, FileType, FileTypeHook, LiveFileTypes, MethodCall, Outcome};
+#[cfg(feature = "programs")]
+pub use host::{Asker, ResourceEnv, ResourceHost, ResourceUse};
+pub use name::ResourceName;
+pub use question::{RESOURCE_SERVICE, ResourceStat};
+pub use record::ResourceRecord;
+pub use stored::{Stored, Told};

@@ -1,0 +1,33 @@
+//! Every bound of this crate with its reason.
+
+use std::time::Duration;
+
+use nacre_program::Budget;
+
+/// A path, with its slashes: with the prefix of its map it fits a map's name.
+pub const MAX_PATH_BYTES: usize = 96;
+/// The state of one resource in JSON: it is stored whole at each change.
+pub const MAX_STATE_BYTES: usize = 64 * 1024;
+/// How deep tables of a state, an input or an output are nested.
+pub const MAX_DEPTH: usize = 16;
+/// The input of a call in JSON.
+pub const MAX_INPUT_BYTES: usize = 16 * 1024;
+/// The output of a method that reads, in JSON.
+pub const MAX_OUTPUT_BYTES: usize = 64 * 1024;
+/// The output of a method that writes: it is stored beside the state, for a client that asks again.
+pub const MAX_WRITE_OUTPUT_BYTES: usize = 1024;
+/// Clients whose last answer a resource remembers. A client that asks again after so many others have written is not
+/// recognised: it must not ask again by itself after as long.
+pub const MAX_REMEMBERED_CLIENTS: usize = 128;
+/// Resources one node serves at a time.
+pub const MAX_HOSTED: usize = 10_000;
+/// How long a recovery tries to read the state.
+pub const READ_AGAIN: Duration = Duration::from_millis(50);
+
+/// What one call may use. It holds up the other calls of its resource, so it has less than a method of a class.
+pub const CALL_BUDGET: Budget = Budget {
+    time: Duration::from_millis(50),
+    memory_bytes: 8 * 1024 * 1024,
+    output_bytes: MAX_STATE_BYTES,
+    ..Budget::DEFAULT
+};

@@ -1,0 +1,122 @@
+//! `Stored`: the state of a resource as it is stored, with what clients were told last.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use nacre_object::{Error, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::limits::MAX_REMEMBERED_CLIENTS;
+
+/// The key of the state in the resource's map.
+pub(crate) const STATE_KEY: &str = "state";
+
+/// The state of a resource with what clients were told last: JSON under the key `state` of its map.
+///
+/// **Invariant:** the answer to a call that changed the state is stored with that change. A client that asks again, of
+/// whichever authority, is given the same answer and changes nothing a second time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stored {
+    /// The epoch by which the resource was made: a state of an earlier resource of the same name does not count.
+    pub born: u64,
+    /// Counts the changes.
+    pub version: u64,
+    /// The version of the file type that made the last change. No older one runs on this state.
+    pub type_version: u64,
+    /// The state.
+    pub state: Value,
+    /// The last answer of each client that changed the state.
+    #[serde(default)]
+    pub told: BTreeMap<String, Told>,
+}
+
+/// What a client was told last.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Told {
+    /// The number of its call.
+    pub call: u64,
+    /// The change that the call made.
+    pub version: u64,
+    /// The output.
+    pub output: Value,
+}
+
+impl Stored {
+    /// The answer that a client was given to this call, if it was.
+    ///
+    /// # Errors
+    /// `Conflict` if a later call of the client has been answered since: it does not wait for this one any more.
+    pub fn told(&self, client: &str, call: u64) -> Result<Option<&Told>> {
+        match self.told.get(client) {
+            Some(told) if told.call == call => Ok(Some(told)),
+            Some(told) if told.call > call => {
+                Err(Error::conflict(format!("call {call} of the client is older than its last")))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Makes a change, and remembers its answer. The client that was answered longest ago is forgotten if there are too
+    /// many.
+    pub fn change(
+        &mut self,
+        state: Value,
+        type_version: u64,
+        client: &str,
+        call: u64,
+        output: Value,
+    ) {
+        self.version += 1;
+        (self.state, self.type_version) = (state, type_version);
+        self.told.insert(client.to_owned(), Told { call, version: self.version, output });
+        if self.told.len() > MAX_REMEMBERED_CLIENTS {
+            let oldest = self.told.iter().min_by_key(|(_, told)| told.version);
+            if let Some(oldest) = oldest.map(|(client, _)| client.clone()) {
+                self.told.remove(&oldest);
+            }
+        }
+    }
+
+    #[cfg(feature = "programs")]
+    pub(crate) fn encode(&self) -> Bytes {
+        serde_json::to_vec(self).expect("a state has nothing that JSON lacks").into()
+    }
+
+    /// # Errors
+    /// `Corrupt`.
+    pub(crate) fn decode(stored: &[u8]) -> Result<Self> {
+        serde_json::from_slice(stored)
+            .map_err(|cause| Error::corrupt(format!("the state of a resource: {cause}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_call_that_is_asked_again_has_the_same_answer() {
+        let mut stored = Stored::default();
+        stored.change(json!(1), 1, "a", 7, json!("seven"));
+        stored.change(json!(2), 1, "b", 1, json!("one"));
+        assert_eq!(stored.told("a", 7).unwrap().map(|told| &told.output), Some(&json!("seven")));
+        assert_eq!(stored.told("a", 8).unwrap(), None);
+        assert_eq!(stored.told("a", 6).unwrap_err().kind(), nacre_object::ErrorKind::Conflict);
+        assert_eq!(stored.told("c", 1).unwrap(), None);
+        assert_eq!(Stored::decode(&stored.encode()).unwrap(), stored);
+    }
+
+    #[test]
+    fn the_client_that_was_answered_longest_ago_is_forgotten() {
+        let mut stored = Stored::default();
+        for client in 0..=MAX_REMEMBERED_CLIENTS {
+            stored.change(json!(client), 1, &format!("client-{client:04}"), 1, Value::Null);
+        }
+        assert_eq!(stored.told.len(), MAX_REMEMBERED_CLIENTS);
+        assert_eq!(stored.told("client-0000", 1).unwrap(), None);
+        assert!(stored.told("client-0001", 1).unwrap().is_some());
+    }
+}

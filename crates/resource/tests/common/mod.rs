@@ -1,0 +1,156 @@
+//! A cluster in one process: a store that fails by plan, and nodes that serve resources and can be killed.
+
+#![allow(dead_code, reason = "each test file uses its own part of this")]
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use nacre_class::ClassRuntime;
+use nacre_clock::{Clock, SystemClock};
+use nacre_conformance::{FaultyStore, MemoryStore};
+use nacre_host::{HostNodes, HostTransport, MapRecords};
+use nacre_object::{EntityName, Error, NodeName, ProgramName, Result, TenantName};
+use nacre_program::{Budget, Digest};
+use nacre_registry::{Hook, LiveProgram, Maps, ProgramId, ProgramKind, map_class};
+use nacre_resource::{
+    Asker, FileTypeHook, LiveFileTypes, Resource, ResourceEnv, ResourceHost, ResourceName,
+    Resources,
+};
+use tokio::time::timeout;
+
+/// How long a question or an answer is on its way.
+const WAY: Duration = Duration::from_millis(1);
+
+/// Nodes that serve resources, by name; `None` for one that was killed.
+#[derive(Debug, Default)]
+pub struct Nodes(Mutex<BTreeMap<NodeName, Option<ResourceHost>>>);
+
+#[async_trait]
+impl HostTransport for Nodes {
+    async fn ask(
+        &self,
+        node: &NodeName,
+        _: &'static str,
+        method: &'static str,
+        input: Bytes,
+        patience: Duration,
+    ) -> Result<Bytes> {
+        tokio::time::sleep(WAY).await;
+        let dead = || Error::unavailable(format!("node {node} is dead"));
+        let host = self.0.lock().unwrap().get(node).cloned().flatten().ok_or_else(dead)?;
+        let (entity, tenant) = (EntityName::new("alice").unwrap(), TenantName::standard());
+        let asker = Asker { entity: &entity, tenant: &tenant };
+        let answered = timeout(patience, host.handle(asker, method, &input)).await;
+        let answer = answered.map_err(|_| Error::unavailable(format!("node {node} is silent")))?;
+        tokio::time::sleep(WAY).await;
+        // A node that was killed meanwhile answers nobody.
+        self.0.lock().unwrap().get(node).cloned().flatten().ok_or_else(dead)?;
+        answer
+    }
+}
+
+#[async_trait]
+impl HostNodes for Nodes {
+    async fn nodes(&self) -> Result<Vec<NodeName>> {
+        Ok(self.0.lock().unwrap().keys().cloned().collect())
+    }
+}
+
+pub struct Cluster {
+    /// Where records and states are.
+    pub system: FaultyStore,
+    pub resources: Resources,
+    pub nodes: Arc<Nodes>,
+    pub file_types: LiveFileTypes,
+    env: ResourceEnv,
+    /// Nodes that were cut off.
+    apart: Mutex<BTreeMap<usize, ResourceHost>>,
+}
+
+impl Cluster {
+    /// A cluster of so many nodes.
+    pub fn new(nodes: usize) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let classes = ClassRuntime::new(Budget::default(), Arc::clone(&clock));
+        classes.register_native(map_class()).unwrap();
+        let memory = MemoryStore::new(Arc::new(classes), Arc::clone(&clock));
+        let system = FaultyStore::over_watched(Arc::new(memory));
+        let maps = Maps::new(Arc::new(system.clone()), Arc::new(system.clone()));
+        let hosts = Arc::new(Nodes::default());
+        let file_types = LiveFileTypes::new();
+        let env = ResourceEnv {
+            maps: maps.clone(),
+            records: Arc::new(MapRecords::new(maps.clone())),
+            transport: Arc::clone(&hosts) as _,
+            file_types: file_types.clone(),
+            clock,
+        };
+        let resources = Resources::new(maps, Arc::clone(&hosts) as _, Arc::clone(&hosts) as _);
+        let apart = Mutex::default();
+        let cluster = Self { system, resources, nodes: hosts, file_types, env, apart };
+        (0..nodes).for_each(|n| cluster.start_node(n));
+        cluster
+    }
+
+    /// Starts a node, or starts it again with nothing in memory.
+    pub fn start_node(&self, n: usize) {
+        let host = ResourceHost::new(node(n), self.env.clone());
+        self.nodes.0.lock().unwrap().insert(node(n), Some(host));
+    }
+
+    /// From now on nobody hears of the node. What it was doing it goes on doing: worse than death.
+    pub fn kill_node(&self, n: usize) {
+        self.nodes.0.lock().unwrap().insert(node(n), None);
+    }
+
+    /// Cuts a node off: nobody reaches it, and it does not know.
+    pub fn cut_off(&self, n: usize) {
+        let host = self.nodes.0.lock().unwrap().insert(node(n), None).flatten();
+        self.apart.lock().unwrap().insert(n, host.expect("the node was up"));
+    }
+
+    /// Joins a node that was cut off.
+    pub fn join(&self, n: usize) {
+        let host = self.apart.lock().unwrap().remove(&n).expect("the node was cut off");
+        self.nodes.0.lock().unwrap().insert(node(n), Some(host));
+    }
+
+    /// Makes a version of a file type live on all nodes.
+    pub fn install(&self, name: &str, version: u64, source: &str) {
+        let hook = FileTypeHook::new(Arc::clone(&self.env.clock));
+        let id = ProgramId::new(ProgramKind::FileType, name.parse().unwrap());
+        let (digest, source) = (Digest::of(source), source.into());
+        let program = LiveProgram { id, version, digest, source };
+        hook.installing_into(self.file_types.clone()).install(&program).unwrap();
+    }
+
+    /// Makes a resource, and a handle on it.
+    pub async fn create(&self, path: &str, file_type: &str) -> Resource {
+        let file_type: ProgramName = file_type.parse().unwrap();
+        self.resources.create(&name(path), file_type).await.unwrap();
+        self.open(path).await
+    }
+
+    pub async fn open(&self, path: &str) -> Resource {
+        self.resources.open(&name(path)).await.unwrap()
+    }
+
+    /// The number of the node that serves a resource.
+    pub async fn authority_of(&self, path: &str) -> usize {
+        use nacre_host::Record;
+        let record = self.resources.record(&name(path)).await.unwrap();
+        let authority = record.authority().expect("the resource has an authority");
+        authority.node.as_str().strip_prefix("node").unwrap().parse().unwrap()
+    }
+}
+
+pub fn name(path: &str) -> ResourceName {
+    ResourceName::new(path).unwrap()
+}
+
+pub fn node(n: usize) -> NodeName {
+    NodeName::new(format!("node{n}")).unwrap()
+}
