@@ -12,6 +12,8 @@
 //!
 //! [`BalancerHook`] checks policies when they are stored, and keeps those that are live in [`LivePolicies`].
 //!
+//! [`simulate`] runs a policy on a made-up cluster, a [`Scenario`].
+//!
 //! Policies are written in the two dialects of Mantle, see [`Dialect`]. The standard library has some in
 //! `programs/balancer`.
 //!
@@ -27,6 +29,7 @@ mod policy;
 mod rounds;
 mod selectors;
 mod settings;
+mod simulator;
 mod tick;
 
 pub use counters::{DecayedCounter, UnitCounters, UnitRates};
@@ -37,4 +40,9 @@ pub use policy::{Dialect, Policy};
 pub use rounds::{Progress, Round, Rounds};
 pub use selectors::Selector;
 pub use settings::{BalancerSettings, DEFAULT_TICK, MAX_TICK, MIN_TICK};
+pub use simulator::{
+    Arrivals, CostModel, Distribution, MAX_KEPT_FAILURES, Operations, PolicyFailure, RankGroup,
+    Scenario, SimulatedTick, Simulation, SimulationTotals, THRASH_TICKS, TraceEvent, UnitGroup,
+    simulate,
+};
 pub use tick::{Decision, Inputs, LogLine, Mode, Move, RankLoad, State, Unit};

@@ -1,0 +1,120 @@
+//! `Balancer`: what the ranks of a simulation decide at a tick, from inputs made as a node makes them.
+
+use std::sync::Arc;
+
+use nacre_clock::{Clock, ManualClock};
+
+use super::PolicyFailure;
+use super::cluster::{Cluster, SimulatedRank};
+use super::scenario::{RankPlan, UnitPlan};
+use crate::{Decision, Inputs, Policy, RankLoad, State, Unit, UnitRates};
+
+/// What the ranks decide.
+pub(super) struct Balancer<'a> {
+    policy: &'a Policy,
+    ranks: &'a [RankPlan<'a>],
+    units: &'a [UnitPlan<'a>],
+    /// What the policy keeps on each rank.
+    states: Vec<State>,
+    /// It stands still: only the steps of a program bound it, so that all machines decide alike.
+    clock: Arc<dyn Clock>,
+}
+
+/// What came of a tick's decisions.
+#[derive(Debug, Default)]
+pub(super) struct Verdict {
+    /// For each rank, the units that move and where they go.
+    pub moves: Vec<Vec<(usize, usize)>>,
+    pub failures: Vec<PolicyFailure>,
+}
+
+impl<'a> Balancer<'a> {
+    pub fn new(policy: &'a Policy, ranks: &'a [RankPlan<'a>], units: &'a [UnitPlan<'a>]) -> Self {
+        let states = vec![State::default(); ranks.len()];
+        Self { policy, ranks, units, states, clock: Arc::new(ManualClock::default()) }
+    }
+
+    /// Lets each rank decide. The cluster is up to date.
+    ///
+    /// As in a real cluster, a rank that cannot measure its load sends no heartbeat, so that no rank decides.
+    pub fn tick(&mut self, tick: u64, cluster: &Cluster<'_>) -> Verdict {
+        let members = members_of(cluster);
+        let mut verdict = Verdict { moves: vec![vec![]; members.len()], failures: vec![] };
+        let mut loads = vec![];
+        for (rank, units) in members.iter().enumerate() {
+            let rates: Vec<_> = units.iter().map(|unit| cluster.units[*unit].rates()).collect();
+            match self.measured(&rates) {
+                Ok(measured) => loads.push(measured),
+                Err(message) => verdict.failures.push(PolicyFailure { tick, rank, message }),
+            }
+        }
+        if !verdict.failures.is_empty() {
+            return verdict;
+        }
+        let heartbeat = |(rank, loads): (usize, &Vec<f64>)| {
+            heartbeat(&self.ranks[rank], &cluster.ranks[rank], loads.iter().sum())
+        };
+        let ranks = loads.iter().enumerate().map(heartbeat).collect();
+        let mut inputs = Inputs { tick, ranks, ..Inputs::default() };
+        for (rank, unit_loads) in loads.into_iter().enumerate() {
+            inputs.whoami = rank;
+            inputs.units = members[rank].iter().map(|unit| self.unit(*unit, cluster)).collect();
+            inputs.unit_loads = unit_loads;
+            inputs.state = self.states[rank].clone();
+            match self.policy.decide(&inputs, &self.clock) {
+                Ok(decision) => verdict.moves[rank] = self.accept(rank, decision),
+                Err(error) => {
+                    let message = error.to_string();
+                    verdict.failures.push(PolicyFailure { tick, rank, message });
+                }
+            }
+        }
+        verdict
+    }
+
+    fn measured(&self, rates: &[UnitRates]) -> Result<Vec<f64>, String> {
+        self.policy.measure(rates, &self.clock).map_err(|error| error.to_string())
+    }
+
+    fn accept(&mut self, rank: usize, decision: Decision) -> Vec<(usize, usize)> {
+        self.states[rank] = decision.state;
+        let number =
+            |name: &str| self.units.binary_search_by(|unit| unit.name.as_str().cmp(name)).ok();
+        let moves = decision.moves.iter();
+        moves.filter_map(|moved| Some((number(&moved.unit)?, moved.to))).collect()
+    }
+
+    fn unit(&self, at: usize, cluster: &Cluster<'_>) -> Unit {
+        let UnitPlan { name, group, .. } = &self.units[at];
+        Unit {
+            name: name.clone(),
+            kind: group.kind.clone(),
+            tenant: group.tenant.clone(),
+            rates: cluster.units[at].rates(),
+        }
+    }
+}
+
+/// The units that each rank serves, by name.
+fn members_of(cluster: &Cluster<'_>) -> Vec<Vec<usize>> {
+    let mut members = vec![vec![]; cluster.ranks.len()];
+    for (at, unit) in cluster.units.iter().enumerate().filter(|(_, unit)| !unit.is_held()) {
+        members[unit.rank].push(at);
+    }
+    members
+}
+
+/// What a rank tells all others of itself. Memory is not simulated.
+fn heartbeat(plan: &RankPlan<'_>, rank: &SimulatedRank, load: f64) -> RankLoad {
+    RankLoad {
+        node: plan.name.clone(),
+        auth: load,
+        all: load,
+        cpu: rank.cpu_percent,
+        mem: 0.0,
+        queue: rank.queue,
+        requests: rank.requests_per_second,
+        labels: plan.group.labels.clone(),
+        capacity: plan.group.capacity,
+    }
+}

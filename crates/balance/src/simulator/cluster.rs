@@ -1,0 +1,304 @@
+//! `Cluster`: the ranks and units of a simulation, and how they change in a step.
+//!
+//! Most units change with their rank: [`Drift`] says how, and `settle` brings them up to date. A unit that joined its
+//! rank since then, or that is held, is brought up to date at each step: it is *apart*.
+
+use super::CostModel;
+use super::drift::{Drift, Flow};
+use crate::{Mode, UnitRates};
+
+/// The ranks and units of a simulation.
+#[derive(Debug)]
+pub(super) struct Cluster<'a> {
+    pub ranks: Vec<SimulatedRank>,
+    /// By name.
+    pub units: Vec<SimulatedUnit>,
+    costs: &'a CostModel,
+    mode: Mode,
+    clients_per_unit: f64,
+    /// Units that are brought up to date at each step.
+    apart: Vec<usize>,
+    /// Arrivals a second of all units.
+    rate: f64,
+    pub arrived: f64,
+    pub served: f64,
+    pub forwards: f64,
+}
+
+/// A rank.
+#[derive(Debug)]
+pub(super) struct SimulatedRank {
+    capacity: f64,
+    /// Arrivals a second of its units.
+    rate: f64,
+    /// Operations that wait.
+    pub queue: f64,
+    /// Seconds of other work, which comes before operations.
+    debt_seconds: f64,
+    /// Operations a second that it passes on.
+    passed_on_rate: f64,
+    /// How its units changed since they were brought up to date.
+    drift: Drift,
+    /// The share of what waits that was served in this step.
+    share: f64,
+    /// Operations that were served since the tick began.
+    pub served_in_tick: f64,
+    served_in_sample: f64,
+    busy_in_sample: f64,
+    /// In the last sample, as heartbeats tell it.
+    pub requests_per_second: f64,
+    /// In the last sample, as heartbeats tell it.
+    pub cpu_percent: f64,
+}
+
+/// A unit.
+#[derive(Debug)]
+pub(super) struct SimulatedUnit {
+    /// The rank that serves it; while it moves, the rank that it leaves.
+    pub rank: usize,
+    /// The rank that clients ask first in proxy mode.
+    home: usize,
+    reads: Flow,
+    writes: Flow,
+    progress: UnitProgress,
+}
+
+/// How a unit is brought up to date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum UnitProgress {
+    WithRank,
+    Apart,
+    /// It moves: nobody serves it.
+    Held,
+}
+
+impl SimulatedRank {
+    pub fn new(capacity: f64) -> Self {
+        Self {
+            capacity,
+            rate: 0.0,
+            queue: 0.0,
+            debt_seconds: 0.0,
+            passed_on_rate: 0.0,
+            drift: Drift::NONE,
+            share: 0.0,
+            served_in_tick: 0.0,
+            served_in_sample: 0.0,
+            busy_in_sample: 0.0,
+            requests_per_second: 0.0,
+            cpu_percent: 0.0,
+        }
+    }
+
+    /// Serves what fits into a step. Answers how many operations that were.
+    fn step(&mut self, seconds: f64, costs: &CostModel) -> f64 {
+        let work = self.capacity * seconds;
+        self.debt_seconds += self.passed_on_rate * seconds * costs.forward_seconds;
+        let other = self.debt_seconds.min(work);
+        self.debt_seconds -= other;
+        let waiting = self.queue + self.rate * seconds;
+        let served = waiting.min((work - other) / costs.service_seconds);
+        self.share = if waiting > 0.0 { served / waiting } else { 0.0 };
+        self.queue = waiting - served;
+        self.drift.step(seconds, self.share);
+        self.served_in_tick += served;
+        self.served_in_sample += served;
+        self.busy_in_sample += (other + served * costs.service_seconds) / self.capacity;
+        served
+    }
+
+    fn sample(&mut self, seconds: f64, kept: f64) {
+        self.drift.sample(kept);
+        self.requests_per_second = self.served_in_sample / seconds;
+        self.cpu_percent = 100.0 * self.busy_in_sample / seconds;
+        (self.served_in_sample, self.busy_in_sample) = (0.0, 0.0);
+    }
+}
+
+impl SimulatedUnit {
+    pub fn new(rank: usize) -> Self {
+        let (reads, writes) = Default::default();
+        Self { rank, home: rank, reads, writes, progress: UnitProgress::WithRank }
+    }
+
+    pub fn is_held(&self) -> bool {
+        self.progress == UnitProgress::Held
+    }
+
+    /// The counters, as of the last sample.
+    pub fn rates(&self) -> UnitRates {
+        UnitRates { ird: self.reads.counter, iwr: self.writes.counter, ..UnitRates::default() }
+    }
+
+    fn rate(&self) -> f64 {
+        self.reads.rate + self.writes.rate
+    }
+
+    /// Operations that wait.
+    pub fn queue(&self) -> f64 {
+        self.reads.queue + self.writes.queue
+    }
+
+    fn settle(&mut self, drift: &Drift) {
+        self.reads.settle(drift);
+        self.writes.settle(drift);
+    }
+}
+
+impl<'a> Cluster<'a> {
+    pub fn new(
+        ranks: Vec<SimulatedRank>,
+        units: Vec<SimulatedUnit>,
+        costs: &'a CostModel,
+        mode: Mode,
+        clients_per_unit: f64,
+    ) -> Self {
+        let (rate, arrived, served, forwards) = Default::default();
+        let apart = vec![];
+        Self { ranks, units, costs, mode, clients_per_unit, apart, rate, arrived, served, forwards }
+    }
+
+    /// Time advances.
+    pub fn step(&mut self, seconds: f64) {
+        self.arrived += self.rate * seconds;
+        for rank in &mut self.ranks {
+            self.forwards += rank.passed_on_rate * seconds;
+            self.served += rank.step(seconds, self.costs);
+        }
+        for at in &self.apart {
+            let unit = &mut self.units[*at];
+            let share = if unit.is_held() { 0.0 } else { self.ranks[unit.rank].share };
+            let mut drift = Drift::NONE;
+            drift.step(seconds, share);
+            unit.settle(&drift);
+        }
+    }
+
+    /// Takes a sample of the counters some seconds after the last one. `kept` is the share that they did not forget.
+    pub fn sample(&mut self, seconds: f64, kept: f64) {
+        self.ranks.iter_mut().for_each(|rank| rank.sample(seconds, kept));
+        let mut drift = Drift::NONE;
+        drift.sample(kept);
+        self.apart.iter().for_each(|at| self.units[*at].settle(&drift));
+    }
+
+    /// Brings all units up to date, and sums up the ranks' numbers anew, so that rounding errors do not add up.
+    pub fn settle(&mut self) {
+        for unit in &mut self.units {
+            match unit.progress {
+                UnitProgress::WithRank => unit.settle(&self.ranks[unit.rank].drift),
+                UnitProgress::Apart => unit.progress = UnitProgress::WithRank,
+                UnitProgress::Held => {}
+            }
+        }
+        let units = &self.units;
+        self.apart.retain(|at| units[*at].is_held());
+        for rank in &mut self.ranks {
+            rank.drift = Drift::NONE;
+            (rank.rate, rank.queue, rank.passed_on_rate) = (0.0, 0.0, 0.0);
+        }
+        self.rate = 0.0;
+        for unit in &self.units {
+            self.rate += unit.rate();
+            if !unit.is_held() {
+                self.ranks[unit.rank].rate += unit.rate();
+                self.ranks[unit.rank].queue += unit.queue();
+            }
+            if self.mode == Mode::Proxy && unit.rank != unit.home {
+                self.ranks[unit.home].passed_on_rate += unit.rate();
+            }
+        }
+    }
+
+    /// From now on the units have these arrivals a second.
+    pub fn set_rates(&mut self, rates: &[f64], reads_share: f64) {
+        self.settle();
+        for (unit, rate) in self.units.iter_mut().zip(rates) {
+            unit.reads.rate = rate * reads_share;
+            unit.writes.rate = rate * (1.0 - reads_share);
+        }
+        self.settle();
+    }
+
+    /// Some operations arrive at a unit.
+    pub fn add(&mut self, at: usize, reads: f64, writes: f64) {
+        self.set_apart(at);
+        let unit = &mut self.units[at];
+        unit.reads.queue += reads;
+        unit.writes.queue += writes;
+        let (rank, home, count) = (unit.rank, unit.home, reads + writes);
+        self.arrived += count;
+        if !unit.is_held() {
+            self.ranks[rank].queue += count;
+        }
+        if self.mode == Mode::Proxy && rank != home {
+            self.forwards += count;
+            self.ranks[home].debt_seconds += count * self.costs.forward_seconds;
+        }
+    }
+
+    /// A unit begins to move: its rank stops serving it.
+    pub fn hold(&mut self, at: usize) {
+        self.set_apart(at);
+        let unit = &mut self.units[at];
+        unit.progress = UnitProgress::Held;
+        let rank = &mut self.ranks[unit.rank];
+        // The sums are rounded, and never negative.
+        rank.rate = (rank.rate - unit.rate()).max(0.0);
+        rank.queue = (rank.queue - unit.queue()).max(0.0);
+        rank.debt_seconds += self.clients_per_unit * self.costs.session_flush_seconds;
+    }
+
+    /// A unit that was held is served by another rank. Operations that waited go with it. The new rank has counted
+    /// nothing of it yet.
+    pub fn release(&mut self, at: usize, to: usize) {
+        let unit = &mut self.units[at];
+        let from = std::mem::replace(&mut unit.rank, to);
+        unit.progress = UnitProgress::Apart;
+        for flow in [&mut unit.reads, &mut unit.writes] {
+            (flow.counter, flow.recent) = (0.0, 0.0);
+        }
+        let (rate, queue, home) = (unit.rate(), unit.queue(), unit.home);
+        self.ranks[to].rate += rate;
+        self.ranks[to].queue += queue;
+        match self.mode {
+            Mode::Client => {
+                self.forwards += self.clients_per_unit;
+                self.ranks[from].debt_seconds += self.clients_per_unit * self.costs.forward_seconds;
+            }
+            Mode::Proxy => {
+                let passed_on = &mut self.ranks[home].passed_on_rate;
+                if from == home {
+                    *passed_on += rate;
+                }
+                if to == home {
+                    *passed_on = (*passed_on - rate).max(0.0);
+                }
+            }
+        }
+    }
+
+    /// How long a unit is held while it moves.
+    pub fn migration_seconds(&self) -> f64 {
+        self.costs.migration_seconds
+    }
+
+    /// A tick with moves takes time of a rank that has to do with them.
+    pub fn coordinate(&mut self, rank: usize) {
+        self.ranks[rank].debt_seconds += self.costs.coordination_seconds;
+    }
+
+    /// All operations that wait, also those of units that are held.
+    pub fn queued(&self) -> f64 {
+        self.units.iter().map(SimulatedUnit::queue).sum()
+    }
+
+    fn set_apart(&mut self, at: usize) {
+        let unit = &mut self.units[at];
+        if unit.progress == UnitProgress::WithRank {
+            unit.settle(&self.ranks[unit.rank].drift);
+            unit.progress = UnitProgress::Apart;
+            self.apart.push(at);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! `CostModel`: how long things take in a simulation.
+
+use nacre_object::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// How long things take in a simulation, in seconds. A field that is missing in JSON has its default.
+///
+/// The defaults are guesses of the right magnitude for sequencers on a local network. They are not yet fitted on real
+/// runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CostModel {
+    /// What an operation takes of the rank that serves it. A rank of capacity 2 serves twice as many a second.
+    pub service_seconds: f64,
+    /// What an operation takes of the rank that passes it on. In proxy mode that is each operation of a unit that is not
+    /// on its first rank. In client mode it is one operation of each client of a unit that moved.
+    pub forward_seconds: f64,
+    /// How long a unit is held while it moves. Its operations wait meanwhile. A rank moves one unit after another.
+    pub migration_seconds: f64,
+    /// What each client of a unit that moves takes of the rank that the unit leaves.
+    pub session_flush_seconds: f64,
+    /// What a tick with moves takes of the rank that sends, and of each rank to which it sends.
+    pub coordination_seconds: f64,
+}
+
+impl Default for CostModel {
+    fn default() -> Self {
+        Self {
+            service_seconds: 100e-6,
+            forward_seconds: 50e-6,
+            migration_seconds: 10e-3,
+            session_flush_seconds: 200e-6,
+            coordination_seconds: 0.0,
+        }
+    }
+}
+
+impl CostModel {
+    /// # Errors
+    /// `Invalid` for a time that is negative or not finite, and for a service that takes no time.
+    pub(super) fn check(&self) -> Result<()> {
+        let times = [
+            ("service_seconds", self.service_seconds),
+            ("forward_seconds", self.forward_seconds),
+            ("migration_seconds", self.migration_seconds),
+            ("session_flush_seconds", self.session_flush_seconds),
+            ("coordination_seconds", self.coordination_seconds),
+        ];
+        let is_time = |seconds: f64| seconds.is_finite() && seconds >= 0.0;
+        if let Some((name, seconds)) = times.into_iter().find(|(_, seconds)| !is_time(*seconds)) {
+            return Err(Error::invalid(format!("{name} is {seconds}; it is a time, at least 0")));
+        }
+        match self.service_seconds > 0.0 {
+            true => Ok(()),
+            false => Err(Error::invalid("service_seconds is 0; every operation takes some time")),
+        }
+    }
+}

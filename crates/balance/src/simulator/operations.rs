@@ -1,0 +1,136 @@
+//! `Operations`: what clients ask for in a simulation.
+
+use nacre_object::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// Events of a recorded trace. A longer one is cut up and simulated in parts.
+const MAX_TRACE_EVENTS: usize = 10_000_000;
+
+/// What clients ask for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operations {
+    /// Operations that are made up.
+    Arrivals(Arrivals),
+    /// Operations that were recorded.
+    Trace(Vec<TraceEvent>),
+}
+
+/// Made-up operations. They arrive at their rate whether or not earlier ones were served.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Arrivals {
+    /// Operations a second that a unit has on average.
+    pub per_unit_per_second: f64,
+    /// The share of reads, from 0 to 1. All other operations are writes.
+    pub reads_share: f64,
+    /// How the operations are spread over the units.
+    pub distribution: Distribution,
+}
+
+/// How operations are spread over units.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Distribution {
+    /// All units have the same.
+    #[default]
+    Uniform,
+    /// The unit that is `k`th in popularity has a share in proportion to `k` to the power of `-exponent`. The seed says
+    /// which unit is how popular.
+    Zipf {
+        /// 0 is uniform; 1 is common.
+        exponent: f64,
+    },
+    /// All units have the same, but for some time a few units, which the seed chooses, have many times as much.
+    FlashCrowd {
+        /// When the crowd comes.
+        from_seconds: f64,
+        /// When it goes.
+        to_seconds: f64,
+        /// How many units it asks for.
+        units: usize,
+        /// By how much their rates are multiplied.
+        factor: f64,
+    },
+}
+
+/// Operations on one unit that were recorded together.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TraceEvent {
+    /// When they arrive, counted from the beginning.
+    pub at_seconds: f64,
+    /// The unit's name.
+    pub unit: String,
+    /// Reads.
+    #[serde(default)]
+    pub reads: f64,
+    /// Writes.
+    #[serde(default)]
+    pub writes: f64,
+}
+
+impl Default for Arrivals {
+    fn default() -> Self {
+        Self { per_unit_per_second: 100.0, reads_share: 0.0, distribution: Distribution::default() }
+    }
+}
+
+impl Default for Operations {
+    fn default() -> Self {
+        Self::Arrivals(Arrivals::default())
+    }
+}
+
+impl Operations {
+    /// # Errors
+    /// `Invalid` for a number that makes no sense; `Exhausted` for a trace that is too long.
+    pub(super) fn check(&self) -> Result<()> {
+        match self {
+            Self::Arrivals(arrivals) => arrivals.check(),
+            Self::Trace(events) => check_trace(events),
+        }
+    }
+}
+
+impl Arrivals {
+    fn check(&self) -> Result<()> {
+        require("per_unit_per_second", self.per_unit_per_second, 0.0, 1e9)?;
+        require("reads_share", self.reads_share, 0.0, 1.0)?;
+        match &self.distribution {
+            Distribution::Uniform => Ok(()),
+            Distribution::Zipf { exponent } => require("exponent", *exponent, 0.0, 10.0),
+            Distribution::FlashCrowd { from_seconds, to_seconds, factor, .. } => {
+                require("from_seconds", *from_seconds, 0.0, f64::MAX)?;
+                require("to_seconds", *to_seconds, *from_seconds, f64::MAX)?;
+                require("factor", *factor, 0.0, 1e6)
+            }
+        }
+    }
+}
+
+fn check_trace(events: &[TraceEvent]) -> Result<()> {
+    if events.len() > MAX_TRACE_EVENTS {
+        let text = format!("{} events of a trace; at most {MAX_TRACE_EVENTS} fit", events.len());
+        return Err(Error::exhausted(text));
+    }
+    for event in events {
+        require("at_seconds", event.at_seconds, 0.0, f64::MAX)?;
+        require("reads", event.reads, 0.0, 1e12)?;
+        require("writes", event.writes, 0.0, 1e12)?;
+    }
+    Ok(())
+}
+
+/// # Errors
+/// `Invalid` unless a number is within bounds.
+pub(super) fn require(name: &str, value: f64, least: f64, most: f64) -> Result<()> {
+    match value >= least && value <= most {
+        true => Ok(()),
+        false => {
+            let most =
+                if most == f64::MAX { String::new() } else { format!(" and at most {most}") };
+            Err(Error::invalid(format!("{name} is {value}; it is at least {least}{most}")))
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! `simulate`: goes from tick to tick, and from step to step.
+
+use nacre_object::{Error, Result};
+
+use super::arrival_rates::ArrivalRates;
+use super::balancer::Balancer;
+use super::cluster::{Cluster, SimulatedRank, SimulatedUnit};
+use super::migrations::{Migrations, TickTimes};
+use super::scenario::UnitPlan;
+use super::{
+    MAX_KEPT_FAILURES, Operations, PolicyFailure, Scenario, SimulatedTick, Simulation,
+    SimulationTotals,
+};
+use crate::Policy;
+use crate::limits::DEFAULT_HALF_LIFE;
+
+/// From one sample of the units' counters to the next, as on a node.
+const SAMPLE_SECONDS: f64 = 1.0;
+/// So that ten steps of 0.1 s are a second.
+const ROUNDING: f64 = 1e-9;
+
+/// Simulates a scenario under a policy.
+///
+/// A policy that fails moves nothing; the simulation tells of it and goes on.
+///
+/// # Errors
+/// `Invalid` for a scenario that makes no sense; `Exhausted` for one that is too large.
+pub fn simulate(scenario: &Scenario, policy: &Policy) -> Result<Simulation> {
+    scenario.check()?;
+    let rank_plans = scenario.rank_plans()?;
+    let unit_plans = scenario.unit_plans(rank_plans.len())?;
+    let ranks = rank_plans.iter().map(|plan| SimulatedRank::new(plan.group.capacity)).collect();
+    let units = unit_plans.iter().map(|plan| SimulatedUnit::new(plan.first_rank)).collect();
+    let (costs, clients) = (&scenario.costs, scenario.clients_per_unit);
+    let mut run = Run {
+        cluster: Cluster::new(ranks, units, costs, policy.mode(), clients),
+        balancer: Balancer::new(policy, &rank_plans, &unit_plans),
+        migrations: Migrations::default(),
+        source: Source::new(scenario, &unit_plans)?,
+        step_seconds: scenario.tick_seconds / scenario.steps() as f64,
+        since_sample: 0.0,
+        failures: vec![],
+        failure_count: 0,
+    };
+    let mut ticks = vec![];
+    for tick in 0..scenario.ticks() {
+        ticks.push(run.tick(scenario, tick));
+    }
+    Ok(Simulation {
+        policy: policy.name().to_owned(),
+        mode: policy.mode(),
+        ranks: rank_plans.iter().map(|plan| plan.name.clone()).collect(),
+        units: unit_plans.len(),
+        seed: scenario.seed,
+        costs: costs.clone(),
+        totals: run.totals(scenario, &ticks),
+        ticks,
+        failures: run.failures,
+    })
+}
+
+/// A simulation that is under way.
+struct Run<'a> {
+    cluster: Cluster<'a>,
+    balancer: Balancer<'a>,
+    migrations: Migrations,
+    source: Source,
+    step_seconds: f64,
+    since_sample: f64,
+    failures: Vec<PolicyFailure>,
+    failure_count: u64,
+}
+
+/// Where operations come from.
+enum Source {
+    Arrivals {
+        rates: ArrivalRates,
+        /// Whether the crowd was there at the last step; `None` before the first one.
+        is_crowded: Option<bool>,
+    },
+    Trace {
+        /// The last event first.
+        left: Vec<Arrival>,
+    },
+}
+
+/// Operations that arrive together.
+struct Arrival {
+    at_seconds: f64,
+    unit: usize,
+    reads: f64,
+    writes: f64,
+}
+
+impl Source {
+    fn new(scenario: &Scenario, units: &[UnitPlan<'_>]) -> Result<Self> {
+        let events = match &scenario.operations {
+            Operations::Arrivals(arrivals) => {
+                let rates = ArrivalRates::new(arrivals, units.len(), scenario.seed);
+                return Ok(Self::Arrivals { rates, is_crowded: None });
+            }
+            Operations::Trace(events) => events,
+        };
+        let mut left = vec![];
+        for event in events {
+            let found = units.binary_search_by(|unit| unit.name.as_str().cmp(&event.unit));
+            let unit = found.map_err(|_| {
+                Error::invalid(format!("the trace names the unit {}; there is none", event.unit))
+            })?;
+            let (at_seconds, reads, writes) = (event.at_seconds, event.reads, event.writes);
+            left.push(Arrival { at_seconds, unit, reads, writes });
+        }
+        left.sort_by(|one, other| other.at_seconds.total_cmp(&one.at_seconds));
+        Ok(Self::Trace { left })
+    }
+
+    /// What arrives in a step.
+    fn step(&mut self, now: f64, seconds: f64, cluster: &mut Cluster<'_>) {
+        match self {
+            Self::Arrivals { rates, is_crowded } => {
+                let is_now = rates.is_crowded(now + ROUNDING);
+                if *is_crowded != Some(is_now) {
+                    *is_crowded = Some(is_now);
+                    cluster.set_rates(&rates.at(now + ROUNDING), rates.reads_share());
+                }
+            }
+            Self::Trace { left } => {
+                let is_due = |next: &mut Arrival| next.at_seconds < now + seconds;
+                while let Some(Arrival { unit, reads, writes, .. }) = left.pop_if(is_due) {
+                    cluster.add(unit, reads, writes);
+                }
+            }
+        }
+    }
+}
+
+impl Run<'_> {
+    fn tick(&mut self, scenario: &Scenario, tick: u64) -> SimulatedTick {
+        let seconds = scenario.tick_seconds;
+        let at_seconds = tick as f64 * seconds;
+        let (moves, late_moves) = (self.migrations.begun, self.migrations.late);
+        let (forwards, served) = (self.cluster.forwards, self.cluster.served);
+        if tick > 0 {
+            self.decide(TickTimes { tick, begins_at: at_seconds, seconds });
+        }
+        for step in 0..scenario.steps() {
+            self.step(at_seconds + step as f64 * self.step_seconds);
+        }
+        self.sample();
+        self.cluster.settle();
+        let mut units = vec![0; self.cluster.ranks.len()];
+        self.cluster.units.iter().for_each(|unit| units[unit.rank] += 1);
+        let ranks = &mut self.cluster.ranks;
+        let load = |rank: &mut super::cluster::SimulatedRank| {
+            std::mem::take(&mut rank.served_in_tick) / seconds
+        };
+        let load: Vec<_> = ranks.iter_mut().map(load).collect();
+        SimulatedTick {
+            tick,
+            at_seconds,
+            imbalance: imbalance(&load),
+            load,
+            queue: ranks.iter().map(|rank| rank.queue).collect(),
+            units,
+            moves: self.migrations.begun - moves,
+            late_moves: self.migrations.late - late_moves,
+            forwards: self.cluster.forwards - forwards,
+            throughput: (self.cluster.served - served) / seconds,
+        }
+    }
+
+    fn decide(&mut self, times: TickTimes) {
+        let verdict = self.balancer.tick(times.tick, &self.cluster);
+        self.failure_count += verdict.failures.len() as u64;
+        self.failures.extend(verdict.failures);
+        self.failures.truncate(MAX_KEPT_FAILURES);
+        self.migrations.plan(times, &verdict.moves, &mut self.cluster);
+    }
+
+    fn step(&mut self, now: f64) {
+        let seconds = self.step_seconds;
+        self.source.step(now, seconds, &mut self.cluster);
+        self.migrations.step(now, seconds, &mut self.cluster);
+        self.cluster.step(seconds);
+        self.since_sample += seconds;
+        if self.since_sample >= SAMPLE_SECONDS - ROUNDING {
+            self.sample();
+        }
+    }
+
+    fn sample(&mut self) {
+        let seconds = std::mem::take(&mut self.since_sample);
+        if seconds > 0.0 {
+            let half_lives = seconds / DEFAULT_HALF_LIFE.as_secs_f64();
+            self.cluster.sample(seconds, (-half_lives).exp2());
+        }
+    }
+
+    fn totals(&self, scenario: &Scenario, ticks: &[SimulatedTick]) -> SimulationTotals {
+        let imbalances = ticks.iter().map(|tick| tick.imbalance);
+        SimulationTotals {
+            seconds: ticks.len() as f64 * scenario.tick_seconds,
+            arrived: self.cluster.arrived,
+            served: self.cluster.served,
+            queued: self.cluster.queued(),
+            moves: self.migrations.begun,
+            late_moves: self.migrations.late,
+            forwards: self.cluster.forwards,
+            thrash: self.migrations.thrash.count(),
+            mean_imbalance: imbalances.sum::<f64>() / ticks.len() as f64,
+            final_imbalance: ticks.last().map_or(1.0, |tick| tick.imbalance),
+            failures: self.failure_count,
+        }
+    }
+}
+
+/// The highest load in comparison with the mean; 1 if there is none.
+fn imbalance(loads: &[f64]) -> f64 {
+    let (sum, highest) = loads
+        .iter()
+        .fold((0.0, 0.0), |(sum, highest): (f64, f64), load| (sum + load, highest.max(*load)));
+    if sum > 0.0 { highest * loads.len() as f64 / sum } else { 1.0 }
+}

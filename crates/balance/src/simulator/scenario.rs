@@ -1,0 +1,227 @@
+//! `Scenario`: everything that a simulation depends on, besides the policy.
+
+use std::collections::BTreeMap;
+
+use nacre_object::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use super::operations::require;
+use super::{CostModel, Operations};
+
+/// Ranks of a simulation: about as many as a policy can look at.
+const MAX_SIMULATED_RANKS: usize = 1000;
+/// Units of a simulation. A unit takes some hundred bytes.
+const MAX_SIMULATED_UNITS: usize = 1_000_000;
+/// Ticks of a simulation. Each of them is kept, with two numbers for each rank.
+const MAX_SIMULATED_TICKS: f64 = 5000.0;
+/// Steps of a tick.
+const MAX_STEPS: f64 = 10_000.0;
+
+const _: () = assert!(MAX_SIMULATED_RANKS <= crate::limits::MAX_RANKS);
+
+/// Everything that a simulation depends on, besides the policy. A field that is missing in JSON has its default.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Scenario {
+    /// The ranks, group by group.
+    pub ranks: Vec<RankGroup>,
+    /// The units, group by group.
+    pub units: Vec<UnitGroup>,
+    /// What clients ask for.
+    pub operations: Operations,
+    /// How many clients ask for each unit.
+    pub clients_per_unit: f64,
+    /// How long the simulation runs. It is rounded up to whole ticks.
+    pub duration_seconds: f64,
+    /// From one decision to the next.
+    pub tick_seconds: f64,
+    /// How far time advances at once. It is rounded, so that a tick has whole steps.
+    pub step_seconds: f64,
+    /// What chance depends on.
+    pub seed: u64,
+    /// How long things take.
+    pub costs: CostModel,
+}
+
+/// Ranks that are alike.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RankGroup {
+    /// The node's name. With a count over 1, a dot and a number from 0 follow.
+    pub name: String,
+    /// How many there are.
+    pub count: usize,
+    /// Seconds of work that each does in a second.
+    pub capacity: f64,
+    /// What the operator says of each.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Units that are alike.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct UnitGroup {
+    /// The unit's name. With a count over 1, a dot and a number from 0 follow.
+    pub name: String,
+    /// How many there are.
+    pub count: usize,
+    /// Their file type.
+    pub kind: String,
+    /// Whose they are.
+    pub tenant: String,
+    /// The rank on which all of them begin, from 0. Without it they are dealt out to the ranks in turn.
+    pub first_rank: Option<usize>,
+}
+
+impl Default for Scenario {
+    /// Three busy sequencers, all on the first of three ranks, which is too slow for them.
+    fn default() -> Self {
+        let operations = super::Arrivals { per_unit_per_second: 9000.0, ..Default::default() };
+        Self {
+            ranks: vec![RankGroup { count: 3, ..RankGroup::default() }],
+            units: vec![UnitGroup { count: 3, first_rank: Some(0), ..UnitGroup::default() }],
+            operations: Operations::Arrivals(operations),
+            clients_per_unit: 4.0,
+            duration_seconds: 300.0,
+            tick_seconds: crate::DEFAULT_TICK.as_secs_f64(),
+            step_seconds: 0.1,
+            seed: 1,
+            costs: CostModel::default(),
+        }
+    }
+}
+
+impl Default for RankGroup {
+    fn default() -> Self {
+        Self { name: "rank".into(), count: 1, capacity: 1.0, labels: BTreeMap::new() }
+    }
+}
+
+impl Default for UnitGroup {
+    fn default() -> Self {
+        Self {
+            name: "unit".into(),
+            count: 1,
+            kind: "sequencer".into(),
+            tenant: "default".into(),
+            first_rank: None,
+        }
+    }
+}
+
+/// A rank of a scenario.
+#[derive(Debug)]
+pub(super) struct RankPlan<'a> {
+    pub name: String,
+    pub group: &'a RankGroup,
+}
+
+/// A unit of a scenario.
+#[derive(Debug)]
+pub(super) struct UnitPlan<'a> {
+    pub name: String,
+    pub group: &'a UnitGroup,
+    pub first_rank: usize,
+}
+
+impl Scenario {
+    /// # Errors
+    /// `Invalid` for a number that makes no sense; `Exhausted` past a bound.
+    pub(super) fn check(&self) -> Result<()> {
+        let ranks = total(self.ranks.iter().map(|group| group.count));
+        let units = total(self.units.iter().map(|group| group.count));
+        within("ranks", ranks, MAX_SIMULATED_RANKS)?;
+        within("units", units, MAX_SIMULATED_UNITS)?;
+        if ranks == 0 {
+            return Err(Error::invalid("there is no rank; a scenario has at least one"));
+        }
+        for group in &self.ranks {
+            require(&format!("the capacity of {}", group.name), group.capacity, 1e-6, 1e6)?;
+        }
+        let is_missing = |group: &&UnitGroup| group.first_rank.is_some_and(|rank| rank >= ranks);
+        if let Some(group) = self.units.iter().find(is_missing) {
+            let rank = group.first_rank.unwrap_or_default();
+            let text =
+                format!("{} begins on rank {rank}; the last rank is {}", group.name, ranks - 1);
+            return Err(Error::invalid(text));
+        }
+        require("clients_per_unit", self.clients_per_unit, 0.0, 1e9)?;
+        require("tick_seconds", self.tick_seconds, 1e-3, 86_400.0)?;
+        require("step_seconds", self.step_seconds, self.tick_seconds / MAX_STEPS, 86_400.0)?;
+        let longest = MAX_SIMULATED_TICKS * self.tick_seconds;
+        require("duration_seconds", self.duration_seconds, 1e-3, longest)?;
+        self.operations.check()?;
+        self.costs.check()
+    }
+
+    /// The ticks of the simulation.
+    pub(super) fn ticks(&self) -> u64 {
+        // So that 30 s are 100 ticks of 0.3 s, and not 101.
+        ((self.duration_seconds / self.tick_seconds - 1e-9).ceil() as u64).max(1)
+    }
+
+    /// The steps of a tick.
+    pub(super) fn steps(&self) -> u64 {
+        ((self.tick_seconds / self.step_seconds).round() as u64).max(1)
+    }
+
+    /// The ranks, in their order.
+    ///
+    /// # Errors
+    /// `Invalid` if two have the same name.
+    pub(super) fn rank_plans(&self) -> Result<Vec<RankPlan<'_>>> {
+        let plans = self.ranks.iter().flat_map(|group| {
+            let plan = move |at| RankPlan { name: member(&group.name, group.count, at), group };
+            (0..group.count).map(plan)
+        });
+        let plans: Vec<_> = plans.collect();
+        let mut names: Vec<_> = plans.iter().map(|plan| plan.name.as_str()).collect();
+        names.sort_unstable();
+        check_distinct("ranks", &names)?;
+        Ok(plans)
+    }
+
+    /// The units by name, as a node lists them.
+    ///
+    /// # Errors
+    /// `Invalid` if two have the same name.
+    pub(super) fn unit_plans<'a>(&'a self, ranks: usize) -> Result<Vec<UnitPlan<'a>>> {
+        let members =
+            self.units.iter().flat_map(|group| (0..group.count).map(move |at| (group, at)));
+        let plan = |(number, (group, at)): (usize, (&'a UnitGroup, usize))| UnitPlan {
+            name: member(&group.name, group.count, at),
+            group,
+            first_rank: group.first_rank.unwrap_or(number % ranks),
+        };
+        let mut plans: Vec<_> = members.enumerate().map(plan).collect();
+        plans.sort_by(|one, other| one.name.cmp(&other.name));
+        let names: Vec<_> = plans.iter().map(|plan| plan.name.as_str()).collect();
+        check_distinct("units", &names)?;
+        Ok(plans)
+    }
+}
+
+fn member(name: &str, count: usize, at: usize) -> String {
+    match count {
+        1 => name.to_owned(),
+        _ => format!("{name}.{at}"),
+    }
+}
+
+fn total(counts: impl Iterator<Item = usize>) -> usize {
+    counts.fold(0, usize::saturating_add)
+}
+
+fn within(what: &str, count: usize, most: usize) -> Result<()> {
+    match count <= most {
+        true => Ok(()),
+        false => Err(Error::exhausted(format!("{count} {what}; at most {most} fit"))),
+    }
+}
+
+fn check_distinct(what: &str, sorted: &[&str]) -> Result<()> {
+    match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(Error::invalid(format!("two {what} are named {}", pair[0]))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,99 @@
+//! `Simulation`: what came of a scenario under a policy.
+
+use serde::{Deserialize, Serialize};
+
+use super::CostModel;
+use crate::Mode;
+
+/// Failures of the policy that are kept one by one. All are counted.
+pub const MAX_KEPT_FAILURES: usize = 1000;
+
+/// What came of a scenario under a policy. It is simulated only: the cost model is not yet fitted on real runs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Simulation {
+    /// The program.
+    pub policy: String,
+    /// How clients reach units that have moved.
+    pub mode: Mode,
+    /// The ranks' nodes.
+    pub ranks: Vec<String>,
+    /// How many units there are.
+    pub units: usize,
+    /// The seed.
+    pub seed: u64,
+    /// How long things took.
+    pub costs: CostModel,
+    /// Tick by tick.
+    pub ticks: Vec<SimulatedTick>,
+    /// All ticks together.
+    pub totals: SimulationTotals,
+    /// When the policy failed, the first [`MAX_KEPT_FAILURES`] times.
+    pub failures: Vec<PolicyFailure>,
+}
+
+/// A tick: what the ranks decided at its beginning, and what happened until its end.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SimulatedTick {
+    /// Its number, from 0. Nothing is decided at tick 0: nothing was measured before.
+    pub tick: u64,
+    /// When it began.
+    pub at_seconds: f64,
+    /// The load of each rank: operations that it served, a second.
+    pub load: Vec<f64>,
+    /// Operations that wait at each rank at the end of the tick.
+    pub queue: Vec<f64>,
+    /// Units of each rank at the end of the tick. One that is being moved counts where it was.
+    pub units: Vec<usize>,
+    /// The highest load of a rank in comparison with the mean. 1 is even.
+    pub imbalance: f64,
+    /// Units that began to move.
+    pub moves: u64,
+    /// Moves that were decided and did not begin before the tick was over.
+    pub late_moves: u64,
+    /// Operations that a rank passed on.
+    pub forwards: f64,
+    /// Operations that were served, a second, by all ranks.
+    pub throughput: f64,
+}
+
+/// All ticks together.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SimulationTotals {
+    /// How long the simulation ran.
+    pub seconds: f64,
+    /// Operations that clients asked for.
+    pub arrived: f64,
+    /// Operations that were served.
+    pub served: f64,
+    /// Operations that wait at the end.
+    pub queued: f64,
+    /// Units that moved.
+    pub moves: u64,
+    /// Moves that did not begin before their tick was over.
+    pub late_moves: u64,
+    /// Operations that a rank passed on.
+    pub forwards: f64,
+    /// Moves that brought a unit back to a rank that it had left within [`THRASH_TICKS`](super::THRASH_TICKS) ticks.
+    pub thrash: u64,
+    /// The mean of the ticks' imbalance.
+    pub mean_imbalance: f64,
+    /// The imbalance of the last tick.
+    pub final_imbalance: f64,
+    /// How many times the policy failed.
+    pub failures: u64,
+}
+
+/// A failure of the policy. The rank moved nothing.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PolicyFailure {
+    /// The tick.
+    pub tick: u64,
+    /// The rank on which it failed, from 0.
+    pub rank: usize,
+    /// What went wrong, with the line where known.
+    pub message: String,
+}
