@@ -12,7 +12,7 @@
 //!
 //! [`BalancerHook`] checks policies when they are stored, and keeps those that are live in [`LivePolicies`].
 //!
-//! [`simulate`] runs a policy on a made-up cluster, a [`Scenario`].
+//! [`simulate`] runs a policy on a made-up cluster, a [`Scenario`]. [`replay`] runs one on recorded ticks.
 //!
 //! Policies are written in the two dialects of Mantle, see [`Dialect`]. The standard library has some in
 //! `programs/balancer`.
@@ -26,6 +26,7 @@ mod history;
 mod hook;
 pub mod limits;
 mod policy;
+mod replay;
 mod rounds;
 mod selectors;
 mod settings;
@@ -37,6 +38,7 @@ pub use heartbeat::Heartbeat;
 pub use history::{History, KEPT_TICKS, KeptState, MoveOutcome, TickRecord};
 pub use hook::{BALANCER_INTERFACE, BalancerHook, LivePolicies};
 pub use policy::{Dialect, Policy};
+pub use replay::{NodeRecord, Outcome, Replay, ReplayedTick, replay};
 pub use rounds::{Progress, Round, Rounds};
 pub use selectors::Selector;
 pub use settings::{BalancerSettings, DEFAULT_TICK, MAX_TICK, MIN_TICK};
