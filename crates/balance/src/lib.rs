@@ -32,6 +32,7 @@ mod selectors;
 mod settings;
 mod simulator;
 mod tick;
+mod trial;
 
 pub use counters::{DecayedCounter, UnitCounters, UnitRates};
 pub use heartbeat::Heartbeat;
@@ -48,3 +49,4 @@ pub use simulator::{
     simulate,
 };
 pub use tick::{Decision, Inputs, LogLine, Mode, Move, RankLoad, State, Unit};
+pub use trial::{Trial, TrialLoad, try_out};

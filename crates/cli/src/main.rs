@@ -177,6 +177,7 @@ impl Command {
         match self {
             Self::Brados(command) => command.asks_a_cluster(),
             Self::Program(command) => command.asks_a_cluster(),
+            Self::Balancer(command) => command.asks_a_cluster(),
             Self::Scrub(scrub) => scrub.offline.is_none(),
             Self::Init(_)
             | Self::Up(_)
@@ -289,6 +290,6 @@ async fn run(arguments: Arguments, out: Out) -> Result<()> {
         Command::Map(command) => map::run(command, &connect().await?, out).await,
         Command::Log(command) => log::run(command, &connect().await?, out).await,
         Command::Resource(command) => resource::run(command, &connect().await?, out).await,
-        Command::Balancer(command) => balancer::run(command, &connect().await?, out).await,
+        Command::Balancer(command) => balancer::run(command, connect, out).await,
     }
 }

@@ -22,6 +22,14 @@ impl Dialect {
         }
     }
 
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Hooks => "hooks",
+            Self::Ceph => "ceph",
+        }
+    }
+
     /// The source without the line that tells its dialect.
     pub(crate) fn without_directive(self, source: &str) -> &str {
         match self {

@@ -203,7 +203,7 @@ impl Policy {
     }
 
     /// The names that the policy reads, does not define, and does not find.
-    pub(crate) fn suspicions(&self) -> Vec<SourceError> {
+    pub fn suspicions(&self) -> Vec<SourceError> {
         self.deciding.suspicions(&BALANCER_INTERFACE, &self.source)
     }
 }

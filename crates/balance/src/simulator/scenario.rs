@@ -14,6 +14,8 @@ const MAX_SIMULATED_RANKS: usize = 1000;
 const MAX_SIMULATED_UNITS: usize = 1_000_000;
 /// Ticks of a simulation. Each of them is kept, with two numbers for each rank.
 const MAX_SIMULATED_TICKS: f64 = 5000.0;
+/// The share of what all ranks can serve that the usual scenario needs: busy, and possible.
+const NEEDED: f64 = 0.9;
 /// Steps of a tick.
 const MAX_STEPS: f64 = 10_000.0;
 
@@ -76,17 +78,27 @@ pub struct UnitGroup {
 impl Default for Scenario {
     /// Three busy sequencers, all on the first of three ranks, which is too slow for them.
     fn default() -> Self {
-        let operations = super::Arrivals { per_unit_per_second: 9000.0, ..Default::default() };
+        Self::crowded_on_the_first(3, 3)
+    }
+}
+
+impl Scenario {
+    /// Sequencers that are all on the first rank. Together they need nine tenths of what all ranks can serve.
+    pub fn crowded_on_the_first(ranks: usize, units: usize) -> Self {
+        let costs = CostModel::default();
+        let per_unit_per_second =
+            NEEDED * ranks as f64 / costs.service_seconds / units.max(1) as f64;
+        let operations = super::Arrivals { per_unit_per_second, ..Default::default() };
         Self {
-            ranks: vec![RankGroup { count: 3, ..RankGroup::default() }],
-            units: vec![UnitGroup { count: 3, first_rank: Some(0), ..UnitGroup::default() }],
+            ranks: vec![RankGroup { count: ranks, ..RankGroup::default() }],
+            units: vec![UnitGroup { count: units, first_rank: Some(0), ..UnitGroup::default() }],
             operations: Operations::Arrivals(operations),
             clients_per_unit: 4.0,
             duration_seconds: 300.0,
             tick_seconds: crate::DEFAULT_TICK.as_secs_f64(),
             step_seconds: 0.1,
             seed: 1,
-            costs: CostModel::default(),
+            costs,
         }
     }
 }

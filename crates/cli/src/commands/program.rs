@@ -270,7 +270,7 @@ fn check(
 }
 
 /// The mistake with its line and a caret under its column, as compilers show it.
-fn excerpt(mistake: &SourceError, file: &str, source: &str) -> String {
+pub fn excerpt(mistake: &SourceError, file: &str, source: &str) -> String {
     let Some(number) = mistake.line else {
         return format!("{file}: {}", mistake.message);
     };

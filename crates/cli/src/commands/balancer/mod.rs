@@ -1,0 +1,91 @@
+//! `nacre balancer …`: where load goes.
+
+mod check;
+mod history;
+mod policy_file;
+mod replay;
+mod settings;
+mod simulate;
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use nacre::{Cluster, RoleName};
+use nacre_balance::DEFAULT_TICK;
+use nacre_object::{NodeName, ProgramName, Result};
+
+use crate::listing::Limit;
+use crate::out::Out;
+
+/// Balance the load of metadata nodes: which node hands out the positions of which log
+#[derive(Debug, Subcommand)]
+pub enum BalancerCommand {
+    /// Have a policy balance the cluster: a program balancer/POLICY with an active version
+    Set {
+        /// The policy
+        policy: ProgramName,
+        /// Seconds from one decision to the next
+        #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_TICK.as_secs_f64())]
+        tick: f64,
+    },
+    /// Balance nothing: every unit stays where it is
+    Off,
+    /// Show the policy, and what each node decided last
+    Status,
+    /// Show what was decided lately, and why
+    History {
+        /// Only what this node decided
+        node: Option<NodeName>,
+        #[command(flatten)]
+        limit: Limit,
+    },
+    /// Check a policy without storing it, and show what it decides at some made-up ticks
+    Check {
+        /// The policy's source; `-` is standard input
+        file: PathBuf,
+    },
+    /// Simulate what a policy does to a made-up cluster
+    Simulate(simulate::SimulateArguments),
+    /// Show what a policy would have decided at ticks that were recorded
+    Replay(replay::ReplayArguments),
+}
+
+impl BalancerCommand {
+    /// Whether it asks a cluster.
+    pub fn asks_a_cluster(&self) -> bool {
+        match self {
+            Self::Check { .. } | Self::Simulate(_) => false,
+            Self::Replay(replay) => replay.asks_a_cluster(),
+            Self::Set { .. } | Self::Off | Self::Status | Self::History { .. } => true,
+        }
+    }
+}
+
+/// Runs one of them.
+pub async fn run(
+    command: BalancerCommand,
+    connect: impl AsyncFnOnce() -> Result<Cluster>,
+    out: Out,
+) -> Result<()> {
+    match command {
+        BalancerCommand::Set { policy, tick } => {
+            settings::set(&connect().await?, policy, tick).await
+        }
+        BalancerCommand::Off => settings::off(&connect().await?).await,
+        BalancerCommand::Status => settings::status(&connect().await?, out).await,
+        BalancerCommand::History { node, limit } => {
+            history::history(&connect().await?, node, limit, out).await
+        }
+        BalancerCommand::Check { file } => check::check(&file, out),
+        BalancerCommand::Simulate(arguments) => simulate::simulate(&arguments, out),
+        BalancerCommand::Replay(arguments) => replay::replay(&arguments, connect, out).await,
+    }
+}
+
+/// The nodes that can serve units, by name.
+async fn ranks(cluster: &Cluster) -> Result<Vec<NodeName>> {
+    let role = RoleName::Metadata.as_str();
+    let nodes = cluster.nodes().list().await?.into_iter();
+    let ranks = nodes.filter(|node| node.roles.iter().any(|own| own == role));
+    Ok(ranks.map(|node| node.name).collect())
+}
