@@ -221,7 +221,8 @@ fn a_trace_that_names_an_unknown_unit_is_refused() {
 
 #[test]
 fn a_scenario_that_makes_no_sense_is_refused() {
-    let bad: [(fn(&mut Scenario), &str); 7] = [
+    type Spoil = fn(&mut Scenario);
+    let bad: [(Spoil, &str); 7] = [
         (|scenario| scenario.ranks.clear(), "no rank"),
         (|scenario| scenario.ranks[0].count = 1001, "1001 ranks"),
         (|scenario| scenario.units[0].count = usize::MAX, "units"),
