@@ -74,7 +74,9 @@ fn trial(policy: &Policy, load: TrialLoad, ranks: usize, clock: &Arc<dyn Clock>)
         policy.measure(&rates, clock)
     };
     let loads = units.iter().map(measure).collect::<Result<Vec<_>>>()?;
-    let before: Vec<f64> = loads.iter().map(|loads| loads.iter().sum()).collect();
+    // The sum of nothing would be -0, which people and JSON would see.
+    let before: Vec<f64> =
+        loads.iter().map(|loads| loads.iter().fold(0.0, |sum, load| sum + load)).collect();
     let heartbeats = before.iter().enumerate();
     let mut inputs = Inputs {
         ranks: heartbeats
