@@ -152,6 +152,32 @@ fn a_policy_that_fails_moves_nothing_and_is_reported_once() {
 }
 
 #[test]
+fn a_policy_moves_a_busy_resource() {
+    let balanced = Balanced::start();
+    let ids = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/filetype/ids.lua");
+    balanced.cluster.run(&["program", "put", "filetype/ids", ids, "--activate"]);
+    balanced.cluster.run(&["resource", "create", "/ids/orders", "--type", "ids"]);
+    let next = || balanced.cluster.run(&["resource", "call", "/ids/orders", "next"]);
+    assert_eq!(next(), "1\n");
+    balanced.cluster.run(&["resource", "move", "/ids/orders", NODES[0]]);
+    balanced.put(
+        "to_the_second",
+        "metaload = 'IRD + IWR'\n\
+         function when() return whoami == 1 and authmetaload > 1 end\n\
+         function where() targets[2] = authmetaload end\n",
+    );
+    let mut last = 1;
+    eventually_blocking("the resource is on the second node", || {
+        last += 1;
+        assert_eq!(next(), format!("{last}\n"), "each number once");
+        balanced.cluster.run(&["resource", "locate", "/ids/orders"]) == format!("{}\n", NODES[1])
+    });
+    assert_eq!(next(), format!("{}\n", last + 1));
+    let history = balanced.cluster.run(&["balancer", "history", NODES[0]]);
+    assert!(history.contains("/ids/orders to meta.1 in "), "{history}");
+}
+
+#[test]
 fn settings_that_make_no_sense_are_refused() {
     let balanced = Balanced::start();
     let (_, said) = balanced.cluster.fails(&["balancer", "set", "absent"]);

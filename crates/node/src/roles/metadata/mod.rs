@@ -16,7 +16,7 @@ use nacre_object::Result;
 use nacre_registry::ProgramUpkeep;
 use nacre_resource::{RESOURCE_SERVICE, ResourceHost};
 
-use self::balancer::{BALANCER_SERVICE, Balancer, BalancerContext};
+use self::balancer::{BALANCER_SERVICE, Balancer, BalancerContext, Units};
 use self::resource_service::{ResourceService, resource_env};
 use self::sequencer_metrics::SequencersCollector;
 use self::sequencer_service::{SequencerService, need_to_ask};
@@ -43,12 +43,12 @@ impl OpenedRole for Metadata {
         let service = Arc::new(SequencerService::new(host.clone()));
         offer.guarded_service(SEQUENCER_SERVICE, service, need_to_ask);
         let resources = ResourceHost::new(name.clone(), resource_env(node));
-        let service = Arc::new(ResourceService::new(resources));
+        let service = Arc::new(ResourceService::new(resources.clone()));
         offer.service(RESOURCE_SERVICE, service);
         let balancer = Balancer::start(BalancerContext {
             node: name.clone(),
             cluster: cluster.clone(),
-            host,
+            units: Units { sequencers: host, resources },
             policies: node.classes.policies(),
             clock: Arc::clone(node.clock),
         })?;

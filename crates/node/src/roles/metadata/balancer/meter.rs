@@ -1,22 +1,19 @@
 //! `Meter`: what the units of a node take, and what the node itself uses.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use nacre_balance::{RankLoad, Unit, UnitCounters};
-use nacre_log::{LogName, SequencerHost, SequencerUse};
 use nacre_object::TenantName;
 
+use super::units::{UnitUse, Units};
 use crate::metrics::ProcessStat;
-
-/// The file type of a log's sequencer.
-const SEQUENCER: &str = "sequencer";
 
 /// Measures a node and its units, from sample to sample.
 #[derive(Debug)]
 pub(super) struct Meter {
-    host: SequencerHost,
-    units: HashMap<LogName, MeteredUnit>,
+    serves: Units,
+    units: HashMap<String, MeteredUnit>,
     /// When the last sample was taken, and what the process had used by then.
     last: Option<(Duration, ProcessStat)>,
     /// Since the last sample but one.
@@ -27,24 +24,25 @@ pub(super) struct Meter {
 #[derive(Debug)]
 struct MeteredUnit {
     counters: UnitCounters,
-    /// As the sequencer told it last.
-    seen: SequencerUse,
+    /// As its host told it last.
+    seen: UnitUse,
 }
 
 impl Meter {
-    pub fn new(host: SequencerHost) -> Self {
+    pub fn new(serves: Units) -> Self {
         let (units, last, cpu_percent, requests_per_second) = Default::default();
-        Self { host, units, last, cpu_percent, requests_per_second }
+        Self { serves, units, last, cpu_percent, requests_per_second }
     }
 
     /// Takes a sample at a time of a clock that never goes back.
     pub fn sample(&mut self, now: Duration) {
-        let uses = self.host.uses();
+        let uses = self.serves.uses();
         let mut questions = 0;
-        self.units.retain(|log, _| uses.iter().any(|used| used.log == *log));
+        let names: HashSet<_> = uses.iter().map(|used| used.name.as_str()).collect();
+        self.units.retain(|name, _| names.contains(name.as_str()));
         for used in uses {
             // What was asked before the first sample is not known to be recent.
-            let unit = self.units.entry(used.log.clone()).or_insert_with(|| MeteredUnit {
+            let unit = self.units.entry(used.name.clone()).or_insert_with(|| MeteredUnit {
                 counters: UnitCounters::default(),
                 seen: used.clone(),
             });
@@ -69,9 +67,9 @@ impl Meter {
 
     /// The units of the node, by name.
     pub fn units(&self, now: Duration) -> Vec<Unit> {
-        let unit = |(log, unit): (&LogName, &MeteredUnit)| Unit {
-            name: log.to_string(),
-            kind: SEQUENCER.to_owned(),
+        let unit = |(name, unit): (&String, &MeteredUnit)| Unit {
+            name: name.clone(),
+            kind: unit.seen.kind.clone(),
             tenant: TenantName::standard().to_string(),
             rates: unit.counters.rates(now),
         };
@@ -91,7 +89,7 @@ impl Meter {
             all: load,
             cpu: self.cpu_percent,
             mem: if total > 0.0 { 100.0 * resident as f64 / total } else { 0.0 },
-            queue: self.host.waiting() as f64,
+            queue: self.serves.waiting() as f64,
             requests: self.requests_per_second,
             ..RankLoad::default()
         }

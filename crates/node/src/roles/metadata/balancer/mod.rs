@@ -15,19 +15,20 @@
 mod meter;
 mod runner;
 mod service;
+mod units;
 
 use std::sync::{Arc, Mutex};
 
 use nacre::Cluster;
 use nacre_balance::{LivePolicies, Rounds};
 use nacre_clock::Clock;
-use nacre_log::SequencerHost;
 use nacre_object::{NodeName, Result};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use self::runner::Runner;
 pub(super) use self::service::BalancerService;
+pub(super) use self::units::Units;
 
 /// The name under which a node offers its balancer to the wire.
 pub(super) const BALANCER_SERVICE: &str = "balancer";
@@ -43,7 +44,7 @@ pub(super) struct Heard {
 pub(super) struct BalancerContext {
     pub node: NodeName,
     pub cluster: Cluster,
-    pub host: SequencerHost,
+    pub units: Units,
     pub policies: LivePolicies,
     pub clock: Arc<dyn Clock>,
 }

@@ -10,7 +10,6 @@ use nacre_balance::{
     BalancerSettings, Decision, Heartbeat, History, Inputs, KeptState, MoveOutcome, Policy,
     Progress, Round, TickRecord,
 };
-use nacre_log::LogName;
 use nacre_object::{Error, NodeName, ProgramName, Result};
 use nacre_registry::{BALANCER_MAP, Event, ProgramKind, ProgramSite, Severity};
 use tokio::sync::watch;
@@ -49,7 +48,7 @@ impl Runner {
     /// As [`History::of`].
     pub fn new(context: BalancerContext, heard: Arc<Heard>) -> Result<Self> {
         let history = History::of(context.cluster.store().clone(), &context.node)?;
-        let meter = Meter::new(context.host.clone());
+        let meter = Meter::new(context.units.clone());
         Ok(Self { context, heard, history, meter, reported: None })
     }
 
@@ -136,7 +135,9 @@ impl Runner {
         let rates = units.iter().map(|unit| unit.rates).collect();
         let unit_loads = self.measure(&policy, rates).await?;
         let ranks = self.ranks().await?;
-        let load = self.meter.rank_load(self.context.node.as_str(), unit_loads.iter().sum());
+        // The sum of nothing is -0.
+        let load = unit_loads.iter().sum::<f64>() + 0.0;
+        let load = self.meter.rank_load(self.context.node.as_str(), load);
         let heartbeat = Heartbeat {
             tick: tick.number,
             policy: tick.policy.to_string(),
@@ -247,8 +248,7 @@ impl Runner {
     }
 
     async fn hand_over(&self, unit: &str, to: &str) -> Result<()> {
-        let (log, to) = (LogName::new(unit)?, NodeName::new(to)?);
-        self.context.host.hand_over(&log, to).await.map(drop)
+        self.context.units.hand_over(unit, NodeName::new(to)?).await
     }
 
     /// Puts a failure of the policy into the cluster log, once for each version.

@@ -1,0 +1,61 @@
+//! `Units`: what a node serves that can move to another: sequencers of logs, and shared resources.
+
+use nacre_log::{LogName, SequencerHost};
+use nacre_object::{NodeName, Result};
+use nacre_resource::{ResourceHost, ResourceName};
+
+/// The file type of a log's sequencer.
+const SEQUENCER: &str = "sequencer";
+
+/// What a node serves that can move.
+#[derive(Debug, Clone)]
+pub(in super::super) struct Units {
+    pub sequencers: SequencerHost,
+    pub resources: ResourceHost,
+}
+
+/// How much one unit was used since the node started.
+#[derive(Debug, Clone)]
+pub(super) struct UnitUse {
+    /// The name of the log, or the path of the resource, which begins with a slash.
+    pub name: String,
+    /// The file type.
+    pub kind: String,
+    pub reads: u64,
+    pub writes: u64,
+}
+
+impl Units {
+    /// How much each unit was used that this node serves now.
+    pub(super) fn uses(&self) -> Vec<UnitUse> {
+        let sequencers = self.sequencers.uses().into_iter().map(|used| UnitUse {
+            name: used.log.to_string(),
+            kind: SEQUENCER.to_owned(),
+            reads: used.reads,
+            writes: used.writes,
+        });
+        let resources = self.resources.uses().into_iter().map(|used| UnitUse {
+            name: used.name.to_string(),
+            kind: used.file_type,
+            reads: used.reads,
+            writes: used.writes,
+        });
+        sequencers.chain(resources).collect()
+    }
+
+    /// Questions that have no answer yet.
+    pub fn waiting(&self) -> u64 {
+        self.sequencers.waiting()
+    }
+
+    /// Hands a unit over to another node.
+    ///
+    /// # Errors
+    /// Those of the unit's host.
+    pub async fn hand_over(&self, name: &str, to: NodeName) -> Result<()> {
+        match name.starts_with('/') {
+            true => self.resources.hand_over(&ResourceName::new(name)?, to).await.map(drop),
+            false => self.sequencers.hand_over(&LogName::new(name)?, to).await.map(drop),
+        }
+    }
+}
