@@ -36,7 +36,7 @@ CARGO_DENY := $(TOOLS)/cargo-deny-$(CARGO_DENY_VERSION)/bin/cargo-deny
 # Each is what must be there, and the Debian package that brings it.
 CEPH_HEADERS := /usr/include/rados/objclass.h:rados-objclass-dev /usr/include/rados/buffer.h:libradospp-dev \
     /usr/include/rados/librados.h:librados-dev
-CEPH_DAEMONS := ceph-mon:ceph-mon ceph-osd:ceph-osd ceph:ceph-common
+CEPH_DAEMONS := ceph-mon:ceph-mon ceph-osd:ceph-osd ceph-mds:ceph-mds ceph:ceph-common
 # The suites that start Ceph daemons or run what an OSD loads, as arguments of `cargo test`. A new one whose name is
 # not here has to be added.
 CEPH_SUITES := $(addprefix -p nacre-,brados class cli log node osd-class rados) \
