@@ -34,6 +34,7 @@ mod watches;
 pub use classes::in_osd::OsdCounts;
 pub use classes::plugin_call::REPLY_BYTES;
 pub use classes::survey::{Offer, OsdClasses, Survey};
+pub use cluster::administrator::{Administrator, Expected, PoolObjects};
 pub use cluster::examination::{Examination, OsdFacts, OsdSettings, PoolFacts, examine};
 pub use cluster::location::Location;
 pub use cluster::plain_client::{PlainAnswer, PlainClient};

@@ -1,5 +1,6 @@
 //! The Ceph cluster: how it is reached, what its monitors know, and where it keeps an object.
 
+pub(crate) mod administrator;
 pub(crate) mod connection;
 pub(crate) mod examination;
 pub(crate) mod failure;

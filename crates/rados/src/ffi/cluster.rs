@@ -84,6 +84,11 @@ impl Cluster {
 
     /// Asks the monitors, and waits; answers what they said.
     pub fn ask(&self, command: &str) -> Result<Vec<u8>, i32> {
+        self.ask_for_reason(command).map_err(|refusal| refusal.status)
+    }
+
+    /// The same, with what the monitors say to a command that they refuse.
+    pub fn ask_for_reason(&self, command: &str) -> Result<Vec<u8>, Refusal> {
         let command = c_string(command);
         let (commands, none) = ([command.as_ptr()], ptr::null());
         // SAFETY: librados writes buffers of its own to the places.
@@ -107,7 +112,7 @@ impl Cluster {
         let command = c_string(command);
         let (mut commands, none) = ([command.as_ptr()], ptr::null());
         // SAFETY: as above.
-        self.answer(|said| unsafe {
+        let answer = self.answer(|said| unsafe {
             (self.library.rados_osd_command)(
                 self.handle,
                 osd,
@@ -120,16 +125,26 @@ impl Cluster {
                 &mut said.text.start,
                 &mut said.text.length,
             )
-        })
+        });
+        answer.map_err(|refusal| refusal.status)
     }
 
-    fn answer(&self, ask: impl FnOnce(&mut Said) -> i32) -> Result<Vec<u8>, i32> {
+    fn answer(&self, ask: impl FnOnce(&mut Said) -> i32) -> Result<Vec<u8>, Refusal> {
         let mut said = Said::default();
         let status = ask(&mut said);
         let output = said.output.take(self.library);
-        said.text.take(self.library);
-        check(status).map(|()| output)
+        let text = String::from_utf8_lossy(&said.text.take(self.library)).into_owned();
+        check(status).map(|()| output).map_err(|status| Refusal { status, text })
     }
+}
+
+/// A command that a daemon does not follow.
+#[derive(Debug)]
+pub struct Refusal {
+    /// librados' status.
+    pub status: i32,
+    /// What the daemon says to people; empty if nobody answered.
+    pub text: String,
 }
 
 /// What a daemon answers to a command: a document, and text for people.

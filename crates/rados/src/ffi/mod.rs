@@ -15,7 +15,7 @@ mod read;
 mod watch;
 mod write;
 
-pub use cluster::Cluster;
+pub use cluster::{Cluster, Refusal};
 pub use completion::Answer;
 pub use exec::{Call, Called};
 pub use io_context::IoContext;

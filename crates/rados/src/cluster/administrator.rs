@@ -1,0 +1,144 @@
+//! `Administrator`: asks the monitors of a Ceph cluster, and keeps small objects in any of its pools.
+//!
+//! For commands that manage Ceph itself. nacre's own data never goes this way.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use nacre_object::{Error, Result};
+use serde_json::Value;
+
+use crate::cluster::failure::{operation_failed, status};
+use crate::ffi::{Change, Cluster, Fetch, Fetched, IoContext, Refusal};
+use crate::{RadosOptions, cluster::connection};
+
+/// A connection with a Ceph cluster, for its administrator.
+#[derive(Debug, Clone)]
+pub struct Administrator {
+    cluster: Arc<Cluster>,
+    options: RadosOptions,
+}
+
+impl Administrator {
+    /// Connects. The pool of the options need not be there.
+    ///
+    /// # Errors
+    /// Those of [`crate::RadosEngine::connect`].
+    pub async fn connect(options: RadosOptions) -> Result<Self> {
+        blocking(move || Ok(Self { cluster: connection::connect(&options)?, options })).await
+    }
+
+    /// Gives the monitors a command, as `{"prefix": "fs ls"}`; answers the document that they return, or null.
+    ///
+    /// # Errors
+    /// `Denied`, `NotFound` or `Invalid` with the monitors' words if they refuse; `Unavailable` if they do not answer.
+    pub async fn ask(&self, mut command: Value) -> Result<Value> {
+        command["format"] = "json".into();
+        let cluster = Arc::clone(&self.cluster);
+        let text = command.to_string();
+        let refused = move |refusal| refused(&command, refusal);
+        let answer = blocking(move || cluster.ask_for_reason(&text).map_err(refused)).await?;
+        if answer.iter().all(u8::is_ascii_whitespace) {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&answer)
+            .map_err(|error| Error::corrupt(format!("the monitors' answer is no JSON: {error}")))
+    }
+
+    /// The objects of a pool that have no namespace.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such pool.
+    pub async fn pool(&self, name: &str) -> Result<PoolObjects> {
+        let options = RadosOptions { pool: name.to_owned(), ..self.options.clone() };
+        let cluster = Arc::clone(&self.cluster);
+        let context = blocking(move || connection::open(&cluster, &options, "")).await?;
+        Ok(PoolObjects { context })
+    }
+}
+
+fn refused(command: &Value, refusal: Refusal) -> Error {
+    let said = format!("ceph {}: {}", command["prefix"].as_str().unwrap_or_default(), refusal.text);
+    match refusal.status.saturating_neg() {
+        _ if refusal.text.is_empty() => operation_failed(refusal.status),
+        1 | 13 => Error::denied(said),
+        2 => Error::not_found(said),
+        22 => Error::invalid(said),
+        _ => Error::unavailable(said),
+    }
+}
+
+async fn blocking<R: Send + 'static>(
+    work: impl FnOnce() -> Result<R> + Send + 'static,
+) -> Result<R> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(Error::unavailable(format!("the work was cut off: {error}"))))
+}
+
+/// What must be true of an object for a write to happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// Nothing.
+    Anything,
+    /// It does not exist.
+    Absent,
+    /// It has this version.
+    Version(u64),
+}
+
+/// The objects of a pool.
+#[derive(Debug, Clone)]
+pub struct PoolObjects {
+    context: Arc<IoContext>,
+}
+
+impl PoolObjects {
+    /// The first `limit` bytes of an object and its version; `None` if there is no such object.
+    ///
+    /// # Errors
+    /// Those of the cluster.
+    pub async fn read(&self, object: &str, limit: usize) -> Result<Option<(Bytes, u64)>> {
+        let fetch = Fetch::Data { offset: 0, length: limit.max(1) };
+        let (answer, fetched) = self.context.fetch(object, None, vec![fetch]).await;
+        match (answer.status, fetched.into_iter().next()) {
+            (status::ABSENT, _) => Ok(None),
+            (status, _) if status < 0 => Err(operation_failed(status).on(object)),
+            (_, Some(Fetched::Data(data))) => Ok(Some((data, answer.version))),
+            _ => Err(operation_failed(status::BROKEN).on(object)),
+        }
+    }
+
+    /// Replaces the content of an object, or makes it.
+    ///
+    /// # Errors
+    /// `Conflict` if the object is not as expected; those of the cluster.
+    pub async fn write(&self, object: &str, expected: Expected, content: Bytes) -> Result<()> {
+        let write = Change::WriteFull(content);
+        let changes = match expected {
+            Expected::Anything => vec![write],
+            Expected::Absent => vec![Change::CreateExclusive, write],
+            Expected::Version(version) => vec![Change::AssertVersion(version), write],
+        };
+        match self.context.apply(object, &changes).await.status {
+            status::PRESENT | status::NEWER | status::OLDER => {
+                Err(Error::conflict("somebody else changed it at the same time").on(object))
+            }
+            status if status < 0 => Err(operation_failed(status).on(object)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes an object, there or not.
+    ///
+    /// # Errors
+    /// Those of the cluster.
+    pub async fn remove(&self, object: &str) -> Result<()> {
+        match self.context.apply(object, &[Change::Remove]).await.status {
+            failed if failed < 0 && failed != status::ABSENT => {
+                Err(operation_failed(failed).on(object))
+            }
+            _ => Ok(()),
+        }
+    }
+}
