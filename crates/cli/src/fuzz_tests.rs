@@ -15,7 +15,7 @@ const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 const SHORT_RUN: u64 = 1_000;
 
 /// One of each kind of value the command takes, a line each; words are separated by `|`.
-const SAMPLES: [&str; 29] = [
+const SAMPLES: [&str; 30] = [
     "init|--targets|3|--metadata|2|--listen|127.0.0.1:7000|--tls-only",
     "up|--metrics-port|9100",
     "demo|--help",
@@ -44,6 +44,7 @@ const SAMPLES: [&str; 29] = [
     "resource|call|/a/b|next|--input|1",
     "log|read|l",
     "balancer|simulate|p.lua|--ranks|5|--units|9|--seconds|60|--tick|2.5|--seed|7",
+    "balancer|cephfs|push|p.lua|--name|p|--fs|f|--ceph|/c?user=u|--watch|7",
     "--version",
 ];
 

@@ -2,6 +2,7 @@
 
 mod append_progress;
 pub mod balancer;
+mod balancer_cephfs;
 pub mod brados;
 mod brados_counts;
 mod brados_explain;

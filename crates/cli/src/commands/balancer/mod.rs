@@ -14,6 +14,7 @@ use nacre::{Cluster, RoleName};
 use nacre_balance::DEFAULT_TICK;
 use nacre_object::{NodeName, ProgramName, Result};
 
+use crate::commands::balancer_cephfs::{self, CephfsCommand};
 use crate::listing::Limit;
 use crate::out::Out;
 
@@ -48,13 +49,15 @@ pub enum BalancerCommand {
     Simulate(simulate::SimulateArguments),
     /// Show what a policy would have decided at ticks that were recorded
     Replay(replay::ReplayArguments),
+    #[command(subcommand)]
+    Cephfs(CephfsCommand),
 }
 
 impl BalancerCommand {
-    /// Whether it asks a cluster.
+    /// Whether it asks a cluster of nacre's.
     pub fn asks_a_cluster(&self) -> bool {
         match self {
-            Self::Check { .. } | Self::Simulate(_) => false,
+            Self::Check { .. } | Self::Simulate(_) | Self::Cephfs(_) => false,
             Self::Replay(replay) => replay.asks_a_cluster(),
             Self::Set { .. } | Self::Off | Self::Status | Self::History { .. } => true,
         }
@@ -78,6 +81,7 @@ pub async fn run(
         }
         BalancerCommand::Check { file } => check::check(&file, out),
         BalancerCommand::Simulate(arguments) => simulate::simulate(&arguments, out),
+        BalancerCommand::Cephfs(command) => balancer_cephfs::run(command, out).await,
         BalancerCommand::Replay(arguments) => replay::replay(&arguments, connect, out).await,
     }
 }

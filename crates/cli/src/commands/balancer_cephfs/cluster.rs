@@ -1,0 +1,343 @@
+//! What is asked of Ceph: the file system's map, the loads that its ranks report, the cluster log, its policy objects.
+//!
+//! The monitors and the metadata pool are reached by librados. librados passes no commands to metadata servers (MDS), so
+//! those are given with the command `ceph tell`.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use nacre_balance::RankLoad;
+use nacre_object::{Error, ErrorKind, Result};
+use nacre_rados::{Administrator, PoolObjects, RadosOptions};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+/// A server that lives answers `ceph tell` within a second; a busy machine may take several.
+const TELL_TIMEOUT: Duration = Duration::from_secs(20);
+/// Lines of the cluster log that are looked through. The monitors keep 10,000.
+const LOG_LINES: u32 = 1000;
+/// What the line of the cluster log holds by which a rank reports that its policy failed. Ceph 12 to 18 write it so.
+const FAILED: &str = "mantle failed for balancer=";
+/// What the line holds by which rank 0 reports that it has loaded another policy.
+const LOADED: &str = "mantle balancer version changed: ";
+
+/// A CephFS file system.
+#[derive(Debug)]
+pub struct CephFs {
+    administrator: Administrator,
+    options: RadosOptions,
+    name: String,
+    /// The metadata pool, in which the MDSs look for policies.
+    pub pool: PoolObjects,
+}
+
+/// The file system as the monitors know it.
+#[derive(Debug)]
+pub struct FsMap {
+    /// The object that holds the active policy; empty for Ceph's own balancer.
+    pub balancer: String,
+    /// The ranks, in order.
+    pub ranks: Vec<Rank>,
+    /// Whether ranks balance by themselves; `None` in versions of Ceph that always do.
+    pub balance_automate: Option<bool>,
+    /// Which ranks take part, in hexadecimal; `None` in versions of Ceph where all do.
+    pub rank_mask: Option<String>,
+}
+
+/// A rank, and the MDS that serves it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rank {
+    /// The MDS's name.
+    pub mds: String,
+    /// As `up:active`.
+    pub state: String,
+    /// The version of Ceph that the MDS runs; empty if the monitors do not know it.
+    pub ceph_version: String,
+}
+
+/// What ranks report of a policy in the cluster log.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Reports {
+    /// Whether rank 0 has loaded the policy.
+    pub is_loaded: bool,
+    /// The first failure of each rank, as `mds.1 (mds.b): (22) Invalid argument`.
+    pub failures: Vec<String>,
+}
+
+impl CephFs {
+    /// Connects with a cluster, and finds the file system: the one of this name, or the only one.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such file system, with those that are.
+    pub async fn open(options: RadosOptions, name: Option<String>) -> Result<Self> {
+        #[derive(Deserialize)]
+        struct Listed {
+            name: String,
+            metadata_pool: String,
+        }
+        let connected = Administrator::connect(options.clone()).await;
+        let administrator = connected.map_err(|error| match error.kind() {
+            ErrorKind::Invalid => error.hint("write --ceph /path/ceph.conf"),
+            _ => error,
+        })?;
+        let mut listed: Vec<Listed> = read(administrator.ask(json!({ "prefix": "fs ls" })).await?)?;
+        let names = listed.iter().map(|fs| fs.name.as_str()).collect::<Vec<_>>().join(", ");
+        let at = match &name {
+            Some(name) => listed.iter().position(|fs| fs.name == *name),
+            None => (listed.len() == 1).then_some(0),
+        };
+        let Some(at) = at else {
+            let text = match name {
+                Some(name) => format!("the cluster has no file system {name}"),
+                None => "the cluster does not have exactly one file system".to_owned(),
+            };
+            return Err(
+                Error::not_found(text).hint(format!("it has these: {names}; name one with --fs"))
+            );
+        };
+        let Listed { name, metadata_pool } = listed.swap_remove(at);
+        let pool = administrator.pool(&metadata_pool).await?;
+        Ok(Self { administrator, options, name, pool })
+    }
+
+    /// The file system's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Asks for the map.
+    ///
+    /// # Errors
+    /// Those of the cluster.
+    pub async fn map(&self) -> Result<FsMap> {
+        let get = json!({ "prefix": "fs get", "fs_name": self.name });
+        let map = self.administrator.ask(get).await?;
+        let metadata = self.administrator.ask(json!({ "prefix": "mds metadata" })).await?;
+        map_of(&map["mdsmap"], &metadata)
+    }
+
+    /// Has all ranks run the policy in this object; an empty name stands for Ceph's own balancer.
+    ///
+    /// # Errors
+    /// Those of the cluster.
+    pub async fn set_balancer(&self, object: &str) -> Result<()> {
+        let command =
+            json!({ "prefix": "fs set", "fs_name": self.name, "var": "balancer", "val": object });
+        self.administrator.ask(command).await.map(drop)
+    }
+
+    /// What the cluster log says of the policy in this object.
+    ///
+    /// # Errors
+    /// Those of the cluster.
+    pub async fn reports(&self, object: &str) -> Result<Reports> {
+        let command = json!({
+            "prefix": "log last", "num": LOG_LINES, "level": "info", "channel": "cluster",
+        });
+        Ok(reports_of(&read::<Vec<LogLine>>(self.administrator.ask(command).await?)?, object))
+    }
+
+    /// The time from one decision of the ranks to the next (`mds_bal_interval`).
+    ///
+    /// # Errors
+    /// As [`CephFs::loads`].
+    pub async fn tick(&self, map: &FsMap) -> Result<Duration> {
+        let answer = self.tell(map, &["config", "get", "mds_bal_interval"]).await?;
+        let seconds = answer["mds_bal_interval"].as_str().and_then(|text| text.parse().ok());
+        seconds
+            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+            .ok_or_else(|| Error::corrupt(format!("the MDS says of mds_bal_interval: {answer}")))
+    }
+
+    /// The loads of all ranks that rank 0 knows by their latest heartbeats.
+    ///
+    /// # Errors
+    /// `Unsupported` if the command `ceph` is not installed; `Unavailable` if rank 0 does not answer.
+    pub async fn loads(&self, map: &FsMap) -> Result<Vec<RankLoad>> {
+        loads_of(&self.tell(map, &["dump", "loads"]).await?, map)
+    }
+
+    /// Gives the MDS of rank 0 a command.
+    async fn tell(&self, map: &FsMap, words: &[&str]) -> Result<Value> {
+        let Some(rank) = map.ranks.first() else {
+            return Err(Error::unavailable(format!("no MDS serves {}", self.name)));
+        };
+        let target = format!("mds.{}", rank.mds);
+        let mut command = Command::new("ceph");
+        if let Some(conf) = &self.options.conf {
+            command.arg("--conf").arg(conf);
+        }
+        command.args(["--id", &self.options.user, "--format", "json", "tell", &target]).args(words);
+        command.stdin(Stdio::null()).kill_on_drop(true);
+        let said = tokio::time::timeout(TELL_TIMEOUT, command.output()).await.map_err(|_| {
+            Error::unavailable(format!("{target} did not answer within {TELL_TIMEOUT:?}"))
+        })?;
+        let said = said.map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                Error::unsupported("MDSs are asked with the command `ceph`, which is not installed")
+                    .hint("install it, in Debian the package ceph-common")
+            }
+            _ => Error::unavailable(format!("the command `ceph` cannot be run: {error}")),
+        })?;
+        if !said.status.success() {
+            let text = String::from_utf8_lossy(&said.stderr);
+            let last = text.lines().map(str::trim).rfind(|line| !line.is_empty());
+            let text = format!("{target} does not answer: {}", last.unwrap_or("no reason given"));
+            return Err(Error::unavailable(text).hint("see `ceph fs status` or `ceph health`"));
+        }
+        document(&String::from_utf8_lossy(&said.stdout))
+    }
+}
+
+fn read<T: DeserializeOwned>(value: Value) -> Result<T> {
+    serde_json::from_value(value)
+        .map_err(|error| Error::corrupt(format!("the monitors' answer makes no sense: {error}")))
+}
+
+/// What an MDS prints. Ceph writes numbers that are not finite as `-inf` or `nan`, which JSON lacks.
+fn document(text: &str) -> Result<Value> {
+    let mut text = text.to_owned();
+    for word in ["-inf", "inf", "-nan", "nan"] {
+        text = text.replace(&format!(":{word}"), ":null");
+    }
+    serde_json::from_str(&text)
+        .map_err(|error| Error::corrupt(format!("the MDS's answer is no JSON: {error}")))
+}
+
+fn map_of(map: &Value, metadata: &Value) -> Result<FsMap> {
+    let Some(infos) = map["info"].as_object() else {
+        return Err(Error::corrupt("the monitors' answer has no list of MDSs"));
+    };
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let version_of = |mds: &str| {
+        let known = metadata.as_array()?.iter().find(|known| known["name"] == mds)?;
+        Some(text(&known["ceph_version_short"]))
+    };
+    // A follower of a rank, as standby-replay, has its number.
+    let serves = |info: &&Value| {
+        info["rank"].as_i64().is_some_and(|rank| rank >= 0) && info["state"] != "up:standby-replay"
+    };
+    let mut ranks: Vec<_> = infos.values().filter(serves).collect();
+    ranks.sort_by_key(|info| info["rank"].as_i64());
+    let rank = |info: &Value| {
+        let mds = text(&info["name"]);
+        let ceph_version = version_of(&mds).unwrap_or_default();
+        Rank { mds, state: text(&info["state"]), ceph_version }
+    };
+    Ok(FsMap {
+        balancer: text(&map["balancer"]),
+        ranks: ranks.into_iter().map(rank).collect(),
+        balance_automate: map["flags_state"]["balance_automate"].as_bool(),
+        rank_mask: map["bal_rank_mask"].as_str().map(str::to_owned),
+    })
+}
+
+/// Five counters, of reads, writes, listings, fetches and stores, and how CephFS weighs them.
+fn meta_load(counters: &Value) -> f64 {
+    const WEIGHTS: [f64; 5] = [1.0, 2.0, 1.0, 2.0, 4.0];
+    let counters = counters["Decay Counters"].as_array().into_iter().flatten();
+    let values = counters.map(|counter| counter["value"].as_f64().unwrap_or_default());
+    // The sum of no numbers at all would be -0.
+    WEIGHTS.iter().zip(values).fold(0.0, |sum, (weight, value)| sum + weight * value)
+}
+
+fn loads_of(dump: &Value, map: &FsMap) -> Result<Vec<RankLoad>> {
+    let loads = &dump["mds_load"];
+    let load = |(number, rank): (usize, &Rank)| {
+        let load = &loads[format!("mds.{number}")];
+        let value = |name: &str| load[name].as_f64().unwrap_or_default();
+        RankLoad {
+            node: format!("mds.{}", rank.mds),
+            auth: meta_load(&load["auth_dirfrags"]),
+            all: meta_load(&load["all_dirfrags"]),
+            cpu: value("cpu_load"),
+            queue: value("queue_length"),
+            requests: value("request_rate"),
+            ..RankLoad::default()
+        }
+    };
+    match loads {
+        Value::Object(_) => Ok(map.ranks.iter().enumerate().map(load).collect()),
+        _ => Err(Error::corrupt("the MDS reports no loads")),
+    }
+}
+
+/// A line of the cluster log.
+#[derive(Debug, Deserialize)]
+struct LogLine {
+    /// As `mds.b`.
+    #[serde(default)]
+    name: String,
+    /// As `mds.1`.
+    #[serde(default)]
+    rank: String,
+    #[serde(default)]
+    message: String,
+}
+
+fn reports_of(lines: &[LogLine], object: &str) -> Reports {
+    let mut reports = Reports::default();
+    let mut failed = vec![];
+    for line in lines {
+        if let Some((_, loaded)) = line.message.split_once(LOADED) {
+            reports.is_loaded |= loaded.trim() == object;
+        }
+        let reason = line.message.split_once(FAILED).and_then(|(_, rest)| {
+            rest.strip_prefix(object)?.strip_prefix(" : ").map(str::to_owned)
+        });
+        if let Some(reason) = reason.filter(|_| !failed.contains(&&line.rank)) {
+            failed.push(&line.rank);
+            reports.failures.push(format!("{} ({}): {reason}", line.rank, line.name));
+        }
+    }
+    reports
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(rank: &str, message: &str) -> LogLine {
+        LogLine { name: "mds.x".into(), rank: rank.into(), message: message.into() }
+    }
+
+    #[test]
+    fn the_first_failure_of_each_rank_is_found_for_one_object_alone() {
+        let failed =
+            "using old balancer; mantle failed for balancer=p.v1.ab : (22) Invalid argument";
+        let lines = [
+            line("mds.0", "mantle balancer version changed: p.v1.ab"),
+            line("mds.1", failed),
+            line("mds.1", failed),
+            line("mds.0", "mantle failed for balancer=p.v1.abc : (2) No such file"),
+        ];
+        let reports = reports_of(&lines, "p.v1.ab");
+        assert!(reports.is_loaded);
+        assert_eq!(reports.failures, ["mds.1 (mds.x): (22) Invalid argument"]);
+        assert!(!reports_of(&lines, "p.v1.abc").is_loaded);
+    }
+
+    #[test]
+    fn loads_are_weighed_as_cephfs_weighs_them() {
+        let map = map_of(
+            &json!({ "balancer": "", "info": {
+                "gid_2": { "name": "a", "rank": 1, "state": "up:active" },
+                "gid_1": { "name": "b", "rank": 0, "state": "up:active" },
+                "gid_3": { "name": "c", "rank": -1, "state": "up:standby" },
+            } }),
+            &json!([{ "name": "b", "ceph_version_short": "16.2.15" }, { "name": "a" }]),
+        );
+        let map = map.unwrap();
+        assert_eq!(map.ranks.iter().map(|rank| rank.mds.as_str()).collect::<Vec<_>>(), ["b", "a"]);
+        assert_eq!((map.ranks[0].ceph_version.as_str(), map.balance_automate), ("16.2.15", None));
+        let dump = document(
+            r#"{"mds_load":{"mds.0":{"request_rate":7,"cpu_load":1.5,"all_dirfrags":{"Decay Counters":[
+               {"value":1,"halflife":-inf},{"value":2,"halflife":-inf},{"value":3,"halflife":nan},
+               {"value":4,"halflife":5},{"value":5,"halflife":5}]}},"mds.1":{}}}"#,
+        );
+        let loads = loads_of(&dump.unwrap(), &map).unwrap();
+        assert_eq!((loads[0].all, loads[0].requests, loads[1].all), (36.0, 7.0, 0.0));
+    }
+}

@@ -1,0 +1,212 @@
+//! `push`: checks a policy, stores it under a new name, switches to it, and takes it back if a rank reports an error.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre_clock::{Clock, SystemClock};
+use nacre_object::{Error, FaultSite, ProgramName, Result};
+use nacre_rados::Expected;
+use serde_json::json;
+
+use super::cluster::{CephFs, FsMap, Reports};
+use super::rehearsal;
+use super::versions::{Index, Version, object_name};
+use super::{Place, source_of};
+use crate::input::{read_text, seconds};
+use crate::out::{Out, note};
+
+/// Ticks for which a new policy is watched: one may have begun before the ranks heard of it.
+const WATCHED_TICKS: u32 = 2;
+/// From a tick's beginning to the arrival of its reports in the cluster log, at most.
+const REPORT_DELAY: Duration = Duration::from_secs(2);
+/// How often the cluster log is read.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// What `nacre balancer cephfs push` can be told
+#[derive(Debug, clap::Args)]
+pub struct PushArguments {
+    /// The file with the policy, in Ceph's dialect
+    #[arg(value_name = "POLICY_FILE")]
+    file: PathBuf,
+    /// The policy's name; the file's name without its extension if left out
+    #[arg(long)]
+    name: Option<ProgramName>,
+    /// How long to watch for errors of the ranks after the switch; two ticks of the MDSs if left out
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    watch: Option<f64>,
+    /// Check the policy and say what each rank would do now, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Pushes a policy.
+///
+/// # Errors
+/// `Fault`, `Invalid` or `Exhausted` for a policy that fails in the dry run; `Unsupported` if the file system does not
+/// balance; `Fault` if a rank reported an error and the policy was taken back.
+pub async fn run(arguments: PushArguments, out: Out) -> Result<()> {
+    let PushArguments { file, name, watch, dry_run, place } = arguments;
+    let source = read_text(&file)?;
+    let name = match name {
+        Some(name) => name,
+        None => name_of(&file)?,
+    };
+    rehearsal::compile(name.as_str(), 0, &source)?;
+    let fs = place.open().await?;
+    let map = fs.map().await?;
+    check_ready(&fs, &map)?;
+    let (index, expected) = Index::read(&fs.pool).await?;
+    let version = index.next_version(name.as_str());
+    let policy = rehearsal::compile(name.as_str(), version, &source)?;
+    let decisions = rehearsal::decide_as_all(&policy, &fs.loads(&map).await?)?;
+    let said: Vec<_> =
+        decisions.iter().enumerate().map(|(rank, it)| rehearsal::describe(rank, it)).collect();
+    if dry_run {
+        return out.show(&json!({ "decisions": decisions }), || said.join("\n"));
+    }
+    if is_active(&fs, &map, name.as_str(), &source).await? {
+        return out.show(&json!({ "active": map.balancer, "watched_seconds": 0 }), || {
+            format!("{} is active already", map.balancer)
+        });
+    }
+    said.iter().for_each(|line| note(line));
+    let object = object_name(name.as_str(), version, policy_digest(&source));
+    let pushed = Version {
+        name: name.to_string(),
+        version,
+        object,
+        pushed_at_micros: SystemClock::default().now_micros(),
+        taken_back: None,
+    };
+    // Asked before the switch: a policy that cannot be watched is not switched to.
+    let watched = match watch {
+        Some(seconds) => Duration::from_secs_f64(seconds),
+        None => fs.tick(&map).await? * WATCHED_TICKS + REPORT_DELAY,
+    };
+    switch(&fs, (index, expected), &pushed, &source, &map.balancer).await?;
+    let object = &pushed.object;
+    note(&format!("{object} is active; watching the ranks for {watched:.1?}"));
+    let reports = watch_ranks(&fs, object, watched).await?;
+    if !reports.failures.is_empty() {
+        return Err(take_back(&fs, &pushed, &map.balancer, &reports).await?);
+    }
+    let value = json!({
+        "active": object, "before": map.balancer, "is_loaded": reports.is_loaded,
+        "watched_seconds": watched.as_secs_f64(),
+    });
+    out.show(&value, || match reports.is_loaded {
+        true => format!("{object} is active, and no rank reported an error"),
+        false => format!(
+            "{object} is active, but no rank has loaded it yet; see `status` later. Ceph 18 and later also need: \
+             ceph fs set {} balance_automate true",
+            fs.name()
+        ),
+    })
+}
+
+fn policy_digest(source: &str) -> nacre_program::Digest {
+    nacre_program::Digest::of(source.as_bytes())
+}
+
+fn name_of(file: &std::path::Path) -> Result<ProgramName> {
+    let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    ProgramName::new(stem).map_err(|error| error.hint("name the policy with --name"))
+}
+
+/// Fails if the file system's ranks would not run a policy.
+fn check_ready(fs: &CephFs, map: &FsMap) -> Result<()> {
+    let name = fs.name();
+    if map.balance_automate == Some(false) {
+        let version = map.ranks.first().map(|rank| rank.ceph_version.as_str()).unwrap_or_default();
+        let text = format!("{name} runs no policy: its balance_automate is off (Ceph {version})");
+        return Err(Error::unsupported(text)
+            .hint(format!("turn it on: ceph fs set {name} balance_automate true")));
+    }
+    match map.ranks.iter().position(|rank| rank.state != "up:active") {
+        Some(rank) => {
+            let text = format!("rank {rank} of {name} is {}, not active", map.ranks[rank].state);
+            Err(Error::unavailable(text).hint("ranks balance only when all are active; try again"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether this very source is active under this name.
+async fn is_active(fs: &CephFs, map: &FsMap, name: &str, source: &str) -> Result<bool> {
+    if !map.balancer.starts_with(&format!("{name}.v")) {
+        return Ok(false);
+    }
+    Ok(source_of(fs, &map.balancer).await?.is_some_and(|active| active == source.as_bytes()))
+}
+
+/// Stores the policy and has the ranks run it. The index is stored before the switch: an active object that the index
+/// does not know could not be rolled back.
+async fn switch(
+    fs: &CephFs,
+    (mut index, expected): (Index, Expected),
+    pushed: &Version,
+    source: &str,
+    active: &str,
+) -> Result<()> {
+    let content = Bytes::copy_from_slice(source.as_bytes());
+    fs.pool.write(&pushed.object, Expected::Anything, content).await?;
+    let removable = index.push(pushed.clone(), active);
+    index.store(&fs.pool, expected).await?;
+    fs.set_balancer(&pushed.object).await?;
+    for object in removable {
+        fs.pool.remove(&object).await?;
+    }
+    Ok(())
+}
+
+/// Reads the cluster log until a rank fails, the time is over, or somebody switches to another policy.
+async fn watch_ranks(fs: &CephFs, object: &str, watched: Duration) -> Result<Reports> {
+    let clock = SystemClock::default();
+    let end = clock.now_micros() + watched.as_micros() as u64;
+    loop {
+        let unwatched = |error: Error| error.hint(format!("{object} stays active; see `rollback`"));
+        let reports = fs.reports(object).await.map_err(unwatched)?;
+        if !reports.failures.is_empty() || clock.now_micros() >= end {
+            return Ok(reports);
+        }
+        if fs.map().await.map_err(unwatched)?.balancer != object {
+            return Err(Error::conflict("somebody else has switched to another policy").on(object));
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// Switches to the object `before`, which was active before. Answers the error to end with.
+async fn take_back(
+    fs: &CephFs,
+    pushed: &Version,
+    before: &str,
+    reports: &Reports,
+) -> Result<Error> {
+    let reason = reports.failures.join("; ");
+    let object = &pushed.object;
+    if fs.map().await?.balancer == *object {
+        fs.set_balancer(before).await?;
+    }
+    // The ranks come first: they run the policy of before even if the index cannot be changed.
+    if let Err(error) = note_failure(fs, object, &reason).await {
+        note(&format!("the history does not say that {object} was taken back: {error}"));
+    }
+    let active = if before.is_empty() { "Ceph's own balancer" } else { before };
+    let site =
+        FaultSite { program: pushed.name.clone(), version: pushed.version, ..FaultSite::default() };
+    let text = format!("a rank could not run {object}, which was taken back: {reason}");
+    Ok(Error::fault_at(site, text).hint(format!(
+        "{active} is active again; the log of the MDS tells the line, after `mantle could not`"
+    )))
+}
+
+async fn note_failure(fs: &CephFs, object: &str, reason: &str) -> Result<()> {
+    let (mut index, expected) = Index::read(&fs.pool).await?;
+    index.step_back(object);
+    index.note_failure(object, reason);
+    index.store(&fs.pool, expected).await
+}

@@ -1,0 +1,99 @@
+//! The dry run of a policy: what each rank would decide now, found out before any rank runs it.
+
+use std::sync::Arc;
+
+use nacre_balance::{Decision, Dialect, Inputs, Policy, RankLoad};
+use nacre_clock::{Clock, SystemClock};
+use nacre_object::{Error, Result};
+
+/// What nacre gives to policies and Ceph does not. Ceph opens the libraries, but gives policies only the basic one.
+const NOT_IN_CEPH: &str = "string, math, table, coroutine, utf8, os, debug, bit32, buffer, vector, units, authmetaload, \
+    allmetaload, IRD, IWR, READDIR, FETCH, STORE, WRstate, RDstate, WRState, RDState, max, min, Max, Min";
+
+/// Compiles a policy as Ceph sees it: what only nacre has is nil.
+///
+/// # Errors
+/// `Unsupported` for the hooks dialect; those of [`Policy::compile`].
+pub fn compile(name: &str, version: u64, source: &str) -> Result<Policy> {
+    if Dialect::of(source) != Dialect::Ceph {
+        return Err(Error::unsupported("the policy is not in Ceph's dialect")
+            .on(name)
+            .hint("CephFS runs one chunk that returns the targets; its first line is --!mantle"));
+    }
+    // Reports what is wrong with the source as it is, an empty one among others.
+    Policy::compile(name, version, source)?;
+    Policy::compile(name, version, &as_in_ceph(source))
+}
+
+/// The source with names of nacre's that are nil. Lines keep their numbers.
+fn as_in_ceph(source: &str) -> String {
+    match source.split_once('\n') {
+        Some((directive, rest)) => format!("{directive}\nlocal {NOT_IN_CEPH}; {rest}"),
+        None => source.to_owned(),
+    }
+}
+
+/// Decides as each rank in turn: on made-up loads first, then on those that the ranks report. Answers the decisions on
+/// the latter.
+///
+/// # Errors
+/// Those of [`Policy::decide`], with the rank that fails.
+pub fn decide_as_all(policy: &Policy, loads: &[RankLoad]) -> Result<Vec<Decision>> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    policy.rehearse(&clock)?;
+    let decide = |whoami: usize| {
+        let inputs = Inputs { whoami, ranks: loads.to_vec(), ..Inputs::default() };
+        policy.decide(&inputs, &clock).map_err(|error| error.on(format!("rank {whoami}")))
+    };
+    (0..loads.len()).map(decide).collect()
+}
+
+/// What a decision of a rank would do.
+pub fn describe(rank: usize, decision: &Decision) -> String {
+    let targets = decision.targets.iter().enumerate().filter(|(_, target)| **target > 0.0);
+    let sent: Vec<_> = targets.map(|(to, load)| format!("{load:.1} to rank {to}")).collect();
+    match sent.is_empty() {
+        true => format!("rank {rank} would send nothing"),
+        false => format!("rank {rank} would send {}", sent.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GREEDY: &str = include_str!("../../../../../programs/balancer/ceph/greedy_spill.lua");
+
+    fn loads(all: &[f64]) -> Vec<RankLoad> {
+        all.iter().map(|all| RankLoad { all: *all, ..RankLoad::default() }).collect()
+    }
+
+    #[test]
+    fn a_policy_is_decided_as_every_rank() {
+        let policy = compile("greedy_spill", 1, GREEDY).unwrap();
+        let decisions = decide_as_all(&policy, &loads(&[8.0, 0.0])).unwrap();
+        let said: Vec<_> = decisions.iter().enumerate().map(|(at, it)| describe(at, it)).collect();
+        assert_eq!(said, ["rank 0 would send 4.0 to rank 1", "rank 1 would send nothing"]);
+    }
+
+    #[test]
+    fn a_policy_that_fails_on_the_last_rank_is_refused_with_the_line() {
+        let source =
+            "--!mantle\nlocal next = mds[whoami + 1]\nlocal load = next.queue_len\nreturn {}";
+        let error = decide_as_all(&compile("p", 1, source).unwrap(), &loads(&[1.0])).unwrap_err();
+        assert!(error.fault().is_some_and(|site| site.line.is_some()), "{error}");
+    }
+
+    #[test]
+    fn what_ceph_leaves_out_is_missing_in_the_dry_run() {
+        let source = "--!mantle\n\nreturn { [0] = math.max(1, 2) }";
+        let error = decide_as_all(&compile("p", 1, source).unwrap(), &loads(&[1.0])).unwrap_err();
+        assert_eq!(error.fault().and_then(|site| site.line), Some(3), "{error}");
+    }
+
+    #[test]
+    fn a_policy_in_the_hooks_dialect_is_refused_plainly() {
+        let error = compile("p", 1, "when = 'if true then'").unwrap_err();
+        assert!(error.to_string().contains("not in Ceph's dialect"), "{error}");
+    }
+}
