@@ -1,0 +1,155 @@
+//! `nacre balancer cephfs` on a real file system with two ranks.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use nacre_conformance::CephCluster;
+use nacre_conformance::wait::eventually_blocking;
+use serde_json::Value;
+
+const NACRE: &str = env!("CARGO_BIN_EXE_nacre");
+const GREEDY: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/balancer/ceph/greedy_spill.lua");
+
+/// A policy that fails nowhere but on rank 1 of a real MDS: Ceph's Lua writes the quotient as `1.0`, nacre's as `1`.
+const FAILS_ON_RANK_1: &str = r#"--!mantle
+local targets = {}
+for rank in pairs(mds) do targets[rank] = 0 end
+local names = { ["1"] = "last" }
+if whoami == 1 then BAL_LOG(2, "the " .. names[tostring(whoami / 1)] .. " rank") end
+return targets
+"#;
+
+/// A file system with two ranks whose ticks are short.
+struct TwoRanks {
+    ceph: CephCluster,
+    scratch: tempfile::TempDir,
+}
+
+impl TwoRanks {
+    fn start() -> Self {
+        let options = ["--osds", "1", "--mds", "2", "--set", "mds_bal_interval=2"];
+        Self { ceph: CephCluster::start(&options), scratch: tempfile::tempdir().unwrap() }
+    }
+
+    /// A policy's file.
+    fn file(&self, name: &str, source: &str) -> PathBuf {
+        let path = self.scratch.path().join(name);
+        std::fs::write(&path, source).unwrap();
+        path
+    }
+
+    /// Runs a command; its exit status, and what it printed and said.
+    fn run(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        let output = Command::new(NACRE)
+            .args(["balancer", "cephfs"])
+            .args(arguments)
+            .arg("--ceph")
+            .arg(self.ceph.conf())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let [printed, said] =
+            [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        assert!(!said.contains("panicked"), "{said}");
+        (output.status.code(), printed, said)
+    }
+
+    /// Runs it; the document that it printed.
+    #[track_caller]
+    fn json(&self, arguments: &[&str]) -> Value {
+        let (status, printed, said) = self.run(&[arguments, &["--json"]].concat());
+        assert_eq!(status, Some(0), "{arguments:?}: {said}");
+        serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"))
+    }
+
+    fn push(&self, file: &Path) -> (Option<i32>, String, String) {
+        self.run(&["push", file.to_str().unwrap()])
+    }
+
+    /// The object of the active policy, as the monitors know it.
+    fn active(&self) -> String {
+        let map = self.ceph.client("ceph", &["fs", "get", "cephfs", "--format", "json"]);
+        let map: Value = serde_json::from_str(&map).unwrap();
+        map["mdsmap"]["balancer"].as_str().unwrap().to_owned()
+    }
+
+    /// Waits until rank 0 has loaded a policy.
+    fn await_loaded(&self, object: &str) {
+        let line = format!("mantle balancer version changed: {object}");
+        eventually_blocking("rank 0 loads the policy", || {
+            let log = std::fs::read_to_string(self.ceph.folder().join("log/cluster.log")).unwrap();
+            log.contains(&line)
+        });
+    }
+}
+
+#[test]
+fn a_policy_is_pushed_watched_taken_back_and_rolled_back() {
+    let ranks = TwoRanks::start();
+    let source = std::fs::read_to_string(GREEDY).unwrap();
+    assert_eq!(ranks.json(&["status"])["object"], "");
+
+    let first = ranks.json(&["push", GREEDY])["active"].as_str().unwrap().to_owned();
+    assert!(first.starts_with("greedy_spill.v1."), "{first}");
+    assert_eq!(ranks.active(), first);
+    ranks.await_loaded(&first);
+    let status = ranks.json(&["status"]);
+    assert_eq!((&status["name"], &status["version"]), (&"greedy_spill".into(), &1.into()));
+    assert_eq!(status["ranks"].as_array().unwrap().len(), 2, "{status}");
+    assert_eq!(ranks.run(&["pull"]).1, source);
+
+    // Rank 0 can run it, rank 1 cannot.
+    let failing = ranks.file("failing.lua", FAILS_ON_RANK_1);
+    let (status, _, said) = ranks.push(&failing);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("taken back: mds.1 (mds."), "{said}");
+    assert!(said.contains("Invalid argument") && !said.contains("mds.0"), "{said}");
+    assert_eq!(ranks.active(), first);
+
+    // An overwritten object goes unnoticed: the same policy gets another name.
+    let changed = ranks.file("greedy_spill.lua", &source.replace("0.01", "0.02"));
+    let (status, _, said) = ranks.push(&changed);
+    assert_eq!(status, Some(0), "{said}");
+    let second = ranks.active();
+    assert!(second.starts_with("greedy_spill.v2."), "{second}");
+    ranks.await_loaded(&second);
+    assert!(ranks.run(&["pull"]).1.contains("0.02"));
+
+    let (_, history, _) = ranks.run(&["history"]);
+    let states: Vec<_> = history.lines().skip(1).map(str::trim_end).collect();
+    assert!(states.len() == 3 && states[0].ends_with("  -"), "{history}");
+    assert!(states[1].contains("failing") && states[1].contains("taken back: mds.1"), "{history}");
+    assert!(states[2].ends_with("active"), "{history}");
+
+    assert_eq!(ranks.json(&["rollback"])["active"], first);
+    assert_eq!(ranks.active(), first);
+    assert_eq!(ranks.run(&["pull"]).1, source);
+    assert_eq!(ranks.json(&["rollback"])["active"], "");
+    assert_eq!(ranks.run(&["rollback"]).0, Some(1));
+}
+
+#[test]
+fn a_policy_that_fails_in_the_dry_run_changes_nothing() {
+    let ranks = TwoRanks::start();
+    for (source, because) in [
+        ("when = 'if true then'", "its first line is --!mantle"),
+        ("--!mantle\nreturn {", "line"),
+        (
+            "--!mantle\nlocal load = mds[whoami + 1].queue_len\nreturn { [0] = 0, [1] = 0, [2] = 0 }",
+            "line 2",
+        ),
+        ("--!mantle\nreturn { [0] = math.max(1, 2) }", "line 2"),
+        ("--!mantle\nreturn {}", "invalid argument: 0 targets"),
+    ] {
+        let (status, _, said) = ranks.push(&ranks.file("policy.lua", source));
+        assert!(status != Some(0) && said.contains(because), "{source}: {said}");
+    }
+    let (status, printed, said) = ranks.run(&["push", GREEDY, "--dry-run"]);
+    assert!(status == Some(0) && printed.contains("rank 1 would send nothing"), "{said}");
+    assert_eq!(ranks.active(), "");
+    assert_eq!(ranks.run(&["history"]).1.lines().count(), 1, "only the header");
+    assert_eq!(ranks.run(&["pull"]).0, Some(1));
+    let (status, _, said) = ranks.run(&["status", "--fs", "other"]);
+    assert!(status == Some(1) && said.contains("it has these: cephfs"), "{said}");
+}
