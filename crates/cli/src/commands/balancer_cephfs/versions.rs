@@ -196,7 +196,7 @@ mod tests {
         }
         let oldest = index.versions[0].object.clone();
         let next = version(&index, "a");
-        assert_eq!(index.push(next, &active), [oldest.clone()]);
+        assert_eq!(index.push(next, &active), std::slice::from_ref(&oldest));
         assert_eq!(index.versions.len(), MAX_VERSIONS);
         assert!(!index.chain.contains(&oldest));
     }
