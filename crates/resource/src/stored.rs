@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(feature = "programs")]
 use bytes::Bytes;
 use nacre_object::{Error, Result};
 use serde::{Deserialize, Serialize};
