@@ -2,6 +2,8 @@
 
 use nacre_object::limits::{MAX_MAP_VALUE_BYTES, MAX_REQUEST_BYTES};
 
+/// A log's name is part of its map's and its objects' names.
+pub const MAX_LOG_NAME_BYTES: usize = 64;
 /// Objects of one stripe: a view lists a salt for each, and recovery seals each.
 pub const MAX_WIDTH: u32 = 64;
 /// Entries of one object: an object can then be removed, or compacted, in one go.

@@ -8,8 +8,7 @@ use std::str::FromStr;
 use nacre_object::{Error, MapName, Result};
 use nacre_registry::LOG_MAP_PREFIX;
 
-/// A log's name is part of its map's and its objects' names.
-const MAX_LOG_NAME_BYTES: usize = 64;
+use crate::limits::MAX_LOG_NAME_BYTES;
 
 /// A log: 1 to 64 letters, digits, `.`, `_` or `-`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]

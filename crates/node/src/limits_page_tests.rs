@@ -1,9 +1,10 @@
 //! The limits that docs/operations.md tells operators are those of the code.
 
 use nacre_embedded::DEFAULT_RESERVE_BYTES;
-use nacre_log::limits::MAX_RECORD_BYTES;
+use nacre_log::limits::{MAX_LOG_NAME_BYTES, MAX_RECORD_BYTES};
 use nacre_object::limits as object;
 use nacre_registry::limits as registry;
+use nacre_resource::limits::MAX_PATH_BYTES;
 
 const PAGE: &str = include_str!("../../../docs/operations.md");
 
@@ -14,7 +15,9 @@ fn limits() -> Vec<(&'static str, u64)> {
     vec![
         ("the byte stream of an object", object::MAX_OBJECT_BYTES),
         ("the name of an object", small(object::MAX_OBJECT_NAME_BYTES)),
-        ("the name of a pool, class, program or log", small(object::MAX_IDENTIFIER_BYTES)),
+        ("the name of a pool, class or program", small(object::MAX_IDENTIFIER_BYTES)),
+        ("the name of a log", small(MAX_LOG_NAME_BYTES)),
+        ("the path of a resource", small(MAX_PATH_BYTES)),
         ("a key of an object's map", small(object::MAX_MAP_KEY_BYTES)),
         ("a value of an object's map", small(object::MAX_MAP_VALUE_BYTES)),
         ("an attribute's value", small(object::MAX_ATTRIBUTE_VALUE_BYTES)),
