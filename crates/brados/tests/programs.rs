@@ -105,9 +105,10 @@ fn only_the_methods_that_say_so_read_whole_tables() {
     }
 }
 
-/// A line of the README's table: a program and, in the last column, which methods read whole tables.
+/// A line of the README's table of classes: a program and, in the last column, which methods read whole tables.
 fn row(line: &str) -> Option<(&str, Vec<&str>)> {
     let (program, rest) = line.strip_prefix("| [`")?.split_once('`')?;
+    let rest = rest.strip_prefix("](class/")?;
     let scans = rest.trim_end().trim_end_matches('|').rsplit_once('|')?.1.trim();
     let scans = scans.split_once(": ").map_or(scans, |(methods, _)| methods);
     let words = scans.split(", ").filter(|word| *word != "–");
