@@ -1,4 +1,4 @@
--- The balancer that CephFS has built in, in its hybrid mode: what a rank does, and what it has to do.
+-- The built-in balancer of CephFS in its hybrid mode: a rank's load is that of its units plus its requests and queue.
 --
 -- For: a comparison with other policies, and as a start for your own. A hook that a policy leaves out is the one here.
 -- Not for: few units of very different load: each rank levels by itself, from heartbeats that are a tick old, so units

@@ -1,7 +1,7 @@
 -- Spreads busy sequencers over the ranks, a few at a time, and leaves everything else where it is.
 --
 -- For: logs with many clients each, whose sequencers began on one rank.
--- Not for: one sequencer that is too much for a node: it is as busy elsewhere. Not for directories.
+-- Not for: a single sequencer that overloads its node; another node would be as busy with it. Not for directories.
 -- Source: Malacology (EuroSys'17), section "Load balancing ZLog sequencers with Mantle": migration units and back-off.
 --
 -- It does not thrash. Only the busiest rank sends. It moves a unit only if the rank that takes it stays clearly below

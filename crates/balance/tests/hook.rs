@@ -35,6 +35,13 @@ fn it_is_the_hook_of_balancer_programs() {
 }
 
 #[test]
+fn a_policy_in_a_mode_that_nodes_lack_is_refused() {
+    let error = check("mode = 'proxy'").unwrap_err();
+    assert!(error.message.contains("`mode` can only be \"client\""), "{error}");
+    check("mode = 'client'").unwrap();
+}
+
+#[test]
 fn a_policy_that_fails_on_the_last_rank_is_refused() {
     let when = "when = [[\nif MDSs[whoami]['load'] > .01 and MDSs[whoami+1]['load'] < .01 then]]";
     let error = check(&format!("{when}\nwhere = 'targets[whoami+1] = 1'")).unwrap_err();
