@@ -154,9 +154,9 @@ impl ResourceHost {
         let (name, question) = (ResourceName::new(name)?, Received::decode(method, rest)?);
         let answer = match question {
             Received::Call(call) => {
-                self.answer(&name, epoch, |slot| self.call(slot, epoch, asker, &call)).await
+                self.answer(&name, |slot| self.call(slot, epoch, asker, &call)).await
             }
-            Received::Stat => self.answer(&name, epoch, |slot| self.stat(slot, epoch)).await,
+            Received::Stat => self.answer(&name, |slot| self.stat(slot, epoch)).await,
             Received::HandOver(to) => self.hand_over(&name, to).await.map(encode_epoch),
             Received::Recover => self.0.recover(&name, epoch).await.map(encode_epoch),
         };
@@ -192,7 +192,6 @@ impl ResourceHost {
     async fn answer<T: serde::Serialize>(
         &self,
         name: &ResourceName,
-        _epoch: u64,
         attempt: impl Fn(&ResourceSlot) -> Result<Attempt<T>>,
     ) -> Result<Bytes> {
         let slot = self.0.slot(name)?;

@@ -124,7 +124,7 @@ impl Index {
         }
     }
 
-    /// Forgets what was entered after `active`: it was never switched to, or somebody else went back to `active`.
+    /// Removes the entries after `active`. They were never switched to, or another administrator switched back.
     fn cut_to(&mut self, active: &str) {
         if let Some(at) = self.chain.iter().rposition(|object| object == active) {
             self.chain.truncate(at + 1);
