@@ -47,7 +47,9 @@ mod striped;
 mod targets;
 mod transaction;
 
-pub use cluster::{Cluster, LOG_BRADOS_SOURCE, LOG_PROGRAM_SOURCE, LogUse, Parts, log_program};
+pub use cluster::{
+    Cluster, LOG_BRADOS_SOURCE, LOG_PROGRAM_SOURCE, LogUse, OWN_SOURCES, Parts, log_program,
+};
 pub use cluster_file::{ClusterFile, FolderLock, Layout, NodeEntry, RoleName};
 pub use hooks::hooks;
 #[cfg(feature = "programs")]
@@ -55,8 +57,8 @@ pub use hooks::{class_hook, native_classes};
 pub use keys::Keys;
 pub use nacre_channels::{DeadLetters, DeadMessage, DeliveryStats, OutboxPage, WaitingMessage};
 pub use nacre_log::{
-    BRADOS_CLASS as LOG_BRADOS_CLASS, Batching, Entry, Log, LogName, LogOptions, LogStat,
-    NATIVE_CLASS as LOG_NATIVE_CLASS, ReadSlot,
+    BRADOS_CLASS as LOG_BRADOS_CLASS, Batching, Entry, LOG_OBJECT_PREFIX, Log, LogName, LogOptions,
+    LogStat, NATIVE_CLASS as LOG_NATIVE_CLASS, ReadSlot,
 };
 pub use nacre_object::{
     CallReply, ClassCall, Error, ErrorKind, MapEntry, MapRange, ObjectStat, Op, OpResult, Reply,

@@ -40,3 +40,4 @@ pub use sequencer::{
     is_question_of_producers,
 };
 pub use storage::{BRADOS_CLASS, NATIVE_CLASS, PROGRAM_CLASS, log_class, storage_methods};
+pub use view::LOG_OBJECT_PREFIX;

@@ -113,10 +113,15 @@ pub async fn run(command: LogCommand, cluster: &Cluster, out: Out) -> Result<()>
         C::Rm { log } => cluster.remove_log(&log).await,
         C::Append(arguments) => append(&cluster.log(&arguments.log).await?, arguments, out).await,
         C::Read { log, position: Some(position), positions, .. } => {
-            let entry = cluster.log(&log).await?.read(position).await?;
+            let log = cluster.log(&log).await?;
+            let entry = log.read(position).await?;
             match &entry {
                 Entry::Data(_) => show(position, &entry, positions, out),
                 _ if out.is_json() => show(position, &entry, positions, out),
+                Entry::Lost => Err(lost(
+                    &log,
+                    &format!("position {position} was lost with its storage target"),
+                )),
                 _ => Err(Error::not_found(format!("position {position} is {}", state(&entry)))),
             }
         }
@@ -148,11 +153,11 @@ pub async fn run(command: LogCommand, cluster: &Cluster, out: Out) -> Result<()>
 }
 
 /// Prints records in order. A position without data is left out of the text; if that is so because the log
-/// was trimmed past the first record printed, the read ends with `Conflict`.
+/// was trimmed past the first record printed, the read ends with `Conflict`, and with `Corrupt` if it was lost.
 async fn read(log: &Log, from: u64, limit: Option<u64>, positions: bool, out: Out) -> Result<()> {
     let end = limit.map_or(u64::MAX, |limit| from.saturating_add(limit));
     let mut listing = Listing::lines(out, Limit::default());
-    let mut gap = Gap::default();
+    let (mut gap, mut lost) = (Gap::default(), LostPositions::default());
     let mut at = from;
     while at < end {
         let page = log.read_range(at, READ_PAGE.min((end - at) as usize)).await?;
@@ -160,6 +165,7 @@ async fn read(log: &Log, from: u64, limit: Option<u64>, positions: bool, out: Ou
         at = last.position + 1;
         for slot in &page {
             gap.pass(slot);
+            lost.pass(slot);
             match &slot.entry {
                 _ if out.is_json() => {
                     listing.push(document(slot.position, slot.entry.as_ref()), Vec::new)?
@@ -171,7 +177,8 @@ async fn read(log: &Log, from: u64, limit: Option<u64>, positions: bool, out: Ou
     }
     let has_more = at >= end && !log.read_range(end, 1).await?.is_empty();
     listing.finish(has_more.then_some(RAISE_LIMIT))?;
-    gap.check(log).await
+    gap.check(log).await?;
+    lost.check(log)
 }
 
 /// What a read has seen of trimming.
@@ -212,6 +219,50 @@ impl Gap {
     }
 }
 
+/// The positions that a read found to be lost.
+#[derive(Debug, Default)]
+struct LostPositions {
+    count: u64,
+    first: u64,
+    last: u64,
+}
+
+impl LostPositions {
+    fn pass(&mut self, slot: &ReadSlot) {
+        if slot.entry == Some(Entry::Lost) {
+            if self.count == 0 {
+                self.first = slot.position;
+            }
+            self.count += 1;
+            self.last = slot.position;
+        }
+    }
+
+    /// # Errors
+    /// `Corrupt` if there is one.
+    fn check(&self, log: &Log) -> Result<()> {
+        let Self { count, first, last } = self;
+        match count {
+            0 => Ok(()),
+            1 => Err(lost(log, &format!("position {first} was lost with its storage target"))),
+            _ => {
+                let text = format!(
+                    "{count} positions, from {first} to {last}, were lost with their storage target"
+                );
+                Err(lost(log, &text))
+            }
+        }
+    }
+}
+
+/// The error of a read of positions of which this is said.
+fn lost(log: &Log, text: &str) -> Error {
+    Error::corrupt(text)
+        .during("read")
+        .on(log.name())
+        .hint("all others can be read, and records appended; `--json` shows which are lost")
+}
+
 /// An entry for programs; unwritten ones included.
 fn document(position: u64, entry: Option<&Entry>) -> serde_json::Value {
     match entry {
@@ -229,11 +280,17 @@ fn document(position: u64, entry: Option<&Entry>) -> serde_json::Value {
 /// Prints records as they are appended; returns only if that fails. While the cluster does not answer, it waits.
 async fn follow(log: &Log, from: u64, positions: bool, out: Out) -> Result<()> {
     let mut entries = log.follow(from);
-    let mut is_waiting = false;
+    let (mut is_waiting, mut is_losing) = (false, false);
     while let Some(next) = entries.next().await {
         match next {
             Ok((position, entry)) => {
                 is_waiting = false;
+                let was_losing = std::mem::replace(&mut is_losing, entry == Entry::Lost);
+                if is_losing && !was_losing {
+                    note(&format!(
+                        "records from position {position} on were lost with their storage target"
+                    ));
+                }
                 show(position, &entry, positions, out)?;
             }
             Err(error) if error.kind() == ErrorKind::Unavailable => {
@@ -265,6 +322,7 @@ fn state(entry: &Entry) -> &'static str {
         Entry::Data(_) => "data",
         Entry::Filled => "filled",
         Entry::Trimmed => "trimmed",
+        Entry::Lost => "lost",
     }
 }
 

@@ -48,7 +48,7 @@ struct ServeArguments {
 pub async fn run(arguments: NodeArguments, folder: &Path, out: Out) -> Result<()> {
     let NodeArguments { command, serve: serve_arguments } = arguments;
     if let Some(NodeCommand::Forget(forget)) = command {
-        return node_forget::run(&forget, folder, out);
+        return node_forget::run(&forget, folder, out).await;
     }
     let name = serve_arguments.name.clone().unwrap_or_default();
     let log = NodeLog::new(&name, Arc::new(SystemClock::default()));

@@ -1,11 +1,16 @@
 //! `nacre node forget`: accepts that a storage target's data is lost, so that the target starts empty.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use nacre::{Cluster, ClusterFile, FolderLock, Maps, RoleName};
-use nacre_object::{Error, MapName, Result};
+use nacre::{
+    Cluster, ClusterFile, FolderLock, LOG_OBJECT_PREFIX, LogName, LogOptions, Maps, RoleName,
+};
+use nacre_embedded::EmbeddedEngine;
+use nacre_object::{Error, ListRequest, MapName, ObjectName, Result, Store};
 use serde_json::json;
 
+use super::salvage::open_copy;
 use crate::out::{Out, note};
 
 /// The maps by which the cluster keeps its own affairs, and what is lost with each.
@@ -31,7 +36,7 @@ pub struct ForgetArguments {
 /// # Errors
 /// `Unavailable` while the cluster runs; `Invalid` if nothing is lost, the folder holds data, or `--yes` is
 /// missing.
-pub fn run(arguments: &ForgetArguments, folder: &Path, out: Out) -> Result<()> {
+pub async fn run(arguments: &ForgetArguments, folder: &Path, out: Out) -> Result<()> {
     let ForgetArguments { name, yes } = arguments;
     // Before a lock is made for a cluster that is not there.
     let cluster = ClusterFile::read(folder)?;
@@ -39,7 +44,8 @@ pub fn run(arguments: &ForgetArguments, folder: &Path, out: Out) -> Result<()> {
         error.hint("stop the cluster first, and run this as the user who runs it")
     })?;
     cluster.check_forgettable(name)?;
-    let lost = lost_with(&cluster, name)?;
+    let mut lost = lost_with(&cluster, name)?;
+    lost.extend(lost_logs(&cluster, folder, name).await?);
     if !yes {
         let lines: Vec<_> = lost.iter().map(|what| format!("\n  {what}")).collect();
         note(&format!("{name} would start empty. Lost for good would be:{}", lines.concat()));
@@ -60,6 +66,9 @@ fn lost_with(cluster: &ClusterFile, name: &str) -> Result<Vec<String>> {
         format!("all objects that lie on {name}: about {share:.0} % of each pool"),
         format!("the log records that lie on {name}: about {share:.0} % of each log"),
         format!("the sources of programs that lie on {name}: `nacre up` names those to put again"),
+        format!(
+            "your maps that lie on {name}: about {share:.0} %; `nacre map ls` then shows those that are left"
+        ),
     ];
     let target = cluster.node(name)?.target()?;
     let reached = Cluster::reach(cluster)?;
@@ -69,4 +78,40 @@ fn lost_with(cluster: &ClusterFile, name: &str) -> Result<Vec<String>> {
         }
     }
     Ok(lost)
+}
+
+/// The logs that are lost whole, because their view lies on the target. Their names are known from the objects
+/// that the other targets hold of them.
+async fn lost_logs(cluster: &ClusterFile, folder: &Path, name: &str) -> Result<Vec<String>> {
+    let reached = Cluster::reach(cluster)?;
+    let target = cluster.node(name)?.target()?;
+    let mut names = BTreeSet::new();
+    for other in cluster.with_role(RoleName::Storage).filter(|node| node.name.as_str() != name) {
+        let storage = folder.join(other.name.as_str());
+        // What another target has lost as well nobody knows.
+        if let Ok((engine, _, _scratch)) = open_copy(&storage) {
+            names.extend(logs_on(&engine).await?);
+            engine.close();
+        }
+    }
+    names.retain(|log: &LogName| reached.locate(&Maps::object(log.map())) == target);
+    Ok(names.iter().map(|log| format!("the log {log}, whole: its view lies on {name}")).collect())
+}
+
+/// The logs of which a target holds objects, in the pool that logs are in unless their maker says otherwise.
+async fn logs_on(engine: &EmbeddedEngine) -> Result<Vec<LogName>> {
+    let pool = LogOptions::default().pool;
+    let (mut logs, mut after) = (Vec::new(), None);
+    loop {
+        let prefix = LOG_OBJECT_PREFIX.to_owned();
+        let request = ListRequest { pool: pool.clone(), after, prefix, limit: 1 };
+        let Some(name) = engine.list(request).await?.names.into_iter().next() else {
+            return Ok(logs);
+        };
+        let rest = name.as_str().strip_prefix(LOG_OBJECT_PREFIX).unwrap_or_default();
+        let log = rest.split_once('/').map_or(rest, |(log, _)| log);
+        // A `0` follows a `/`, so all objects of this log are before it.
+        after = Some(ObjectName::new(format!("{LOG_OBJECT_PREFIX}{log}0"))?);
+        logs.extend(LogName::new(log));
+    }
 }

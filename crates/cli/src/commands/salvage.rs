@@ -10,6 +10,7 @@ use nacre_embedded::{
 };
 use nacre_object::NoClasses;
 use serde_json::json;
+use tempfile::TempDir;
 
 use crate::out::{Out, printable};
 
@@ -42,13 +43,14 @@ struct Found {
 /// As [`nacre_embedded::salvage`].
 pub fn run(arguments: &SalvageArguments, out: Out) -> Result<()> {
     let SalvageArguments { folder, to } = arguments;
-    let found = save(folder, to, SegmentFiles::Copied, Arc::new(RealDisk))?;
+    let (engine, damages) = save(folder, to, SegmentFiles::Copied, Arc::new(RealDisk))?;
+    let found = scrub(&engine, damages)?;
     show(folder, &found, out)?;
     let value = json!({ "saved": to, "entries": found.entries, "damages": found.count() });
     out.show(&value, || {
-        let (entries, damages) = (found.entries, found.count());
+        let (entries, damages) = (found.entries, damaged_places(found.count()));
         format!(
-            "{} has {entries} entries; {damages} damaged places\nto use it, stop the cluster and put it \
+            "{} has {entries} entries; {damages}\nto use it, stop the cluster and put it \
              in the place of {}",
             to.display(),
             folder.display()
@@ -62,20 +64,17 @@ pub fn run(arguments: &SalvageArguments, out: Out) -> Result<()> {
 /// `Corrupt` if something is damaged; `Unavailable` while a node has a folder open; `NotFound` where there is
 /// no storage folder.
 pub fn examine(folder: &Path, out: Out) -> Result<()> {
-    let mut damages = 0;
+    let mut count = 0;
     for target in targets_of(folder) {
-        let scratch = tempfile::tempdir().map_err(|error| {
-            Error::unavailable(format!("cannot make a scratch folder: {error}"))
-        })?;
-        let copy = scratch.path().join("store");
-        let found = save(&target, &copy, SegmentFiles::Linked, Arc::new(LinkedDisk))?;
+        let (engine, damages, _scratch) = open_copy(&target)?;
+        let found = scrub(&engine, damages)?;
         show(&target, &found, out)?;
-        damages += found.count();
+        count += found.count();
     }
-    if damages == 0 {
+    if count == 0 {
         return Ok(());
     }
-    Err(Error::corrupt(format!("{damages} damaged places"))
+    Err(Error::corrupt(damaged_places(count))
         .hint("`nacre salvage FOLDER --to NEW` saves all that is not damaged"))
 }
 
@@ -91,13 +90,34 @@ fn targets_of(folder: &Path) -> Vec<PathBuf> {
     if targets.is_empty() { vec![folder.to_owned()] } else { targets }
 }
 
-/// Saves a folder into another one and scrubs that.
-fn save(from: &Path, to: &Path, files: SegmentFiles, disk: Arc<dyn Disk>) -> Result<Found> {
+/// Saves a folder into another one and opens that.
+fn save(
+    from: &Path,
+    to: &Path,
+    files: SegmentFiles,
+    disk: Arc<dyn Disk>,
+) -> Result<(EmbeddedEngine, Vec<Damage>)> {
     let salvaged = salvage(from, to, files).map_err(|error| error.during("salvage"))?;
-    let mut found = Found { damages: salvaged.damages, ..Found::default() };
     let clock = Arc::new(SystemClock::default());
     let options = Options { disk, ..Options::new(to, Arc::new(NoClasses), clock) };
-    let engine = EmbeddedEngine::open(options)?;
+    Ok((EmbeddedEngine::open(options)?, salvaged.damages))
+}
+
+/// Opens what can be read of a storage folder, which is left as it is, in a scratch folder.
+///
+/// # Errors
+/// As [`nacre_embedded::salvage`].
+pub fn open_copy(folder: &Path) -> Result<(EmbeddedEngine, Vec<Damage>, TempDir)> {
+    let scratch = tempfile::tempdir()
+        .map_err(|error| Error::unavailable(format!("cannot make a scratch folder: {error}")))?;
+    let copy = scratch.path().join("store");
+    let (engine, damages) = save(folder, &copy, SegmentFiles::Linked, Arc::new(LinkedDisk))?;
+    Ok((engine, damages, scratch))
+}
+
+/// Scrubs what was saved of a folder.
+fn scrub(engine: &EmbeddedEngine, damages: Vec<Damage>) -> Result<Found> {
+    let mut found = Found { damages, ..Found::default() };
     let mut next = Some(ScrubCursor::default());
     while let Some(cursor) = next {
         let step = engine.scrub(&cursor)?;
@@ -115,6 +135,10 @@ impl Found {
     fn count(&self) -> u64 {
         self.damages.len() as u64 + self.more_damages
     }
+}
+
+pub fn damaged_places(count: u64) -> String {
+    format!("{count} damaged {}", if count == 1 { "place" } else { "places" })
 }
 
 fn show(folder: &Path, found: &Found, out: Out) -> Result<()> {
@@ -135,7 +159,7 @@ fn show(folder: &Path, found: &Found, out: Out) -> Result<()> {
     out.show(&value, || {
         let damaged = match damages {
             0 => "nothing is damaged".to_owned(),
-            damages => format!("{damages} damaged places"),
+            damages => damaged_places(damages),
         };
         format!("{name}: {entries} entries, {bytes} bytes can be read; {damaged}")
     })

@@ -13,6 +13,7 @@ use nacre_clock::{Clock, SystemClock};
 use nacre_node::{DamageReport, STORAGE_SERVICE, ScrubReport, StrayReport};
 use serde_json::json;
 
+use super::salvage::damaged_places;
 use crate::out::{Out, note, printable};
 
 /// A step takes milliseconds; where much is damaged, finding out whose it is may take seconds.
@@ -66,7 +67,7 @@ pub async fn run(file: &ClusterFile, out: Out) -> Result<()> {
         return Err(Error::corrupt(format!("{strays} strays: no client reads or lists them"))
             .hint("`nacre scrub --remove-stray TARGET POOL/OBJECT` removes one; docs/damage.md says more"));
     }
-    Err(Error::corrupt(format!("{damages} damaged places"))
+    Err(Error::corrupt(damaged_places(damages))
         .hint("the rest goes on being served; write what is damaged again, or remove it"))
 }
 

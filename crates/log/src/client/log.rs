@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::join_all;
+use nacre_clock::Random;
 use nacre_object::{Error, ErrorKind, NodeName, Result};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -23,7 +24,7 @@ use crate::limits::{MAX_READ_POSITIONS, MAX_TOKENS};
 use crate::sequencer::{Reconfiguration, SequencerClient, dismiss};
 use crate::storage::StorageClient;
 use crate::storage::status::EROFS;
-use crate::view::View;
+use crate::view::{FIRST_RANGE_BOUND, View};
 
 /// A log. A clone is another handle on the same.
 #[derive(Clone)]
@@ -55,7 +56,10 @@ impl Log {
             Some(removed) if removed.is_removed() => {
                 removed.reborn(pool, class, layout, &*env.placement)?
             }
-            _ => View::first(name.clone(), pool, class, layout, &*env.placement)?,
+            _ => {
+                let first_range = Random::from_system().below(FIRST_RANGE_BOUND.into()) as u32;
+                View::first(name.clone(), pool, class, layout, first_range, &*env.placement)?
+            }
         };
         match env.views.propose(&view).await {
             Ok(()) => {}
@@ -143,7 +147,7 @@ impl Log {
     ///
     /// # Errors
     /// `NotFound` if it is unwritten; `Corrupt` if what is there is damaged; `Unavailable` if its
-    /// target does not answer.
+    /// target does not answer. A position whose object was lost is no error, see [`Entry::Lost`].
     pub async fn read(&self, position: u64) -> Result<Entry> {
         let slots = self.0.read(&[position]).await?;
         let entry = slots.into_iter().next().and_then(|slot| slot.entry);
@@ -287,7 +291,7 @@ impl Log {
         self.tail().await
     }
 
-    /// The lowest position that is not trimmed; the tail if all are.
+    /// The lowest position that is neither trimmed nor lost; the tail if all are.
     ///
     /// # Errors
     /// `Unavailable` if an object that must be asked does not answer.
@@ -298,7 +302,8 @@ impl Log {
         loop {
             let slots = self.read_range(at, MAX_READ_POSITIONS).await?;
             let Some(last) = slots.last() else { return Ok(at) };
-            let kept = slots.iter().find(|slot| slot.entry != Some(Entry::Trimmed));
+            let kept =
+                slots.iter().find(|slot| !matches!(slot.entry, Some(Entry::Trimmed | Entry::Lost)));
             match kept {
                 Some(kept) => return Ok(kept.position),
                 None => at = last.position + 1,

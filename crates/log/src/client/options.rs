@@ -52,6 +52,8 @@ pub enum Entry {
     Filled,
     /// Nothing any more.
     Trimmed,
+    /// Nothing any more: the object that held it was lost with its storage target.
+    Lost,
 }
 
 /// A position with what it holds.

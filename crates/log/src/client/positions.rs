@@ -38,7 +38,7 @@ impl Positions {
     pub async fn fill(&self, position: u64, deadline: Instant) -> Result<bool> {
         let done = self.run(Operation::Fill(&[position]), deadline).await?;
         match done.statuses(position)? {
-            // Forgotten as trimmed, and a trimmed position can be filled.
+            // Trimmed or lost: neither takes data ever again.
             None => Ok(true),
             Some([0]) => Ok(true),
             Some([EROFS]) => Ok(false),
@@ -136,6 +136,9 @@ impl Positions {
                 CallFailure::NoAnswer(_) => false,
                 _ => self.views.later_than(view.epoch()).await?.epoch() > view.epoch(),
             };
+            if !is_later && matches!(failure, CallFailure::Unsealed) {
+                return Ok(Outcome::Lost);
+            }
             if !is_later {
                 backoff.wait().await;
             }
@@ -199,16 +202,18 @@ enum Outcome {
     Trimmed { is_left: bool },
     /// Nothing was to be done: what is there is forgotten as trimmed.
     Forgotten,
+    /// Nothing was to be done: the stored view names an object that was lost, and nobody makes it again.
+    Lost,
     /// Nothing was done: nobody was given the position yet.
     PastTail,
 }
 
 impl Outcome {
-    /// The statuses of a fill; `None` if the position is trimmed.
+    /// The statuses of a fill; `None` if the position is trimmed or lost.
     fn statuses(&self, position: u64) -> Result<Option<&[Status]>> {
         match self {
             Self::Filled(statuses) => Ok(Some(statuses)),
-            Self::Trimmed { .. } | Self::Forgotten => Ok(None),
+            Self::Trimmed { .. } | Self::Forgotten | Self::Lost => Ok(None),
             Self::PastTail => Err(past_tail(position)),
         }
     }
@@ -217,7 +222,7 @@ impl Outcome {
     fn is_left(&self, position: u64) -> Result<bool> {
         match self {
             Self::Trimmed { is_left } => Ok(*is_left),
-            Self::Filled(_) | Self::Forgotten => Ok(false),
+            Self::Filled(_) | Self::Forgotten | Self::Lost => Ok(false),
             Self::PastTail => Err(past_tail(position)),
         }
     }

@@ -26,26 +26,36 @@ pub(super) struct Reader {
 /// A position that is to be read: where in the answer, and which.
 type Wanted = (usize, u64);
 
+/// What was found at a position.
+#[derive(Debug, Clone)]
+enum Found {
+    /// What its object says.
+    State(EntryState),
+    /// No object where the stored view says that there is one.
+    Lost,
+}
+
 impl Reader {
     /// What the first of `positions` hold, at least one and as many as fit an answer, up to the first
     /// damaged one; `None` for unwritten ones.
     ///
     /// Each attempt goes by one view, with what is known of that view. That a position holds no data is believed
-    /// of a view that says the last word on it, else the stored one is read first.
+    /// of a view that says the last word on it, else the stored one is read first. That an object is lost is
+    /// believed of the stored view alone: objects are there before a view names them.
     ///
     /// If some target does not answer until the deadline, what comes before its first position is the answer.
     ///
     /// # Errors
     /// `Corrupt` if the first entry is damaged; `Unavailable` if its target did not answer until the deadline.
     pub async fn read(&self, positions: &[u64], deadline: Instant) -> Result<Vec<Option<Entry>>> {
-        let mut found: Vec<Option<EntryState>> = vec![None; positions.len()];
+        let mut found: Vec<Option<Found>> = vec![None; positions.len()];
         let mut backoff = Backoff::new();
         let mut known = self.views.known();
         loop {
-            let failure = self.read_round(&known.view, positions, &mut found).await?;
+            let failure = self.read_round(&known, positions, &mut found).await?;
             let count = found.iter().take_while(|state| state.is_some()).count();
             let bytes: usize = found.iter().flatten().map(data_bytes).sum();
-            let is_final = |(state, position): &(&Option<EntryState>, &u64)| {
+            let is_final = |(state, position): &(&Option<Found>, &u64)| {
                 **position < known.final_below || is_data(state)
             };
             let believed = found.iter().zip(positions).take(count).take_while(is_final).count();
@@ -66,10 +76,16 @@ impl Reader {
                 let object = format!("the object of position {}", positions[count]);
                 return Err(failure.into_error(object));
             }
-            if !matches!(failure, CallFailure::NoAnswer(_)) {
-                self.views.later_than(known.view.epoch()).await?;
-            }
-            if !go_on_by(self.views.known(), &mut known, &mut found) {
+            let next = match failure {
+                CallFailure::Unsealed => self.stored().await?,
+                CallFailure::Stale | CallFailure::Failed(_) => {
+                    self.views.later_than(known.view.epoch()).await?;
+                    self.views.known()
+                }
+                CallFailure::NoAnswer(_) => self.views.known(),
+            };
+            let asks_anew = next.is_stored();
+            if !go_on_by(next, &mut known, &mut found) && !asks_anew {
                 backoff.wait().await;
             }
         }
@@ -77,28 +93,29 @@ impl Reader {
 
     /// The stored view, read now: it says the last word on all that was there before.
     async fn stored(&self) -> Result<KnownView> {
-        Ok(KnownView { view: self.views.read_now().await?, final_below: u64::MAX })
+        Ok(KnownView::stored(self.views.read_now().await?))
     }
 
     /// Reads once whatever is not found yet; answers one of the failures, if any.
     async fn read_round(
         &self,
-        view: &View,
+        known: &KnownView,
         positions: &[u64],
-        found: &mut [Option<EntryState>],
+        found: &mut [Option<Found>],
     ) -> Result<Option<CallFailure>> {
+        let view = &*known.view;
         let mut by_place: BTreeMap<Place, Vec<Wanted>> = BTreeMap::new();
         for (index, position) in positions.iter().copied().enumerate() {
             if found[index].is_some() {
                 continue;
             }
             if position < view.kept_from() {
-                found[index] = Some(EntryState::Trimmed);
+                found[index] = Some(Found::State(EntryState::Trimmed));
             } else if let Some(place) = view.sequencer().and_then(|_| view.place(position)) {
                 by_place.entry(place).or_default().push((index, position));
             } else {
                 // No sequencer has issued it under this view.
-                found[index] = Some(EntryState::Unwritten);
+                found[index] = Some(Found::State(EntryState::Unwritten));
             }
         }
         let share = (READ_BYTES / by_place.len().max(1) as u32).max(READ_SHARE_BYTES);
@@ -109,10 +126,13 @@ impl Reader {
             match states {
                 Ok(states) => {
                     for ((index, _), state) in wanted.iter().zip(states) {
-                        found[*index] = Some(state);
+                        found[*index] = Some(Found::State(state));
                     }
                 }
                 Err(CallFailure::Failed(error)) => return Err(error),
+                Err(CallFailure::Unsealed) if known.is_stored() => {
+                    wanted.iter().for_each(|(index, _)| found[*index] = Some(Found::Lost));
+                }
                 Err(other) => failure = Some(other),
             }
         }
@@ -135,7 +155,7 @@ impl Reader {
 
 /// Takes the view of the next attempt; answers whether it is a later one. A later one may lead elsewhere: of what
 /// was found only data is the same under every view.
-fn go_on_by(next: KnownView, known: &mut KnownView, found: &mut [Option<EntryState>]) -> bool {
+fn go_on_by(next: KnownView, known: &mut KnownView, found: &mut [Option<Found>]) -> bool {
     let is_later = next.view.epoch() > known.view.epoch();
     if is_later {
         found.iter_mut().filter(|state| !is_data(state)).for_each(|state| *state = None);
@@ -144,13 +164,13 @@ fn go_on_by(next: KnownView, known: &mut KnownView, found: &mut [Option<EntrySta
     is_later
 }
 
-fn is_data(state: &Option<EntryState>) -> bool {
-    matches!(state, Some(EntryState::Data(_)))
+fn is_data(found: &Option<Found>) -> bool {
+    matches!(found, Some(Found::State(EntryState::Data(_))))
 }
 
-fn data_bytes(state: &EntryState) -> usize {
-    match state {
-        EntryState::Data(data) => data.len(),
+fn data_bytes(found: &Found) -> usize {
+    match found {
+        Found::State(EntryState::Data(data)) => data.len(),
         _ => 0,
     }
 }
@@ -159,13 +179,10 @@ fn data_bytes(state: &EntryState) -> usize {
 ///
 /// # Errors
 /// `Corrupt` if that is the first of all.
-fn entries_of(
-    states: impl Iterator<Item = EntryState>,
-    positions: &[u64],
-) -> Result<Vec<Option<Entry>>> {
+fn entries_of(found: impl Iterator<Item = Found>, positions: &[u64]) -> Result<Vec<Option<Entry>>> {
     let mut entries = vec![];
-    for (state, position) in states.zip(positions) {
-        match entry_of(state, *position) {
+    for (found, position) in found.zip(positions) {
+        match entry_of(found, *position) {
             Ok(entry) => entries.push(entry),
             Err(damaged) if entries.is_empty() => return Err(damaged),
             Err(_) => break,
@@ -174,7 +191,8 @@ fn entries_of(
     Ok(entries)
 }
 
-fn entry_of(state: EntryState, position: u64) -> Result<Option<Entry>> {
+fn entry_of(found: Found, position: u64) -> Result<Option<Entry>> {
+    let Found::State(state) = found else { return Ok(Some(Entry::Lost)) };
     Ok(Some(match state {
         EntryState::Unwritten => return Ok(None),
         EntryState::Data(entry) => Entry::Data(record::decode(entry, position)?),
@@ -194,9 +212,12 @@ mod tests {
 
     #[test]
     fn a_damaged_entry_is_an_error_only_to_whoever_reads_from_there() {
-        let states =
-            || [EntryState::Filled, EntryState::Unwritten, EntryState::Damaged].into_iter();
-        let entries = entries_of(states().chain([EntryState::Filled]), &[4, 5, 6, 7]).unwrap();
+        let states = || {
+            [EntryState::Filled, EntryState::Unwritten, EntryState::Damaged]
+                .into_iter()
+                .map(Found::State)
+        };
+        let entries = entries_of(states().chain([Found::Lost]), &[4, 5, 6, 7]).unwrap();
         assert_eq!(entries, [Some(Entry::Filled), None]);
         let error = entries_of(states().skip(2), &[6, 7]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);

@@ -34,6 +34,18 @@ pub(crate) struct KnownView {
     pub final_below: u64,
 }
 
+impl KnownView {
+    /// A view that was stored when this was asked for: it says the last word on all that was there before.
+    pub fn stored(view: Arc<View>) -> Self {
+        Self { view, final_below: u64::MAX }
+    }
+
+    /// Whether it was made by [`Self::stored`].
+    pub fn is_stored(&self) -> bool {
+        self.final_below == u64::MAX
+    }
+}
+
 impl ViewCache {
     /// # Errors
     /// `NotFound` if there is no such log.

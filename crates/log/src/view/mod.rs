@@ -29,5 +29,6 @@ mod tests;
 mod transition;
 
 pub use layout::Layout;
-pub use range::{Place, StripeRange};
+pub use range::{LOG_OBJECT_PREFIX, Place, StripeRange};
+pub(crate) use transition::FIRST_RANGE_BOUND;
 pub use transition::View;

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::LogName;
 
+/// The names of logs' objects begin so, then with the log's name and a slash.
+pub const LOG_OBJECT_PREFIX: &str = "log/";
+
 /// Positions `first..end`, striped over objects.
 ///
 /// The range is divided into *stripes* of `width × slots` positions. A stripe has one object a
@@ -98,7 +101,7 @@ impl StripeRange {
     pub fn object(&self, pool: &PoolName, log: &LogName, place: Place) -> ObjectId {
         let tag = column_tag(log, self.id, place.column, self.columns[place.column as usize]);
         let Place { range, stripe, column } = place;
-        let name = format!("log/{log}/{range}.{stripe}.{column}{{{tag}}}");
+        let name = format!("{LOG_OBJECT_PREFIX}{log}/{range}.{stripe}.{column}{{{tag}}}");
         let name = ObjectName::new(name).expect("log names are short and without NUL");
         ObjectId::new(pool.clone(), name)
     }

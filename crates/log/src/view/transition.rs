@@ -15,6 +15,8 @@ const FORMAT: u32 = 1;
 /// Between the ranges of a removed log and those of its successor: one that its sequencer was about to open
 /// when it was removed, and whose objects it may have sealed, has the id in between.
 const RANGE_ID_GAP: u32 = 2;
+/// The id of a log's first range is below. As many ids are left for all its later ranges.
+pub const FIRST_RANGE_BOUND: u32 = 1 << 31;
 
 /// One view of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +36,10 @@ pub struct View {
 impl View {
     /// The view of a new log: one stripe, no sequencer yet.
     ///
+    /// The ids of its ranges begin with `first_range`, which is part of the names of its objects. Draw it at
+    /// random below `FIRST_RANGE_BOUND`: a log of this name may have lost its view with a storage target, and
+    /// then the objects that are left of it must not be found.
+    ///
     /// # Errors
     /// `Invalid` for a layout out of bounds.
     pub fn first(
@@ -41,10 +47,11 @@ impl View {
         pool: PoolName,
         class: ClassName,
         layout: Layout,
+        first_range: u32,
         placement: &dyn Locate,
     ) -> Result<Self> {
         let stripe = u64::from(layout.check()?.width) * u64::from(layout.slots);
-        let range = layout.range(&log, &pool, 0, 0..stripe, placement, &[])?;
+        let range = layout.range(&log, &pool, first_range, 0..stripe, placement, &[])?;
         Ok(Self {
             log,
             pool,

@@ -311,7 +311,7 @@ pub async fn records_of(log: &Log) -> Vec<Bytes> {
     all.into_iter()
         .filter_map(|entry| match entry.unwrap().1 {
             Entry::Data(data) => Some(data),
-            Entry::Filled | Entry::Trimmed => None,
+            Entry::Filled | Entry::Trimmed | Entry::Lost => None,
         })
         .collect()
 }

@@ -120,6 +120,7 @@ fn cell_of(entry: Entry) -> Cell {
         Entry::Data(data) => Cell::Data(number(&data)),
         Entry::Filled => Cell::Filled,
         Entry::Trimmed => Cell::Trimmed,
+        Entry::Lost => panic!("no object is lost"),
     }
 }
 

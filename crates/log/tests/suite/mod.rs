@@ -6,6 +6,7 @@ mod foreign_views;
 pub mod layouts;
 pub mod linearizability;
 mod log;
+mod lost;
 mod moves;
 mod readers;
 mod removal;

@@ -1,0 +1,85 @@
+//! Objects that were lost with their storage target: what is left can be read, and nothing that is left
+//! over is taken for something else.
+
+use crate::support::Cluster;
+use futures::StreamExt;
+use nacre_log::{Entry, Log};
+use nacre_object::{ErrorKind, ListRequest, ObjectId, Op, PoolName, Request};
+use nacre_registry::Maps;
+
+/// Stripes of three objects with four records each; the last stripe holds four records.
+const RECORDS: u64 = 40;
+const LAST_STRIPE: u64 = 36;
+
+/// Removes every object of logs that a target holds; the nodes start again.
+async fn lose_target(cluster: &Cluster, target: usize) {
+    let pool = PoolName::new("log").unwrap();
+    let (after, prefix) = (None, String::new());
+    let request = ListRequest { pool: pool.clone(), after, prefix, limit: usize::MAX };
+    for name in cluster.env.store.list(request).await.unwrap().names {
+        let object = ObjectId::new(pool.clone(), name);
+        if cluster.target_of(&object) == target {
+            remove(&*cluster.env.store, object).await;
+        }
+    }
+    cluster.start_node(0);
+}
+
+async fn remove(store: &dyn nacre_object::Store, object: ObjectId) {
+    store.submit(Request::new(object, vec![Op::Remove]).unwrap()).await.unwrap();
+}
+
+async fn all_of(log: &Log) -> Vec<Entry> {
+    let tail = log.tail().await.unwrap() as usize;
+    let entries: Vec<_> = log.follow(0).take(tail).collect().await;
+    entries.into_iter().map(|entry| entry.unwrap().1).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_of_a_log_is_read_filled_trimmed_and_appended_to() {
+    let cluster = Cluster::new(3, 1).await;
+    let log = cluster.filled("l", RECORDS).await;
+    let lost = cluster.target_of_position(&log, 4);
+    let is_lost = |position: u64| cluster.target_of_position(&log, position) == lost;
+    lose_target(&cluster, lost).await;
+
+    let again = cluster.open("l").await;
+    for (position, entry) in (0..).zip(all_of(&again).await) {
+        match entry {
+            Entry::Data(data) => assert_eq!(data, format!("record {position}")),
+            // Recovery has made the objects of the last stripe again, so that records can go on there.
+            Entry::Filled => assert!(is_lost(position) && position >= LAST_STRIPE, "{position}"),
+            Entry::Lost => assert!(is_lost(position) && position < LAST_STRIPE, "{position}"),
+            Entry::Trimmed => panic!("nobody trimmed {position}"),
+        }
+    }
+    let range = again.read_range(0, 12).await.unwrap();
+    assert_eq!(range.iter().filter(|slot| slot.entry == Some(Entry::Lost)).count(), 4);
+    assert_eq!(again.read(4).await.unwrap(), Entry::Lost);
+    again.fill(4).await.unwrap();
+    again.trim(4).await.unwrap();
+    assert_eq!(again.read(4).await.unwrap(), Entry::Lost);
+
+    let tail = again.tail().await.unwrap();
+    assert_eq!(again.append("next").await.unwrap(), tail);
+    assert_eq!(again.read(tail).await.unwrap(), Entry::Data("next".into()));
+    again.trim_to(tail - 1).await.unwrap();
+    assert_eq!(again.read(4).await.unwrap(), Entry::Trimmed);
+    assert_eq!(again.first_readable().await.unwrap(), tail);
+    Log::remove(cluster.env.clone(), again.name().clone()).await.unwrap();
+    assert_eq!(cluster.entries().await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_made_again_after_its_view_was_lost_finds_nothing_of_the_lost_one() {
+    let cluster = Cluster::new(3, 1).await;
+    let log = cluster.filled("l", RECORDS).await;
+    remove(&cluster.system, Maps::object(log.name().map())).await;
+    cluster.start_node(0);
+    let gone = Log::open(cluster.env.clone(), log.name().clone()).await.unwrap_err();
+    assert_eq!(gone.kind(), ErrorKind::NotFound);
+
+    let made = cluster.filled("l", RECORDS).await;
+    let records = (0..RECORDS).map(|n| Entry::Data(format!("record {n}").into()));
+    assert!(records.eq(all_of(&made).await));
+}
