@@ -142,7 +142,7 @@ async fn subscribe(
     let hook = ClassHook::new(Arc::clone(&clock), vec![]).installing_into(runtime);
     let hooks = Hooks::new().with(Telling { hook, clock, live });
     let node = NodeName::new(format!("subscriber.{number}"))?;
-    let subscriber = Subscriber::start(node, 1, own.programs(), hooks);
+    let subscriber = Subscriber::start(node, 1, own.programs(), hooks, &[]);
     Ok((own, subscriber))
 }
 

@@ -29,6 +29,9 @@ pub const LOG_PROGRAM_SOURCE: &str = include_str!("../../../programs/class/log.l
 /// The same interface as relations, as this release has it.
 pub const LOG_BRADOS_SOURCE: &str = include_str!("../../../programs/class/log.brados");
 
+/// The sources that every node of this release has, so that it need not read them from the store.
+pub const OWN_SOURCES: &[&str] = &[LOG_PROGRAM_SOURCE, LOG_BRADOS_SOURCE];
+
 /// The program that is the log's storage interface.
 pub fn log_program() -> ProgramId {
     let name = PROGRAM_CLASS.parse().expect("a literal");
@@ -297,7 +300,11 @@ impl Cluster {
     }
 
     /// Puts and activates a program of the standard library if no version of it is active.
-    async fn install_unless_there(&self, program: &ProgramId, source: &str) -> Result<()> {
+    pub(crate) async fn install_unless_there(
+        &self,
+        program: &ProgramId,
+        source: &str,
+    ) -> Result<()> {
         if self.programs.active(program).await?.is_none() {
             let version = self.programs.put(program, source).await?;
             self.programs.activate(program, version).await?;

@@ -3,24 +3,26 @@
 //! No node can make such a program live, so every call of it fails with `unavailable` until the same source
 //! is put again.
 
-use nacre_object::{ErrorKind, Result};
+use nacre_log::{BRADOS_CLASS, PROGRAM_CLASS};
+use nacre_object::{ClassName, ErrorKind, Result};
 use nacre_program::Digest;
-use nacre_registry::{ProgramId, ProgramInfo};
+use nacre_registry::{ProgramId, ProgramInfo, ProgramKind};
 
-use crate::cluster::{Cluster, LOG_BRADOS_SOURCE, LOG_PROGRAM_SOURCE};
-
-/// The sources that this release brings along.
-const OWN_SOURCES: [&str; 2] = [LOG_PROGRAM_SOURCE, LOG_BRADOS_SOURCE];
+use crate::cluster::{Cluster, LOG_BRADOS_SOURCE, LOG_PROGRAM_SOURCE, OWN_SOURCES};
 
 impl Cluster {
     /// The active programs whose source is lost, each with its active version. A lost source that this
-    /// release brings along is put again instead.
+    /// release brings along is put again instead; so are the classes of logs, if no program is known any more.
     ///
     /// # Errors
     /// `Unavailable` if a target that may keep a source does not serve.
     pub async fn lost_sources(&self) -> Result<Vec<(ProgramId, u64)>> {
         let mut lost = Vec::new();
-        for program in self.programs().list(None).await? {
+        let known = self.programs().list(None).await?;
+        if known.is_empty() {
+            self.restore_log_classes().await?;
+        }
+        for program in known {
             let Some(active) = program.active else { continue };
             match self.programs().show(&program.id, Some(active)).await {
                 Err(error) if error.kind() == ErrorKind::Unavailable => return Err(error),
@@ -34,11 +36,25 @@ impl Cluster {
         }
         Ok(lost)
     }
+
+    /// Puts the classes again that stored logs are of: the map `programs` was lost, and their views were not.
+    async fn restore_log_classes(&self) -> Result<()> {
+        for (class, source) in
+            [(PROGRAM_CLASS, LOG_PROGRAM_SOURCE), (BRADOS_CLASS, LOG_BRADOS_SOURCE)]
+        {
+            let class = ClassName::new(class)?;
+            if !self.logs_of_class(&class).await?.is_empty() {
+                let program = ProgramId::new(ProgramKind::Class, class.as_str().parse()?);
+                self.install_unless_there(&program, source).await?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The source of a program's active version, if this release brings it along. Only the latest version can be
 /// put again under its number.
 fn own_source(program: &ProgramInfo, active: u64) -> Option<&'static str> {
     let latest = program.versions.last().filter(|latest| latest.version == active)?;
-    OWN_SOURCES.into_iter().find(|source| Digest::of(source) == latest.digest)
+    OWN_SOURCES.iter().copied().find(|source| Digest::of(source) == latest.digest)
 }

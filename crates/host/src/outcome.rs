@@ -10,6 +10,11 @@ pub fn busy(message: impl Into<String>) -> Error {
     Error::unavailable(message).with_status(BUSY)
 }
 
+/// Makes of the reason why a host has no answer yet such an error.
+pub(crate) fn busy_because(reason: Error) -> Error {
+    reason.with_status(BUSY)
+}
+
 /// Whether a host is there and asks for patience.
 pub fn is_busy(error: &Error) -> bool {
     error.kind() == ErrorKind::Unavailable && error.has_own_status() && error.status() == BUSY

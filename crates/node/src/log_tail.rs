@@ -46,9 +46,10 @@ impl LogTail {
 
     /// The same in one line, for whoever can look into the log.
     pub fn cause(&self, status: ExitStatus) -> String {
-        // Whatever else it said, a node that was killed ended of that, and one that ended well of nothing.
+        // Whatever else it said, a node that was killed ended of that, and one that ended well of an order.
         let said = match status.code() {
-            None | Some(0) => None,
+            None => None,
+            Some(0) => Some("it was told to stop".to_owned()),
             Some(_) => last_error(&self.read().unwrap_or_default()),
         };
         let cause = said.unwrap_or_else(|| status.to_string());
@@ -78,7 +79,7 @@ mod tests {
         assert_eq!(tail.cause(failed), "exit status: 1");
         std::fs::write(tail.path(), r#"{"level":"error","message":"no\nkey"}"#).unwrap();
         assert_eq!(tail.cause(failed), "no key");
-        assert_eq!(tail.cause(ExitStatus::from_raw(0)), "exit status: 0");
+        assert_eq!(tail.cause(ExitStatus::from_raw(0)), "it was told to stop");
         assert_eq!(tail.cause(ExitStatus::from_raw(9)), "signal: 9 (SIGKILL)");
     }
 

@@ -105,6 +105,14 @@ async fn a_lost_source_is_named_unless_this_release_brings_it_along() {
     assert!(cluster.programs().show(&nacre::log_program(), None).await.is_ok());
     assert_eq!(cluster.programs().put(&echo, ECHO).await.unwrap(), version);
     assert_eq!(cluster.lost_sources().await.unwrap(), []);
+
+    let programs = nacre::Maps::object(&"programs".parse().unwrap());
+    cluster.object(&programs).await.unwrap().remove().await.unwrap();
+    assert_eq!(cluster.programs().active(&nacre::log_program()).await.unwrap(), None);
+    assert_eq!(cluster.lost_sources().await.unwrap(), []);
+    let active = cluster.programs().active(&nacre::log_program()).await.unwrap();
+    assert!(active.is_some(), "a stored log is of this class");
+    assert_eq!(cluster.programs().active(&echo).await.unwrap(), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

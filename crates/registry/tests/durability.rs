@@ -68,7 +68,7 @@ async fn everything_survives_a_restart() {
     assert_eq!(copied.unwrap(), "w", "the map's program is still bound");
 
     let name = NodeName::new("a").unwrap();
-    let _node = Subscriber::start(name, 1, &programs(&maps), node_hooks(&Arc::new(())));
+    let _node = Subscriber::start(name, 1, &programs(&maps), node_hooks(&Arc::new(())), &[]);
     for id in [&route, &policy] {
         programs(&maps).wait(id, 1, Duration::from_secs(60)).await.unwrap();
     }

@@ -63,7 +63,7 @@ async fn start(maps: &Maps, text: &str, incarnation: u64) -> (Subscriber, Arc<Ru
     };
     Nodes::new(maps.clone()).register(&node).await.unwrap();
     let runtime = Arc::new(Runtime::default());
-    (Subscriber::start(node.name, incarnation, &programs(maps), node_hooks(&runtime)), runtime)
+    (Subscriber::start(node.name, incarnation, &programs(maps), node_hooks(&runtime), &[]), runtime)
 }
 
 async fn put(programs: &Programs, id: &ProgramId, source: &str) -> u64 {

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use super::layout::holds_one;
 use super::{ClusterFile, NodeEntry, RUN_FOLDER, RoleName};
-use crate::targets::{UniqueId, refuse_targets_without_cluster};
+use crate::targets::{UniqueId, refuse_targets_without_cluster, restore_cluster_file};
 
 /// The format this release reads and writes.
 const FORMAT: u32 = 1;
@@ -75,7 +75,10 @@ impl Document {
     pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(FILE_NAME);
         let text = fs::read(&path).map_err(|error| unreadable(folder, &path, &error))?;
-        let senseless = |error| Error::invalid(format!("{}: {error}", path.display()));
+        let senseless = |error| {
+            Error::corrupt(format!("{} is damaged: {error}", path.display()))
+                .hint(restore_cluster_file(folder))
+        };
         // Before the rest, which another format may say differently.
         let Head { format } = serde_json::from_slice(&text).map_err(senseless)?;
         if format != FORMAT {

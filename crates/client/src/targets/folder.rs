@@ -79,7 +79,7 @@ impl TargetFolder {
             ),
             Refusal::OtherTarget { target } => (
                 format!("its folder {path} holds {target} of this cluster"),
-                format!("move each folder to the place that has its target's name; {forget}"),
+                "move each folder to the place that has its target's name".to_owned(),
             ),
             Refusal::Forgotten => (
                 format!("its folder {path} holds a former {name}, which was forgotten"),
@@ -143,15 +143,20 @@ pub(crate) fn refuse_targets_without_cluster(folder: &Path) -> Result<()> {
     if targets.is_empty() {
         return Ok(());
     }
-    let copy = targets.iter().map(|name| folder.join(name).join(CLUSTER_FILE));
-    let file = folder.join(CLUSTER_FILE);
-    let hint = match copy.into_iter().find(|copy| copy.is_file()) {
-        Some(copy) => format!("restore the file: cp {} {}", copy.display(), file.display()),
-        None => format!("restore {} from a backup", file.display()),
-    };
+    let hint = restore_cluster_file(folder);
     let (folder, targets) = (folder.display(), targets.join(", "));
     let text = format!("{folder} holds storage targets ({targets}), but no {CLUSTER_FILE}");
     Err(Error::corrupt(text).hint(format!("{hint}; or name another folder with --cluster DIR")))
+}
+
+/// How to get back a `cluster.json` that is missing or damaged.
+pub(crate) fn restore_cluster_file(folder: &Path) -> String {
+    let copies = targets_in(folder).into_iter().map(|name| folder.join(name).join(CLUSTER_FILE));
+    let file = folder.join(CLUSTER_FILE);
+    match copies.into_iter().find(|copy| copy.is_file()) {
+        Some(copy) => format!("restore the file: cp {} {}", copy.display(), file.display()),
+        None => format!("restore {} from a backup", file.display()),
+    }
 }
 
 /// The names of the folders in a folder that hold a target's data.

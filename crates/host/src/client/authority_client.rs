@@ -60,7 +60,8 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
         deadline: Instant,
     ) -> Result<(Bytes, Arc<R>)> {
         let mut backoff = Backoff::new();
-        let mut silent_since = None;
+        // The last reason that a host gave for having no answer yet tells more than silence.
+        let (mut silent_since, mut reason) = (None, None);
         loop {
             let (record, asked_at) = (self.records.get(), Instant::now());
             let error = match self.ask_once(&record, question, patience, deadline).await {
@@ -72,16 +73,17 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
             }
             if is_busy(&error) {
                 silent_since = None;
+                reason = Some(error.clone());
             }
             let now = Instant::now();
             if now >= deadline {
-                return Err(error);
+                return Err(reason.unwrap_or(error));
             }
             // To read is cheaper than to replace, and another client may have had it replaced.
             let found = timeout_at(deadline, self.records.later_than(record.epoch())).await;
             match found {
                 Ok(Ok(later)) if later.epoch() > record.epoch() => {
-                    silent_since = None;
+                    (silent_since, reason) = (None, None);
                     continue;
                 }
                 // It was removed.

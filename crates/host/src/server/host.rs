@@ -21,7 +21,7 @@ use super::hosting::{Hosting, NameOf};
 use super::slot::{NotReady, Slot};
 use super::takeover::{Outcome, take_over};
 use crate::core::{EpochRefusal, Machine};
-use crate::outcome::busy;
+use crate::outcome::{busy, busy_because};
 use crate::record::{Record, Words, deposed};
 use crate::records::stored;
 
@@ -154,7 +154,14 @@ impl<K: Hosting> Host<K> {
     async fn soon(&self, name: &NameOf<K>, job: Job) -> Result<()> {
         match timeout(BUSY_AFTER, self.do_job(name, job)).await {
             Ok(done) => done.map(drop),
-            Err(_) => Err(busy(format!("the {} is being recovered", K::Record::WORDS.thing))),
+            Err(_) => {
+                let reason = self.known_slot(name.borrow()).and_then(|slot| slot.waits_for());
+                let thing = K::Record::WORDS.thing;
+                Err(match reason {
+                    Some(reason) => busy_because(reason),
+                    None => busy(format!("the {thing} is being recovered")),
+                })
+            }
         }
     }
 
@@ -229,7 +236,9 @@ impl<K: Hosting> Host<K> {
         let started = Instant::now();
         let mut replaces = replaces;
         loop {
-            match take_over(&self.0.node, &self.0.kind, name, replaces).await? {
+            let outcome = take_over(&self.0.node, &self.0.kind, name, slot, replaces).await;
+            slot.set_waits_for(None);
+            match outcome? {
                 Outcome::Serving(machine) => {
                     let epoch = machine.serving().record().epoch();
                     slot.install(Some(machine));

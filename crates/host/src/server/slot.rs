@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use nacre_object::Error;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
@@ -17,6 +18,8 @@ pub struct Slot<K: Hosting> {
     work: tokio::sync::Mutex<()>,
     /// Told of every change of the machine and of its record.
     changed: Notify,
+    /// What the take-over that is under way waits for.
+    waits_for: Mutex<Option<Error>>,
     /// What the kind keeps here.
     pub beside: K::Beside,
 }
@@ -36,6 +39,7 @@ impl<K: Hosting> Default for Slot<K> {
             machine: Mutex::default(),
             work: tokio::sync::Mutex::default(),
             changed: Notify::default(),
+            waits_for: Mutex::default(),
             beside: K::Beside::default(),
         }
     }
@@ -45,6 +49,15 @@ impl<K: Hosting> Slot<K> {
     /// The machine; `None` if it does not serve here.
     pub fn machine(&self) -> MutexGuard<'_, Option<K::Machine>> {
         self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a take-over waits for, while one is under way.
+    pub(super) fn waits_for(&self) -> Option<Error> {
+        self.waits_for.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_waits_for(&self, reason: Option<Error>) {
+        *self.waits_for.lock().unwrap_or_else(PoisonError::into_inner) = reason;
     }
 
     /// Wakes all who wait for the machine to change.

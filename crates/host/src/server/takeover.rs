@@ -9,6 +9,7 @@ use nacre_object::{NodeName, Result};
 use tokio::time::{Instant, timeout_at};
 
 use super::hosting::{CommandOf, EventOf, FoundOf, Hosting, NameOf};
+use super::slot::Slot;
 use crate::core::{TakeoverCommand, TakeoverCore, TakeoverEvent};
 use crate::outcome::is_undecided;
 use crate::records::stored;
@@ -24,7 +25,8 @@ pub(super) enum Outcome<K: Hosting> {
     Adopted(K::Record),
 }
 
-/// Makes `node` the authority of a machine in place of the record of epoch `replaces`.
+/// Makes `node` the authority of a machine in place of the record of epoch `replaces`. The machine's slot is told
+/// what this waits for.
 ///
 /// # Errors
 /// `NotFound` if there is no such machine; `Unavailable` if what must be sealed does not answer.
@@ -32,6 +34,7 @@ pub(super) async fn take_over<K: Hosting>(
     node: &NodeName,
     kind: &K,
     name: &NameOf<K>,
+    slot: &Slot<K>,
     replaces: u64,
 ) -> Result<Outcome<K>> {
     let claim = Random::from_system().next_u64();
@@ -50,6 +53,7 @@ pub(super) async fn take_over<K: Hosting>(
                 command => running.push(carry_out(kind, name, command)),
             }
         }
+        slot.set_waits_for(Some(kind.gave_up(name, core.recovery())));
     }
     Err(kind.gave_up(name, core.recovery()))
 }

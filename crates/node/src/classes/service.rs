@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use nacre::{Cluster, native_classes};
+use nacre::{Cluster, OWN_SOURCES, native_classes};
 use nacre_balance::LivePolicies;
 use nacre_channels::{Courier, DeliveryStats, Pace, Surroundings};
 use nacre_class::{CalledClass, CallsSeen, ClassRuntime, FaultSink, ProgramFault, UnderWay};
@@ -128,7 +128,7 @@ impl ClassService {
         let _ = self.0.faults.reporter.set(reporter);
         self.0.subscriber.get_or_init(|| {
             let hooks = self.0.hooks.clone();
-            Subscriber::start(node.clone(), incarnation, cluster.programs(), hooks)
+            Subscriber::start(node.clone(), incarnation, cluster.programs(), hooks, OWN_SOURCES)
         });
         // After the programs: to what knows none, classes would not exist.
         if !served.targets.is_empty() {
@@ -198,6 +198,10 @@ async fn catch_up(subscriber: &Subscriber, call: &ClassCall) -> Result<()> {
     tokio::time::timeout(CATCH_UP_PATIENCE, caught_up).await.unwrap_or_else(|_| {
         let seconds = CATCH_UP_PATIENCE.as_secs();
         let text = format!("{program} did not become live within {seconds} s of being asked for");
+        let text = match subscriber.failure(&program) {
+            Some(error) => format!("{text}: {error}"),
+            None => text,
+        };
         Err(Error::unavailable(text).hint(format!("see `nacre program status {program}`")))
     })
 }

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use bytes::Bytes;
 use nacre_clock::Random;
 use nacre_object::{Error, FaultSite, NodeName, Result};
+use nacre_program::Digest;
 use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -52,9 +53,15 @@ impl Drop for Subscriber {
 
 impl Subscriber {
     /// Follows the programs on behalf of one incarnation of a node, as it is or will be registered, and makes them
-    /// live with `hooks`.
+    /// live with `hooks`. Sources among `own_sources` need not be read from the store, which may not be there.
     /// Needs a tokio runtime.
-    pub fn start(node: NodeName, incarnation: u64, programs: &Programs, hooks: Hooks) -> Self {
+    pub fn start(
+        node: NodeName,
+        incarnation: u64,
+        programs: &Programs,
+        hooks: Hooks,
+        own_sources: &'static [&'static str],
+    ) -> Self {
         let maps = programs.maps().clone();
         let (news_sender, news) = mpsc::channel(MAX_WAITING_NEWS);
         let (table_sender, table) = watch::channel(LiveTable::default());
@@ -69,6 +76,7 @@ impl Subscriber {
             node: node.clone(),
             maps: maps.clone(),
             hooks,
+            own_sources,
             table: table_sender,
         };
         let tasks = [
@@ -81,6 +89,11 @@ impl Subscriber {
     /// The version of a program that is live on this node.
     pub fn live(&self, program: &ProgramId) -> Option<u64> {
         self.table.borrow().state(program).live
+    }
+
+    /// Why the active version of a program is not live on this node, if that was tried.
+    pub fn failure(&self, program: &ProgramId) -> Option<Error> {
+        self.table.borrow().state(program).error
     }
 
     /// Returns once everything that is active now is live here, or failed to become so: what a
@@ -184,6 +197,7 @@ struct Worker {
     node: NodeName,
     maps: Maps,
     hooks: Hooks,
+    own_sources: &'static [&'static str],
     table: watch::Sender<LiveTable>,
 }
 
@@ -240,7 +254,7 @@ impl Worker {
     async fn change_program(&self, command: &Command) -> Outcome {
         let (program, result) = match command {
             Command::Install { program, active, activation } => {
-                let source = match fetch_source(self.maps.system(), &active.digest).await {
+                let source = match self.source(&active.digest).await {
                     Ok(source) => source,
                     // Even a source that is missing or damaged may be put again.
                     Err(error) => return Outcome::Later(error),
@@ -259,6 +273,13 @@ impl Worker {
                 self.report_failure(program, command, &error);
                 Outcome::Failed(error)
             }
+        }
+    }
+
+    async fn source(&self, digest: &Digest) -> Result<String> {
+        match self.own_sources.iter().find(|source| Digest::of(source) == *digest) {
+            Some(source) => Ok((*source).to_owned()),
+            None => fetch_source(self.maps.system(), digest).await,
         }
     }
 
