@@ -63,8 +63,8 @@ impl BalancerSettings {
     /// `Invalid` for a tick out of bounds; `Unavailable`.
     pub async fn store(&self, maps: &Maps) -> Result<()> {
         if !(MIN_TICK..=MAX_TICK).contains(&self.tick) {
-            return Err(Error::invalid(format!("a tick of {:?}", self.tick))
-                .hint(format!("say one between {MIN_TICK:?} and {MAX_TICK:?}")));
+            return Err(Error::invalid(format!("a tick of {} s", self.tick.as_secs_f64()))
+                .hint(format!("say one from {MIN_TICK:?} to {MAX_TICK:?}")));
         }
         let encoded = self.encode();
         let update = |_: &MapState| Ok(vec![Change::set(KEY, encoded.clone())]);

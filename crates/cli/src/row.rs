@@ -14,6 +14,9 @@ use crate::out::Out;
 #[derive(Debug, Clone)]
 pub struct Row(Vec<Value>);
 
+/// A message shows so much of what was no row.
+const MAX_SHOWN_CHARACTERS: usize = 80;
+
 impl Row {
     /// Its values.
     pub fn values(&self) -> &[Value] {
@@ -31,7 +34,9 @@ impl FromStr for Row {
 
     fn from_str(text: &str) -> Result<Self> {
         let wrong = || {
-            Error::invalid(format!("{text:?} is no row"))
+            let shown: String = text.chars().take(MAX_SHOWN_CHARACTERS).collect();
+            let more = if shown.len() < text.len() { "…" } else { "" };
+            Error::invalid(format!("{shown:?}{more} is no row"))
                 .hint("write a JSON array of whole numbers, texts, true, false and null")
         };
         let values: Vec<serde_json::Value> = serde_json::from_str(text).map_err(|_| wrong())?;

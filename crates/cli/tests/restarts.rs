@@ -295,6 +295,15 @@ fn a_target_whose_folder_is_lost_is_refused_while_the_others_serve_until_it_is_b
     }
     cluster.run(&["log", "create", "l"]);
     cluster.run_with_input(&["log", "append", "l"], &"record\n".repeat(30));
+    let view_is_on_it =
+        |log: &String| home_of(&cluster, &format!("nacre.system/map/log.{log}")) == target;
+    let (whole, short): (Vec<_>, Vec<_>) =
+        (0..20).map(|number| format!("log{number}")).partition(view_is_on_it);
+    let (whole, short) = (&whole[0], &short[0]);
+    for log in [whole, short] {
+        cluster.run(&["log", "create", log, "--slots", "4"]);
+        cluster.run_with_input(&["log", "append", log], &"record\n".repeat(30));
+    }
     assert!(cluster.stop());
     let (folder, away) = (scratch.path().join(&target), scratch.path().join("away"));
     fs::rename(&folder, &away).unwrap();
@@ -333,6 +342,8 @@ fn a_target_whose_folder_is_lost_is_refused_while_the_others_serve_until_it_is_b
     fs::rename(&folder, &away).unwrap();
     let (status, said) = cluster.fails(&["node", "forget", &target]);
     assert!(status == 2 && said.contains("Lost for good") && said.contains("--yes"), "{said}");
+    assert!(said.contains(&format!("the log {whole}, whole")), "{said}");
+    assert!(!said.contains(&format!("the log {short}")), "{said}");
     assert!(!folder.exists());
     cluster.run(&["node", "forget", &target, "--yes"]);
     let cluster = RunningCluster::start_in(scratch.path());
@@ -343,6 +354,11 @@ fn a_target_whose_folder_is_lost_is_refused_while_the_others_serve_until_it_is_b
     cluster.run_with_input(&["log", "append", "l"], "next\n");
     let left = cluster.run(&["log", "read", "l"]);
     assert!(left.ends_with("record\nnext\n") && left.lines().count() < 31, "{left}");
+    let (status, said) = cluster.fails(&["log", "read", short]);
+    assert!(status == 1 && said.contains("were lost with their storage target"), "{said}");
+    cluster.run(&["log", "create", whole, "--slots", "4"]);
+    cluster.run_with_input(&["log", "append", whole], "anew\n");
+    assert_eq!(cluster.run(&["log", "read", whole]), "anew\n");
 }
 
 /// Runs `nacre up` on a folder that it refuses; its exit status and what it said.

@@ -124,7 +124,14 @@ pub async fn run(command: MapCommand, cluster: &Cluster, out: Out) -> Result<()>
             |name| json!({ "map": name.as_str() }),
             |name| line(name.as_str()),
         ),
-        C::Get { map, key: None } => show_map(&maps.get(&map).await?, out),
+        C::Get { map, key: None } => {
+            let state = maps.get(&map).await?;
+            if state.epoch == 0 {
+                return Err(Error::not_found(format!("there is no map {map}"))
+                    .hint(format!("make it with `nacre map set {map} KEY=VALUE`")));
+            }
+            show_map(&state, out)
+        }
         C::Get { map, key: Some(key) } => {
             let (epoch, value) = maps.entry(&map, &key).await?;
             let missing = || Error::not_found(format!("map {map} has no key {key:?}"));

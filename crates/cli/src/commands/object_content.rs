@@ -1,7 +1,8 @@
 //! An object's byte stream, streamed from and to files: `nacre object put` and `get`.
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -15,6 +16,8 @@ use crate::input::read_pieces;
 use crate::out::{Out, json_bytes};
 use crate::signals::{Interrupts, interrupted};
 
+/// The mode of a new file, less what the umask takes away.
+const NEW_FILE_MODE: u32 = 0o666;
 /// How often a file is begun again because the object was changed while it was read.
 const MAX_ATTEMPTS: u32 = 8;
 
@@ -79,23 +82,26 @@ pub async fn get(object: &Object, wanted: Wanted, out: Out) -> Result<()> {
     Ok(())
 }
 
-/// Writes a file beside its place and moves it there when it is complete, so that it may be begun again.
+/// Writes a file beside its place and moves it there when it is complete, so that it may be begun again. A file
+/// that is there keeps its mode; where a link leads to one, that one is replaced.
 async fn get_file(object: &Object, offset: u64, length: Option<u64>, path: &Path) -> Result<()> {
     // What is there and no file, as a device or a pipe, is written to and not replaced.
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         let mut there = File::options().write(true).open(path).map_err(|e| unwritable(path, &e))?;
         return copy(object, offset, length, path, &mut there).await;
     }
-    let folder = match path.parent() {
+    let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = match place.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
+    let mode = fs::metadata(&place).map_or(NEW_FILE_MODE, |there| there.permissions().mode());
     let mut attempt = 1;
     loop {
-        let mut file = NamedTempFile::new_in(folder).map_err(|error| unwritable(path, &error))?;
+        let mut file = beside(folder, mode).map_err(|error| unwritable(path, &error))?;
         match copy(object, offset, length, path, &mut file).await {
             Ok(()) => {
-                let placed = file.persist(path).map_err(|error| unwritable(path, &error.error));
+                let placed = file.persist(&place).map_err(|error| unwritable(path, &error.error));
                 return placed.map(drop);
             }
             Err(error) if error.kind() == ErrorKind::Conflict && attempt < MAX_ATTEMPTS => {
@@ -104,6 +110,18 @@ async fn get_file(object: &Object, offset: u64, length: Option<u64>, path: &Path
             Err(error) => return Err(error),
         }
     }
+}
+
+/// A new scratch file of a folder, of the mode that it has in the end.
+fn beside(folder: &Path, mode: u32) -> io::Result<NamedTempFile> {
+    let permissions = Permissions::from_mode(mode);
+    let file = tempfile::Builder::new().permissions(permissions.clone()).tempfile_in(folder);
+    // The name of the scratch file says nothing to whoever asked for another.
+    let file = file.map_err(|error| io::Error::from(error.kind()))?;
+    if mode != NEW_FILE_MODE {
+        file.as_file().set_permissions(permissions)?;
+    }
+    Ok(file)
 }
 
 async fn copy(

@@ -164,7 +164,18 @@ async fn ask(command: ProgramCommand, cluster: &Cluster, out: Out) -> Result<()>
             if activate {
                 switch(cluster, vec![(program.clone(), version)], true).await?;
             }
-            let state = if activate { ", active on every node" } else { "" };
+            let state = match programs.active(&program).await? {
+                _ if activate => ", active on every node".to_owned(),
+                Some(active) if active == version => ", which is active already".to_owned(),
+                Some(active) => {
+                    format!(
+                        ", stored; version {active} is active until `nacre program activate {program}@{version}`"
+                    )
+                }
+                None => {
+                    format!(", stored; run it with `nacre program activate {program}@{version}`")
+                }
+            };
             out.show(
                 &json!({ "program": program.to_string(), "version": version,
                               "active": activate }),

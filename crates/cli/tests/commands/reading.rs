@@ -1,7 +1,8 @@
 //! Content of any size goes in and comes out, and what is read is of one version.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{Read, Write};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Child, Output, Stdio};
 
 use futures::{StreamExt, stream};
@@ -79,8 +80,14 @@ fn large_content_goes_in_and_comes_out_with_little_memory() {
 
     let path = cluster.folder().join("large");
     let file = path.to_str().unwrap();
-    cluster.run(&["object", "get", "data/large", "--offset", "5", "-o", file]);
+    let link = cluster.folder().join("link");
+    File::create(&path).unwrap().set_permissions(Permissions::from_mode(0o640)).unwrap();
+    symlink(&path, &link).unwrap();
+    let linked = link.to_str().unwrap();
+    cluster.run(&["object", "get", "data/large", "--offset", "5", "-o", linked]);
     assert!(std::fs::read(&path).unwrap() == content[5..]);
+    assert!(link.is_symlink(), "what it leads to is replaced");
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
     // Whatever the names are and whichever targets they are on.
     File::options().write(true).open(&path).unwrap().set_len(9_000_000).unwrap();
     for name in ["data/a", "data/b{tag}", "data/c}{d", "data/e/f"] {
