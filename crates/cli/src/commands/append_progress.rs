@@ -159,7 +159,7 @@ impl Progress {
         ];
         let named = named.into_iter().filter(|(_, lines)| !lines.is_empty());
         let mut parts: Vec<_> = named.map(|(what, lines)| format!("{what}: {lines}")).collect();
-        parts.push(format!("not tried: {} and later", self.tried + 1));
+        parts.push(format!("not tried: any after {}", self.tried));
         format!("lines {}", parts.join("; "))
     }
 
@@ -263,15 +263,15 @@ mod tests {
     fn every_line_around_a_failed_one_is_accounted_for() {
         let mut progress = progress_of(&[Ok(6), Ok(7), failed(), Ok(9), failed(), Ok(11)]);
         let in_log = "4 records appended, the last at position 11";
-        let lines = "lines in the log: 1-2, 4, 6; failed: 3, 5; not tried: 7 and later";
+        let lines = "lines in the log: 1-2, 4, 6; failed: 3, 5; not tried: any after 6";
         assert_eq!(progress.told(None), [in_log, lines]);
         assert_eq!(progress.told(Some(&from_file())), [in_log, lines], "there is no way to go on");
         progress.abandon(3);
         let lines = "lines in the log: 1-2, 4, 6; failed: 3, 5; sent, outcome not known: 7-9; \
-                     not tried: 10 and later";
+                     not tried: any after 9";
         assert_eq!(progress.told(None), [in_log, lines]);
         let told = progress_of(&[failed()]).told(None);
-        assert_eq!(told, ["lines failed: 1; not tried: 2 and later"]);
+        assert_eq!(told, ["lines failed: 1; not tried: any after 1"]);
     }
 
     #[test]
