@@ -76,7 +76,7 @@ impl Document {
         let path = folder.join(FILE_NAME);
         let text = fs::read(&path).map_err(|error| unreadable(folder, &path, &error))?;
         let senseless = |error| {
-            Error::corrupt(format!("{} is damaged: {error}", path.display()))
+            Error::invalid(format!("{}: {error}", path.display()))
                 .hint(restore_cluster_file(folder))
         };
         // Before the rest, which another format may say differently.
