@@ -7,8 +7,8 @@
 //! 2. [`RankLoad`] is what each rank tells all others of itself;
 //! 3. [`Policy::decide`] makes a [`Decision`] of [`Inputs`]: both are plain data that can be stored and replayed.
 //!
-//! [`Rounds`] collects the ranks' heartbeats. [`BalancerSettings`] say which policy is in charge, and [`History`] keeps
-//! what was decided.
+//! [`Rounds`] collects the ranks' heartbeats. [`BalancerSettings`] say which policy is in charge, [`NodeTraits`] what an
+//! operator says of a node, and [`History`] keeps what was decided.
 //!
 //! [`BalancerHook`] checks policies when they are stored, and keeps those that are live in [`LivePolicies`].
 //!
@@ -17,7 +17,7 @@
 //! Policies are written in the two dialects of Mantle, see [`Dialect`]. The standard library has some in
 //! `programs/balancer`.
 //!
-//! **Invariant:** only the settings and the history do IO. Nothing reads a clock or random numbers of its own: a tick is
+//! **Invariant:** only the settings, the traits and the history do IO. Nothing reads a clock or random numbers of its own: a tick is
 //! decided from its inputs alone. The clock that callers hand over only measures how long a program runs.
 
 mod counters;
@@ -25,6 +25,7 @@ mod heartbeat;
 mod history;
 mod hook;
 pub mod limits;
+mod node_traits;
 mod policy;
 mod replay;
 mod rounds;
@@ -38,6 +39,7 @@ pub use counters::{DecayedCounter, UnitCounters, UnitRates};
 pub use heartbeat::Heartbeat;
 pub use history::{History, KEPT_TICKS, KeptState, MoveOutcome, TickRecord};
 pub use hook::{BALANCER_INTERFACE, BalancerHook, LivePolicies};
+pub use node_traits::NodeTraits;
 pub use policy::{Dialect, Policy};
 pub use replay::{NodeRecord, Outcome, Replay, ReplayedTick, replay};
 pub use rounds::{Progress, Round, Rounds};

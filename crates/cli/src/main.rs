@@ -179,12 +179,8 @@ impl Command {
             Self::Program(command) => command.asks_a_cluster(),
             Self::Balancer(command) => command.asks_a_cluster(),
             Self::Scrub(scrub) => scrub.offline.is_none(),
-            Self::Init(_)
-            | Self::Up(_)
-            | Self::Salvage(_)
-            | Self::Demo(_)
-            | Self::Node(_)
-            | Self::Ceph(_) => false,
+            Self::Node(node) => node.asks_a_cluster(),
+            Self::Init(_) | Self::Up(_) | Self::Salvage(_) | Self::Demo(_) | Self::Ceph(_) => false,
             _ => true,
         }
     }
@@ -267,7 +263,7 @@ async fn run(arguments: Arguments, out: Out) -> Result<()> {
     match arguments.command {
         Command::Up(up) => up::run(up, folder, out).await,
         Command::Demo(demo) => demo::run(demo, out).await,
-        Command::Node(node) => node::run(node, folder, out).await,
+        Command::Node(node) => node::run(node, folder, connect, out).await,
         Command::Ceph(command) => ceph::run(command, cluster_file, out).await,
         Command::Init(init) => init::run(&init, folder, out),
         Command::Status => status::run(&cluster_file()?, out).await,

@@ -177,6 +177,56 @@ fn a_policy_moves_a_busy_resource() {
     assert!(history.contains("/ids/orders to meta.1 in "), "{history}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_moves_busy_sequencers_to_labelled_nodes_alone() {
+    let balanced = Balanced::start();
+    let client = balanced.client().await;
+    let logs = balanced.logs(&client).await;
+    let set = |arguments: &[&str]| balanced.cluster.json(&[&["node", "set"], arguments].concat());
+    set(&[NODES[2], "--label", "sequencers", "--label", "rack=r1", "--capacity", "4"]);
+    let said = set(&[NODES[2], "--unlabel", "rack"]);
+    assert_eq!(said["labels"], serde_json::json!({ "sequencers": "yes" }), "{said}");
+    assert_eq!(said["capacity"], 4.0, "{said}");
+    let appenders: Vec<_> = logs.iter().map(|log| Appenders::start(log, "r")).collect();
+    balanced.put("sequencers", &fs::read_to_string(SEQUENCERS).unwrap());
+    eventually("two sequencers are on the labelled node", async || {
+        let nodes = LOGS.map(|log| balanced.sequencer_of(log));
+        assert!(nodes.iter().all(|node| node != NODES[1]), "{nodes:?}");
+        nodes.iter().filter(|node| *node == NODES[2]).count() >= 2
+    })
+    .await;
+    for (log, appenders) in logs.iter().zip(appenders) {
+        common::appenders::check(log, &appenders.end().await).await;
+    }
+    let rank = &balanced.last(NODES[0])["inputs"]["ranks"][2];
+    assert_eq!((&rank["labels"]["sequencers"], &rank["capacity"]), (&"yes".into(), &4.0.into()));
+    balanced.cluster.kill_node(NODES[2]);
+    eventually_blocking("the node that was started again still has its label", || {
+        let status = balanced.cluster.run(&["status"]);
+        status.contains("meta.2: label sequencers=yes, capacity 4")
+    });
+}
+
+#[test]
+fn what_makes_no_sense_of_a_node_is_refused() {
+    let balanced = Balanced::start();
+    let fails =
+        |arguments: &[&str]| balanced.cluster.fails(&[&["node", "set"], arguments].concat());
+    let (_, said) = fails(&["storage.0", "--label", "fast"]);
+    assert!(said.contains("no node storage.0 hosts what can be balanced"), "{said}");
+    assert!(said.contains("name one of meta.0, meta.1, meta.2"), "{said}");
+    let (status, said) = fails(&[NODES[0]]);
+    assert!(status == 2 && said.contains("say --label NAME"), "{said}");
+    for (argument, reason) in [
+        ("--capacity=0", "a capacity of 0"),
+        ("--capacity=nan", "a capacity of NaN"),
+        ("--label=a b", "a label \"a b\" = \"yes\""),
+    ] {
+        let (status, said) = fails(&[NODES[0], argument]);
+        assert!(status == 2 && said.contains(reason), "{said}");
+    }
+}
+
 #[test]
 fn settings_that_make_no_sense_are_refused() {
     let balanced = Balanced::start();

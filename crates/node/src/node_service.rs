@@ -18,6 +18,7 @@ use crate::classes::ClassService;
 use async_trait::async_trait;
 use bytes::Bytes;
 use nacre::{Cluster, ClusterFile};
+use nacre_balance::NodeTraits;
 use nacre_object::{Error, ObjectId, Result};
 use nacre_rados::Survey;
 use nacre_registry::LiveEntities;
@@ -63,6 +64,9 @@ pub struct NodeReport {
     /// What OSDs ran for it, if a Ceph cluster keeps the objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rados: Option<RadosReport>,
+    /// What the operator says of it, if it hosts what can be balanced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traits: Option<NodeTraits>,
 }
 
 /// Which node keeps an object, whether it exists or not.
@@ -128,6 +132,7 @@ impl NodeService {
             refusal: None,
             osds: None,
             rados: None,
+            traits: None,
         };
         self.roles.iter().for_each(|role| role.report(&mut report));
         report

@@ -18,6 +18,7 @@ mod log_append;
 pub mod map;
 pub mod node;
 pub mod node_forget;
+mod node_set;
 pub mod object;
 mod object_content;
 pub mod pool;

@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use nacre::ClusterFile;
+use nacre::{Cluster, ClusterFile};
 use nacre_clock::SystemClock;
 use nacre_node::{Level, Node, NodeLock, NodeLog, NodeOptions, ready_line};
 use nacre_object::Result;
 use tokio::io::AsyncReadExt;
 
 use super::node_forget::{self, ForgetArguments};
+use super::node_set::{self, SetArguments};
 use crate::out::Out;
 use crate::signals::Interrupts;
 
@@ -28,6 +29,15 @@ pub struct NodeArguments {
 enum NodeCommand {
     /// Accept that the data of a storage target is lost: the target starts empty
     Forget(ForgetArguments),
+    /// Say what balancer policies go by: labels and capacity of a node
+    Set(SetArguments),
+}
+
+impl NodeArguments {
+    /// Whether it asks a cluster that runs.
+    pub fn asks_a_cluster(&self) -> bool {
+        matches!(self.command, Some(NodeCommand::Set(_)))
+    }
 }
 
 /// How to run a node
@@ -45,10 +55,17 @@ struct ServeArguments {
 }
 
 /// Serves until SIGINT, SIGTERM or, supervised, the end of standard input; or does what it was told besides.
-pub async fn run(arguments: NodeArguments, folder: &Path, out: Out) -> Result<()> {
+pub async fn run(
+    arguments: NodeArguments,
+    folder: &Path,
+    connect: impl AsyncFnOnce() -> Result<Cluster>,
+    out: Out,
+) -> Result<()> {
     let NodeArguments { command, serve: serve_arguments } = arguments;
-    if let Some(NodeCommand::Forget(forget)) = command {
-        return node_forget::run(&forget, folder, out).await;
+    match command {
+        Some(NodeCommand::Forget(forget)) => return node_forget::run(&forget, folder, out).await,
+        Some(NodeCommand::Set(set)) => return node_set::run(set, &connect().await?, out).await,
+        None => {}
     }
     let name = serve_arguments.name.clone().unwrap_or_default();
     let log = NodeLog::new(&name, Arc::new(SystemClock::default()));

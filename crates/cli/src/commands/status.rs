@@ -5,12 +5,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::join_all;
 use nacre::{Cluster, ClusterFile, Error, ErrorKind, NodeEntry, Result, Sessions};
+use nacre_balance::NodeTraits;
 use nacre_node::{
     KeptReport, Layouts, NODE_SERVICE, NodeReport, RefusalReport, StorageReport, kept_nodes,
 };
 use serde_json::json;
 
-use super::brados_layouts;
+use super::{brados_layouts, node_set};
 use crate::out::{Out, table, utc};
 
 /// A node that says nothing for so long is shown as down.
@@ -40,6 +41,7 @@ pub async fn run(file: &ClusterFile, out: Out) -> Result<()> {
         }
     } else {
         out.line(&render(&reports))?;
+        out.line(&traits(&reports))?;
         out.line(&full_disks(file, &reports))?;
         out.line(&ends(&kept))?;
         out.line(&layouts(file).await)?;
@@ -71,6 +73,16 @@ fn nobody_answers(file: &ClusterFile, kept: &[KeptReport]) -> Error {
         false => "`nacre up` runs, and starts those that end again",
     };
     Error::unavailable(format!("no node of {} answers", file.folder().display())).hint(hint)
+}
+
+/// What the operator says of nodes; nothing of those of which nothing is said.
+fn traits(reports: &[(&NodeEntry, Result<NodeReport>)]) -> String {
+    let lines = reports.iter().filter_map(|(node, report)| {
+        let traits = report.as_ref().ok()?.traits.as_ref()?;
+        let is_said = *traits != NodeTraits::default();
+        is_said.then(|| format!("\n{}: {}", node.name, node_set::described(traits)))
+    });
+    lines.collect()
 }
 
 /// What to do about full disks; nothing if none is full.

@@ -20,6 +20,8 @@ use self::balancer::{BALANCER_SERVICE, Balancer, BalancerContext, Units};
 use self::resource_service::{ResourceService, resource_env};
 use self::sequencer_metrics::SequencersCollector;
 use self::sequencer_service::{SequencerService, need_to_ask};
+use crate::node_service::NodeReport;
+
 use super::{JoinContext, Offer, OpenedRole, Role, RunningRole};
 
 pub(super) const ROLE: Role = Role {
@@ -65,6 +67,10 @@ struct RunningMetadata {
 }
 
 impl RunningRole for RunningMetadata {
+    fn report(&self, report: &mut NodeReport) {
+        report.traits = Some(self.balancer.traits());
+    }
+
     fn withdraw(&self) {
         self.balancer.stop();
     }

@@ -12,6 +12,7 @@
 //! with two versions of the policy, moves nothing. A policy that fails moves nothing, and nothing else of the node
 //! depends on it.
 
+mod known;
 mod meter;
 mod runner;
 mod service;
@@ -20,12 +21,13 @@ mod units;
 use std::sync::{Arc, Mutex};
 
 use nacre::Cluster;
-use nacre_balance::{LivePolicies, Rounds};
+use nacre_balance::{LivePolicies, NodeTraits, Rounds};
 use nacre_clock::Clock;
 use nacre_object::{NodeName, Result};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
+use self::known::Known;
 use self::runner::Runner;
 pub(super) use self::service::BalancerService;
 pub(super) use self::units::Units;
@@ -54,6 +56,7 @@ pub(super) struct BalancerContext {
 pub(super) struct Balancer {
     task: JoinHandle<()>,
     heard: Arc<Heard>,
+    known: watch::Receiver<Known>,
 }
 
 impl Balancer {
@@ -64,8 +67,14 @@ impl Balancer {
     pub fn start(context: BalancerContext) -> Result<Self> {
         let rounds = Mutex::new(Rounds::new(context.node.as_str()));
         let heard = Arc::new(Heard { rounds, news: Notify::new() });
+        let known = Known::follow(&context);
         let runner = Runner::new(context, Arc::clone(&heard))?;
-        Ok(Self { task: tokio::spawn(runner.run()), heard })
+        Ok(Self { task: tokio::spawn(runner.run(known.clone())), heard, known })
+    }
+
+    /// What the operator says of this node, as far as it has heard.
+    pub fn traits(&self) -> NodeTraits {
+        self.known.borrow().traits.clone()
     }
 
     /// What other nodes ask of it.

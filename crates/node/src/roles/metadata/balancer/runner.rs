@@ -7,22 +7,21 @@ use bytes::Bytes;
 use futures::future::join_all;
 use nacre::RoleName;
 use nacre_balance::{
-    BalancerSettings, Decision, Heartbeat, History, Inputs, KeptState, MoveOutcome, Policy,
-    Progress, Round, TickRecord,
+    BalancerSettings, Decision, Heartbeat, History, Inputs, KeptState, MoveOutcome,
+    NodeTraits, Policy, Progress, Round, TickRecord,
 };
 use nacre_object::{Error, NodeName, ProgramName, Result};
-use nacre_registry::{BALANCER_MAP, Event, ProgramKind, ProgramSite, Severity};
+use nacre_registry::{Event, ProgramKind, ProgramSite, Severity};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
+use super::known::Known;
 use super::meter::Meter;
 use super::service::HEARTBEAT;
 use super::{BALANCER_SERVICE, BalancerContext, Heard};
 
 /// From one sample of the units' counters to the next: well below the counters' half-life.
 const SAMPLE: Duration = Duration::from_secs(1);
-/// Settings that could not be read are read again after this.
-const READ_AGAIN: Duration = Duration::from_secs(1);
 
 /// Goes from tick to tick.
 pub(super) struct Runner {
@@ -30,6 +29,8 @@ pub(super) struct Runner {
     heard: Arc<Heard>,
     history: History,
     meter: Meter,
+    /// What the operator says of this node.
+    traits: NodeTraits,
     /// The program and version whose failure was reported last: it is reported once.
     reported: Option<(String, u64)>,
 }
@@ -49,14 +50,16 @@ impl Runner {
     pub fn new(context: BalancerContext, heard: Arc<Heard>) -> Result<Self> {
         let history = History::of(context.cluster.store().clone(), &context.node)?;
         let meter = Meter::new(context.units.clone());
-        Ok(Self { context, heard, history, meter, reported: None })
+        let traits = NodeTraits::default();
+        Ok(Self { context, heard, history, meter, traits, reported: None })
     }
 
-    /// Never returns.
-    pub async fn run(mut self) {
-        let mut settings = follow_settings(&self.context);
+    /// Returns when nobody follows the settings any more.
+    pub async fn run(mut self, mut known: watch::Receiver<Known>) {
         loop {
-            let BalancerSettings { policy, tick } = settings.borrow_and_update().clone();
+            let Known { settings, traits } = known.borrow_and_update().clone();
+            let BalancerSettings { policy, tick } = settings;
+            self.traits = traits;
             // Since 1970: every rank counts the same ticks.
             let now_micros = self.context.clock.now_micros();
             let tick_micros = tick.as_micros() as u64;
@@ -65,7 +68,7 @@ impl Runner {
             let began = Instant::now() + rest;
             tokio::select! {
                 () = self.sample_until(began) => {}
-                changed = settings.changed() => match changed {
+                changed = known.changed() => match changed {
                     Ok(()) => continue,
                     Err(_) => return,
                 },
@@ -137,7 +140,8 @@ impl Runner {
         let ranks = self.ranks().await?;
         // The sum of nothing is -0.
         let load = unit_loads.iter().sum::<f64>() + 0.0;
-        let load = self.meter.rank_load(self.context.node.as_str(), load);
+        let mut load = self.meter.rank_load(self.context.node.as_str(), load);
+        self.traits.tell(&mut load);
         let heartbeat = Heartbeat {
             tick: tick.number,
             policy: tick.policy.to_string(),
@@ -279,35 +283,4 @@ async fn in_thread<T: Send + 'static>(
 ) -> Result<T> {
     let run = tokio::task::spawn_blocking(body).await;
     run.unwrap_or_else(|error| Err(Error::unavailable(format!("the policy's thread: {error}"))))
-}
-
-/// The settings as they are stored, and whenever they change. The task ends with the receiver.
-fn follow_settings(context: &BalancerContext) -> watch::Receiver<BalancerSettings> {
-    let (tell, settings) = watch::channel(BalancerSettings::default());
-    let maps = context.cluster.maps().clone();
-    tokio::spawn(async move {
-        let Ok(map) = BALANCER_MAP.parse() else { return };
-        let mut watcher = maps.watch(&map, 0);
-        loop {
-            match BalancerSettings::read(&maps).await {
-                Ok(settings) => {
-                    tell.send_if_modified(|known| {
-                        let differs = *known != settings;
-                        *known = settings;
-                        differs
-                    });
-                }
-                Err(_) => {
-                    sleep(READ_AGAIN).await;
-                    continue;
-                }
-            }
-            tokio::select! {
-                // Whatever it says: the settings are read again.
-                _ = watcher.next() => {}
-                () = tell.closed() => return,
-            }
-        }
-    });
-    settings
 }

@@ -1,0 +1,55 @@
+//! `Known`: what the balancer's map says to one node. A task follows the map.
+
+use std::time::Duration;
+
+use nacre_balance::{BalancerSettings, NodeTraits};
+use nacre_object::{NodeName, Result};
+use nacre_registry::{BALANCER_MAP, Maps};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::BalancerContext;
+
+/// A map that could not be read is read again after this.
+const READ_AGAIN: Duration = Duration::from_secs(1);
+
+/// What the balancer's map says to a node.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Known {
+    pub settings: BalancerSettings,
+    pub traits: NodeTraits,
+}
+
+impl Known {
+    async fn read(maps: &Maps, node: &NodeName) -> Result<Self> {
+        let state = maps.get(&BALANCER_MAP.parse()?).await?;
+        Ok(Self { settings: BalancerSettings::of(&state)?, traits: NodeTraits::of(&state, node)? })
+    }
+
+    /// What the map says now, and whenever it changes. The task ends with the last receiver.
+    pub fn follow(context: &BalancerContext) -> watch::Receiver<Self> {
+        let (tell, known) = watch::channel(Self::default());
+        let (maps, node) = (context.cluster.maps().clone(), context.node.clone());
+        tokio::spawn(async move {
+            let Ok(map) = BALANCER_MAP.parse() else { return };
+            let mut watcher = maps.watch(&map, 0);
+            loop {
+                let Ok(read) = Self::read(&maps, &node).await else {
+                    sleep(READ_AGAIN).await;
+                    continue;
+                };
+                tell.send_if_modified(|known| {
+                    let differs = *known != read;
+                    *known = read;
+                    differs
+                });
+                tokio::select! {
+                    // Whatever it says: the map is read again.
+                    _ = watcher.next() => {}
+                    () = tell.closed() => return,
+                }
+            }
+        });
+        known
+    }
+}
