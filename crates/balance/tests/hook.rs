@@ -35,10 +35,10 @@ fn it_is_the_hook_of_balancer_programs() {
 }
 
 #[test]
-fn a_policy_in_a_mode_that_nodes_lack_is_refused() {
-    let error = check("mode = 'proxy'").unwrap_err();
-    assert!(error.message.contains("`mode` can only be \"client\""), "{error}");
+fn a_policy_says_how_clients_reach_units_that_moved() {
+    check("mode = 'proxy'").unwrap();
     check("mode = 'client'").unwrap();
+    assert!(check("mode = 'other'").is_err());
 }
 
 #[test]

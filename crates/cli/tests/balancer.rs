@@ -7,6 +7,7 @@ use std::fs;
 
 use common::RunningCluster;
 use common::appenders::Appenders;
+use common::metrics_page::counter;
 use nacre::{Cluster, Log, LogOptions};
 use nacre_conformance::wait::{eventually, eventually_blocking};
 use serde_json::Value;
@@ -205,6 +206,39 @@ async fn a_policy_moves_busy_sequencers_to_labelled_nodes_alone() {
         let status = balanced.cluster.run(&["status"]);
         status.contains("meta.2: label sequencers=yes, capacity 4")
     });
+}
+
+/// Moves all units of the first rank to the second, in proxy mode.
+const PROXY: &str = "mode = 'proxy'\n\
+    metaload = 'IRD + IWR'\n\
+    function when() return whoami == 1 and authmetaload > 1 end\n\
+    function where() targets[2] = authmetaload end\n\
+    howmuch = { function(units) local all = {} for at in ipairs(units) do all[at] = at end return all end }\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_proxy_mode_the_former_node_passes_questions_of_its_clients_on() {
+    let balanced = Balanced::start();
+    let client = balanced.client().await;
+    let log = client.create_log("orders", LogOptions::default()).await.unwrap();
+    log.append("the first record").await.unwrap();
+    balanced.cluster.run(&["log", "move", "orders", NODES[0]]);
+    let appenders = Appenders::start(&log, "r");
+    balanced.put("proxy", PROXY);
+    eventually("the sequencer is on the second node", async || {
+        balanced.sequencer_of("orders") == NODES[1]
+    })
+    .await;
+    balanced.cluster.run(&["balancer", "off"]);
+    let forwards = || counter(&balanced.cluster, NODES[0], "nacre_sequencer_forwards_total");
+    let before = forwards();
+    eventually("the first node passes questions on", async || forwards() > before).await;
+    appenders.more().await;
+    // The node that serves is killed: clients go by the record, as always.
+    balanced.cluster.kill_node(NODES[1]);
+    appenders.more().await;
+    common::appenders::check(&log, &appenders.end().await).await;
+    let history = balanced.cluster.run(&["balancer", "history", NODES[0], "--json"]);
+    assert!(history.contains(r#""mode":"proxy""#), "{history}");
 }
 
 #[test]

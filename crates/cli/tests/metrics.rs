@@ -12,6 +12,7 @@ use nacre_conformance::wait::eventually_blocking;
 use nacre_node::free_ports;
 use serde_json::Value;
 
+use common::metrics_page::{address_of, ask};
 use common::{NACRE, RunningCluster};
 
 /// Debian's, which has the packages the Makefile installs.
@@ -171,24 +172,6 @@ fn the_supervisor_counts_restarts_and_says_where_a_node_is_now() {
         page.contains(up) && page.contains(again)
     });
     assert_eq!(Scrape::of(&cluster).processes_with("nacre_transactions_total"), 3);
-}
-
-/// Where a process' metrics are.
-fn address_of(cluster: &RunningCluster, node: &str) -> String {
-    let targets = std::fs::read(cluster.folder().join("metrics.json")).unwrap();
-    let targets: Vec<Value> = serde_json::from_slice(&targets).unwrap();
-    let group = targets.iter().find(|group| group["labels"]["node"] == node).unwrap();
-    group["targets"][0].as_str().unwrap().to_owned()
-}
-
-/// What a process answers to these bytes.
-fn ask(address: &str, request: &[u8]) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    // It may answer before it has read everything.
-    let _ = stream.write_all(request);
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer);
-    String::from_utf8(answer).unwrap()
 }
 
 #[test]

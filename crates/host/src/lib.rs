@@ -12,7 +12,8 @@
 //! 3. The winner runs the kind's own [`Recovery`], which seals the old epoch and finds the state.
 //! 4. Then [`Host`] serves the machine. It answers a client whose record is at least as new as the take-over,
 //!    and reads the stored record before it answers a client that knows a later one.
-//! 5. [`AuthorityClient`] asks the node that its record names. A refusal makes it read the record again; silence
+//! 5. A node that has handed a machine over redirects its clients, or passes their questions on: [`ClientRouting`].
+//! 6. [`AuthorityClient`] asks the node that its record names. A refusal makes it read the record again; silence
 //!    makes it ask another node to take over.
 //!
 //! # Invariants
@@ -25,7 +26,7 @@
 //! # To host a new kind
 //!
 //! Implement [`Record`], [`Machine`], [`Recovery`] and [`Hosting`], and answer the kind's questions with a
-//! [`Host`]. `tests/counter.rs` is the smallest example, `nacre-log` the first real one.
+//! [`Host`]. `tests/support/mod.rs` is the smallest example, `nacre-log` the first real one.
 
 mod backoff;
 pub mod client;
@@ -50,6 +51,6 @@ pub use question::{
 pub use record::{Authority, HostedName, Record, Words, deposed};
 pub use records::{MapRecords, RecordStore, check_proposal, stored};
 pub use server::{
-    BUSY_AFTER, HAND_OVER_PATIENCE, Held, Host, Hosting, Looks, NotReady, Slot,
-    propose_while_serving,
+    BUSY_AFTER, ClientRouting, FORWARD_PATIENCE, Forward, HAND_OVER_PATIENCE, Held, Host, Hosting,
+    Looks, NotReady, Slot, propose_while_serving,
 };

@@ -23,6 +23,12 @@ pub trait Question<N>: Sync {
 
     /// The question about the machine of this name, from a client whose record has this epoch.
     fn encode(&self, name: &N, epoch: u64) -> Bytes;
+
+    /// The epoch of the record under which the authority gave this answer, if answers of the kind tell it. A client that
+    /// reads that record, and finds another node in it, learns that the node it asked forwards.
+    fn answered_under(&self, _answer: &[u8]) -> Option<u64> {
+        None
+    }
 }
 
 /// Writes how a question begins.

@@ -16,8 +16,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use nacre_clock::Clock;
 use nacre_host::{
-    BUSY_AFTER, Host, HostTransport, Hosting, Looks, Machine, NotReady, Record, RecordStore, Slot,
-    busy, deposed, encode_epoch, is_transient, split_header,
+    BUSY_AFTER, ClientRouting, FORWARD_PATIENCE, Forward, Host, HostTransport, Hosting, Looks,
+    Machine, NotReady, Question, Record, RecordStore, Slot, busy, deposed, encode_epoch,
+    is_transient, split_header,
 };
 use nacre_object::{EntityName, Error, NodeName, Result, TenantName};
 use nacre_registry::{Change, Maps};
@@ -26,7 +27,9 @@ use tokio::time::{Instant, timeout_at};
 use crate::filetype::{Access, FileType, LiveFileTypes, MethodCall, Outcome};
 use crate::limits::{MAX_HOSTED, READ_AGAIN};
 use crate::machine::{Found, ResourceMachine};
-use crate::question::{Answer, Call, RESOURCE_SERVICE, Received, ResourceStat, json};
+use crate::question::{
+    Answer, Asked, Call, Forwarded, RESOURCE_SERVICE, Received, ResourceStat, json,
+};
 use crate::recovery::{MapRead, ResourceRecovery};
 use crate::stored::{STATE_KEY, Stored};
 use crate::{ResourceName, ResourceRecord};
@@ -53,6 +56,19 @@ pub struct Asker<'a> {
     pub entity: &'a EntityName,
     /// Whose requests these are.
     pub tenant: &'a TenantName,
+}
+
+impl<'a> Asker<'a> {
+    /// Who asks if this one passes a call on.
+    ///
+    /// # Errors
+    /// `Denied` if it is no node: it could call as anybody.
+    fn forwarding_for(self, entity: &'a EntityName, tenant: &'a TenantName) -> Result<Self> {
+        match self.entity.is_node() || *self.entity == EntityName::local() {
+            true => Ok(Self { entity, tenant }),
+            false => Err(Error::denied("only nodes pass calls of others on")),
+        }
+    }
 }
 
 /// How much one resource was used on this node.
@@ -153,23 +169,60 @@ impl ResourceHost {
             split_header(input).ok_or_else(|| Error::invalid("the question names no resource"))?;
         let (name, question) = (ResourceName::new(name)?, Received::decode(method, rest)?);
         let answer = match question {
-            Received::Call(call) => {
-                self.answer(&name, |slot| self.call(slot, epoch, asker, &call)).await
+            Received::Call(call) => self.answer_or_forward(&name, epoch, asker, call).await,
+            Received::Forwarded(Forwarded { entity, tenant, call }) => {
+                let (entity, tenant) = (EntityName::new(entity)?, TenantName::new(tenant)?);
+                let by = asker.forwarding_for(&entity, &tenant)?;
+                self.answer_or_forward(&name, epoch, by, call).await
             }
             Received::Stat => self.answer(&name, |slot| self.stat(slot, epoch)).await,
-            Received::HandOver(to) => self.hand_over(&name, to).await.map(encode_epoch),
+            Received::HandOver(to) => {
+                self.hand_over(&name, to, ClientRouting::Redirect).await.map(encode_epoch)
+            }
             Received::Recover => self.0.recover(&name, epoch).await.map(encode_epoch),
         };
         answer.map_err(|error| error.on(&name))
+    }
+
+    /// Runs a call, or passes it on if this node handed the resource over in proxy mode.
+    async fn answer_or_forward(
+        &self,
+        name: &ResourceName,
+        epoch: u64,
+        asker: Asker<'_>,
+        call: Call,
+    ) -> Result<Bytes> {
+        let forwarded = Asked::Forwarded(&Forwarded {
+            entity: asker.entity.to_string(),
+            tenant: asker.tenant.to_string(),
+            call: call.clone(),
+        });
+        let there = |Forward { node, epoch }| {
+            let (input, method) = (forwarded.encode(name, epoch), forwarded.method());
+            let transport = &self.env().transport;
+            async move { transport.ask(&node, RESOURCE_SERVICE, method, input, FORWARD_PATIENCE).await }
+        };
+        let here = self.answer(name, |slot| self.call(slot, epoch, asker, &call));
+        self.0.answer_or_forward(name, epoch, here, there).await
+    }
+
+    /// Calls passed on to the nodes that took resources over in proxy mode.
+    pub fn forwards(&self) -> u64 {
+        self.0.forwards()
     }
 
     /// Hands a resource over to another node.
     ///
     /// # Errors
     /// As [`Host::hand_over`].
-    pub async fn hand_over(&self, name: &ResourceName, to: NodeName) -> Result<u64> {
+    pub async fn hand_over(
+        &self,
+        name: &ResourceName,
+        to: NodeName,
+        routing: ClientRouting,
+    ) -> Result<u64> {
         let transport = Arc::clone(&self.env().transport);
-        self.0.hand_over(name, to, transport, RESOURCE_SERVICE).await
+        self.0.hand_over(name, to, transport, RESOURCE_SERVICE, routing).await
     }
 
     /// How much each resource was used that this node serves now.

@@ -3,6 +3,7 @@
 //! | method | goes on with | answer |
 //! | --- | --- | --- |
 //! | `call` | a [`Call`] in JSON | an [`Answer`] in JSON |
+//! | `forwarded` | a [`Forwarded`] in JSON, by a node that was the authority | as for `call` |
 //! | `stat` | – | a [`ResourceStat`] in JSON |
 //! | `recover` | – | as for every host |
 //! | `hand-over` | the name of the successor | the epoch, as for `recover` |
@@ -38,6 +39,17 @@ pub struct Call {
     pub number: u64,
 }
 
+/// A call that a former authority passes on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Forwarded {
+    /// Who calls.
+    pub entity: String,
+    /// Whose requests these are.
+    pub tenant: String,
+    /// The call.
+    pub call: Call,
+}
+
 /// What a call came to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
@@ -70,6 +82,8 @@ pub struct ResourceStat {
 #[derive(Debug)]
 pub(crate) enum Asked<'a> {
     Call(&'a Call),
+    #[cfg(feature = "programs")]
+    Forwarded(&'a Forwarded),
     Stat,
     HandOver(&'a NodeName),
 }
@@ -78,6 +92,8 @@ impl Question<ResourceName> for Asked<'_> {
     fn method(&self) -> &'static str {
         match self {
             Self::Call(_) => "call",
+            #[cfg(feature = "programs")]
+            Self::Forwarded(_) => "forwarded",
             Self::Stat => "stat",
             Self::HandOver(_) => "hand-over",
         }
@@ -88,6 +104,8 @@ impl Question<ResourceName> for Asked<'_> {
         put_header(&mut input, name.as_str(), epoch);
         match self {
             Self::Call(call) => input.put_slice(&json(call)),
+            #[cfg(feature = "programs")]
+            Self::Forwarded(forwarded) => input.put_slice(&json(forwarded)),
             Self::Stat => {}
             Self::HandOver(node) => input.put_slice(node.as_str().as_bytes()),
         }
@@ -100,6 +118,7 @@ impl Question<ResourceName> for Asked<'_> {
 #[derive(Debug)]
 pub(crate) enum Received {
     Call(Call),
+    Forwarded(Forwarded),
     Stat,
     HandOver(NodeName),
     Recover,
@@ -111,19 +130,27 @@ impl Received {
     /// `Unsupported` for another method; `Invalid` for what makes no sense.
     pub fn decode(method: &str, rest: &[u8]) -> Result<Self> {
         Ok(match method {
-            "call" if rest.len() > MAX_INPUT_BYTES + 1024 => {
+            "call" | "forwarded" if rest.len() > MAX_INPUT_BYTES + CALL_BYTES => {
                 return Err(Error::exhausted(format!("the input exceeds {MAX_INPUT_BYTES} bytes")));
             }
-            "call" => Self::Call(
-                serde_json::from_slice(rest)
-                    .map_err(|cause| Error::invalid(format!("the call makes no sense: {cause}")))?,
-            ),
+            "call" => Self::Call(parsed(rest)?),
+            "forwarded" => Self::Forwarded(parsed(rest)?),
             "stat" => Self::Stat,
             "hand-over" => Self::HandOver(NodeName::new(String::from_utf8_lossy(rest))?),
             RECOVER => Self::Recover,
             _ => return Err(Error::unsupported(format!("a resource's node has no {method:?}"))),
         })
     }
+}
+
+/// Bytes of a call besides its input, with room to spare: names of a method, a handle, an entity and a tenant.
+#[cfg(feature = "programs")]
+const CALL_BYTES: usize = 1024;
+
+#[cfg(feature = "programs")]
+fn parsed<T: for<'a> Deserialize<'a>>(rest: &[u8]) -> Result<T> {
+    serde_json::from_slice(rest)
+        .map_err(|cause| Error::invalid(format!("the call makes no sense: {cause}")))
 }
 
 pub(crate) fn json(value: &impl Serialize) -> Bytes {

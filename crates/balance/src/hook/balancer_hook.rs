@@ -8,7 +8,7 @@ use nacre_program::Interface;
 use nacre_registry::{Hook, LiveProgram, ProgramId, ProgramKind, SourceError};
 
 use super::{BALANCER_INTERFACE, LivePolicies};
-use crate::{Mode, Policy};
+use crate::Policy;
 
 /// Balancer policies: which units of load move to which rank.
 #[derive(Debug)]
@@ -31,12 +31,6 @@ impl BalancerHook {
 
     fn tried(&self, name: &str, version: u64, source: &str) -> Result<Policy> {
         let policy = Policy::compile(name, version, source)?;
-        if policy.mode() == Mode::Proxy {
-            return Err(Error::unsupported(
-                "nodes redirect clients: `mode` can only be \"client\"",
-            )
-            .hint("leave `mode` out; `nacre balancer simulate` knows both modes"));
-        }
         policy.rehearse(&self.clock)?;
         Ok(policy)
     }

@@ -176,10 +176,11 @@ impl Policy {
     pub fn decide(&self, inputs: &Inputs, clock: &Arc<dyn Clock>) -> Result<Decision> {
         inputs.check()?;
         let terms = self.terms(&self.deciding, &DECISION_BUDGET, clock, inputs.tick);
-        match self.dialect {
+        let decision = match self.dialect {
             Dialect::Hooks => decide::decide(&terms, inputs, self.sees_units),
             Dialect::Ceph => ceph::decide(&terms, inputs, self.sees_units),
-        }
+        };
+        decision.map(|decision| Decision { mode: self.mode, ..decision })
     }
 
     /// Decides on some made-up ticks: as each of three ranks in turn, busy, all alike, and idle, so that a policy which

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::State;
+use super::{Mode, State};
 
 /// What a policy decided at one tick, and why.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -18,6 +18,8 @@ pub struct Decision {
     pub targets: Vec<f64>,
     /// The units that move. No unit moves twice, and none to the rank that decides.
     pub moves: Vec<Move>,
+    /// How clients reach the units that move.
+    pub mode: Mode,
     /// The selector that won, for each rank to which units move.
     pub selectors: Vec<(usize, String)>,
     /// What the policy keeps for its next decision.

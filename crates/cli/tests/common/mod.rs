@@ -5,6 +5,7 @@
 pub mod appenders;
 pub mod follower;
 pub mod layouts;
+pub mod metrics_page;
 pub mod person;
 
 use std::io::{BufRead, BufReader, Write};

@@ -1,7 +1,7 @@
 //! Finds a machine's authority, and has it replaced if it does not answer.
 
 use std::borrow::Borrow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use super::transport::{HostNodes, HostTransport};
 use crate::backoff::Backoff;
 use crate::outcome::{is_busy, is_transient};
 use crate::question::{Question, RECOVER, decode_epoch, recover_question};
-use crate::record::{Record, Words};
+use crate::record::{Authority, Record, Words};
 
 /// How long a node may take that takes a machine over: it must seal first.
 pub const RECOVER_PATIENCE: Duration = Duration::from_secs(25);
@@ -28,8 +28,18 @@ pub struct AuthorityClient<R: Record, F> {
     /// An authority that does not answer this long is replaced.
     silence: Duration,
     records: Arc<RecordCache<R, F>>,
+    /// The node that passes this client's questions on to the authority, if one does.
+    via: Mutex<Option<Via>>,
     /// Held while another authority is sought, so that one task of a client does it.
     seeking: tokio::sync::Mutex<()>,
+}
+
+/// A node that answered under a record which its asker did not know.
+#[derive(Debug)]
+struct Via {
+    node: NodeName,
+    /// The epoch of that record.
+    epoch: u64,
 }
 
 impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
@@ -43,12 +53,13 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
         silence: Duration,
         records: Arc<RecordCache<R, F>>,
     ) -> Self {
-        let seeking = tokio::sync::Mutex::default();
-        Self { name, service, transport, nodes, silence, records, seeking }
+        let (via, seeking) = Default::default();
+        Self { name, service, transport, nodes, silence, records, via, seeking }
     }
 
     /// The authority's answer, and the record by which it was asked. Until `deadline` the client reads the record
-    /// again where it is refused, and has a silent authority replaced. One attempt lasts `patience` at most.
+    /// again where it is refused, and has a silent authority replaced. One attempt lasts `patience` at most. A node that
+    /// was the authority and passes questions on is asked as long as it answers.
     ///
     /// # Errors
     /// The host's own; `Unavailable` if there was no authority until the deadline; `Denied` if there is none and
@@ -74,6 +85,9 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
             if is_busy(&error) {
                 silent_since = None;
                 reason = Some(error.clone());
+            } else if self.leave_via(&record) {
+                // The authority itself may answer.
+                continue;
             }
             let now = Instant::now();
             if now >= deadline {
@@ -143,8 +157,35 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
         };
         let patience = patience.min(deadline.saturating_duration_since(Instant::now()));
         let input = question.encode(&self.name, record.epoch());
-        let (node, service, method) = (&authority.node, self.service, question.method());
-        self.transport.ask(node, service, method, input, patience).await
+        let via = self.via(authority);
+        let (service, method) = (self.service, question.method());
+        let node = via.as_ref().unwrap_or(&authority.node);
+        let answer = self.transport.ask(node, service, method, input, patience).await?;
+        if let Some(epoch) =
+            question.answered_under(&answer).filter(|epoch| *epoch > record.epoch())
+        {
+            // If that record names another node, this one forwards.
+            *self.lock_via() = Some(Via { node: node.clone(), epoch });
+        }
+        Ok(answer)
+    }
+
+    /// The node that passes questions on to this authority, if one does.
+    fn via(&self, authority: &Authority) -> Option<NodeName> {
+        let via = self.lock_via();
+        let is_of_it = |via: &&Via| via.epoch >= authority.epoch && via.node != authority.node;
+        via.as_ref().filter(is_of_it).map(|via| via.node.clone())
+    }
+
+    /// Asks the authority of `record` itself from now on. Returns whether it did not until now.
+    fn leave_via(&self, record: &R) -> bool {
+        let was_used = record.authority().is_some_and(|authority| self.via(authority).is_some());
+        *self.lock_via() = None;
+        was_used
+    }
+
+    fn lock_via(&self) -> MutexGuard<'_, Option<Via>> {
+        self.via.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has some node take over from the authority of `record`, but not `silent`.

@@ -2,8 +2,8 @@
 //!
 //! 1. The authority holds the machine, so that it hands out nothing which its successor may contradict. Askers wait.
 //! 2. It asks the successor to take over. That node claims the record and recovers, as after a failure.
-//! 3. It reads the stored record, whatever the successor replied, and goes on by that: it redirects its askers, or
-//!    serves on.
+//! 3. It reads the stored record, whatever the successor replied, and goes on by that: it redirects its askers or
+//!    passes their questions on, as [`ClientRouting`] says, or it serves on.
 //!
 //! A crash of either node, or of the map's keeper, leaves what a crash during a take-over leaves: the record names one
 //! authority, and no other can hand out anything that has an effect.
@@ -18,7 +18,7 @@ use std::time::Duration;
 use nacre_object::{Error, NodeName, Result};
 
 use super::hosting::{Hosting, NameOf};
-use super::{Held, Host};
+use super::{ClientRouting, Forward, Held, Host};
 use crate::client::HostTransport;
 use crate::core::Machine;
 use crate::question::{RECOVER, recover_question};
@@ -30,7 +30,8 @@ pub const HAND_OVER_PATIENCE: Duration = Duration::from_millis(500);
 
 impl<K: Hosting> Host<K> {
     /// Hands a machine that this node serves over to `successor`, which hosts machines as `service`. Returns the epoch
-    /// of the record that is known then. A machine that is to stay where it is stays.
+    /// of the record that is known then. A machine that is to stay where it is stays. `routing` says how its clients
+    /// reach it from then on.
     ///
     /// # Errors
     /// `Stale` if this node is not the authority; `Conflict` if the successor did not take over;
@@ -41,6 +42,7 @@ impl<K: Hosting> Host<K> {
         successor: NodeName,
         transport: Arc<dyn HostTransport>,
         service: &'static str,
+        routing: ClientRouting,
     ) -> Result<u64> {
         let about = name.clone();
         self.change(name, move |host, slot| async move {
@@ -53,7 +55,12 @@ impl<K: Hosting> Host<K> {
             let input = recover_question(about.borrow(), epoch);
             let patience = HAND_OVER_PATIENCE;
             let asked = transport.ask(&successor, service, RECOVER, input, patience).await;
-            let stored = held.go_on(host.kind().records(), &about).await?;
+            let route = |stored: &K::Record| {
+                let is_forwarded = routing == ClientRouting::Forward;
+                let forward = Forward::by(stored).filter(|to| is_forwarded && to.node == successor);
+                slot.set_forward(forward);
+            };
+            let stored = held.go_on(host.kind().records(), &about, route).await?;
             if stored.authority().is_some_and(|authority| authority.node == successor) {
                 return Ok(stored.epoch());
             }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nacre_object::{Error, ErrorKind, NodeName, Result};
-use nacre_telemetry::{Durations, HistogramSnapshot};
+use nacre_telemetry::{Counter, Durations, HistogramSnapshot};
 use tokio::time::{Instant, timeout};
 
 use super::hosting::{Hosting, NameOf};
@@ -39,6 +39,7 @@ struct Inner<K: Hosting> {
     kind: K,
     slots: Mutex<HashMap<NameOf<K>, Arc<Slot<K>>>>,
     takeover_time: Durations,
+    forwards: Counter,
 }
 
 /// How often one question has made the host look at the record.
@@ -48,8 +49,8 @@ pub struct Looks(usize);
 impl<K: Hosting> Host<K> {
     /// The host of `node`.
     pub fn new(node: NodeName, kind: K) -> Self {
-        let (slots, takeover_time) = Default::default();
-        Self(Arc::new(Inner { node, kind, slots, takeover_time }))
+        let (slots, takeover_time, forwards) = Default::default();
+        Self(Arc::new(Inner { node, kind, slots, takeover_time, forwards }))
     }
 
     /// The node.
@@ -74,6 +75,11 @@ impl<K: Hosting> Host<K> {
     /// How long each take-over lasted that made this node an authority.
     pub fn takeover_seconds(&self) -> HistogramSnapshot {
         self.0.takeover_time.snapshot()
+    }
+
+    /// Counts the questions that are passed on.
+    pub(super) fn forward_count(&self) -> &Counter {
+        &self.0.forwards
     }
 
     /// The place of a machine that was asked for before.

@@ -1,5 +1,6 @@
 //! The side of the node that serves.
 
+mod forwarding;
 mod hand_over;
 mod host;
 mod hosting;
@@ -7,6 +8,7 @@ mod proposal;
 mod slot;
 mod takeover;
 
+pub use forwarding::{ClientRouting, FORWARD_PATIENCE, Forward};
 pub use hand_over::HAND_OVER_PATIENCE;
 pub use host::{BUSY_AFTER, Host, Looks};
 pub use hosting::{CommandOf, EventOf, FoundOf, Hosting, NameOf};

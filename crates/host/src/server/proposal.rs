@@ -77,7 +77,8 @@ impl<'a, K: Hosting> Held<'a, K> {
 }
 
 impl<K: Hosting> Held<'_, K> {
-    /// Goes on by the record that is stored now, and returns it: serves, or is deposed.
+    /// Goes on by the record that is stored now, and returns it: serves, or is deposed. `before` sees the record before
+    /// the askers who wait.
     ///
     /// # Errors
     /// `Unavailable` or `NotFound` if nobody can tell, and then it serves no more.
@@ -85,10 +86,12 @@ impl<K: Hosting> Held<'_, K> {
         mut self,
         records: &dyn RecordStore<K::Record>,
         name: &NameOf<K>,
+        before: impl FnOnce(&K::Record) + Send,
     ) -> Result<K::Record> {
         self.is_in_doubt = true;
         let record = stored(records, name).await?;
         self.is_in_doubt = false;
+        before(&record);
         self.slot.adopt(record.clone());
         Ok(record)
     }

@@ -6,6 +6,7 @@ use nacre_object::Error;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
+use super::forwarding::Forward;
 use super::hosting::Hosting;
 use crate::core::{EpochRefusal, Machine};
 
@@ -14,6 +15,8 @@ use crate::core::{EpochRefusal, Machine};
 pub struct Slot<K: Hosting> {
     /// `None` until this node is the authority, and after it was deposed.
     machine: Mutex<Option<K::Machine>>,
+    /// Where questions are passed on to while the machine does not serve here.
+    pub(super) forward: Mutex<Option<Forward>>,
     /// Held while the record is read or changed: one task at a time.
     work: tokio::sync::Mutex<()>,
     /// Told of every change of the machine and of its record.
@@ -37,6 +40,7 @@ impl<K: Hosting> Default for Slot<K> {
     fn default() -> Self {
         Self {
             machine: Mutex::default(),
+            forward: Mutex::default(),
             work: tokio::sync::Mutex::default(),
             changed: Notify::default(),
             waits_for: Mutex::default(),
@@ -78,6 +82,9 @@ impl<K: Hosting> Slot<K> {
 
     /// Replaces the machine and wakes all who wait.
     pub fn install(&self, machine: Option<K::Machine>) {
+        if machine.is_some() {
+            self.set_forward(None);
+        }
         *self.machine() = machine;
         self.tell_change();
     }

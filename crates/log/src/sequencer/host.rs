@@ -9,7 +9,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacre_host::{BUSY_AFTER, EpochRefusal, Host, Looks, NotReady, busy, encode_epoch};
+use nacre_host::{
+    BUSY_AFTER, ClientRouting, EpochRefusal, FORWARD_PATIENCE, Forward, Host, Looks, NotReady,
+    Question as _, busy, encode_epoch,
+};
 use nacre_object::{NodeName, Result};
 use nacre_telemetry::{Counter, HistogramSnapshot};
 use tokio::time::{Instant, timeout_at};
@@ -44,6 +47,8 @@ pub struct SequencerCounts {
     pub logs: usize,
     /// Positions handed out.
     pub positions: u64,
+    /// Questions passed on to the nodes that took sequencers over in proxy mode.
+    pub forwards: u64,
     /// Seconds each recovery that made this node a sequencer took.
     pub recovery_seconds: HistogramSnapshot,
 }
@@ -96,11 +101,36 @@ impl SequencerHost {
         }
         // Apart, as it is large, and what is answered at once shall not pay for it.
         let log = LogName::new(log)?;
-        // A follower waits for news, not for this node.
-        let is_held_up = !matches!(question, Question::Tail { .. });
+        // A follower waits for news, and what is passed on for another node.
+        let is_held_up =
+            !matches!(question, Question::Tail { .. }) && !self.host.is_forwarding(log.as_str());
         let _waiting = is_held_up.then(|| Waiting::new(&self.waiting));
-        let answer = Box::pin(self.answer(&log, epoch, question)).await;
+        let answer = Box::pin(self.answer_or_forward(&log, epoch, question)).await;
         answer.map_err(|error| error.on(&log))
+    }
+
+    /// Answers, or passes a question about positions on if this node handed the sequencer over in proxy mode.
+    async fn answer_or_forward(
+        &self,
+        log: &LogName,
+        epoch: u64,
+        question: Question,
+    ) -> Result<Bytes> {
+        let wait = match question {
+            Question::Next { .. } => Duration::ZERO,
+            Question::Tail { wait, .. } => wait.min(MAX_TAIL_WAIT),
+            Question::Recover | Question::HandOver { .. } | Question::Reconfigure(_) => {
+                return self.answer(log, epoch, question).await;
+            }
+        };
+        let (asked, sequencers) = (question.clone(), &self.host.kind().0.sequencers);
+        let there = |Forward { node, epoch }| {
+            let (input, method) = (asked.encode(log, epoch), asked.method());
+            let patience = FORWARD_PATIENCE + wait;
+            async move { sequencers.ask(&node, SEQUENCER_SERVICE, method, input, patience).await }
+        };
+        let here = self.answer(log, epoch, question);
+        self.host.answer_or_forward(log, epoch, here, there).await
     }
 
     async fn answer(&self, log: &LogName, epoch: u64, question: Question) -> Result<Bytes> {
@@ -111,7 +141,9 @@ impl SequencerHost {
                 answer.map(|(tail, epoch)| encode_tail(tail, epoch))
             }
             Question::Recover => self.host.recover(log, epoch).await.map(encode_epoch),
-            Question::HandOver { to } => self.hand_over(log, to).await.map(encode_epoch),
+            Question::HandOver { to } => {
+                self.hand_over(log, to, ClientRouting::Redirect).await.map(encode_epoch)
+            }
             Question::Reconfigure(change) => {
                 let changed = self.host.change(log, move |host, slot| async move {
                     reconfigure(&host.kind().0, &slot, epoch, change).await
@@ -125,9 +157,14 @@ impl SequencerHost {
     ///
     /// # Errors
     /// As [`Host::hand_over`].
-    pub async fn hand_over(&self, log: &LogName, to: NodeName) -> Result<u64> {
+    pub async fn hand_over(
+        &self,
+        log: &LogName,
+        to: NodeName,
+        routing: ClientRouting,
+    ) -> Result<u64> {
         let sequencers = Arc::clone(&self.host.kind().0.sequencers);
-        self.host.hand_over(log, to, sequencers, SEQUENCER_SERVICE).await
+        self.host.hand_over(log, to, sequencers, SEQUENCER_SERVICE, routing).await
     }
 
     /// The logs this node is the sequencer of.
@@ -156,6 +193,7 @@ impl SequencerHost {
         SequencerCounts {
             logs: self.logs().len(),
             positions: self.positions.get(),
+            forwards: self.host.forwards(),
             recovery_seconds: self.host.takeover_seconds(),
         }
     }

@@ -86,6 +86,16 @@ impl HostQuestion<LogName> for Question {
         }
         input.freeze()
     }
+
+    fn answered_under(&self, answer: &[u8]) -> Option<u64> {
+        match self {
+            // Both answers end with it.
+            Self::Next { .. } | Self::Tail { .. } => {
+                answer.last_chunk().map(|epoch| u64::from_le_bytes(*epoch))
+            }
+            Self::Recover | Self::HandOver { .. } | Self::Reconfigure(_) => None,
+        }
+    }
 }
 
 impl<'a> Asked<'a> {
@@ -244,6 +254,15 @@ mod tests {
 
     fn log() -> LogName {
         LogName::new("l").unwrap()
+    }
+
+    #[test]
+    fn an_answer_tells_under_which_epoch_it_was_given() {
+        let grant = encode_grant(Grant { first: 1, count: 2, epoch: 3 });
+        assert_eq!(Question::Next { count: 2 }.answered_under(&grant), Some(3));
+        let tail = Question::Tail { beyond: 0, wait: Duration::ZERO };
+        assert_eq!(tail.answered_under(&encode_tail(9, 4)), Some(4));
+        assert_eq!(Question::Recover.answered_under(&grant), None);
     }
 
     fn all() -> Vec<Question> {

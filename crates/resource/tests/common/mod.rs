@@ -11,7 +11,7 @@ use bytes::Bytes;
 use nacre_class::ClassRuntime;
 use nacre_clock::{Clock, SystemClock};
 use nacre_conformance::{FaultyStore, MemoryStore};
-use nacre_host::{HostNodes, HostTransport, MapRecords};
+use nacre_host::{ClientRouting, HostNodes, HostTransport, MapRecords};
 use nacre_object::{EntityName, Error, NodeName, ProgramName, Result, TenantName};
 use nacre_program::{Budget, Digest};
 use nacre_registry::{Hook, LiveProgram, Maps, ProgramId, ProgramKind, map_class};
@@ -41,7 +41,11 @@ impl HostTransport for Nodes {
         tokio::time::sleep(WAY).await;
         let dead = || Error::unavailable(format!("node {node} is dead"));
         let host = self.0.lock().unwrap().get(node).cloned().flatten().ok_or_else(dead)?;
-        let (entity, tenant) = (EntityName::new("alice").unwrap(), TenantName::standard());
+        let (entity, tenant) = match method {
+            // A node asks.
+            "forwarded" => (EntityName::local(), TenantName::standard()),
+            _ => (EntityName::new("alice").unwrap(), TenantName::standard()),
+        };
         let asker = Asker { entity: &entity, tenant: &tenant };
         let answered = timeout(patience, host.handle(asker, method, &input)).await;
         let answer = answered.map_err(|_| Error::unavailable(format!("node {node} is silent")))?;
@@ -104,6 +108,23 @@ impl Cluster {
     /// From now on nobody hears of the node. What it was doing it goes on doing: worse than death.
     pub fn kill_node(&self, n: usize) {
         self.nodes.0.lock().unwrap().insert(node(n), None);
+    }
+
+    /// Has the authority of a resource hand it over in proxy mode.
+    pub async fn hand_over_as_proxy(&self, path: &str, to: usize) {
+        let here = node(self.authority_of(path).await);
+        let host = self.nodes.0.lock().unwrap()[&here].clone().expect("the authority is up");
+        host.hand_over(&name(path), node(to), ClientRouting::Forward).await.unwrap();
+    }
+
+    /// Calls that each node has passed on.
+    pub fn forwards(&self) -> u64 {
+        self.nodes.0.lock().unwrap().values().flatten().map(ResourceHost::forwards).sum()
+    }
+
+    /// The host of a node.
+    pub fn host(&self, n: usize) -> ResourceHost {
+        self.nodes.0.lock().unwrap()[&node(n)].clone().expect("the node is up")
     }
 
     /// Cuts a node off: nobody reaches it, and it does not know.

@@ -2,6 +2,7 @@
 //! and keeps the programs' sources in order.
 
 mod balancer;
+mod resource_metrics;
 mod resource_service;
 mod sequencer_metrics;
 mod sequencer_service;
@@ -17,6 +18,7 @@ use nacre_registry::ProgramUpkeep;
 use nacre_resource::{RESOURCE_SERVICE, ResourceHost};
 
 use self::balancer::{BALANCER_SERVICE, Balancer, BalancerContext, Units};
+use self::resource_metrics::ResourcesCollector;
 use self::resource_service::{ResourceService, resource_env};
 use self::sequencer_metrics::SequencersCollector;
 use self::sequencer_service::{SequencerService, need_to_ask};
@@ -45,6 +47,7 @@ impl OpenedRole for Metadata {
         let service = Arc::new(SequencerService::new(host.clone()));
         offer.guarded_service(SEQUENCER_SERVICE, service, need_to_ask);
         let resources = ResourceHost::new(name.clone(), resource_env(node));
+        offer.metrics(ResourcesCollector(resources.clone()));
         let service = Arc::new(ResourceService::new(resources.clone()));
         offer.service(RESOURCE_SERVICE, service);
         let balancer = Balancer::start(BalancerContext {

@@ -17,6 +17,8 @@ impl Collector for SequencersCollector {
         let mut page = Page(encoder);
         let counts = self.0.counts();
         page.counter(plain("sequencer_positions", "Positions handed out"), counts.positions)?;
+        let help = "Questions passed on to nodes that took sequencers over in proxy mode";
+        page.counter(plain("sequencer_forwards", help), counts.forwards)?;
         page.gauge(plain("sequencer_logs", "Logs this node is the sequencer of"), counts.logs)?;
         let help = "Recoveries that made this node a log's sequencer";
         page.histogram(seconds("sequencer_recovery_duration", help), &counts.recovery_seconds)

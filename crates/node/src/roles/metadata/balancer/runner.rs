@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 use nacre::RoleName;
 use nacre_balance::{
-    BalancerSettings, Decision, Heartbeat, History, Inputs, KeptState, MoveOutcome,
+    BalancerSettings, Decision, Heartbeat, History, Inputs, KeptState, Mode, MoveOutcome,
     NodeTraits, Policy, Progress, Round, TickRecord,
 };
 use nacre_object::{Error, NodeName, ProgramName, Result};
@@ -238,7 +238,7 @@ impl Runner {
             let Some(rank) = inputs.ranks.get(moved.to) else { continue };
             let began = Instant::now();
             let failure = match began < tick.began + tick.length {
-                true => self.hand_over(&moved.unit, &rank.node).await.err(),
+                true => self.hand_over(&moved.unit, &rank.node, decision.mode).await.err(),
                 false => Some(Error::unavailable("the tick was over")),
             };
             outcomes.push(MoveOutcome {
@@ -251,8 +251,8 @@ impl Runner {
         outcomes
     }
 
-    async fn hand_over(&self, unit: &str, to: &str) -> Result<()> {
-        self.context.units.hand_over(unit, NodeName::new(to)?).await
+    async fn hand_over(&self, unit: &str, to: &str, mode: Mode) -> Result<()> {
+        self.context.units.hand_over(unit, NodeName::new(to)?, mode).await
     }
 
     /// Puts a failure of the policy into the cluster log, once for each version.

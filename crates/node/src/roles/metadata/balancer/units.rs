@@ -1,5 +1,7 @@
 //! `Units`: what a node serves that can move to another: sequencers of logs, and shared resources.
 
+use nacre_balance::Mode;
+use nacre_host::ClientRouting;
 use nacre_log::{LogName, SequencerHost};
 use nacre_object::{NodeName, Result};
 use nacre_resource::{ResourceHost, ResourceName};
@@ -48,14 +50,19 @@ impl Units {
         self.sequencers.waiting()
     }
 
-    /// Hands a unit over to another node.
+    /// Hands a unit over to another node. Clients reach it there as `mode` says.
     ///
     /// # Errors
     /// Those of the unit's host.
-    pub async fn hand_over(&self, name: &str, to: NodeName) -> Result<()> {
+    pub async fn hand_over(&self, name: &str, to: NodeName, mode: Mode) -> Result<()> {
+        let routing = match mode {
+            Mode::Client => ClientRouting::Redirect,
+            Mode::Proxy => ClientRouting::Forward,
+        };
+        let (resources, sequencers) = (&self.resources, &self.sequencers);
         match name.starts_with('/') {
-            true => self.resources.hand_over(&ResourceName::new(name)?, to).await.map(drop),
-            false => self.sequencers.hand_over(&LogName::new(name)?, to).await.map(drop),
+            true => resources.hand_over(&ResourceName::new(name)?, to, routing).await.map(drop),
+            false => sequencers.hand_over(&LogName::new(name)?, to, routing).await.map(drop),
         }
     }
 }
