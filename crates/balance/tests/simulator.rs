@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use common::policy;
 use nacre_balance::{
-    Arrivals, CostModel, Distribution, Operations, Policy, RankGroup, Scenario, Simulation,
-    TraceEvent, UnitGroup, simulate,
+    Arrivals, CostModel, Distribution, Inputs, NodeRecord, Operations, Policy, RankGroup, RankLoad,
+    Scenario, Simulation, TickRecord, TraceEvent, Unit, UnitGroup, UnitRates, simulate,
 };
 
 fn shipped(name: &str) -> Policy {
@@ -272,4 +272,42 @@ fn half_a_million_units_are_simulated() {
     let simulation = run(&scenario, &policy("metaload = 'IRD + IWR'"));
     assert_conserved(&simulation);
     assert_eq!(simulation.totals.failures, 0, "{:?}", simulation.failures.first());
+}
+
+#[test]
+fn recorded_ticks_are_played_with_the_rates_that_their_counters_tell() {
+    let record = |tick: u64, whoami: usize, units: Vec<Unit>| NodeRecord {
+        node: format!("meta.{whoami}"),
+        record: TickRecord {
+            tick,
+            at_micros: tick * 10_000_000,
+            inputs: Inputs {
+                whoami,
+                ranks: (0..2)
+                    .map(|rank| RankLoad { node: format!("meta.{rank}"), ..RankLoad::default() })
+                    .collect(),
+                unit_loads: vec![1.0; units.len()],
+                units,
+                ..Inputs::default()
+            },
+            ..TickRecord::default()
+        },
+    };
+    // A counter of 100 operations a second that halves every five seconds.
+    let steady = 100.0 * 5.0 / std::f64::consts::LN_2;
+    let unit = |name: &str| Unit {
+        name: name.into(),
+        rates: UnitRates { iwr: steady, ..UnitRates::default() },
+        ..Unit::default()
+    };
+    let records: Vec<_> = (7..10)
+        .flat_map(|tick| [record(tick, 0, vec![unit("a"), unit("b")]), record(tick, 1, vec![])])
+        .collect();
+    let scenario = Scenario::of_records(&records, CostModel::default()).unwrap();
+    let simulation = run(&scenario, &policy("function when() return false end"));
+    assert_eq!((simulation.ranks.len(), simulation.units, simulation.ticks.len()), (2, 2, 3));
+    let arrived = simulation.totals.arrived;
+    assert!((arrived - 2.0 * 100.0 * 30.0).abs() < 1.0, "{arrived}");
+    assert!(simulation.ticks.iter().all(|tick| tick.load[1] == 0.0), "{:?}", simulation.ticks);
+    assert!(Scenario::of_records(&records[..2], CostModel::default()).is_err());
 }

@@ -10,9 +10,9 @@ use nacre_rados::RadosOptions;
 use tokio::sync::OnceCell;
 
 use crate::{
-    Figure, append, balancer_tick, brados_call, brados_choose, brados_compile, brados_corfu,
-    brados_scale, brados_stripes, call, ceph_append, ceph_call, handover, migrate, object,
-    propagate, read, recover, scale, sequencer, start,
+    Figure, append, balancer_model, balancer_tick, brados_call, brados_choose, brados_compile,
+    brados_corfu, brados_scale, brados_stripes, call, ceph_append, ceph_call, handover, migrate,
+    object, propagate, read, recover, scale, sequencer, start,
 };
 
 /// Objects that `scale` grows to unless told otherwise: what is written in half a minute.
@@ -49,6 +49,8 @@ pub enum Bench {
     Migrate,
     /// A balancer's decision.
     BalancerTick,
+    /// The balancing simulator beside a real cluster.
+    BalancerModel,
     /// Programs on their way to their subscribers.
     Propagate,
     /// Logs after a process was killed.
@@ -63,7 +65,7 @@ pub enum Bench {
 
 impl Bench {
     /// Every bench, in the order of the README's table.
-    pub const ALL: [Bench; 18] = [
+    pub const ALL: [Bench; 19] = [
         Self::Append,
         Self::Read,
         Self::Object,
@@ -77,6 +79,7 @@ impl Bench {
         Self::Sequencer,
         Self::Migrate,
         Self::BalancerTick,
+        Self::BalancerModel,
         Self::Propagate,
         Self::Recover,
         Self::Scale,
@@ -111,6 +114,7 @@ impl Bench {
             Self::Sequencer => "sequencer",
             Self::Migrate => "migrate",
             Self::BalancerTick => "balancer-tick",
+            Self::BalancerModel => "balancer-model",
             Self::Propagate => "propagate",
             Self::Recover => "recover",
             Self::Scale => "scale",
@@ -209,6 +213,7 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
         Bench::Sequencer => sequencer::run(setup, report).await,
         Bench::Migrate => migrate::run(setup, report).await,
         Bench::BalancerTick => balancer_tick::run(setup, report),
+        Bench::BalancerModel => balancer_model::run(setup, report).await,
         Bench::Propagate => propagate::run(setup, report).await,
         Bench::Recover => recover::run(setup, report).await,
         Bench::Scale => scale::run(setup, report).await,

@@ -10,6 +10,7 @@
 //! scratch folder, gone when the bench ends.
 
 mod append;
+mod balancer_model;
 mod balancer_tick;
 mod bare_tree;
 mod bench;
@@ -29,6 +30,7 @@ mod handover;
 mod migrate;
 mod object;
 mod osd_processes;
+mod processor_quota;
 mod propagate;
 mod raw_file;
 mod read;

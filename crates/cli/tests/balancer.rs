@@ -241,6 +241,63 @@ async fn in_proxy_mode_the_former_node_passes_questions_of_its_clients_on() {
     assert!(history.contains(r#""mode":"proxy""#), "{history}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sequencer_that_is_moved_by_hand_in_proxy_mode_leaves_its_clients_where_they_are() {
+    let balanced = Balanced::start();
+    let client = balanced.client().await;
+    let log = client.create_log("orders", LogOptions::default()).await.unwrap();
+    log.append("the first record").await.unwrap();
+    balanced.cluster.run(&["log", "move", "orders", NODES[0]]);
+    log.append("the second record").await.unwrap();
+    balanced.cluster.run(&["log", "move", "orders", NODES[1], "--proxy"]);
+    log.take_positions(1).await.unwrap();
+    log.take_positions(1).await.unwrap();
+    let forwards = counter(&balanced.cluster, NODES[0], "nacre_sequencer_forwards_total");
+    assert_eq!((balanced.sequencer_of("orders").as_str(), forwards), (NODES[1], 2.0));
+}
+
+#[test]
+fn what_a_cluster_takes_is_measured_and_simulated() {
+    let balanced = Balanced::start();
+    let path = balanced.cluster.folder().join("model.json");
+    let model = path.to_str().unwrap();
+    let profile =
+        balanced.cluster.json(&["balancer", "profile", "--seconds", "0.5", "--out", model]);
+    for parameter in
+        ["service_seconds", "forward_seconds", "migration_seconds", "session_flush_seconds"]
+    {
+        let seconds = profile["costs"][parameter].as_f64().unwrap();
+        assert!(seconds > 0.0 && seconds < 1.0, "{profile}");
+    }
+    assert!(profile["forwards"].as_u64().unwrap() > 0, "{profile}");
+    assert_eq!(balanced.cluster.run(&["log", "ls"]), "", "the log of the measurement is gone");
+    let simulate = ["balancer", "simulate", SEQUENCERS, "--seconds", "60", "--model", model];
+    let simulation = balanced.cluster.json(&simulate);
+    assert_eq!(simulation["costs"], profile["costs"]);
+    let (status, said) = balanced.cluster.fails(&["balancer", "profile", "--seconds", "0"]);
+    assert!(status == 2 && said.contains("say more than 0 and at most 300 seconds"), "{said}");
+}
+
+#[test]
+fn recorded_ticks_are_simulated() {
+    let balanced = Balanced::start();
+    balanced.put("never", "function when() return false end\n");
+    balanced.cluster.run(&["log", "create", "orders"]);
+    let append = || balanced.cluster.run_with_input(&["log", "append", "orders"], "a record\n");
+    let history = || balanced.cluster.run(&["balancer", "history", "--json"]);
+    eventually_blocking("two ticks have the unit", || {
+        append();
+        let units = history();
+        units.lines().filter(|line| line.contains(r#""name":"orders""#)).count() >= 2
+    });
+    let path = balanced.cluster.folder().join("ticks");
+    fs::write(&path, history()).unwrap();
+    let arguments = ["balancer", "simulate", SEQUENCERS, "--history", path.to_str().unwrap()];
+    let simulation = balanced.cluster.json(&arguments);
+    assert_eq!(simulation["ranks"], serde_json::json!(NODES));
+    assert!(simulation["totals"]["arrived"].as_f64().unwrap() > 0.0, "{simulation}");
+}
+
 #[test]
 fn what_makes_no_sense_of_a_node_is_refused() {
     let balanced = Balanced::start();

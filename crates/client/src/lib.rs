@@ -56,6 +56,7 @@ pub use hooks::hooks;
 pub use hooks::{class_hook, native_classes};
 pub use keys::Keys;
 pub use nacre_channels::{DeadLetters, DeadMessage, DeliveryStats, OutboxPage, WaitingMessage};
+pub use nacre_host::ClientRouting;
 pub use nacre_log::{
     BRADOS_CLASS as LOG_BRADOS_CLASS, Batching, Entry, LOG_OBJECT_PREFIX, Log, LogName, LogOptions,
     LogStat, NATIVE_CLASS as LOG_NATIVE_CLASS, ReadSlot,

@@ -10,7 +10,7 @@ use nacre_clock::{Clock, SystemClock};
 use nacre_object::{Error, Result};
 
 /// Part of a run before what is measured begins: caches fill, files are laid out.
-const WARM_UP_SHARE: f64 = 0.2;
+pub const WARM_UP_SHARE: f64 = 0.2;
 
 /// An operation that takes longer counts as this long.
 const MAX_LATENCY_NANOS: u64 = 60_000_000_000;

@@ -1,6 +1,7 @@
 //! A node: the process that keeps objects or hosts sequencers, and the supervisor that runs a
 //! cluster of them on one machine. [`LocalCluster`] is a whole cluster in the calling process.
 
+mod balancer_profile;
 mod call_rules;
 mod calls;
 mod classes;
@@ -24,6 +25,7 @@ mod scrape_targets;
 mod supervisor;
 mod traces;
 
+pub use balancer_profile::BalancerProfile;
 pub use calls::{NodeCalls, gather_calls};
 pub use classes::{ClassService, ProgramFailures, Served};
 pub use free_ports::free_ports;

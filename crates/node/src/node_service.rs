@@ -24,6 +24,7 @@ use nacre_rados::Survey;
 use nacre_registry::LiveEntities;
 use nacre_telemetry::Spans;
 use nacre_wire::{Caller, Service};
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::calls::NodeCalls;
@@ -67,6 +68,9 @@ pub struct NodeReport {
     /// What the operator says of it, if it hosts what can be balanced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traits: Option<NodeTraits>,
+    /// Processor time that its process has used, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processor_seconds: Option<f64>,
 }
 
 /// Which node keeps an object, whether it exists or not.
@@ -133,6 +137,7 @@ impl NodeService {
             osds: None,
             rados: None,
             traits: None,
+            processor_seconds: Some(processor_seconds()),
         };
         self.roles.iter().for_each(|role| role.report(&mut report));
         report
@@ -156,6 +161,12 @@ impl Service for NodeService {
     fn only_waits(&self, method: &str) -> bool {
         method == "entities"
     }
+}
+
+/// Finer than what `/proc` tells, which counts hundredths of a second.
+fn processor_seconds() -> f64 {
+    let spent = clock_gettime(ClockId::ProcessCPUTime);
+    spent.tv_sec as f64 + spent.tv_nsec as f64 / 1e9
 }
 
 fn exchange(input: &Bytes) -> Result<Bytes> {

@@ -19,6 +19,7 @@ mod cost_model;
 mod drift;
 mod migrations;
 mod operations;
+mod recorded;
 mod run;
 mod scenario;
 mod simulation;

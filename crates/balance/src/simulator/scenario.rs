@@ -78,14 +78,13 @@ pub struct UnitGroup {
 impl Default for Scenario {
     /// Three busy sequencers, all on the first of three ranks, which is too slow for them.
     fn default() -> Self {
-        Self::crowded_on_the_first(3, 3)
+        Self::crowded_on_the_first(3, 3, CostModel::default())
     }
 }
 
 impl Scenario {
     /// Sequencers that are all on the first rank. Together they need nine tenths of what all ranks can serve.
-    pub fn crowded_on_the_first(ranks: usize, units: usize) -> Self {
-        let costs = CostModel::default();
+    pub fn crowded_on_the_first(ranks: usize, units: usize, costs: CostModel) -> Self {
         let per_unit_per_second =
             NEEDED * ranks as f64 / costs.service_seconds / units.max(1) as f64;
         let operations = super::Arrivals { per_unit_per_second, ..Default::default() };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 use futures::StreamExt;
-use nacre::{Cluster, Entry, Log, LogOptions, LogStat, ReadSlot};
+use nacre::{ClientRouting, Cluster, Entry, Log, LogOptions, LogStat, ReadSlot};
 use nacre_object::{ClassName, Error, ErrorKind, NodeName, PoolName, Result};
 use serde_json::json;
 use tokio::time::sleep;
@@ -92,6 +92,9 @@ pub enum LogCommand {
         log: String,
         /// The node, as `nacre status` names it
         node: NodeName,
+        /// Proxy mode: the node that had it passes its clients' questions on, as long as it runs
+        #[arg(long)]
+        proxy: bool,
     },
     /// Show a log's view
     Stat { log: String },
@@ -137,7 +140,10 @@ pub async fn run(command: LogCommand, cluster: &Cluster, out: Out) -> Result<()>
             let tail = cluster.log(&log).await?.tail().await?;
             out.show(&json!({ "tail": tail }), || tail.to_string())
         }
-        C::Move { log, node } => cluster.log(&log).await?.move_sequencer(node).await,
+        C::Move { log, node, proxy } => {
+            let routing = if proxy { ClientRouting::Forward } else { ClientRouting::Redirect };
+            cluster.log(&log).await?.hand_over_sequencer(node, routing).await
+        }
         C::Fill { log, position } => cluster.log(&log).await?.fill(position).await,
         C::Trim { log, position, to: false } => cluster.log(&log).await?.trim(position).await,
         C::Trim { log, position, to: true } => cluster.log(&log).await?.trim_to(position).await,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::future::join_all;
 use nacre_clock::Random;
+use nacre_host::ClientRouting;
 use nacre_object::{Error, ErrorKind, NodeName, Result};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -326,13 +327,21 @@ impl Log {
     /// `Invalid` if the node hosts no sequencers; `Conflict` if it did not take over, and then the sequencer stays
     /// where it is; `Unavailable`.
     pub async fn move_sequencer(&self, to: NodeName) -> Result<()> {
+        self.hand_over_sequencer(to, ClientRouting::Redirect).await
+    }
+
+    /// The same. `routing` says how clients of the log reach the sequencer from then on.
+    ///
+    /// # Errors
+    /// As [`Log::move_sequencer`].
+    pub async fn hand_over_sequencer(&self, to: NodeName, routing: ClientRouting) -> Result<()> {
         let hosts = self.0.env.nodes.nodes().await?;
         if !hosts.contains(&to) {
             let names: Vec<_> = hosts.iter().map(NodeName::as_str).collect();
             return Err(Error::invalid(format!("node {to} hosts no sequencers"))
                 .hint(format!("name one of {}", names.join(", "))));
         }
-        let moved = self.0.sequencer.hand_over(to, self.0.deadline()).await;
+        let moved = self.0.sequencer.hand_over(to, routing, self.0.deadline()).await;
         moved.map(drop).map_err(|error| self.0.explain(error, "move sequencer"))
     }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use nacre_host::{
-    AuthorityClient, RECOVER, RECOVER_PATIENCE, decode_epoch, is_transient, recover_question,
+    AuthorityClient, ClientRouting, RECOVER, RECOVER_PATIENCE, decode_epoch, is_transient,
+    recover_question,
 };
 use nacre_object::{Error, ErrorKind, NodeName, Result};
 use tokio::time::{Instant, sleep};
@@ -167,8 +168,13 @@ impl SequencerClient {
     }
 
     /// Has the sequencer hand over to another node; answers the epoch of the view that is known then.
-    pub async fn hand_over(&self, to: NodeName, deadline: Instant) -> Result<u64> {
-        self.ask_for_epoch(&Question::HandOver { to }, deadline).await
+    pub async fn hand_over(
+        &self,
+        to: NodeName,
+        routing: ClientRouting,
+        deadline: Instant,
+    ) -> Result<u64> {
+        self.ask_for_epoch(&Question::HandOver { to, routing }, deadline).await
     }
 
     async fn ask_for_epoch(&self, question: &Question, deadline: Instant) -> Result<u64> {

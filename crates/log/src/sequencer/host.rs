@@ -141,8 +141,8 @@ impl SequencerHost {
                 answer.map(|(tail, epoch)| encode_tail(tail, epoch))
             }
             Question::Recover => self.host.recover(log, epoch).await.map(encode_epoch),
-            Question::HandOver { to } => {
-                self.hand_over(log, to, ClientRouting::Redirect).await.map(encode_epoch)
+            Question::HandOver { to, routing } => {
+                self.hand_over(log, to, routing).await.map(encode_epoch)
             }
             Question::Reconfigure(change) => {
                 let changed = self.host.change(log, move |host, slot| async move {

@@ -8,13 +8,13 @@
 //! | `next` | count u32 | first position u64, count u32, epoch u64 |
 //! | `tail` | beyond u64, wait u32 (ms): answer when the tail is greater, or after that | tail u64, epoch u64 of the view positions below it need |
 //! | `recover` | – | as for every host |
-//! | `hand-over` | node (text): the successor | epoch u64 |
+//! | `hand-over` | node (text): the successor; and 1 (u8) if this node is to pass questions on afterwards | epoch u64 |
 //! | `reconfigure` | kind u8 and: 0, width u32, slots u32 (0 keeps), count u16 and names of targets to avoid; 1, class (text); 2, position u64 | epoch u64 |
 
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use nacre_host::{Question as HostQuestion, RECOVER, put_header, split_header};
+use nacre_host::{ClientRouting, Question as HostQuestion, RECOVER, put_header, split_header};
 use nacre_object::{ClassName, Error, NodeName, Result, TargetName};
 
 use crate::LogName;
@@ -22,6 +22,8 @@ use crate::codec::{Decoded, Decoder, Undecodable, put_text};
 use crate::core::Grant;
 use crate::view::Layout;
 
+/// Of a hand-over after which the former node passes questions on.
+const FORWARD: u8 = 1;
 /// Targets one question may name: more than any cluster of this design has.
 const MAX_AVOIDED: usize = 1024;
 
@@ -46,7 +48,7 @@ pub(crate) enum Question {
     Next { count: u32 },
     Tail { beyond: u64, wait: Duration },
     Recover,
-    HandOver { to: NodeName },
+    HandOver { to: NodeName, routing: ClientRouting },
     Reconfigure(Reconfiguration),
 }
 
@@ -81,7 +83,12 @@ impl HostQuestion<LogName> for Question {
                 input.put_u32_le(u32::try_from(wait.as_millis()).unwrap_or(u32::MAX));
             }
             Self::Recover => {}
-            Self::HandOver { to } => put_text(&mut input, to.as_str()),
+            Self::HandOver { to, routing } => {
+                put_text(&mut input, to.as_str());
+                if *routing == ClientRouting::Forward {
+                    input.put_u8(FORWARD);
+                }
+            }
             Self::Reconfigure(change) => change.encode(&mut input),
         }
         input.freeze()
@@ -121,9 +128,14 @@ impl<'a> Asked<'a> {
                 wait: Duration::from_millis(decoder.u32()?.into()),
             },
             RECOVER => Question::Recover,
-            "hand-over" => {
-                Question::HandOver { to: NodeName::new(decoder.text()?).map_err(|_| Undecodable)? }
-            }
+            "hand-over" => Question::HandOver {
+                to: NodeName::new(decoder.text()?).map_err(|_| Undecodable)?,
+                routing: match decoder.u8() {
+                    Err(_) => ClientRouting::Redirect,
+                    Ok(FORWARD) => ClientRouting::Forward,
+                    Ok(_) => return Err(Undecodable),
+                },
+            },
             _ => Question::Reconfigure(Reconfiguration::decode(&mut decoder)?),
         };
         decoder.finish()?;

@@ -3,6 +3,7 @@
 mod check;
 mod history;
 mod policy_file;
+mod profile;
 mod replay;
 mod settings;
 mod simulate;
@@ -47,6 +48,8 @@ pub enum BalancerCommand {
     },
     /// Simulate what a policy does to a made-up cluster
     Simulate(simulate::SimulateArguments),
+    /// Measure on the running cluster what the operations of sequencers cost, for `simulate --model`
+    Profile(profile::ProfileArguments),
     /// Show what a policy would have decided at ticks that were recorded
     Replay(replay::ReplayArguments),
     #[command(subcommand)]
@@ -59,7 +62,11 @@ impl BalancerCommand {
         match self {
             Self::Check { .. } | Self::Simulate(_) | Self::Cephfs(_) => false,
             Self::Replay(replay) => replay.asks_a_cluster(),
-            Self::Set { .. } | Self::Off | Self::Status | Self::History { .. } => true,
+            Self::Profile(_)
+            | Self::Set { .. }
+            | Self::Off
+            | Self::Status
+            | Self::History { .. } => true,
         }
     }
 }
@@ -81,6 +88,9 @@ pub async fn run(
         }
         BalancerCommand::Check { file } => check::check(&file, out),
         BalancerCommand::Simulate(arguments) => simulate::simulate(&arguments, out),
+        BalancerCommand::Profile(arguments) => {
+            profile::profile(&arguments, &connect().await?, out).await
+        }
         BalancerCommand::Cephfs(command) => balancer_cephfs::run(command, out).await,
         BalancerCommand::Replay(arguments) => replay::replay(&arguments, connect, out).await,
     }

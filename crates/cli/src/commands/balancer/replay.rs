@@ -17,7 +17,7 @@ use crate::out::{Out, table, utc};
 pub struct ReplayArguments {
     /// The policy's source; `-` is standard input
     policy_file: PathBuf,
-    /// Ticks as `nacre balancer history --json` prints them. Without it those that the cluster has kept
+    /// Ticks as `nacre balancer history --json` prints them, or `nacre balancer cephfs record` writes them. Without it those that the cluster has kept
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
 }
@@ -50,7 +50,8 @@ async fn kept(cluster: &Cluster) -> Result<Vec<NodeRecord>> {
     Ok(records.map(|(node, record)| NodeRecord { node: node.to_string(), record }).collect())
 }
 
-fn read(path: &Path) -> Result<Vec<NodeRecord>> {
+/// Reads recorded ticks.
+pub(super) fn read(path: &Path) -> Result<Vec<NodeRecord>> {
     let name = path.display();
     let unreadable = |cause| Error::not_found(format!("cannot read {name}: {cause}"));
     let lines = BufReader::new(File::open(path).map_err(unreadable)?).lines();
@@ -62,7 +63,7 @@ fn read(path: &Path) -> Result<Vec<NodeRecord>> {
         }
         records.push(serde_json::from_str(&line).map_err(|cause| {
             Error::invalid(format!("line {} of {name} is no record: {cause}", number + 1))
-                .hint("make the file by `nacre balancer history --json`")
+                .hint("make the file by `nacre balancer history --json` or `nacre balancer cephfs record`")
         })?);
     }
     Ok(records)

@@ -11,6 +11,7 @@ use nacre_balance::{
 use nacre_object::{Error, Result};
 
 use super::policy_file::PolicyFile;
+use super::replay;
 use crate::out::{Out, table};
 
 /// Lines of the table. More are not read.
@@ -28,6 +29,12 @@ pub struct SimulateArguments {
     /// A scenario in JSON (docs/balancing-simulator.md). Without it three sequencers begin on the first of three ranks
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
+    /// Play the ticks that `nacre balancer history --json` or `nacre balancer cephfs record` have written
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["scenario", "ranks", "units", "tick"])]
+    history: Option<PathBuf>,
+    /// Costs in JSON as `nacre balancer profile` writes them, in place of the scenario's
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
     /// So many ranks that are alike, in place of the scenario's
     #[arg(long, value_name = "N")]
     ranks: Option<usize>,
@@ -47,12 +54,22 @@ pub struct SimulateArguments {
 
 impl SimulateArguments {
     fn scenario(&self) -> Result<Scenario> {
-        let mut scenario = match &self.scenario {
-            Some(path) => self.changed(read(path)?),
-            // The sequencers have as many operations as the ranks can serve, however many there are.
-            None => {
-                Scenario::crowded_on_the_first(self.ranks.unwrap_or(3), self.units.unwrap_or(3))
+        let model = self.model.as_deref().map(|path| read(path, "model")).transpose()?;
+        let mut scenario = match (&self.scenario, &self.history) {
+            (_, Some(path)) => {
+                Scenario::of_records(&replay::read(path)?, model.unwrap_or_default())?
             }
+            (Some(path), None) => {
+                let mut scenario = self.changed(read(path, "scenario")?);
+                scenario.costs = model.unwrap_or(scenario.costs);
+                scenario
+            }
+            // The sequencers have as many operations as the ranks can serve, however many there are.
+            (None, None) => Scenario::crowded_on_the_first(
+                self.ranks.unwrap_or(3),
+                self.units.unwrap_or(3),
+                model.unwrap_or_default(),
+            ),
         };
         scenario.duration_seconds = self.seconds.unwrap_or(scenario.duration_seconds);
         scenario.tick_seconds = self.tick.unwrap_or(scenario.tick_seconds);
@@ -72,12 +89,12 @@ impl SimulateArguments {
     }
 }
 
-fn read(path: &Path) -> Result<Scenario> {
+fn read<T: for<'a> serde::Deserialize<'a>>(path: &Path, what: &str) -> Result<T> {
     let name = path.display();
     let file = File::open(path)
         .map_err(|cause| Error::not_found(format!("cannot read {name}: {cause}")))?;
     serde_json::from_reader(BufReader::new(file)).map_err(|cause| {
-        Error::invalid(format!("{name} is no scenario: {cause}"))
+        Error::invalid(format!("{name} is no {what}: {cause}"))
             .hint("docs/balancing-simulator.md says what one consists of")
     })
 }

@@ -1,0 +1,225 @@
+//! `balancer-model`: the balancing simulator beside a real cluster. Each node that hosts sequencers may use a share of a
+//! processor, so that nodes do not take each other's time.
+//!
+//! The costs are measured once ([`BalancerProfile`]) on a cluster of two nodes. All runs that are compared are others:
+//! the same load is put on a real cluster, and simulated with these costs.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre::{ClientRouting, Cluster, Log, ProgramId, ProgramKind, RoleName};
+use nacre_balance::{
+    Arrivals, BalancerSettings, CostModel, Operations, Policy, RankGroup, Scenario, UnitGroup,
+    simulate,
+};
+use nacre_node::{BalancerProfile, NODE_SERVICE, NodeReport};
+use nacre_object::{Error, NodeName, Result};
+
+use crate::append::new_log;
+use crate::bench::Setup;
+use crate::figure::{Better, Figure};
+use crate::load;
+use crate::processor_quota::ProcessorQuota;
+use crate::scratch::{self, ScratchCluster};
+
+/// What each node may use of a processor: so little that the nodes are what limits the load, also where three of them share
+/// two processors with their clients and with others.
+const PROCESSORS: f64 = 0.03;
+/// Questions in flight for each log: enough to keep its node busy, and as many as when the costs are measured.
+const IN_FLIGHT: usize = 64;
+/// Load in a simulation, in comparison with what a node can serve: enough to keep it busy.
+const SIMULATED_LOAD: f64 = 1.5;
+/// From one decision of the policy to the next.
+const TICK: Duration = Duration::from_secs(1);
+/// Ticks that a run lasts at the least, so that what precedes the first decision matters little.
+const MIN_TICKS: u32 = 10;
+/// Load is put on before it counts: this share of the time, as on the real cluster.
+const WARM_UP_SHARE: f64 = load::WARM_UP_SHARE;
+/// A node that does not say which process it is within this is not measured.
+const STATUS_PATIENCE: Duration = Duration::from_secs(10);
+/// How long nodes may take to make a policy live.
+const LIVE_PATIENCE: Duration = Duration::from_secs(30);
+/// How far a simulated rate may be from the real one, in percent.
+const AIM_PERCENT: f64 = 25.0;
+
+const SPREADING: &str = include_str!("../../../programs/balancer/sequencers.lua");
+/// Moves nothing.
+const NEVER: &str = include_str!("../../../programs/balancer/never.lua");
+/// Moves the second of two units of the first rank, in proxy mode.
+const PROXY: &str = "mode = 'proxy'\nmetaload = 'IRD + IWR'\n\
+    function when() return whoami == 1 and #units == 2 end\n\
+    function where() targets[2] = units[2].load end\n\
+    howmuch = { function() return { 2 } end }\n";
+
+/// A run that is measured and simulated.
+struct Run {
+    name: &'static str,
+    nodes: usize,
+    /// The node of each log at the beginning.
+    logs: &'static [usize],
+    policy: &'static str,
+}
+
+const RUNS: [Run; 7] = [
+    Run { name: "1 node, 1 log", nodes: 1, logs: &[0], policy: NEVER },
+    Run { name: "1 node, 6 logs", nodes: 1, logs: &[0; 6], policy: NEVER },
+    Run { name: "2 nodes, 3 logs on one of them", nodes: 2, logs: &[0; 3], policy: NEVER },
+    Run { name: "3 nodes, a log each", nodes: 3, logs: &[0, 1, 2], policy: NEVER },
+    Run { name: "3 nodes, two logs each", nodes: 3, logs: &[0, 1, 2, 0, 1, 2], policy: NEVER },
+    Run {
+        name: "3 nodes, 3 logs spread by the policy",
+        nodes: 3,
+        logs: &[0; 3],
+        policy: SPREADING,
+    },
+    Run { name: "2 nodes, one of 2 logs in proxy mode", nodes: 2, logs: &[0, 0], policy: PROXY },
+];
+
+pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
+    let costs = measured_costs(setup).await?;
+    let span = setup.span.max(TICK * MIN_TICKS);
+    let mut worst: f64 = 0.0;
+    for run in RUNS.iter().filter(|run| setup.wants(run.name)) {
+        let real = run.measured(setup, span).await?;
+        let simulated = run.simulated(&costs, span)?;
+        let deviation = 100.0 * (simulated / real - 1.0).abs();
+        let of = ("balancer-model", format!("simulated: {}", run.name), "positions/s");
+        report(Figure::new(of, Better::Higher, simulated, ("the real cluster", real)));
+        worst = worst.max(deviation);
+    }
+    let of = ("balancer-model", "furthest from the real cluster", "%");
+    let aim = ("the aim", AIM_PERCENT);
+    report(Figure::new(of, Better::Lower, worst, aim).aiming_at(1.0));
+    Ok(())
+}
+
+async fn measured_costs(setup: &Setup) -> Result<CostModel> {
+    let folder = scratch::folder(&setup.folder)?;
+    let cluster = Limited::start(setup, folder.path(), 2).await?;
+    let client = cluster.scratch.client().await?;
+    let profile = BalancerProfile::measure(&client, setup.span).await;
+    cluster.stop().await;
+    Ok(profile?.costs)
+}
+
+/// A cluster whose metadata nodes may use a share of a processor each.
+struct Limited {
+    scratch: ScratchCluster,
+    nodes: Vec<NodeName>,
+    quotas: Vec<ProcessorQuota>,
+}
+
+impl Limited {
+    async fn start(setup: &Setup, folder: &std::path::Path, nodes: usize) -> Result<Self> {
+        let scratch = ScratchCluster::start_with_metadata(folder, nodes, &setup.program).await?;
+        let mut limited = Self { scratch, nodes: vec![], quotas: vec![] };
+        match limited.limit().await {
+            Ok(()) => Ok(limited),
+            Err(error) => {
+                limited.stop().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn limit(&mut self) -> Result<()> {
+        let client = self.scratch.client().await?;
+        let file = self.scratch.supervisor.cluster();
+        for entry in file.with_role(RoleName::Metadata) {
+            let node = entry.node_name()?;
+            let transport = &client.log_env().sequencers;
+            let asked = transport.ask(&node, NODE_SERVICE, "status", Bytes::new(), STATUS_PATIENCE);
+            let report: NodeReport = serde_json::from_slice(&asked.await?)
+                .map_err(|cause| Error::corrupt(format!("the status of {node}: {cause}")))?;
+            self.quotas.push(ProcessorQuota::of(report.pid, PROCESSORS)?);
+            self.nodes.push(node);
+        }
+        Ok(())
+    }
+
+    async fn stop(self) {
+        drop(self.quotas);
+        self.scratch.stop().await;
+    }
+}
+
+impl Run {
+    /// Positions a second on a real cluster.
+    async fn measured(&self, setup: &Setup, span: Duration) -> Result<f64> {
+        let folder = scratch::folder(&setup.folder)?;
+        let cluster = Limited::start(setup, folder.path(), self.nodes).await?;
+        let rate = self.measured_on(&cluster, span).await;
+        cluster.stop().await;
+        rate
+    }
+
+    async fn measured_on(&self, cluster: &Limited, span: Duration) -> Result<f64> {
+        let mut logs = vec![];
+        for (number, node) in self.logs.iter().enumerate() {
+            let log = new_log(&cluster.scratch.client().await?, &log_name(number)).await?;
+            log.take_positions(1).await?;
+            log.move_sequencer(cluster.nodes[*node].clone()).await?;
+            log.take_positions(1).await?;
+            logs.push(log);
+        }
+        match self.policy {
+            NEVER => {}
+            PROXY => {
+                let to = cluster.nodes[1].clone();
+                logs[1].hand_over_sequencer(to, ClientRouting::Forward).await?;
+            }
+            source => put_in_charge(&cluster.scratch.client().await?, source).await?,
+        }
+        rate(&logs, span).await
+    }
+
+    /// Positions a second in a simulation with these costs.
+    fn simulated(&self, costs: &CostModel, span: Duration) -> Result<f64> {
+        let unit = |(number, node): (usize, &usize)| UnitGroup {
+            name: log_name(number),
+            first_rank: Some(*node),
+            ..UnitGroup::default()
+        };
+        let per_unit_per_second = SIMULATED_LOAD * PROCESSORS / costs.service_seconds;
+        let arrivals = Arrivals { per_unit_per_second, ..Arrivals::default() };
+        let ranks = RankGroup { count: self.nodes, capacity: PROCESSORS, ..RankGroup::default() };
+        let scenario = Scenario {
+            ranks: vec![ranks],
+            units: self.logs.iter().enumerate().map(unit).collect(),
+            operations: Operations::Arrivals(arrivals),
+            duration_seconds: (1.0 + WARM_UP_SHARE) * span.as_secs_f64(),
+            tick_seconds: TICK.as_secs_f64(),
+            costs: costs.clone(),
+            ..Scenario::default()
+        };
+        let simulation = simulate(&scenario, &Policy::compile("simulated", 1, self.policy)?)?;
+        let warm_up = WARM_UP_SHARE * span.as_secs_f64();
+        let counts = simulation.ticks.iter().filter(|tick| tick.at_seconds >= warm_up);
+        let rates: Vec<_> = counts.map(|tick| tick.throughput).collect();
+        Ok(rates.iter().sum::<f64>() / rates.len() as f64)
+    }
+}
+
+fn log_name(number: usize) -> String {
+    format!("log-{number}")
+}
+
+async fn put_in_charge(client: &Cluster, source: &str) -> Result<()> {
+    let policy: nacre_object::ProgramName = "measured".parse()?;
+    let program = ProgramId::new(ProgramKind::Balancer, policy.clone());
+    let version = client.programs().put(&program, source).await?;
+    client.programs().activate(&program, version).await?;
+    client.programs().wait(&program, version, LIVE_PATIENCE).await?;
+    BalancerSettings { policy: Some(policy), tick: TICK }.store(client.maps()).await
+}
+
+async fn rate(logs: &[Log], span: Duration) -> Result<f64> {
+    let outcome = load::run(logs.len() * IN_FLIGHT, span, |worker| {
+        let log = logs[worker % logs.len()].clone();
+        move |_| {
+            let log = log.clone();
+            async move { log.take_positions(1).await.map(drop) }
+        }
+    });
+    Ok(outcome.await?.rate)
+}

@@ -1,0 +1,53 @@
+//! `ProcessorQuota`: processes that together may use no more than a share of a processor.
+//!
+//! On a machine with few processors, nodes and clients otherwise take each other's time, and more nodes serve no more.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nacre_object::{Error, Result};
+
+/// Where the kernel's groups are (cgroups, version 1).
+const GROUPS: &str = "/sys/fs/cgroup/cpu";
+/// The kernel gives the processes their share anew so often: well below the time that is measured. It gives no less than a
+/// thousand microseconds.
+const PERIOD_MICROS: u64 = 50_000;
+
+/// A group of processes with a share of a processor. The processes are free again when it is dropped.
+#[derive(Debug)]
+pub(crate) struct ProcessorQuota(PathBuf);
+
+impl ProcessorQuota {
+    /// Gives a process with all its threads a share of a processor.
+    ///
+    /// # Errors
+    /// `Unsupported` if the kernel has no such groups, or this process may not make one.
+    pub fn of(pid: u32, processors: f64) -> Result<Self> {
+        let group = Path::new(GROUPS).join(format!("nacre-bench-{pid}"));
+        let made = fs::create_dir(&group).map(|()| Self(group.clone()));
+        let quota = made.and_then(|quota| {
+            let micros = (processors * PERIOD_MICROS as f64) as u64;
+            fs::write(group.join("cpu.cfs_period_us"), PERIOD_MICROS.to_string())?;
+            fs::write(group.join("cpu.cfs_quota_us"), micros.to_string())?;
+            fs::write(group.join("cgroup.procs"), pid.to_string())?;
+            Ok(quota)
+        });
+        quota.map_err(|cause| {
+            Error::unsupported(format!("a node cannot be given a share of a processor: {cause}"))
+                .hint(format!(
+                    "run this as root where the kernel has cgroups, version 1, at {GROUPS}"
+                ))
+        })
+    }
+}
+
+impl Drop for ProcessorQuota {
+    fn drop(&mut self) {
+        let processes = fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
+        for pid in processes.lines() {
+            // One that has ended needs no other group.
+            let _ = fs::write(Path::new(GROUPS).join("cgroup.procs"), pid);
+        }
+        let _ = fs::remove_dir(&self.0);
+    }
+}

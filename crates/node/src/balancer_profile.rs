@@ -1,0 +1,168 @@
+//! `BalancerProfile`: what the operations of sequencers cost on a running cluster, for the balancing simulator.
+//!
+//! `nacre balancer profile` and `nacre-bench balancer-model` call it. It makes a log of its own, puts load on its
+//! sequencer, moves it between two nodes, and reads what processor time these nodes used. At the end the log is removed.
+//!
+//! The time is that of the nodes' processes, so the cluster should do nothing else meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre::{Cluster, Log, LogOptions};
+use nacre_balance::CostModel;
+use nacre_clock::Random;
+use nacre_host::{ClientRouting, put_header};
+use nacre_load::median;
+use nacre_log::SEQUENCER_SERVICE;
+use nacre_object::{Error, ErrorKind, NodeName, Result};
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use crate::node_service::{NODE_SERVICE, NodeReport};
+
+/// Questions in flight under load: enough to keep a node busy.
+const IN_FLIGHT: usize = 64;
+/// Moves whose median is the time of a move.
+const MOVES: usize = 21;
+/// Clients that ask the former node once more after a move. What one costs is too little to be measured.
+const REDIRECTS: usize = 1000;
+/// A node that does not say how it is within this is not measured.
+const STATUS_PATIENCE: Duration = Duration::from_secs(5);
+/// A question that is refused takes one read of a record.
+const REFUSAL_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What operations of sequencers cost, and how it was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BalancerProfile {
+    /// The parameters of the simulator.
+    pub costs: CostModel,
+    /// The nodes between which the sequencer moved.
+    pub nodes: [String; 2],
+    /// Questions answered while the time of one was measured.
+    pub operations: u64,
+    /// Questions passed on while the time of one was measured.
+    pub forwards: u64,
+}
+
+impl BalancerProfile {
+    /// Measures a cluster. Load is put on it for `span`, twice.
+    ///
+    /// # Errors
+    /// `Invalid` if fewer than two nodes host sequencers; `Unsupported` if a node does not tell its processor time; what
+    /// fails under load.
+    pub async fn measure(cluster: &Cluster, span: Duration) -> Result<Self> {
+        let mut hosts = cluster.log_env().nodes.nodes().await?;
+        hosts.sort();
+        let [first, second, ..] = &hosts[..] else {
+            return Err(Error::invalid("fewer than two nodes host sequencers: nothing can move")
+                .hint("start the cluster with two: nacre up --metadata 2"));
+        };
+        let name = format!("balancer-profile-{:08x}", Random::from_system().next_u64() as u32);
+        let log = cluster.create_log(&name, LogOptions::default()).await?;
+        let bench = Bench { cluster, log: &log, span };
+        let measured = bench.measure(first, second).await;
+        // What was measured counts, also if the log could not be removed.
+        let removed = cluster.remove_log(&name).await;
+        let profile = measured?;
+        removed.map(|()| profile)
+    }
+}
+
+/// What is measured.
+struct Bench<'a> {
+    cluster: &'a Cluster,
+    log: &'a Log,
+    span: Duration,
+}
+
+impl Bench<'_> {
+    async fn measure(&self, first: &NodeName, second: &NodeName) -> Result<BalancerProfile> {
+        self.log.take_positions(1).await?;
+        self.hand_over(first, ClientRouting::Redirect).await?;
+        let (operations, spent) = self.loaded(first).await?;
+        let service_seconds = spent / operations as f64;
+        let mut times = vec![];
+        for turn in 0..MOVES {
+            let to = if turn % 2 == 0 { second } else { first };
+            let began = Instant::now();
+            self.hand_over(to, ClientRouting::Redirect).await?;
+            times.push(began.elapsed().as_secs_f64());
+        }
+        // It is on the second node now.
+        let session_flush_seconds = self.redirected(first).await?;
+        self.hand_over(first, ClientRouting::Redirect).await?;
+        self.log.take_positions(1).await?;
+        self.hand_over(second, ClientRouting::Forward).await?;
+        let (forwards, spent) = self.loaded(first).await?;
+        let costs = CostModel {
+            service_seconds,
+            forward_seconds: spent / forwards as f64,
+            migration_seconds: median(times),
+            session_flush_seconds,
+            coordination_seconds: 0.0,
+        };
+        let nodes = [first.to_string(), second.to_string()];
+        Ok(BalancerProfile { costs, nodes, operations, forwards })
+    }
+
+    async fn hand_over(&self, to: &NodeName, routing: ClientRouting) -> Result<()> {
+        self.log.hand_over_sequencer(to.clone(), routing).await
+    }
+
+    /// Puts load on the sequencer; how many questions were answered, and what processor time a node used meanwhile.
+    async fn loaded(&self, node: &NodeName) -> Result<(u64, f64)> {
+        let answered = Arc::new(AtomicU64::new(0));
+        let before = self.processor_seconds(node).await?;
+        let job = |_| {
+            let (log, answered) = (self.log.clone(), Arc::clone(&answered));
+            move |_| {
+                let (log, answered) = (log.clone(), Arc::clone(&answered));
+                async move {
+                    log.take_positions(1).await?;
+                    answered.fetch_add(1, Ordering::Relaxed);
+                    Ok(())
+                }
+            }
+        };
+        nacre_load::run(IN_FLIGHT, self.span, job).await?;
+        let spent = self.processor_seconds(node).await? - before;
+        Ok((answered.load(Ordering::Relaxed).max(1), spent))
+    }
+
+    /// The processor time that a node uses for a client which asks it after the sequencer has left.
+    async fn redirected(&self, former: &NodeName) -> Result<f64> {
+        let mut input = Default::default();
+        // The first epoch of a log: older than any sequencer.
+        put_header(&mut input, self.log.name().as_str(), 1);
+        input.extend_from_slice(&1_u32.to_le_bytes());
+        let input = input.freeze();
+        let before = self.processor_seconds(former).await?;
+        for _ in 0..REDIRECTS {
+            let transport = &self.cluster.log_env().sequencers;
+            let asked =
+                transport.ask(former, SEQUENCER_SERVICE, "next", input.clone(), REFUSAL_PATIENCE);
+            match asked.await {
+                Err(refused) if refused.kind() == ErrorKind::Stale => {}
+                Err(error) => return Err(error),
+                Ok(_) => {
+                    return Err(Error::conflict("the sequencer moved by itself")
+                        .hint("switch the balancer off meanwhile: nacre balancer off"));
+                }
+            }
+        }
+        Ok((self.processor_seconds(former).await? - before) / REDIRECTS as f64)
+    }
+
+    async fn processor_seconds(&self, node: &NodeName) -> Result<f64> {
+        let transport = &self.cluster.log_env().sequencers;
+        let asked = transport.ask(node, NODE_SERVICE, "status", Bytes::new(), STATUS_PATIENCE);
+        let report: NodeReport = serde_json::from_slice(&asked.await?)
+            .map_err(|cause| Error::corrupt(format!("the status of {node}: {cause}")))?;
+        report.processor_seconds.ok_or_else(|| {
+            Error::unsupported(format!("{node} does not tell its processor time"))
+                .hint("run this release of nacre on all nodes")
+        })
+    }
+}
