@@ -40,7 +40,7 @@ pub use heartbeat::Heartbeat;
 pub use history::{History, KEPT_TICKS, KeptState, MoveOutcome, TickRecord};
 pub use hook::{BALANCER_INTERFACE, BalancerHook, LivePolicies};
 pub use node_traits::NodeTraits;
-pub use policy::{Dialect, Policy};
+pub use policy::{Dialect, Policy, Translation, translate};
 pub use replay::{NodeRecord, Outcome, Replay, ReplayedTick, replay};
 pub use rounds::{Progress, Round, Rounds};
 pub use selectors::Selector;

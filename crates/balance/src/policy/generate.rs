@@ -58,7 +58,7 @@ pub(crate) fn script_of(
 }
 
 /// A source that may stand within a function: without a byte order mark, its first line a comment if it is for a shell.
-fn without_preamble(source: &str) -> String {
+pub(super) fn without_preamble(source: &str) -> String {
     let source = source.strip_prefix('\u{feff}').unwrap_or(source);
     match source.strip_prefix("#!") {
         Some(rest) => format!("--{rest}"),
@@ -130,7 +130,7 @@ fn load_of(script: &mut MappedSource, piece: Option<Piece<'_>>, line: Option<u32
     }
 }
 
-fn mdsload_of(mdsload: &HookForm) -> MappedSource {
+pub(super) fn mdsload_of(mdsload: &HookForm) -> MappedSource {
     let mut script = MappedSource::default();
     match mdsload.piece(HookName::Mdsload) {
         Some(piece) => {
@@ -158,7 +158,7 @@ fn howmuch_of(howmuch: &HookForm) -> MappedSource {
 
 /// `nacre_when` says whether load moves; `nacre_where` fills the targets. Where both are strings, and `when` ends with
 /// an open `if … then`, one function does both, so that the locals of `when` are visible in `where`.
-fn decide_of(when: &HookForm, where_: &HookForm, source: &str) -> MappedSource {
+pub(super) fn decide_of(when: &HookForm, where_: &HookForm, source: &str) -> MappedSource {
     let mut script = MappedSource::default();
     let joined = when.piece(HookName::When).filter(is_open).zip(where_.piece(HookName::Where));
     if let Some((when, where_)) = joined {

@@ -44,6 +44,11 @@ impl MappedSource {
         self.lines.extend(&other.lines);
     }
 
+    /// The source.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Compiles it.
     ///
     /// # Errors

@@ -24,6 +24,7 @@ mod original;
 mod running;
 mod sample;
 mod targets;
+mod translate;
 mod values;
 
 use std::sync::Arc;
@@ -38,10 +39,16 @@ use crate::limits::{CHECK_BUDGET, DECISION_BUDGET};
 use crate::{Decision, Inputs, Mode, UnitRates};
 
 pub use dialect::Dialect;
+pub use translate::{Translation, translate};
 
 use hooks::Hooks;
 use mapped_script::MappedScript;
 use running::{RunTerms, run};
+
+/// Whether a policy may look at the units one by one.
+fn sees_units(source: &str) -> bool {
+    source.contains("units")
+}
 
 /// A compiled balancer policy. It may be shared between threads.
 #[derive(Debug)]
@@ -79,7 +86,7 @@ impl Policy {
             mode: Mode::default(),
             measuring: Arc::clone(&plain),
             deciding: plain,
-            sees_units: source.contains("units"),
+            sees_units: sees_units(source),
         };
         match dialect {
             Dialect::Hooks => policy.compile_hooks()?,
@@ -91,16 +98,23 @@ impl Policy {
         Ok(policy)
     }
 
-    fn compile_hooks(&mut self) -> Result<()> {
+    /// The hooks that a source sets. For that, it is executed once on a made-up tick.
+    fn read_hooks(name: &str, version: u64, source: &str) -> Result<Hooks> {
+        let script = MappedScript::plain(name, version, source)?;
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
-        let terms = self.terms(&self.deciding, &CHECK_BUDGET, &clock, 0);
+        let (script, clock, budget) = (&script, &clock, &CHECK_BUDGET);
+        let terms = RunTerms { script, source, budget, clock, seed: 0 };
         let tick = sample::Shape::Peak.tick(0);
-        let hooks = run(&terms, |running| {
+        run(&terms, |running| {
             running.library.begin(&tick.state);
-            environment::set(running, &tick, self.sees_units)?;
+            environment::set(running, &tick, sees_units(source))?;
             running.load()?;
-            Hooks::read(running, &self.source)
-        })?;
+            Hooks::read(running, source)
+        })
+    }
+
+    fn compile_hooks(&mut self) -> Result<()> {
+        let hooks = Self::read_hooks(&self.name, self.version, &self.source)?;
         let script = generate::script_of(&self.name, self.version, &self.source, &hooks)?;
         self.mode = hooks.mode;
         self.measuring = Arc::new(script);

@@ -14,6 +14,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
+use super::fragments::{meta_load_of, rates_of};
+
 /// A server that lives answers `ceph tell` within a second; a busy machine may take several.
 const TELL_TIMEOUT: Duration = Duration::from_secs(20);
 /// Lines of the cluster log that are looked through. The monitors keep 10,000.
@@ -144,7 +146,7 @@ impl CephFs {
     /// # Errors
     /// As [`CephFs::loads`].
     pub async fn tick(&self, map: &FsMap) -> Result<Duration> {
-        let answer = self.tell(map, &["config", "get", "mds_bal_interval"]).await?;
+        let answer = self.tell(map, 0, &["config", "get", "mds_bal_interval"]).await?;
         let seconds = answer["mds_bal_interval"].as_str().and_then(|text| text.parse().ok());
         seconds
             .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
@@ -156,13 +158,16 @@ impl CephFs {
     /// # Errors
     /// `Unsupported` if the command `ceph` is not installed; `Unavailable` if rank 0 does not answer.
     pub async fn loads(&self, map: &FsMap) -> Result<Vec<RankLoad>> {
-        loads_of(&self.tell(map, &["dump", "loads"]).await?, map)
+        loads_of(&self.tell(map, 0, &["dump", "loads"]).await?, map)
     }
 
-    /// Gives the MDS of rank 0 a command.
-    async fn tell(&self, map: &FsMap, words: &[&str]) -> Result<Value> {
-        let Some(rank) = map.ranks.first() else {
-            return Err(Error::unavailable(format!("no MDS serves {}", self.name)));
+    /// Gives the MDS of a rank a command.
+    ///
+    /// # Errors
+    /// As [`CephFs::loads`].
+    pub async fn tell(&self, map: &FsMap, rank: usize, words: &[&str]) -> Result<Value> {
+        let Some(rank) = map.ranks.get(rank) else {
+            return Err(Error::unavailable(format!("no MDS serves rank {rank} of {}", self.name)));
         };
         let target = format!("mds.{}", rank.mds);
         let mut command = Command::new("ceph");
@@ -234,15 +239,6 @@ fn map_of(map: &Value, metadata: &Value) -> Result<FsMap> {
     })
 }
 
-/// Five counters, of reads, writes, listings, fetches and stores, and how CephFS weighs them.
-fn meta_load(counters: &Value) -> f64 {
-    const WEIGHTS: [f64; 5] = [1.0, 2.0, 1.0, 2.0, 4.0];
-    let counters = counters["Decay Counters"].as_array().into_iter().flatten();
-    let values = counters.map(|counter| counter["value"].as_f64().unwrap_or_default());
-    // The sum of no numbers at all would be -0.
-    WEIGHTS.iter().zip(values).fold(0.0, |sum, (weight, value)| sum + weight * value)
-}
-
 fn loads_of(dump: &Value, map: &FsMap) -> Result<Vec<RankLoad>> {
     let loads = &dump["mds_load"];
     let load = |(number, rank): (usize, &Rank)| {
@@ -250,8 +246,8 @@ fn loads_of(dump: &Value, map: &FsMap) -> Result<Vec<RankLoad>> {
         let value = |name: &str| load[name].as_f64().unwrap_or_default();
         RankLoad {
             node: format!("mds.{}", rank.mds),
-            auth: meta_load(&load["auth_dirfrags"]),
-            all: meta_load(&load["all_dirfrags"]),
+            auth: meta_load_of(&rates_of(&load["auth_dirfrags"])),
+            all: meta_load_of(&rates_of(&load["all_dirfrags"])),
             cpu: value("cpu_load"),
             queue: value("queue_length"),
             requests: value("request_rate"),

@@ -4,13 +4,21 @@
 //! | --- | --- |
 //! | `cluster` | what is asked of Ceph |
 //! | `versions` | the index of pushed policies, in the metadata pool |
-//! | `rehearsal` | the dry run |
+//! | `rehearsal` | the translation and the dry run |
 //! | `push` | storing, switching, watching, taking back |
+//! | `throughput` | whether a file system serves less since the switch |
+//! | `record` | the loads at each tick, into a file |
+//! | `fragments` | which rank serves which directory fragment |
 
 mod cluster;
+mod fragments;
 mod push;
+mod record;
 mod rehearsal;
+mod throughput;
 mod versions;
+
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use nacre_object::limits::MAX_REQUEST_BYTES;
@@ -18,8 +26,9 @@ use nacre_object::{Error, Result};
 use nacre_rados::RadosOptions;
 use serde_json::json;
 
+use crate::input::read_text;
 use crate::listing::{Limit, Listing};
-use crate::out::{Out, table, utc};
+use crate::out::{Out, note, table, utc};
 use cluster::{CephFs, FsMap};
 use versions::{Index, Version};
 
@@ -28,6 +37,14 @@ use versions::{Index, Version};
 pub enum CephfsCommand {
     /// Check a policy, store it, have all ranks run it, and take it back if one reports an error
     Push(push::PushArguments),
+    /// Print what Ceph would run of a policy in the dialect of the paper, and say what is lost
+    Translate {
+        /// The file with the policy
+        #[arg(value_name = "POLICY_FILE")]
+        file: PathBuf,
+    },
+    /// Write the loads of the ranks at each tick into a file, for `nacre balancer replay` and `simulate`
+    Record(record::RecordArguments),
     /// Print the source of the active policy
     Pull(Place),
     /// Show the active policy, what the ranks report of it, and their loads
@@ -72,11 +89,21 @@ impl Place {
 pub async fn run(command: CephfsCommand, out: Out) -> Result<()> {
     match command {
         CephfsCommand::Push(arguments) => push::run(arguments, out).await,
+        CephfsCommand::Translate { file } => translate(&file, out),
+        CephfsCommand::Record(arguments) => record::run(arguments, out).await,
         CephfsCommand::Pull(place) => pull(&place.open().await?, out).await,
         CephfsCommand::Status(place) => status(&place.open().await?, out).await,
         CephfsCommand::Rollback(place) => rollback(&place.open().await?, out).await,
         CephfsCommand::History { place, limit } => history(&place.open().await?, limit, out).await,
     }
+}
+
+fn translate(file: &Path, out: Out) -> Result<()> {
+    let checked = rehearsal::compile("policy", 0, &read_text(file)?)?;
+    checked.losses.iter().for_each(|lost| note(&format!("lost: {lost}")));
+    out.show(&json!({ "source": checked.source, "losses": checked.losses }), || {
+        checked.source.trim_end().to_owned()
+    })
 }
 
 /// The content of a policy's object, if it is there.

@@ -4,20 +4,26 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
+use nacre_balance::RankLoad;
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{Error, FaultSite, ProgramName, Result};
 use nacre_rados::Expected;
 use serde_json::json;
 
 use super::cluster::{CephFs, FsMap, Reports};
-use super::rehearsal;
+use super::rehearsal::{self, Checked};
+use super::throughput::ThroughputBound;
 use super::versions::{Index, Version, object_name};
 use super::{Place, source_of};
 use crate::input::{read_text, seconds};
 use crate::out::{Out, note};
 
-/// Ticks for which a new policy is watched: one may have begun before the ranks heard of it.
-const WATCHED_TICKS: u32 = 2;
+/// Ticks for which a new policy is watched: one may have begun before the ranks heard of it, heartbeats tell of one that is
+/// over, and a drop must last for one.
+const WATCHED_TICKS: u32 = 3;
+/// By how much requests may become fewer unless the operator says otherwise. Ranks that move what they serve, and clients
+/// that are sent on, cost some; half of them do not come back by themselves.
+const DEFAULT_MAX_DROP: f64 = 50.0;
 /// From a tick's beginning to the arrival of its reports in the cluster log, at most.
 const REPORT_DELAY: Duration = Duration::from_secs(2);
 /// How often the cluster log is read.
@@ -26,15 +32,18 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// What `nacre balancer cephfs push` can be told
 #[derive(Debug, clap::Args)]
 pub struct PushArguments {
-    /// The file with the policy, in Ceph's dialect
+    /// The file with the policy. One in the dialect of the paper is translated; `--dry-run` says what it loses
     #[arg(value_name = "POLICY_FILE")]
     file: PathBuf,
     /// The policy's name; the file's name without its extension if left out
     #[arg(long)]
     name: Option<ProgramName>,
-    /// How long to watch for errors of the ranks after the switch; two ticks of the MDSs if left out
+    /// How long to watch the ranks after the switch, for errors and for throughput; three ticks of the MDSs if left out
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     watch: Option<f64>,
+    /// Take the policy back if the requests that all ranks serve a second become fewer by more than this, for a tick
+    #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_MAX_DROP, value_parser = percent)]
+    max_drop: f64,
     /// Check the policy and say what each rank would do now, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -48,24 +57,27 @@ pub struct PushArguments {
 /// `Fault`, `Invalid` or `Exhausted` for a policy that fails in the dry run; `Unsupported` if the file system does not
 /// balance; `Fault` if a rank reported an error and the policy was taken back.
 pub async fn run(arguments: PushArguments, out: Out) -> Result<()> {
-    let PushArguments { file, name, watch, dry_run, place } = arguments;
+    let PushArguments { file, name, watch, max_drop, dry_run, place } = arguments;
     let source = read_text(&file)?;
     let name = match name {
         Some(name) => name,
         None => name_of(&file)?,
     };
-    rehearsal::compile(name.as_str(), 0, &source)?;
+    let losses = rehearsal::compile(name.as_str(), 0, &source)?.losses;
+    losses.iter().for_each(|lost| note(&format!("lost: {lost}")));
     let fs = place.open().await?;
     let map = fs.map().await?;
     check_ready(&fs, &map)?;
     let (index, expected) = Index::read(&fs.pool).await?;
     let version = index.next_version(name.as_str());
-    let policy = rehearsal::compile(name.as_str(), version, &source)?;
-    let decisions = rehearsal::decide_as_all(&policy, &fs.loads(&map).await?)?;
+    let Checked { policy, source, losses } = rehearsal::compile(name.as_str(), version, &source)?;
+    let loads = fs.loads(&map).await?;
+    let decisions = rehearsal::decide_as_all(&policy, &loads)?;
     let said: Vec<_> =
         decisions.iter().enumerate().map(|(rank, it)| rehearsal::describe(rank, it)).collect();
     if dry_run {
-        return out.show(&json!({ "decisions": decisions }), || said.join("\n"));
+        let value = json!({ "decisions": decisions, "losses": losses, "source": source });
+        return out.show(&value, || said.join("\n"));
     }
     if is_active(&fs, &map, name.as_str(), &source).await? {
         return out.show(&json!({ "active": map.balancer, "watched_seconds": 0 }), || {
@@ -82,20 +94,25 @@ pub async fn run(arguments: PushArguments, out: Out) -> Result<()> {
         taken_back: None,
     };
     // Asked before the switch: a policy that cannot be watched is not switched to.
+    let tick = fs.tick(&map).await?;
     let watched = match watch {
         Some(seconds) => Duration::from_secs_f64(seconds),
-        None => fs.tick(&map).await? * WATCHED_TICKS + REPORT_DELAY,
+        None => tick * WATCHED_TICKS + REPORT_DELAY,
     };
+    let bound = ThroughputBound::new(requests_per_second(&loads), max_drop, tick);
     switch(&fs, (index, expected), &pushed, &source, &map.balancer).await?;
     let object = &pushed.object;
     note(&format!("{object} is active; watching the ranks for {watched:.1?}"));
-    let reports = watch_ranks(&fs, object, watched).await?;
-    if !reports.failures.is_empty() {
-        return Err(take_back(&fs, &pushed, &map.balancer, &reports).await?);
-    }
+    let is_throughput_watched = bound.is_watched();
+    let reports = match watch_ranks(&fs, object, watched, bound).await? {
+        Watched::Sound(reports) => reports,
+        Watched::Bad(reason) => {
+            return Err(take_back(&fs, &pushed, &map.balancer, &reason).await?);
+        }
+    };
     let value = json!({
         "active": object, "before": map.balancer, "is_loaded": reports.is_loaded,
-        "watched_seconds": watched.as_secs_f64(),
+        "watched_seconds": watched.as_secs_f64(), "is_throughput_watched": is_throughput_watched,
     });
     out.show(&value, || match reports.is_loaded {
         true => format!("{object} is active, and no rank reported an error"),
@@ -162,45 +179,73 @@ async fn switch(
     Ok(())
 }
 
-/// Reads the cluster log until a rank fails, the time is over, or somebody switches to another policy.
-async fn watch_ranks(fs: &CephFs, object: &str, watched: Duration) -> Result<Reports> {
+/// What came of watching the ranks.
+enum Watched {
+    /// Nothing is wrong with the policy.
+    Sound(Reports),
+    /// It must be taken back, and why.
+    Bad(String),
+}
+
+/// Reads the cluster log and the loads until a rank fails, requests become too few, the time is over, or somebody
+/// switches to another policy.
+async fn watch_ranks(
+    fs: &CephFs,
+    object: &str,
+    watched: Duration,
+    mut bound: ThroughputBound,
+) -> Result<Watched> {
     let clock = SystemClock::default();
-    let end = clock.now_micros() + watched.as_micros() as u64;
+    let end = clock.monotonic() + watched;
     loop {
         let unwatched = |error: Error| error.hint(format!("{object} stays active; see `rollback`"));
         let reports = fs.reports(object).await.map_err(unwatched)?;
-        if !reports.failures.is_empty() || clock.now_micros() >= end {
-            return Ok(reports);
+        if !reports.failures.is_empty() {
+            let reason = reports.failures.join("; ");
+            return Ok(Watched::Bad(format!("a rank could not run it: {reason}")));
         }
-        if fs.map().await.map_err(unwatched)?.balancer != object {
+        if clock.monotonic() >= end {
+            return Ok(Watched::Sound(reports));
+        }
+        let map = fs.map().await.map_err(unwatched)?;
+        if map.balancer != object {
             return Err(Error::conflict("somebody else has switched to another policy").on(object));
+        }
+        if bound.is_watched() {
+            let loads = fs.loads(&map).await.map_err(unwatched)?;
+            if let Some(reason) = bound.hear(clock.monotonic(), requests_per_second(&loads)) {
+                return Ok(Watched::Bad(reason));
+            }
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
 }
 
+fn requests_per_second(loads: &[RankLoad]) -> f64 {
+    loads.iter().map(|load| load.requests).sum()
+}
+
+fn percent(text: &str) -> Result<f64> {
+    let percent = text.parse().ok().filter(|percent| (0.0..=100.0).contains(percent));
+    percent.ok_or_else(|| Error::invalid("it is a number from 0 to 100"))
+}
+
 /// Switches to the object `before`, which was active before. Answers the error to end with.
-async fn take_back(
-    fs: &CephFs,
-    pushed: &Version,
-    before: &str,
-    reports: &Reports,
-) -> Result<Error> {
-    let reason = reports.failures.join("; ");
+async fn take_back(fs: &CephFs, pushed: &Version, before: &str, reason: &str) -> Result<Error> {
     let object = &pushed.object;
     if fs.map().await?.balancer == *object {
         fs.set_balancer(before).await?;
     }
     // The ranks come first: they run the policy of before even if the index cannot be changed.
-    if let Err(error) = note_failure(fs, object, &reason).await {
+    if let Err(error) = note_failure(fs, object, reason).await {
         note(&format!("the history does not say that {object} was taken back: {error}"));
     }
     let active = if before.is_empty() { "Ceph's own balancer" } else { before };
     let site =
         FaultSite { program: pushed.name.clone(), version: pushed.version, ..FaultSite::default() };
-    let text = format!("a rank could not run {object}, which was taken back: {reason}");
+    let text = format!("{object} was taken back: {reason}");
     Ok(Error::fault_at(site, text).hint(format!(
-        "{active} is active again; the log of the MDS tells the line, after `mantle could not`"
+        "{active} is active again; if a rank failed, the log of its MDS tells the line, after `mantle could not`"
     )))
 }
 

@@ -1,28 +1,35 @@
-//! The dry run of a policy: what each rank would decide now, found out before any rank runs it.
+//! The translation and the dry run of a policy: what each rank would decide now, found out before any rank runs it.
 
 use std::sync::Arc;
 
-use nacre_balance::{Decision, Dialect, Inputs, Policy, RankLoad};
+use nacre_balance::{Decision, Inputs, Policy, RankLoad, Translation, translate};
 use nacre_clock::{Clock, SystemClock};
-use nacre_object::{Error, Result};
+use nacre_object::Result;
 
 /// What nacre gives to policies and Ceph does not. Ceph opens the libraries, but gives policies only the basic one.
 const NOT_IN_CEPH: &str = "string, math, table, coroutine, utf8, os, debug, bit32, buffer, vector, units, authmetaload, \
     allmetaload, IRD, IWR, READDIR, FETCH, STORE, WRstate, RDstate, WRState, RDState, max, min, Max, Min";
 
-/// Compiles a policy as Ceph sees it: what only nacre has is nil.
+/// A policy that Ceph can run.
+#[derive(Debug)]
+pub struct Checked {
+    pub policy: Policy,
+    /// What the metadata servers are given.
+    pub source: String,
+    /// What the policy loses by its translation.
+    pub losses: Vec<String>,
+}
+
+/// Translates a policy of the paper's dialect, and compiles it as Ceph sees it: what only nacre has is nil.
 ///
 /// # Errors
-/// `Unsupported` for the hooks dialect; those of [`Policy::compile`].
-pub fn compile(name: &str, version: u64, source: &str) -> Result<Policy> {
-    if Dialect::of(source) != Dialect::Ceph {
-        return Err(Error::unsupported("the policy is not in Ceph's dialect")
-            .on(name)
-            .hint("CephFS runs one chunk that returns the targets; its first line is --!mantle"));
-    }
+/// Those of [`translate`] and [`Policy::compile`].
+pub fn compile(name: &str, version: u64, source: &str) -> Result<Checked> {
+    let Translation { source, losses } = translate(name, version, source)?;
     // Reports what is wrong with the source as it is, an empty one among others.
-    Policy::compile(name, version, source)?;
-    Policy::compile(name, version, &as_in_ceph(source))
+    Policy::compile(name, version, &source)?;
+    let policy = Policy::compile(name, version, &as_in_ceph(&source))?;
+    Ok(Checked { policy, source, losses })
 }
 
 /// The source with names of nacre's that are nil. Lines keep their numbers.
@@ -70,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_policy_is_decided_as_every_rank() {
-        let policy = compile("greedy_spill", 1, GREEDY).unwrap();
+        let policy = compile("greedy_spill", 1, GREEDY).unwrap().policy;
         let decisions = decide_as_all(&policy, &loads(&[8.0, 0.0])).unwrap();
         let said: Vec<_> = decisions.iter().enumerate().map(|(at, it)| describe(at, it)).collect();
         assert_eq!(said, ["rank 0 would send 4.0 to rank 1", "rank 1 would send nothing"]);
@@ -80,20 +87,25 @@ mod tests {
     fn a_policy_that_fails_on_the_last_rank_is_refused_with_the_line() {
         let source =
             "--!mantle\nlocal next = mds[whoami + 1]\nlocal load = next.queue_len\nreturn {}";
-        let error = decide_as_all(&compile("p", 1, source).unwrap(), &loads(&[1.0])).unwrap_err();
+        let error =
+            decide_as_all(&compile("p", 1, source).unwrap().policy, &loads(&[1.0])).unwrap_err();
         assert!(error.fault().is_some_and(|site| site.line.is_some()), "{error}");
     }
 
     #[test]
     fn what_ceph_leaves_out_is_missing_in_the_dry_run() {
         let source = "--!mantle\n\nreturn { [0] = math.max(1, 2) }";
-        let error = decide_as_all(&compile("p", 1, source).unwrap(), &loads(&[1.0])).unwrap_err();
+        let error =
+            decide_as_all(&compile("p", 1, source).unwrap().policy, &loads(&[1.0])).unwrap_err();
         assert_eq!(error.fault().and_then(|site| site.line), Some(3), "{error}");
     }
 
     #[test]
-    fn a_policy_in_the_hooks_dialect_is_refused_plainly() {
-        let error = compile("p", 1, "when = 'if true then'").unwrap_err();
-        assert!(error.to_string().contains("not in Ceph's dialect"), "{error}");
+    fn a_policy_in_the_dialect_of_the_paper_is_translated() {
+        const PAPERS: &str = include_str!("../../../../../programs/balancer/greedy_spill.lua");
+        let checked = compile("greedy_spill", 1, PAPERS).unwrap();
+        assert!(checked.losses.iter().any(|lost| lost.starts_with("howmuch: ")), "{checked:?}");
+        let decisions = decide_as_all(&checked.policy, &loads(&[8.0, 0.0])).unwrap();
+        assert_eq!(describe(0, &decisions[0]), "rank 0 would send 4.0 to rank 1");
     }
 }
