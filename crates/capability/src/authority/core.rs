@@ -1,0 +1,328 @@
+//! `Authority`: events and the time in, commands out.
+
+use std::time::Duration;
+
+use super::granted::Granted;
+use super::recent::Recent;
+use crate::limits::{ALONE, MAX_KEEP, MAX_WAITING};
+use crate::policy::{Ask, Asker, Mode, Policy, Terms, Time, Verdict, Wish};
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A client asks. The ticket tells this question from all others of this authority.
+    Asked {
+        /// The question.
+        ticket: u64,
+        /// Who asks.
+        asker: Asker,
+        /// For what.
+        wish: Wish,
+        /// The number of a grant that may come of it: greater than any this client has used.
+        number: u64,
+    },
+    /// Nobody waits for the answer to a question any more.
+    Withdrawn {
+        /// The question.
+        ticket: u64,
+    },
+    /// A holder has asked for news.
+    Heard {
+        /// The holder.
+        client: u64,
+        /// Its grant.
+        number: u64,
+        /// What it has done by the grant.
+        operations: u64,
+        /// The last question that it knew of when it said so.
+        answered: u64,
+    },
+    /// A holder has ended its grant.
+    Returned {
+        /// The holder.
+        client: u64,
+        /// Its grant.
+        number: u64,
+        /// What it has done by the grant.
+        operations: u64,
+    },
+    /// Time has passed.
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Tell a client that it has a grant.
+    Grant {
+        /// Its question.
+        ticket: u64,
+        /// The number of the grant.
+        number: u64,
+        /// What it holds.
+        mode: Mode,
+        /// On which terms.
+        terms: Terms,
+    },
+    /// Do the one operation that a client asked for, now.
+    Serve {
+        /// Its question.
+        ticket: u64,
+        /// It is to use round trips so long.
+        again: Duration,
+    },
+    /// Refuse a question that came late: a later one by the same client has been answered.
+    Refuse {
+        /// The question.
+        ticket: u64,
+    },
+    /// Tell a client to come again: too many wait.
+    Busy {
+        /// Its question.
+        ticket: u64,
+    },
+    /// Tell a holder that its grant is revoked.
+    Revoke {
+        /// The holder.
+        client: u64,
+    },
+    /// A holder has not returned its grant in time. Fence all holders off and find the state without their help; this
+    /// authority ends.
+    Evict {
+        /// The holder.
+        client: u64,
+    },
+}
+
+/// What a holder was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Question {
+    client: u64,
+    number: u64,
+    question: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    ticket: u64,
+    asker: Asker,
+    wish: Wish,
+    number: u64,
+    since: Time,
+}
+
+/// Decides who may use the state of one resource.
+///
+/// It does not live on: whatever takes the place of the authority begins with another, after it has fenced off all
+/// holders.
+#[derive(Debug, Default)]
+pub struct Authority {
+    grants: Vec<Granted>,
+    /// In the order in which they came.
+    waiting: Vec<Waiting>,
+    recent: Recent,
+    /// While this is not 0 nobody is granted anything.
+    bars: usize,
+}
+
+impl Authority {
+    /// Whether nobody holds or waits for anything, so that one operation of this client can be done at once and
+    /// changes nothing here.
+    pub fn is_free_for(&self, client: u64) -> bool {
+        self.is_free() && self.recent.is_sole(client)
+    }
+
+    /// Whether nobody holds or waits for anything.
+    pub fn is_free(&self) -> bool {
+        self.grants.is_empty() && self.waiting.is_empty()
+    }
+
+    /// The grants that have not been returned.
+    pub fn grants(&self) -> &[Granted] {
+        &self.grants
+    }
+
+    /// The grant of this client and number, unless it has ended.
+    pub fn granted(&self, client: u64, number: u64) -> Option<&Granted> {
+        self.grants.iter().find(|granted| granted.is_of(client, number))
+    }
+
+    /// When [`Event::Tick`] is due, if nothing else happens.
+    pub fn due_at(&self) -> Option<Time> {
+        self.grants.iter().filter_map(Granted::due_at).min()
+    }
+
+    /// Asks each holder for what it has done. A holder that does not answer while its lease lasts is revoked.
+    pub fn question(&mut self, now: Time) -> Vec<Question> {
+        let ask = |granted: &mut Granted| Question {
+            client: granted.asker.client,
+            number: granted.number,
+            question: granted.ask(now),
+        };
+        self.grants.iter_mut().map(ask).collect()
+    }
+
+    /// Whether a question has been answered, or needs no answer as the grant has ended.
+    pub fn is_answered(&self, asked: Question) -> bool {
+        let granted = self.granted(asked.client, asked.number);
+        granted.is_none_or(|granted| granted.answered >= asked.question)
+    }
+
+    /// Grants nothing until [`Authority::unbar`], and revokes what is granted.
+    pub fn bar(&mut self, now: Time) -> Vec<Command> {
+        self.bars += 1;
+        self.grants.iter_mut().for_each(|granted| granted.limit(now, Duration::ZERO));
+        self.tick(now)
+    }
+
+    /// Ends what [`Authority::bar`] began.
+    pub fn unbar(&mut self) {
+        self.bars = self.bars.saturating_sub(1);
+    }
+
+    /// Takes in what happened, and says what to do about it. Events that come late or twice are harmless.
+    pub fn handle(&mut self, now: Time, event: Event, policy: &dyn Policy) -> Vec<Command> {
+        match event {
+            Event::Asked { ticket, asker, wish, number } => {
+                let asked = Waiting { ticket, asker, wish, number, since: now };
+                self.asked(now, asked, policy)
+            }
+            Event::Withdrawn { ticket } => {
+                self.waiting.retain(|waiting| waiting.ticket != ticket);
+                vec![]
+            }
+            Event::Heard { client, number, operations, answered } => {
+                let heard = self.grants.iter_mut().find(|granted| granted.is_of(client, number));
+                if let Some(granted) = heard {
+                    granted.hear(now, operations, answered);
+                }
+                self.tick(now)
+            }
+            Event::Returned { client, number, operations } => {
+                self.end(client, number, operations);
+                self.serve_waiting(now, policy)
+            }
+            Event::Tick => self.tick(now),
+        }
+    }
+
+    fn asked(&mut self, now: Time, asked: Waiting, policy: &dyn Policy) -> Vec<Command> {
+        let (client, ticket) = (asked.asker.client, asked.ticket);
+        self.recent.note(now, client);
+        let own = self.grants.iter().find(|granted| client != 0 && granted.asker.client == client);
+        if let (Some(own), true) = (own, asked.wish.mode().is_some()) {
+            let number = own.number;
+            if asked.number <= number {
+                return vec![Command::Refuse { ticket }];
+            }
+            // It has never heard of that grant, or it would have returned it first.
+            self.end(client, number, 0);
+        }
+        if self.waiting.len() >= MAX_WAITING {
+            return vec![Command::Busy { ticket }];
+        }
+        self.waiting.push(asked);
+        self.serve_waiting(now, policy)
+    }
+
+    fn end(&mut self, client: u64, number: u64, operations: u64) {
+        let Some(at) = self.grants.iter().position(|granted| granted.is_of(client, number)) else {
+            return;
+        };
+        let ended = self.grants.swap_remove(at);
+        self.recent.used(&ended.asker.tenant, operations.max(ended.operations));
+    }
+
+    /// Serves those that wait, in the order that the policy says, until one must wait for a holder.
+    fn serve_waiting(&mut self, now: Time, policy: &dyn Policy) -> Vec<Command> {
+        let mut commands = vec![];
+        while !self.waiting.is_empty() {
+            let turn = self.turn(now, policy);
+            if self.is_kept_waiting(turn) {
+                self.limit_grants(now, policy);
+                commands.extend(self.tick(now));
+                break;
+            }
+            commands.push(self.serve(now, turn, policy));
+        }
+        commands
+    }
+
+    fn turn(&self, now: Time, policy: &dyn Policy) -> usize {
+        if self.waiting.len() == 1 {
+            return 0;
+        }
+        let asks: Vec<_> = self.waiting.iter().map(|waiting| self.ask(now, waiting)).collect();
+        policy.turn(&asks).min(asks.len() - 1)
+    }
+
+    fn ask<'a>(&self, now: Time, waiting: &'a Waiting) -> Ask<'a> {
+        Ask {
+            asker: &waiting.asker,
+            wish: waiting.wish,
+            waited: now.saturating_sub(waiting.since),
+            alone: self.recent.alone(now, waiting.asker.client),
+            waiting: self.waiting.len() - 1,
+            operations: self.recent.operations(&waiting.asker.tenant),
+        }
+    }
+
+    fn is_kept_waiting(&self, turn: usize) -> bool {
+        let wish = self.waiting[turn].wish;
+        self.grants.iter().any(|granted| wish.conflicts_with(granted.mode))
+    }
+
+    /// Has every grant revoked that somebody waits for, when the policy says so.
+    fn limit_grants(&mut self, now: Time, policy: &dyn Policy) {
+        let mut limits = vec![];
+        for granted in &self.grants {
+            let kept =
+                self.waiting.iter().filter(|waiting| waiting.wish.conflicts_with(granted.mode));
+            let keep =
+                kept.map(|waiting| policy.keep(&granted.holding(now), &self.ask(now, waiting)));
+            limits.push(keep.min());
+        }
+        for (granted, keep) in self.grants.iter_mut().zip(limits) {
+            if let Some(keep) = keep {
+                granted.limit(now, keep.min(MAX_KEEP));
+            }
+        }
+    }
+
+    fn serve(&mut self, now: Time, turn: usize, policy: &dyn Policy) -> Command {
+        let verdict = match self.waiting[turn].wish.mode() {
+            Some(_) if self.bars == 0 && self.waiting[turn].asker.client != 0 => {
+                policy.grant(&self.ask(now, &self.waiting[turn]))
+            }
+            _ => Verdict::RoundTrip(ALONE),
+        };
+        let Waiting { ticket, asker, wish, number, .. } = self.waiting.remove(turn);
+        match (verdict, wish.mode()) {
+            (Verdict::Grant(terms), Some(mode)) => {
+                self.grants.push(Granted::new(now, asker, number, mode, terms));
+                Command::Grant { ticket, number, mode, terms }
+            }
+            (Verdict::RoundTrip(again), _) => Command::Serve { ticket, again },
+            (Verdict::Grant(_), None) => Command::Serve { ticket, again: ALONE },
+        }
+    }
+
+    /// Revokes what is due, and gives up holders that are silent.
+    fn tick(&mut self, now: Time) -> Vec<Command> {
+        let mut commands = vec![];
+        for granted in &mut self.grants {
+            if granted.due_at().is_none_or(|due_at| now < due_at) {
+                continue;
+            }
+            let client = granted.asker.client;
+            if !granted.is_revoked {
+                granted.is_revoked = true;
+                commands.push(Command::Revoke { client });
+            }
+            if now >= granted.lease_until {
+                commands.push(Command::Evict { client });
+            }
+        }
+        commands
+    }
+}

@@ -1,0 +1,115 @@
+//! One grant, as its authority sees it.
+
+use std::time::Duration;
+
+use crate::limits::LEASE;
+use crate::policy::{Asker, Holding, Mode, Terms, Time};
+
+/// A grant that has not been returned.
+#[derive(Debug, Clone)]
+pub struct Granted {
+    pub(super) asker: Asker,
+    pub(super) number: u64,
+    pub(super) mode: Mode,
+    pub(super) terms: Terms,
+    pub(super) granted_at: Time,
+    /// The holder does nothing by the grant after this, unless the lease is renewed.
+    pub(super) lease_until: Time,
+    /// When the grant is revoked; `None` while nobody needs what it has.
+    pub(super) revoke_at: Option<Time>,
+    pub(super) is_revoked: bool,
+    /// Operations that the holder has told of.
+    pub(super) operations: u64,
+    /// The last question of which the holder was told or will be, and the last that it answered.
+    pub(super) asked: u64,
+    pub(super) answered: u64,
+    /// When the first question was put that is not answered.
+    pub(super) asked_at: Option<Time>,
+}
+
+impl Granted {
+    pub(super) fn new(now: Time, asker: Asker, number: u64, mode: Mode, terms: Terms) -> Self {
+        Self {
+            asker,
+            number,
+            mode,
+            terms,
+            granted_at: now,
+            lease_until: now + LEASE,
+            revoke_at: None,
+            is_revoked: false,
+            operations: 0,
+            asked: 0,
+            answered: 0,
+            asked_at: None,
+        }
+    }
+
+    /// Who holds it.
+    pub fn asker(&self) -> &Asker {
+        &self.asker
+    }
+
+    /// The number under which it was asked for.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether the holder must return it.
+    pub fn is_revoked(&self) -> bool {
+        self.is_revoked
+    }
+
+    /// The last question that the holder is to answer.
+    pub fn asked(&self) -> u64 {
+        self.asked
+    }
+
+    pub(super) fn is_of(&self, client: u64, number: u64) -> bool {
+        self.asker.client == client && self.number == number
+    }
+
+    pub(super) fn holding(&self, now: Time) -> Holding<'_> {
+        Holding {
+            asker: &self.asker,
+            mode: self.mode,
+            held: now.saturating_sub(self.granted_at),
+            terms: self.terms,
+            operations: self.operations,
+        }
+    }
+
+    /// When something is to be done about it, if nothing is heard.
+    pub(super) fn due_at(&self) -> Option<Time> {
+        if self.is_revoked {
+            return Some(self.lease_until);
+        }
+        let unanswered = self.asked_at.map(|at| at + LEASE);
+        self.revoke_at.into_iter().chain(unanswered).min()
+    }
+
+    /// Hears the holder: what it has done, and which question it answers.
+    pub(super) fn hear(&mut self, now: Time, operations: u64, answered: u64) {
+        self.operations = self.operations.max(operations);
+        self.answered = self.answered.max(answered.min(self.asked));
+        if self.answered == self.asked {
+            self.asked_at = None;
+        }
+        if !self.is_revoked {
+            self.lease_until = self.lease_until.max(now + LEASE);
+        }
+    }
+
+    /// Puts a question; returns its number.
+    pub(super) fn ask(&mut self, now: Time) -> u64 {
+        self.asked += 1;
+        self.asked_at.get_or_insert(now);
+        self.asked
+    }
+
+    /// Has it revoked after `keep`, unless it is to be revoked sooner.
+    pub(super) fn limit(&mut self, now: Time, keep: Duration) {
+        let at = now + keep;
+        self.revoke_at = Some(self.revoke_at.map_or(at, |before| before.min(at)));
+    }
+}

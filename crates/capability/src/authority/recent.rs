@@ -1,0 +1,53 @@
+//! Who used a resource lately: what policies go by that give to a client that is alone, or are fair.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::limits::MAX_REMEMBERED;
+use crate::policy::Time;
+
+#[derive(Debug, Default)]
+pub(super) struct Recent {
+    /// The client that asked last, and since when no other has; `None` if no other ever has.
+    sole: Option<(u64, Option<Time>)>,
+    /// Operations done by grants, by tenant.
+    operations: HashMap<Arc<str>, u64>,
+}
+
+impl Recent {
+    /// Whether the last client that asked is this one.
+    pub fn is_sole(&self, client: u64) -> bool {
+        client != 0 && self.sole.is_some_and(|(sole, _)| sole == client)
+    }
+
+    /// Takes note of a client that asks.
+    pub fn note(&mut self, now: Time, client: u64) {
+        if !self.is_sole(client) {
+            self.sole = Some((client, self.sole.map(|_| now)));
+        }
+    }
+
+    /// How long no other client has asked.
+    pub fn alone(&self, now: Time, client: u64) -> Duration {
+        match self.sole {
+            Some((sole, since)) if sole == client => {
+                since.map_or(Duration::MAX, |since| now.saturating_sub(since))
+            }
+            _ => Duration::ZERO,
+        }
+    }
+
+    pub fn operations(&self, tenant: &str) -> u64 {
+        self.operations.get(tenant).copied().unwrap_or_default()
+    }
+
+    /// Takes note of what was done by a grant that ends. When there are too many tenants all begin anew, which no fair
+    /// policy can tell from a restart of the authority.
+    pub fn used(&mut self, tenant: &Arc<str>, operations: u64) {
+        if self.operations.len() >= MAX_REMEMBERED && !self.operations.contains_key(tenant) {
+            self.operations.clear();
+        }
+        *self.operations.entry(Arc::clone(tenant)).or_default() += operations;
+    }
+}

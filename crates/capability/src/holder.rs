@@ -1,0 +1,137 @@
+//! The holder's side: what a client may still do by a grant.
+
+use std::time::Duration;
+
+use crate::policy::Time;
+
+/// Why a holder may do nothing more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    /// It has not heard of its authority for too long. It may go on if it still hears that its grant stands.
+    Lease,
+    /// It has done as many operations as it may.
+    Quota,
+    /// It has ended the grant itself.
+    Ended,
+}
+
+/// A grant in the hands of its holder.
+///
+/// **Invariant:** once [`Holder::end`] has been called, nothing is done by the grant any more. So what the holder tells
+/// its authority then is final.
+#[derive(Debug, Clone)]
+pub struct Holder {
+    number: u64,
+    until: Time,
+    /// The latest time it has been told: a clock that jumps back extends no lease.
+    latest: Time,
+    operations: u64,
+    quota: u64,
+    has_ended: bool,
+}
+
+impl Holder {
+    /// The grant of this number, to a client that sent its question at `sent` and heard of this lease.
+    pub fn new(number: u64, sent: Time, lease: Duration, quota: Option<u64>) -> Self {
+        let (operations, has_ended, quota) = (0, false, quota.unwrap_or(u64::MAX));
+        Self { number, until: sent + lease, latest: sent, operations, quota, has_ended }
+    }
+
+    /// The number of the grant.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Operations that were done.
+    pub fn operations(&self) -> u64 {
+        self.operations
+    }
+
+    /// Lets up to `count` operations be done now; returns how many, at least one unless none was asked for.
+    ///
+    /// # Errors
+    /// See [`Over`].
+    pub fn take(&mut self, now: Time, count: u64) -> Result<u64, Over> {
+        self.latest = self.latest.max(now);
+        if self.has_ended {
+            return Err(Over::Ended);
+        }
+        if self.latest >= self.until {
+            return Err(Over::Lease);
+        }
+        let left = self.quota.saturating_sub(self.operations);
+        if left == 0 {
+            return Err(Over::Quota);
+        }
+        let taken = count.min(left);
+        self.operations += taken;
+        Ok(taken)
+    }
+
+    /// Takes in that the grant stands: the question that was answered so was sent at `sent`.
+    pub fn renew(&mut self, sent: Time, lease: Duration) {
+        self.until = self.until.max(sent + lease);
+    }
+
+    /// Ends it; returns how many operations were done.
+    pub fn end(&mut self) -> u64 {
+        self.has_ended = true;
+        self.operations
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    fn holder(quota: Option<u64>) -> Holder {
+        Holder::new(7, ms(1000), ms(300), quota)
+    }
+
+    #[test]
+    fn a_lease_counts_from_before_the_question_was_sent() {
+        let mut holder = holder(None);
+        assert_eq!(holder.take(ms(1299), 5), Ok(5));
+        assert_eq!(holder.take(ms(1300), 1), Err(Over::Lease));
+        assert_eq!((holder.number(), holder.operations()), (7, 5));
+    }
+
+    #[test]
+    fn a_holder_that_hears_late_that_its_grant_stands_goes_on() {
+        let mut holder = holder(None);
+        assert_eq!(holder.take(ms(1400), 1), Err(Over::Lease));
+        holder.renew(ms(1350), ms(300));
+        assert_eq!(holder.take(ms(1649), 1), Ok(1));
+        // An answer to an earlier question shortens nothing.
+        holder.renew(ms(1000), ms(300));
+        assert_eq!(holder.take(ms(1649), 1), Ok(1));
+    }
+
+    #[test]
+    fn a_clock_that_jumps_back_extends_no_lease() {
+        let mut holder = holder(None);
+        assert_eq!(holder.take(ms(1300), 1), Err(Over::Lease));
+        assert_eq!(holder.take(ms(1100), 1), Err(Over::Lease));
+    }
+
+    #[test]
+    fn a_quota_is_never_exceeded() {
+        let mut holder = holder(Some(5));
+        assert_eq!(holder.take(ms(1000), 3), Ok(3));
+        assert_eq!(holder.take(ms(1000), 3), Ok(2));
+        assert_eq!(holder.take(ms(1000), 3), Err(Over::Quota));
+    }
+
+    #[test]
+    fn what_has_ended_stays_ended() {
+        let mut holder = holder(None);
+        holder.take(ms(1000), 3).unwrap();
+        assert_eq!(holder.end(), 3);
+        holder.renew(ms(1200), ms(300));
+        assert_eq!(holder.take(ms(1200), 1), Err(Over::Ended));
+    }
+}

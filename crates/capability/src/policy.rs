@@ -1,0 +1,161 @@
+//! What a policy is asked, and the two policies that need no program.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::limits::ALONE;
+
+/// A reading of a clock that never goes back: the time since some moment of its owner's choice.
+pub type Time = Duration;
+
+/// What a holder may do on its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Read a copy of the state, as others may.
+    Shared,
+    /// Read and change the state; nobody else does meanwhile.
+    Exclusive,
+}
+
+/// What a client asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// One operation that reads, by the authority.
+    Read,
+    /// One operation that changes the state, by the authority.
+    Write,
+    /// A shared capability, or to have one operation done that reads.
+    Shared,
+    /// The exclusive capability, or to have one operation done that changes the state.
+    Exclusive,
+}
+
+impl Wish {
+    /// The capability that is asked for, if it is one.
+    pub fn mode(self) -> Option<Mode> {
+        match self {
+            Self::Read | Self::Write => None,
+            Self::Shared => Some(Mode::Shared),
+            Self::Exclusive => Some(Mode::Exclusive),
+        }
+    }
+
+    /// Whether a grant of this mode must end first.
+    pub fn conflicts_with(self, granted: Mode) -> bool {
+        granted == Mode::Exclusive || matches!(self, Self::Write | Self::Exclusive)
+    }
+}
+
+/// Who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asker {
+    /// The number that tells this client from all others; 0 for clients that say none.
+    pub client: u64,
+    /// The authenticated entity.
+    pub entity: Arc<str>,
+    /// Whose requests these are.
+    pub tenant: Arc<str>,
+}
+
+/// The conditions of a grant. They matter once somebody else asks: the first that is used up ends the grant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Terms {
+    /// The holder may keep the grant so long at least.
+    pub hold: Option<Duration>,
+    /// The holder does so many operations at most, and then asks again.
+    pub operations: Option<u64>,
+}
+
+/// What a policy decides for a client that could get a capability.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The capability it asked for.
+    Grant(Terms),
+    /// A round trip. The client asks for a capability again after this.
+    RoundTrip(Duration),
+}
+
+/// A client that asks, as a policy sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Ask<'a> {
+    /// Who it is.
+    pub asker: &'a Asker,
+    /// What it asks for.
+    pub wish: Wish,
+    /// How long it has waited.
+    pub waited: Duration,
+    /// How long no other client has asked; the longest there is if none ever did.
+    pub alone: Duration,
+    /// Others that wait.
+    pub waiting: usize,
+    /// Operations that its tenant has done by earlier grants.
+    pub operations: u64,
+}
+
+/// A client that holds a capability, as a policy sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Holding<'a> {
+    /// Who it is.
+    pub asker: &'a Asker,
+    /// What it holds.
+    pub mode: Mode,
+    /// How long it has held it.
+    pub held: Duration,
+    /// On which terms.
+    pub terms: Terms,
+    /// Operations it has told of.
+    pub operations: u64,
+}
+
+/// Decides who holds a capability, how long, and who is next. It must decide alike if it is asked alike.
+pub trait Policy: fmt::Debug + Send + Sync {
+    /// What a client gets that asks for a capability which nobody's grant keeps from it.
+    fn grant(&self, ask: &Ask<'_>) -> Verdict;
+
+    /// How much longer a holder may keep what `ask` needs. A policy that does not care goes by the terms.
+    fn keep(&self, holding: &Holding<'_>, _: &Ask<'_>) -> Duration {
+        holding.keeps_by_its_terms()
+    }
+
+    /// Which of those that wait is served next, by its place in the order of their coming.
+    fn turn(&self, _waiting: &[Ask<'_>]) -> usize {
+        0
+    }
+}
+
+impl Holding<'_> {
+    /// How much longer the terms let the holder keep the grant. A quota without a time lasts as long as any grant may.
+    pub fn keeps_by_its_terms(&self) -> Duration {
+        match self.terms {
+            Terms { hold: Some(hold), .. } => hold.saturating_sub(self.held),
+            Terms { operations: Some(_), .. } => crate::limits::MAX_KEEP.saturating_sub(self.held),
+            Terms { .. } => Duration::ZERO,
+        }
+    }
+}
+
+/// A client that is alone gets what it asks for, and gives it up as soon as another asks. Then all are served by round
+/// trips until one is alone again.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct BestEffort;
+
+impl Policy for BestEffort {
+    fn grant(&self, ask: &Ask<'_>) -> Verdict {
+        if ask.waiting == 0 && ask.alone >= ALONE {
+            Verdict::Grant(Terms::default())
+        } else {
+            Verdict::RoundTrip(ALONE)
+        }
+    }
+}
+
+/// Every operation is a round trip.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Never;
+
+impl Policy for Never {
+    fn grant(&self, _: &Ask<'_>) -> Verdict {
+        Verdict::RoundTrip(ALONE)
+    }
+}
