@@ -52,11 +52,10 @@ impl Holder {
     /// # Errors
     /// See [`Over`].
     pub fn take(&mut self, now: Time, count: u64) -> Result<u64, Over> {
-        self.latest = self.latest.max(now);
         if self.has_ended {
             return Err(Over::Ended);
         }
-        if self.latest >= self.until {
+        if !self.is_live(now) {
             return Err(Over::Lease);
         }
         let left = self.quota.saturating_sub(self.operations);
@@ -66,6 +65,17 @@ impl Holder {
         let taken = count.min(left);
         self.operations += taken;
         Ok(taken)
+    }
+
+    /// Takes in that operations were done with the grant itself.
+    pub fn count(&mut self, operations: u64) {
+        self.operations += operations;
+    }
+
+    /// Whether the lease lasts.
+    pub fn is_live(&mut self, now: Time) -> bool {
+        self.latest = self.latest.max(now);
+        !self.has_ended && self.latest < self.until
     }
 
     /// Takes in that the grant stands: the question that was answered so was sent at `sent`.

@@ -31,6 +31,7 @@ mod policy;
 
 pub use authority::{Authority, Command, Event, Granted, Question};
 pub use holder::{Holder, Over};
+pub use limits::ALONE;
 pub use policy::{
     Ask, Asker, BestEffort, Holding, Mode, Never, Policy, Terms, Time, Verdict, Wish,
 };

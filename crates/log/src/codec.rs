@@ -55,6 +55,11 @@ impl<Input: Buf> Decoder<Input> {
         String::from_utf8(text).map_err(|_| Undecodable)
     }
 
+    /// Whether anything is left.
+    pub fn has_more(&self) -> bool {
+        self.0.has_remaining()
+    }
+
     /// Nothing may be left.
     pub fn finish(self) -> Decoded<()> {
         if self.0.has_remaining() { Err(Undecodable) } else { Ok(()) }

@@ -126,10 +126,14 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Whether nobody holds or waits for anything, so that one operation of this client can be done at once and
-    /// changes nothing here.
-    pub fn is_free_for(&self, client: u64) -> bool {
-        self.is_free() && self.recent.is_sole(client)
+    /// Whether one operation of this client can be done at once, as nobody holds or waits for anything. The time is
+    /// read only if another client asked last.
+    pub fn passes(&mut self, client: u64, now: impl FnOnce() -> Time) -> bool {
+        let passes = self.is_free();
+        if passes && !self.recent.is_sole(client) {
+            self.recent.note(now(), client);
+        }
+        passes
     }
 
     /// Whether nobody holds or waits for anything.

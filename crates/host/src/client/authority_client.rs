@@ -121,6 +121,21 @@ impl<R: Record, F: Clone + Default> AuthorityClient<R, F> {
         }
     }
 
+    /// What the authority answers that the record at hand names, asked once. It is not replaced.
+    ///
+    /// # Errors
+    /// The host's own; `Unavailable` if there is none, or no answer within `patience`.
+    pub async fn ask_now(
+        &self,
+        question: &impl Question<R::Name>,
+        patience: Duration,
+    ) -> Result<(Bytes, Arc<R>)> {
+        let record = self.records.get();
+        let deadline = Instant::now() + patience;
+        let answer = self.ask_once(&record, question, patience, deadline).await?;
+        Ok((answer, record))
+    }
+
     /// Has the machine sealed at a new epoch and recovered, by its own authority if that answers.
     ///
     /// # Errors

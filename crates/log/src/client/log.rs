@@ -281,6 +281,12 @@ impl Log {
         }
     }
 
+    /// Gives back what this handle holds of the log's sequencer, see `docs/capabilities.md`. Whoever appends next need not
+    /// wait for that then. A process that is about to end calls it; a handle that is dropped gives it back by itself.
+    pub async fn release(&self) {
+        self.0.sequencer.give_back().await;
+    }
+
     /// Seals the log at a new epoch and has its sequencer recovered; answers the tail. Whoever
     /// holds an older view must look again before anything it writes is accepted.
     ///

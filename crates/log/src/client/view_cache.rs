@@ -101,7 +101,7 @@ impl ViewCache {
 
     /// Takes note of a grant if the view at hand knows it, and answers that view: as it was `asked`, nearly
     /// always. Every question comes here, on any thread, so this takes one lock and counts no references.
-    fn note(&self, grant: Grant, asked: Arc<View>) -> Option<Arc<View>> {
+    pub fn note(&self, grant: Grant, asked: Arc<View>) -> Option<Arc<View>> {
         self.0.learn(|known, issued| {
             if known.epoch() < grant.epoch {
                 return None;

@@ -4,9 +4,11 @@
 //! so too, over a network that loses, delays and repeats.
 
 mod append;
+mod lending;
 mod recovery;
 mod sequencer;
 
 pub use append::{AppendCommand, AppendCore, AppendEvent, ReadBack};
+pub use lending::{Answer, Lent, News, Returned, Wanted};
 pub use recovery::{RecoveryCommand, RecoveryCore, RecoveryEvent, RecoveryStep};
 pub use sequencer::{Grant, SequencerCore, TokenRefusal};

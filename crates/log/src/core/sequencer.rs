@@ -3,10 +3,18 @@
 //! It is volatile. What it hands out is made safe elsewhere: a position is written once, and only
 //! under an epoch that no recovery has sealed off.
 //!
+//! While a client holds the sequencer's exclusive capability that client issues the positions: see
+//! [`Lending`](super::lending::Lending).
+//!
 //! **Invariant:** every position it issues has an object in the view whose epoch goes with it.
+//! **Invariant:** while the sequencer is lent it issues nothing.
 
+use std::sync::Arc;
+
+use nacre_capability::Policy;
 use nacre_host::{EpochRefusal, Machine, Serving};
 
+use super::lending::Lending;
 use crate::limits::MAX_TOKENS;
 use crate::view::View;
 
@@ -41,15 +49,19 @@ pub enum TokenRefusal {
     Epoch(EpochRefusal),
     /// No position is left with an object, or they are held back: wait for the next view.
     Full,
+    /// A client holds the sequencer's capability.
+    Lent,
 }
 
 /// A sequencer that serves.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct SequencerCore {
     serving: Serving<View>,
-    tail: u64,
+    /// What the holder has told of, while it is lent.
+    pub(super) tail: u64,
     /// One past the last position it may hand out.
-    limit: u64,
+    pub(super) limit: u64,
+    pub(super) lending: Lending,
 }
 
 impl SequencerCore {
@@ -59,7 +71,13 @@ impl SequencerCore {
     /// If the view names no sequencer: the take-over has claimed it.
     pub fn new(view: View, tail: u64) -> Self {
         let limit = view.end();
-        Self { serving: Serving::new(view), tail, limit }
+        Self { serving: Serving::new(view), tail, limit, lending: Lending::default() }
+    }
+
+    /// The same, by another policy than best effort.
+    #[must_use]
+    pub fn with_policy(self, policy: Arc<dyn Policy>) -> Self {
+        Self { lending: Lending::by(policy), ..self }
     }
 
     /// Hands out up to `count` positions to a caller whose view has `epoch`.
@@ -67,7 +85,10 @@ impl SequencerCore {
     /// # Errors
     /// See [`TokenRefusal`].
     pub fn next(&mut self, epoch: u64, count: u32) -> Result<Grant, TokenRefusal> {
-        self.serving.check(epoch).map_err(TokenRefusal::Epoch)?;
+        self.check(epoch).map_err(TokenRefusal::Epoch)?;
+        if self.is_lent() {
+            return Err(TokenRefusal::Lent);
+        }
         let left = self.limit.saturating_sub(self.tail).min(u64::from(MAX_TOKENS)) as u32;
         let count = count.max(1).min(left);
         if count == 0 {
@@ -78,15 +99,23 @@ impl SequencerCore {
         Ok(grant)
     }
 
-    /// One past the last position handed out.
+    /// One past the last position handed out, as far as this sequencer knows.
     ///
     /// # Errors
     /// See [`EpochRefusal`].
     pub fn tail(&self, epoch: u64) -> Result<u64, EpochRefusal> {
-        self.serving.check(epoch).map(|()| self.tail)
+        self.check(epoch).map(|()| self.tail)
     }
 
-    /// The tail, for those who know the view.
+    /// Whether a caller whose view has this epoch may be answered.
+    ///
+    /// # Errors
+    /// See [`EpochRefusal`].
+    pub fn check(&self, epoch: u64) -> Result<(), EpochRefusal> {
+        self.serving.check(epoch)
+    }
+
+    /// The tail, for those who know the view. While the sequencer is lent the true one may be greater.
     pub fn tail_now(&self) -> u64 {
         self.tail
     }

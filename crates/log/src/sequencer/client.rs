@@ -14,6 +14,7 @@ use nacre_host::{
 use nacre_object::{Error, ErrorKind, NodeName, Result};
 use tokio::time::{Instant, sleep};
 
+use super::borrower::Borrower;
 use super::host::SEQUENCER_SERVICE;
 use super::messages::{Question, Reconfiguration, decode_grant, decode_tail};
 use super::recovery::object_of;
@@ -36,32 +37,63 @@ const WRITTEN_AGAIN: Duration = Duration::from_secs(1);
 pub(crate) struct SequencerClient {
     env: LogEnv,
     views: Arc<ViewCache>,
-    authority: AuthorityClient<View, Issued>,
+    authority: Arc<AuthorityClient<View, Issued>>,
+    borrower: Arc<Borrower>,
+}
+
+impl Drop for SequencerClient {
+    fn drop(&mut self) {
+        self.borrower.close();
+    }
 }
 
 impl SequencerClient {
     pub fn new(log: LogName, env: LogEnv, views: Arc<ViewCache>) -> Self {
-        let authority = AuthorityClient::new(
+        let authority = Arc::new(AuthorityClient::new(
             log,
             SEQUENCER_SERVICE,
             Arc::clone(&env.sequencers),
             Arc::clone(&env.nodes),
             env.patience.sequencer,
             views.record(),
-        );
-        Self { env, views, authority }
+        ));
+        let borrower = Borrower::new(Arc::clone(&authority), Arc::clone(&views));
+        Self { env, views, authority, borrower }
     }
 
-    /// Positions, with a view that knows them.
+    /// Positions, with a view that knows them: issued here, if this client holds the sequencer's capability.
     ///
     /// # Errors
     /// `Unavailable` if there was no sequencer until the deadline.
     pub async fn next(&self, count: u32, deadline: Instant) -> Result<(Grant, Arc<View>)> {
-        let (answer, asked) =
-            self.authority.ask(&Question::Next { count }, ASK_PATIENCE, deadline).await?;
+        if let Some(taken) = self.borrower.take(count) {
+            return Ok(taken);
+        }
+        if self.borrower.wants()
+            && let Some(taken) = self.borrower.acquire(count, ASK_PATIENCE, deadline).await?
+        {
+            return Ok(taken);
+        }
+        let client = self.borrower.number();
+        let question = Question::Next { count, client };
+        let asked = self.authority.ask(&question, ASK_PATIENCE, deadline).await;
+        let (answer, asked) = match asked {
+            // A node of an earlier release does not know that clients have numbers.
+            Err(error) if error.kind() == ErrorKind::Invalid && client != 0 => {
+                self.borrower.set_unsupported();
+                let question = Question::Next { count, client: 0 };
+                self.authority.ask(&question, ASK_PATIENCE, deadline).await?
+            }
+            asked => asked?,
+        };
         let grant = decode_grant(answer)?;
         let view = self.views.heard_of_grant(grant, asked).await?;
         Ok((grant, view))
+    }
+
+    /// Gives the right to issue positions back, if this client has it.
+    pub async fn give_back(&self) {
+        self.borrower.give_back().await;
     }
 
     /// The tail, and under which epoch it was that; waits until it is greater than `beyond`, at
@@ -80,7 +112,10 @@ impl SequencerClient {
     /// The tail, told by the sequencer that is in charge when this returns.
     pub async fn current_tail(&self, deadline: Instant) -> Result<u64> {
         loop {
-            let (tail, epoch) = self.tail(0, Duration::ZERO, deadline).await?;
+            let (tail, epoch) = match self.borrower.tail() {
+                Some(own) => own,
+                None => self.tail(0, Duration::ZERO, deadline).await?,
+            };
             let view = self.views.read_now().await?;
             // A sequencer deposed since may not know of later appends.
             if view.sequencer().is_some_and(|sequencer| sequencer.epoch <= epoch) {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use nacre_capability::{ALONE, Time};
 use nacre_host::{
     BUSY_AFTER, ClientRouting, EpochRefusal, FORWARD_PATIENCE, Forward, Host, Looks, NotReady,
     Question as _, busy, encode_epoch,
@@ -18,10 +19,12 @@ use nacre_telemetry::{Counter, HistogramSnapshot};
 use tokio::time::{Instant, timeout_at};
 
 use super::hosting::{LogSlot, Sequencers};
-use super::messages::{Asked, Question, encode_grant, encode_tail};
+use super::lender::{Following, asker, is_lent};
+use super::lending_messages::{Acquire, Acquired, encode_acquired, encode_news};
+use super::messages::{Asked, Question, Reconfiguration, decode_grant, encode_grant, encode_tail};
 use super::reconfigure::{extend, reconfigure};
 use crate::LogName;
-use crate::core::{Grant, TokenRefusal};
+use crate::core::{Grant, Returned, Wanted};
 use crate::env::LogEnv;
 
 /// The name under which a node offers its host to the wire.
@@ -34,8 +37,10 @@ const EXTEND_AGAIN: Duration = Duration::from_millis(100);
 /// Hosts the sequencers of a node. A clone is another handle on the same.
 #[derive(Clone)]
 pub struct SequencerHost {
-    host: Host<Sequencers>,
-    positions: Arc<Counter>,
+    pub(super) host: Host<Sequencers>,
+    pub(super) positions: Arc<Counter>,
+    /// What times are counted from.
+    started: Instant,
     /// Questions that could not be answered at once, and have no answer yet.
     waiting: Arc<AtomicI64>,
 }
@@ -65,7 +70,7 @@ pub struct SequencerUse {
 }
 
 /// Why no position is to be had yet.
-enum NoGrant {
+pub(super) enum NoGrant {
     NotReady(NotReady),
     /// The next stripe is not ready.
     Full,
@@ -77,8 +82,17 @@ impl SequencerHost {
         Self {
             host: Host::new(node, Sequencers(env)),
             positions: Arc::default(),
+            started: Instant::now(),
             waiting: Arc::default(),
         }
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.started.elapsed()
+    }
+
+    pub(super) fn instant(&self, time: Time) -> Instant {
+        self.started + time
     }
 
     /// The node.
@@ -94,16 +108,16 @@ impl SequencerHost {
     /// makes no sense.
     pub async fn handle(&self, method: &str, input: Bytes) -> Result<Bytes> {
         let Asked { log, epoch, question } = Asked::decode(method, &input)?;
-        if let Question::Next { count } = question
-            && let Some(grant) = self.next_at_once(log, epoch, count)
+        if let Question::Next { count, client } = question
+            && let Some(grant) = self.next_at_once(log, epoch, count, client)
         {
             return Ok(encode_grant(grant));
         }
         // Apart, as it is large, and what is answered at once shall not pay for it.
         let log = LogName::new(log)?;
-        // A follower waits for news, and what is passed on for another node.
-        let is_held_up =
-            !matches!(question, Question::Tail { .. }) && !self.host.is_forwarding(log.as_str());
+        // A follower and a holder wait for news, and what is passed on for another node.
+        let is_held_up = !matches!(question, Question::Tail { .. } | Question::Hold(_))
+            && !self.host.is_forwarding(log.as_str());
         let _waiting = is_held_up.then(|| Waiting::new(&self.waiting));
         let answer = Box::pin(self.answer_or_forward(&log, epoch, question)).await;
         answer.map_err(|error| error.on(&log))
@@ -117,17 +131,24 @@ impl SequencerHost {
         question: Question,
     ) -> Result<Bytes> {
         let wait = match question {
-            Question::Next { .. } => Duration::ZERO,
+            Question::Next { .. } | Question::Acquire(_) => Duration::ZERO,
             Question::Tail { wait, .. } => wait.min(MAX_TAIL_WAIT),
-            Question::Recover | Question::HandOver { .. } | Question::Reconfigure(_) => {
-                return self.answer(log, epoch, question).await;
-            }
+            _ => return self.answer(log, epoch, question).await,
         };
-        let (asked, sequencers) = (question.clone(), &self.host.kind().0.sequencers);
+        let (passed_on, sequencers) = (passed_on(&question), &self.host.kind().0.sequencers);
+        let is_acquired = matches!(question, Question::Acquire(_));
         let there = |Forward { node, epoch }| {
-            let (input, method) = (asked.encode(log, epoch), asked.method());
+            let (input, method) = (passed_on.encode(log, epoch), passed_on.method());
             let patience = FORWARD_PATIENCE + wait;
-            async move { sequencers.ask(&node, SEQUENCER_SERVICE, method, input, patience).await }
+            async move {
+                let asked = sequencers.ask(&node, SEQUENCER_SERVICE, method, input, patience);
+                match asked.await {
+                    Ok(answer) if is_acquired => {
+                        Ok(encode_acquired(Acquired::Positions(decode_grant(answer)?, ALONE)))
+                    }
+                    answered => answered,
+                }
+            }
         };
         let here = self.answer(log, epoch, question);
         self.host.answer_or_forward(log, epoch, here, there).await
@@ -135,7 +156,20 @@ impl SequencerHost {
 
     async fn answer(&self, log: &LogName, epoch: u64, question: Question) -> Result<Bytes> {
         match question {
-            Question::Next { count } => self.next(log, epoch, count).await.map(encode_grant),
+            Question::Next { count, client } => {
+                let wanted = Wanted { asker: asker(client), number: None, count, epoch };
+                self.next(log, wanted, None).await.map(|acquired| match acquired {
+                    Acquired::Positions(grant, _) | Acquired::Lent { grant, .. } => {
+                        encode_grant(grant)
+                    }
+                })
+            }
+            Question::Acquire(Acquire { client, number, count, returned }) => {
+                let wanted = Wanted { asker: asker(client), number: Some(number), count, epoch };
+                self.next(log, wanted, returned).await.map(encode_acquired)
+            }
+            Question::Hold(hold) => self.hold(log, epoch, hold).await.map(encode_news),
+            Question::Return(returned) => self.take_back(log, epoch, returned).map(encode_epoch),
             Question::Tail { beyond, wait } => {
                 let answer = self.tail(log, epoch, beyond, wait).await;
                 answer.map(|(tail, epoch)| encode_tail(tail, epoch))
@@ -145,6 +179,15 @@ impl SequencerHost {
                 self.hand_over(log, to, routing).await.map(encode_epoch)
             }
             Question::Reconfigure(change) => {
+                // A new layout begins at the tail, and only what is below the tail is forgotten.
+                let _recalled = match change {
+                    Reconfiguration::Relayout { .. } => Some(self.recall(log).await?),
+                    Reconfiguration::Forget(_) => {
+                        self.exact_tail(log, &self.host.slot(log)?, epoch).await?;
+                        None
+                    }
+                    Reconfiguration::Class(_) => None,
+                };
                 let changed = self.host.change(log, move |host, slot| async move {
                     reconfigure(&host.kind().0, &slot, epoch, change).await
                 });
@@ -163,6 +206,7 @@ impl SequencerHost {
         to: NodeName,
         routing: ClientRouting,
     ) -> Result<u64> {
+        let _recalled = self.recall(log).await?;
         let sequencers = Arc::clone(&self.host.kind().0.sequencers);
         self.host.hand_over(log, to, sequencers, SEQUENCER_SERVICE, routing).await
     }
@@ -199,20 +243,45 @@ impl SequencerHost {
     }
 
     /// Positions, if the log's sequencer is here and has them at hand, as it nearly always has.
-    fn next_at_once(&self, log: &str, epoch: u64, count: u32) -> Option<Grant> {
+    fn next_at_once(&self, log: &str, epoch: u64, count: u32, client: u64) -> Option<Grant> {
         let slot = self.host.known_slot(log)?;
-        self.grant(&slot, epoch, count).ok()
+        let mut core = slot.machine();
+        let serving = core.as_mut()?;
+        let grant = serving.next_at_once(epoch, count, client, || self.now()).ok()?;
+        let is_short = serving.is_running_short();
+        drop(core);
+        self.note_grant(&slot, grant, is_short);
+        Some(grant)
     }
 
-    async fn next(&self, log: &LogName, epoch: u64, count: u32) -> Result<Grant> {
+    /// Takes note of positions that were handed out.
+    pub(super) fn note_grant(&self, slot: &Arc<LogSlot>, grant: Grant, is_short: bool) {
+        slot.beside.writes.fetch_add(1, Ordering::Relaxed);
+        self.positions.add(grant.count.into());
+        // Followers wait for the tail.
+        slot.tell_change();
+        if is_short {
+            self.extend_later(slot);
+        }
+    }
+
+    async fn next(
+        &self,
+        log: &LogName,
+        wanted: Wanted,
+        returned: Option<Returned>,
+    ) -> Result<Acquired> {
         let slot = self.host.slot(log)?;
+        if let Some(returned) = returned {
+            self.return_to(&slot, returned);
+        }
         let mut looks = Looks::default();
         let mut changed = None;
         // One deadline covers all attempts: a caller that gets no reply assumes this node has died.
         let busy_at = Instant::now() + BUSY_AFTER;
         loop {
-            match self.grant(&slot, epoch, count) {
-                Ok(grant) => return Ok(grant),
+            match self.ask(log, &slot, &wanted, busy_at).await? {
+                Ok(acquired) => return Ok(acquired),
                 Err(NoGrant::NotReady(why)) => self.host.get_ready(log, why, &mut looks).await?,
                 Err(NoGrant::Full) => match changed.take() {
                     // Listens before it looks once more, so that no change falls in between.
@@ -235,15 +304,6 @@ impl SequencerHost {
         }
     }
 
-    fn grant(&self, slot: &Arc<LogSlot>, epoch: u64, count: u32) -> Result<Grant, NoGrant> {
-        let (grant, is_short) = take(slot, epoch, count)?;
-        self.positions.add(grant.count.into());
-        if is_short {
-            self.extend_later(slot);
-        }
-        Ok(grant)
-    }
-
     async fn tail(
         &self,
         log: &LogName,
@@ -253,6 +313,10 @@ impl SequencerHost {
     ) -> Result<(u64, u64)> {
         let slot = self.host.slot(log)?;
         slot.beside.reads.fetch_add(1, Ordering::Relaxed);
+        if wait.is_zero() {
+            return self.exact_tail(log, &slot, epoch).await;
+        }
+        let _following = Following::new(&slot);
         let deadline = Instant::now() + wait.min(MAX_TAIL_WAIT);
         let mut looks = Looks::default();
         loop {
@@ -271,14 +335,26 @@ impl SequencerHost {
         }
     }
 
-    fn extend_later(&self, slot: &Arc<LogSlot>) {
+    async fn extend(&self, slot: &Arc<LogSlot>) -> Result<()> {
+        let _alone = slot.alone().await;
+        extend(&self.host.kind().0, slot).await
+    }
+
+    pub(super) fn extend_later(&self, slot: &Arc<LogSlot>) {
         if !slot.beside.extension.start() {
             return;
         }
-        let (host, slot) = (self.host.clone(), slot.clone());
+        let (host, slot) = (self.clone(), slot.clone());
         tokio::spawn(async move {
-            let _alone = slot.alone().await;
-            let extended = extend(&host.kind().0, &slot).await;
+            let mut extended = host.extend(&slot).await;
+            if extended.is_err() && is_lent(&slot) {
+                // It takes a new layout, for which the tail must be known.
+                let recalled = host.recall_slot(&slot).await;
+                extended = match recalled {
+                    Ok(_recalled) => host.extend(&slot).await,
+                    Err(error) => Err(error),
+                };
+            }
             if extended.is_err() {
                 // A client that needs positions still waits, and starts the next attempt.
                 tokio::time::sleep(EXTEND_AGAIN).await;
@@ -289,20 +365,13 @@ impl SequencerHost {
     }
 }
 
-/// A grant, and whether the sequencer runs short of positions.
-fn take(slot: &LogSlot, epoch: u64, count: u32) -> Result<(Grant, bool), NoGrant> {
-    let mut core = slot.machine();
-    let serving = core.as_mut().ok_or(NoGrant::NotReady(NotReady::NotServing))?;
-    let grant = serving.next(epoch, count).map_err(|refusal| match refusal {
-        TokenRefusal::Epoch(refusal) => NoGrant::NotReady(NotReady::Epoch(refusal)),
-        TokenRefusal::Full => NoGrant::Full,
-    })?;
-    let is_short = serving.is_running_short();
-    drop(core);
-    slot.beside.writes.fetch_add(1, Ordering::Relaxed);
-    // Followers wait for the tail.
-    slot.tell_change();
-    Ok((grant, is_short))
+/// The question as another node is asked it. A client that is answered through this one holds no capability: it would
+/// have to tell that node of its tail.
+fn passed_on(question: &Question) -> Question {
+    match question {
+        Question::Acquire(Acquire { count, .. }) => Question::Next { count: *count, client: 0 },
+        other => other.clone(),
+    }
 }
 
 /// The tail, with the epoch of the view that is served.

@@ -1,6 +1,6 @@
 //! Sequencers as a kind of hosted machine.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -55,6 +55,12 @@ pub(super) struct Beside {
     pub reads: AtomicU64,
     /// Questions that moved the tail, since the node started.
     pub writes: AtomicU64,
+    /// Who waits for the tail to move.
+    pub followers: AtomicUsize,
+    /// Questions of holders for news: the last one makes the one before end.
+    pub holds: AtomicU64,
+    /// Whether a holder is being evicted.
+    pub is_evicting: AtomicBool,
 }
 
 /// Whether a log's last range is being extended.

@@ -5,11 +5,17 @@
 //!
 //! | method | goes on with | answer |
 //! | --- | --- | --- |
-//! | `next` | count u32 | first position u64, count u32, epoch u64 |
+//! | `next` | count u32 and, if the client has one, its number u64 | first position u64, count u32, epoch u64 |
+//! | `acquire` | client u64, number of the attempt u64, count u32, the grant that is returned u64 (0: none), its tail u64 and operations u64 | kind u8, first position u64, count u32, epoch u64 and: 0, ask for nothing but `next` for u32 (ms); 1, lease u32 (us), end u64, operations u64 (0: any number) |
+//! | `hold` | client u64, grant u64, tail u64, operations u64, last question known u64, whether the tail is known to be followed u8, wait u32 (ms): answer when there is news, or after that | 1 if the grant has ended; 0, lease u32 (us), end u64, epoch u64, last question u64, whether the tail is followed u8 |
+//! | `return` | client u64, grant u64, tail u64, operations u64 | epoch u64 |
 //! | `tail` | beyond u64, wait u32 (ms): answer when the tail is greater, or after that | tail u64, epoch u64 of the view positions below it need |
 //! | `recover` | – | as for every host |
 //! | `hand-over` | node (text): the successor; and 1 (u8) if this node is to pass questions on afterwards | epoch u64 |
 //! | `reconfigure` | kind u8 and: 0, width u32, slots u32 (0 keeps), count u16 and names of targets to avoid; 1, class (text); 2, position u64 | epoch u64 |
+//!
+//! A node of an earlier release does not know `acquire`, and a client of an earlier release does not ask it: both go on
+//! with `next`.
 
 use std::time::Duration;
 
@@ -17,13 +23,24 @@ use bytes::{BufMut, Bytes, BytesMut};
 use nacre_host::{ClientRouting, Question as HostQuestion, RECOVER, put_header, split_header};
 use nacre_object::{ClassName, Error, NodeName, Result, TargetName};
 
+use super::lending_messages::{Acquire, Hold, client_number, put_returned, take_returned};
 use crate::LogName;
 use crate::codec::{Decoded, Decoder, Undecodable, put_text};
-use crate::core::Grant;
+use crate::core::{Grant, Returned};
 use crate::view::Layout;
 
+/// A position, a count and an epoch.
+const GRANT_BYTES: usize = 8 + 4 + 8;
 /// Of a hand-over after which the former node passes questions on.
 const FORWARD: u8 = 1;
+/// The method by which a client asks for positions and for the capability to issue more.
+pub(crate) const ACQUIRE: &str = "acquire";
+/// The method by which the holder of the capability asks for news.
+pub(crate) const HOLD: &str = "hold";
+/// The method by which the holder gives the capability back.
+pub(crate) const RETURN: &str = "return";
+const METHODS: [&str; 8] =
+    ["next", ACQUIRE, HOLD, RETURN, "tail", RECOVER, "hand-over", "reconfigure"];
 /// Targets one question may name: more than any cluster of this design has.
 const MAX_AVOIDED: usize = 1024;
 
@@ -45,7 +62,10 @@ pub enum Reconfiguration {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Question {
-    Next { count: u32 },
+    Next { count: u32, client: u64 },
+    Acquire(Acquire),
+    Hold(Hold),
+    Return(Returned),
     Tail { beyond: u64, wait: Duration },
     Recover,
     HandOver { to: NodeName, routing: ClientRouting },
@@ -65,6 +85,9 @@ impl HostQuestion<LogName> for Question {
     fn method(&self) -> &'static str {
         match self {
             Self::Next { .. } => "next",
+            Self::Acquire(_) => ACQUIRE,
+            Self::Hold(_) => HOLD,
+            Self::Return(_) => RETURN,
             Self::Tail { .. } => "tail",
             Self::Recover => RECOVER,
             Self::HandOver { .. } => "hand-over",
@@ -74,10 +97,18 @@ impl HostQuestion<LogName> for Question {
 
     fn encode(&self, log: &LogName, epoch: u64) -> Bytes {
         // Exactly as long as the usual question: then its bytes are handed on as they are.
-        let mut input = BytesMut::with_capacity(2 + log.as_str().len() + 8 + 4);
+        let mut input = BytesMut::with_capacity(2 + log.as_str().len() + 8 + 4 + 8);
         put_header(&mut input, log.as_str(), epoch);
         match self {
-            Self::Next { count } => input.put_u32_le(*count),
+            Self::Next { count, client } => {
+                input.put_u32_le(*count);
+                if *client != 0 {
+                    input.put_u64_le(*client);
+                }
+            }
+            Self::Acquire(acquire) => acquire.encode(&mut input),
+            Self::Hold(hold) => hold.encode(&mut input),
+            Self::Return(returned) => put_returned(&mut input, *returned),
             Self::Tail { beyond, wait } => {
                 input.put_u64_le(*beyond);
                 input.put_u32_le(u32::try_from(wait.as_millis()).unwrap_or(u32::MAX));
@@ -100,7 +131,16 @@ impl HostQuestion<LogName> for Question {
             Self::Next { .. } | Self::Tail { .. } => {
                 answer.last_chunk().map(|epoch| u64::from_le_bytes(*epoch))
             }
-            Self::Recover | Self::HandOver { .. } | Self::Reconfigure(_) => None,
+            // A kind, then what the answer to `next` has.
+            Self::Acquire(_) => {
+                let grant = answer.get(1..1 + GRANT_BYTES)?;
+                grant.last_chunk().map(|epoch| u64::from_le_bytes(*epoch))
+            }
+            Self::Hold(_)
+            | Self::Return(_)
+            | Self::Recover
+            | Self::HandOver { .. }
+            | Self::Reconfigure(_) => None,
         }
     }
 }
@@ -109,7 +149,7 @@ impl<'a> Asked<'a> {
     /// # Errors
     /// `Unsupported` for a method of no host, `Invalid` for input that cannot be decoded.
     pub fn decode(method: &str, input: &'a [u8]) -> Result<Self> {
-        if !["next", "tail", RECOVER, "hand-over", "reconfigure"].contains(&method) {
+        if !METHODS.contains(&method) {
             return Err(Error::unsupported(format!("a sequencer has no method {method:?}")));
         }
         Self::parse(method, input).map_err(|Undecodable| {
@@ -122,7 +162,14 @@ impl<'a> Asked<'a> {
         let (log, epoch, rest) = split_header(input).ok_or(Undecodable)?;
         let mut decoder = Decoder::new(rest);
         let question = match method {
-            "next" => Question::Next { count: decoder.u32()? },
+            "next" => {
+                let count = decoder.u32()?;
+                let client = if decoder.has_more() { client_number(&mut decoder)? } else { 0 };
+                Question::Next { count, client }
+            }
+            ACQUIRE => Question::Acquire(Acquire::decode(&mut decoder)?),
+            HOLD => Question::Hold(Hold::decode(&mut decoder)?),
+            RETURN => Question::Return(take_returned(&mut decoder)?),
             "tail" => Question::Tail {
                 beyond: decoder.u64()?,
                 wait: Duration::from_millis(decoder.u32()?.into()),
@@ -147,7 +194,7 @@ impl<'a> Asked<'a> {
 /// another sequencer, or that the log avoids targets. Nothing it asks for changes what the log holds.
 pub fn is_question_of_producers(method: &str, input: &[u8]) -> bool {
     match method {
-        "next" | RECOVER => true,
+        "next" | ACQUIRE | HOLD | RETURN | RECOVER => true,
         _ => Asked::decode(method, input).is_ok_and(|asked| match asked.question {
             Question::Reconfigure(Reconfiguration::Relayout { layout, .. }) => layout.is_none(),
             _ => false,
@@ -197,11 +244,20 @@ impl Reconfiguration {
     }
 }
 
-pub(crate) fn encode_grant(grant: Grant) -> Bytes {
-    let mut output = BytesMut::with_capacity(20);
+pub(super) fn put_grant(output: &mut BytesMut, grant: Grant) {
     output.put_u64_le(grant.first);
     output.put_u32_le(grant.count);
     output.put_u64_le(grant.epoch);
+}
+
+pub(super) fn take_grant(decoder: &mut Decoder) -> Decoded<Grant> {
+    let grant = Grant { first: decoder.position()?, count: decoder.u32()?, epoch: decoder.u64()? };
+    if grant.count == 0 { Err(Undecodable) } else { Ok(grant) }
+}
+
+pub(crate) fn encode_grant(grant: Grant) -> Bytes {
+    let mut output = BytesMut::with_capacity(20);
+    put_grant(&mut output, grant);
     output.freeze()
 }
 
@@ -210,10 +266,8 @@ pub(crate) fn encode_grant(grant: Grant) -> Bytes {
 pub(crate) fn decode_grant(output: Bytes) -> Result<Grant> {
     let parse = || {
         let mut decoder = Decoder::new(output);
-        let grant =
-            Grant { first: decoder.position()?, count: decoder.u32()?, epoch: decoder.u64()? };
-        decoder.finish()?;
-        if grant.count == 0 { Err(Undecodable) } else { Ok(grant) }
+        let grant = take_grant(&mut decoder)?;
+        decoder.finish().map(|()| grant)
     };
     parse().map_err(unexpected)
 }
@@ -237,12 +291,13 @@ pub(crate) fn decode_tail(output: Bytes) -> Result<(u64, u64)> {
     parse().map_err(unexpected)
 }
 
-fn unexpected(_: Undecodable) -> Error {
+pub(super) fn unexpected(_: Undecodable) -> Error {
     Error::corrupt("the sequencer answered something unexpected")
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::lending_messages::{Acquired, encode_acquired};
     use super::*;
 
     #[test]
@@ -255,7 +310,8 @@ mod tests {
             let avoid = vec![TargetName::new("storage.0").unwrap()];
             Question::Reconfigure(Reconfiguration::Relayout { layout, avoid })
         };
-        assert!(asks(Question::Next { count: 1 }) && asks(Question::Recover));
+        assert!(asks(Question::Next { count: 1, client: 0 }) && asks(Question::Recover));
+        assert!(lending_questions().into_iter().all(asks));
         assert!(asks(relayout(None)));
         assert!(!asks(relayout(Some(Layout { width: 1, slots: 4 }))));
         assert!(!asks(Question::Reconfigure(Reconfiguration::Forget(9))));
@@ -271,16 +327,34 @@ mod tests {
     #[test]
     fn an_answer_tells_under_which_epoch_it_was_given() {
         let grant = encode_grant(Grant { first: 1, count: 2, epoch: 3 });
-        assert_eq!(Question::Next { count: 2 }.answered_under(&grant), Some(3));
+        let next = Question::Next { count: 2, client: 0 };
+        assert_eq!(next.answered_under(&grant), Some(3));
+        let acquire = Acquire { client: 9, number: 1, count: 2, returned: None };
+        let acquired = Acquired::Positions(Grant { first: 1, count: 2, epoch: 3 }, Duration::ZERO);
+        let answer = encode_acquired(acquired);
+        assert_eq!(Question::Acquire(acquire).answered_under(&answer), Some(3));
         let tail = Question::Tail { beyond: 0, wait: Duration::ZERO };
         assert_eq!(tail.answered_under(&encode_tail(9, 4)), Some(4));
         assert_eq!(Question::Recover.answered_under(&grant), None);
     }
 
+    fn lending_questions() -> Vec<Question> {
+        let told = Returned { client: 9, number: 2, tail: 1 << 50, operations: 3 };
+        let (number, count) = (3, 64);
+        let wait = Duration::from_millis(100);
+        vec![
+            Question::Acquire(Acquire { client: 9, number, count, returned: Some(told) }),
+            Question::Acquire(Acquire { client: 9, number, count, returned: None }),
+            Question::Hold(Hold { told, answered: 4, is_followed: true, wait }),
+            Question::Return(told),
+        ]
+    }
+
     fn all() -> Vec<Question> {
         let target = |name: &str| TargetName::new(name).unwrap();
-        vec![
-            Question::Next { count: 7 },
+        let questions = vec![
+            Question::Next { count: 7, client: 0 },
+            Question::Next { count: 7, client: 1 << 52 },
             Question::Tail { beyond: 1 << 40, wait: Duration::from_millis(250) },
             Question::Recover,
             Question::Reconfigure(Reconfiguration::Relayout {
@@ -290,7 +364,8 @@ mod tests {
             Question::Reconfigure(Reconfiguration::Relayout { layout: None, avoid: vec![] }),
             Question::Reconfigure(Reconfiguration::Class(ClassName::new("log").unwrap())),
             Question::Reconfigure(Reconfiguration::Forget(12)),
-        ]
+        ];
+        questions.into_iter().chain(lending_questions()).collect()
     }
 
     #[test]
@@ -309,7 +384,11 @@ mod tests {
             let method = question.method();
             let good = question.encode(&log(), 9);
             for length in 0..good.len() {
-                assert!(Asked::decode(method, &good.slice(..length)).is_err());
+                // Positions may be asked for without a number of the client.
+                let is_whole = method == "next" && length == good.len() - 8;
+                let cut = good.slice(..length);
+                let cut = Asked::decode(method, &cut);
+                assert!(cut.is_err() || is_whole, "{method} of {length} bytes");
             }
             assert!(Asked::decode(method, &[&good[..], b"x"].concat()).is_err());
         }

@@ -1,10 +1,13 @@
 //! The sequencer at run time: the host that a node runs, and the client that finds it.
 
+mod borrower;
 mod client;
 #[cfg(test)]
 mod fuzz_tests;
 mod host;
 mod hosting;
+mod lender;
+mod lending_messages;
 mod messages;
 mod reconfigure;
 mod recovery;

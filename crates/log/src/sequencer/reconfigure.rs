@@ -13,13 +13,14 @@
 //!
 //! **Invariants.** Objects are sealed before a view that names them is proposed, so nobody meets one that is not
 //! there. A position has one object in all views under which it was handed out: what the held tail is past stays
-//! where it is, and nothing is handed out before the cut is decided ([`Held`]).
+//! where it is, and nothing is handed out before the cut is decided ([`Held`]). The last range is cut only while
+//! no client holds the sequencer's capability, for the tail is known only then.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::join_all;
-use nacre_host::{Held, deposed, propose_while_serving};
+use nacre_host::{Held, busy, deposed, propose_while_serving};
 use nacre_object::{ClassName, Error, ErrorKind, Result, TargetName};
 use tokio::time::timeout;
 
@@ -177,6 +178,9 @@ async fn relayout(
 /// then it serves no more.
 async fn cut(env: &LogEnv, slot: &LogSlot, layout: Layout, avoid: &[TargetName]) -> Result<u64> {
     let held = Held::<Sequencers>::hold(slot)?;
+    if slot.machine().as_ref().is_some_and(SequencerCore::is_lent) {
+        return Err(busy("a client issues the log's positions: it must return that right first"));
+    }
     let cut =
         |core: &SequencerCore| core.view().cut(core.tail_now(), layout, &*env.placement, avoid);
     held.propose(&*env.views, cut).await

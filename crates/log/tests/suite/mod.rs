@@ -4,6 +4,7 @@ mod cases;
 pub mod faults;
 mod foreign_views;
 pub mod layouts;
+mod lending;
 pub mod linearizability;
 mod log;
 mod lost;

@@ -9,6 +9,7 @@ pub mod reader;
 pub mod scoped;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ use nacre_placement::{PlacedStore, PlacedTarget, Target};
 use nacre_program::Budget;
 use nacre_registry::{Maps, map_class};
 use planted::PROGRAM;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::bed::{self, Bed};
 
@@ -52,6 +53,29 @@ pub fn question_about(view: &View) -> Vec<u8> {
 #[derive(Default)]
 pub struct Nodes {
     hosts: Mutex<BTreeMap<NodeName, Option<SequencerHost>>>,
+    /// Questions for positions.
+    asked: AtomicU64,
+    /// Clients that hold a sequencer's capability, by what they say: nothing of theirs arrives.
+    cut_off: Mutex<Option<Vec<u8>>>,
+    /// The last holder that asked for news.
+    holder: Mutex<Vec<u8>>,
+}
+
+impl Nodes {
+    /// Whether a question is lost, as whoever asks it is cut off.
+    fn is_lost(&self, method: &str, input: &[u8]) -> bool {
+        let name = usize::from(u16::from_le_bytes([input[0], input[1]]));
+        let client = input.get(2 + name + 8..2 + name + 16).unwrap_or_default().to_vec();
+        match method {
+            "hold" => *self.holder.lock().unwrap() = client.clone(),
+            "next" | "acquire" => {
+                self.asked.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => {}
+        }
+        let is_of_holder = matches!(method, "hold" | "acquire" | "return");
+        is_of_holder && *self.cut_off.lock().unwrap() == Some(client)
+    }
 }
 
 impl std::fmt::Debug for Nodes {
@@ -71,6 +95,10 @@ impl HostTransport for Nodes {
         patience: Duration,
     ) -> Result<Bytes> {
         let host = self.hosts.lock().unwrap().get(node).cloned().flatten();
+        if self.is_lost(method, &input) {
+            sleep(patience).await;
+            return Err(Error::unavailable("the question is lost"));
+        }
         let Some(host) = host else {
             return Err(Error::unavailable(format!("node {node} is dead")));
         };
@@ -195,6 +223,22 @@ impl Cluster {
     /// A target, to make it fail.
     pub fn target(&self, n: usize) -> &FaultyStore {
         &self.targets[&target(n)]
+    }
+
+    /// Questions for positions so far.
+    pub fn questions(&self) -> u64 {
+        self.nodes.asked.load(Ordering::Relaxed)
+    }
+
+    /// From now on nothing arrives that the holder of the sequencer's capability asks by it.
+    pub fn cut_holder_off(&self) {
+        let holder = self.nodes.holder.lock().unwrap().clone();
+        *self.nodes.cut_off.lock().unwrap() = Some(holder);
+    }
+
+    /// Ends what `cut_holder_off` began.
+    pub fn reconnect(&self) {
+        *self.nodes.cut_off.lock().unwrap() = None;
     }
 
     pub fn kill_target(&self, n: usize) {

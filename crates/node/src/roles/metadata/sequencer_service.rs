@@ -28,7 +28,8 @@ impl Service for SequencerService {
     }
 
     fn only_waits(&self, method: &str) -> bool {
-        method == "tail"
+        // A follower waits for the tail, a holder for its grant to be revoked.
+        matches!(method, "tail" | "hold")
     }
 }
 
@@ -61,9 +62,15 @@ mod tests {
             grants.covers(&need_to_ask(method, &question).unwrap())
         };
         assert!(["r log=l", "a log=l", "w log=l"].iter().all(|grant| may_ask(grant, "tail")));
-        for (method, by_producers) in
-            [("next", true), ("recover", true), ("reconfigure", false), ("another", false)]
-        {
+        for (method, by_producers) in [
+            ("next", true),
+            ("acquire", true),
+            ("hold", true),
+            ("return", true),
+            ("recover", true),
+            ("reconfigure", false),
+            ("another", false),
+        ] {
             assert!(!may_ask("r log=l", method) && may_ask("w log=l", method), "{method}");
             assert_eq!(may_ask("a log=l", method), by_producers, "{method}");
         }

@@ -1,0 +1,327 @@
+//! The sequencer's exclusive capability: a client that is alone with its log issues the positions itself.
+//!
+//! 1. A client asks for positions and for the capability. It gets both, or only positions, or waits for the holder.
+//! 2. The holder issues positions up to the end of the view that goes with its grant, under the epoch of that view. It
+//!    tells its tail with each question for news.
+//! 3. It returns the grant with its tail, and the sequencer goes on from there.
+//! 4. A holder that does not return its grant in time is evicted: the log is claimed anew, sealed and recovered, as
+//!    after the death of its sequencer. What the holder writes then is refused for its epoch.
+//!
+//! **Invariant:** a tail is taken only from the holder of the grant that has not ended, so it never goes back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nacre_capability::limits::LEASE;
+use nacre_capability::{
+    Asker, Authority, BestEffort, Command, Event, Policy, Question, Time, Wish,
+};
+use nacre_host::EpochRefusal;
+
+use super::sequencer::{Grant, SequencerCore, TokenRefusal};
+
+/// What a client wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// The client.
+    pub asker: Asker,
+    /// Whether it wants the capability as well, under this number.
+    pub number: Option<u64>,
+    /// How many positions.
+    pub count: u32,
+    /// The epoch of its view.
+    pub epoch: u64,
+}
+
+/// What a holder tells of its grant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Returned {
+    /// The holder.
+    pub client: u64,
+    /// The grant.
+    pub number: u64,
+    /// One past the last position it issued.
+    pub tail: u64,
+    /// How many it issued.
+    pub operations: u64,
+}
+
+/// What a client gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// Positions, and how long it is to ask for nothing else.
+    Positions(Grant, Duration),
+    /// Positions and the capability.
+    Lent(Grant, Lent),
+    /// No position is left with an object.
+    Full,
+    /// Its epoch does not fit.
+    Epoch(EpochRefusal),
+    /// A later question of the client was answered.
+    Late,
+    /// Too many wait.
+    Busy,
+}
+
+/// The capability, as its holder hears of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lent {
+    /// The holder.
+    pub client: u64,
+    /// The number of the grant.
+    pub number: u64,
+    /// One past the last position that the holder may issue.
+    pub end: u64,
+    /// The lease, counted from before the holder sent its question.
+    pub lease: Duration,
+    /// How many positions the holder may issue.
+    pub operations: Option<u64>,
+}
+
+/// What a holder hears that its grant stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct News {
+    /// The lease, counted from before the holder sent its question.
+    pub lease: Duration,
+    /// One past the last position that the holder may issue, by a view of this epoch.
+    pub end: u64,
+    /// The epoch.
+    pub epoch: u64,
+    /// The last question that the holder is to answer with its tail.
+    pub asked: u64,
+    /// Whether somebody follows the tail.
+    pub is_followed: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    wanted: Wanted,
+    since: Time,
+}
+
+/// Who holds a sequencer's capability, and who waits.
+#[derive(Debug)]
+pub(super) struct Lending {
+    authority: Authority,
+    policy: Arc<dyn Policy>,
+    next_ticket: u64,
+    waiting: BTreeMap<u64, Waiting>,
+    /// Answers that nobody has fetched yet.
+    answers: BTreeMap<u64, Answer>,
+    /// Whether the holder must be evicted.
+    is_overdue: bool,
+}
+
+impl Lending {
+    pub fn by(policy: Arc<dyn Policy>) -> Self {
+        Self {
+            authority: Authority::default(),
+            policy,
+            next_ticket: 0,
+            waiting: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            is_overdue: false,
+        }
+    }
+}
+
+impl Default for Lending {
+    fn default() -> Self {
+        Self::by(Arc::new(BestEffort))
+    }
+}
+
+impl SequencerCore {
+    /// Whether a client holds the capability.
+    pub fn is_lent(&self) -> bool {
+        !self.lending.authority.grants().is_empty()
+    }
+
+    /// Whether the holder must be evicted: it did not return its grant in time.
+    pub fn is_overdue(&self) -> bool {
+        self.lending.is_overdue && self.is_lent()
+    }
+
+    /// When [`SequencerCore::tick`] is due.
+    pub fn due_at(&self) -> Option<Time> {
+        self.lending.authority.due_at()
+    }
+
+    /// Positions for a client that wants nothing else, if nobody holds the capability or waits. The time is read only
+    /// if another client asked last.
+    ///
+    /// # Errors
+    /// See [`TokenRefusal`].
+    pub fn next_at_once(
+        &mut self,
+        epoch: u64,
+        count: u32,
+        client: u64,
+        now: impl FnOnce() -> Time,
+    ) -> Result<Grant, TokenRefusal> {
+        if !self.lending.authority.passes(client, now) {
+            return Err(TokenRefusal::Lent);
+        }
+        self.next(epoch, count)
+    }
+
+    /// Takes a question in; returns its ticket, by which [`SequencerCore::fetch`] finds the answer, now or later.
+    pub fn ask(&mut self, now: Time, wanted: Wanted) -> u64 {
+        self.lending.next_ticket += 1;
+        let ticket = self.lending.next_ticket;
+        let wish = if wanted.number.is_some() { Wish::Exclusive } else { Wish::Write };
+        let number = wanted.number.unwrap_or_default();
+        let asked = Event::Asked { ticket, asker: wanted.asker.clone(), wish, number };
+        self.lending.waiting.insert(ticket, Waiting { wanted, since: now });
+        self.handle(now, asked);
+        ticket
+    }
+
+    /// The answer to a question, once.
+    pub fn fetch(&mut self, ticket: u64) -> Option<Answer> {
+        self.lending.answers.remove(&ticket)
+    }
+
+    /// Nobody waits for the answer to a question any more. A grant that nobody heard of is void.
+    pub fn withdraw(&mut self, now: Time, ticket: u64) {
+        let waited = self.lending.waiting.remove(&ticket);
+        if waited.is_some() {
+            self.handle(now, Event::Withdrawn { ticket });
+        }
+        if let Some(Answer::Lent(_, lent)) = self.lending.answers.remove(&ticket) {
+            let Lent { client, number, .. } = lent;
+            self.handle(now, Event::Returned { client, number, operations: 0 });
+        }
+    }
+
+    /// Hears the holder: its tail, and the last question that it knew of; returns whether its grant stands.
+    pub fn hear(&mut self, now: Time, told: Returned, answered: u64) -> bool {
+        let Returned { client, number, operations, .. } = told;
+        if self.lending.authority.granted(client, number).is_none() {
+            return false;
+        }
+        self.advance(told.tail);
+        self.handle(now, Event::Heard { client, number, operations, answered });
+        true
+    }
+
+    /// Takes the grant back from its holder.
+    pub fn take_back(&mut self, now: Time, returned: Returned) {
+        let Returned { client, number, operations, tail } = returned;
+        if self.lending.authority.granted(client, number).is_some() {
+            self.advance(tail);
+            self.handle(now, Event::Returned { client, number, operations });
+        }
+    }
+
+    /// What a holder is told now whose question came at `received`; `None` if its grant is revoked or has ended.
+    pub fn news(&mut self, now: Time, received: Time, told: Returned) -> Option<News> {
+        let Returned { client, number, operations, .. } = told;
+        // As of now: the lease begins anew.
+        let heard = Event::Heard { client, number, operations, answered: 0 };
+        self.handle(now, heard);
+        let (end, epoch) = (self.limit, self.view().epoch());
+        let granted = self.lending.authority.granted(client, number)?;
+        let lease = LEASE + now.saturating_sub(received);
+        let asked = granted.asked();
+        (!granted.is_revoked()).then_some(News { lease, end, epoch, asked, is_followed: false })
+    }
+
+    /// Whether a holder should hear at once: its grant is revoked or has ended, or it is asked for its tail.
+    pub fn has_news(&self, client: u64, number: u64, answered: u64) -> bool {
+        let granted = self.lending.authority.granted(client, number);
+        granted.is_none_or(|granted| granted.is_revoked() || granted.asked() > answered)
+    }
+
+    /// Asks the holder for its tail.
+    pub fn question_holder(&mut self, now: Time) -> Vec<Question> {
+        self.lending.authority.question(now)
+    }
+
+    /// Whether the holder has answered.
+    pub fn is_answered(&self, questions: &[Question]) -> bool {
+        questions.iter().all(|question| self.lending.authority.is_answered(*question))
+    }
+
+    /// Lends nothing until [`SequencerCore::unbar`], and revokes what is lent.
+    pub fn bar(&mut self, now: Time) {
+        let commands = self.lending.authority.bar(now);
+        self.carry_out(now, commands);
+    }
+
+    /// Ends what [`SequencerCore::bar`] began.
+    pub fn unbar(&mut self) {
+        self.lending.authority.unbar();
+    }
+
+    /// Does what is due.
+    pub fn tick(&mut self, now: Time) {
+        self.handle(now, Event::Tick);
+    }
+
+    fn advance(&mut self, tail: u64) {
+        self.tail = self.tail.max(tail.min(self.view().end()));
+    }
+
+    fn handle(&mut self, now: Time, event: Event) {
+        let policy = Arc::clone(&self.lending.policy);
+        let commands = self.lending.authority.handle(now, event, &*policy);
+        self.carry_out(now, commands);
+    }
+
+    fn carry_out(&mut self, now: Time, commands: Vec<Command>) {
+        for command in commands {
+            match command {
+                Command::Grant { ticket, number, terms, .. } => {
+                    self.lend(now, ticket, number, terms.operations);
+                }
+                Command::Serve { ticket, again } => self.serve_ticket(ticket, again),
+                Command::Refuse { ticket } => self.answer(ticket, Answer::Late),
+                Command::Busy { ticket } => self.answer(ticket, Answer::Busy),
+                // The holder finds out when its question is looked at next.
+                Command::Revoke { .. } => {}
+                Command::Evict { .. } => self.lending.is_overdue = true,
+            }
+        }
+    }
+
+    fn answer(&mut self, ticket: u64, answer: Answer) {
+        if self.lending.waiting.remove(&ticket).is_some() {
+            self.lending.answers.insert(ticket, answer);
+        }
+    }
+
+    fn serve_ticket(&mut self, ticket: u64, again: Duration) {
+        let Some(Waiting { wanted, .. }) = self.lending.waiting.get(&ticket) else { return };
+        let (epoch, count) = (wanted.epoch, wanted.count);
+        let answer = match self.next(epoch, count) {
+            Ok(grant) => Answer::Positions(grant, again),
+            Err(TokenRefusal::Epoch(refusal)) => Answer::Epoch(refusal),
+            Err(TokenRefusal::Full | TokenRefusal::Lent) => Answer::Full,
+        };
+        self.answer(ticket, answer);
+    }
+
+    /// Lends the positions from the tail on. The tail stays until the holder tells of it.
+    fn lend(&mut self, now: Time, ticket: u64, number: u64, operations: Option<u64>) {
+        let Some(Waiting { wanted, since }) = self.lending.waiting.get(&ticket) else { return };
+        let (client, epoch, since) = (wanted.asker.client, wanted.epoch, *since);
+        let quota = operations.unwrap_or(u64::MAX).max(1);
+        let left = self.limit.saturating_sub(self.tail).min(quota);
+        let count = u64::from(wanted.count.clamp(1, crate::limits::MAX_TOKENS)).min(left) as u32;
+        let refusal = match self.check(epoch) {
+            Err(refusal) => Some(Answer::Epoch(refusal)),
+            Ok(()) if count == 0 => Some(Answer::Full),
+            Ok(()) => None,
+        };
+        if let Some(refusal) = refusal {
+            self.answer(ticket, refusal);
+            return self.handle(now, Event::Returned { client, number, operations: 0 });
+        }
+        let grant = Grant { first: self.tail, count, epoch: self.view().epoch() };
+        let lease = LEASE + now.saturating_sub(since);
+        let lent = Lent { client, number, end: self.limit, lease, operations };
+        self.answer(ticket, Answer::Lent(grant, lent));
+    }
+}

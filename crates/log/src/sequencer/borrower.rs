@@ -1,0 +1,424 @@
+//! How a client issues its log's positions itself, while it holds the sequencer's exclusive capability.
+//!
+//! A client that often asks for positions asks for the capability, too. While it has it, a task asks the sequencer for
+//! news: that renews the lease, tells the tail, and brings the revocation. The capability is given back when it is
+//! revoked, when it was not used for a while, and when the client is dropped.
+//!
+//! **Invariant:** a position is issued once: those from `next` on are nobody's else's until the grant is ended here, and
+//! then `next` is what the sequencer is told.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre_capability::limits::{LEASE, RENEW_EVERY};
+use nacre_capability::{Holder, Time};
+use nacre_clock::Random;
+use nacre_host::{AuthorityClient, Backoff, is_transient};
+use nacre_object::limits::MAX_EXACT_INTEGER;
+use nacre_object::{ErrorKind, Result};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use super::lending_messages::{Acquire, Acquired, Hold, decode_acquired, decode_news};
+use super::messages::{ACQUIRE, Question};
+use crate::LogName;
+use crate::client::{Issued, ViewCache};
+use crate::core::{Grant, News, Returned};
+use crate::limits::MAX_TOKENS;
+use crate::view::View;
+
+/// A client that asks for positions so often within [`ASKS_WITHIN`] asks for the capability, too. One that appends a
+/// record now and then would only have to give it back.
+const ASKS_BEFORE: u32 = 4;
+const ASKS_WITHIN: Duration = Duration::from_secs(1);
+/// The capability is given back after so long without use: if this process dies meanwhile, nobody has to wait for it.
+const IDLE: Duration = Duration::from_millis(500);
+/// While somebody follows the log, its tail is told this often: a follower sees a record within 10 ms.
+const TELL_EVERY: Duration = Duration::from_millis(2);
+/// How often a grant is given back until somebody hears of it; then the sequencer waits for its lease to end.
+const RETURN_ATTEMPTS: usize = 3;
+
+/// Issues positions if it may.
+#[derive(Debug)]
+pub(super) struct Borrower {
+    /// Tells this client from all others.
+    client: u64,
+    authority: Arc<AuthorityClient<View, Issued>>,
+    views: Arc<ViewCache>,
+    started: Instant,
+    state: Mutex<State>,
+    /// Wakes the task that asks for news.
+    moved: Notify,
+    /// Held while the capability is asked for: once at a time.
+    acquiring: tokio::sync::Mutex<()>,
+    attempts: Attempts,
+}
+
+#[derive(Debug)]
+struct State {
+    lent: Option<Borrowed>,
+    /// A grant that was ended, of which nobody has heard for certain.
+    unreturned: Option<Returned>,
+    is_closed: bool,
+    /// Until then the client asks for nothing but positions.
+    again_at: Instant,
+    /// Questions for positions since a moment.
+    asks: u32,
+    asks_since: Instant,
+    /// Whether the sequencer's node knows of no capability.
+    is_unsupported: bool,
+}
+
+/// What is held.
+#[derive(Debug)]
+struct Borrowed {
+    holder: Holder,
+    /// The next position to issue, and one past the last.
+    next: u64,
+    end: u64,
+    /// Whoever uses its positions knows a view of this epoch.
+    epoch: u64,
+    view: Arc<View>,
+    /// The last question of the sequencer that was heard.
+    asked: u64,
+    is_followed: bool,
+    /// The tail that was told last, and since when it is the tail.
+    told: u64,
+    idle_since: Time,
+    /// Whether the task has been woken since it looked last.
+    is_woken: bool,
+    /// The task is woken when fewer are left than this: then the log must be made longer.
+    low: u64,
+}
+
+/// Numbers of attempts to get the capability.
+#[derive(Debug, Default)]
+struct Attempts {
+    number: AtomicU64,
+    /// When the last one was sent, in microseconds.
+    sent: AtomicU64,
+}
+
+/// The question for the capability: each attempt has a number of its own.
+struct Acquiring<'a> {
+    borrower: &'a Borrower,
+    count: u32,
+    returned: Option<Returned>,
+}
+
+impl nacre_host::Question<LogName> for Acquiring<'_> {
+    fn method(&self) -> &'static str {
+        ACQUIRE
+    }
+
+    fn encode(&self, log: &LogName, epoch: u64) -> Bytes {
+        let Self { borrower, count, returned } = *self;
+        let number = borrower.attempts.number.fetch_add(1, Ordering::AcqRel) + 1;
+        // Before it is sent: the lease counts from here.
+        let sent = borrower.now().as_micros() as u64;
+        borrower.attempts.sent.store(sent, Ordering::Release);
+        let client = borrower.client;
+        Question::Acquire(Acquire { client, number, count, returned }).encode(log, epoch)
+    }
+}
+
+impl Borrower {
+    pub fn new(authority: Arc<AuthorityClient<View, Issued>>, views: Arc<ViewCache>) -> Arc<Self> {
+        let now = Instant::now();
+        let state = State {
+            lent: None,
+            unreturned: None,
+            is_closed: false,
+            again_at: now,
+            asks: 0,
+            asks_since: now,
+            is_unsupported: false,
+        };
+        Arc::new(Self {
+            client: 1 + Random::from_system().below(MAX_EXACT_INTEGER - 1),
+            authority,
+            views,
+            started: now,
+            state: Mutex::new(state),
+            moved: Notify::new(),
+            acquiring: tokio::sync::Mutex::default(),
+            attempts: Attempts::default(),
+        })
+    }
+
+    fn now(&self) -> Time {
+        self.started.elapsed()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Issues up to `count` positions, if this client may.
+    pub fn take(&self, count: u32) -> Option<(Grant, Arc<View>)> {
+        let (grant, view, number) = {
+            let mut state = self.state();
+            let lent = state.lent.as_mut()?;
+            let left = lent.end.saturating_sub(lent.next);
+            let wanted = left.min(u64::from(count.clamp(1, MAX_TOKENS)));
+            if wanted == 0 {
+                return None;
+            }
+            let taken = lent.holder.take(self.now(), wanted).ok()?;
+            let grant = Grant { first: lent.next, count: taken as u32, epoch: lent.epoch };
+            lent.next += taken;
+            let is_low = lent.end - lent.next < lent.low;
+            if (lent.is_followed || is_low) && !lent.is_woken {
+                lent.is_woken = true;
+                self.moved.notify_one();
+            }
+            (grant, Arc::clone(&lent.view), lent.holder.number())
+        };
+        let view = self.views.note(grant, view)?;
+        if grant.is_void_in(&view) {
+            // Another sequencer is in charge, which has sealed off what is issued here.
+            self.drop_lent(number);
+            return None;
+        }
+        Some((grant, view))
+    }
+
+    /// The number of this client; 0 if the sequencer's node does not know that clients have one.
+    pub fn number(&self) -> u64 {
+        if self.state().is_unsupported { 0 } else { self.client }
+    }
+
+    /// Takes note that the sequencer's node is of a release without capabilities.
+    pub fn set_unsupported(&self) {
+        self.state().is_unsupported = true;
+    }
+
+    /// The tail, if this client issues the positions, and the epoch under which it is that.
+    pub fn tail(&self) -> Option<(u64, u64)> {
+        let now = self.now();
+        let mut state = self.state();
+        let lent = state.lent.as_mut()?;
+        lent.holder.is_live(now).then_some((lent.next, lent.epoch))
+    }
+
+    /// Whether to ask for the capability with the next question for positions.
+    pub fn wants(&self) -> bool {
+        let now = Instant::now();
+        let mut state = self.state();
+        if now - state.asks_since > ASKS_WITHIN {
+            (state.asks, state.asks_since) = (0, now);
+        }
+        state.asks = state.asks.saturating_add(1);
+        !state.is_unsupported && state.asks > ASKS_BEFORE && now >= state.again_at
+    }
+
+    /// Positions, and the capability if it is this client's turn. `None` if the sequencer's node knows none.
+    pub async fn acquire(
+        self: &Arc<Self>,
+        count: u32,
+        patience: Duration,
+        deadline: Instant,
+    ) -> Result<Option<(Grant, Arc<View>)>> {
+        let _once = self.acquiring.lock().await;
+        if let Some(taken) = self.take(count) {
+            return Ok(Some(taken));
+        }
+        let returned = self.end();
+        let question = Acquiring { borrower: self, count, returned };
+        let (answer, asked) = match self.authority.ask(&question, patience, deadline).await {
+            Ok(answered) => answered,
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                self.set_unsupported();
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        self.state().unreturned = None;
+        let number = self.attempts.number.load(Ordering::Acquire);
+        let sent = Duration::from_micros(self.attempts.sent.load(Ordering::Acquire));
+        match decode_acquired(answer)? {
+            Acquired::Positions(grant, again) => {
+                self.state().again_at = Instant::now() + again;
+                let view = self.views.heard_of_grant(grant, asked).await?;
+                Ok(Some((grant, view)))
+            }
+            Acquired::Lent { grant, lease, end, operations } => {
+                let view = self.views.heard_of_grant(grant, asked).await?;
+                let mut holder = Holder::new(number, sent, lease, operations);
+                holder.count(grant.count.into());
+                self.hold(holder, grant, end, &view);
+                Ok(Some((grant, view)))
+            }
+        }
+    }
+
+    /// Begins to issue the positions behind those of `grant`.
+    fn hold(self: &Arc<Self>, holder: Holder, grant: Grant, end: u64, view: &Arc<View>) {
+        let number = holder.number();
+        let lent = Borrowed {
+            holder,
+            next: grant.end(),
+            end,
+            epoch: grant.epoch,
+            view: Arc::clone(view),
+            asked: 0,
+            is_followed: false,
+            told: grant.first,
+            idle_since: self.now(),
+            is_woken: false,
+            low: (end - grant.first).div_ceil(2),
+        };
+        let mut state = self.state();
+        state.lent = Some(lent);
+        drop(state);
+        tokio::spawn(Arc::clone(self).ask_for_news(number));
+    }
+
+    /// Ends the grant, if there is one; returns the one that the sequencer is to hear of.
+    fn end(&self) -> Option<Returned> {
+        let mut state = self.state();
+        if let Some(mut lent) = state.lent.take() {
+            state.unreturned = Some(Returned {
+                client: self.client,
+                number: lent.holder.number(),
+                tail: lent.next,
+                operations: lent.holder.end(),
+            });
+            self.moved.notify_one();
+        }
+        state.unreturned
+    }
+
+    /// Forgets a grant that its sequencer cannot take back.
+    fn drop_lent(&self, number: u64) {
+        let mut state = self.state();
+        if state.lent.as_ref().is_some_and(|lent| lent.holder.number() == number) {
+            state.lent = None;
+            self.moved.notify_one();
+        }
+    }
+
+    /// Gives the grant back for good.
+    pub fn close(&self) {
+        self.state().is_closed = true;
+        self.moved.notify_one();
+    }
+
+    /// Gives the grant back, if there is one.
+    pub async fn give_back(&self) {
+        let Some(returned) = self.end() else { return };
+        let mut backoff = Backoff::new();
+        for _ in 0..RETURN_ATTEMPTS {
+            let told = self.authority.ask_now(&Question::Return(returned), LEASE).await;
+            // One that is not the sequencer any more has no grants.
+            if told.is_ok() || told.is_err_and(|error| error.kind() != ErrorKind::Unavailable) {
+                let mut state = self.state();
+                if state.unreturned == Some(returned) {
+                    state.unreturned = None;
+                }
+                return;
+            }
+            backoff.wait().await;
+        }
+    }
+
+    /// Asks for news until the grant has ended.
+    async fn ask_for_news(self: Arc<Self>, number: u64) {
+        let mut backoff = Backoff::new();
+        while let Some(hold) = self.report(number) {
+            let sent = self.now();
+            let question = Question::Hold(hold);
+            let asked = self.authority.ask_now(&question, RENEW_EVERY + LEASE);
+            let answer = tokio::select! {
+                answer = asked => answer,
+                () = self.until_moved(number) => continue,
+            };
+            match answer.and_then(|(answer, _)| decode_news(answer)) {
+                Ok(Some(news)) => {
+                    backoff = Backoff::new();
+                    self.hear(number, sent, news).await;
+                }
+                Ok(None) => return self.give_back().await,
+                // Its node may be back before the lease is over.
+                Err(error) if is_transient(&error) && error.kind() != ErrorKind::Stale => {
+                    if !self.is_live(number) {
+                        return self.give_back().await;
+                    }
+                    backoff.wait().await;
+                }
+                Err(_) => return self.drop_lent(number),
+            }
+        }
+        if self.must_give_back(number) {
+            self.give_back().await;
+        }
+    }
+
+    /// What the sequencer is told next; `None` if the grant has ended, or is to be given back.
+    fn report(&self, number: u64) -> Option<Hold> {
+        if self.must_give_back(number) {
+            return None;
+        }
+        let mut state = self.state();
+        let lent = state.lent.as_mut().filter(|lent| lent.holder.number() == number)?;
+        lent.is_woken = false;
+        if lent.next != lent.told {
+            (lent.told, lent.idle_since) = (lent.next, self.now());
+        }
+        let told = Returned {
+            client: self.client,
+            number,
+            tail: lent.next,
+            operations: lent.holder.operations(),
+        };
+        let (answered, is_followed) = (lent.asked, lent.is_followed);
+        Some(Hold { told, answered, is_followed, wait: RENEW_EVERY })
+    }
+
+    fn must_give_back(&self, number: u64) -> bool {
+        let (now, state) = (self.now(), self.state());
+        let lent = state.lent.as_ref().filter(|lent| lent.holder.number() == number);
+        lent.is_some_and(|lent| {
+            let is_idle = lent.next == lent.told && now >= lent.idle_since + IDLE;
+            state.is_closed || is_idle
+        })
+    }
+
+    fn is_live(&self, number: u64) -> bool {
+        let (now, mut state) = (self.now(), self.state());
+        let lent = state.lent.as_mut().filter(|lent| lent.holder.number() == number);
+        lent.is_some_and(|lent| lent.holder.is_live(now))
+    }
+
+    /// Ends when there is something to tell; not sooner than [`TELL_EVERY`] after the last time.
+    async fn until_moved(&self, number: u64) {
+        let not_before = Instant::now() + TELL_EVERY;
+        self.moved.notified().await;
+        let is_ending = {
+            let state = self.state();
+            let lent = state.lent.as_ref().filter(|lent| lent.holder.number() == number);
+            state.is_closed || lent.is_none()
+        };
+        if !is_ending {
+            sleep_until(not_before).await;
+        }
+    }
+
+    /// Takes in that the grant stands.
+    async fn hear(&self, number: u64, sent: Time, news: News) {
+        // Whoever uses the positions that are new must know their view.
+        let view = self.views.at_least(news.epoch).await.ok();
+        let mut state = self.state();
+        let lent = state.lent.as_mut().filter(|lent| lent.holder.number() == number);
+        let Some(lent) = lent else { return };
+        lent.holder.renew(sent, news.lease);
+        lent.asked = lent.asked.max(news.asked);
+        lent.is_followed = news.is_followed;
+        if let Some(view) = view.filter(|_| news.end > lent.end) {
+            lent.low = (news.end - lent.next).div_ceil(2);
+            (lent.end, lent.epoch, lent.view) = (news.end, news.epoch, view);
+        }
+    }
+}
