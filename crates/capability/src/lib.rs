@@ -22,6 +22,8 @@
 //! - An exclusive grant is the only one, and nobody is served while there is one.
 //! - The holder counts its lease from before it sent its question, the authority from after it heard that. So the
 //!   holder stops first, as long as both clocks run at one speed.
+//! - A client never asks an authority of an earlier epoch than that of a grant it has had: that one would know nothing
+//!   of the grant, and the client would take its answer for the end of it.
 //! - Correctness does not rest on clocks: what a holder does after its eviction is refused by the fence.
 
 mod authority;

@@ -86,8 +86,8 @@ pub enum Command {
         /// The holder.
         client: u64,
     },
-    /// A holder has not returned its grant in time. Fence all holders off and find the state without their help; this
-    /// authority ends.
+    /// A holder has not returned its grant in time. Fence all holders off and find the state without their help. This
+    /// authority ends: whoever waits is served by its successor.
     Evict {
         /// The holder.
         client: u64,
@@ -123,6 +123,8 @@ pub struct Authority {
     recent: Recent,
     /// While this is not 0 nobody is granted anything.
     bars: usize,
+    /// Whether it has evicted a holder: then it gives nobody anything any more.
+    has_ended: bool,
 }
 
 impl Authority {
@@ -138,7 +140,7 @@ impl Authority {
 
     /// Whether nobody holds or waits for anything.
     pub fn is_free(&self) -> bool {
-        self.grants.is_empty() && self.waiting.is_empty()
+        self.grants.is_empty() && self.waiting.is_empty() && !self.has_ended
     }
 
     /// The grants that have not been returned.
@@ -240,7 +242,7 @@ impl Authority {
     /// Serves those that wait, in the order that the policy says, until one must wait for a holder.
     fn serve_waiting(&mut self, now: Time, policy: &dyn Policy) -> Vec<Command> {
         let mut commands = vec![];
-        while !self.waiting.is_empty() {
+        while !self.waiting.is_empty() && !self.has_ended {
             let turn = self.turn(now, policy);
             if self.is_kept_waiting(turn) {
                 self.limit_grants(now, policy);
@@ -324,6 +326,7 @@ impl Authority {
                 commands.push(Command::Revoke { client });
             }
             if now >= granted.lease_until {
+                self.has_ended = true;
                 commands.push(Command::Evict { client });
             }
         }

@@ -165,6 +165,9 @@ fn a_holder_that_is_silent_is_evicted_when_its_lease_is_over_and_not_before() {
             (ms(30), heard(1, 1, 0), vec![]),
             (over - ms(1), Event::Tick, vec![]),
             (over, Event::Tick, vec![Command::Evict { client: 1 }]),
+            // It comes too late: the state is being found without it, and nobody is served meanwhile.
+            (over + ms(1), returned(1, 1, 7), vec![]),
+            (over + ms(2), asked(3, E, 1), vec![]),
         ],
     );
 }

@@ -60,6 +60,8 @@ pub async fn append(log: &Log, arguments: AppendArguments, out: Out) -> Result<(
         any_order,
     };
     let (progress, end) = run.until_end(Lines::of_file(file.clone())).await;
+    // This process ends: who appends next shall not wait for what it holds of the sequencer.
+    log.release().await;
     let is_interrupted = matches!(end, Err(Ending::Interrupted));
     if out.is_json() {
         note_json(&progress.to_json(is_interrupted));

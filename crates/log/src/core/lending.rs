@@ -133,14 +133,14 @@ impl Default for Lending {
 }
 
 impl SequencerCore {
-    /// Whether a client holds the capability.
+    /// Whether a client holds the capability, or is being evicted.
     pub fn is_lent(&self) -> bool {
-        !self.lending.authority.grants().is_empty()
+        self.lending.is_overdue || !self.lending.authority.grants().is_empty()
     }
 
-    /// Whether the holder must be evicted: it did not return its grant in time.
+    /// Whether the holder must be evicted, as it did not return its grant in time. This sequencer serves nobody any more.
     pub fn is_overdue(&self) -> bool {
-        self.lending.is_overdue && self.is_lent()
+        self.lending.is_overdue
     }
 
     /// When [`SequencerCore::tick`] is due.

@@ -291,12 +291,15 @@ impl Borrower {
         state.unreturned
     }
 
-    /// Forgets a grant that its sequencer cannot take back.
+    /// Ends a grant that its sequencer may not know any more. If it does, it hears of it with the next question: it
+    /// would take the grant for one that was never heard of.
     fn drop_lent(&self, number: u64) {
-        let mut state = self.state();
-        if state.lent.as_ref().is_some_and(|lent| lent.holder.number() == number) {
-            state.lent = None;
-            self.moved.notify_one();
+        let is_it = {
+            let state = self.state();
+            state.lent.as_ref().is_some_and(|lent| lent.holder.number() == number)
+        };
+        if is_it {
+            self.end();
         }
     }
 

@@ -370,7 +370,7 @@ impl TailQuestion {
         let known = self.asked.take().filter(|(by, _)| *by == installed);
         let is_new = known.is_none();
         let questions = known.map_or_else(|| serving.question_holder(now), |(_, asked)| asked);
-        if serving.is_answered(&questions) {
+        if serving.is_answered(&questions) && !serving.is_overdue() {
             return Told::Tail(tail, serving.view().epoch());
         }
         self.asked = Some((installed, questions));

@@ -4,7 +4,6 @@ mod cases;
 pub mod faults;
 mod foreign_views;
 pub mod layouts;
-mod lending;
 pub mod linearizability;
 mod log;
 mod lost;

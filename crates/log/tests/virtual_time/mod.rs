@@ -1,5 +1,6 @@
 //! What takes a clock that waits for everybody, or more runs than real daemons allow.
 
+mod lending;
 mod lost_targets;
 mod planted_bugs;
 mod waiting;

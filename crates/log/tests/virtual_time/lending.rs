@@ -11,8 +11,8 @@ use nacre_log::view::Layout;
 use nacre_log::{Entry, Log, Reconfiguration};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::faults::{more, on_method};
 use crate::bed;
+use crate::suite::faults::on_method;
 use crate::support::checker::Checker;
 use crate::support::{Cluster, node, of_slots};
 
@@ -172,6 +172,5 @@ async fn tails_are_told_in_order_while_the_capability_changes_hands() {
         }
     };
     let ((), _) = tokio::join!(reading, join_all(clients));
-    more(&checker, 0).await;
     checker.check(&log).await;
 }
