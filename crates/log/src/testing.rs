@@ -27,7 +27,7 @@ pub fn view_of(width: u32, slots: u32) -> View {
     let log = LogName::new("test").unwrap();
     let pool = PoolName::new("log").unwrap();
     let class = ClassName::new(NATIVE_CLASS).unwrap();
-    View::first(log, pool, class, Layout { width, slots }, 0, &OneTarget).unwrap()
+    View::first(log, pool, class, Layout { width, slots }, 0, &OneTarget, &[]).unwrap()
 }
 
 /// The successor that is cut at `tail`.

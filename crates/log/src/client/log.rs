@@ -22,7 +22,7 @@ use super::view_cache::ViewCache;
 use crate::LogName;
 use crate::env::LogEnv;
 use crate::limits::{MAX_READ_POSITIONS, MAX_TOKENS};
-use crate::sequencer::{Reconfiguration, SequencerClient, dismiss};
+use crate::sequencer::{Reconfiguration, SequencerClient, dismiss, seal_first};
 use crate::storage::StorageClient;
 use crate::storage::status::EROFS;
 use crate::view::{FIRST_RANGE_BOUND, View};
@@ -47,26 +47,19 @@ impl Log {
     /// # Errors
     /// `Exists` if there is one of that name; `Invalid` for options out of bounds; `Unavailable`.
     pub async fn create(env: LogEnv, name: LogName, options: LogOptions) -> Result<Self> {
-        let layout = options.layout(env.placement.targets().len() * env.columns as usize);
-        let LogOptions { pool, class, .. } = options;
-        let first = match env.views.last(&name).await? {
+        let exists = || Error::exists(format!("there is a log {name}")).during("create");
+        let former = match env.views.last(&name).await? {
             Some(view) if view.is_removed() => removal::bury(&env, &view).await?,
             other => other,
         };
-        let view = match first {
-            Some(removed) if removed.is_removed() => {
-                removed.reborn(pool, class, layout, &*env.placement)?
-            }
-            _ => {
-                let first_range = Random::from_system().below(FIRST_RANGE_BOUND.into()) as u32;
-                View::first(name.clone(), pool, class, layout, first_range, &*env.placement)?
-            }
-        };
+        if former.as_ref().is_some_and(|view| !view.is_removed()) {
+            return Err(exists());
+        }
+        let view = sealed_first(&env, &name, former.as_ref(), &options).await;
+        let view = view.map_err(|error| error.during("create").on(&name))?;
         match env.views.propose(&view).await {
             Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::Stale => {
-                return Err(Error::exists(format!("there is a log {name}")).during("create"));
-            }
+            Err(error) if error.kind() == ErrorKind::Stale => return Err(exists()),
             Err(error) => return Err(error.during("create").on(&name)),
         }
         Self::open(env, name).await
@@ -374,6 +367,33 @@ impl Log {
             objects: objects.sum(),
         })
     }
+}
+
+/// The first view of a log, whose objects are there. A target that is silent is avoided.
+async fn sealed_first(
+    env: &LogEnv,
+    name: &LogName,
+    former: Option<&View>,
+    options: &LogOptions,
+) -> Result<View> {
+    let targets = env.placement.targets().len();
+    let layout = options.layout(targets * env.columns as usize);
+    let first_range = Random::from_system().below(FIRST_RANGE_BOUND.into()) as u32;
+    let (placement, mut avoid) = (&*env.placement, vec![]);
+    // Each round finds a silent target more, or is the last.
+    for _ in 0..=targets {
+        let (pool, class) = (options.pool.clone(), options.class.clone());
+        let view = match former {
+            Some(former) => former.reborn(pool, class, layout, placement, &avoid)?,
+            None => View::first(name.clone(), pool, class, layout, first_range, placement, &avoid)?,
+        };
+        let silent = seal_first(env, &view).await?;
+        if silent.is_empty() {
+            return Ok(view);
+        }
+        avoid.extend(silent);
+    }
+    Err(Error::unavailable("no storage target answers"))
 }
 
 impl Inner {

@@ -3,6 +3,8 @@
 //! 1. Seal every object of the last stripe at the claim's epoch. From then on no client with an older view can
 //!    write there. If the stripe is empty, go on with the one before.
 //! 2. The tail is one past the greatest maximum, as far as that is a position of the stripe; serve from there.
+//! 3. If an object of the stripe was lost, nobody knows which of its positions were written: serve from the end of
+//!    the stripe. So no position is issued again that was acknowledged, and none is lost from sight.
 //!
 //! Stripes before the last non-empty one need no seal: all their positions are below the tail, and a client that
 //! still holds one of them may write it, once.
@@ -44,6 +46,8 @@ pub enum RecoveryEvent {
     AlreadySealed(Place),
     /// The maximum position of an object that was sealed already.
     Maximum(Place, Option<u64>),
+    /// There is no such object any more: it was lost with its storage target.
+    Lost(Place),
     /// The object did not answer; nobody knows whether it is sealed.
     NoAnswer(Place),
 }
@@ -61,6 +65,8 @@ pub struct RecoveryCore {
     /// Sealed at our epoch or later: by us, if the view is still ours.
     doubtful: BTreeSet<Place>,
     maximum: Option<u64>,
+    /// Whether an object of the stripe was lost.
+    has_lost: bool,
 }
 
 impl Recovery for RecoveryCore {
@@ -72,7 +78,7 @@ impl Recovery for RecoveryCore {
     fn new(claimed: View) -> Self {
         let stripe = claimed.last_range().stripe_count() - 1;
         let (waiting, doubtful) = Default::default();
-        Self { view: claimed, stripe, waiting, doubtful, maximum: None }
+        Self { view: claimed, stripe, waiting, doubtful, maximum: None, has_lost: false }
     }
 
     fn start(&mut self) -> Vec<RecoveryStep> {
@@ -88,6 +94,10 @@ impl Recovery for RecoveryCore {
         match event {
             RecoveryEvent::Sealed(place, found) | RecoveryEvent::Maximum(place, found) => {
                 self.found(place, found)
+            }
+            RecoveryEvent::Lost(place) => {
+                self.has_lost |= self.waiting.contains(&place);
+                self.found(place, None)
             }
             RecoveryEvent::AlreadySealed(place) if self.waiting.contains(&place) => {
                 self.doubtful.insert(place);
@@ -133,6 +143,9 @@ impl RecoveryCore {
             return vec![];
         }
         let (range, lowest_tail) = (self.view.last_range(), self.view.lowest_tail());
+        if self.has_lost {
+            return vec![Step::Serve(lowest_tail.max(range.stripe_end(self.stripe)))];
+        }
         if let Some(tail) = range.tail_in(self.stripe, self.maximum) {
             return vec![Step::Serve(lowest_tail.max(tail))];
         }
@@ -240,6 +253,26 @@ mod tests {
         assert_eq!(core.handle(RecoveryEvent::Sealed(places[0], Some(6))), []);
         let served = core.handle(RecoveryEvent::Sealed(places[1], Some(3)));
         assert_eq!(served, [Step::Serve(7)]);
+    }
+
+    #[test]
+    fn a_stripe_that_has_lost_an_object_is_taken_for_full() {
+        let (mut core, claim) = claimed(&view_of(2, 4).extended(2).unwrap());
+        core.start();
+        assert_eq!(answer_all(&mut core, &claim, 2, None), seal(&claim, 1));
+        let places: Vec<_> = claim.last_range().stripe_places(1).collect();
+        assert_eq!(core.handle(RecoveryEvent::Sealed(places[1], Some(13))), []);
+        assert_eq!(core.handle(RecoveryEvent::Lost(places[0])), [Step::Serve(16)]);
+        let (mut core, claim) = claimed_at_once();
+        let lost = claim.last_range().stripe_places(0).map(RecoveryEvent::Lost);
+        let steps: Vec<_> = lost.flat_map(|event| core.handle(event)).collect();
+        assert_eq!(steps, [Step::Serve(8)], "nobody knows where the tail was");
+    }
+
+    fn claimed_at_once() -> (RecoveryCore, View) {
+        let (mut core, claim) = claimed(&view_of(2, 4));
+        core.start();
+        (core, claim)
     }
 
     #[test]

@@ -209,6 +209,14 @@ fn places(view: &View, stripe: u64) -> Vec<Place> {
     view.last_range().stripe_places(stripe).collect()
 }
 
+/// Seals the objects of a log's first view, before the log is made; answers the targets that did not answer in time.
+///
+/// # Errors
+/// Those of the log's class.
+pub(crate) async fn seal_first(env: &LogEnv, view: &View) -> Result<Vec<TargetName>> {
+    seal(env, view, places(view, 0), SEAL_PATIENCE).await
+}
+
 /// Seals new objects of a view; answers the targets that did not answer in time.
 async fn seal(
     env: &LogEnv,

@@ -20,8 +20,12 @@ pub(super) async fn carry_out(env: &LogEnv, command: RecoveryCommand) -> Result<
     match command {
         RecoveryCommand::Seal { view, place } => {
             let object = object_of(&view, place)?;
-            let sealed = storage.seal(Addressed::by(&view, &object)).await;
-            found(place, sealed, RecoveryEvent::Sealed).await
+            let to = Addressed::by(&view, &object);
+            // A seal would make the object again, and the positions that it held would read as unwritten.
+            if !is_first_claim(&view) && was_lost(storage.max_position(to).await) {
+                return Ok(RecoveryEvent::Lost(place));
+            }
+            found(place, storage.seal(to).await, RecoveryEvent::Sealed).await
         }
         RecoveryCommand::AskMaximum { view, place } => {
             let object = object_of(&view, place)?;
@@ -29,6 +33,17 @@ pub(super) async fn carry_out(env: &LogEnv, command: RecoveryCommand) -> Result<
             found(place, maximum, RecoveryEvent::Maximum).await
         }
     }
+}
+
+/// Whether nobody served the log before this claim. Whoever made it sealed its objects; of a log that an earlier build
+/// made, this claim makes them.
+fn is_first_claim(view: &View) -> bool {
+    view.epoch() == view.born() + 1
+}
+
+/// Whether an object answered that it is not there. A view names no object that was never there.
+fn was_lost(answer: CallResult<Option<u64>>) -> bool {
+    matches!(answer, Err(CallFailure::Unsealed))
 }
 
 /// The error of a recovery that took too long.

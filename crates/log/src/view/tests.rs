@@ -36,7 +36,7 @@ fn a_removed_log_has_a_successor_that_shares_no_object_with_it() {
     let buried = removed.forgetting_below(removed.end());
     assert!(buried.is_removed() && buried.is_buried());
     let (pool, class) = ("log".parse().unwrap(), buried.class().clone());
-    let next = buried.reborn(pool, class, view.layout(), &OneTarget).unwrap();
+    let next = buried.reborn(pool, class, view.layout(), &OneTarget, &[]).unwrap();
     assert_eq!((next.epoch(), next.born()), (buried.epoch() + 1, buried.epoch() + 1));
     assert_eq!(next.last_range().first, 0);
     // One that was being laid out when the log was removed has the id in between.

@@ -34,7 +34,8 @@ pub struct View {
 }
 
 impl View {
-    /// The view of a new log: one stripe, no sequencer yet.
+    /// The view of a new log: one stripe, away from the targets that are to be avoided, and no sequencer yet. Its
+    /// objects are sealed before it is proposed.
     ///
     /// The ids of its ranges begin with `first_range`, which is part of the names of its objects. Draw it at
     /// random below `FIRST_RANGE_BOUND`: a log of this name may have lost its view with a storage target, and
@@ -49,9 +50,10 @@ impl View {
         layout: Layout,
         first_range: u32,
         placement: &dyn Locate,
+        avoid: &[TargetName],
     ) -> Result<Self> {
         let stripe = u64::from(layout.check()?.width) * u64::from(layout.slots);
-        let range = layout.range(&log, &pool, first_range, 0..stripe, placement, &[])?;
+        let range = layout.range(&log, &pool, first_range, 0..stripe, placement, avoid)?;
         Ok(Self {
             log,
             pool,
@@ -66,7 +68,7 @@ impl View {
     }
 
     /// The first view of a log of the name of this one, which was removed: its objects have names that no
-    /// object of this one has.
+    /// object of this one has. They are sealed before it is proposed.
     ///
     /// # Errors
     /// As for [`View::first`]; `Exhausted` if the name was used too often.
@@ -76,12 +78,13 @@ impl View {
         class: ClassName,
         layout: Layout,
         placement: &dyn Locate,
+        avoid: &[TargetName],
     ) -> Result<Self> {
         let epoch = self.epoch + 1;
         let used_up = || Error::exhausted("no range is left under this name").on(&self.log);
         let id = self.last_range().id.checked_add(RANGE_ID_GAP).ok_or_else(used_up)?;
         let stripe = u64::from(layout.check()?.width) * u64::from(layout.slots);
-        let range = layout.range(&self.log, &pool, id, 0..stripe, placement, &[])?;
+        let range = layout.range(&self.log, &pool, id, 0..stripe, placement, avoid)?;
         let (log, ranges) = (self.log.clone(), vec![range]);
         let (sequencer, kept_from, is_removed) = (None, 0, false);
         Ok(Self { log, pool, epoch, born: epoch, is_removed, class, sequencer, kept_from, ranges })

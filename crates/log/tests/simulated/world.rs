@@ -84,7 +84,7 @@ impl World {
             Layout { width: 1 + random.below(4) as u32, slots: 2 + random.below(12) as u32 };
         let (log, pool) = (LogName::new("l").unwrap(), PoolName::new("log").unwrap());
         let class = ClassName::new(NATIVE_CLASS).unwrap();
-        let stored = View::first(log, pool, class, layout, 0, &Placement).unwrap();
+        let stored = View::first(log, pool, class, layout, 0, &Placement, &[]).unwrap();
         let is_of_one_name = seed % ONE_NAME_IN == ONE_NAME_IN - 1;
         let name = |n| node(if is_of_one_name { 0 } else { n });
         let client = |n| Client::new(n, CALLS, stored.clone(), is_of_one_name, sabotage);

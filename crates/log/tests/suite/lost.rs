@@ -1,15 +1,17 @@
 //! Objects that were lost with their storage target: what is left can be read, and nothing that is left
 //! over is taken for something else.
 
-use crate::support::Cluster;
+use std::collections::BTreeSet;
+
+use crate::support::{Cluster, of_slots};
 use futures::StreamExt;
-use nacre_log::{Entry, Log};
+use nacre_log::{Entry, Log, LogOptions};
 use nacre_object::{ErrorKind, ListRequest, ObjectId, Op, PoolName, Request};
 use nacre_registry::Maps;
 
 /// Stripes of three objects with four records each; the last stripe holds four records.
 const RECORDS: u64 = 40;
-const LAST_STRIPE: u64 = 36;
+const END_OF_LAST_STRIPE: u64 = 48;
 
 /// Removes every object of logs that a target holds; the nodes start again.
 async fn lose_target(cluster: &Cluster, target: usize) {
@@ -47,9 +49,9 @@ async fn what_is_left_of_a_log_is_read_filled_trimmed_and_appended_to() {
     for (position, entry) in (0..).zip(all_of(&again).await) {
         match entry {
             Entry::Data(data) => assert_eq!(data, format!("record {position}")),
-            // Recovery has made the objects of the last stripe again, so that records can go on there.
-            Entry::Filled => assert!(is_lost(position) && position >= LAST_STRIPE, "{position}"),
-            Entry::Lost => assert!(is_lost(position) && position < LAST_STRIPE, "{position}"),
+            Entry::Lost => assert!(is_lost(position), "{position}"),
+            // Nobody knows how far the last stripe was written, so the log goes on behind it.
+            Entry::Filled => assert!(!is_lost(position) && position >= RECORDS, "{position}"),
             Entry::Trimmed => panic!("nobody trimmed {position}"),
         }
     }
@@ -61,13 +63,41 @@ async fn what_is_left_of_a_log_is_read_filled_trimmed_and_appended_to() {
     assert_eq!(again.read(4).await.unwrap(), Entry::Lost);
 
     let tail = again.tail().await.unwrap();
+    assert_eq!(tail, END_OF_LAST_STRIPE);
     assert_eq!(again.append("next").await.unwrap(), tail);
     assert_eq!(again.read(tail).await.unwrap(), Entry::Data("next".into()));
     again.trim_to(tail - 1).await.unwrap();
     assert_eq!(again.read(4).await.unwrap(), Entry::Trimmed);
     assert_eq!(again.first_readable().await.unwrap(), tail);
+    cluster.start_node(0);
+    assert_eq!(again.seal().await.unwrap(), tail + 1, "the next recovery skips nothing");
     Log::remove(cluster.env.clone(), again.name().clone()).await.unwrap();
     assert_eq!(cluster.entries().await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_whose_objects_were_all_lost_issues_no_position_again() {
+    let cluster = Cluster::new(3, 1).await;
+    let narrow = LogOptions { width: Some(1), ..of_slots(100) };
+    let log = cluster.create("l", narrow).await;
+    for record in 0..RECORDS {
+        log.append(format!("record {record}")).await.unwrap();
+    }
+    lose_target(&cluster, cluster.target_of_position(&log, 0)).await;
+    let again = cluster.open("l").await;
+    assert_eq!(again.append("next").await.unwrap(), 100);
+    let lost = again.read_range(0, RECORDS as usize).await.unwrap();
+    assert!(lost.iter().all(|slot| slot.entry == Some(Entry::Lost)), "{lost:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_log_avoids_a_target_that_is_silent() {
+    let cluster = Cluster::new(3, 1).await;
+    cluster.kill_target(1);
+    let log = cluster.filled("l", RECORDS).await;
+    let targets: BTreeSet<_> =
+        (0..RECORDS).map(|position| cluster.target_of_position(&log, position)).collect();
+    assert_eq!(targets, BTreeSet::from([0, 2]));
 }
 
 #[tokio::test(start_paused = true)]
