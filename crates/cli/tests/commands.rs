@@ -380,6 +380,11 @@ fn a_map_that_nacre_goes_by_is_changed_only_by_whoever_insists() {
         cluster.run(&["map", "get", map]);
     }
     assert!(cluster.fails(&["map", "set", "log.l", "x=y"]).1.contains("`nacre log`"));
+    let pools = "nacre.system/map/pools";
+    for change in [&["object", "rm", pools][..], &["object", "map", "set", pools, "x=y"]] {
+        let (status, said) = cluster.fails(change);
+        assert!(status == 2 && said.contains("keeps its own things"), "{change:?}: {said}");
+    }
     cluster.run(&["map", "set", "pools", "more={}", "--system"]);
     cluster.run(&["map", "rm", "pools", "more", "--system"]);
     assert_eq!(cluster.run(&["pool", "ls"]), "data\nlog\n");

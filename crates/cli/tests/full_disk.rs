@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use common::{RunningCluster, finish};
 use nacre_conformance::SmallDisk;
 use nacre_conformance::wait::eventually_blocking;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// What is held back, what three nodes take at the beginning, and some.
 const DISK_BYTES: u64 = 448 * 1024 * 1024;
@@ -64,6 +65,8 @@ fn a_cluster_goes_on_by_itself_after_somebody_elses_file_took_every_byte() {
     for name in ["data/a", "data/b", "data/kept"] {
         cluster.run_with_input(&["object", "put", name], &content);
     }
+    cluster.run(&["log", "create", "kept", "--slots", "4"]);
+    cluster.run_with_input(&["log", "append", "kept"], &"record\n".repeat(20));
     let foreign = folder.path().join("foreign");
     eventually_blocking("status says what to do", || {
         take_every_byte(&foreign);
@@ -71,6 +74,12 @@ fn a_cluster_goes_on_by_itself_after_somebody_elses_file_took_every_byte() {
     });
     let (_, said) = cluster.fails(&["object", "create", "data/refused"]);
     assert!(said.contains("exhausted") && said.contains("nacre log trim"), "{said}");
+    // The sequencers' memory is gone, and a full disk takes no claim.
+    let sequencers = Pid::from_raw(cluster.pid_of("meta.0").unwrap()).unwrap();
+    kill_process(sequencers, Signal::KILL).unwrap();
+    assert_eq!(cluster.run(&["log", "read", "kept"]), "record\n".repeat(20));
+    cluster.run(&["log", "trim", "kept", "9", "--to"]);
+    assert_eq!(cluster.run(&["log", "read", "kept"]), "record\n".repeat(10));
     for name in ["data/a", "data/b"] {
         cluster.run(&["object", "rm", name]);
     }

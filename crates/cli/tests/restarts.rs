@@ -383,9 +383,24 @@ fn a_cluster_whose_file_is_lost_is_not_made_anew_and_runs_again_once_it_is_resto
     assert!(said.contains("storage.0, storage.1, storage.2"), "{said}");
     let copy = scratch.path().join("storage.0/cluster.json");
     assert!(said.contains(&format!("cp {} {}", copy.display(), file.display())), "{said}");
-    fs::copy(copy, file).unwrap();
-    let cluster = RunningCluster::start_in(scratch.path());
+    fs::copy(&copy, &file).unwrap();
+    let mut cluster = RunningCluster::start_in(scratch.path());
     assert_eq!(cluster.run(&["object", "get", "data/a"]), "kept");
+
+    assert!(cluster.stop());
+    let whole = fs::read(&file).unwrap();
+    let mut document: serde_json::Value = serde_json::from_slice(&whole).unwrap();
+    document["nodes"].as_array_mut().unwrap().retain(|node| node["name"] != "storage.2");
+    fs::write(&file, document.to_string()).unwrap();
+    for is_there in [true, false] {
+        if !is_there {
+            fs::rename(scratch.path().join("storage.2"), scratch.path().join("elsewhere")).unwrap();
+        }
+        let (_, said) = up_fails(scratch.path(), &[]);
+        assert!(said.contains("leaves out the storage target storage.2"), "{said}");
+        assert!(said.contains("restore the file: cp "), "{said}");
+    }
+    assert_eq!(fs::read(&copy).unwrap(), whole, "the copies are left as they are");
 }
 
 #[test]

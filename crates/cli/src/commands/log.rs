@@ -16,6 +16,8 @@ use crate::reader::while_read;
 
 /// Positions asked for at a time by `read`.
 const READ_PAGE: usize = 1024;
+/// Lost positions that are farther apart are told of apart.
+const LOST_APART: u64 = 1024;
 /// A follower whose cluster does not answer asks again after this.
 const FOLLOW_AGAIN: Duration = Duration::from_millis(500);
 
@@ -286,16 +288,19 @@ fn document(position: u64, entry: Option<&Entry>) -> serde_json::Value {
 /// Prints records as they are appended; returns only if that fails. While the cluster does not answer, it waits.
 async fn follow(log: &Log, from: u64, positions: bool, out: Out) -> Result<()> {
     let mut entries = log.follow(from);
-    let (mut is_waiting, mut is_losing) = (false, false);
+    let (mut is_waiting, mut lost_at) = (false, None::<u64>);
     while let Some(next) = entries.next().await {
         match next {
             Ok((position, entry)) => {
                 is_waiting = false;
-                let was_losing = std::mem::replace(&mut is_losing, entry == Entry::Lost);
-                if is_losing && !was_losing {
-                    note(&format!(
-                        "records from position {position} on were lost with their storage target"
-                    ));
+                if entry == Entry::Lost {
+                    // Lost positions lie between others, as an object has every second or third.
+                    if lost_at.is_none_or(|at| position - at > LOST_APART) {
+                        note(&format!(
+                            "some records from position {position} on were lost with their storage target"
+                        ));
+                    }
+                    lost_at = Some(position);
                 }
                 show(position, &entry, positions, out)?;
             }

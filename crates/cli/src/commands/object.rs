@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use clap::Subcommand;
 use nacre::{Cluster, MapReader, Object, Pool};
-use nacre_object::{MapEntry, ObjectId, ObjectName, ObjectStat, Result, SnapshotName};
+use nacre_object::{
+    Error, MapEntry, ObjectId, ObjectName, ObjectStat, PoolName, Result, SnapshotName,
+};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -187,9 +189,57 @@ pub enum SnapshotCommand {
     },
 }
 
+impl ObjectCommand {
+    /// The objects that the command changes.
+    fn changed(&self) -> Vec<&ObjectId> {
+        use {
+            AttributeCommand as A, ObjectCommand as C, ObjectMapCommand as M, SnapshotCommand as S,
+        };
+        match self {
+            C::Put { object, .. }
+            | C::Write { object, .. }
+            | C::Append { object, .. }
+            | C::Truncate { object, .. }
+            | C::Zero { object, .. }
+            | C::Create { object, .. }
+            | C::Attr(A::Set { object, .. } | A::Rm { object, .. })
+            | C::Map(M::Set { object, .. } | M::Rm { object, .. })
+            | C::Snapshot(
+                S::Create { object, .. }
+                | S::Rm { object, .. }
+                | S::Rollback { object, .. }
+                | S::Clone { object, .. },
+            ) => vec![object],
+            C::Rm { objects } => objects.iter().collect(),
+            C::Get { .. }
+            | C::Stat { .. }
+            | C::Ls { .. }
+            | C::Locate { .. }
+            | C::Attr(A::Get { .. } | A::Ls { .. })
+            | C::Map(M::Get { .. } | M::Ls { .. })
+            | C::Snapshot(S::Ls { .. }) => vec![],
+        }
+    }
+
+    /// # Errors
+    /// `Invalid` for a change of an object by which the cluster keeps its own things.
+    fn check(&self) -> Result<()> {
+        match self.changed().into_iter().find(|object| object.pool == PoolName::system()) {
+            None => Ok(()),
+            Some(object) => {
+                let text = format!("{object} is one of those that nacre keeps its own things in");
+                Err(Error::invalid(text).hint(
+                    "change maps with `nacre map`, programs with `nacre program`, logs with `nacre log`",
+                ))
+            }
+        }
+    }
+}
+
 /// Runs one of them.
 pub async fn run(command: ObjectCommand, cluster: &Cluster, out: Out) -> Result<()> {
     use ObjectCommand as C;
+    command.check()?;
     let open = async |id: ObjectId| cluster.object(&id).await;
     match command {
         C::Put { object, file } => object_content::put(&open(object).await?, &file).await,

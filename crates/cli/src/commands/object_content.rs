@@ -85,12 +85,22 @@ pub async fn get(object: &Object, wanted: Wanted, out: Out) -> Result<()> {
 /// Writes a file beside its place and moves it there when it is complete, so that it may be begun again. A file
 /// that is there keeps its mode; where a link leads to one, that one is replaced.
 async fn get_file(object: &Object, offset: u64, length: Option<u64>, path: &Path) -> Result<()> {
+    if path.is_dir() {
+        return Err(unwritable(path, &io::ErrorKind::IsADirectory.into()));
+    }
     // What is there and no file, as a device or a pipe, is written to and not replaced.
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         let mut there = File::options().write(true).open(path).map_err(|e| unwritable(path, &e))?;
         return copy(object, offset, length, path, &mut there).await;
     }
-    let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let place = match fs::canonicalize(path) {
+        Ok(place) => place,
+        Err(_) if path.is_symlink() => {
+            let text = format!("{} is a link to nothing", path.display());
+            return Err(Error::invalid(text).hint("remove it, or name another file"));
+        }
+        Err(_) => path.to_owned(),
+    };
     let folder = match place.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
@@ -99,7 +109,7 @@ async fn get_file(object: &Object, offset: u64, length: Option<u64>, path: &Path
     let mut attempt = 1;
     loop {
         let mut file = beside(folder, mode).map_err(|error| unwritable(path, &error))?;
-        match copy(object, offset, length, path, &mut file).await {
+        match copy(object, offset, length, path, file.as_file_mut()).await {
             Ok(()) => {
                 let placed = file.persist(&place).map_err(|error| unwritable(path, &error.error));
                 return placed.map(drop);
@@ -138,8 +148,13 @@ async fn copy(
     Ok(())
 }
 
-fn unwritable(path: &Path, error: &std::io::Error) -> Error {
-    Error::unavailable(format!("cannot write {}: {error}", path.display()))
+fn unwritable(path: &Path, error: &io::Error) -> Error {
+    let path = path.display();
+    match error.kind() {
+        io::ErrorKind::NotFound => Error::invalid(format!("there is no folder for {path}")),
+        io::ErrorKind::IsADirectory => Error::invalid(format!("{path} is a folder")),
+        _ => Error::unavailable(format!("cannot write {path}: {error}")),
+    }
 }
 
 #[cfg(test)]

@@ -152,6 +152,14 @@ impl Document {
 }
 
 /// Why a folder's file cannot be read, with what to do.
+/// The storage targets that the file of a folder names, if it is of the cluster of this id.
+pub(crate) fn storage_targets_of(folder: &Path, id: UniqueId) -> Vec<String> {
+    let document = Document::read(folder).ok().filter(|document| document.id == Some(id));
+    let nodes = document.map(|document| document.nodes).unwrap_or_default();
+    let storage = nodes.into_iter().filter(|node| node.has(RoleName::Storage));
+    storage.map(|node| node.name).collect()
+}
+
 fn unreadable(folder: &Path, path: &Path, error: &io::Error) -> Error {
     if error.kind() == io::ErrorKind::PermissionDenied {
         return Error::denied(format!("{}: {error}", path.display()))

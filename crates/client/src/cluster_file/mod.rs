@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 use nacre_object::{Error, NodeName, Result};
 use nacre_wire::{Endpoint, Identity};
 
-pub(crate) use self::document::FILE_NAME as CLUSTER_FILE;
 use self::document::{Document, RemoteDocument};
+pub(crate) use self::document::{FILE_NAME as CLUSTER_FILE, storage_targets_of};
 pub use self::entry::NodeEntry;
 pub use self::folder_lock::FolderLock;
 pub use self::layout::Layout;
@@ -62,6 +62,7 @@ impl ClusterFile {
         let Document { id, engine, nodes, .. } = Document::read(&folder)?;
         let mut cluster = Self { folder, id, engine, nodes, identity: None };
         cluster.check()?;
+        targets::refuse_left_out_targets(&cluster)?;
         // Who can read a node's key is whoever runs it.
         if let Some(node) = cluster.nodes.iter().find(|node| node.socket.is_none()) {
             cluster.identity = Keys::of(&cluster).node(&node.name).ok();

@@ -9,7 +9,7 @@ use nacre_object::{Error, Result};
 
 use super::record::{self, Found, TargetIdentity, TargetRecord};
 use super::refusal::{Refusal, judge};
-use crate::cluster_file::{CLUSTER_FILE, ClusterFile, NodeEntry, RoleName};
+use crate::cluster_file::{CLUSTER_FILE, ClusterFile, NodeEntry, RoleName, storage_targets_of};
 
 /// How the folders of targets are named that have no identity yet.
 const TARGET_PREFIX: &str = "storage.";
@@ -75,7 +75,11 @@ impl TargetFolder {
             ),
             Refusal::OtherCluster { target } => (
                 format!("its folder {path} holds {target} of another cluster"),
-                format!("move that folder away and restore the right one; {forget}"),
+                format!(
+                    "move that folder away and restore the right one; if all targets say so, {CLUSTER_FILE} is of \
+                     another cluster: {}; {forget}",
+                    restore_cluster_file(self.path.parent().unwrap_or(&self.path))
+                ),
             ),
             Refusal::OtherTarget { target } => (
                 format!("its folder {path} holds {target} of this cluster"),
@@ -147,6 +151,36 @@ pub(crate) fn refuse_targets_without_cluster(folder: &Path) -> Result<()> {
     let (folder, targets) = (folder.display(), targets.join(", "));
     let text = format!("{folder} holds storage targets ({targets}), but no {CLUSTER_FILE}");
     Err(Error::corrupt(text).hint(format!("{hint}; or name another folder with --cluster DIR")))
+}
+
+/// Refuses a `cluster.json` that leaves out a storage target: without it objects would be looked for in the wrong places.
+/// The targets' folders, and the copies of the file in them, tell which there are.
+///
+/// # Errors
+/// `Corrupt`, with the target and how to restore the file.
+pub(crate) fn refuse_left_out_targets(cluster: &ClusterFile) -> Result<()> {
+    let Some(id) = cluster.id() else { return Ok(()) };
+    let is_known =
+        |name: &String| cluster.with_role(RoleName::Storage).any(|node| node.name == *name);
+    for target in targets_in(cluster.folder()) {
+        let folder = cluster.folder().join(&target);
+        let own = match TargetRecord::find(&folder) {
+            Found::Record(record) if record.identity.cluster == id => Some(record.identity.target),
+            _ => None,
+        };
+        let named = storage_targets_of(&folder, id);
+        if let Some(missing) = own.into_iter().chain(named).find(|name| !is_known(name)) {
+            let file = cluster.folder().join(CLUSTER_FILE);
+            let copy = folder.join(CLUSTER_FILE);
+            let text = format!("{} leaves out the storage target {missing}", file.display());
+            return Err(Error::corrupt(text).hint(format!(
+                "restore the file: cp {} {}",
+                copy.display(),
+                file.display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// How to get back a `cluster.json` that is missing or damaged.

@@ -27,6 +27,8 @@ mod unique_id;
 
 pub(crate) use create::create;
 pub use folder::TargetFolder;
-pub(crate) use folder::{refuse_targets_without_cluster, restore_cluster_file};
+pub(crate) use folder::{
+    refuse_left_out_targets, refuse_targets_without_cluster, restore_cluster_file,
+};
 pub(crate) use forget::{check_forgettable, forget};
 pub(crate) use unique_id::UniqueId;

@@ -8,7 +8,7 @@ use nacre_object::{ClassName, ObjectId, Result};
 use tokio::time::Instant;
 
 use crate::limits::MAX_BURIALS;
-use crate::storage::{Addressed, CallFailure, LAST_EPOCH, StorageClient};
+use crate::storage::{Addressed, CallFailure, StorageClient};
 use crate::view::{Place, View};
 
 /// The places that hold something up to and including `position`, each with the last position of its stripe
@@ -35,9 +35,10 @@ pub(super) async fn bury_all(
     let places = places_to(removed, removed.end() - 1).into_iter();
     let objects: Vec<_> =
         places.filter_map(|(place, last)| Some((removed.object(place)?, last))).collect();
-    let class = removed.class();
-    let burials =
-        objects.into_iter().map(|(object, last)| bury(storage, object, class, last, deadline));
+    let (class, epoch) = (removed.class(), removed.epoch());
+    let burials = objects
+        .into_iter()
+        .map(|(object, last)| bury(storage, object, class, epoch, last, deadline));
     let mut running = stream::iter(burials).buffer_unordered(MAX_BURIALS);
     while let Some(buried) = running.next().await {
         buried?;
@@ -49,12 +50,13 @@ async fn bury(
     storage: &StorageClient,
     object: ObjectId,
     class: &ClassName,
+    epoch: u64,
     last: u64,
     deadline: Instant,
 ) -> Result<()> {
     let mut backoff = Backoff::new();
     loop {
-        let to = Addressed { object: &object, class, epoch: LAST_EPOCH };
+        let to = Addressed { object: &object, class, epoch };
         match storage.bury(to, last).await {
             Ok(()) => return Ok(()),
             Err(CallFailure::Failed(error)) => return Err(error),

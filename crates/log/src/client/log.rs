@@ -236,7 +236,12 @@ impl Log {
         // So it must be gone by then.
         inner.positions.trim_to(&view, position, deadline).await?;
         if stripe_start > view.kept_from() {
-            inner.sequencer.reconfigure(Reconfiguration::Forget(stripe_start), deadline).await?;
+            let forget = Reconfiguration::Forget(stripe_start);
+            match inner.sequencer.reconfigure(forget, deadline).await {
+                // The disk is full, and has room by what was trimmed. The next trim has the view forget it.
+                Err(error) if error.kind() == ErrorKind::Exhausted => {}
+                forgotten => drop(forgotten?),
+            }
         }
         Ok(())
     }

@@ -98,7 +98,7 @@ impl Positions {
             if let Some(view) = self.views.issued(position) {
                 return Ok(Some(view));
             }
-            let tail = self.sequencer.current_tail(deadline).await?;
+            let tail = self.sequencer.readable_tail(deadline).await?;
             if position > tail {
                 return Ok(None);
             }

@@ -231,7 +231,8 @@ fn reader_deadline(deadline: Instant) -> Instant {
 
 /// Whether no sequencer can be had now, or not by whoever asks.
 fn is_out_of_reach(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Denied)
+    // Exhausted: a full disk takes no claim.
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Denied | ErrorKind::Exhausted)
 }
 
 /// Tells the sequencer of a view of a log that was removed since. If it does not hear, it learns when it is

@@ -107,10 +107,16 @@ impl StorageClient {
     /// `position`, its last one. Its header stays, for a late seal would otherwise bring the object
     /// to life again, empty, and a late write would be accepted once more.
     pub async fn bury(&self, to: Addressed<'_>, position: u64) -> CallResult<()> {
+        let removed = to;
         let to = Addressed { epoch: LAST_EPOCH, ..to };
         match self.seal(to).await {
             // It was buried before.
             Ok(_) | Err(CallFailure::Stale) => {}
+            // A full disk takes the seal once what is to go has gone.
+            Err(CallFailure::Failed(error)) if error.kind() == ErrorKind::Exhausted => {
+                while self.trim_to(removed, position).await? {}
+                self.seal(to).await?;
+            }
             Err(failure) => return Err(failure),
         }
         while self.trim_to(to, position).await? {}

@@ -1,7 +1,7 @@
 //! Sources: immutable objects named by their digest.
 
 use bytes::Bytes;
-use nacre_object::{Error, ObjectId, Op, OpResult, Result};
+use nacre_object::{Error, ErrorKind, ObjectId, Op, OpResult, Result};
 use nacre_program::{Digest, MAX_SOURCE_BYTES};
 
 use crate::system::{System, system_object};
@@ -41,7 +41,12 @@ pub(crate) async fn fetch_source(system: &System, digest: &Digest) -> Result<Str
     let id = object(digest);
     // One byte more than a source may have: what is cut cannot pass for whole.
     let read = Op::Read { offset: 0, length: MAX_SOURCE_BYTES as u64 + 1 };
-    let results = system.submit(&id, vec![read]).await?;
+    let results = system.submit(&id, vec![read]).await.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Error::not_found("the source is lost: no object holds it any more")
+            .on(&id)
+            .hint("put the same source again"),
+        _ => error,
+    })?;
     let Some(OpResult::Data(data)) = results.into_iter().next() else {
         return Err(Error::corrupt("a read was not answered as one").on(id));
     };
