@@ -12,8 +12,8 @@ use super::hooks::PolicySelector;
 
 use super::running::Running;
 use super::values::{type_of, whole_number};
-use crate::selectors::nearest;
-use crate::{Decision, Inputs, Move, Selector};
+use crate::selectors::{Orders, nearest};
+use crate::{Decision, Inputs, Move};
 
 /// What units are chosen by.
 pub(super) struct Choice<'a> {
@@ -29,88 +29,103 @@ pub(super) struct Choice<'a> {
 /// Units that a selector chose, as indexes of the inputs.
 type Selection = Vec<usize>;
 
+/// The units that may move to one rank.
+struct Candidates<'a> {
+    rank: usize,
+    is_left: &'a [bool],
+    /// What `placement` says; `None` without one.
+    is_allowed: Option<Vec<bool>>,
+}
+
+impl Candidates<'_> {
+    fn has(&self, at: usize) -> bool {
+        self.is_left[at] && self.is_allowed.as_ref().is_none_or(|is_allowed| is_allowed[at])
+    }
+}
+
 impl Choice<'_> {
     /// Adds the moves that make up the targets of a decision. Ranks choose in their order, so a unit moves once at most.
     pub fn choose(&self, decision: &mut Decision) -> Result<()> {
-        let mut left: Vec<usize> = (0..self.inputs.units.len()).collect();
+        let orders = Orders::new(&self.inputs.unit_loads);
+        let mut is_left = vec![true; self.inputs.units.len()];
         for rank in 0..decision.targets.len() {
             let target = decision.targets[rank];
-            if target <= 0.0 || rank == self.inputs.whoami || left.is_empty() {
+            if target <= 0.0 || rank == self.inputs.whoami || !is_left.contains(&true) {
                 continue;
             }
-            let candidates = self.candidates(&left, rank)?;
-            let Some((selector, chosen)) = self.best(&candidates, target, rank)? else { continue };
+            orders.drop_moved(&is_left);
+            let candidates = self.candidates(&is_left, rank)?;
+            let Some((selector, chosen)) = self.best(&orders, &candidates, target)? else {
+                continue;
+            };
             decision.selectors.push((rank, selector.to_owned()));
             decision.moves.extend(chosen.iter().map(|at| Move {
                 unit: self.inputs.units[*at].name.clone(),
                 to: rank,
                 load: self.inputs.unit_loads[*at],
             }));
-            let chosen: HashSet<_> = chosen.into_iter().collect();
-            left.retain(|at| !chosen.contains(at));
+            chosen.into_iter().for_each(|at| is_left[at] = false);
         }
         Ok(())
     }
 
     /// The units that may move to a rank.
-    fn candidates(&self, left: &[usize], rank: usize) -> Result<Selection> {
-        let Some(placement) = &self.placement else { return Ok(left.to_vec()) };
-        let mut allowed = vec![];
-        for at in left {
-            match self.running.call(placement, (self.unit(*at)?, rank + 1))? {
-                Value::Boolean(false) => {}
-                Value::Boolean(true) | Value::Nil => allowed.push(*at),
-                other => {
-                    let what = type_of(&other);
-                    let text = format!("`placement` returned a {what}; it returns true or false");
-                    return Err(self.running.fault(HookName::Placement, text));
-                }
+    fn candidates<'a>(&self, is_left: &'a [bool], rank: usize) -> Result<Candidates<'a>> {
+        let may_move = |at: usize, placement: &Function| match self
+            .running
+            .call(placement, (self.unit(at)?, rank + 1))?
+        {
+            Value::Boolean(may_move) => Ok(may_move),
+            Value::Nil => Ok(true),
+            other => {
+                let what = type_of(&other);
+                let text = format!("`placement` returned a {what}; it returns true or false");
+                Err(self.running.fault(HookName::Placement, text))
             }
-        }
-        Ok(allowed)
+        };
+        let all = |placement: &Function| -> Result<Vec<bool>> {
+            let units = is_left.iter().enumerate();
+            units.map(|(at, is_left)| Ok(*is_left && may_move(at, placement)?)).collect()
+        };
+        let is_allowed = self.placement.as_ref().map(all).transpose()?;
+        Ok(Candidates { rank, is_left, is_allowed })
     }
 
     /// Of what the selectors choose, what is nearest to the target, and the selector's name.
     fn best(
         &self,
-        candidates: &[usize],
+        orders: &Orders<'_>,
+        candidates: &Candidates<'_>,
         target: f64,
-        rank: usize,
     ) -> Result<Option<(&str, Selection)>> {
+        // Built-in selectors leave units without load where they are: to move them changes nothing.
+        let is_busy = |at: usize| self.inputs.unit_loads[at] > 0.0 && candidates.has(at);
         let select = |selector: &PolicySelector| match selector {
-            PolicySelector::BuiltIn(selector, _) => {
-                Ok(self.built_in(*selector, candidates, target))
-            }
+            PolicySelector::BuiltIn(selector, _) => Ok(orders.choose(*selector, is_busy, target)),
             PolicySelector::Function(function, name) => {
-                self.programmed(function, name, candidates, target, rank)
+                self.programmed(function, name, candidates, target)
             }
         };
-        let selections = self.selectors.iter().map(select).collect::<Result<Vec<_>>>()?;
+        let mut selections = self.selectors.iter().map(select).collect::<Result<Vec<_>>>()?;
         let sum = |chosen: &Selection| chosen.iter().map(|at| self.inputs.unit_loads[*at]).sum();
         let sums: Vec<f64> = selections.iter().map(sum).collect();
         let won = nearest(&sums, target);
-        Ok(won.map(|at| (self.selectors[at].name(), selections[at].clone())))
-    }
-
-    /// Built-in selectors leave units without load where they are: to move them changes nothing.
-    fn built_in(&self, selector: Selector, candidates: &[usize], target: f64) -> Selection {
-        let is_busy = |at: &usize| self.inputs.unit_loads[*at] > 0.0;
-        let busy: Vec<_> = candidates.iter().copied().filter(is_busy).collect();
-        let loads: Vec<_> = busy.iter().map(|at| self.inputs.unit_loads[*at]).collect();
-        selector.choose(&loads, target).into_iter().map(|at| busy[at]).collect()
+        Ok(won.map(|at| (self.selectors[at].name(), selections.swap_remove(at))))
     }
 
     fn programmed(
         &self,
         function: &Function,
         name: &str,
-        candidates: &[usize],
+        candidates: &Candidates<'_>,
         target: f64,
-        rank: usize,
     ) -> Result<Selection> {
         let running = self.running;
         let units = running.explained(running.lua().create_table())?;
-        for at in candidates {
+        let rank = candidates.rank;
+        let all = 0..self.inputs.units.len();
+        let candidates: Vec<_> = all.filter(|at| candidates.has(*at)).collect();
+        for at in &candidates {
             running.explained(units.raw_push(self.unit(*at)?))?;
         }
         let returned = running.call(function, (units, target, rank + 1))?;

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::Orders;
+
 /// A built-in way to choose units for a target load (Mantle, section 4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -57,15 +59,7 @@ impl Selector {
     /// The units that it chooses, as indexes of `loads`. The unit that crosses the target is included. Units of equal
     /// load stay in their order.
     pub fn choose(self, loads: &[f64], target: f64) -> Vec<usize> {
-        let half = loads.len() / 2;
-        match self {
-            Self::BigFirst => until(target, loads, big_first(loads)),
-            Self::SmallFirst => until(target, loads, small_first(loads)),
-            Self::BigSmall => until(target, loads, big_small(loads)),
-            Self::Half => (0..half).collect(),
-            Self::BigHalf => big_first(loads).into_iter().take(half).collect(),
-            Self::SmallHalf => small_first(loads).into_iter().take(half).collect(),
-        }
+        Orders::new(loads).choose(self, |_| true, target)
     }
 }
 
@@ -73,35 +67,6 @@ impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
-}
-
-fn big_first(loads: &[f64]) -> Vec<usize> {
-    let mut order: Vec<_> = (0..loads.len()).collect();
-    order.sort_by(|a, b| loads[*b].total_cmp(&loads[*a]));
-    order
-}
-
-fn small_first(loads: &[f64]) -> Vec<usize> {
-    let mut order: Vec<_> = (0..loads.len()).collect();
-    order.sort_by(|a, b| loads[*a].total_cmp(&loads[*b]));
-    order
-}
-
-fn big_small(loads: &[f64]) -> Vec<usize> {
-    let sorted = big_first(loads);
-    let small = sorted.iter().rev();
-    sorted.iter().zip(small).flat_map(|(big, small)| [*big, *small]).take(sorted.len()).collect()
-}
-
-/// The units of an order up to the one with which their sum reaches the target.
-fn until(target: f64, loads: &[f64], order: Vec<usize>) -> Vec<usize> {
-    let mut sum = 0.0;
-    let is_below = |index: &usize| {
-        let is_below = sum < target;
-        sum += loads[*index];
-        is_below
-    };
-    order.into_iter().take_while(is_below).collect()
 }
 
 #[cfg(test)]
