@@ -45,9 +45,11 @@ use hooks::Hooks;
 use mapped_script::MappedScript;
 use running::{RunTerms, run};
 
-/// Whether a policy may look at the units one by one.
+/// Whether a policy may look at the units one by one. What lines of comment say does not count: to list many units takes
+/// longer than all else. A line with a bracket may end a long comment or string.
 fn sees_units(source: &str) -> bool {
-    source.contains("units")
+    let is_comment = |line: &str| line.trim_start().starts_with("--") && !line.contains(['[', ']']);
+    source.lines().any(|line| line.contains("units") && !is_comment(line))
 }
 
 /// A compiled balancer policy. It may be shared between threads.
