@@ -130,17 +130,17 @@ impl Client {
     }
 
     fn end(&mut self) -> Option<Told> {
-        if let Some(lent) = &mut self.lent {
-            if self.sabotage != Some(Sabotage::ReturnedStillUsed) {
-                lent.holder.end();
-            }
+        let Some(lent) = &mut self.lent else { return self.unreturned };
+        let goes_on = self.sabotage == Some(Sabotage::ReturnedStillUsed);
+        if !goes_on {
+            lent.holder.end();
         }
-        if let Some(lent) = &self.lent {
-            self.unreturned = Some(self.told(lent));
-            if self.sabotage != Some(Sabotage::ReturnedStillUsed) {
-                self.lent = None;
-            }
+        let (number, operations, next) =
+            (lent.holder.number(), lent.holder.operations(), lent.next);
+        if !goes_on {
+            self.lent = None;
         }
+        self.unreturned = Some(Told { client: self.id(), number, next, operations });
         self.unreturned
     }
 
