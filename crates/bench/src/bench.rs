@@ -13,6 +13,9 @@ use crate::{
     Figure, append, balancer_model, balancer_tick, brados_call, brados_choose, brados_compile,
     brados_corfu, brados_scale, brados_stripes, call, ceph_append, ceph_call, handover, migrate,
     object, propagate, read, recover, scale, sequencer, start,
+    Figure, append, balancer_tick, brados_call, brados_choose, brados_compile, brados_corfu,
+    brados_scale, brados_stripes, call, ceph_append, ceph_call, handover, migrate, object,
+    propagate, read, recover, scale, sequencer, sequencer_caps, start,
 };
 
 /// Objects that `scale` grows to unless told otherwise: what is written in half a minute.
@@ -45,6 +48,8 @@ pub enum Bench {
     BradosChoose,
     /// Positions from a sequencer.
     Sequencer,
+    /// Positions issued by a client that is alone.
+    SequencerCaps,
     /// A sequencer that moves from node to node.
     Migrate,
     /// A balancer's decision.
@@ -77,6 +82,7 @@ impl Bench {
         Self::BradosStripes,
         Self::BradosChoose,
         Self::Sequencer,
+        Self::SequencerCaps,
         Self::Migrate,
         Self::BalancerTick,
         Self::BalancerModel,
@@ -112,6 +118,7 @@ impl Bench {
             Self::BradosStripes => "brados-stripes",
             Self::BradosChoose => "brados-choose",
             Self::Sequencer => "sequencer",
+            Self::SequencerCaps => "sequencer-caps",
             Self::Migrate => "migrate",
             Self::BalancerTick => "balancer-tick",
             Self::BalancerModel => "balancer-model",
@@ -211,6 +218,7 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
         Bench::BradosStripes => brados_stripes::run(setup, report).await,
         Bench::BradosChoose => brados_choose::run(setup, report).await,
         Bench::Sequencer => sequencer::run(setup, report).await,
+        Bench::SequencerCaps => sequencer_caps::run(setup, report).await,
         Bench::Migrate => migrate::run(setup, report).await,
         Bench::BalancerTick => balancer_tick::run(setup, report),
         Bench::BalancerModel => balancer_model::run(setup, report).await,

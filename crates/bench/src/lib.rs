@@ -39,6 +39,7 @@ mod redis_server;
 mod scale;
 mod scratch;
 mod sequencer;
+mod sequencer_caps;
 mod side;
 mod start;
 mod wire;
