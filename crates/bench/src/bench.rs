@@ -12,10 +12,7 @@ use tokio::sync::OnceCell;
 use crate::{
     Figure, append, balancer_model, balancer_tick, brados_call, brados_choose, brados_compile,
     brados_corfu, brados_scale, brados_stripes, call, ceph_append, ceph_call, handover, migrate,
-    object, propagate, read, recover, scale, sequencer, start,
-    Figure, append, balancer_tick, brados_call, brados_choose, brados_compile, brados_corfu,
-    brados_scale, brados_stripes, call, ceph_append, ceph_call, handover, migrate, object,
-    propagate, read, recover, scale, sequencer, sequencer_caps, start,
+    object, propagate, read, recover, scale, sequencer, sequencer_caps, start,
 };
 
 /// Objects that `scale` grows to unless told otherwise: what is written in half a minute.
@@ -70,7 +67,7 @@ pub enum Bench {
 
 impl Bench {
     /// Every bench, in the order of the README's table.
-    pub const ALL: [Bench; 19] = [
+    pub const ALL: [Bench; 20] = [
         Self::Append,
         Self::Read,
         Self::Object,
