@@ -40,6 +40,7 @@ pub struct Call {
 }
 
 /// A call that a former authority passes on.
+#[cfg(feature = "programs")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Forwarded {
     /// Who calls.
