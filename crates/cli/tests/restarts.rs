@@ -352,8 +352,10 @@ fn a_target_whose_folder_is_lost_is_refused_while_the_others_serve_until_it_is_b
     cluster.run_with_input(&["object", "put", &on_it], "anew");
     assert_eq!(cluster.run(&["object", "get", &on_it]), "anew");
     cluster.run_with_input(&["log", "append", "l"], "next\n");
-    let left = cluster.run(&["log", "read", "l"]);
+    let read = cluster.command(&["log", "read", "l"]).output().unwrap();
+    let left = String::from_utf8(read.stdout).unwrap();
     assert!(left.ends_with("record\nnext\n") && left.lines().count() < 31, "{left}");
+    assert_eq!(read.status.code(), Some(1), "what is lost is no success");
     let (status, said) = cluster.fails(&["log", "read", short]);
     assert!(status == 1 && said.contains("were lost with their storage target"), "{said}");
     cluster.run(&["log", "create", whole, "--slots", "4"]);

@@ -214,7 +214,7 @@ impl Log {
 
     async fn trim_if_issued(&self, position: u64) -> Result<()> {
         let inner = &self.0;
-        if position >= inner.sequencer.current_tail(inner.deadline()).await? {
+        if position >= inner.sequencer.readable_tail(inner.deadline()).await? {
             return Err(past_tail(position));
         }
         let deadline = inner.deadline();
