@@ -82,6 +82,18 @@ fn a_target_that_cannot_be_opened_is_examined_salvaged_and_serves_from_the_new_f
     let examined = cluster.run(&["scrub", "--offline", scratch.path().to_str().unwrap()]);
     assert_eq!(examined.matches("nothing is damaged").count(), 3, "{examined}");
 
+    for file in ["tree/list.copy", "target.json", "target.json.copy", "cluster.json"] {
+        let path = target.join(file);
+        let whole = fs::read(&path).unwrap();
+        let mut damaged = whole.clone();
+        damaged[0] ^= 1;
+        fs::write(&path, damaged).unwrap();
+        let output = cluster.command(&["scrub", "--offline", folder]).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.code() == Some(1) && said.contains(file), "{file}: {said}");
+        fs::write(&path, whole).unwrap();
+    }
+
     let manifest = target.join("MANIFEST");
     let mut bytes = fs::read(&manifest).unwrap();
     bytes[12] ^= 1;

@@ -79,5 +79,5 @@ pub use reader::{MapReader, ObjectReader};
 pub use sessions::{ConnectOptions, Sessions};
 #[cfg(feature = "programs")]
 pub use striped::{Striped, StripedReply};
-pub use targets::TargetFolder;
+pub use targets::{TargetFolder, damaged_target_files};
 pub use transaction::Transaction;

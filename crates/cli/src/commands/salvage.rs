@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nacre::{Error, Result};
+use nacre::{Error, Result, damaged_target_files};
 use nacre_clock::SystemClock;
 use nacre_embedded::{
     Damage, Disk, EmbeddedEngine, LinkedDisk, Options, RealDisk, ScrubCursor, SegmentFiles, salvage,
@@ -66,7 +66,9 @@ pub fn run(arguments: &SalvageArguments, out: Out) -> Result<()> {
 pub fn examine(folder: &Path, out: Out) -> Result<()> {
     let mut count = 0;
     for target in targets_of(folder) {
-        let (engine, damages, _scratch) = open_copy(&target)?;
+        let (engine, mut damages, _scratch) = open_copy(&target)?;
+        let files = damaged_target_files(&target).into_iter();
+        damages.extend(files.map(|(file, problem)| Damage::of_store(file, problem)));
         let found = scrub(&engine, damages)?;
         show(&target, &found, out)?;
         count += found.count();

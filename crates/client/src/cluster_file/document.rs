@@ -152,6 +152,12 @@ impl Document {
 }
 
 /// Why a folder's file cannot be read, with what to do.
+/// What is wrong with the file of a folder, if there is one.
+pub(crate) fn damage_of_file(folder: &Path) -> Option<String> {
+    let is_there = folder.join(FILE_NAME).exists();
+    is_there.then(|| Document::read(folder).err()).flatten().map(|error| error.message().to_owned())
+}
+
 /// The storage targets that the file of a folder names, if it is of the cluster of this id.
 pub(crate) fn storage_targets_of(folder: &Path, id: UniqueId) -> Vec<String> {
     let document = Document::read(folder).ok().filter(|document| document.id == Some(id));

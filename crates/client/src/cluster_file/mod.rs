@@ -23,7 +23,7 @@ use nacre_object::{Error, NodeName, Result};
 use nacre_wire::{Endpoint, Identity};
 
 use self::document::{Document, RemoteDocument};
-pub(crate) use self::document::{FILE_NAME as CLUSTER_FILE, storage_targets_of};
+pub(crate) use self::document::{FILE_NAME as CLUSTER_FILE, damage_of_file, storage_targets_of};
 pub use self::entry::NodeEntry;
 pub use self::folder_lock::FolderLock;
 pub use self::layout::Layout;

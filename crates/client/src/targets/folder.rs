@@ -9,7 +9,9 @@ use nacre_object::{Error, Result};
 
 use super::record::{self, Found, TargetIdentity, TargetRecord};
 use super::refusal::{Refusal, judge};
-use crate::cluster_file::{CLUSTER_FILE, ClusterFile, NodeEntry, RoleName, storage_targets_of};
+use crate::cluster_file::{
+    CLUSTER_FILE, ClusterFile, NodeEntry, RoleName, damage_of_file, storage_targets_of,
+};
 
 /// How the folders of targets are named that have no identity yet.
 const TARGET_PREFIX: &str = "storage.";
@@ -181,6 +183,16 @@ pub(crate) fn refuse_left_out_targets(cluster: &ClusterFile) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What is wrong with the files that the cluster keeps in a target's folder beside its store: each file with the
+/// reason.
+pub fn damaged_target_files(folder: &Path) -> Vec<(&'static str, String)> {
+    let mut damages = TargetRecord::damages(folder);
+    if let Some(problem) = damage_of_file(folder) {
+        damages.push((CLUSTER_FILE, problem));
+    }
+    damages
 }
 
 /// How to get back a `cluster.json` that is missing or damaged.

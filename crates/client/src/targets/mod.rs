@@ -26,7 +26,7 @@ mod tests;
 mod unique_id;
 
 pub(crate) use create::create;
-pub use folder::TargetFolder;
+pub use folder::{TargetFolder, damaged_target_files};
 pub(crate) use folder::{
     refuse_left_out_targets, refuse_targets_without_cluster, restore_cluster_file,
 };

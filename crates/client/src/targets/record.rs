@@ -85,6 +85,21 @@ impl TargetRecord {
         }
     }
 
+    /// What is wrong with the files of a folder that hold the record: each file with the reason.
+    pub fn damages(folder: &Path) -> Vec<(&'static str, String)> {
+        let files = [FILE_NAME, COPY_NAME].map(|name| (name, Self::read(&folder.join(name))));
+        // A store that no cluster keeps has neither.
+        if files.iter().all(|(_, found)| *found == Found::Nothing) {
+            return Vec::new();
+        }
+        let wrong = |(name, found)| match found {
+            Found::Record(_) => None,
+            Found::Nothing => Some((name, "it is missing".to_owned())),
+            Found::Unreadable(reason) => Some((name, reason)),
+        };
+        files.into_iter().filter_map(wrong).collect()
+    }
+
     /// Stores the record durably in a folder, twice. The folder is made if it is missing.
     ///
     /// # Errors
@@ -130,6 +145,22 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(FILE_NAME), text).unwrap();
         TargetRecord::find(folder.path())
+    }
+
+    #[test]
+    fn each_file_that_is_damaged_or_missing_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let wrong = || -> Vec<_> {
+            TargetRecord::damages(folder.path()).into_iter().map(|(name, _)| name).collect()
+        };
+        assert!(wrong().is_empty(), "a store of no cluster");
+        let Found::Record(record) = found(SAMPLE_FORMAT_1) else { panic!("the sample reads") };
+        record.store(folder.path()).unwrap();
+        assert!(wrong().is_empty());
+        fs::remove_file(folder.path().join(FILE_NAME)).unwrap();
+        assert_eq!(wrong(), [FILE_NAME]);
+        fs::write(folder.path().join(COPY_NAME), "{").unwrap();
+        assert_eq!(wrong(), [FILE_NAME, COPY_NAME]);
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl ScrubStep {
 
 impl Damage {
     /// Damage that is no object's.
-    pub(crate) fn of_store(place: impl Into<String>, problem: impl Into<String>) -> Self {
+    pub fn of_store(place: impl Into<String>, problem: impl Into<String>) -> Self {
         Self {
             object: None,
             snapshot: None,

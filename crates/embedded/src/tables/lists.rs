@@ -10,7 +10,7 @@ use std::path::Path;
 use nacre_object::{Error, Result};
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::list_copy::list_in_copy;
+use super::list_copy::{NAME as LIST_COPY_NAME, list_in_copy};
 use crate::errors;
 
 /// An error of the operating system while reading a file of the tables.
@@ -103,7 +103,7 @@ pub(crate) struct ListedFile {
 }
 
 /// The files that a tree's list names, from the newest level on, and what is wrong with the list if they are those
-/// that its copy names.
+/// that its copy names, or with the copy.
 ///
 /// # Errors
 /// `Corrupt` with the file that is damaged, if the copy is of no use either; what the disk says.
@@ -113,7 +113,11 @@ pub(crate) fn listed_files(tree: &Path) -> Result<(Vec<ListedFile>, Option<Error
         None => Err(Error::corrupt("it is missing").on(tree.join("current").display())),
     });
     match own {
-        Ok(list) => Ok((files_named_in(&list)?, None)),
+        Ok(list) => {
+            let copy = tree.join(LIST_COPY_NAME);
+            let wrong = list_in_copy(tree).err().filter(|_| copy.exists());
+            Ok((files_named_in(&list)?, wrong.map(|error| error.on(copy.display()))))
+        }
         Err(error) => match list_in_copy(tree) {
             Ok(list) => Ok((files_named_in(&list)?, Some(error))),
             Err(_) => Err(error),
