@@ -33,7 +33,7 @@ const SIMULATED_LOAD: f64 = 1.5;
 const TICK: Duration = Duration::from_secs(1);
 /// Ticks that a run lasts at the least, so that what precedes the first decision matters little.
 const MIN_TICKS: u32 = 10;
-/// Load is put on before it counts: this share of the time, as on the real cluster.
+/// The share of a run before counting begins, the same on the real cluster and in the simulator.
 const WARM_UP_SHARE: f64 = load::WARM_UP_SHARE;
 /// A node that does not say which process it is within this is not measured.
 const STATUS_PATIENCE: Duration = Duration::from_secs(10);

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 /// How long things take in a simulation, in seconds. A field that is missing in JSON has its default.
 ///
-/// The defaults are guesses of the right magnitude for sequencers on a local network. They are not yet fitted on real
-/// runs.
+/// The defaults are guesses of the right magnitude for sequencers on a local network. `nacre balancer profile` measures
+/// those of a cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CostModel {

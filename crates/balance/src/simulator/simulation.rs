@@ -8,7 +8,7 @@ use crate::Mode;
 /// Failures of the policy that are kept one by one. All are counted.
 pub const MAX_KEPT_FAILURES: usize = 1000;
 
-/// What came of a scenario under a policy. It is simulated only: the cost model is not yet fitted on real runs.
+/// What came of a scenario under a policy. docs/balancing-simulator.md says which results are near real runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Simulation {

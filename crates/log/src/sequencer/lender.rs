@@ -181,7 +181,7 @@ impl SequencerHost {
         let served = {
             let core = slot.machine();
             let serving = core.as_ref().ok_or_else(deposed::<View>)?;
-            // A holder that knows an older sequencer has no grant of this one.
+            // An old epoch means that the holder's grant came from an earlier sequencer.
             serving.check(epoch).map_err(|_| deposed::<View>())?;
             serving.view().epoch()
         };

@@ -13,8 +13,8 @@
 //!
 //! **Invariants.** Objects are sealed before a view that names them is proposed, so nobody meets one that is not
 //! there. A position has one object in all views under which it was handed out: what the held tail is past stays
-//! where it is, and nothing is handed out before the cut is decided ([`Held`]). The last range is cut only while
-//! no client holds the sequencer's capability, for the tail is known only then.
+//! where it is, and nothing is handed out before the cut is decided ([`Held`]). While a client
+//! holds the sequencer's capability the tail is not known, so the last range is not cut.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::LogName;
 
-/// The names of logs' objects begin so, then with the log's name and a slash.
+/// The name of every object of a log begins with this, then comes the log's name and a slash.
 pub const LOG_OBJECT_PREFIX: &str = "log/";
 
 /// Positions `first..end`, striped over objects.

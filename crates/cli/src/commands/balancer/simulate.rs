@@ -176,7 +176,10 @@ fn summary(simulation: &Simulation) -> String {
             format!("  tick {}, {rank}: {}", failure.tick, failure.message)
         }));
     }
-    lines.push("simulated only: the costs are not yet fitted on real runs".to_owned());
+    lines.push(
+        "simulated only: docs/balancing-simulator.md says which results are near real runs"
+            .to_owned(),
+    );
     lines.iter().map(|line| crate::out::printable(line)).collect::<Vec<_>>().join("\n")
 }
 

@@ -38,7 +38,7 @@ pub struct PushArguments {
     /// The policy's name; the file's name without its extension if left out
     #[arg(long)]
     name: Option<ProgramName>,
-    /// How long to watch the ranks after the switch, for errors and for throughput; three ticks of the MDSs if left out
+    /// Seconds to watch the ranks' errors and throughput after the switch; three ticks of the MDSs if left out
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     watch: Option<f64>,
     /// Take the policy back if the requests that all ranks serve a second become fewer by more than this, for a tick
