@@ -35,5 +35,6 @@ pub use authority::{Authority, Command, Event, Granted, Question};
 pub use holder::{Holder, Over};
 pub use limits::ALONE;
 pub use policy::{
-    Ask, Asker, BestEffort, Holding, Mode, Never, Policy, Terms, Time, Verdict, Wish,
+    Ask, Asker, BestEffort, Holding, Mode, Never, NoPrograms, Policies, Policy, Terms, Time,
+    Verdict, Wish,
 };

@@ -18,6 +18,24 @@ pub enum Mode {
     Exclusive,
 }
 
+impl Mode {
+    /// The word for it, as programs know it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Shared => "shared",
+            Self::Exclusive => "exclusive",
+        }
+    }
+
+    /// The wish for it.
+    pub fn wish(self) -> Wish {
+        match self {
+            Self::Shared => Wish::Shared,
+            Self::Exclusive => Wish::Exclusive,
+        }
+    }
+}
+
 /// What a client asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
@@ -121,6 +139,27 @@ pub trait Policy: fmt::Debug + Send + Sync {
     /// Which of those that wait is served next, by its place in the order of their coming.
     fn turn(&self, _waiting: &[Ask<'_>]) -> usize {
         0
+    }
+
+    /// Changes whenever the policy does: then grants are considered anew.
+    fn version(&self) -> u64 {
+        0
+    }
+}
+
+/// Finds policies by the names of their programs.
+pub trait Policies: fmt::Debug + Send + Sync {
+    /// The policy of this name. It follows its program: a version that becomes live decides from then on.
+    fn named(&self, name: &str) -> Arc<dyn Policy>;
+}
+
+/// The policies of a process that runs no programs: best effort, whatever the name.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoPrograms;
+
+impl Policies for NoPrograms {
+    fn named(&self, _: &str) -> Arc<dyn Policy> {
+        Arc::new(BestEffort)
     }
 }
 

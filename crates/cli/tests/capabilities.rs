@@ -168,3 +168,35 @@ fn a_holder_whose_authority_is_killed_goes_on_with_another() {
     let acknowledged = [holder.end(), other.end()].concat();
     check(&cluster, &acknowledged);
 }
+
+/// Turns so short that two appenders in step do not wait for long.
+const TURNS: &str = "function grant(ask) return { operations = 5, hold = 0.02 } end";
+
+#[test]
+fn clients_lose_nothing_when_the_capability_program_of_their_log_is_replaced() {
+    let (cluster, folder) = cluster();
+    let turns = folder.path().join("turns.lua");
+    std::fs::write(&turns, TURNS).unwrap();
+    cluster.run(&["program", "put", "capability/turns", turns.to_str().unwrap(), "--activate"]);
+    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/capability");
+    for name in ["never", "priority"] {
+        let (program, file) = (format!("capability/{name}"), format!("{shipped}/{name}.lua"));
+        cluster.run(&["program", "put", &program, &file, "--activate"]);
+    }
+    let mut one = Appender::start(&cluster, "a");
+    let mut other = Appender::start(&cluster, "b");
+    for program in ["turns", "never", "priority", "none"] {
+        cluster.run(&["log", "set", "l", "--capability", program]);
+        let named = cluster.json(&["log", "stat", "l"])["capability"].clone();
+        assert_eq!(named.as_str(), Some(program).filter(|program| *program != "none"));
+        for _ in 0..ALONE {
+            (0..4).for_each(|_| {
+                one.send();
+                other.send();
+            });
+            one.acknowledge();
+            other.acknowledge();
+        }
+    }
+    check(&cluster, &[one.end(), other.end()].concat());
+}

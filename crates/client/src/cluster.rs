@@ -4,10 +4,15 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use nacre_capability::NoPrograms;
 use nacre_clock::{Clock, SystemClock};
 use nacre_host::{HostNodes, HostTransport, MapRecords};
-use nacre_log::{BRADOS_CLASS, Batching, LogEnv, LogName, PROGRAM_CLASS, Patience};
-use nacre_object::{Locate, ObjectId, PoolName, Result, Store, TargetName, Watch};
+use nacre_log::{
+    BRADOS_CLASS, Batching, LogEnv, LogName, PROGRAM_CLASS, Patience, Reconfiguration,
+};
+use nacre_object::{
+    Error, Locate, ObjectId, PoolName, ProgramName, Result, Store, TargetName, Watch,
+};
 use nacre_placement::{PlacedStore, PlacedTarget};
 use nacre_registry::{Entities, Events, Maps, Nodes, ProgramId, ProgramKind, Programs};
 use nacre_resource::Resources;
@@ -150,6 +155,7 @@ impl Cluster {
             views: Arc::new(MapRecords::new(maps.clone())),
             sequencers: parts.sequencers,
             nodes: parts.sequencer_nodes,
+            policies: Arc::new(NoPrograms),
             classes: Arc::new(ProgramVersions::new(programs.clone())),
             patience: Patience::default(),
             batching: parts.logs.batching,
@@ -321,6 +327,25 @@ impl Cluster {
         // From here on this client's calls say which version of the class they mean.
         self.logs.classes.refresh(log.view().class()).await?;
         Ok(log)
+    }
+
+    /// Has a `capability` program decide who holds the capability of a log's sequencer, how long, and who is next;
+    /// `None` for best effort. A client that holds the capability keeps it if the program would grant it.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such log, or no version of the program is active; `Unavailable`.
+    pub async fn set_log_capability(&self, log: &str, program: Option<ProgramName>) -> Result<()> {
+        let log = self.log(log).await?;
+        if let Some(name) = &program {
+            let program = ProgramId::new(ProgramKind::Capability, name.clone());
+            if self.programs.active(&program).await?.is_none() {
+                let text = format!("{program} has no active version");
+                return Err(Error::not_found(text).hint(format!(
+                    "put and activate one: nacre program put {program} FILE --activate"
+                )));
+            }
+        }
+        log.reconfigure(Reconfiguration::Capability(program)).await.map(drop)
     }
 
     /// Removes a log and every record of it. Handles on it find nothing any more, whatever is made under its

@@ -11,7 +11,7 @@ use {
     nacre_log::log_class,
     nacre_object::NativeClass,
     nacre_registry::{ClassHook, MapHook, events_class, map_class},
-    nacre_resource::FileTypeHook,
+    nacre_resource::{CapabilityHook, FileTypeHook},
 };
 
 /// The classes in Rust that every node has.
@@ -27,7 +27,8 @@ pub fn hooks(clock: Arc<dyn Clock>) -> Hooks {
         .with(class_hook(Arc::clone(&clock)))
         .with(MapHook)
         .with(BalancerHook::new(Arc::clone(&clock)))
-        .with(FileTypeHook::new(clock))
+        .with(FileTypeHook::new(Arc::clone(&clock)))
+        .with(CapabilityHook::new(clock))
 }
 
 /// The hooks of a process that cannot check programs either, so it puts none.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use nacre_capability::Policies;
 use nacre_host::{HostNodes, HostTransport, RecordStore};
 use nacre_object::{ClassName, Locate, Result, Store};
 
@@ -112,6 +113,8 @@ pub struct LogEnv {
     pub sequencers: Arc<dyn HostTransport>,
     /// Knows the nodes that host them.
     pub nodes: Arc<dyn HostNodes>,
+    /// Knows the programs by which a sequencer lends its capability.
+    pub policies: Arc<dyn Policies>,
     /// Knows the versions of classes.
     pub classes: Arc<dyn ClassVersions>,
     /// How long to wait for what.

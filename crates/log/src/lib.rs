@@ -36,8 +36,8 @@ pub use client::{Entry, Follow, Log, LogOptions, LogStat, ReadSlot};
 pub use env::{AnyVersion, Batching, ClassVersions, LogEnv, Patience};
 pub use name::LogName;
 pub use sequencer::{
-    Reconfiguration, SEQUENCER_SERVICE, SequencerCounts, SequencerHost, SequencerUse,
-    is_question_of_producers,
+    Reconfiguration, SEQUENCER_SERVICE, SequencerCaller, SequencerCounts, SequencerHost,
+    SequencerUse, is_question_of_producers,
 };
 pub use storage::{BRADOS_CLASS, NATIVE_CLASS, PROGRAM_CLASS, log_class, storage_methods};
 pub use view::LOG_OBJECT_PREFIX;

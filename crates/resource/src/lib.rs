@@ -9,10 +9,13 @@
 //! | module | holds |
 //! | --- | --- |
 //! | `name`, `record`, `stored` | what is stored of a resource |
+//! | `capability/` | capability programs: the hook, the VM, those that are live (feature `programs`) |
 //! | `filetype/` | file types: the hook, the VM, those that are live (feature `programs`) |
 //! | `machine`, `recovery`, `host` | the side of the node (feature `programs`) |
 //! | `client`, `question` | the side of the client, and what it asks |
 
+#[cfg(feature = "programs")]
+mod capability;
 mod client;
 #[cfg(feature = "programs")]
 mod filetype;
@@ -28,6 +31,8 @@ mod record;
 mod recovery;
 mod stored;
 
+#[cfg(feature = "programs")]
+pub use capability::{CapabilityHook, CapabilityProgram, LiveCapabilityPrograms};
 pub use client::{Resource, Resources};
 #[cfg(feature = "programs")]
 pub use filetype::{Access, FileType, FileTypeHook, LiveFileTypes, MethodCall, Outcome};

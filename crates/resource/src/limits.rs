@@ -24,6 +24,19 @@ pub const MAX_HOSTED: usize = 10_000;
 /// How long a recovery tries to read the state.
 pub const READ_AGAIN: Duration = Duration::from_millis(50);
 
+/// A capability program that answers with a number has a client use round trips for so long at least, and at most.
+pub const MIN_ROUND_TRIPS: Duration = Duration::from_millis(1);
+/// See [`MIN_ROUND_TRIPS`].
+pub const MAX_ROUND_TRIPS: Duration = Duration::from_secs(3600);
+
+/// What one decision of a capability program may use. Everybody who uses the resource waits for it.
+pub const CAPABILITY_BUDGET: Budget = Budget {
+    time: Duration::from_millis(5),
+    steps: 100_000,
+    memory_bytes: 1024 * 1024,
+    output_bytes: 0,
+};
+
 /// What one call may use. It holds up the other calls of its resource, so it has less than a method of a class.
 pub const CALL_BUDGET: Budget = Budget {
     time: Duration::from_millis(50),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::granted::Granted;
 use super::recent::Recent;
-use crate::limits::{ALONE, MAX_KEEP, MAX_WAITING};
+use crate::limits::{ALONE, MAX_CONSIDERED, MAX_KEEP, MAX_WAITING};
 use crate::policy::{Ask, Asker, Mode, Policy, Terms, Time, Verdict, Wish};
 
 /// What happened.
@@ -186,6 +186,29 @@ impl Authority {
         self.bars = self.bars.saturating_sub(1);
     }
 
+    /// Asks a policy that has changed whether each holder may keep what it has. One that may keeps its grant, on the
+    /// terms of the new policy; a quota is the holder's own from its next grant on.
+    pub fn reconsider(&mut self, now: Time, policy: &dyn Policy) -> Vec<Command> {
+        let (waiting, recent) = (self.waiting.len(), &self.recent);
+        for granted in &mut self.grants {
+            let asker = granted.asker.clone();
+            let ask = Ask {
+                asker: &asker,
+                wish: granted.mode.wish(),
+                waited: Duration::ZERO,
+                alone: recent.alone(now, asker.client),
+                waiting,
+                operations: recent.operations(&asker.tenant),
+            };
+            match policy.grant(&ask) {
+                Verdict::Grant(terms) => granted.terms = terms,
+                Verdict::RoundTrip(_) => granted.limit(now, Duration::ZERO),
+            }
+        }
+        self.limit_grants(now, policy);
+        self.tick(now)
+    }
+
     /// Takes in what happened, and says what to do about it. Events that come late or twice are harmless.
     pub fn handle(&mut self, now: Time, event: Event, policy: &dyn Policy) -> Vec<Command> {
         match event {
@@ -258,7 +281,8 @@ impl Authority {
         if self.waiting.len() == 1 {
             return 0;
         }
-        let asks: Vec<_> = self.waiting.iter().map(|waiting| self.ask(now, waiting)).collect();
+        let considered = self.waiting.iter().take(MAX_CONSIDERED);
+        let asks: Vec<_> = considered.map(|waiting| self.ask(now, waiting)).collect();
         policy.turn(&asks).min(asks.len() - 1)
     }
 
@@ -282,8 +306,8 @@ impl Authority {
     fn limit_grants(&mut self, now: Time, policy: &dyn Policy) {
         let mut limits = vec![];
         for granted in &self.grants {
-            let kept =
-                self.waiting.iter().filter(|waiting| waiting.wish.conflicts_with(granted.mode));
+            let considered = self.waiting.iter().take(MAX_CONSIDERED);
+            let kept = considered.filter(|waiting| waiting.wish.conflicts_with(granted.mode));
             let keep =
                 kept.map(|waiting| policy.keep(&granted.holding(now), &self.ask(now, waiting)));
             limits.push(keep.min());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use futures::StreamExt;
 use nacre::{ClientRouting, Cluster, Entry, Log, LogOptions, LogStat, ReadSlot};
-use nacre_object::{ClassName, Error, ErrorKind, NodeName, PoolName, Result};
+use nacre_object::{ClassName, Error, ErrorKind, NodeName, PoolName, ProgramName, Result};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -98,6 +98,13 @@ pub enum LogCommand {
         #[arg(long)]
         proxy: bool,
     },
+    /// Choose the capability program: who may issue the log's positions, how long, and who is next
+    Set {
+        log: String,
+        /// An active capability program, or `none` for best effort
+        #[arg(long, value_name = "PROGRAM")]
+        capability: String,
+    },
     /// Show a log's view
     Stat { log: String },
 }
@@ -145,6 +152,13 @@ pub async fn run(command: LogCommand, cluster: &Cluster, out: Out) -> Result<()>
         C::Move { log, node, proxy } => {
             let routing = if proxy { ClientRouting::Forward } else { ClientRouting::Redirect };
             cluster.log(&log).await?.hand_over_sequencer(node, routing).await
+        }
+        C::Set { log, capability } => {
+            let program = match capability.as_str() {
+                "none" => None,
+                name => Some(ProgramName::new(name)?),
+            };
+            cluster.set_log_capability(&log, program).await
         }
         C::Fill { log, position } => cluster.log(&log).await?.fill(position).await,
         C::Trim { log, position, to: false } => cluster.log(&log).await?.trim(position).await,
@@ -347,9 +361,10 @@ async fn first_readable(log: &Log) -> Result<Option<u64>> {
 
 fn stat(stat: &LogStat, first_readable: Option<u64>, out: Out) -> Result<()> {
     let sequencer = stat.sequencer.as_ref().map(ToString::to_string);
+    let capability = stat.capability.as_ref().map(ToString::to_string);
     let value = json!({ "epoch": stat.epoch, "tail": stat.tail, "kept_from": stat.kept_from,
         "first_readable": first_readable,
-        "sequencer": sequencer, "class": stat.class.as_str(), "width": stat.width,
+        "sequencer": sequencer, "class": stat.class.as_str(), "capability": capability, "width": stat.width,
         "slots": stat.slots, "ranges": stat.ranges, "objects": stat.objects });
     out.show(&value, || {
         let rows = [
@@ -359,6 +374,7 @@ fn stat(stat: &LogStat, first_readable: Option<u64>, out: Out) -> Result<()> {
             ("kept from", stat.kept_from.to_string()),
             ("sequencer", sequencer.clone().unwrap_or_else(|| "none yet".into())),
             ("class", stat.class.to_string()),
+            ("capability", capability.clone().unwrap_or_else(|| "best effort".into())),
             ("width", stat.width.to_string()),
             ("slots", stat.slots.to_string()),
             ("ranges", stat.ranges.to_string()),

@@ -366,6 +366,7 @@ impl Log {
             kept_from: view.kept_from(),
             sequencer: view.sequencer().map(|sequencer| sequencer.node.clone()),
             class: view.class().clone(),
+            capability: view.capability().cloned(),
             width: view.layout().width,
             slots: view.layout().slots,
             ranges: view.ranges().len(),

@@ -1,7 +1,7 @@
 //! What a caller gives and gets.
 
 use bytes::Bytes;
-use nacre_object::{ClassName, NodeName, PoolName};
+use nacre_object::{ClassName, NodeName, PoolName, ProgramName};
 
 use crate::PROGRAM_CLASS;
 use crate::view::Layout;
@@ -78,6 +78,8 @@ pub struct LogStat {
     pub sequencer: Option<NodeName>,
     /// The class that implements the storage interface.
     pub class: ClassName,
+    /// The program that decides who holds the sequencer's capability; `None` for best effort.
+    pub capability: Option<ProgramName>,
     /// Objects of a stripe, where records go now.
     pub width: u32,
     /// Entries of an object, where records go now.

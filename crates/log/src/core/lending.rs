@@ -15,9 +15,10 @@ use std::time::Duration;
 
 use nacre_capability::limits::LEASE;
 use nacre_capability::{
-    Asker, Authority, BestEffort, Command, Event, Policy, Question, Time, Wish,
+    Asker, Authority, BestEffort, Command, Event, Policies, Policy, Question, Time, Wish,
 };
 use nacre_host::EpochRefusal;
+use nacre_object::ProgramName;
 
 use super::sequencer::{Grant, SequencerCore, TokenRefusal};
 
@@ -104,7 +105,12 @@ struct Waiting {
 #[derive(Debug)]
 pub(super) struct Lending {
     authority: Authority,
+    policies: Arc<dyn Policies>,
+    /// The one that decides, and its name; best effort if the log names none.
     policy: Arc<dyn Policy>,
+    policy_name: Option<ProgramName>,
+    /// The version of the policy by which the grants were considered; `None` if it has changed since.
+    considered_by: Option<u64>,
     next_ticket: u64,
     waiting: BTreeMap<u64, Waiting>,
     /// Answers that nobody has fetched yet.
@@ -114,22 +120,36 @@ pub(super) struct Lending {
 }
 
 impl Lending {
-    pub fn by(policy: Arc<dyn Policy>) -> Self {
+    /// Nobody holds the capability. Without a name of a policy it is best effort.
+    pub fn by(policies: Arc<dyn Policies>, policy_name: Option<ProgramName>) -> Self {
+        let policy = policy_of(&*policies, policy_name.as_ref());
         Self {
             authority: Authority::default(),
+            considered_by: Some(policy.version()),
+            policies,
             policy,
+            policy_name,
             next_ticket: 0,
             waiting: BTreeMap::new(),
             answers: BTreeMap::new(),
             is_overdue: false,
         }
     }
+
+    /// Has another policy decide from now on.
+    pub fn go_by(&mut self, policy_name: Option<&ProgramName>) {
+        if self.policy_name.as_ref() != policy_name {
+            self.policy = policy_of(&*self.policies, policy_name);
+            (self.policy_name, self.considered_by) = (policy_name.cloned(), None);
+        }
+    }
 }
 
-impl Default for Lending {
-    fn default() -> Self {
-        Self::by(Arc::new(BestEffort))
-    }
+fn policy_of(policies: &dyn Policies, name: Option<&ProgramName>) -> Arc<dyn Policy> {
+    name.map_or_else(
+        || Arc::new(BestEffort) as Arc<dyn Policy>,
+        |name| policies.named(name.as_str()),
+    )
 }
 
 impl SequencerCore {
@@ -203,6 +223,7 @@ impl SequencerCore {
         }
         self.advance(told.tail);
         self.handle(now, Event::Heard { client, number, operations, answered });
+        self.reconsider(now);
         true
     }
 
@@ -258,6 +279,17 @@ impl SequencerCore {
     /// Does what is due.
     pub fn tick(&mut self, now: Time) {
         self.handle(now, Event::Tick);
+    }
+
+    /// Has what is lent considered anew if the policy has changed.
+    fn reconsider(&mut self, now: Time) {
+        let version = Some(self.lending.policy.version());
+        if self.lending.considered_by != version {
+            self.lending.considered_by = version;
+            let policy = Arc::clone(&self.lending.policy);
+            let commands = self.lending.authority.reconsider(now, &*policy);
+            self.carry_out(now, commands);
+        }
     }
 
     fn advance(&mut self, tail: u64) {

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use nacre_capability::Policy;
+use nacre_capability::{NoPrograms, Policies};
 use nacre_host::{EpochRefusal, Machine, Serving};
 
 use super::lending::Lending;
@@ -71,13 +71,15 @@ impl SequencerCore {
     /// If the view names no sequencer: the take-over has claimed it.
     pub fn new(view: View, tail: u64) -> Self {
         let limit = view.end();
-        Self { serving: Serving::new(view), tail, limit, lending: Lending::default() }
+        let lending = Lending::by(Arc::new(NoPrograms), None);
+        Self { serving: Serving::new(view), tail, limit, lending }
     }
 
-    /// The same, by another policy than best effort.
+    /// The same, which lends its capability by the policy that the view names.
     #[must_use]
-    pub fn with_policy(self, policy: Arc<dyn Policy>) -> Self {
-        Self { lending: Lending::by(policy), ..self }
+    pub fn with_policies(self, policies: Arc<dyn Policies>) -> Self {
+        let name = self.view().capability().cloned();
+        Self { lending: Lending::by(policies, name), ..self }
     }
 
     /// Hands out up to `count` positions to a caller whose view has `epoch`.
@@ -148,6 +150,7 @@ impl Machine for SequencerCore {
         let is_authority = self.serving.go_on_by(stored);
         if is_authority {
             self.limit = self.view().end();
+            self.lending.go_by(self.serving.record().capability());
         }
         is_authority
     }

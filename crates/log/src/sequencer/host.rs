@@ -4,22 +4,22 @@
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use nacre_capability::{ALONE, Time};
+use nacre_capability::{ALONE, Asker, Time};
 use nacre_host::{
     BUSY_AFTER, ClientRouting, EpochRefusal, FORWARD_PATIENCE, Forward, Host, Looks, NotReady,
     Question as _, busy, encode_epoch,
 };
-use nacre_object::{NodeName, Result};
+use nacre_object::{EntityName, NodeName, Result, TenantName};
 use nacre_telemetry::{Counter, HistogramSnapshot};
 use tokio::time::{Instant, timeout_at};
 
 use super::hosting::{LogSlot, Sequencers};
-use super::lender::{Following, asker, is_lent};
+use super::lender::{Following, is_lent};
 use super::lending_messages::{Acquire, Acquired, encode_acquired, encode_news};
 use super::messages::{Asked, Question, Reconfiguration, decode_grant, encode_grant, encode_tail};
 use super::reconfigure::{extend, reconfigure};
@@ -69,6 +69,30 @@ pub struct SequencerUse {
     pub writes: u64,
 }
 
+/// Who asks a sequencer.
+#[derive(Clone, Copy)]
+pub struct SequencerCaller<'a> {
+    /// The authenticated entity.
+    pub entity: &'a EntityName,
+    /// Finds out whose requests these are. Most questions are answered without.
+    pub tenant: &'a (dyn Fn() -> TenantName + Sync),
+}
+
+impl SequencerCaller<'_> {
+    /// Somebody in the same process.
+    pub fn local() -> SequencerCaller<'static> {
+        SequencerCaller { entity: &LOCAL, tenant: &TenantName::standard }
+    }
+
+    /// What policies are told of it.
+    fn asker(self, client: u64) -> Asker {
+        let (entity, tenant) = (self.entity.as_str(), (self.tenant)());
+        Asker { client, entity: entity.into(), tenant: tenant.as_str().into() }
+    }
+}
+
+static LOCAL: LazyLock<EntityName> = LazyLock::new(EntityName::local);
+
 /// Why no position is to be had yet.
 pub(super) enum NoGrant {
     NotReady(NotReady),
@@ -106,7 +130,12 @@ impl SequencerHost {
     /// `Stale` if the asker must look at the log's view; `NotFound` if there is no such log;
     /// `Unavailable` if it cannot be recovered now; `Invalid` or `Unsupported` for a question that
     /// makes no sense.
-    pub async fn handle(&self, method: &str, input: Bytes) -> Result<Bytes> {
+    pub async fn handle(
+        &self,
+        caller: SequencerCaller<'_>,
+        method: &str,
+        input: Bytes,
+    ) -> Result<Bytes> {
         let Asked { log, epoch, question } = Asked::decode(method, &input)?;
         if let Question::Next { count, client } = question
             && let Some(grant) = self.next_at_once(log, epoch, count, client)
@@ -119,13 +148,14 @@ impl SequencerHost {
         let is_held_up = !matches!(question, Question::Tail { .. } | Question::Hold(_))
             && !self.host.is_forwarding(log.as_str());
         let _waiting = is_held_up.then(|| Waiting::new(&self.waiting));
-        let answer = Box::pin(self.answer_or_forward(&log, epoch, question)).await;
+        let answer = Box::pin(self.answer_or_forward(caller, &log, epoch, question)).await;
         answer.map_err(|error| error.on(&log))
     }
 
     /// Answers, or passes a question about positions on if this node handed the sequencer over in proxy mode.
     async fn answer_or_forward(
         &self,
+        caller: SequencerCaller<'_>,
         log: &LogName,
         epoch: u64,
         question: Question,
@@ -133,7 +163,7 @@ impl SequencerHost {
         let wait = match question {
             Question::Next { .. } | Question::Acquire(_) => Duration::ZERO,
             Question::Tail { wait, .. } => wait.min(MAX_TAIL_WAIT),
-            _ => return self.answer(log, epoch, question).await,
+            _ => return self.answer(caller, log, epoch, question).await,
         };
         let (passed_on, sequencers) = (passed_on(&question), &self.host.kind().0.sequencers);
         let is_acquired = matches!(question, Question::Acquire(_));
@@ -150,14 +180,20 @@ impl SequencerHost {
                 }
             }
         };
-        let here = self.answer(log, epoch, question);
+        let here = self.answer(caller, log, epoch, question);
         self.host.answer_or_forward(log, epoch, here, there).await
     }
 
-    async fn answer(&self, log: &LogName, epoch: u64, question: Question) -> Result<Bytes> {
+    async fn answer(
+        &self,
+        caller: SequencerCaller<'_>,
+        log: &LogName,
+        epoch: u64,
+        question: Question,
+    ) -> Result<Bytes> {
         match question {
             Question::Next { count, client } => {
-                let wanted = Wanted { asker: asker(client), number: None, count, epoch };
+                let wanted = Wanted { asker: caller.asker(client), number: None, count, epoch };
                 self.next(log, wanted, None).await.map(|acquired| match acquired {
                     Acquired::Positions(grant, _) | Acquired::Lent { grant, .. } => {
                         encode_grant(grant)
@@ -165,7 +201,8 @@ impl SequencerHost {
                 })
             }
             Question::Acquire(Acquire { client, number, count, returned }) => {
-                let wanted = Wanted { asker: asker(client), number: Some(number), count, epoch };
+                let asker = caller.asker(client);
+                let wanted = Wanted { asker, number: Some(number), count, epoch };
                 self.next(log, wanted, returned).await.map(encode_acquired)
             }
             Question::Hold(hold) => self.hold(log, epoch, hold).await.map(encode_news),
@@ -186,7 +223,7 @@ impl SequencerHost {
                         self.exact_tail(log, &self.host.slot(log)?, epoch).await?;
                         None
                     }
-                    Reconfiguration::Class(_) => None,
+                    Reconfiguration::Class(_) | Reconfiguration::Capability(_) => None,
                 };
                 let changed = self.host.change(log, move |host, slot| async move {
                     reconfigure(&host.kind().0, &slot, epoch, change).await

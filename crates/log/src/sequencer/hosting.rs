@@ -1,7 +1,7 @@
 //! Sequencers as a kind of hosted machine.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use nacre_host::{Hosting, RecordStore, Slot, is_transient};
@@ -38,7 +38,7 @@ impl Hosting for Sequencers {
     }
 
     fn machine(&self, view: View, tail: u64) -> SequencerCore {
-        SequencerCore::new(view, tail)
+        SequencerCore::new(view, tail).with_policies(Arc::clone(&self.0.policies))
     }
 
     fn gave_up(&self, log: &LogName, recovery: Option<&RecoveryCore>) -> Error {

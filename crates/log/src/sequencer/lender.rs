@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nacre_capability::limits::RENEW_EVERY;
-use nacre_capability::{Asker, Question, Time};
+use nacre_capability::{Question, Time};
 use nacre_host::{EpochRefusal, Looks, NotReady, busy, deposed};
 use nacre_object::Result;
 use tokio::time::{Instant, timeout_at};
@@ -26,11 +26,6 @@ use crate::view::View;
 const RECALL_PATIENCE: Duration = Duration::from_secs(1);
 /// A holder that could not be evicted is evicted again after this.
 const EVICT_AGAIN: Duration = Duration::from_millis(100);
-
-/// A client of which nothing is known but its number.
-pub(super) fn asker(client: u64) -> Asker {
-    Asker { client, entity: Arc::from(""), tenant: Arc::from("") }
-}
 
 /// Whether a client holds the capability.
 pub(super) fn is_lent(slot: &LogSlot) -> bool {

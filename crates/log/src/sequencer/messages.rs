@@ -12,7 +12,7 @@
 //! | `tail` | beyond u64, wait u32 (ms): answer when the tail is greater, or after that | tail u64, epoch u64 of the view positions below it need |
 //! | `recover` | – | as for every host |
 //! | `hand-over` | node (text): the successor; and 1 (u8) if this node is to pass questions on afterwards | epoch u64 |
-//! | `reconfigure` | kind u8 and: 0, width u32, slots u32 (0 keeps), count u16 and names of targets to avoid; 1, class (text); 2, position u64 | epoch u64 |
+//! | `reconfigure` | kind u8 and: 0, width u32, slots u32 (0 keeps), count u16 and names of targets to avoid; 1, class (text); 2, position u64; 3, capability program (text; empty for best effort) | epoch u64 |
 //!
 //! A node of an earlier release does not know `acquire`, and a client of an earlier release does not ask it: both go on
 //! with `next`.
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use nacre_host::{ClientRouting, Question as HostQuestion, RECOVER, put_header, split_header};
-use nacre_object::{ClassName, Error, NodeName, Result, TargetName};
+use nacre_object::{ClassName, Error, NodeName, ProgramName, Result, TargetName};
 
 use super::lending_messages::{Acquire, Hold, client_number, put_returned, take_returned};
 use crate::LogName;
@@ -58,6 +58,8 @@ pub enum Reconfiguration {
     Class(ClassName),
     /// Forget the positions below, which are trimmed.
     Forget(u64),
+    /// Lend the sequencer's capability by this program; `None` for best effort.
+    Capability(Option<ProgramName>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -221,6 +223,10 @@ impl Reconfiguration {
                 input.put_u8(2);
                 input.put_u64_le(*position);
             }
+            Self::Capability(program) => {
+                input.put_u8(3);
+                put_text(input, program.as_ref().map_or("", ProgramName::as_str));
+            }
         }
     }
 
@@ -239,6 +245,10 @@ impl Reconfiguration {
             }
             1 => Self::Class(ClassName::new(decoder.text()?).map_err(|_| Undecodable)?),
             2 => Self::Forget(decoder.position()?),
+            3 => Self::Capability(match decoder.text()?.as_str() {
+                "" => None,
+                name => Some(ProgramName::new(name).map_err(|_| Undecodable)?),
+            }),
             _ => return Err(Undecodable),
         })
     }
@@ -315,6 +325,7 @@ mod tests {
         assert!(asks(relayout(None)));
         assert!(!asks(relayout(Some(Layout { width: 1, slots: 4 }))));
         assert!(!asks(Question::Reconfigure(Reconfiguration::Forget(9))));
+        assert!(!asks(Question::Reconfigure(Reconfiguration::Capability(None))));
         let class = ClassName::new("other").unwrap();
         assert!(!asks(Question::Reconfigure(Reconfiguration::Class(class))));
         assert!(!is_question_of_producers("another", b""));
@@ -364,6 +375,8 @@ mod tests {
             Question::Reconfigure(Reconfiguration::Relayout { layout: None, avoid: vec![] }),
             Question::Reconfigure(Reconfiguration::Class(ClassName::new("log").unwrap())),
             Question::Reconfigure(Reconfiguration::Forget(12)),
+            Question::Reconfigure(Reconfiguration::Capability(None)),
+            Question::Reconfigure(Reconfiguration::Capability("delay".parse().ok())),
         ];
         questions.into_iter().chain(lending_questions()).collect()
     }

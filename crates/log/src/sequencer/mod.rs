@@ -13,6 +13,6 @@ mod reconfigure;
 mod recovery;
 
 pub(crate) use client::{SequencerClient, dismiss};
-pub use host::{SEQUENCER_SERVICE, SequencerCounts, SequencerHost, SequencerUse};
+pub use host::{SEQUENCER_SERVICE, SequencerCaller, SequencerCounts, SequencerHost, SequencerUse};
 pub use messages::{Reconfiguration, is_question_of_producers};
 pub(crate) use reconfigure::seal_first;

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use nacre_host::{Held, busy, deposed, propose_while_serving};
-use nacre_object::{ClassName, Error, ErrorKind, Result, TargetName};
+use nacre_object::{ClassName, Error, ErrorKind, ProgramName, Result, TargetName};
 use tokio::time::timeout;
 
 use super::hosting::{LogSlot, Sequencers};
@@ -38,8 +38,8 @@ const SEAL_PATIENCE: Duration = Duration::from_secs(1);
 /// A target that is not used is taken to be away still if it does not seal an empty object in this time. Each
 /// stripe waits so long for it: less than the half of a stripe lasts that is left then, at the default slots.
 const BACK_PATIENCE: Duration = Duration::from_millis(200);
-/// How often another class is proposed while others change the view.
-const MAX_CLASS_PROPOSALS: usize = 3;
+/// How often another class or policy is proposed while others change the view.
+const MAX_PROPOSALS: usize = 3;
 
 /// Adds a stripe before the last is full. If some targets are not used although there are columns
 /// for them, this is the moment to look whether they are back; one that is not costs no range.
@@ -117,6 +117,7 @@ pub(super) async fn reconfigure(
             relayout(env, slot, layout, avoid).await
         }
         Reconfiguration::Class(class) => use_class(env, slot, class).await,
+        Reconfiguration::Capability(program) => lend_by(env, slot, program).await,
         Reconfiguration::Forget(position) if position <= view.kept_from() => Ok(view.epoch()),
         Reconfiguration::Forget(position) if position > tail => {
             let text = format!("{position} is past the tail, {tail}");
@@ -131,7 +132,7 @@ pub(super) async fn reconfigure(
 /// Has the log's entries stored by another class; answers the epoch of that.
 async fn use_class(env: &LogEnv, slot: &LogSlot, class: ClassName) -> Result<u64> {
     // What is stored then may be another view of that epoch, as one that was proposed before and nobody answered.
-    for _ in 0..MAX_CLASS_PROPOSALS {
+    for _ in 0..MAX_PROPOSALS {
         let (view, _) = served(slot)?;
         check_replaces(&class, view.class())?;
         let epoch =
@@ -140,7 +141,24 @@ async fn use_class(env: &LogEnv, slot: &LogSlot, class: ClassName) -> Result<u64
             return Ok(epoch);
         }
     }
-    Err(Error::unavailable("others change the log's view all the time").hint("try again"))
+    Err(changes_all_the_time())
+}
+
+/// Has the sequencer's capability lent by another policy; answers the epoch of that.
+async fn lend_by(env: &LogEnv, slot: &LogSlot, program: Option<ProgramName>) -> Result<u64> {
+    for _ in 0..MAX_PROPOSALS {
+        let (view, _) = served(slot)?;
+        let next = view.with_capability(program.clone());
+        let epoch = propose_while_serving(&*env.views, slot, &next).await?;
+        if served(slot)?.0.capability() == program.as_ref() {
+            return Ok(epoch);
+        }
+    }
+    Err(changes_all_the_time())
+}
+
+fn changes_all_the_time() -> Error {
+    Error::unavailable("others change the log's view all the time").hint("try again")
 }
 
 /// Opens a new range at the tail, away from `avoid` and from whatever else does not answer.

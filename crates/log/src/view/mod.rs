@@ -13,6 +13,7 @@
 //! - [`View::removed`]: the log is no more; its last view stays, so that whoever held an earlier one learns it,
 //!   and a log made under its name ([`View::reborn`]) takes other objects;
 //! - [`View::with_class`]: another implementation of the storage interface;
+//! - [`View::with_capability`]: another policy by which clients hold the sequencer's capability;
 //! - [`View::renewed`]: nothing but the epoch.
 //!
 //! # Invariants

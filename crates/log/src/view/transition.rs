@@ -1,7 +1,9 @@
 //! The view, and the steps from one to the next.
 
 use nacre_host::Authority;
-use nacre_object::{ClassName, Error, Locate, NodeName, ObjectId, PoolName, Result, TargetName};
+use nacre_object::{
+    ClassName, Error, Locate, NodeName, ObjectId, PoolName, ProgramName, Result, TargetName,
+};
 use serde::{Deserialize, Serialize};
 
 use super::layout::Layout;
@@ -28,6 +30,7 @@ pub struct View {
     born: u64,
     is_removed: bool,
     class: ClassName,
+    capability: Option<ProgramName>,
     sequencer: Option<Authority>,
     kept_from: u64,
     ranges: Vec<StripeRange>,
@@ -61,6 +64,7 @@ impl View {
             born: 1,
             is_removed: false,
             class,
+            capability: None,
             sequencer: None,
             kept_from: 0,
             ranges: vec![range],
@@ -86,8 +90,18 @@ impl View {
         let stripe = u64::from(layout.check()?.width) * u64::from(layout.slots);
         let range = layout.range(&self.log, &pool, id, 0..stripe, placement, avoid)?;
         let (log, ranges) = (self.log.clone(), vec![range]);
-        let (sequencer, kept_from, is_removed) = (None, 0, false);
-        Ok(Self { log, pool, epoch, born: epoch, is_removed, class, sequencer, kept_from, ranges })
+        Ok(Self {
+            log,
+            pool,
+            epoch,
+            born: epoch,
+            is_removed: false,
+            class,
+            capability: None,
+            sequencer: None,
+            kept_from: 0,
+            ranges,
+        })
     }
 
     /// The log it is a view of.
@@ -118,6 +132,11 @@ impl View {
     /// The class that implements the storage interface.
     pub fn class(&self) -> &ClassName {
         &self.class
+    }
+
+    /// The program that decides who holds the sequencer's capability; `None` for best effort.
+    pub fn capability(&self) -> Option<&ProgramName> {
+        self.capability.as_ref()
     }
 
     /// Who hands out positions; `None` before the first sequencer.
@@ -293,6 +312,11 @@ impl View {
         Self { class, ..self.successor() }
     }
 
+    /// The successor whose sequencer lends its capability by another policy.
+    pub fn with_capability(&self, capability: Option<ProgramName>) -> Self {
+        Self { capability, ..self.successor() }
+    }
+
     fn successor(&self) -> Self {
         Self { epoch: self.epoch + 1, ..self.clone() }
     }
@@ -307,6 +331,7 @@ impl View {
             pool: self.pool.to_string(),
             epoch: self.epoch,
             class: self.class.to_string(),
+            capability: self.capability.as_ref().map(ProgramName::to_string),
             sequencer: self.sequencer.as_ref().map(|sequencer| StoredSequencer {
                 node: sequencer.node.to_string(),
                 epoch: sequencer.epoch,
@@ -349,6 +374,8 @@ struct StoredView {
     #[serde(rename = "removed")]
     is_removed: bool,
     class: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    capability: Option<String>,
     sequencer: Option<StoredSequencer>,
     kept_from: u64,
     ranges: Vec<StripeRange>,
@@ -377,6 +404,7 @@ impl StoredView {
             born: self.born,
             is_removed: self.is_removed,
             class: self.class.parse().map_err(text)?,
+            capability: self.capability.map(|name| name.parse().map_err(text)).transpose()?,
             sequencer,
             kept_from: self.kept_from,
             ranges: self.ranges,

@@ -12,7 +12,7 @@ use futures::future::join_all;
 use nacre_clock::Random;
 use nacre_conformance::Fault;
 use nacre_conformance::faults::{FaultOdds, Operation, scripted, seeded};
-use nacre_log::{Entry, Log, LogEnv, LogName, Patience, SequencerHost};
+use nacre_log::{Entry, Log, LogEnv, LogName, Patience, SequencerCaller, SequencerHost};
 use nacre_object::{ErrorKind, Op};
 use tokio::time::timeout;
 
@@ -154,7 +154,9 @@ async fn two_hosts_of_one_name_do_not_serve_from_one_epoch() {
     let question = question_about(&log.view());
     let recover = |host: &SequencerHost| {
         let (host, question) = (host.clone(), Bytes::from(question.clone()));
-        tokio::spawn(async move { host.handle("recover", question).await.unwrap() })
+        tokio::spawn(async move {
+            host.handle(SequencerCaller::local(), "recover", question).await.unwrap()
+        })
     };
     let recovering = hosts.each_ref().map(recover);
     // Both have read the view, and claim.

@@ -5,6 +5,7 @@
 
 pub mod checker;
 pub mod planted;
+pub mod policies;
 pub mod reader;
 pub mod scoped;
 
@@ -23,7 +24,7 @@ use nacre_host::{HostNodes, HostTransport, MapRecords};
 use nacre_log::view::View;
 use nacre_log::{
     AnyVersion, BRADOS_CLASS, Batching, Log, LogEnv, LogName, LogOptions, PROGRAM_CLASS, Patience,
-    SEQUENCER_SERVICE, SequencerHost,
+    SEQUENCER_SERVICE, SequencerCaller, SequencerHost,
 };
 use nacre_object::{
     ClassName, Error, ListRequest, MapEntry, NodeName, ObjectId, Op, OpResult, PoolName, Request,
@@ -33,6 +34,7 @@ use nacre_placement::{PlacedStore, PlacedTarget, Target};
 use nacre_program::Budget;
 use nacre_registry::{Maps, map_class};
 use planted::PROGRAM;
+use policies::TestPolicies;
 use tokio::time::{sleep, timeout};
 
 use crate::bed::{self, Bed};
@@ -102,7 +104,8 @@ impl HostTransport for Nodes {
         let Some(host) = host else {
             return Err(Error::unavailable(format!("node {node} is dead")));
         };
-        let answered = timeout(patience, host.handle(method, input)).await;
+        let answered =
+            timeout(patience, host.handle(SequencerCaller::local(), method, input)).await;
         answered.unwrap_or_else(|_| Err(Error::unavailable(format!("node {node} is silent"))))
     }
 }
@@ -163,6 +166,7 @@ impl Cluster {
             views: Arc::new(MapRecords::new(maps)),
             sequencers: hosts.clone(),
             nodes: hosts.clone(),
+            policies: Arc::new(TestPolicies),
             classes: Arc::new(AnyVersion),
             patience,
             batching: Batching::default(),

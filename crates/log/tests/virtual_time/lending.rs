@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::bed;
 use crate::suite::faults::on_method;
 use crate::support::checker::Checker;
+use crate::support::policies::TURN_OPERATIONS;
 use crate::support::{Cluster, node, of_slots};
 
 /// Appends until the handle issues positions itself.
@@ -173,4 +174,68 @@ async fn tails_are_told_in_order_while_the_capability_changes_hands() {
     };
     let ((), _) = tokio::join!(reading, join_all(clients));
     checker.check(&log).await;
+}
+
+/// Has the log lend its capability by a policy of the tests.
+async fn lend_by(log: &Log, policy: &str) {
+    let policy = Some(policy.parse().unwrap());
+    log.reconfigure(Reconfiguration::Capability(policy)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn busy_clients_that_take_turns_ask_once_a_turn() {
+    const RECORDS: u64 = 200;
+    let cluster = Cluster::new(3, 1).await;
+    let one = cluster.create("l", of_slots(1000)).await;
+    lend_by(&one, "turns").await;
+    let other = cluster.open("l").await;
+    for log in [&one, &other] {
+        // So busy that they ask for the capability.
+        for _ in 0..20 {
+            log.append("begin").await.unwrap();
+        }
+    }
+    let before = cluster.questions();
+    let checker = Checker::default();
+    let append_all = async |log: &Log, name: &str| {
+        for n in 0..RECORDS {
+            checker.append(log, format!("{name}{n}")).await.unwrap();
+        }
+    };
+    tokio::join!(append_all(&one, "a"), append_all(&other, "b"));
+    let turns = 2 * RECORDS / TURN_OPERATIONS;
+    let asked = cluster.questions() - before;
+    assert!(asked <= turns + turns / 2, "{asked} questions in {turns} turns");
+    assert_eq!(one.stat().await.unwrap().tail, 40 + 2 * RECORDS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_whose_new_policy_grants_nothing_returns_its_capability() {
+    let cluster = Cluster::new(3, 1).await;
+    let log = cluster.create("l", of_slots(1000)).await;
+    alone_with(&cluster, &log).await;
+    let other = cluster.open("l").await;
+    lend_by(&other, "never").await;
+    // The holder hears of it when it asks for news.
+    sleep(Duration::from_millis(300)).await;
+    for _ in 0..10 {
+        let before = cluster.questions();
+        log.append("by a round trip").await.unwrap();
+        assert_eq!(cluster.questions(), before + 1);
+    }
+    lend_by(&other, "best_effort").await;
+    sleep(Duration::from_secs(2)).await;
+    alone_with(&cluster, &log).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_keeps_its_capability_when_its_new_policy_grants_it() {
+    let cluster = Cluster::new(3, 1).await;
+    let log = cluster.create("l", of_slots(1000)).await;
+    alone_with(&cluster, &log).await;
+    lend_by(&cluster.open("l").await, "another_best_effort").await;
+    sleep(Duration::from_millis(300)).await;
+    let before = cluster.questions();
+    log.append("alone").await.unwrap();
+    assert_eq!(cluster.questions(), before);
 }

@@ -7,17 +7,25 @@ use nacre_balance::{BalancerHook, LivePolicies};
 use nacre_class::ClassRuntime;
 use nacre_clock::Clock;
 use nacre_registry::Hooks;
-use nacre_resource::{FileTypeHook, LiveFileTypes};
+use nacre_resource::{CapabilityHook, FileTypeHook, LiveCapabilityPrograms, LiveFileTypes};
 
-/// The hooks of a process that runs classes with `runtime`, balancer policies and file types.
+/// What a process runs that is not a class, by the kind of program.
+#[derive(Debug, Clone, Default)]
+pub(super) struct LivePrograms {
+    pub policies: LivePolicies,
+    pub file_types: LiveFileTypes,
+    pub capabilities: LiveCapabilityPrograms,
+}
+
+/// The hooks of a process that runs classes with `runtime`, and other programs.
 pub(super) fn hooks_of_node(
     clock: Arc<dyn Clock>,
     runtime: Arc<ClassRuntime>,
-    policies: LivePolicies,
-    file_types: LiveFileTypes,
+    live: LivePrograms,
 ) -> Hooks {
     let classes = class_hook(Arc::clone(&clock)).installing_into(runtime);
-    let balancers = BalancerHook::new(Arc::clone(&clock)).installing_into(policies);
-    let file_types = FileTypeHook::new(Arc::clone(&clock)).installing_into(file_types);
-    hooks(clock).with(classes).with(balancers).with(file_types)
+    let balancers = BalancerHook::new(Arc::clone(&clock)).installing_into(live.policies);
+    let file_types = FileTypeHook::new(Arc::clone(&clock)).installing_into(live.file_types);
+    let capabilities = CapabilityHook::new(Arc::clone(&clock)).installing_into(live.capabilities);
+    hooks(clock).with(classes).with(balancers).with(file_types).with(capabilities)
 }

@@ -13,13 +13,14 @@ use nacre_balance::LivePolicies;
 use nacre_channels::{Courier, DeliveryStats, Pace, Surroundings};
 use nacre_class::{CalledClass, CallsSeen, ClassRuntime, FaultSink, ProgramFault, UnderWay};
 use nacre_clock::{Clock, Random};
+use nacre_log::LogEnv;
 use nacre_object::{ClassCall, ClassName, Error, NodeName, RemoteClassHost, Result, TargetName};
 use nacre_program::{Budget, Limit};
 use nacre_registry::{FaultReporter, Hooks, LiveEntities, ProgramId, ProgramKind, Subscriber};
 use nacre_resource::LiveFileTypes;
 use nacre_telemetry::Counter;
 
-use super::hooks::hooks_of_node;
+use super::hooks::{LivePrograms, hooks_of_node};
 
 /// How long a call waits for its class. News and a source take milliseconds, a store that starts again a second or
 /// two; a source that is away longer may never come, and the caller knows best how long to go on asking.
@@ -32,8 +33,7 @@ pub struct ClassService(Arc<Inner>);
 struct Inner {
     runtime: Arc<ClassRuntime>,
     hooks: Hooks,
-    policies: LivePolicies,
-    file_types: LiveFileTypes,
+    live: LivePrograms,
     faults: Arc<ClusterLog>,
     subscriber: OnceLock<Subscriber>,
     courier: Courier,
@@ -70,19 +70,9 @@ impl ClassService {
             runtime.register_native(class)?;
         }
         let (runtime, subscriber) = (Arc::new(runtime), OnceLock::new());
-        let policies = LivePolicies::new();
-        let file_types = LiveFileTypes::new();
-        let hooks =
-            hooks_of_node(clock, Arc::clone(&runtime), policies.clone(), file_types.clone());
-        Ok(Self(Arc::new(Inner {
-            runtime,
-            hooks,
-            policies,
-            file_types,
-            faults,
-            subscriber,
-            courier,
-        })))
+        let live = LivePrograms::default();
+        let hooks = hooks_of_node(clock, Arc::clone(&runtime), live.clone());
+        Ok(Self(Arc::new(Inner { runtime, hooks, live, faults, subscriber, courier })))
     }
 
     /// What an engine runs methods with.
@@ -97,12 +87,18 @@ impl ClassService {
 
     /// The balancer policies that are live.
     pub(crate) fn policies(&self) -> LivePolicies {
-        self.0.policies.clone()
+        self.0.live.policies.clone()
     }
 
     /// The file types that are live.
     pub(crate) fn file_types(&self) -> LiveFileTypes {
-        self.0.file_types.clone()
+        self.0.live.file_types.clone()
+    }
+
+    /// What the sequencers of this process need: what a client of the cluster has, and policies.
+    pub(crate) fn sequencer_env(&self, cluster: &Cluster) -> LogEnv {
+        let policies = Arc::new(self.0.live.capabilities.clone());
+        LogEnv { policies, ..cluster.log_env().clone() }
     }
 
     /// What delivers messages.
@@ -124,6 +120,7 @@ impl ClassService {
     /// objects send that it keeps. Needs a tokio runtime.
     pub fn follow(&self, node: NodeName, incarnation: u64, cluster: &Cluster, served: Served) {
         let reporter = FaultReporter::start(cluster.events().clone(), node.clone());
+        self.0.live.capabilities.report_to(reporter.clone());
         // A second call changes nothing: a process is one node.
         let _ = self.0.faults.reporter.set(reporter);
         self.0.subscriber.get_or_init(|| {

@@ -95,7 +95,7 @@ impl LocalNode {
 
     /// Starts what needs the cluster itself.
     pub(super) async fn serve(&self, cluster: &Cluster, clock: Arc<dyn Clock>) -> Result<()> {
-        let host = SequencerHost::new(self.name.clone(), cluster.log_env().clone());
+        let host = SequencerHost::new(self.name.clone(), self.classes.sequencer_env(cluster));
         // Set once: this is called once, right after `open`.
         let _ = self.sequencer.host.set(host);
         let started = clock.now_micros();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use nacre_host::{HostNodes, HostTransport, answer_within};
-use nacre_log::{SEQUENCER_SERVICE, SequencerHost};
+use nacre_log::{SEQUENCER_SERVICE, SequencerCaller, SequencerHost};
 use nacre_object::{Error, NodeName, Result};
 
 /// The sequencer host of this process.
@@ -31,7 +31,7 @@ impl HostTransport for LocalSequencer {
         let host = host.ok_or_else(|| {
             Error::unavailable(format!("no node {node} hosts {service}s in this process"))
         })?;
-        answer_within(patience, node, host.handle(method, input)).await
+        answer_within(patience, node, host.handle(SequencerCaller::local(), method, input)).await
     }
 }
 

@@ -42,7 +42,7 @@ impl OpenedRole for Metadata {
         offer: &mut Offer<'_>,
     ) -> Result<Arc<dyn RunningRole>> {
         let (name, cluster) = (&node.record.name, node.cluster);
-        let host = SequencerHost::new(name.clone(), cluster.log_env().clone());
+        let host = SequencerHost::new(name.clone(), node.classes.sequencer_env(cluster));
         offer.metrics(SequencersCollector(host.clone()));
         let service = Arc::new(SequencerService::new(host.clone()));
         offer.guarded_service(SEQUENCER_SERVICE, service, need_to_ask);

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use nacre_host::split_header;
-use nacre_log::{LogName, SequencerHost, is_question_of_producers};
+use nacre_log::{LogName, SequencerCaller, SequencerHost, is_question_of_producers};
 use nacre_object::{Error, Result};
 use nacre_registry::{Need, Right};
 use nacre_wire::{Caller, Service};
@@ -23,8 +23,10 @@ impl SequencerService {
 
 #[async_trait]
 impl Service for SequencerService {
-    async fn ask(&self, _: &Caller, method: &str, input: Bytes) -> Result<Bytes> {
-        self.host.handle(method, input).await
+    async fn ask(&self, caller: &Caller, method: &str, input: Bytes) -> Result<Bytes> {
+        let tenant = || caller.tenant();
+        let caller = SequencerCaller { entity: caller.entity(), tenant: &tenant };
+        self.host.handle(caller, method, input).await
     }
 
     fn only_waits(&self, method: &str) -> bool {

@@ -1,0 +1,34 @@
+//! Policies by which a sequencer lends its capability in tests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nacre_capability::{Ask, BestEffort, Never, Policies, Policy, Terms, Verdict};
+
+/// Operations of one turn.
+pub const TURN_OPERATIONS: u64 = 10;
+const TURN: Duration = Duration::from_millis(50);
+
+/// `turns`, `never` and, whatever the name, best effort.
+#[derive(Debug)]
+pub struct TestPolicies;
+
+impl Policies for TestPolicies {
+    fn named(&self, name: &str) -> Arc<dyn Policy> {
+        match name {
+            "turns" => Arc::new(Turns),
+            "never" => Arc::new(Never),
+            _ => Arc::new(BestEffort),
+        }
+    }
+}
+
+/// Whoever asks gets a grant of some operations.
+#[derive(Debug)]
+struct Turns;
+
+impl Policy for Turns {
+    fn grant(&self, _: &Ask<'_>) -> Verdict {
+        Verdict::Grant(Terms { operations: Some(TURN_OPERATIONS), hold: Some(TURN) })
+    }
+}

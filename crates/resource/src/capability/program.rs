@@ -1,0 +1,183 @@
+//! `CapabilityProgram`: one version of a capability program, compiled.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mlua::{Function, Value};
+use nacre_capability::{Ask, Asker, Holding, Mode, Terms as GrantTerms, Verdict, Wish};
+use nacre_clock::Clock;
+use nacre_object::{Error, FaultSite, Result};
+use nacre_script::{LoadedVm, ProgramVm, Run, Terms};
+
+use super::decision::{ask_to_lua, holding_to_lua, place, seconds, verdict_from_lua};
+use crate::limits::CAPABILITY_BUDGET;
+
+thread_local! {
+    static VM: ProgramVm<()> = const { ProgramVm::new() };
+}
+
+/// One version of a capability program.
+#[derive(Debug)]
+pub struct CapabilityProgram {
+    name: String,
+    version: u64,
+    source: Arc<str>,
+    clock: Arc<dyn Clock>,
+    has_keep: bool,
+    has_turn: bool,
+}
+
+impl CapabilityProgram {
+    /// Compiles a source, and runs it once.
+    ///
+    /// # Errors
+    /// `Fault` with the line where it fails; `Invalid` if it does not define what it must.
+    pub fn compile(
+        name: &str,
+        version: u64,
+        source: impl Into<Arc<str>>,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let (name, source, clock) = (name.to_owned(), source.into(), Arc::clone(clock));
+        let mut program = Self { name, version, source, clock, has_keep: false, has_turn: false };
+        (program.has_keep, program.has_turn) = program.run(|run| {
+            if function(run, "grant")?.is_none() {
+                return Err(Error::invalid("the program must define a function `grant`")
+                    .hint("grant(ask) returns true to grant, false for a round trip"));
+            }
+            Ok((function(run, "keep")?.is_some(), function(run, "turn")?.is_some()))
+        })?;
+        Ok(program)
+    }
+
+    /// The version.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// What a client gets.
+    ///
+    /// # Errors
+    /// `Fault` with the line where the program fails or the function whose result makes no sense; `Exhausted` past the
+    /// budget.
+    pub fn grant(&self, ask: &Ask<'_>) -> Result<Verdict> {
+        self.decide("grant", |run, grant| {
+            let ask = ask_to_lua(run.lua(), ask).map_err(|error| run.explain(&error))?;
+            let returned = run.call_for::<Value>(grant, ask)?;
+            verdict_from_lua(&returned)
+        })
+    }
+
+    /// How much longer a holder keeps what is asked for.
+    ///
+    /// # Errors
+    /// As for [`CapabilityProgram::grant`].
+    pub fn keep(&self, holding: &Holding<'_>, ask: &Ask<'_>) -> Result<Duration> {
+        if !self.has_keep {
+            return Ok(holding.keeps_by_its_terms());
+        }
+        self.decide("keep", |run, keep| {
+            let explain = |error: mlua::Error| run.explain(&error);
+            let holding = holding_to_lua(run.lua(), holding).map_err(explain)?;
+            let ask = ask_to_lua(run.lua(), ask).map_err(explain)?;
+            let returned = run.call_for::<Value>(keep, (holding, ask))?;
+            seconds(&returned, "`keep`")
+        })
+    }
+
+    /// Who is served next.
+    ///
+    /// # Errors
+    /// As for [`CapabilityProgram::grant`].
+    pub fn turn(&self, waiting: &[Ask<'_>]) -> Result<usize> {
+        if !self.has_turn {
+            return Ok(0);
+        }
+        self.decide("turn", |run, turn| {
+            let asks = waiting.iter().map(|ask| ask_to_lua(run.lua(), ask));
+            let asks: mlua::Result<Vec<_>> = asks.collect();
+            let asks = asks.map_err(|error| run.explain(&error))?;
+            let returned = run.call_for::<Value>(turn, asks)?;
+            place(&returned, waiting.len())
+        })
+    }
+
+    /// Asks it everything about clients that do not exist.
+    ///
+    /// # Errors
+    /// As for [`CapabilityProgram::grant`].
+    pub(super) fn rehearse(&self) -> Result<()> {
+        let asker = Asker { client: 1, entity: "client.a".into(), tenant: "default".into() };
+        let ask = |wish| Ask {
+            asker: &asker,
+            wish,
+            waited: Duration::from_millis(1),
+            alone: Duration::MAX,
+            waiting: 1,
+            operations: 0,
+        };
+        let holding = Holding {
+            asker: &asker,
+            mode: Mode::Exclusive,
+            held: Duration::from_millis(1),
+            terms: GrantTerms::default(),
+            operations: 1,
+        };
+        for wish in [Wish::Exclusive, Wish::Shared] {
+            self.grant(&ask(wish))?;
+            self.keep(&holding, &ask(wish))?;
+        }
+        self.turn(&[ask(Wish::Write), ask(Wish::Read), ask(Wish::Exclusive)]).map(drop)
+    }
+
+    fn decide<R>(
+        &self,
+        name: &str,
+        body: impl FnOnce(&Run<'_>, &Function) -> Result<R>,
+    ) -> Result<R> {
+        let decided = self.run(|run| match function(run, name)? {
+            Some(function) => body(run, &function),
+            None => Err(Error::invalid(format!("`{name}` is not there any more"))),
+        });
+        // What it returned makes no sense: the program is to blame for that as well.
+        decided.map_err(|error| match error.fault() {
+            None if error.kind() == nacre_object::ErrorKind::Invalid => {
+                Error::fault_at(self.site_of(name), error.message())
+            }
+            _ => error,
+        })
+    }
+
+    fn site_of(&self, function: &str) -> FaultSite {
+        let is_defined = |line: &str| {
+            let line = line.trim_start();
+            line.strip_prefix("function ")
+                .is_some_and(|rest| rest.trim_start().starts_with(function))
+                || line.starts_with(function)
+        };
+        let line = self.source.lines().position(is_defined).map(|line| line as u32 + 1);
+        let (program, version) = (self.name.clone(), self.version);
+        FaultSite { program, version, line, traceback: String::new() }
+    }
+
+    fn run<R>(&self, body: impl FnOnce(&Run<'_>) -> Result<R>) -> Result<R> {
+        let in_vm = |loaded: &mut LoadedVm<()>| {
+            let script = loaded.script(&self.name, self.version, self.source.as_bytes())?;
+            let terms = Terms { budget: &CAPABILITY_BUDGET, clock: &self.clock, seed: 0 };
+            let run = loaded.vm.start(&script, &terms)?;
+            run.load()?;
+            body(&run)
+        };
+        VM.with(|vm| vm.with(in_vm))
+    }
+}
+
+fn function(run: &Run<'_>, name: &str) -> Result<Option<Function>> {
+    match run.global(name)? {
+        Value::Function(function) => Ok(Some(function)),
+        Value::Nil => Ok(None),
+        other => {
+            Err(Error::invalid(format!("`{name}` is a {}; it is a function", other.type_name())))
+        }
+    }
+}
