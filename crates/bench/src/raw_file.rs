@@ -20,8 +20,8 @@ pub(crate) const NAME: &str = "raw file, one fdatasync a group";
 /// What it is called where each record first goes through the wire: what no storage behind this wire
 /// can exceed unless it combines records.
 pub(crate) const NAME_BEHIND_WIRE: &str = "raw file behind a bare exchange on the wire";
-/// The same where each record first gets a position by an exchange of its own, and is kept.
-pub(crate) const NAME_OF_LOG: &str = "raw file that keeps all, behind two bare exchanges";
+/// The same where each record is kept.
+pub(crate) const NAME_OF_LOG: &str = "raw file that keeps all, behind a bare exchange";
 /// Length of the file; writing starts over at its end, or so much is added there.
 const FILE_BYTES: usize = 64 * 1024 * 1024;
 /// Written at a time when the file is laid out.

@@ -67,6 +67,11 @@ impl Holder {
         Ok(taken)
     }
 
+    /// Whether it has done as many operations as it may.
+    pub fn is_spent(&self) -> bool {
+        self.operations >= self.quota
+    }
+
     /// Takes in that operations were done with the grant itself.
     pub fn count(&mut self, operations: u64) {
         self.operations += operations;
@@ -132,7 +137,9 @@ mod tests {
     fn a_quota_is_never_exceeded() {
         let mut holder = holder(Some(5));
         assert_eq!(holder.take(ms(1000), 3), Ok(3));
+        assert!(!holder.is_spent());
         assert_eq!(holder.take(ms(1000), 3), Ok(2));
+        assert!(holder.is_spent());
         assert_eq!(holder.take(ms(1000), 3), Err(Over::Quota));
     }
 

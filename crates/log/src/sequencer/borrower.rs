@@ -19,7 +19,7 @@ use nacre_host::{AuthorityClient, Backoff, is_transient};
 use nacre_object::limits::MAX_EXACT_INTEGER;
 use nacre_object::{ErrorKind, Result};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::lending_messages::{Acquire, Acquired, Hold, decode_acquired, decode_news};
 use super::messages::{ACQUIRE, Question};
@@ -170,7 +170,8 @@ impl Borrower {
             let grant = Grant { first: lent.next, count: taken as u32, epoch: lent.epoch };
             lent.next += taken;
             let is_low = lent.end - lent.next < lent.low;
-            if (lent.is_followed || is_low) && !lent.is_woken {
+            let is_spent = lent.holder.is_spent();
+            if (lent.is_followed || is_low || is_spent) && !lent.is_woken {
                 lent.is_woken = true;
                 self.moved.notify_one();
             }
@@ -294,19 +295,26 @@ impl Borrower {
     /// Ends a grant that its sequencer may not know any more. If it does, it hears of it with the next question: it
     /// would take the grant for one that was never heard of.
     fn drop_lent(&self, number: u64) {
-        let is_it = {
-            let state = self.state();
-            state.lent.as_ref().is_some_and(|lent| lent.holder.number() == number)
-        };
-        if is_it {
+        if self.holds(number) {
             self.end();
         }
+    }
+
+    fn holds(&self, number: u64) -> bool {
+        self.state().lent.as_ref().is_some_and(|lent| lent.holder.number() == number)
     }
 
     /// Gives the grant back for good.
     pub fn close(&self) {
         self.state().is_closed = true;
         self.moved.notify_one();
+    }
+
+    /// Gives the grant of this number back. A later one stays.
+    async fn give_back_only(&self, number: u64) {
+        if self.holds(number) {
+            self.give_back().await;
+        }
     }
 
     /// Gives the grant back, if there is one.
@@ -329,6 +337,10 @@ impl Borrower {
 
     /// Asks for news until the grant has ended.
     async fn ask_for_news(self: Arc<Self>, number: u64) {
+        // A grant that is spent at once goes back with the next question for positions, if that comes soon.
+        if self.must_give_back(number) {
+            sleep(TELL_EVERY).await;
+        }
         let mut backoff = Backoff::new();
         while let Some(hold) = self.report(number) {
             let sent = self.now();
@@ -343,11 +355,11 @@ impl Borrower {
                     backoff = Backoff::new();
                     self.hear(number, sent, news).await;
                 }
-                Ok(None) => return self.give_back().await,
+                Ok(None) => return self.give_back_only(number).await,
                 // Its node may be back before the lease is over.
                 Err(error) if is_transient(&error) && error.kind() != ErrorKind::Stale => {
                     if !self.is_live(number) {
-                        return self.give_back().await;
+                        return self.give_back_only(number).await;
                     }
                     backoff.wait().await;
                 }
@@ -355,7 +367,7 @@ impl Borrower {
             }
         }
         if self.must_give_back(number) {
-            self.give_back().await;
+            self.give_back_only(number).await;
         }
     }
 
@@ -385,7 +397,8 @@ impl Borrower {
         let lent = state.lent.as_ref().filter(|lent| lent.holder.number() == number);
         lent.is_some_and(|lent| {
             let is_idle = lent.next == lent.told && now >= lent.idle_since + IDLE;
-            state.is_closed || is_idle
+            // A busy client has returned a spent grant with its next question by now.
+            state.is_closed || is_idle || lent.holder.is_spent()
         })
     }
 

@@ -129,18 +129,21 @@ impl SequencerHost {
             let is_late = Instant::now() >= deadline
                 || slot.beside.holds.load(Ordering::Relaxed) != number
                 || (followers && !hold.is_followed);
-            {
+            let due_at = {
                 let mut core = slot.machine();
                 let serving = core.as_mut().ok_or_else(deposed::<View>)?;
                 let Returned { client, number, .. } = hold.told;
+                // The grant may be due to be revoked by now.
+                serving.tick(self.now());
                 let has_news = serving.has_news(client, number, hold.answered);
                 if is_late || has_news || serving.view().end() != end {
                     let news = serving.news(self.now(), received, hold.told);
                     return Ok(news.map(|news| News { is_followed: followers, ..news }));
                 }
-            }
+                serving.due_at().map_or(deadline, |due_at| self.instant(due_at).min(deadline))
+            };
             // Either way there is an answer the next time round, or nothing new.
-            let _elapsed = timeout_at(deadline, changed).await;
+            let _elapsed = timeout_at(due_at, changed).await;
         }
     }
 

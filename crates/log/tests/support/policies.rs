@@ -7,7 +7,8 @@ use nacre_capability::{Ask, BestEffort, Never, Policies, Policy, Terms, Verdict}
 
 /// Operations of one turn.
 pub const TURN_OPERATIONS: u64 = 10;
-const TURN: Duration = Duration::from_millis(50);
+/// How long one turn is at most.
+pub const TURN: Duration = Duration::from_millis(50);
 
 /// `turns`, `never` and, whatever the name, best effort.
 #[derive(Debug)]

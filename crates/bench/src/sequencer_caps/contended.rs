@@ -1,0 +1,130 @@
+//! Two clients of one log that go by one capability program after the other.
+
+use std::time::Duration;
+
+use nacre::{Cluster, ProgramId, ProgramKind};
+use nacre_object::{Error, ProgramName, Result};
+
+use crate::load::{self, WARM_UP_SHARE};
+use crate::scratch::ScratchCluster;
+
+/// Seconds for which a client holds the capability, as the public data of the paper has them.
+const HOLDS: [f64; 4] = [0.001, 0.01, 0.1, 0.25];
+/// Operations of one turn, likewise, each with a hold of a quarter of a second.
+const QUOTAS: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
+/// What the public data has for two clients with a hold of 0.25 s: positions a second by quota.
+const PUBLIC: [(u64, f64); 2] = [(1, 146e3), (1_000_000, 1.62e6)];
+/// Clients, each with one call under way: what a wait is can then be told.
+const CLIENTS: usize = 2;
+/// A task that is never kept waiting lets others run after so many calls.
+const YIELD_EVERY: u64 = 256;
+/// How long it takes at most until the program is live on the node and no client holds what it had before.
+const SETTLE: Duration = Duration::from_millis(1500);
+
+/// How the capability is shared.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Sharing {
+    RoundTrips,
+    BestEffort,
+    Hold(f64),
+    Quota(u64),
+}
+
+/// One point of the curve.
+#[derive(Debug, Clone)]
+pub struct Point {
+    pub sharing: Sharing,
+    /// Positions a second of both clients.
+    pub rate: f64,
+    /// Microseconds.
+    pub mean: f64,
+    /// Milliseconds.
+    pub longest: f64,
+}
+
+impl Sharing {
+    /// Every point of the curve.
+    pub fn all() -> Vec<Self> {
+        let holds = HOLDS.map(Self::Hold);
+        let quotas = QUOTAS.map(Self::Quota);
+        [Self::RoundTrips, Self::BestEffort].into_iter().chain(holds).chain(quotas).collect()
+    }
+
+    /// How it is called in a figure.
+    pub fn name(self) -> String {
+        match self {
+            Self::RoundTrips => "round trips".into(),
+            Self::BestEffort => "best effort".into(),
+            Self::Hold(seconds) => format!("delay of {} ms", seconds * 1e3),
+            Self::Quota(operations) => format!("quota of {operations}, 250 ms"),
+        }
+    }
+
+    /// What the public data of the paper has for it.
+    pub fn public(self) -> Option<f64> {
+        let Self::Quota(operations) = self else { return None };
+        PUBLIC.iter().find(|(quota, _)| *quota == operations).map(|(_, rate)| *rate)
+    }
+
+    /// The program, as one writes it by hand.
+    fn source(self) -> String {
+        match self {
+            Self::RoundTrips => include_str!("../../../../programs/capability/never.lua").into(),
+            Self::BestEffort => {
+                include_str!("../../../../programs/capability/best_effort.lua").into()
+            }
+            Self::Hold(seconds) => {
+                format!("function grant(ask) return {{ hold = {seconds} }} end")
+            }
+            Self::Quota(operations) => format!(
+                "function grant(ask) return {{ operations = {operations}, hold = 0.25 }} end"
+            ),
+        }
+    }
+}
+
+/// Has the log go by it, and measures two clients that take one position a call.
+pub async fn measure(
+    cluster: &ScratchCluster,
+    log: &str,
+    sharing: Sharing,
+    span: Duration,
+) -> Result<Point> {
+    let client = cluster.client().await?;
+    let name: ProgramName = "measured".parse()?;
+    let program = ProgramId::new(ProgramKind::Capability, name.clone());
+    let version = client.programs().put(&program, &sharing.source()).await?;
+    client.programs().activate(&program, version).await?;
+    client.programs().wait(&program, version, SETTLE * 20).await?;
+    client.set_log_capability(log, Some(name)).await?;
+    tokio::time::sleep(SETTLE).await;
+    let mut logs = vec![];
+    for _ in 0..CLIENTS {
+        let client: Cluster = cluster.client().await?;
+        logs.push(client.log(log).await?);
+    }
+    // Whoever ends first would let the other wait for nothing.
+    let ending = logs.clone();
+    let release = tokio::spawn(async move {
+        tokio::time::sleep(span.mul_f64(1.0 + WARM_UP_SHARE)).await;
+        for log in ending {
+            log.release().await;
+        }
+    });
+    let outcome = load::run(CLIENTS, span, |worker| {
+        let log = logs[worker].clone();
+        move |number| {
+            let log = log.clone();
+            async move {
+                if number % YIELD_EVERY == 0 {
+                    tokio::task::yield_now().await;
+                }
+                log.take_positions(1).await.map(drop)
+            }
+        }
+    });
+    let outcome = outcome.await?;
+    release.await.map_err(|error| Error::unavailable(format!("a client: {error}")))?;
+    let longest = outcome.latency_micros(100.0) / 1e3;
+    Ok(Point { sharing, rate: outcome.rate, mean: CLIENTS as f64 * 1e6 / outcome.rate, longest })
+}

@@ -1,0 +1,99 @@
+//! `sequencer-caps`: positions taken one a call by a client that is alone with its log, so that it issues them itself,
+//! and by two clients that share the capability by one program after the other (Malacology, section 6.1). Beside them
+//! what the paper and its public data give.
+
+mod contended;
+
+use std::time::Duration;
+
+use nacre::{Cluster, LogOptions};
+use nacre_object::Result;
+
+use crate::bench::Setup;
+use crate::figure::{Better, Figure};
+use crate::load;
+use crate::load::median;
+use crate::scratch::{self, ScratchCluster};
+
+use contended::{Point, Sharing};
+
+const TARGETS: usize = 1;
+/// Objects and slots of a stripe: at ten million positions a second a stripe lasts some seconds.
+const WIDTH: u32 = 64;
+const SLOTS: u32 = 1 << 20;
+/// Calls that are timed together where one takes some hundred nanoseconds.
+const CALLS: usize = 1000;
+/// Positions a second of one client, in the paper.
+const PAPER: f64 = 6e6;
+/// How many times that is aimed at: 10 million a second.
+const AIM: f64 = 10.0 / 6.0;
+
+pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
+    let folder = scratch::folder(&setup.folder)?;
+    let cluster = ScratchCluster::start(folder.path(), TARGETS, &setup.program).await?;
+    let (mut alone, mut two) = (vec![], vec![]);
+    for round in 0..setup.rounds {
+        let name = format!("tokens{round}");
+        let options = LogOptions { width: Some(WIDTH), slots: SLOTS, ..LogOptions::default() };
+        cluster.client().await?.create_log(&name, options).await?;
+        alone.push(alone_with(&cluster, &name, setup.span).await?);
+        for sharing in load::in_turn(round, Sharing::all()) {
+            two.push(contended::measure(&cluster, &name, sharing, setup.span).await?);
+        }
+    }
+    cluster.stop().await;
+    let alone = median(alone);
+    let one = ("sequencer-caps", "one client, exclusive, one position a call", "positions/s");
+    let paper = ("the paper's one client", PAPER);
+    report(Figure::new(one, Better::Higher, alone, paper).aiming_at(AIM));
+    report_contended(&two, report);
+    Ok(())
+}
+
+/// The trade-off: for each way to share the capability how many positions two clients get, and how long one waits.
+fn report_contended(points: &[Point], report: &mut dyn FnMut(Figure)) {
+    let of = |sharing, value: fn(&Point) -> f64| {
+        let same = points.iter().filter(|point| point.sharing == sharing);
+        median(same.map(value).collect())
+    };
+    let rate = |sharing| of(sharing, |point| point.rate);
+    let mean = |sharing| of(sharing, |point| point.mean);
+    let longest = |sharing| of(sharing, |point| point.longest);
+    let round_trips = Sharing::RoundTrips;
+    for sharing in Sharing::all() {
+        let named = |unit: &'static str, what: &str| {
+            ("sequencer-caps", format!("two clients, {}: {what}", sharing.name()), unit)
+        };
+        let beside = match sharing.public() {
+            Some(public) => ("the paper's public data", public),
+            None => ("round trips", rate(round_trips)),
+        };
+        let positions = named("positions/s", "positions");
+        report(Figure::new(positions, Better::Higher, rate(sharing), beside));
+        let (beside, better) = ("round trips", Better::Lower);
+        let (mean, longest) =
+            ((mean(sharing), mean(round_trips)), (longest(sharing), longest(round_trips)));
+        report(Figure::new(named("us", "mean of a call"), better, mean.0, (beside, mean.1)));
+        report(Figure::new(named("ms", "longest call"), better, longest.0, (beside, longest.1)));
+    }
+}
+
+async fn alone_with(cluster: &ScratchCluster, name: &str, span: Duration) -> Result<f64> {
+    let client: Cluster = cluster.client().await?;
+    let log = client.log(name).await?;
+    let outcome = load::run(1, span, |_| {
+        let log = log.clone();
+        move |_| {
+            let log = log.clone();
+            async move {
+                for _ in 0..CALLS {
+                    log.take_positions(1).await?;
+                }
+                Ok(())
+            }
+        }
+    });
+    let rate = outcome.await?.rate * CALLS as f64;
+    log.release().await;
+    Ok(rate)
+}
