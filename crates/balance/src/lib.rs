@@ -46,9 +46,9 @@ pub use rounds::{Progress, Round, Rounds};
 pub use selectors::Selector;
 pub use settings::{BalancerSettings, DEFAULT_TICK, MAX_TICK, MIN_TICK};
 pub use simulator::{
-    Arrivals, CostModel, Distribution, MAX_KEPT_FAILURES, Operations, PolicyFailure, RankGroup,
-    Scenario, SimulatedTick, Simulation, SimulationTotals, THRASH_TICKS, TraceEvent, UnitGroup,
-    simulate,
+    Arrivals, CostModel, Distribution, Job, JobStep, MAX_KEPT_FAILURES, Operations, PolicyFailure,
+    RankGroup, Scenario, SimulatedTick, Simulation, SimulationTotals, THRASH_TICKS, TraceEvent,
+    UnitGroup, simulate,
 };
 pub use tick::{Decision, Inputs, LogLine, Mode, Move, RankLoad, State, Unit};
 pub use trial::{Trial, TrialLoad, try_out};

@@ -101,7 +101,8 @@ impl Bench<'_> {
             forward_seconds: spent / forwards as f64,
             migration_seconds: median(times),
             session_flush_seconds,
-            coordination_seconds: 0.0,
+            // What is not measured.
+            ..CostModel::default()
         };
         let nodes = [first.to_string(), second.to_string()];
         Ok(BalancerProfile { costs, nodes, operations, forwards })

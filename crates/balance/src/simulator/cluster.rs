@@ -4,7 +4,9 @@
 //! rank since then, or that is held, is brought up to date at each step: it is *apart*.
 
 use super::CostModel;
+use super::directories::Directories;
 use super::drift::{Drift, Flow};
+use super::scenario::RankGroup;
 use crate::{Mode, UnitRates};
 
 /// The ranks and units of a simulation.
@@ -13,9 +15,10 @@ pub(super) struct Cluster<'a> {
     pub ranks: Vec<SimulatedRank>,
     /// By name.
     pub units: Vec<SimulatedUnit>,
+    directories: Directories,
     costs: &'a CostModel,
     mode: Mode,
-    clients_per_unit: f64,
+    clients: ClientsOfUnit,
     /// Units that are brought up to date at each step.
     apart: Vec<usize>,
     /// Arrivals a second of all units.
@@ -23,12 +26,23 @@ pub(super) struct Cluster<'a> {
     pub arrived: f64,
     pub served: f64,
     pub forwards: f64,
+    /// Sessions that moves have flushed.
+    pub session_flushes: f64,
+}
+
+/// The clients that ask for a unit.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ClientsOfUnit {
+    pub count: f64,
+    /// Whether each asks the former rank once more after a move.
+    pub ask_once_more: bool,
 }
 
 /// A rank.
 #[derive(Debug)]
 pub(super) struct SimulatedRank {
     capacity: f64,
+    busy_cpu_percent: f64,
     /// Arrivals a second of its units.
     rate: f64,
     /// Operations that wait.
@@ -73,9 +87,10 @@ enum UnitProgress {
 }
 
 impl SimulatedRank {
-    pub fn new(capacity: f64) -> Self {
+    pub fn new(group: &RankGroup) -> Self {
         Self {
-            capacity,
+            capacity: group.capacity,
+            busy_cpu_percent: group.busy_cpu_percent,
             rate: 0.0,
             queue: 0.0,
             debt_seconds: 0.0,
@@ -110,7 +125,7 @@ impl SimulatedRank {
     fn sample(&mut self, seconds: f64, kept: f64) {
         self.drift.sample(kept);
         self.requests_per_second = self.served_in_sample / seconds;
-        self.cpu_percent = 100.0 * self.busy_in_sample / seconds;
+        self.cpu_percent = self.busy_cpu_percent * self.busy_in_sample / seconds;
         (self.served_in_sample, self.busy_in_sample) = (0.0, 0.0);
     }
 }
@@ -149,13 +164,25 @@ impl<'a> Cluster<'a> {
     pub fn new(
         ranks: Vec<SimulatedRank>,
         units: Vec<SimulatedUnit>,
+        directories: Directories,
         costs: &'a CostModel,
         mode: Mode,
-        clients_per_unit: f64,
+        clients: ClientsOfUnit,
     ) -> Self {
-        let (rate, arrived, served, forwards) = Default::default();
-        let apart = vec![];
-        Self { ranks, units, costs, mode, clients_per_unit, apart, rate, arrived, served, forwards }
+        Self {
+            ranks,
+            units,
+            directories,
+            costs,
+            mode,
+            clients,
+            apart: vec![],
+            rate: 0.0,
+            arrived: 0.0,
+            served: 0.0,
+            forwards: 0.0,
+            session_flushes: 0.0,
+        }
     }
 
     /// Time advances.
@@ -246,7 +273,8 @@ impl<'a> Cluster<'a> {
         // The sums are rounded, and never negative.
         rank.rate = (rank.rate - unit.rate()).max(0.0);
         rank.queue = (rank.queue - unit.queue()).max(0.0);
-        rank.debt_seconds += self.clients_per_unit * self.costs.session_flush_seconds;
+        rank.debt_seconds += self.clients.count * self.costs.session_flush_seconds;
+        self.session_flushes += self.clients.count;
     }
 
     /// A unit that was held is served by another rank. Operations that waited go with it. The new rank has counted
@@ -259,12 +287,16 @@ impl<'a> Cluster<'a> {
             (flow.counter, flow.recent) = (0.0, 0.0);
         }
         let (rate, queue, home) = (unit.rate(), unit.queue(), unit.home);
+        self.directories.moved(at, |unit| self.units[unit].rank);
         self.ranks[to].rate += rate;
         self.ranks[to].queue += queue;
         match self.mode {
             Mode::Client => {
-                self.forwards += self.clients_per_unit;
-                self.ranks[from].debt_seconds += self.clients_per_unit * self.costs.forward_seconds;
+                if self.clients.ask_once_more {
+                    self.forwards += self.clients.count;
+                    self.ranks[from].debt_seconds +=
+                        self.clients.count * self.costs.forward_seconds;
+                }
             }
             Mode::Proxy => {
                 let passed_on = &mut self.ranks[home].passed_on_rate;
@@ -276,6 +308,37 @@ impl<'a> Cluster<'a> {
                 }
             }
         }
+    }
+
+    /// The rank that a client finds when it asks for a unit.
+    pub fn asked_rank(&self, at: usize) -> usize {
+        match self.mode {
+            Mode::Client => self.units[at].rank,
+            Mode::Proxy => self.units[at].home,
+        }
+    }
+
+    /// The rank on which a unit began.
+    pub fn first_rank(&self, at: usize) -> usize {
+        self.units[at].home
+    }
+
+    /// A rank passes one operation on.
+    pub fn pass_on(&mut self, rank: usize) {
+        self.forwards += 1.0;
+        self.ranks[rank].debt_seconds += self.costs.forward_seconds;
+    }
+
+    /// How long a client waits besides for an operation on a unit, until the ranks of its directory
+    /// agree.
+    pub fn agreement_seconds(&self, at: usize) -> f64 {
+        self.directories.others(at, self.units[at].rank) as f64 * self.costs.scatter_gather_seconds
+    }
+
+    /// The share of what waits for a unit that was served in this step.
+    pub fn served_share(&self, at: usize) -> f64 {
+        let unit = &self.units[at];
+        if unit.is_held() { 0.0 } else { self.ranks[unit.rank].share }
     }
 
     /// How long a unit is held while it moves.

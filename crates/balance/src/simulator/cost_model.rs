@@ -21,6 +21,10 @@ pub struct CostModel {
     pub session_flush_seconds: f64,
     /// What a tick with moves takes of the rank that sends, and of each rank to which it sends.
     pub coordination_seconds: f64,
+    /// What a client waits besides for an operation on a fragment that is not on the first rank of its directory, for each
+    /// other rank that serves the directory: the ranks gather what the fragments have in common. Only clients that do jobs
+    /// wait.
+    pub scatter_gather_seconds: f64,
 }
 
 impl Default for CostModel {
@@ -31,6 +35,7 @@ impl Default for CostModel {
             migration_seconds: 10e-3,
             session_flush_seconds: 200e-6,
             coordination_seconds: 0.0,
+            scatter_gather_seconds: 0.0,
         }
     }
 }
@@ -45,6 +50,7 @@ impl CostModel {
             ("migration_seconds", self.migration_seconds),
             ("session_flush_seconds", self.session_flush_seconds),
             ("coordination_seconds", self.coordination_seconds),
+            ("scatter_gather_seconds", self.scatter_gather_seconds),
         ];
         let is_time = |seconds: f64| seconds.is_finite() && seconds >= 0.0;
         if let Some((name, seconds)) = times.into_iter().find(|(_, seconds)| !is_time(*seconds)) {

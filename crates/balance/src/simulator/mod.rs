@@ -14,8 +14,10 @@
 
 mod arrival_rates;
 mod balancer;
+mod clients;
 mod cluster;
 mod cost_model;
+mod directories;
 mod drift;
 mod migrations;
 mod operations;
@@ -23,10 +25,11 @@ mod recorded;
 mod run;
 mod scenario;
 mod simulation;
+mod source;
 mod thrash;
 
 pub use cost_model::CostModel;
-pub use operations::{Arrivals, Distribution, Operations, TraceEvent};
+pub use operations::{Arrivals, Distribution, Job, JobStep, Operations, TraceEvent};
 pub use run::simulate;
 pub use scenario::{RankGroup, Scenario, UnitGroup};
 pub use simulation::{

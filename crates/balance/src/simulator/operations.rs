@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 /// Events of a recorded trace. A longer one is cut up and simulated in parts.
 const MAX_TRACE_EVENTS: usize = 10_000_000;
 
+/// Steps of all jobs together.
+const MAX_JOB_STEPS: usize = 1_000_000;
+
 /// What clients ask for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -14,6 +17,8 @@ pub enum Operations {
     Arrivals(Arrivals),
     /// Operations that were recorded.
     Trace(Vec<TraceEvent>),
+    /// Clients that do one thing after another and wait for answers. The simulation ends when all are done.
+    Jobs(Vec<Job>),
 }
 
 /// Made-up operations. They arrive at their rate whether or not earlier ones were served.
@@ -70,6 +75,40 @@ pub struct TraceEvent {
     pub writes: f64,
 }
 
+/// What a client does.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// When it begins.
+    #[serde(default)]
+    pub begins_at_seconds: f64,
+    /// One after another.
+    pub steps: Vec<JobStep>,
+}
+
+/// Operations of a client on some units, which share them evenly.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobStep {
+    /// The units' names.
+    pub units: Vec<String>,
+    /// Reads.
+    #[serde(default)]
+    pub reads: f64,
+    /// Writes.
+    #[serde(default)]
+    pub writes: f64,
+    /// From one operation to the next, if no rank is overloaded.
+    pub think_seconds: f64,
+}
+
+impl JobStep {
+    /// Reads and writes.
+    pub(super) fn operations(&self) -> f64 {
+        self.reads + self.writes
+    }
+}
+
 impl Default for Arrivals {
     fn default() -> Self {
         Self { per_unit_per_second: 100.0, reads_share: 0.0, distribution: Distribution::default() }
@@ -89,6 +128,7 @@ impl Operations {
         match self {
             Self::Arrivals(arrivals) => arrivals.check(),
             Self::Trace(events) => check_trace(events),
+            Self::Jobs(jobs) => check_jobs(jobs),
         }
     }
 }
@@ -118,6 +158,26 @@ fn check_trace(events: &[TraceEvent]) -> Result<()> {
         require("at_seconds", event.at_seconds, 0.0, f64::MAX)?;
         require("reads", event.reads, 0.0, 1e12)?;
         require("writes", event.writes, 0.0, 1e12)?;
+    }
+    Ok(())
+}
+
+fn check_jobs(jobs: &[Job]) -> Result<()> {
+    let steps: usize = jobs.iter().map(|job| job.steps.len()).sum();
+    if steps > MAX_JOB_STEPS {
+        let text = format!("{steps} steps of jobs; at most {MAX_JOB_STEPS} fit");
+        return Err(Error::exhausted(text));
+    }
+    for job in jobs {
+        require("begins_at_seconds", job.begins_at_seconds, 0.0, f64::MAX)?;
+        for step in &job.steps {
+            require("reads", step.reads, 0.0, 1e12)?;
+            require("writes", step.writes, 0.0, 1e12)?;
+            require("think_seconds", step.think_seconds, 1e-9, 1e6)?;
+            if step.units.is_empty() {
+                return Err(Error::invalid("a step of a job names no units"));
+            }
+        }
     }
     Ok(())
 }

@@ -37,6 +37,7 @@ impl Scenario {
                     kind: unit.kind.clone(),
                     tenant: unit.tenant.clone(),
                     first_rank,
+                    directory: None,
                 });
                 events.extend(arrivals(unit, from, tick_seconds));
             }
@@ -50,6 +51,7 @@ impl Scenario {
             count: 1,
             capacity: rank.capacity,
             labels: rank.labels.clone(),
+            ..RankGroup::default()
         };
         Ok(Self {
             ranks: ranks.iter().map(rank).collect(),

@@ -1,12 +1,13 @@
 //! `simulate`: goes from tick to tick, and from step to step.
 
-use nacre_object::{Error, Result};
+use nacre_object::Result;
 
-use super::arrival_rates::ArrivalRates;
 use super::balancer::Balancer;
-use super::cluster::{Cluster, SimulatedRank, SimulatedUnit};
+use super::clients::Clients;
+use super::cluster::{ClientsOfUnit, Cluster, SimulatedRank, SimulatedUnit};
+use super::directories::Directories;
 use super::migrations::{Migrations, TickTimes};
-use super::scenario::UnitPlan;
+use super::source::{ROUNDING, Source};
 use super::{
     MAX_KEPT_FAILURES, Operations, PolicyFailure, Scenario, SimulatedTick, Simulation,
     SimulationTotals,
@@ -16,8 +17,6 @@ use crate::limits::DEFAULT_HALF_LIFE;
 
 /// From one sample of the units' counters to the next, as on a node.
 const SAMPLE_SECONDS: f64 = 1.0;
-/// So that ten steps of 0.1 s are a second.
-const ROUNDING: f64 = 1e-9;
 
 /// Simulates a scenario under a policy.
 ///
@@ -29,11 +28,16 @@ pub fn simulate(scenario: &Scenario, policy: &Policy) -> Result<Simulation> {
     scenario.check()?;
     let rank_plans = scenario.rank_plans()?;
     let unit_plans = scenario.unit_plans(rank_plans.len())?;
-    let ranks = rank_plans.iter().map(|plan| SimulatedRank::new(plan.group.capacity)).collect();
+    let ranks = rank_plans.iter().map(|plan| SimulatedRank::new(plan.group)).collect();
     let units = unit_plans.iter().map(|plan| SimulatedUnit::new(plan.first_rank)).collect();
-    let (costs, clients) = (&scenario.costs, scenario.clients_per_unit);
+    let (costs, directories) = (&scenario.costs, Directories::new(&unit_plans));
+    let clients = ClientsOfUnit {
+        count: scenario.clients_per_unit,
+        // Clients that do jobs turn to units by themselves.
+        ask_once_more: !matches!(scenario.operations, Operations::Jobs(_)),
+    };
     let mut run = Run {
-        cluster: Cluster::new(ranks, units, costs, policy.mode(), clients),
+        cluster: Cluster::new(ranks, units, directories, costs, policy.mode(), clients),
         balancer: Balancer::new(policy, &rank_plans, &unit_plans),
         migrations: Migrations::default(),
         source: Source::new(scenario, &unit_plans)?,
@@ -45,6 +49,9 @@ pub fn simulate(scenario: &Scenario, policy: &Policy) -> Result<Simulation> {
     let mut ticks = vec![];
     for tick in 0..scenario.ticks() {
         ticks.push(run.tick(scenario, tick));
+        if run.source.clients().is_some_and(|clients| clients.finished_at().is_some()) {
+            break;
+        }
     }
     Ok(Simulation {
         policy: policy.name().to_owned(),
@@ -69,69 +76,6 @@ struct Run<'a> {
     since_sample: f64,
     failures: Vec<PolicyFailure>,
     failure_count: u64,
-}
-
-/// Where operations come from.
-enum Source {
-    Arrivals {
-        rates: ArrivalRates,
-        /// Whether the crowd was there at the last step; `None` before the first one.
-        is_crowded: Option<bool>,
-    },
-    Trace {
-        /// The last event first.
-        left: Vec<Arrival>,
-    },
-}
-
-/// Operations that arrive together.
-struct Arrival {
-    at_seconds: f64,
-    unit: usize,
-    reads: f64,
-    writes: f64,
-}
-
-impl Source {
-    fn new(scenario: &Scenario, units: &[UnitPlan<'_>]) -> Result<Self> {
-        let events = match &scenario.operations {
-            Operations::Arrivals(arrivals) => {
-                let rates = ArrivalRates::new(arrivals, units.len(), scenario.seed);
-                return Ok(Self::Arrivals { rates, is_crowded: None });
-            }
-            Operations::Trace(events) => events,
-        };
-        let mut left = vec![];
-        for event in events {
-            let found = units.binary_search_by(|unit| unit.name.as_str().cmp(&event.unit));
-            let unit = found.map_err(|_| {
-                Error::invalid(format!("the trace names the unit {}; there is none", event.unit))
-            })?;
-            let (at_seconds, reads, writes) = (event.at_seconds, event.reads, event.writes);
-            left.push(Arrival { at_seconds, unit, reads, writes });
-        }
-        left.sort_by(|one, other| other.at_seconds.total_cmp(&one.at_seconds));
-        Ok(Self::Trace { left })
-    }
-
-    /// What arrives in a step.
-    fn step(&mut self, now: f64, seconds: f64, cluster: &mut Cluster<'_>) {
-        match self {
-            Self::Arrivals { rates, is_crowded } => {
-                let is_now = rates.is_crowded(now + ROUNDING);
-                if *is_crowded != Some(is_now) {
-                    *is_crowded = Some(is_now);
-                    cluster.set_rates(&rates.at(now + ROUNDING), rates.reads_share());
-                }
-            }
-            Self::Trace { left } => {
-                let is_due = |next: &mut Arrival| next.at_seconds < now + seconds;
-                while let Some(Arrival { unit, reads, writes, .. }) = left.pop_if(is_due) {
-                    cluster.add(unit, reads, writes);
-                }
-            }
-        }
-    }
 }
 
 impl Run<'_> {
@@ -182,6 +126,7 @@ impl Run<'_> {
         self.source.step(now, seconds, &mut self.cluster);
         self.migrations.step(now, seconds, &mut self.cluster);
         self.cluster.step(seconds);
+        self.source.learn(now + seconds, &self.cluster);
         self.since_sample += seconds;
         if self.since_sample >= SAMPLE_SECONDS - ROUNDING {
             self.sample();
@@ -210,6 +155,9 @@ impl Run<'_> {
             mean_imbalance: imbalances.sum::<f64>() / ticks.len() as f64,
             final_imbalance: ticks.last().map_or(1.0, |tick| tick.imbalance),
             failures: self.failure_count,
+            finished_seconds: self.source.clients().and_then(Clients::finished_at),
+            sessions: self.source.clients().map_or(0, Clients::sessions),
+            session_flushes: self.cluster.session_flushes,
         }
     }
 }

@@ -33,6 +33,8 @@ pub struct Scenario {
     pub operations: Operations,
     /// How many clients ask for each unit.
     pub clients_per_unit: f64,
+    /// How long a client that does a job remembers where it last found a unit. Without it, it never forgets.
+    pub lease_seconds: Option<f64>,
     /// How long the simulation runs. It is rounded up to whole ticks.
     pub duration_seconds: f64,
     /// From one decision to the next.
@@ -55,6 +57,9 @@ pub struct RankGroup {
     pub count: usize,
     /// Seconds of work that each does in a second.
     pub capacity: f64,
+    /// What its node's CPU use is when the rank is busy all the time. It is less than 100 where a rank cannot use all
+    /// processors of its node.
+    pub busy_cpu_percent: f64,
     /// What the operator says of each.
     pub labels: BTreeMap<String, String>,
 }
@@ -73,6 +78,8 @@ pub struct UnitGroup {
     pub tenant: String,
     /// The rank on which all of them begin, from 0. Without it they are dealt out to the ranks in turn.
     pub first_rank: Option<usize>,
+    /// The directory of which they are fragments: see [`CostModel::scatter_gather_seconds`].
+    pub directory: Option<String>,
 }
 
 impl Default for Scenario {
@@ -93,6 +100,7 @@ impl Scenario {
             units: vec![UnitGroup { count: units, first_rank: Some(0), ..UnitGroup::default() }],
             operations: Operations::Arrivals(operations),
             clients_per_unit: 4.0,
+            lease_seconds: None,
             duration_seconds: 300.0,
             tick_seconds: crate::DEFAULT_TICK.as_secs_f64(),
             step_seconds: 0.1,
@@ -104,7 +112,13 @@ impl Scenario {
 
 impl Default for RankGroup {
     fn default() -> Self {
-        Self { name: "rank".into(), count: 1, capacity: 1.0, labels: BTreeMap::new() }
+        Self {
+            name: "rank".into(),
+            count: 1,
+            capacity: 1.0,
+            busy_cpu_percent: 100.0,
+            labels: BTreeMap::new(),
+        }
     }
 }
 
@@ -116,6 +130,7 @@ impl Default for UnitGroup {
             kind: "sequencer".into(),
             tenant: "default".into(),
             first_rank: None,
+            directory: None,
         }
     }
 }
@@ -148,6 +163,7 @@ impl Scenario {
         }
         for group in &self.ranks {
             require(&format!("the capacity of {}", group.name), group.capacity, 1e-6, 1e6)?;
+            require("busy_cpu_percent", group.busy_cpu_percent, 0.0, 100.0)?;
         }
         let is_missing = |group: &&UnitGroup| group.first_rank.is_some_and(|rank| rank >= ranks);
         if let Some(group) = self.units.iter().find(is_missing) {
@@ -157,6 +173,7 @@ impl Scenario {
             return Err(Error::invalid(text));
         }
         require("clients_per_unit", self.clients_per_unit, 0.0, 1e9)?;
+        require("lease_seconds", self.lease_seconds.unwrap_or_default(), 0.0, 1e9)?;
         require("tick_seconds", self.tick_seconds, 1e-3, 86_400.0)?;
         require("step_seconds", self.step_seconds, self.tick_seconds / MAX_STEPS, 86_400.0)?;
         let longest = MAX_SIMULATED_TICKS * self.tick_seconds;

@@ -84,6 +84,12 @@ pub struct SimulationTotals {
     pub final_imbalance: f64,
     /// How many times the policy failed.
     pub failures: u64,
+    /// When the last client had done its job; `None` if one had not, or if there are no jobs.
+    pub finished_seconds: Option<f64>,
+    /// Pairs of a client and a rank that it has asked, of clients that do jobs.
+    pub sessions: u64,
+    /// Sessions that moves have flushed: for each move those of the unit's clients.
+    pub session_flushes: f64,
 }
 
 /// A failure of the policy. The rank moved nothing.
