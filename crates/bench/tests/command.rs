@@ -76,6 +76,25 @@ fn a_measurement_whose_reader_is_gone_ends_all_it_started() {
 }
 
 #[test]
+fn a_simulated_figure_is_written_drawn_and_drawn_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let simulate = ["experiment", "malacology-back-off", "--out", "figures"];
+    let ran = run(folder.path(), &simulate);
+    assert!(ran.status.success(), "{ran:?}");
+    let figure = folder.path().join("figures/malacology-back-off");
+    let drawn = fs::read_to_string(figure.join("throughput.svg")).unwrap();
+    fs::remove_file(figure.join("throughput.svg")).unwrap();
+    let again = run(folder.path(), &[&simulate[..], &["--redraw"]].concat());
+    assert!(again.status.success(), "{again:?}");
+    assert_eq!(fs::read_to_string(figure.join("throughput.svg")).unwrap(), drawn);
+
+    let engine = ["--engine", "ceph:/etc/ceph/ceph.conf"];
+    let refused = run(folder.path(), &[&simulate[..], &engine].concat());
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && said.contains("runs on no engine"), "{said}");
+}
+
+#[test]
 fn json_of_a_command_is_drawn_and_other_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let figure = |name: &str, ratio: f64| {

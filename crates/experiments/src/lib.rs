@@ -1,4 +1,4 @@
-//! `nacre-bench experiment`: the figures of the papers, as measured on the engine at hand.
+//! `nacre-bench experiment`: the figures of the papers, as measured on the engine at hand or as simulated.
 //!
 //! An [`Experiment`] is a figure: it says which strategies are measured ([`Strategy`]), over what, and how
 //! it is drawn. Its result is a [`Report`], which is all that a plot is made of, so a plot can be made again
@@ -9,7 +9,8 @@
 //! - `site`: the engine that is measured;
 //! - `plan`, `rounds`: what is measured in which order;
 //! - `report`, `machine`: what came of it, and on what;
-//! - `plot`: SVG.
+//! - `plot`: SVG;
+//! - `simulated`: figures of balancing, which the simulator computes.
 //!
 //! **Invariants.** Strategies take turns, round by round, so drift of the machine hits all alike; medians
 //! count, and each keeps its rounds. Every answer is checked: an append that is refused, or a read of
@@ -22,6 +23,7 @@ mod plot;
 mod report;
 mod rounds;
 mod sample_log;
+mod simulated;
 mod site;
 mod strategy;
 
@@ -31,5 +33,6 @@ pub use plan::Plan;
 pub use plot::{Fields, plot, plot_rows};
 pub use report::{Point, Program, Report, Series, Spread};
 pub use rounds::{Effort, measure};
+pub use simulated::{Finding, SimulatedChart, SimulatedFigure, SimulatedReport};
 pub use site::Site;
 pub use strategy::{Addressing, Interface, Strategy, Way};

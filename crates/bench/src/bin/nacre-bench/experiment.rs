@@ -1,11 +1,11 @@
-//! `nacre-bench experiment`: the papers' figures, measured and drawn.
+//! `nacre-bench experiment`: the papers' figures, measured or simulated, and drawn.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nacre_clock::{Clock, SystemClock};
-use nacre_experiments::{Effort, Experiment, Report, Site, plot};
+use nacre_experiments::{Effort, Experiment, Report, SimulatedFigure, SimulatedReport, Site, plot};
 use nacre_object::{Error, Result};
 use nacre_terminal::engine::Engine;
 use nacre_terminal::input::{read_text, seconds};
@@ -13,19 +13,22 @@ use nacre_terminal::out::{Out, note, utc};
 use nacre_terminal::signals::unless_interrupted;
 use serde_json::json;
 
-/// Which figure to measure, and on what.
+/// The file of a simulated figure's report.
+const SIMULATED: &str = "simulated.json";
+
+/// Which figure to measure or simulate, and on what.
 #[derive(Debug, clap::Args)]
 pub struct ExperimentArguments {
     /// Which figure, as the folders of `experiments/` are called
     #[arg(value_name = "NAME", value_parser = parse)]
-    experiment: Experiment,
+    figure: Figure,
     /// Measure on a Ceph cluster, `ceph:/path/ceph.conf[?user=NAME&pool=NAME]`, in objects of its own
     #[arg(long, default_value_t = Engine::Embedded)]
     engine: Engine,
     /// Else measure the disk of this folder
     #[arg(long, default_value = ".", value_name = "DIR")]
     folder: PathBuf,
-    /// Where NAME/ENGINE.json and NAME/ENGINE.svg are written
+    /// Where NAME/ENGINE.json and NAME/ENGINE.svg are written, or NAME/simulated.json and its charts
     #[arg(long, default_value = "experiments", value_name = "DIR")]
     out: PathBuf,
     /// How long each point is measured in a round
@@ -42,27 +45,92 @@ pub struct ExperimentArguments {
     redraw: bool,
 }
 
-fn parse(text: &str) -> Result<Experiment> {
-    text.parse()
+/// A figure by how it is made.
+#[derive(Debug, Clone, Copy)]
+enum Figure {
+    Measured(Experiment),
+    Simulated(SimulatedFigure),
 }
 
-/// Measures and draws until it is done or interrupted.
-pub async fn run(arguments: ExperimentArguments, out: Out) -> Result<()> {
-    let folder = arguments.out.join(arguments.experiment.name());
-    if arguments.redraw {
-        return redraw(&folder, out);
+impl Figure {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Measured(experiment) => experiment.name(),
+            Self::Simulated(figure) => figure.name(),
+        }
     }
-    unless_interrupted(measure_and_draw(arguments, &folder, out)).await
 }
 
-async fn measure_and_draw(arguments: ExperimentArguments, folder: &Path, out: Out) -> Result<()> {
+fn parse(text: &str) -> Result<Figure> {
+    if let Ok(figure) = text.parse() {
+        return Ok(Figure::Simulated(figure));
+    }
+    text.parse().map(Figure::Measured).map_err(|error: Error| {
+        let measured = Experiment::ALL.map(Experiment::name);
+        let simulated = SimulatedFigure::ALL.map(SimulatedFigure::name);
+        error.hint(format!("there are {}, {}", measured.join(", "), simulated.join(", ")))
+    })
+}
+
+/// Measures or simulates, and draws, until it is done or interrupted.
+pub async fn run(arguments: ExperimentArguments, out: Out) -> Result<()> {
+    let folder = arguments.out.join(arguments.figure.name());
+    match arguments.figure {
+        Figure::Measured(_) if arguments.redraw => redraw(&folder, out),
+        Figure::Simulated(_) if arguments.redraw => {
+            let report = SimulatedReport::from_json(&read_text(&folder.join(SIMULATED))?)?;
+            draw_simulated(&report, &folder, out)
+        }
+        Figure::Measured(experiment) => {
+            unless_interrupted(measure_and_draw(experiment, arguments, &folder, out)).await
+        }
+        Figure::Simulated(_) if matches!(arguments.engine, Engine::Ceph(_)) => {
+            Err(Error::invalid("a simulated figure runs on no engine").hint("leave --engine out"))
+        }
+        Figure::Simulated(figure) => {
+            unless_interrupted(simulate_and_draw(figure, &folder, out)).await
+        }
+    }
+}
+
+async fn simulate_and_draw(figure: SimulatedFigure, folder: &Path, out: Out) -> Result<()> {
+    note(&format!("simulating {}", figure.name()));
+    let simulated = tokio::task::spawn_blocking(move || figure.simulate()).await;
+    let broken = |error| Error::unavailable(format!("the simulation broke off: {error}"));
+    let report = simulated.map_err(broken)??;
+    fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
+    write(&folder.join(SIMULATED), &report.to_json()?)?;
+    draw_simulated(&report, folder, out)
+}
+
+/// Draws every chart of a report beside it, and shows what was found.
+fn draw_simulated(report: &SimulatedReport, folder: &Path, out: Out) -> Result<()> {
+    for chart in &report.charts {
+        write(&folder.join(&chart.name).with_extension("svg"), &chart.plot()?)?;
+    }
+    for finding in &report.findings {
+        out.show(finding, || {
+            let paper =
+                finding.paper.map_or(String::new(), |paper| format!("; the paper: {paper}"));
+            format!("{}: {} {}{paper}", finding.finding, finding.simulated, finding.unit)
+        })?;
+    }
+    Ok(())
+}
+
+async fn measure_and_draw(
+    experiment: Experiment,
+    arguments: ExperimentArguments,
+    folder: &Path,
+    out: Out,
+) -> Result<()> {
     let site = match &arguments.engine {
         Engine::Embedded => Site::embedded(&arguments.folder)?,
         Engine::Ceph(entry) => Site::on_ceph(entry.parse()?).await?,
     };
     let span = Duration::from_secs_f64(arguments.seconds);
     let effort = Effort { span, rounds: arguments.rounds.into() };
-    note(&format!("measuring {} on {}", arguments.experiment.name(), site.fingerprint()));
+    note(&format!("measuring {} on {}", experiment.name(), site.fingerprint()));
     let mut tenths = 0;
     let progress = &mut |share: f64| {
         if (share * 10.0) as usize > tenths {
@@ -70,7 +138,7 @@ async fn measure_and_draw(arguments: ExperimentArguments, folder: &Path, out: Ou
             note(&format!("  {tenths}0 %"));
         }
     };
-    let report = nacre_experiments::measure(arguments.experiment, &site, effort, progress).await?;
+    let report = nacre_experiments::measure(experiment, &site, effort, progress).await?;
     let report = Report {
         command: format!("nacre-bench {}", std::env::args().skip(1).collect::<Vec<_>>().join(" ")),
         measured_at: utc(SystemClock::default().now_micros()),

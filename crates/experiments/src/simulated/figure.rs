@@ -1,0 +1,139 @@
+//! The simulated figures by name.
+
+use std::str::FromStr;
+
+use nacre_balance::CostModel;
+use nacre_object::{Error, Result};
+
+use super::report::{Finding, SimulatedChart, SimulatedReport};
+use super::trial::SEEDS;
+use super::{compilations, creates, sequencer_modes, sequencers, trial};
+
+/// A figure of a paper that is simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SimulatedFigure {
+    /// Mantle, figure 3: what distribution costs in requests.
+    Locality,
+    /// Mantle, figure 4: the same job again and again.
+    SameJob,
+    /// Mantle, figure 5: what one rank serves.
+    OneRank,
+    /// Mantle, figure 7: creates in one directory over time.
+    Creates,
+    /// Mantle, figure 8: the speedup of creates in one directory.
+    CreateSpeedup,
+    /// Mantle, figure 9: the speedup of compilations.
+    CompileSpeedup,
+    /// Mantle, figure 10: compilations with a flash crowd at their end.
+    FlashCrowd,
+    /// Malacology: balancers that spread sequencers.
+    Balancers,
+    /// Malacology: client mode and proxy mode, with half and full migration units.
+    Modes,
+    /// Malacology: how long a balancer waits after a migration.
+    BackOff,
+}
+
+/// What a figure computes.
+pub(super) struct Computed {
+    pub costs: CostModel,
+    pub findings: Vec<Finding>,
+    pub charts: Vec<SimulatedChart>,
+}
+
+impl SimulatedFigure {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Locality,
+        Self::SameJob,
+        Self::OneRank,
+        Self::Creates,
+        Self::CreateSpeedup,
+        Self::CompileSpeedup,
+        Self::FlashCrowd,
+        Self::Balancers,
+        Self::Modes,
+        Self::BackOff,
+    ];
+
+    /// Its name on the command line, and its folder in `experiments/`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Locality => "mantle-3-locality",
+            Self::SameJob => "mantle-4-same-job",
+            Self::OneRank => "mantle-5-one-rank",
+            Self::Creates => "mantle-7-creates",
+            Self::CreateSpeedup => "mantle-8-create-speedup",
+            Self::CompileSpeedup => "mantle-9-compile-speedup",
+            Self::FlashCrowd => "mantle-10-flash-crowd",
+            Self::Balancers => "malacology-balancers",
+            Self::Modes => "malacology-modes",
+            Self::BackOff => "malacology-back-off",
+        }
+    }
+
+    /// What it shows.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Locality => "Forwarded requests of a compilation",
+            Self::SameJob => "Creates in separate directories, the same job again and again",
+            Self::OneRank => "What one rank serves",
+            Self::Creates => "Four clients create files in one directory, on four ranks",
+            Self::CreateSpeedup => "Speedup of four clients that create files in one directory",
+            Self::CompileSpeedup => "Speedup of clients that compile",
+            Self::FlashCrowd => "Five clients compile, and link at the end",
+            Self::Balancers => "Balancers that spread three sequencers over three ranks",
+            Self::Modes => "Two sequencers on two ranks, in client mode and in proxy mode",
+            Self::BackOff => "Twelve sequencers spread with different back-offs",
+        }
+    }
+
+    /// Simulates it.
+    ///
+    /// # Errors
+    /// `Invalid` if a policy fails.
+    pub fn simulate(self) -> Result<SimulatedReport> {
+        let computed = match self {
+            Self::Locality => compilations::locality(),
+            Self::SameJob => creates::same_job(),
+            Self::OneRank => creates::one_rank(),
+            Self::Creates => creates::over_time(),
+            Self::CreateSpeedup => creates::speedup(),
+            Self::CompileSpeedup => compilations::speedup(),
+            Self::FlashCrowd => compilations::flash_crowd(),
+            Self::Balancers => sequencers::balancers(),
+            Self::Modes => sequencer_modes::modes(),
+            Self::BackOff => sequencers::back_off(),
+        };
+        let Computed { costs, findings, charts } = computed?;
+        Ok(SimulatedReport {
+            experiment: self.name().to_owned(),
+            title: self.title().to_owned(),
+            command: format!("nacre-bench experiment {}", self.name()),
+            is_simulated: true,
+            seeds: SEEDS.to_vec(),
+            costs,
+            findings,
+            charts,
+        })
+    }
+}
+
+impl Computed {
+    /// Of a figure of the Mantle paper.
+    pub fn mantle(findings: Vec<Finding>, charts: Vec<SimulatedChart>) -> Self {
+        Self { costs: trial::costs(), findings, charts }
+    }
+}
+
+impl FromStr for SimulatedFigure {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == text).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            Error::invalid(format!("no simulated figure {text:?}"))
+                .hint(format!("there are {names}"))
+        })
+    }
+}

@@ -1,0 +1,112 @@
+//! The policies that figures compare, as they are shipped, and the numbers in them that a figure sets.
+
+use nacre_balance::Policy;
+use nacre_object::{Error, Result};
+
+/// A shipped policy, with some of its numbers changed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PolicyPlan {
+    /// Its name in figures.
+    pub name: &'static str,
+    source: &'static str,
+    /// Lines of the source, and what they are in this figure.
+    changed: &'static [(&'static str, &'static str)],
+    /// What goes before the source.
+    before: &'static str,
+}
+
+macro_rules! shipped {
+    ($file:literal) => {
+        include_str!(concat!("../../../../programs/balancer/", $file, ".lua"))
+    };
+}
+
+pub(super) const NEVER: PolicyPlan = PolicyPlan::shipped("one rank", shipped!("never"));
+pub(super) const GREEDY: PolicyPlan = PolicyPlan::shipped("greedy_spill", shipped!("greedy_spill"));
+pub(super) const GREEDY_EVEN: PolicyPlan =
+    PolicyPlan::shipped("greedy_spill_even", shipped!("greedy_spill_even"));
+pub(super) const FILL: PolicyPlan =
+    PolicyPlan::shipped("fill_and_spill", shipped!("fill_and_spill"));
+pub(super) const FILL_A_TENTH: PolicyPlan = PolicyPlan {
+    name: "fill_and_spill, 10 %",
+    changed: &[("divisor = 4", "divisor = 10")],
+    ..FILL
+};
+pub(super) const HASH: PolicyPlan = PolicyPlan::shipped("hash", shipped!("hash"));
+pub(super) const HYBRID: PolicyPlan =
+    PolicyPlan::shipped("cephfs_hybrid", shipped!("cephfs_hybrid"));
+pub(super) const WORKLOAD: PolicyPlan =
+    PolicyPlan::shipped("cephfs_workload", shipped!("cephfs_workload"));
+pub(super) const CPU: PolicyPlan = PolicyPlan::shipped("cephfs_cpu", shipped!("cephfs_cpu"));
+pub(super) const AGGRESSIVE: PolicyPlan =
+    PolicyPlan::shipped("adaptable_aggressive", shipped!("adaptable_aggressive"));
+pub(super) const TOO_AGGRESSIVE: PolicyPlan =
+    PolicyPlan::shipped("adaptable_too_aggressive", shipped!("adaptable_too_aggressive"));
+/// Its minimum lies above what the clients write while they compile, and below what they write while they link.
+pub(super) const CONSERVATIVE: PolicyPlan = PolicyPlan {
+    changed: &[("minimum = 1000", "minimum = 14000")],
+    ..PolicyPlan::shipped("adaptable_conservative", shipped!("adaptable_conservative"))
+};
+pub(super) const SEQUENCERS: PolicyPlan = PolicyPlan::shipped("sequencers", shipped!("sequencers"));
+
+/// `sequencers` with half of the load as its migration unit, and pauses of so many ticks after a migration.
+pub(super) const BACK_OFFS: [PolicyPlan; 3] = [
+    PolicyPlan {
+        name: "no pause",
+        changed: &[HALF_UNITS, ("BACK_OFF_TICKS = 3", "BACK_OFF_TICKS = 0")],
+        ..SEQUENCERS
+    },
+    PolicyPlan { name: "3 ticks", changed: &[HALF_UNITS], ..SEQUENCERS },
+    PolicyPlan {
+        name: "6 ticks",
+        changed: &[HALF_UNITS, ("BACK_OFF_TICKS = 3", "BACK_OFF_TICKS = 6")],
+        ..SEQUENCERS
+    },
+];
+const HALF_UNITS: (&str, &str) = ("MIGRATION = \"full\"", "MIGRATION = \"half\"");
+
+/// The paper's listings for migration units: half of the load or all of it to the next rank, once that has none.
+const HALF: &str = "metaload = 'IRD + IWR'\nmdsload = 'MDSs[i][\"all\"]'\n\
+    when = 'if whoami == 1 and #units == 2 and MDSs[whoami][\"load\"] > .01 then'\n\
+    where = 'targets[whoami+1] = MDSs[whoami][\"load\"]/2'\nhowmuch = { 'half' }\n";
+const FULL: &str = "metaload = 'IRD + IWR'\nmdsload = 'MDSs[i][\"all\"]'\n\
+    when = 'if whoami == 1 and #units == 2 and MDSs[whoami][\"load\"] > .01 then'\n\
+    where = 'targets[whoami+1] = MDSs[whoami][\"load\"]'\nhowmuch = { 'big_first' }\n";
+const PROXY: &str = "mode = 'proxy'\n";
+/// The modes with their migration units: each with a name for its files, and what the paper gained at best.
+pub(super) const MODES: [(PolicyPlan, &str, Option<f64>); 4] = [
+    (PolicyPlan::shipped("client mode, half", HALF), "client-half", None),
+    (PolicyPlan::shipped("client mode, full", FULL), "client-full", None),
+    (
+        PolicyPlan { before: PROXY, ..PolicyPlan::shipped("proxy mode, half", HALF) },
+        "proxy-half",
+        None,
+    ),
+    (
+        PolicyPlan { before: PROXY, ..PolicyPlan::shipped("proxy mode, full", FULL) },
+        "proxy-full",
+        Some(2.0),
+    ),
+];
+
+impl PolicyPlan {
+    /// A policy as it is.
+    const fn shipped(name: &'static str, source: &'static str) -> Self {
+        Self { name, source, changed: &[], before: "" }
+    }
+
+    /// Compiles it.
+    ///
+    /// # Errors
+    /// `Invalid` if the shipped policy has no line that a figure changes.
+    pub fn compile(&self) -> Result<Policy> {
+        let mut source = format!("{}{}", self.before, self.source);
+        for (line, with) in self.changed {
+            if !source.contains(line) {
+                return Err(Error::invalid(format!("{} has no line `{line}`", self.name)));
+            }
+            source = source.replace(line, with);
+        }
+        Policy::compile(self.name, 1, &source)
+    }
+}
