@@ -3,17 +3,20 @@
 const KIB: f64 = 1024.0;
 /// Past so many, a number is told in thousands.
 const MANY: f64 = 10_000.0;
+/// Below so many, a number has two places behind the point if it needs them.
+const FEW: f64 = 10.0;
 
 /// A size, exact where it is a whole number of its unit.
 pub(super) fn bytes(bytes: f64) -> String {
     if bytes >= KIB { format!("{} KiB", bytes / KIB) } else { format!("{bytes} B") }
 }
 
-/// A rate.
+/// A rate, or a ratio.
 pub(super) fn count(count: f64) -> String {
     match count {
         _ if count >= MANY => format!("{:.0}k", count / 1e3),
         _ if count >= 1e3 => format!("{:.1}k", count / 1e3),
+        _ if count < FEW => format!("{}", (count * 1e2).round() / 1e2),
         _ => format!("{count:.0}"),
     }
 }
@@ -44,6 +47,10 @@ mod tests {
     #[test]
     fn numbers_are_short() {
         assert_eq!([bytes(128.0), bytes(1024.0), bytes(1536.0)], ["128 B", "1 KiB", "1.5 KiB"]);
+        assert_eq!(
+            [count(0.0), count(1.0755), count(0.8), count(12.3)],
+            ["0", "1.08", "0.8", "12"]
+        );
         assert_eq!([count(7.0), count(1234.0), count(56_789.0)], ["7", "1.2k", "57k"]);
         assert_eq!(nice_steps(90.0, 1100.0), [100.0, 200.0, 500.0, 1000.0]);
     }

@@ -35,8 +35,8 @@ pub(super) fn locality() -> Result<Computed> {
     for policy in [NEVER, HASH, AGGRESSIVE, TOO_AGGRESSIVE] {
         let runs = trial(policy, LOCALITY_RANKS, 1).run()?;
         for run in &runs {
-            forwards.push(policy.name, run.totals.forwards, "one client");
-            times.push(policy.name, seconds(run), "one client");
+            forwards.push(policy.short, run.totals.forwards, "one client");
+            times.push(policy.short, seconds(run), "one client");
         }
         let of = |what: &str| format!("{}: {what}", policy.name);
         let forwarded = median_of(&runs, |run| run.totals.forwards);
@@ -92,7 +92,7 @@ pub(super) fn flash_crowd() -> Result<Computed> {
         let runs = trial(policy, MOST, MOST).run()?;
         push_throughput(&mut throughput, &runs[0], policy.name);
         for run in &runs {
-            forwards.push(policy.name, run.totals.forwards, "5 clients");
+            forwards.push(policy.short, run.totals.forwards, "5 clients");
         }
         let of = |what: &str| format!("{}: {what}", policy.name);
         let gained = 100.0 * (median_of(&alone, seconds) / median_of(&runs, seconds) - 1.0);

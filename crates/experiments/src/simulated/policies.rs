@@ -6,8 +6,10 @@ use nacre_object::{Error, Result};
 /// A shipped policy, with some of its numbers changed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PolicyPlan {
-    /// Its name in figures.
+    /// Its name.
     pub name: &'static str,
+    /// Its name below a bar.
+    pub short: &'static str,
     source: &'static str,
     /// Lines of the source, and what they are in this figure.
     changed: &'static [(&'static str, &'static str)],
@@ -22,13 +24,19 @@ macro_rules! shipped {
 }
 
 pub(super) const NEVER: PolicyPlan = PolicyPlan::shipped("one rank", shipped!("never"));
-pub(super) const GREEDY: PolicyPlan = PolicyPlan::shipped("greedy_spill", shipped!("greedy_spill"));
-pub(super) const GREEDY_EVEN: PolicyPlan =
-    PolicyPlan::shipped("greedy_spill_even", shipped!("greedy_spill_even"));
-pub(super) const FILL: PolicyPlan =
-    PolicyPlan::shipped("fill_and_spill", shipped!("fill_and_spill"));
+pub(super) const GREEDY: PolicyPlan =
+    PolicyPlan { short: "uneven", ..PolicyPlan::shipped("greedy_spill", shipped!("greedy_spill")) };
+pub(super) const GREEDY_EVEN: PolicyPlan = PolicyPlan {
+    short: "even",
+    ..PolicyPlan::shipped("greedy_spill_even", shipped!("greedy_spill_even"))
+};
+pub(super) const FILL: PolicyPlan = PolicyPlan {
+    short: "fill",
+    ..PolicyPlan::shipped("fill_and_spill", shipped!("fill_and_spill"))
+};
 pub(super) const FILL_A_TENTH: PolicyPlan = PolicyPlan {
     name: "fill_and_spill, 10 %",
+    short: "fill 10 %",
     changed: &[("divisor = 4", "divisor = 10")],
     ..FILL
 };
@@ -38,12 +46,17 @@ pub(super) const HYBRID: PolicyPlan =
 pub(super) const WORKLOAD: PolicyPlan =
     PolicyPlan::shipped("cephfs_workload", shipped!("cephfs_workload"));
 pub(super) const CPU: PolicyPlan = PolicyPlan::shipped("cephfs_cpu", shipped!("cephfs_cpu"));
-pub(super) const AGGRESSIVE: PolicyPlan =
-    PolicyPlan::shipped("adaptable_aggressive", shipped!("adaptable_aggressive"));
-pub(super) const TOO_AGGRESSIVE: PolicyPlan =
-    PolicyPlan::shipped("adaptable_too_aggressive", shipped!("adaptable_too_aggressive"));
+pub(super) const AGGRESSIVE: PolicyPlan = PolicyPlan {
+    short: "aggressive",
+    ..PolicyPlan::shipped("adaptable_aggressive", shipped!("adaptable_aggressive"))
+};
+pub(super) const TOO_AGGRESSIVE: PolicyPlan = PolicyPlan {
+    short: "too aggressive",
+    ..PolicyPlan::shipped("adaptable_too_aggressive", shipped!("adaptable_too_aggressive"))
+};
 /// Its minimum lies above what the clients write while they compile, and below what they write while they link.
 pub(super) const CONSERVATIVE: PolicyPlan = PolicyPlan {
+    short: "conservative",
     changed: &[("minimum = 1000", "minimum = 14000")],
     ..PolicyPlan::shipped("adaptable_conservative", shipped!("adaptable_conservative"))
 };
@@ -92,7 +105,7 @@ pub(super) const MODES: [(PolicyPlan, &str, Option<f64>); 4] = [
 impl PolicyPlan {
     /// A policy as it is.
     const fn shipped(name: &'static str, source: &'static str) -> Self {
-        Self { name, source, changed: &[], before: "" }
+        Self { name, short: name, source, changed: &[], before: "" }
     }
 
     /// Compiles it.
