@@ -3,6 +3,9 @@
 //! `nacre balancer profile` and `nacre-bench balancer-model` call it. It makes a log of its own, puts load on its
 //! sequencer, moves it between two nodes, and reads what processor time these nodes used. At the end the log is removed.
 //!
+//! Two handles of the log ask in turns. One that is alone would hold the sequencer's capability and ask no node
+//! (docs/capabilities.md).
+//!
 //! The time is that of the nodes' processes, so the cluster should do nothing else meanwhile.
 
 use std::sync::Arc;
@@ -61,8 +64,11 @@ impl BalancerProfile {
         };
         let name = format!("balancer-profile-{:08x}", Random::from_system().next_u64() as u32);
         let log = cluster.create_log(&name, LogOptions::default()).await?;
-        let bench = Bench { cluster, log: &log, span };
-        let measured = bench.measure(first, second).await;
+        let measured = async {
+            let other = cluster.log(&name).await?;
+            Bench { cluster, logs: [&log, &other], span }.measure(first, second).await
+        };
+        let measured = measured.await;
         // What was measured counts, also if the log could not be removed.
         let removed = cluster.remove_log(&name).await;
         let profile = measured?;
@@ -73,13 +79,14 @@ impl BalancerProfile {
 /// What is measured.
 struct Bench<'a> {
     cluster: &'a Cluster,
-    log: &'a Log,
+    /// The same log twice, so that neither handle is alone with it.
+    logs: [&'a Log; 2],
     span: Duration,
 }
 
 impl Bench<'_> {
     async fn measure(&self, first: &NodeName, second: &NodeName) -> Result<BalancerProfile> {
-        self.log.take_positions(1).await?;
+        self.take_positions().await?;
         self.hand_over(first, ClientRouting::Redirect).await?;
         let (operations, spent) = self.loaded(first).await?;
         let service_seconds = spent / operations as f64;
@@ -93,7 +100,7 @@ impl Bench<'_> {
         // It is on the second node now.
         let session_flush_seconds = self.redirected(first).await?;
         self.hand_over(first, ClientRouting::Redirect).await?;
-        self.log.take_positions(1).await?;
+        self.take_positions().await?;
         self.hand_over(second, ClientRouting::Forward).await?;
         let (forwards, spent) = self.loaded(first).await?;
         let costs = CostModel {
@@ -108,16 +115,25 @@ impl Bench<'_> {
         Ok(BalancerProfile { costs, nodes, operations, forwards })
     }
 
+    /// Both handles learn where the sequencer is.
+    async fn take_positions(&self) -> Result<()> {
+        for log in self.logs {
+            log.take_positions(1).await?;
+        }
+        Ok(())
+    }
+
     async fn hand_over(&self, to: &NodeName, routing: ClientRouting) -> Result<()> {
-        self.log.hand_over_sequencer(to.clone(), routing).await
+        self.logs[0].hand_over_sequencer(to.clone(), routing).await
     }
 
     /// Puts load on the sequencer; how many questions were answered, and what processor time a node used meanwhile.
     async fn loaded(&self, node: &NodeName) -> Result<(u64, f64)> {
         let answered = Arc::new(AtomicU64::new(0));
         let before = self.processor_seconds(node).await?;
-        let job = |_| {
-            let (log, answered) = (self.log.clone(), Arc::clone(&answered));
+        let job = |worker: usize| {
+            let log = self.logs[worker % self.logs.len()].clone();
+            let answered = Arc::clone(&answered);
             move |_| {
                 let (log, answered) = (log.clone(), Arc::clone(&answered));
                 async move {
@@ -136,7 +152,7 @@ impl Bench<'_> {
     async fn redirected(&self, former: &NodeName) -> Result<f64> {
         let mut input = Default::default();
         // The first epoch of a log: older than any sequencer.
-        put_header(&mut input, self.log.name().as_str(), 1);
+        put_header(&mut input, self.logs[0].name().as_str(), 1);
         input.extend_from_slice(&1_u32.to_le_bytes());
         let input = input.freeze();
         let before = self.processor_seconds(former).await?;
