@@ -6,39 +6,35 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use nacre::{ClientRouting, Cluster, Log, ProgramId, ProgramKind, RoleName};
+use nacre::{ClientRouting, Log};
 use nacre_balance::{
-    Arrivals, BalancerSettings, CostModel, Operations, Policy, RankGroup, Scenario, UnitGroup,
-    simulate,
+    Arrivals, CostModel, Operations, Policy, RankGroup, Scenario, UnitGroup, simulate,
 };
-use nacre_node::{BalancerProfile, NODE_SERVICE, NodeReport};
-use nacre_object::{Error, NodeName, Result};
+use nacre_node::BalancerProfile;
+use nacre_object::Result;
 
 use crate::append::new_log;
 use crate::bench::Setup;
 use crate::figure::{Better, Figure};
+use crate::limited_cluster::LimitedCluster;
 use crate::load;
-use crate::processor_quota::ProcessorQuota;
-use crate::scratch::{self, ScratchCluster};
+use crate::scratch;
 
 /// What each node may use of a processor: so little that the nodes are what limits the load, also where three of them share
 /// two processors with their clients and with others.
-const PROCESSORS: f64 = 0.03;
+pub(crate) const PROCESSORS: f64 = 0.03;
 /// Questions in flight for each log: enough to keep its node busy, and as many as when the costs are measured.
 const IN_FLIGHT: usize = 64;
+/// Handles of a log, which contend, so that each question takes a round trip.
+const HANDLES: usize = 2;
 /// Load in a simulation, in comparison with what a node can serve: enough to keep it busy.
-const SIMULATED_LOAD: f64 = 1.5;
+pub(crate) const SIMULATED_LOAD: f64 = 1.5;
 /// From one decision of the policy to the next.
 const TICK: Duration = Duration::from_secs(1);
 /// Ticks that a run lasts at the least, so that what precedes the first decision matters little.
 const MIN_TICKS: u32 = 10;
 /// The share of a run before counting begins, the same on the real cluster and in the simulator.
 const WARM_UP_SHARE: f64 = load::WARM_UP_SHARE;
-/// A node that does not say which process it is within this is not measured.
-const STATUS_PATIENCE: Duration = Duration::from_secs(10);
-/// How long nodes may take to make a policy live.
-const LIVE_PATIENCE: Duration = Duration::from_secs(30);
 /// How far a simulated rate may be from the real one, in percent.
 const AIM_PERCENT: f64 = 25.0;
 
@@ -93,82 +89,46 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     Ok(())
 }
 
-async fn measured_costs(setup: &Setup) -> Result<CostModel> {
+/// The costs of the simulator, measured on two nodes.
+pub(crate) async fn measured_costs(setup: &Setup) -> Result<CostModel> {
     let folder = scratch::folder(&setup.folder)?;
-    let cluster = Limited::start(setup, folder.path(), 2).await?;
+    let cluster = LimitedCluster::start(setup, folder.path(), 2, PROCESSORS).await?;
     let client = cluster.scratch.client().await?;
     let profile = BalancerProfile::measure(&client, setup.span).await;
     cluster.stop().await;
     Ok(profile?.costs)
 }
 
-/// A cluster whose metadata nodes may use a share of a processor each.
-struct Limited {
-    scratch: ScratchCluster,
-    nodes: Vec<NodeName>,
-    quotas: Vec<ProcessorQuota>,
-}
-
-impl Limited {
-    async fn start(setup: &Setup, folder: &std::path::Path, nodes: usize) -> Result<Self> {
-        let scratch = ScratchCluster::start_with_metadata(folder, nodes, &setup.program).await?;
-        let mut limited = Self { scratch, nodes: vec![], quotas: vec![] };
-        match limited.limit().await {
-            Ok(()) => Ok(limited),
-            Err(error) => {
-                limited.stop().await;
-                Err(error)
-            }
-        }
-    }
-
-    async fn limit(&mut self) -> Result<()> {
-        let client = self.scratch.client().await?;
-        let file = self.scratch.supervisor.cluster();
-        for entry in file.with_role(RoleName::Metadata) {
-            let node = entry.node_name()?;
-            let transport = &client.log_env().sequencers;
-            let asked = transport.ask(&node, NODE_SERVICE, "status", Bytes::new(), STATUS_PATIENCE);
-            let report: NodeReport = serde_json::from_slice(&asked.await?)
-                .map_err(|cause| Error::corrupt(format!("the status of {node}: {cause}")))?;
-            self.quotas.push(ProcessorQuota::of(report.pid, PROCESSORS)?);
-            self.nodes.push(node);
-        }
-        Ok(())
-    }
-
-    async fn stop(self) {
-        drop(self.quotas);
-        self.scratch.stop().await;
-    }
-}
-
 impl Run {
     /// Positions a second on a real cluster.
     async fn measured(&self, setup: &Setup, span: Duration) -> Result<f64> {
         let folder = scratch::folder(&setup.folder)?;
-        let cluster = Limited::start(setup, folder.path(), self.nodes).await?;
+        let cluster = LimitedCluster::start(setup, folder.path(), self.nodes, PROCESSORS).await?;
         let rate = self.measured_on(&cluster, span).await;
         cluster.stop().await;
         rate
     }
 
-    async fn measured_on(&self, cluster: &Limited, span: Duration) -> Result<f64> {
+    async fn measured_on(&self, cluster: &LimitedCluster, span: Duration) -> Result<f64> {
         let mut logs = vec![];
         for (number, node) in self.logs.iter().enumerate() {
-            let log = new_log(&cluster.scratch.client().await?, &log_name(number)).await?;
+            let client = cluster.scratch.client().await?;
+            let log = new_log(&client, &log_name(number)).await?;
             log.take_positions(1).await?;
             log.move_sequencer(cluster.nodes[*node].clone()).await?;
             log.take_positions(1).await?;
-            logs.push(log);
+            // A handle that is alone with its log would issue positions itself.
+            let other = client.log(log.name().as_str()).await?;
+            other.take_positions(1).await?;
+            logs.push([log, other]);
         }
         match self.policy {
             NEVER => {}
             PROXY => {
                 let to = cluster.nodes[1].clone();
-                logs[1].hand_over_sequencer(to, ClientRouting::Forward).await?;
+                logs[1][0].hand_over_sequencer(to, ClientRouting::Forward).await?;
             }
-            source => put_in_charge(&cluster.scratch.client().await?, source).await?,
+            source => cluster.put_in_charge(source, TICK).await?,
         }
         rate(&logs, span).await
     }
@@ -204,18 +164,9 @@ fn log_name(number: usize) -> String {
     format!("log-{number}")
 }
 
-async fn put_in_charge(client: &Cluster, source: &str) -> Result<()> {
-    let policy: nacre_object::ProgramName = "measured".parse()?;
-    let program = ProgramId::new(ProgramKind::Balancer, policy.clone());
-    let version = client.programs().put(&program, source).await?;
-    client.programs().activate(&program, version).await?;
-    client.programs().wait(&program, version, LIVE_PATIENCE).await?;
-    BalancerSettings { policy: Some(policy), tick: TICK }.store(client.maps()).await
-}
-
-async fn rate(logs: &[Log], span: Duration) -> Result<f64> {
+async fn rate(logs: &[[Log; HANDLES]], span: Duration) -> Result<f64> {
     let outcome = load::run(logs.len() * IN_FLIGHT, span, |worker| {
-        let log = logs[worker % logs.len()].clone();
+        let log = logs[worker % logs.len()][worker / logs.len() % HANDLES].clone();
         move |_| {
             let log = log.clone();
             async move { log.take_positions(1).await.map(drop) }

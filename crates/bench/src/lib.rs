@@ -27,6 +27,7 @@ mod cpu_micros;
 mod figure;
 mod group_commit;
 mod handover;
+mod limited_cluster;
 mod migrate;
 mod object;
 mod osd_processes;
