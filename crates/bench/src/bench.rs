@@ -10,9 +10,9 @@ use nacre_rados::RadosOptions;
 use tokio::sync::OnceCell;
 
 use crate::{
-    Figure, append, balancer_model, balancer_tick, brados_call, brados_choose, brados_compile,
-    brados_corfu, brados_scale, brados_stripes, call, ceph_append, ceph_call, handover, migrate,
-    object, propagate, read, recover, scale, sequencer, sequencer_caps, start,
+    Figure, append, balance_sequencers, balancer_model, balancer_tick, brados_call, brados_choose,
+    brados_compile, brados_corfu, brados_scale, brados_stripes, call, ceph_append, ceph_call,
+    handover, migrate, object, propagate, read, recover, scale, sequencer, sequencer_caps, start,
 };
 
 /// Objects that `scale` grows to unless told otherwise: what is written in half a minute.
@@ -53,6 +53,8 @@ pub enum Bench {
     BalancerTick,
     /// The balancing simulator beside a real cluster.
     BalancerModel,
+    /// Busy sequencers on one node beside the same spread by a policy.
+    BalanceSequencers,
     /// Programs on their way to their subscribers.
     Propagate,
     /// Logs after a process was killed.
@@ -67,7 +69,7 @@ pub enum Bench {
 
 impl Bench {
     /// Every bench, in the order of the README's table.
-    pub const ALL: [Bench; 20] = [
+    pub const ALL: [Bench; 21] = [
         Self::Append,
         Self::Read,
         Self::Object,
@@ -83,6 +85,7 @@ impl Bench {
         Self::Migrate,
         Self::BalancerTick,
         Self::BalancerModel,
+        Self::BalanceSequencers,
         Self::Propagate,
         Self::Recover,
         Self::Scale,
@@ -119,6 +122,7 @@ impl Bench {
             Self::Migrate => "migrate",
             Self::BalancerTick => "balancer-tick",
             Self::BalancerModel => "balancer-model",
+            Self::BalanceSequencers => "balance-sequencers",
             Self::Propagate => "propagate",
             Self::Recover => "recover",
             Self::Scale => "scale",
@@ -219,6 +223,7 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
         Bench::Migrate => migrate::run(setup, report).await,
         Bench::BalancerTick => balancer_tick::run(setup, report),
         Bench::BalancerModel => balancer_model::run(setup, report).await,
+        Bench::BalanceSequencers => balance_sequencers::run(setup, report).await,
         Bench::Propagate => propagate::run(setup, report).await,
         Bench::Recover => recover::run(setup, report).await,
         Bench::Scale => scale::run(setup, report).await,

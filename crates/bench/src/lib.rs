@@ -10,6 +10,7 @@
 //! scratch folder, gone when the bench ends.
 
 mod append;
+mod balance_sequencers;
 mod balancer_model;
 mod balancer_tick;
 mod bare_tree;
