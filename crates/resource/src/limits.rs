@@ -24,10 +24,10 @@ pub const MAX_HOSTED: usize = 10_000;
 /// How long a recovery tries to read the state.
 pub const READ_AGAIN: Duration = Duration::from_millis(50);
 
-/// A capability program that answers with a number has a client use round trips for so long at least, and at most.
+/// A capability program that answers with a number has a client use round trips for so long at least.
 pub const MIN_ROUND_TRIPS: Duration = Duration::from_millis(1);
-/// See [`MIN_ROUND_TRIPS`].
-pub const MAX_ROUND_TRIPS: Duration = Duration::from_secs(3600);
+/// The same, at most: meanwhile the client asks no other program or version that is activated.
+pub const MAX_ROUND_TRIPS: Duration = Duration::from_secs(10);
 
 /// What one decision of a capability program may use. Everybody who uses the resource waits for it.
 pub const CAPABILITY_BUDGET: Budget = Budget {

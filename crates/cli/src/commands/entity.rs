@@ -47,7 +47,7 @@ pub enum EntityCommand {
         /// Something it may do, for example 'rw pool=data'; may be repeated (see `nacre entity --help`)
         #[arg(long = "grant", value_name = "GRANT")]
         grants: Vec<Grant>,
-        /// Whose latency promise its requests count against
+        /// Whose requests these are: capability programs and balancer policies go by it
         #[arg(long, default_value = "default")]
         tenant: TenantName,
         /// The identity file [default: NAME.json]

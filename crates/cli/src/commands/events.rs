@@ -92,8 +92,9 @@ fn text(event: &Event) -> String {
     // A traceback has lines; none of them looks like an event's.
     let lines: Vec<_> = event.text.lines().map(printable).collect();
     parts.push(lines.join("\n    "));
-    if let Some(line) = event.program.as_ref().and_then(|site| site.line) {
-        parts.push(format!("line {line}"));
+    if let Some(site) = &event.program {
+        let line = site.line.map(|line| format!(" line {line}")).unwrap_or_default();
+        parts.push(format!("{}/{}@{}{line}", site.kind, site.name, site.version));
     }
     let field = |(key, value): (&String, &String)| printable(&format!("{key}={value}"));
     parts.extend(event.fields.iter().map(field));

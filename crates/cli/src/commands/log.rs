@@ -156,7 +156,8 @@ pub async fn run(command: LogCommand, cluster: &Cluster, out: Out) -> Result<()>
         C::Set { log, capability } => {
             let program = match capability.as_str() {
                 "none" => None,
-                name => Some(ProgramName::new(name)?),
+                // As other commands write it, too.
+                name => Some(ProgramName::new(name.strip_prefix("capability/").unwrap_or(name))?),
             };
             cluster.set_log_capability(&log, program).await
         }

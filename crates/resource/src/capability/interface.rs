@@ -17,13 +17,13 @@ pub(super) const CAPABILITY_INTERFACE: Interface = Interface {
 const FUNCTIONS: &[FunctionSpec] = &[
     FunctionSpec {
         usage: "grant(ask)",
-        what: "returns a table with the conditions of the grant, or `true` for a grant without; `false` for a round trip, or a number: round trips for so many seconds",
+        what: "returns a table with the conditions of the grant, or `true` for one that ends as soon as another client asks; `false` for round trips for one second, or a number: round trips for so many seconds, at most 10",
         is_required: true,
         arguments: ASK,
     },
     FunctionSpec {
         usage: "keep(holding, ask)",
-        what: "returns how many seconds more a holder keeps what another client asks for; without it, as long as the conditions of its grant say",
+        what: "returns how many seconds more a holder keeps what another client asks for, whatever the conditions of its grant; without it the conditions count",
         is_required: false,
         arguments: HOLDING,
     },
@@ -40,7 +40,7 @@ const ASK: &[Item] = &[
     Item::new("ask.tenant", "whose requests these are"),
     Item::new(
         "ask.wish",
-        "\"exclusive\" or \"shared\" for a capability, \"write\" or \"read\" for one operation; `grant` is asked about the first two",
+        "\"exclusive\" if it asks for the capability of a log, \"write\" if it asks for positions alone; `grant` is asked about the former",
     ),
     Item::new("ask.waited", "how many seconds it has waited"),
     Item::new(
