@@ -24,6 +24,9 @@ macro_rules! shipped {
 }
 
 pub(super) const NEVER: PolicyPlan = PolicyPlan::shipped("one rank", shipped!("never"));
+/// The same where there are other ranks.
+pub(super) const NO_BALANCING: PolicyPlan =
+    PolicyPlan { name: "no balancing", short: "none", ..NEVER };
 pub(super) const GREEDY: PolicyPlan =
     PolicyPlan { short: "uneven", ..PolicyPlan::shipped("greedy_spill", shipped!("greedy_spill")) };
 pub(super) const GREEDY_EVEN: PolicyPlan = PolicyPlan {
@@ -41,11 +44,16 @@ pub(super) const FILL_A_TENTH: PolicyPlan = PolicyPlan {
     ..FILL
 };
 pub(super) const HASH: PolicyPlan = PolicyPlan::shipped("hash", shipped!("hash"));
-pub(super) const HYBRID: PolicyPlan =
-    PolicyPlan::shipped("cephfs_hybrid", shipped!("cephfs_hybrid"));
-pub(super) const WORKLOAD: PolicyPlan =
-    PolicyPlan::shipped("cephfs_workload", shipped!("cephfs_workload"));
-pub(super) const CPU: PolicyPlan = PolicyPlan::shipped("cephfs_cpu", shipped!("cephfs_cpu"));
+pub(super) const HYBRID: PolicyPlan = PolicyPlan {
+    short: "hybrid",
+    ..PolicyPlan::shipped("cephfs_hybrid", shipped!("cephfs_hybrid"))
+};
+pub(super) const WORKLOAD: PolicyPlan = PolicyPlan {
+    short: "workload",
+    ..PolicyPlan::shipped("cephfs_workload", shipped!("cephfs_workload"))
+};
+pub(super) const CPU: PolicyPlan =
+    PolicyPlan { short: "CPU", ..PolicyPlan::shipped("cephfs_cpu", shipped!("cephfs_cpu")) };
 pub(super) const AGGRESSIVE: PolicyPlan = PolicyPlan {
     short: "aggressive",
     ..PolicyPlan::shipped("adaptable_aggressive", shipped!("adaptable_aggressive"))

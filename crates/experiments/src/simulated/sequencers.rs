@@ -8,7 +8,7 @@ use nacre_object::{Error, Result};
 
 use super::creates::push_throughput;
 use super::figure::Computed;
-use super::policies::{BACK_OFFS, CPU, HYBRID, NEVER, PolicyPlan, SEQUENCERS, WORKLOAD};
+use super::policies::{BACK_OFFS, CPU, HYBRID, NO_BALANCING, PolicyPlan, SEQUENCERS, WORKLOAD};
 use super::report::{Finding, SimulatedChart};
 use super::trial::{SEEDS, deviation_of, median_of};
 
@@ -113,15 +113,15 @@ pub(super) fn balancers() -> Result<Computed> {
         ("balancer", "questions a second", "clients"),
     );
     let (mut findings, mut rates) = (vec![], vec![]);
-    for policy in [NEVER, CPU, WORKLOAD, HYBRID, SEQUENCERS] {
+    for policy in [NO_BALANCING, CPU, WORKLOAD, HYBRID, SEQUENCERS] {
         let runs = trial(policy).run()?;
         push_throughput(&mut over_time, &runs[0], policy.name);
         for run in &runs {
-            stable.push(policy.name, stable_rate(run), "4 clients each");
+            stable.push(policy.short, stable_rate(run), "4 clients each");
         }
         rates.push(median_of(&runs, stable_rate));
         let of = |what: &str| format!("{}: {what}", policy.name);
-        if policy.name == NEVER.name {
+        if policy.name == NO_BALANCING.name {
             continue;
         }
         let paper = (policy.name == SEQUENCERS.name).then_some(1.8);
