@@ -1,7 +1,7 @@
 //! `ResourceHost`: what a node runs to serve resources.
 //!
 //! A call runs on the state in memory. Before it is answered, its answer is *confirmed*: what it changed or has seen is
-//! stored, and this node was still the authority when the answer was found. One commit confirms all answers that were
+//! stored, unless the file type is recovered and asked for no store, and this node was still the authority when the answer was found. One commit confirms all answers that were
 //! found before it; if nothing has changed, one read of the map's epoch does. While one is under way, the next answers
 //! gather.
 //!
@@ -24,7 +24,7 @@ use nacre_object::{EntityName, Error, NodeName, Result, TenantName};
 use nacre_registry::{Change, Maps};
 use tokio::time::{Instant, timeout_at};
 
-use crate::filetype::{Access, FileType, LiveFileTypes, MethodCall, Outcome};
+use crate::filetype::{Access, LiveFileTypes, MethodCall, Outcome};
 use crate::limits::{MAX_HOSTED, READ_AGAIN};
 use crate::machine::{Found, ResourceMachine};
 use crate::question::{
@@ -128,11 +128,22 @@ impl Hosting for Resources {
         let record = record.ok_or_else(|| ResourceRecord::not_found(claimed.name()))?;
         let stored = map.entries.get(STATE_KEY).map(|stored| Stored::decode(stored)).transpose()?;
         let found = Found { map_epoch: map.epoch, stored };
-        Ok(MapRead::Read(ResourceRecord::decode(record)?, found))
+        Ok(MapRead::Read(Box::new(ResourceRecord::decode(record)?), found))
     }
 
     fn machine(&self, record: ResourceRecord, found: Found) -> ResourceMachine {
         ResourceMachine::new(record, found)
+    }
+
+    async fn before_hand_over(host: &Host<Self>, slot: &Arc<ResourceSlot>) {
+        let (number, authority) = {
+            let mut machine = slot.machine();
+            let Some(machine) = machine.as_mut() else { return };
+            machine.store_all();
+            (machine.next_answer(), machine.serving().authority().epoch)
+        };
+        // If this fails, the successor recovers the state that was stored last.
+        let _ = ResourceHost(host.clone()).until_confirmed(slot, number, authority).await;
     }
 
     fn gave_up(&self, name: &ResourceName, _: Option<&ResourceRecovery>) -> Error {
@@ -281,8 +292,7 @@ impl ResourceHost {
         };
         let authority = machine.serving().authority().epoch;
         let file_type = self.env().file_types.get(machine.serving().record().file_type())?;
-        let born = machine.serving().record().born();
-        let current = current(machine, &file_type, born, &self.env().clock)?;
+        let current = machine.state_for(&file_type, &self.env().clock)?;
         let client = format!("{}/{}", asker.entity, call.handle);
         if let Some(told) = current.told(&client, call.number)? {
             let answer = Answer { output: told.output.clone(), version: told.version };
@@ -295,18 +305,20 @@ impl ResourceHost {
             tenant: asker.tenant.as_str(),
             now_micros: self.env().clock.now_micros(),
         };
-        let Outcome { state, output } =
+        let Outcome { state, output, must_store } =
             file_type.call(&method, &current.state, &self.env().clock)?;
+        let mut answer = Answer { output, version: current.version };
         let count = match state {
             Some(state) => {
-                let (version, output) = (file_type.version(), output.clone());
+                let (version, output) = (file_type.version(), answer.output.clone());
                 current.change(state, version, &client, call.number, output);
+                answer.version = current.version;
+                machine.note_change(file_type.survival(), must_store);
                 &slot.beside.writes
             }
             None => &slot.beside.reads,
         };
         count.fetch_add(1, Ordering::Relaxed);
-        let answer = Answer { output, version: current.version };
         Ok(Attempt::Ready { answer, number: machine.next_answer(), authority })
     }
 
@@ -443,28 +455,4 @@ fn ready<T>(
     let checked = machine.serving().check(epoch);
     checked.map_err(|refusal| Attempt::NotReady(NotReady::Epoch(refusal)))?;
     Ok(machine)
-}
-
-/// The state, on which this version of the file type may run.
-fn current<'a>(
-    machine: &'a mut ResourceMachine,
-    file_type: &FileType,
-    born: u64,
-    clock: &Arc<dyn Clock>,
-) -> Result<&'a mut Stored> {
-    if machine.current.is_none() {
-        let state = file_type.initial(clock)?;
-        machine.current = Some(Stored { born, state, ..Stored::default() });
-    }
-    match &mut machine.current {
-        Some(current) if current.type_version > file_type.version() => {
-            let (then, now) = (current.type_version, file_type.version());
-            Err(Error::unavailable(format!(
-                "the state was made by version {then} of its file type, and version {now} is live here"
-            ))
-            .hint("activate that version again, or a later one"))
-        }
-        Some(current) => Ok(current),
-        None => Err(Error::corrupt("a resource without a state")),
-    }
 }

@@ -35,7 +35,7 @@ mod stored;
 pub use capability::{CapabilityHook, CapabilityProgram, LiveCapabilityPrograms};
 pub use client::{Resource, Resources};
 #[cfg(feature = "programs")]
-pub use filetype::{Access, FileType, FileTypeHook, LiveFileTypes, MethodCall, Outcome};
+pub use filetype::{Access, FileType, FileTypeHook, LiveFileTypes, MethodCall, Outcome, Survival};
 #[cfg(feature = "programs")]
 pub use host::{Asker, ResourceEnv, ResourceHost, ResourceUse};
 pub use name::ResourceName;

@@ -13,7 +13,7 @@ use crate::machine::Found;
 #[derive(Debug, Clone, PartialEq)]
 pub enum MapRead {
     /// The record, and the state with the epoch of both.
-    Read(ResourceRecord, Found),
+    Read(Box<ResourceRecord>, Found),
     /// The store does not answer.
     NoAnswer,
 }
@@ -70,7 +70,11 @@ mod tests {
         assert_eq!(recovery.start(), [Step::Do(claimed())]);
         assert_eq!(recovery.handle(MapRead::NoAnswer), [Step::Do(claimed())]);
         let other = claimed().claimed_by("meta.1".parse().unwrap(), 8);
-        assert_eq!(recovery.handle(MapRead::Read(other, found.clone())), [Step::CheckClaim]);
-        assert_eq!(recovery.handle(MapRead::Read(claimed(), found.clone())), [Step::Serve(found)]);
+        assert_eq!(
+            recovery.handle(MapRead::Read(Box::new(other), found.clone())),
+            [Step::CheckClaim]
+        );
+        let read = MapRead::Read(Box::new(claimed()), found.clone());
+        assert_eq!(recovery.handle(read), [Step::Serve(found)]);
     }
 }

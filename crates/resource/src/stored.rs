@@ -16,7 +16,8 @@ pub(crate) const STATE_KEY: &str = "state";
 /// The state of a resource with what clients were told last: JSON under the key `state` of its map.
 ///
 /// **Invariant:** the answer to a call that changed the state is stored with that change. A client that asks again, of
-/// whichever authority, is given the same answer and changes nothing a second time.
+/// whichever authority, is given the same answer and changes nothing a second time. A recovered type keeps this only
+/// while its authority lives: changes that were not stored are lost with their answers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stored {
     /// The epoch by which the resource was made: a state of an earlier resource of the same name does not count.
@@ -27,6 +28,10 @@ pub struct Stored {
     pub type_version: u64,
     /// The state.
     pub state: Value,
+    /// Whether changes may have been answered that this state lacks: the file type is *recovered*. A successor runs the
+    /// type's recovery function before any method.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_behind: bool,
     /// The last answer of each client that changed the state.
     #[serde(default)]
     pub told: BTreeMap<String, Told>,
@@ -41,6 +46,10 @@ pub struct Told {
     pub version: u64,
     /// The output.
     pub output: Value,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 impl Stored {

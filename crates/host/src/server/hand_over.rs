@@ -1,15 +1,16 @@
 //! How an authority hands its machine over to another node, while clients use it.
 //!
 //! 1. The authority holds the machine, so that it hands out nothing which its successor may contradict. Askers wait.
-//! 2. It asks the successor to take over. That node claims the record and recovers, as after a failure.
-//! 3. It reads the stored record, whatever the successor replied, and goes on by that: it redirects its askers or
+//! 2. It stores what the successor should find: [`Hosting::before_hand_over`].
+//! 3. It asks the successor to take over. That node claims the record and recovers, as after a failure.
+//! 4. It reads the stored record, whatever the successor replied, and goes on by that: it redirects its askers or
 //!    passes their questions on, as [`ClientRouting`] says, or it serves on.
 //!
 //! A crash of either node, or of the map's keeper, leaves what a crash during a take-over leaves: the record names one
 //! authority, and no other can hand out anything that has an effect.
 //!
-//! **Invariant:** the machine is held for [`HAND_OVER_PATIENCE`] at most, and then as long as a read of the record
-//! takes.
+//! **Invariant:** the machine is held for what step 2 takes, for [`HAND_OVER_PATIENCE`] at most after that, and then as
+//! long as a read of the record takes.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -52,6 +53,7 @@ impl<K: Hosting> Host<K> {
                 return Ok(epoch);
             }
             let held = Held::hold(&slot)?;
+            K::before_hand_over(&host, &slot).await;
             let input = recover_question(about.borrow(), epoch);
             let patience = HAND_OVER_PATIENCE;
             let asked = transport.ask(&successor, service, RECOVER, input, patience).await;

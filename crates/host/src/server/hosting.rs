@@ -1,10 +1,12 @@
 //! What a kind of machine brings along so that a node can host it.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use nacre_object::{Error, Result};
 
+use super::{Host, Slot};
 use crate::core::{Machine, Recovery};
 use crate::record::Record;
 use crate::records::RecordStore;
@@ -43,6 +45,10 @@ pub trait Hosting: fmt::Debug + Send + Sync + Sized + 'static {
 
     /// The machine that a recovery found.
     fn machine(&self, record: Self::Record, found: FoundOf<Self>) -> Self::Machine;
+
+    /// Stores what a successor should find, before a machine is handed over. The machine is held meanwhile, so this ends
+    /// soon. If it fails, the successor recovers as after a failure.
+    async fn before_hand_over(_host: &Host<Self>, _slot: &Arc<Slot<Self>>) {}
 
     /// The error of a recovery that took too long: what it waits for, and what to do.
     fn gave_up(&self, name: &NameOf<Self>, recovery: Option<&Self::Recovery>) -> Error;

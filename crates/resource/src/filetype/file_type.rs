@@ -36,6 +36,16 @@ pub enum Access {
     Write,
 }
 
+/// How the state of a resource survives the death of its authority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Survival {
+    /// Each change is stored before it is answered.
+    Journaled,
+    /// A change is answered without being stored, unless its method asks for that. A function of the file type mends the
+    /// last stored state.
+    Recovered,
+}
+
 /// One version of a file type.
 #[derive(Debug)]
 pub struct FileType {
@@ -43,6 +53,7 @@ pub struct FileType {
     version: u64,
     source: Arc<str>,
     methods: BTreeMap<String, Access>,
+    survival: Survival,
 }
 
 /// A call of a method.
@@ -67,6 +78,8 @@ pub struct Outcome {
     pub state: Option<Value>,
     /// The output.
     pub output: Value,
+    /// Whether the method called `filetype.store`: the change is stored before it is answered.
+    pub must_store: bool,
 }
 
 impl FileType {
@@ -80,9 +93,16 @@ impl FileType {
         source: impl Into<Arc<str>>,
         clock: &Arc<dyn Clock>,
     ) -> Result<Self> {
-        let methods = BTreeMap::new();
-        let mut compiled = Self { name: name.to_owned(), version, source: source.into(), methods };
-        compiled.methods = compiled.run(clock, 0, |_, library| Ok(library.methods()))?;
+        let (methods, survival) = (BTreeMap::new(), Survival::Journaled);
+        let (name, source) = (name.to_owned(), source.into());
+        let mut compiled = Self { name, version, source, methods, survival };
+        (compiled.methods, compiled.survival) = compiled.run(clock, 0, |_, library| {
+            let survival = match library.recovery() {
+                Some(_) => Survival::Recovered,
+                None => Survival::Journaled,
+            };
+            Ok((library.methods(), survival))
+        })?;
         if compiled.methods.is_empty() {
             return Err(Error::invalid("a file type adds at least one method")
                 .hint("call filetype.read(name, method) or filetype.write(name, method)"));
@@ -100,6 +120,11 @@ impl FileType {
         &self.methods
     }
 
+    /// How the state survives.
+    pub fn survival(&self) -> Survival {
+        self.survival
+    }
+
     /// The state of a new resource.
     ///
     /// # Errors
@@ -112,6 +137,32 @@ impl FileType {
             }
             mlua::Value::Nil => Ok(Value::Null),
             other => Err(Error::invalid(format!("`init` is a {}", other.type_name()))),
+        })
+    }
+
+    /// Mends the last stored state after the death of an authority that may have answered later changes. `now_micros`
+    /// is the time in microseconds since 1970, UTC.
+    ///
+    /// # Errors
+    /// `Unavailable` if this version is journaled; `Fault` if the function fails; `Exhausted` past its budget, or if the
+    /// state is too large.
+    pub fn recovered(
+        &self,
+        state: &Value,
+        now_micros: u64,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Value> {
+        self.run(clock, now_micros, |run, library| {
+            let recovery = library.recovery().ok_or_else(|| {
+                let version = self.version;
+                Error::unavailable(format!(
+                    "version {version} of the file type cannot recover the state"
+                ))
+                .hint("activate a version that calls filetype.recovered")
+            })?;
+            let state = json_to_lua(run.lua(), state).map_err(|error| run.explain(&error))?;
+            run.call(&recovery, state.clone())?;
+            STATE.from_lua(&state)
         })
     }
 
@@ -135,10 +186,15 @@ impl FileType {
             let returned = run.call(&method, (argument.clone(), input, about))?;
             let output = returned.front().unwrap_or(&mlua::Value::Nil);
             Ok(match access {
-                Access::Read => Outcome { state: None, output: READ_OUTPUT.from_lua(output)? },
+                Access::Read => Outcome {
+                    state: None,
+                    output: READ_OUTPUT.from_lua(output)?,
+                    must_store: false,
+                },
                 Access::Write => Outcome {
                     state: Some(STATE.from_lua(&argument)?),
                     output: WRITE_OUTPUT.from_lua(output)?,
+                    must_store: library.must_store(),
                 },
             })
         })

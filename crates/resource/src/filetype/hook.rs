@@ -8,7 +8,7 @@ use nacre_program::Interface;
 use nacre_registry::{Hook, LiveProgram, ProgramId, ProgramKind, SourceError};
 
 use super::interface::FILE_TYPE_INTERFACE;
-use super::{FileType, LiveFileTypes};
+use super::{FileType, LiveFileTypes, Survival};
 
 /// File types: the state and methods of shared resources.
 #[derive(Debug)]
@@ -29,10 +29,13 @@ impl FileTypeHook {
         Self { live: Some(live), ..self }
     }
 
-    /// Compiles a source, and makes the state of a new resource.
+    /// Compiles a source, makes the state of a new resource, and recovers it if the file type does that.
     fn tried(&self, name: &str, version: u64, source: Arc<str>) -> Result<FileType> {
         let compiled = FileType::compile(name, version, source, &self.clock)?;
-        compiled.initial(&self.clock)?;
+        let state = compiled.initial(&self.clock)?;
+        if compiled.survival() == Survival::Recovered {
+            compiled.recovered(&state, self.clock.now_micros(), &self.clock)?;
+        }
         Ok(compiled)
     }
 }

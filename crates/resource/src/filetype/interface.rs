@@ -28,6 +28,14 @@ const ENVIRONMENT: &[Item] = &[
         "filetype.write(name, method)",
         "adds a method that changes `state` in place: it returns the output",
     ),
+    Item::new(
+        "filetype.recovered(function)",
+        "makes the type recovered: after a take-over `function(state)` changes the last stored state in place",
+    ),
+    Item::new(
+        "filetype.store()",
+        "in a method that writes: has this change stored before the call is answered",
+    ),
     Item::new("filetype.deny(text)", "ends the call with `denied`; nothing changes"),
     Item::new("filetype.conflict(text)", "ends the call with `conflict`; nothing changes"),
     Item::new("filetype.invalid(text)", "ends the call with `invalid`; nothing changes"),

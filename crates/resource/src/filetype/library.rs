@@ -1,6 +1,6 @@
 //! `TypeLibrary`: the functions that file types call, and the methods that they add.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -13,22 +13,40 @@ use super::Access;
 /// Methods of one file type: more is a mistake.
 const MAX_METHODS: usize = 256;
 
-/// The methods that the running chunk has added, in the VM of a thread.
-pub(super) struct TypeLibrary(Rc<RefCell<Methods>>);
+/// What the running chunk has added and asked for, in the VM of a thread.
+pub(super) struct TypeLibrary {
+    methods: Rc<RefCell<Methods>>,
+    /// The function given to `filetype.recovered`.
+    recovery: Rc<RefCell<Option<Function>>>,
+    /// Whether `filetype.store` was called.
+    must_store: Rc<Cell<bool>>,
+}
 
 /// Makes an error of a text.
 type Refusal = fn(String) -> Error;
 type Methods = BTreeMap<String, (Access, Function)>;
 
 impl TypeLibrary {
-    /// Forgets the methods of the last run.
+    /// Forgets what the last run added and asked for.
     pub fn clear(&self) {
-        self.0.borrow_mut().clear();
+        self.methods.borrow_mut().clear();
+        self.recovery.borrow_mut().take();
+        self.must_store.set(false);
+    }
+
+    /// The function given to `filetype.recovered`; `None` if the file type is journaled.
+    pub fn recovery(&self) -> Option<Function> {
+        self.recovery.borrow().clone()
+    }
+
+    /// Whether `filetype.store` was called.
+    pub fn must_store(&self) -> bool {
+        self.must_store.get()
     }
 
     /// The methods by name.
     pub fn methods(&self) -> BTreeMap<String, Access> {
-        let methods = self.0.borrow();
+        let methods = self.methods.borrow();
         methods.iter().map(|(name, (access, _))| (name.clone(), *access)).collect()
     }
 
@@ -37,7 +55,7 @@ impl TypeLibrary {
     /// # Errors
     /// `Unsupported` with the methods there are.
     pub fn method(&self, name: &str) -> Result<(Access, Function)> {
-        let methods = self.0.borrow();
+        let methods = self.methods.borrow();
         methods.get(name).cloned().ok_or_else(|| {
             let names: Vec<_> = methods.keys().map(String::as_str).collect();
             Error::unsupported(format!("the file type has no method {name:?}"))
@@ -69,8 +87,23 @@ impl Library for TypeLibrary {
             })?;
             table.raw_set(name, refuse)?;
         }
+        let recovery = Rc::<RefCell<Option<Function>>>::default();
+        let set = Rc::clone(&recovery);
+        let recovered =
+            host.function(move |_, function: Function| match set.borrow_mut().replace(function) {
+                Some(_) => Err(raise(Error::invalid("filetype.recovered is called twice"))),
+                None => Ok(()),
+            })?;
+        table.raw_set("recovered", recovered)?;
+        let must_store = Rc::<Cell<bool>>::default();
+        let set = Rc::clone(&must_store);
+        let store = host.function(move |_, ()| {
+            set.set(true);
+            Ok(())
+        })?;
+        table.raw_set("store", store)?;
         host.globals.raw_set("filetype", table)?;
-        Ok(Self(methods))
+        Ok(Self { methods, recovery, must_store })
     }
 }
 
