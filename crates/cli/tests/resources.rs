@@ -8,6 +8,8 @@ use serde_json::json;
 
 const IDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/filetype/ids.lua");
 const LOCK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/filetype/lock.lua");
+const SEQUENCER: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/filetype/sequencer.lua");
 
 fn cluster() -> (RunningCluster, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
@@ -75,4 +77,23 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
     refused(&["resource", "call", "/a", "next", "--input", "0"], "say how many, from 1 to 1000000");
     refused(&["map", "delete", "resource.a"], "remove the resource: nacre resource rm");
     assert_eq!(cluster.run(&["resource", "call", "/a", "peek"]), "1\n", "nothing changed");
+}
+
+#[test]
+fn a_sequencer_gives_no_position_twice_when_it_moves_and_when_its_node_is_killed() {
+    let (cluster, _folder) = cluster();
+    cluster.run(&["program", "put", "filetype/sequencer", SEQUENCER, "--activate"]);
+    cluster.run(&["resource", "create", "/seq/orders", "--type", "sequencer"]);
+    let next = || cluster.run(&["resource", "call", "/seq/orders", "next"]);
+    assert_eq!((next(), next()), ("0\n".to_owned(), "1\n".to_owned()));
+    let node = cluster.run(&["resource", "locate", "/seq/orders"]);
+    let other = if node == "meta.0\n" { "meta.1" } else { "meta.0" };
+    cluster.run(&["resource", "move", "/seq/orders", other]);
+    assert_eq!((next(), next()), ("2\n".to_owned(), "3\n".to_owned()));
+    cluster.kill_node(other);
+    eventually_blocking("the resource is served again, past what was reserved", || {
+        let read = cluster.command(&["resource", "call", "/seq/orders", "read"]).output();
+        read.unwrap().stdout == b"1000001\n"
+    });
+    assert_eq!(next(), "1000001\n");
 }
