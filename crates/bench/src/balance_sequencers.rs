@@ -106,7 +106,7 @@ impl Rates {
     }
 }
 
-/// The logs, as somebody has them who asks for no positions under load.
+/// Handles of the logs by which the benchmark moves sequencers. They ask for no positions.
 async fn observed_logs(cluster: &LimitedCluster) -> Result<Vec<Log>> {
     let client = cluster.scratch.client().await?;
     let mut logs = vec![];

@@ -72,7 +72,7 @@ impl Holder {
         self.operations >= self.quota
     }
 
-    /// Takes in that operations were done with the grant itself.
+    /// Counts operations that the authority did when it gave the grant.
     pub fn count(&mut self, operations: u64) {
         self.operations += operations;
     }

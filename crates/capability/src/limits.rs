@@ -15,7 +15,7 @@ pub const MAX_KEEP: Duration = Duration::from_secs(5);
 pub const ALONE: Duration = Duration::from_secs(1);
 /// Clients that wait for one resource. Each costs some hundred bytes; the next is told to come again.
 pub const MAX_WAITING: usize = 4096;
-/// Of those that wait a policy chooses among so many that came first: it is asked for each that is served.
+/// A policy chooses the next client among this many that have waited longest. It is asked for each client that is served.
 pub const MAX_CONSIDERED: usize = 64;
 /// Clients whose use of one resource is remembered, for policies that are fair.
 pub const MAX_REMEMBERED: usize = 256;

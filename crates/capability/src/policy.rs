@@ -153,7 +153,7 @@ pub trait Policies: fmt::Debug + Send + Sync {
     fn named(&self, name: &str) -> Arc<dyn Policy>;
 }
 
-/// The policies of a process that runs no programs: best effort, whatever the name.
+/// For a process that runs no programs: every name stands for best effort.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoPrograms;
 

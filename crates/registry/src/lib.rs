@@ -36,7 +36,9 @@ pub use events::{
 };
 #[cfg(feature = "programs")]
 pub use hooks::{ClassHook, MapHook};
-pub use hooks::{Hook, Hooks, LiveProgram, SourceError};
+pub use hooks::{
+    CompiledHook, CompiledProgram, Hook, Hooks, LiveProgram, LivePrograms, SourceError,
+};
 pub use maps::{
     BALANCER_MAP, Change, ENTITIES_MAP, EpochRecord, Herald, History, LAYOUTS_MAP, LOG_MAP_PREFIX,
     MapEvent, MapState, MapWatcher, Maps, NODES_MAP, Origin, POOLS_MAP, PROGRAM_STATUS_MAP,

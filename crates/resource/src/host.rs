@@ -1,12 +1,13 @@
 //! `ResourceHost`: what a node runs to serve resources.
 //!
-//! A call runs on the state in memory. Before it is answered, its answer is *confirmed*: what it changed or has seen is
-//! stored, unless the file type is recovered and asked for no store, and this node was still the authority when the answer was found. One commit confirms all answers that were
-//! found before it; if nothing has changed, one read of the map's epoch does. While one is under way, the next answers
-//! gather.
+//! A call runs on the state in memory. Before the client gets its answer, the answer is *confirmed*: this node was still
+//! the authority when it found the answer, and the changes that the answer depends on are stored. A recovered type need
+//! not store a change for which it did not ask. One commit confirms all answers that were found before it. If nothing is to
+//! be stored, one read of the map's epoch does. While one is under way, the next answers gather.
 //!
-//! **Invariants.** A call that is asked again is answered as before (see [`Stored`]). A commit that fails ends this
-//! authority: what is stored is read anew, so nothing that was not stored is ever told.
+//! **Invariant:** a call that is asked again is answered as before (see [`Stored`]).
+//! **Invariant:** a commit that fails ends this authority. The state is read anew, so no answer depends on a lost change,
+//! unless the file type is recovered.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use nacre_object::{EntityName, Error, NodeName, Result, TenantName};
 use nacre_registry::{Change, Maps};
 use tokio::time::{Instant, timeout_at};
 
-use crate::filetype::{Access, LiveFileTypes, MethodCall, Outcome};
+use crate::filetype::{Access, FileType, LiveFileTypes, MethodCall, Outcome};
 use crate::limits::{MAX_HOSTED, READ_AGAIN};
 use crate::machine::{Found, ResourceMachine};
 use crate::question::{
@@ -291,7 +292,7 @@ impl ResourceHost {
             Err(attempt) => return Ok(attempt),
         };
         let authority = machine.serving().authority().epoch;
-        let file_type = self.env().file_types.get(machine.serving().record().file_type())?;
+        let file_type = self.file_type_of(machine)?;
         let current = machine.state_for(&file_type, &self.env().clock)?;
         let client = format!("{}/{}", asker.entity, call.handle);
         if let Some(told) = current.told(&client, call.number)? {
@@ -322,6 +323,11 @@ impl ResourceHost {
         Ok(Attempt::Ready { answer, number: machine.next_answer(), authority })
     }
 
+    fn file_type_of(&self, machine: &ResourceMachine) -> Result<Arc<FileType>> {
+        let name = machine.serving().record().file_type().as_str();
+        self.env().file_types.required(name)
+    }
+
     fn stat(&self, slot: &ResourceSlot, epoch: u64) -> Result<Attempt<ResourceStat>> {
         let mut machine = slot.machine();
         let machine = match ready(&mut machine, epoch) {
@@ -329,7 +335,7 @@ impl ResourceHost {
             Err(attempt) => return Ok(attempt),
         };
         let authority = machine.serving().authority().clone();
-        let file_type = self.env().file_types.get(machine.serving().record().file_type())?;
+        let file_type = self.file_type_of(machine)?;
         let methods = file_type.methods().iter();
         let current = machine.current.as_ref();
         let version = current.map_or(0, |current| current.version);

@@ -32,7 +32,9 @@ mod recovery;
 mod stored;
 
 #[cfg(feature = "programs")]
-pub use capability::{CapabilityHook, CapabilityProgram, LiveCapabilityPrograms};
+pub use capability::{
+    CapabilityHook, CapabilityPolicies, CapabilityProgram, LiveCapabilityPrograms,
+};
 pub use client::{Resource, Resources};
 #[cfg(feature = "programs")]
 pub use filetype::{Access, FileType, FileTypeHook, LiveFileTypes, MethodCall, Outcome, Survival};

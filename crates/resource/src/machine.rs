@@ -11,8 +11,9 @@ use crate::{ResourceRecord, Stored};
 
 /// A resource that a node serves.
 ///
-/// **Invariants.** What any client is told is what the authority of that moment would have said. It depends on no change
-/// that is not stored, unless the file type is recovered; then the stored state says [`Stored::is_behind`].
+/// **Invariant:** a client's answer is the one that the authority of that moment would have given.
+/// **Invariant:** an answer depends on stored changes only. A recovered type is the exception: then the stored state says
+/// [`Stored::is_behind`].
 #[derive(Debug)]
 pub struct ResourceMachine {
     serving: Serving<ResourceRecord>,

@@ -8,7 +8,7 @@ use nacre_clock::{Clock, SystemClock};
 use nacre_object::ErrorKind;
 use nacre_program::Digest;
 use nacre_registry::{Hook, LiveProgram, ProgramId, ProgramKind};
-use nacre_resource::{CapabilityHook, LiveCapabilityPrograms};
+use nacre_resource::{CapabilityHook, CapabilityPolicies, LiveCapabilityPrograms};
 
 const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
@@ -42,7 +42,7 @@ impl Node {
     }
 
     fn policy(&self) -> Arc<dyn Policy> {
-        self.live.named("p")
+        CapabilityPolicies::of(self.live.clone()).named("p")
     }
 }
 

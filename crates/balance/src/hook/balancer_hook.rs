@@ -1,74 +1,36 @@
-//! `BalancerHook`: balancer policies as one kind of program.
+//! Balancer policies as one kind of program.
 
 use std::sync::Arc;
 
 use nacre_clock::Clock;
-use nacre_object::{Error, Result};
+use nacre_object::Result;
 use nacre_program::Interface;
-use nacre_registry::{Hook, LiveProgram, ProgramId, ProgramKind, SourceError};
+use nacre_registry::{CompiledHook, CompiledProgram, LivePrograms, ProgramKind, SourceError};
 
-use super::{BALANCER_INTERFACE, LivePolicies};
+use super::BALANCER_INTERFACE;
 use crate::Policy;
 
-/// Balancer policies: which units of load move to which rank.
-#[derive(Debug)]
-pub struct BalancerHook {
-    clock: Arc<dyn Clock>,
-    live: Option<LivePolicies>,
-}
+/// The hook of balancer policies: which units of load move to which rank.
+pub type BalancerHook = CompiledHook<Policy>;
+/// The policies that are live on a node, by name.
+pub type LivePolicies = LivePrograms<Policy>;
 
-impl BalancerHook {
-    /// The hook of a process that checks policies and runs none.
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, live: None }
-    }
+impl CompiledProgram for Policy {
+    const KIND: ProgramKind = ProgramKind::Balancer;
+    const INTERFACE: &'static Interface = &BALANCER_INTERFACE;
 
-    /// The hook of a process that runs policies.
-    #[must_use]
-    pub fn installing_into(self, live: LivePolicies) -> Self {
-        Self { live: Some(live), ..self }
-    }
-
-    fn tried(&self, name: &str, version: u64, source: &str) -> Result<Policy> {
-        let policy = Policy::compile(name, version, source)?;
-        policy.rehearse(&self.clock)?;
+    fn compile_and_try(
+        name: &str,
+        version: u64,
+        source: Arc<str>,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let policy = Self::compile(name, version, &source)?;
+        policy.rehearse(clock)?;
         Ok(policy)
     }
-}
 
-impl Hook for BalancerHook {
-    fn kind(&self) -> ProgramKind {
-        ProgramKind::Balancer
-    }
-
-    fn interface(&self) -> &'static Interface {
-        &BALANCER_INTERFACE
-    }
-
-    fn check(&self, program: &ProgramId, source: &str) -> Result<(), SourceError> {
-        self.tried(&program.to_string(), 0, source)?;
-        Ok(())
-    }
-
-    fn suspicions(&self, source: &str) -> Vec<SourceError> {
-        Policy::compile("program", 0, source).map_or(vec![], |policy| policy.suspicions())
-    }
-
-    fn install(&self, program: &LiveProgram) -> Result<()> {
-        let live = self
-            .live
-            .as_ref()
-            .ok_or_else(|| Error::unsupported("this process runs no balancer policies"))?;
-        let name = program.id.to_string();
-        let policy = self.tried(&name, program.version, &program.source)?;
-        live.insert(program.id.name.as_str(), policy);
-        Ok(())
-    }
-
-    fn uninstall(&self, program: &ProgramId) -> Result<()> {
-        if let Some(live) = &self.live {
-            live.remove(program.name.as_str());
-        }
-        Ok(())
+    fn suspicions(source: &str) -> Vec<SourceError> {
+        Self::compile("program", 0, source).map_or(vec![], |policy| policy.suspicions())
     }
 }

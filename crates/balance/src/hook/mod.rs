@@ -2,8 +2,6 @@
 
 mod balancer_hook;
 mod interface;
-mod live_policies;
 
-pub use balancer_hook::BalancerHook;
+pub use balancer_hook::{BalancerHook, LivePolicies};
 pub use interface::BALANCER_INTERFACE;
-pub use live_policies::LivePolicies;

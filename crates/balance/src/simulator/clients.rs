@@ -12,7 +12,7 @@ use super::cluster::Cluster;
 use super::scenario::UnitPlan;
 use super::{Job, JobStep};
 
-/// Fewer waiting operations than this are none: what waits becomes less and less, and never quite nothing.
+/// Fewer waiting operations than this count as none. Each step serves a share of them, so they never reach zero.
 const NO_OPERATIONS: f64 = 0.5;
 /// So that a step ends in spite of rounding.
 const ROUNDING: f64 = 1e-9;
@@ -132,8 +132,8 @@ impl Client {
         }
     }
 
-    /// Turns to the rank of a unit: where the client remembers it, or else where it began. If it is elsewhere, that rank
-    /// passes the operation on.
+    /// Asks for an operation on a unit. The client asks the rank where it last found the unit, or the unit's first rank.
+    /// If the unit is elsewhere, that rank passes the operation on.
     fn ask(&mut self, unit: usize, at: SimulationStep, cluster: &mut Cluster<'_>) {
         let rank = cluster.asked_rank(unit);
         let known = self.known.insert(unit, (rank, at.now));

@@ -53,7 +53,7 @@ pub(super) struct SimulatedRank {
     passed_on_rate: f64,
     /// How its units changed since they were brought up to date.
     drift: Drift,
-    /// The share of what waits that was served in this step.
+    /// The share of its waiting operations that it served in this step.
     share: f64,
     /// Operations that were served since the tick began.
     pub served_in_tick: f64,
@@ -329,13 +329,13 @@ impl<'a> Cluster<'a> {
         self.ranks[rank].debt_seconds += self.costs.forward_seconds;
     }
 
-    /// How long a client waits besides for an operation on a unit, until the ranks of its directory
-    /// agree.
+    /// Seconds until the ranks that serve a unit's directory agree on an operation. They come on top of the operation's
+    /// own time.
     pub fn agreement_seconds(&self, at: usize) -> f64 {
         self.directories.others(at, self.units[at].rank) as f64 * self.costs.scatter_gather_seconds
     }
 
-    /// The share of what waits for a unit that was served in this step.
+    /// The share of a unit's waiting operations that its rank served in this step.
     pub fn served_share(&self, at: usize) -> f64 {
         let unit = &self.units[at];
         if unit.is_held() { 0.0 } else { self.ranks[unit.rank].share }

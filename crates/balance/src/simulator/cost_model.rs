@@ -21,9 +21,8 @@ pub struct CostModel {
     pub session_flush_seconds: f64,
     /// What a tick with moves takes of the rank that sends, and of each rank to which it sends.
     pub coordination_seconds: f64,
-    /// What a client waits besides for an operation on a fragment that is not on the first rank of its directory, for each
-    /// other rank that serves the directory: the ranks gather what the fragments have in common. Only clients that do jobs
-    /// wait.
+    /// Seconds that a client waits, for each other rank of the directory, when a fragment of it is not on the directory's
+    /// first rank. The ranks gather what the fragments have in common. Only clients that do jobs wait.
     pub scatter_gather_seconds: f64,
 }
 

@@ -15,7 +15,7 @@ pub(super) const ROUNDING: f64 = 1e-9;
 pub(super) enum Source {
     Arrivals {
         rates: ArrivalRates,
-        /// Whether the crowd was there at the last step; `None` before the first one.
+        /// Whether the flash crowd was active at the last step; `None` before the first step.
         is_crowded: Option<bool>,
     },
     Trace {

@@ -14,11 +14,11 @@ const HOLDS: [f64; 4] = [0.001, 0.01, 0.1, 0.25];
 const QUOTAS: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
 /// What the public data has for two clients with a hold of 0.25 s: positions a second by quota.
 const PUBLIC: [(u64, f64); 2] = [(1, 146e3), (1_000_000, 1.62e6)];
-/// Clients, each with one call under way: what a wait is can then be told.
+/// Each client has one call under way, so that the time of a call is the time that the client waits.
 const CLIENTS: usize = 2;
-/// A task that is never kept waiting lets others run after so many calls.
+/// Calls after which a task lets others run. Local calls never make it wait.
 const YIELD_EVERY: u64 = 256;
-/// How long it takes at most until the program is live on the node and no client holds what it had before.
+/// Long enough for the node to make the program live, and for clients to give up what they hold.
 const SETTLE: Duration = Duration::from_millis(1500);
 
 /// How the capability is shared.
@@ -83,7 +83,7 @@ impl Sharing {
     }
 }
 
-/// Has the log go by it, and measures two clients that take one position a call.
+/// Puts the program in force for the log, and measures two clients that take one position a call.
 pub async fn measure(
     cluster: &ScratchCluster,
     log: &str,
@@ -103,7 +103,7 @@ pub async fn measure(
         let client: Cluster = cluster.client().await?;
         logs.push(client.log(log).await?);
     }
-    // Whoever ends first would let the other wait for nothing.
+    // Else the client that ends last would wait for a grant that the other does not use any more.
     let ending = logs.clone();
     let release = tokio::spawn(async move {
         tokio::time::sleep(span.mul_f64(1.0 + WARM_UP_SHARE)).await;

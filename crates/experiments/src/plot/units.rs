@@ -3,7 +3,7 @@
 const KIB: f64 = 1024.0;
 /// Past so many, a number is told in thousands.
 const MANY: f64 = 10_000.0;
-/// Below so many, a number has two places behind the point if it needs them.
+/// A number below this is written with up to two decimal places.
 const FEW: f64 = 10.0;
 
 /// A size, exact where it is a whole number of its unit.

@@ -11,7 +11,7 @@ use super::workloads::{CREATE_SECONDS, separate_directories, separate_even, shar
 
 /// Clients that create files in one directory.
 const CLIENTS: usize = 4;
-/// Clients of the job that is done again and again, on so many ranks.
+/// The clients that repeat one job, and the ranks that serve them.
 const SAME_JOB_CLIENTS: usize = 6;
 const SAME_JOB_RANKS: usize = 3;
 /// The most clients of one rank.
@@ -175,7 +175,7 @@ pub(super) fn push_throughput(chart: &mut SimulatedChart, simulation: &Simulatio
     }
 }
 
-/// The share of the first rank, in the last tick but one: in the last one clients end.
+/// The first rank's share of the load in the last tick but one. In the last tick clients end.
 fn first_share(simulation: &Simulation) -> f64 {
     let tick = &simulation.ticks[simulation.ticks.len() - 2];
     tick.load[0] / tick.load.iter().sum::<f64>()

@@ -18,7 +18,7 @@ const CLIENTS: usize = 4;
 pub(super) const QUESTION_SECONDS: f64 = 3e-3;
 /// The same of clients of twelve sequencers: three ranks can serve all of them, one cannot.
 const RARE_QUESTION_SECONDS: f64 = 18e-3;
-/// Clients are not quite alike: by how much the time of one differs at the most.
+/// A client is slower or faster than the mean by at most this share.
 const VARIATION: f64 = 0.03;
 /// How long a run takes, and when the paper says that it is stable.
 const SECONDS: f64 = 200.0;

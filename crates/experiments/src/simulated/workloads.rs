@@ -12,12 +12,12 @@ const ENTRIES_BEFORE_FRAGMENTS: f64 = 50_000.0;
 const FRAGMENTS: usize = 8;
 /// The directory before that.
 const WHOLE: &str = "dir.whole";
-/// Clients are not quite alike: by how much the time of one differs at the most.
+/// A client is slower or faster than the mean by at most this share.
 const VARIATION: f64 = 0.03;
 /// Clients begin within so many seconds.
 const BEGIN_WITHIN_SECONDS: f64 = 2.0;
 
-/// The top directories of the Linux source, and how much of a compilation is in each, of 100. The paper finds hot spots in
+/// The top directories of the Linux source, each with its share of a compilation in percent. The paper finds hot spots in
 /// `arch`, `kernel`, `fs` and `mm`.
 const DIRECTORIES: [(&str, u64); 12] = [
     ("arch", 20),
@@ -154,7 +154,7 @@ const _: () = {
     assert!(sum == 100);
 };
 
-/// When a client begins, and the time it takes in comparison with others.
+/// The second at which a client begins, and the factor by which its operations take longer than the mean.
 fn variation(random: &mut Random) -> (f64, f64) {
     let mut share = || random.below(1 << 20) as f64 / f64::from(1 << 20);
     (share() * BEGIN_WITHIN_SECONDS, 1.0 + VARIATION * (2.0 * share() - 1.0))

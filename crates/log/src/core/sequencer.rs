@@ -75,7 +75,7 @@ impl SequencerCore {
         Self { serving: Serving::new(view), tail, limit, lending }
     }
 
-    /// The same, which lends its capability by the policy that the view names.
+    /// Lends the capability by the policy that the view names. Without this it is best effort.
     #[must_use]
     pub fn with_policies(self, policies: Arc<dyn Policies>) -> Self {
         let name = self.view().capability().cloned();

@@ -337,7 +337,7 @@ impl Borrower {
 
     /// Asks for news until the grant has ended.
     async fn ask_for_news(self: Arc<Self>, number: u64) {
-        // A grant that is spent at once goes back with the next question for positions, if that comes soon.
+        // A grant for one operation is spent at once. A busy client returns it with its next question.
         if self.must_give_back(number) {
             sleep(TELL_EVERY).await;
         }

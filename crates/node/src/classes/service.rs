@@ -17,7 +17,7 @@ use nacre_log::LogEnv;
 use nacre_object::{ClassCall, ClassName, Error, NodeName, RemoteClassHost, Result, TargetName};
 use nacre_program::{Budget, Limit};
 use nacre_registry::{FaultReporter, Hooks, LiveEntities, ProgramId, ProgramKind, Subscriber};
-use nacre_resource::LiveFileTypes;
+use nacre_resource::{CapabilityPolicies, LiveFileTypes};
 use nacre_telemetry::Counter;
 
 use super::hooks::{LivePrograms, hooks_of_node};
@@ -34,6 +34,7 @@ struct Inner {
     runtime: Arc<ClassRuntime>,
     hooks: Hooks,
     live: LivePrograms,
+    capability_policies: CapabilityPolicies,
     faults: Arc<ClusterLog>,
     subscriber: OnceLock<Subscriber>,
     courier: Courier,
@@ -71,8 +72,17 @@ impl ClassService {
         }
         let (runtime, subscriber) = (Arc::new(runtime), OnceLock::new());
         let live = LivePrograms::default();
+        let capability_policies = CapabilityPolicies::of(live.capabilities.clone());
         let hooks = hooks_of_node(clock, Arc::clone(&runtime), live.clone());
-        Ok(Self(Arc::new(Inner { runtime, hooks, live, faults, subscriber, courier })))
+        Ok(Self(Arc::new(Inner {
+            runtime,
+            hooks,
+            live,
+            capability_policies,
+            faults,
+            subscriber,
+            courier,
+        })))
     }
 
     /// What an engine runs methods with.
@@ -97,7 +107,7 @@ impl ClassService {
 
     /// What the sequencers of this process need: what a client of the cluster has, and policies.
     pub(crate) fn sequencer_env(&self, cluster: &Cluster) -> LogEnv {
-        let policies = Arc::new(self.0.live.capabilities.clone());
+        let policies = Arc::new(self.0.capability_policies.clone());
         LogEnv { policies, ..cluster.log_env().clone() }
     }
 
@@ -120,7 +130,7 @@ impl ClassService {
     /// objects send that it keeps. Needs a tokio runtime.
     pub fn follow(&self, node: NodeName, incarnation: u64, cluster: &Cluster, served: Served) {
         let reporter = FaultReporter::start(cluster.events().clone(), node.clone());
-        self.0.live.capabilities.report_to(reporter.clone());
+        self.0.capability_policies.report_to(reporter.clone());
         // A second call changes nothing: a process is one node.
         let _ = self.0.faults.reporter.set(reporter);
         self.0.subscriber.get_or_init(|| {

@@ -7,6 +7,7 @@
 
 #[cfg(feature = "programs")]
 mod class;
+mod compiled_hook;
 mod hook;
 mod list;
 mod live_program;
@@ -16,6 +17,7 @@ mod source_error;
 
 #[cfg(feature = "programs")]
 pub use class::ClassHook;
+pub use compiled_hook::{CompiledHook, CompiledProgram, LivePrograms};
 pub use hook::Hook;
 pub use list::Hooks;
 pub use live_program::LiveProgram;

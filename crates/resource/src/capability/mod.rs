@@ -3,9 +3,9 @@
 mod decision;
 mod hook;
 mod interface;
-mod live;
+mod policies;
 mod program;
 
-pub use hook::CapabilityHook;
-pub use live::LiveCapabilityPrograms;
+pub use hook::{CapabilityHook, LiveCapabilityPrograms};
+pub use policies::CapabilityPolicies;
 pub use program::CapabilityProgram;

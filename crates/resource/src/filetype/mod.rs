@@ -5,8 +5,9 @@
 //! method that writes changes `state` in place. What a method that reads does to it is dropped. A method that fails
 //! changes nothing.
 //!
-//! The state is *journaled*, so that each change is stored before it is answered, or *recovered* by a function given to
-//! `filetype.recovered`; then `filetype.store()` has one change stored before it is answered.
+//! A file type is *journaled* or *recovered*. The changes of a journaled type are stored before they are answered. A type
+//! is recovered if it gives `filetype.recovered` a function, which mends the state after a take-over. Its changes are
+//! answered without being stored, unless the method calls `filetype.store()`.
 //!
 //! States, inputs and outputs are JSON.
 
@@ -14,8 +15,6 @@ mod file_type;
 mod hook;
 mod interface;
 mod library;
-mod live;
 
 pub use file_type::{Access, FileType, MethodCall, Outcome, Survival};
-pub use hook::FileTypeHook;
-pub use live::LiveFileTypes;
+pub use hook::{FileTypeHook, LiveFileTypes};

@@ -1,0 +1,143 @@
+//! `CompiledHook`: the hook of a kind whose programs a node keeps compiled, by name.
+//!
+//! Balancer policies, file types and capability programs are such kinds: each says with [`CompiledProgram`] how one is
+//! compiled and tried. A node keeps those that are live in [`LivePrograms`] and looks them up when it has to decide.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use nacre_clock::Clock;
+use nacre_object::{Error, Result};
+use nacre_program::Interface;
+
+use super::hook::runs_none;
+use super::{Hook, LiveProgram, SourceError};
+use crate::programs::{ProgramId, ProgramKind};
+
+/// One version of a program, compiled.
+pub trait CompiledProgram: fmt::Debug + Send + Sync + Sized + 'static {
+    /// The kind.
+    const KIND: ProgramKind;
+    /// What programs of this kind define and find.
+    const INTERFACE: &'static Interface;
+
+    /// Compiles a source, and tries everything that a node would do with it. `name` is `KIND/NAME`, for errors.
+    ///
+    /// # Errors
+    /// `Fault` with the line where it fails; `Invalid` if it does not define what it must; `Exhausted` past its budget.
+    fn compile_and_try(
+        name: &str,
+        version: u64,
+        source: Arc<str>,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self>;
+
+    /// What is suspicious in a source that can be compiled.
+    fn suspicions(_source: &str) -> Vec<SourceError> {
+        vec![]
+    }
+}
+
+/// The programs of one kind that are live on a node, by name. Clones share them.
+#[derive(Debug)]
+pub struct LivePrograms<P>(Arc<RwLock<BTreeMap<String, Arc<P>>>>);
+
+impl<P> Clone for LivePrograms<P> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<P> Default for LivePrograms<P> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<P: CompiledProgram> LivePrograms<P> {
+    /// No programs yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The live version of a program; `None` if none is live.
+    pub fn get(&self, name: &str) -> Option<Arc<P>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// The live version of a program that must be there.
+    ///
+    /// # Errors
+    /// `Unavailable` if none is live here.
+    pub fn required(&self, name: &str) -> Result<Arc<P>> {
+        self.get(name).ok_or_else(|| {
+            let kind = P::KIND;
+            Error::unavailable(format!("{kind}/{name} is not live on this node"))
+                .hint(format!("see `nacre program status {kind}/{name}`"))
+        })
+    }
+
+    /// Makes a program live in place of another version, or drops it. Whoever is running that one finishes.
+    fn set(&self, name: &str, program: Option<P>) {
+        let mut programs = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        match program {
+            Some(program) => programs.insert(name.to_owned(), Arc::new(program)),
+            None => programs.remove(name),
+        };
+    }
+}
+
+/// The hook of a kind whose programs a node keeps compiled.
+#[derive(Debug)]
+pub struct CompiledHook<P> {
+    clock: Arc<dyn Clock>,
+    live: Option<LivePrograms<P>>,
+}
+
+impl<P: CompiledProgram> CompiledHook<P> {
+    /// The hook of a process that checks programs of this kind and runs none.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, live: None }
+    }
+
+    /// The hook of a process that runs programs of this kind.
+    #[must_use]
+    pub fn installing_into(self, live: LivePrograms<P>) -> Self {
+        Self { live: Some(live), ..self }
+    }
+}
+
+impl<P: CompiledProgram> Hook for CompiledHook<P> {
+    fn kind(&self) -> ProgramKind {
+        P::KIND
+    }
+
+    fn interface(&self) -> &'static Interface {
+        P::INTERFACE
+    }
+
+    fn check(&self, program: &ProgramId, source: &str) -> Result<(), SourceError> {
+        P::compile_and_try(&program.to_string(), 0, source.into(), &self.clock)?;
+        Ok(())
+    }
+
+    fn suspicions(&self, source: &str) -> Vec<SourceError> {
+        P::suspicions(source)
+    }
+
+    fn install(&self, program: &LiveProgram) -> Result<()> {
+        let live = self.live.as_ref().ok_or_else(|| runs_none(P::KIND))?;
+        let (name, source) = (program.id.to_string(), Arc::clone(&program.source));
+        let compiled = P::compile_and_try(&name, program.version, source, &self.clock)?;
+        live.set(program.id.name.as_str(), Some(compiled));
+        Ok(())
+    }
+
+    fn uninstall(&self, program: &ProgramId) -> Result<()> {
+        if let Some(live) = &self.live {
+            live.set(program.name.as_str(), None);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+//! `CapabilityPolicies`: the policies that the live capability programs of a node make.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use nacre_capability::{Ask, BestEffort, Holding, Policies, Policy, Verdict};
+use nacre_object::{Error, ProgramName, Result};
+use nacre_registry::{FaultReporter, ProgramFault, ProgramKind, ProgramSite};
+
+use super::{CapabilityProgram, LiveCapabilityPrograms};
+
+/// The policies that the live capability programs of a node make. Clones share everything.
+#[derive(Debug, Clone, Default)]
+pub struct CapabilityPolicies {
+    live: LiveCapabilityPrograms,
+    reporter: Arc<OnceLock<FaultReporter>>,
+}
+
+impl CapabilityPolicies {
+    /// The policies of these programs.
+    pub fn of(live: LiveCapabilityPrograms) -> Self {
+        Self { live, reporter: Arc::default() }
+    }
+
+    /// Has the faults of programs reported. A second call changes nothing, since a process is one node.
+    pub fn report_to(&self, reporter: FaultReporter) {
+        let _ = self.reporter.set(reporter);
+    }
+
+    fn report(&self, name: &ProgramName, version: u64, error: &Error) {
+        if let Some(reporter) = self.reporter.get() {
+            let (kind, name, line) = (ProgramKind::Capability, name.clone(), None);
+            let site = ProgramSite { kind, name, version, line };
+            reporter.report(ProgramFault::new(site, error));
+        }
+    }
+}
+
+impl Policies for CapabilityPolicies {
+    fn named(&self, name: &str) -> Arc<dyn Policy> {
+        match ProgramName::new(name) {
+            Ok(name) => Arc::new(ProgramPolicy { name, policies: self.clone() }),
+            Err(_) => Arc::new(BestEffort),
+        }
+    }
+}
+
+/// The policy of one program: its live version decides. Best effort decides where that fails, and while none is live.
+#[derive(Debug)]
+struct ProgramPolicy {
+    name: ProgramName,
+    policies: CapabilityPolicies,
+}
+
+impl ProgramPolicy {
+    fn program(&self) -> Option<Arc<CapabilityProgram>> {
+        self.policies.live.get(self.name.as_str())
+    }
+
+    fn decide<T>(
+        &self,
+        decide: impl FnOnce(&CapabilityProgram) -> Result<T>,
+        instead: impl FnOnce() -> T,
+    ) -> T {
+        let Some(program) = self.program() else { return instead() };
+        decide(&program).unwrap_or_else(|error| {
+            self.policies.report(&self.name, program.version(), &error);
+            instead()
+        })
+    }
+}
+
+impl Policy for ProgramPolicy {
+    fn grant(&self, ask: &Ask<'_>) -> Verdict {
+        self.decide(|program| program.grant(ask), || BestEffort.grant(ask))
+    }
+
+    fn keep(&self, holding: &Holding<'_>, ask: &Ask<'_>) -> Duration {
+        self.decide(|program| program.keep(holding, ask), || BestEffort.keep(holding, ask))
+    }
+
+    fn turn(&self, waiting: &[Ask<'_>]) -> usize {
+        self.decide(|program| program.turn(waiting), || BestEffort.turn(waiting))
+    }
+
+    fn version(&self) -> u64 {
+        self.program().map_or(0, |program| program.version())
+    }
+}
