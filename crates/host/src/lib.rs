@@ -48,7 +48,7 @@ pub use outcome::{busy, is_busy, is_transient, is_undecided};
 pub use question::{
     Question, RECOVER, decode_epoch, encode_epoch, put_header, recover_question, split_header,
 };
-pub use record::{Authority, HostedName, Record, Words, deposed};
+pub use record::{Authority, HostedName, MapRecord, Record, Words, deposed};
 pub use records::{MapRecords, RecordStore, check_proposal, stored};
 pub use server::{
     BUSY_AFTER, ClientRouting, FORWARD_PATIENCE, Forward, HAND_OVER_PATIENCE, Held, Host, Hosting,

@@ -46,9 +46,6 @@ pub trait Record: Clone + Eq + fmt::Debug + Send + Sync + 'static {
     type Name: HostedName;
     /// What people call it.
     const WORDS: Words;
-    /// The key of the record in the machine's map.
-    const KEY: &'static str;
-
     /// The machine.
     fn name(&self) -> &Self::Name;
 
@@ -68,6 +65,15 @@ pub trait Record: Clone + Eq + fmt::Debug + Send + Sync + 'static {
     #[must_use]
     fn claimed_by(&self, node: NodeName, claim: u64) -> Self;
 
+    /// The error of a machine that does not exist: how to make one.
+    fn not_found(name: &Self::Name) -> Error;
+}
+
+/// A record that is kept in a map of the registry, under one key.
+pub trait MapRecord: Record {
+    /// The key of the record in the machine's map.
+    const KEY: &'static str;
+
     /// The stored form.
     fn encode(&self) -> Vec<u8>;
 
@@ -82,9 +88,6 @@ pub trait Record: Clone + Eq + fmt::Debug + Send + Sync + 'static {
 
     /// The machine whose record is in a map; `None` if the map is of another kind.
     fn of_map(map: &MapName) -> Option<Self::Name>;
-
-    /// The error of a machine that does not exist: how to make one.
-    fn not_found(name: &Self::Name) -> Error;
 }
 
 /// The error of an authority that was replaced.

@@ -9,7 +9,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use nacre_object::{Error, ErrorKind, Result};
 use nacre_registry::{Change, Maps};
 
-use crate::record::Record;
+use crate::record::{MapRecord, Record};
 
 /// How often a proposal is repeated because another key of the machine's map was changed.
 const MAX_PROPOSAL_ATTEMPTS: usize = 10;
@@ -71,13 +71,13 @@ pub fn check_proposal<R: Record>(stored_epoch: u64, proposed: &R) -> Result<()> 
     Ok(())
 }
 
-/// Records in the registry's maps, see [`Record::map`] and [`Record::KEY`].
+/// Records in the registry's maps, see [`MapRecord::map`] and [`MapRecord::KEY`].
 pub struct MapRecords<R> {
     maps: Maps,
     kind: PhantomData<fn() -> R>,
 }
 
-impl<R: Record> MapRecords<R> {
+impl<R: MapRecord> MapRecords<R> {
     /// Records in these maps.
     pub fn new(maps: Maps) -> Self {
         Self { maps, kind: PhantomData }
@@ -106,7 +106,7 @@ impl<R: Record> MapRecords<R> {
 
 /// The record kept in the map of `name`. Who may change that map may change no other machine, so the record of
 /// another machine is refused: else a node would take that other one over.
-fn decode<R: Record>(name: &R::Name, encoded: &[u8]) -> Result<R> {
+fn decode<R: MapRecord>(name: &R::Name, encoded: &[u8]) -> Result<R> {
     let record = R::decode(encoded)?;
     if record.name() != name {
         let text = format!(
@@ -121,7 +121,7 @@ fn decode<R: Record>(name: &R::Name, encoded: &[u8]) -> Result<R> {
 }
 
 #[async_trait]
-impl<R: Record> RecordStore<R> for MapRecords<R> {
+impl<R: MapRecord> RecordStore<R> for MapRecords<R> {
     async fn last(&self, name: &R::Name) -> Result<Option<R>> {
         Ok(self.read(name).await?.1)
     }

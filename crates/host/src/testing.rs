@@ -1,6 +1,6 @@
 //! The smallest kind of machine, for the tests of this crate.
 
-use nacre_object::{Error, MapName, NodeName, Result};
+use nacre_object::{Error, NodeName};
 
 use crate::core::{Recovery, Step};
 use crate::record::{Authority, Record, Words};
@@ -27,7 +27,6 @@ impl Count {
 impl Record for Count {
     type Name = String;
     const WORDS: Words = Words { thing: "counter", authority: "keeper", record: "record" };
-    const KEY: &'static str = "record";
 
     fn name(&self) -> &String {
         &self.name
@@ -52,22 +51,6 @@ impl Record for Count {
     fn claimed_by(&self, node: NodeName, claim: u64) -> Self {
         let epoch = self.epoch + 1;
         Self { authority: Some(Authority { node, epoch, claim }), epoch, ..self.clone() }
-    }
-
-    fn encode(&self) -> Vec<u8> {
-        unimplemented!("these tests store records as they are")
-    }
-
-    fn decode(_: &[u8]) -> Result<Self> {
-        unimplemented!("these tests store records as they are")
-    }
-
-    fn map(_: &String) -> &MapName {
-        unimplemented!("these tests store records as they are")
-    }
-
-    fn of_map(_: &MapName) -> Option<String> {
-        unimplemented!("these tests store records as they are")
     }
 
     fn not_found(name: &String) -> Error {

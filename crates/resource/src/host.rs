@@ -18,7 +18,7 @@ use bytes::Bytes;
 use nacre_clock::Clock;
 use nacre_host::{
     BUSY_AFTER, ClientRouting, FORWARD_PATIENCE, Forward, Host, HostTransport, Hosting, Looks,
-    Machine, NotReady, Question, Record, RecordStore, Slot, busy, deposed, encode_epoch,
+    Machine, MapRecord, NotReady, Question, Record, RecordStore, Slot, busy, deposed, encode_epoch,
     is_transient, split_header,
 };
 use nacre_object::{EntityName, Error, NodeName, Result, TenantName};

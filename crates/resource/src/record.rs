@@ -6,7 +6,7 @@
 //! **Invariant:** a commit by a node that has been replaced is refused, because the claim of its successor has changed
 //! the map. So a map is sealed by the claim itself.
 
-use nacre_host::{Authority, Record, Words};
+use nacre_host::{Authority, MapRecord, Record, Words};
 use nacre_object::{Error, MapName, NodeName, ProgramName, Result};
 use serde::{Deserialize, Serialize};
 
@@ -64,7 +64,6 @@ impl ResourceRecord {
 impl Record for ResourceRecord {
     type Name = ResourceName;
     const WORDS: Words = Words { thing: "resource", authority: "authority", record: "record" };
-    const KEY: &'static str = "record";
 
     fn name(&self) -> &ResourceName {
         &self.name
@@ -90,6 +89,15 @@ impl Record for ResourceRecord {
         let epoch = self.epoch + 1;
         Self { epoch, authority: Some(Authority { node, epoch, claim }), ..self.clone() }
     }
+
+    fn not_found(name: &ResourceName) -> Error {
+        Error::not_found(format!("there is no resource {name}"))
+            .hint(format!("make it: nacre resource create {name} --type FILETYPE"))
+    }
+}
+
+impl MapRecord for ResourceRecord {
+    const KEY: &'static str = "record";
 
     fn encode(&self) -> Vec<u8> {
         let (node, node_epoch, claim) = match &self.authority {
@@ -137,11 +145,6 @@ impl Record for ResourceRecord {
 
     fn of_map(map: &MapName) -> Option<ResourceName> {
         ResourceName::of_map(map)
-    }
-
-    fn not_found(name: &ResourceName) -> Error {
-        Error::not_found(format!("there is no resource {name}"))
-            .hint(format!("make it: nacre resource create {name} --type FILETYPE"))
     }
 }
 

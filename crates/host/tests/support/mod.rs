@@ -16,7 +16,7 @@ use nacre_host::{
     RecordStore, Recovery, Serving, Step, Words, check_proposal, encode_epoch, put_header,
     split_header,
 };
-use nacre_object::{Error, MapName, NodeName, Result};
+use nacre_object::{Error, NodeName, Result};
 use tokio::time::Instant;
 
 /// What is stored of a counter.
@@ -30,7 +30,6 @@ pub struct CounterRecord {
 impl Record for CounterRecord {
     type Name = String;
     const WORDS: Words = Words { thing: "counter", authority: "keeper", record: "record" };
-    const KEY: &'static str = "record";
 
     fn name(&self) -> &String {
         &self.name
@@ -56,22 +55,6 @@ impl Record for CounterRecord {
         let epoch = self.epoch + 1;
         let authority = Some(Authority { node, epoch, claim });
         Self { name: self.name.clone(), epoch, authority }
-    }
-
-    fn encode(&self) -> Vec<u8> {
-        unimplemented!("this test keeps records as they are")
-    }
-
-    fn decode(_: &[u8]) -> Result<Self> {
-        unimplemented!("this test keeps records as they are")
-    }
-
-    fn map(_: &String) -> &MapName {
-        unimplemented!("this test keeps records as they are")
-    }
-
-    fn of_map(_: &MapName) -> Option<String> {
-        unimplemented!("this test keeps records as they are")
     }
 
     fn not_found(name: &String) -> Error {

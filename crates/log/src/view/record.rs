@@ -1,16 +1,14 @@
 //! A view as the record of a hosted machine: the log's sequencer.
 
-use nacre_host::{Authority, Record, Words};
+use nacre_host::{Authority, MapRecord, Record, Words};
 use nacre_object::{Error, MapName, NodeName, Result};
 
 use super::View;
 use crate::LogName;
 
-/// Stored in the registry's map `log.NAME`, under the key `view`.
 impl Record for View {
     type Name = LogName;
     const WORDS: Words = Words { thing: "log", authority: "sequencer", record: "view" };
-    const KEY: &'static str = "view";
 
     fn name(&self) -> &LogName {
         self.log()
@@ -36,6 +34,16 @@ impl Record for View {
         self.claimed_by(node, claim)
     }
 
+    fn not_found(log: &LogName) -> Error {
+        Error::not_found(format!("there is no log {log}"))
+            .hint(format!("create it with `nacre log create {log}`"))
+    }
+}
+
+/// Stored in the registry's map `log.NAME`, under the key `view`.
+impl MapRecord for View {
+    const KEY: &'static str = "view";
+
     fn encode(&self) -> Vec<u8> {
         self.encode()
     }
@@ -50,10 +58,5 @@ impl Record for View {
 
     fn of_map(map: &MapName) -> Option<LogName> {
         LogName::of_map(map)
-    }
-
-    fn not_found(log: &LogName) -> Error {
-        Error::not_found(format!("there is no log {log}"))
-            .hint(format!("create it with `nacre log create {log}`"))
     }
 }
