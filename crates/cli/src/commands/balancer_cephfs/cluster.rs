@@ -22,6 +22,9 @@ const TELL_TIMEOUT: Duration = Duration::from_secs(20);
 const LOG_LINES: u32 = 1000;
 /// What the line of the cluster log holds by which a rank reports that its policy failed. Ceph 12 to 18 write it so.
 const FAILED: &str = "mantle failed for balancer=";
+/// How the reason begins if the rank could not read the policy within half a tick. Ceph's own balancer runs in this tick,
+/// and the rank reads the policy again in the next: it says nothing about the policy.
+const NOT_READ_IN_TIME: &str = "(110)";
 /// What the line holds by which rank 0 reports that it has loaded another policy.
 const LOADED: &str = "mantle balancer version changed: ";
 
@@ -64,7 +67,7 @@ pub struct Rank {
 pub struct Reports {
     /// Whether rank 0 has loaded the policy.
     pub is_loaded: bool,
-    /// The first failure of each rank, as `mds.1 (mds.b): (22) Invalid argument`.
+    /// The first failure of each rank to run it, as `mds.1 (mds.b): (22) Invalid argument`.
     pub failures: Vec<String>,
 }
 
@@ -283,6 +286,7 @@ fn reports_of(lines: &[LogLine], object: &str) -> Reports {
         let reason = line.message.split_once(FAILED).and_then(|(_, rest)| {
             rest.strip_prefix(object)?.strip_prefix(" : ").map(str::to_owned)
         });
+        let reason = reason.filter(|reason| !reason.starts_with(NOT_READ_IN_TIME));
         if let Some(reason) = reason.filter(|_| !failed.contains(&&line.rank)) {
             failed.push(&line.rank);
             reports.failures.push(format!("{} ({}): {reason}", line.rank, line.name));
@@ -300,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_of_each_rank_is_found_for_one_object_alone() {
+    fn the_first_failure_of_each_rank_is_found_but_not_a_slow_read_of_the_policy() {
         let failed =
             "using old balancer; mantle failed for balancer=p.v1.ab : (22) Invalid argument";
         let lines = [
@@ -308,6 +312,7 @@ mod tests {
             line("mds.1", failed),
             line("mds.1", failed),
             line("mds.0", "mantle failed for balancer=p.v1.abc : (2) No such file"),
+            line("mds.0", "mantle failed for balancer=p.v1.ab : (110) Connection timed out"),
         ];
         let reports = reports_of(&lines, "p.v1.ab");
         assert!(reports.is_loaded);
