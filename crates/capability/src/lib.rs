@@ -5,7 +5,7 @@
 //! answers nothing meanwhile. The sequencer of a log is such a resource: see `nacre-log`.
 //!
 //! This crate decides and does nothing: [`Authority`] and [`Holder`] have neither IO nor a clock. A [`Policy`] says who
-//! gets what, for how long, and whose turn it is.
+//! gets what, for how long, and whose turn it is. [`Lending`] is an authority with those who wait for it.
 //!
 //! # Protocol
 //!
@@ -28,11 +28,13 @@
 
 mod authority;
 mod holder;
+mod lending;
 pub mod limits;
 mod policy;
 
 pub use authority::{Authority, Command, Event, Granted, Question};
 pub use holder::{Holder, Over};
+pub use lending::Lending;
 pub use limits::ALONE;
 pub use policy::{
     Ask, Asker, BestEffort, Holding, Mode, Never, NoPrograms, Policies, Policy, Terms, Time,

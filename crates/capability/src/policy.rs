@@ -59,9 +59,14 @@ impl Wish {
         }
     }
 
+    /// Whether it only reads the state.
+    pub fn is_read(self) -> bool {
+        matches!(self, Self::Read | Self::Shared)
+    }
+
     /// Whether a grant of this mode must end first.
     pub fn conflicts_with(self, granted: Mode) -> bool {
-        granted == Mode::Exclusive || matches!(self, Self::Write | Self::Exclusive)
+        granted == Mode::Exclusive || !self.is_read()
     }
 }
 
@@ -103,7 +108,8 @@ pub struct Ask<'a> {
     pub wish: Wish,
     /// How long it has waited.
     pub waited: Duration,
-    /// How long no other client has asked; the longest there is if none ever did.
+    /// How long no other client has asked for what conflicts with the wish: for a change, if the wish is to read. The
+    /// longest there is if none ever did.
     pub alone: Duration,
     /// Others that wait.
     pub waiting: usize,
@@ -174,14 +180,15 @@ impl Holding<'_> {
     }
 }
 
-/// A client that is alone gets what it asks for, and gives it up as soon as another asks. Then all are served by round
-/// trips until one is alone again.
+/// A client that is alone gets what it asks for, and gives it up as soon as another needs it. Then all are served by round
+/// trips until one is alone again. Clients that read are alone together.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BestEffort;
 
 impl Policy for BestEffort {
     fn grant(&self, ask: &Ask<'_>) -> Verdict {
-        if ask.waiting == 0 && ask.alone >= ALONE {
+        let is_first = ask.waiting == 0 || ask.wish.is_read();
+        if is_first && ask.alone >= ALONE {
             Verdict::Grant(Terms::default())
         } else {
             Verdict::RoundTrip(ALONE)

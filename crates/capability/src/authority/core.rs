@@ -133,7 +133,7 @@ impl Authority {
     pub fn passes(&mut self, client: u64, now: impl FnOnce() -> Time) -> bool {
         let passes = self.is_free();
         if passes && !self.recent.is_sole(client) {
-            self.recent.note(now(), client);
+            self.recent.note(now(), client, Wish::Write);
         }
         passes
     }
@@ -196,7 +196,7 @@ impl Authority {
                 asker: &asker,
                 wish: granted.mode.wish(),
                 waited: Duration::ZERO,
-                alone: recent.alone(now, asker.client),
+                alone: recent.alone(now, asker.client, granted.mode.wish()),
                 waiting,
                 operations: recent.operations(&asker.tenant),
             };
@@ -237,7 +237,7 @@ impl Authority {
 
     fn asked(&mut self, now: Time, asked: Waiting, policy: &dyn Policy) -> Vec<Command> {
         let (client, ticket) = (asked.asker.client, asked.ticket);
-        self.recent.note(now, client);
+        self.recent.note(now, client, asked.wish);
         let own = self.grants.iter().find(|granted| client != 0 && granted.asker.client == client);
         if let (Some(own), true) = (own, asked.wish.mode().is_some()) {
             let number = own.number;
@@ -291,7 +291,7 @@ impl Authority {
             asker: &waiting.asker,
             wish: waiting.wish,
             waited: now.saturating_sub(waiting.since),
-            alone: self.recent.alone(now, waiting.asker.client),
+            alone: self.recent.alone(now, waiting.asker.client, waiting.wish),
             waiting: self.waiting.len() - 1,
             operations: self.recent.operations(&waiting.asker.tenant),
         }

@@ -55,6 +55,11 @@ impl Granted {
         self.number
     }
 
+    /// What it lets the holder do.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
     /// Whether the holder must return it.
     pub fn is_revoked(&self) -> bool {
         self.is_revoked

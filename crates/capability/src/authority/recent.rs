@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::MAX_REMEMBERED;
-use crate::policy::Time;
+use crate::policy::{Time, Wish};
 
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     /// The client that asked last, and since when no other has; `None` if no other ever has.
     sole: Option<(u64, Option<Time>)>,
+    /// The client that asked last for a change, and when: clients that read need not be alone for longer.
+    changed: Option<(u64, Time)>,
     /// Operations done by grants, by tenant.
     operations: HashMap<Arc<str>, u64>,
 }
@@ -22,14 +24,23 @@ impl Recent {
     }
 
     /// Takes note of a client that asks.
-    pub fn note(&mut self, now: Time, client: u64) {
+    pub fn note(&mut self, now: Time, client: u64, wish: Wish) {
+        if !wish.is_read() {
+            self.changed = Some((client, now));
+        }
         if !self.is_sole(client) {
             self.sole = Some((client, self.sole.map(|_| now)));
         }
     }
 
-    /// How long no other client has asked.
-    pub fn alone(&self, now: Time, client: u64) -> Duration {
+    /// How long no other client has asked for what conflicts with this wish.
+    pub fn alone(&self, now: Time, client: u64, wish: Wish) -> Duration {
+        if wish.is_read() {
+            return match self.changed {
+                Some((changed_by, at)) if changed_by != client => now.saturating_sub(at),
+                _ => Duration::MAX,
+            };
+        }
         match self.sole {
             Some((sole, since)) if sole == client => {
                 since.map_or(Duration::MAX, |since| now.saturating_sub(since))

@@ -209,6 +209,25 @@ fn many_share_what_they_read_and_a_writer_waits_for_all_of_them() {
 }
 
 #[test]
+fn clients_that_read_share_what_no_other_has_changed_for_a_while() {
+    let shared = |ticket, number| granted(ticket, number, Mode::Shared, Terms::default());
+    let late = ms(3) + ALONE;
+    check(
+        &BestEffort,
+        vec![
+            (ms(0), asked(1, Wish::Shared, 1), vec![shared(101, 1)]),
+            (ms(1), asked(2, Wish::Shared, 1), vec![shared(201, 1)]),
+            (ms(2), returned(1, 1, 0), vec![]),
+            (ms(2), returned(2, 1, 0), vec![]),
+            (ms(3), asked(1, Wish::Write, 2), vec![serve(102)]),
+            (ms(4), asked(1, Wish::Shared, 3), vec![shared(103, 3)]),
+            (ms(4), asked(2, Wish::Shared, 2), vec![serve(202)]),
+            (late, asked(2, Wish::Shared, 3), vec![shared(203, 3)]),
+        ],
+    );
+}
+
+#[test]
 fn who_does_not_wait_any_more_is_not_served() {
     check(
         &BestEffort,

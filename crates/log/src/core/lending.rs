@@ -9,16 +9,11 @@
 //!
 //! **Invariant:** a tail is taken only from the holder of the grant that has not ended, so it never goes back.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use nacre_capability::limits::LEASE;
-use nacre_capability::{
-    Asker, Authority, BestEffort, Command, Event, Policies, Policy, Question, Time, Wish,
-};
+use nacre_capability::{Asker, Command, Event, Question, Time, Wish};
 use nacre_host::EpochRefusal;
-use nacre_object::ProgramName;
 
 use super::sequencer::{Grant, SequencerCore, TokenRefusal};
 
@@ -95,77 +90,30 @@ pub struct News {
     pub is_followed: bool,
 }
 
+/// A question that has no answer yet.
 #[derive(Debug)]
-struct Waiting {
+pub(super) struct Waiting {
     wanted: Wanted,
     since: Time,
 }
 
 /// Who holds a sequencer's capability, and who waits.
-#[derive(Debug)]
-pub(super) struct Lending {
-    authority: Authority,
-    policies: Arc<dyn Policies>,
-    /// The one that decides, and its name; best effort if the log names none.
-    policy: Arc<dyn Policy>,
-    policy_name: Option<ProgramName>,
-    /// The version of the policy by which the grants were considered; `None` if it has changed since.
-    considered_by: Option<u64>,
-    next_ticket: u64,
-    waiting: BTreeMap<u64, Waiting>,
-    /// Answers that nobody has fetched yet.
-    answers: BTreeMap<u64, Answer>,
-    /// Whether the holder must be evicted.
-    is_overdue: bool,
-}
-
-impl Lending {
-    /// Nobody holds the capability. Without a name of a policy it is best effort.
-    pub fn by(policies: Arc<dyn Policies>, policy_name: Option<ProgramName>) -> Self {
-        let policy = policy_of(&*policies, policy_name.as_ref());
-        Self {
-            authority: Authority::default(),
-            considered_by: Some(policy.version()),
-            policies,
-            policy,
-            policy_name,
-            next_ticket: 0,
-            waiting: BTreeMap::new(),
-            answers: BTreeMap::new(),
-            is_overdue: false,
-        }
-    }
-
-    /// Has another policy decide from now on.
-    pub fn go_by(&mut self, policy_name: Option<&ProgramName>) {
-        if self.policy_name.as_ref() != policy_name {
-            self.policy = policy_of(&*self.policies, policy_name);
-            (self.policy_name, self.considered_by) = (policy_name.cloned(), None);
-        }
-    }
-}
-
-fn policy_of(policies: &dyn Policies, name: Option<&ProgramName>) -> Arc<dyn Policy> {
-    name.map_or_else(
-        || Arc::new(BestEffort) as Arc<dyn Policy>,
-        |name| policies.named(name.as_str()),
-    )
-}
+pub(super) type Lending = nacre_capability::Lending<Waiting, Answer>;
 
 impl SequencerCore {
     /// Whether a client holds the capability, or is being evicted.
     pub fn is_lent(&self) -> bool {
-        self.lending.is_overdue || !self.lending.authority.grants().is_empty()
+        self.lending.is_lent()
     }
 
     /// Whether the holder must be evicted, as it did not return its grant in time. This sequencer serves nobody any more.
     pub fn is_overdue(&self) -> bool {
-        self.lending.is_overdue
+        self.lending.is_overdue()
     }
 
     /// When [`SequencerCore::tick`] is due.
     pub fn due_at(&self) -> Option<Time> {
-        self.lending.authority.due_at()
+        self.lending.authority().due_at()
     }
 
     /// Positions for a client that wants nothing else, if nobody holds the capability or waits. The time is read only
@@ -180,7 +128,7 @@ impl SequencerCore {
         client: u64,
         now: impl FnOnce() -> Time,
     ) -> Result<Grant, TokenRefusal> {
-        if !self.lending.authority.passes(client, now) {
+        if !self.lending.passes(client, now) {
             return Err(TokenRefusal::Lent);
         }
         self.next(epoch, count)
@@ -188,28 +136,24 @@ impl SequencerCore {
 
     /// Takes a question in; returns its ticket, by which [`SequencerCore::fetch`] finds the answer, now or later.
     pub fn ask(&mut self, now: Time, wanted: Wanted) -> u64 {
-        self.lending.next_ticket += 1;
-        let ticket = self.lending.next_ticket;
         let wish = if wanted.number.is_some() { Wish::Exclusive } else { Wish::Write };
-        let number = wanted.number.unwrap_or_default();
-        let asked = Event::Asked { ticket, asker: wanted.asker.clone(), wish, number };
-        self.lending.waiting.insert(ticket, Waiting { wanted, since: now });
-        self.handle(now, asked);
+        let (asker, number) = (wanted.asker.clone(), wanted.number.unwrap_or_default());
+        let ticket = self.lending.keep(Waiting { wanted, since: now });
+        self.handle(now, Event::Asked { ticket, asker, wish, number });
         ticket
     }
 
     /// The answer to a question, once.
     pub fn fetch(&mut self, ticket: u64) -> Option<Answer> {
-        self.lending.answers.remove(&ticket)
+        self.lending.fetch(ticket)
     }
 
     /// Nobody waits for the answer to a question any more. A grant that nobody heard of is void.
     pub fn withdraw(&mut self, now: Time, ticket: u64) {
-        let waited = self.lending.waiting.remove(&ticket);
-        if waited.is_some() {
+        if self.lending.forget(ticket) {
             self.handle(now, Event::Withdrawn { ticket });
         }
-        if let Some(Answer::Lent(_, lent)) = self.lending.answers.remove(&ticket) {
+        if let Some(Answer::Lent(_, lent)) = self.lending.fetch(ticket) {
             let Lent { client, number, .. } = lent;
             self.handle(now, Event::Returned { client, number, operations: 0 });
         }
@@ -218,7 +162,7 @@ impl SequencerCore {
     /// Hears the holder: its tail, and the last question that it knew of; returns whether its grant stands.
     pub fn hear(&mut self, now: Time, told: Returned, answered: u64) -> bool {
         let Returned { client, number, operations, .. } = told;
-        if self.lending.authority.granted(client, number).is_none() {
+        if self.lending.authority().granted(client, number).is_none() {
             return false;
         }
         self.advance(told.tail);
@@ -230,7 +174,7 @@ impl SequencerCore {
     /// Takes the grant back from its holder.
     pub fn take_back(&mut self, now: Time, returned: Returned) {
         let Returned { client, number, operations, tail } = returned;
-        if self.lending.authority.granted(client, number).is_some() {
+        if self.lending.authority().granted(client, number).is_some() {
             self.advance(tail);
             self.handle(now, Event::Returned { client, number, operations });
         }
@@ -243,7 +187,7 @@ impl SequencerCore {
         let heard = Event::Heard { client, number, operations, answered: 0 };
         self.handle(now, heard);
         let (end, epoch) = (self.limit, self.view().epoch());
-        let granted = self.lending.authority.granted(client, number)?;
+        let granted = self.lending.authority().granted(client, number)?;
         let lease = LEASE + now.saturating_sub(received);
         let asked = granted.asked();
         (!granted.is_revoked()).then_some(News { lease, end, epoch, asked, is_followed: false })
@@ -251,29 +195,28 @@ impl SequencerCore {
 
     /// Whether a holder should hear at once: its grant is revoked or has ended, or it is asked for its tail.
     pub fn has_news(&self, client: u64, number: u64, answered: u64) -> bool {
-        let granted = self.lending.authority.granted(client, number);
-        granted.is_none_or(|granted| granted.is_revoked() || granted.asked() > answered)
+        self.lending.has_news(client, number, answered)
     }
 
     /// Asks the holder for its tail.
     pub fn question_holder(&mut self, now: Time) -> Vec<Question> {
-        self.lending.authority.question(now)
+        self.lending.question(now)
     }
 
     /// Whether the holder has answered.
     pub fn is_answered(&self, questions: &[Question]) -> bool {
-        questions.iter().all(|question| self.lending.authority.is_answered(*question))
+        self.lending.is_answered(questions)
     }
 
     /// Lends nothing until [`SequencerCore::unbar`], and revokes what is lent.
     pub fn bar(&mut self, now: Time) {
-        let commands = self.lending.authority.bar(now);
+        let commands = self.lending.bar(now);
         self.carry_out(now, commands);
     }
 
     /// Ends what [`SequencerCore::bar`] began.
     pub fn unbar(&mut self) {
-        self.lending.authority.unbar();
+        self.lending.unbar();
     }
 
     /// Does what is due.
@@ -283,13 +226,8 @@ impl SequencerCore {
 
     /// Has what is lent considered anew if the policy has changed.
     fn reconsider(&mut self, now: Time) {
-        let version = Some(self.lending.policy.version());
-        if self.lending.considered_by != version {
-            self.lending.considered_by = version;
-            let policy = Arc::clone(&self.lending.policy);
-            let commands = self.lending.authority.reconsider(now, &*policy);
-            self.carry_out(now, commands);
-        }
+        let commands = self.lending.reconsider(now);
+        self.carry_out(now, commands);
     }
 
     fn advance(&mut self, tail: u64) {
@@ -297,8 +235,7 @@ impl SequencerCore {
     }
 
     fn handle(&mut self, now: Time, event: Event) {
-        let policy = Arc::clone(&self.lending.policy);
-        let commands = self.lending.authority.handle(now, event, &*policy);
+        let commands = self.lending.handle(now, event);
         self.carry_out(now, commands);
     }
 
@@ -309,35 +246,28 @@ impl SequencerCore {
                     self.lend(now, ticket, number, terms.operations);
                 }
                 Command::Serve { ticket, again } => self.serve_ticket(ticket, again),
-                Command::Refuse { ticket } => self.answer(ticket, Answer::Late),
-                Command::Busy { ticket } => self.answer(ticket, Answer::Busy),
-                // The holder finds out when its question is looked at next.
-                Command::Revoke { .. } => {}
-                Command::Evict { .. } => self.lending.is_overdue = true,
+                Command::Refuse { ticket } => self.lending.answer(ticket, Answer::Late),
+                Command::Busy { ticket } => self.lending.answer(ticket, Answer::Busy),
+                // The holder finds out when its question is looked at next, and so does the task that evicts it.
+                Command::Revoke { .. } | Command::Evict { .. } => {}
             }
         }
     }
 
-    fn answer(&mut self, ticket: u64, answer: Answer) {
-        if self.lending.waiting.remove(&ticket).is_some() {
-            self.lending.answers.insert(ticket, answer);
-        }
-    }
-
     fn serve_ticket(&mut self, ticket: u64, again: Duration) {
-        let Some(Waiting { wanted, .. }) = self.lending.waiting.get(&ticket) else { return };
+        let Some(Waiting { wanted, .. }) = self.lending.waiting(ticket) else { return };
         let (epoch, count) = (wanted.epoch, wanted.count);
         let answer = match self.next(epoch, count) {
             Ok(grant) => Answer::Positions(grant, again),
             Err(TokenRefusal::Epoch(refusal)) => Answer::Epoch(refusal),
             Err(TokenRefusal::Full | TokenRefusal::Lent) => Answer::Full,
         };
-        self.answer(ticket, answer);
+        self.lending.answer(ticket, answer);
     }
 
     /// Lends the positions from the tail on. The tail stays until the holder tells of it.
     fn lend(&mut self, now: Time, ticket: u64, number: u64, operations: Option<u64>) {
-        let Some(Waiting { wanted, since }) = self.lending.waiting.get(&ticket) else { return };
+        let Some(Waiting { wanted, since }) = self.lending.waiting(ticket) else { return };
         let (client, epoch, since) = (wanted.asker.client, wanted.epoch, *since);
         let quota = operations.unwrap_or(u64::MAX).max(1);
         let left = self.limit.saturating_sub(self.tail).min(quota);
@@ -348,12 +278,12 @@ impl SequencerCore {
             Ok(()) => None,
         };
         if let Some(refusal) = refusal {
-            self.answer(ticket, refusal);
+            self.lending.answer(ticket, refusal);
             return self.handle(now, Event::Returned { client, number, operations: 0 });
         }
         let grant = Grant { first: self.tail, count, epoch: self.view().epoch() };
         let lease = LEASE + now.saturating_sub(since);
         let lent = Lent { client, number, end: self.limit, lease, operations };
-        self.answer(ticket, Answer::Lent(grant, lent));
+        self.lending.answer(ticket, Answer::Lent(grant, lent));
     }
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use nacre_capability::{NoPrograms, Policies};
 use nacre_host::{EpochRefusal, Machine, Serving};
+use nacre_object::ProgramName;
 
 use super::lending::Lending;
 use crate::limits::MAX_TOKENS;
@@ -78,8 +79,8 @@ impl SequencerCore {
     /// Lends the capability by the policy that the view names. Without this it is best effort.
     #[must_use]
     pub fn with_policies(self, policies: Arc<dyn Policies>) -> Self {
-        let name = self.view().capability().cloned();
-        Self { lending: Lending::by(policies, name), ..self }
+        let lending = Lending::by(policies, self.view().capability().map(ProgramName::as_str));
+        Self { lending, ..self }
     }
 
     /// Hands out up to `count` positions to a caller whose view has `epoch`.
@@ -150,7 +151,7 @@ impl Machine for SequencerCore {
         let is_authority = self.serving.go_on_by(stored);
         if is_authority {
             self.limit = self.view().end();
-            self.lending.go_by(self.serving.record().capability());
+            self.lending.go_by(self.serving.record().capability().map(ProgramName::as_str));
         }
         is_authority
     }
