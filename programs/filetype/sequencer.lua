@@ -6,6 +6,8 @@
 -- The state is recovered: positions are answered without being stored. All that are handed out lie below `reserved`,
 -- which is stored before the first of them is answered. After a crash the tail continues at `reserved`; the positions
 -- in between stay unused. A call that is asked again after a crash gets positions of its own.
+--
+-- A client that is alone holds the exclusive capability and hands out positions itself.
 
 local RESERVE = 1000000
 local MAX_COUNT = 1000000
@@ -13,6 +15,8 @@ local MAX_COUNT = 1000000
 function init()
   return { tail = 0, reserved = 0 }
 end
+
+filetype.capability("exclusive")
 
 filetype.recovered(function(state)
   state.tail = state.reserved

@@ -148,7 +148,8 @@ impl Cluster {
         let programs = Programs::new(maps.clone(), Arc::clone(&parts.clock), hooks(parts.clock));
         let (transport, hosts) =
             (Arc::clone(&parts.sequencers), Arc::clone(&parts.sequencer_nodes));
-        let resources = Resources::new(maps.clone(), transport, hosts);
+        let clock = Arc::clone(&parts.clock);
+        let resources = Resources::new(maps.clone(), transport, hosts, clock);
         let logs = LogEnv {
             store: Arc::clone(&as_store),
             placement: store.clone(),

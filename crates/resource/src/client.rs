@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use nacre_clock::Random;
+use nacre_clock::{Clock, Random};
 use nacre_host::{
     AuthorityClient, HostNodes, HostTransport, MapRecords, RECOVER_PATIENCE, Record, RecordCache,
     RecordStore, stored,
@@ -15,14 +15,16 @@ use nacre_registry::{Change, MapWatcher, Maps};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::question::{Answer, Asked, Call, RESOURCE_SERVICE, ResourceStat};
+#[cfg(feature = "programs")]
+use crate::holding::Holding;
+use crate::question::{Asked, Call, RESOURCE_SERVICE, ResourceStat};
 use crate::stored::{STATE_KEY, Stored};
 use crate::{ResourceName, ResourceRecord};
 
 /// An authority that does not answer this long is replaced.
 const SILENCE: Duration = Duration::from_millis(300);
 /// One question lasts so long at most: the authority says after a second that it has no answer yet.
-const ASK_PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const ASK_PATIENCE: Duration = Duration::from_secs(2);
 /// A call with all its retries.
 const CALL_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -33,16 +35,20 @@ pub struct Resources {
     records: Arc<dyn RecordStore<ResourceRecord>>,
     transport: Arc<dyn HostTransport>,
     nodes: Arc<dyn HostNodes>,
+    clock: Arc<dyn Clock>,
 }
 
 /// A handle on one resource. Its calls happen exactly once, also if an answer is lost or the authority changes.
 pub struct Resource {
     name: ResourceName,
-    authority: AuthorityClient<ResourceRecord, ()>,
+    authority: Arc<AuthorityClient<ResourceRecord, ()>>,
     nodes: Arc<dyn HostNodes>,
     handle: String,
     calls: AtomicU64,
+    #[cfg(feature = "programs")]
+    holding: Arc<Holding>,
     /// One call at a time: an authority remembers the last answer of each handle only.
+    #[cfg(not(feature = "programs"))]
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -60,9 +66,14 @@ impl fmt::Debug for Resource {
 
 impl Resources {
     /// The resources whose records are in these maps, served by these nodes.
-    pub fn new(maps: Maps, transport: Arc<dyn HostTransport>, nodes: Arc<dyn HostNodes>) -> Self {
+    pub fn new(
+        maps: Maps,
+        transport: Arc<dyn HostTransport>,
+        nodes: Arc<dyn HostNodes>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         let records = Arc::new(MapRecords::new(maps.clone()));
-        Self { maps, records, transport, nodes }
+        Self { maps, records, transport, nodes, clock }
     }
 
     /// The records.
@@ -148,21 +159,24 @@ impl Resources {
     pub async fn open(&self, name: &ResourceName) -> Result<Resource> {
         let records = Arc::new(RecordCache::open(name.clone(), Arc::clone(&self.records)).await?);
         let (transport, nodes) = (Arc::clone(&self.transport), Arc::clone(&self.nodes));
-        let authority = AuthorityClient::new(
+        let authority = Arc::new(AuthorityClient::new(
             name.clone(),
             RESOURCE_SERVICE,
             transport,
             nodes,
             SILENCE,
             records,
-        );
+        ));
         Ok(Resource {
             name: name.clone(),
+            #[cfg(feature = "programs")]
+            holding: Holding::new(Arc::clone(&authority), Arc::clone(&self.clock)),
+            #[cfg(not(feature = "programs"))]
+            turn: tokio::sync::Mutex::default(),
             authority,
             nodes: Arc::clone(&self.nodes),
             handle: format!("{:016x}", Random::from_system().next_u64()),
             calls: AtomicU64::new(0),
-            turn: tokio::sync::Mutex::default(),
         })
     }
 }
@@ -177,23 +191,56 @@ impl Resource {
         &self.name
     }
 
+    /// Calls a method, once. Calls of one handle wait for each other. A client that holds a capability runs the method
+    /// itself: see [`Resource::release`].
+    ///
+    /// # Errors
+    /// What the method says; `Unavailable` if there is no answer in time, and then it may have happened.
+    #[cfg(feature = "programs")]
+    pub async fn call(&self, method: &str, input: Value) -> Result<Value> {
+        if let Some(answered) = self.holding.call_at_once(method, &input) {
+            // A caller that never waits must not keep the lease from being renewed.
+            tokio::task::coop::consume_budget().await;
+            return answered.map_err(|error| error.on(&self.name));
+        }
+        let deadline = Instant::now() + CALL_PATIENCE;
+        let answered = self.holding.call(&self.numbered(method, input), deadline).await;
+        answered.map_err(|error| error.on(&self.name))
+    }
+
     /// Calls a method, once. Calls of one handle wait for each other.
     ///
     /// # Errors
     /// What the method says; `Unavailable` if there is no answer in time, and then it may have happened.
+    #[cfg(not(feature = "programs"))]
     pub async fn call(&self, method: &str, input: Value) -> Result<Value> {
         let _turn = self.turn.lock().await;
-        let call = Call {
+        let (call, deadline) = (self.numbered(method, input), Instant::now() + CALL_PATIENCE);
+        let asked = self.authority.ask(&Asked::Call(&call), ASK_PATIENCE, deadline).await;
+        let (answer, _) = asked.map_err(|error| error.on(&self.name))?;
+        let answer: crate::question::Answer = decode(&answer)?;
+        Ok(answer.output)
+    }
+
+    fn numbered(&self, method: &str, input: Value) -> Call {
+        Call {
             method: method.to_owned(),
             input,
             handle: self.handle.clone(),
             number: self.calls.fetch_add(1, Ordering::Relaxed) + 1,
-        };
-        let deadline = Instant::now() + CALL_PATIENCE;
-        let asked = self.authority.ask(&Asked::Call(&call), ASK_PATIENCE, deadline).await;
-        let (answer, _) = asked.map_err(|error| error.on(&self.name))?;
-        let answer: Answer = decode(&answer)?;
-        Ok(answer.output)
+            #[cfg(feature = "programs")]
+            client: self.holding.client(),
+            #[cfg(not(feature = "programs"))]
+            client: 0,
+        }
+    }
+
+    /// Gives the capability back that this handle may hold, with the changes that it made. Without this it is given back
+    /// half a second after the last call, and when the handle is dropped. A process that ends before that leaves the next
+    /// client waiting until the lease is over.
+    #[cfg(feature = "programs")]
+    pub async fn release(&self) {
+        self.holding.give_back().await;
     }
 
     /// The resource at a glance.
@@ -224,7 +271,14 @@ impl Resource {
     }
 }
 
-fn decode<T: for<'a> serde::Deserialize<'a>>(answer: &[u8]) -> Result<T> {
+#[cfg(feature = "programs")]
+impl Drop for Resource {
+    fn drop(&mut self) {
+        self.holding.close();
+    }
+}
+
+pub(crate) fn decode<T: for<'a> serde::Deserialize<'a>>(answer: &[u8]) -> Result<T> {
     serde_json::from_slice(answer)
         .map_err(|cause| Error::corrupt(format!("the answer of a resource's node: {cause}")))
 }

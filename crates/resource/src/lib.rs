@@ -11,35 +11,36 @@
 //! | `name`, `record`, `stored` | what is stored of a resource |
 //! | `capability/` | capability programs: the hook, the VM, those that are live (feature `programs`) |
 //! | `filetype/` | file types: the hook, the VM, those that are live (feature `programs`) |
-//! | `machine`, `recovery`, `host` | the side of the node (feature `programs`) |
+//! | `authority/` | the side of the node, which lends capabilities (feature `programs`) |
 //! | `client`, `question` | the side of the client, and what it asks |
+//! | `holding` | the client that holds a capability and runs the methods itself (feature `programs`) |
 
+#[cfg(feature = "programs")]
+mod authority;
 #[cfg(feature = "programs")]
 mod capability;
 mod client;
 #[cfg(feature = "programs")]
 mod filetype;
 #[cfg(feature = "programs")]
-mod host;
+mod holding;
 pub mod limits;
-#[cfg(feature = "programs")]
-mod machine;
 mod name;
 mod question;
 mod record;
-#[cfg(feature = "programs")]
-mod recovery;
 mod stored;
 
+#[cfg(feature = "programs")]
+pub use authority::{Asker, ResourceEnv, ResourceHost, ResourceUse};
 #[cfg(feature = "programs")]
 pub use capability::{
     CapabilityHook, CapabilityPolicies, CapabilityProgram, LiveCapabilityPrograms,
 };
 pub use client::{Resource, Resources};
 #[cfg(feature = "programs")]
-pub use filetype::{Access, FileType, FileTypeHook, LiveFileTypes, MethodCall, Outcome, Survival};
-#[cfg(feature = "programs")]
-pub use host::{Asker, ResourceEnv, ResourceHost, ResourceUse};
+pub use filetype::{
+    Access, FileType, FileTypeHook, LiveFileTypes, Locking, MethodCall, Outcome, Survival,
+};
 pub use name::ResourceName;
 pub use question::{RESOURCE_SERVICE, ResourceStat};
 pub use record::ResourceRecord;

@@ -4,6 +4,9 @@
 //! | --- | --- | --- |
 //! | `call` | a [`Call`] in JSON | an [`Answer`] in JSON |
 //! | `forwarded` | a [`Forwarded`] in JSON, by a node that was the authority | as for `call` |
+//! | `acquire` | an [`Acquire`] in JSON | an [`Acquired`] in JSON |
+//! | `hold` | a [`Hold`] in JSON | [`News`] in JSON; `null` if the grant is to be returned or has ended |
+//! | `store`, `return` | a [`Returned`] in JSON | `null` |
 //! | `stat` | – | a [`ResourceStat`] in JSON |
 //! | `recover` | – | as for every host |
 //! | `hand-over` | the name of the successor | the epoch, as for `recover` |
@@ -17,7 +20,7 @@ use serde_json::Value;
 use crate::ResourceName;
 #[cfg(feature = "programs")]
 use {
-    crate::limits::MAX_INPUT_BYTES,
+    crate::limits::{MAX_DEPTH, MAX_INPUT_BYTES, MAX_STATE_BYTES},
     nacre_host::RECOVER,
     nacre_object::{Error, Result},
 };
@@ -37,6 +40,112 @@ pub struct Call {
     pub handle: String,
     /// Counts the calls of the handle. The same number again is the same call.
     pub number: u64,
+    /// The number that tells this client from all others, if it can hold capabilities.
+    #[serde(default)]
+    pub client: u64,
+}
+
+impl Call {
+    /// The name under which the answer to this call is remembered.
+    #[cfg(feature = "programs")]
+    pub(crate) fn remembered_as(&self, entity: &str) -> String {
+        format!("{entity}/{}", self.handle)
+    }
+}
+
+/// A call by a client that would rather have a capability, and run the method itself.
+#[cfg(feature = "programs")]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Acquire {
+    /// The number of a grant that may come of it: greater than that of every earlier attempt.
+    pub number: u64,
+    /// The digest of the file type that the client has compiled, if it has.
+    #[serde(default)]
+    pub compiled: Option<String>,
+    /// The grant that the client has ended, if it had one.
+    #[serde(default)]
+    pub returned: Option<Returned>,
+    /// The call.
+    pub call: Call,
+}
+
+/// What a holder tells of its grant.
+#[cfg(feature = "programs")]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Returned {
+    /// The holder.
+    pub client: u64,
+    /// The grant.
+    pub number: u64,
+    /// Calls that it ran.
+    pub operations: u64,
+    /// The state, if it has changed it.
+    #[serde(default)]
+    pub state: Option<Value>,
+    /// The version of the file type that ran.
+    pub type_version: u64,
+}
+
+/// What a client gets that asked for a capability.
+#[cfg(feature = "programs")]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Acquired {
+    /// The call was run by the authority.
+    Served {
+        /// What came of it.
+        answer: Answer,
+        /// The client asks for no capability for so long, in milliseconds.
+        again_ms: u64,
+    },
+    /// A capability; the call was not run.
+    Granted(Box<Granted>),
+}
+
+/// A capability, as its holder hears of it.
+#[cfg(feature = "programs")]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Granted {
+    /// The number of the grant.
+    pub number: u64,
+    /// Whether the holder may change the state.
+    pub is_exclusive: bool,
+    /// The lease in microseconds, counted from before the holder sent its question.
+    pub lease_us: u64,
+    /// Calls that the holder may run.
+    pub operations: Option<u64>,
+    /// The state.
+    pub state: Value,
+    /// The file type.
+    pub file_type: String,
+    /// Its version, which the holder runs.
+    pub type_version: u64,
+    /// The source of that version, unless the client has compiled it.
+    pub source: Option<String>,
+    /// As whom the methods see the holder.
+    pub entity: String,
+    /// Its tenant.
+    pub tenant: String,
+}
+
+/// A holder's question for news.
+#[cfg(feature = "programs")]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hold {
+    /// The holder.
+    pub client: u64,
+    /// Its grant.
+    pub number: u64,
+    /// Calls that it ran.
+    pub operations: u64,
+}
+
+/// That a grant stands.
+#[cfg(feature = "programs")]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct News {
+    /// The lease in microseconds, counted from before the holder sent its question.
+    pub lease_us: u64,
 }
 
 /// A call that a former authority passes on.
@@ -77,6 +186,9 @@ pub struct ResourceStat {
     pub state_bytes: usize,
     /// The methods, each with whether it may change the state.
     pub methods: Vec<(String, bool)>,
+    /// The entities that hold a capability, each with whether it is the exclusive one.
+    #[serde(default)]
+    pub holders: Vec<(String, bool)>,
 }
 
 /// A question to the authority.
@@ -85,6 +197,12 @@ pub(crate) enum Asked<'a> {
     Call(&'a Call),
     #[cfg(feature = "programs")]
     Forwarded(&'a Forwarded),
+    #[cfg(feature = "programs")]
+    Hold(&'a Hold),
+    #[cfg(feature = "programs")]
+    Store(&'a Returned),
+    #[cfg(feature = "programs")]
+    Return(&'a Returned),
     Stat,
     HandOver(&'a NodeName),
 }
@@ -95,6 +213,12 @@ impl Question<ResourceName> for Asked<'_> {
             Self::Call(_) => "call",
             #[cfg(feature = "programs")]
             Self::Forwarded(_) => "forwarded",
+            #[cfg(feature = "programs")]
+            Self::Hold(_) => "hold",
+            #[cfg(feature = "programs")]
+            Self::Store(_) => "store",
+            #[cfg(feature = "programs")]
+            Self::Return(_) => "return",
             Self::Stat => "stat",
             Self::HandOver(_) => "hand-over",
         }
@@ -107,6 +231,10 @@ impl Question<ResourceName> for Asked<'_> {
             Self::Call(call) => input.put_slice(&json(call)),
             #[cfg(feature = "programs")]
             Self::Forwarded(forwarded) => input.put_slice(&json(forwarded)),
+            #[cfg(feature = "programs")]
+            Self::Hold(hold) => input.put_slice(&json(hold)),
+            #[cfg(feature = "programs")]
+            Self::Store(returned) | Self::Return(returned) => input.put_slice(&json(returned)),
             Self::Stat => {}
             Self::HandOver(node) => input.put_slice(node.as_str().as_bytes()),
         }
@@ -120,6 +248,10 @@ impl Question<ResourceName> for Asked<'_> {
 pub(crate) enum Received {
     Call(Call),
     Forwarded(Forwarded),
+    Acquire(Acquire),
+    Hold(Hold),
+    Store(Returned),
+    Return(Returned),
     Stat,
     HandOver(NodeName),
     Recover,
@@ -134,6 +266,13 @@ impl Received {
             "call" | "forwarded" if rest.len() > MAX_INPUT_BYTES + CALL_BYTES => {
                 return Err(Error::exhausted(format!("the input exceeds {MAX_INPUT_BYTES} bytes")));
             }
+            _ if rest.len() > MAX_STATE_BYTES + MAX_INPUT_BYTES + CALL_BYTES => {
+                return Err(Error::exhausted(format!("the state exceeds {MAX_STATE_BYTES} bytes")));
+            }
+            "acquire" => Self::Acquire(parsed::<Acquire>(rest)?.checked()?),
+            "hold" => Self::Hold(parsed(rest)?),
+            "store" => Self::Store(parsed::<Returned>(rest)?.checked()?),
+            "return" => Self::Return(parsed::<Returned>(rest)?.checked()?),
             "call" => Self::Call(parsed(rest)?),
             "forwarded" => Self::Forwarded(parsed(rest)?),
             "stat" => Self::Stat,
@@ -144,12 +283,51 @@ impl Received {
     }
 }
 
+#[cfg(feature = "programs")]
+impl Acquire {
+    /// # Errors
+    /// `Invalid`, `Exhausted`.
+    fn checked(self) -> Result<Self> {
+        if self.call.client == 0 {
+            return Err(Error::invalid("a client that asks for a capability has a number"));
+        }
+        let returned = self.returned.map(Returned::checked).transpose()?;
+        Ok(Self { returned, ..self })
+    }
+}
+
+#[cfg(feature = "programs")]
+impl Returned {
+    /// # Errors
+    /// `Exhausted` if the state is larger, or nested deeper, than a state may be.
+    fn checked(self) -> Result<Self> {
+        if let Some(state) = &self.state {
+            if state.to_string().len() > MAX_STATE_BYTES {
+                return Err(Error::exhausted(format!("the state exceeds {MAX_STATE_BYTES} bytes")));
+            }
+            if depth(state) > MAX_DEPTH {
+                return Err(Error::exhausted(format!("the state is deeper than {MAX_DEPTH}")));
+            }
+        }
+        Ok(self)
+    }
+}
+
+#[cfg(feature = "programs")]
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(list) => 1 + list.iter().map(depth).max().unwrap_or(0),
+        Value::Object(named) => 1 + named.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
 /// Bytes of a call besides its input, with room to spare: names of a method, a handle, an entity and a tenant.
 #[cfg(feature = "programs")]
 const CALL_BYTES: usize = 1024;
 
 #[cfg(feature = "programs")]
-fn parsed<T: for<'a> Deserialize<'a>>(rest: &[u8]) -> Result<T> {
+pub(crate) fn parsed<T: for<'a> Deserialize<'a>>(rest: &[u8]) -> Result<T> {
     serde_json::from_slice(rest)
         .map_err(|cause| Error::invalid(format!("the call makes no sense: {cause}")))
 }

@@ -32,6 +32,10 @@ pub struct Stored {
     /// type's recovery function before any method.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_behind: bool,
+    /// Whether clients may hold capabilities that no return has ended. A successor answers nothing until their leases are
+    /// over.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_lent: bool,
     /// The last answer of each client that changed the state.
     #[serde(default)]
     pub told: BTreeMap<String, Told>,

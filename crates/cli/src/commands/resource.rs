@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use nacre::{Cluster, ProgramId, ProgramKind, ResourceName, ResourceStat};
+use nacre::{Cluster, ProgramId, ProgramKind, Resource, ResourceName, ResourceStat};
 use nacre_object::{Error, NodeName, ProgramName, Result};
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ pub enum ResourceCommand {
     Ls(Limit),
     /// Show a resource: its file type, where it is served, its methods
     Stat { resource: ResourceName },
-    /// Call a method, once; prints its output in JSON
+    /// Call a method; prints its output in JSON
     Call {
         resource: ResourceName,
         /// A method of its file type
@@ -39,6 +39,9 @@ pub enum ResourceCommand {
         /// A file that holds the input; `-` is standard input
         #[arg(long, value_name = "FILE")]
         input_file: Option<PathBuf>,
+        /// How often to call it, one call after another
+        #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+        repeat: u64,
     },
     /// Print the state as it is stored, now and after each change, until interrupted
     Watch { resource: ResourceName },
@@ -70,14 +73,16 @@ pub async fn run(command: ResourceCommand, cluster: &Cluster, out: Out) -> Resul
             let stat = resources.open(&resource).await?.stat().await?;
             out.show(&stat, || stat_text(&stat))
         }
-        C::Call { resource, method, input, input_file } => {
+        C::Call { resource, method, input, input_file, repeat } => {
             let input = match (input, input_file) {
                 (Some(text), _) => parsed(&text)?,
                 (None, Some(path)) => parsed(&read_text(&path)?)?,
                 (None, None) => Value::Null,
             };
-            let output = resources.open(&resource).await?.call(&method, input).await?;
-            out.show(&output, || output.to_string())
+            let resource = resources.open(&resource).await?;
+            let called = call(&resource, &method, &input, repeat, out).await;
+            resource.release().await;
+            called
         }
         C::Watch { resource } => while_read(watch(cluster, &resource, out)).await,
         C::Locate { resource } => {
@@ -87,6 +92,21 @@ pub async fn run(command: ResourceCommand, cluster: &Cluster, out: Out) -> Resul
         C::Move { resource, node } => resources.open(&resource).await?.move_to(&node).await,
         C::Rm { resource } => resources.remove(&resource).await,
     }
+}
+
+/// Calls a method so often. A client that calls often and alone gets the capability of a type that has one.
+async fn call(
+    resource: &Resource,
+    method: &str,
+    input: &Value,
+    repeat: u64,
+    out: Out,
+) -> Result<()> {
+    for _ in 0..repeat {
+        let output = resource.call(method, input.clone()).await?;
+        out.show(&output, || output.to_string())?;
+    }
+    Ok(())
 }
 
 async fn create(cluster: &Cluster, name: &ResourceName, file_type: ProgramName) -> Result<()> {
@@ -122,14 +142,23 @@ async fn watch(cluster: &Cluster, name: &ResourceName, out: Out) -> Result<()> {
 }
 
 fn stat_text(stat: &ResourceStat) -> String {
-    let ResourceStat { node, epoch, file_type, type_version, version, state_bytes, methods } = stat;
+    let ResourceStat { node, epoch, file_type, type_version, version, state_bytes, .. } = stat;
     let method = |(name, writes): &(String, bool)| match writes {
         true => format!("{name} (writes)"),
         false => name.clone(),
     };
-    let methods = methods.iter().map(method).collect::<Vec<_>>().join(", ");
+    let methods = stat.methods.iter().map(method).collect::<Vec<_>>().join(", ");
+    let holder = |(entity, is_exclusive): &(String, bool)| match is_exclusive {
+        true => format!("{entity} (exclusive)"),
+        false => format!("{entity} (shared)"),
+    };
+    let holders = match &stat.holders[..] {
+        [] => "nobody".to_owned(),
+        holders => holders.iter().map(holder).collect::<Vec<_>>().join(", "),
+    };
     format!(
         "file type  {file_type}, version {type_version}\nnode       {node}, since epoch {epoch}\n\
-         state      {state_bytes} bytes, changed {version} times\nmethods    {methods}"
+         state      {state_bytes} bytes, changed {version} times\nmethods    {methods}\n\
+         held by    {holders}"
     )
 }

@@ -105,9 +105,14 @@ impl ClassService {
         self.0.live.file_types.clone()
     }
 
+    /// The policies that the live capability programs make.
+    pub(crate) fn capability_policies(&self) -> CapabilityPolicies {
+        self.0.capability_policies.clone()
+    }
+
     /// What the sequencers of this process need: what a client of the cluster has, and policies.
     pub(crate) fn sequencer_env(&self, cluster: &Cluster) -> LogEnv {
-        let policies = Arc::new(self.0.capability_policies.clone());
+        let policies = Arc::new(self.capability_policies());
         LogEnv { policies, ..cluster.log_env().clone() }
     }
 

@@ -11,27 +11,30 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use nacre_capability::{ALONE, Granted, Mode, Policies, Time};
 use nacre_clock::Clock;
 use nacre_host::{
     BUSY_AFTER, ClientRouting, FORWARD_PATIENCE, Forward, Host, HostTransport, Hosting, Looks,
-    Machine, MapRecord, NotReady, Question, Record, RecordStore, Slot, busy, deposed, encode_epoch,
+    Machine, MapRecord, NotReady, Question, Record, RecordStore, Slot, busy, encode_epoch,
     is_transient, split_header,
 };
 use nacre_object::{EntityName, Error, NodeName, Result, TenantName};
-use nacre_registry::{Change, Maps};
+use nacre_registry::Maps;
 use tokio::time::{Instant, timeout_at};
 
-use crate::filetype::{Access, FileType, LiveFileTypes, MethodCall, Outcome};
+use super::lending::Wanted;
+use super::machine::{Caller, Found, ResourceMachine, Uses};
+use super::recovery::{MapRead, ResourceRecovery};
+use crate::filetype::{Access, LiveFileTypes};
 use crate::limits::{MAX_HOSTED, READ_AGAIN};
-use crate::machine::{Found, ResourceMachine};
 use crate::question::{
-    Answer, Asked, Call, Forwarded, RESOURCE_SERVICE, Received, ResourceStat, json,
+    Acquire, Acquired, Asked, Call, Forwarded, RESOURCE_SERVICE, Received, ResourceStat, Returned,
+    json, parsed,
 };
-use crate::recovery::{MapRead, ResourceRecovery};
 use crate::stored::{STATE_KEY, Stored};
 use crate::{ResourceName, ResourceRecord};
 
@@ -46,6 +49,8 @@ pub struct ResourceEnv {
     pub transport: Arc<dyn HostTransport>,
     /// The file types that are live here.
     pub file_types: LiveFileTypes,
+    /// The capability programs that are live here.
+    pub policies: Arc<dyn Policies>,
     /// Time.
     pub clock: Arc<dyn Clock>,
 }
@@ -60,6 +65,10 @@ pub struct Asker<'a> {
 }
 
 impl<'a> Asker<'a> {
+    fn caller(self) -> Caller {
+        Caller { entity: self.entity.as_str().into(), tenant: self.tenant.as_str().into() }
+    }
+
     /// Who asks if this one passes a call on.
     ///
     /// # Errors
@@ -87,21 +96,32 @@ pub struct ResourceUse {
 
 /// Serves the resources of a node. A clone is another handle on the same.
 #[derive(Debug, Clone)]
-pub struct ResourceHost(Host<Resources>);
+pub struct ResourceHost(pub(crate) Host<Resources>);
 
 /// Resources as a kind of hosted machine.
 #[derive(Debug)]
-struct Resources(ResourceEnv);
+pub(crate) struct Resources {
+    env: ResourceEnv,
+    /// What times are counted from.
+    started: Instant,
+}
 
-type ResourceSlot = Slot<Resources>;
+impl Resources {
+    fn now(&self) -> Time {
+        self.started.elapsed()
+    }
+}
+
+pub(crate) type ResourceSlot = Slot<Resources>;
 
 /// What a node keeps beside each resource.
 #[derive(Debug, Default)]
-struct Beside {
+pub(crate) struct Beside {
     /// Whether answers are being confirmed.
-    is_confirming: AtomicBool,
-    reads: AtomicU64,
-    writes: AtomicU64,
+    pub is_confirming: AtomicBool,
+    /// Whether a holder is being evicted.
+    pub is_evicting: AtomicBool,
+    pub uses: Uses,
 }
 
 #[async_trait]
@@ -113,11 +133,11 @@ impl Hosting for Resources {
     const MAX_HOSTED: usize = MAX_HOSTED;
 
     fn records(&self) -> &dyn RecordStore<ResourceRecord> {
-        &*self.0.records
+        &*self.env.records
     }
 
     async fn carry_out(&self, claimed: ResourceRecord) -> Result<MapRead> {
-        let map = match self.0.maps.get(claimed.name().map()).await {
+        let map = match self.env.maps.get(claimed.name().map()).await {
             Ok(map) => map,
             Err(error) if is_transient(&error) => {
                 tokio::time::sleep(READ_AGAIN).await;
@@ -133,14 +153,14 @@ impl Hosting for Resources {
     }
 
     fn machine(&self, record: ResourceRecord, found: Found) -> ResourceMachine {
-        ResourceMachine::new(record, found)
+        ResourceMachine::new(record, found, &self.env, self.now())
     }
 
     async fn before_hand_over(host: &Host<Self>, slot: &Arc<ResourceSlot>) {
         let (number, authority) = {
             let mut machine = slot.machine();
             let Some(machine) = machine.as_mut() else { return };
-            machine.store_all();
+            machine.prepare_hand_over(host.kind().now());
             (machine.next_answer(), machine.serving().authority().epoch)
         };
         // If this fails, the successor recovers the state that was stored last.
@@ -161,14 +181,25 @@ enum Attempt<T> {
         authority: u64,
     },
     NotReady(NotReady),
-    /// The resource is being handed over.
-    Held,
+    Later(Later),
 }
 
 impl ResourceHost {
     /// The host of a node.
     pub fn new(node: NodeName, env: ResourceEnv) -> Self {
-        Self(Host::new(node, Resources(env)))
+        Self(Host::new(node, Resources { env, started: Instant::now() }))
+    }
+
+    pub(crate) fn env(&self) -> &ResourceEnv {
+        &self.0.kind().env
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.0.kind().now()
+    }
+
+    pub(crate) fn instant(&self, time: Time) -> Instant {
+        self.0.kind().started + time
     }
 
     /// Answers a question that [`HostTransport::ask`] brings.
@@ -187,6 +218,16 @@ impl ResourceHost {
                 let by = asker.forwarding_for(&entity, &tenant)?;
                 self.answer_or_forward(&name, epoch, by, call).await
             }
+            Received::Acquire(acquire) => {
+                self.acquire_or_forward(&name, epoch, asker, acquire).await
+            }
+            Received::Hold(hold) => self.hold(&name, epoch, &hold).await.map(|news| json(&news)),
+            Received::Store(told) => {
+                self.answer(&name, |slot| self.store_for_holder(slot, epoch, told.clone())).await
+            }
+            Received::Return(returned) => {
+                self.take_back(&name, epoch, returned).map(|()| json(&()))
+            }
             Received::Stat => self.answer(&name, |slot| self.stat(slot, epoch)).await,
             Received::HandOver(to) => {
                 self.hand_over(&name, to, ClientRouting::Redirect).await.map(encode_epoch)
@@ -204,18 +245,59 @@ impl ResourceHost {
         asker: Asker<'_>,
         call: Call,
     ) -> Result<Bytes> {
-        let forwarded = Asked::Forwarded(&Forwarded {
-            entity: asker.entity.to_string(),
-            tenant: asker.tenant.to_string(),
-            call: call.clone(),
-        });
-        let there = |Forward { node, epoch }| {
-            let (input, method) = (forwarded.encode(name, epoch), forwarded.method());
-            let transport = &self.env().transport;
-            async move { transport.ask(&node, RESOURCE_SERVICE, method, input, FORWARD_PATIENCE).await }
+        let forwarded = self.forwarded(asker, call.clone());
+        let here = async {
+            match self.call(name, epoch, asker.caller(), call, None).await? {
+                Acquired::Served { answer, .. } => Ok(json(&answer)),
+                Acquired::Granted(_) => Err(Error::corrupt("a grant that nobody asked for")),
+            }
         };
-        let here = self.answer(name, |slot| self.call(slot, epoch, asker, &call));
+        let there = |to| async { self.pass_on(name, to, &forwarded).await };
         self.0.answer_or_forward(name, epoch, here, there).await
+    }
+
+    /// The same for a client that would rather have a capability. It gets none through another node: it would have to tell
+    /// that node of its changes.
+    async fn acquire_or_forward(
+        &self,
+        name: &ResourceName,
+        epoch: u64,
+        asker: Asker<'_>,
+        acquire: Acquire,
+    ) -> Result<Bytes> {
+        let forwarded = self.forwarded(asker, acquire.call.clone());
+        let wanted = Wanted::of(&acquire);
+        let here = async {
+            if let Some(returned) = acquire.returned {
+                // One that is not known any more has ended.
+                let _ended = self.take_back(name, epoch, returned);
+            }
+            let call = self.call(name, epoch, asker.caller(), acquire.call, Some(wanted));
+            call.await.map(|acquired| json(&acquired))
+        };
+        let there = |to| async {
+            let answer = parsed(&self.pass_on(name, to, &forwarded).await?)?;
+            let again_ms = ALONE.as_millis() as u64;
+            Ok(json(&Acquired::Served { answer, again_ms }))
+        };
+        self.0.answer_or_forward(name, epoch, here, there).await
+    }
+
+    fn forwarded(&self, asker: Asker<'_>, call: Call) -> Forwarded {
+        let (entity, tenant) = (asker.entity.to_string(), asker.tenant.to_string());
+        Forwarded { entity, tenant, call }
+    }
+
+    async fn pass_on(
+        &self,
+        name: &ResourceName,
+        Forward { node, epoch }: Forward,
+        forwarded: &Forwarded,
+    ) -> Result<Bytes> {
+        let question = Asked::Forwarded(forwarded);
+        let (input, method) = (question.encode(name, epoch), question.method());
+        let transport = &self.env().transport;
+        transport.ask(&node, RESOURCE_SERVICE, method, input, FORWARD_PATIENCE).await
     }
 
     /// Calls passed on to the nodes that took resources over in proxy mode.
@@ -233,6 +315,7 @@ impl ResourceHost {
         to: NodeName,
         routing: ClientRouting,
     ) -> Result<u64> {
+        let _recalled = self.recall(name).await?;
         let transport = Arc::clone(&self.env().transport);
         self.0.hand_over(name, to, transport, RESOURCE_SERVICE, routing).await
     }
@@ -241,16 +324,28 @@ impl ResourceHost {
     pub fn uses(&self) -> Vec<ResourceUse> {
         let used = |name: ResourceName| {
             let slot = self.0.known_slot(name.as_str())?;
-            let file_type = slot.machine().as_ref()?.serving().record().file_type().to_string();
-            let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
-            let (reads, writes) = (count(&slot.beside.reads), count(&slot.beside.writes));
+            let file_type = slot.machine().as_ref()?.serving_type().to_owned();
+            let Uses { reads, writes } = &slot.beside.uses;
+            let [reads, writes] = [reads, writes].map(|count| count.load(Ordering::Relaxed));
             Some(ResourceUse { name, file_type, reads, writes })
         };
         self.0.serving().into_iter().filter_map(used).collect()
     }
 
-    fn env(&self) -> &ResourceEnv {
-        &self.0.kind().0
+    fn store_for_holder(
+        &self,
+        slot: &ResourceSlot,
+        epoch: u64,
+        told: Returned,
+    ) -> Result<Attempt<()>> {
+        let mut machine = slot.machine();
+        let machine = match ready(&mut machine, epoch, self.now()) {
+            Ok(machine) => machine,
+            Err(not_yet) => return Ok(not_yet.into()),
+        };
+        let authority = machine.serving().authority().epoch;
+        let number = machine.store_for_holder(told)?;
+        Ok(Attempt::Ready { answer: (), number, authority })
     }
 
     /// Attempts an answer until there is one, and waits until all it depends on is stored.
@@ -269,196 +364,112 @@ impl ResourceHost {
                     self.until_confirmed(&slot, number, authority).await?;
                     return Ok(json(&answer));
                 }
-                Attempt::NotReady(why) => self.0.get_ready(name, why, &mut looks).await?,
-                Attempt::Held => {
-                    if timeout_at(busy_at, changed).await.is_err() {
-                        return Err(busy("the resource is being handed over"));
-                    }
+                Attempt::NotReady(why) => self.get_ready(name, why, &mut looks).await?,
+                Attempt::Later(later) => {
+                    self.until(later, busy_at, changed).await?;
                 }
             }
         }
     }
 
-    fn call(
+    /// Does what must be done before a question can be answered.
+    pub(crate) async fn get_ready(
         &self,
-        slot: &ResourceSlot,
-        epoch: u64,
-        asker: Asker<'_>,
-        call: &Call,
-    ) -> Result<Attempt<Answer>> {
-        let mut machine = slot.machine();
-        let machine = match ready(&mut machine, epoch) {
-            Ok(machine) => machine,
-            Err(attempt) => return Ok(attempt),
-        };
-        let authority = machine.serving().authority().epoch;
-        let file_type = self.file_type_of(machine)?;
-        let current = machine.state_for(&file_type, &self.env().clock)?;
-        let client = format!("{}/{}", asker.entity, call.handle);
-        if let Some(told) = current.told(&client, call.number)? {
-            let answer = Answer { output: told.output.clone(), version: told.version };
-            return Ok(Attempt::Ready { answer, number: machine.next_answer(), authority });
-        }
-        let method = MethodCall {
-            method: &call.method,
-            input: &call.input,
-            client: asker.entity.as_str(),
-            tenant: asker.tenant.as_str(),
-            now_micros: self.env().clock.now_micros(),
-        };
-        let Outcome { state, output, must_store } =
-            file_type.call(&method, &current.state, &self.env().clock)?;
-        let mut answer = Answer { output, version: current.version };
-        let count = match state {
-            Some(state) => {
-                let (version, output) = (file_type.version(), answer.output.clone());
-                current.change(state, version, &client, call.number, output);
-                answer.version = current.version;
-                machine.note_change(file_type.survival(), must_store);
-                &slot.beside.writes
-            }
-            None => &slot.beside.reads,
-        };
-        count.fetch_add(1, Ordering::Relaxed);
-        Ok(Attempt::Ready { answer, number: machine.next_answer(), authority })
+        name: &ResourceName,
+        why: NotReady,
+        looks: &mut Looks,
+    ) -> Result<()> {
+        self.0.get_ready(name, why, looks).await
     }
 
-    fn file_type_of(&self, machine: &ResourceMachine) -> Result<Arc<FileType>> {
-        let name = machine.serving().record().file_type().as_str();
-        self.env().file_types.required(name)
+    /// Waits for a change of the slot, or for the end of what makes it wait.
+    ///
+    /// # Errors
+    /// `Unavailable` and [busy](nacre_host::is_busy) past `busy_at`.
+    pub(crate) async fn until(
+        &self,
+        later: Later,
+        busy_at: Instant,
+        changed: impl Future<Output = ()>,
+    ) -> Result<()> {
+        let (until, text) = match later {
+            Later::HandedOver => (busy_at, "the resource is being handed over"),
+            Later::Quiet(until) => {
+                (self.instant(until).min(busy_at), "leases of the former authority are not over")
+            }
+        };
+        let is_over = timeout_at(until, changed).await.is_err();
+        if is_over && Instant::now() >= busy_at { Err(busy(text)) } else { Ok(()) }
     }
 
     fn stat(&self, slot: &ResourceSlot, epoch: u64) -> Result<Attempt<ResourceStat>> {
         let mut machine = slot.machine();
-        let machine = match ready(&mut machine, epoch) {
+        let machine = match ready(&mut machine, epoch, self.now()) {
             Ok(machine) => machine,
-            Err(attempt) => return Ok(attempt),
+            Err(not_yet) => return Ok(not_yet.into()),
         };
         let authority = machine.serving().authority().clone();
-        let file_type = self.file_type_of(machine)?;
+        let file_type = machine.file_type(self.env())?;
         let methods = file_type.methods().iter();
         let current = machine.current.as_ref();
         let version = current.map_or(0, |current| current.version);
+        let holder = |granted: &Granted| {
+            (granted.asker().entity.to_string(), granted.mode() == Mode::Exclusive)
+        };
         let answer = ResourceStat {
             node: authority.node.to_string(),
             epoch: authority.epoch,
-            file_type: machine.serving().record().file_type().to_string(),
+            file_type: machine.serving_type().to_owned(),
             type_version: file_type.version(),
             version,
             state_bytes: current.map_or(0, |current| current.state.to_string().len()),
             methods: methods
                 .map(|(name, access)| (name.clone(), *access == Access::Write))
                 .collect(),
+            holders: machine.lending.authority().grants().iter().map(holder).collect(),
         };
         let number = machine.next_answer();
         Ok(Attempt::Ready { answer, number, authority: authority.epoch })
     }
+}
 
-    /// Waits until an answer is confirmed by the authority that found it.
-    async fn until_confirmed(
-        &self,
-        slot: &Arc<ResourceSlot>,
-        number: u64,
-        authority: u64,
-    ) -> Result<()> {
-        let busy_at = Instant::now() + BUSY_AFTER;
-        loop {
-            let mut changed = pin!(slot.changed());
-            changed.as_mut().enable();
-            {
-                let machine = slot.machine();
-                match machine.as_ref() {
-                    Some(machine) if machine.serving().authority().epoch == authority => {
-                        if machine.confirmed >= number {
-                            return Ok(());
-                        }
-                    }
-                    _ => return Err(busy("the resource is changing hands")),
-                }
-            }
-            self.confirm_later(slot);
-            if timeout_at(busy_at, changed).await.is_err() {
-                return Err(busy("the store has not confirmed the answer yet"));
-            }
-        }
-    }
+/// Why there is no answer yet.
+pub(crate) enum NotYet {
+    NotReady(NotReady),
+    Later(Later),
+}
 
-    /// Sees to it that answers are confirmed. One task of a resource does it at a time.
-    fn confirm_later(&self, slot: &Arc<ResourceSlot>) {
-        if slot.beside.is_confirming.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let (host, slot) = (self.clone(), Arc::clone(slot));
-        tokio::spawn(async move {
-            while host.confirm(&slot).await {}
-            slot.beside.is_confirming.store(false, Ordering::Release);
-            // Whoever came meanwhile starts the next task.
-            slot.tell_change();
-        });
-    }
+/// What has to end before there is an answer.
+pub(crate) enum Later {
+    /// The resource is being handed over.
+    HandedOver,
+    /// Holders of a former authority's grants may go on until then.
+    Quiet(Time),
+}
 
-    /// Confirms the answers that were found by now; whether there were any. If the state was changed it is stored: the
-    /// commit is refused if another node is the authority. If not, the epoch of the map tells.
-    async fn confirm(&self, slot: &ResourceSlot) -> bool {
-        let (name, authority, answers, map_epoch, change) = {
-            let machine = slot.machine();
-            let unconfirmed = |machine: &&ResourceMachine| machine.confirmed < machine.answers;
-            let Some(machine) = machine.as_ref().filter(unconfirmed) else { return false };
-            let serving = machine.serving();
-            let (name, epoch) = (serving.record().name().clone(), serving.authority().epoch);
-            let current = machine.current.as_ref().filter(|_| machine.is_ahead());
-            let change = current.map(|current| (current.version, current.encode()));
-            (name, epoch, machine.answers, machine.map_epoch, change)
-        };
-        let (version, encoded) = change.unzip();
-        let confirmed = self.confirm_in_store(&name, map_epoch, encoded).await;
-        let mut machine = slot.machine();
-        let is_same =
-            |machine: &&mut ResourceMachine| machine.serving().authority().epoch == authority;
-        match (machine.as_mut().filter(is_same), confirmed) {
-            (Some(machine), Ok(map_epoch)) => {
-                (machine.map_epoch, machine.confirmed) = (map_epoch, answers);
-                machine.stored_version = version.unwrap_or(machine.stored_version);
-            }
-            // Replaced, or nobody knows what is stored: it is read anew.
-            (Some(_), Err(_)) => *machine = None,
-            (None, _) => {}
-        }
-        drop(machine);
-        slot.tell_change();
-        true
-    }
-
-    /// Stores a state, or finds that nothing was stored since an epoch; returns the epoch of the map.
-    async fn confirm_in_store(
-        &self,
-        name: &ResourceName,
-        map_epoch: u64,
-        encoded: Option<Bytes>,
-    ) -> Result<u64> {
-        let maps = &self.env().maps;
-        match encoded {
-            Some(encoded) => {
-                maps.commit(name.map(), map_epoch, vec![Change::set(STATE_KEY, encoded)]).await
-            }
-            None => match maps.epoch(name.map()).await? {
-                epoch if epoch == map_epoch => Ok(epoch),
-                _ => Err(deposed::<ResourceRecord>()),
-            },
+impl<T> From<NotYet> for Attempt<T> {
+    fn from(not_yet: NotYet) -> Self {
+        match not_yet {
+            NotYet::NotReady(why) => Self::NotReady(why),
+            NotYet::Later(later) => Self::Later(later),
         }
     }
 }
 
 /// The machine, if it may answer a client whose record has this epoch.
-fn ready<T>(
+pub(crate) fn ready(
     machine: &mut Option<ResourceMachine>,
     epoch: u64,
-) -> Result<&mut ResourceMachine, Attempt<T>> {
-    let machine = machine.as_mut().ok_or(Attempt::NotReady(NotReady::NotServing))?;
+    now: Time,
+) -> Result<&mut ResourceMachine, NotYet> {
+    let machine = machine.as_mut().ok_or(NotYet::NotReady(NotReady::NotServing))?;
     if machine.is_held() {
-        return Err(Attempt::Held);
+        return Err(NotYet::Later(Later::HandedOver));
+    }
+    if let Some(until) = machine.quiet_until.filter(|until| now < *until) {
+        return Err(NotYet::Later(Later::Quiet(until)));
     }
     let checked = machine.serving().check(epoch);
-    checked.map_err(|refusal| Attempt::NotReady(NotReady::Epoch(refusal)))?;
+    checked.map_err(|refusal| NotYet::NotReady(NotReady::Epoch(refusal)))?;
     Ok(machine)
 }

@@ -1,12 +1,18 @@
 //! `ResourceMachine`: a resource that a node serves.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use nacre_capability::limits::LEASE;
+use nacre_capability::{Lending, Mode, Time};
 use nacre_clock::Clock;
 use nacre_host::{Machine, Record, Serving};
 use nacre_object::{Error, Result};
 
-use crate::filetype::{FileType, Survival};
+use super::host::ResourceEnv;
+use super::lending::{Reply, Waiting};
+use crate::filetype::{FileType, MethodCall, Outcome, Survival};
+use crate::question::{Answer, Call};
 use crate::{ResourceRecord, Stored};
 
 /// A resource that a node serves.
@@ -14,6 +20,7 @@ use crate::{ResourceRecord, Stored};
 /// **Invariant:** a client's answer is the one that the authority of that moment would have given.
 /// **Invariant:** an answer depends on stored changes only. A recovered type is the exception: then the stored state says
 /// [`Stored::is_behind`].
+/// **Invariant:** while a client may hold a capability, the stored state says [`Stored::is_lent`].
 #[derive(Debug)]
 pub struct ResourceMachine {
     serving: Serving<ResourceRecord>,
@@ -33,16 +40,39 @@ pub struct ResourceMachine {
     /// The epoch of the map that the next change follows.
     pub(crate) map_epoch: u64,
     is_held: bool,
+    /// Who holds capabilities, and who waits.
+    pub(crate) lending: Lending<Waiting, Reply>,
+    /// The version of the file type by which capabilities are granted.
+    pub(crate) lent_version: u64,
+    /// Until then holders of a former authority's grants may go on: nothing is answered.
+    pub(crate) quiet_until: Option<Time>,
+}
+
+/// What a call is made with, and by whom.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    /// The authenticated entity.
+    pub entity: Arc<str>,
+    /// Whose requests these are.
+    pub tenant: Arc<str>,
+}
+
+/// How often the methods of a resource were called since the node started.
+#[derive(Debug, Default)]
+pub(crate) struct Uses {
+    pub reads: AtomicU64,
+    pub writes: AtomicU64,
 }
 
 impl ResourceMachine {
-    /// The machine that a recovery found.
-    pub(crate) fn new(record: ResourceRecord, found: Found) -> Self {
+    /// The machine that a recovery found at `now`.
+    pub(crate) fn new(record: ResourceRecord, found: Found, env: &ResourceEnv, now: Time) -> Self {
         let current = found.stored.filter(|stored| stored.born == record.born());
         let stored_version = current.as_ref().map_or(0, |stored| stored.version);
         let (map_epoch, serving) = (found.map_epoch, Serving::new(record));
         let must_recover = current.as_ref().is_some_and(|stored| stored.is_behind);
-        let (answers, confirmed, is_held) = Default::default();
+        let is_lent = current.as_ref().is_some_and(|stored| stored.is_lent);
+        let (answers, confirmed, is_held, lent_version) = Default::default();
         Self {
             serving,
             current,
@@ -53,7 +83,15 @@ impl ResourceMachine {
             confirmed,
             map_epoch,
             is_held,
+            lending: Lending::by(Arc::clone(&env.policies), None),
+            lent_version,
+            quiet_until: is_lent.then_some(now + LEASE),
         }
+    }
+
+    /// Whether holders of a former authority's grants may go on.
+    pub(crate) fn is_quiet(&self, now: Time) -> bool {
+        self.quiet_until.is_some_and(|until| now < until)
     }
 
     /// Whether calls wait.
@@ -70,6 +108,60 @@ impl ResourceMachine {
     /// Whether a change for which answers wait is not stored yet.
     pub(crate) fn is_ahead(&self) -> bool {
         self.store_through > self.stored_version
+    }
+
+    /// The name of the file type.
+    pub(crate) fn serving_type(&self) -> &str {
+        self.serving.record().file_type().as_str()
+    }
+
+    /// The file type, as it is live here.
+    ///
+    /// # Errors
+    /// `Unavailable` if no version is.
+    pub(crate) fn file_type(&self, env: &ResourceEnv) -> Result<Arc<FileType>> {
+        env.file_types.required(self.serving_type())
+    }
+
+    /// Runs a call, or finds what it was answered before.
+    ///
+    /// # Errors
+    /// Those of [`ResourceMachine::state_for`], and what the method says.
+    pub(crate) fn call(
+        &mut self,
+        env: &ResourceEnv,
+        uses: &Uses,
+        caller: &Caller,
+        call: &Call,
+    ) -> Result<Answer> {
+        let file_type = self.file_type(env)?;
+        let current = self.state_for(&file_type, &env.clock)?;
+        let client = call.remembered_as(&caller.entity);
+        if let Some(told) = current.told(&client, call.number)? {
+            return Ok(Answer { output: told.output.clone(), version: told.version });
+        }
+        let method = MethodCall {
+            method: &call.method,
+            input: &call.input,
+            client: &caller.entity,
+            tenant: &caller.tenant,
+            now_micros: env.clock.now_micros(),
+        };
+        let Outcome { state, output, must_store } =
+            file_type.call(&method, &current.state, &env.clock)?;
+        let mut answer = Answer { output, version: current.version };
+        let count = match state {
+            Some(state) => {
+                let (version, output) = (file_type.version(), answer.output.clone());
+                current.change(state, version, &client, call.number, output);
+                answer.version = current.version;
+                self.note_change(file_type.survival(), must_store);
+                &uses.writes
+            }
+            None => &uses.reads,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        Ok(answer)
     }
 
     /// The state, on which this version of the file type may run. Makes it for a new resource, and recovers it after a
@@ -110,7 +202,7 @@ impl ResourceMachine {
 
     /// Notes that the state was changed. Its answer waits for the store if `must_store` says so, if the type is
     /// journaled, or if the stored state does not say yet that it may be behind.
-    pub(crate) fn note_change(&mut self, survival: Survival, must_store: bool) {
+    fn note_change(&mut self, survival: Survival, must_store: bool) {
         let Some(current) = &mut self.current else { return };
         let is_recovered = survival == Survival::Recovered;
         if must_store || !is_recovered || !current.is_behind {
@@ -119,12 +211,46 @@ impl ResourceMachine {
         current.is_behind = is_recovered;
     }
 
+    /// Takes in the state that the holder of the exclusive capability has made.
+    pub(crate) fn accept(&mut self, state: serde_json::Value, type_version: u64, must_store: bool) {
+        let Some(current) = &mut self.current else { return };
+        current.version += 1;
+        (current.state, current.type_version) = (state, current.type_version.max(type_version));
+        self.note_change(Survival::Recovered, must_store);
+    }
+
+    /// Has the store know that a client holds a capability, before anybody hears that it does.
+    pub(crate) fn note_grant(&mut self, mode: Mode) {
+        let Some(current) = &mut self.current else { return };
+        let is_exclusive = mode == Mode::Exclusive;
+        if !current.is_lent || (is_exclusive && !current.is_behind) {
+            current.is_lent = true;
+            current.is_behind |= is_exclusive;
+            current.version += 1;
+            self.store_through = current.version;
+        }
+    }
+
     /// Has answers wait until the whole state is stored, so that a successor need not recover it. A state that has to be
     /// recovered first stays as it is.
-    pub(crate) fn store_all(&mut self) {
+    fn store_all(&mut self) {
         let Some(current) = self.current.as_mut().filter(|_| !self.must_recover) else { return };
         if current.is_behind {
             current.is_behind = false;
+            current.version += 1;
+            self.store_through = current.version;
+        }
+    }
+
+    /// Has the whole state stored for a successor, which then waits for nobody. It does wait if clients may hold
+    /// capabilities.
+    pub(crate) fn prepare_hand_over(&mut self, now: Time) {
+        if self.lending.is_lent() || self.is_quiet(now) {
+            return;
+        }
+        self.store_all();
+        if let Some(current) = self.current.as_mut().filter(|current| current.is_lent) {
+            current.is_lent = false;
             current.version += 1;
             self.store_through = current.version;
         }

@@ -6,8 +6,8 @@
 
 use nacre_host::{Record, Recovery, Step};
 
+use super::machine::Found;
 use crate::ResourceRecord;
-use crate::machine::Found;
 
 /// What a read of the map told.
 #[derive(Debug, Clone, PartialEq)]

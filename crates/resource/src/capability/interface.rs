@@ -40,12 +40,12 @@ const ASK: &[Item] = &[
     Item::new("ask.tenant", "whose requests these are"),
     Item::new(
         "ask.wish",
-        "\"exclusive\" if it asks for the capability of a log, \"write\" if it asks for positions alone; `grant` is asked about the former",
+        "\"exclusive\" or \"shared\" if it asks for a capability, \"write\" or \"read\" if it asks for one operation; `grant` is asked about the former two",
     ),
     Item::new("ask.waited", "how many seconds it has waited"),
     Item::new(
         "ask.alone",
-        "for how many seconds no other client has asked; `math.huge` if none ever did",
+        "for how many seconds no other client has asked, or changed the state if `ask` only reads; `math.huge` if none ever did",
     ),
     Item::new("ask.waiting", "how many others wait"),
     Item::new("ask.operations", "operations that its tenant has done by earlier grants"),

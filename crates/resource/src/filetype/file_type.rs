@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use nacre_capability::Mode;
 use nacre_clock::Clock;
 use nacre_object::{Error, Result};
+use nacre_program::Digest;
 use nacre_script::{JsonBounds, LoadedVm, ProgramVm, Run, Terms, json_to_lua};
 use serde_json::Value;
 
+use super::Locking;
 use super::library::TypeLibrary;
 use crate::limits::{
     CALL_BUDGET, MAX_DEPTH, MAX_OUTPUT_BYTES, MAX_STATE_BYTES, MAX_WRITE_OUTPUT_BYTES,
@@ -52,8 +55,10 @@ pub struct FileType {
     name: String,
     version: u64,
     source: Arc<str>,
+    digest: String,
     methods: BTreeMap<String, Access>,
     survival: Survival,
+    locking: Option<Locking>,
 }
 
 /// A call of a method.
@@ -93,19 +98,27 @@ impl FileType {
         source: impl Into<Arc<str>>,
         clock: &Arc<dyn Clock>,
     ) -> Result<Self> {
-        let (methods, survival) = (BTreeMap::new(), Survival::Journaled);
+        let (methods, survival, locking) = (BTreeMap::new(), Survival::Journaled, None);
         let (name, source) = (name.to_owned(), source.into());
-        let mut compiled = Self { name, version, source, methods, survival };
-        (compiled.methods, compiled.survival) = compiled.run(clock, 0, |_, library| {
-            let survival = match library.recovery() {
-                Some(_) => Survival::Recovered,
-                None => Survival::Journaled,
-            };
-            Ok((library.methods(), survival))
-        })?;
+        let digest = Digest::of(source.as_bytes()).to_string();
+        let mut compiled = Self { name, version, source, digest, methods, survival, locking };
+        (compiled.methods, compiled.survival, compiled.locking) =
+            compiled.run(clock, 0, |_, library| {
+                let survival = match library.recovery() {
+                    Some(_) => Survival::Recovered,
+                    None => Survival::Journaled,
+                };
+                Ok((library.methods(), survival, library.locking()))
+            })?;
         if compiled.methods.is_empty() {
             return Err(Error::invalid("a file type adds at least one method")
                 .hint("call filetype.read(name, method) or filetype.write(name, method)"));
+        }
+        let is_exclusive = compiled.most_granted() == Some(Mode::Exclusive);
+        if is_exclusive && compiled.survival == Survival::Journaled {
+            let text = "clients cannot hold the exclusive capability of a journaled type, whose changes are stored one by one";
+            return Err(Error::invalid(text)
+                .hint("call filetype.recovered as well, or say filetype.capability(\"shared\")"));
         }
         Ok(compiled)
     }
@@ -123,6 +136,31 @@ impl FileType {
     /// How the state survives.
     pub fn survival(&self) -> Survival {
         self.survival
+    }
+
+    /// Which capabilities clients may hold; `None` if each call is a round trip.
+    pub fn locking(&self) -> Option<&Locking> {
+        self.locking.as_ref()
+    }
+
+    /// The most that a client may hold.
+    pub fn most_granted(&self) -> Option<Mode> {
+        self.locking.as_ref().map(|locking| locking.mode)
+    }
+
+    /// The digest of the source.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The source.
+    pub fn source(&self) -> &str {
+        &self.source
     }
 
     /// The state of a new resource.

@@ -36,13 +36,20 @@ const ENVIRONMENT: &[Item] = &[
         "filetype.store()",
         "in a method that writes: has this change stored before the call is answered",
     ),
+    Item::new(
+        "filetype.capability(mode, program)",
+        "lets clients run the methods themselves: `\"shared\"` those that read, `\"exclusive\"` all; `program` decides who, best effort without it",
+    ),
     Item::new("filetype.deny(text)", "ends the call with `denied`; nothing changes"),
     Item::new("filetype.conflict(text)", "ends the call with `conflict`; nothing changes"),
     Item::new("filetype.invalid(text)", "ends the call with `invalid`; nothing changes"),
     Item::new("filetype.not_found(text)", "ends the call with `not found`; nothing changes"),
     Item::new("call.client", "who calls: the authenticated entity"),
     Item::new("call.tenant", "whose requests these are"),
-    Item::new("call.now", "the time in seconds since 1970, as the authority's clock has it"),
+    Item::new(
+        "call.now",
+        "the time in seconds since 1970, as the clock of the authority or of the holder has it",
+    ),
 ];
 
 #[cfg(test)]

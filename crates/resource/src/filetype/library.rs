@@ -8,7 +8,7 @@ use mlua::{Function, LuaString};
 use nacre_object::{Error, Result};
 use nacre_script::{Host, Library, raise};
 
-use super::Access;
+use super::{Access, Locking};
 
 /// Methods of one file type: more is a mistake.
 const MAX_METHODS: usize = 256;
@@ -20,6 +20,8 @@ pub(super) struct TypeLibrary {
     recovery: Rc<RefCell<Option<Function>>>,
     /// Whether `filetype.store` was called.
     must_store: Rc<Cell<bool>>,
+    /// What `filetype.capability` was given.
+    locking: Rc<RefCell<Option<Locking>>>,
 }
 
 /// Makes an error of a text.
@@ -32,6 +34,7 @@ impl TypeLibrary {
         self.methods.borrow_mut().clear();
         self.recovery.borrow_mut().take();
         self.must_store.set(false);
+        self.locking.borrow_mut().take();
     }
 
     /// The function given to `filetype.recovered`; `None` if the file type is journaled.
@@ -42,6 +45,11 @@ impl TypeLibrary {
     /// Whether `filetype.store` was called.
     pub fn must_store(&self) -> bool {
         self.must_store.get()
+    }
+
+    /// What `filetype.capability` was given; `None` if it was not called.
+    pub fn locking(&self) -> Option<Locking> {
+        self.locking.borrow().clone()
     }
 
     /// The methods by name.
@@ -102,8 +110,19 @@ impl Library for TypeLibrary {
             Ok(())
         })?;
         table.raw_set("store", store)?;
+        let locking = Rc::<RefCell<Option<Locking>>>::default();
+        let set = Rc::clone(&locking);
+        let capability =
+            host.function(move |_, (mode, program): (LuaString, Option<LuaString>)| {
+                let given = Locking::parse(&mode, program.as_ref()).map_err(raise)?;
+                match set.borrow_mut().replace(given) {
+                    Some(_) => Err(raise(Error::invalid("filetype.capability is called twice"))),
+                    None => Ok(()),
+                }
+            })?;
+        table.raw_set("capability", capability)?;
         host.globals.raw_set("filetype", table)?;
-        Ok(Self { methods, recovery, must_store })
+        Ok(Self { methods, recovery, must_store, locking })
     }
 }
 

@@ -9,12 +9,16 @@
 //! is recovered if it gives `filetype.recovered` a function, which mends the state after a take-over. Its changes are
 //! answered without being stored, unless the method calls `filetype.store()`.
 //!
+//! `filetype.capability(mode, program)` lets clients hold capabilities: see [`Locking`].
+//!
 //! States, inputs and outputs are JSON.
 
 mod file_type;
 mod hook;
 mod interface;
 mod library;
+mod locking;
 
 pub use file_type::{Access, FileType, MethodCall, Outcome, Survival};
 pub use hook::{FileTypeHook, LiveFileTypes};
+pub use locking::Locking;

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,8 +17,8 @@ use nacre_object::{EntityName, Error, NodeName, ProgramName, Result, TenantName}
 use nacre_program::{Budget, Digest};
 use nacre_registry::{Hook, LiveProgram, Maps, ProgramId, ProgramKind, map_class};
 use nacre_resource::{
-    Asker, FileTypeHook, LiveFileTypes, Resource, ResourceEnv, ResourceHost, ResourceName,
-    Resources,
+    Asker, CapabilityHook, CapabilityPolicies, FileTypeHook, LiveCapabilityPrograms, LiveFileTypes,
+    Resource, ResourceEnv, ResourceHost, ResourceName, Resources,
 };
 use tokio::time::timeout;
 
@@ -26,7 +27,44 @@ const WAY: Duration = Duration::from_millis(1);
 
 /// Nodes that serve resources, by name; `None` for one that was killed.
 #[derive(Debug, Default)]
-pub struct Nodes(Mutex<BTreeMap<NodeName, Option<ResourceHost>>>);
+pub struct Nodes {
+    hosts: Mutex<BTreeMap<NodeName, Option<ResourceHost>>>,
+    /// Questions of clients, but for news.
+    asked: AtomicU64,
+    /// Whether no client reaches any node.
+    are_clients_cut_off: AtomicBool,
+    /// The method whose answers are lost, and how many more of them.
+    lost: Mutex<Option<(&'static str, usize)>>,
+}
+
+impl Nodes {
+    /// Questions that clients have asked, but for news.
+    pub fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    /// Whether clients reach no node from now on.
+    pub fn cut_off_clients(&self, are_cut_off: bool) {
+        self.are_clients_cut_off.store(are_cut_off, Ordering::Relaxed);
+    }
+
+    /// Loses so many answers to a method.
+    pub fn lose_answers_to(&self, method: &'static str, count: usize) {
+        *self.lost.lock().unwrap() = Some((method, count));
+    }
+
+    /// Whether an answer to a method is lost.
+    fn loses(&self, method: &str) -> bool {
+        let mut lost = self.lost.lock().unwrap();
+        match lost.as_mut().filter(|(lost, left)| *lost == method && *left > 0) {
+            Some((_, left)) => {
+                *left -= 1;
+                true
+            }
+            None => false,
+        }
+    }
+}
 
 #[async_trait]
 impl HostTransport for Nodes {
@@ -38,9 +76,16 @@ impl HostTransport for Nodes {
         input: Bytes,
         patience: Duration,
     ) -> Result<Bytes> {
+        if method != "hold" {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+        }
         tokio::time::sleep(WAY).await;
         let dead = || Error::unavailable(format!("node {node} is dead"));
-        let host = self.0.lock().unwrap().get(node).cloned().flatten().ok_or_else(dead)?;
+        let is_of_node = matches!(method, "forwarded" | "recover");
+        if !is_of_node && self.are_clients_cut_off.load(Ordering::Relaxed) {
+            return Err(dead());
+        }
+        let host = self.hosts.lock().unwrap().get(node).cloned().flatten().ok_or_else(dead)?;
         let (entity, tenant) = match method {
             // A node asks.
             "forwarded" => (EntityName::local(), TenantName::standard()),
@@ -50,8 +95,11 @@ impl HostTransport for Nodes {
         let answered = timeout(patience, host.handle(asker, method, &input)).await;
         let answer = answered.map_err(|_| Error::unavailable(format!("node {node} is silent")))?;
         tokio::time::sleep(WAY).await;
+        if self.loses(method) {
+            return Err(Error::unavailable("the answer is lost"));
+        }
         // A node that was killed meanwhile answers nobody.
-        self.0.lock().unwrap().get(node).cloned().flatten().ok_or_else(dead)?;
+        self.hosts.lock().unwrap().get(node).cloned().flatten().ok_or_else(dead)?;
         answer
     }
 }
@@ -59,7 +107,7 @@ impl HostTransport for Nodes {
 #[async_trait]
 impl HostNodes for Nodes {
     async fn nodes(&self) -> Result<Vec<NodeName>> {
-        Ok(self.0.lock().unwrap().keys().cloned().collect())
+        Ok(self.hosts.lock().unwrap().keys().cloned().collect())
     }
 }
 
@@ -69,6 +117,7 @@ pub struct Cluster {
     pub resources: Resources,
     pub nodes: Arc<Nodes>,
     pub file_types: LiveFileTypes,
+    capabilities: LiveCapabilityPrograms,
     env: ResourceEnv,
     /// Nodes that were cut off.
     apart: Mutex<BTreeMap<usize, ResourceHost>>,
@@ -84,17 +133,20 @@ impl Cluster {
         let system = FaultyStore::over_watched(Arc::new(memory));
         let maps = Maps::new(Arc::new(system.clone()), Arc::new(system.clone()));
         let hosts = Arc::new(Nodes::default());
-        let file_types = LiveFileTypes::new();
+        let (file_types, capabilities) = (LiveFileTypes::new(), LiveCapabilityPrograms::new());
         let env = ResourceEnv {
             maps: maps.clone(),
             records: Arc::new(MapRecords::new(maps.clone())),
             transport: Arc::clone(&hosts) as _,
             file_types: file_types.clone(),
-            clock,
+            policies: Arc::new(CapabilityPolicies::of(capabilities.clone())),
+            clock: Arc::clone(&clock),
         };
-        let resources = Resources::new(maps, Arc::clone(&hosts) as _, Arc::clone(&hosts) as _);
+        let resources =
+            Resources::new(maps, Arc::clone(&hosts) as _, Arc::clone(&hosts) as _, clock);
         let apart = Mutex::default();
-        let cluster = Self { system, resources, nodes: hosts, file_types, env, apart };
+        let cluster =
+            Self { system, resources, nodes: hosts, file_types, capabilities, env, apart };
         (0..nodes).for_each(|n| cluster.start_node(n));
         cluster
     }
@@ -102,41 +154,41 @@ impl Cluster {
     /// Starts a node, or starts it again with nothing in memory.
     pub fn start_node(&self, n: usize) {
         let host = ResourceHost::new(node(n), self.env.clone());
-        self.nodes.0.lock().unwrap().insert(node(n), Some(host));
+        self.nodes.hosts.lock().unwrap().insert(node(n), Some(host));
     }
 
     /// From now on nobody hears of the node. What it was doing it goes on doing: worse than death.
     pub fn kill_node(&self, n: usize) {
-        self.nodes.0.lock().unwrap().insert(node(n), None);
+        self.nodes.hosts.lock().unwrap().insert(node(n), None);
     }
 
     /// Has the authority of a resource hand it over in proxy mode.
     pub async fn hand_over_as_proxy(&self, path: &str, to: usize) {
         let here = node(self.authority_of(path).await);
-        let host = self.nodes.0.lock().unwrap()[&here].clone().expect("the authority is up");
+        let host = self.nodes.hosts.lock().unwrap()[&here].clone().expect("the authority is up");
         host.hand_over(&name(path), node(to), ClientRouting::Forward).await.unwrap();
     }
 
     /// Calls that each node has passed on.
     pub fn forwards(&self) -> u64 {
-        self.nodes.0.lock().unwrap().values().flatten().map(ResourceHost::forwards).sum()
+        self.nodes.hosts.lock().unwrap().values().flatten().map(ResourceHost::forwards).sum()
     }
 
     /// The host of a node.
     pub fn host(&self, n: usize) -> ResourceHost {
-        self.nodes.0.lock().unwrap()[&node(n)].clone().expect("the node is up")
+        self.nodes.hosts.lock().unwrap()[&node(n)].clone().expect("the node is up")
     }
 
     /// Cuts a node off: nobody reaches it, and it does not know.
     pub fn cut_off(&self, n: usize) {
-        let host = self.nodes.0.lock().unwrap().insert(node(n), None).flatten();
+        let host = self.nodes.hosts.lock().unwrap().insert(node(n), None).flatten();
         self.apart.lock().unwrap().insert(n, host.expect("the node was up"));
     }
 
     /// Joins a node that was cut off.
     pub fn join(&self, n: usize) {
         let host = self.apart.lock().unwrap().remove(&n).expect("the node was cut off");
-        self.nodes.0.lock().unwrap().insert(node(n), Some(host));
+        self.nodes.hosts.lock().unwrap().insert(node(n), Some(host));
     }
 
     /// Makes a version of a file type live on all nodes.
@@ -146,6 +198,15 @@ impl Cluster {
         let (digest, source) = (Digest::of(source), source.into());
         let program = LiveProgram { id, version, digest, source };
         hook.installing_into(self.file_types.clone()).install(&program).unwrap();
+    }
+
+    /// Makes a version of a capability program live on all nodes.
+    pub fn install_capability(&self, name: &str, version: u64, source: &str) {
+        let hook = CapabilityHook::new(Arc::clone(&self.env.clock));
+        let id = ProgramId::new(ProgramKind::Capability, name.parse().unwrap());
+        let (digest, source) = (Digest::of(source), source.into());
+        let program = LiveProgram { id, version, digest, source };
+        hook.installing_into(self.capabilities.clone()).install(&program).unwrap();
     }
 
     /// Makes a resource, and a handle on it.

@@ -39,6 +39,7 @@ pub(super) fn resource_env(node: &JoinContext<'_>) -> ResourceEnv {
         records: Arc::clone(node.cluster.resources().records()),
         transport: Arc::clone(&node.cluster.log_env().sequencers),
         file_types: node.classes.file_types(),
+        policies: Arc::new(node.classes.capability_policies()),
         clock: Arc::clone(node.clock),
     }
 }

@@ -1,0 +1,112 @@
+//! How answers are confirmed: see [`ResourceHost`].
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use nacre_host::{BUSY_AFTER, Machine, Record, busy, deposed};
+use nacre_object::Result;
+use nacre_registry::Change;
+use tokio::time::{Instant, timeout_at};
+
+use super::host::{ResourceHost, ResourceSlot};
+use super::machine::ResourceMachine;
+use crate::stored::STATE_KEY;
+use crate::{ResourceName, ResourceRecord};
+
+impl ResourceHost {
+    /// Waits until an answer is confirmed by the authority that found it.
+    pub(crate) async fn until_confirmed(
+        &self,
+        slot: &Arc<ResourceSlot>,
+        number: u64,
+        authority: u64,
+    ) -> Result<()> {
+        let busy_at = Instant::now() + BUSY_AFTER;
+        loop {
+            let mut changed = pin!(slot.changed());
+            changed.as_mut().enable();
+            {
+                let machine = slot.machine();
+                match machine.as_ref() {
+                    Some(machine) if machine.serving().authority().epoch == authority => {
+                        if machine.confirmed >= number {
+                            return Ok(());
+                        }
+                    }
+                    _ => return Err(busy("the resource is changing hands")),
+                }
+            }
+            self.confirm_later(slot);
+            if timeout_at(busy_at, changed).await.is_err() {
+                return Err(busy("the store has not confirmed the answer yet"));
+            }
+        }
+    }
+
+    /// Sees to it that answers are confirmed. One task of a resource does it at a time.
+    fn confirm_later(&self, slot: &Arc<ResourceSlot>) {
+        if slot.beside.is_confirming.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (host, slot) = (self.clone(), Arc::clone(slot));
+        tokio::spawn(async move {
+            while host.confirm(&slot).await {}
+            slot.beside.is_confirming.store(false, Ordering::Release);
+            // Whoever came meanwhile starts the next task.
+            slot.tell_change();
+        });
+    }
+
+    /// Confirms the answers that were found by now; whether there were any. If the state was changed it is stored: the
+    /// commit is refused if another node is the authority. If not, the epoch of the map tells.
+    async fn confirm(&self, slot: &ResourceSlot) -> bool {
+        let (name, authority, answers, map_epoch, change) = {
+            let machine = slot.machine();
+            let unconfirmed = |machine: &&ResourceMachine| machine.confirmed < machine.answers;
+            let Some(machine) = machine.as_ref().filter(unconfirmed) else { return false };
+            let serving = machine.serving();
+            let (name, epoch) = (serving.record().name().clone(), serving.authority().epoch);
+            let current = machine.current.as_ref().filter(|_| machine.is_ahead());
+            let change = current.map(|current| (current.version, current.encode()));
+            (name, epoch, machine.answers, machine.map_epoch, change)
+        };
+        let (version, encoded) = change.unzip();
+        let confirmed = self.confirm_in_store(&name, map_epoch, encoded).await;
+        let mut machine = slot.machine();
+        let is_same =
+            |machine: &&mut ResourceMachine| machine.serving().authority().epoch == authority;
+        match (machine.as_mut().filter(is_same), confirmed) {
+            (Some(machine), Ok(map_epoch)) => {
+                (machine.map_epoch, machine.confirmed) = (map_epoch, answers);
+                machine.stored_version = version.unwrap_or(machine.stored_version);
+            }
+            // Replaced, or nobody knows what is stored: it is read anew.
+            (Some(_), Err(_)) => *machine = None,
+            (None, _) => {}
+        }
+        drop(machine);
+        slot.tell_change();
+        true
+    }
+
+    /// Stores a state, or finds that nothing was stored since an epoch; returns the epoch of the map.
+    async fn confirm_in_store(
+        &self,
+        name: &ResourceName,
+        map_epoch: u64,
+        encoded: Option<Bytes>,
+    ) -> Result<u64> {
+        let maps = &self.env().maps;
+        match encoded {
+            Some(encoded) => {
+                maps.commit(name.map(), map_epoch, vec![Change::set(STATE_KEY, encoded)]).await
+            }
+            None => match maps.epoch(name.map()).await? {
+                epoch if epoch == map_epoch => Ok(epoch),
+                _ => Err(deposed::<ResourceRecord>()),
+            },
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! The capabilities of a resource: clients that hold one run the methods of the file type themselves.
+//!
+//! 1. A client asks for a call and for a capability. It gets the capability with the state, or the authority runs the call,
+//!    or the client waits for a holder.
+//! 2. The holder of the exclusive capability changes the state that it was given. Holders of shared ones only read it.
+//! 3. A holder returns its grant, with the state if it changed that.
+//! 4. A holder that does not return its grant in time is evicted: this node claims the resource anew. The changes that an
+//!    evicted holder made are lost, as those of an authority that died, and the file type recovers the state.
+//!
+//! **Invariant:** a state is taken only from the holder of the exclusive grant that has not ended.
+
+use std::time::Duration;
+
+use nacre_capability::limits::LEASE;
+use nacre_capability::{Asker, Command, Event, Mode, Terms, Time, Wish};
+use nacre_object::{Error, Result};
+
+use super::host::ResourceEnv;
+use super::machine::{Caller, ResourceMachine, Uses};
+use crate::filetype::{Access, FileType};
+use crate::question::{Acquire, Answer, Call, Granted, Hold, News, Returned};
+
+/// A call that has no answer yet.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    caller: Caller,
+    call: Call,
+    /// What the client would rather have.
+    acquire: Option<Wanted>,
+    since: Time,
+}
+
+/// A capability that a client asks for.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    number: u64,
+    compiled: Option<String>,
+}
+
+impl Wanted {
+    pub fn of(acquire: &Acquire) -> Self {
+        Self { number: acquire.number, compiled: acquire.compiled.clone() }
+    }
+}
+
+/// What a call came to.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// The authority ran it. The answer may be given once its number is confirmed.
+    Served { answer: Answer, again: Duration, number: u64 },
+    /// The client gets a capability, once this number is confirmed, and runs the call itself.
+    Granted { client: u64, granted: Box<Granted>, number: u64 },
+    /// The call failed, or a later question of the client was answered, or too many wait.
+    Failed(Error),
+}
+
+impl ResourceMachine {
+    /// Takes a call in; returns its ticket, by which the answer is fetched, now or later.
+    ///
+    /// # Errors
+    /// `Unavailable` if the file type has no live version.
+    pub fn ask(
+        &mut self,
+        now: Time,
+        (env, uses): (&ResourceEnv, &Uses),
+        caller: Caller,
+        call: Call,
+        acquire: Option<Wanted>,
+    ) -> Result<u64> {
+        self.follow_type(now, (env, uses))?;
+        let file_type = self.file_type(env)?;
+        let is_change = file_type.methods().get(&call.method) == Some(&Access::Write);
+        let wish = wish(&file_type, is_change, acquire.is_some());
+        let number = acquire.as_ref().map_or(0, |wanted| wanted.number);
+        let client = call.client;
+        let Caller { entity, tenant } = caller.clone();
+        let ticket = self.lending.keep(Waiting { caller, call, acquire, since: now });
+        let asker = Asker { client, entity, tenant };
+        self.handle(now, (env, uses), Event::Asked { ticket, asker, wish, number });
+        Ok(ticket)
+    }
+
+    /// Nobody waits for the answer to a call any more. A grant that nobody heard of is void.
+    pub fn withdraw(&mut self, now: Time, on: (&ResourceEnv, &Uses), ticket: u64) {
+        if self.lending.forget(ticket) {
+            self.handle(now, on, Event::Withdrawn { ticket });
+        }
+        if let Some(Reply::Granted { client, granted, .. }) = self.lending.fetch(ticket) {
+            let number = granted.number;
+            self.handle(now, on, Event::Returned { client, number, operations: 0 });
+        }
+    }
+
+    /// Hears a holder; returns whether its grant stands.
+    pub fn hear(&mut self, now: Time, on: (&ResourceEnv, &Uses), hold: &Hold) -> bool {
+        let Hold { client, number, operations } = *hold;
+        if self.lending.authority().granted(client, number).is_none() {
+            return false;
+        }
+        self.handle(now, on, Event::Heard { client, number, operations, answered: 0 });
+        let commands = self.lending.reconsider(now);
+        self.carry_out(now, on, commands);
+        true
+    }
+
+    /// What a holder is told now whose question came at `received`; `None` if it is to return its grant, or that has
+    /// ended.
+    pub fn news(
+        &mut self,
+        now: Time,
+        on: (&ResourceEnv, &Uses),
+        received: Time,
+        hold: &Hold,
+    ) -> Option<News> {
+        let Hold { client, number, operations } = *hold;
+        // As of now: the lease begins anew.
+        self.handle(now, on, Event::Heard { client, number, operations, answered: 0 });
+        let granted = self.lending.authority().granted(client, number)?;
+        let lease = LEASE + now.saturating_sub(received);
+        (!granted.is_revoked()).then_some(News { lease_us: lease.as_micros() as u64 })
+    }
+
+    /// Takes a grant back from its holder, with its changes. One that has ended changes nothing.
+    pub fn take_back(&mut self, now: Time, on: (&ResourceEnv, &Uses), returned: Returned) {
+        let Returned { client, number, operations, state, type_version } = returned;
+        let Some(granted) = self.lending.authority().granted(client, number) else { return };
+        if let Some(state) = state.filter(|_| granted.mode() == Mode::Exclusive) {
+            self.accept(state, type_version, false);
+        }
+        self.handle(now, on, Event::Returned { client, number, operations });
+    }
+
+    /// Has the state stored that the holder of the exclusive capability made; returns the number of the answer.
+    ///
+    /// # Errors
+    /// `Stale` if the grant has ended: the change did not happen.
+    pub fn store_for_holder(&mut self, told: Returned) -> Result<u64> {
+        let granted = self.lending.authority().granted(told.client, told.number);
+        let is_holder = granted.is_some_and(|granted| granted.mode() == Mode::Exclusive);
+        let (true, Some(state)) = (is_holder, told.state) else {
+            return Err(Error::stale("the capability has ended").hint("call the method anew"));
+        };
+        self.accept(state, told.type_version, true);
+        Ok(self.next_answer())
+    }
+
+    /// Does what is due.
+    pub fn tick(&mut self, now: Time, on: (&ResourceEnv, &Uses)) {
+        self.handle(now, on, Event::Tick);
+    }
+
+    /// Grants nothing until the lending is unbarred, and revokes what is granted.
+    pub fn bar(&mut self, now: Time, on: (&ResourceEnv, &Uses)) {
+        let commands = self.lending.bar(now);
+        self.carry_out(now, on, commands);
+    }
+
+    /// Takes note of the version of the file type that is live. Capabilities of another one are revoked: holders run that.
+    ///
+    /// # Errors
+    /// `Unavailable` if no version is live.
+    pub fn follow_type(&mut self, now: Time, on: (&ResourceEnv, &Uses)) -> Result<()> {
+        let file_type = self.file_type(on.0)?;
+        if file_type.version() != self.lent_version {
+            self.lent_version = file_type.version();
+            let program = file_type.locking().and_then(|locking| locking.program.as_ref());
+            self.lending.go_by(program.map(|program| program.as_str()));
+            let commands = self.lending.revoke(now);
+            self.carry_out(now, on, commands);
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, now: Time, on: (&ResourceEnv, &Uses), event: Event) {
+        let commands = self.lending.handle(now, event);
+        self.carry_out(now, on, commands);
+    }
+
+    fn carry_out(&mut self, now: Time, on: (&ResourceEnv, &Uses), commands: Vec<Command>) {
+        for command in commands {
+            match command {
+                Command::Grant { ticket, number, mode, terms } => {
+                    self.grant(now, on, ticket, (number, mode, terms));
+                }
+                Command::Serve { ticket, again } => {
+                    let Some(waiting) = self.lending.waiting(ticket) else { continue };
+                    let (caller, call) = (waiting.caller.clone(), waiting.call.clone());
+                    let reply = match self.call(on.0, on.1, &caller, &call) {
+                        Ok(answer) => Reply::Served { answer, again, number: self.next_answer() },
+                        Err(error) => Reply::Failed(error),
+                    };
+                    self.lending.answer(ticket, reply);
+                }
+                Command::Refuse { ticket } => {
+                    let late = Error::stale("a later question of the client was answered");
+                    self.lending.answer(ticket, Reply::Failed(late));
+                }
+                Command::Busy { ticket } => {
+                    let busy = nacre_host::busy("too many clients wait for the resource");
+                    self.lending.answer(ticket, Reply::Failed(busy));
+                }
+                // The holder finds out when its question is looked at next, and so does the task that evicts it.
+                Command::Revoke { .. } | Command::Evict { .. } => {}
+            }
+        }
+    }
+
+    /// Gives a capability, unless the call has been answered before or the state cannot be had.
+    fn grant(
+        &mut self,
+        now: Time,
+        on: (&ResourceEnv, &Uses),
+        ticket: u64,
+        (number, mode, terms): (u64, Mode, Terms),
+    ) {
+        let Some(waiting) = self.lending.waiting(ticket) else { return };
+        let Waiting { caller, call, acquire: Some(wanted), since } = waiting else { return };
+        let (caller, call, wanted, since) = (caller.clone(), call.clone(), wanted.clone(), *since);
+        let reply = match self.granted(on.0, &caller, &call, &wanted, (number, mode, terms)) {
+            Ok(Some(mut granted)) => {
+                let lease = LEASE + now.saturating_sub(since);
+                granted.lease_us = lease.as_micros() as u64;
+                self.note_grant(mode);
+                let number = self.next_answer();
+                let (client, granted) = (call.client, Box::new(granted));
+                self.lending.answer(ticket, Reply::Granted { client, granted, number });
+                return;
+            }
+            Ok(None) => match self.call(on.0, on.1, &caller, &call) {
+                Ok(answer) => {
+                    Reply::Served { answer, again: Duration::ZERO, number: self.next_answer() }
+                }
+                Err(error) => Reply::Failed(error),
+            },
+            Err(error) => Reply::Failed(error),
+        };
+        self.lending.answer(ticket, reply);
+        self.handle(now, on, Event::Returned { client: call.client, number, operations: 0 });
+    }
+
+    /// What the holder of a new grant is told; `None` if its call was answered before, and must not run again.
+    fn granted(
+        &mut self,
+        env: &ResourceEnv,
+        caller: &Caller,
+        call: &Call,
+        wanted: &Wanted,
+        (number, mode, terms): (u64, Mode, Terms),
+    ) -> Result<Option<Granted>> {
+        let file_type = self.file_type(env)?;
+        let current = self.state_for(&file_type, &env.clock)?;
+        if current.told(&call.remembered_as(&caller.entity), call.number)?.is_some() {
+            return Ok(None);
+        }
+        let state = current.state.clone();
+        let type_version = file_type.version();
+        let is_compiled = wanted.compiled.as_deref() == Some(file_type.digest());
+        Ok(Some(Granted {
+            number,
+            is_exclusive: mode == Mode::Exclusive,
+            lease_us: 0,
+            operations: terms.operations,
+            state,
+            file_type: self.serving_type().to_owned(),
+            type_version,
+            source: (!is_compiled).then(|| file_type.source().to_owned()),
+            entity: caller.entity.to_string(),
+            tenant: caller.tenant.to_string(),
+        }))
+    }
+}
+
+/// What a client asks for that calls a method: a capability, if the file type knows one that lets it run the method.
+fn wish(file_type: &FileType, is_change: bool, wants_capability: bool) -> Wish {
+    let most = file_type.most_granted().filter(|_| wants_capability);
+    match (most, is_change) {
+        (Some(_), false) => Wish::Shared,
+        (Some(Mode::Exclusive), true) => Wish::Exclusive,
+        (_, true) => Wish::Write,
+        (None, false) => Wish::Read,
+    }
+}

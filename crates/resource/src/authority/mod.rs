@@ -1,0 +1,10 @@
+//! The side of the node: the host of resources, their machines, and the capabilities that it lends.
+
+mod confirmation;
+mod host;
+mod lender;
+mod lending;
+mod machine;
+mod recovery;
+
+pub use host::{Asker, ResourceEnv, ResourceHost, ResourceUse};

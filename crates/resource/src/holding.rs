@@ -1,0 +1,481 @@
+//! How a client holds a capability of a resource, and runs the methods of its file type itself.
+//!
+//! A client that often calls asks for a capability with its next call. While it has one, a task asks the authority for news:
+//! that renews the lease and brings the revocation. The capability is given back when it is revoked, when it was not used
+//! for a while, and when the handle is dropped.
+//!
+//! **Invariant:** a call that runs here has its effect on the state that the authority is given when the grant ends, or
+//! none: what a run has made is dropped if the lease ended meanwhile.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use nacre_capability::limits::{LEASE, RENEW_EVERY};
+use nacre_capability::{Holder, Time};
+use nacre_clock::{Clock, Random};
+use nacre_host::{AuthorityClient, Backoff, Question, is_transient, put_header};
+use nacre_object::limits::MAX_EXACT_INTEGER;
+use nacre_object::{Error, ErrorKind, Result};
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::client::{ASK_PATIENCE, decode};
+use crate::filetype::{Access, FileType, MethodCall};
+use crate::question::{Acquire, Acquired, Asked, Call, Granted, Hold, News, Returned, json};
+use crate::{ResourceName, ResourceRecord};
+
+/// A client that calls so often within [`CALLS_WITHIN`] asks for a capability, too. One that calls now and then would only
+/// have to give it back.
+const CALLS_BEFORE: u32 = 4;
+const CALLS_WITHIN: Duration = Duration::from_secs(1);
+/// The capability is given back after so long without use: if this process dies meanwhile, no client waits for it.
+const IDLE: Duration = Duration::from_millis(500);
+/// How often a grant is given back until the authority hears of it; then the authority waits for its lease to end.
+const RETURN_ATTEMPTS: usize = 3;
+/// How often one call asks for a capability that ends before the call has run.
+const MAX_GRANTS: usize = 3;
+
+/// The side of one handle.
+pub(crate) struct Holding {
+    /// Tells this client from all others.
+    client: u64,
+    authority: Arc<AuthorityClient<ResourceRecord, ()>>,
+    clock: Arc<dyn Clock>,
+    started: Instant,
+    state: Mutex<State>,
+    /// Wakes the task that asks for news.
+    ending: Notify,
+    /// One call at a time goes to the authority, which remembers the last answer of each handle only. A grant begins and
+    /// ends under it.
+    turn: tokio::sync::Mutex<()>,
+    attempts: Attempts,
+}
+
+struct State {
+    held: Option<Held>,
+    /// A grant that was ended, of which the authority may not have heard.
+    unreturned: Option<Returned>,
+    /// The file type that was compiled last.
+    compiled: Option<Arc<FileType>>,
+    is_closed: bool,
+    /// Until then the client asks for no capability.
+    again_at: Instant,
+    /// Calls of the authority since a point in time.
+    calls: u32,
+    calls_since: Instant,
+    /// Whether the authority's node knows of no capabilities, or this client may hold none.
+    is_unsupported: bool,
+}
+
+/// What is held.
+struct Held {
+    holder: Holder,
+    is_exclusive: bool,
+    file_type: Arc<FileType>,
+    /// As whom the methods see this client.
+    entity: String,
+    tenant: String,
+    value: Value,
+    is_changed: bool,
+    /// Whether a call waits for the store: no other runs meanwhile.
+    is_storing: bool,
+    /// The operations that were told last, and when they were.
+    told: u64,
+    idle_since: Time,
+}
+
+/// Numbers of attempts to get a capability.
+#[derive(Default)]
+struct Attempts {
+    number: AtomicU64,
+    /// When the last one was sent, in microseconds.
+    sent: AtomicU64,
+}
+
+/// What a call came to that was run here.
+enum Run {
+    /// It ran.
+    Done(Result<Value>),
+    /// This client may not run it.
+    NotHeld,
+    /// It ran, and counts once this state is stored.
+    Store(Value, Value),
+}
+
+/// The question for a capability: each attempt has a number of its own.
+struct Acquiring<'a> {
+    holding: &'a Holding,
+    call: &'a Call,
+    returned: Option<Returned>,
+}
+
+impl Question<ResourceName> for Acquiring<'_> {
+    fn method(&self) -> &'static str {
+        "acquire"
+    }
+
+    fn encode(&self, name: &ResourceName, epoch: u64) -> Bytes {
+        let Self { holding, call, returned } = self;
+        let number = holding.attempts.number.fetch_add(1, Ordering::AcqRel) + 1;
+        // Before it is sent: the lease counts from here.
+        let sent = holding.now().as_micros() as u64;
+        holding.attempts.sent.store(sent, Ordering::Release);
+        let compiled = holding.state().compiled.as_ref().map(|compiled| compiled.digest().into());
+        let (returned, call) = (returned.clone(), (*call).clone());
+        let mut input = BytesMut::new();
+        put_header(&mut input, name.as_str(), epoch);
+        input.put_slice(&json(&Acquire { number, compiled, returned, call }));
+        input.freeze()
+    }
+}
+
+impl Holding {
+    pub fn new(
+        authority: Arc<AuthorityClient<ResourceRecord, ()>>,
+        clock: Arc<dyn Clock>,
+    ) -> Arc<Self> {
+        let now = Instant::now();
+        let state = State {
+            held: None,
+            unreturned: None,
+            compiled: None,
+            is_closed: false,
+            again_at: now,
+            calls: 0,
+            calls_since: now,
+            is_unsupported: false,
+        };
+        Arc::new(Self {
+            client: 1 + Random::from_system().below(MAX_EXACT_INTEGER - 1),
+            authority,
+            clock,
+            started: now,
+            state: Mutex::new(state),
+            ending: Notify::new(),
+            turn: tokio::sync::Mutex::default(),
+            attempts: Attempts::default(),
+        })
+    }
+
+    /// The number that tells this client from all others.
+    pub fn client(&self) -> u64 {
+        self.client
+    }
+
+    fn now(&self) -> Time {
+        self.started.elapsed()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a call here, if this client may and nothing has to be waited for.
+    pub fn call_at_once(&self, method: &str, input: &Value) -> Option<Result<Value>> {
+        match self.run(method, input, Stores::Refused) {
+            Run::Done(answered) => Some(answered),
+            Run::NotHeld | Run::Store(..) => None,
+        }
+    }
+
+    /// Runs a call here or has the authority run it.
+    pub async fn call(self: &Arc<Self>, call: &Call, deadline: Instant) -> Result<Value> {
+        let _turn = self.turn.lock().await;
+        for _ in 0..=MAX_GRANTS {
+            match self.run(&call.method, &call.input, Stores::Allowed) {
+                Run::Done(answered) => return answered,
+                Run::Store(state, output) => {
+                    if self.store(state).await {
+                        return Ok(output);
+                    }
+                }
+                Run::NotHeld => {}
+            }
+            let returned = self.end();
+            let wants = self.wants();
+            if returned.is_none() && !wants {
+                return self.call_of_authority(call, deadline).await;
+            }
+            let question = Acquiring { holding: self, call, returned };
+            let (answer, _) = match self.authority.ask(&question, ASK_PATIENCE, deadline).await {
+                Ok(answered) => answered,
+                // A node of an earlier release, a client that may only call, or a method that refuses.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Denied) =>
+                {
+                    let called = self.call_of_authority(call, deadline).await;
+                    self.state().is_unsupported |= called.is_ok();
+                    return called;
+                }
+                Err(error) => return Err(error),
+            };
+            self.state().unreturned = None;
+            match decode(&answer)? {
+                Acquired::Served { answer, again_ms } => {
+                    self.state().again_at = Instant::now() + Duration::from_millis(again_ms);
+                    return Ok(answer.output);
+                }
+                Acquired::Granted(granted) => self.hold(*granted)?,
+            }
+        }
+        Err(Error::unavailable("the capability ended each time before the call had run")
+            .hint("try again"))
+    }
+
+    async fn call_of_authority(&self, call: &Call, deadline: Instant) -> Result<Value> {
+        let asked = self.authority.ask(&Asked::Call(call), ASK_PATIENCE, deadline).await;
+        let answer: crate::question::Answer = decode(&asked?.0)?;
+        Ok(answer.output)
+    }
+
+    /// Runs a method on the state that is held.
+    fn run(&self, method: &str, input: &Value, stores: Stores) -> Run {
+        let mut state = self.state();
+        let Some(held) = state.held.as_mut().filter(|held| !held.is_storing) else {
+            return Run::NotHeld;
+        };
+        let file_type = Arc::clone(&held.file_type);
+        match file_type.methods().get(method) {
+            Some(Access::Read) => {}
+            Some(Access::Write) if held.is_exclusive => {}
+            // A later version of the file type may have it.
+            _ => return Run::NotHeld,
+        }
+        if held.holder.take(self.now(), 1).is_err() {
+            return Run::NotHeld;
+        }
+        let call = MethodCall {
+            method,
+            input,
+            client: &held.entity,
+            tenant: &held.tenant,
+            now_micros: self.clock.now_micros(),
+        };
+        let ran = file_type.call(&call, &held.value, &self.clock);
+        // The method may have taken long.
+        if !held.holder.is_live(self.now()) {
+            return Run::NotHeld;
+        }
+        match ran {
+            Err(error) => Run::Done(Err(error)),
+            Ok(outcome) => match outcome.state {
+                Some(changed) if outcome.must_store => {
+                    held.is_storing = stores == Stores::Allowed;
+                    Run::Store(changed, outcome.output)
+                }
+                Some(changed) => {
+                    (held.value, held.is_changed) = (changed, true);
+                    Run::Done(Ok(outcome.output))
+                }
+                None => Run::Done(Ok(outcome.output)),
+            },
+        }
+    }
+
+    /// Has a changed state stored before it counts; whether it was. If nobody can tell, the grant is to be returned with the
+    /// state of before: the authority takes that in its place.
+    async fn store(&self, changed: Value) -> bool {
+        let Some(told) = self.state().held.as_ref().map(|held| {
+            let is_changed = true;
+            Returned { state: Some(changed.clone()), ..held.returned(self.client, is_changed) }
+        }) else {
+            return false;
+        };
+        let number = told.number;
+        let stored = self.authority.ask_now(&Asked::Store(&told), ASK_PATIENCE).await;
+        let mut state = self.state();
+        let held = state.held.as_mut().filter(|held| held.holder.number() == number);
+        match (held, stored) {
+            (Some(held), Ok(_)) => {
+                (held.value, held.is_storing, held.is_changed) = (changed, false, true);
+                true
+            }
+            (Some(held), Err(_)) => {
+                // Told although it may be what the authority has: it may have the other.
+                held.is_changed = true;
+                false
+            }
+            (None, stored) => stored.is_ok(),
+        }
+    }
+
+    /// Whether to ask for a capability with the next call.
+    fn wants(&self) -> bool {
+        let now = Instant::now();
+        let mut state = self.state();
+        if now - state.calls_since > CALLS_WITHIN {
+            (state.calls, state.calls_since) = (0, now);
+        }
+        state.calls = state.calls.saturating_add(1);
+        !state.is_unsupported && state.calls > CALLS_BEFORE && now >= state.again_at
+    }
+
+    /// Begins to run calls here.
+    ///
+    /// # Errors
+    /// `Unavailable` if this process cannot compile the file type.
+    fn hold(self: &Arc<Self>, granted: Granted) -> Result<()> {
+        let sent = Duration::from_micros(self.attempts.sent.load(Ordering::Acquire));
+        let lease = Duration::from_micros(granted.lease_us);
+        let file_type = match self.compiled(&granted) {
+            Ok(file_type) => file_type,
+            Err(error) => {
+                let mut state = self.state();
+                state.is_unsupported = true;
+                state.unreturned = Some(Returned {
+                    client: self.client,
+                    number: granted.number,
+                    operations: 0,
+                    state: None,
+                    type_version: granted.type_version,
+                });
+                return Err(Error::unavailable(format!("the file type does not compile: {error}")));
+            }
+        };
+        let number = granted.number;
+        let held = Held {
+            holder: Holder::new(number, sent, lease, granted.operations),
+            is_exclusive: granted.is_exclusive,
+            file_type,
+            entity: granted.entity,
+            tenant: granted.tenant,
+            value: granted.state,
+            is_changed: false,
+            is_storing: false,
+            told: 0,
+            idle_since: self.now(),
+        };
+        self.state().held = Some(held);
+        tokio::spawn(Arc::clone(self).ask_for_news(number));
+        Ok(())
+    }
+
+    /// The file type of a grant: the one at hand if it is the same.
+    fn compiled(&self, granted: &Granted) -> Result<Arc<FileType>> {
+        let (name, version) = (&granted.file_type, granted.type_version);
+        let at_hand = self.state().compiled.clone();
+        let source = match (&granted.source, &at_hand) {
+            (Some(source), _) => source.clone(),
+            (None, Some(at_hand)) if at_hand.name() == name && at_hand.version() == version => {
+                return Ok(Arc::clone(at_hand));
+            }
+            (None, Some(at_hand)) => at_hand.source().to_owned(),
+            (None, None) => return Err(Error::corrupt("the grant brings no file type")),
+        };
+        let compiled = Arc::new(FileType::compile(name, version, source, &self.clock)?);
+        self.state().compiled = Some(Arc::clone(&compiled));
+        Ok(compiled)
+    }
+
+    /// Ends the grant, if there is one; returns the one that the authority is to hear of.
+    fn end(&self) -> Option<Returned> {
+        let mut state = self.state();
+        if let Some(mut held) = state.held.take() {
+            held.holder.end();
+            state.unreturned = Some(held.returned(self.client, held.is_changed));
+            self.ending.notify_one();
+        }
+        state.unreturned.clone()
+    }
+
+    /// Gives the grant back for good.
+    pub fn close(&self) {
+        self.state().is_closed = true;
+        self.ending.notify_one();
+    }
+
+    /// Gives the grant back, if there is one.
+    pub async fn give_back(&self) {
+        let _turn = self.turn.lock().await;
+        let Some(returned) = self.end() else { return };
+        let mut backoff = Backoff::new();
+        for _ in 0..RETURN_ATTEMPTS {
+            let told = self.authority.ask_now(&Asked::Return(&returned), LEASE).await;
+            // One that is not the authority any more has no grants.
+            if told.is_ok() || told.is_err_and(|error| error.kind() != ErrorKind::Unavailable) {
+                self.state().unreturned = None;
+                return;
+            }
+            backoff.wait().await;
+        }
+    }
+
+    /// Asks for news until the grant has ended.
+    async fn ask_for_news(self: Arc<Self>, number: u64) {
+        let mut backoff = Backoff::new();
+        while let Some(hold) = self.report(number) {
+            let (sent, question) = (self.now(), Asked::Hold(&hold));
+            let answer = tokio::select! {
+                answer = self.authority.ask_now(&question, RENEW_EVERY + LEASE) => answer,
+                () = self.ending.notified() => continue,
+            };
+            let answer = answer.and_then(|(answer, _)| decode::<Option<News>>(&answer));
+            match answer {
+                Ok(Some(news)) => {
+                    backoff = Backoff::new();
+                    if let Some(held) = self.state().held_as(number) {
+                        held.holder.renew(sent, Duration::from_micros(news.lease_us));
+                    }
+                }
+                Ok(None) => break,
+                // Its node may be back before the lease is over.
+                Err(error) if is_transient(&error) && error.kind() != ErrorKind::Stale => {
+                    let now = self.now();
+                    let is_live = |held: &mut Held| held.holder.is_live(now);
+                    if !self.state().held_as(number).is_some_and(is_live) {
+                        break;
+                    }
+                    backoff.wait().await;
+                }
+                Err(_) => break,
+            }
+        }
+        if self.state().held_as(number).is_some() {
+            self.give_back().await;
+        }
+    }
+
+    /// What the authority is told next; `None` if the grant has ended, or is to be given back.
+    fn report(&self, number: u64) -> Option<Hold> {
+        let (now, mut state) = (self.now(), self.state());
+        let is_closed = state.is_closed;
+        let held = state.held_as(number)?;
+        let operations = held.holder.operations();
+        if operations != held.told {
+            (held.told, held.idle_since) = (operations, now);
+        }
+        let is_idle = now >= held.idle_since + IDLE;
+        if is_closed || is_idle || held.holder.is_spent() {
+            return None;
+        }
+        Some(Hold { client: self.client, number, operations })
+    }
+}
+
+/// Whether a call may end in a question to the authority.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stores {
+    Allowed,
+    Refused,
+}
+
+impl State {
+    fn held_as(&mut self, number: u64) -> Option<&mut Held> {
+        self.held.as_mut().filter(|held| held.holder.number() == number)
+    }
+}
+
+impl Held {
+    fn returned(&self, client: u64, is_changed: bool) -> Returned {
+        Returned {
+            client,
+            number: self.holder.number(),
+            operations: self.holder.operations(),
+            state: (is_changed && self.is_exclusive).then(|| self.value.clone()),
+            type_version: self.file_type.version(),
+        }
+    }
+}
