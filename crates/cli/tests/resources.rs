@@ -2,9 +2,19 @@
 
 mod common;
 
-use common::RunningCluster;
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use common::{RunningCluster, kill, suspend};
 use nacre_conformance::wait::eventually_blocking;
+use rustix::process::{Signal, kill_process};
 use serde_json::json;
+
+/// Longer than a test machine takes to take a resource over.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 const IDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/filetype/ids.lua");
 const LOCK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/filetype/lock.lua");
@@ -96,4 +106,111 @@ fn a_sequencer_gives_no_position_twice_when_it_moves_and_when_its_node_is_killed
         read.unwrap().stdout == b"1000001\n"
     });
     assert_eq!(next(), "1000001\n");
+}
+
+/// A client that asks for positions, one after another, until it is killed.
+struct Holder {
+    child: Child,
+    positions: Receiver<u64>,
+    seen: Vec<u64>,
+}
+
+impl Holder {
+    /// Starts it, and waits until it holds the exclusive capability and has handed out positions by it.
+    fn start(cluster: &RunningCluster) -> Self {
+        let arguments = ["resource", "call", "/seq/orders", "next", "--repeat", "100000000"];
+        let mut command = cluster.command(&arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (told, positions) = channel();
+        std::thread::spawn(move || {
+            // The last line of a killed process may be cut.
+            let numbers = lines.map_while(|line| line.ok()?.parse().ok());
+            numbers.take_while(|position| told.send(*position).is_ok()).for_each(drop);
+        });
+        let mut holder = Self { child, positions, seen: vec![] };
+        eventually_blocking("it holds the capability", || {
+            let stat = cluster.json(&["resource", "stat", "/seq/orders"]);
+            stat["holders"].as_array().is_some_and(|holders| !holders.is_empty())
+        });
+        for _ in 0..100 {
+            holder.next();
+        }
+        holder
+    }
+
+    fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    fn next(&mut self) -> u64 {
+        let position = self.positions.recv_timeout(PATIENCE).expect("it goes on");
+        self.seen.push(position);
+        position
+    }
+
+    /// Kills it; returns all positions that it printed.
+    fn end(mut self) -> Vec<u64> {
+        kill(self.pid());
+        self.child.wait().unwrap();
+        self.seen.extend(self.positions.iter());
+        self.seen
+    }
+}
+
+fn sequencer(cluster: &RunningCluster) {
+    cluster.run(&["program", "put", "filetype/sequencer", SEQUENCER, "--activate"]);
+    cluster.run(&["resource", "create", "/seq/orders", "--type", "sequencer"]);
+}
+
+/// The positions that another client gets.
+fn others(cluster: &RunningCluster) -> Vec<u64> {
+    let arguments = ["resource", "call", "/seq/orders", "next", "--repeat", "20"];
+    cluster.run(&arguments).lines().map(|line| line.parse().unwrap()).collect()
+}
+
+#[track_caller]
+fn assert_none_twice(positions: &[u64]) {
+    let distinct: BTreeSet<_> = positions.iter().collect();
+    assert_eq!(distinct.len(), positions.len(), "a position was given twice");
+}
+
+#[test]
+fn a_holder_that_is_stopped_for_longer_than_its_lease_gives_no_position_twice() {
+    let (cluster, _folder) = cluster();
+    sequencer(&cluster);
+    let mut holder = Holder::start(&cluster);
+    let stopped = suspend(holder.pid());
+    let mut positions = others(&cluster);
+    let first_of_others = positions[0];
+    kill_process(stopped, Signal::CONT).unwrap();
+    // It prints what it had, and goes on behind the others.
+    while holder.next() < first_of_others {}
+    positions.extend(others(&cluster));
+    positions.extend(holder.end());
+    assert_none_twice(&positions);
+}
+
+#[test]
+fn a_holder_that_is_killed_gives_no_position_twice() {
+    let (cluster, _folder) = cluster();
+    sequencer(&cluster);
+    let mut positions = Holder::start(&cluster).end();
+    positions.extend(others(&cluster));
+    assert_none_twice(&positions);
+}
+
+#[test]
+fn a_holder_whose_authority_is_killed_gives_no_position_twice() {
+    let (cluster, _folder) = cluster();
+    sequencer(&cluster);
+    let mut holder = Holder::start(&cluster);
+    let node = cluster.run(&["resource", "locate", "/seq/orders"]);
+    cluster.kill_node(node.trim_end());
+    let mut positions = others(&cluster);
+    let first_of_others = positions[0];
+    while holder.next() < first_of_others {}
+    positions.extend(others(&cluster));
+    positions.extend(holder.end());
+    assert_none_twice(&positions);
 }

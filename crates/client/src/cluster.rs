@@ -145,10 +145,11 @@ impl Cluster {
         let as_store: Arc<dyn Store> = store.clone();
         let as_watch: Arc<dyn Watch> = store.clone();
         let maps = Maps::new(Arc::clone(&as_store), Arc::clone(&as_watch));
-        let programs = Programs::new(maps.clone(), Arc::clone(&parts.clock), hooks(parts.clock));
+        let clock = parts.clock;
+        let hooks = hooks(Arc::clone(&clock));
+        let programs = Programs::new(maps.clone(), Arc::clone(&clock), hooks);
         let (transport, hosts) =
             (Arc::clone(&parts.sequencers), Arc::clone(&parts.sequencer_nodes));
-        let clock = Arc::clone(&parts.clock);
         let resources = Resources::new(maps.clone(), transport, hosts, clock);
         let logs = LogEnv {
             store: Arc::clone(&as_store),

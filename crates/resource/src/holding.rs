@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::client::{ASK_PATIENCE, decode};
-use crate::filetype::{Access, FileType, MethodCall};
+use crate::filetype::{Access, FileType, MethodCall, Outcome, Resident};
 use crate::question::{Acquire, Acquired, Asked, Call, Granted, Hold, News, Returned, json};
 use crate::{ResourceName, ResourceRecord};
 
@@ -78,7 +78,9 @@ struct Held {
     /// As whom the methods see this client.
     entity: String,
     tenant: String,
-    value: Value,
+    /// The state, unless a resident has it; `None` if the VM has lost it: then the grant is never returned.
+    value: Option<Value>,
+    resident: Option<Resident>,
     is_changed: bool,
     /// Whether a call waits for the store: no other runs meanwhile.
     is_storing: bool,
@@ -234,11 +236,14 @@ impl Holding {
     /// Runs a method on the state that is held.
     fn run(&self, method: &str, input: &Value, stores: Stores) -> Run {
         let mut state = self.state();
+        if state.held.as_ref().is_some_and(Held::is_lost) {
+            // The authority must not go on from what it has: it evicts this client, and recovers.
+            (state.held, state.is_unsupported) = (None, true);
+        }
         let Some(held) = state.held.as_mut().filter(|held| !held.is_storing) else {
             return Run::NotHeld;
         };
-        let file_type = Arc::clone(&held.file_type);
-        match file_type.methods().get(method) {
+        match held.file_type.methods().get(method) {
             Some(Access::Read) => {}
             Some(Access::Write) if held.is_exclusive => {}
             // A later version of the file type may have it.
@@ -247,42 +252,39 @@ impl Holding {
         if held.holder.take(self.now(), 1).is_err() {
             return Run::NotHeld;
         }
-        let call = MethodCall {
-            method,
-            input,
-            client: &held.entity,
-            tenant: &held.tenant,
-            now_micros: self.clock.now_micros(),
-        };
-        let ran = file_type.call(&call, &held.value, &self.clock);
+        let ran = held.call(method, input, &self.clock);
         // The method may have taken long.
-        if !held.holder.is_live(self.now()) {
-            return Run::NotHeld;
-        }
+        let is_live = held.holder.is_live(self.now());
         match ran {
-            Err(error) => Run::Done(Err(error)),
-            Ok(outcome) => match outcome.state {
-                Some(changed) if outcome.must_store => {
-                    held.is_storing = stores == Stores::Allowed;
-                    Run::Store(changed, outcome.output)
+            Ok(ran) if is_live && !ran.must_store => {
+                if let Some(changed) = ran.changed {
+                    held.value = Some(changed);
                 }
+                held.is_changed |= ran.is_change;
+                Run::Done(Ok(ran.output))
+            }
+            Ok(ran) if is_live => match held.take_back(ran.changed) {
                 Some(changed) => {
-                    (held.value, held.is_changed) = (changed, true);
-                    Run::Done(Ok(outcome.output))
+                    held.is_storing = stores == Stores::Allowed;
+                    Run::Store(changed, ran.output)
                 }
-                None => Run::Done(Ok(outcome.output)),
+                None => Run::NotHeld,
             },
+            Err(error) if is_live => Run::Done(Err(error)),
+            Ok(ran) => {
+                held.take_back(ran.changed);
+                Run::NotHeld
+            }
+            Err(_) => Run::NotHeld,
         }
     }
 
     /// Has a changed state stored before it counts; whether it was. If nobody can tell, the grant is to be returned with the
     /// state of before: the authority takes that in its place.
     async fn store(&self, changed: Value) -> bool {
-        let Some(told) = self.state().held.as_ref().map(|held| {
-            let is_changed = true;
-            Returned { state: Some(changed.clone()), ..held.returned(self.client, is_changed) }
-        }) else {
-            return false;
+        let told = match &self.state().held {
+            Some(held) => held.told(self.client, Some(changed.clone())),
+            None => return false,
         };
         let number = told.number;
         let stored = self.authority.ask_now(&Asked::Store(&told), ASK_PATIENCE).await;
@@ -290,7 +292,8 @@ impl Holding {
         let held = state.held.as_mut().filter(|held| held.holder.number() == number);
         match (held, stored) {
             (Some(held), Ok(_)) => {
-                (held.value, held.is_storing, held.is_changed) = (changed, false, true);
+                held.is_storing = false;
+                held.replace(changed, &self.clock);
                 true
             }
             (Some(held), Err(_)) => {
@@ -336,13 +339,18 @@ impl Holding {
             }
         };
         let number = granted.number;
+        let seen_as = (&*granted.entity, &*granted.tenant);
+        // Without one each call loads the program anew.
+        let resident = Resident::load(&file_type, &granted.state, seen_as, &self.clock);
+        let resident = resident.ok().flatten();
         let held = Held {
             holder: Holder::new(number, sent, lease, granted.operations),
             is_exclusive: granted.is_exclusive,
             file_type,
             entity: granted.entity,
             tenant: granted.tenant,
-            value: granted.state,
+            value: Some(granted.state),
+            resident,
             is_changed: false,
             is_storing: false,
             told: 0,
@@ -375,7 +383,7 @@ impl Holding {
         let mut state = self.state();
         if let Some(mut held) = state.held.take() {
             held.holder.end();
-            state.unreturned = Some(held.returned(self.client, held.is_changed));
+            state.unreturned = held.returned(self.client);
             self.ending.notify_one();
         }
         state.unreturned.clone()
@@ -468,14 +476,99 @@ impl State {
     }
 }
 
+/// What a call came to that was run here.
+struct Ran {
+    output: Value,
+    is_change: bool,
+    /// The changed state, unless the resident has it.
+    changed: Option<Value>,
+    must_store: bool,
+}
+
 impl Held {
-    fn returned(&self, client: u64, is_changed: bool) -> Returned {
+    /// Runs a method. It is one that this client may run.
+    fn call(&mut self, method: &str, input: &Value, clock: &Arc<dyn Clock>) -> Result<Ran> {
+        let now_micros = clock.now_micros();
+        let is_change = self.file_type.methods().get(method) == Some(&Access::Write);
+        if let Some(resident) = &mut self.resident {
+            match resident.call(method, input, now_micros) {
+                Ok(Outcome { output, must_store, .. }) => {
+                    return Ok(Ran { output, is_change, changed: None, must_store });
+                }
+                // A refusal of the method.
+                Err(error) if !matches!(error.kind(), ErrorKind::Fault | ErrorKind::Exhausted) => {
+                    return Err(error);
+                }
+                // A program that keeps something between calls fails only here.
+                Err(_) => self.unload(),
+            }
+        }
+        let (client, tenant) = (&*self.entity, &*self.tenant);
+        let call = MethodCall { method, input, client, tenant, now_micros };
+        let value = self.value.as_ref().ok_or_else(lost)?;
+        let outcome = self.file_type.call(&call, value, clock)?;
+        let Outcome { state: changed, output, must_store } = outcome;
+        Ok(Ran { output, is_change, changed, must_store })
+    }
+
+    /// Takes the last call back that changed the state; returns what it had made of it.
+    fn take_back(&mut self, changed: Option<Value>) -> Option<Value> {
+        let Some(resident) = &mut self.resident else { return changed };
+        let changed = resident.state().ok();
+        if resident.undo().is_err() {
+            self.unload();
+        }
+        changed
+    }
+
+    /// Has each call load the program from now on.
+    fn unload(&mut self) {
+        if let Some(resident) = self.resident.take() {
+            self.value = resident.state().ok();
+        }
+    }
+
+    /// Goes on with another state.
+    fn replace(&mut self, value: Value, clock: &Arc<dyn Clock>) {
+        if self.resident.is_some() {
+            let seen_as = (&*self.entity, &*self.tenant);
+            self.resident = Resident::load(&self.file_type, &value, seen_as, clock).ok().flatten();
+        }
+        (self.value, self.is_changed) = (Some(value), true);
+    }
+
+    fn is_lost(&self) -> bool {
+        self.resident.is_none() && self.value.is_none()
+    }
+
+    /// The state as it is now; `None` if the VM has lost it.
+    fn state(&self) -> Option<Value> {
+        match &self.resident {
+            Some(resident) => resident.state().ok(),
+            None => self.value.clone(),
+        }
+    }
+
+    /// What the authority is told when the grant ends; `None` if the state is lost.
+    fn returned(&self, client: u64) -> Option<Returned> {
+        let state = match self.is_changed && self.is_exclusive {
+            true => Some(self.state()?),
+            false => None,
+        };
+        Some(self.told(client, state))
+    }
+
+    fn told(&self, client: u64, state: Option<Value>) -> Returned {
         Returned {
             client,
             number: self.holder.number(),
             operations: self.holder.operations(),
-            state: (is_changed && self.is_exclusive).then(|| self.value.clone()),
+            state,
             type_version: self.file_type.version(),
         }
     }
+}
+
+fn lost() -> Error {
+    Error::unavailable("the process has lost the state that it held")
 }

@@ -20,6 +20,8 @@
 mod compile;
 mod environment;
 mod fault;
+#[allow(unsafe_code, reason = "reads the variables of functions; see the SAFETY comments")]
+mod frozen;
 mod guards;
 mod host;
 mod interface_check;
@@ -38,6 +40,7 @@ mod vm;
 
 pub use compile::{CompileError, Script};
 pub use fault::{raise, raised};
+pub use frozen::freeze;
 pub use host::Host;
 pub use json::{JsonBounds, json_to_lua};
 pub use limits::{MAX_CACHED_CHUNKS, MAX_VALUE_DEPTH, MAX_VALUE_ENTRIES};

@@ -20,11 +20,11 @@ thread_local! {
     static VM: ProgramVm<TypeLibrary> = const { ProgramVm::new() };
 }
 
-const STATE: JsonBounds =
+pub(super) const STATE: JsonBounds =
     JsonBounds { what: "the state of a resource", bytes: MAX_STATE_BYTES, depth: MAX_DEPTH };
-const READ_OUTPUT: JsonBounds =
+pub(super) const READ_OUTPUT: JsonBounds =
     JsonBounds { what: "the output of a method", bytes: MAX_OUTPUT_BYTES, depth: MAX_DEPTH };
-const WRITE_OUTPUT: JsonBounds = JsonBounds {
+pub(super) const WRITE_OUTPUT: JsonBounds = JsonBounds {
     what: "the output of a method that writes",
     bytes: MAX_WRITE_OUTPUT_BYTES,
     depth: MAX_DEPTH,

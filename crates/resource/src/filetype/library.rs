@@ -37,6 +37,16 @@ impl TypeLibrary {
         self.locking.borrow_mut().take();
     }
 
+    /// Forgets that `filetype.store` was called.
+    pub fn forget_store(&self) {
+        self.must_store.set(false);
+    }
+
+    /// The functions of all methods.
+    pub fn functions(&self) -> Vec<Function> {
+        self.methods.borrow().values().map(|(_, method)| method.clone()).collect()
+    }
+
     /// The function given to `filetype.recovered`; `None` if the file type is journaled.
     pub fn recovery(&self) -> Option<Function> {
         self.recovery.borrow().clone()

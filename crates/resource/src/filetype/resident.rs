@@ -1,0 +1,223 @@
+//! `Resident`: a file type that stays loaded, with the state in its VM, for a client that holds a capability.
+//!
+//! [`FileType::call`] loads the program for each call and copies the state in and out. Here both stay in the VM, so a call
+//! costs about a microsecond. It must come to the same, so the program must keep nothing between calls: what its functions
+//! reach is made read-only, and a program for which that does not suffice is refused. A call that fails is to be made again
+//! by [`FileType::call`], which decides.
+//!
+//! **Invariant:** after a call that failed, and after [`Resident::undo`], the state is that of before the call.
+
+use std::sync::Arc;
+
+use mlua::{Function, Table};
+use nacre_clock::Clock;
+use nacre_object::{Error, Result};
+use nacre_script::{Library, Script, Terms, Vm, freeze, json_to_lua};
+use serde_json::Value;
+
+use super::file_type::{READ_OUTPUT, STATE, WRITE_OUTPUT};
+use super::library::TypeLibrary;
+use super::{Access, FileType, Outcome};
+use crate::limits::{CALL_BUDGET, MAX_DEPTH, MAX_STATE_BYTES};
+
+/// Two functions. `copy` makes a read-only copy of a state; it fails for what [`STATE`] might refuse to take out of the VM,
+/// and for large states, of which each call would cost as much as one that loads the program. `change` calls a method that
+/// writes, and copies the state.
+const CALLER: &str = r#"
+local MAX_DEPTH, MAX_BYTES = ...
+-- The most that JSON takes for a byte of a string, and for any other value.
+local BYTE, VALUE = 6, 30
+local room
+
+local function count(text)
+  assert(utf8.len(text))
+  room = room - VALUE - BYTE * #text
+end
+
+local function copy_table(value, depth)
+  assert(depth > 0 and getmetatable(value) == nil)
+  local copied = table.clone(value)
+  local entries, names = 0, 0
+  for key, entry in copied do
+    entries = entries + 1
+    if type(key) == "string" then
+      names = names + 1
+      count(key)
+    end
+    local kind = type(entry)
+    if kind == "table" then
+      copied[key] = copy_table(entry, depth - 1)
+    elseif kind == "string" then
+      count(entry)
+    else
+      assert(kind == "boolean" or kind == "number" and entry - entry == 0)
+    end
+    room = room - VALUE
+  end
+  assert(room > 0 and (names == entries or names == 0 and #copied == entries))
+  return table.freeze(copied)
+end
+
+local function copy(value)
+  room = MAX_BYTES
+  local kind = type(value)
+  if kind == "table" then
+    return copy_table(value, MAX_DEPTH)
+  elseif kind == "string" then
+    count(value)
+    assert(room > 0)
+  else
+    assert(kind == "nil" or kind == "boolean" or kind == "number" and value - value == 0)
+  end
+  return value
+end
+
+local function change(method, state, input, call)
+  local output = method(state, input, call)
+  return output, copy(state)
+end
+
+return change, copy
+"#;
+
+/// A file type that stays loaded, with the state of one resource.
+pub(crate) struct Resident {
+    vm: Vm,
+    script: Script,
+    library: TypeLibrary,
+    change: Function,
+    /// The argument `call`.
+    about: Table,
+    /// The state; methods that write change it in place.
+    state: mlua::Value,
+    /// A read-only copy, which methods that read see.
+    kept: mlua::Value,
+    /// The state of before the last call that changed it.
+    before: Option<mlua::Value>,
+    clock: Arc<dyn Clock>,
+}
+
+// SAFETY: all that is shared without atomic counts belongs to the VM, which is made here and handed to nobody: its values,
+// its meter, what the library keeps. Whoever has the `Resident` has all of it. A run begins and ends within a call, on one
+// thread; between runs the VM has left nothing with a thread.
+unsafe impl Send for Resident {}
+
+impl Resident {
+    /// Loads a file type with a state, for a holder that methods see as `client` and `tenant`. `None` if the program may
+    /// keep something between calls.
+    ///
+    /// # Errors
+    /// Those of the program.
+    pub fn load(
+        file_type: &FileType,
+        state: &Value,
+        (client, tenant): (&str, &str),
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Option<Self>> {
+        let (name, version) = (file_type.name(), file_type.version());
+        let script = Script::compile(name, version, file_type.source().as_bytes())
+            .map_err(|error| error.into_fault(name, version))?
+            .kept();
+        let mut library = None;
+        let mut vm = Vm::new(|host| {
+            library = Some(TypeLibrary::install(host)?);
+            Ok(())
+        })?;
+        let library = library.ok_or_else(|| Error::corrupt("a VM was made without its library"))?;
+        let loaded = {
+            let terms = Terms { budget: &CALL_BUDGET, clock, seed: 0 };
+            let run = vm.start(&script, &terms)?;
+            run.load()?;
+            run.keep();
+            let lua = run.lua();
+            let load = || -> mlua::Result<_> {
+                if !freeze(lua, run.globals(), &library.functions())? {
+                    return Ok(None);
+                }
+                let caller = lua.load(CALLER).set_name("=caller");
+                let (change, copy): (Function, Function) =
+                    caller.call((MAX_DEPTH, MAX_STATE_BYTES))?;
+                let about = lua.create_table()?;
+                about.raw_set("client", client)?;
+                about.raw_set("tenant", tenant)?;
+                let state = json_to_lua(lua, state)?;
+                let kept: mlua::Value = copy.call(&state)?;
+                Ok(Some((change, about, state, kept)))
+            };
+            load().map_err(|error| run.explain(&error))?
+        };
+        let Some((change, about, state, kept)) = loaded else { return Ok(None) };
+        let (before, clock) = (None, Arc::clone(clock));
+        Ok(Some(Self { vm, script, library, change, about, state, kept, before, clock }))
+    }
+
+    /// Runs a method. A method that writes changes the state here: the outcome has none.
+    ///
+    /// # Errors
+    /// As [`FileType::call`], which is to be asked then.
+    pub fn call(&mut self, method: &str, input: &Value, now_micros: u64) -> Result<Outcome> {
+        self.before = None;
+        let called = self.run(method, input, now_micros);
+        if called.is_err() {
+            self.reset()?;
+        }
+        called
+    }
+
+    fn run(&mut self, method: &str, input: &Value, now_micros: u64) -> Result<Outcome> {
+        let (access, function) = self.library.method(method)?;
+        self.library.forget_store();
+        let terms = Terms { budget: &CALL_BUDGET, clock: &self.clock, seed: now_micros };
+        let run = self.vm.start(&self.script, &terms)?;
+        let explain = |error: mlua::Error| run.explain(&error);
+        let input = json_to_lua(run.lua(), input).map_err(explain)?;
+        self.about.set_readonly(false);
+        self.about.raw_set("now", now_micros as f64 / 1e6).map_err(explain)?;
+        self.about.set_readonly(true);
+        Ok(match access {
+            Access::Read => {
+                let arguments = (&self.kept, input, &self.about);
+                let output: mlua::Value = run.call_for(&function, arguments)?;
+                let output = READ_OUTPUT.from_lua(&output)?;
+                Outcome { state: None, output, must_store: false }
+            }
+            Access::Write => {
+                let arguments = (&function, &self.state, input, &self.about);
+                let (output, copied): (mlua::Value, mlua::Value) =
+                    run.call_for(&self.change, arguments)?;
+                let must_store = self.library.must_store();
+                let output = WRITE_OUTPUT.from_lua(&output)?;
+                self.before = Some(std::mem::replace(&mut self.kept, copied));
+                Outcome { state: None, output, must_store }
+            }
+        })
+    }
+
+    /// Takes the last call back, if it changed the state.
+    ///
+    /// # Errors
+    /// Those of the VM: then nothing may run here any more.
+    pub fn undo(&mut self) -> Result<()> {
+        if let Some(before) = self.before.take() {
+            self.kept = before;
+        }
+        self.reset()
+    }
+
+    /// The state.
+    ///
+    /// # Errors
+    /// `Invalid`, `Exhausted` if it is none that may be kept.
+    pub fn state(&self) -> Result<Value> {
+        STATE.from_lua(&self.kept)
+    }
+
+    /// Makes the state that methods see a copy of the one that is kept.
+    fn reset(&mut self) -> Result<()> {
+        let kept = STATE.from_lua(&self.kept)?;
+        let terms = Terms { budget: &CALL_BUDGET, clock: &self.clock, seed: 0 };
+        let run = self.vm.start(&self.script, &terms)?;
+        self.state = json_to_lua(run.lua(), &kept).map_err(|error| run.explain(&error))?;
+        Ok(())
+    }
+}
