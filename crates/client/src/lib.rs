@@ -71,6 +71,8 @@ pub use nacre_registry::{
     ProgramInfo, ProgramKind, ProgramSource, Programs, Removal, Severity, SourceError,
     SourceObject, VersionInfo, is_system_map,
 };
+#[cfg(feature = "programs")]
+pub use nacre_resource::native_type as native_file_type;
 pub use nacre_resource::{Resource, ResourceName, ResourceStat, Resources};
 pub use nacre_telemetry::{OpenSpan, Order, Sampler, Sampling, Span, Spans, traced};
 pub use object::Object;

@@ -38,6 +38,7 @@ pub mod ops;
 mod peak_memory;
 pub mod random;
 mod seed_cases;
+pub mod sequencers;
 mod small_disk;
 pub mod suite;
 mod test_classes;

@@ -31,7 +31,7 @@ pub use entities::{
     Need, Right, Rights, Scope, entities_map, needs_of,
 };
 pub use events::{
-    Event, EventItem, EventWatcher, Events, FaultReporter, ProgramFault, ProgramSite,
+    Event, EventItem, EventWatcher, Events, FaultReporter, KindFaults, ProgramFault, ProgramSite,
     RefusalReporter, Severity, events_class,
 };
 #[cfg(feature = "programs")]

@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::client::{ASK_PATIENCE, decode};
-use crate::filetype::{Access, FileType, MethodCall, Outcome, Resident};
+use crate::filetype::{Access, FileType, MethodCall, Outcome, Resident, native_type};
 use crate::question::{Acquire, Acquired, Asked, Call, Granted, Hold, News, Returned, json};
 use crate::{ResourceName, ResourceRecord};
 
@@ -364,14 +364,19 @@ impl Holding {
     /// The file type of a grant: the one at hand if it is the same.
     fn compiled(&self, granted: &Granted) -> Result<Arc<FileType>> {
         let (name, version) = (&granted.file_type, granted.type_version);
+        if let Some(native) = native_type(name).filter(|native| native.version() == version) {
+            return Ok(native);
+        }
         let at_hand = self.state().compiled.clone();
         let source = match (&granted.source, &at_hand) {
             (Some(source), _) => source.clone(),
             (None, Some(at_hand)) if at_hand.name() == name && at_hand.version() == version => {
                 return Ok(Arc::clone(at_hand));
             }
-            (None, Some(at_hand)) => at_hand.source().to_owned(),
-            (None, None) => return Err(Error::corrupt("the grant brings no file type")),
+            (None, at_hand) => {
+                let at_hand = at_hand.as_ref().and_then(|at_hand| at_hand.source());
+                at_hand.ok_or_else(|| Error::corrupt("the grant brings no file type"))?.to_owned()
+            }
         };
         let compiled = Arc::new(FileType::compile(name, version, source, &self.clock)?);
         self.state().compiled = Some(Arc::clone(&compiled));

@@ -40,6 +40,7 @@ pub use client::{Resource, Resources};
 #[cfg(feature = "programs")]
 pub use filetype::{
     Access, FileType, FileTypeHook, LiveFileTypes, Locking, MethodCall, Outcome, Survival,
+    native_type,
 };
 pub use name::ResourceName;
 pub use question::{RESOURCE_SERVICE, ResourceStat};

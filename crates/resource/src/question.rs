@@ -120,7 +120,7 @@ pub struct Granted {
     pub file_type: String,
     /// Its version, which the holder runs.
     pub type_version: u64,
-    /// The source of that version, unless the client has compiled it.
+    /// The source of that version, unless the client has compiled it or it is native.
     pub source: Option<String>,
     /// As whom the methods see the holder.
     pub entity: String,

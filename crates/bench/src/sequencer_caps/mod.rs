@@ -1,8 +1,9 @@
 //! `sequencer-caps`: positions taken one a call by a client that is alone with its log, so that it issues them itself,
-//! and by two clients that share the capability by one program after the other (Malacology, section 6.1). Beside them
+//! by one that holds a resource whose file type is a sequencer in Luau, and by two clients that share the capability by one program after the other (Malacology, section 6.1). Beside them
 //! what the paper and its public data give.
 
 mod contended;
+mod file_type;
 
 use std::time::Duration;
 
@@ -27,16 +28,20 @@ const CALLS: usize = 1000;
 const PAPER: f64 = 6e6;
 /// How many times that is aimed at: 10 million a second.
 const AIM: f64 = 10.0 / 6.0;
+/// The same for a sequencer in Luau: one million a second.
+const AIM_IN_LUAU: f64 = 1.0 / 6.0;
 
 pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result<()> {
     let folder = scratch::folder(&setup.folder)?;
     let cluster = ScratchCluster::start(folder.path(), TARGETS, &setup.program).await?;
-    let (mut alone, mut two) = (vec![], vec![]);
+    let (mut alone, mut two, mut in_luau) = (vec![], vec![], vec![]);
+    file_type::install(&cluster).await?;
     for round in 0..setup.rounds {
         let name = format!("tokens{round}");
         let options = LogOptions { width: Some(WIDTH), slots: SLOTS, ..LogOptions::default() };
         cluster.client().await?.create_log(&name, options).await?;
         alone.push(alone_with(&cluster, &name, setup.span).await?);
+        in_luau.push(file_type::alone_with(&cluster, round, setup.span).await?);
         for sharing in load::in_turn(round, Sharing::all()) {
             two.push(contended::measure(&cluster, &name, sharing, setup.span).await?);
         }
@@ -46,6 +51,8 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     let one = ("sequencer-caps", "one client, exclusive, one position a call", "positions/s");
     let paper = ("the paper's one client", PAPER);
     report(Figure::new(one, Better::Higher, alone, paper).aiming_at(AIM));
+    let one = ("sequencer-caps", "the same, by a file type in Luau", "positions/s");
+    report(Figure::new(one, Better::Higher, median(in_luau), paper).aiming_at(AIM_IN_LUAU));
     report_contended(&two, report);
     Ok(())
 }

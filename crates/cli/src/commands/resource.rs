@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use nacre::{Cluster, ProgramId, ProgramKind, Resource, ResourceName, ResourceStat};
+use nacre::{
+    Cluster, ProgramId, ProgramKind, Resource, ResourceName, ResourceStat, native_file_type,
+};
 use nacre_object::{Error, NodeName, ProgramName, Result};
 use serde_json::{Value, json};
 
@@ -15,7 +17,7 @@ use crate::reader::while_read;
 /// Work with shared resources: named, typed state that one node serves at a time
 #[derive(Debug, Subcommand)]
 pub enum ResourceCommand {
-    /// Make a resource of a file type: the program filetype/TYPE
+    /// Make a resource of a file type: the program filetype/TYPE, or one that is compiled into nacre
     Create {
         /// Its path, as /seq/orders
         resource: ResourceName,
@@ -111,7 +113,8 @@ async fn call(
 
 async fn create(cluster: &Cluster, name: &ResourceName, file_type: ProgramName) -> Result<()> {
     let program = ProgramId::new(ProgramKind::FileType, file_type.clone());
-    if cluster.programs().active(&program).await?.is_none() {
+    let is_native = native_file_type(file_type.as_str()).is_some();
+    if !is_native && cluster.programs().active(&program).await?.is_none() {
         let hint = format!("put and activate one: nacre program put {program} FILE --activate");
         return Err(Error::not_found(format!("{program} has no active version")).hint(hint));
     }

@@ -3,4 +3,5 @@
 mod lending;
 mod lost_targets;
 mod planted_bugs;
+mod sequencers;
 mod waiting;

@@ -16,7 +16,9 @@ use nacre_clock::{Clock, Random};
 use nacre_log::LogEnv;
 use nacre_object::{ClassCall, ClassName, Error, NodeName, RemoteClassHost, Result, TargetName};
 use nacre_program::{Budget, Limit};
-use nacre_registry::{FaultReporter, Hooks, LiveEntities, ProgramId, ProgramKind, Subscriber};
+use nacre_registry::{
+    FaultReporter, Hooks, KindFaults, LiveEntities, ProgramId, ProgramKind, Subscriber,
+};
 use nacre_resource::{CapabilityPolicies, LiveFileTypes};
 use nacre_telemetry::Counter;
 
@@ -35,6 +37,7 @@ struct Inner {
     hooks: Hooks,
     live: LivePrograms,
     capability_policies: CapabilityPolicies,
+    file_type_faults: KindFaults,
     faults: Arc<ClusterLog>,
     subscriber: OnceLock<Subscriber>,
     courier: Courier,
@@ -79,6 +82,7 @@ impl ClassService {
             hooks,
             live,
             capability_policies,
+            file_type_faults: KindFaults::of(ProgramKind::FileType),
             faults,
             subscriber,
             courier,
@@ -103,6 +107,11 @@ impl ClassService {
     /// The file types that are live.
     pub(crate) fn file_types(&self) -> LiveFileTypes {
         self.0.live.file_types.clone()
+    }
+
+    /// Where the faults of file types are reported.
+    pub(crate) fn file_type_faults(&self) -> KindFaults {
+        self.0.file_type_faults.clone()
     }
 
     /// The policies that the live capability programs make.
@@ -136,6 +145,7 @@ impl ClassService {
     pub fn follow(&self, node: NodeName, incarnation: u64, cluster: &Cluster, served: Served) {
         let reporter = FaultReporter::start(cluster.events().clone(), node.clone());
         self.0.capability_policies.report_to(reporter.clone());
+        self.0.file_type_faults.report_to(reporter.clone());
         // A second call changes nothing: a process is one node.
         let _ = self.0.faults.reporter.set(reporter);
         self.0.subscriber.get_or_init(|| {

@@ -1,12 +1,15 @@
 //! Reporting the faults of programs from wherever they happen.
 
-use nacre_object::{Error, NodeName};
+use std::sync::{Arc, OnceLock};
+
+use nacre_object::{Error, NodeName, ProgramName};
 
 use super::event::{ProgramSite, cut};
 use super::rated_reporter::RatedReporter;
 use super::report_rate::{Sited, WINDOW};
 use super::{Event, Events, Severity};
 use crate::limits::MAX_EVENT_TEXT_BYTES;
+use crate::programs::ProgramKind;
 
 /// A program failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,5 +65,33 @@ impl FaultReporter {
     /// Takes a fault. Never waits; callable from any thread.
     pub fn report(&self, fault: ProgramFault) {
         self.0.report(fault);
+    }
+}
+
+/// Takes the faults of one kind of programs, which are live before the node has its cluster log. Faults before that are
+/// dropped. Clones share everything.
+#[derive(Debug, Clone)]
+pub struct KindFaults {
+    kind: ProgramKind,
+    reporter: Arc<OnceLock<FaultReporter>>,
+}
+
+impl KindFaults {
+    /// Takes faults of programs of this kind.
+    pub fn of(kind: ProgramKind) -> Self {
+        Self { kind, reporter: Arc::default() }
+    }
+
+    /// Has faults reported from now on. A second call changes nothing, since a process is one node.
+    pub fn report_to(&self, reporter: FaultReporter) {
+        let _ = self.reporter.set(reporter);
+    }
+
+    /// Reports that a program failed.
+    pub fn report(&self, name: &ProgramName, version: u64, error: &Error) {
+        if let Some(reporter) = self.reporter.get() {
+            let (kind, name, line) = (self.kind, name.clone(), None);
+            reporter.report(ProgramFault::new(ProgramSite { kind, name, version, line }, error));
+        }
     }
 }

@@ -15,7 +15,7 @@ mod watcher;
 pub use class::events_class;
 pub(crate) use event::cut;
 pub use event::{Event, ProgramSite, Severity};
-pub use fault_reporter::{FaultReporter, ProgramFault};
+pub use fault_reporter::{FaultReporter, KindFaults, ProgramFault};
 pub use handle::Events;
 pub(crate) use handle::{EVENTS_CLASS, EVENTS_OBJECT};
 pub(crate) use rated_reporter::RatedReporter;

@@ -23,7 +23,7 @@ use nacre_host::{
     is_transient, split_header,
 };
 use nacre_object::{EntityName, Error, NodeName, Result, TenantName};
-use nacre_registry::Maps;
+use nacre_registry::{KindFaults, Maps};
 use tokio::time::{Instant, timeout_at};
 
 use super::lending::Wanted;
@@ -51,6 +51,8 @@ pub struct ResourceEnv {
     pub file_types: LiveFileTypes,
     /// The capability programs that are live here.
     pub policies: Arc<dyn Policies>,
+    /// Where the faults of file types are reported.
+    pub faults: KindFaults,
     /// Time.
     pub clock: Arc<dyn Clock>,
 }

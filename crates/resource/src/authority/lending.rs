@@ -261,9 +261,9 @@ impl ResourceMachine {
             lease_us: 0,
             operations: terms.operations,
             state,
-            file_type: self.serving_type().to_owned(),
+            file_type: file_type.name().to_owned(),
             type_version,
-            source: (!is_compiled).then(|| file_type.source().to_owned()),
+            source: file_type.source().filter(|_| !is_compiled).map(str::to_owned),
             entity: caller.entity.to_string(),
             tenant: caller.tenant.to_string(),
         }))

@@ -7,11 +7,11 @@ use nacre_capability::limits::LEASE;
 use nacre_capability::{Lending, Mode, Time};
 use nacre_clock::Clock;
 use nacre_host::{Machine, Record, Serving};
-use nacre_object::{Error, Result};
+use nacre_object::{Error, ErrorKind, Result};
 
 use super::host::ResourceEnv;
 use super::lending::{Reply, Waiting};
-use crate::filetype::{FileType, MethodCall, Outcome, Survival};
+use crate::filetype::{FileType, MethodCall, Outcome, Survival, native_type};
 use crate::question::{Answer, Call};
 use crate::{ResourceRecord, Stored};
 
@@ -120,7 +120,8 @@ impl ResourceMachine {
     /// # Errors
     /// `Unavailable` if no version is.
     pub(crate) fn file_type(&self, env: &ResourceEnv) -> Result<Arc<FileType>> {
-        env.file_types.required(self.serving_type())
+        let name = self.serving_type();
+        native_type(name).map_or_else(|| env.file_types.required(name), Ok)
     }
 
     /// Runs a call, or finds what it was answered before.
@@ -147,8 +148,9 @@ impl ResourceMachine {
             tenant: &caller.tenant,
             now_micros: env.clock.now_micros(),
         };
+        let called = file_type.call(&method, &current.state, &env.clock);
         let Outcome { state, output, must_store } =
-            file_type.call(&method, &current.state, &env.clock)?;
+            called.inspect_err(|error| report(env, &file_type, error))?;
         let mut answer = Answer { output, version: current.version };
         let count = match state {
             Some(state) => {
@@ -271,6 +273,14 @@ impl Machine for ResourceMachine {
     fn serve(&mut self, stored: ResourceRecord) -> bool {
         self.is_held = false;
         self.serving.go_on_by(stored)
+    }
+}
+
+/// Reports an error that is a fault of the file type, and no refusal by it.
+fn report(env: &ResourceEnv, file_type: &FileType, error: &Error) {
+    let is_fault = matches!(error.kind(), ErrorKind::Fault | ErrorKind::Exhausted);
+    if let (true, Some(name)) = (is_fault, file_type.program()) {
+        env.faults.report(&name, file_type.version(), error);
     }
 }
 

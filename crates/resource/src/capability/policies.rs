@@ -1,38 +1,36 @@
 //! `CapabilityPolicies`: the policies that the live capability programs of a node make.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nacre_capability::{Ask, BestEffort, Holding, Policies, Policy, Verdict};
-use nacre_object::{Error, ProgramName, Result};
-use nacre_registry::{FaultReporter, ProgramFault, ProgramKind, ProgramSite};
+use nacre_object::{ProgramName, Result};
+use nacre_registry::{FaultReporter, KindFaults, ProgramKind};
 
 use super::{CapabilityProgram, LiveCapabilityPrograms};
 
 /// The policies that the live capability programs of a node make. Clones share everything.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct CapabilityPolicies {
     live: LiveCapabilityPrograms,
-    reporter: Arc<OnceLock<FaultReporter>>,
+    faults: KindFaults,
 }
 
 impl CapabilityPolicies {
     /// The policies of these programs.
     pub fn of(live: LiveCapabilityPrograms) -> Self {
-        Self { live, reporter: Arc::default() }
+        Self { live, faults: KindFaults::of(ProgramKind::Capability) }
     }
 
     /// Has the faults of programs reported. A second call changes nothing, since a process is one node.
     pub fn report_to(&self, reporter: FaultReporter) {
-        let _ = self.reporter.set(reporter);
+        self.faults.report_to(reporter);
     }
+}
 
-    fn report(&self, name: &ProgramName, version: u64, error: &Error) {
-        if let Some(reporter) = self.reporter.get() {
-            let (kind, name, line) = (ProgramKind::Capability, name.clone(), None);
-            let site = ProgramSite { kind, name, version, line };
-            reporter.report(ProgramFault::new(site, error));
-        }
+impl Default for CapabilityPolicies {
+    fn default() -> Self {
+        Self::of(LiveCapabilityPrograms::default())
     }
 }
 
@@ -64,7 +62,7 @@ impl ProgramPolicy {
     ) -> T {
         let Some(program) = self.program() else { return instead() };
         decide(&program).unwrap_or_else(|error| {
-            self.policies.report(&self.name, program.version(), &error);
+            self.policies.faults.report(&self.name, program.version(), &error);
             instead()
         })
     }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use nacre_capability::Mode;
 use nacre_clock::Clock;
-use nacre_object::{Error, Result};
+use nacre_object::{Error, ProgramName, Result};
 use nacre_program::Digest;
 use nacre_script::{JsonBounds, LoadedVm, ProgramVm, Run, Terms, json_to_lua};
 use serde_json::Value;
 
 use super::Locking;
 use super::library::TypeLibrary;
+use super::native::NativeType;
 use crate::limits::{
     CALL_BUDGET, MAX_DEPTH, MAX_OUTPUT_BYTES, MAX_STATE_BYTES, MAX_WRITE_OUTPUT_BYTES,
 };
@@ -54,11 +55,18 @@ pub enum Survival {
 pub struct FileType {
     name: String,
     version: u64,
-    source: Arc<str>,
+    code: Code,
     digest: String,
     methods: BTreeMap<String, Access>,
     survival: Survival,
     locking: Option<Locking>,
+}
+
+/// What runs.
+#[derive(Debug)]
+enum Code {
+    Luau(Arc<str>),
+    Native(&'static dyn NativeType),
 }
 
 /// A call of a method.
@@ -100,8 +108,8 @@ impl FileType {
     ) -> Result<Self> {
         let (methods, survival, locking) = (BTreeMap::new(), Survival::Journaled, None);
         let (name, source) = (name.to_owned(), source.into());
-        let digest = Digest::of(source.as_bytes()).to_string();
-        let mut compiled = Self { name, version, source, digest, methods, survival, locking };
+        let (digest, code) = (Digest::of(source.as_bytes()).to_string(), Code::Luau(source));
+        let mut compiled = Self { name, version, code, digest, methods, survival, locking };
         (compiled.methods, compiled.survival, compiled.locking) =
             compiled.run(clock, 0, |_, library| {
                 let survival = match library.recovery() {
@@ -121,6 +129,23 @@ impl FileType {
                 .hint("call filetype.recovered as well, or say filetype.capability(\"shared\")"));
         }
         Ok(compiled)
+    }
+
+    /// A file type that is compiled into nacre.
+    pub(super) fn native(
+        name: &str,
+        code: &'static dyn NativeType,
+        methods: &[(&str, Access)],
+        survival: Survival,
+    ) -> Self {
+        let methods = methods.iter().map(|(name, access)| ((*name).to_owned(), *access)).collect();
+        let (code, digest) = (Code::Native(code), String::new());
+        Self { name: name.to_owned(), version: 1, code, digest, methods, survival, locking: None }
+    }
+
+    /// The same, whose resources clients may hold.
+    pub(super) fn lending(self, locking: Locking) -> Self {
+        Self { locking: Some(locking), ..self }
     }
 
     /// The version.
@@ -158,9 +183,17 @@ impl FileType {
         &self.name
     }
 
-    /// The source.
-    pub fn source(&self) -> &str {
-        &self.source
+    /// The program.
+    pub fn program(&self) -> Option<ProgramName> {
+        self.name.rsplit('/').next()?.parse().ok()
+    }
+
+    /// The source; `None` if it is compiled into nacre.
+    pub fn source(&self) -> Option<&str> {
+        match &self.code {
+            Code::Luau(source) => Some(source),
+            Code::Native(_) => None,
+        }
     }
 
     /// The state of a new resource.
@@ -168,6 +201,9 @@ impl FileType {
     /// # Errors
     /// Those of `init`.
     pub fn initial(&self, clock: &Arc<dyn Clock>) -> Result<Value> {
+        if let Code::Native(native) = &self.code {
+            return Ok(native.initial());
+        }
         self.run(clock, 0, |run, _| match run.global("init")? {
             mlua::Value::Function(init) => {
                 let returned = run.call(&init, ())?;
@@ -190,6 +226,9 @@ impl FileType {
         now_micros: u64,
         clock: &Arc<dyn Clock>,
     ) -> Result<Value> {
+        if let Code::Native(native) = &self.code {
+            return native.recovered(state);
+        }
         self.run(clock, now_micros, |run, library| {
             let recovery = library.recovery().ok_or_else(|| {
                 let version = self.version;
@@ -215,6 +254,10 @@ impl FileType {
         state: &Value,
         clock: &Arc<dyn Clock>,
     ) -> Result<Outcome> {
+        if let Code::Native(native) = &self.code {
+            self.check_method(call.method)?;
+            return native.call(call.method, state, call.input);
+        }
         self.run(clock, call.now_micros, |run, library| {
             let (access, method) = library.method(call.method)?;
             let explain = |error: mlua::Error| run.explain(&error);
@@ -238,14 +281,24 @@ impl FileType {
         })
     }
 
+    /// # Errors
+    /// `Unsupported` with the methods there are.
+    fn check_method(&self, name: &str) -> Result<()> {
+        match self.methods.contains_key(name) {
+            true => Ok(()),
+            false => Err(no_method(name, self.methods.keys())),
+        }
+    }
+
     fn run<R>(
         &self,
         clock: &Arc<dyn Clock>,
         seed: u64,
         body: impl FnOnce(&Run<'_>, &TypeLibrary) -> Result<R>,
     ) -> Result<R> {
+        let source = self.source().unwrap_or_default();
         let in_vm = |loaded: &mut LoadedVm<TypeLibrary>| {
-            let script = loaded.script(&self.name, self.version, self.source.as_bytes())?;
+            let script = loaded.script(&self.name, self.version, source.as_bytes())?;
             let terms = Terms { budget: &CALL_BUDGET, clock, seed };
             loaded.library.clear();
             let run = loaded.vm.start(&script, &terms)?;
@@ -256,6 +309,14 @@ impl FileType {
         };
         VM.with(|vm| vm.with(in_vm))
     }
+}
+
+/// # Errors
+/// That a file type has no method of this name, with those it has.
+pub(super) fn no_method<'a>(name: &str, methods: impl Iterator<Item = &'a String>) -> Error {
+    let names: Vec<_> = methods.map(String::as_str).collect();
+    Error::unsupported(format!("the file type has no method {name:?}"))
+        .hint(format!("call one of {}", names.join(", ")))
 }
 
 /// The argument `call` of a method.

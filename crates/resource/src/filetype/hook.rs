@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use nacre_clock::Clock;
-use nacre_object::Result;
+use nacre_object::{Error, Result};
 use nacre_program::Interface;
 use nacre_registry::{CompiledHook, CompiledProgram, LivePrograms, ProgramKind};
 
 use super::interface::FILE_TYPE_INTERFACE;
-use super::{FileType, Survival};
+use super::{FileType, Survival, native_type};
 
 /// The hook of file types: the state and methods of shared resources.
 pub type FileTypeHook = CompiledHook<FileType>;
@@ -26,6 +26,11 @@ impl CompiledProgram for FileType {
         source: Arc<str>,
         clock: &Arc<dyn Clock>,
     ) -> Result<Self> {
+        if native_type(name.rsplit('/').next().unwrap_or(name)).is_some() {
+            return Err(
+                Error::invalid(format!("{name} is compiled into nacre")).hint("use another name")
+            );
+        }
         let compiled = Self::compile(name, version, source, clock)?;
         let state = compiled.initial(clock)?;
         if compiled.survival() == Survival::Recovered {

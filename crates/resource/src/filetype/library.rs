@@ -8,6 +8,7 @@ use mlua::{Function, LuaString};
 use nacre_object::{Error, Result};
 use nacre_script::{Host, Library, raise};
 
+use super::file_type::no_method;
 use super::{Access, Locking};
 
 /// Methods of one file type: more is a mistake.
@@ -74,11 +75,7 @@ impl TypeLibrary {
     /// `Unsupported` with the methods there are.
     pub fn method(&self, name: &str) -> Result<(Access, Function)> {
         let methods = self.methods.borrow();
-        methods.get(name).cloned().ok_or_else(|| {
-            let names: Vec<_> = methods.keys().map(String::as_str).collect();
-            Error::unsupported(format!("the file type has no method {name:?}"))
-                .hint(format!("call one of {}", names.join(", ")))
-        })
+        methods.get(name).cloned().ok_or_else(|| no_method(name, methods.keys()))
     }
 }
 

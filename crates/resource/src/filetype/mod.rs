@@ -18,10 +18,12 @@ mod hook;
 mod interface;
 mod library;
 mod locking;
+mod native;
 #[allow(unsafe_code, reason = "a VM moves between threads as a whole; see the SAFETY comment")]
 mod resident;
 
 pub use file_type::{Access, FileType, MethodCall, Outcome, Survival};
 pub use hook::{FileTypeHook, LiveFileTypes};
 pub use locking::Locking;
+pub use native::native_type;
 pub(crate) use resident::Resident;

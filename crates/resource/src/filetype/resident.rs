@@ -104,7 +104,7 @@ unsafe impl Send for Resident {}
 
 impl Resident {
     /// Loads a file type with a state, for a holder that methods see as `client` and `tenant`. `None` if the program may
-    /// keep something between calls.
+    /// keep something between calls, or if the type is no program.
     ///
     /// # Errors
     /// Those of the program.
@@ -115,7 +115,8 @@ impl Resident {
         clock: &Arc<dyn Clock>,
     ) -> Result<Option<Self>> {
         let (name, version) = (file_type.name(), file_type.version());
-        let script = Script::compile(name, version, file_type.source().as_bytes())
+        let Some(source) = file_type.source() else { return Ok(None) };
+        let script = Script::compile(name, version, source.as_bytes())
             .map_err(|error| error.into_fault(name, version))?
             .kept();
         let mut library = None;

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,11 +15,12 @@ use nacre_conformance::{FaultyStore, MemoryStore};
 use nacre_host::{ClientRouting, HostNodes, HostTransport, MapRecords};
 use nacre_object::{EntityName, Error, NodeName, ProgramName, Result, TenantName};
 use nacre_program::{Budget, Digest};
-use nacre_registry::{Hook, LiveProgram, Maps, ProgramId, ProgramKind, map_class};
+use nacre_registry::{Hook, KindFaults, LiveProgram, Maps, ProgramId, ProgramKind, map_class};
 use nacre_resource::{
     Asker, CapabilityHook, CapabilityPolicies, FileTypeHook, LiveCapabilityPrograms, LiveFileTypes,
     Resource, ResourceEnv, ResourceHost, ResourceName, Resources,
 };
+use serde_json::Value;
 use tokio::time::timeout;
 
 /// How long a question or an answer is on its way.
@@ -33,6 +34,9 @@ pub struct Nodes {
     asked: AtomicU64,
     /// Whether no client reaches any node.
     are_clients_cut_off: AtomicBool,
+    /// The clients that have held a capability, and whether they reach no node.
+    holders: Mutex<BTreeSet<u64>>,
+    are_holders_cut_off: AtomicBool,
     /// The method whose answers are lost, and how many more of them.
     lost: Mutex<Option<(&'static str, usize)>>,
 }
@@ -46,6 +50,23 @@ impl Nodes {
     /// Whether clients reach no node from now on.
     pub fn cut_off_clients(&self, are_cut_off: bool) {
         self.are_clients_cut_off.store(are_cut_off, Ordering::Relaxed);
+    }
+
+    /// Whether no node hears of clients that have held a capability until now.
+    pub fn cut_holders_off(&self, are_cut_off: bool) {
+        self.are_holders_cut_off.store(are_cut_off, Ordering::Relaxed);
+    }
+
+    /// Whether a question does not arrive.
+    fn is_cut_off(&self, method: &str, input: &[u8]) -> bool {
+        let client = client_of(input);
+        if method == "hold" && !self.are_holders_cut_off.load(Ordering::Relaxed) {
+            self.holders.lock().unwrap().insert(client);
+        }
+        let is_holder = self.holders.lock().unwrap().contains(&client);
+        let is_of_node = matches!(method, "forwarded" | "recover");
+        !is_of_node && self.are_clients_cut_off.load(Ordering::Relaxed)
+            || is_holder && self.are_holders_cut_off.load(Ordering::Relaxed)
     }
 
     /// Loses so many answers to a method.
@@ -66,6 +87,14 @@ impl Nodes {
     }
 }
 
+/// The number of the client that asks a question; 0 if it says none.
+fn client_of(input: &[u8]) -> u64 {
+    let start = input.iter().position(|byte| *byte == b'{').unwrap_or(input.len());
+    let question: Value = serde_json::from_slice(&input[start..]).unwrap_or_default();
+    let client = question.get("client").or_else(|| question.get("call")?.get("client"));
+    client.and_then(Value::as_u64).unwrap_or_default()
+}
+
 #[async_trait]
 impl HostTransport for Nodes {
     async fn ask(
@@ -81,8 +110,7 @@ impl HostTransport for Nodes {
         }
         tokio::time::sleep(WAY).await;
         let dead = || Error::unavailable(format!("node {node} is dead"));
-        let is_of_node = matches!(method, "forwarded" | "recover");
-        if !is_of_node && self.are_clients_cut_off.load(Ordering::Relaxed) {
+        if self.is_cut_off(method, &input) {
             return Err(dead());
         }
         let host = self.hosts.lock().unwrap().get(node).cloned().flatten().ok_or_else(dead)?;
@@ -140,6 +168,7 @@ impl Cluster {
             transport: Arc::clone(&hosts) as _,
             file_types: file_types.clone(),
             policies: Arc::new(CapabilityPolicies::of(capabilities.clone())),
+            faults: KindFaults::of(ProgramKind::FileType),
             clock: Arc::clone(&clock),
         };
         let resources =

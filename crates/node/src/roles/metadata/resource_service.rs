@@ -40,6 +40,7 @@ pub(super) fn resource_env(node: &JoinContext<'_>) -> ResourceEnv {
         transport: Arc::clone(&node.cluster.log_env().sequencers),
         file_types: node.classes.file_types(),
         policies: Arc::new(node.classes.capability_policies()),
+        faults: node.classes.file_type_faults(),
         clock: Arc::clone(node.clock),
     }
 }

@@ -1,0 +1,74 @@
+//! A log's sequencer passes the suite that sequencers made of file types pass.
+
+use async_trait::async_trait;
+use nacre_conformance::sequencers::{self, Sequencer, SequencerCluster};
+use nacre_log::Log;
+use nacre_object::Result;
+
+use crate::support::{Cluster, node, of_slots};
+
+struct Client(Log);
+
+#[async_trait]
+impl Sequencer for Client {
+    async fn next(&self, count: u32) -> Result<u64> {
+        // A position of which nothing is written is nobody's after the death of the sequencer: so records are appended.
+        let first = self.0.append("record").await?;
+        for position in first + 1..first + u64::from(count) {
+            assert_eq!(self.0.append("record").await?, position);
+        }
+        Ok(first)
+    }
+
+    async fn read(&self) -> Result<u64> {
+        self.0.tail().await
+    }
+}
+
+#[async_trait]
+impl SequencerCluster for Cluster {
+    async fn client(&self) -> Box<dyn Sequencer> {
+        Box::new(Client(self.open("l").await))
+    }
+
+    async fn hand_over(&self) {
+        let log = self.open("l").await;
+        let successor = node(1 - self.sequencer_of(&log).await);
+        log.move_sequencer(successor).await.unwrap();
+    }
+
+    async fn kill_authority(&self) {
+        let log = self.open("l").await;
+        self.kill_node(self.sequencer_of(&log).await);
+    }
+
+    fn cut_holders_off(&self, are_cut_off: bool) {
+        if are_cut_off { self.cut_holder_off() } else { self.reconnect() }
+    }
+}
+
+async fn cluster() -> Cluster {
+    let cluster = Cluster::new(3, 2).await;
+    cluster.create("l", of_slots(1000)).await;
+    cluster
+}
+
+macro_rules! every_check {
+    ($($check:ident),*) => {
+        $(
+            #[tokio::test(start_paused = true)]
+            async fn $check() {
+                sequencers::$check(&cluster().await).await;
+            }
+        )*
+    };
+}
+
+every_check!(
+    positions_follow_each_other,
+    a_lone_client_makes_room_for_another_without_a_gap,
+    clients_at_the_same_time_share_the_positions,
+    a_hand_over_leaves_no_gap,
+    the_death_of_an_authority_gives_no_position_twice,
+    an_evicted_holder_gives_no_position_twice
+);

@@ -1,0 +1,88 @@
+//! Resources whose file type is a sequencer, in Luau and native, pass the suite that a log's sequencer passes.
+
+mod common;
+
+use async_trait::async_trait;
+use common::{Cluster, name, node};
+use nacre_conformance::sequencers::{self, Sequencer, SequencerCluster};
+use nacre_object::Result;
+use nacre_resource::Resource;
+use serde_json::{Value, json};
+
+const PATH: &str = "/seq/orders";
+
+struct Client(Resource);
+
+#[async_trait]
+impl Sequencer for Client {
+    async fn next(&self, count: u32) -> Result<u64> {
+        self.0.call("next", json!(count)).await.map(number)
+    }
+
+    async fn read(&self) -> Result<u64> {
+        self.0.call("read", Value::Null).await.map(number)
+    }
+}
+
+fn number(value: Value) -> u64 {
+    value.as_f64().unwrap() as u64
+}
+
+#[async_trait]
+impl SequencerCluster for Cluster {
+    async fn client(&self) -> Box<dyn Sequencer> {
+        Box::new(Client(self.open(PATH).await))
+    }
+
+    async fn hand_over(&self) {
+        let successor = node(1 - self.authority_of(PATH).await);
+        self.open(PATH).await.move_to(&successor).await.unwrap();
+    }
+
+    async fn kill_authority(&self) {
+        self.kill_node(self.authority_of(PATH).await);
+    }
+
+    fn cut_holders_off(&self, are_cut_off: bool) {
+        self.nodes.cut_holders_off(are_cut_off);
+    }
+}
+
+async fn of_type(file_type: &str) -> Cluster {
+    let cluster = Cluster::new(2);
+    cluster.install("sequencer", 1, include_str!("../../../programs/filetype/sequencer.lua"));
+    cluster.resources.create(&name(PATH), file_type.parse().unwrap()).await.unwrap();
+    cluster
+}
+
+/// A test for each check, for one file type.
+macro_rules! of {
+    ($module:ident, $file_type:expr, $($check:ident),*) => {
+        mod $module {
+            $(
+                #[tokio::test(start_paused = true)]
+                async fn $check() {
+                    super::sequencers::$check(&super::of_type($file_type).await).await;
+                }
+            )*
+        }
+    };
+}
+
+macro_rules! every_check_of {
+    ($module:ident, $file_type:expr) => {
+        of!(
+            $module,
+            $file_type,
+            positions_follow_each_other,
+            a_lone_client_makes_room_for_another_without_a_gap,
+            clients_at_the_same_time_share_the_positions,
+            a_hand_over_leaves_no_gap,
+            the_death_of_an_authority_gives_no_position_twice,
+            an_evicted_holder_gives_no_position_twice
+        );
+    };
+}
+
+every_check_of!(in_luau, "sequencer");
+every_check_of!(native, "native-sequencer");
