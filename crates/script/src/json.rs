@@ -25,6 +25,9 @@ impl JsonBounds {
     pub fn from_lua(&self, value: &Value) -> Result<serde_json::Value> {
         let mut reader = Reader { bounds: self, room: self.bytes };
         let value = reader.read(value, self.depth)?;
+        if value.is_null() || value.is_boolean() || value.is_number() {
+            return Ok(value);
+        }
         match value.to_string().len() > self.bytes {
             true => Err(self.too_large()),
             false => Ok(value),

@@ -48,6 +48,11 @@ impl TypeLibrary {
         self.methods.borrow().values().map(|(_, method)| method.clone()).collect()
     }
 
+    /// The methods by name.
+    pub fn all_methods(&self) -> BTreeMap<String, (Access, Function)> {
+        self.methods.borrow().clone()
+    }
+
     /// The function given to `filetype.recovered`; `None` if the file type is journaled.
     pub fn recovery(&self) -> Option<Function> {
         self.recovery.borrow().clone()

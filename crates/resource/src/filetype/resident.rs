@@ -7,54 +7,70 @@
 //!
 //! **Invariant:** after a call that failed, and after [`Resident::undo`], the state is that of before the call.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mlua::{Function, Table};
+use mlua::Function;
 use nacre_clock::Clock;
 use nacre_object::{Error, Result};
 use nacre_script::{Library, Script, Terms, Vm, freeze, json_to_lua};
 use serde_json::Value;
 
-use super::file_type::{READ_OUTPUT, STATE, WRITE_OUTPUT};
+use super::file_type::{READ_OUTPUT, STATE, WRITE_OUTPUT, no_method};
 use super::library::TypeLibrary;
 use super::{Access, FileType, Outcome};
 use crate::limits::{CALL_BUDGET, MAX_DEPTH, MAX_STATE_BYTES};
 
-/// Two functions. `copy` makes a read-only copy of a state; it fails for what [`STATE`] might refuse to take out of the VM,
-/// and for large states, of which each call would cost as much as one that loads the program. `change` calls a method that
-/// writes, and copies the state.
+/// Three functions. `copy` makes a read-only copy of a state; it fails for what [`STATE`] might refuse to take out of the VM,
+/// and for large states, of which each call would cost as much as one that loads the program. `look` calls a method that
+/// reads; `change` calls one that writes, and copies the state.
 const CALLER: &str = r#"
-local MAX_DEPTH, MAX_BYTES = ...
+local CLIENT, TENANT, MAX_DEPTH, MAX_BYTES = ...
 -- The most that JSON takes for a byte of a string, and for any other value.
 local BYTE, VALUE = 6, 30
-local room
+local MAX_NAMES = 256
 
-local function count(text)
+local room
+-- What names of fields take, for some of those that were seen.
+local names, known = {}, 0
+
+local function size_of(text)
   assert(utf8.len(text))
-  room = room - VALUE - BYTE * #text
+  return VALUE + BYTE * #text
+end
+
+local function size_of_name(name)
+  local size = size_of(name)
+  if known < MAX_NAMES then
+    names[name], known = size, known + 1
+  end
+  return size
 end
 
 local function copy_table(value, depth)
   assert(depth > 0 and getmetatable(value) == nil)
   local copied = table.clone(value)
-  local entries, names = 0, 0
+  local entries, named, taken = 0, 0, 0
   for key, entry in copied do
-    entries = entries + 1
+    entries += 1
+    taken += VALUE
     if type(key) == "string" then
-      names = names + 1
-      count(key)
+      named += 1
+      taken += names[key] or size_of_name(key)
     end
     local kind = type(entry)
-    if kind == "table" then
+    if kind == "number" then
+      if entry - entry ~= 0 then error("no finite number") end
+    elseif kind == "table" then
       copied[key] = copy_table(entry, depth - 1)
     elseif kind == "string" then
-      count(entry)
-    else
-      assert(kind == "boolean" or kind == "number" and entry - entry == 0)
+      taken += size_of(entry)
+    elseif kind ~= "boolean" then
+      error("no value of JSON")
     end
-    room = room - VALUE
   end
-  assert(room > 0 and (names == entries or names == 0 and #copied == entries))
+  room -= taken
+  assert(room > 0 and (named == entries or named == 0 and #copied == entries))
   return table.freeze(copied)
 end
 
@@ -64,20 +80,27 @@ local function copy(value)
   if kind == "table" then
     return copy_table(value, MAX_DEPTH)
   elseif kind == "string" then
-    count(value)
-    assert(room > 0)
+    assert(size_of(value) < MAX_BYTES)
   else
     assert(kind == "nil" or kind == "boolean" or kind == "number" and value - value == 0)
   end
   return value
 end
 
-local function change(method, state, input, call)
-  local output = method(state, input, call)
+local function about(now)
+  return table.freeze({ client = CLIENT, tenant = TENANT, now = now })
+end
+
+local function look(method, state, input, now)
+  return method(state, input, about(now))
+end
+
+local function change(method, state, input, now)
+  local output = method(state, input, about(now))
   return output, copy(state)
 end
 
-return change, copy
+return look, change, copy
 "#;
 
 /// A file type that stays loaded, with the state of one resource.
@@ -85,9 +108,9 @@ pub(crate) struct Resident {
     vm: Vm,
     script: Script,
     library: TypeLibrary,
+    methods: BTreeMap<String, (Access, Function)>,
+    look: Function,
     change: Function,
-    /// The argument `call`.
-    about: Table,
     /// The state; methods that write change it in place.
     state: mlua::Value,
     /// A read-only copy, which methods that read see.
@@ -136,20 +159,18 @@ impl Resident {
                     return Ok(None);
                 }
                 let caller = lua.load(CALLER).set_name("=caller");
-                let (change, copy): (Function, Function) =
-                    caller.call((MAX_DEPTH, MAX_STATE_BYTES))?;
-                let about = lua.create_table()?;
-                about.raw_set("client", client)?;
-                about.raw_set("tenant", tenant)?;
+                let bounds = (client, tenant, MAX_DEPTH, MAX_STATE_BYTES);
+                let (look, change, copy): (Function, Function, Function) = caller.call(bounds)?;
                 let state = json_to_lua(lua, state)?;
                 let kept: mlua::Value = copy.call(&state)?;
-                Ok(Some((change, about, state, kept)))
+                Ok(Some((look, change, state, kept)))
             };
             load().map_err(|error| run.explain(&error))?
         };
-        let Some((change, about, state, kept)) = loaded else { return Ok(None) };
+        let Some((look, change, state, kept)) = loaded else { return Ok(None) };
         let (before, clock) = (None, Arc::clone(clock));
-        Ok(Some(Self { vm, script, library, change, about, state, kept, before, clock }))
+        let methods = library.all_methods();
+        Ok(Some(Self { vm, script, library, methods, look, change, state, kept, before, clock }))
     }
 
     /// Runs a method. A method that writes changes the state here: the outcome has none.
@@ -166,26 +187,24 @@ impl Resident {
     }
 
     fn run(&mut self, method: &str, input: &Value, now_micros: u64) -> Result<Outcome> {
-        let (access, function) = self.library.method(method)?;
+        let Some((access, function)) = self.methods.get(method) else {
+            return Err(no_method(method, self.methods.keys()));
+        };
         self.library.forget_store();
         let terms = Terms { budget: &CALL_BUDGET, clock: &self.clock, seed: now_micros };
         let run = self.vm.start(&self.script, &terms)?;
-        let explain = |error: mlua::Error| run.explain(&error);
-        let input = json_to_lua(run.lua(), input).map_err(explain)?;
-        self.about.set_readonly(false);
-        self.about.raw_set("now", now_micros as f64 / 1e6).map_err(explain)?;
-        self.about.set_readonly(true);
+        let input = json_to_lua(run.lua(), input).map_err(|error| run.explain(&error))?;
+        let now = now_micros as f64 / 1e6;
         Ok(match access {
             Access::Read => {
-                let arguments = (&self.kept, input, &self.about);
-                let output: mlua::Value = run.call_for(&function, arguments)?;
+                let output: mlua::Value =
+                    run.call_for(&self.look, (function, &self.kept, input, now))?;
                 let output = READ_OUTPUT.from_lua(&output)?;
                 Outcome { state: None, output, must_store: false }
             }
             Access::Write => {
-                let arguments = (&function, &self.state, input, &self.about);
                 let (output, copied): (mlua::Value, mlua::Value) =
-                    run.call_for(&self.change, arguments)?;
+                    run.call_for(&self.change, (function, &self.state, input, now))?;
                 let must_store = self.library.must_store();
                 let output = WRITE_OUTPUT.from_lua(&output)?;
                 self.before = Some(std::mem::replace(&mut self.kept, copied));
