@@ -31,7 +31,7 @@ mod record;
 mod stored;
 
 #[cfg(feature = "programs")]
-pub use authority::{Asker, ResourceEnv, ResourceHost, ResourceUse};
+pub use authority::{Asker, LendingCounts, ResourceEnv, ResourceHost, ResourceUse};
 #[cfg(feature = "programs")]
 pub use capability::{
     CapabilityHook, CapabilityPolicies, CapabilityProgram, LiveCapabilityPrograms,

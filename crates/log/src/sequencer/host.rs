@@ -39,6 +39,7 @@ const EXTEND_AGAIN: Duration = Duration::from_millis(100);
 pub struct SequencerHost {
     pub(super) host: Host<Sequencers>,
     pub(super) positions: Arc<Counter>,
+    pub(super) evictions: Arc<Counter>,
     /// What times are counted from.
     started: Instant,
     /// Questions that could not be answered at once, and have no answer yet.
@@ -54,6 +55,10 @@ pub struct SequencerCounts {
     pub positions: u64,
     /// Questions passed on to the nodes that took sequencers over in proxy mode.
     pub forwards: u64,
+    /// Logs whose capability a client holds.
+    pub lent: usize,
+    /// Holders that did not return a capability in time.
+    pub evictions: u64,
     /// Seconds each recovery that made this node a sequencer took.
     pub recovery_seconds: HistogramSnapshot,
 }
@@ -106,6 +111,7 @@ impl SequencerHost {
         Self {
             host: Host::new(node, Sequencers(env)),
             positions: Arc::default(),
+            evictions: Arc::default(),
             started: Instant::now(),
             waiting: Arc::default(),
         }
@@ -271,8 +277,15 @@ impl SequencerHost {
 
     /// What it has done.
     pub fn counts(&self) -> SequencerCounts {
+        let logs = self.logs();
+        let is_held = |log: &&LogName| {
+            let slot = self.host.known_slot(log.as_str());
+            slot.is_some_and(|slot| is_lent(&slot))
+        };
         SequencerCounts {
-            logs: self.logs().len(),
+            logs: logs.len(),
+            lent: logs.iter().filter(is_held).count(),
+            evictions: self.evictions.get(),
             positions: self.positions.get(),
             forwards: self.host.forwards(),
             recovery_seconds: self.host.takeover_seconds(),

@@ -278,6 +278,7 @@ impl SequencerHost {
         if slot.beside.is_evicting.swap(true, Ordering::AcqRel) {
             return;
         }
+        self.evictions.add(1);
         let (host, log, slot) = (self.clone(), log.clone(), Arc::clone(slot));
         tokio::spawn(async move {
             if host.host.recover(&log, epoch).await.is_err() {

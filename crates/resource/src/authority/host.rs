@@ -24,6 +24,7 @@ use nacre_host::{
 };
 use nacre_object::{EntityName, Error, NodeName, Result, TenantName};
 use nacre_registry::{KindFaults, Maps};
+use nacre_telemetry::Counter;
 use tokio::time::{Instant, timeout_at};
 
 use super::lending::Wanted;
@@ -96,6 +97,15 @@ pub struct ResourceUse {
     pub writes: u64,
 }
 
+/// What a host has lent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LendingCounts {
+    /// Resources of which clients hold capabilities now.
+    pub lent: u64,
+    /// Holders that did not return a capability in time, since the node started.
+    pub evictions: u64,
+}
+
 /// Serves the resources of a node. A clone is another handle on the same.
 #[derive(Debug, Clone)]
 pub struct ResourceHost(pub(crate) Host<Resources>);
@@ -106,6 +116,8 @@ pub(crate) struct Resources {
     env: ResourceEnv,
     /// What times are counted from.
     started: Instant,
+    /// Holders that did not return a capability in time.
+    pub(super) evictions: Counter,
 }
 
 impl Resources {
@@ -189,7 +201,10 @@ enum Attempt<T> {
 impl ResourceHost {
     /// The host of a node.
     pub fn new(node: NodeName, env: ResourceEnv) -> Self {
-        Self(Host::new(node, Resources { env, started: Instant::now() }))
+        Self(Host::new(
+            node,
+            Resources { env, started: Instant::now(), evictions: Counter::default() },
+        ))
     }
 
     pub(crate) fn env(&self) -> &ResourceEnv {
@@ -332,6 +347,18 @@ impl ResourceHost {
             Some(ResourceUse { name, file_type, reads, writes })
         };
         self.0.serving().into_iter().filter_map(used).collect()
+    }
+
+    /// What it has lent.
+    pub fn lending_counts(&self) -> LendingCounts {
+        let is_lent = |name: &ResourceName| {
+            let slot = self.0.known_slot(name.as_str());
+            let is_lent =
+                |slot: Arc<ResourceSlot>| Some(slot.machine().as_ref()?.lending.is_lent());
+            slot.and_then(is_lent).unwrap_or_default()
+        };
+        let lent = self.0.serving().iter().filter(|name| is_lent(name)).count() as u64;
+        LendingCounts { lent, evictions: self.0.kind().evictions.get() }
     }
 
     fn store_for_holder(

@@ -235,6 +235,7 @@ impl ResourceHost {
         if slot.beside.is_evicting.swap(true, Ordering::AcqRel) {
             return;
         }
+        self.0.kind().evictions.add(1);
         let (host, name, slot) = (self.clone(), name.clone(), Arc::clone(slot));
         tokio::spawn(async move {
             if host.0.recover(&name, epoch).await.is_err() {

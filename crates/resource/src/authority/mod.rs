@@ -7,4 +7,4 @@ mod lending;
 mod machine;
 mod recovery;
 
-pub use host::{Asker, ResourceEnv, ResourceHost, ResourceUse};
+pub use host::{Asker, LendingCounts, ResourceEnv, ResourceHost, ResourceUse};

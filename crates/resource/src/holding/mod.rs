@@ -7,6 +7,8 @@
 //! **Invariant:** a call that runs here has its effect on the state that the authority is given when the grant ends, or
 //! none: what a run has made is dropped if the lease ended meanwhile.
 
+mod held;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,8 +24,9 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use self::held::Held;
 use crate::client::{ASK_PATIENCE, decode};
-use crate::filetype::{Access, FileType, MethodCall, Outcome, Resident, native_type};
+use crate::filetype::{Access, FileType, Resident, native_type};
 use crate::question::{Acquire, Acquired, Asked, Call, Granted, Hold, News, Returned, json};
 use crate::{ResourceName, ResourceRecord};
 
@@ -68,25 +71,6 @@ struct State {
     calls_since: Instant,
     /// Whether the authority's node knows of no capabilities, or this client may hold none.
     is_unsupported: bool,
-}
-
-/// What is held.
-struct Held {
-    holder: Holder,
-    is_exclusive: bool,
-    file_type: Arc<FileType>,
-    /// As whom the methods see this client.
-    entity: String,
-    tenant: String,
-    /// The state, unless a resident has it; `None` if the VM has lost it: then the grant is never returned.
-    value: Option<Value>,
-    resident: Option<Resident>,
-    is_changed: bool,
-    /// Whether a call waits for the store: no other runs meanwhile.
-    is_storing: bool,
-    /// The operations that were told last, and when they were.
-    told: u64,
-    idle_since: Time,
 }
 
 /// Numbers of attempts to get a capability.
@@ -479,101 +463,4 @@ impl State {
     fn held_as(&mut self, number: u64) -> Option<&mut Held> {
         self.held.as_mut().filter(|held| held.holder.number() == number)
     }
-}
-
-/// What a call came to that was run here.
-struct Ran {
-    output: Value,
-    is_change: bool,
-    /// The changed state, unless the resident has it.
-    changed: Option<Value>,
-    must_store: bool,
-}
-
-impl Held {
-    /// Runs a method. It is one that this client may run.
-    fn call(&mut self, method: &str, input: &Value, clock: &Arc<dyn Clock>) -> Result<Ran> {
-        let now_micros = clock.now_micros();
-        let is_change = self.file_type.methods().get(method) == Some(&Access::Write);
-        if let Some(resident) = &mut self.resident {
-            match resident.call(method, input, now_micros) {
-                Ok(Outcome { output, must_store, .. }) => {
-                    return Ok(Ran { output, is_change, changed: None, must_store });
-                }
-                // A refusal of the method.
-                Err(error) if !matches!(error.kind(), ErrorKind::Fault | ErrorKind::Exhausted) => {
-                    return Err(error);
-                }
-                // A program that keeps something between calls fails only here.
-                Err(_) => self.unload(),
-            }
-        }
-        let (client, tenant) = (&*self.entity, &*self.tenant);
-        let call = MethodCall { method, input, client, tenant, now_micros };
-        let value = self.value.as_ref().ok_or_else(lost)?;
-        let outcome = self.file_type.call(&call, value, clock)?;
-        let Outcome { state: changed, output, must_store } = outcome;
-        Ok(Ran { output, is_change, changed, must_store })
-    }
-
-    /// Takes the last call back that changed the state; returns what it had made of it.
-    fn take_back(&mut self, changed: Option<Value>) -> Option<Value> {
-        let Some(resident) = &mut self.resident else { return changed };
-        let changed = resident.state().ok();
-        if resident.undo().is_err() {
-            self.unload();
-        }
-        changed
-    }
-
-    /// Has each call load the program from now on.
-    fn unload(&mut self) {
-        if let Some(resident) = self.resident.take() {
-            self.value = resident.state().ok();
-        }
-    }
-
-    /// Goes on with another state.
-    fn replace(&mut self, value: Value, clock: &Arc<dyn Clock>) {
-        if self.resident.is_some() {
-            let seen_as = (&*self.entity, &*self.tenant);
-            self.resident = Resident::load(&self.file_type, &value, seen_as, clock).ok().flatten();
-        }
-        (self.value, self.is_changed) = (Some(value), true);
-    }
-
-    fn is_lost(&self) -> bool {
-        self.resident.is_none() && self.value.is_none()
-    }
-
-    /// The state as it is now; `None` if the VM has lost it.
-    fn state(&self) -> Option<Value> {
-        match &self.resident {
-            Some(resident) => resident.state().ok(),
-            None => self.value.clone(),
-        }
-    }
-
-    /// What the authority is told when the grant ends; `None` if the state is lost.
-    fn returned(&self, client: u64) -> Option<Returned> {
-        let state = match self.is_changed && self.is_exclusive {
-            true => Some(self.state()?),
-            false => None,
-        };
-        Some(self.told(client, state))
-    }
-
-    fn told(&self, client: u64, state: Option<Value>) -> Returned {
-        Returned {
-            client,
-            number: self.holder.number(),
-            operations: self.holder.operations(),
-            state,
-            type_version: self.file_type.version(),
-        }
-    }
-}
-
-fn lost() -> Error {
-    Error::unavailable("the process has lost the state that it held")
 }
