@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use nacre_class::ClassRuntime;
-use nacre_clock::{Clock, SystemClock};
+use nacre_clock::{Clock, Random, SystemClock};
 use nacre_conformance::{FaultyStore, MemoryStore};
 use nacre_host::{ClientRouting, HostNodes, HostTransport, MapRecords};
 use nacre_object::{EntityName, Error, NodeName, ProgramName, Result, TenantName};
@@ -39,6 +39,8 @@ pub struct Nodes {
     are_holders_cut_off: AtomicBool,
     /// The method whose answers are lost, and how many more of them.
     lost: Mutex<Option<(&'static str, usize)>>,
+    /// While there is one, messages are late or lost.
+    storm: Mutex<Option<Random>>,
 }
 
 impl Nodes {
@@ -72,6 +74,27 @@ impl Nodes {
     /// Loses so many answers to a method.
     pub fn lose_answers_to(&self, method: &'static str, count: usize) {
         *self.lost.lock().unwrap() = Some((method, count));
+    }
+
+    /// From now on messages are late or lost, as a seed says.
+    pub fn begin_storm(&self, seed: u64) {
+        *self.storm.lock().unwrap() = Some(Random::seeded(seed));
+    }
+
+    /// Ends what `begin_storm` began.
+    pub fn end_storm(&self) {
+        *self.storm.lock().unwrap() = None;
+    }
+
+    /// How long the next message is on its way; `None` if it is lost.
+    fn way(&self) -> Option<Duration> {
+        let mut storm = self.storm.lock().unwrap();
+        match storm.as_mut() {
+            Some(random) if random.one_in(20) => None,
+            Some(random) if random.one_in(10) => Some(Duration::from_millis(random.below(500))),
+            Some(random) => Some(Duration::from_millis(1 + random.below(20))),
+            None => Some(WAY),
+        }
     }
 
     /// Whether an answer to a method is lost.
@@ -108,7 +131,12 @@ impl HostTransport for Nodes {
         if method != "hold" {
             self.asked.fetch_add(1, Ordering::Relaxed);
         }
-        tokio::time::sleep(WAY).await;
+        let lost = || Error::unavailable("a message is lost");
+        let late = |way: Option<Duration>| async move {
+            tokio::time::sleep(way.unwrap_or(patience)).await;
+            way.map(drop)
+        };
+        late(self.way()).await.ok_or_else(lost)?;
         let dead = || Error::unavailable(format!("node {node} is dead"));
         if self.is_cut_off(method, &input) {
             return Err(dead());
@@ -122,9 +150,9 @@ impl HostTransport for Nodes {
         let asker = Asker { entity: &entity, tenant: &tenant };
         let answered = timeout(patience, host.handle(asker, method, &input)).await;
         let answer = answered.map_err(|_| Error::unavailable(format!("node {node} is silent")))?;
-        tokio::time::sleep(WAY).await;
+        late(self.way()).await.ok_or_else(lost)?;
         if self.loses(method) {
-            return Err(Error::unavailable("the answer is lost"));
+            return Err(lost());
         }
         // A node that was killed meanwhile answers nobody.
         self.hosts.lock().unwrap().get(node).cloned().flatten().ok_or_else(dead)?;
