@@ -181,6 +181,14 @@ impl Resources {
     }
 }
 
+/// The error of a call that found no authority in time: it may have happened.
+fn undecided(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Stale => Error::unavailable(format!("no authority answered in time: {error}")),
+        _ => error,
+    }
+}
+
 fn exists(name: &ResourceName) -> Error {
     Error::exists(format!("there is a resource {name} already"))
 }
@@ -205,7 +213,7 @@ impl Resource {
         }
         let deadline = Instant::now() + CALL_PATIENCE;
         let answered = self.holding.call(&self.numbered(method, input), deadline).await;
-        answered.map_err(|error| error.on(&self.name))
+        answered.map_err(|error| undecided(error).on(&self.name))
     }
 
     /// Calls a method, once. Calls of one handle wait for each other.
@@ -217,7 +225,7 @@ impl Resource {
         let _turn = self.turn.lock().await;
         let (call, deadline) = (self.numbered(method, input), Instant::now() + CALL_PATIENCE);
         let asked = self.authority.ask(&Asked::Call(&call), ASK_PATIENCE, deadline).await;
-        let (answer, _) = asked.map_err(|error| error.on(&self.name))?;
+        let (answer, _) = asked.map_err(|error| undecided(error).on(&self.name))?;
         let answer: crate::question::Answer = decode(&answer)?;
         Ok(answer.output)
     }

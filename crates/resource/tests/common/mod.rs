@@ -23,6 +23,8 @@ use nacre_resource::{
 use serde_json::Value;
 use tokio::time::timeout;
 
+/// After this a client knows that a message is lost.
+const BREAKS_AFTER: Duration = Duration::from_secs(1);
 /// How long a question or an answer is on its way.
 const WAY: Duration = Duration::from_millis(1);
 
@@ -52,6 +54,11 @@ impl Nodes {
     /// Whether clients reach no node from now on.
     pub fn cut_off_clients(&self, are_cut_off: bool) {
         self.are_clients_cut_off.store(are_cut_off, Ordering::Relaxed);
+    }
+
+    /// How many clients have held a capability.
+    pub fn holders(&self) -> usize {
+        self.holders.lock().unwrap().len()
     }
 
     /// Whether no node hears of clients that have held a capability until now.
@@ -89,11 +96,11 @@ impl Nodes {
     /// How long the next message is on its way; `None` if it is lost.
     fn way(&self) -> Option<Duration> {
         let mut storm = self.storm.lock().unwrap();
-        match storm.as_mut() {
-            Some(random) if random.one_in(20) => None,
-            Some(random) if random.one_in(10) => Some(Duration::from_millis(random.below(500))),
-            Some(random) => Some(Duration::from_millis(1 + random.below(20))),
-            None => Some(WAY),
+        let Some(random) = storm.as_mut() else { return Some(WAY) };
+        match random.below(20) {
+            0 => None,
+            1 | 2 => Some(Duration::from_millis(random.below(500))),
+            _ => Some(Duration::from_millis(1 + random.below(20))),
         }
     }
 
@@ -133,7 +140,8 @@ impl HostTransport for Nodes {
         }
         let lost = || Error::unavailable("a message is lost");
         let late = |way: Option<Duration>| async move {
-            tokio::time::sleep(way.unwrap_or(patience)).await;
+            // A session that has lost a message breaks soon.
+            tokio::time::sleep(way.unwrap_or(patience.min(BREAKS_AFTER))).await;
             way.map(drop)
         };
         late(self.way()).await.ok_or_else(lost)?;
