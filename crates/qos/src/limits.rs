@@ -1,0 +1,24 @@
+//! Every bound of this crate with its reason.
+
+use std::time::Duration;
+
+/// Rows of a profile. The longest public profile has 132.
+pub const MAX_PROFILE_ROWS: usize = 4096;
+/// Requests of one trace. A curve keeps 16 bytes of each; a day at 190 requests a second fits.
+pub const MAX_TRACE_RECORDS: usize = 16 << 20;
+/// Bytes of one line of a trace. The longest lines are those of blkparse, with some dozens of fields.
+pub const MAX_TRACE_LINE_BYTES: usize = 4096;
+/// Bytes that one request of a trace moves. No device does more in one operation.
+pub const MAX_TRACE_REQUEST_BYTES: u64 = 1 << 32;
+/// Objects, files and volumes that one trace names. Their names are kept.
+pub const MAX_TRACE_NAMES: usize = 1 << 20;
+/// Bytes of all names of one trace: a million names of the usual length fit.
+pub const MAX_TRACE_NAME_BYTES: usize = 64 << 20;
+/// Rates for which the burst of a trace is found. The public estimator takes steps of a thousandth of the capacity.
+pub const CURVE_RATES: usize = 1000;
+/// Segments of an arrival curve. Each is a row of the linear program, for each tenant and target.
+pub const MAX_CURVE_SEGMENTS: usize = 12;
+/// Pruning removes segments that start this late first: they matter for latencies that nobody promises.
+pub const LATE_SEGMENT: Duration = Duration::from_secs(30);
+
+const _: () = assert!(MAX_CURVE_SEGMENTS < CURVE_RATES);

@@ -1,0 +1,46 @@
+//! The bandwidth of one kind of request, by size.
+
+/// Bandwidths at some sizes, in ascending order of size.
+///
+/// **Invariant:** there is at least one, and all bandwidths are positive and finite.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Bandwidths(Vec<(f64, f64)>);
+
+impl Bandwidths {
+    /// The bandwidths of these pairs of bytes and bytes per second; the caller has checked them.
+    ///
+    /// A bandwidth above that of a greater size is lowered to it. So the result is never above what was measured.
+    pub(super) fn lower_bound(mut pairs: Vec<(f64, f64)>) -> Self {
+        let mut least = f64::INFINITY;
+        for (_, bandwidth) in pairs.iter_mut().rev() {
+            least = least.min(*bandwidth);
+            *bandwidth = least;
+        }
+        Self(pairs)
+    }
+
+    /// The bandwidth at each size, as it is used.
+    pub(super) fn values(&self) -> impl Iterator<Item = f64> {
+        self.0.iter().map(|(_, bandwidth)| *bandwidth)
+    }
+
+    /// The work of a request of this size.
+    ///
+    /// Between two sizes the bandwidth is interpolated linearly. A smaller request takes as long as the first size;
+    /// a greater one gets the last bandwidth.
+    pub(super) fn work_seconds(&self, bytes: u64) -> f64 {
+        let bytes = bytes as f64;
+        let above = self.0.partition_point(|(size, _)| *size <= bytes);
+        let Some((low_size, low)) = above.checked_sub(1).map(|below| self.0[below]) else {
+            let (size, bandwidth) = self.0[0];
+            return size / bandwidth;
+        };
+        let bandwidth = match self.0.get(above) {
+            Some((high_size, high)) => {
+                low + (high - low) * (bytes - low_size) / (high_size - low_size)
+            }
+            None => low,
+        };
+        bytes / bandwidth
+    }
+}

@@ -1,0 +1,76 @@
+//! A network link: its work is affine in the bytes of a request.
+
+use nacre_object::{Error, Result};
+
+use crate::IoKind;
+
+/// Bytes of headers and frames that each message takes on a link, whatever it carries.
+const MESSAGE_BYTES: f64 = 200.0;
+/// Bytes on the link for each byte of data: frames have headers of their own.
+const BYTES_PER_DATA_BYTE: f64 = 1.1;
+/// Bytes of acknowledgements in the other direction for each byte of data.
+const BYTES_PER_ACKNOWLEDGED_BYTE: f64 = 0.025;
+
+/// One direction of a link, as the client sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LinkDirection {
+    /// From the client to the server: the data of writes.
+    Out,
+    /// From the server to the client: the data of reads.
+    In,
+}
+
+/// A link that carries requests.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Link {
+    bytes_per_second: f64,
+}
+
+impl Link {
+    /// A link of 1 Gbit/s.
+    pub const GIGABIT: Self = Self { bytes_per_second: 125e6 };
+
+    /// A link of this speed.
+    ///
+    /// # Errors
+    /// `Invalid` if the speed is not a positive number.
+    pub fn new(bytes_per_second: f64) -> Result<Self> {
+        if bytes_per_second.is_finite() && bytes_per_second > 0.0 {
+            return Ok(Self { bytes_per_second });
+        }
+        Err(Error::invalid(format!("a link of {bytes_per_second} bytes per second"))
+            .hint("the speed of a link is a positive number"))
+    }
+
+    /// The work of one request for one direction of the link.
+    pub fn work_seconds(&self, direction: LinkDirection, kind: IoKind, bytes: u64) -> f64 {
+        let carries_data = matches!(
+            (direction, kind),
+            (LinkDirection::Out, IoKind::Write) | (LinkDirection::In, IoKind::Read)
+        );
+        let factor = if carries_data { BYTES_PER_DATA_BYTE } else { BYTES_PER_ACKNOWLEDGED_BYTE };
+        (MESSAGE_BYTES + factor * bytes as f64) / self.bytes_per_second
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_loads_its_direction_and_acknowledgements_the_other() {
+        let work = |direction, kind| Link::GIGABIT.work_seconds(direction, kind, 1000) * 125e6;
+        assert_eq!(work(LinkDirection::Out, IoKind::Write), 1300.0);
+        assert_eq!(work(LinkDirection::In, IoKind::Write), 225.0);
+        assert_eq!(work(LinkDirection::In, IoKind::Read), 1300.0);
+        assert_eq!(work(LinkDirection::Out, IoKind::Read), 225.0);
+    }
+
+    #[test]
+    fn a_link_without_a_positive_speed_is_refused() {
+        for speed in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(Link::new(speed).is_err(), "{speed}");
+        }
+        assert_eq!(Link::new(125e6).unwrap(), Link::GIGABIT);
+    }
+}

@@ -1,0 +1,44 @@
+//! Our own traces, with the names of objects.
+//!
+//! The first line is `nacre trace 1`. Each other line is `SECONDS read|write BYTES OBJECT`, with one space between
+//! fields; the name of the object may have spaces. Empty lines and lines that begin with `#` say nothing.
+//! `samples/nacre.trace` is an example.
+
+use nacre_object::{Error, Result};
+
+use super::fields::{kind, seconds, size};
+use super::reader::{Line, LineReader, RawPlace, RawRecord};
+
+/// The first line of a trace.
+pub(super) const HEADER: &str = "nacre trace 1";
+
+/// Reads the lines.
+#[derive(Default)]
+pub(super) struct Lines {
+    has_header: bool,
+}
+
+impl LineReader for Lines {
+    fn read_line<'a>(&mut self, line: &'a str) -> Result<Line<'a>> {
+        if !self.has_header {
+            self.has_header = line == HEADER;
+            return match self.has_header {
+                true => Ok(Line::Nothing),
+                false => Err(Error::invalid(format!("the first line is not {HEADER:?}"))),
+            };
+        }
+        if line.is_empty() || line.starts_with('#') {
+            return Ok(Line::Nothing);
+        }
+        let fields: Vec<_> = line.splitn(4, ' ').collect();
+        let [at, kind_, bytes, object] = fields[..] else {
+            return Err(Error::invalid(format!("{} fields in place of 4", fields.len())));
+        };
+        Ok(Line::Request(RawRecord {
+            at: seconds(at)?,
+            kind: kind(kind_, "read", "write")?,
+            bytes: size(bytes)?,
+            place: RawPlace::Object(object),
+        }))
+    }
+}

@@ -1,0 +1,195 @@
+//! Reads a trace line by line, within bounds.
+
+use std::collections::HashMap;
+use std::io::{BufRead, Read};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nacre_object::{Error, Result};
+
+use super::{Place, Trace, TraceFormat, TraceRecord};
+use crate::IoKind;
+use crate::limits::{
+    MAX_TRACE_LINE_BYTES, MAX_TRACE_NAME_BYTES, MAX_TRACE_NAMES, MAX_TRACE_RECORDS,
+};
+
+/// What a line of a trace says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Line<'a> {
+    /// Nothing that matters: a header, a comment, an event that moves no data.
+    Nothing,
+    /// A request.
+    Request(RawRecord<'a>),
+    /// The rest of the file is no part of the trace.
+    End,
+}
+
+/// A request as a line has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RawRecord<'a> {
+    /// The time since a moment of the format's choice.
+    pub(super) at: Duration,
+    pub(super) kind: IoKind,
+    pub(super) bytes: u64,
+    pub(super) place: RawPlace<'a>,
+}
+
+/// Where a request goes, as a line has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RawPlace<'a> {
+    Unknown,
+    Block { volume: &'a str, offset: u64 },
+    Object(&'a str),
+}
+
+/// Reads the lines of one format.
+pub(super) trait LineReader {
+    /// What this line says. Errors need not name the line.
+    fn read_line<'a>(&mut self, line: &'a str) -> Result<Line<'a>>;
+
+    /// Whether what was read is a whole trace.
+    fn end(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads a trace. Without a format, the first line says which one it is.
+///
+/// Records that are out of order are put into the order of their times.
+///
+/// # Errors
+/// `Invalid`, with the number of the line, if a line makes no sense; `Exhausted` if the trace is too long;
+/// `Unsupported` if no reader can make a curve of such traces; `Unavailable` if the input fails.
+pub fn read(input: impl BufRead, format: Option<TraceFormat>) -> Result<Trace> {
+    let mut lines = Lines { input, number: 0, buffer: vec![] };
+    let mut first = lines.next_line()?.map(str::to_owned);
+    let format = match (format, &first) {
+        (Some(format), _) => format,
+        (None, Some(line)) => TraceFormat::detect(line).ok_or_else(|| unknown_format(line))?,
+        (None, None) => return Err(Error::invalid("the trace is empty")),
+    };
+    let mut reader = format.reader()?;
+    let mut builder = Builder::new(format);
+    while let Some(line) = match first.take() {
+        Some(line) => Some(line),
+        None => lines.next_line()?.map(str::to_owned),
+    } {
+        let at_line = |error: Error| error.on(format!("line {}", lines.number));
+        match reader.read_line(&line).map_err(at_line)? {
+            Line::Nothing => {}
+            Line::Request(record) => builder.add(&record).map_err(at_line)?,
+            Line::End => break,
+        }
+    }
+    reader.end()?;
+    builder.finish()
+}
+
+fn unknown_format(line: &str) -> Error {
+    let names: Vec<_> = TraceFormat::ALL.iter().map(|format| format.as_str()).collect();
+    let start: String = line.chars().take(80).collect();
+    Error::invalid(format!("the line {start:?} does not say which format the trace has"))
+        .on("line 1")
+        .hint(format!("name the format: {}", names.join(", ")))
+}
+
+/// The lines of a file, none longer than a bound.
+struct Lines<R> {
+    input: R,
+    number: u64,
+    buffer: Vec<u8>,
+}
+
+impl<R: BufRead> Lines<R> {
+    fn next_line(&mut self) -> Result<Option<&str>> {
+        self.number += 1;
+        let here = |error: Error| error.on(format!("line {}", self.number));
+        self.buffer.clear();
+        let bound = MAX_TRACE_LINE_BYTES as u64 + 1;
+        let read = self.input.by_ref().take(bound).read_until(b'\n', &mut self.buffer);
+        let count = read.map_err(|cause| {
+            here(Error::unavailable(format!("the trace cannot be read: {cause}")))
+        })?;
+        if count as u64 == bound && !self.buffer.ends_with(b"\n") {
+            let message = format!("a line of more than {MAX_TRACE_LINE_BYTES} bytes");
+            return Err(here(Error::invalid(message)));
+        }
+        if count == 0 {
+            return Ok(None);
+        }
+        let text = std::str::from_utf8(&self.buffer)
+            .map_err(|_| here(Error::invalid("the line is not UTF-8")))?;
+        Ok(Some(text.trim_end_matches(['\n', '\r'])))
+    }
+}
+
+/// Collects the records of a trace.
+struct Builder {
+    records: Vec<TraceRecord>,
+    names: Vec<Arc<str>>,
+    name_bytes: usize,
+    by_name: HashMap<Arc<str>, usize>,
+    clock_step: Duration,
+}
+
+impl Builder {
+    fn new(format: TraceFormat) -> Self {
+        Self {
+            records: vec![],
+            names: vec![],
+            name_bytes: 0,
+            by_name: HashMap::new(),
+            clock_step: format.clock_step(),
+        }
+    }
+
+    fn add(&mut self, record: &RawRecord<'_>) -> Result<()> {
+        if self.records.len() == MAX_TRACE_RECORDS {
+            let message = format!("more than {MAX_TRACE_RECORDS} requests");
+            return Err(Error::exhausted(message).hint("split the trace"));
+        }
+        let place = match record.place {
+            RawPlace::Unknown => Place::Unknown,
+            RawPlace::Block { volume, offset } => {
+                Place::Block { volume: self.name(volume)?, offset }
+            }
+            RawPlace::Object(name) => Place::Object { name: self.name(name)? },
+        };
+        // A format whose times may have a fraction is as fine as the fractions it has.
+        if record.at.subsec_nanos() != 0 && self.clock_step.as_secs() > 0 {
+            self.clock_step = Duration::from_nanos(1);
+        }
+        let RawRecord { at, kind, bytes, .. } = *record;
+        self.records.push(TraceRecord { at, kind, bytes, place });
+        Ok(())
+    }
+
+    fn name(&mut self, name: &str) -> Result<usize> {
+        if let Some(index) = self.by_name.get(name) {
+            return Ok(*index);
+        }
+        let bytes = self.name_bytes + name.len();
+        if self.names.len() == MAX_TRACE_NAMES || bytes > MAX_TRACE_NAME_BYTES {
+            let message = format!(
+                "more than {MAX_TRACE_NAMES} names, or more than {MAX_TRACE_NAME_BYTES} bytes of names"
+            );
+            return Err(Error::exhausted(message).hint("split the trace"));
+        }
+        let (index, name) = (self.names.len(), Arc::<str>::from(name));
+        self.names.push(Arc::clone(&name));
+        self.by_name.insert(name, index);
+        self.name_bytes = bytes;
+        Ok(index)
+    }
+
+    fn finish(mut self) -> Result<Trace> {
+        self.records.sort_by_key(|record| record.at);
+        let Some(first) = self.records.first().map(|record| record.at) else {
+            return Err(Error::invalid("the trace has no requests"));
+        };
+        for record in &mut self.records {
+            record.at -= first;
+        }
+        Ok(Trace { records: self.records, names: self.names, clock_step: self.clock_step })
+    }
+}
