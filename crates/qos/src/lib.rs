@@ -4,11 +4,19 @@
 //!
 //! 1. A [`Profile`] says how much work a request is for a device.
 //! 2. [`trace::read`] reads what a tenant asked for in the past.
+//! 3. An [`ArrivalCurve`] is the most work that the tenant brings in any time span.
+//! 4. [`queue_delays`] bounds the latency of tenants that share a device.
 
+mod calculus;
+mod curve;
 mod io_kind;
 pub mod limits;
 mod profile;
 pub mod trace;
 
+pub use calculus::{
+    Flow, RateBurst, Service, legs_latency, meets, priorities, queue_delays, stages_latency,
+};
+pub use curve::{ArrivalCurve, Segment, WorkArrival, WorkTrace};
 pub use io_kind::IoKind;
 pub use profile::{Dip, Link, LinkDirection, Profile, ProfileRow};

@@ -1,0 +1,16 @@
+//! The latency of a tenant, made of the delays at the queues that its requests pass.
+
+/// The latency of stages that a request passes one after the other: the sum.
+pub fn stages_latency(delays: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {
+    delays.into_iter().sum()
+}
+
+/// The latency of legs that requests take beside each other, as copies of a write do: the longest.
+pub fn legs_latency(latencies: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {
+    latencies.into_iter().try_fold(0.0, |longest, latency| Some(f64::max(longest, latency?)))
+}
+
+/// Whether a latency is at most the SLO. No bound, and what is no number, is not.
+pub fn meets(latency: Option<f64>, slo_seconds: f64) -> bool {
+    latency.is_some_and(|latency| latency <= slo_seconds)
+}

@@ -1,0 +1,19 @@
+//! Deterministic network calculus with simple curves: from what arrives and what serves to the longest delay.
+//!
+//! Admission asks [`queue_delays`] whether everybody meets the promised latency. All functions answer `None` where there
+//! is no bound, and where a number is missing (NaN). So whoever asks for a bound refuses in doubt.
+
+mod latency;
+mod priority;
+mod queue;
+mod rate_burst;
+mod service;
+
+pub use latency::{legs_latency, meets, stages_latency};
+pub use priority::priorities;
+pub use queue::{Flow, queue_delays};
+pub use rate_burst::RateBurst;
+pub use service::Service;
+
+#[cfg(test)]
+mod tests;

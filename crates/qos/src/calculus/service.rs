@@ -1,0 +1,48 @@
+//! What a queue does for a flow at least.
+
+use serde::{Deserialize, Serialize};
+
+use super::RateBurst;
+
+/// A service that may do nothing for `latency_seconds`, and then does `rate` seconds of work a second.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    /// Seconds of work a second.
+    pub rate: f64,
+    /// The longest time without work.
+    pub latency_seconds: f64,
+}
+
+impl Service {
+    /// A device that begins at once. All of it is 1 second of work a second.
+    pub const DEVICE: Self = Self { rate: 1.0, latency_seconds: 0.0 };
+
+    /// What is left for others when this flow is always served first; `None` if nothing is.
+    pub fn left_over(self, first: RateBurst) -> Option<Self> {
+        let rate = self.rate - first.rate;
+        if rate.is_nan() || rate <= 0.0 {
+            return None;
+        }
+        let waits = (first.burst_seconds + first.rate * self.latency_seconds) / rate;
+        Some(Self { rate, latency_seconds: self.latency_seconds + waits })
+    }
+
+    /// This service and then another.
+    #[must_use]
+    pub fn then(self, next: Self) -> Self {
+        Self {
+            rate: self.rate.min(next.rate),
+            latency_seconds: self.latency_seconds + next.latency_seconds,
+        }
+    }
+
+    /// The longest time from the arrival of a request of this flow to its end; `None` if there is no bound.
+    pub fn delay(self, flow: RateBurst) -> Option<f64> {
+        if !(self.rate > 0.0 && flow.rate <= self.rate) {
+            return None;
+        }
+        let delay = self.latency_seconds + flow.burst_seconds / self.rate;
+        delay.is_finite().then_some(delay)
+    }
+}

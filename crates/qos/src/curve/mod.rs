@@ -1,0 +1,17 @@
+//! Arrival curves: the most work that a tenant asks for in any time span of a given length.
+//!
+//! `nacre slo curve` and admission make one of each trace and target:
+//!
+//! 1. [`WorkTrace`] has the work of each request.
+//! 2. A leaky bucket per rate finds the burst that each rate needs, for about 1,000 rates.
+//! 3. The [`ArrivalCurve`] is the lower envelope of these lines, pruned to few segments.
+//!
+//! **Invariant:** no trace asks for more than its curve; pruning only raises a curve.
+
+mod arrival_curve;
+mod leaky_bucket;
+mod prune;
+mod work_trace;
+
+pub use arrival_curve::{ArrivalCurve, Segment};
+pub use work_trace::{WorkArrival, WorkTrace};

@@ -1,0 +1,81 @@
+//! A trace as one device sees it: when requests came, and how much work each was.
+
+use nacre_object::{Error, Result};
+
+/// A request as a device sees it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WorkArrival {
+    /// When it came.
+    pub at_seconds: f64,
+    /// How long it alone keeps the device busy.
+    pub work_seconds: f64,
+}
+
+/// The requests of a trace that one device serves.
+///
+/// **Invariant:** the arrivals are in the order of their times, and no work is negative.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkTrace {
+    arrivals: Vec<WorkArrival>,
+    duration_seconds: f64,
+}
+
+impl WorkTrace {
+    /// The trace of these arrivals.
+    ///
+    /// `duration_seconds` is the time from the first to the last request of the whole trace. It is longer than that of
+    /// these arrivals if other devices served the others.
+    ///
+    /// # Errors
+    /// `Invalid` if the arrivals are not in the order of their times, or if a number is negative or none.
+    pub fn new(arrivals: Vec<WorkArrival>, duration_seconds: f64) -> Result<Self> {
+        let is_ordered = arrivals.windows(2).all(|pair| pair[0].at_seconds <= pair[1].at_seconds);
+        let is_number = |arrival: &WorkArrival| {
+            arrival.at_seconds.is_finite()
+                && arrival.work_seconds.is_finite()
+                && arrival.work_seconds >= 0.0
+        };
+        if !is_ordered || !arrivals.iter().all(is_number) {
+            return Err(Error::invalid("arrivals out of order, or with work that is no number"));
+        }
+        let own = match (arrivals.first(), arrivals.last()) {
+            (Some(first), Some(last)) => last.at_seconds - first.at_seconds,
+            _ => 0.0,
+        };
+        if !duration_seconds.is_finite() || duration_seconds < own {
+            let message = format!("{duration_seconds} s for arrivals within {own} s");
+            return Err(Error::invalid(message));
+        }
+        Ok(Self { arrivals, duration_seconds })
+    }
+
+    /// The requests.
+    pub fn arrivals(&self) -> &[WorkArrival] {
+        &self.arrivals
+    }
+
+    /// The time from the first to the last request of the whole trace.
+    pub fn duration_seconds(&self) -> f64 {
+        self.duration_seconds
+    }
+
+    /// All work.
+    pub fn work_seconds(&self) -> f64 {
+        self.arrivals.iter().map(|arrival| arrival.work_seconds).sum()
+    }
+
+    /// The rate at which a device does the work within the duration.
+    ///
+    /// # Errors
+    /// `Invalid` if there is no work, or no time.
+    pub fn least_rate(&self) -> Result<f64> {
+        let rate = self.work_seconds() / self.duration_seconds;
+        match rate.is_finite() && rate > 0.0 {
+            true => Ok(rate),
+            false => Err(Error::invalid(
+                "the trace has no rate: all requests came at one time, or none takes any time",
+            )
+            .hint("a curve needs requests at two times at least")),
+        }
+    }
+}
