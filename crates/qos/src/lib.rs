@@ -6,7 +6,11 @@
 //! 2. [`trace::read`] reads what a tenant asked for in the past.
 //! 3. An [`ArrivalCurve`] is the most work that the tenant brings in any time span.
 //! 4. [`queue_delays`] bounds the latency of tenants that share a device.
+//! 5. [`Admission`] says who can be promised what, and finds the token bucket of each tenant and target.
+//!
+//! **Invariant:** the crate decides and does nothing. It reads no clock, no random numbers and no environment.
 
+mod admission;
 mod calculus;
 mod curve;
 mod io_kind;
@@ -14,6 +18,10 @@ pub mod limits;
 mod profile;
 pub mod trace;
 
+pub use admission::{
+    Admission, Admitted, Alternative, Candidate, Estimator, FirstFit, Fit, Layout, Miss, Overload,
+    PlacedTenant, Placement, Queue, QueueFlow, QueueTraces, Refusal, Sharing, Verdict, first_fit,
+};
 pub use calculus::{
     Flow, RateBurst, Service, legs_latency, meets, priorities, queue_delays, stages_latency,
 };

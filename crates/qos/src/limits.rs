@@ -20,5 +20,11 @@ pub const CURVE_RATES: usize = 1000;
 pub const MAX_CURVE_SEGMENTS: usize = 12;
 /// Pruning removes segments that start this late first: they matter for latencies that nobody promises.
 pub const LATE_SEGMENT: Duration = Duration::from_secs(30);
+/// Tenants with a promise. Each is a few kilobytes.
+pub const MAX_TENANTS: usize = 65_536;
+/// Queues that the requests of one tenant pass: targets and links. Each is some dozen rows of the linear program.
+pub const MAX_QUEUES_OF_TENANT: usize = 1024;
+/// The longest SLO. A latency of an hour is no tail latency.
+pub const MAX_SLO_SECONDS: f64 = 3600.0;
 
 const _: () = assert!(MAX_CURVE_SEGMENTS < CURVE_RATES);

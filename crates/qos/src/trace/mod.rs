@@ -16,6 +16,7 @@ mod record;
 mod tencent;
 
 pub use format::TraceFormat;
+pub(crate) use format::one_second_clock;
 pub use reader::read;
 pub use record::{Place, Trace, TraceRecord};
 

@@ -1,0 +1,94 @@
+//! What asks for admission.
+
+use nacre_object::{Error, Result, TenantName};
+
+use crate::ArrivalCurve;
+use crate::limits::{MAX_QUEUES_OF_TENANT, MAX_SLO_SECONDS};
+
+/// A device or one direction of a link. It does one second of work a second.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Queue {
+    /// How errors name it.
+    pub name: String,
+    /// The longest time for which requests that nobody counted keep the queue busy before it serves a promised one: what
+    /// may be outstanding at a device.
+    pub blocking_seconds: f64,
+}
+
+/// What a tenant brings to one queue.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueFlow {
+    /// The place of the queue among the queues of the admission.
+    pub queue: usize,
+    /// The work that comes to it.
+    pub curve: ArrivalCurve,
+}
+
+/// Whether the token buckets of a tenant may differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sharing {
+    /// Each queue has the bucket that its own traffic needs.
+    #[default]
+    OwnBuckets,
+    /// All queues have the same bucket, which is enough for the busiest, as in the thesis.
+    Uniform,
+}
+
+/// A tenant that asks for a promise.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate {
+    /// The tenant.
+    pub tenant: TenantName,
+    /// The latency that no request exceeds.
+    pub slo_seconds: f64,
+    /// What it brings to each queue, in any order, each queue once.
+    pub flows: Vec<QueueFlow>,
+    /// Ways of a request, each the flows that it passes one after the other. Legs are taken beside each other.
+    pub legs: Vec<Vec<usize>>,
+    /// Whether the buckets may differ.
+    pub sharing: Sharing,
+    /// The epoch of the placement that the curves were made for.
+    pub placement_epoch: u64,
+}
+
+impl Candidate {
+    /// A tenant whose requests each go to one of some devices, or to several at once, and pass no other queue.
+    pub fn on_devices(tenant: TenantName, slo_seconds: f64, flows: Vec<QueueFlow>) -> Self {
+        let legs = (0..flows.len()).map(|flow| vec![flow]).collect();
+        let (sharing, placement_epoch) = (Sharing::default(), 0);
+        Self { tenant, slo_seconds, flows, legs, sharing, placement_epoch }
+    }
+
+    /// Whether the candidate makes sense for this many queues.
+    pub(super) fn check(&self, queues: usize) -> Result<()> {
+        let wrong = |message: String| Err(Error::invalid(message).on(&self.tenant));
+        if !(self.slo_seconds > 0.0 && self.slo_seconds <= MAX_SLO_SECONDS) {
+            return wrong(format!(
+                "an SLO of {} s; it must be above 0 and at most {MAX_SLO_SECONDS} s",
+                self.slo_seconds
+            ));
+        }
+        if self.flows.is_empty() || self.flows.len() > MAX_QUEUES_OF_TENANT {
+            return wrong(format!(
+                "traffic at {} queues; a tenant has from 1 to {MAX_QUEUES_OF_TENANT}",
+                self.flows.len()
+            ));
+        }
+        let mut own: Vec<_> = self.flows.iter().map(|flow| flow.queue).collect();
+        own.sort_unstable();
+        if own.windows(2).any(|pair| pair[0] == pair[1]) || own.last() >= Some(&queues) {
+            return wrong("a queue that is named twice, or that there is not".to_owned());
+        }
+        let mut is_passed = vec![false; self.flows.len()];
+        for flow in self.legs.iter().flatten() {
+            match is_passed.get_mut(*flow) {
+                Some(is_passed) => *is_passed = true,
+                None => return wrong(format!("a leg through the flow {flow}, which is not there")),
+            }
+        }
+        match is_passed.contains(&false) {
+            true => wrong("a flow that no leg passes".to_owned()),
+            false => Ok(()),
+        }
+    }
+}

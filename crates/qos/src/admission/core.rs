@@ -1,0 +1,191 @@
+//! The tenants that were admitted, and the decision about another one.
+
+use nacre_object::{Error, Result, TenantName};
+
+use super::program::{Promises, solve};
+use super::{Candidate, Queue, check};
+use crate::RateBurst;
+use crate::calculus::{meets, priorities};
+use crate::limits::MAX_TENANTS;
+
+/// What came of a candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Everybody meets the promise, the candidate included.
+    Admitted,
+    /// Somebody would miss it. Nothing has changed.
+    Refused,
+}
+
+/// A tenant that was admitted, and what was promised.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Admitted {
+    /// What it asked for.
+    pub candidate: Candidate,
+    /// The token bucket of each of its flows.
+    pub buckets: Vec<RateBurst>,
+}
+
+/// The tenants that were admitted to some queues.
+///
+/// **Invariant:** the calculus confirms the promise of every tenant.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Admission {
+    pub(super) queues: Vec<Queue>,
+    placement_epoch: u64,
+    /// In the order of their admission.
+    pub(super) tenants: Vec<Admitted>,
+}
+
+impl Admission {
+    /// Nobody is admitted to these queues. Curves must be made for this epoch of the placement.
+    ///
+    /// # Errors
+    /// `Invalid` if a blocking time is not a number from 0.
+    pub fn new(queues: Vec<Queue>, placement_epoch: u64) -> Result<Self> {
+        let is_valid =
+            |queue: &Queue| queue.blocking_seconds.is_finite() && queue.blocking_seconds >= 0.0;
+        match queues.iter().find(|queue| !is_valid(queue)) {
+            Some(queue) => {
+                let blocking = queue.blocking_seconds;
+                Err(Error::invalid(format!("a blocking time of {blocking} s")).on(&queue.name))
+            }
+            None => Ok(Self { queues, placement_epoch, tenants: vec![] }),
+        }
+    }
+
+    /// The queues.
+    pub fn queues(&self) -> &[Queue] {
+        &self.queues
+    }
+
+    /// The tenants, in the order of their admission.
+    pub fn tenants(&self) -> &[Admitted] {
+        &self.tenants
+    }
+
+    /// The epoch of the placement that all curves were made for.
+    pub fn placement_epoch(&self) -> u64 {
+        self.placement_epoch
+    }
+
+    /// Admits a candidate if everybody then meets the promise.
+    ///
+    /// # Errors
+    /// `Invalid` if the candidate makes no sense; `Exists` if the tenant has a promise; `Stale` if its curves were made
+    /// for another placement; `Exhausted` if there are too many tenants.
+    pub fn admit(&mut self, candidate: Candidate) -> Result<Verdict> {
+        self.check(&candidate)?;
+        let group = self.group(&candidate);
+        let Some(buckets) = self.fitting(&candidate, &group) else { return Ok(Verdict::Refused) };
+        for (at, buckets) in group.iter().zip(&buckets) {
+            self.tenants[*at].buckets.clone_from(buckets);
+        }
+        let own = buckets.into_iter().next_back().unwrap_or_default();
+        self.tenants.push(Admitted { candidate, buckets: own });
+        Ok(Verdict::Admitted)
+    }
+
+    /// Whether the candidate would be admitted.
+    ///
+    /// # Errors
+    /// As [`Admission::admit`].
+    pub fn fits(&self, candidate: &Candidate) -> Result<bool> {
+        self.check(candidate)?;
+        Ok(self.fitting(candidate, &self.group(candidate)).is_some())
+    }
+
+    /// Ends a promise; answers whether there was one.
+    pub fn evict(&mut self, tenant: &TenantName) -> bool {
+        let before = self.tenants.len();
+        self.tenants.retain(|admitted| admitted.candidate.tenant != *tenant);
+        self.tenants.len() < before
+    }
+
+    /// The bound on the latency of each tenant, in the order of their admission.
+    pub fn latencies(&self) -> Vec<Option<f64>> {
+        let tenants: Vec<_> = self.tenants.iter().map(|admitted| &admitted.candidate).collect();
+        let buckets: Vec<_> =
+            self.tenants.iter().map(|admitted| admitted.buckets.clone()).collect();
+        check::latencies(&self.queues, &tenants, &buckets)
+    }
+
+    /// The priority of each tenant, in the order of their admission: 0 is served first.
+    pub fn priorities(&self) -> Vec<usize> {
+        let slos = self.tenants.iter().map(|admitted| admitted.candidate.slo_seconds);
+        priorities(&slos.collect::<Vec<_>>())
+    }
+
+    pub(super) fn check(&self, candidate: &Candidate) -> Result<()> {
+        candidate.check(self.queues.len())?;
+        let tenant = &candidate.tenant;
+        if candidate.placement_epoch != self.placement_epoch {
+            return Err(Error::stale(format!(
+                "curves for the placement of epoch {}; the placement has epoch {}",
+                candidate.placement_epoch, self.placement_epoch
+            ))
+            .on(tenant)
+            .hint("make the curves again"));
+        }
+        if self.tenants.iter().any(|admitted| admitted.candidate.tenant == *tenant) {
+            return Err(Error::exists("the tenant has a promise")
+                .on(tenant)
+                .hint("evict it first"));
+        }
+        if self.tenants.len() == MAX_TENANTS {
+            return Err(Error::exhausted(format!("{MAX_TENANTS} tenants are admitted")).on(tenant));
+        }
+        Ok(())
+    }
+
+    /// The tenants whose latency the candidate can change: those that share a queue with it, directly or through others.
+    pub(super) fn group(&self, candidate: &Candidate) -> Vec<usize> {
+        let mut is_shared = vec![false; self.queues.len()];
+        let mut is_in = vec![false; self.tenants.len()];
+        let mut pending: Vec<_> = candidate.flows.iter().map(|flow| flow.queue).collect();
+        let mut by_queue: Vec<Vec<usize>> = vec![vec![]; self.queues.len()];
+        for (at, admitted) in self.tenants.iter().enumerate() {
+            for flow in &admitted.candidate.flows {
+                by_queue[flow.queue].push(at);
+            }
+        }
+        while let Some(queue) = pending.pop() {
+            if std::mem::replace(&mut is_shared[queue], true) {
+                continue;
+            }
+            for at in &by_queue[queue] {
+                if !std::mem::replace(&mut is_in[*at], true) {
+                    let flows = &self.tenants[*at].candidate.flows;
+                    pending.extend(flows.iter().map(|flow| flow.queue));
+                }
+            }
+        }
+        (0..self.tenants.len()).filter(|at| is_in[*at]).collect()
+    }
+
+    /// The candidates of a group, and this one as the last.
+    pub(super) fn members<'a>(
+        &'a self,
+        candidate: &'a Candidate,
+        group: &[usize],
+    ) -> Vec<&'a Candidate> {
+        let present = group.iter().map(|at| &self.tenants[*at].candidate);
+        present.chain([candidate]).collect()
+    }
+
+    /// The buckets of the group and of the candidate if everybody meets the promise.
+    pub(super) fn fitting(
+        &self,
+        candidate: &Candidate,
+        group: &[usize],
+    ) -> Option<Vec<Vec<RateBurst>>> {
+        let members = self.members(candidate, group);
+        let buckets = solve(&self.queues, &members, Promises::Kept)?;
+        let latencies = check::latencies(&self.queues, &members, &buckets);
+        let is_kept = latencies
+            .iter()
+            .zip(&members)
+            .all(|(latency, member)| meets(*latency, member.slo_seconds));
+        is_kept.then_some(buckets)
+    }
+}

@@ -1,0 +1,163 @@
+//! From a trace to the work at each queue, in the ways of the thesis.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use nacre_object::{Error, Result};
+
+use super::{QueueFlow, Sharing};
+use crate::trace::Trace;
+use crate::trace::TraceFormat;
+use crate::{ArrivalCurve, IoKind, Profile, WorkArrival, WorkTrace};
+
+/// How the targets of a pool are modelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Estimator {
+    /// Each target has the requests of the objects that it keeps.
+    #[default]
+    PerTarget,
+    /// As [`Estimator::PerTarget`], with one bucket for all targets of a tenant: what the thesis does.
+    Uniform,
+    /// All targets are one, which is as fast as all together. It overloads a target that most objects are on.
+    Optimistic,
+    /// All requests could go to one target. It admits too few if objects are spread.
+    Pessimistic,
+}
+
+impl Estimator {
+    /// Every estimator, in declaration order.
+    pub const ALL: [Self; 4] =
+        [Self::PerTarget, Self::Uniform, Self::Optimistic, Self::Pessimistic];
+
+    /// The word for this estimator on the command line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::PerTarget => "per-target",
+            Self::Uniform => "uniform",
+            Self::Optimistic => "optimistic",
+            Self::Pessimistic => "pessimistic",
+        }
+    }
+
+    /// Whether the buckets of a tenant may differ.
+    pub const fn sharing(self) -> Sharing {
+        match self {
+            Self::Uniform => Sharing::Uniform,
+            Self::PerTarget | Self::Optimistic | Self::Pessimistic => Sharing::OwnBuckets,
+        }
+    }
+
+    /// How many queues stand for this many targets.
+    pub const fn queues(self, targets: usize) -> usize {
+        match self {
+            Self::PerTarget | Self::Uniform => targets,
+            Self::Optimistic | Self::Pessimistic => 1,
+        }
+    }
+}
+
+impl fmt::Display for Estimator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Estimator {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|estimator| estimator.as_str() == text).ok_or_else(|| {
+            let names = Self::ALL.map(Self::as_str).join(", ");
+            Error::invalid(format!("there is no estimator {text:?}"))
+                .hint(format!("the estimators are {names}"))
+        })
+    }
+}
+
+/// Which targets keep an object.
+pub trait Layout {
+    /// How many targets there are.
+    fn targets(&self) -> usize;
+
+    /// The targets that keep this object, the one that serves reads first. A write loads all of them.
+    ///
+    /// # Errors
+    /// Whatever keeps the layout from telling. `object` is `None` if the trace does not say it.
+    fn locate(&self, object: Option<&str>) -> Result<Vec<usize>>;
+}
+
+/// The work of a trace at each queue.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueTraces {
+    /// The queues that have any work, by their number.
+    pub traces: BTreeMap<usize, WorkTrace>,
+}
+
+impl QueueTraces {
+    /// The work of `trace` at the queues that stand for targets. A volume of the trace consists of objects of
+    /// `block_bytes`.
+    ///
+    /// # Errors
+    /// `Unsupported` if the clock of the trace is too coarse; what the layout says; `Invalid` if it names no target.
+    pub fn new(
+        trace: &Trace,
+        profile: &Profile,
+        layout: &dyn Layout,
+        block_bytes: u64,
+        estimator: Estimator,
+    ) -> Result<Self> {
+        if trace.clock_step.as_secs() > 0 {
+            return Err(crate::trace::one_second_clock(TraceFormat::Tencent.as_str()));
+        }
+        let mut by_queue: BTreeMap<usize, Vec<WorkArrival>> = BTreeMap::new();
+        for record in &trace.records {
+            let object = trace.object(record, block_bytes);
+            let targets = layout.locate(object.as_deref())?;
+            let (Some(first), true) =
+                (targets.first(), targets.iter().all(|target| *target < layout.targets()))
+            else {
+                return Err(Error::invalid(format!(
+                    "the targets {targets:?} of {} in all",
+                    layout.targets()
+                ))
+                .on(object.unwrap_or_default()));
+            };
+            let work = profile.work_seconds(record.kind, record.bytes);
+            let loaded = match record.kind {
+                IoKind::Read => std::slice::from_ref(first),
+                IoKind::Write => &targets[..],
+            };
+            let mut add = |queue, work_seconds| {
+                let at_seconds = record.at.as_secs_f64();
+                by_queue.entry(queue).or_default().push(WorkArrival { at_seconds, work_seconds });
+            };
+            match estimator {
+                Estimator::PerTarget | Estimator::Uniform => {
+                    loaded.iter().for_each(|target| add(*target, work));
+                }
+                Estimator::Optimistic => {
+                    add(0, work * loaded.len() as f64 / layout.targets() as f64);
+                }
+                Estimator::Pessimistic => add(0, work),
+            }
+        }
+        let duration = trace.records.last().map_or(0.0, |record| record.at.as_secs_f64());
+        let traces = by_queue
+            .into_iter()
+            .map(|(queue, arrivals)| Ok((queue, WorkTrace::new(arrivals, duration)?)))
+            .collect::<Result<_>>()?;
+        Ok(Self { traces })
+    }
+
+    /// The flows of a candidate.
+    ///
+    /// # Errors
+    /// `Invalid` if a queue has all its requests at one time.
+    pub fn flows(&self) -> Result<Vec<QueueFlow>> {
+        let flow = |(queue, trace): (&usize, &WorkTrace)| {
+            Ok(QueueFlow { queue: *queue, curve: ArrivalCurve::of_trace(trace)? })
+        };
+        self.traces.iter().map(flow).collect()
+    }
+}

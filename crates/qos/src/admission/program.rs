@@ -1,0 +1,253 @@
+//! The linear program that chooses rates and bursts.
+//!
+//! Each flow has a rate `r` and a burst `b`. The sum of the rates is least, so that most is left for further tenants.
+//! The rows, with SLOs made a thousandth shorter:
+//!
+//! - `(r, b)` lies on or above the flow's r-b curve, a row for each two neighbouring segments;
+//! - at each queue the rates add up to 0.999 at most;
+//! - for each way through queues, and each SLO `S` of a tenant that takes it, at each queue `j` of the way: the bursts of
+//!   all flows on the way with an SLO up to `S`, over `S`, and the rates at `j` of those with a shorter SLO, add up to 1
+//!   at most. This is the bound of the calculus, solved for 1.
+//!
+//! Coefficients reach 6e-8. The solver keeps rows within an absolute tolerance, so each row is scaled to a largest
+//! coefficient of 1, and a burst is counted in SLOs of its tenant.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOptions, Variable};
+
+use super::{Candidate, Queue, Sharing};
+use crate::RateBurst;
+
+/// The most that rates may add up to, and the part of an SLO that may be used: room for rounding.
+pub(super) const USABLE: f64 = 0.999;
+/// How far the solver may leave a row, whose largest coefficient is 1.
+const ROW_TOLERANCE: f64 = 1e-10;
+/// What the rates count beside the overrun, in a program that may overrun.
+const RATE_WEIGHT: f64 = 1e-6;
+
+/// Whether the program must keep the promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Promises {
+    /// It must; otherwise it has no solution.
+    Kept,
+    /// All latencies may overrun their SLOs by a common factor, which is least, and queues may have too much work.
+    Overrun,
+}
+
+/// The buckets of each tenant, one for each of its flows; `None` if there is no solution.
+///
+/// A bucket is on or above the r-b curve of its flow, whatever the solver rounded. Whether everybody meets the promise
+/// is for the caller to check.
+pub(super) fn solve(
+    queues: &[Queue],
+    tenants: &[&Candidate],
+    promises: Promises,
+) -> Option<Vec<Vec<RateBurst>>> {
+    let mut program = Program::new(tenants, promises);
+    program.add_curves(tenants);
+    if promises == Promises::Kept {
+        program.add_capacities(queues, tenants);
+    }
+    program.add_promises(queues, tenants);
+    program.solve(tenants)
+}
+
+struct Program {
+    problem: Problem,
+    /// The rate and the burst of each tenant's flow.
+    variables: Vec<Vec<(Variable, Variable)>>,
+    /// How far promises are overrun.
+    overrun: Option<Variable>,
+}
+
+/// The SLO of a tenant as the program uses it.
+fn usable(tenant: &Candidate) -> f64 {
+    tenant.slo_seconds * USABLE
+}
+
+impl Program {
+    fn new(tenants: &[&Candidate], promises: Promises) -> Self {
+        let mut problem = Problem::new(OptimizationDirection::Minimize);
+        let (weight, highest_rate, highest_burst, overrun) = match promises {
+            Promises::Kept => (1.0, USABLE, USABLE, None),
+            Promises::Overrun => {
+                let overrun = problem.add_var(1.0, (0.0, f64::INFINITY));
+                (RATE_WEIGHT, f64::INFINITY, f64::INFINITY, Some(overrun))
+            }
+        };
+        let mut variables = vec![];
+        for tenant in tenants {
+            let mut pair = |_| {
+                let rate = problem.add_var(weight, (0.0, highest_rate));
+                (rate, problem.add_var(0.0, (0.0, highest_burst)))
+            };
+            variables.push(match tenant.sharing {
+                Sharing::OwnBuckets => (0..tenant.flows.len()).map(pair).collect(),
+                Sharing::Uniform => vec![pair(0); tenant.flows.len()],
+            });
+        }
+        Self { problem, variables, overrun }
+    }
+
+    /// Adds a row, scaled to a largest coefficient of 1.
+    fn add_row(&mut self, row: BTreeMap<Sortable, f64>, comparison: ComparisonOp, bound: f64) {
+        let largest = row.values().fold(0.0, |largest: f64, value| largest.max(value.abs()));
+        if largest > 0.0 {
+            let terms: Vec<_> =
+                row.into_iter().map(|(variable, value)| (variable.0, value / largest)).collect();
+            self.problem.add_constraint(&terms[..], comparison, bound / largest);
+        }
+    }
+
+    fn add_curves(&mut self, tenants: &[&Candidate]) {
+        for (at, tenant) in tenants.iter().enumerate() {
+            for (flow, traffic) in tenant.flows.iter().enumerate() {
+                let (rate, burst) = self.variables[at][flow];
+                let slo = usable(tenant);
+                let lines = traffic.curve.lines();
+                for pair in lines.windows(2) {
+                    let [high, low] = [pair[0], pair[1]];
+                    let row = BTreeMap::from([
+                        (Sortable(rate), low.burst_seconds - high.burst_seconds),
+                        (Sortable(burst), (high.rate - low.rate) * slo),
+                    ]);
+                    let bound = high.rate * low.burst_seconds - low.rate * high.burst_seconds;
+                    self.add_row(row, ComparisonOp::Ge, bound);
+                }
+                if let [first, .., last] | [first @ last] = lines {
+                    let one = |variable, value| BTreeMap::from([(Sortable(variable), value)]);
+                    self.add_row(one(burst, slo), ComparisonOp::Ge, first.burst_seconds);
+                    self.add_row(one(rate, 1.0), ComparisonOp::Ge, last.rate);
+                }
+            }
+        }
+    }
+
+    fn add_capacities(&mut self, queues: &[Queue], tenants: &[&Candidate]) {
+        for queue in 0..queues.len() {
+            let mut row = BTreeMap::new();
+            for (at, tenant) in tenants.iter().enumerate() {
+                if let Some(flow) = flow_at(tenant, queue) {
+                    row.insert(Sortable(self.variables[at][flow].0), 1.0);
+                }
+            }
+            self.add_row(row, ComparisonOp::Le, USABLE);
+        }
+    }
+
+    fn add_promises(&mut self, queues: &[Queue], tenants: &[&Candidate]) {
+        for (way, slo) in ways(tenants) {
+            let blocking: f64 = way.iter().map(|queue| queues[*queue].blocking_seconds).sum();
+            for queue in &way {
+                let row = self.promise(tenants, &way, *queue, slo.0);
+                self.add_row(row, ComparisonOp::Le, 1.0 - blocking / slo.0);
+            }
+        }
+    }
+
+    /// The row of one queue of a way.
+    fn promise(
+        &self,
+        tenants: &[&Candidate],
+        way: &[usize],
+        queue: usize,
+        slo: f64,
+    ) -> BTreeMap<Sortable, f64> {
+        let mut row = BTreeMap::new();
+        for (at, tenant) in tenants.iter().enumerate().filter(|(_, tenant)| usable(tenant) <= slo) {
+            for (flow, traffic) in tenant.flows.iter().enumerate() {
+                let (rate, burst) = self.variables[at][flow];
+                if way.contains(&traffic.queue) {
+                    *row.entry(Sortable(burst)).or_insert(0.0) += usable(tenant) / slo;
+                }
+                if traffic.queue == queue && usable(tenant) < slo {
+                    *row.entry(Sortable(rate)).or_insert(0.0) += 1.0;
+                }
+            }
+        }
+        if let Some(overrun) = self.overrun {
+            row.insert(Sortable(overrun), -1.0);
+        }
+        row
+    }
+
+    fn solve(self, tenants: &[&Candidate]) -> Option<Vec<Vec<RateBurst>>> {
+        let mut options = SolveOptions::default();
+        options.tolerances.feasibility = ROW_TOLERANCE;
+        let outcome = self.problem.solve_with(options).ok()?;
+        let solution = outcome.solution()?;
+        let buckets = tenants.iter().zip(&self.variables).map(|(tenant, variables)| {
+            let bucket = |(rate, burst): &(Variable, Variable)| RateBurst {
+                rate: solution.var_value(*rate),
+                burst_seconds: solution.var_value(*burst) * usable(tenant),
+            };
+            raised(tenant, variables.iter().map(bucket).collect())
+        });
+        Some(buckets.collect())
+    }
+}
+
+/// The buckets, raised to the r-b curves where rounding left them below.
+fn raised(tenant: &Candidate, mut buckets: Vec<RateBurst>) -> Vec<RateBurst> {
+    for (bucket, flow) in buckets.iter_mut().zip(&tenant.flows) {
+        bucket.rate = bucket.rate.max(flow.curve.least_rate());
+        let least = flow.curve.burst_at(bucket.rate).unwrap_or(f64::INFINITY);
+        bucket.burst_seconds = bucket.burst_seconds.max(least);
+    }
+    if tenant.sharing == Sharing::Uniform {
+        let most = |of: fn(&RateBurst) -> f64| buckets.iter().map(of).fold(0.0, f64::max);
+        let rate = most(|bucket| bucket.rate);
+        let burst_seconds = most(|bucket| bucket.burst_seconds);
+        buckets.fill(RateBurst { rate, burst_seconds });
+    }
+    buckets
+}
+
+fn flow_at(tenant: &Candidate, queue: usize) -> Option<usize> {
+    tenant.flows.iter().position(|flow| flow.queue == queue)
+}
+
+/// The ways through queues, each with the SLOs of the tenants that take it.
+fn ways(tenants: &[&Candidate]) -> BTreeSet<(Vec<usize>, Slo)> {
+    let of = |tenant: &&Candidate| {
+        let slo = Slo(usable(tenant));
+        let queues = |leg: &Vec<usize>| leg.iter().map(|flow| tenant.flows[*flow].queue).collect();
+        tenant.legs.iter().map(|leg| (queues(leg), slo)).collect::<Vec<_>>()
+    };
+    tenants.iter().flat_map(of).collect()
+}
+
+/// An SLO that can be sorted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Slo(f64);
+
+impl Eq for Slo {}
+
+impl PartialOrd for Slo {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Slo {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+/// A variable that can be sorted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Sortable(Variable);
+
+impl PartialOrd for Sortable {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Sortable {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.idx().cmp(&other.0.idx())
+    }
+}

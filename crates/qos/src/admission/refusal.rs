@@ -1,0 +1,228 @@
+//! Why a candidate was refused, and what would fit.
+
+use std::fmt;
+
+use nacre_object::{Result, TenantName};
+
+use super::program::{Promises, USABLE, solve};
+use super::{Admission, Candidate, check};
+use crate::ArrivalCurve;
+use crate::calculus::meets;
+use crate::limits::MAX_SLO_SECONDS;
+
+/// Steps in which a fitting SLO or rate is searched: the answer is exact to a hundredth or less.
+const SEARCH_STEPS: usize = 10;
+
+/// A tenant that would miss its promise.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Miss {
+    /// The tenant.
+    pub tenant: TenantName,
+    /// What it was promised, or asks for.
+    pub slo_seconds: f64,
+    /// The latency that it could have; `None` if there is no bound.
+    pub latency_seconds: Option<f64>,
+}
+
+/// A queue that would have more work than it can do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Overload {
+    /// The queue.
+    pub queue: String,
+    /// Seconds of work a second that all tenants need there at least.
+    pub rate: f64,
+}
+
+/// Another way to serve the candidate, as with its objects on a further target.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Alternative {
+    /// What it is, for people: "with its objects also on target 2".
+    pub what: String,
+    /// The candidate as it would be then.
+    pub candidate: Candidate,
+}
+
+/// What would be admitted. Each was checked.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Fit {
+    /// A longer SLO.
+    pub slo_seconds: Option<f64>,
+    /// A part of the rate: the same requests, with this many times as few in a second.
+    pub rate_share: Option<f64>,
+    /// The alternatives that fit.
+    pub alternatives: Vec<String>,
+}
+
+/// Why a candidate is refused.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Refusal {
+    /// The candidate's tenant.
+    pub tenant: TenantName,
+    /// What it asked for.
+    pub slo_seconds: f64,
+    /// Who would miss the promise, if the overrun were shared as evenly as it can be.
+    pub misses: Vec<Miss>,
+    /// Where there would be too much work.
+    pub overloads: Vec<Overload>,
+    /// What would fit.
+    pub fit: Fit,
+}
+
+impl Admission {
+    /// Says why this candidate is refused; `None` if it is not.
+    ///
+    /// # Errors
+    /// As [`Admission::admit`]. An alternative that makes no sense is an error, too.
+    pub fn refusal(
+        &self,
+        candidate: &Candidate,
+        alternatives: &[Alternative],
+    ) -> Result<Option<Refusal>> {
+        if self.fits(candidate)? {
+            return Ok(None);
+        }
+        let mut fitting = vec![];
+        for alternative in alternatives {
+            if self.fits(&alternative.candidate)? {
+                fitting.push(alternative.what.clone());
+            }
+        }
+        let fit = Fit {
+            slo_seconds: self.fitting_slo(candidate),
+            rate_share: self.fitting_rate(candidate),
+            alternatives: fitting,
+        };
+        Ok(Some(Refusal {
+            tenant: candidate.tenant.clone(),
+            slo_seconds: candidate.slo_seconds,
+            misses: self.misses(candidate),
+            overloads: self.overloads(candidate),
+            fit,
+        }))
+    }
+
+    fn misses(&self, candidate: &Candidate) -> Vec<Miss> {
+        let group = self.group(candidate);
+        let members = self.members(candidate, &group);
+        let latencies = match solve(&self.queues, &members, Promises::Overrun) {
+            Some(buckets) => check::latencies(&self.queues, &members, &buckets),
+            None => vec![None; members.len()],
+        };
+        let missed = members.iter().zip(latencies).filter_map(|(member, latency_seconds)| {
+            let is_missed = !meets(latency_seconds, member.slo_seconds);
+            let (tenant, slo_seconds) = (member.tenant.clone(), member.slo_seconds);
+            is_missed.then_some(Miss { tenant, slo_seconds, latency_seconds })
+        });
+        missed.collect()
+    }
+
+    fn overloads(&self, candidate: &Candidate) -> Vec<Overload> {
+        let rate_at = |queue: usize| {
+            let flows = |tenant: &Candidate| {
+                let own = tenant.flows.iter().filter(|flow| flow.queue == queue);
+                own.map(|flow| flow.curve.least_rate()).sum::<f64>()
+            };
+            let present = self.tenants.iter().map(|admitted| flows(&admitted.candidate));
+            present.sum::<f64>() + flows(candidate)
+        };
+        let own = candidate.flows.iter().map(|flow| (flow.queue, rate_at(flow.queue)));
+        own.filter(|(_, rate)| *rate > USABLE)
+            .map(|(queue, rate)| Overload { queue: self.queues[queue].name.clone(), rate })
+            .collect()
+    }
+
+    fn is_fitting(&self, candidate: &Candidate) -> bool {
+        self.fitting(candidate, &self.group(candidate)).is_some()
+    }
+
+    /// A longer SLO with which the candidate fits.
+    fn fitting_slo(&self, candidate: &Candidate) -> Option<f64> {
+        let with = |slo_seconds: f64| Candidate { slo_seconds, ..candidate.clone() };
+        let (mut low, mut high) = (candidate.slo_seconds, candidate.slo_seconds);
+        while !self.is_fitting(&with(high)) {
+            (low, high) = (high, high * 2.0);
+            if high > MAX_SLO_SECONDS {
+                return None;
+            }
+        }
+        for _ in 0..SEARCH_STEPS {
+            let middle = f64::midpoint(low, high);
+            match self.is_fitting(&with(middle)) {
+                true => high = middle,
+                false => low = middle,
+            }
+        }
+        Some(high)
+    }
+
+    /// A part of the rate with which the candidate fits.
+    fn fitting_rate(&self, candidate: &Candidate) -> Option<f64> {
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..SEARCH_STEPS {
+            let middle = f64::midpoint(low, high);
+            match slower(candidate, middle).is_some_and(|slower| self.is_fitting(&slower)) {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        (low > 0.0).then_some(low)
+    }
+}
+
+/// The candidate when its requests come this many times as slowly.
+fn slower(candidate: &Candidate, share: f64) -> Option<Candidate> {
+    let mut slower = candidate.clone();
+    for flow in &mut slower.flows {
+        let mut lines = flow.curve.lines().to_vec();
+        for line in &mut lines {
+            line.rate *= share;
+        }
+        flow.curve = ArrivalCurve::lower_envelope(&lines).ok()?;
+    }
+    Some(slower)
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is refused with {}", self.tenant, Milliseconds(self.slo_seconds))?;
+        for Overload { queue, rate } in &self.overloads {
+            write!(f, "; {queue} would have {:.1}% of the work that it can do", rate * 100.0)?;
+        }
+        for Miss { tenant, slo_seconds, latency_seconds } in &self.misses {
+            write!(f, "; {tenant} would miss its {}", Milliseconds(*slo_seconds))?;
+            match latency_seconds {
+                Some(latency) => {
+                    write!(f, " by {}", Milliseconds(latency - slo_seconds))?;
+                }
+                None => write!(f, " without bound")?,
+            }
+        }
+        let mut fits = vec![];
+        if let Some(slo) = self.fit.slo_seconds {
+            let (fitting, asked) = (Milliseconds(slo), Milliseconds(self.slo_seconds));
+            fits.push(format!("{fitting} instead of {asked}"));
+        }
+        if let Some(share) = self.fit.rate_share {
+            fits.push(format!("{:.1}% of its rate", share * 100.0));
+        }
+        fits.extend(self.fit.alternatives.iter().cloned());
+        match fits.is_empty() {
+            true => write!(f, "; nothing that was tried would fit"),
+            false => write!(f, "; what would fit: {}", fits.join(", or ")),
+        }
+    }
+}
+
+/// Seconds, shown in milliseconds.
+struct Milliseconds(f64);
+
+impl fmt::Display for Milliseconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let milliseconds = self.0 * 1e3;
+        match milliseconds {
+            1e3.. => write!(f, "{milliseconds:.0} ms"),
+            10.0..1e3 => write!(f, "{milliseconds:.1} ms"),
+            _ => write!(f, "{milliseconds:.3} ms"),
+        }
+    }
+}
