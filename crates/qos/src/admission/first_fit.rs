@@ -4,7 +4,12 @@ use nacre_object::{Result, TenantName};
 
 use super::program::USABLE;
 use super::{Admission, Candidate, Queue, QueueFlow, Sharing, Verdict};
-use crate::ArrivalCurve;
+use crate::{ArrivalCurve, RateBurst};
+
+/// Weights that are tried for the row of the capacity.
+const WEIGHTS: u32 = 10;
+/// What sums of some hundred numbers up to 1 are rounded by at most, with room to spare.
+const ROUNDING: f64 = 1e-9;
 
 /// A tenant that needs a target.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,7 +27,7 @@ pub struct PlacedTenant {
 pub enum FirstFit {
     /// The linear program is solved for each target.
     Plain,
-    /// A target whose least rates and bursts alone rule the tenant out is skipped. The placement is the same.
+    /// A target that two rows of the program rule out is skipped. The placement is the same.
     #[default]
     Fast,
 }
@@ -54,12 +59,12 @@ pub fn first_fit(
         let load = Load::of(&tenant);
         let mut chosen = None;
         for (target, loads) in loads.iter_mut().enumerate() {
-            if mode == FirstFit::Fast && is_ruled_out(loads, load, placement.blocking(target)) {
+            if mode == FirstFit::Fast && is_ruled_out(loads, &load, placement.blocking(target)) {
                 continue;
             }
             placement.programs += 1;
             if placement.admission.admit(tenant.on(target))? == Verdict::Admitted {
-                loads.push(load);
+                loads.push(load.clone());
                 chosen = Some(target);
                 break;
             }
@@ -88,37 +93,45 @@ impl PlacedTenant {
     }
 }
 
-/// The least that a tenant can be given.
-#[derive(Debug, Clone, Copy)]
+/// What a tenant asks of whichever target it has.
+#[derive(Debug, Clone)]
 struct Load {
     slo_seconds: f64,
-    rate: f64,
-    burst_seconds: f64,
+    /// The corners of its r-b curve.
+    corners: Vec<RateBurst>,
 }
 
 impl Load {
     fn of(tenant: &PlacedTenant) -> Self {
-        let burst = tenant.curve.lines().first().map_or(0.0, |line| line.burst_seconds);
-        Self {
-            slo_seconds: tenant.slo_seconds * USABLE,
-            rate: tenant.curve.least_rate(),
-            burst_seconds: burst,
-        }
+        let corners = tenant.curve.lines().to_vec();
+        Self { slo_seconds: tenant.slo_seconds * USABLE, corners }
+    }
+
+    /// The least that the load adds to a row that counts rates and bursts so. It is at a corner.
+    fn least(&self, rate_weight: f64, burst_weight: f64) -> f64 {
+        let at =
+            |corner: &RateBurst| rate_weight * corner.rate + burst_weight * corner.burst_seconds;
+        self.corners.iter().map(at).fold(f64::INFINITY, f64::min)
     }
 }
 
-/// Whether no rates and bursts can keep the promises on a target with these loads and one more.
-fn is_ruled_out(loads: &[Load], more: Load, blocking_seconds: f64) -> bool {
-    let all = || loads.iter().copied().chain([more]);
-    if all().map(|load| load.rate).sum::<f64>() > USABLE {
-        return true;
-    }
+/// Whether two rows of the linear program together rule out all rates and bursts on a target: the row of its capacity,
+/// and the row of one promise. Several weights of the first are tried.
+fn is_ruled_out(loads: &[Load], more: &Load, blocking_seconds: f64) -> bool {
+    let all = || loads.iter().chain([more]);
     all().any(|promised| {
         let slo = promised.slo_seconds;
-        let used = all().filter(|load| load.slo_seconds <= slo).map(|load| {
-            let rate = if load.slo_seconds < slo { load.rate } else { 0.0 };
-            load.burst_seconds / slo + rate
-        });
-        used.sum::<f64>() + blocking_seconds / slo > 1.0
+        (0..=WEIGHTS).any(|step| {
+            let capacity = f64::from(step) / f64::from(WEIGHTS);
+            let promise = 1.0 - capacity;
+            let least = all().map(|load| match load.slo_seconds {
+                own if own < slo => load.least(1.0, promise / slo),
+                own if own == slo => load.least(capacity, promise / slo),
+                _ => load.least(capacity, 0.0),
+            });
+            let most = capacity * USABLE + promise * (1.0 - blocking_seconds / slo);
+            // The solver would not find a solution that rounding alone allows, either.
+            least.sum::<f64>() > most + ROUNDING
+        })
     })
 }
