@@ -7,6 +7,7 @@
 //! 3. An [`ArrivalCurve`] is the most work that the tenant brings in any time span.
 //! 4. [`queue_delays`] bounds the latency of tenants that share a device.
 //! 5. [`Admission`] says who can be promised what, and finds the token bucket of each tenant and target.
+//! 6. A [`scheduler::Scheduler`] at each target sends requests in an order that keeps the promises.
 //!
 //! **Invariant:** the crate decides and does nothing. It reads no clock, no random numbers and no environment.
 
@@ -16,6 +17,7 @@ mod curve;
 mod io_kind;
 pub mod limits;
 mod profile;
+pub mod scheduler;
 pub mod trace;
 
 pub use admission::{

@@ -26,5 +26,25 @@ pub const MAX_TENANTS: usize = 65_536;
 pub const MAX_QUEUES_OF_TENANT: usize = 1024;
 /// The longest SLO. A latency of an hour is no tail latency.
 pub const MAX_SLO_SECONDS: f64 = 3600.0;
+/// Tenants of one scheduler. A tenant that asks for nothing costs some hundred bytes.
+pub const MAX_SCHEDULED_TENANTS: usize = 65_536;
+/// Token buckets of one tenant at one target: one for each segment of a curve and some to spare.
+pub const MAX_BUCKETS: usize = 16;
+/// The least and the greatest weight: a thousand times as much or as little as usual.
+pub const MIN_WEIGHT: f64 = 1e-3;
+/// See [`MIN_WEIGHT`].
+pub const MAX_WEIGHT: f64 = 1e3;
+/// Requests of one tenant that wait at one target, unless its settings say otherwise. A client waits for some dozens.
+pub const DEFAULT_QUEUE_REQUESTS: usize = 4096;
+/// Bytes of these requests: they are held in memory.
+pub const DEFAULT_QUEUE_BYTES: u64 = 64 << 20;
+/// Over which time the service of a tenant is averaged, to tell how long a queue takes.
+pub const DRAIN_WINDOW: Duration = Duration::from_secs(1);
+/// A refused request waits this long at least: asking again costs as much as being refused.
+pub const MIN_RETRY_WAIT: Duration = Duration::from_millis(1);
+/// A refused request waits this long at most, also where nobody knows how long a queue takes.
+pub const MAX_RETRY_WAIT: Duration = Duration::from_secs(10);
 
+const _: () = assert!(MAX_BUCKETS >= MAX_CURVE_SEGMENTS);
+const _: () = assert!(MIN_RETRY_WAIT.as_nanos() < MAX_RETRY_WAIT.as_nanos());
 const _: () = assert!(MAX_CURVE_SEGMENTS < CURVE_RATES);

@@ -1,0 +1,360 @@
+//! The scheduler of one target.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use nacre_object::{Error, Result};
+
+use super::in_flight::{InFlight, LOWEST_PRIORITY, Outstanding};
+use super::order::{Entry, LEAST_SHARED_SECONDS, Order, Pass, Standing};
+use super::tenant::{Queued, Tenant};
+use super::{
+    DeviceLimits, NewRequest, RequestId, Share, TenantId, TenantSettings, TenantState, Time,
+};
+use crate::IoKind;
+use crate::limits::MAX_SCHEDULED_TENANTS;
+
+/// What to do next.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Next {
+    /// Send this request to the device.
+    Send(Sent),
+    /// Answer this request that its deadline has passed.
+    Expired(RequestId),
+    /// Nothing, until a request comes or is done, or a deadline passes.
+    Nothing {
+        /// The earliest deadline of a request that waits.
+        deadline: Option<Time>,
+    },
+}
+
+/// A request that is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sent {
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// The request.
+    pub request: RequestId,
+    /// Whether the tenant was within its limits.
+    pub is_within: bool,
+}
+
+/// Why a request is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// There is no such tenant.
+    NoTenant,
+    /// The tenant's queue is full. It may have room after this.
+    QueueFull(Duration),
+    /// The requests before this one take longer than its deadline allows: so long.
+    TooLate(Duration),
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::NoTenant => Self::not_found("no such tenant at this target"),
+            Refused::QueueFull(wait) => Self::exhausted("the queue of the tenant is full")
+                .hint(format!("try again in {} ms", wait.as_millis().max(1))),
+            Refused::TooLate(wait) => Self::exhausted("the request would miss its deadline")
+                .hint(format!("try again in {} ms", wait.as_millis().max(1))),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Slot {
+    id: TenantId,
+    tenant: Tenant,
+    /// Where it stands, if it has requests.
+    entry: Option<Entry>,
+    turn: u64,
+    /// What it has got among weighted tenants, over its weight.
+    pass: Pass,
+}
+
+/// Decides whose request is sent next to one target.
+#[derive(Debug)]
+pub struct Scheduler {
+    slots: Vec<Option<Slot>>,
+    free: Vec<usize>,
+    /// Tenants that were added so far.
+    added: u64,
+    order: Order,
+    outstanding: Outstanding,
+    deadlines: BTreeSet<(Time, RequestId, TenantId)>,
+    next_request: u64,
+    turns: u64,
+    /// The pass of the weighted tenant that was served last.
+    virtual_pass: Pass,
+    queued: usize,
+}
+
+impl Scheduler {
+    /// A scheduler without tenants.
+    ///
+    /// # Errors
+    /// `Invalid` if the device may have nothing outstanding.
+    pub fn new(limits: DeviceLimits) -> Result<Self> {
+        limits.check()?;
+        Ok(Self {
+            slots: vec![],
+            free: vec![],
+            added: 0,
+            order: Order::default(),
+            outstanding: Outstanding::new(limits),
+            deadlines: BTreeSet::new(),
+            next_request: 0,
+            turns: 0,
+            virtual_pass: Pass::default(),
+            queued: 0,
+        })
+    }
+
+    /// Changes what may be outstanding.
+    ///
+    /// # Errors
+    /// As [`Scheduler::new`].
+    pub fn set_limits(&mut self, limits: DeviceLimits) -> Result<()> {
+        limits.check()?;
+        self.outstanding.set_limits(limits);
+        Ok(())
+    }
+
+    /// Adds a tenant, whose buckets are full.
+    ///
+    /// # Errors
+    /// `Invalid` if the settings make no sense; `Exhausted` if there are too many tenants.
+    pub fn add_tenant(&mut self, settings: TenantSettings, now: Time) -> Result<TenantId> {
+        settings.check()?;
+        if self.free.is_empty() && self.slots.len() == MAX_SCHEDULED_TENANTS {
+            let message = format!("{MAX_SCHEDULED_TENANTS} tenants at one target");
+            return Err(Error::exhausted(message));
+        }
+        let at = self.free.pop().unwrap_or(self.slots.len());
+        self.slots.resize_with(self.slots.len().max(at + 1), || None);
+        self.added += 1;
+        let id = TenantId { slot: at, added: self.added };
+        let tenant = Tenant::new(settings, now);
+        let pass = Pass::default();
+        self.slots[at] = Some(Slot { id, tenant, entry: None, turn: 0, pass });
+        Ok(id)
+    }
+
+    /// Changes the settings of a tenant. What it has used of its buckets stays used.
+    ///
+    /// # Errors
+    /// `Invalid` if the settings make no sense; `NotFound` if there is no such tenant.
+    pub fn set_tenant(
+        &mut self,
+        tenant: TenantId,
+        settings: TenantSettings,
+        now: Time,
+    ) -> Result<()> {
+        settings.check()?;
+        self.refresh(now);
+        let slot = self.slot(tenant).ok_or(Refused::NoTenant)?;
+        slot.tenant.set(settings, now);
+        self.stand(tenant, now);
+        Ok(())
+    }
+
+    /// Removes a tenant; answers which of its requests were waiting. What it has outstanding stays so.
+    pub fn remove_tenant(&mut self, tenant: TenantId) -> Vec<RequestId> {
+        if self.slot(tenant).is_none() {
+            return vec![];
+        }
+        let Some(slot) = self.slots[tenant.slot].take() else { return vec![] };
+        self.order.replace(slot.entry.as_ref(), None);
+        self.free.push(tenant.slot);
+        self.queued -= slot.tenant.queue.len();
+        for request in &slot.tenant.queue {
+            self.forget_deadline(tenant, request);
+        }
+        slot.tenant.queue.iter().map(|request| request.id).collect()
+    }
+
+    /// Takes a request.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn enqueue(&mut self, request: NewRequest, now: Time) -> Result<RequestId, Refused> {
+        let NewRequest { tenant, kind, bytes, work, deadline } = request;
+        self.refresh(now);
+        let id = RequestId(self.next_request);
+        let slot = self.slot(tenant).ok_or(Refused::NoTenant)?;
+        if !slot.tenant.has_room() {
+            return Err(Refused::QueueFull(slot.tenant.retry_wait(now)));
+        }
+        if let Some(deadline) = deadline
+            && let Some(wait) = slot.tenant.expected_wait(now)
+            && now.saturating_add(wait) > deadline
+        {
+            return Err(Refused::TooLate(wait));
+        }
+        let starts_to_wait = slot.tenant.queue.is_empty();
+        slot.tenant.push(Queued { id, kind, bytes, work, deadline }, now);
+        self.next_request += 1;
+        self.queued += 1;
+        self.deadlines.extend(deadline.map(|deadline| (deadline, id, tenant)));
+        if starts_to_wait {
+            self.take_turn(tenant);
+            self.stand(tenant, now);
+        }
+        Ok(id)
+    }
+
+    /// What to do next. Call it until there is nothing.
+    pub fn next(&mut self, now: Time) -> Next {
+        if let Some((deadline, request, tenant)) = self.deadlines.first().copied()
+            && deadline <= now
+        {
+            self.cancel(tenant, request, now);
+            return Next::Expired(request);
+        }
+        self.refresh(now);
+        match self.choose().and_then(|(tenant, priority)| self.send(tenant, priority, now)) {
+            Some(sent) => Next::Send(sent),
+            None => Next::Nothing { deadline: self.deadlines.first().map(|first| first.0) },
+        }
+    }
+
+    /// Takes note that the device has done a request, which was so much work; `None` if nobody knows better than before.
+    /// Answers whether the request was outstanding.
+    pub fn complete(&mut self, request: RequestId, work_seconds: Option<f64>, now: Time) -> bool {
+        self.refresh(now);
+        let Some(done) = self.outstanding.complete(request) else { return false };
+        let was_within = done.was_within();
+        let work = work_seconds.filter(|work| work.is_finite() && *work >= 0.0);
+        let more = work.map_or(0.0, |work| work - done.charged_seconds);
+        if more != 0.0
+            && let Some(slot) = self.slot(done.tenant)
+        {
+            slot.tenant.charge(more, was_within, now);
+            if let Share::Weighted { weight } = slot.tenant.settings.share {
+                slot.pass.0 = (slot.pass.0 + more / weight).max(0.0);
+            }
+            self.stand(done.tenant, now);
+        }
+        true
+    }
+
+    /// Takes back a request that waits; answers whether it did.
+    pub fn cancel(&mut self, tenant: TenantId, request: RequestId, now: Time) -> bool {
+        self.refresh(now);
+        let Some(slot) = self.slot(tenant) else { return false };
+        let Some(removed) = slot.tenant.remove(request, now) else { return false };
+        self.queued -= 1;
+        self.forget_deadline(tenant, &removed);
+        self.stand(tenant, now);
+        true
+    }
+
+    /// Requests that wait.
+    pub fn queued(&self) -> usize {
+        self.queued
+    }
+
+    /// Requests at the device.
+    pub fn outstanding(&self) -> usize {
+        self.outstanding.len()
+    }
+
+    /// What a tenant has now.
+    pub fn tenant(&mut self, tenant: TenantId, now: Time) -> Option<TenantState> {
+        Some(self.slot(tenant)?.tenant.state(now))
+    }
+
+    fn slot(&mut self, tenant: TenantId) -> Option<&mut Slot> {
+        self.slots.get_mut(tenant.slot)?.as_mut().filter(|slot| slot.id == tenant)
+    }
+
+    /// Sorts in anew who has come within its limits by now.
+    fn refresh(&mut self, now: Time) {
+        while let Some(tenant) = self.order.come_within(now) {
+            self.stand(tenant, now);
+        }
+    }
+
+    fn forget_deadline(&mut self, tenant: TenantId, request: &Queued) {
+        if let Some(deadline) = request.deadline {
+            self.deadlines.remove(&(deadline, request.id, tenant));
+        }
+    }
+
+    /// The tenant whose request goes next, and with which priority.
+    fn choose(&self) -> Option<(TenantId, u32)> {
+        let with_room = |kind: &IoKind| self.outstanding.has_room(*kind);
+        let kinds: [Option<IoKind>; 2] = IoKind::ALL.map(|kind| Some(kind).filter(with_room));
+        let kinds = match &kinds {
+            [Some(_), Some(_)] => &IoKind::ALL[..],
+            [Some(_), None] => &IoKind::ALL[..1],
+            [None, Some(_)] => &IoKind::ALL[1..],
+            [None, None] => return None,
+        };
+        let chosen = match self.order.first_within(kinds) {
+            Some((priority, tenant)) => (tenant, priority),
+            None => (self.order.first_left_over(kinds)?, LOWEST_PRIORITY),
+        };
+        (!self.outstanding.holds_back(chosen.1)).then_some(chosen)
+    }
+
+    fn send(&mut self, tenant: TenantId, priority: u32, now: Time) -> Option<Sent> {
+        let is_within = priority != LOWEST_PRIORITY;
+        let slot = self.slots.get_mut(tenant.slot)?.as_mut()?;
+        if let Some(entry) = &slot.entry {
+            self.order.serve(entry);
+        }
+        let request = slot.tenant.pop(is_within, now)?;
+        let work = request.work.known_seconds();
+        if let Share::Weighted { weight } = slot.tenant.settings.share {
+            self.virtual_pass = self.virtual_pass.max(slot.pass);
+            slot.pass.0 += work.max(LEAST_SHARED_SECONDS) / weight;
+        }
+        self.queued -= 1;
+        self.forget_deadline(tenant, &request);
+        let in_flight = InFlight::new(tenant, request.kind, request.bytes, work, priority);
+        self.outstanding.send(request.id, in_flight);
+        self.take_turn(tenant);
+        self.stand(tenant, now);
+        Some(Sent { tenant, request: request.id, is_within })
+    }
+
+    /// Puts a tenant behind its equals.
+    fn take_turn(&mut self, tenant: TenantId) {
+        self.turns += 1;
+        let (turns, virtual_pass) = (self.turns, self.virtual_pass);
+        if let Some(slot) = self.slot(tenant) {
+            slot.turn = turns;
+            if slot.entry.is_none() {
+                // A tenant that had nothing to do gets no more for it.
+                slot.pass = slot.pass.max(virtual_pass);
+            }
+        }
+    }
+
+    /// Finds out where a tenant stands, and sorts it in anew.
+    fn stand(&mut self, tenant: TenantId, now: Time) {
+        let Some(slot) = self.slots.get_mut(tenant.slot).and_then(Option::as_mut) else { return };
+        let standing = match (slot.tenant.queue.front(), &slot.tenant.settings.share) {
+            (None, _) => None,
+            (Some(head), Share::Weighted { weight }) => {
+                Some((head.kind, Standing::Weighted { pass: slot.pass, weight: *weight }))
+            }
+            (Some(head), Share::Promised { priority, .. }) => {
+                let (kind, priority) = (head.kind, (*priority).min(LOWEST_PRIORITY - 1));
+                let standing = match slot.tenant.within_after(now) {
+                    Some(wait) if wait.is_zero() => Standing::Within { priority },
+                    wait => {
+                        Standing::Outside { until: wait.and_then(|wait| now.checked_add(wait)) }
+                    }
+                };
+                Some((kind, standing))
+            }
+        };
+        let turn = slot.turn;
+        let entry = standing.map(|(kind, standing)| Entry { tenant, kind, turn, standing });
+        let old = std::mem::replace(&mut slot.entry, entry);
+        self.order.replace(old.as_ref(), entry.as_ref());
+    }
+}

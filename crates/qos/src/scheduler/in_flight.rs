@@ -1,0 +1,146 @@
+//! What is outstanding at the device.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::{DeviceLimits, RequestId, TenantId};
+use crate::IoKind;
+
+/// The priority of requests that were sent outside limits, or without a promise: below all others.
+pub(super) const LOWEST_PRIORITY: u32 = u32::MAX;
+
+/// A request at the device.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct InFlight {
+    pub(super) tenant: TenantId,
+    pub(super) kind: IoKind,
+    pub(super) bytes: u32,
+    /// What was charged when it came.
+    pub(super) charged_seconds: f64,
+    /// With which priority it was sent.
+    pub(super) priority: u32,
+    is_overdue: bool,
+}
+
+impl InFlight {
+    pub(super) fn new(
+        tenant: TenantId,
+        kind: IoKind,
+        bytes: u32,
+        charged_seconds: f64,
+        priority: u32,
+    ) -> Self {
+        Self { tenant, kind, bytes, charged_seconds, priority, is_overdue: false }
+    }
+
+    /// Whether it was sent within the limits of its tenant.
+    pub(super) fn was_within(&self) -> bool {
+        self.priority != LOWEST_PRIORITY
+    }
+}
+
+/// The requests at the device, within its limits.
+///
+/// A request is *overdue* once a full device has been sent since it went out. Nothing of lower priority is sent then.
+#[derive(Debug)]
+pub(super) struct Outstanding {
+    limits: DeviceLimits,
+    requests: BTreeMap<RequestId, InFlight>,
+    /// By [`IoKind::index`].
+    of_kind: [Amount; 2],
+    sent: Amount,
+    /// Requests that are not overdue, or are done, with what had been sent up to each.
+    young: VecDeque<(RequestId, Amount)>,
+    /// The priorities of overdue requests, each with how many there are.
+    overdue: BTreeMap<u32, usize>,
+}
+
+/// Requests and their bytes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Amount {
+    requests: u64,
+    bytes: u64,
+}
+
+impl Outstanding {
+    pub(super) fn new(limits: DeviceLimits) -> Self {
+        Self {
+            limits,
+            requests: BTreeMap::new(),
+            of_kind: [Amount::default(); 2],
+            sent: Amount::default(),
+            young: VecDeque::new(),
+            overdue: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Changes the limits. What is outstanding stays.
+    pub(super) fn set_limits(&mut self, limits: DeviceLimits) {
+        self.limits = limits;
+        self.find_overdue();
+    }
+
+    /// Whether another request of this kind may be sent.
+    pub(super) fn has_room(&self, kind: IoKind) -> bool {
+        let (limits, amount) = (self.limits.of(kind), self.of_kind[kind.index()]);
+        amount.requests < limits.requests as u64 && amount.bytes < limits.bytes
+    }
+
+    /// Whether an overdue request holds back requests of this priority.
+    pub(super) fn holds_back(&self, priority: u32) -> bool {
+        self.overdue.first_key_value().is_some_and(|(overdue, _)| *overdue < priority)
+    }
+
+    pub(super) fn send(&mut self, id: RequestId, request: InFlight) {
+        let amount = &mut self.of_kind[request.kind.index()];
+        amount.requests += 1;
+        amount.bytes += u64::from(request.bytes);
+        self.sent.requests += 1;
+        self.sent.bytes += u64::from(request.bytes);
+        self.young.push_back((id, self.sent));
+        self.requests.insert(id, request);
+        self.find_overdue();
+    }
+
+    pub(super) fn complete(&mut self, id: RequestId) -> Option<InFlight> {
+        let request = self.requests.remove(&id)?;
+        let amount = &mut self.of_kind[request.kind.index()];
+        amount.requests -= 1;
+        amount.bytes -= u64::from(request.bytes);
+        if request.is_overdue
+            && let Some(count) = self.overdue.get_mut(&request.priority)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.overdue.remove(&request.priority);
+            }
+        }
+        // Keeps the list as short as what is outstanding.
+        while self.young.front().is_some_and(|(id, _)| !self.requests.contains_key(id)) {
+            self.young.pop_front();
+        }
+        Some(request)
+    }
+
+    /// Whether a full device was sent since then: as many requests, or bytes, as may be outstanding of both kinds.
+    fn has_sent_full_device_since(&self, up_to: Amount) -> bool {
+        let DeviceLimits { reads, writes } = self.limits;
+        self.sent.requests - up_to.requests >= reads.requests.saturating_add(writes.requests) as u64
+            || self.sent.bytes - up_to.bytes >= reads.bytes.saturating_add(writes.bytes)
+    }
+
+    fn find_overdue(&mut self) {
+        while let Some((id, up_to)) = self.young.front().copied()
+            && self.has_sent_full_device_since(up_to)
+        {
+            self.young.pop_front();
+            if let Some(request) = self.requests.get_mut(&id) {
+                request.is_overdue = true;
+                *self.overdue.entry(request.priority).or_default() += 1;
+            }
+        }
+    }
+}

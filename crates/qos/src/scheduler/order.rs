@@ -1,0 +1,212 @@
+//! Who is next: the tenants that have requests, sorted.
+//!
+//! Reads and writes have orders of their own, because the device may be full of one kind only.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use super::{TenantId, Time};
+use crate::IoKind;
+
+/// Work that a request counts as among weighted tenants, if it is less or unknown.
+pub(super) const LEAST_SHARED_SECONDS: f64 = 1e-6;
+
+/// A sum that is sorted. It is never NaN.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Pass(pub(super) f64);
+
+impl Eq for Pass {}
+
+impl PartialOrd for Pass {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Pass {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+/// Where a tenant that has requests stands.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Standing {
+    /// Within its limits.
+    Within { priority: u32 },
+    /// Outside its limits until then; `None` is for ever.
+    Outside { until: Option<Time> },
+    /// Without a promise.
+    Weighted { pass: Pass, weight: f64 },
+}
+
+/// A tenant in the order.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Entry {
+    pub(super) tenant: TenantId,
+    /// The kind of its next request.
+    pub(super) kind: IoKind,
+    /// Grows each time a tenant is served or begins to wait: equals are served in the order of their turns.
+    pub(super) turn: u64,
+    pub(super) standing: Standing,
+}
+
+/// The tenants that have requests.
+#[derive(Debug, Default)]
+pub(super) struct Order {
+    kinds: [OfKind; 2],
+    /// Tenants outside their limits, by the time at which they are within.
+    coming_within: BTreeSet<(Time, TenantId)>,
+    /// By [`GroupName`].
+    groups: [Group; 2],
+}
+
+/// Who gets what is left over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum GroupName {
+    /// Tenants outside their limits.
+    Outside,
+    /// Tenants without a promise.
+    Weighted,
+}
+
+impl Standing {
+    /// The group of a tenant with this standing, and what it counts in the group.
+    fn group_share(self) -> Option<(GroupName, f64)> {
+        match self {
+            Self::Within { .. } => None,
+            Self::Outside { .. } => Some((GroupName::Outside, 1.0)),
+            Self::Weighted { weight, .. } => Some((GroupName::Weighted, weight)),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct OfKind {
+    within: BTreeSet<(u32, u64, TenantId)>,
+    outside: BTreeSet<(u64, TenantId)>,
+    weighted: BTreeSet<(Pass, u64, TenantId)>,
+}
+
+/// Tenants that share what is left over with another group, by the sums of their weights.
+#[derive(Debug, Default)]
+struct Group {
+    tenants: usize,
+    weight: f64,
+    /// Requests served, each over the weight at that time.
+    pass: Pass,
+}
+
+impl Group {
+    fn enter(&mut self, weight: f64, other: Pass) {
+        if self.tenants == 0 {
+            // A group that had nothing to do gets no more for it.
+            self.pass = self.pass.max(other);
+            self.weight = 0.0;
+        }
+        self.tenants += 1;
+        self.weight += weight;
+    }
+
+    fn leave(&mut self, weight: f64) {
+        self.tenants -= 1;
+        self.weight -= weight;
+    }
+
+    fn serve(&mut self) {
+        self.pass.0 += 1.0 / self.weight;
+    }
+}
+
+impl Order {
+    /// Sorts a tenant in anew. A tenant that stays in its group neither leaves nor enters it.
+    pub(super) fn replace(&mut self, old: Option<&Entry>, new: Option<&Entry>) {
+        if let Some(old) = old {
+            self.unlist(old);
+        }
+        if let Some(new) = new {
+            self.list(new);
+        }
+        let share = |entry: Option<&Entry>| entry.and_then(|entry| entry.standing.group_share());
+        let (old, new) = (share(old), share(new));
+        if old == new {
+            return;
+        }
+        if let Some((group, weight)) = new {
+            let other = self.groups[1 - group as usize].pass;
+            self.groups[group as usize].enter(weight, other);
+        }
+        if let Some((group, weight)) = old {
+            self.groups[group as usize].leave(weight);
+        }
+    }
+
+    fn list(&mut self, entry: &Entry) {
+        let Entry { tenant, kind, turn, standing } = *entry;
+        let of_kind = &mut self.kinds[kind.index()];
+        match standing {
+            Standing::Within { priority } => {
+                of_kind.within.insert((priority, turn, tenant));
+            }
+            Standing::Outside { until } => {
+                of_kind.outside.insert((turn, tenant));
+                self.coming_within.extend(until.map(|until| (until, tenant)));
+            }
+            Standing::Weighted { pass, .. } => {
+                of_kind.weighted.insert((pass, turn, tenant));
+            }
+        }
+    }
+
+    fn unlist(&mut self, entry: &Entry) {
+        let Entry { tenant, kind, turn, standing } = *entry;
+        let of_kind = &mut self.kinds[kind.index()];
+        match standing {
+            Standing::Within { priority } => {
+                of_kind.within.remove(&(priority, turn, tenant));
+            }
+            Standing::Outside { until } => {
+                of_kind.outside.remove(&(turn, tenant));
+                if let Some(until) = until {
+                    self.coming_within.remove(&(until, tenant));
+                }
+            }
+            Standing::Weighted { pass, .. } => {
+                of_kind.weighted.remove(&(pass, turn, tenant));
+            }
+        }
+    }
+
+    /// A tenant that has come within its limits by now.
+    pub(super) fn come_within(&self, now: Time) -> Option<TenantId> {
+        let (until, tenant) = self.coming_within.first()?;
+        (*until <= now).then_some(*tenant)
+    }
+
+    /// The highest priority of tenants within their limits whose next request is of one of these kinds.
+    pub(super) fn first_within(&self, kinds: &[IoKind]) -> Option<(u32, TenantId)> {
+        let firsts = kinds.iter().filter_map(|kind| self.kinds[kind.index()].within.first());
+        firsts.min().map(|(priority, _, tenant)| (*priority, *tenant))
+    }
+
+    /// The next of the others.
+    pub(super) fn first_left_over(&self, kinds: &[IoKind]) -> Option<TenantId> {
+        let outside = kinds.iter().filter_map(|kind| self.kinds[kind.index()].outside.first());
+        let weighted = kinds.iter().filter_map(|kind| self.kinds[kind.index()].weighted.first());
+        let outside = outside.min().map(|(_, tenant)| *tenant);
+        let weighted = weighted.min().map(|(_, _, tenant)| *tenant);
+        match (outside, weighted) {
+            (Some(_), Some(weighted)) if self.groups[1].pass < self.groups[0].pass => {
+                Some(weighted)
+            }
+            (outside, weighted) => outside.or(weighted),
+        }
+    }
+
+    /// Takes note that a tenant with this entry is served. The tenant is still sorted in.
+    pub(super) fn serve(&mut self, entry: &Entry) {
+        if let Some((group, _)) = entry.standing.group_share() {
+            self.groups[group as usize].serve();
+        }
+    }
+}

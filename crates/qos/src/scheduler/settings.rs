@@ -1,0 +1,134 @@
+//! What an operator, or admission, sets.
+
+use nacre_object::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::limits::{
+    DEFAULT_QUEUE_BYTES, DEFAULT_QUEUE_REQUESTS, MAX_BUCKETS, MAX_WEIGHT, MIN_WEIGHT,
+};
+use crate::{IoKind, RateBurst};
+
+/// How a tenant shares the target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Share {
+    /// It was promised a latency for what passes these buckets.
+    Promised {
+        /// Lower numbers are served first.
+        priority: u32,
+        /// The limits; the tenant is within them if every bucket covers its next request.
+        buckets: Vec<RateBurst>,
+    },
+    /// It was promised nothing, and gets what is left over, by weight.
+    Weighted {
+        /// Work in proportion to that of other such tenants.
+        weight: f64,
+    },
+}
+
+/// The settings of a tenant at one target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TenantSettings {
+    /// How it shares the target.
+    pub share: Share,
+    /// Requests that may wait. The next is refused.
+    pub queue_requests: usize,
+    /// Bytes of requests that may wait. One request may go beyond.
+    pub queue_bytes: u64,
+}
+
+impl TenantSettings {
+    /// A tenant with a promise.
+    pub fn promised(priority: u32, buckets: Vec<RateBurst>) -> Self {
+        Self::of(Share::Promised { priority, buckets })
+    }
+
+    /// A tenant without a promise.
+    pub fn weighted(weight: f64) -> Self {
+        Self::of(Share::Weighted { weight })
+    }
+
+    fn of(share: Share) -> Self {
+        let (queue_requests, queue_bytes) = (DEFAULT_QUEUE_REQUESTS, DEFAULT_QUEUE_BYTES);
+        Self { share, queue_requests, queue_bytes }
+    }
+
+    /// Whether the settings make sense.
+    pub(super) fn check(&self) -> Result<()> {
+        match &self.share {
+            Share::Promised { buckets, .. } => {
+                let is_bucket =
+                    |bucket: &RateBurst| bucket.is_valid() && bucket.burst_seconds > 0.0;
+                if buckets.is_empty() || buckets.len() > MAX_BUCKETS {
+                    return Err(Error::invalid(format!(
+                        "{} token buckets; a promise has from 1 to {MAX_BUCKETS}",
+                        buckets.len()
+                    )));
+                }
+                match buckets.iter().find(|bucket| !is_bucket(bucket)) {
+                    None => Ok(()),
+                    Some(RateBurst { rate, burst_seconds }) => Err(Error::invalid(format!(
+                        "a token bucket with the rate {rate} and the burst {burst_seconds} s"
+                    ))
+                    .hint("a rate is a number from 0, a burst is above 0")),
+                }
+            }
+            Share::Weighted { weight } => match (MIN_WEIGHT..=MAX_WEIGHT).contains(weight) {
+                true => Ok(()),
+                false => Err(Error::invalid(format!("the weight {weight}"))
+                    .hint(format!("a weight is from {MIN_WEIGHT} to {MAX_WEIGHT}"))),
+            },
+        }
+    }
+}
+
+/// What may be outstanding of one kind of request. The last request may go beyond the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KindLimits {
+    /// Requests.
+    pub requests: usize,
+    /// Bytes of these requests.
+    pub bytes: u64,
+}
+
+/// What may be outstanding at a device. Without a bound priority would mean nothing: the device has its own order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceLimits {
+    /// Of reads.
+    pub reads: KindLimits,
+    /// Of writes.
+    pub writes: KindLimits,
+}
+
+impl DeviceLimits {
+    /// The limits for this kind of request.
+    pub fn of(&self, kind: IoKind) -> KindLimits {
+        match kind {
+            IoKind::Read => self.reads,
+            IoKind::Write => self.writes,
+        }
+    }
+
+    /// Whether at least one request of each kind may be outstanding.
+    pub(super) fn check(&self) -> Result<()> {
+        let is_limit = |limits: KindLimits| limits.requests > 0 && limits.bytes > 0;
+        match IoKind::ALL.into_iter().all(|kind| is_limit(self.of(kind))) {
+            true => Ok(()),
+            false => Err(Error::invalid("a device that may have nothing outstanding")
+                .hint("allow one request and one byte of each kind at least")),
+        }
+    }
+}
+
+impl Default for DeviceLimits {
+    /// The limits of the public enforcer.
+    fn default() -> Self {
+        Self {
+            reads: KindLimits { requests: 48, bytes: 3 << 19 },
+            writes: KindLimits { requests: 96, bytes: 3 << 20 },
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! The queue and the token buckets of one tenant.
+//!
+//! A bucket is kept as a leaky bucket over what *comes*, not over what is sent: its level grows by the work of each
+//! request that comes, and falls at the rate of the bucket. The tokens are then the burst, less the level, plus the work
+//! that waits. So tokens are not lost while a request waits for the device: a tenant that keeps to its limits stays within
+//! them.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use nacre_object::{Error, Result};
+
+use super::{Share, TenantSettings, Time};
+use crate::limits::{DRAIN_WINDOW, MAX_RETRY_WAIT, MIN_RETRY_WAIT};
+use crate::{IoKind, RateBurst};
+
+/// Differences of work up to this come from rounding: a nanosecond.
+const ROUNDING_SECONDS: f64 = 1e-9;
+/// Tokens at which a bucket is not empty for a request of unknown work.
+const NOT_EMPTY_SECONDS: f64 = 2e-9;
+
+/// A tenant of a scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TenantId {
+    pub(super) slot: usize,
+    /// Tells it from former tenants of the same slot.
+    pub(super) added: u64,
+}
+
+/// A request of a scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub(super) u64);
+
+/// How much work a request is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Work(Option<f64>);
+
+impl Work {
+    /// That is known when the request is done.
+    pub const UNKNOWN: Self = Self(None);
+
+    /// So many seconds, as the profile says.
+    ///
+    /// # Errors
+    /// `Invalid` if it is not a number from 0.
+    pub fn seconds(seconds: f64) -> Result<Self> {
+        match seconds.is_finite() && seconds >= 0.0 {
+            true => Ok(Self(Some(seconds))),
+            false => Err(Error::invalid(format!("a request of {seconds} s of work"))),
+        }
+    }
+
+    /// The work that is charged when the request comes.
+    pub(super) fn known_seconds(self) -> f64 {
+        self.0.unwrap_or(0.0)
+    }
+}
+
+/// A request that comes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NewRequest {
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// Whether it reads or writes.
+    pub kind: IoKind,
+    /// Bytes that it moves.
+    pub bytes: u32,
+    /// How much work it is.
+    pub work: Work,
+    /// Who sent it wants no answer after this.
+    pub deadline: Option<Time>,
+}
+
+/// What a tenant has at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TenantState {
+    /// Requests that wait.
+    pub queued_requests: usize,
+    /// The known work of these requests.
+    pub queued_seconds: f64,
+    /// The tokens of each bucket, in seconds of work.
+    pub tokens_seconds: Vec<f64>,
+}
+
+/// A request that waits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Queued {
+    pub(super) id: RequestId,
+    pub(super) kind: IoKind,
+    pub(super) bytes: u32,
+    pub(super) work: Work,
+    pub(super) deadline: Option<Time>,
+}
+
+#[derive(Debug)]
+struct Bucket {
+    limit: RateBurst,
+    /// Work that has come, less what the rate has allowed since.
+    level_seconds: f64,
+}
+
+/// A tenant's queue and buckets.
+#[derive(Debug)]
+pub(super) struct Tenant {
+    pub(super) settings: TenantSettings,
+    buckets: Vec<Bucket>,
+    /// When the levels were true.
+    leaked_at: Time,
+    pub(super) queue: VecDeque<Queued>,
+    queued_seconds: f64,
+    queued_bytes: u64,
+    /// Work that was sent, less what [`DRAIN_WINDOW`] has let fade.
+    drained_seconds: f64,
+    drained_at: Time,
+}
+
+impl Tenant {
+    pub(super) fn new(settings: TenantSettings, now: Time) -> Self {
+        let mut tenant = Self {
+            settings,
+            buckets: vec![],
+            leaked_at: now,
+            queue: VecDeque::new(),
+            queued_seconds: 0.0,
+            queued_bytes: 0,
+            drained_seconds: 0.0,
+            drained_at: now,
+        };
+        tenant.make_buckets();
+        tenant
+    }
+
+    /// Takes new settings. Levels stay, so that a change gives nobody a second burst.
+    pub(super) fn set(&mut self, settings: TenantSettings, now: Time) {
+        self.leak(now);
+        self.settings = settings;
+        self.make_buckets();
+    }
+
+    fn make_buckets(&mut self) {
+        let limits = match &self.settings.share {
+            Share::Promised { buckets, .. } => buckets.as_slice(),
+            Share::Weighted { .. } => &[],
+        };
+        // What waits has been charged to no bucket if there was none.
+        let waiting = if self.buckets.is_empty() { self.queued_seconds } else { 0.0 };
+        let level = |at: usize| self.buckets.get(at).map_or(waiting, |bucket| bucket.level_seconds);
+        let bucket =
+            |(at, limit): (usize, &RateBurst)| Bucket { limit: *limit, level_seconds: level(at) };
+        self.buckets = limits.iter().enumerate().map(bucket).collect();
+    }
+
+    fn leak(&mut self, now: Time) {
+        let passed = now.saturating_sub(self.leaked_at).as_secs_f64();
+        self.leaked_at = self.leaked_at.max(now);
+        for bucket in &mut self.buckets {
+            bucket.level_seconds = (bucket.level_seconds - bucket.limit.rate * passed).max(0.0);
+        }
+    }
+
+    /// Whether another request may wait.
+    pub(super) fn has_room(&self) -> bool {
+        self.queue.len() < self.settings.queue_requests
+            && self.queued_bytes < self.settings.queue_bytes
+    }
+
+    pub(super) fn push(&mut self, request: Queued, now: Time) {
+        self.leak(now);
+        let work = request.work.known_seconds();
+        for bucket in &mut self.buckets {
+            bucket.level_seconds += work;
+        }
+        self.queued_seconds += work;
+        self.queued_bytes += u64::from(request.bytes);
+        self.queue.push_back(request);
+    }
+
+    /// Takes the next request out, to be sent. One that is sent outside the limits costs no tokens that are not there.
+    pub(super) fn pop(&mut self, is_within: bool, now: Time) -> Option<Queued> {
+        self.leak(now);
+        let request = self.queue.pop_front()?;
+        let work = request.work.known_seconds();
+        if !is_within {
+            for bucket in &mut self.buckets {
+                let tokens = bucket.tokens(self.queued_seconds);
+                let after = (tokens - work).max(tokens.min(0.0));
+                bucket.level_seconds -= after - (tokens - work);
+            }
+        }
+        self.forget(&request);
+        self.drain(work, now);
+        Some(request)
+    }
+
+    /// Takes a request out that will not be sent.
+    pub(super) fn remove(&mut self, id: RequestId, now: Time) -> Option<Queued> {
+        let at = self.queue.binary_search_by_key(&id, |request| request.id).ok()?;
+        let request = self.queue.remove(at)?;
+        self.leak(now);
+        for bucket in &mut self.buckets {
+            let level = bucket.level_seconds - request.work.known_seconds();
+            bucket.level_seconds = level.max(0.0);
+        }
+        self.forget(&request);
+        Some(request)
+    }
+
+    fn forget(&mut self, request: &Queued) {
+        self.queued_bytes -= u64::from(request.bytes);
+        self.queued_seconds -= request.work.known_seconds();
+        if self.queue.is_empty() {
+            // So that rounding does not add up.
+            self.queued_seconds = 0.0;
+        }
+    }
+
+    /// Charges the difference between the true work of a request and what was charged when it came.
+    pub(super) fn charge(&mut self, difference_seconds: f64, was_within: bool, now: Time) {
+        self.leak(now);
+        self.drained_seconds = (self.drained_seconds + difference_seconds).max(0.0);
+        for bucket in &mut self.buckets {
+            let tokens = bucket.tokens(self.queued_seconds);
+            let after = tokens - difference_seconds;
+            let after = if was_within { after } else { after.max(tokens.min(0.0)) };
+            bucket.level_seconds = (bucket.level_seconds + tokens - after).max(0.0);
+        }
+    }
+
+    /// How long it takes until every bucket covers the next request; `None` if that never is.
+    pub(super) fn within_after(&mut self, now: Time) -> Option<Duration> {
+        self.leak(now);
+        let head = self.queue.front()?;
+        if self.buckets.is_empty() {
+            return None;
+        }
+        let mut longest = Duration::ZERO;
+        for bucket in &self.buckets {
+            let needed = match head.work.0 {
+                Some(work) => work.min(bucket.limit.burst_seconds) - ROUNDING_SECONDS,
+                None => NOT_EMPTY_SECONDS.min(bucket.limit.burst_seconds),
+            };
+            let missing = needed - bucket.tokens(self.queued_seconds);
+            if missing > 0.0 {
+                longest = longest.max(rounded_up(missing / bucket.limit.rate)?);
+            }
+        }
+        Some(longest)
+    }
+
+    /// How long it takes until what waits now has been sent, as far as that is known.
+    pub(super) fn expected_wait(&mut self, now: Time) -> Option<Duration> {
+        self.drain(0.0, now);
+        let promised = self.buckets.iter().map(|bucket| bucket.limit.rate).reduce(f64::min);
+        let seen = self.drained_seconds / DRAIN_WINDOW.as_secs_f64();
+        let rate = promised.unwrap_or(0.0).max(seen);
+        Duration::try_from_secs_f64(self.queued_seconds / rate).ok()
+    }
+
+    /// How long a request that is refused is to wait.
+    pub(super) fn retry_wait(&mut self, now: Time) -> Duration {
+        let wait = self.expected_wait(now).unwrap_or(MAX_RETRY_WAIT);
+        wait.clamp(MIN_RETRY_WAIT, MAX_RETRY_WAIT)
+    }
+
+    fn drain(&mut self, work: f64, now: Time) {
+        let passed = now.saturating_sub(self.drained_at);
+        self.drained_at = self.drained_at.max(now);
+        let fade = (-passed.as_secs_f64() / DRAIN_WINDOW.as_secs_f64()).exp();
+        self.drained_seconds = self.drained_seconds * fade + work;
+    }
+
+    pub(super) fn state(&mut self, now: Time) -> TenantState {
+        self.leak(now);
+        TenantState {
+            queued_requests: self.queue.len(),
+            queued_seconds: self.queued_seconds,
+            tokens_seconds: self
+                .buckets
+                .iter()
+                .map(|bucket| bucket.tokens(self.queued_seconds))
+                .collect(),
+        }
+    }
+}
+
+/// A wait in whole nanoseconds, at the end of which nothing is missing; `None` if it never ends.
+fn rounded_up(seconds: f64) -> Option<Duration> {
+    let nanos = (seconds * 1e9).ceil();
+    (nanos < u64::MAX as f64).then(|| Duration::from_nanos(nanos as u64))
+}
+
+impl Bucket {
+    fn tokens(&self, queued_seconds: f64) -> f64 {
+        self.limit.burst_seconds - self.level_seconds + queued_seconds
+    }
+}

@@ -1,0 +1,517 @@
+//! The order of service, one behaviour a test.
+
+mod common;
+
+use std::time::Duration;
+
+use common::bucket;
+use nacre_clock::Random;
+use nacre_object::{Error, ErrorKind};
+use nacre_qos::IoKind::{self, Read, Write};
+use nacre_qos::scheduler::{
+    DeviceLimits, KindLimits, NewRequest, Next, Refused, RequestId, Scheduler, Share, TenantId,
+    TenantSettings, Work,
+};
+
+const fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+/// A device that has this many requests of each kind at a time.
+fn device(requests: usize) -> Scheduler {
+    let limits = KindLimits { requests, bytes: 1 << 30 };
+    Scheduler::new(DeviceLimits { reads: limits, writes: limits }).unwrap()
+}
+
+fn promised(scheduler: &mut Scheduler, priority: u32, buckets: &[(f64, f64)]) -> TenantId {
+    let buckets = buckets.iter().map(|(rate, burst)| bucket(*rate, *burst)).collect();
+    scheduler.add_tenant(TenantSettings::promised(priority, buckets), ms(0)).unwrap()
+}
+
+fn weighted(scheduler: &mut Scheduler, weight: f64) -> TenantId {
+    scheduler.add_tenant(TenantSettings::weighted(weight), ms(0)).unwrap()
+}
+
+fn read_of(tenant: TenantId, work: f64) -> NewRequest {
+    let work = Work::seconds(work).unwrap();
+    NewRequest { tenant, kind: Read, bytes: 4096, work, deadline: None }
+}
+
+fn enqueue(scheduler: &mut Scheduler, tenant: TenantId, work: f64, now: Duration) -> RequestId {
+    scheduler.enqueue(read_of(tenant, work), now).unwrap()
+}
+
+/// Sends one request after the other until none waits; answers whose they were, and whether within limits.
+fn drain(scheduler: &mut Scheduler, now: Duration) -> Vec<(TenantId, bool)> {
+    let mut sent = vec![];
+    while let Next::Send(next) = scheduler.next(now) {
+        sent.push((next.tenant, next.is_within));
+        assert!(scheduler.complete(next.request, None, now));
+    }
+    sent
+}
+
+fn order(scheduler: &mut Scheduler, now: Duration) -> Vec<TenantId> {
+    drain(scheduler, now).into_iter().map(|(tenant, _)| tenant).collect()
+}
+
+#[test]
+fn within_limits_the_higher_priority_goes_first() {
+    let mut scheduler = device(1);
+    let low = promised(&mut scheduler, 2, &[(0.1, 1.0)]);
+    let high = promised(&mut scheduler, 1, &[(0.1, 1.0)]);
+    for tenant in [low, high, low, high] {
+        enqueue(&mut scheduler, tenant, 0.1, ms(0));
+    }
+    assert_eq!(order(&mut scheduler, ms(0)), [high, high, low, low]);
+}
+
+#[test]
+fn equal_priorities_take_turns() {
+    let mut scheduler = device(1);
+    let [one, other] = [0, 1].map(|_| promised(&mut scheduler, 1, &[(0.1, 1.0)]));
+    for tenant in [one, one, one, other, other] {
+        enqueue(&mut scheduler, tenant, 0.1, ms(0));
+    }
+    assert_eq!(order(&mut scheduler, ms(0)), [one, other, one, other, one]);
+}
+
+#[test]
+fn a_tenant_within_its_limits_goes_before_one_outside() {
+    let mut scheduler = device(1);
+    let greedy = promised(&mut scheduler, 0, &[(0.1, 0.1)]);
+    let modest = promised(&mut scheduler, 9, &[(0.1, 1.0)]);
+    for tenant in [greedy, greedy, greedy, modest, modest] {
+        enqueue(&mut scheduler, tenant, 0.1, ms(0));
+    }
+    let sent = drain(&mut scheduler, ms(0));
+    let expected =
+        [(greedy, true), (modest, true), (modest, true), (greedy, false), (greedy, false)];
+    assert_eq!(sent, expected);
+}
+
+#[test]
+fn outside_their_limits_tenants_take_turns_whatever_their_priority() {
+    let mut scheduler = device(1);
+    let high = promised(&mut scheduler, 0, &[(0.1, 0.1)]);
+    let low = promised(&mut scheduler, 9, &[(0.1, 0.1)]);
+    for tenant in [low, low, low, high, high, high] {
+        enqueue(&mut scheduler, tenant, 0.1, ms(0));
+    }
+    assert_eq!(order(&mut scheduler, ms(0)), [high, low, high, low, high, low]);
+}
+
+#[test]
+fn every_bucket_must_cover_the_request() {
+    let mut scheduler = device(1);
+    let tenant = promised(&mut scheduler, 0, &[(0.1, 1.0), (0.5, 0.2)]);
+    for _ in 0..3 {
+        enqueue(&mut scheduler, tenant, 0.1, ms(0));
+    }
+    let sent: Vec<_> = drain(&mut scheduler, ms(0)).iter().map(|(_, within)| *within).collect();
+    assert_eq!(sent, [true, true, false]);
+}
+
+#[test]
+fn tokens_come_back_at_the_rate_of_the_bucket() {
+    let mut scheduler = device(1);
+    let tenant = promised(&mut scheduler, 0, &[(0.1, 0.1)]);
+    let other = promised(&mut scheduler, 1, &[(0.1, 1.0)]);
+    enqueue(&mut scheduler, tenant, 0.1, ms(0));
+    assert_eq!(drain(&mut scheduler, ms(0)), [(tenant, true)]);
+    enqueue(&mut scheduler, tenant, 0.05, ms(0));
+    enqueue(&mut scheduler, other, 0.1, ms(0));
+    // The bucket covers the request after 0.5 s.
+    assert_eq!(drain(&mut scheduler, ms(499))[0], (other, true));
+    enqueue(&mut scheduler, tenant, 0.05, ms(499));
+    enqueue(&mut scheduler, other, 0.1, ms(499));
+    let tokens = scheduler.tenant(tenant, ms(999)).unwrap().tokens_seconds[0];
+    // What was sent outside the limits took the tokens that were there, and no others.
+    assert!((tokens - 0.05).abs() < 1e-9, "{tokens}");
+    assert_eq!(drain(&mut scheduler, ms(999))[0], (tenant, true));
+}
+
+#[test]
+fn a_tenant_that_keeps_to_its_limits_stays_within_them_while_it_waits() {
+    let mut scheduler = device(1);
+    let first = promised(&mut scheduler, 0, &[(0.5, 10.0)]);
+    let second = promised(&mut scheduler, 1, &[(0.1, 0.1)]);
+    enqueue(&mut scheduler, first, 2.0, ms(0));
+    let Next::Send(busy) = scheduler.next(ms(0)) else { panic!("the device is idle") };
+    // The second tenant brings its burst at once, and then exactly its rate, while the device is busy.
+    enqueue(&mut scheduler, second, 0.1, ms(0));
+    enqueue(&mut scheduler, second, 0.1, ms(1000));
+    enqueue(&mut scheduler, second, 0.1, ms(2000));
+    assert!(scheduler.complete(busy.request, None, ms(2000)));
+    assert_eq!(drain(&mut scheduler, ms(2000)), [(second, true); 3]);
+}
+
+#[test]
+fn a_request_larger_than_the_burst_passes_when_the_bucket_is_full() {
+    let mut scheduler = device(1);
+    let large = promised(&mut scheduler, 0, &[(0.1, 0.1)]);
+    let other = promised(&mut scheduler, 1, &[(0.5, 1.0)]);
+    enqueue(&mut scheduler, large, 0.05, ms(0));
+    assert_eq!(drain(&mut scheduler, ms(0)), [(large, true)]);
+    enqueue(&mut scheduler, large, 0.5, ms(0));
+    enqueue(&mut scheduler, other, 0.1, ms(499));
+    assert_eq!(scheduler.tenant(large, ms(499)).unwrap().queued_requests, 1);
+    let Next::Send(sent) = scheduler.next(ms(499)) else { panic!("nothing is sent") };
+    assert_eq!(sent.tenant, other);
+    scheduler.complete(sent.request, None, ms(499));
+    enqueue(&mut scheduler, other, 0.1, ms(500));
+    assert_eq!(drain(&mut scheduler, ms(500)), [(large, true), (other, true)]);
+    let tokens = scheduler.tenant(large, ms(500)).unwrap().tokens_seconds[0];
+    assert!((tokens + 0.4).abs() < 1e-9, "the bucket owes what it lent: {tokens}");
+}
+
+#[test]
+fn a_request_of_unknown_work_passes_unless_the_bucket_is_empty() {
+    let mut scheduler = device(4);
+    let tenant = promised(&mut scheduler, 0, &[(0.1, 0.1)]);
+    let unknown = NewRequest { work: Work::UNKNOWN, ..read_of(tenant, 0.0) };
+    let first = scheduler.enqueue(unknown, ms(0)).unwrap();
+    let Next::Send(sent) = scheduler.next(ms(0)) else { panic!("nothing is sent") };
+    assert!(sent.is_within);
+    scheduler.complete(first, Some(0.3), ms(0));
+    let tokens = scheduler.tenant(tenant, ms(0)).unwrap().tokens_seconds[0];
+    assert!((tokens + 0.2).abs() < 1e-9, "{tokens}");
+    scheduler.enqueue(unknown, ms(0)).unwrap();
+    let Next::Send(sent) = scheduler.next(ms(1999)) else { panic!("the device idles") };
+    assert!(!sent.is_within);
+    scheduler.enqueue(unknown, ms(1999)).unwrap();
+    let Next::Send(sent) = scheduler.next(ms(2001)) else { panic!("the device idles") };
+    assert!(sent.is_within);
+}
+
+#[test]
+fn true_work_corrects_what_was_charged() {
+    let mut scheduler = device(1);
+    let tenant = promised(&mut scheduler, 0, &[(0.1, 1.0)]);
+    let mut tokens_after = |charged, truly| {
+        let id = enqueue(&mut scheduler, tenant, charged, ms(0));
+        assert!(matches!(scheduler.next(ms(0)), Next::Send(_)));
+        scheduler.complete(id, Some(truly), ms(0));
+        scheduler.tenant(tenant, ms(0)).unwrap().tokens_seconds[0]
+    };
+    assert!((tokens_after(0.25, 0.5) - 0.5).abs() < 1e-9);
+    assert!((tokens_after(0.5, 0.25) - 0.25).abs() < 1e-9);
+    assert!((tokens_after(0.25, f64::NAN) - 0.0).abs() < 1e-9, "what is no number changes nothing");
+}
+
+#[test]
+fn reads_and_writes_fill_the_device_apart() {
+    let reads = KindLimits { requests: 2, bytes: 1 << 20 };
+    let writes = KindLimits { requests: 9, bytes: 8192 };
+    let mut scheduler = Scheduler::new(DeviceLimits { reads, writes }).unwrap();
+    let tenant = promised(&mut scheduler, 0, &[(0.5, 10.0)]);
+    let other = promised(&mut scheduler, 1, &[(0.5, 10.0)]);
+    let of = |tenant, kind| NewRequest { kind, ..read_of(tenant, 0.1) };
+    let mut ids = vec![];
+    for kind in [Read, Read, Read] {
+        ids.push(scheduler.enqueue(of(tenant, kind), ms(0)).unwrap());
+    }
+    for _ in 0..3 {
+        ids.push(scheduler.enqueue(of(other, Write), ms(0)).unwrap());
+    }
+    let mut sent = vec![];
+    while let Next::Send(next) = scheduler.next(ms(0)) {
+        sent.push(next.request);
+    }
+    // Two reads, and writes up to 8 KiB: the others wait.
+    assert_eq!(sent, [ids[0], ids[1], ids[3], ids[4]]);
+    scheduler.complete(ids[0], None, ms(0));
+    assert!(matches!(scheduler.next(ms(0)), Next::Send(next) if next.request == ids[2]));
+}
+
+#[test]
+fn an_overdue_request_holds_back_what_has_a_lower_priority() {
+    let mut scheduler = device(2);
+    let high = promised(&mut scheduler, 0, &[(0.5, 10.0)]);
+    let low = promised(&mut scheduler, 1, &[(0.5, 10.0)]);
+    let stuck = enqueue(&mut scheduler, high, 0.1, ms(0));
+    assert!(matches!(scheduler.next(ms(0)), Next::Send(next) if next.request == stuck));
+    // Four requests are a full device: two reads and two writes.
+    for _ in 0..4 {
+        let id = enqueue(&mut scheduler, low, 0.1, ms(0));
+        assert!(matches!(scheduler.next(ms(0)), Next::Send(next) if next.request == id));
+        scheduler.complete(id, None, ms(0));
+    }
+    enqueue(&mut scheduler, low, 0.1, ms(0));
+    assert_eq!(scheduler.next(ms(0)), Next::Nothing { deadline: None });
+    let urgent = enqueue(&mut scheduler, high, 0.1, ms(0));
+    assert!(matches!(scheduler.next(ms(0)), Next::Send(next) if next.request == urgent));
+    scheduler.complete(stuck, None, ms(0));
+    assert!(matches!(scheduler.next(ms(0)), Next::Send(next) if next.tenant == low));
+}
+
+#[test]
+fn tenants_without_a_promise_share_by_weight() {
+    let mut scheduler = device(1);
+    let heavy = weighted(&mut scheduler, 3.0);
+    let light = weighted(&mut scheduler, 1.0);
+    for _ in 0..400 {
+        // The light tenant's requests are larger: work counts, not requests.
+        enqueue(&mut scheduler, heavy, 0.01, ms(0));
+        enqueue(&mut scheduler, light, 0.02, ms(0));
+    }
+    let first: Vec<_> = order(&mut scheduler, ms(0)).into_iter().take(350).collect();
+    let work = |tenant, work: f64| first.iter().filter(|own| **own == tenant).count() as f64 * work;
+    let ratio = work(heavy, 0.01) / work(light, 0.02);
+    assert!((ratio - 3.0).abs() < 0.1, "{ratio}");
+}
+
+#[test]
+fn a_tenant_outside_its_limits_counts_as_one_of_weight_1() {
+    let mut scheduler = device(1);
+    let greedy = promised(&mut scheduler, 0, &[(0.001, 0.01)]);
+    let others = [0, 1, 2].map(|_| weighted(&mut scheduler, 1.0));
+    for _ in 0..100 {
+        for tenant in [greedy, others[0], others[1], others[2]] {
+            enqueue(&mut scheduler, tenant, 0.01, ms(0));
+        }
+    }
+    let first: Vec<_> = order(&mut scheduler, ms(0)).into_iter().take(201).collect();
+    for tenant in [greedy, others[0], others[1], others[2]] {
+        let count = first.iter().filter(|own| **own == tenant).count();
+        assert!((49..=52).contains(&count), "{count}");
+    }
+}
+
+#[test]
+fn a_tenant_that_was_idle_does_not_catch_up() {
+    let mut scheduler = device(1);
+    let [busy, idle] = [0, 1].map(|_| weighted(&mut scheduler, 1.0));
+    for _ in 0..50 {
+        enqueue(&mut scheduler, busy, 0.01, ms(0));
+    }
+    assert_eq!(drain(&mut scheduler, ms(0)).len(), 50);
+    for _ in 0..50 {
+        enqueue(&mut scheduler, busy, 0.01, ms(1000));
+        enqueue(&mut scheduler, idle, 0.01, ms(1000));
+    }
+    let first: Vec<_> = order(&mut scheduler, ms(1000)).into_iter().take(20).collect();
+    let count = first.iter().filter(|own| **own == idle).count();
+    assert!((9..=11).contains(&count), "{count}");
+}
+
+#[test]
+fn a_full_queue_refuses_with_the_time_to_wait() {
+    let mut scheduler = device(1);
+    let settings =
+        TenantSettings { queue_requests: 2, ..TenantSettings::promised(0, vec![bucket(0.5, 1.0)]) };
+    let tenant = scheduler.add_tenant(settings, ms(0)).unwrap();
+    for _ in 0..2 {
+        enqueue(&mut scheduler, tenant, 0.25, ms(0));
+    }
+    // Half a second of work at half a second a second.
+    let refused = scheduler.enqueue(read_of(tenant, 0.25), ms(0)).unwrap_err();
+    assert_eq!(refused, Refused::QueueFull(ms(1000)));
+    let error = Error::from(refused);
+    assert_eq!(error.kind(), ErrorKind::Exhausted);
+    assert!(error.to_string().contains("try again in 1000 ms"), "{error}");
+    assert!(matches!(scheduler.next(ms(0)), Next::Send(_)));
+    assert!(scheduler.enqueue(read_of(tenant, 0.25), ms(0)).is_ok());
+}
+
+#[test]
+fn a_queue_is_bounded_in_bytes_too() {
+    let mut scheduler = device(1);
+    let settings = TenantSettings { queue_bytes: 8192, ..TenantSettings::weighted(1.0) };
+    let tenant = scheduler.add_tenant(settings, ms(0)).unwrap();
+    for _ in 0..2 {
+        enqueue(&mut scheduler, tenant, 0.1, ms(0));
+    }
+    let refused = scheduler.enqueue(read_of(tenant, 0.1), ms(0)).unwrap_err();
+    assert!(matches!(refused, Refused::QueueFull(_)), "{refused:?}");
+}
+
+#[test]
+fn a_request_that_would_miss_its_deadline_is_refused_at_once() {
+    let mut scheduler = device(1);
+    let tenant = promised(&mut scheduler, 0, &[(0.5, 1.0)]);
+    enqueue(&mut scheduler, tenant, 0.5, ms(0));
+    let with = |deadline| NewRequest { deadline: Some(ms(deadline)), ..read_of(tenant, 0.1) };
+    let refused = scheduler.enqueue(with(900), ms(0)).unwrap_err();
+    assert_eq!(refused, Refused::TooLate(ms(1000)));
+    assert!(scheduler.enqueue(with(1000), ms(0)).is_ok());
+}
+
+#[test]
+fn a_request_whose_deadline_passes_in_the_queue_is_answered_and_not_sent() {
+    let mut scheduler = device(1);
+    let tenant = weighted(&mut scheduler, 1.0);
+    enqueue(&mut scheduler, tenant, 0.5, ms(0));
+    assert!(matches!(scheduler.next(ms(0)), Next::Send(_)));
+    let request = NewRequest { deadline: Some(ms(200)), ..read_of(tenant, 0.1) };
+    let id = scheduler.enqueue(request, ms(0)).unwrap();
+    assert_eq!(scheduler.next(ms(199)), Next::Nothing { deadline: Some(ms(200)) });
+    assert_eq!(scheduler.next(ms(200)), Next::Expired(id));
+    assert_eq!(scheduler.next(ms(200)), Next::Nothing { deadline: None });
+    assert_eq!(scheduler.queued(), 0);
+}
+
+#[test]
+fn a_request_that_is_cancelled_costs_nothing() {
+    let mut scheduler = device(1);
+    let tenant = promised(&mut scheduler, 0, &[(0.1, 1.0)]);
+    let id = enqueue(&mut scheduler, tenant, 0.5, ms(0));
+    assert!(scheduler.cancel(tenant, id, ms(0)));
+    assert!(!scheduler.cancel(tenant, id, ms(0)));
+    assert_eq!(scheduler.tenant(tenant, ms(0)).unwrap().tokens_seconds, [1.0]);
+    assert_eq!(scheduler.next(ms(0)), Next::Nothing { deadline: None });
+}
+
+#[test]
+fn new_settings_hold_at_once_and_give_no_second_burst() {
+    let mut scheduler = device(1);
+    let tenant = promised(&mut scheduler, 1, &[(0.1, 0.2)]);
+    let other = promised(&mut scheduler, 0, &[(0.1, 1.0)]);
+    enqueue(&mut scheduler, tenant, 0.2, ms(0));
+    assert_eq!(drain(&mut scheduler, ms(0)), [(tenant, true)]);
+    for owner in [other, tenant] {
+        enqueue(&mut scheduler, owner, 0.1, ms(0));
+    }
+    // The tenant is first now, and has used 0.2 s of its burst of 0.3 s.
+    let more = TenantSettings::promised(0, vec![bucket(0.1, 0.3)]);
+    scheduler.set_tenant(tenant, more, ms(0)).unwrap();
+    let less = TenantSettings::promised(1, vec![bucket(0.1, 1.0)]);
+    scheduler.set_tenant(other, less, ms(0)).unwrap();
+    enqueue(&mut scheduler, tenant, 0.1, ms(0));
+    let sent = drain(&mut scheduler, ms(0));
+    assert_eq!(sent, [(tenant, true), (other, true), (tenant, false)]);
+}
+
+#[test]
+fn a_tenant_that_leaves_hands_back_its_requests() {
+    let mut scheduler = device(2);
+    let tenant = promised(&mut scheduler, 0, &[(0.1, 1.0)]);
+    let sent = enqueue(&mut scheduler, tenant, 0.1, ms(0));
+    assert!(matches!(scheduler.next(ms(0)), Next::Send(_)));
+    let waiting = enqueue(&mut scheduler, tenant, 0.1, ms(0));
+    assert_eq!(scheduler.remove_tenant(tenant), [waiting]);
+    assert_eq!(scheduler.remove_tenant(tenant), []);
+    let refused = scheduler.enqueue(read_of(tenant, 0.1), ms(0)).unwrap_err();
+    assert_eq!(Error::from(refused).kind(), ErrorKind::NotFound);
+    // A later tenant of the same slot pays nothing for it.
+    let next = promised(&mut scheduler, 0, &[(0.1, 1.0)]);
+    assert!(scheduler.complete(sent, Some(5.0), ms(0)));
+    assert_eq!(scheduler.tenant(next, ms(0)).unwrap().tokens_seconds, [1.0]);
+    assert_eq!(scheduler.next(ms(0)), Next::Nothing { deadline: None });
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    let mut scheduler = device(1);
+    let wrong = [
+        TenantSettings::promised(0, vec![]),
+        TenantSettings::promised(0, vec![bucket(0.1, 1.0); 17]),
+        TenantSettings::promised(0, vec![bucket(-0.1, 1.0)]),
+        TenantSettings::promised(0, vec![bucket(f64::NAN, 1.0)]),
+        TenantSettings::promised(0, vec![bucket(0.1, 0.0)]),
+        TenantSettings::weighted(0.0),
+        TenantSettings::weighted(f64::NAN),
+        TenantSettings::weighted(1e6),
+    ];
+    for settings in wrong {
+        let error = scheduler.add_tenant(settings.clone(), ms(0)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{settings:?}");
+    }
+    for work in [-1.0, f64::NAN, f64::INFINITY] {
+        assert!(Work::seconds(work).is_err(), "{work}");
+    }
+    let nothing = KindLimits { requests: 0, bytes: 1 };
+    let limits = DeviceLimits { reads: nothing, ..DeviceLimits::default() };
+    assert_eq!(Scheduler::new(limits).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn the_usual_limits_are_those_of_the_public_enforcer() {
+    let limits = DeviceLimits::default();
+    assert_eq!((limits.reads.requests, limits.reads.bytes), (48, 1_572_864));
+    assert_eq!((limits.writes.requests, limits.writes.bytes), (96, 3_145_728));
+}
+
+#[test]
+fn settings_survive_json() {
+    for settings in
+        [TenantSettings::promised(3, vec![bucket(0.25, 0.5)]), TenantSettings::weighted(2.0)]
+    {
+        let text = serde_json::to_string(&settings).unwrap();
+        assert_eq!(serde_json::from_str::<TenantSettings>(&text).unwrap(), settings);
+    }
+}
+
+/// When a shaper with these buckets lets each request go: the textbook way, with tokens that are capped at the burst.
+fn shaped(buckets: &[(f64, f64)], requests: &[(f64, f64)]) -> Vec<f64> {
+    let mut tokens: Vec<_> = buckets.iter().map(|(_, burst)| *burst).collect();
+    let mut now = 0.0;
+    let mut leaves = vec![];
+    for (arrival, work) in requests {
+        let start = f64::max(now, *arrival);
+        let refill = |tokens: &mut Vec<f64>, passed: f64| {
+            for (own, (rate, burst)) in tokens.iter_mut().zip(buckets) {
+                *own = (*own + rate * passed).min(*burst);
+            }
+        };
+        refill(&mut tokens, start - now);
+        let wait = tokens
+            .iter()
+            .zip(buckets)
+            .map(|(own, (rate, burst))| (work.min(*burst) - own).max(0.0) / rate);
+        let wait = wait.fold(0.0, f64::max);
+        refill(&mut tokens, wait);
+        now = start + wait;
+        for own in &mut tokens {
+            *own -= work;
+        }
+        leaves.push(now);
+    }
+    leaves
+}
+
+#[test]
+fn a_waiting_request_is_within_limits_from_the_moment_a_shaper_would_let_it_go() {
+    for seed in 0..200 {
+        let mut random = Random::seeded(seed);
+        let mut scheduler = device(1);
+        let buckets: Vec<_> = (0..1 + random.below(3))
+            .map(|_| ((1 + random.below(7)) as f64 / 8.0, (1 + random.below(32)) as f64 / 128.0))
+            .collect();
+        let tenant = promised(&mut scheduler, 5, &buckets);
+        let mut at = 0;
+        let requests: Vec<_> = (0..30)
+            .map(|_| {
+                at += random.below(400);
+                (at as f64 / 1000.0, random.below(64) as f64 / 256.0)
+            })
+            .collect();
+        let leaves = shaped(&buckets, &requests);
+        // Each request is sent some time after the shaper lets it go, in their order, and never before.
+        let (mut arrived, mut sent, mut now) = (0, 0, 0.0);
+        while sent < requests.len() {
+            let late = random.below(300) as f64 / 1000.0;
+            let send_at = f64::max(now, leaves[sent]) + late;
+            while arrived < requests.len() && requests[arrived].0 <= send_at {
+                let (at, work) = requests[arrived];
+                enqueue(&mut scheduler, tenant, work, Duration::from_secs_f64(at));
+                arrived += 1;
+            }
+            now = send_at;
+            let Next::Send(next) = scheduler.next(Duration::from_secs_f64(now)) else {
+                panic!("seed {seed}: the device idles")
+            };
+            assert!(next.is_within, "seed {seed}: request {sent} at {now}");
+            scheduler.complete(next.request, None, Duration::from_secs_f64(now));
+            sent += 1;
+        }
+    }
+}
+
+#[test]
+fn a_kind_is_in_the_place_of_its_index() {
+    for (at, kind) in IoKind::ALL.into_iter().enumerate() {
+        assert_eq!(kind.index(), at);
+    }
+    assert!(matches!(TenantSettings::weighted(1.0).share, Share::Weighted { .. }));
+}
