@@ -8,6 +8,7 @@
 //! 4. [`queue_delays`] bounds the latency of tenants that share a device.
 //! 5. [`Admission`] says who can be promised what, and finds the token bucket of each tenant and target.
 //! 6. A [`scheduler::Scheduler`] at each target sends requests in an order that keeps the promises.
+//! 7. [`simulate::simulate`] plays tenants, devices and schedulers, to check that they do.
 //!
 //! **Invariant:** the crate decides and does nothing. It reads no clock, no random numbers and no environment.
 
@@ -18,6 +19,7 @@ mod io_kind;
 pub mod limits;
 mod profile;
 pub mod scheduler;
+pub mod simulate;
 pub mod trace;
 
 pub use admission::{

@@ -10,7 +10,7 @@ use nacre_object::{Error, ErrorKind};
 use nacre_qos::IoKind::{self, Read, Write};
 use nacre_qos::scheduler::{
     DeviceLimits, KindLimits, NewRequest, Next, Refused, RequestId, Scheduler, Share, TenantId,
-    TenantSettings, Work,
+    TenantSettings, Ties, Work,
 };
 
 const fn ms(milliseconds: u64) -> Duration {
@@ -20,7 +20,7 @@ const fn ms(milliseconds: u64) -> Duration {
 /// A device that has this many requests of each kind at a time.
 fn device(requests: usize) -> Scheduler {
     let limits = KindLimits { requests, bytes: 1 << 30 };
-    Scheduler::new(DeviceLimits { reads: limits, writes: limits }).unwrap()
+    Scheduler::new(DeviceLimits { reads: limits, writes: limits }, Ties::FirstCome).unwrap()
 }
 
 fn promised(scheduler: &mut Scheduler, priority: u32, buckets: &[(f64, f64)]) -> TenantId {
@@ -67,13 +67,42 @@ fn within_limits_the_higher_priority_goes_first() {
 }
 
 #[test]
-fn equal_priorities_take_turns() {
-    let mut scheduler = device(1);
+fn equal_priorities_take_turns_in_the_order_of_the_thesis() {
+    let limits = DeviceLimits {
+        reads: KindLimits { requests: 1, bytes: 1 },
+        writes: KindLimits { requests: 1, bytes: 1 },
+    };
+    let mut scheduler = Scheduler::new(limits, Ties::Turns).unwrap();
     let [one, other] = [0, 1].map(|_| promised(&mut scheduler, 1, &[(0.1, 1.0)]));
     for tenant in [one, one, one, other, other] {
         enqueue(&mut scheduler, tenant, 0.1, ms(0));
     }
     assert_eq!(order(&mut scheduler, ms(0)), [one, other, one, other, one]);
+}
+
+#[test]
+fn of_equal_priorities_the_first_come_goes_first() {
+    let mut scheduler = device(1);
+    let [one, other] = [0, 1].map(|_| promised(&mut scheduler, 1, &[(0.1, 1.0)]));
+    for tenant in [one, one, other, one, other] {
+        enqueue(&mut scheduler, tenant, 0.1, ms(0));
+    }
+    assert_eq!(order(&mut scheduler, ms(0)), [one, one, other, one, other]);
+}
+
+#[test]
+fn a_request_that_had_to_wait_for_tokens_came_when_they_did() {
+    let mut scheduler = device(1);
+    let busy = promised(&mut scheduler, 0, &[(0.5, 10.0)]);
+    let [greedy, modest] = [0, 1].map(|_| promised(&mut scheduler, 1, &[(0.1, 0.1)]));
+    enqueue(&mut scheduler, busy, 2.0, ms(0));
+    let Next::Send(sent) = scheduler.next(ms(0)) else { panic!("the device idles") };
+    // The second request of the greedy tenant is within its limits after 1 s, and that of the other one after 0.5 s.
+    enqueue(&mut scheduler, greedy, 0.1, ms(0));
+    enqueue(&mut scheduler, greedy, 0.1, ms(0));
+    enqueue(&mut scheduler, modest, 0.1, ms(500));
+    scheduler.complete(sent.request, None, ms(2000));
+    assert_eq!(drain(&mut scheduler, ms(2000)), [(greedy, true), (modest, true), (greedy, true)]);
 }
 
 #[test]
@@ -199,29 +228,52 @@ fn true_work_corrects_what_was_charged() {
     assert!((tokens_after(0.25, f64::NAN) - 0.0).abs() < 1e-9, "what is no number changes nothing");
 }
 
-#[test]
-fn reads_and_writes_fill_the_device_apart() {
+/// A device that has two reads, and writes up to 8 KiB, at a time.
+fn two_and_two() -> Scheduler {
     let reads = KindLimits { requests: 2, bytes: 1 << 20 };
     let writes = KindLimits { requests: 9, bytes: 8192 };
-    let mut scheduler = Scheduler::new(DeviceLimits { reads, writes }).unwrap();
-    let tenant = promised(&mut scheduler, 0, &[(0.5, 10.0)]);
-    let other = promised(&mut scheduler, 1, &[(0.5, 10.0)]);
-    let of = |tenant, kind| NewRequest { kind, ..read_of(tenant, 0.1) };
-    let mut ids = vec![];
-    for kind in [Read, Read, Read] {
-        ids.push(scheduler.enqueue(of(tenant, kind), ms(0)).unwrap());
-    }
-    for _ in 0..3 {
-        ids.push(scheduler.enqueue(of(other, Write), ms(0)).unwrap());
-    }
+    Scheduler::new(DeviceLimits { reads, writes }, Ties::FirstCome).unwrap()
+}
+
+fn send_all(scheduler: &mut Scheduler) -> Vec<RequestId> {
     let mut sent = vec![];
     while let Next::Send(next) = scheduler.next(ms(0)) {
         sent.push(next.request);
     }
-    // Two reads, and writes up to 8 KiB: the others wait.
-    assert_eq!(sent, [ids[0], ids[1], ids[3], ids[4]]);
-    scheduler.complete(ids[0], None, ms(0));
-    assert!(matches!(scheduler.next(ms(0)), Next::Send(next) if next.request == ids[2]));
+    sent
+}
+
+#[test]
+fn reads_and_writes_fill_the_device_apart() {
+    let mut scheduler = two_and_two();
+    let [one, other] = [0, 1].map(|_| weighted(&mut scheduler, 1.0));
+    let mut ids = vec![];
+    for (tenant, kind) in [(one, Read), (other, Write)].repeat(3) {
+        let request = NewRequest { kind, ..read_of(tenant, 0.1) };
+        ids.push(scheduler.enqueue(request, ms(0)).unwrap());
+    }
+    assert_eq!(send_all(&mut scheduler), ids[..4]);
+    // A write is done: the next one goes, and the third read still waits.
+    scheduler.complete(ids[1], None, ms(0));
+    assert_eq!(send_all(&mut scheduler), [ids[5]]);
+}
+
+#[test]
+fn while_a_tenant_within_its_limits_waits_for_room_nothing_lower_is_sent() {
+    let mut scheduler = two_and_two();
+    let high = promised(&mut scheduler, 0, &[(0.5, 10.0)]);
+    let low = promised(&mut scheduler, 1, &[(0.5, 10.0)]);
+    let other = weighted(&mut scheduler, 1.0);
+    let writes: Vec<_> = (0..3)
+        .map(|_| {
+            let request = NewRequest { kind: Write, ..read_of(high, 0.1) };
+            scheduler.enqueue(request, ms(0)).unwrap()
+        })
+        .collect();
+    let reads = [low, other].map(|tenant| enqueue(&mut scheduler, tenant, 0.1, ms(0)));
+    assert_eq!(send_all(&mut scheduler), writes[..2]);
+    scheduler.complete(writes[0], None, ms(0));
+    assert_eq!(send_all(&mut scheduler), [writes[2], reads[0], reads[1]]);
 }
 
 #[test]
@@ -422,7 +474,7 @@ fn settings_that_make_no_sense_are_refused() {
     }
     let nothing = KindLimits { requests: 0, bytes: 1 };
     let limits = DeviceLimits { reads: nothing, ..DeviceLimits::default() };
-    assert_eq!(Scheduler::new(limits).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(Scheduler::new(limits, Ties::Turns).unwrap_err().kind(), ErrorKind::Invalid);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use nacre_clock::Random;
 use nacre_conformance::SeedCases;
 use nacre_qos::IoKind;
 use nacre_qos::scheduler::{
-    DeviceLimits, KindLimits, NewRequest, Next, Scheduler, TenantId, TenantSettings, Work,
+    DeviceLimits, KindLimits, NewRequest, Next, Scheduler, TenantId, TenantSettings, Ties, Work,
 };
 use slow_scheduler::{Request, SlowScheduler};
 
@@ -48,8 +48,9 @@ impl Pair {
             bytes: 4096 * (1 + random.below(8)),
         };
         let limits = DeviceLimits { reads: limits(), writes: limits() };
-        let mut fast = Scheduler::new(limits).unwrap();
-        let mut slow = SlowScheduler::new(limits);
+        let ties = if random.one_in(2) { Ties::Turns } else { Ties::FirstCome };
+        let mut fast = Scheduler::new(limits, ties).unwrap();
+        let mut slow = SlowScheduler::new(limits, ties);
         let mut ids = vec![];
         for _ in 0..1 + random.below(7) {
             let settings = settings(&mut random);
@@ -80,7 +81,11 @@ impl Pair {
             NewRequest { tenant: self.ids[at], kind, bytes, work: as_work, deadline: None };
         match self.fast.enqueue(request, self.now) {
             Ok(id) => {
-                let is_taken = self.slow.enqueue(at, Request { id, kind, bytes, work }, self.now);
+                let is_taken = self.slow.enqueue(
+                    at,
+                    Request { id, kind, bytes, work, within_at: self.now },
+                    self.now,
+                );
                 assert!(is_taken, "only the slow scheduler refuses");
             }
             Err(refused) => {

@@ -9,7 +9,7 @@ use super::in_flight::{InFlight, LOWEST_PRIORITY, Outstanding};
 use super::order::{Entry, LEAST_SHARED_SECONDS, Order, Pass, Standing};
 use super::tenant::{Queued, Tenant};
 use super::{
-    DeviceLimits, NewRequest, RequestId, Share, TenantId, TenantSettings, TenantState, Time,
+    DeviceLimits, NewRequest, RequestId, Share, TenantId, TenantSettings, TenantState, Ties, Time,
 };
 use crate::IoKind;
 use crate::limits::MAX_SCHEDULED_TENANTS;
@@ -76,6 +76,7 @@ struct Slot {
 /// Decides whose request is sent next to one target.
 #[derive(Debug)]
 pub struct Scheduler {
+    ties: Ties,
     slots: Vec<Option<Slot>>,
     free: Vec<usize>,
     /// Tenants that were added so far.
@@ -95,9 +96,10 @@ impl Scheduler {
     ///
     /// # Errors
     /// `Invalid` if the device may have nothing outstanding.
-    pub fn new(limits: DeviceLimits) -> Result<Self> {
+    pub fn new(limits: DeviceLimits, ties: Ties) -> Result<Self> {
         limits.check()?;
         Ok(Self {
+            ties,
             slots: vec![],
             free: vec![],
             added: 0,
@@ -179,7 +181,7 @@ impl Scheduler {
     /// # Errors
     /// See [`Refused`].
     pub fn enqueue(&mut self, request: NewRequest, now: Time) -> Result<RequestId, Refused> {
-        let NewRequest { tenant, kind, bytes, work, deadline } = request;
+        let NewRequest { tenant, deadline, .. } = request;
         self.refresh(now);
         let id = RequestId(self.next_request);
         let slot = self.slot(tenant).ok_or(Refused::NoTenant)?;
@@ -193,7 +195,7 @@ impl Scheduler {
             return Err(Refused::TooLate(wait));
         }
         let starts_to_wait = slot.tenant.queue.is_empty();
-        slot.tenant.push(Queued { id, kind, bytes, work, deadline }, now);
+        slot.tenant.push(id, &request, now);
         self.next_request += 1;
         self.queued += 1;
         self.deadlines.extend(deadline.map(|deadline| (deadline, id, tenant)));
@@ -284,19 +286,23 @@ impl Scheduler {
 
     /// The tenant whose request goes next, and with which priority.
     fn choose(&self) -> Option<(TenantId, u32)> {
-        let with_room = |kind: &IoKind| self.outstanding.has_room(*kind);
-        let kinds: [Option<IoKind>; 2] = IoKind::ALL.map(|kind| Some(kind).filter(with_room));
-        let kinds = match &kinds {
-            [Some(_), Some(_)] => &IoKind::ALL[..],
-            [Some(_), None] => &IoKind::ALL[..1],
-            [None, Some(_)] => &IoKind::ALL[1..],
-            [None, None] => return None,
-        };
-        let chosen = match self.order.first_within(kinds) {
+        let (tenant, priority) = match self.order.first_within() {
             Some((priority, tenant)) => (tenant, priority),
-            None => (self.order.first_left_over(kinds)?, LOWEST_PRIORITY),
+            None => (self.order.first_left_over(self.kinds_with_room())?, LOWEST_PRIORITY),
         };
-        (!self.outstanding.holds_back(chosen.1)).then_some(chosen)
+        let entry = self.slots.get(tenant.slot)?.as_ref()?.entry?;
+        let can_go =
+            self.outstanding.has_room(entry.kind) && !self.outstanding.holds_back(priority);
+        can_go.then_some((tenant, priority))
+    }
+
+    fn kinds_with_room(&self) -> &'static [IoKind] {
+        match IoKind::ALL.map(|kind| self.outstanding.has_room(kind)) {
+            [true, true] => &IoKind::ALL,
+            [true, false] => &[IoKind::Read],
+            [false, true] => &[IoKind::Write],
+            [false, false] => &[],
+        }
     }
 
     fn send(&mut self, tenant: TenantId, priority: u32, now: Time) -> Option<Sent> {
@@ -343,8 +349,13 @@ impl Scheduler {
             }
             (Some(head), Share::Promised { priority, .. }) => {
                 let (kind, priority) = (head.kind, (*priority).min(LOWEST_PRIORITY - 1));
+                let first_come = (head.within_at, head.id);
+                let tie = match self.ties {
+                    Ties::FirstCome => first_come,
+                    Ties::Turns => (Time::from_nanos(slot.turn), head.id),
+                };
                 let standing = match slot.tenant.within_after(now) {
-                    Some(wait) if wait.is_zero() => Standing::Within { priority },
+                    Some(wait) if wait.is_zero() => Standing::Within { priority, tie },
                     wait => {
                         Standing::Outside { until: wait.and_then(|wait| now.checked_add(wait)) }
                     }

@@ -128,7 +128,7 @@ impl Outstanding {
     /// Whether a full device was sent since then: as many requests, or bytes, as may be outstanding of both kinds.
     fn has_sent_full_device_since(&self, up_to: Amount) -> bool {
         let DeviceLimits { reads, writes } = self.limits;
-        self.sent.requests - up_to.requests >= reads.requests.saturating_add(writes.requests) as u64
+        self.sent.requests - up_to.requests >= self.limits.blocking_requests() as u64
             || self.sent.bytes - up_to.bytes >= reads.bytes.saturating_add(writes.bytes)
     }
 

@@ -9,7 +9,8 @@
 //! It is that of appendix A of the thesis, with weights for tenants without a promise:
 //!
 //! 1. tenants that are within their limits: every token bucket covers the request that is their next. The highest
-//!    priority goes first; equals take turns;
+//!    priority goes first. Equals take turns in the thesis; here the first come goes first unless [`Ties`] says otherwise,
+//!    because the latency bound does not hold for turns;
 //! 2. tenants outside their limits, which take turns whatever their priority; and tenants without a promise, which share
 //!    by weight. A tenant outside its limits counts as one of weight 1.
 //!
@@ -20,7 +21,8 @@
 //!   the burst passes when the bucket is full.
 //! - What a tenant gets outside its limits costs it no tokens that it has not got.
 //! - Few requests are outstanding at the device ([`DeviceLimits`]). The device may serve them in any order. So nothing of
-//!   lower priority is sent once a full device has been sent since the oldest request of higher priority went out.
+//!   lower priority is sent once a full device has been sent since the oldest request of higher priority went out, nor
+//!   while a tenant within its limits waits for room.
 //! - A queue has bounds. Past them, and if it cannot be served in time for its deadline, a request is refused with the
 //!   time to wait.
 //!
@@ -37,7 +39,7 @@ mod settings;
 mod tenant;
 
 pub use core::{Next, Refused, Scheduler, Sent};
-pub use settings::{DeviceLimits, KindLimits, Share, TenantSettings};
+pub use settings::{DeviceLimits, KindLimits, Share, TenantSettings, Ties};
 pub use tenant::{NewRequest, RequestId, TenantId, TenantState, Work};
 
 /// A reading of a clock that never goes back: the time since some moment of its owner's choice.

@@ -1,11 +1,13 @@
 //! Who is next: the tenants that have requests, sorted.
 //!
-//! Reads and writes have orders of their own, because the device may be full of one kind only.
+//! What is left over has an order for reads and one for writes, because the device may be full of one kind only. Tenants
+//! within their limits have a single one: while the first of them waits for room, nothing of a lower priority is sent, or
+//! it would take the device's time for as long as that kind is full.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use super::{TenantId, Time};
+use super::{RequestId, TenantId, Time};
 use crate::IoKind;
 
 /// Work that a request counts as among weighted tenants, if it is less or unknown.
@@ -29,11 +31,14 @@ impl Ord for Pass {
     }
 }
 
+/// What decides between equal priorities: a time or a turn, and the request.
+pub(super) type Tie = (Time, RequestId);
+
 /// Where a tenant that has requests stands.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Standing {
-    /// Within its limits.
-    Within { priority: u32 },
+    /// Within its limits; the lowest tie goes first among equal priorities.
+    Within { priority: u32, tie: Tie },
     /// Outside its limits until then; `None` is for ever.
     Outside { until: Option<Time> },
     /// Without a promise.
@@ -54,7 +59,9 @@ pub(super) struct Entry {
 /// The tenants that have requests.
 #[derive(Debug, Default)]
 pub(super) struct Order {
-    kinds: [OfKind; 2],
+    within: BTreeSet<(u32, Tie, TenantId)>,
+    /// By [`IoKind::index`].
+    kinds: [LeftOver; 2],
     /// Tenants outside their limits, by the time at which they are within.
     coming_within: BTreeSet<(Time, TenantId)>,
     /// By [`GroupName`].
@@ -82,8 +89,7 @@ impl Standing {
 }
 
 #[derive(Debug, Default)]
-struct OfKind {
-    within: BTreeSet<(u32, u64, TenantId)>,
+struct LeftOver {
     outside: BTreeSet<(u64, TenantId)>,
     weighted: BTreeSet<(Pass, u64, TenantId)>,
 }
@@ -145,8 +151,8 @@ impl Order {
         let Entry { tenant, kind, turn, standing } = *entry;
         let of_kind = &mut self.kinds[kind.index()];
         match standing {
-            Standing::Within { priority } => {
-                of_kind.within.insert((priority, turn, tenant));
+            Standing::Within { priority, tie } => {
+                self.within.insert((priority, tie, tenant));
             }
             Standing::Outside { until } => {
                 of_kind.outside.insert((turn, tenant));
@@ -162,8 +168,8 @@ impl Order {
         let Entry { tenant, kind, turn, standing } = *entry;
         let of_kind = &mut self.kinds[kind.index()];
         match standing {
-            Standing::Within { priority } => {
-                of_kind.within.remove(&(priority, turn, tenant));
+            Standing::Within { priority, tie } => {
+                self.within.remove(&(priority, tie, tenant));
             }
             Standing::Outside { until } => {
                 of_kind.outside.remove(&(turn, tenant));
@@ -183,13 +189,12 @@ impl Order {
         (*until <= now).then_some(*tenant)
     }
 
-    /// The highest priority of tenants within their limits whose next request is of one of these kinds.
-    pub(super) fn first_within(&self, kinds: &[IoKind]) -> Option<(u32, TenantId)> {
-        let firsts = kinds.iter().filter_map(|kind| self.kinds[kind.index()].within.first());
-        firsts.min().map(|(priority, _, tenant)| (*priority, *tenant))
+    /// The first of the tenants within their limits, and its priority.
+    pub(super) fn first_within(&self) -> Option<(u32, TenantId)> {
+        self.within.first().map(|(priority, _, tenant)| (*priority, *tenant))
     }
 
-    /// The next of the others.
+    /// The next of the others whose request is of one of these kinds.
     pub(super) fn first_left_over(&self, kinds: &[IoKind]) -> Option<TenantId> {
         let outside = kinds.iter().filter_map(|kind| self.kinds[kind.index()].outside.first());
         let weighted = kinds.iter().filter_map(|kind| self.kinds[kind.index()].weighted.first());

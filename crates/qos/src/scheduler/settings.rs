@@ -112,6 +112,11 @@ impl DeviceLimits {
         }
     }
 
+    /// The most requests of lower priority that the device serves before one that comes now: all that it may have.
+    pub fn blocking_requests(&self) -> usize {
+        self.reads.requests.saturating_add(self.writes.requests)
+    }
+
     /// Whether at least one request of each kind may be outstanding.
     pub(super) fn check(&self) -> Result<()> {
         let is_limit = |limits: KindLimits| limits.requests > 0 && limits.bytes > 0;
@@ -121,6 +126,18 @@ impl DeviceLimits {
                 .hint("allow one request and one byte of each kind at least")),
         }
     }
+}
+
+/// Which of several tenants within their limits is next if their priorities are equal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ties {
+    /// The one whose request has been within its limits longest. The latency bound of equal priorities needs this.
+    #[default]
+    FirstCome,
+    /// They take turns, as in the thesis. Then a tenant of small requests can wait for many large ones that came later, so
+    /// its latency can exceed the bound.
+    Turns,
 }
 
 impl Default for DeviceLimits {

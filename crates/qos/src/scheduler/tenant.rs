@@ -90,6 +90,8 @@ pub(super) struct Queued {
     pub(super) bytes: u32,
     pub(super) work: Work,
     pub(super) deadline: Option<Time>,
+    /// When a shaper with the tenant's buckets would have let it go.
+    pub(super) within_at: Time,
 }
 
 #[derive(Debug)]
@@ -164,12 +166,20 @@ impl Tenant {
             && self.queued_bytes < self.settings.queue_bytes
     }
 
-    pub(super) fn push(&mut self, request: Queued, now: Time) {
+    pub(super) fn push(&mut self, id: RequestId, request: &NewRequest, now: Time) {
         self.leak(now);
-        let work = request.work.known_seconds();
+        let NewRequest { kind, bytes, work: as_work, deadline, .. } = *request;
+        let work = as_work.known_seconds();
+        let mut within_at = now;
         for bucket in &mut self.buckets {
             bucket.level_seconds += work;
+            let too_much = bucket.level_seconds - bucket.limit.burst_seconds.max(work);
+            if too_much > 0.0 {
+                let wait = rounded_up(too_much / bucket.limit.rate).unwrap_or(Time::MAX);
+                within_at = within_at.max(now.saturating_add(wait));
+            }
         }
+        let request = Queued { id, kind, bytes, work: as_work, deadline, within_at };
         self.queued_seconds += work;
         self.queued_bytes += u64::from(request.bytes);
         self.queue.push_back(request);

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use nacre_qos::IoKind;
-use nacre_qos::scheduler::{DeviceLimits, RequestId, Share, TenantSettings};
+use nacre_qos::scheduler::{DeviceLimits, RequestId, Share, TenantSettings, Ties};
 
 /// What rounding may take from a bucket, in seconds of work; half of what a bucket that is not empty has.
 const ROUNDING: f64 = 1e-9;
@@ -16,6 +16,8 @@ pub struct Request {
     pub kind: IoKind,
     pub bytes: u32,
     pub work: Option<f64>,
+    /// When a shaper lets it go.
+    pub within_at: Duration,
 }
 
 #[derive(Debug)]
@@ -48,6 +50,7 @@ struct AtDevice {
 pub struct SlowScheduler {
     pub tenants: Vec<Tenant>,
     limits: DeviceLimits,
+    ties: Ties,
     at_device: Vec<AtDevice>,
     /// The bytes of each request that was sent.
     sent: Vec<u64>,
@@ -59,10 +62,11 @@ pub struct SlowScheduler {
 }
 
 impl SlowScheduler {
-    pub fn new(limits: DeviceLimits) -> Self {
+    pub fn new(limits: DeviceLimits, ties: Ties) -> Self {
         Self {
             tenants: vec![],
             limits,
+            ties,
             at_device: vec![],
             sent: vec![],
             turns: 0,
@@ -89,8 +93,9 @@ impl SlowScheduler {
             self.turns += 1;
             own.turn = self.turns;
         }
-        own.queue.push(request);
         own.pour(request.work.unwrap_or(0.0), now);
+        let within_at = own.within_at(request.work.unwrap_or(0.0), now);
+        own.queue.push(Request { within_at, ..request });
         self.look(now);
         true
     }
@@ -102,7 +107,9 @@ impl SlowScheduler {
             Standing::Within(priority) => priority,
             _ => u32::MAX,
         };
-        if self.at_device.iter().any(|other| other.priority < priority && self.is_overdue(other)) {
+        let is_held_back =
+            self.at_device.iter().any(|other| other.priority < priority && self.is_overdue(other));
+        if is_held_back || !self.has_room(self.tenants[tenant].queue[0].kind) {
             return None;
         }
         self.send(tenant, standing, priority, now);
@@ -183,21 +190,27 @@ impl SlowScheduler {
 
     fn choose(&self, now: Duration) -> Option<(usize, Standing)> {
         let candidates: Vec<_> = (0..self.tenants.len())
-            .filter(|at| {
-                self.tenants[*at].queue.first().is_some_and(|head| self.has_room(head.kind))
-            })
+            .filter(|at| !self.tenants[*at].queue.is_empty())
             .map(|at| (at, self.tenants[at].standing(now)))
             .collect();
         let turn = |at: usize| self.tenants[at].turn;
+        let tie = |at: usize| match self.ties {
+            Ties::FirstCome => self.tenants[at].queue[0].within_at,
+            Ties::Turns => Duration::from_nanos(turn(at)),
+        };
         let within = candidates.iter().filter_map(|(at, standing)| match standing {
-            Standing::Within(priority) => Some((*priority, turn(*at), *at)),
+            Standing::Within(priority) => {
+                Some((*priority, tie(*at), self.tenants[*at].queue[0].id, *at))
+            }
             _ => None,
         });
-        if let Some((priority, _, at)) = within.min() {
+        if let Some((priority, _, _, at)) = within.min() {
             return Some((at, Standing::Within(priority)));
         }
+        let has_room = |at: &usize| self.has_room(self.tenants[*at].queue[0].kind);
         let of = |wanted: Standing| {
-            candidates.iter().filter(move |(_, standing)| *standing == wanted).map(|(at, _)| *at)
+            let own = candidates.iter().filter(move |(_, standing)| *standing == wanted);
+            own.map(|(at, _)| *at).filter(has_room)
         };
         let outside = of(Standing::Outside).min_by_key(|at| turn(*at));
         let weighted = of(Standing::Weighted).min_by(|one, other| {
@@ -261,8 +274,28 @@ impl Tenant {
         }
     }
 
+    /// When a shaper lets a request go that has just been poured in: when the level is down to the burst, or to the
+    /// request if that is larger.
+    fn within_at(&self, work: f64, now: Duration) -> Duration {
+        let waits = buckets(&self.settings).iter().enumerate().map(|(at, bucket)| {
+            let too_much = self.level(at, now) - bucket.burst_seconds.max(work);
+            let nanos = (too_much / bucket.rate * 1e9).ceil();
+            match too_much > 0.0 {
+                false => now,
+                true if nanos < u64::MAX as f64 => now + Duration::from_nanos(nanos as u64),
+                true => Duration::MAX,
+            }
+        });
+        waits.max().unwrap_or(now).max(now)
+    }
+
     /// The burst, less what came and was not allowed since, plus what waits.
     fn tokens(&self, at: usize, now: Duration) -> f64 {
+        let queued: f64 = self.queue.iter().filter_map(|request| request.work).sum();
+        buckets(&self.settings)[at].burst_seconds - self.level(at, now) + queued
+    }
+
+    fn level(&self, at: usize, now: Duration) -> f64 {
         let bucket = buckets(&self.settings)[at];
         let (mut level, mut last) = (0.0_f64, Duration::ZERO);
         for (when, work) in &self.poured[at] {
@@ -270,9 +303,7 @@ impl Tenant {
             level = (level + work).max(0.0);
             last = *when;
         }
-        level = (level - bucket.rate * (now - last).as_secs_f64()).max(0.0);
-        let queued: f64 = self.queue.iter().filter_map(|request| request.work).sum();
-        bucket.burst_seconds - level + queued
+        (level - bucket.rate * (now - last).as_secs_f64()).max(0.0)
     }
 
     fn standing(&self, now: Duration) -> Standing {

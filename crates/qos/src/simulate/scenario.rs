@@ -1,0 +1,55 @@
+//! What is simulated.
+
+use std::time::Duration;
+
+use crate::IoKind;
+use crate::scheduler::{DeviceLimits, TenantSettings, Ties};
+
+/// A device or a link with its scheduler.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SimulatedQueue {
+    /// What may be outstanding.
+    pub limits: DeviceLimits,
+    /// The order of equal priorities.
+    pub ties: Ties,
+}
+
+/// What a request asks of one queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// The place of the queue in [`Scenario::queues`].
+    pub queue: usize,
+    /// How long it alone keeps the device busy.
+    pub work: Duration,
+}
+
+/// A request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SimulatedRequest {
+    /// When it comes.
+    pub at: Duration,
+    /// Whether it reads or writes.
+    pub kind: IoKind,
+    /// Bytes that it moves.
+    pub bytes: u32,
+    /// The ways it takes at once; each is the queues that it passes one after the other.
+    pub legs: Vec<Vec<Step>>,
+}
+
+/// A tenant.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SimulatedTenant {
+    /// Its settings at each queue that its requests pass.
+    pub settings: Vec<(usize, TenantSettings)>,
+    /// Its requests, in the order of their times.
+    pub requests: Vec<SimulatedRequest>,
+}
+
+/// Tenants that share queues.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Scenario {
+    /// The queues.
+    pub queues: Vec<SimulatedQueue>,
+    /// The tenants.
+    pub tenants: Vec<SimulatedTenant>,
+}
