@@ -1,14 +1,55 @@
-//! What placing tenants costs: `cargo run --release -p nacre-qos --example measure_cost`.
+//! What placing tenants and deciding costs: `cargo run --release -p nacre-qos --example measure_cost`.
 
 use nacre_clock::{Clock, Random, SystemClock};
 use nacre_object::TenantName;
-use nacre_qos::{ArrivalCurve, FirstFit, PlacedTenant, Queue, RateBurst, first_fit, meets};
+use nacre_qos::scheduler::{DeviceLimits, NewRequest, Next, Scheduler, TenantSettings, Ties, Work};
+use nacre_qos::{ArrivalCurve, FirstFit, IoKind, PlacedTenant, Queue, RateBurst, first_fit, meets};
 
 const TENANTS: usize = 1000;
 const TARGETS: usize = 100;
 
+/// Requests that wait while decisions are measured.
+const QUEUED: usize = 10_000;
+const DECISIONS: u32 = 1_000_000;
+
 fn main() {
+    for tenants in [10, 100, 1000] {
+        decide(tenants).unwrap_or_else(|error| panic!("{error}"));
+    }
     place();
+}
+
+/// Decides with 10,000 requests in queues: each decision takes one request, sends one and completes it.
+fn decide(tenants: usize) -> nacre_object::Result<()> {
+    let mut scheduler = Scheduler::new(DeviceLimits::default(), Ties::FirstCome)?;
+    let clock = SystemClock::default();
+    let mut ids = vec![];
+    for number in 0..tenants {
+        let bucket = RateBurst { rate: 0.9 / tenants as f64, burst_seconds: 0.01 };
+        let settings = match number % 4 {
+            0 => TenantSettings::weighted(1.0),
+            _ => TenantSettings::promised(number as u32 % 16, vec![bucket; 2]),
+        };
+        ids.push(scheduler.add_tenant(settings, clock.monotonic())?);
+    }
+    let work = Work::seconds(1e-5)?;
+    let of = |tenant| NewRequest { tenant, kind: IoKind::Read, bytes: 4096, work, deadline: None };
+    for number in 0..QUEUED {
+        scheduler.enqueue(of(ids[number % tenants]), clock.monotonic())?;
+    }
+    let start = clock.monotonic();
+    for _ in 0..DECISIONS {
+        let now = clock.monotonic();
+        let Next::Send(sent) = scheduler.next(now) else { continue };
+        scheduler.complete(sent.request, None, now);
+        scheduler.enqueue(of(sent.tenant), now)?;
+    }
+    let nanos = (clock.monotonic() - start).as_nanos() / u128::from(DECISIONS);
+    println!(
+        "{nanos} ns to take, send and complete a request, with {tenants} tenants and {} queued",
+        scheduler.queued()
+    );
+    Ok(())
 }
 
 /// Places 1,000 tenants of 12 segments each on 100 targets, and checks every promise again.

@@ -23,8 +23,9 @@ pub mod simulate;
 pub mod trace;
 
 pub use admission::{
-    Admission, Admitted, Alternative, Candidate, Estimator, FirstFit, Fit, Layout, Miss, Overload,
-    PlacedTenant, Placement, Queue, QueueFlow, QueueTraces, Refusal, Sharing, Verdict, first_fit,
+    Admission, Admitted, Alternative, BoundsQuestion, BucketAtQueue, Candidate, Estimator,
+    FirstFit, Fit, Layout, Miss, Overload, PlacedTenant, Placement, Queue, QueueFlow, QueueTraces,
+    Refusal, Sharing, TenantBound, TenantQuestion, Verdict, bounds, first_fit,
 };
 pub use calculus::{
     Flow, RateBurst, Service, legs_latency, meets, priorities, queue_delays, stages_latency,

@@ -7,8 +7,8 @@ use nacre_clock::Random;
 use nacre_conformance::SeedCases;
 use nacre_object::ErrorKind;
 use nacre_qos::{
-    Admission, Alternative, Candidate, FirstFit, PlacedTenant, Queue, QueueFlow, Sharing, Verdict,
-    first_fit, meets,
+    Admission, Alternative, BoundsQuestion, Candidate, FirstFit, PlacedTenant, Queue, QueueFlow,
+    Sharing, Verdict, bounds, first_fit, meets,
 };
 
 const CASES: SeedCases =
@@ -122,6 +122,22 @@ fn a_curve_of_another_placement_is_stale() {
     let old = Candidate { placement_epoch: 6, ..candidate("a", 1.0, &[(0.1, 0.1)]) };
     assert_eq!(admission.admit(old.clone()).unwrap_err().kind(), ErrorKind::Stale);
     assert_eq!(admit(&mut admission, Candidate { placement_epoch: 7, ..old }), Verdict::Admitted);
+}
+
+#[test]
+fn a_change_of_the_placement_admits_anew() {
+    let mut admission = admission(2);
+    let flow = |queue| QueueFlow { queue, curve: curve(&[(0.6, 0.3)]) };
+    let on = |tenant, queue| Candidate::on_devices(name(tenant), 1.0, vec![flow(queue)]);
+    admit(&mut admission, on("a", 0));
+    admit(&mut admission, on("b", 1));
+    // The placement puts the objects of both on one target.
+    let moved = |tenant| Candidate { placement_epoch: 1, ..on(tenant, 1) };
+    let (anew, refused) = admission.readmit(1, vec![moved("a"), moved("b")]).unwrap();
+    assert_eq!(refused, [name("b")]);
+    assert_eq!((anew.placement_epoch(), anew.tenants().len()), (1, 1));
+    let old = admission.readmit(2, vec![moved("a")]).unwrap_err();
+    assert_eq!(old.kind(), ErrorKind::Stale);
 }
 
 #[test]
@@ -403,4 +419,28 @@ fn the_rates_are_the_least_that_any_corner_of_the_program_has() {
     });
     println!("{admitted} admitted, {refused} refused");
     assert!(admitted > 5 && refused > 5, "{admitted} admitted, {refused} refused");
+}
+
+#[test]
+fn the_bounds_of_given_buckets_are_the_known_ones() {
+    let text = r#"{"queues": [{"name": "disk"}], "tenants": [
+        {"tenant": "a", "slo_seconds": 2, "flows": [{"queue": "disk", "rate": 0.25, "burst_seconds": 0.5}]},
+        {"tenant": "b", "slo_seconds": 2, "flows": [{"queue": "disk", "rate": 0.125, "burst_seconds": 1}]},
+        {"tenant": "c", "slo_seconds": 6, "flows": [{"queue": "disk", "rate": 0.125, "burst_seconds": 0.25}]},
+        {"tenant": "d", "slo_seconds": 6, "flows": [{"queue": "disk", "rate": 0.5, "burst_seconds": 2.25}]}]}"#;
+    let question: BoundsQuestion = serde_json::from_str(text).unwrap();
+    let bounds = bounds(&question).unwrap();
+    let latencies: Vec<_> = bounds.iter().map(|bound| bound.latency_seconds).collect();
+    assert_eq!(latencies, [Some(1.5), Some(1.5), Some(6.4), Some(6.4)]);
+    let kept: Vec<_> = bounds.iter().map(|bound| bound.is_kept).collect();
+    assert_eq!(kept, [true, true, false, false]);
+}
+
+#[test]
+fn a_question_about_a_queue_that_there_is_not_is_refused() {
+    let text = r#"{"queues": [], "tenants": [
+        {"tenant": "a", "slo_seconds": 2, "flows": [{"queue": "disk", "rate": 0.25, "burst_seconds": 0.5}]}]}"#;
+    let question: BoundsQuestion = serde_json::from_str(text).unwrap();
+    let error = bounds(&question).unwrap_err().to_string();
+    assert!(error.contains("there is no queue \"disk\""), "{error}");
 }

@@ -1,18 +1,34 @@
 //! What asks for admission.
 
 use nacre_object::{Error, Result, TenantName};
+use serde::{Deserialize, Serialize};
 
 use crate::ArrivalCurve;
 use crate::limits::{MAX_QUEUES_OF_TENANT, MAX_SLO_SECONDS};
 
 /// A device or one direction of a link. It does one second of work a second.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Queue {
     /// How errors name it.
     pub name: String,
-    /// The longest time for which requests that nobody counted keep the queue busy before it serves a promised one: what
-    /// may be outstanding at a device.
+    /// The longest time for which requests of lower priority keep the queue busy before it serves a promised one: the work
+    /// that may be outstanding at a device.
+    #[serde(default)]
     pub blocking_seconds: f64,
+}
+
+impl Queue {
+    /// Whether the blocking time is a number from 0.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.blocking_seconds.is_finite() && self.blocking_seconds >= 0.0 {
+            true => Ok(()),
+            false => {
+                let blocking = self.blocking_seconds;
+                Err(Error::invalid(format!("a blocking time of {blocking} s")).on(&self.name))
+            }
+        }
+    }
 }
 
 /// What a tenant brings to one queue.
@@ -83,7 +99,9 @@ impl Candidate {
         for flow in self.legs.iter().flatten() {
             match is_passed.get_mut(*flow) {
                 Some(is_passed) => *is_passed = true,
-                None => return wrong(format!("a leg through the flow {flow}, which is not there")),
+                None => {
+                    return wrong(format!("a leg through the flow {flow}; there is no such flow"));
+                }
             }
         }
         match is_passed.contains(&false) {

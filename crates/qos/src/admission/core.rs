@@ -43,15 +43,28 @@ impl Admission {
     /// # Errors
     /// `Invalid` if a blocking time is not a number from 0.
     pub fn new(queues: Vec<Queue>, placement_epoch: u64) -> Result<Self> {
-        let is_valid =
-            |queue: &Queue| queue.blocking_seconds.is_finite() && queue.blocking_seconds >= 0.0;
-        match queues.iter().find(|queue| !is_valid(queue)) {
-            Some(queue) => {
-                let blocking = queue.blocking_seconds;
-                Err(Error::invalid(format!("a blocking time of {blocking} s")).on(&queue.name))
+        queues.iter().try_for_each(Queue::check)?;
+        Ok(Self { queues, placement_epoch, tenants: vec![] })
+    }
+
+    /// Admits tenants anew after the placement has changed, in this order; also answers who was refused.
+    ///
+    /// # Errors
+    /// As [`Admission::admit`].
+    pub fn readmit(
+        &self,
+        placement_epoch: u64,
+        candidates: Vec<Candidate>,
+    ) -> Result<(Self, Vec<TenantName>)> {
+        let mut anew = Self { placement_epoch, tenants: vec![], queues: self.queues.clone() };
+        let mut refused = vec![];
+        for candidate in candidates {
+            let tenant = candidate.tenant.clone();
+            if anew.admit(candidate)? == Verdict::Refused {
+                refused.push(tenant);
             }
-            None => Ok(Self { queues, placement_epoch, tenants: vec![] }),
         }
+        Ok((anew, refused))
     }
 
     /// The queues.

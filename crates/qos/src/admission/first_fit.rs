@@ -3,7 +3,7 @@
 use nacre_object::{Result, TenantName};
 
 use super::program::USABLE;
-use super::{Admission, Candidate, Queue, QueueFlow, Sharing, Verdict};
+use super::{Admission, Candidate, Queue, QueueFlow, Verdict};
 use crate::{ArrivalCurve, RateBurst};
 
 /// Weights that are tried for the row of the capacity.
@@ -18,7 +18,7 @@ pub struct PlacedTenant {
     pub tenant: TenantName,
     /// The latency that no request exceeds.
     pub slo_seconds: f64,
-    /// The work that it brings to whichever target it has.
+    /// The work that it brings to its target.
     pub curve: ArrivalCurve,
 }
 
@@ -81,19 +81,14 @@ impl Placement {
 }
 
 impl PlacedTenant {
-    fn on(&self, queue: usize) -> Candidate {
-        Candidate {
-            tenant: self.tenant.clone(),
-            slo_seconds: self.slo_seconds,
-            flows: vec![QueueFlow { queue, curve: self.curve.clone() }],
-            legs: vec![vec![0]],
-            sharing: Sharing::OwnBuckets,
-            placement_epoch: 0,
-        }
+    /// The tenant with all its objects on this target.
+    pub fn on(&self, target: usize) -> Candidate {
+        let flow = QueueFlow { queue: target, curve: self.curve.clone() };
+        Candidate::on_devices(self.tenant.clone(), self.slo_seconds, vec![flow])
     }
 }
 
-/// What a tenant asks of whichever target it has.
+/// What a tenant asks of its target.
 #[derive(Debug, Clone)]
 struct Load {
     slo_seconds: f64,
@@ -130,7 +125,7 @@ fn is_ruled_out(loads: &[Load], more: &Load, blocking_seconds: f64) -> bool {
                 _ => load.least(capacity, 0.0),
             });
             let most = capacity * USABLE + promise * (1.0 - blocking_seconds / slo);
-            // The solver would not find a solution that rounding alone allows, either.
+            // A sum that is only a rounding error too great is left to the solver.
             least.sum::<f64>() > most + ROUNDING
         })
     })

@@ -12,6 +12,7 @@
 //!
 //! **Invariant:** at any time the calculus confirms the promise of every admitted tenant.
 
+mod bounds;
 mod candidate;
 mod check;
 mod core;
@@ -20,6 +21,7 @@ mod first_fit;
 mod program;
 mod refusal;
 
+pub use bounds::{BoundsQuestion, BucketAtQueue, TenantBound, TenantQuestion, bounds};
 pub use candidate::{Candidate, Queue, QueueFlow, Sharing};
 pub use core::{Admission, Admitted, Verdict};
 pub use estimator::{Estimator, Layout, QueueTraces};

@@ -271,7 +271,7 @@ impl Scheduler {
         self.slots.get_mut(tenant.slot)?.as_mut().filter(|slot| slot.id == tenant)
     }
 
-    /// Sorts in anew who has come within its limits by now.
+    /// Sorts the tenants in anew that have come within their limits by now.
     fn refresh(&mut self, now: Time) {
         while let Some(tenant) = self.order.come_within(now) {
             self.stand(tenant, now);

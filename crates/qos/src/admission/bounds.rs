@@ -1,0 +1,111 @@
+//! Latency bounds of given token buckets, for `nacre slo bound`: nothing is chosen, only checked.
+
+use nacre_object::{Error, Result, TenantName};
+use serde::{Deserialize, Serialize};
+
+use super::{Candidate, Queue, QueueFlow, check};
+use crate::calculus::{meets, priorities};
+use crate::{ArrivalCurve, RateBurst};
+
+/// Tenants with their buckets, and the queues that they share.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BoundsQuestion {
+    /// The queues.
+    pub queues: Vec<Queue>,
+    /// The tenants.
+    pub tenants: Vec<TenantQuestion>,
+}
+
+/// A tenant with its buckets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TenantQuestion {
+    /// The tenant's name.
+    pub tenant: String,
+    /// The latency that it was promised. A shorter one is served first.
+    pub slo_seconds: f64,
+    /// What it brings to each queue.
+    pub flows: Vec<BucketAtQueue>,
+    /// Ways of a request, each the places of the flows that it passes one after the other. If there are none, each flow is
+    /// a way of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub legs: Vec<Vec<usize>>,
+}
+
+/// A token bucket at a queue.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BucketAtQueue {
+    /// The queue's name.
+    pub queue: String,
+    /// Seconds of work a second.
+    pub rate: f64,
+    /// Seconds of work that may come at once.
+    pub burst_seconds: f64,
+}
+
+/// The bound of a tenant.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TenantBound {
+    /// The tenant's name.
+    pub tenant: String,
+    /// 0 is served first.
+    pub priority: usize,
+    /// What it was promised.
+    pub slo_seconds: f64,
+    /// No request takes longer; `None` if there is no bound.
+    pub latency_seconds: Option<f64>,
+    /// Whether the promise is kept.
+    pub is_kept: bool,
+}
+
+/// The bound on the latency of each tenant.
+///
+/// # Errors
+/// `Invalid` if the question makes no sense.
+pub fn bounds(question: &BoundsQuestion) -> Result<Vec<TenantBound>> {
+    for queue in &question.queues {
+        queue.check()?;
+    }
+    let candidates = question.tenants.iter().map(|tenant| tenant.candidate(&question.queues));
+    let candidates = candidates.collect::<Result<Vec<_>>>()?;
+    let tenants: Vec<_> = candidates.iter().collect();
+    let buckets = question.tenants.iter().map(TenantQuestion::buckets).collect::<Vec<_>>();
+    let latencies = check::latencies(&question.queues, &tenants, &buckets);
+    let slos: Vec<_> = question.tenants.iter().map(|tenant| tenant.slo_seconds).collect();
+    let bound = |((tenant, latency_seconds), priority): ((&TenantQuestion, _), _)| TenantBound {
+        tenant: tenant.tenant.clone(),
+        priority,
+        slo_seconds: tenant.slo_seconds,
+        latency_seconds,
+        is_kept: meets(latency_seconds, tenant.slo_seconds),
+    };
+    Ok(question.tenants.iter().zip(latencies).zip(priorities(&slos)).map(bound).collect())
+}
+
+impl TenantQuestion {
+    fn buckets(&self) -> Vec<RateBurst> {
+        let bucket =
+            |flow: &BucketAtQueue| RateBurst { rate: flow.rate, burst_seconds: flow.burst_seconds };
+        self.flows.iter().map(bucket).collect()
+    }
+
+    fn candidate(&self, queues: &[Queue]) -> Result<Candidate> {
+        let flow = |(flow, bucket): (&BucketAtQueue, RateBurst)| {
+            let queue = queues.iter().position(|queue| queue.name == flow.queue);
+            let queue = queue.ok_or_else(|| {
+                Error::invalid(format!("there is no queue {:?}", flow.queue)).on(&self.tenant)
+            })?;
+            Ok(QueueFlow { queue, curve: ArrivalCurve::lower_envelope(&[bucket])? })
+        };
+        let flows = self.flows.iter().zip(self.buckets()).map(flow).collect::<Result<_>>()?;
+        let tenant = TenantName::new(&self.tenant)?;
+        let mut candidate = Candidate::on_devices(tenant, self.slo_seconds, flows);
+        if !self.legs.is_empty() {
+            candidate.legs.clone_from(&self.legs);
+        }
+        candidate.check(queues.len())?;
+        Ok(candidate)
+    }
+}
