@@ -34,7 +34,7 @@ use nacre_terminal::{engine, input, out, reader, signals, usage};
 
 use crate::commands::{
     balancer, brados, ceph, class, entity, events, init, log, map, node, object, pool, program,
-    resource, salvage, scrub, status, trace, up,
+    resource, salvage, scrub, slo, status, trace, up,
 };
 use crate::out::Out;
 
@@ -132,6 +132,8 @@ enum Command {
     Resource(resource::ResourceCommand),
     #[command(subcommand)]
     Balancer(balancer::BalancerCommand),
+    #[command(subcommand)]
+    Slo(slo::SloCommand),
     /// Run one node of a cluster, as `nacre up` does for all; or see to one node
     Node(node::NodeArguments),
 }
@@ -180,7 +182,12 @@ impl Command {
             Self::Balancer(command) => command.asks_a_cluster(),
             Self::Scrub(scrub) => scrub.offline.is_none(),
             Self::Node(node) => node.asks_a_cluster(),
-            Self::Init(_) | Self::Up(_) | Self::Salvage(_) | Self::Demo(_) | Self::Ceph(_) => false,
+            Self::Init(_)
+            | Self::Up(_)
+            | Self::Salvage(_)
+            | Self::Demo(_)
+            | Self::Ceph(_)
+            | Self::Slo(_) => false,
             _ => true,
         }
     }
@@ -287,5 +294,6 @@ async fn run(arguments: Arguments, out: Out) -> Result<()> {
         Command::Log(command) => log::run(command, &connect().await?, out).await,
         Command::Resource(command) => resource::run(command, &connect().await?, out).await,
         Command::Balancer(command) => balancer::run(command, connect, out).await,
+        Command::Slo(command) => slo::run(command, out),
     }
 }

@@ -28,6 +28,7 @@ pub mod program_test;
 pub mod resource;
 pub mod salvage;
 pub mod scrub;
+pub mod slo;
 pub mod status;
 mod test_bed;
 pub mod trace;

@@ -27,8 +27,8 @@ pub struct TenantQuestion {
     pub slo_seconds: f64,
     /// What it brings to each queue.
     pub flows: Vec<BucketAtQueue>,
-    /// Ways of a request, each the places of the flows that it passes one after the other. If there are none, each flow is
-    /// a way of its own.
+    /// Ways of a request, each the places of the flows that it passes one after the other. If there are none, each
+    /// flow is a way of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub legs: Vec<Vec<usize>>,
 }

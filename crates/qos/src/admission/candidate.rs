@@ -12,8 +12,8 @@ use crate::limits::{MAX_QUEUES_OF_TENANT, MAX_SLO_SECONDS};
 pub struct Queue {
     /// How errors name it.
     pub name: String,
-    /// The longest time for which requests of lower priority keep the queue busy before it serves a promised one: the work
-    /// that may be outstanding at a device.
+    /// The longest time for which requests of lower priority keep the queue busy before it serves a promised one: the
+    /// work that may be outstanding at a device.
     #[serde(default)]
     pub blocking_seconds: f64,
 }

@@ -151,7 +151,8 @@ impl Admission {
         Ok(())
     }
 
-    /// The tenants whose latency the candidate can change: those that share a queue with it, directly or through others.
+    /// The tenants whose latency the candidate can change: those that share a queue with it, directly or through
+    /// others.
     pub(super) fn group(&self, candidate: &Candidate) -> Vec<usize> {
         let mut is_shared = vec![false; self.queues.len()];
         let mut is_in = vec![false; self.tenants.len()];

@@ -5,9 +5,9 @@
 //!
 //! - `(r, b)` lies on or above the flow's r-b curve, a row for each two neighbouring segments;
 //! - at each queue the rates add up to 0.999 at most;
-//! - for each way through queues, and each SLO `S` of a tenant that takes it, at each queue `j` of the way: the bursts of
-//!   all flows on the way with an SLO up to `S`, over `S`, and the rates at `j` of those with a shorter SLO, add up to 1
-//!   at most. This is the bound of the calculus, solved for 1.
+//! - for each way through queues, and each SLO `S` of a tenant that takes it, at each queue `j` of the way: the
+//!   bursts of all flows on the way with an SLO up to `S`, over `S`, and the rates at `j` of those with a shorter
+//!   SLO, add up to 1 at most. This is the bound of the calculus, solved for 1.
 //!
 //! Coefficients reach 6e-8. The solver keeps rows within an absolute tolerance, so each row is scaled to a largest
 //! coefficient of 1, and a burst is counted in SLOs of its tenant.

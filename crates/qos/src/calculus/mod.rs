@@ -1,7 +1,7 @@
 //! Deterministic network calculus with simple curves: from what arrives and what serves to the longest delay.
 //!
-//! Admission asks [`queue_delays`] whether everybody meets the promised latency. All functions answer `None` where there
-//! is no bound, and where a number is missing (NaN). So admission refuses in doubt.
+//! Admission asks [`queue_delays`] whether everybody meets the promised latency. All functions answer `None` where
+//! there is no bound, and where a number is missing (NaN). So admission refuses in doubt.
 
 mod latency;
 mod priority;

@@ -30,8 +30,8 @@ impl Segment {
 
 /// The most work that a flow brings in any time span of a given length.
 ///
-/// **Invariant:** there is at least one line. From line to line the rate falls and the burst grows, and each line is the
-/// lowest somewhere.
+/// **Invariant:** there is at least one line. From line to line the rate falls and the burst grows, and each line is
+/// the lowest somewhere.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Segments", into = "Segments")]
 pub struct ArrivalCurve {
@@ -173,8 +173,8 @@ impl ArrivalCurve {
         self.gap(service.rate, |work| service.latency_seconds + work / service.rate)
     }
 
-    /// The horizontal gap between the curve and one that has done this much work after `done_after`. The gap is greatest
-    /// at a corner of the curve, because both are straight between corners.
+    /// The horizontal gap between the curve and one that has done this much work after `done_after`. The gap is
+    /// greatest at a corner of the curve, because both are straight between corners.
     fn gap(&self, rate: f64, done_after: impl Fn(f64) -> f64) -> Option<f64> {
         if !(rate > 0.0 && self.least_rate() <= rate) {
             return None;

@@ -43,8 +43,8 @@ pub struct Dip {
 
 /// How much work a request is for one device.
 ///
-/// **Invariant:** the bandwidth never falls with the size, and is never above what was measured. So the work of a request
-/// is never below what was measured.
+/// **Invariant:** the bandwidth never falls with the size, and is never above what was measured. So the work of a
+/// request is never below what was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Rows", into = "Rows")]
 pub struct Profile {

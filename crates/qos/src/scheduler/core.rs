@@ -221,8 +221,8 @@ impl Scheduler {
         }
     }
 
-    /// Takes note that the device has done a request, which was so much work; `None` if nobody knows better than before.
-    /// Answers whether the request was outstanding.
+    /// Takes note that the device has done a request, which was so much work; `None` if nobody knows better than
+    /// before. Answers whether the request was outstanding.
     pub fn complete(&mut self, request: RequestId, work_seconds: Option<f64>, now: Time) -> bool {
         self.refresh(now);
         let Some(done) = self.outstanding.complete(request) else { return false };

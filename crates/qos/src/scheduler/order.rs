@@ -1,8 +1,8 @@
 //! Who is next: the tenants that have requests, sorted.
 //!
-//! What is left over has an order for reads and one for writes, because the device may be full of one kind only. Tenants
-//! within their limits have a single one: while the first of them waits for room, nothing of a lower priority is sent, or
-//! it would take the device's time for as long as that kind is full.
+//! What is left over has an order for reads and one for writes, because the device may be full of one kind only.
+//! Tenants within their limits have a single one: while the first of them waits for room, nothing of a lower priority
+//! is sent, or it would take the device's time for as long as that kind is full.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;

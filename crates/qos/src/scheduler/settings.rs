@@ -135,8 +135,8 @@ pub enum Ties {
     /// The one whose request has been within its limits longest. The latency bound of equal priorities needs this.
     #[default]
     FirstCome,
-    /// They take turns, as in the thesis. Then a tenant of small requests can wait for many large ones that came later, so
-    /// its latency can exceed the bound.
+    /// They take turns, as in the thesis. Then a tenant of small requests can wait for many large ones that came
+    /// later, so its latency can exceed the bound.
     Turns,
 }
 

@@ -1,9 +1,9 @@
 //! The queue and the token buckets of one tenant.
 //!
 //! A bucket is kept as a leaky bucket over what *comes*, not over what is sent: its level grows by the work of each
-//! request that comes, and falls at the rate of the bucket. The tokens are then the burst, less the level, plus the work
-//! that waits. So tokens are not lost while a request waits for the device: a tenant that keeps to its limits stays within
-//! them.
+//! request that comes, and falls at the rate of the bucket. The tokens are then the burst, less the level, plus the
+//! work that waits. So tokens are not lost while a request waits for the device: a tenant that keeps to its limits
+//! stays within them.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use nacre_clock::Random;
 use nacre_object::ErrorKind;
 
 use super::{Place, Trace, TraceFormat, TraceRecord, read};
@@ -238,30 +237,4 @@ fn every_format_is_found_by_its_name() {
         assert_eq!(format.as_str().parse::<TraceFormat>().unwrap(), format);
     }
     assert!("vscsi".parse::<TraceFormat>().unwrap_err().to_string().contains("msr"));
-}
-
-#[test]
-fn no_bytes_make_a_reader_panic() {
-    let samples = [
-        "100,0x1,DiskWrite\n",
-        "128166372003061629,usr,0,Read,7014609920,24576,41286\n",
-        "1538323200,12910952,128,0,1063\n",
-        "419,W,8792731648,16384,1577808144360767\n",
-        "fio version 3 iolog\n878 /dev/a write 0 16384\n",
-        "fio version 2 iolog\nf wait 5\nf read 0 1\n",
-        "  8,0    3        1     0.000000000   697  Q   W 223490 + 8 [k]\n",
-        "nacre trace 1\n0.5 read 1 a\n",
-    ];
-    let mut random = Random::seeded(7);
-    for _ in 0..20_000 {
-        let mut bytes = samples[random.below(8) as usize].repeat(2).into_bytes();
-        for _ in 0..=random.below(4) {
-            let at = random.below(bytes.len() as u64) as usize;
-            bytes[at] = random.below(256) as u8;
-        }
-        for format in TraceFormat::ALL {
-            let _ = read(&bytes[..], Some(format));
-        }
-        let _ = read(&bytes[..], None);
-    }
 }

@@ -1,0 +1,38 @@
+//! `nacre slo bound`: the longest latency that tenants with given token buckets can have.
+
+use std::path::PathBuf;
+
+use nacre_object::Result;
+use nacre_qos::{BoundsQuestion, TenantBound, bounds};
+
+use super::input::read_json;
+use super::{latency, milliseconds};
+use crate::out::{Out, printable, table};
+
+/// Which tenants
+#[derive(Debug, clap::Args)]
+pub struct BoundArguments {
+    /// Queues and tenants with their token buckets, in JSON (docs/slo.md); `-` is standard input
+    file: PathBuf,
+}
+
+/// Finds the bounds, and shows them.
+pub(super) fn bound(arguments: &BoundArguments, out: Out) -> Result<()> {
+    let question: BoundsQuestion = read_json(&arguments.file, "question about bounds")?;
+    let bounds = bounds(&question)?;
+    out.show(&bounds, || text(&bounds))
+}
+
+fn text(bounds: &[TenantBound]) -> String {
+    let row = |bound: &TenantBound| {
+        vec![
+            printable(&bound.tenant),
+            bound.priority.to_string(),
+            milliseconds(bound.slo_seconds),
+            latency(bound.latency_seconds),
+            if bound.is_kept { "kept" } else { "missed" }.to_owned(),
+        ]
+    };
+    let rows: Vec<_> = bounds.iter().map(row).collect();
+    table(&["tenant", "priority", "SLO", "longest latency", "promise"], &rows)
+}

@@ -1,0 +1,119 @@
+//! `nacre slo`: curves, bounds and places, without a cluster.
+
+mod common;
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
+
+use common::NACRE;
+use serde_json::Value;
+
+const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../qos/samples");
+
+/// Runs `nacre slo` in a folder; answers its status, what it printed, and what it said beside.
+fn slo(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let mut command = Command::new(NACRE);
+    command.arg("slo").args(arguments).current_dir(folder);
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+fn json(folder: &Path, arguments: &[&str]) -> Value {
+    let (status, printed, said) = slo(folder, &[arguments, &["--json"]].concat());
+    assert_eq!(status, 0, "{said}");
+    serde_json::from_str(&printed).unwrap()
+}
+
+fn sample(name: &str) -> String {
+    format!("{SAMPLES}/{name}")
+}
+
+/// 600 writes of 1 ms a second for 4 s, to one of three objects after the other.
+fn trace(folder: &Path) {
+    let mut text = "nacre trace 1\n".to_owned();
+    for request in 0..2400_u64 {
+        let micros = request * 1_000_000 / 600;
+        let (seconds, rest) = (micros / 1_000_000, micros % 1_000_000);
+        writeln!(text, "{seconds}.{rest:06} write 4096 object-{}", request % 3).unwrap();
+    }
+    std::fs::write(folder.join("trace"), text).unwrap();
+}
+
+#[test]
+fn a_trace_is_made_into_a_curve_for_each_target() {
+    let folder = tempfile::tempdir().unwrap();
+    trace(folder.path());
+    let profile = sample("profile.json");
+    let curves = json(folder.path(), &["curve", "trace", "--profile", &profile]);
+    assert_eq!(curves["requests"], 2400);
+    let [target] = &curves["targets"].as_array().unwrap()[..] else { panic!("{curves}") };
+    assert!((target["least_rate"].as_f64().unwrap() - 0.6).abs() < 1e-3, "{target}");
+    let spread = ["curve", "trace", "--profile", &profile, "--targets", "5"];
+    let targets = json(folder.path(), &spread)["targets"].as_array().unwrap().clone();
+    let requests: u64 = targets.iter().map(|target| target["requests"].as_u64().unwrap()).sum();
+    assert!(targets.len() > 1 && requests == 2400, "{targets:?}");
+    let (status, printed, _) = slo(folder.path(), &["curve", "trace", "--profile", &profile]);
+    assert!(status == 0 && printed.contains("busy for 60.0% of the time"), "{printed}");
+}
+
+#[test]
+fn a_trace_that_cannot_be_used_is_refused_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("wrong", "v,R,0,1,7\nv,R,0,one,8\n");
+    write("seconds", "1,0,8,0,1\n2,0,8,1,1\n");
+    write("placeless", "1,0x1000,DiskRead\n9,0x1000,DiskRead\n");
+    let profile = sample("profile.json");
+    let fails = |expected: i32, arguments: &[&str]| {
+        let (status, _, said) = slo(folder.path(), &[arguments, &["--profile", &profile]].concat());
+        assert_eq!(status, expected, "{said}");
+        said
+    };
+    assert!(fails(2, &["curve", "wrong"]).contains("line 2"));
+    assert!(fails(1, &["curve", "seconds", "--format", "tencent"]).contains("whole seconds"));
+    assert!(fails(2, &["curve", "placeless", "--targets", "2"]).contains("names no objects"));
+    assert!(fails(1, &["curve", "nosuch"]).contains("cannot read nosuch"));
+    let (status, _, _) =
+        slo(folder.path(), &["curve", "wrong", "--profile", &profile, "--format", "x"]);
+    assert_eq!(status, 2, "it was asked wrongly");
+}
+
+#[test]
+fn the_bound_of_tenants_with_given_buckets_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let bounds = json(folder.path(), &["bound", &sample("bound.json")]);
+    let latencies: Vec<_> =
+        bounds.as_array().unwrap().iter().map(|bound| bound["latency_seconds"].as_f64()).collect();
+    assert_eq!(latencies, [Some(1.5), Some(1.5), Some(6.4), Some(6.4)]);
+    let (_, printed, _) = slo(folder.path(), &["bound", &sample("bound.json")]);
+    assert!(printed.contains("6400.000 ms"), "{printed}");
+}
+
+#[test]
+fn tenants_are_placed_and_who_does_not_fit_is_told_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let places = json(folder.path(), &["place", &sample("place.json")]);
+    assert_eq!((places["placed"].as_u64(), places["refused"].as_u64()), (Some(3), Some(1)));
+    let target = |at: usize| places["tenants"][at]["target"].as_str();
+    assert_eq!([0, 1, 2, 3].map(target), [Some("disk-0"), Some("disk-1"), Some("disk-0"), None]);
+    let refusal = places["tenants"][3]["refusal"].as_str().unwrap();
+    assert!(refusal.contains("what would fit"), "{refusal}");
+    let plain = json(folder.path(), &["place", &sample("place.json"), "--plain"]);
+    assert_eq!(plain["tenants"], places["tenants"]);
+}
+
+#[test]
+fn a_tenant_with_a_trace_is_placed_by_its_curve() {
+    let folder = tempfile::tempdir().unwrap();
+    trace(folder.path());
+    let question = r#"{"targets": [{"name": "disk"}],
+        "tenants": [{"tenant": "a", "slo_seconds": 0.1, "trace": "trace"}]}"#;
+    std::fs::write(folder.path().join("q"), question).unwrap();
+    let (status, _, said) = slo(folder.path(), &["place", "q"]);
+    assert!(status == 2 && said.contains("--profile"), "{said}");
+    let profile = sample("profile.json");
+    let places = json(folder.path(), &["place", "q", "--profile", &profile]);
+    assert!(places["tenants"][0]["bucket"]["rate"].as_f64().unwrap() >= 0.6, "{places}");
+}
