@@ -28,7 +28,8 @@ pub use admission::{
     Refusal, Sharing, TenantBound, TenantQuestion, Verdict, bounds, first_fit,
 };
 pub use calculus::{
-    Flow, RateBurst, Service, legs_latency, meets, priorities, queue_delays, stages_latency,
+    Flow, MarkovSource, RateBurst, Service, StochasticQueue, latency_with_probability,
+    legs_latency, meets, priorities, queue_delays, stages_latency, violation_probability,
 };
 pub use curve::{ArrivalCurve, Segment, WorkArrival, WorkTrace};
 pub use io_kind::IoKind;

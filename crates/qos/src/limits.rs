@@ -14,6 +14,8 @@ pub const MAX_TRACE_REQUEST_BYTES: u64 = 1 << 32;
 pub const MAX_TRACE_NAMES: usize = 1 << 20;
 /// Bytes of all names of one trace: a million names of the usual length fit.
 pub const MAX_TRACE_NAME_BYTES: usize = 64 << 20;
+/// Slots into which a trace is cut. Each is a number in memory while the trace is read.
+pub const MAX_SLOTS: usize = 16 << 20;
 /// Rates for which the burst of a trace is found. The public estimator takes steps of a thousandth of the capacity.
 pub const CURVE_RATES: usize = 1000;
 /// Segments of an arrival curve. Each is a row of the linear program, for each tenant and target.

@@ -8,12 +8,16 @@ mod priority;
 mod queue;
 mod rate_burst;
 mod service;
+mod stochastic;
 
 pub use latency::{legs_latency, meets, stages_latency};
 pub use priority::priorities;
 pub use queue::{Flow, queue_delays};
 pub use rate_burst::RateBurst;
 pub use service::Service;
+pub use stochastic::{
+    MarkovSource, StochasticQueue, latency_with_probability, violation_probability,
+};
 
 #[cfg(test)]
 mod tests;

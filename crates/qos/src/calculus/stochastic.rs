@@ -1,0 +1,184 @@
+//! Stochastic network calculus: a latency that requests exceed with a stated probability at most.
+//!
+//! The deterministic bound assumes that all tenants burst at once. If they are independent, that is rare. This is the
+//! idea of SNC-Meister: [`violation_probability`] is an alternative to [`queue_delays`](super::queue_delays) that
+//! admits more.
+//!
+//! Time is cut into slots. A [`MarkovSource`] is on or off in a slot; it brings the same work at the beginning of
+//! each slot in which it is on. For each `theta > 0` the mean of `exp(theta * work of n slots)` is at most `prefactor
+//! * growth^n`. The bound adds up the probabilities that the last `n` slots brought too much, for all `n`, and takes
+//! the best `theta`.
+//!
+//! **Invariant:** numbers that make no sense give the probability 1.
+
+use nacre_object::{Error, Result};
+
+use crate::WorkTrace;
+use crate::limits::MAX_SLOTS;
+
+/// Values of `theta`, as powers of two over the work of a slot, in quarters.
+const THETA_QUARTERS: std::ops::Range<i32> = -48..20;
+/// Steps in which a latency is searched: it is exact to a thousandth of the longest that is tried.
+const SEARCH_STEPS: usize = 40;
+
+/// A source of work that is on or off in each slot.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MarkovSource {
+    start: f64,
+    stop: f64,
+    slot_work_seconds: f64,
+}
+
+/// How fast the mean of the exponential grows.
+#[derive(Debug, Clone, Copy)]
+struct Growth {
+    /// With each slot, by this factor.
+    factor: f64,
+    /// At the end of any slot.
+    prefactor: f64,
+    /// At the end of a slot in which the source is on.
+    prefactor_on: f64,
+}
+
+impl MarkovSource {
+    /// A source that starts and stops with these probabilities from slot to slot.
+    ///
+    /// # Errors
+    /// `Invalid` if a probability is not above 0 and at most 1, or the work is not above 0.
+    pub fn new(start: f64, stop: f64, slot_work_seconds: f64) -> Result<Self> {
+        let is_probability = |number: f64| number > 0.0 && number <= 1.0;
+        let is_work = slot_work_seconds.is_finite() && slot_work_seconds > 0.0;
+        match is_probability(start) && is_probability(stop) && is_work {
+            true => Ok(Self { start, stop, slot_work_seconds }),
+            false => Err(Error::invalid(format!(
+                "a source with the probabilities {start} and {stop}, and {slot_work_seconds} s a slot"
+            ))),
+        }
+    }
+
+    /// The source of a trace: on in the slots that have requests, with the most work that any slot has.
+    ///
+    /// # Errors
+    /// `Invalid` if the trace is never on or never off, or has too many slots.
+    pub fn of_trace(trace: &WorkTrace, slot_seconds: f64) -> Result<Self> {
+        let slots = trace.duration_seconds() / slot_seconds;
+        let is_count = slots >= 0.0 && slots <= MAX_SLOTS as f64;
+        if !is_count {
+            return Err(Error::invalid(format!("a trace of {slots} slots"))
+                .hint(format!("a trace has from 0 to {MAX_SLOTS} slots")));
+        }
+        let mut works = vec![0.0; slots as usize + 2];
+        let first = trace.arrivals().first().map_or(0.0, |arrival| arrival.at_seconds);
+        for arrival in trace.arrivals() {
+            // A request at the beginning of a slot must not be rounded into the slot before.
+            let slot = ((arrival.at_seconds - first) / slot_seconds + 1e-6) as usize;
+            if let Some(work) = works.get_mut(slot) {
+                *work += arrival.work_seconds;
+            }
+        }
+        let count = |from: bool, to: bool| {
+            let pairs = works.windows(2);
+            pairs.filter(|pair| (pair[0] > 0.0) == from && (pair[1] > 0.0) == to).count() as f64
+        };
+        let start = count(false, true) / (count(false, true) + count(false, false));
+        let stop = count(true, false) / (count(true, false) + count(true, true));
+        Self::new(start, stop, works.into_iter().fold(0.0, f64::max))
+    }
+
+    /// The part of the slots in which the source is on.
+    pub fn on_share(&self) -> f64 {
+        self.start / (self.start + self.stop)
+    }
+
+    fn growth(&self, theta: f64) -> Growth {
+        let lift = (theta * self.slot_work_seconds).exp();
+        let (stays_off, stays_on) = (1.0 - self.start, (1.0 - self.stop) * lift);
+        let trace = stays_off + stays_on;
+        let determinant = stays_off * stays_on - self.start * self.stop * lift;
+        // The greater eigenvalue of the chain's matrix, with the column of "on" times `lift`.
+        let factor = f64::midpoint(trace, (trace * trace - 4.0 * determinant).sqrt());
+        // Its eigenvector is (1, on).
+        let on = (factor - stays_off) / (self.start * lift);
+        let least = on.min(1.0);
+        let share = self.on_share();
+        Growth {
+            factor,
+            prefactor: (1.0 - share + share * on) / least,
+            prefactor_on: lift * on / (least * factor),
+        }
+    }
+}
+
+/// A queue that does one second of work a second, and the sources that share it.
+#[derive(Debug, Clone, Copy)]
+pub struct StochasticQueue<'a> {
+    /// The length of a slot.
+    pub slot_seconds: f64,
+    /// The longest time for which requests of lower priority keep the queue busy.
+    pub blocking_seconds: f64,
+    /// The sources that are served first.
+    pub higher: &'a [MarkovSource],
+    /// Other sources of the same priority.
+    pub equals: &'a [MarkovSource],
+    /// The source whose latency is asked for.
+    pub own: MarkovSource,
+}
+
+/// The probability that a request of the source takes longer, at most.
+pub fn violation_probability(queue: &StochasticQueue<'_>, latency_seconds: f64) -> f64 {
+    let sources = queue.higher.iter().chain(queue.equals).chain([&queue.own]);
+    let most = sources.map(|source| source.slot_work_seconds).fold(0.0, f64::max);
+    let probabilities = THETA_QUARTERS.filter_map(|quarter| {
+        let theta = (f64::from(quarter) / 4.0).exp2() / most;
+        let probability = violation_at(queue, theta, latency_seconds);
+        (probability >= 0.0).then_some(probability)
+    });
+    probabilities.fold(1.0, f64::min)
+}
+
+/// The bound for one `theta`; no number if the sources bring more than the queue can do.
+fn violation_at(queue: &StochasticQueue<'_>, theta: f64, latency_seconds: f64) -> f64 {
+    let own = queue.own.growth(theta);
+    let (mut factor, mut prefactor) = (own.factor, own.prefactor_on);
+    for source in queue.equals {
+        let growth = source.growth(theta);
+        factor *= growth.factor;
+        prefactor *= growth.prefactor;
+    }
+    // Higher priorities that come while the request waits are served before it, too.
+    let waited_slots = (latency_seconds / queue.slot_seconds).ceil() + 1.0;
+    for source in queue.higher {
+        let growth = source.growth(theta);
+        factor *= growth.factor;
+        prefactor *= growth.prefactor * growth.factor.powf(waited_slots);
+    }
+    let served = (-theta * queue.slot_seconds).exp();
+    let left = 1.0 - factor * served;
+    if left.is_nan() || left <= 0.0 {
+        return f64::NAN;
+    }
+    // The work of `n` slots has had `n - 1` slots and the latency to be done.
+    let done = (-theta * (latency_seconds - queue.blocking_seconds)).exp();
+    prefactor * factor * done / left
+}
+
+/// The least latency, up to `longest_seconds`, that requests exceed with this probability at most.
+pub fn latency_with_probability(
+    queue: &StochasticQueue<'_>,
+    probability: f64,
+    longest_seconds: f64,
+) -> Option<f64> {
+    let holds = |latency: f64| violation_probability(queue, latency) <= probability;
+    if !holds(longest_seconds) {
+        return None;
+    }
+    let (mut low, mut high) = (0.0, longest_seconds);
+    for _ in 0..SEARCH_STEPS {
+        let middle = f64::midpoint(low, high);
+        match holds(middle) {
+            true => high = middle,
+            false => low = middle,
+        }
+    }
+    Some(high)
+}
