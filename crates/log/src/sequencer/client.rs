@@ -61,12 +61,17 @@ impl SequencerClient {
         Self { env, views, authority, borrower }
     }
 
+    /// Positions that this client issues itself, with a view that knows them, if it may.
+    pub fn next_at_once(&self, count: u32) -> Option<(Grant, Arc<View>)> {
+        self.borrower.take(count)
+    }
+
     /// Positions, with a view that knows them: issued here, if this client holds the sequencer's capability.
     ///
     /// # Errors
     /// `Unavailable` if there was no sequencer until the deadline.
     pub async fn next(&self, count: u32, deadline: Instant) -> Result<(Grant, Arc<View>)> {
-        if let Some(taken) = self.borrower.take(count) {
+        if let Some(taken) = self.next_at_once(count) {
             return Ok(taken);
         }
         if self.borrower.wants()
