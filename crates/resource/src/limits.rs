@@ -6,8 +6,8 @@ use nacre_program::Budget;
 
 /// A path, with its slashes: with the prefix of its map it fits a map's name.
 pub const MAX_PATH_BYTES: usize = 96;
-/// The state of one resource in JSON: it is stored whole at each change.
-pub const MAX_STATE_BYTES: usize = 64 * 1024;
+/// The state of one resource in JSON: it is stored whole at each change, with the answers that are remembered.
+pub const MAX_STATE_BYTES: usize = 48 * 1024;
 /// How deep tables of a state, an input or an output are nested.
 pub const MAX_DEPTH: usize = 16;
 /// The input of a call in JSON.
@@ -19,6 +19,16 @@ pub const MAX_WRITE_OUTPUT_BYTES: usize = 1024;
 /// Clients whose last answer a resource remembers. A client that asks again after so many others have written is not
 /// recognised: it must not ask again by itself after as long.
 pub const MAX_REMEMBERED_CLIENTS: usize = 128;
+/// What the remembered answers take in JSON, with the names of their clients. Fewer clients are remembered if they take
+/// more.
+pub const MAX_REMEMBERED_BYTES: usize = 12 * 1024;
+/// What is stored besides the state and the remembered answers takes less.
+const STORED_OVERHEAD_BYTES: usize = 512;
+const _: () = assert!(
+    MAX_STATE_BYTES + MAX_REMEMBERED_BYTES + STORED_OVERHEAD_BYTES
+        <= nacre_registry::limits::MAX_VALUE_BYTES,
+    "state and answers are one value of a map"
+);
 /// Resources one node serves at a time.
 pub const MAX_HOSTED: usize = 10_000;
 /// How long a recovery tries to read the state.
@@ -41,6 +51,6 @@ pub const CAPABILITY_BUDGET: Budget = Budget {
 pub const CALL_BUDGET: Budget = Budget {
     time: Duration::from_millis(50),
     memory_bytes: 8 * 1024 * 1024,
-    output_bytes: MAX_STATE_BYTES,
+    output_bytes: MAX_OUTPUT_BYTES,
     ..Budget::DEFAULT
 };

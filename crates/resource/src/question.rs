@@ -51,6 +51,16 @@ impl Call {
     pub(crate) fn remembered_as(&self, entity: &str) -> String {
         format!("{entity}/{}", self.handle)
     }
+
+    /// # Errors
+    /// `Exhausted` if the input is too large.
+    #[cfg(feature = "programs")]
+    fn checked(self) -> Result<Self> {
+        match self.input.to_string().len() > MAX_INPUT_BYTES {
+            true => Err(Error::exhausted(format!("the input exceeds {MAX_INPUT_BYTES} bytes"))),
+            false => Ok(self),
+        }
+    }
 }
 
 /// A call by a client that would rather have a capability, and run the method itself.
@@ -273,7 +283,7 @@ impl Received {
             "hold" => Self::Hold(parsed(rest)?),
             "store" => Self::Store(parsed::<Returned>(rest)?.checked()?),
             "return" => Self::Return(parsed::<Returned>(rest)?.checked()?),
-            "call" => Self::Call(parsed(rest)?),
+            "call" => Self::Call(parsed::<Call>(rest)?.checked()?),
             "forwarded" => Self::Forwarded(parsed(rest)?),
             "stat" => Self::Stat,
             "hand-over" => Self::HandOver(NodeName::new(String::from_utf8_lossy(rest))?),
@@ -292,7 +302,7 @@ impl Acquire {
             return Err(Error::invalid("a client that asks for a capability has a number"));
         }
         let returned = self.returned.map(Returned::checked).transpose()?;
-        Ok(Self { returned, ..self })
+        Ok(Self { returned, call: self.call.checked()?, ..self })
     }
 }
 

@@ -8,7 +8,7 @@ use nacre_object::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::limits::MAX_REMEMBERED_CLIENTS;
+use crate::limits::{MAX_REMEMBERED_BYTES, MAX_REMEMBERED_CLIENTS};
 
 /// The key of the state in the resource's map.
 pub(crate) const STATE_KEY: &str = "state";
@@ -39,6 +39,9 @@ pub struct Stored {
     /// The last answer of each client that changed the state.
     #[serde(default)]
     pub told: BTreeMap<String, Told>,
+    /// What the last answers take.
+    #[serde(skip)]
+    pub(crate) told_bytes: usize,
 }
 
 /// What a client was told last.
@@ -83,11 +86,16 @@ impl Stored {
     ) {
         self.version += 1;
         (self.state, self.type_version) = (state, type_version);
-        self.told.insert(client.to_owned(), Told { call, version: self.version, output });
-        if self.told.len() > MAX_REMEMBERED_CLIENTS {
+        let told = Told { call, version: self.version, output };
+        self.told_bytes += told.bytes(client);
+        if let Some(before) = self.told.insert(client.to_owned(), told) {
+            self.told_bytes -= before.bytes(client);
+        }
+        while self.told.len() > MAX_REMEMBERED_CLIENTS || self.told_bytes > MAX_REMEMBERED_BYTES {
             let oldest = self.told.iter().min_by_key(|(_, told)| told.version);
-            if let Some(oldest) = oldest.map(|(client, _)| client.clone()) {
-                self.told.remove(&oldest);
+            let Some(oldest) = oldest.map(|(client, _)| client.clone()) else { break };
+            if let Some(forgotten) = self.told.remove(&oldest) {
+                self.told_bytes -= forgotten.bytes(&oldest);
             }
         }
     }
@@ -100,8 +108,20 @@ impl Stored {
     /// # Errors
     /// `Corrupt`.
     pub(crate) fn decode(stored: &[u8]) -> Result<Self> {
-        serde_json::from_slice(stored)
-            .map_err(|cause| Error::corrupt(format!("the state of a resource: {cause}")))
+        let mut decoded: Self = serde_json::from_slice(stored)
+            .map_err(|cause| Error::corrupt(format!("the state of a resource: {cause}")))?;
+        decoded.told_bytes = decoded.told.iter().map(|(client, told)| told.bytes(client)).sum();
+        Ok(decoded)
+    }
+}
+
+/// What an answer takes besides its client's name and its output: quotes, names of fields, two numbers.
+const TOLD_OVERHEAD_BYTES: usize = 80;
+
+impl Told {
+    /// What it takes in JSON, at most.
+    fn bytes(&self, client: &str) -> usize {
+        TOLD_OVERHEAD_BYTES + client.len() + self.output.to_string().len()
     }
 }
 
@@ -110,6 +130,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::limits::{MAX_STATE_BYTES, MAX_WRITE_OUTPUT_BYTES};
 
     #[test]
     fn a_call_that_is_asked_again_has_the_same_answer() {
@@ -121,6 +142,21 @@ mod tests {
         assert_eq!(stored.told("a", 6).unwrap_err().kind(), nacre_object::ErrorKind::Conflict);
         assert_eq!(stored.told("c", 1).unwrap(), None);
         assert_eq!(Stored::decode(&stored.encode()).unwrap(), stored);
+    }
+
+    #[test]
+    fn the_largest_state_with_the_largest_answers_is_one_value_of_a_map() {
+        let mut stored = Stored::default();
+        let state = json!("x".repeat(MAX_STATE_BYTES - 2));
+        for client in 0..=MAX_REMEMBERED_CLIENTS {
+            let client = format!("{}/{client:016x}", "e".repeat(64));
+            let output = json!("o".repeat(MAX_WRITE_OUTPUT_BYTES - 2));
+            stored.change(state.clone(), u64::MAX, &client, u64::MAX, output);
+            assert!(stored.told(&client, u64::MAX).unwrap().is_some(), "the last is remembered");
+        }
+        assert!(stored.encode().len() <= nacre_registry::limits::MAX_VALUE_BYTES);
+        let decoded = Stored::decode(&stored.encode()).unwrap();
+        assert_eq!(decoded, stored);
     }
 
     #[test]

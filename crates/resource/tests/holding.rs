@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Cluster, name, node};
+use nacre_object::ErrorKind;
 use nacre_resource::Resource;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -295,4 +296,28 @@ async fn a_writer_waits_for_a_reader_that_is_cut_off_until_its_lease_is_over() {
     cluster.nodes.cut_off_clients(false);
     assert_eq!(number(written.await.unwrap()), 1);
     assert_eq!(get(&reader).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_type_has_its_capabilities_returned_and_loses_nothing() {
+    let (cluster, holder) = sequencer(1).await;
+    work_alone(&cluster, &holder).await;
+    cluster.uninstall("sequencer");
+    sleep(ms(150)).await;
+    let began = Instant::now();
+    let refused = holder.call("next", Value::Null).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    cluster.install("sequencer", 1, SEQUENCER);
+    assert_eq!(next(&cluster.open(PATH).await).await, 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_whose_method_is_gone_is_told_so() {
+    let (cluster, holder) = sequencer(1).await;
+    work_alone(&cluster, &holder).await;
+    cluster.install("sequencer", 2, &SEQUENCER.replace("\"next\"", "\"further\""));
+    sleep(ms(150)).await;
+    let refused = holder.call("next", Value::Null).await.unwrap_err();
+    assert!(refused.to_string().contains("has no method \"next\""), "{refused}");
 }

@@ -160,7 +160,7 @@ async fn a_version_that_cannot_recover_a_state_does_not_run_on_it() {
     cluster.kill_node(cluster.authority_of(PATH).await);
     cluster.install("sequencer", 2, &journaled());
     let refused = resource.call("read", Value::Null).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Unavailable);
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
     assert!(refused.to_string().contains("cannot recover"), "{refused}");
     cluster.install("sequencer", 3, &recovered());
     assert_eq!(read(&resource).await, 1_000_001);

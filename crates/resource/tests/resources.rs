@@ -178,7 +178,7 @@ async fn no_older_version_runs_on_the_state_of_a_newer_one() {
     assert_eq!(next(&resource).await, 1);
     cluster.install("ids", 1, IDS);
     let refused = resource.call("peek", Value::Null).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Unavailable);
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
     assert!(refused.to_string().contains("the state was made by version 2"), "{refused}");
     cluster.install("ids", 3, IDS);
     assert_eq!(next(&resource).await, 2);
@@ -232,4 +232,35 @@ async fn what_a_read_has_seen_is_stored_before_it_is_told() {
     cluster.system.follow(no_faults());
     cluster.system.release(1);
     assert_eq!((writing.await.unwrap(), reading.await.unwrap()), (2, json!(3)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_states_and_answers_of_many_clients_are_stored() {
+    let cluster = Cluster::new(1);
+    let source = r#"
+filetype.write("set", function(state, size) state.text = string.rep("x", size); return string.rep("o", 1000) end)
+function init() return {} end
+"#;
+    cluster.install("large", 1, source);
+    cluster.create("/large", "large").await;
+    for _ in 0..140 {
+        let client = cluster.open("/large").await;
+        client.call("set", json!(49_000)).await.unwrap();
+    }
+    let client = cluster.open("/large").await;
+    let refused = client.call("set", json!(50_000)).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Exhausted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_of_a_type_that_is_not_live_is_refused_soon() {
+    let cluster = Cluster::new(1);
+    let client = cluster.create("/a", "absent").await;
+    let began = tokio::time::Instant::now();
+    let refused = client.call("next", Value::Null).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
+    assert!(
+        refused.hint_text().is_some_and(|hint| hint.contains("nacre program put filetype/absent"))
+    );
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
 }

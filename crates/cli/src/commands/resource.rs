@@ -36,7 +36,12 @@ pub enum ResourceCommand {
         /// A method of its file type
         method: String,
         /// The input in JSON; null if left out
-        #[arg(long, value_name = "JSON", conflicts_with = "input_file")]
+        #[arg(
+            long,
+            value_name = "JSON",
+            conflicts_with = "input_file",
+            allow_hyphen_values = true
+        )]
         input: Option<String>,
         /// A file that holds the input; `-` is standard input
         #[arg(long, value_name = "FILE")]

@@ -1,12 +1,12 @@
 //! How answers are confirmed: see [`ResourceHost`].
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
-use nacre_host::{BUSY_AFTER, Machine, Record, busy, deposed};
-use nacre_object::Result;
+use nacre_host::{BUSY_AFTER, Machine, Record, busy, deposed, is_transient};
+use nacre_object::{Error, ErrorKind, Result};
 use nacre_registry::Change;
 use tokio::time::{Instant, timeout_at};
 
@@ -35,13 +35,22 @@ impl ResourceHost {
                             return Ok(());
                         }
                     }
-                    _ => return Err(busy("the resource is changing hands")),
+                    _ => return Err(self.refusal(slot, authority)),
                 }
             }
             self.confirm_later(slot);
             if timeout_at(busy_at, changed).await.is_err() {
                 return Err(busy("the store has not confirmed the answer yet"));
             }
+        }
+    }
+
+    /// Why an authority that has ended gives no answer.
+    fn refusal(&self, slot: &ResourceSlot, authority: u64) -> Error {
+        let refusal = slot.beside.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match refusal {
+            Some((of, error)) if of == authority => error,
+            _ => busy("the resource is changing hands"),
         }
     }
 
@@ -83,7 +92,14 @@ impl ResourceHost {
                 machine.stored_version = version.unwrap_or(machine.stored_version);
             }
             // Replaced, or nobody knows what is stored: it is read anew.
-            (Some(_), Err(_)) => *machine = None,
+            (Some(_), Err(error)) => {
+                *machine = None;
+                // A conflict is the claim of a successor.
+                if !is_transient(&error) && error.kind() != ErrorKind::Conflict {
+                    let refused = Some((authority, error.on(&name)));
+                    *slot.beside.refusal.lock().unwrap_or_else(PoisonError::into_inner) = refused;
+                }
+            }
             (None, _) => {}
         }
         drop(machine);

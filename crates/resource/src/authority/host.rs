@@ -10,8 +10,9 @@
 //! unless the file type is recovered.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -25,7 +26,7 @@ use nacre_host::{
 use nacre_object::{EntityName, Error, NodeName, Result, TenantName};
 use nacre_registry::{KindFaults, Maps};
 use nacre_telemetry::Counter;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::lending::Wanted;
 use super::machine::{Caller, Found, ResourceMachine, Uses};
@@ -38,6 +39,9 @@ use crate::question::{
 };
 use crate::stored::{STATE_KEY, Stored};
 use crate::{ResourceName, ResourceRecord};
+
+/// A file type that is not live here is looked for again after this: it may have been activated just now.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// What the resources of a node need.
 #[derive(Debug, Clone)]
@@ -135,6 +139,8 @@ pub(crate) struct Beside {
     pub is_confirming: AtomicBool,
     /// Whether a holder is being evicted.
     pub is_evicting: AtomicBool,
+    /// Why the store refused the state of an authority, if it would refuse it again, and the epoch of that.
+    pub refusal: Mutex<Option<(u64, Error)>>,
     pub uses: Uses,
 }
 
@@ -426,6 +432,13 @@ impl ResourceHost {
             Later::Quiet(until) => {
                 (self.instant(until).min(busy_at), "leases of the former authority are not over")
             }
+            Later::NotLive(error) => {
+                if Instant::now() >= busy_at {
+                    return Err(error);
+                }
+                sleep(LOOK_AGAIN).await;
+                return Ok(());
+            }
         };
         let is_over = timeout_at(until, changed).await.is_err();
         if is_over && Instant::now() >= busy_at { Err(busy(text)) } else { Ok(()) }
@@ -438,7 +451,10 @@ impl ResourceHost {
             Err(not_yet) => return Ok(not_yet.into()),
         };
         let authority = machine.serving().authority().clone();
-        let file_type = machine.file_type(self.env())?;
+        let file_type = match machine.file_type(self.env()) {
+            Ok(file_type) => file_type,
+            Err(error) => return Ok(Attempt::Later(Later::NotLive(error))),
+        };
         let methods = file_type.methods().iter();
         let current = machine.current.as_ref();
         let version = current.map_or(0, |current| current.version);
@@ -474,6 +490,8 @@ pub(crate) enum Later {
     HandedOver,
     /// Holders of a former authority's grants may go on until then.
     Quiet(Time),
+    /// The file type has no live version here that can run on the state, for this reason.
+    NotLive(Error),
 }
 
 impl<T> From<NotYet> for Attempt<T> {

@@ -11,10 +11,10 @@ use std::time::Duration;
 use nacre_capability::Time;
 use nacre_capability::limits::RENEW_EVERY;
 use nacre_host::{BUSY_AFTER, Looks, Machine, busy, deposed};
-use nacre_object::Result;
+use nacre_object::{ErrorKind, Result};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::host::{NotYet, ResourceHost, ResourceSlot, ready};
+use super::host::{Later, NotYet, ResourceHost, ResourceSlot, ready};
 use super::lending::{Reply, Wanted};
 use super::machine::Caller;
 use crate::question::{Acquired, Call, Hold, News, Returned};
@@ -76,8 +76,13 @@ impl ResourceHost {
         };
         let authority = machine.serving().authority().epoch;
         let on = (self.env(), &slot.beside.uses);
-        let ticket = machine.ask(now, on, caller.clone(), call.clone(), wanted.clone())?;
-        Ok(Ok(Waiting { host: self, slot, authority, ticket }))
+        match machine.ask(now, on, caller.clone(), call.clone(), wanted.clone()) {
+            Ok(ticket) => Ok(Ok(Waiting { host: self, slot, authority, ticket })),
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                Ok(Err(NotYet::Later(Later::NotLive(error))))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Waits for the answer to a call; returns it with the epoch of the authority that found it.

@@ -58,7 +58,8 @@ impl ResourceMachine {
     /// Takes a call in; returns its ticket, by which the answer is fetched, now or later.
     ///
     /// # Errors
-    /// `Unavailable` if the file type has no live version.
+    /// `Unsupported` if the file type has no live version that can run on the state; those of `init` and of the recovery
+    /// function.
     pub fn ask(
         &mut self,
         now: Time,
@@ -69,8 +70,10 @@ impl ResourceMachine {
     ) -> Result<u64> {
         self.follow_type(now, (env, uses))?;
         let file_type = self.file_type(env)?;
-        let is_change = file_type.methods().get(&call.method) == Some(&Access::Write);
-        let wish = wish(&file_type, is_change, acquire.is_some());
+        if !self.lending.is_lent() {
+            self.state_for(&file_type, &env.clock)?;
+        }
+        let wish = wish(&file_type, &call.method, acquire.is_some());
         let number = acquire.as_ref().map_or(0, |wanted| wanted.number);
         let client = call.client;
         let Caller { entity, tenant } = caller.clone();
@@ -158,17 +161,19 @@ impl ResourceMachine {
     /// Takes note of the version of the file type that is live. Capabilities of another one are revoked: holders run that.
     ///
     /// # Errors
-    /// `Unavailable` if no version is live.
+    /// `Unsupported` if no version is live.
     pub fn follow_type(&mut self, now: Time, on: (&ResourceEnv, &Uses)) -> Result<()> {
-        let file_type = self.file_type(on.0)?;
-        if file_type.version() != self.lent_version {
-            self.lent_version = file_type.version();
-            let program = file_type.locking().and_then(|locking| locking.program.as_ref());
+        let file_type = self.file_type(on.0);
+        let version = file_type.as_ref().map_or(0, |file_type| file_type.version());
+        if version != self.lent_version {
+            self.lent_version = version;
+            let locking = file_type.as_ref().ok().and_then(|file_type| file_type.locking());
+            let program = locking.and_then(|locking| locking.program.as_ref());
             self.lending.go_by(program.map(|program| program.as_str()));
             let commands = self.lending.revoke(now);
             self.carry_out(now, on, commands);
         }
-        Ok(())
+        file_type.map(drop)
     }
 
     fn handle(&mut self, now: Time, on: (&ResourceEnv, &Uses), event: Event) {
@@ -271,9 +276,10 @@ impl ResourceMachine {
 }
 
 /// What a client asks for that calls a method: a capability, if the file type knows one that lets it run the method.
-fn wish(file_type: &FileType, is_change: bool, wants_capability: bool) -> Wish {
-    let most = file_type.most_granted().filter(|_| wants_capability);
-    match (most, is_change) {
+fn wish(file_type: &FileType, method: &str, wants_capability: bool) -> Wish {
+    let access = file_type.methods().get(method);
+    let most = file_type.most_granted().filter(|_| wants_capability && access.is_some());
+    match (most, access == Some(&Access::Write)) {
         (Some(_), false) => Wish::Shared,
         (Some(Mode::Exclusive), true) => Wish::Exclusive,
         (_, true) => Wish::Write,

@@ -118,10 +118,15 @@ impl ResourceMachine {
     /// The file type, as it is live here.
     ///
     /// # Errors
-    /// `Unavailable` if no version is.
+    /// `Unsupported` if no version is.
     pub(crate) fn file_type(&self, env: &ResourceEnv) -> Result<Arc<FileType>> {
         let name = self.serving_type();
-        native_type(name).map_or_else(|| env.file_types.required(name), Ok)
+        let live = native_type(name).or_else(|| env.file_types.get(name));
+        live.ok_or_else(|| {
+            Error::unsupported(format!("filetype/{name} has no live version here")).hint(format!(
+                "put and activate one: nacre program put filetype/{name} FILE --activate"
+            ))
+        })
     }
 
     /// Runs a call, or finds what it was answered before.
@@ -170,7 +175,7 @@ impl ResourceMachine {
     /// take-over.
     ///
     /// # Errors
-    /// `Unavailable` if a later version made the state, or if it must be recovered and this version cannot; those of
+    /// `Unsupported` if a later version made the state, or if it must be recovered and this version cannot; those of
     /// `init` and of the recovery function.
     pub(crate) fn state_for(
         &mut self,
@@ -185,7 +190,7 @@ impl ResourceMachine {
         if let Some(current) = &mut self.current {
             if current.type_version > live {
                 let then = current.type_version;
-                return Err(Error::unavailable(format!(
+                return Err(Error::unsupported(format!(
                     "the state was made by version {then} of its file type, and version {live} is live here"
                 ))
                 .hint("activate that version again, or a later one"));

@@ -218,7 +218,7 @@ impl FileType {
     /// is the time in microseconds since 1970, UTC.
     ///
     /// # Errors
-    /// `Unavailable` if this version is journaled; `Fault` if the function fails; `Exhausted` past its budget, or if the
+    /// `Unsupported` if this version is journaled; `Fault` if the function fails; `Exhausted` past its budget, or if the
     /// state is too large.
     pub fn recovered(
         &self,
@@ -232,7 +232,7 @@ impl FileType {
         self.run(clock, now_micros, |run, library| {
             let recovery = library.recovery().ok_or_else(|| {
                 let version = self.version;
-                Error::unavailable(format!(
+                Error::unsupported(format!(
                     "version {version} of the file type cannot recover the state"
                 ))
                 .hint("activate a version that calls filetype.recovered")

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use mlua::{Function, LuaString};
+use mlua::{Function, LuaString, Value};
 use nacre_object::{Error, Result};
 use nacre_script::{Host, Library, raise};
 
@@ -124,14 +124,13 @@ impl Library for TypeLibrary {
         table.raw_set("store", store)?;
         let locking = Rc::<RefCell<Option<Locking>>>::default();
         let set = Rc::clone(&locking);
-        let capability =
-            host.function(move |_, (mode, program): (LuaString, Option<LuaString>)| {
-                let given = Locking::parse(&mode, program.as_ref()).map_err(raise)?;
-                match set.borrow_mut().replace(given) {
-                    Some(_) => Err(raise(Error::invalid("filetype.capability is called twice"))),
-                    None => Ok(()),
-                }
-            })?;
+        let capability = host.function(move |_, (mode, program): (Value, Value)| {
+            let given = Locking::parse(&mode, &program).map_err(raise)?;
+            match set.borrow_mut().replace(given) {
+                Some(_) => Err(raise(Error::invalid("filetype.capability is called twice"))),
+                None => Ok(()),
+            }
+        })?;
         table.raw_set("capability", capability)?;
         host.globals.raw_set("filetype", table)?;
         Ok(Self { methods, recovery, must_store, locking })

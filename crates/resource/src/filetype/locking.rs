@@ -1,6 +1,6 @@
 //! `Locking`: which capabilities of its resources a file type lets clients hold.
 
-use mlua::LuaString;
+use mlua::Value;
 use nacre_capability::Mode;
 use nacre_object::{Error, ProgramName, Result};
 
@@ -18,16 +18,20 @@ impl Locking {
     ///
     /// # Errors
     /// `Invalid` for another mode, or for what cannot be the name of a program.
-    pub(super) fn parse(mode: &LuaString, program: Option<&LuaString>) -> Result<Self> {
-        let mode = match &*mode.as_bytes() {
-            b"shared" => Mode::Shared,
-            b"exclusive" => Mode::Exclusive,
+    pub(super) fn parse(mode: &Value, program: &Value) -> Result<Self> {
+        let mode = match mode {
+            Value::String(mode) if *mode == "shared" => Mode::Shared,
+            Value::String(mode) if *mode == "exclusive" => Mode::Exclusive,
             _ => {
-                let text = format!("no capability is called {:?}", mode.to_string_lossy());
-                return Err(Error::invalid(text).hint("say \"shared\" or \"exclusive\""));
+                let text = "filetype.capability takes \"shared\" or \"exclusive\", and the name of a program";
+                return Err(Error::invalid(text));
             }
         };
-        let program = program.map(|program| ProgramName::new(program.to_string_lossy()));
-        Ok(Self { mode, program: program.transpose()? })
+        let program = match program {
+            Value::Nil => None,
+            Value::String(name) => Some(ProgramName::new(name.to_string_lossy())?),
+            _ => return Err(Error::invalid("the name of a capability program is a string")),
+        };
+        Ok(Self { mode, program })
     }
 }

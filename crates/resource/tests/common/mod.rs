@@ -265,6 +265,13 @@ impl Cluster {
         hook.installing_into(self.file_types.clone()).install(&program).unwrap();
     }
 
+    /// Removes a file type from all nodes.
+    pub fn uninstall(&self, name: &str) {
+        let hook = FileTypeHook::new(Arc::clone(&self.env.clock));
+        let id = ProgramId::new(ProgramKind::FileType, name.parse().unwrap());
+        hook.installing_into(self.file_types.clone()).uninstall(&id).unwrap();
+    }
+
     /// Makes a version of a capability program live on all nodes.
     pub fn install_capability(&self, name: &str, version: u64, source: &str) {
         let hook = CapabilityHook::new(Arc::clone(&self.env.clock));
