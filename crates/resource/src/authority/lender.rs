@@ -134,6 +134,8 @@ impl ResourceHost {
         let (news, number, authority) = loop {
             let mut changed = pin!(slot.changed());
             changed.as_mut().enable();
+            // Another holder may have to be evicted, though no call waits for it.
+            let mut is_overdue = false;
             let looked = {
                 let (mut machine, now) = (slot.machine(), self.now());
                 match ready(&mut machine, epoch, now) {
@@ -150,6 +152,8 @@ impl ResourceHost {
                             break (news, machine.next_answer(), authority);
                         }
                         let due_at = machine.lending.authority().due_at();
+                        let due_at = due_at.filter(|_| !machine.lending.is_overdue());
+                        is_overdue = machine.lending.is_overdue();
                         Ok(due_at.map_or(deadline, |due_at| self.instant(due_at).min(deadline)))
                     }
                     Err(not_yet) => Err(not_yet),
@@ -157,6 +161,9 @@ impl ResourceHost {
             };
             match looked {
                 Ok(due_at) => {
+                    if is_overdue {
+                        self.evict(name, &slot);
+                    }
                     // Either way there is an answer the next time round, or nothing new.
                     let _elapsed = timeout_at(due_at, changed).await;
                 }
