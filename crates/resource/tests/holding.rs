@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Cluster, name, node};
-use nacre_object::ErrorKind;
+use nacre_conformance::Fault;
+use nacre_conformance::faults::{Operation, no_faults};
+use nacre_object::{ErrorKind, Op};
 use nacre_resource::Resource;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -170,6 +172,28 @@ async fn a_store_whose_answer_is_lost_does_not_hand_out_positions_twice() {
     let first = number(holder.call("next", json!(1_000_000)).await.unwrap());
     assert_eq!(first, 10, "the call happened once");
     assert_eq!(next(&holder).await, 1_000_010);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_given_up_while_it_is_stored_does_not_happen_unseen() {
+    let (cluster, holder) = sequencer(1).await;
+    work_alone(&cluster, &holder).await;
+    // A new grant, by which nothing was changed yet.
+    holder.release().await;
+    assert_eq!(number(holder.call("read", Value::Null).await.unwrap()), 10);
+    // The question arrives, and nobody waits for the answer.
+    cluster.system.follow(Box::new(|operation| {
+        let Operation::Submit(request) = operation else { return None };
+        let is_commit =
+            matches!(&request.ops[..], [Op::Call(call)] if call.method.as_str() == "commit");
+        is_commit.then_some(Fault::Hold)
+    }));
+    let stored = holder.call("next", json!(1_000_000));
+    assert!(tokio::time::timeout(ms(20), stored).await.is_err());
+    cluster.system.follow(no_faults());
+    cluster.system.release(1);
+    sleep(ms(20)).await;
+    assert_eq!(next(&holder).await, 10, "nobody was given those positions");
 }
 
 #[tokio::test(start_paused = true)]

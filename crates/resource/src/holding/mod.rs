@@ -250,6 +250,8 @@ impl Holding {
             Ok(ran) if is_live => match held.take_back(ran.changed) {
                 Some(changed) => {
                     held.is_storing = stores == Stores::Allowed;
+                    // The authority may get to have the other state, also if nobody waits for that any more.
+                    held.is_changed |= held.is_storing;
                     Run::Store(changed, ran.output)
                 }
                 None => Run::NotHeld,
@@ -280,11 +282,7 @@ impl Holding {
                 held.replace(changed, &self.clock);
                 true
             }
-            (Some(held), Err(_)) => {
-                // Told although it may be what the authority has: it may have the other.
-                held.is_changed = true;
-                false
-            }
+            (Some(_), Err(_)) => false,
             (None, stored) => stored.is_ok(),
         }
     }
