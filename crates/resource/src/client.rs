@@ -35,6 +35,7 @@ pub struct Resources {
     records: Arc<dyn RecordStore<ResourceRecord>>,
     transport: Arc<dyn HostTransport>,
     nodes: Arc<dyn HostNodes>,
+    #[cfg(feature = "programs")]
     clock: Arc<dyn Clock>,
 }
 
@@ -73,7 +74,16 @@ impl Resources {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let records = Arc::new(MapRecords::new(maps.clone()));
-        Self { maps, records, transport, nodes, clock }
+        #[cfg(not(feature = "programs"))]
+        let _unused = clock;
+        Self {
+            maps,
+            records,
+            transport,
+            nodes,
+            #[cfg(feature = "programs")]
+            clock,
+        }
     }
 
     /// The records.
