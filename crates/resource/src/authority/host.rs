@@ -30,6 +30,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::lending::Wanted;
 use super::machine::{Caller, Found, ResourceMachine, Uses};
+use super::readiness::{Later, NotYet, ready};
 use super::recovery::{MapRead, ResourceRecovery};
 use crate::filetype::{Access, LiveFileTypes};
 use crate::limits::{MAX_HOSTED, READ_AGAIN};
@@ -478,22 +479,6 @@ impl ResourceHost {
     }
 }
 
-/// Why there is no answer yet.
-pub(crate) enum NotYet {
-    NotReady(NotReady),
-    Later(Later),
-}
-
-/// What has to end before there is an answer.
-pub(crate) enum Later {
-    /// The resource is being handed over.
-    HandedOver,
-    /// Holders of a former authority's grants may go on until then.
-    Quiet(Time),
-    /// The file type has no live version here that can run on the state, for this reason.
-    NotLive(Error),
-}
-
 impl<T> From<NotYet> for Attempt<T> {
     fn from(not_yet: NotYet) -> Self {
         match not_yet {
@@ -501,22 +486,4 @@ impl<T> From<NotYet> for Attempt<T> {
             NotYet::Later(later) => Self::Later(later),
         }
     }
-}
-
-/// The machine, if it may answer a client whose record has this epoch.
-pub(crate) fn ready(
-    machine: &mut Option<ResourceMachine>,
-    epoch: u64,
-    now: Time,
-) -> Result<&mut ResourceMachine, NotYet> {
-    let machine = machine.as_mut().ok_or(NotYet::NotReady(NotReady::NotServing))?;
-    if machine.is_held() {
-        return Err(NotYet::Later(Later::HandedOver));
-    }
-    if let Some(until) = machine.quiet_until.filter(|until| now < *until) {
-        return Err(NotYet::Later(Later::Quiet(until)));
-    }
-    let checked = machine.serving().check(epoch);
-    checked.map_err(|refusal| NotYet::NotReady(NotReady::Epoch(refusal)))?;
-    Ok(machine)
 }

@@ -14,9 +14,10 @@ use nacre_host::{BUSY_AFTER, Looks, Machine, busy, deposed};
 use nacre_object::{ErrorKind, Result};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::host::{Later, NotYet, ResourceHost, ResourceSlot, ready};
+use super::host::{ResourceHost, ResourceSlot};
 use super::lending::{Reply, Wanted};
 use super::machine::Caller;
+use super::readiness::{Later, NotYet, ready};
 use crate::question::{Acquired, Call, Hold, News, Returned};
 use crate::{ResourceName, ResourceRecord};
 

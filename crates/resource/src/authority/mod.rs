@@ -5,6 +5,7 @@ mod host;
 mod lender;
 mod lending;
 mod machine;
+mod readiness;
 mod recovery;
 
 pub use host::{Asker, LendingCounts, ResourceEnv, ResourceHost, ResourceUse};
