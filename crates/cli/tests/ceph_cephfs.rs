@@ -219,6 +219,7 @@ fn a_policy_under_which_throughput_drops_is_taken_back_and_ticks_are_recorded() 
         assert!(!value["ticks"].as_array().unwrap().is_empty(), "{value}");
     }
 
+    eventually_blocking("the file system is still busy", || requests(&ranks) > 20.0);
     // A policy in the dialect of the paper, which is translated. It is not to blame for the drop.
     const PAPERS: &str =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../programs/balancer/greedy_spill.lua");

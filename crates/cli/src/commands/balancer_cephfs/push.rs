@@ -99,7 +99,8 @@ pub async fn run(arguments: PushArguments, out: Out) -> Result<()> {
         Some(seconds) => Duration::from_secs_f64(seconds),
         None => tick * WATCHED_TICKS + REPORT_DELAY,
     };
-    let bound = ThroughputBound::new(requests_per_second(&loads), max_drop, tick);
+    let before = requests_within(&fs, &map, tick).await?;
+    let bound = ThroughputBound::new(before, max_drop, tick);
     switch(&fs, (index, expected), &pushed, &source, &map.balancer).await?;
     let object = &pushed.object;
     note(&format!("{object} is active; watching the ranks for {watched:.1?}"));
@@ -219,6 +220,19 @@ async fn watch_ranks(
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
+}
+
+/// Requests a second within a time: a single look may fall into a moment in which ranks serve nothing.
+async fn requests_within(fs: &CephFs, map: &FsMap, time: Duration) -> Result<f64> {
+    let clock = SystemClock::default();
+    let end = clock.monotonic() + time;
+    let (mut sum, mut looks) = (0.0, 0.0);
+    while looks == 0.0 || clock.monotonic() < end {
+        sum += requests_per_second(&fs.loads(map).await?);
+        looks += 1.0;
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    Ok(sum / looks)
 }
 
 fn requests_per_second(loads: &[RankLoad]) -> f64 {
