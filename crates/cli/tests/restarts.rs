@@ -105,7 +105,8 @@ fn the_cluster_log_tells_that_a_node_ended_and_that_it_serves_again() {
 fn is_up(cluster: &RunningCluster, node: &str) -> bool {
     let status = cluster.json(&["program", "status", "class/counter"]);
     let nodes = status["nodes"].as_array().unwrap();
-    nodes.iter().find(|line| line["node"] == node).unwrap()["up"].as_bool().unwrap()
+    let known = nodes.iter().find(|line| line["node"] == node);
+    known.is_some_and(|line| line["up"].as_bool().unwrap())
 }
 
 #[test]
@@ -115,7 +116,7 @@ fn a_node_that_does_not_start_any_more_is_waited_for_by_nobody_until_it_does() {
     fs::write(&file, COUNTER).unwrap();
     let put = ["program", "put", "class/counter", file.to_str().unwrap(), "--activate"];
     cluster.run(&put);
-    assert!(is_up(&cluster, "meta.0"));
+    eventually_blocking("meta.0 has reported", || is_up(&cluster, "meta.0"));
     // Where it listens is something that it will not remove.
     let socket = cluster.folder().join("run/meta.0.sock");
     let nodes = cluster.announced["nodes"].as_array().unwrap();
