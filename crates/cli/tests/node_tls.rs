@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use common::{NACRE, RunningCluster};
+use nacre_conformance::wait::eventually_blocking;
 use serde_json::Value;
 
 const COUNTER: &str = include_str!("../../../programs/class/counter.lua");
@@ -42,8 +43,9 @@ fn nodes_reach_each_other_over_tls() {
     std::fs::write(&counter, COUNTER).unwrap();
     let put = ["program", "put", "class/counter", counter.to_str().unwrap(), "--activate"];
     assert!(cluster.run(&put).contains("active on every node"));
-    let status = cluster.run(&["program", "status", "class/counter"]);
-    assert!(status.contains("meta.0"), "{status}");
+    eventually_blocking("meta.0 has reported", || {
+        cluster.run(&["program", "status", "class/counter"]).contains("meta.0")
+    });
 
     cluster.run(&["log", "create", "shared", "--width", "2"]);
     cluster.run_with_input(&["log", "append", "shared"], "one\n");
