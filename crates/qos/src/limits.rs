@@ -40,7 +40,7 @@ pub const MAX_WEIGHT: f64 = 1e3;
 pub const DEFAULT_QUEUE_REQUESTS: usize = 4096;
 /// Bytes of these requests: they are held in memory.
 pub const DEFAULT_QUEUE_BYTES: u64 = 64 << 20;
-/// Over which time the service of a tenant is averaged, to tell how long a queue takes.
+/// The time over which a tenant's rate of service is averaged, to estimate how long its queue takes.
 pub const DRAIN_WINDOW: Duration = Duration::from_secs(1);
 /// A refused request waits this long at least: asking again costs as much as being refused.
 pub const MIN_RETRY_WAIT: Duration = Duration::from_millis(1);

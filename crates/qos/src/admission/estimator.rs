@@ -19,7 +19,7 @@ pub enum Estimator {
     PerTarget,
     /// As [`Estimator::PerTarget`], with one bucket for all targets of a tenant: what the thesis does.
     Uniform,
-    /// All targets are one, which is as fast as all together. It overloads a target that most objects are on.
+    /// All targets count as one that is as fast as all of them together. A target that holds most objects is overloaded.
     Optimistic,
     /// All requests could go to one target. It admits too few if objects are spread.
     Pessimistic,
@@ -83,7 +83,7 @@ pub trait Layout {
     /// The targets that keep this object, the one that serves reads first. A write loads all of them.
     ///
     /// # Errors
-    /// Whatever keeps the layout from telling. `object` is `None` if the trace does not say it.
+    /// The layout's own, if it cannot place the object. `object` is `None` if the trace does not name it.
     fn locate(&self, object: Option<&str>) -> Result<Vec<usize>>;
 }
 

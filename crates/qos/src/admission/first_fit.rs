@@ -8,7 +8,7 @@ use crate::{ArrivalCurve, RateBurst};
 
 /// Weights that are tried for the row of the capacity.
 const WEIGHTS: u32 = 10;
-/// What sums of some hundred numbers up to 1 are rounded by at most, with room to spare.
+/// More than the rounding error of a sum of some hundred numbers up to 1.
 const ROUNDING: f64 = 1e-9;
 
 /// A tenant that needs a target.

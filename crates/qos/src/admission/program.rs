@@ -37,8 +37,8 @@ pub(super) enum Promises {
 
 /// The buckets of each tenant, one for each of its flows; `None` if there is no solution.
 ///
-/// A bucket is on or above the r-b curve of its flow, whatever the solver rounded. Whether everybody meets the promise
-/// is for the caller to check.
+/// Each bucket lies on or above the r-b curve of its flow: what the solver rounded down is corrected. The caller checks
+/// whether every tenant meets its promise.
 pub(super) fn solve(
     queues: &[Queue],
     tenants: &[&Candidate],

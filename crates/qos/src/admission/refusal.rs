@@ -10,7 +10,7 @@ use crate::ArrivalCurve;
 use crate::calculus::meets;
 use crate::limits::MAX_SLO_SECONDS;
 
-/// Steps in which a fitting SLO or rate is searched: the answer is exact to a hundredth or less.
+/// Steps of the search for an SLO or a rate that fits. The result is exact to a hundredth.
 const SEARCH_STEPS: usize = 10;
 
 /// A tenant that would miss its promise.

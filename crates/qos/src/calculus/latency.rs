@@ -10,7 +10,7 @@ pub fn legs_latency(latencies: impl IntoIterator<Item = Option<f64>>) -> Option<
     latencies.into_iter().try_fold(0.0, |longest, latency| Some(f64::max(longest, latency?)))
 }
 
-/// Whether a latency is at most the SLO. No bound, and what is no number, is not.
+/// Whether a latency is at most the SLO. False if there is no bound, and for NaN.
 pub fn meets(latency: Option<f64>, slo_seconds: f64) -> bool {
     latency.is_some_and(|latency| latency <= slo_seconds)
 }

@@ -15,7 +15,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// A device that begins at once. All of it is 1 second of work a second.
+    /// A device that starts to serve at once and does one second of work a second.
     pub const DEVICE: Self = Self { rate: 1.0, latency_seconds: 0.0 };
 
     /// What is left for others when this flow is always served first; `None` if nothing is.

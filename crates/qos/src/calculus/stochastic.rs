@@ -18,7 +18,7 @@ use crate::limits::MAX_SLOTS;
 
 /// Values of `theta`, as powers of two over the work of a slot, in quarters.
 const THETA_QUARTERS: std::ops::Range<i32> = -48..20;
-/// Steps in which a latency is searched: it is exact to a thousandth of the longest that is tried.
+/// Steps of the search for a latency. The result is exact to a thousandth of the longest latency that is tried.
 const SEARCH_STEPS: usize = 40;
 
 /// A source of work that is on or off in each slot.
@@ -70,7 +70,7 @@ impl MarkovSource {
         let mut works = vec![0.0; slots as usize + 2];
         let first = trace.arrivals().first().map_or(0.0, |arrival| arrival.at_seconds);
         for arrival in trace.arrivals() {
-            // A request at the beginning of a slot must not be rounded into the slot before.
+            // Rounding must not move a request at the start of a slot into the slot before it.
             let slot = ((arrival.at_seconds - first) / slot_seconds + 1e-6) as usize;
             if let Some(work) = works.get_mut(slot) {
                 *work += arrival.work_seconds;

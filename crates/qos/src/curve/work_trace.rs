@@ -27,7 +27,7 @@ impl WorkTrace {
     /// these arrivals if other devices served the others.
     ///
     /// # Errors
-    /// `Invalid` if the arrivals are not in the order of their times, or if a number is negative or none.
+    /// `Invalid` if the arrivals are not in the order of their times, or if a number is negative or NaN.
     pub fn new(arrivals: Vec<WorkArrival>, duration_seconds: f64) -> Result<Self> {
         let is_ordered = arrivals.windows(2).all(|pair| pair[0].at_seconds <= pair[1].at_seconds);
         let is_number = |arrival: &WorkArrival| {

@@ -19,7 +19,8 @@
 //! - A bucket is charged when a request comes, and again by the difference when its true work is known. A request of
 //!   unknown work passes as long as the bucket is not empty, which may leave the bucket below 0. A request larger
 //!   than the burst passes when the bucket is full.
-//! - A request that is sent outside the limits takes the tokens that are there, and no others.
+//! - A request that is sent although its tenant is outside its limits takes the tokens that are left. It makes no bucket
+//!   negative.
 //! - Few requests are outstanding at the device ([`DeviceLimits`]). While a tenant within its limits waits for room,
 //!   nothing of a lower priority is sent.
 //! - The device may serve requests in any order. Once a full device has been sent since a request went out, nothing

@@ -125,7 +125,7 @@ impl Group {
 }
 
 impl Order {
-    /// Sorts a tenant in anew. A tenant that stays in its group neither leaves nor enters it.
+    /// Inserts a tenant into the order again. A tenant that stays in its group neither leaves nor enters it.
     pub(super) fn replace(&mut self, old: Option<&Entry>, new: Option<&Entry>) {
         if let Some(old) = old {
             self.unlist(old);
@@ -208,7 +208,7 @@ impl Order {
         }
     }
 
-    /// Takes note that a tenant with this entry is served. The tenant is still sorted in.
+    /// Records that a tenant with this entry is served. The tenant stays in the order.
     pub(super) fn serve(&mut self, entry: &Entry) {
         if let Some((group, _)) = entry.standing.group_share() {
             self.groups[group as usize].serve();

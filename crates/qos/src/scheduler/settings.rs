@@ -83,7 +83,8 @@ impl TenantSettings {
     }
 }
 
-/// What may be outstanding of one kind of request. The last request may go beyond the bytes.
+/// How many requests of one kind the device may have outstanding, and of how many bytes. The last request may exceed the
+/// bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KindLimits {

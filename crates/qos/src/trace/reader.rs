@@ -16,7 +16,7 @@ use crate::limits::{
 /// What a line of a trace says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Line<'a> {
-    /// Nothing that matters: a header, a comment, an event that moves no data.
+    /// A line without a request: a header, a comment, or an event that moves no data.
     Nothing,
     /// A request.
     Request(RawRecord<'a>),
