@@ -14,7 +14,7 @@ use crate::{Authority, Command, Event, Question};
 pub struct Lending<W, A> {
     authority: Authority,
     policies: Arc<dyn Policies>,
-    /// The one that decides, and its name; best effort if no name is given.
+    /// The policy that decides, and its name. Without a name it is best effort.
     policy: Arc<dyn Policy>,
     policy_name: Option<String>,
     /// The version of the policy by which the grants were considered; `None` if the policy has changed since.
@@ -62,7 +62,7 @@ impl<W, A> Lending<W, A> {
         self.is_overdue || !self.authority.grants().is_empty()
     }
 
-    /// Whether a holder must be evicted, as it did not return its grant in time. This machine serves nobody any more.
+    /// Whether a holder did not return its grant in time and must be evicted. The machine serves nobody until then.
     pub fn is_overdue(&self) -> bool {
         self.is_overdue
     }

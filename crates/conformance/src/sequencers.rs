@@ -1,4 +1,4 @@
-//! What every sequencer must do, whatever it is made of: the one of a log, and resources whose file type is a sequencer.
+//! What every sequencer must do: the sequencer of a log, and resources whose file type is a sequencer.
 //!
 //! Each check takes a cluster with a new sequencer that nobody has used. A client that is alone for long enough may hold
 //! the exclusive capability, and then hands positions out itself; the checks hold either way.

@@ -52,5 +52,5 @@ pub use record::{Authority, HostedName, MapRecord, Record, Words, deposed};
 pub use records::{MapRecords, RecordStore, check_proposal, stored};
 pub use server::{
     BUSY_AFTER, ClientRouting, FORWARD_PATIENCE, Forward, HAND_OVER_PATIENCE, Held, Host, Hosting,
-    Looks, NotReady, Slot, propose_while_serving,
+    Look, Looks, NotReady, Slot, propose_while_serving,
 };

@@ -10,12 +10,13 @@
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nacre_object::{Error, ErrorKind, NodeName, Result};
 use nacre_telemetry::{Counter, Durations, HistogramSnapshot};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::hosting::{Hosting, NameOf};
 use super::slot::{NotReady, Slot};
@@ -28,6 +29,8 @@ use crate::records::stored;
 /// How often one question makes the host look at the record. If that does not help, the record and the client
 /// disagree.
 const MAX_LOOKS: usize = 5;
+/// A machine that could not be taken over from this very node is taken over again after this.
+const FENCE_AGAIN: Duration = Duration::from_millis(100);
 /// After this an asker is told that there is no answer yet.
 pub const BUSY_AFTER: Duration = Duration::from_secs(1);
 
@@ -136,6 +139,26 @@ impl<K: Hosting> Host<K> {
     /// `NotFound` if there is no such machine; `Unavailable` if what must be sealed does not answer.
     pub async fn recover(&self, name: &NameOf<K>, replaces: u64) -> Result<u64> {
         self.do_job(name, Job::Recover { replaces }).await
+    }
+
+    /// Takes a machine over from this very node, in a task of its own: clients that hold what it has lent are fenced off.
+    /// Returns whether it has begun that; one such task runs at a time. Tasks that wait hear of the end.
+    pub fn fence(&self, name: &NameOf<K>, slot: &Arc<Slot<K>>) -> bool {
+        let epoch = slot.machine().as_ref().map(|machine| machine.serving().record().epoch());
+        let Some(epoch) = epoch else { return false };
+        if slot.is_fencing.swap(true, Ordering::AcqRel) {
+            return false;
+        }
+        let (host, name, slot) = (self.clone(), name.clone(), Arc::clone(slot));
+        tokio::spawn(async move {
+            if host.recover(&name, epoch).await.is_err() {
+                // A task that still waits has it tried again.
+                sleep(FENCE_AGAIN).await;
+            }
+            slot.is_fencing.store(false, Ordering::Release);
+            slot.tell_change();
+        });
+        true
     }
 
     /// Runs `change` on a machine that this node serves, alone, to its end, even if nobody waits for it any

@@ -13,4 +13,4 @@ pub use hand_over::HAND_OVER_PATIENCE;
 pub use host::{BUSY_AFTER, Host, Looks};
 pub use hosting::{CommandOf, EventOf, FoundOf, Hosting, NameOf};
 pub use proposal::{Held, propose_while_serving};
-pub use slot::{NotReady, Slot};
+pub use slot::{Look, NotReady, Slot};

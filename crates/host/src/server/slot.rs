@@ -1,10 +1,13 @@
 //! The place of one machine on a node: the machine, if it serves, and who waits for it.
 
+use std::pin::pin;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nacre_object::Error;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
+use tokio::time::{Instant, timeout_at};
 
 use super::forwarding::Forward;
 use super::hosting::Hosting;
@@ -23,6 +26,8 @@ pub struct Slot<K: Hosting> {
     changed: Notify,
     /// What the take-over that is under way waits for.
     waits_for: Mutex<Option<Error>>,
+    /// Whether this node takes the machine over from itself.
+    pub(super) is_fencing: AtomicBool,
     /// What the kind keeps here.
     pub beside: K::Beside,
 }
@@ -36,6 +41,15 @@ pub enum NotReady {
     Epoch(EpochRefusal),
 }
 
+/// What a task finds that looks at a machine.
+#[derive(Debug)]
+pub enum Look<T> {
+    /// What it waited for.
+    Found(T),
+    /// Nothing yet. The task looks again at the next change, and at this time.
+    Wait(Option<Instant>),
+}
+
 impl<K: Hosting> Default for Slot<K> {
     fn default() -> Self {
         Self {
@@ -44,6 +58,7 @@ impl<K: Hosting> Default for Slot<K> {
             work: tokio::sync::Mutex::default(),
             changed: Notify::default(),
             waits_for: Mutex::default(),
+            is_fencing: AtomicBool::new(false),
             beside: K::Beside::default(),
         }
     }
@@ -73,6 +88,27 @@ impl<K: Hosting> Slot<K> {
     /// in between.
     pub fn changed(&self) -> Notified<'_> {
         self.changed.notified()
+    }
+
+    /// Looks at the machine until there is what the task waits for: at each change, and when something is due. `None` if
+    /// there is nothing at `end`.
+    pub async fn look_until<T>(
+        &self,
+        end: Instant,
+        mut look: impl FnMut() -> Look<T>,
+    ) -> Option<T> {
+        loop {
+            let mut changed = pin!(self.changed());
+            changed.as_mut().enable();
+            let due_at = match look() {
+                Look::Found(found) => return Some(found),
+                Look::Wait(due_at) => due_at.map_or(end, |due_at| due_at.min(end)),
+            };
+            let is_over = timeout_at(due_at, changed).await.is_err();
+            if is_over && Instant::now() >= end {
+                return None;
+            }
+        }
     }
 
     /// Waits until no other task reads or changes the record; the task that holds this is alone.

@@ -59,8 +59,6 @@ pub(super) struct Beside {
     pub followers: AtomicUsize,
     /// Questions of holders for news: the last one makes the one before end.
     pub holds: AtomicU64,
-    /// Whether a holder is being evicted.
-    pub is_evicting: AtomicBool,
 }
 
 /// Whether a log's last range is being extended.

@@ -1,16 +1,16 @@
 //! How a host lends a sequencer to a client: [`Lending`](crate::core::Lent) decides, and here is waited.
 //!
-//! Whoever waits looks again at each change of the slot, and when something is due. A holder that is overdue is evicted
-//! by a take-over of this same node, in a task of its own: the log is claimed anew, sealed and recovered.
+//! A waiting task looks at the sequencer again at each change of the slot, and when something is due. It evicts a holder
+//! that is overdue: the node takes the log over from itself, so the log is claimed again, sealed and recovered.
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use nacre_capability::Question;
 use nacre_capability::limits::RENEW_EVERY;
-use nacre_capability::{Question, Time};
-use nacre_host::{EpochRefusal, Looks, NotReady, busy, deposed};
+use nacre_host::{EpochRefusal, Look, Looks, NotReady, busy, deposed};
 use nacre_object::Result;
 use tokio::time::{Instant, timeout_at};
 
@@ -24,8 +24,6 @@ use crate::view::View;
 /// A holder that is asked to return its grant for a change of the view is waited for so long: until its lease is
 /// over, and the log is recovered after that.
 const RECALL_PATIENCE: Duration = Duration::from_secs(1);
-/// A holder that could not be evicted is evicted again after this.
-const EVICT_AGAIN: Duration = Duration::from_millis(100);
 
 /// Whether a client holds the capability.
 pub(super) fn is_lent(slot: &LogSlot) -> bool {
@@ -57,30 +55,60 @@ impl SequencerHost {
             Waiting { host: self, slot, installed, ticket }
         };
         let mut is_new = true;
-        loop {
-            let mut changed = pin!(slot.changed());
-            changed.as_mut().enable();
-            let look = waiting.look();
+        let look = || {
+            let look = self.look(log, slot, &waiting);
             if std::mem::take(&mut is_new) && matches!(look, Look::Wait(_)) {
                 // The holder is told. Nobody else waits for this question.
                 slot.tell_change();
             }
-            let due_at = match look {
-                Look::Answered(answer, is_short) => return self.acquired(slot, answer, is_short),
-                Look::Replaced => {
-                    return Ok(Err(NoGrant::NotReady(NotReady::Epoch(EpochRefusal::Stale))));
-                }
-                Look::Overdue => {
-                    self.evict(log, slot);
-                    busy_at
-                }
-                Look::Wait(due_at) => due_at.map_or(busy_at, |due_at| due_at.min(busy_at)),
-            };
-            let elapsed = timeout_at(due_at, changed).await.is_err();
-            if elapsed && Instant::now() >= busy_at {
-                return Err(busy("another client issues the log's positions"));
-            }
+            look
+        };
+        match slot.look_until(busy_at, look).await {
+            Some(Some((answer, is_short))) => self.acquired(slot, answer, is_short),
+            Some(None) => Ok(Err(NoGrant::NotReady(NotReady::Epoch(EpochRefusal::Stale)))),
+            None => Err(busy("another client issues the log's positions")),
         }
+    }
+
+    /// Looks for the answer to a question, and whether the sequencer runs short of positions; `None` if the sequencer that
+    /// was asked is not in charge any more.
+    fn look(
+        &self,
+        log: &LogName,
+        slot: &Arc<LogSlot>,
+        waiting: &Waiting<'_>,
+    ) -> Look<Option<(Answer, bool)>> {
+        let due_at = {
+            let mut core = slot.machine();
+            let Some(serving) = waiting.serving(&mut core) else { return Look::Found(None) };
+            if let Some(answer) = serving.fetch(waiting.ticket) {
+                return Look::Found(Some((answer, serving.is_running_short())));
+            }
+            self.due_at(serving)
+        };
+        self.wait(log, slot, due_at)
+    }
+
+    /// Does what is due. Returns when the next is; an error if the holder must be evicted.
+    fn due_at(&self, serving: &mut SequencerCore) -> std::result::Result<Option<Instant>, Overdue> {
+        serving.tick(self.now());
+        match serving.is_overdue() {
+            true => Err(Overdue),
+            false => Ok(serving.due_at().map(|due_at| self.instant(due_at))),
+        }
+    }
+
+    /// Waits until something is due, and evicts the holder first if it must be.
+    fn wait<T>(
+        &self,
+        log: &LogName,
+        slot: &Arc<LogSlot>,
+        due_at: std::result::Result<Option<Instant>, Overdue>,
+    ) -> Look<T> {
+        Look::Wait(due_at.unwrap_or_else(|Overdue| {
+            self.evict(log, slot);
+            None
+        }))
     }
 
     /// What a client is told of an answer.
@@ -228,7 +256,7 @@ impl SequencerHost {
         }
     }
 
-    /// Has the capability returned, and lends it to nobody until what this returns is dropped.
+    /// Has the holder return the capability. Grants it to nobody until the returned guard is dropped.
     ///
     /// # Errors
     /// `Unavailable` and [busy](nacre_host::is_busy) if the holder is silent: it is being evicted.
@@ -244,52 +272,32 @@ impl SequencerHost {
             serving.bar(self.now());
         }
         slot.tell_change();
-        let busy_at = Instant::now() + RECALL_PATIENCE;
-        loop {
-            let mut changed = pin!(slot.changed());
-            changed.as_mut().enable();
-            let overdue = {
+        let returned = slot.look_until(Instant::now() + RECALL_PATIENCE, || {
+            let (log, due_at) = {
                 let mut core = slot.machine();
-                let Some(serving) = core.as_mut().filter(|serving| serving.is_lent()) else {
-                    return Ok(recalled);
-                };
-                serving.tick(self.now());
-                let log = serving.view().log().clone();
-                if serving.is_overdue() { Err(log) } else { Ok(serving.due_at()) }
-            };
-            let until = match overdue {
-                Err(log) => {
-                    self.evict(&log, slot);
-                    busy_at
+                match core.as_mut().filter(|serving| serving.is_lent()) {
+                    Some(serving) => (serving.view().log().clone(), self.due_at(serving)),
+                    None => return Look::Found(()),
                 }
-                Ok(due_at) => due_at.map_or(busy_at, |due_at| self.instant(due_at).min(busy_at)),
             };
-            let elapsed = timeout_at(until, changed).await.is_err();
-            if elapsed && Instant::now() >= busy_at {
-                return Err(busy("the client that issues the log's positions does not answer"));
-            }
+            self.wait(&log, slot, due_at)
+        });
+        match returned.await {
+            Some(()) => Ok(recalled),
+            None => Err(busy("the client that issues the log's positions does not answer")),
         }
     }
 
-    /// Evicts the holder, once at a time: takes the log over from this very sequencer.
+    /// Evicts the holder, unless that is under way.
     fn evict(&self, log: &LogName, slot: &Arc<LogSlot>) {
-        let epoch = slot.machine().as_ref().map(|serving| serving.view().epoch());
-        let Some(epoch) = epoch else { return };
-        if slot.beside.is_evicting.swap(true, Ordering::AcqRel) {
-            return;
+        if self.host.fence(log, slot) {
+            self.evictions.add(1);
         }
-        self.evictions.add(1);
-        let (host, log, slot) = (self.clone(), log.clone(), Arc::clone(slot));
-        tokio::spawn(async move {
-            if host.host.recover(&log, epoch).await.is_err() {
-                // Whoever still waits has it tried again.
-                tokio::time::sleep(EVICT_AGAIN).await;
-            }
-            slot.beside.is_evicting.store(false, Ordering::Release);
-            slot.tell_change();
-        });
     }
 }
+
+/// That the holder must be evicted.
+struct Overdue;
 
 /// The epoch by which a sequencer was installed.
 fn installed(serving: &SequencerCore) -> u64 {
@@ -305,37 +313,17 @@ struct Waiting<'a> {
     ticket: u64,
 }
 
-enum Look {
-    /// The answer, and whether the sequencer runs short of positions.
-    Answered(Answer, bool),
-    /// The sequencer that was asked is not in charge any more.
-    Replaced,
-    /// The holder must be evicted.
-    Overdue,
-    Wait(Option<Instant>),
-}
-
 impl Waiting<'_> {
-    fn look(&self) -> Look {
-        let mut core = self.slot.machine();
-        let serving = core.as_mut().filter(|serving| installed(serving) == self.installed);
-        let Some(serving) = serving else { return Look::Replaced };
-        if let Some(answer) = serving.fetch(self.ticket) {
-            return Look::Answered(answer, serving.is_running_short());
-        }
-        serving.tick(self.host.now());
-        if serving.is_overdue() {
-            return Look::Overdue;
-        }
-        Look::Wait(serving.due_at().map(|due_at: Time| self.host.instant(due_at)))
+    /// The sequencer, if it is still the one that was asked.
+    fn serving<'c>(&self, core: &'c mut Option<SequencerCore>) -> Option<&'c mut SequencerCore> {
+        core.as_mut().filter(|serving| installed(serving) == self.installed)
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut core = self.slot.machine();
-        if let Some(serving) = core.as_mut().filter(|serving| installed(serving) == self.installed)
-        {
+        if let Some(serving) = self.serving(&mut core) {
             serving.withdraw(self.host.now(), self.ticket);
         }
     }

@@ -68,7 +68,7 @@ impl ResourceHost {
         });
     }
 
-    /// Confirms the answers that were found by now; whether there were any. If the state was changed it is stored: the
+    /// Confirms the answers that were found by now; returns whether there were any. If the state was changed it is stored: the
     /// commit is refused if another node is the authority. If not, the epoch of the map tells.
     async fn confirm(&self, slot: &ResourceSlot) -> bool {
         let (name, authority, answers, map_epoch, change) = {

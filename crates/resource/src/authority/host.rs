@@ -138,8 +138,6 @@ pub(crate) type ResourceSlot = Slot<Resources>;
 pub(crate) struct Beside {
     /// Whether answers are being confirmed.
     pub is_confirming: AtomicBool,
-    /// Whether a holder is being evicted.
-    pub is_evicting: AtomicBool,
     /// Why the store refused the state of an authority, if it would refuse it again, and the epoch of that.
     pub refusal: Mutex<Option<(u64, Error)>>,
     pub uses: Uses,
@@ -280,8 +278,8 @@ impl ResourceHost {
         self.0.answer_or_forward(name, epoch, here, there).await
     }
 
-    /// The same for a client that would rather have a capability. It gets none through another node: it would have to tell
-    /// that node of its changes.
+    /// The same for a client that asks for a capability with its call. A client that is answered through another node gets
+    /// no capability: it would have to return its changes to that node.
     async fn acquire_or_forward(
         &self,
         name: &ResourceName,

@@ -1,22 +1,20 @@
 //! How a host lends capabilities: [`lending`](super::lending) decides, and here is waited.
 //!
-//! A task that waits looks again at each change of the slot, and when something is due. A holder that is overdue is evicted
-//! by a take-over of this same node, in a task of its own: the resource is claimed anew, and its state recovered.
+//! A waiting task looks at the machine again at each change of the slot, and when something is due. It evicts a holder that
+//! is overdue: the node takes the resource over from itself, so the resource is claimed again and its state recovered.
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use nacre_capability::Time;
 use nacre_capability::limits::RENEW_EVERY;
-use nacre_host::{BUSY_AFTER, Looks, Machine, busy, deposed};
+use nacre_host::{BUSY_AFTER, Look, Looks, Machine, busy, deposed};
 use nacre_object::{ErrorKind, Result};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::host::{ResourceHost, ResourceSlot};
 use super::lending::{Reply, Wanted};
-use super::machine::Caller;
+use super::machine::{Caller, ResourceMachine};
 use super::readiness::{Later, NotYet, ready};
 use crate::question::{Acquired, Call, Hold, News, Returned};
 use crate::{ResourceName, ResourceRecord};
@@ -24,8 +22,6 @@ use crate::{ResourceName, ResourceRecord};
 /// A holder that is asked to return its grant for a hand-over is waited for so long: until its lease is over, and the
 /// state is recovered after that.
 const RECALL_PATIENCE: Duration = Duration::from_secs(1);
-/// A holder that could not be evicted is evicted again after this.
-const EVICT_AGAIN: Duration = Duration::from_millis(100);
 
 impl ResourceHost {
     /// Runs a call, or grants the capability that the client wants instead, and waits until that is confirmed.
@@ -95,31 +91,66 @@ impl ResourceHost {
         busy_at: Instant,
     ) -> Result<(Reply, u64)> {
         let mut is_new = true;
-        loop {
-            let mut changed = pin!(slot.changed());
-            changed.as_mut().enable();
-            let look = waiting.look();
+        let look = || {
+            let look = self.look(name, slot, &waiting);
             if std::mem::take(&mut is_new) && matches!(look, Look::Wait(_)) {
                 // The holder is told. Nobody else waits for this call.
                 slot.tell_change();
             }
-            let due_at = match look {
-                Look::Answered(reply) => return Ok((reply, waiting.authority)),
-                Look::Replaced => return Err(busy("the resource is changing hands")),
-                Look::Overdue => {
-                    self.evict(name, slot);
-                    busy_at
-                }
-                Look::Wait(due_at) => due_at.map_or(busy_at, |due_at| due_at.min(busy_at)),
-            };
-            let elapsed = timeout_at(due_at, changed).await.is_err();
-            if elapsed && Instant::now() >= busy_at {
-                return Err(busy("another client holds the resource's capability"));
-            }
+            look
+        };
+        match slot.look_until(busy_at, look).await {
+            Some(Some(reply)) => Ok((reply, waiting.authority)),
+            Some(None) => Err(busy("the resource is changing hands")),
+            None => Err(busy("another client holds the resource's capability")),
         }
     }
 
-    /// Answers a holder that asks for news, once there is some or it has waited.
+    /// Looks for the answer to a call; `None` if the authority that was asked is not in charge any more.
+    fn look(
+        &self,
+        name: &ResourceName,
+        slot: &Arc<ResourceSlot>,
+        waiting: &Waiting<'_>,
+    ) -> Look<Option<Reply>> {
+        let due_at = {
+            let mut machine = slot.machine();
+            let Some(machine) = waiting.machine(&mut machine) else { return Look::Found(None) };
+            if let Some(reply) = machine.lending.fetch(waiting.ticket) {
+                return Look::Found(Some(reply));
+            }
+            self.due_at(machine, slot)
+        };
+        self.wait(name, slot, due_at)
+    }
+
+    /// Does what is due. Returns when the next is; an error if a holder must be evicted.
+    fn due_at(
+        &self,
+        machine: &mut ResourceMachine,
+        slot: &ResourceSlot,
+    ) -> std::result::Result<Option<Instant>, Overdue> {
+        machine.tick(self.now(), (self.env(), &slot.beside.uses));
+        match machine.lending.is_overdue() {
+            true => Err(Overdue),
+            false => Ok(machine.lending.authority().due_at().map(|due_at| self.instant(due_at))),
+        }
+    }
+
+    /// Waits until something is due, and evicts a holder first that must be.
+    fn wait<T>(
+        &self,
+        name: &ResourceName,
+        slot: &Arc<ResourceSlot>,
+        due_at: std::result::Result<Option<Instant>, Overdue>,
+    ) -> Look<T> {
+        Look::Wait(due_at.unwrap_or_else(|Overdue| {
+            self.evict(name, slot);
+            None
+        }))
+    }
+
+    /// Answers a holder's question for news: at once if there is some, else after [`RENEW_EVERY`].
     ///
     /// # Errors
     /// `Stale` if the asker must read the record; as [`Host::get_ready`](nacre_host::Host::get_ready).
@@ -200,7 +231,7 @@ impl ResourceHost {
         Ok(())
     }
 
-    /// Has all capabilities returned, and lends none until what this returns is dropped.
+    /// Has all holders return their capabilities. Grants none until the returned guard is dropped.
     ///
     /// # Errors
     /// `Unavailable` and [busy](nacre_host::is_busy) if a holder is silent: it is being evicted.
@@ -212,54 +243,32 @@ impl ResourceHost {
             machine.bar(self.now(), on);
         }
         slot.tell_change();
-        let busy_at = Instant::now() + RECALL_PATIENCE;
-        loop {
-            let mut changed = pin!(slot.changed());
-            changed.as_mut().enable();
+        let returned = slot.look_until(Instant::now() + RECALL_PATIENCE, || {
             let due_at = {
                 let mut machine = slot.machine();
-                let lent = machine.as_mut().filter(|machine| machine.lending.is_lent());
-                let Some(machine) = lent else { return Ok(recalled) };
-                machine.tick(self.now(), on);
-                let is_overdue = machine.lending.is_overdue();
-                let due_at = machine.lending.authority().due_at();
-                due_at.filter(|_| !is_overdue).ok_or(is_overdue)
-            };
-            let until = match due_at {
-                Ok(due_at) => self.instant(due_at).min(busy_at),
-                Err(is_overdue) => {
-                    if is_overdue {
-                        self.evict(name, &slot);
-                    }
-                    busy_at
+                match machine.as_mut().filter(|machine| machine.lending.is_lent()) {
+                    Some(machine) => self.due_at(machine, &slot),
+                    None => return Look::Found(()),
                 }
             };
-            let elapsed = timeout_at(until, changed).await.is_err();
-            if elapsed && Instant::now() >= busy_at {
-                return Err(busy("a client that holds the resource's capability does not answer"));
-            }
+            self.wait(name, &slot, due_at)
+        });
+        match returned.await {
+            Some(()) => Ok(recalled),
+            None => Err(busy("a client that holds the resource's capability does not answer")),
         }
     }
 
-    /// Evicts a holder, once at a time: takes the resource over from this very authority.
+    /// Evicts a holder, unless that is under way.
     fn evict(&self, name: &ResourceName, slot: &Arc<ResourceSlot>) {
-        let epoch = slot.machine().as_ref().map(|machine| machine.serving().authority().epoch);
-        let Some(epoch) = epoch else { return };
-        if slot.beside.is_evicting.swap(true, Ordering::AcqRel) {
-            return;
+        if self.0.fence(name, slot) {
+            self.0.kind().evictions.add(1);
         }
-        self.0.kind().evictions.add(1);
-        let (host, name, slot) = (self.clone(), name.clone(), Arc::clone(slot));
-        tokio::spawn(async move {
-            if host.0.recover(&name, epoch).await.is_err() {
-                // A task that still waits has it tried again.
-                sleep(EVICT_AGAIN).await;
-            }
-            slot.beside.is_evicting.store(false, Ordering::Release);
-            slot.tell_change();
-        });
     }
 }
+
+/// That a holder must be evicted.
+struct Overdue;
 
 /// A call that may have to wait for a holder. Dropped, it is withdrawn.
 struct Waiting<'a> {
@@ -270,37 +279,20 @@ struct Waiting<'a> {
     ticket: u64,
 }
 
-enum Look {
-    Answered(Reply),
-    /// The authority that was asked is not in charge any more.
-    Replaced,
-    /// A holder must be evicted.
-    Overdue,
-    Wait(Option<Instant>),
-}
-
 impl Waiting<'_> {
-    fn look(&self) -> Look {
-        let mut machine = self.slot.machine();
-        let same = machine.as_mut().filter(|it| it.serving().authority().epoch == self.authority);
-        let Some(machine) = same else { return Look::Replaced };
-        if let Some(reply) = machine.lending.fetch(self.ticket) {
-            return Look::Answered(reply);
-        }
-        machine.tick(self.host.now(), (self.host.env(), &self.slot.beside.uses));
-        if machine.lending.is_overdue() {
-            return Look::Overdue;
-        }
-        let due_at = machine.lending.authority().due_at();
-        Look::Wait(due_at.map(|due_at: Time| self.host.instant(due_at)))
+    /// The machine, if it is still the one that was asked.
+    fn machine<'m>(
+        &self,
+        machine: &'m mut Option<ResourceMachine>,
+    ) -> Option<&'m mut ResourceMachine> {
+        machine.as_mut().filter(|it| it.serving().authority().epoch == self.authority)
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut machine = self.slot.machine();
-        let same = machine.as_mut().filter(|it| it.serving().authority().epoch == self.authority);
-        if let Some(machine) = same {
+        if let Some(machine) = self.machine(&mut machine) {
             let on = (self.host.env(), &self.slot.beside.uses);
             machine.withdraw(self.host.now(), on, self.ticket);
         }

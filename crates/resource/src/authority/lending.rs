@@ -4,8 +4,8 @@
 //!    or the client waits for a holder.
 //! 2. The holder of the exclusive capability changes the state that it was given. Holders of shared ones only read it.
 //! 3. A holder returns its grant, with the state if it changed that.
-//! 4. A holder that does not return its grant in time is evicted: this node claims the resource anew. The changes that an
-//!    evicted holder made are lost, as those of an authority that died, and the file type recovers the state.
+//! 4. A holder that does not return its grant in time is evicted: this node claims the resource again. The changes of an
+//!    evicted holder are lost, like the changes of an authority that died. The file type recovers the state.
 //!
 //! **Invariant:** a state is taken only from the holder of the exclusive grant that has not ended.
 
@@ -106,8 +106,7 @@ impl ResourceMachine {
         true
     }
 
-    /// What a holder is told now whose question came at `received`; `None` if it is to return its grant, or that has
-    /// ended.
+    /// The answer to a holder whose question came at `received`. `None` if the grant is revoked or has ended.
     pub fn news(
         &mut self,
         now: Time,
@@ -123,7 +122,7 @@ impl ResourceMachine {
         (!granted.is_revoked()).then_some(News { lease_us: lease.as_micros() as u64 })
     }
 
-    /// Takes a grant back from its holder, with its changes. One that has ended changes nothing.
+    /// Ends a grant that its holder returns, and takes the holder's state. A grant that has ended already changes nothing.
     pub fn take_back(&mut self, now: Time, on: (&ResourceEnv, &Uses), returned: Returned) {
         let Returned { client, number, operations, state, type_version } = returned;
         let Some(granted) = self.lending.authority().granted(client, number) else { return };
@@ -158,7 +157,8 @@ impl ResourceMachine {
         self.carry_out(now, on, commands);
     }
 
-    /// Takes note of the version of the file type that is live. Capabilities of another one are revoked: holders run that.
+    /// Follows the live version of the file type. Capabilities that were granted for another version are revoked, because
+    /// their holders run that version.
     ///
     /// # Errors
     /// `Unsupported` if no version is live.
@@ -243,7 +243,7 @@ impl ResourceMachine {
         self.handle(now, on, Event::Returned { client: call.client, number, operations: 0 });
     }
 
-    /// What the holder of a new grant is told; `None` if its call was answered before, and must not run again.
+    /// The message to the holder of a new grant. `None` if its call has been answered before: the call must not run again.
     fn granted(
         &mut self,
         env: &ResourceEnv,

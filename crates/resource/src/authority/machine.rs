@@ -44,7 +44,7 @@ pub struct ResourceMachine {
     pub(crate) lending: Lending<Waiting, Reply>,
     /// The version of the file type by which capabilities are granted.
     pub(crate) lent_version: u64,
-    /// Until then holders of a former authority's grants may go on: nothing is answered.
+    /// The end of the leases that a former authority may have given. This machine answers nothing before that.
     pub(crate) quiet_until: Option<Time>,
 }
 
@@ -89,7 +89,7 @@ impl ResourceMachine {
         }
     }
 
-    /// Whether holders of a former authority's grants may go on.
+    /// Whether leases that a former authority gave may still run.
     pub(crate) fn is_quiet(&self, now: Time) -> bool {
         self.quiet_until.is_some_and(|until| now < until)
     }
@@ -281,7 +281,7 @@ impl Machine for ResourceMachine {
     }
 }
 
-/// Reports an error that is a fault of the file type, and no refusal by it.
+/// Reports a fault of the file type. A refusal by a method is none.
 fn report(env: &ResourceEnv, file_type: &FileType, error: &Error) {
     let is_fault = matches!(error.kind(), ErrorKind::Fault | ErrorKind::Exhausted);
     if let (true, Some(name)) = (is_fault, file_type.program()) {

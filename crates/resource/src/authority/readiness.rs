@@ -18,9 +18,9 @@ pub(crate) enum NotYet {
 pub(crate) enum Later {
     /// The resource is being handed over.
     HandedOver,
-    /// Holders of a former authority's grants may go on until then.
+    /// Leases that a former authority gave may run until then.
     Quiet(Time),
-    /// The file type has no live version here that can run on the state, for this reason.
+    /// No live version of the file type can run on the state. The error says why.
     NotLive(Error),
 }
 

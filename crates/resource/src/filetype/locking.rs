@@ -4,7 +4,7 @@ use mlua::Value;
 use nacre_capability::Mode;
 use nacre_object::{Error, ProgramName, Result};
 
-/// Which capabilities of its resources a file type lets clients hold, and which capability program decides.
+/// Which capabilities clients may hold on the resources of a file type, and which capability program decides who does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Locking {
     /// The most that a client may hold: the exclusive capability, or shared ones only.

@@ -120,9 +120,9 @@ pub(crate) struct Resident {
     clock: Arc<dyn Clock>,
 }
 
-// SAFETY: all that is shared without atomic counts belongs to the VM, which is made here and handed to nobody: its values,
-// its meter, what the library keeps. Whoever has the `Resident` has all of it. A run begins and ends within a call, on one
-// thread; between runs the VM has left nothing with a thread.
+// SAFETY: every reference count without atomics (the VM's values, its meter, the library's cells) is owned by this struct.
+// No clone of them leaves it, so they move between threads together. A run begins and ends within one call on one thread,
+// and leaves nothing in thread-local storage.
 unsafe impl Send for Resident {}
 
 impl Resident {

@@ -1,11 +1,11 @@
 //! How a client holds a capability of a resource, and runs the methods of its file type itself.
 //!
-//! A client that often calls asks for a capability with its next call. While it has one, a task asks the authority for news:
-//! that renews the lease and brings the revocation. The capability is given back when it is revoked, when it was not used
-//! for a while, and when the handle is dropped.
+//! A client that calls often asks for a capability with its next call. While it holds one, a task asks the authority for
+//! news. The answer renews the lease, or says that the capability is revoked. The client returns the capability when it is
+//! revoked, after half a second without a call, and when the handle is dropped.
 //!
-//! **Invariant:** a call that runs here has its effect on the state that the authority is given when the grant ends, or
-//! none: what a run has made is dropped if the lease ended meanwhile.
+//! **Invariant:** an answered call is part of the state that the client returns. If the lease ended while a method ran, its
+//! change is undone and it is not answered.
 
 mod held;
 
@@ -188,7 +188,7 @@ impl Holding {
             let question = Acquiring { holding: self, call, returned };
             let (answer, _) = match self.authority.ask(&question, ASK_PATIENCE, deadline).await {
                 Ok(answered) => answered,
-                // A node of an earlier release, a client that may only call, or a method that refuses.
+                // The node is of an earlier release, or the client has no right but `call`, or the method refused.
                 Err(error)
                     if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::Denied) =>
                 {
@@ -265,8 +265,8 @@ impl Holding {
         }
     }
 
-    /// Has a changed state stored before it counts; whether it was. If nobody can tell, the grant is to be returned with the
-    /// state of before: the authority takes that in its place.
+    /// Asks the authority to store a changed state; returns whether it did. If the answer is lost, the caller returns the
+    /// grant with the state of before the call, which replaces what may have been stored.
     async fn store(&self, changed: Value) -> bool {
         let told = match &self.state().held {
             Some(held) => held.told(self.client, Some(changed.clone())),
@@ -343,7 +343,7 @@ impl Holding {
         Ok(())
     }
 
-    /// The file type of a grant: the one at hand if it is the same.
+    /// The compiled file type of a grant. The one that was compiled last is used again if it is the same.
     fn compiled(&self, granted: &Granted) -> Result<Arc<FileType>> {
         let (name, version) = (&granted.file_type, granted.type_version);
         if let Some(native) = native_type(name).filter(|native| native.version() == version) {
@@ -433,7 +433,7 @@ impl Holding {
         }
     }
 
-    /// What the authority is told next; `None` if the grant has ended, or is to be given back.
+    /// The next question for news. `None` if the grant has ended, or should be returned now.
     fn report(&self, number: u64) -> Option<Hold> {
         let (now, mut state) = (self.now(), self.state());
         let is_closed = state.is_closed;
