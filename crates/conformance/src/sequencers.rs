@@ -31,6 +31,31 @@ pub trait SequencerCluster: Send + Sync {
     fn cut_holders_off(&self, are_cut_off: bool);
 }
 
+/// A test for each check, on the cluster that an expression makes. The crate that uses it depends on tokio with
+/// `test-util`.
+#[macro_export]
+macro_rules! sequencer_suite {
+    ($cluster:expr) => {
+        $crate::sequencer_suite!(
+            $cluster,
+            positions_follow_each_other,
+            a_lone_client_makes_room_for_another_without_a_gap,
+            clients_at_the_same_time_share_the_positions,
+            a_hand_over_leaves_no_gap,
+            the_death_of_an_authority_gives_no_position_twice,
+            an_evicted_holder_gives_no_position_twice
+        );
+    };
+    ($cluster:expr, $($check:ident),*) => {
+        $(
+            #[tokio::test(start_paused = true)]
+            async fn $check() {
+                $crate::sequencers::$check(&$cluster.await).await;
+            }
+        )*
+    };
+}
+
 /// Positions that a client takes in a row.
 const TAKEN: u64 = 40;
 

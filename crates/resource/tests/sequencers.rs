@@ -4,7 +4,7 @@ mod common;
 
 use async_trait::async_trait;
 use common::{Cluster, name, node};
-use nacre_conformance::sequencers::{self, Sequencer, SequencerCluster};
+use nacre_conformance::sequencers::{Sequencer, SequencerCluster};
 use nacre_object::Result;
 use nacre_resource::Resource;
 use serde_json::{Value, json};
@@ -55,34 +55,10 @@ async fn of_type(file_type: &str) -> Cluster {
     cluster
 }
 
-/// A test for each check, for one file type.
-macro_rules! of {
-    ($module:ident, $file_type:expr, $($check:ident),*) => {
-        mod $module {
-            $(
-                #[tokio::test(start_paused = true)]
-                async fn $check() {
-                    super::sequencers::$check(&super::of_type($file_type).await).await;
-                }
-            )*
-        }
-    };
+mod in_luau {
+    nacre_conformance::sequencer_suite!(super::of_type("sequencer"));
 }
 
-macro_rules! every_check_of {
-    ($module:ident, $file_type:expr) => {
-        of!(
-            $module,
-            $file_type,
-            positions_follow_each_other,
-            a_lone_client_makes_room_for_another_without_a_gap,
-            clients_at_the_same_time_share_the_positions,
-            a_hand_over_leaves_no_gap,
-            the_death_of_an_authority_gives_no_position_twice,
-            an_evicted_holder_gives_no_position_twice
-        );
-    };
+mod native {
+    nacre_conformance::sequencer_suite!(super::of_type("native-sequencer"));
 }
-
-every_check_of!(in_luau, "sequencer");
-every_check_of!(native, "native-sequencer");

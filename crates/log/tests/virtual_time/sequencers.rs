@@ -1,7 +1,7 @@
 //! A log's sequencer passes the suite that sequencers made of file types pass.
 
 use async_trait::async_trait;
-use nacre_conformance::sequencers::{self, Sequencer, SequencerCluster};
+use nacre_conformance::sequencers::{Sequencer, SequencerCluster};
 use nacre_log::Log;
 use nacre_object::Result;
 
@@ -53,22 +53,4 @@ async fn cluster() -> Cluster {
     cluster
 }
 
-macro_rules! every_check {
-    ($($check:ident),*) => {
-        $(
-            #[tokio::test(start_paused = true)]
-            async fn $check() {
-                sequencers::$check(&cluster().await).await;
-            }
-        )*
-    };
-}
-
-every_check!(
-    positions_follow_each_other,
-    a_lone_client_makes_room_for_another_without_a_gap,
-    clients_at_the_same_time_share_the_positions,
-    a_hand_over_leaves_no_gap,
-    the_death_of_an_authority_gives_no_position_twice,
-    an_evicted_holder_gives_no_position_twice
-);
+nacre_conformance::sequencer_suite!(cluster());
