@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use nacre_clock::Clock;
-use nacre_object::{Error, Result};
+use nacre_object::Result;
 use nacre_program::Interface;
 
 use super::hook::runs_none;
@@ -64,18 +64,6 @@ impl<P: CompiledProgram> LivePrograms<P> {
     /// The live version of a program; `None` if none is live.
     pub fn get(&self, name: &str) -> Option<Arc<P>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
-    }
-
-    /// The live version of a program that must be there.
-    ///
-    /// # Errors
-    /// `Unavailable` if none is live here.
-    pub fn required(&self, name: &str) -> Result<Arc<P>> {
-        self.get(name).ok_or_else(|| {
-            let kind = P::KIND;
-            Error::unavailable(format!("{kind}/{name} is not live on this node"))
-                .hint(format!("see `nacre program status {kind}/{name}`"))
-        })
     }
 
     /// Makes a program live in place of another version, or drops it. Whoever is running that one finishes.

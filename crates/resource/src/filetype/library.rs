@@ -43,11 +43,6 @@ impl TypeLibrary {
         self.must_store.set(false);
     }
 
-    /// The functions of all methods.
-    pub fn functions(&self) -> Vec<Function> {
-        self.methods.borrow().values().map(|(_, method)| method.clone()).collect()
-    }
-
     /// The methods by name.
     pub fn all_methods(&self) -> BTreeMap<String, (Access, Function)> {
         self.methods.borrow().clone()

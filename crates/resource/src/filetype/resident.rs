@@ -148,14 +148,17 @@ impl Resident {
             Ok(())
         })?;
         let library = library.ok_or_else(|| Error::corrupt("a VM was made without its library"))?;
+        let methods;
         let loaded = {
             let terms = Terms { budget: &CALL_BUDGET, clock, seed: 0 };
             let run = vm.start(&script, &terms)?;
             run.load()?;
             run.keep();
+            methods = library.all_methods();
             let lua = run.lua();
             let load = || -> mlua::Result<_> {
-                if !freeze(lua, run.globals(), &library.functions())? {
+                let functions = methods.values().map(|(_, function)| function);
+                if !freeze(lua, run.globals(), functions)? {
                     return Ok(None);
                 }
                 let caller = lua.load(CALLER).set_name("=caller");
@@ -169,7 +172,6 @@ impl Resident {
         };
         let Some((look, change, state, kept)) = loaded else { return Ok(None) };
         let (before, clock) = (None, Arc::clone(clock));
-        let methods = library.all_methods();
         Ok(Some(Self { vm, script, library, methods, look, change, state, kept, before, clock }))
     }
 
