@@ -31,6 +31,6 @@ pub use calculus::{
     Flow, MarkovSource, RateBurst, Service, StochasticQueue, latency_with_probability,
     legs_latency, meets, priorities, queue_delays, stages_latency, violation_probability,
 };
-pub use curve::{ArrivalCurve, Segment, WorkArrival, WorkTrace};
+pub use curve::{ArrivalCurve, Envelope, Segment, WorkArrival, WorkTrace};
 pub use io_kind::IoKind;
 pub use profile::{Dip, Link, LinkDirection, Profile, ProfileRow};

@@ -18,6 +18,8 @@ pub const MAX_TRACE_NAME_BYTES: usize = 64 << 20;
 pub const MAX_SLOTS: usize = 16 << 20;
 /// Rates for which the burst of a trace is found. The public estimator takes steps of a thousandth of the capacity.
 pub const CURVE_RATES: usize = 1000;
+/// Rates for which the burst of live traffic is found: each request updates all of them.
+pub const ENVELOPE_RATES: usize = 64;
 /// Segments of an arrival curve. Each is a row of the linear program, for each tenant and target.
 pub const MAX_CURVE_SEGMENTS: usize = 12;
 /// Pruning removes segments that start this late first: they matter for latencies that nobody promises.
@@ -42,6 +44,8 @@ pub const DEFAULT_QUEUE_REQUESTS: usize = 4096;
 pub const DEFAULT_QUEUE_BYTES: u64 = 64 << 20;
 /// The time over which a tenant's rate of service is averaged, to estimate how long its queue takes.
 pub const DRAIN_WINDOW: Duration = Duration::from_secs(1);
+/// The rate of service of a tenant counts once its requests have waited for so long within that time.
+pub const LEAST_BACKLOG: Duration = Duration::from_millis(100);
 /// A refused request waits this long at least: asking again costs as much as being refused.
 pub const MIN_RETRY_WAIT: Duration = Duration::from_millis(1);
 /// A refused request waits this long at most, also where nobody knows how long a queue takes.

@@ -1,9 +1,11 @@
 //! Arrival curves: known values, and random traces that no curve lies below.
 
+use std::time::Duration;
+
 use nacre_clock::Random;
 use nacre_conformance::SeedCases;
 use nacre_qos::limits::MAX_CURVE_SEGMENTS;
-use nacre_qos::{ArrivalCurve, RateBurst, Segment, Service, WorkArrival, WorkTrace};
+use nacre_qos::{ArrivalCurve, Envelope, RateBurst, Segment, Service, WorkArrival, WorkTrace};
 
 const CASES: SeedCases =
     SeedCases { file: "curve_seeds.txt", text: include_str!("curve_seeds.txt") };
@@ -238,4 +240,57 @@ fn the_larger_of_two_curves_lies_below_neither() {
             }
         }
     });
+}
+
+#[test]
+fn an_envelope_is_nowhere_below_the_curve_of_the_same_requests() {
+    CASES.each(200, |seed| {
+        let mut random = Random::seeded(seed);
+        let mut envelope = Envelope::new(Duration::ZERO);
+        let (mut at, mut arrivals) = (Duration::ZERO, vec![]);
+        for _ in 0..random.below(300) + 2 {
+            at += Duration::from_micros(random.below(20_000));
+            let work_seconds = random.below(5_000) as f64 / 1e6 + 1e-6;
+            envelope.record(work_seconds, at);
+            arrivals.push(WorkArrival { at_seconds: at.as_secs_f64(), work_seconds });
+        }
+        at += Duration::from_secs(1);
+        let Ok(curve) = envelope.curve(at) else { return };
+        for (first, begin) in arrivals.iter().enumerate() {
+            let mut work = 0.0;
+            for end in &arrivals[first..] {
+                work += end.work_seconds;
+                let span = end.at_seconds - begin.at_seconds;
+                assert!(curve.work_within(span) >= work - 1e-9, "{span} s: {work} s of work");
+            }
+        }
+    });
+}
+
+#[test]
+fn an_envelope_without_requests_has_no_curve() {
+    let envelope = Envelope::new(Duration::ZERO);
+    assert!(envelope.curve(Duration::from_secs(9)).is_err());
+}
+
+#[test]
+fn an_envelope_of_a_steady_flow_has_about_its_rate_and_one_request_as_burst() {
+    let mut envelope = Envelope::new(Duration::ZERO);
+    for request in 0..10_000_u32 {
+        envelope.record(0.001, Duration::from_millis(10) * request);
+    }
+    let curve = envelope.curve(Duration::from_secs(100)).unwrap();
+    assert!((curve.least_rate() / 0.1 - 1.0).abs() < 0.16, "{}", curve.least_rate());
+    assert!(curve.burst_at(0.2).unwrap() < 0.0011);
+}
+
+#[test]
+fn the_curve_of_two_flows_is_the_sum_of_theirs() {
+    let one = ArrivalCurve::lower_envelope(&[bucket(1.0, 0.0), bucket(0.25, 3.0)]).unwrap();
+    let other = ArrivalCurve::lower_envelope(&[bucket(0.5, 1.0), bucket(0.125, 2.0)]).unwrap();
+    let sum = one.plus(&other);
+    for span in [0.0, 1.0, 2.5, 4.0, 9.0, 100.0] {
+        let apart = one.work_within(span) + other.work_within(span);
+        assert!((sum.work_within(span) - apart).abs() < 1e-9, "{span}");
+    }
 }

@@ -154,3 +154,21 @@ fn settings_survive_json() {
         assert_eq!(serde_json::from_str::<TenantSettings>(&text).unwrap(), settings);
     }
 }
+
+#[test]
+fn a_burst_after_silence_is_refused_only_once_it_is_known_how_fast_it_is_served() {
+    let mut scheduler = device(1);
+    let tenant = weighted(&mut scheduler, 1.0);
+    let with = |deadline| NewRequest { deadline: Some(ms(deadline)), ..read_of(tenant, 0.01) };
+    for _ in 0..100 {
+        scheduler.enqueue(with(5000), ms(0)).unwrap();
+    }
+    // The device takes ten times as long as it is said to: those that are left wait for nine seconds.
+    for tenth in 1..=10 {
+        let Next::Send(sent) = scheduler.next(ms(100 * (tenth - 1))) else { panic!("none waits") };
+        assert!(scheduler.complete(sent.request, None, ms(100 * tenth)));
+    }
+    let refused = scheduler.enqueue(with(6000), ms(1000)).unwrap_err();
+    assert!(matches!(refused, Refused::TooLate(wait) if wait > ms(8000)), "{refused:?}");
+    assert!(scheduler.enqueue(with(15_000), ms(1000)).is_ok());
+}

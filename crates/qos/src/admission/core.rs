@@ -47,6 +47,30 @@ impl Admission {
         Ok(Self { queues, placement_epoch, tenants: vec![] })
     }
 
+    /// The tenants of an earlier admission, with the buckets that they had. Whether the calculus still confirms their
+    /// promises shows when somebody asks for more: the queues may have become slower.
+    ///
+    /// # Errors
+    /// As [`Admission::admit`]; `Invalid` as well if a tenant has not one bucket for each flow.
+    pub fn restored(
+        queues: Vec<Queue>,
+        placement_epoch: u64,
+        tenants: Vec<Admitted>,
+    ) -> Result<Self> {
+        let mut restored = Self::new(queues, placement_epoch)?;
+        for admitted in tenants {
+            let Admitted { candidate, buckets } = &admitted;
+            restored.check(candidate)?;
+            if buckets.len() != candidate.flows.len() {
+                return Err(
+                    Error::invalid("not one token bucket for each flow").on(&candidate.tenant)
+                );
+            }
+            restored.tenants.push(admitted);
+        }
+        Ok(restored)
+    }
+
     /// Admits tenants anew after the placement has changed, in this order; also answers who was refused.
     ///
     /// # Errors

@@ -121,6 +121,22 @@ impl ArrivalCurve {
         self.lines.iter().map(|line| line.work_within(seconds)).fold(f64::INFINITY, f64::min)
     }
 
+    /// The curve of both flows together.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let both = |one: &RateBurst| {
+            let one = *one;
+            other.lines.iter().map(move |line| RateBurst {
+                rate: one.rate + line.rate,
+                burst_seconds: one.burst_seconds + line.burst_seconds,
+            })
+        };
+        let lines: Vec<_> = self.lines.iter().flat_map(both).collect();
+        // Sums of valid lines are valid.
+        Self::lower_envelope(&lines)
+            .map_or_else(|_| self.clone(), |sum| sum.pruned(MAX_CURVE_SEGMENTS))
+    }
+
     /// The rate that the flow has in the long run.
     pub fn least_rate(&self) -> f64 {
         self.lines.last().map_or(f64::NAN, |line| line.rate)

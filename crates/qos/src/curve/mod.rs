@@ -6,12 +6,16 @@
 //! 2. A leaky bucket per rate finds the burst that each rate needs, for about 1,000 rates.
 //! 3. The [`ArrivalCurve`] is the lower envelope of these lines, pruned to few segments.
 //!
+//! An [`Envelope`] makes one of live traffic.
+//!
 //! **Invariant:** no trace asks for more than its curve; pruning only raises a curve.
 
 mod arrival_curve;
+mod envelope;
 mod leaky_bucket;
 mod prune;
 mod work_trace;
 
 pub use arrival_curve::{ArrivalCurve, Segment};
+pub use envelope::Envelope;
 pub use work_trace::{WorkArrival, WorkTrace};

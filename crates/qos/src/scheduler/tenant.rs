@@ -11,7 +11,7 @@ use std::time::Duration;
 use nacre_object::{Error, Result};
 
 use super::{Share, TenantSettings, Time};
-use crate::limits::{DRAIN_WINDOW, MAX_RETRY_WAIT, MIN_RETRY_WAIT};
+use crate::limits::{DRAIN_WINDOW, LEAST_BACKLOG, MAX_RETRY_WAIT, MIN_RETRY_WAIT};
 use crate::{IoKind, RateBurst};
 
 /// Differences of work up to this come from rounding: a nanosecond.
@@ -113,6 +113,8 @@ pub(super) struct Tenant {
     queued_bytes: u64,
     /// Work that was sent, less what [`DRAIN_WINDOW`] has let fade.
     drained_seconds: f64,
+    /// The time in which requests waited, with the same fading.
+    backlogged_seconds: f64,
     drained_at: Time,
 }
 
@@ -126,6 +128,7 @@ impl Tenant {
             queued_seconds: 0.0,
             queued_bytes: 0,
             drained_seconds: 0.0,
+            backlogged_seconds: 0.0,
             drained_at: now,
         };
         tenant.make_buckets();
@@ -168,6 +171,7 @@ impl Tenant {
 
     pub(super) fn push(&mut self, id: RequestId, request: &NewRequest, now: Time) {
         self.leak(now);
+        self.fade(now);
         let NewRequest { kind, bytes, work: as_work, deadline, .. } = *request;
         let work = as_work.known_seconds();
         let mut within_at = now;
@@ -188,6 +192,7 @@ impl Tenant {
     /// Takes the next request out, to be sent. One that is sent outside the limits costs no tokens that are not there.
     pub(super) fn pop(&mut self, is_within: bool, now: Time) -> Option<Queued> {
         self.leak(now);
+        self.fade(now);
         let request = self.queue.pop_front()?;
         let work = request.work.known_seconds();
         if !is_within {
@@ -198,7 +203,7 @@ impl Tenant {
             }
         }
         self.forget(&request);
-        self.drain(work, now);
+        self.drained_seconds += work;
         Some(request)
     }
 
@@ -207,6 +212,7 @@ impl Tenant {
         let at = self.queue.binary_search_by_key(&id, |request| request.id).ok()?;
         let request = self.queue.remove(at)?;
         self.leak(now);
+        self.fade(now);
         for bucket in &mut self.buckets {
             let level = bucket.level_seconds - request.work.known_seconds();
             bucket.level_seconds = level.max(0.0);
@@ -259,9 +265,13 @@ impl Tenant {
 
     /// How long it takes until what waits now has been sent, as far as that is known.
     pub(super) fn expected_wait(&mut self, now: Time) -> Option<Duration> {
-        self.drain(0.0, now);
+        self.fade(now);
         let promised = self.buckets.iter().map(|bucket| bucket.limit.rate).reduce(f64::min);
-        let seen = self.drained_seconds / DRAIN_WINDOW.as_secs_f64();
+        // Nobody knows how fast a tenant is served that has hardly waited yet.
+        let seen = match self.backlogged_seconds >= LEAST_BACKLOG.as_secs_f64() {
+            true => self.drained_seconds / self.backlogged_seconds,
+            false => 0.0,
+        };
         let rate = promised.unwrap_or(0.0).max(seen);
         Duration::try_from_secs_f64(self.queued_seconds / rate).ok()
     }
@@ -272,11 +282,16 @@ impl Tenant {
         wait.clamp(MIN_RETRY_WAIT, MAX_RETRY_WAIT)
     }
 
-    fn drain(&mut self, work: f64, now: Time) {
+    /// Brings what was drained, and the time in which requests waited, up to now.
+    fn fade(&mut self, now: Time) {
         let passed = now.saturating_sub(self.drained_at);
         self.drained_at = self.drained_at.max(now);
         let fade = (-passed.as_secs_f64() / DRAIN_WINDOW.as_secs_f64()).exp();
-        self.drained_seconds = self.drained_seconds * fade + work;
+        self.drained_seconds *= fade;
+        self.backlogged_seconds *= fade;
+        if !self.queue.is_empty() {
+            self.backlogged_seconds += passed.as_secs_f64();
+        }
     }
 
     pub(super) fn state(&mut self, now: Time) -> TenantState {

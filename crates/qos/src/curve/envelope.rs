@@ -1,0 +1,85 @@
+//! `Envelope`: the arrival curve of traffic as it comes, in bounded memory.
+
+use std::time::Duration;
+
+use nacre_object::{Error, Result};
+
+use super::ArrivalCurve;
+use crate::calculus::RateBurst;
+use crate::limits::{ENVELOPE_RATES, MAX_CURVE_SEGMENTS};
+
+/// The lowest rate of a leaky bucket. What a tenant sends more slowly needs no promise.
+const LOWEST_RATE: f64 = 1e-4;
+
+/// A leaky bucket for each of some rates. A trace needs all its requests in memory, this does not; in turn its rates are
+/// chosen beforehand, so its curve lies somewhat higher.
+#[derive(Debug, Clone)]
+pub struct Envelope {
+    buckets: Vec<Bucket>,
+    began: Duration,
+    leaked_at: Duration,
+    work_seconds: f64,
+}
+
+#[derive(Debug, Clone)]
+struct Bucket {
+    rate: f64,
+    level_seconds: f64,
+    highest_seconds: f64,
+}
+
+impl Envelope {
+    /// Of traffic that begins now.
+    pub fn new(now: Duration) -> Self {
+        let steps = (ENVELOPE_RATES - 1) as f64;
+        let bucket = |step| Bucket {
+            rate: LOWEST_RATE.powf(step as f64 / steps),
+            level_seconds: 0.0,
+            highest_seconds: 0.0,
+        };
+        let buckets = (0..ENVELOPE_RATES).map(bucket).collect();
+        Self { buckets, began: now, leaked_at: now, work_seconds: 0.0 }
+    }
+
+    /// A request with so much work comes.
+    pub fn record(&mut self, work_seconds: f64, now: Duration) {
+        let passed = now.saturating_sub(self.leaked_at).as_secs_f64();
+        self.leaked_at = self.leaked_at.max(now);
+        self.work_seconds += work_seconds;
+        for bucket in &mut self.buckets {
+            bucket.level_seconds =
+                (bucket.level_seconds - bucket.rate * passed).max(0.0) + work_seconds;
+            bucket.highest_seconds = bucket.highest_seconds.max(bucket.level_seconds);
+        }
+    }
+
+    /// For how long it has been watched.
+    pub fn watched(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.began)
+    }
+
+    /// The most work in time spans of any length, as seen so far.
+    ///
+    /// # Errors
+    /// `NotFound` if nothing came; `Exhausted` if more came than the target can do.
+    pub fn curve(&self, now: Duration) -> Result<ArrivalCurve> {
+        if self.work_seconds <= 0.0 {
+            return Err(Error::not_found("the tenant has sent nothing since it is watched"));
+        }
+        // The longer it was watched, the less a burst at the end counts.
+        let mean = self.work_seconds / self.watched(now).as_secs_f64().max(f64::MIN_POSITIVE);
+        let lines: Vec<_> = self
+            .buckets
+            .iter()
+            .filter(|bucket| bucket.rate >= mean)
+            .map(|bucket| RateBurst { rate: bucket.rate, burst_seconds: bucket.highest_seconds })
+            .collect();
+        if lines.is_empty() {
+            return Err(Error::exhausted(format!(
+                "the tenant sends {:.0}% of what the target can do",
+                mean * 100.0
+            )));
+        }
+        Ok(ArrivalCurve::lower_envelope(&lines)?.pruned(MAX_CURVE_SEGMENTS))
+    }
+}
