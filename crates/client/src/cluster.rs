@@ -16,6 +16,7 @@ use nacre_object::{
 use nacre_placement::{PlacedStore, PlacedTarget};
 use nacre_registry::{Entities, Events, Maps, Nodes, ProgramId, ProgramKind, Programs};
 use nacre_resource::Resources;
+use nacre_slo::Slos;
 
 use crate::class_versions::ProgramVersions;
 use crate::cluster_file::ClusterFile;
@@ -216,6 +217,11 @@ impl Cluster {
     /// The shared resources.
     pub fn resources(&self) -> &Resources {
         &self.resources
+    }
+
+    /// The tail latencies that tenants were promised.
+    pub fn slos(&self) -> Slos {
+        Slos::new(self.maps.clone())
     }
 
     /// What logs are made with.

@@ -74,6 +74,7 @@ pub use nacre_registry::{
 #[cfg(feature = "programs")]
 pub use nacre_resource::native_type as native_file_type;
 pub use nacre_resource::{Resource, ResourceName, ResourceStat, Resources};
+pub use nacre_slo::Slos;
 pub use nacre_telemetry::{OpenSpan, Order, Sampler, Sampling, Span, Spans, traced};
 pub use object::Object;
 pub use pool::Pool;

@@ -9,10 +9,10 @@
 //! | [`Herald`] | It reads the maps through the layers below, as calls of a class. |
 //! | [`CatchUpLayer`] | It is before [`SendingLayer`], which must know the class that is called to know whether it sends. |
 //! | [`SendingLayer`] | It marks an object before the engine changes it, so no message is forgotten in a crash. |
+//! | [`SloLayer`] | It is next to the engine, since it orders what reaches the disk. What a layer above asks for is ordered, too, and holds no place at the engine while it waits. |
 //! | engine | It keeps the data. |
 //!
-//! A layer to come has a place in this order: a switch above the holder check, since it says which target is asked;
-//! a scheduler next to the engine, since it orders what reaches the disk.
+//! A layer to come has a place in this order: a switch above the holder check, since it says which target is asked.
 
 use std::sync::Arc;
 
@@ -20,14 +20,17 @@ use nacre_channels::SendingLayer;
 use nacre_object::{ClassCall, Stack, TargetName};
 use nacre_placement::{HolderCheck, Placement};
 use nacre_registry::Herald;
+use nacre_slo::{NodeSlo, SloLayer};
 
 use crate::classes::{CatchUpLayer, ClassService};
 
 /// The path of requests of this process, which are placed, to an engine whose methods `classes` runs.
-pub fn own_path(engine: Stack, classes: &ClassService) -> Stack {
+/// `slo` orders them.
+pub fn own_path(engine: Stack, classes: &ClassService, slo: &Arc<NodeSlo>) -> Stack {
     let runtime = classes.runtime();
     let sends = Arc::new(move |call: &ClassCall| runtime.sends(call));
     engine
+        .wrapped_by(|next| SloLayer::new(next, Arc::clone(slo)))
         .wrapped_by(|next| SendingLayer::new(next, sends, classes.courier()))
         .wrapped_by(|next| CatchUpLayer::new(next, classes.clone()))
         .wrapped_by(Herald::new)

@@ -36,8 +36,8 @@ pub use node_lock::NodeLock;
 pub use node_log::{Level, NodeLog};
 pub use node_service::{NODE_SERVICE, NodeReport, ObjectPlace};
 pub use roles::{
-    DamageReport, RadosReport, RefusalReport, STORAGE_SERVICE, ScrubReport, StorageReport,
-    StrayReport,
+    DamageReport, RadosReport, RefusalReport, SLO_SERVICE, STORAGE_SERVICE, ScrubReport,
+    StorageReport, StrayReport, WatchRequest,
 };
 pub use scrape_targets::ScrapeTargets;
 pub use supervisor::{

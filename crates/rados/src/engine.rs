@@ -20,6 +20,7 @@ use crate::classes::in_osd::{InOsd, OsdCounts, OsdRequest};
 use crate::classes::survey::{PROBE_POOL, Survey, Surveyor};
 use crate::cluster::failure::{operation_failed, status};
 use crate::cluster::location::{self, Location};
+use crate::cluster::osd_map::OsdMap;
 use crate::ffi::{Cluster, IoContext};
 use crate::in_flight;
 use crate::listing::Page;
@@ -107,6 +108,18 @@ impl RadosEngine {
         let asked = object.clone();
         let located = blocking(move || location::ask(&cluster, &pool, &asked)).await;
         located.map_err(|error| error.during("locate").on(object))
+    }
+
+    /// How many placement groups its pool has.
+    ///
+    /// # Errors
+    /// `Unavailable` if the monitors do not answer; `NotFound` if the pool is gone.
+    pub async fn placement_groups(&self) -> Result<u32> {
+        let (cluster, pool) = (self.0.cluster.clone(), self.0.options.pool.clone());
+        let map = blocking(move || OsdMap::ask(&cluster)).await?;
+        let found = map.pools.into_iter().find(|known| known.name == pool);
+        let gone = || Error::not_found("the pool is gone").on(&self.0.options.pool);
+        found.map(|pool| pool.placement_groups).ok_or_else(gone)
     }
 
     /// How many requests were run inside OSDs.

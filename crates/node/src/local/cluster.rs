@@ -11,6 +11,7 @@ use nacre_class::CallsSeen;
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::Result;
 use nacre_rados::RadosOptions;
+use nacre_slo::NodeSlo;
 
 use super::node::LocalNode;
 use crate::layouts::{LayoutKeeper, Layouts};
@@ -77,6 +78,11 @@ impl LocalCluster {
     /// What classes in Brados were asked in this process, by name.
     pub fn calls_seen(&self) -> BTreeMap<String, CallsSeen> {
         self.node.calls_seen()
+    }
+
+    /// What tenants see of the process's target, and which promises are not kept.
+    pub fn slo(&self) -> &NodeSlo {
+        self.node.slo()
     }
 
     /// Does what nodes do for the layouts of running classes, in this process, until it is dropped.

@@ -18,6 +18,8 @@ use nacre_object::{Locate, NodeName, Result, Stack, TargetName};
 use nacre_placement::{PlacedTarget, Target};
 use nacre_rados::{RadosEngine, RadosOptions};
 use nacre_registry::{LiveEntities, Node};
+use nacre_slo::{NodeSlo, OneTarget, follow};
+use tokio::task::JoinHandle;
 
 use super::sequencer::LocalSequencer;
 use crate::call_rules::CALL_RULES;
@@ -38,6 +40,10 @@ pub(super) struct LocalNode {
     engine: Engine,
     classes: ClassService,
     sequencer: Arc<LocalSequencer>,
+    /// Keeps the promises of tail latencies.
+    slo: Arc<NodeSlo>,
+    /// Follows the map of these promises, once it serves.
+    following: OnceLock<JoinHandle<()>>,
     /// Under which it is registered, once it is.
     incarnation: OnceLock<u64>,
 }
@@ -82,15 +88,17 @@ impl LocalNode {
         let node = NodeName::new(name)?;
         let sequencer = Arc::new(LocalSequencer { node: node.clone(), host: OnceLock::new() });
         let target = Target::new(TargetName::new(name)?);
+        let slo = NodeSlo::new(OneTarget(target.name.clone()), Arc::clone(&clock));
         let parts = Parts {
-            targets: vec![PlacedTarget { target, stack: own_path(engine, &classes) }],
+            targets: vec![PlacedTarget { target, stack: own_path(engine, &classes, &slo) }],
             sequencers: sequencer.clone(),
             sequencer_nodes: sequencer.clone(),
             logs,
             clock,
         };
-        let incarnation = OnceLock::new();
-        Ok((Self { name: node, engine: kept, classes, sequencer, incarnation }, parts))
+        let (following, incarnation) = (OnceLock::new(), OnceLock::new());
+        let engine = kept;
+        Ok((Self { name: node, engine, classes, sequencer, slo, following, incarnation }, parts))
     }
 
     /// Starts what needs the cluster itself.
@@ -98,6 +106,7 @@ impl LocalNode {
         let host = SequencerHost::new(self.name.clone(), self.classes.sequencer_env(cluster));
         // Set once: this is called once, right after `open`.
         let _ = self.sequencer.host.set(host);
+        let _ = self.following.set(follow(cluster.maps().clone(), Arc::clone(&self.slo)));
         let started = clock.now_micros();
         let node = Node {
             name: self.name.clone(),
@@ -135,9 +144,21 @@ impl LocalNode {
         }
     }
 
+    /// What it saw of its target.
+    pub(super) fn slo(&self) -> &NodeSlo {
+        &self.slo
+    }
+
+    fn stop(&self) {
+        self.classes.stop();
+        if let Some(following) = self.following.get() {
+            following.abort();
+        }
+    }
+
     /// Ends what it does.
     pub(super) async fn close(&self) {
-        self.classes.stop();
+        self.stop();
         match &self.engine {
             Engine::Folder(engine) => engine.close(),
             Engine::Ceph(engine) => engine.close().await,
@@ -147,7 +168,7 @@ impl LocalNode {
 
 impl Drop for LocalNode {
     fn drop(&mut self) {
-        self.classes.stop();
+        self.stop();
         if let Engine::Folder(engine) = &self.engine {
             engine.close();
         }

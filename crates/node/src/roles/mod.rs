@@ -15,8 +15,8 @@ pub(crate) use role::{
     open_roles,
 };
 pub use storage::{
-    DamageReport, RadosReport, RefusalReport, STORAGE_SERVICE, ScrubReport, StorageReport,
-    StrayReport,
+    DamageReport, RadosReport, RefusalReport, SLO_SERVICE, STORAGE_SERVICE, ScrubReport,
+    StorageReport, StrayReport, WatchRequest,
 };
 
 /// Every role there is, in the order in which a node takes them up. Storage comes first: the target that it opens may

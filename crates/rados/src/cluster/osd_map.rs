@@ -42,6 +42,9 @@ pub struct PoolState {
     pub name: String,
     #[serde(rename = "type")]
     kind: u8,
+    /// Its placement groups.
+    #[serde(rename = "pg_num")]
+    pub placement_groups: u32,
     /// Copies of everything.
     pub size: u32,
     /// Copies without which nothing is served.

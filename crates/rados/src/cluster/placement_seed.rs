@@ -23,6 +23,14 @@ impl PlacementSeed {
         Self((hash as usize % SEEDS) as u16)
     }
 
+    /// The number of the placement group, in a pool of so many (`ceph_stable_mod`).
+    pub fn group_of(self, groups: u32) -> u32 {
+        let groups = groups.max(1);
+        let mask = groups.next_power_of_two() - 1;
+        let (all, fewer) = (u32::from(self.0) & mask, u32::from(self.0) & (mask >> 1));
+        if all < groups { all } else { fewer }
+    }
+
     /// From 0 to [`SEEDS`].
     pub fn number(self) -> usize {
         self.0.into()
@@ -70,5 +78,17 @@ mod tests {
     #[test]
     fn hashes_are_those_of_rados() {
         assert_eq!(rjenkins(b"foo"), 0x7fc1_f406);
+    }
+
+    /// `foo` lies in group 6 of 8 and of 16, and in the second half of 12 groups there is no number 12.
+    #[test]
+    fn a_pool_whose_groups_are_no_power_of_two_leaves_none_out() {
+        let seed = |low: u16| PlacementSeed(low);
+        assert_eq!((seed(0x406).group_of(8), seed(0x406).group_of(16)), (6, 6));
+        assert_eq!(
+            (seed(11).group_of(12), seed(12).group_of(12), seed(15).group_of(12)),
+            (11, 4, 7)
+        );
+        assert_eq!(seed(0xfff).group_of(1), 0);
     }
 }

@@ -20,8 +20,10 @@ pub const ENTITIES_MAP: &str = "entities";
 pub const LAYOUTS_MAP: &str = "layouts";
 /// Which policy balances the cluster, and how often.
 pub const BALANCER_MAP: &str = "balancer";
+/// Which tail latencies tenants were promised, and what requests cost.
+pub const SLO_MAP: &str = "slo";
 
-const OWN_MAPS: [&str; 7] = [
+const OWN_MAPS: [&str; 8] = [
     POOLS_MAP,
     NODES_MAP,
     PROGRAMS_MAP,
@@ -29,6 +31,7 @@ const OWN_MAPS: [&str; 7] = [
     ENTITIES_MAP,
     LAYOUTS_MAP,
     BALANCER_MAP,
+    SLO_MAP,
 ];
 /// What the map of a log is called, before the log's name.
 pub const LOG_MAP_PREFIX: &str = "log.";

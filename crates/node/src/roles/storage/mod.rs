@@ -8,6 +8,7 @@ mod refused_target;
 mod report;
 mod room_watch;
 mod service;
+mod slo;
 mod target;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,11 +23,13 @@ use nacre_placement::PlacedTarget;
 
 pub use self::report::{RadosReport, RefusalReport, StorageReport};
 pub use self::service::{DamageReport, STORAGE_SERVICE, ScrubReport, StrayReport};
+pub use self::slo::{SLO_SERVICE, WatchRequest};
 
 use self::ceph_gateway::CephGateway;
 use self::metrics::{ChannelsCollector, EngineCollector, RadosCollector};
 use self::room_watch::RoomWatch;
 use self::service::StorageService;
+use self::slo::SloRuntime;
 use self::target::StorageTarget;
 use super::{JoinContext, Offer, OpenContext, OpenedRole, Role, RunningRole};
 use crate::node_service::NodeReport;
@@ -95,6 +98,8 @@ impl OpenedRole for Storage {
         let room = engine.clone().map(|engine| {
             RoomWatch::start(engine, cluster.clone(), name.clone(), Arc::clone(node.clock))
         });
+        let slo =
+            target.slo.map(|slo| SloRuntime::start(slo, cluster.clone(), name.clone(), offer));
         let layouts = refusal.is_none().then(|| {
             let (incarnation, clock) = (node.record.incarnation, Arc::clone(node.clock));
             LayoutKeeper::start(Layouts::of(cluster), name.clone(), incarnation, clock)
@@ -108,6 +113,7 @@ impl OpenedRole for Storage {
             file,
             entry_name,
             _room: room,
+            slo: Mutex::new(slo),
         }))
     }
 }
@@ -125,6 +131,8 @@ struct RunningStorage {
     file: ClusterFile,
     entry_name: String,
     _room: Option<RoomWatch>,
+    /// Follows the promises, until the node stops.
+    slo: Mutex<Option<SloRuntime>>,
 }
 
 #[async_trait]
@@ -149,6 +157,7 @@ impl RunningRole for RunningStorage {
 
     fn withdraw(&self) {
         *self.layouts.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.slo.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     async fn close(&self) {

@@ -12,9 +12,11 @@ use nacre_embedded::{EmbeddedEngine, Options};
 use nacre_object::{Error, ErrorKind, Result, Stack};
 use nacre_placement::{PlacedTarget, Placement, Target};
 use nacre_rados::{RadosEngine, RadosOptions};
+use nacre_slo::{NodeSlo, OneTarget};
 use nacre_wire::limits::REQUEST_DEADLINE;
 
 use super::refused_target::RefusedTarget;
+use super::slo::OsdTargets;
 
 /// A gateway says that its Ceph cluster is silent before its clients give up waiting for it to say anything.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(28);
@@ -29,6 +31,8 @@ pub(super) struct StorageTarget {
     pub rados: Option<RadosEngine>,
     /// Why the target does not serve from its folder, if it does not: it has no engine then.
     pub refusal: Option<Error>,
+    /// What orders the requests before the engine, if there is one.
+    pub slo: Option<Arc<NodeSlo>>,
     stack: Stack,
     target: Target,
 }
@@ -61,20 +65,24 @@ impl StorageTarget {
                 }
             };
             folder.opened(cluster)?;
-            let stack = own_path(Stack::new(engine.clone()), classes);
-            let (embedded, rados, refusal) = (Some(engine), None, None);
-            return Ok(Self { embedded, rados, refusal, stack, target });
+            let slo = NodeSlo::new(OneTarget(target.name.clone()), Arc::clone(clock));
+            let stack = own_path(Stack::new(engine.clone()), classes, &slo);
+            let (embedded, rados, refusal, slo) = (Some(engine), None, None, Some(slo));
+            return Ok(Self { embedded, rados, refusal, slo, stack, target });
         };
         let options = RadosOptions { operation_timeout: OPERATION_TIMEOUT, ..engine.parse()? };
         let engine = RadosEngine::connect(options, classes.host(), Arc::clone(clock)).await?;
-        let stack = own_path(Stack::new(engine.clone()), classes);
-        let (embedded, rados, refusal) = (None, Some(engine), None);
-        Ok(Self { embedded, rados, refusal, stack, target })
+        let slo =
+            NodeSlo::new(OsdTargets::new(engine.clone(), Arc::clone(clock)), Arc::clone(clock));
+        let stack = own_path(Stack::new(engine.clone()), classes, &slo);
+        let (embedded, rados, refusal, slo) = (None, Some(engine), None, Some(slo));
+        Ok(Self { embedded, rados, refusal, slo, stack, target })
     }
 
     fn refused(target: Target, refusal: Error) -> Self {
         let stack = Stack::new(RefusedTarget::new(refusal.clone()));
-        Self { embedded: None, rados: None, refusal: Some(refusal), stack, target }
+        let (embedded, rados, refusal, slo) = (None, None, Some(refusal), None);
+        Self { embedded, rados, refusal, slo, stack, target }
     }
 
     /// What other processes may ask of the node: the objects that its target holds. On Ceph every node serves

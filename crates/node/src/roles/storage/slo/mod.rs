@@ -1,0 +1,46 @@
+//! Tail-latency promises on a storage node: what makes the layer of `nacre-slo` work there.
+
+mod metrics;
+mod miss_reporter;
+mod osd_targets;
+mod service;
+
+use std::sync::Arc;
+
+use nacre::Cluster;
+use nacre_object::NodeName;
+use nacre_slo::{NodeSlo, follow};
+use tokio::task::JoinHandle;
+
+pub(super) use self::osd_targets::OsdTargets;
+pub use self::service::{SLO_SERVICE, WatchRequest};
+
+use self::metrics::SloCollector;
+use self::miss_reporter::report_misses;
+use self::service::SloService;
+use crate::roles::Offer;
+
+/// Follows the map `slo` and tells the cluster log of promises that were not kept, as long as this lives.
+#[derive(Debug)]
+pub(super) struct SloRuntime([JoinHandle<()>; 2]);
+
+impl SloRuntime {
+    /// Starts it, and offers the service and the metrics. Needs a tokio runtime.
+    pub fn start(
+        slo: Arc<NodeSlo>,
+        cluster: Cluster,
+        node: NodeName,
+        offer: &mut Offer<'_>,
+    ) -> Self {
+        offer.service(SLO_SERVICE, Arc::new(SloService(Arc::clone(&slo))));
+        offer.metrics(SloCollector(Arc::clone(&slo)));
+        let follower = follow(cluster.maps().clone(), Arc::clone(&slo));
+        Self([follower, tokio::spawn(report_misses(slo, cluster, node))])
+    }
+}
+
+impl Drop for SloRuntime {
+    fn drop(&mut self) {
+        self.0.iter().for_each(JoinHandle::abort);
+    }
+}

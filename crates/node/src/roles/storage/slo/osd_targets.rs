@@ -1,0 +1,93 @@
+//! Which OSD serves an object, as far as a gateway knows.
+//!
+//! RADOS places an object by a hash of its name into a placement group, and a group has a primary OSD. The monitors are
+//! asked once for each group. What they answered holds as long as the epoch of their map does, which is looked at once a
+//! second. A request that is counted for the wrong OSD meanwhile is late at worst.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nacre_clock::Clock;
+use nacre_object::{ObjectId, Result, TargetName};
+use nacre_rados::{PlacementSeed, RadosEngine};
+use nacre_slo::{Located, TargetOf};
+
+/// Between two looks at the epoch.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the monitors answered.
+#[derive(Clone)]
+pub(in super::super) struct OsdTargets {
+    engine: RadosEngine,
+    clock: Arc<dyn Clock>,
+    known: Arc<Mutex<Known>>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    epoch: u64,
+    looked_at: Duration,
+    /// Placement groups of the pool; 0 before the first answer.
+    groups: u32,
+    primaries: BTreeMap<u32, TargetName>,
+}
+
+impl OsdTargets {
+    /// Those of a Ceph cluster.
+    pub fn new(engine: RadosEngine, clock: Arc<dyn Clock>) -> Self {
+        Self { engine, clock, known: Arc::default() }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask(self, object: ObjectId) -> Result<TargetName> {
+        let location = self.engine.locate(&object).await?;
+        // Without a primary the request waits in librados, as it would without us.
+        let name = match location.primary {
+            ..0 => "osd.none".to_owned(),
+            primary => format!("osd.{primary}"),
+        };
+        let target = TargetName::new(name)?;
+        if self.known().epoch != location.epoch {
+            let groups = self.engine.placement_groups().await?;
+            let looked_at = self.clock.monotonic();
+            *self.known() =
+                Known { epoch: location.epoch, looked_at, groups, primaries: BTreeMap::new() };
+        }
+        let mut known = self.known();
+        let group = PlacementSeed::of(&object).group_of(known.groups);
+        known.primaries.insert(group, target.clone());
+        Ok(target)
+    }
+}
+
+impl fmt::Debug for OsdTargets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OsdTargets").field("known", &*self.known()).finish_non_exhaustive()
+    }
+}
+
+impl TargetOf for OsdTargets {
+    fn target_of(&self, object: &ObjectId) -> Located {
+        let now = self.clock.monotonic();
+        let mut known = self.known();
+        let group = PlacementSeed::of(object).group_of(known.groups);
+        if now < known.looked_at + LOOK_INTERVAL
+            && let Some(target) = known.primaries.get(&group)
+        {
+            return Located::At(target.clone());
+        }
+        // The requests that come meanwhile rely on what is known.
+        known.looked_at = now;
+        drop(known);
+        Located::Ask(Box::pin(self.clone().ask(object.clone())))
+    }
+
+    fn all(&self) -> TargetName {
+        TargetName::new("ceph").expect("a literal")
+    }
+}

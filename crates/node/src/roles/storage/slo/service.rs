@@ -1,0 +1,59 @@
+//! What a node answers about latencies.
+//!
+//! | method | input | answer |
+//! | --- | --- | --- |
+//! | `report` | – | the node's [`TargetReport`](nacre_slo::TargetReport)s in JSON |
+//! | `watch` | a [`WatchRequest`] in JSON | –; reports have the curves of that tenant from then on |
+//! | `locate` | `POOL/OBJECT` | the target that a request on the object loads first: on Ceph its primary OSD |
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use nacre_object::{Error, ObjectId, Result, TenantName};
+use nacre_slo::NodeSlo;
+use nacre_wire::{Caller, Service};
+use serde::{Deserialize, Serialize};
+
+/// The name of the service.
+pub const SLO_SERVICE: &str = "slo";
+
+/// Whose traffic is to be watched, and how long.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct WatchRequest {
+    /// The tenant.
+    pub tenant: String,
+    /// How long.
+    pub seconds: f64,
+}
+
+/// Answers for one node.
+#[derive(Debug)]
+pub(super) struct SloService(pub Arc<NodeSlo>);
+
+#[async_trait]
+impl Service for SloService {
+    async fn ask(&self, _: &Caller, method: &str, input: Bytes) -> Result<Bytes> {
+        match method {
+            "report" => {
+                let report = serde_json::to_vec(&self.0.report());
+                report.map(Bytes::from).map_err(|cause| Error::corrupt(cause.to_string()))
+            }
+            "watch" => {
+                let request: WatchRequest = serde_json::from_slice(&input)
+                    .map_err(|cause| Error::invalid(format!("it makes no sense: {cause}")))?;
+                let time = Duration::try_from_secs_f64(request.seconds)
+                    .map_err(|_| Error::invalid(format!("watching for {} s", request.seconds)))?;
+                self.0.watch(&TenantName::new(request.tenant)?, time).map(|()| Bytes::new())
+            }
+            "locate" => {
+                let object =
+                    std::str::from_utf8(&input).map_err(|_| Error::invalid("not UTF-8"))?;
+                let target = self.0.target_of(&object.parse::<ObjectId>()?).await?;
+                Ok(Bytes::from(target.to_string()))
+            }
+            _ => Err(Error::unsupported(format!("the service slo has no method {method:?}"))),
+        }
+    }
+}

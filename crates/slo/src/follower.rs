@@ -1,0 +1,36 @@
+//! Following the map `slo`: a node applies what it says within a moment of each commit.
+
+use std::sync::Arc;
+
+use nacre_object::Result;
+use nacre_registry::{Maps, SLO_MAP};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use crate::limits::READ_AGAIN;
+use crate::{NodeSlo, SloState};
+
+/// Applies the map to a node, now and whenever it changes, until the task is aborted. A map that makes no sense
+/// changes nothing: the last one that did stays in force.
+pub fn follow(maps: Maps, node: Arc<NodeSlo>) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        let Ok(name) = SLO_MAP.parse() else { return };
+        let mut watcher = maps.watch(&name, 0);
+        loop {
+            match read(&maps).await {
+                Ok(state) => node.apply(state),
+                Err(_) => {
+                    sleep(READ_AGAIN).await;
+                    continue;
+                }
+            }
+            // Whatever the event says: the map is read again.
+            let _ = watcher.next().await;
+        }
+    })
+}
+
+/// What the map says now.
+pub(crate) async fn read(maps: &Maps) -> Result<SloState> {
+    SloState::of(&maps.get(&SLO_MAP.parse()?).await?)
+}

@@ -1,0 +1,116 @@
+//! How much work a request is.
+
+use nacre_object::limits::MAX_REPLY_BYTES;
+use nacre_object::{Op, OpResult, Reply, Request};
+use nacre_qos::IoKind;
+
+/// What a read counts for that may be of any length, until its reply is there.
+const UNKNOWN_BYTES: u64 = 64 * 1024;
+
+/// What is known of a request's work before it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cost {
+    /// What it does to the device.
+    pub kind: IoKind,
+    /// The bytes that it moves, as far as is known.
+    pub bytes: u32,
+    /// What has to be known for its work to be.
+    pub known: Known,
+}
+
+/// When the work of a request is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Known {
+    /// Before it runs, by the profile.
+    Before,
+    /// When its reply is there, by the profile: it reads what nobody knows the length of.
+    ByReply,
+    /// When it is done, by the time that the target was busy with it: it runs a method.
+    ByTime,
+}
+
+impl Cost {
+    /// What the operations of a request tell.
+    pub fn of(request: &Request) -> Self {
+        let mut bytes = request.payload_bytes() as u64;
+        let mut known = Known::Before;
+        for op in &request.ops {
+            match op {
+                Op::Call(_) => known = Known::ByTime,
+                Op::Read { length, .. } if *length <= MAX_REPLY_BYTES as u64 => bytes += length,
+                Op::Read { .. } | Op::MapGet { .. } | Op::MapRange { .. } | Op::GetAttributes => {
+                    bytes += UNKNOWN_BYTES;
+                    known = known.max_with(Known::ByReply);
+                }
+                _ => {}
+            }
+        }
+        let is_write = request.ops.iter().any(Op::is_write);
+        let kind = if is_write { IoKind::Write } else { IoKind::Read };
+        Self { kind, bytes: u32::try_from(bytes).unwrap_or(u32::MAX), known }
+    }
+
+    /// The bytes that the request and its reply moved.
+    pub fn moved_bytes(&self, reply: &Reply) -> u64 {
+        let read = reply.results.iter().map(OpResult::payload_bytes).sum::<usize>() as u64;
+        match self.kind {
+            IoKind::Read => read,
+            IoKind::Write => u64::from(self.bytes).max(read),
+        }
+    }
+}
+
+impl Known {
+    fn max_with(self, other: Self) -> Self {
+        match self {
+            Self::ByTime => self,
+            _ => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use nacre_object::{ClassCall, MapEntry};
+
+    use super::*;
+
+    fn cost(ops: Vec<Op>) -> Cost {
+        Cost::of(&Request::new("data/a".parse().unwrap(), ops).unwrap())
+    }
+
+    #[test]
+    fn a_write_costs_its_payload() {
+        let cost = cost(vec![Op::Append { data: Bytes::from(vec![0; 100]) }]);
+        assert_eq!(cost, Cost { kind: IoKind::Write, bytes: 100, known: Known::Before });
+    }
+
+    #[test]
+    fn a_read_costs_what_it_asks_for() {
+        let cost = cost(vec![Op::Read { offset: 7, length: 4096 }]);
+        assert_eq!(cost, Cost { kind: IoKind::Read, bytes: 4096, known: Known::Before });
+    }
+
+    #[test]
+    fn a_read_to_the_end_is_charged_when_its_reply_is_there() {
+        let cost = cost(vec![Op::Read { offset: 0, length: u64::MAX }]);
+        assert_eq!(cost.known, Known::ByReply);
+        let results = vec![OpResult::Data(Bytes::from(vec![0; 5]))];
+        assert_eq!(cost.moved_bytes(&Reply { version: 1, results }), 5);
+    }
+
+    #[test]
+    fn a_call_is_charged_by_its_time_whatever_is_beside_it() {
+        let (class, method) = ("counter".parse().unwrap(), "add".parse().unwrap());
+        let call = ClassCall { class, method, version: None, input: Bytes::new() };
+        let entry = MapEntry { key: Bytes::new(), value: Bytes::new() };
+        for others in
+            [vec![], vec![Op::MapGet { keys: vec![] }], vec![Op::MapSet { entries: vec![entry] }]]
+        {
+            let mut ops = vec![Op::Call(call.clone())];
+            ops.extend(others);
+            assert_eq!(cost(ops).known, Known::ByTime);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! `DeviceClock`: divides the time of a busy target among the requests it had.
+//!
+//! A target serves up to `depth` requests side by side. While it has `n`, each request gets `1 / max(n, depth)` of each
+//! moment. The virtual clock runs at that rate; a request's work is what the virtual clock moved on from its start to its
+//! end. When the target has all the requests that it can take, they get exactly the time that passes. Nothing else can
+//! tell what a method took.
+
+use std::time::Duration;
+
+/// The clock of one target.
+#[derive(Debug)]
+pub(super) struct DeviceClock {
+    depth: usize,
+    outstanding: usize,
+    /// How much of the target one request has had since the target began to be watched.
+    virtual_seconds: f64,
+    busy_seconds: f64,
+    read_at: Duration,
+}
+
+impl DeviceClock {
+    /// Of an idle target that serves so many requests side by side.
+    pub fn new(depth: usize) -> Self {
+        let (virtual_seconds, busy_seconds) = (0.0, 0.0);
+        Self {
+            depth: depth.max(1),
+            outstanding: 0,
+            virtual_seconds,
+            busy_seconds,
+            read_at: Duration::ZERO,
+        }
+    }
+
+    /// From now on it serves so many.
+    pub fn set_depth(&mut self, depth: usize, now: Duration) {
+        self.advance(now);
+        self.depth = depth.max(1);
+    }
+
+    /// A request is sent to the target; answers the reading to [end](Self::end) it with.
+    pub fn begin(&mut self, now: Duration) -> f64 {
+        self.advance(now);
+        self.outstanding += 1;
+        self.virtual_seconds
+    }
+
+    /// A request is done; answers the seconds that the target was busy with it.
+    pub fn end(&mut self, begun: f64, now: Duration) -> f64 {
+        self.advance(now);
+        self.outstanding = self.outstanding.saturating_sub(1);
+        (self.virtual_seconds - begun).max(0.0)
+    }
+
+    /// A request that was begun never went to the target.
+    pub fn forget(&mut self, now: Duration) {
+        self.end(0.0, now);
+    }
+
+    /// The time for which the target was busy: a part of the time counts as that part while it could take more.
+    pub fn busy_seconds(&mut self, now: Duration) -> f64 {
+        self.advance(now);
+        self.busy_seconds
+    }
+
+    /// Requests at the target.
+    pub fn outstanding(&self) -> usize {
+        self.outstanding
+    }
+
+    fn advance(&mut self, now: Duration) {
+        let passed = now.saturating_sub(self.read_at).as_secs_f64();
+        self.read_at = self.read_at.max(now);
+        let share = passed / self.outstanding.max(self.depth) as f64;
+        self.virtual_seconds += share;
+        self.busy_seconds += share * self.outstanding as f64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_share_the_time_that_they_spend_together() {
+        let at = Duration::from_secs;
+        let mut clock = DeviceClock::new(2);
+        let first = clock.begin(at(10));
+        let second = clock.begin(at(12));
+        // Two seconds with half of the target, two with the other request.
+        assert_eq!(clock.end(first, at(14)), 2.0);
+        assert_eq!(clock.end(second, at(18)), 3.0);
+        assert_eq!((clock.busy_seconds(at(99)), clock.outstanding()), (5.0, 0));
+    }
+
+    #[test]
+    fn more_requests_than_the_target_serves_share_all_of_it() {
+        let at = Duration::from_secs;
+        let mut clock = DeviceClock::new(1);
+        let begun: Vec<_> = (0..4).map(|_| clock.begin(at(0))).collect();
+        let work: Vec<_> = begun.into_iter().map(|begun| clock.end(begun, at(8))).collect();
+        assert_eq!(work, [2.0; 4]);
+    }
+}

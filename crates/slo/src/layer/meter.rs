@@ -1,0 +1,106 @@
+//! `Meter`: what one tenant saw at one target.
+
+use std::time::Duration;
+
+use nacre_object::{TargetName, TenantName};
+use serde::{Deserialize, Serialize};
+
+use super::latency_histogram::LatencyHistogram;
+use crate::windows::LatencyWindows;
+
+/// Why a request took longer than its tenant was promised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MissCause {
+    /// Promises are not enforced at present.
+    NotEnforced,
+    /// The tenant asked for more than its token bucket allows.
+    OutsideEnvelope,
+    /// The target was slower than its profile says.
+    ProfileDrifted,
+    /// The target was busy with what no queue orders: compaction, other processes, another cluster's clients.
+    Background,
+}
+
+impl MissCause {
+    /// In words, for the cluster log.
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::NotEnforced => "promises are not enforced",
+            Self::OutsideEnvelope => "the tenant asked for more than it was promised",
+            Self::ProfileDrifted => "the target is slower than its profile: measure it again",
+            Self::Background => "the target was busy with work that no queue orders",
+        }
+    }
+}
+
+/// Requests of one tenant that took longer than promised, since they were last taken.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Miss {
+    /// The tenant.
+    pub tenant: TenantName,
+    /// The target.
+    pub target: TargetName,
+    /// What was promised.
+    pub slo_seconds: f64,
+    /// How many requests took longer.
+    pub requests: u64,
+    /// Of how many.
+    pub of_requests: u64,
+    /// The longest.
+    pub worst_seconds: f64,
+    /// The most frequent cause.
+    pub cause: MissCause,
+}
+
+/// What one tenant saw at one target.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    pub windows: LatencyWindows,
+    pub total: LatencyHistogram,
+    pub requests: u64,
+    pub within: u64,
+    pub refused: u64,
+    pub misses: u64,
+    untold: Untold,
+}
+
+#[derive(Debug, Default)]
+struct Untold {
+    requests: u64,
+    worst: Duration,
+    /// By [`MissCause`].
+    causes: [u64; 4],
+}
+
+impl Meter {
+    /// Counts a request that was answered after `latency`.
+    pub fn record(&mut self, latency: Duration, was_within: bool, now: Duration) {
+        self.windows.record(latency, now);
+        self.total.record(latency);
+        self.requests += 1;
+        self.within += u64::from(was_within);
+        self.untold.requests += 1;
+    }
+
+    /// Counts the request that was recorded last as a missed promise.
+    pub fn miss(&mut self, latency: Duration, cause: MissCause) {
+        self.misses += 1;
+        self.untold.worst = self.untold.worst.max(latency);
+        self.untold.causes[cause as usize] += 1;
+    }
+
+    /// The requests, misses, longest latency and most frequent cause since this was last asked; `None` without a miss.
+    pub fn take_untold(&mut self) -> Option<(u64, u64, Duration, MissCause)> {
+        const ALL: [MissCause; 4] = [
+            MissCause::NotEnforced,
+            MissCause::OutsideEnvelope,
+            MissCause::ProfileDrifted,
+            MissCause::Background,
+        ];
+        let Untold { requests, worst, causes } = std::mem::take(&mut self.untold);
+        let misses = causes.iter().sum::<u64>();
+        let cause = ALL.into_iter().max_by_key(|cause| causes[*cause as usize])?;
+        (misses > 0).then_some((requests, misses, worst, cause))
+    }
+}

@@ -1,0 +1,188 @@
+//! `NodeSlo`: what the map says to a node, and the queues of the targets that the node sends requests to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use nacre_clock::Clock;
+use nacre_object::{Error, IoHeader, ObjectId, PoolName, Result, TargetName, TenantName};
+use nacre_telemetry::HistogramSnapshot;
+
+use super::Miss;
+use super::report::TargetReport;
+use super::target_queue::TargetQueue;
+use crate::limits::{MAX_WATCH, MAX_WATCHED_TENANTS};
+use crate::records::{SloState, system_tenant};
+
+/// Which target serves an object: a node has one, a gateway reaches several.
+pub trait TargetOf: Send + Sync + fmt::Debug {
+    /// The target that a request on the object loads first.
+    fn target_of(&self, object: &ObjectId) -> Located;
+
+    /// The name under which all targets count as one, while nobody was promised anything.
+    fn all(&self) -> TargetName;
+}
+
+/// Where an object is.
+pub enum Located {
+    /// At this target.
+    At(TargetName),
+    /// It has to be asked for. An error is that of the request.
+    Ask(BoxFuture<'static, Result<TargetName>>),
+}
+
+impl fmt::Debug for Located {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::At(target) => f.debug_tuple("At").field(target).finish(),
+            Self::Ask(_) => f.write_str("Ask"),
+        }
+    }
+}
+
+/// A process with one target.
+#[derive(Debug)]
+pub struct OneTarget(pub TargetName);
+
+impl TargetOf for OneTarget {
+    fn target_of(&self, _: &ObjectId) -> Located {
+        Located::At(self.0.clone())
+    }
+
+    fn all(&self) -> TargetName {
+        self.0.clone()
+    }
+}
+
+/// What the [layer](super) of one process does.
+#[derive(Debug)]
+pub struct NodeSlo {
+    clock: Arc<dyn Clock>,
+    targets: Box<dyn TargetOf>,
+    state: RwLock<Arc<SloState>>,
+    queues: Mutex<BTreeMap<TargetName, Arc<TargetQueue>>>,
+    /// Whose traffic is watched, and until when.
+    watched: Mutex<BTreeMap<TenantName, Duration>>,
+    system: (PoolName, TenantName),
+}
+
+impl NodeSlo {
+    /// Nothing was heard of the map yet: requests are measured and not ordered.
+    pub fn new(targets: impl TargetOf + 'static, clock: Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Self {
+            clock,
+            targets: Box::new(targets),
+            state: RwLock::default(),
+            queues: Mutex::default(),
+            watched: Mutex::default(),
+            system: (PoolName::system(), system_tenant()),
+        })
+    }
+
+    /// Does from now on what a newer state of the map says.
+    pub fn apply(&self, state: SloState) {
+        let state = Arc::new(state);
+        // One after the other: a queue that is made meanwhile takes the newer state.
+        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        *self.state.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&state);
+        for queue in queues.values() {
+            queue.apply(Arc::clone(&state));
+        }
+    }
+
+    /// What the map says, as far as was heard.
+    pub fn state(&self) -> Arc<SloState> {
+        Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Watches what a tenant asks of each target, for this long. Reports then have its curves.
+    ///
+    /// # Errors
+    /// `Exhausted` if too many tenants are watched; `Invalid` if it is too long.
+    pub fn watch(&self, tenant: &TenantName, time: Duration) -> Result<()> {
+        if time > MAX_WATCH {
+            return Err(Error::invalid(format!("watching for {} s", time.as_secs_f64()))
+                .hint(format!("say at most {} s", MAX_WATCH.as_secs())));
+        }
+        let now = self.clock.monotonic();
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        watched.retain(|_, until| *until > now);
+        if watched.len() >= MAX_WATCHED_TENANTS && !watched.contains_key(tenant) {
+            return Err(Error::exhausted(format!("{MAX_WATCHED_TENANTS} tenants are watched"))
+                .hint("wait until they are not any more"));
+        }
+        watched.insert(tenant.clone(), now + time);
+        drop(watched);
+        self.all_queues().iter().try_for_each(|queue| queue.watch(tenant, time))
+    }
+
+    /// What this process saw of each target.
+    pub fn report(&self) -> Vec<TargetReport> {
+        self.all_queues().iter().map(|queue| queue.report()).collect()
+    }
+
+    /// The latencies since the process started, of tenants with a promise.
+    pub fn histograms(&self) -> Vec<(TargetName, TenantName, HistogramSnapshot)> {
+        self.all_queues().iter().flat_map(|queue| queue.histograms()).collect()
+    }
+
+    /// Which promises were not kept since this was last asked.
+    pub fn take_misses(&self) -> Vec<Miss> {
+        self.all_queues().iter().flat_map(|queue| queue.take_misses()).collect()
+    }
+
+    /// The target that a request on an object loads first.
+    ///
+    /// # Errors
+    /// `Unavailable` if whoever knows does not answer.
+    pub async fn target_of(&self, object: &ObjectId) -> Result<TargetName> {
+        match self.targets.target_of(object) {
+            Located::At(target) => Ok(target),
+            Located::Ask(ask) => ask.await,
+        }
+    }
+
+    pub(super) fn locate(&self, object: &ObjectId) -> Located {
+        let is_used = {
+            let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+            state.is_enforced || !state.profiles.is_empty()
+        };
+        match is_used {
+            true => self.targets.target_of(object),
+            false => Located::At(self.targets.all()),
+        }
+    }
+
+    /// Whose request it is: nacre's own, the pool's owner's, or its sender's.
+    pub(super) fn tenant_of(&self, header: &IoHeader) -> TenantName {
+        if header.object.pool == self.system.0 {
+            return self.system.1.clone();
+        }
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        state.pools.get(&header.object.pool).unwrap_or(&header.tenant).clone()
+    }
+
+    pub(super) fn queue(&self, target: &TargetName) -> Arc<TargetQueue> {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(queue) = queues.get(target) {
+            return Arc::clone(queue);
+        }
+        let queue = TargetQueue::new(target.clone(), Arc::clone(&self.clock), self.state());
+        queues.insert(target.clone(), Arc::clone(&queue));
+        let now = self.clock.monotonic();
+        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        for (tenant, until) in watched.iter().filter(|(_, until)| **until > now) {
+            // There is room for tenants in a new queue.
+            let _ = queue.watch(tenant, *until - now);
+        }
+        drop(watched);
+        queue
+    }
+
+    fn all_queues(&self) -> Vec<Arc<TargetQueue>> {
+        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.values().map(Arc::clone).collect()
+    }
+}

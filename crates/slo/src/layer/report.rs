@@ -1,0 +1,52 @@
+//! What a node says of its targets.
+
+use nacre_qos::ArrivalCurve;
+use serde::{Deserialize, Serialize};
+
+use crate::Latencies;
+
+/// A target, as one node sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TargetReport {
+    /// The target.
+    pub target: String,
+    /// Whether its requests are ordered.
+    pub is_enforced: bool,
+    /// Requests that wait.
+    pub queued: usize,
+    /// Requests at the engine.
+    pub outstanding: usize,
+    /// The seconds for which the target has been busy since the node started.
+    pub busy_seconds: f64,
+    /// The work that requests took over the work that the profile says, of late; `None` without a profile, or if too
+    /// little was asked of the target. Above 1 the target has become slower than promises assume.
+    pub drift: Option<f64>,
+    /// What each tenant saw.
+    pub tenants: Vec<TenantReport>,
+}
+
+/// A tenant at a target, as one node sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TenantReport {
+    /// The tenant.
+    pub tenant: String,
+    /// Latencies of the last minute.
+    pub minute: Latencies,
+    /// Latencies of the last hour.
+    pub hour: Latencies,
+    /// Requests that were answered since the node started.
+    pub requests: u64,
+    /// Of these, those within the limits of the tenant.
+    pub within: u64,
+    /// Requests that found the queue full.
+    pub refused: u64,
+    /// Requests that took longer than promised.
+    pub misses: u64,
+    /// Requests that wait.
+    pub queued: usize,
+    /// What it has asked for since it is watched, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub curve: Option<ArrivalCurve>,
+    /// What is left in each token bucket, in seconds of work. Below 0 the tenant has had more than it was promised.
+    pub tokens_seconds: Vec<f64>,
+}

@@ -1,0 +1,47 @@
+//! The layer itself.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use nacre_object::{Layer, Reply, Request, Result, Stack, Store};
+
+use super::NodeSlo;
+use super::cost::Cost;
+use super::node_slo::Located;
+
+/// The layer next to an engine. See the [module](super).
+#[derive(Debug)]
+pub struct SloLayer {
+    next: Stack,
+    node: Arc<NodeSlo>,
+}
+
+impl SloLayer {
+    /// The layer before `next`, which does what `node` has heard.
+    pub fn new(next: Stack, node: Arc<NodeSlo>) -> Self {
+        Self { next, node }
+    }
+
+    async fn run(&self, request: Request) -> Result<Reply> {
+        let target = match self.node.locate(&request.header.object) {
+            Located::At(target) => target,
+            Located::Ask(ask) => ask.await?,
+        };
+        let queue = self.node.queue(&target);
+        let cost = Cost::of(&request);
+        let permit = queue.enter(self.node.tenant_of(&request.header), &cost).await?;
+        let reply = self.next.submit(request).await;
+        permit.leave(reply.as_ref().ok().map(|reply| cost.moved_bytes(reply)));
+        reply
+    }
+}
+
+impl Layer for SloLayer {
+    fn next(&self) -> &Stack {
+        &self.next
+    }
+
+    fn submit(&self, request: Request) -> BoxFuture<'_, Result<Reply>> {
+        Box::pin(self.run(request))
+    }
+}

@@ -1,0 +1,490 @@
+//! `TargetQueue`: the requests of one process to one target.
+//!
+//! Protocol: [`TargetQueue::enter`] returns when a request may go, with a [`Permit`]. [`Permit::leave`] ends it. A
+//! request whose future is dropped leaves, too, wherever it is.
+//!
+//! **Invariant:** each request that the scheduler has sent is completed once. Waiters are woken under the lock, so in
+//! the order in which the scheduler sent them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nacre_clock::Clock;
+use nacre_object::{Error, Result, TargetName, TenantName};
+use nacre_qos::scheduler::{
+    DeviceLimits, NewRequest, Next, RequestId, Scheduler, TenantId, TenantSettings, TenantState,
+    Ties, Work,
+};
+use nacre_qos::{Envelope, RateBurst};
+use nacre_telemetry::HistogramSnapshot;
+use tokio::sync::oneshot;
+
+use super::cost::{Cost, Known};
+use super::device_clock::DeviceClock;
+use super::meter::Meter;
+use super::report::{TargetReport, TenantReport};
+use super::{Miss, MissCause};
+use crate::limits::{
+    MAX_METERED_TENANTS, MAX_OUTSTANDING, MAX_QUEUE_WAIT, SYSTEM_BURST_SECONDS, SYSTEM_RATE,
+};
+use crate::records::{SloState, system_tenant};
+
+/// The time over which the work of requests is compared with what the profile says.
+const DRIFT_WINDOW: Duration = Duration::from_secs(30);
+/// Seconds of work within that time from which on the comparison means something.
+const LEAST_COMPARED_SECONDS: f64 = 1.0;
+
+/// The requests of one process to one target.
+#[derive(Debug)]
+pub(super) struct TargetQueue {
+    target: TargetName,
+    clock: Arc<dyn Clock>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    state: Arc<SloState>,
+    scheduler: Scheduler,
+    tenants: BTreeMap<TenantName, Tenant>,
+    /// The name under which tenants count that are too many to be told apart.
+    others: TenantName,
+    waiting: BTreeMap<RequestId, oneshot::Sender<Admission>>,
+    device: DeviceClock,
+    drift: Drift,
+}
+
+#[derive(Debug)]
+struct Tenant {
+    id: TenantId,
+    meter: Meter,
+    watched: Option<Watched>,
+}
+
+/// The traffic of a tenant, and until when it is watched.
+#[derive(Debug)]
+struct Watched {
+    envelope: Envelope,
+    until: Duration,
+}
+
+/// What comes of a request that waits.
+#[derive(Debug, Clone, Copy)]
+enum Admission {
+    /// It goes; the second is the reading of the device clock.
+    Sent { is_within: bool, begun: f64 },
+    /// It waited for too long.
+    Expired,
+}
+
+/// The work that requests took beside the work that the profile says; both fade.
+#[derive(Debug, Default)]
+struct Drift {
+    took_seconds: f64,
+    profile_seconds: f64,
+    faded_at: Duration,
+}
+
+/// A request that may go to the engine.
+#[derive(Debug)]
+pub(super) struct Permit {
+    queue: Arc<TargetQueue>,
+    tenant: TenantName,
+    came_at: Duration,
+    cost: Cost,
+    begun: f64,
+    is_within: bool,
+    /// `None` if it passed no scheduler.
+    request: Option<RequestId>,
+    is_left: bool,
+}
+
+/// A request that waits; it leaves the queue when it is dropped.
+struct Waiting<'a> {
+    queue: &'a Arc<TargetQueue>,
+    tenant: TenantId,
+    request: RequestId,
+    is_over: bool,
+}
+
+impl TargetQueue {
+    /// The queue of a target that does what `state` says.
+    pub fn new(target: TargetName, clock: Arc<dyn Clock>, state: Arc<SloState>) -> Arc<Self> {
+        let others = TenantName::new("nacre.others").expect("a literal");
+        let scheduler = Scheduler::new(MAX_OUTSTANDING, Ties::FirstCome).expect("a constant");
+        let inner = Inner {
+            state: Arc::default(),
+            scheduler,
+            tenants: BTreeMap::new(),
+            others,
+            waiting: BTreeMap::new(),
+            device: DeviceClock::new(MAX_OUTSTANDING.writes.requests),
+            drift: Drift::default(),
+        };
+        let queue = Arc::new(Self { target, clock, inner: Mutex::new(inner) });
+        queue.apply(state);
+        queue
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does from now on what `state` says. Requests that wait go on waiting under the new rules.
+    pub fn apply(&self, state: Arc<SloState>) {
+        let now = self.clock.monotonic();
+        let mut inner = self.lock();
+        inner.state = state;
+        let limits = inner.limits(&self.target);
+        // Limits of a map that makes no sense leave those that were.
+        let _ = inner.scheduler.set_limits(limits);
+        inner.device.set_depth(limits.writes.requests, now);
+        let known: Vec<_> =
+            inner.tenants.iter().map(|(name, own)| (name.clone(), own.id)).collect();
+        for (name, id) in known {
+            let settings = inner.settings(&name, &self.target);
+            let _ = inner.scheduler.set_tenant(id, settings, now);
+        }
+        inner.send_what_may_go(now);
+    }
+
+    /// Returns when a request of a tenant may go to the engine.
+    ///
+    /// # Errors
+    /// `Exhausted`, with how long to wait, if the tenant has too many requests in the queue or if this one has waited
+    /// for [`MAX_QUEUE_WAIT`].
+    pub async fn enter(self: &Arc<Self>, tenant: TenantName, cost: &Cost) -> Result<Permit> {
+        let came_at = self.clock.monotonic();
+        let (tenant, id, request, waiter) = {
+            let mut inner = self.lock();
+            let tenant = inner.counted_as(tenant);
+            let id = inner.tenant_id(&tenant, &self.target, came_at)?;
+            if !inner.state.is_enforced {
+                let begun = inner.device.begin(came_at);
+                drop(inner);
+                return Ok(self.permit(tenant, came_at, *cost, None, (false, begun)));
+            }
+            let new = inner.request(id, cost, &self.target, came_at);
+            let request = match inner.scheduler.enqueue(new, came_at) {
+                Ok(request) => request,
+                Err(refused) => {
+                    inner.meter(&tenant).refused += 1;
+                    return Err(Error::from(refused).on(format!("{tenant} at {}", self.target)));
+                }
+            };
+            let (wake, waiter) = oneshot::channel();
+            inner.waiting.insert(request, wake);
+            inner.send_what_may_go(came_at);
+            (tenant, id, request, waiter)
+        };
+        let mut waiting = Waiting { queue: self, tenant: id, request, is_over: false };
+        let admission = tokio::time::timeout(MAX_QUEUE_WAIT, waiter).await;
+        match admission {
+            Ok(Ok(Admission::Sent { is_within, begun })) => {
+                waiting.is_over = true;
+                Ok(self.permit(tenant, came_at, *cost, Some(request), (is_within, begun)))
+            }
+            _ => {
+                drop(waiting);
+                self.lock().meter(&tenant).refused += 1;
+                let seconds = MAX_QUEUE_WAIT.as_secs();
+                Err(Error::exhausted(format!("the request has waited for {seconds} s"))
+                    .on(format!("{tenant} at {}", self.target))
+                    .hint("the tenant asks for more than is left for it; ask for less"))
+            }
+        }
+    }
+
+    fn permit(
+        self: &Arc<Self>,
+        tenant: TenantName,
+        came_at: Duration,
+        cost: Cost,
+        request: Option<RequestId>,
+        (is_within, begun): (bool, f64),
+    ) -> Permit {
+        let queue = Arc::clone(self);
+        Permit { queue, tenant, came_at, cost, begun, is_within, request, is_left: false }
+    }
+
+    /// Watches the traffic of a tenant anew, for this long.
+    pub fn watch(&self, tenant: &TenantName, time: Duration) -> Result<()> {
+        let now = self.clock.monotonic();
+        let mut inner = self.lock();
+        let tenant = inner.counted_as(tenant.clone());
+        inner.tenant_id(&tenant, &self.target, now)?;
+        if let Some(known) = inner.tenants.get_mut(&tenant) {
+            let until = now.saturating_add(time);
+            known.watched = Some(Watched { envelope: Envelope::new(now), until });
+        }
+        Ok(())
+    }
+
+    /// What this process saw of the target.
+    pub fn report(&self) -> TargetReport {
+        let now = self.clock.monotonic();
+        let inner = &mut *self.lock();
+        let scheduler = &mut inner.scheduler;
+        let tenants = inner.tenants.iter_mut().map(|(name, tenant)| {
+            let state = scheduler.tenant(tenant.id, now);
+            tenant.report(name, state, now)
+        });
+        let tenants = tenants.collect();
+        TargetReport {
+            target: self.target.to_string(),
+            is_enforced: inner.state.is_enforced,
+            queued: inner.scheduler.queued(),
+            outstanding: inner.device.outstanding(),
+            busy_seconds: inner.device.busy_seconds(now),
+            drift: inner.drift.ratio(now),
+            tenants,
+        }
+    }
+
+    /// The latencies since the process started, of tenants with a promise.
+    pub fn histograms(&self) -> Vec<(TargetName, TenantName, HistogramSnapshot)> {
+        let inner = self.lock();
+        let promised =
+            inner.tenants.iter().filter(|(name, _)| inner.state.promises.contains_key(name));
+        let own = |(name, tenant): (&TenantName, &Tenant)| {
+            (self.target.clone(), name.clone(), tenant.meter.total.snapshot())
+        };
+        promised.map(own).collect()
+    }
+
+    /// Which promises were not kept since this was last asked.
+    pub fn take_misses(&self) -> Vec<Miss> {
+        let inner = &mut *self.lock();
+        let state = Arc::clone(&inner.state);
+        let misses = inner.tenants.iter_mut().filter_map(|(name, tenant)| {
+            let (of_requests, requests, worst, cause) = tenant.meter.take_untold()?;
+            let slo_seconds = state.promises.get(name)?.slo_seconds;
+            let (tenant, target) = (name.clone(), self.target.clone());
+            let worst_seconds = worst.as_secs_f64();
+            Some(Miss { tenant, target, slo_seconds, requests, of_requests, worst_seconds, cause })
+        });
+        misses.collect()
+    }
+}
+
+impl Inner {
+    fn limits(&self, target: &TargetName) -> DeviceLimits {
+        self.state.profiles.get(target).map_or(MAX_OUTSTANDING, |stored| stored.outstanding)
+    }
+
+    /// The settings of a tenant. Promises have priorities from 1: nacre's own requests come before them.
+    fn settings(&self, tenant: &TenantName, target: &TargetName) -> TenantSettings {
+        if *tenant == system_tenant() {
+            let bucket = RateBurst { rate: SYSTEM_RATE, burst_seconds: SYSTEM_BURST_SECONDS };
+            return TenantSettings::promised(0, vec![bucket]);
+        }
+        let promised = self.state.promises.get(tenant).and_then(|promise| {
+            let bucket = promise.bucket_at(target)?;
+            Some(TenantSettings::promised(promise.priority.saturating_add(1), vec![bucket]))
+        });
+        let weight = self.state.weights.get(tenant).copied().unwrap_or(1.0);
+        promised.unwrap_or_else(|| TenantSettings::weighted(weight))
+    }
+
+    /// The tenant under whose name requests count. Too many tenants without a promise share one.
+    fn counted_as(&self, tenant: TenantName) -> TenantName {
+        let is_told_apart = self.tenants.len() < MAX_METERED_TENANTS
+            || self.tenants.contains_key(&tenant)
+            || self.state.promises.contains_key(&tenant);
+        if is_told_apart { tenant } else { self.others.clone() }
+    }
+
+    fn tenant_id(
+        &mut self,
+        tenant: &TenantName,
+        target: &TargetName,
+        now: Duration,
+    ) -> Result<TenantId> {
+        if let Some(known) = self.tenants.get(tenant) {
+            return Ok(known.id);
+        }
+        let id = self.scheduler.add_tenant(self.settings(tenant, target), now)?;
+        self.tenants.insert(tenant.clone(), Tenant { id, meter: Meter::default(), watched: None });
+        Ok(id)
+    }
+
+    fn meter(&mut self, tenant: &TenantName) -> &mut Meter {
+        &mut self.tenants.get_mut(tenant).expect("a request makes its tenant known").meter
+    }
+
+    /// Takes note of a request's work, if its tenant is watched. A request counts for the time it came.
+    fn watch(&mut self, tenant: &TenantName, work_seconds: f64, came_at: Duration, now: Duration) {
+        let Some(tenant) = self.tenants.get_mut(tenant) else { return };
+        tenant.watched.take_if(|watched| watched.until < now);
+        if let Some(watched) = &mut tenant.watched {
+            watched.envelope.record(work_seconds, came_at);
+        }
+    }
+
+    fn request(
+        &self,
+        tenant: TenantId,
+        cost: &Cost,
+        target: &TargetName,
+        now: Duration,
+    ) -> NewRequest {
+        let work = match (cost.known, self.profile_work(target, cost, u64::from(cost.bytes))) {
+            (Known::Before, Some(seconds)) => Work::seconds(seconds).unwrap_or(Work::UNKNOWN),
+            _ => Work::UNKNOWN,
+        };
+        let deadline = Some(now.saturating_add(MAX_QUEUE_WAIT));
+        NewRequest { tenant, kind: cost.kind, bytes: cost.bytes, work, deadline }
+    }
+
+    /// The work of a request of this kind that moves so many bytes, if the target has a profile.
+    fn profile_work(&self, target: &TargetName, cost: &Cost, bytes: u64) -> Option<f64> {
+        let stored = self.state.profiles.get(target)?;
+        Some(stored.profile.work_seconds(cost.kind, bytes))
+    }
+
+    /// Wakes every request that may go by now.
+    fn send_what_may_go(&mut self, now: Duration) {
+        loop {
+            match self.scheduler.next(now) {
+                Next::Send(sent) => {
+                    let begun = self.device.begin(now);
+                    let admission = Admission::Sent { is_within: sent.is_within, begun };
+                    let waiter = self.waiting.remove(&sent.request);
+                    let is_awaited = waiter.is_some_and(|waiter| waiter.send(admission).is_ok());
+                    if !is_awaited {
+                        self.device.end(begun, now);
+                        self.scheduler.complete(sent.request, Some(0.0), now);
+                    }
+                }
+                Next::Expired(request) => {
+                    if let Some(waiter) = self.waiting.remove(&request) {
+                        let _ = waiter.send(Admission::Expired);
+                    }
+                }
+                Next::Nothing { .. } => return,
+            }
+        }
+    }
+}
+
+impl Permit {
+    /// The engine has answered. `moved_bytes` is what request and reply carried; `None` if the request failed.
+    pub fn leave(mut self, moved_bytes: Option<u64>) {
+        self.end(moved_bytes, true);
+    }
+
+    fn end(&mut self, moved_bytes: Option<u64>, is_answered: bool) {
+        self.is_left = true;
+        let queue = Arc::clone(&self.queue);
+        let now = queue.clock.monotonic();
+        let inner = &mut *queue.lock();
+        let took_seconds = inner.device.end(self.begun, now);
+        let bytes = moved_bytes.unwrap_or(self.cost.bytes.into());
+        let by_profile = inner.profile_work(&queue.target, &self.cost, bytes);
+        let work = match (self.cost.known, by_profile) {
+            (Known::Before | Known::ByReply, Some(seconds)) => {
+                inner.drift.add(took_seconds, seconds, now);
+                seconds
+            }
+            (Known::ByTime, Some(seconds)) => took_seconds.max(seconds),
+            (_, None) => took_seconds,
+        };
+        if let Some(request) = self.request {
+            inner.scheduler.complete(request, Some(work), now);
+        }
+        inner.watch(&self.tenant, work, self.came_at, now);
+        if is_answered {
+            self.measure(inner, now.saturating_sub(self.came_at), now);
+        }
+        inner.send_what_may_go(now);
+    }
+
+    fn measure(&self, inner: &mut Inner, latency: Duration, now: Duration) {
+        let promised = inner.state.promises.get(&self.tenant).map(|promise| promise.slo_seconds);
+        let is_missed = promised.is_some_and(|slo| latency.as_secs_f64() > slo);
+        let cause = match () {
+            () if self.request.is_none() => MissCause::NotEnforced,
+            () if !self.is_within => MissCause::OutsideEnvelope,
+            () if inner.drift.ratio(now).is_some_and(|drift| drift > 1.0) => {
+                MissCause::ProfileDrifted
+            }
+            () => MissCause::Background,
+        };
+        let meter = inner.meter(&self.tenant);
+        meter.record(latency, self.is_within, now);
+        if is_missed {
+            meter.miss(latency, cause);
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if !self.is_left {
+            self.end(None, false);
+        }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let now = self.queue.clock.monotonic();
+        let mut inner = self.queue.lock();
+        if inner.waiting.remove(&self.request).is_some() {
+            inner.scheduler.cancel(self.tenant, self.request, now);
+        } else if inner.scheduler.complete(self.request, Some(0.0), now) {
+            // It was sent, and nobody took note of it. The device clock counted it.
+            inner.device.forget(now);
+        }
+        inner.send_what_may_go(now);
+    }
+}
+
+impl Tenant {
+    fn report(
+        &mut self,
+        name: &TenantName,
+        state: Option<TenantState>,
+        now: Duration,
+    ) -> TenantReport {
+        let meter = &mut self.meter;
+        TenantReport {
+            tenant: name.to_string(),
+            minute: meter.windows.minute(now),
+            hour: meter.windows.hour(now),
+            requests: meter.requests,
+            within: meter.within,
+            refused: meter.refused,
+            misses: meter.misses,
+            curve: self.watched.as_ref().and_then(|watched| watched.envelope.curve(now).ok()),
+            queued: state.as_ref().map_or(0, |state| state.queued_requests),
+            tokens_seconds: state.map(|state| state.tokens_seconds).unwrap_or_default(),
+        }
+    }
+}
+
+impl Drift {
+    fn add(&mut self, took_seconds: f64, profile_seconds: f64, now: Duration) {
+        self.fade(now);
+        self.took_seconds += took_seconds;
+        self.profile_seconds += profile_seconds;
+    }
+
+    fn ratio(&mut self, now: Duration) -> Option<f64> {
+        self.fade(now);
+        let is_enough = self.profile_seconds >= LEAST_COMPARED_SECONDS;
+        is_enough.then(|| self.took_seconds / self.profile_seconds)
+    }
+
+    fn fade(&mut self, now: Duration) {
+        let passed = now.saturating_sub(self.faded_at).as_secs_f64();
+        self.faded_at = self.faded_at.max(now);
+        let left = (-passed / DRIFT_WINDOW.as_secs_f64()).exp();
+        self.took_seconds *= left;
+        self.profile_seconds *= left;
+    }
+}

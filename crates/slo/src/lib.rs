@@ -1,0 +1,33 @@
+//! Tail-latency promises at work: what is stored of them, who is admitted, and the layer that keeps them.
+//!
+//! The decisions are those of `nacre-qos`. This crate stores what they need, and carries them out:
+//!
+//! 1. [`profile_targets`] measures what requests cost on each target.
+//! 2. [`Slos`] admits tenants. What it decides is one commit of the map `slo` ([`SloState`]).
+//! 3. Each node [follows](follow) that map, and its [`SloLayer`] orders the requests before an engine accordingly.
+//! 4. [`NodeSlo::report`] says which latencies tenants see, and [`NodeSlo::take_misses`] which promises were not kept.
+//!
+//! **Invariant:** a request is sent to the engine once or refused, whatever the map says meanwhile.
+//! **Invariant:** without promises and weights in the map, no request waits.
+
+mod follower;
+mod layer;
+mod limits;
+mod profiler;
+mod records;
+mod slos;
+mod traffic;
+mod windows;
+
+pub use follower::follow;
+pub use layer::{
+    Located, Miss, MissCause, NodeSlo, OneTarget, SloLayer, TargetOf, TargetReport, TenantReport,
+};
+pub use limits::{MAX_OUTSTANDING, MAX_QUEUE_WAIT};
+pub use profiler::{ProfilePlan, profile_targets};
+pub use records::{
+    Promise, PromisedFlow, SloState, StoredProfile, background_tenant, system_tenant,
+};
+pub use slos::{Ask, Outcome, Slos};
+pub use traffic::{Rate, Spread, Traffic, placement_epoch};
+pub use windows::{Latencies, LatencyWindows};

@@ -1,0 +1,30 @@
+//! Every bound of this crate with its reason.
+
+use std::time::Duration;
+
+use nacre_qos::scheduler::{DeviceLimits, KindLimits};
+
+/// What may be outstanding at a target. Sixteen writes share a sync well; a group of three megabytes takes some
+/// milliseconds.
+pub const MAX_OUTSTANDING: DeviceLimits = DeviceLimits {
+    reads: KindLimits { requests: 16, bytes: 3 << 19 },
+    writes: KindLimits { requests: 16, bytes: 3 << 20 },
+};
+/// How long a request may wait in a queue. Its sender gives up after 30 s.
+pub const MAX_QUEUE_WAIT: Duration = Duration::from_secs(20);
+/// Tenants whose latencies a target tells apart, besides those with a promise. Each takes about 100 KiB.
+pub(crate) const MAX_METERED_TENANTS: usize = 256;
+/// Tenants whose traffic a node watches at a time: each request of theirs updates 64 buckets.
+pub(crate) const MAX_WATCHED_TENANTS: usize = 16;
+/// How long a tenant's traffic is watched at most.
+pub(crate) const MAX_WATCH: Duration = Duration::from_secs(86_400);
+/// The part of the measured bandwidth that is promised: what a disk does varies from minute to minute.
+pub(crate) const USABLE_BANDWIDTH: f64 = 0.8;
+/// Work of nacre's own requests that may precede a tenant's: maps, programs and the cluster log.
+pub(crate) const SYSTEM_BURST_SECONDS: f64 = 0.002;
+/// The share of a target that nacre's own requests may take before those of all tenants.
+pub(crate) const SYSTEM_RATE: f64 = 0.05;
+/// Samples of one measurement of a profile; the confidence interval is computed from them.
+pub(crate) const PROFILE_SAMPLES: u32 = 5;
+/// A map that could not be read is read again after this.
+pub(crate) const READ_AGAIN: Duration = Duration::from_secs(1);

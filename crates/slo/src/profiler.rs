@@ -1,0 +1,167 @@
+//! Measuring what requests cost on each target.
+//!
+//! All targets are measured at the same time, because they are used at the same time and may share a machine. Each is
+//! kept as full as the layer keeps it. The requests go the way that requests of tenants go.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre_clock::Clock;
+use nacre_object::{Error, ObjectId, Op, Request, Result, Store, TargetName};
+use nacre_qos::scheduler::DeviceLimits;
+use nacre_qos::{IoKind, Profile, ProfileRow};
+use tokio::task::JoinSet;
+
+use crate::limits::{MAX_OUTSTANDING, PROFILE_SAMPLES};
+use crate::records::StoredProfile;
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct ProfilePlan {
+    /// Sizes of requests, in ascending order.
+    pub sizes: Vec<u64>,
+    /// How long each size is measured, reading and writing.
+    pub of_each: Duration,
+    /// What identifies the engine and the release.
+    pub fingerprint: String,
+}
+
+impl ProfilePlan {
+    /// Sizes from 512 bytes to 1 MiB, in about this time.
+    pub fn within(total: Duration, fingerprint: String) -> Self {
+        let sizes = [512, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
+        let of_each = total / (sizes.len() * IoKind::ALL.len()) as u32;
+        Self { sizes: sizes.into(), of_each, fingerprint }
+    }
+}
+
+/// Measures targets. `objects` has some objects of each target, which are written, read and removed; as many as may be
+/// outstanding. `progress` is told what is measured next.
+///
+/// # Errors
+/// Those of the store; `Exhausted` if a target did not answer a request within a sample.
+pub async fn profile_targets(
+    store: &Arc<dyn Store>,
+    objects: &BTreeMap<TargetName, Vec<ObjectId>>,
+    plan: &ProfilePlan,
+    clock: &Arc<dyn Clock>,
+    progress: impl Fn(&str),
+) -> Result<Vec<(TargetName, StoredProfile)>> {
+    let mut rows: BTreeMap<&TargetName, Vec<ProfileRow>> = BTreeMap::new();
+    let mut uncertainty: BTreeMap<&TargetName, f64> = BTreeMap::new();
+    for bytes in &plan.sizes {
+        let mut bandwidths: BTreeMap<&TargetName, [f64; 2]> = BTreeMap::new();
+        // There is something to read once it was written.
+        for kind in [IoKind::Write, IoKind::Read] {
+            progress(&format!("{}s of {bytes} bytes", kind.as_str()));
+            let samples = measure(store, objects, kind, *bytes, plan.of_each).await?;
+            for (target, samples) in objects.keys().zip(samples) {
+                if samples.contains(&0.0) {
+                    let text = format!("{target} answered no {} of {bytes} bytes", kind.as_str());
+                    return Err(Error::exhausted(text).hint("give the profile more time"));
+                }
+                let (bandwidth, half_width) = StoredProfile::usable_bandwidth(&samples);
+                bandwidths.entry(target).or_default()[kind.index()] = bandwidth;
+                let widest = uncertainty.entry(target).or_default();
+                *widest = widest.max(half_width);
+            }
+        }
+        for (target, bandwidth) in bandwidths {
+            rows.entry(target).or_default().push(ProfileRow {
+                bytes: *bytes,
+                read_bytes_per_second: bandwidth[IoKind::Read.index()],
+                write_bytes_per_second: bandwidth[IoKind::Write.index()],
+            });
+        }
+    }
+    remove(store, objects).await?;
+    let stored = |(target, rows): (&TargetName, Vec<ProfileRow>)| {
+        let stored = StoredProfile {
+            profile: Profile::new(rows)?,
+            outstanding: MAX_OUTSTANDING,
+            fingerprint: plan.fingerprint.clone(),
+            uncertainty: uncertainty.get(target).copied().unwrap_or_default(),
+            measured_at_micros: clock.now_micros(),
+        };
+        Ok((target.clone(), stored))
+    };
+    rows.into_iter().map(stored).collect()
+}
+
+/// The requests of a size that fill a target.
+fn depth(limits: DeviceLimits, kind: IoKind, bytes: u64) -> usize {
+    let limits = limits.of(kind);
+    limits.requests.min((limits.bytes / bytes.max(1)).max(1) as usize)
+}
+
+/// Bytes a second of each target, in several samples.
+async fn measure(
+    store: &Arc<dyn Store>,
+    objects: &BTreeMap<TargetName, Vec<ObjectId>>,
+    kind: IoKind,
+    bytes: u64,
+    time: Duration,
+) -> Result<Vec<Vec<f64>>> {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let counts: Vec<_> = objects.keys().map(|_| Arc::new(AtomicU64::new(0))).collect();
+    let mut workers: JoinSet<Result<()>> = JoinSet::new();
+    for (objects, count) in objects.values().zip(&counts) {
+        for object in objects.iter().take(depth(MAX_OUTSTANDING, kind, bytes)) {
+            let (store, object, count) = (Arc::clone(store), object.clone(), Arc::clone(count));
+            let is_over = Arc::clone(&is_over);
+            workers.spawn(async move {
+                while !is_over.load(Ordering::Relaxed) {
+                    store.submit(Request::new(object.clone(), vec![op(kind, bytes)])?).await?;
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(())
+            });
+        }
+    }
+    let mut samples = vec![vec![]; counts.len()];
+    let sample = time / PROFILE_SAMPLES;
+    for _ in 0..PROFILE_SAMPLES {
+        let before: Vec<_> = counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+        tokio::select! {
+            () = tokio::time::sleep(sample) => {}
+            Some(ended) = workers.join_next() => ended.map_err(cut_off)??,
+        }
+        for ((count, before), samples) in counts.iter().zip(before).zip(&mut samples) {
+            let done = count.load(Ordering::Relaxed) - before;
+            samples.push((done * bytes) as f64 / sample.as_secs_f64());
+        }
+    }
+    is_over.store(true, Ordering::Relaxed);
+    while let Some(ended) = workers.join_next().await {
+        ended.map_err(cut_off)??;
+    }
+    Ok(samples)
+}
+
+fn cut_off(cause: tokio::task::JoinError) -> Error {
+    Error::unavailable(format!("the measurement was cut off: {cause}"))
+}
+
+fn op(kind: IoKind, bytes: u64) -> Op {
+    match kind {
+        IoKind::Read => Op::Read { offset: 0, length: bytes },
+        IoKind::Write => Op::WriteFull { data: Bytes::from(vec![0xa5; bytes as usize]) },
+    }
+}
+
+async fn remove(
+    store: &Arc<dyn Store>,
+    objects: &BTreeMap<TargetName, Vec<ObjectId>>,
+) -> Result<()> {
+    for object in objects.values().flatten() {
+        let removed = store.submit(Request::new(object.clone(), vec![Op::Remove])?).await;
+        match removed {
+            Err(error) if error.kind() != nacre_object::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}

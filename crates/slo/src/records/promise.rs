@@ -1,0 +1,55 @@
+//! What a tenant was promised.
+
+use nacre_object::{TargetName, TenantName};
+use nacre_qos::{ArrivalCurve, RateBurst};
+use serde::{Deserialize, Serialize};
+
+/// What a tenant was promised, and for which traffic.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Promise {
+    /// The latency that its requests do not exceed, in seconds.
+    pub slo_seconds: f64,
+    /// Of a hundred of its requests so many are measured against the latency. The bound holds for all.
+    pub percentile: f64,
+    /// The bound that was computed when somebody was last admitted, in seconds.
+    pub bound_seconds: f64,
+    /// Lower numbers are served first.
+    pub priority: u32,
+    /// The placement that the curves were made for ([`placement_epoch`](crate::placement_epoch)).
+    pub placement_epoch: u64,
+    /// Its traffic by target.
+    pub flows: Vec<PromisedFlow>,
+    /// The traffic in words, as it was asked for.
+    pub traffic: String,
+}
+
+/// A tenant's traffic at one target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PromisedFlow {
+    /// The target.
+    pub target: String,
+    /// The most work that comes to it.
+    pub curve: ArrivalCurve,
+    /// The token bucket: traffic beyond it has no promise.
+    pub bucket: RateBurst,
+}
+
+impl Promise {
+    /// The token bucket at a target, if the tenant has traffic there.
+    pub fn bucket_at(&self, target: &TargetName) -> Option<RateBurst> {
+        let flow = self.flows.iter().find(|flow| flow.target == target.as_str());
+        flow.map(|flow| flow.bucket)
+    }
+
+    /// How errors and listings name the promise of a tenant.
+    pub fn describe(&self, tenant: &TenantName) -> String {
+        format!(
+            "{tenant}: p{} within {:.1} ms for {}",
+            self.percentile,
+            self.slo_seconds * 1e3,
+            self.traffic
+        )
+    }
+}

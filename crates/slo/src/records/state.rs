@@ -1,0 +1,96 @@
+//! The whole map, read.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use nacre_object::{Error, PoolName, Result, TargetName, TenantName};
+use nacre_qos::limits::{MAX_WEIGHT, MIN_WEIGHT};
+use nacre_registry::MapState;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Promise, StoredProfile};
+
+pub(crate) const ENFORCE_KEY: &str = "enforce";
+pub(crate) const POOL_PREFIX: &str = "pool/";
+pub(crate) const WEIGHT_PREFIX: &str = "weight/";
+pub(crate) const TARGET_PREFIX: &str = "target/";
+pub(crate) const TENANT_PREFIX: &str = "tenant/";
+
+/// Whose nacre's own requests on maps, programs and the cluster log are. They come first, up to a small rate.
+pub fn system_tenant() -> TenantName {
+    TenantName::new("nacre.system").expect("a literal")
+}
+
+/// Whose requests are that nacre makes in the background, such as moving objects to another layout.
+pub fn background_tenant() -> TenantName {
+    TenantName::new("nacre.background").expect("a literal")
+}
+
+/// What the map `slo` says. The default is what an empty map says: nothing is enforced.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SloState {
+    /// The map's epoch.
+    pub epoch: u64,
+    /// Whether requests are ordered.
+    pub is_enforced: bool,
+    /// Whose requests those on a pool's objects are, whoever sends them.
+    pub pools: BTreeMap<PoolName, TenantName>,
+    /// The shares of tenants without a promise; 1 if none is set.
+    pub weights: BTreeMap<TenantName, f64>,
+    /// What requests cost.
+    pub profiles: BTreeMap<TargetName, StoredProfile>,
+    /// What was promised.
+    pub promises: BTreeMap<TenantName, Promise>,
+}
+
+impl SloState {
+    /// Reads a state of the map. Keys that this release does not know are left alone.
+    ///
+    /// # Errors
+    /// `Corrupt` if an entry makes no sense.
+    pub fn of(map: &MapState) -> Result<Self> {
+        let mut state = Self { epoch: map.epoch, ..Self::default() };
+        for (key, value) in &map.entries {
+            state.read(key, value).map_err(|cause| {
+                Error::corrupt(format!("the entry {key} of the map slo: {}", cause.message()))
+            })?;
+        }
+        Ok(state)
+    }
+
+    fn read(&mut self, key: &str, value: &Bytes) -> Result<()> {
+        if key == ENFORCE_KEY {
+            self.is_enforced = decode(value)?;
+        } else if let Some(pool) = key.strip_prefix(POOL_PREFIX) {
+            let tenant: String = decode(value)?;
+            self.pools.insert(PoolName::new(pool)?, TenantName::new(tenant)?);
+        } else if let Some(tenant) = key.strip_prefix(WEIGHT_PREFIX) {
+            let weight: f64 = decode(value)?;
+            if !(MIN_WEIGHT..=MAX_WEIGHT).contains(&weight) {
+                return Err(Error::corrupt(format!("the weight {weight}")));
+            }
+            self.weights.insert(TenantName::new(tenant)?, weight);
+        } else if let Some(target) = key.strip_prefix(TARGET_PREFIX) {
+            self.profiles.insert(TargetName::new(target)?, decode(value)?);
+        } else if let Some(tenant) = key.strip_prefix(TENANT_PREFIX) {
+            let promise: Promise = decode(value)?;
+            let is_bucket = |rate: f64, burst: f64| rate.is_finite() && rate >= 0.0 && burst > 0.0;
+            let buckets = promise.flows.iter().map(|flow| flow.bucket);
+            if !buckets.clone().all(|bucket| is_bucket(bucket.rate, bucket.burst_seconds)) {
+                return Err(Error::corrupt("a token bucket that is none"));
+            }
+            self.promises.insert(TenantName::new(tenant)?, promise);
+        }
+        Ok(())
+    }
+}
+
+/// An entry's value.
+pub(crate) fn encode(value: &impl Serialize) -> Bytes {
+    serde_json::to_vec(value).expect("records have nothing that JSON lacks").into()
+}
+
+fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T> {
+    serde_json::from_slice(value).map_err(|cause| Error::corrupt(cause.to_string()))
+}

@@ -1,0 +1,107 @@
+//! What requests cost on a target, as it was measured.
+
+use nacre_qos::scheduler::{DeviceLimits, KindLimits};
+use nacre_qos::{IoKind, Profile};
+use serde::{Deserialize, Serialize};
+
+use crate::limits::{SYSTEM_BURST_SECONDS, USABLE_BANDWIDTH};
+
+/// The profile of a target, with what it was measured on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoredProfile {
+    /// Bandwidth by size: the lower end of the 95% confidence interval, less a margin.
+    pub profile: Profile,
+    /// What may be outstanding at the target; it was measured with that.
+    pub outstanding: DeviceLimits,
+    /// The engine, and the release that measured.
+    pub fingerprint: String,
+    /// The greatest half-width of a confidence interval, as a part of its mean.
+    pub uncertainty: f64,
+    /// When it was measured: microseconds since 1970, UTC.
+    pub measured_at_micros: u64,
+}
+
+impl StoredProfile {
+    /// The bandwidth that admission counts on, of one that was measured in several samples: the lower end of the 95%
+    /// confidence interval, less a fifth. Answers the half-width of the interval as well, as a part of the mean.
+    pub fn usable_bandwidth(samples: &[f64]) -> (f64, f64) {
+        /// Student's t for 95% and four degrees of freedom: five samples.
+        const STUDENT_T: f64 = 2.776;
+        let count = samples.len().max(1) as f64;
+        let mean = samples.iter().sum::<f64>() / count;
+        let squares = samples.iter().map(|sample| (sample - mean).powi(2)).sum::<f64>();
+        let deviation = (squares / (count - 1.0).max(1.0)).sqrt();
+        let half_width = STUDENT_T * deviation / count.sqrt();
+        let least = samples.iter().copied().fold(f64::INFINITY, f64::min);
+        // With few samples the interval can reach below everything that was seen.
+        let low = (mean - half_width).max(least * 0.5);
+        (low * USABLE_BANDWIDTH, half_width / mean)
+    }
+
+    /// The longest time for which the target is busy with what was sent to it before, and with nacre's own requests.
+    ///
+    /// Of `n` requests with `b` bytes in all, each at least the work of the smallest size, the work is at most
+    /// `n * work(smallest) + b * (most work for each further byte)`.
+    pub fn blocking_seconds(&self) -> f64 {
+        let of_kind = |kind: IoKind| {
+            let KindLimits { requests, bytes } = self.outstanding.of(kind);
+            let work = |row: &nacre_qos::ProfileRow| self.profile.work_seconds(kind, row.bytes);
+            let Some((first, last)) = self.profile.rows().first().zip(self.profile.rows().last())
+            else {
+                return 0.0;
+            };
+            let least = work(first);
+            let per_byte = |row| (work(row) - least).max(0.0) / row.bytes as f64;
+            let most_per_byte = self.profile.rows().iter().map(per_byte).fold(0.0, f64::max);
+            // The last request may go beyond the bytes.
+            let bytes = bytes.saturating_add(last.bytes);
+            requests as f64 * least + bytes as f64 * most_per_byte
+        };
+        IoKind::ALL.into_iter().map(of_kind).fold(0.0, f64::max) + SYSTEM_BURST_SECONDS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nacre_qos::ProfileRow;
+
+    use super::*;
+
+    fn stored(rows: Vec<ProfileRow>) -> StoredProfile {
+        let kind = KindLimits { requests: 4, bytes: 8000 };
+        StoredProfile {
+            profile: Profile::new(rows).unwrap(),
+            outstanding: DeviceLimits { reads: kind, writes: kind },
+            fingerprint: String::new(),
+            uncertainty: 0.0,
+            measured_at_micros: 0,
+        }
+    }
+
+    #[test]
+    fn the_blocking_time_covers_every_mix_of_sizes_that_may_be_outstanding() {
+        let row = |bytes, bandwidth| ProfileRow {
+            bytes,
+            read_bytes_per_second: bandwidth,
+            write_bytes_per_second: bandwidth,
+        };
+        // One second for 1,000 bytes, and for 4,000 two.
+        let stored = stored(vec![row(1000, 1000.0), row(4000, 2000.0)]);
+        let blocking = stored.blocking_seconds();
+        for (small, large) in [(4, 0), (1, 2), (2, 2), (0, 3)] {
+            let work = f64::from(small) + f64::from(large) * 2.0;
+            assert!(blocking >= work, "{small} and {large} take {work} s, not {blocking} s");
+        }
+        assert!(blocking < 8.0, "{blocking}");
+    }
+
+    #[test]
+    fn the_usable_bandwidth_is_below_the_confidence_interval() {
+        let (same, none) = StoredProfile::usable_bandwidth(&[100.0; 5]);
+        assert_eq!((same, none), (80.0, 0.0));
+        let (spread, part) = StoredProfile::usable_bandwidth(&[90.0, 95.0, 100.0, 105.0, 110.0]);
+        assert!(spread < 80.0 && spread > 60.0, "{spread}");
+        assert!((part - 0.098).abs() < 0.001, "{part}");
+    }
+}

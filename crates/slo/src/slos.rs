@@ -1,0 +1,241 @@
+//! `Slos`: admits tenants and ends promises. Each decision is one commit of the map `slo`.
+//!
+//! The decision is made from the state that the commit replaces. If somebody was faster it is made again. So two
+//! administrators can never both be told yes for what only one of them can have.
+
+use nacre_object::{Error, PoolName, Result, TargetName, TenantName};
+use nacre_qos::limits::{MAX_WEIGHT, MIN_WEIGHT};
+use nacre_qos::{Admission, Admitted, Candidate, Queue, QueueFlow, Refusal, Verdict};
+use nacre_registry::{Change, Maps, SLO_MAP};
+
+use crate::records::{
+    ENFORCE_KEY, POOL_PREFIX, Promise, PromisedFlow, SloState, StoredProfile, TARGET_PREFIX,
+    TENANT_PREFIX, WEIGHT_PREFIX, encode,
+};
+use crate::traffic::{Traffic, placement_epoch};
+
+/// What a tenant asks to be promised.
+#[derive(Debug)]
+pub struct Ask<'a> {
+    /// The tenant.
+    pub tenant: TenantName,
+    /// The latency, in seconds.
+    pub slo_seconds: f64,
+    /// Of a hundred of its requests so many are measured against the latency.
+    pub percentile: f64,
+    /// For which traffic.
+    pub traffic: Traffic<'a>,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// It is promised.
+    Admitted(Promise),
+    /// Somebody would miss what was promised. Nothing has changed.
+    Refused(Box<Refusal>),
+}
+
+/// The promises of a cluster.
+#[derive(Debug, Clone)]
+pub struct Slos {
+    maps: Maps,
+}
+
+impl Slos {
+    /// Those kept in these maps.
+    pub fn new(maps: Maps) -> Self {
+        Self { maps }
+    }
+
+    /// What the map says.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Corrupt`.
+    pub async fn state(&self) -> Result<SloState> {
+        crate::follower::read(&self.maps).await
+    }
+
+    /// Promises a tenant what it asks for, if everybody then has what was promised.
+    ///
+    /// # Errors
+    /// `Invalid` if the question makes no sense; `Exists` if the tenant has a promise; `NotFound` without profiles;
+    /// `Stale` if earlier promises were made for other targets; `Unavailable`.
+    pub async fn admit(&self, ask: &Ask<'_>) -> Result<Outcome> {
+        let mut outcome = None;
+        let update = |state: &SloState| {
+            let (decided, changes) = decide(state, ask)?;
+            outcome = Some(decided);
+            Ok(changes)
+        };
+        self.update(update).await?;
+        outcome.ok_or_else(|| Error::unavailable("nothing was decided"))
+    }
+
+    /// What would come of it, without doing it.
+    ///
+    /// # Errors
+    /// As [`Slos::admit`].
+    pub async fn what_if(&self, ask: &Ask<'_>) -> Result<Outcome> {
+        decide(&self.state().await?, ask).map(|(outcome, _)| outcome)
+    }
+
+    /// Ends a promise. What others were promised stays.
+    ///
+    /// # Errors
+    /// `NotFound` if the tenant has none; `Unavailable`.
+    pub async fn evict(&self, tenant: &TenantName) -> Result<()> {
+        self.update(|state| match state.promises.contains_key(tenant) {
+            true => Ok(vec![Change::remove(format!("{TENANT_PREFIX}{tenant}"))]),
+            false => Err(Error::not_found("the tenant has no promise").on(tenant)),
+        })
+        .await
+    }
+
+    /// Says whether nodes order requests, or only measure them.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub async fn enforce(&self, is_enforced: bool) -> Result<()> {
+        self.update(|_| Ok(vec![Change::set(ENFORCE_KEY, encode(&is_enforced))])).await
+    }
+
+    /// Says whose requests those on a pool's objects are; `None`: their senders'.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub async fn set_pool(&self, pool: &PoolName, tenant: Option<&TenantName>) -> Result<()> {
+        let key = format!("{POOL_PREFIX}{pool}");
+        let change = match tenant {
+            Some(tenant) => Change::set(key, encode(&tenant.as_str())),
+            None => Change::remove(key),
+        };
+        self.update(|_| Ok(vec![change.clone()])).await
+    }
+
+    /// Sets the share of a tenant without a promise, in proportion to others; 1 is usual.
+    ///
+    /// # Errors
+    /// `Invalid` for a weight out of bounds; `Unavailable`.
+    pub async fn set_weight(&self, tenant: &TenantName, weight: f64) -> Result<()> {
+        if !(MIN_WEIGHT..=MAX_WEIGHT).contains(&weight) {
+            return Err(Error::invalid(format!("the weight {weight}"))
+                .hint(format!("a weight is from {MIN_WEIGHT} to {MAX_WEIGHT}")));
+        }
+        let change = Change::set(format!("{WEIGHT_PREFIX}{tenant}"), encode(&weight));
+        self.update(|_| Ok(vec![change.clone()])).await
+    }
+
+    /// Stores what requests cost on some targets. Those that are not among them lose their profile.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    pub async fn set_profiles(&self, profiles: &[(TargetName, StoredProfile)]) -> Result<()> {
+        self.update(|state| {
+            let is_gone = |target: &&TargetName| profiles.iter().all(|(kept, _)| kept != *target);
+            let gone = state.profiles.keys().filter(is_gone);
+            let removed = gone.map(|target| Change::remove(format!("{TARGET_PREFIX}{target}")));
+            let set = profiles.iter().map(|(target, stored)| {
+                Change::set(format!("{TARGET_PREFIX}{target}"), encode(stored))
+            });
+            Ok(removed.chain(set).collect())
+        })
+        .await
+    }
+
+    async fn update(&self, mut decide: impl FnMut(&SloState) -> Result<Vec<Change>>) -> Result<()> {
+        let update = |map: &_| decide(&SloState::of(map)?);
+        self.maps.update(&SLO_MAP.parse()?, update).await.map(drop)
+    }
+}
+
+/// What comes of a question in this state, and what has to change for it.
+fn decide(state: &SloState, ask: &Ask<'_>) -> Result<(Outcome, Vec<Change>)> {
+    if !(ask.percentile > 0.0 && ask.percentile <= 100.0) {
+        return Err(Error::invalid(format!("the percentile {}", ask.percentile))
+            .hint("say one above 0 and up to 100, such as 99 or 99.9"));
+    }
+    let mut admission = admission_of(state)?;
+    let flows = ask.traffic.flows(state)?;
+    let epoch = admission.placement_epoch();
+    let candidate = Candidate {
+        placement_epoch: epoch,
+        ..Candidate::on_devices(ask.tenant.clone(), ask.slo_seconds, flows)
+    };
+    if admission.admit(candidate.clone())? == Verdict::Refused {
+        let refusal = admission.refusal(&candidate, &[])?;
+        let refusal = refusal.ok_or_else(|| Error::unavailable("the decision is not stable"))?;
+        return Ok((Outcome::Refused(Box::new(refusal)), vec![]));
+    }
+    let promises = promises_of(state, &admission, ask);
+    let changed =
+        promises.iter().filter(|(tenant, promise)| state.promises.get(tenant) != Some(promise));
+    let changes = changed
+        .map(|(tenant, promise)| Change::set(format!("{TENANT_PREFIX}{tenant}"), encode(promise)));
+    let changes = changes.collect();
+    let own = promises.into_iter().find(|(tenant, _)| *tenant == ask.tenant);
+    let own = own.ok_or_else(|| Error::unavailable("the newcomer is not among the admitted"))?;
+    Ok((Outcome::Admitted(own.1), changes))
+}
+
+/// The tenants that were admitted, to the targets that have a profile.
+fn admission_of(state: &SloState) -> Result<Admission> {
+    let targets: Vec<_> = state.profiles.keys().collect();
+    let queues = state.profiles.iter().map(|(target, stored)| Queue {
+        name: target.to_string(),
+        blocking_seconds: stored.blocking_seconds(),
+    });
+    let epoch = placement_epoch(state.profiles.keys());
+    let admitted = |(tenant, promise): (&TenantName, &Promise)| {
+        let stale = |what: String| {
+            Error::stale(what).on(tenant).hint(format!("admit it again: nacre slo evict {tenant}"))
+        };
+        if promise.placement_epoch != epoch {
+            return Err(stale("its promise was made when there were other targets".to_owned()));
+        }
+        let flow = |flow: &PromisedFlow| {
+            let queue = targets.iter().position(|target| target.as_str() == flow.target);
+            let queue = queue.ok_or_else(|| stale(format!("{} has no profile", flow.target)))?;
+            Ok(QueueFlow { queue, curve: flow.curve.clone() })
+        };
+        let flows = promise.flows.iter().map(flow).collect::<Result<_>>()?;
+        let candidate = Candidate::on_devices(tenant.clone(), promise.slo_seconds, flows);
+        let candidate = Candidate { placement_epoch: epoch, ..candidate };
+        Ok(Admitted { candidate, buckets: promise.flows.iter().map(|flow| flow.bucket).collect() })
+    };
+    let tenants = state.promises.iter().map(admitted).collect::<Result<_>>()?;
+    Admission::restored(queues.collect(), epoch, tenants)
+}
+
+/// The promises as they are to be stored after an admission.
+fn promises_of(
+    state: &SloState,
+    admission: &Admission,
+    ask: &Ask<'_>,
+) -> Vec<(TenantName, Promise)> {
+    let bounds = admission.latencies();
+    let all = admission.tenants().iter().zip(bounds).zip(admission.priorities());
+    all.map(|((admitted, bound), priority)| {
+        let candidate = &admitted.candidate;
+        let known = state.promises.get(&candidate.tenant);
+        let flows = candidate.flows.iter().zip(&admitted.buckets);
+        let promise = Promise {
+            slo_seconds: candidate.slo_seconds,
+            percentile: known.map_or(ask.percentile, |known| known.percentile),
+            // An admitted tenant has a bound.
+            bound_seconds: bound.unwrap_or(candidate.slo_seconds),
+            priority: priority as u32,
+            placement_epoch: candidate.placement_epoch,
+            flows: flows
+                .map(|(flow, bucket)| PromisedFlow {
+                    target: admission.queues()[flow.queue].name.clone(),
+                    curve: flow.curve.clone(),
+                    bucket: *bucket,
+                })
+                .collect(),
+            traffic: known.map_or_else(|| ask.traffic.to_string(), |known| known.traffic.clone()),
+        };
+        (candidate.tenant.clone(), promise)
+    })
+    .collect()
+}

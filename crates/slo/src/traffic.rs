@@ -1,0 +1,208 @@
+//! The traffic that a tenant asks to be promised, and what it asks of each target.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use nacre_object::{Error, ObjectId, ObjectName, PoolName, Result, TargetName};
+use nacre_qos::trace::Trace;
+use nacre_qos::{
+    ArrivalCurve, Estimator, IoKind, Layout, Profile, ProfileRow, QueueFlow, QueueTraces, RateBurst,
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::records::{SloState, StoredProfile};
+
+/// Requests of one kind and size at a rate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rate {
+    /// Whether they read or write.
+    pub kind: IoKind,
+    /// The size of each.
+    pub bytes: u64,
+    /// How many a second, on average.
+    pub per_second: f64,
+    /// How many may come at once.
+    pub burst: u32,
+}
+
+/// How the objects of a tenant lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Spread {
+    /// Many objects: each target gets the same part of the rate. A burst may hit one target.
+    #[default]
+    Even,
+    /// Few objects: all requests may hit one target, so each target is reserved for all of them.
+    Anywhere,
+}
+
+/// Where an object of a trace is.
+pub type Locator<'a> = dyn Fn(&ObjectId) -> TargetName + 'a;
+
+/// What a tenant will ask for.
+pub enum Traffic<'a> {
+    /// At a rate.
+    Rate(Rate, Spread),
+    /// As it did when this trace was recorded.
+    Trace {
+        /// The requests.
+        trace: &'a Trace,
+        /// The pool of its objects.
+        pool: PoolName,
+        /// The size of the objects that a traced volume consists of.
+        block_bytes: u64,
+        /// How targets are modelled.
+        estimator: Estimator,
+        /// Where objects are.
+        locate: &'a Locator<'a>,
+    },
+    /// As it was watched: at each target not more than this.
+    Curves(BTreeMap<TargetName, ArrivalCurve>),
+}
+
+impl fmt::Debug for Traffic<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Traffic<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rate(Rate { kind, bytes, per_second, burst }, spread) => {
+                let kind = kind.as_str();
+                write!(f, "{per_second} {kind}s of {bytes} bytes a second, {burst} at once")?;
+                match spread {
+                    Spread::Even => Ok(()),
+                    Spread::Anywhere => write!(f, ", all on one target at worst"),
+                }
+            }
+            Self::Curves(curves) => write!(f, "what was watched on {} targets", curves.len()),
+            Self::Trace { trace, estimator, .. } => {
+                write!(f, "a trace of {} requests ({estimator})", trace.records.len())
+            }
+        }
+    }
+}
+
+impl Traffic<'_> {
+    /// The work that comes to each target. Targets are numbered in the order of `state.profiles`.
+    ///
+    /// # Errors
+    /// `Invalid` if the traffic makes no sense; `NotFound` if no target has a profile; those of the trace.
+    pub(crate) fn flows(&self, state: &SloState) -> Result<Vec<QueueFlow>> {
+        if state.profiles.is_empty() {
+            return Err(Error::not_found("no target has a profile")
+                .hint("measure what requests cost: nacre slo profile"));
+        }
+        match self {
+            Self::Rate(rate, spread) => rate.flows(state, *spread),
+            Self::Curves(curves) => {
+                let flow = |(target, curve): (&TargetName, &ArrivalCurve)| {
+                    let queue = state.profiles.keys().position(|known| known == target);
+                    let queue = queue.ok_or_else(|| without_profile(target))?;
+                    Ok(QueueFlow { queue, curve: curve.clone() })
+                };
+                curves.iter().map(flow).collect()
+            }
+            Self::Trace { trace, pool, block_bytes, estimator, locate } => {
+                let targets: Vec<_> = state.profiles.keys().collect();
+                let layout = Placed { targets, pool, locate };
+                let profile = slowest(state.profiles.values())?;
+                let traces = QueueTraces::new(trace, &profile, &layout, *block_bytes, *estimator)?;
+                let flows = traces.flows()?;
+                match estimator {
+                    Estimator::PerTarget | Estimator::Uniform => Ok(flows),
+                    Estimator::Optimistic | Estimator::Pessimistic => {
+                        Ok(on_every_target(flows, state.profiles.len()))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn without_profile(target: &TargetName) -> Error {
+    Error::not_found(format!("{target} has no profile"))
+        .hint("measure what requests cost there: nacre slo profile")
+}
+
+/// One queue stands for all targets: each of them has its traffic.
+fn on_every_target(flows: Vec<QueueFlow>, targets: usize) -> Vec<QueueFlow> {
+    let Some(flow) = flows.into_iter().next() else { return vec![] };
+    (0..targets).map(|queue| QueueFlow { queue, curve: flow.curve.clone() }).collect()
+}
+
+impl Rate {
+    fn flows(&self, state: &SloState, spread: Spread) -> Result<Vec<QueueFlow>> {
+        let is_rate = self.per_second.is_finite() && self.per_second > 0.0;
+        if !is_rate || self.burst == 0 {
+            let message = format!("{} requests a second, {} at once", self.per_second, self.burst);
+            return Err(Error::invalid(message).hint("both must be above 0"));
+        }
+        let share = match spread {
+            Spread::Even => 1.0 / state.profiles.len() as f64,
+            Spread::Anywhere => 1.0,
+        };
+        let flow = |(queue, stored): (usize, &StoredProfile)| {
+            let work = stored.profile.work_seconds(self.kind, self.bytes);
+            let line = RateBurst {
+                rate: work * self.per_second * share,
+                burst_seconds: work * f64::from(self.burst),
+            };
+            Ok(QueueFlow { queue, curve: ArrivalCurve::lower_envelope(&[line])? })
+        };
+        state.profiles.values().enumerate().map(flow).collect()
+    }
+}
+
+/// The objects of a trace on the targets there are.
+struct Placed<'a> {
+    targets: Vec<&'a TargetName>,
+    pool: &'a PoolName,
+    locate: &'a Locator<'a>,
+}
+
+impl Layout for Placed<'_> {
+    fn targets(&self) -> usize {
+        self.targets.len()
+    }
+
+    fn locate(&self, object: Option<&str>) -> Result<Vec<usize>> {
+        let Some(object) = object else {
+            return Err(Error::invalid("the trace names no objects")
+                .hint("without objects nobody knows which target serves a request: give a rate"));
+        };
+        let object = ObjectId { pool: self.pool.clone(), name: ObjectName::new(object)? };
+        let target = (self.locate)(&object);
+        let at = self.targets.iter().position(|known| **known == target);
+        match at {
+            Some(at) => Ok(vec![at]),
+            None => Err(without_profile(&target).on(&object)),
+        }
+    }
+}
+
+/// A profile that overstates no target: at each size the least bandwidth of all.
+fn slowest<'a>(profiles: impl Iterator<Item = &'a StoredProfile> + Clone) -> Result<Profile> {
+    let rows = profiles.clone().flat_map(|stored| stored.profile.rows());
+    let mut sizes: Vec<_> = rows.map(|row| row.bytes).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let bandwidth = |kind: IoKind, bytes: u64| {
+        let work = profiles.clone().map(|stored| stored.profile.work_seconds(kind, bytes));
+        bytes as f64 / work.fold(0.0, f64::max)
+    };
+    let row = |bytes| ProfileRow {
+        bytes,
+        read_bytes_per_second: bandwidth(IoKind::Read, bytes),
+        write_bytes_per_second: bandwidth(IoKind::Write, bytes),
+    };
+    Profile::new(sizes.into_iter().map(row).collect())
+}
+
+/// Changes whenever a target comes or goes: promises are made for one set of targets.
+pub fn placement_epoch<'a>(targets: impl Iterator<Item = &'a TargetName>) -> u64 {
+    let names: Vec<_> = targets.map(TargetName::as_str).collect();
+    // JSON of other languages has no larger whole numbers.
+    xxh3_64(names.join("\n").as_bytes()) & ((1 << 53) - 1)
+}

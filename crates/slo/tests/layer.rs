@@ -1,0 +1,321 @@
+//! The layer before an engine that answers when the test says so.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use nacre_clock::{Clock, ManualClock};
+use nacre_conformance::{MemoryStore, TestClasses};
+use nacre_object::{
+    ErrorKind, Layer, Op, Reply, Request, Result, Stack, Store, TargetName, TenantName,
+};
+use nacre_qos::scheduler::{DeviceLimits, KindLimits};
+use nacre_qos::{ArrivalCurve, Profile, ProfileRow, RateBurst};
+use nacre_slo::{
+    MissCause, NodeSlo, OneTarget, Promise, PromisedFlow, SloLayer, SloState, StoredProfile,
+};
+use tokio::sync::oneshot;
+use tokio::task::{JoinHandle, yield_now};
+
+/// How many requests the target may have outstanding.
+const DEPTH: usize = 2;
+/// The work of each request.
+const WORK_SECONDS: f64 = 0.01;
+
+/// The objects of requests that the engine has, and what releases each.
+type Held = Arc<Mutex<VecDeque<(String, oneshot::Sender<()>)>>>;
+
+/// Holds every request until it is released.
+#[derive(Debug)]
+struct Gate {
+    next: Stack,
+    held: Held,
+}
+
+impl Layer for Gate {
+    fn next(&self) -> &Stack {
+        &self.next
+    }
+
+    fn submit(&self, request: Request) -> BoxFuture<'_, Result<Reply>> {
+        Box::pin(async move {
+            let (release, released) = oneshot::channel();
+            let object = request.header.object.to_string();
+            self.held.lock().unwrap().push_back((object, release));
+            let _ = released.await;
+            self.next.submit(request).await
+        })
+    }
+}
+
+struct Bed {
+    clock: Arc<ManualClock>,
+    node: Arc<NodeSlo>,
+    store: Arc<dyn Store>,
+    held: Held,
+}
+
+impl Bed {
+    fn new() -> Self {
+        let clock = Arc::new(ManualClock::default());
+        let as_clock: Arc<dyn Clock> = clock.clone();
+        let node = NodeSlo::new(OneTarget(target()), as_clock);
+        let held = Arc::default();
+        let stack = Stack::new(MemoryStore::new(Arc::new(TestClasses), clock.clone()))
+            .wrapped_by(|next| Gate { next, held: Arc::clone(&held) })
+            .wrapped_by(|next| SloLayer::new(next, Arc::clone(&node)));
+        Self { clock, node, store: stack.as_store(), held }
+    }
+
+    /// One whose map promises gold 100 ms, for a burst of five requests and twenty a second, and is enforced.
+    fn enforced() -> Self {
+        let bed = Self::new();
+        bed.node.apply(state());
+        bed
+    }
+
+    /// Sends a write; its object is `TENANT/NUMBER`, and the pool says whose it is.
+    async fn send(&self, tenant: &str, number: usize) -> JoinHandle<Result<Reply>> {
+        let object = format!("{tenant}/{number}").parse().unwrap();
+        let op = Op::WriteFull { data: Bytes::from_static(&[0; 100]) };
+        let request = Request::new(object, vec![op]).unwrap();
+        let store = Arc::clone(&self.store);
+        let sent = tokio::spawn(async move { store.submit(request).await });
+        settle().await;
+        sent
+    }
+
+    /// The objects of the requests at the engine, in the order they came.
+    fn at_engine(&self) -> Vec<String> {
+        self.held.lock().unwrap().iter().map(|(object, _)| object.clone()).collect()
+    }
+
+    /// Has the engine answer the request that it has had longest, after `seconds`.
+    async fn answer_after(&self, seconds: f64) {
+        self.clock.advance(Duration::from_secs_f64(seconds));
+        let released = self.held.lock().unwrap().pop_front();
+        released.expect("a request is at the engine").1.send(()).unwrap();
+        settle().await;
+    }
+}
+
+/// Lets all tasks run until they wait.
+async fn settle() {
+    for _ in 0..16 {
+        yield_now().await;
+    }
+}
+
+fn target() -> TargetName {
+    "storage.0".parse().unwrap()
+}
+
+fn name(tenant: &str) -> TenantName {
+    tenant.parse().unwrap()
+}
+
+fn state() -> SloState {
+    let bandwidth = 100.0 / WORK_SECONDS;
+    let row = ProfileRow {
+        bytes: 100,
+        read_bytes_per_second: bandwidth,
+        write_bytes_per_second: bandwidth,
+    };
+    let kind = KindLimits { requests: DEPTH, bytes: 1 << 20 };
+    let profile = StoredProfile {
+        profile: Profile::new(vec![row]).unwrap(),
+        outstanding: DeviceLimits { reads: kind, writes: kind },
+        fingerprint: String::new(),
+        uncertainty: 0.0,
+        measured_at_micros: 0,
+    };
+    let bucket = RateBurst { rate: 0.2, burst_seconds: 0.05 };
+    let promise = Promise {
+        slo_seconds: 0.1,
+        percentile: 99.0,
+        bound_seconds: 0.1,
+        priority: 0,
+        placement_epoch: 0,
+        flows: vec![PromisedFlow {
+            target: target().to_string(),
+            curve: ArrivalCurve::lower_envelope(&[bucket]).unwrap(),
+            bucket,
+        }],
+        traffic: String::new(),
+    };
+    let pools = ["gold", "bulk", "other"];
+    SloState {
+        is_enforced: true,
+        pools: pools.map(|pool| (pool.parse().unwrap(), name(pool))).into(),
+        profiles: [(target(), profile)].into(),
+        promises: [(name("gold"), promise)].into(),
+        ..SloState::default()
+    }
+}
+
+#[tokio::test]
+async fn nothing_waits_while_promises_are_not_enforced() {
+    let bed = Bed::new();
+    bed.node.apply(SloState { is_enforced: false, ..state() });
+    for number in 0..5 {
+        bed.send("bulk", number).await;
+    }
+    assert_eq!(bed.at_engine().len(), 5);
+}
+
+#[tokio::test]
+async fn the_engine_has_no_more_requests_than_it_may() {
+    let bed = Bed::enforced();
+    for number in 0..5 {
+        bed.send("bulk", number).await;
+    }
+    assert_eq!(bed.at_engine(), ["bulk/0", "bulk/1"]);
+    bed.answer_after(WORK_SECONDS).await;
+    assert_eq!(bed.at_engine(), ["bulk/1", "bulk/2"]);
+}
+
+#[tokio::test]
+async fn a_request_with_a_promise_passes_those_without() {
+    let bed = Bed::enforced();
+    for number in 0..4 {
+        bed.send("bulk", number).await;
+    }
+    bed.send("gold", 0).await;
+    bed.answer_after(WORK_SECONDS).await;
+    assert_eq!(bed.at_engine(), ["bulk/1", "gold/0"]);
+}
+
+#[tokio::test]
+async fn a_tenant_beyond_its_bucket_waits_like_those_without_a_promise() {
+    let bed = Bed::enforced();
+    for number in 0..8 {
+        bed.send("gold", number).await;
+    }
+    bed.send("bulk", 0).await;
+    for _ in 0..5 {
+        bed.answer_after(0.0).await;
+    }
+    // Five of gold's are within the burst; then the two take turns.
+    let waiting = bed.at_engine();
+    assert!(waiting.contains(&"bulk/0".to_owned()), "{waiting:?}");
+}
+
+#[tokio::test]
+async fn requests_of_a_tenant_reach_the_engine_in_the_order_they_came() {
+    let bed = Bed::enforced();
+    for number in 0..6 {
+        bed.send("gold", number).await;
+    }
+    let mut order = vec![];
+    while !bed.at_engine().is_empty() {
+        order.push(bed.at_engine()[0].clone());
+        bed.answer_after(WORK_SECONDS).await;
+    }
+    assert_eq!(order, (0..6).map(|number| format!("gold/{number}")).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_request_that_is_given_up_leaves_its_place_to_the_next() {
+    let bed = Bed::enforced();
+    let running = bed.send("bulk", 0).await;
+    bed.send("bulk", 1).await;
+    let waiting = bed.send("bulk", 2).await;
+    bed.send("bulk", 3).await;
+    waiting.abort();
+    settle().await;
+    running.abort();
+    settle().await;
+    let at_engine = bed.at_engine();
+    assert_eq!(at_engine.last().unwrap(), "bulk/3", "{at_engine:?}");
+    let report = &bed.node.report()[0];
+    assert_eq!((report.queued, report.outstanding), (0, 2));
+}
+
+#[tokio::test]
+async fn requests_that_wait_go_on_when_promises_are_not_enforced_any_more() {
+    let bed = Bed::enforced();
+    let mut sent = vec![];
+    for number in 0..4 {
+        sent.push(bed.send("bulk", number).await);
+    }
+    bed.node.apply(SloState { is_enforced: false, ..state() });
+    for _ in 0..4 {
+        bed.answer_after(WORK_SECONDS).await;
+    }
+    for one in sent {
+        one.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_and_says_how_long_to_wait() {
+    let bed = Bed::enforced();
+    let mut sent = vec![];
+    for number in 0..=nacre_qos::limits::DEFAULT_QUEUE_REQUESTS + DEPTH {
+        let object = format!("bulk/{number}").parse().unwrap();
+        let op = Op::WriteFull { data: Bytes::from_static(&[0; 100]) };
+        let request = Request::new(object, vec![op]).unwrap();
+        let store = Arc::clone(&bed.store);
+        sent.push(tokio::spawn(async move { store.submit(request).await }));
+    }
+    let refused = sent.pop().unwrap().await.unwrap().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Exhausted);
+    assert!(refused.hint_text().unwrap().contains("try again in"), "{refused}");
+    assert_eq!(bed.node.report()[0].tenants[0].refused, 1);
+}
+
+#[tokio::test]
+async fn requests_on_nacres_own_objects_come_first() {
+    let bed = Bed::enforced();
+    for number in 0..4 {
+        bed.send("gold", number).await;
+    }
+    bed.send("nacre.system", 0).await;
+    bed.answer_after(WORK_SECONDS).await;
+    assert_eq!(bed.at_engine(), ["gold/1", "nacre.system/0"]);
+}
+
+#[tokio::test]
+async fn a_missed_promise_is_counted_with_its_cause() {
+    let bed = Bed::enforced();
+    bed.send("gold", 0).await;
+    bed.answer_after(0.05).await;
+    assert_eq!(bed.node.take_misses(), []);
+    bed.send("gold", 1).await;
+    bed.answer_after(0.5).await;
+    let misses = bed.node.take_misses();
+    assert_eq!(misses.len(), 1);
+    let miss = &misses[0];
+    assert_eq!((miss.tenant.as_str(), miss.requests, miss.of_requests), ("gold", 1, 1));
+    assert_eq!((miss.worst_seconds, miss.cause), (0.5, MissCause::Background));
+    assert_eq!(bed.node.take_misses(), [], "a miss is told once");
+}
+
+#[tokio::test]
+async fn a_miss_of_a_tenant_that_asks_for_too_much_is_its_own_doing() {
+    let bed = Bed::enforced();
+    for number in 0..20 {
+        bed.send("gold", number).await;
+    }
+    for _ in 0..20 {
+        bed.answer_after(0.03).await;
+    }
+    let misses = bed.node.take_misses();
+    assert_eq!(misses[0].cause, MissCause::OutsideEnvelope, "{misses:?}");
+}
+
+#[tokio::test]
+async fn a_report_has_latencies_by_tenant() {
+    let bed = Bed::enforced();
+    bed.send("gold", 0).await;
+    bed.answer_after(0.04).await;
+    let report = &bed.node.report()[0];
+    let gold = report.tenants.iter().find(|tenant| tenant.tenant == "gold").unwrap();
+    let p50 = gold.minute.percentile_seconds(50.0).unwrap();
+    assert!((p50 / 0.04 - 1.0).abs() < 0.1, "{p50}");
+    assert_eq!((gold.requests, gold.within, gold.misses), (1, 1, 0));
+    // One request's work of five in the bucket, with 0.2 a second back.
+    assert!((gold.tokens_seconds[0] - 0.048).abs() < 1e-9, "{:?}", gold.tokens_seconds);
+}
