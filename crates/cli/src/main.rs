@@ -182,12 +182,8 @@ impl Command {
             Self::Balancer(command) => command.asks_a_cluster(),
             Self::Scrub(scrub) => scrub.offline.is_none(),
             Self::Node(node) => node.asks_a_cluster(),
-            Self::Init(_)
-            | Self::Up(_)
-            | Self::Salvage(_)
-            | Self::Demo(_)
-            | Self::Ceph(_)
-            | Self::Slo(_) => false,
+            Self::Init(_) | Self::Up(_) | Self::Salvage(_) | Self::Demo(_) | Self::Ceph(_) => false,
+            Self::Slo(command) => command.asks_a_cluster(),
             _ => true,
         }
     }
@@ -294,6 +290,6 @@ async fn run(arguments: Arguments, out: Out) -> Result<()> {
         Command::Log(command) => log::run(command, &connect().await?, out).await,
         Command::Resource(command) => resource::run(command, &connect().await?, out).await,
         Command::Balancer(command) => balancer::run(command, connect, out).await,
-        Command::Slo(command) => slo::run(command, out),
+        Command::Slo(command) => slo::run(command, cluster_file, out).await,
     }
 }

@@ -15,6 +15,7 @@ mod plan;
 mod progress;
 mod records;
 mod report;
+mod slo;
 mod timeline;
 mod verify;
 mod writers;
@@ -76,6 +77,10 @@ pub struct DemoArguments {
     /// clients append, and a node that is killed
     #[arg(long, conflicts_with_all = ["input", "writers", "records", "quick", "interface"])]
     balance: bool,
+    /// Show tail latencies instead: two tenants that are promised one, a third that is refused, and a fourth that bursts,
+    /// without and with enforcement
+    #[arg(long, conflicts_with_all = ["input", "writers", "records", "quick", "interface", "balance"])]
+    slo: bool,
     /// Leave the cluster up at the end, until interrupted
     #[arg(long)]
     keep: bool,
@@ -88,7 +93,40 @@ pub struct DemoArguments {
     ceph_cluster: Option<PathBuf>,
 }
 
+/// What a demo shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Show {
+    /// A log under load, with faults.
+    Log,
+    /// A policy that spreads sequencers.
+    Balance,
+    /// Tail latencies that are kept.
+    Slo,
+}
+
+impl Show {
+    /// How many storage and metadata nodes it needs.
+    fn nodes(self, engine: &Engine) -> (usize, usize) {
+        match (self, engine) {
+            (Self::Log, _) => (TARGETS, 1),
+            (Self::Balance, Engine::Embedded) => (balance::TARGETS, balance::METADATA_NODES),
+            (Self::Balance, Engine::Ceph(_)) => (balance::METADATA_NODES, 0),
+            (Self::Slo, Engine::Embedded) => (slo::TARGETS, 1),
+            // One gateway: its targets are the OSDs.
+            (Self::Slo, Engine::Ceph(_)) => (1, 0),
+        }
+    }
+}
+
 impl DemoArguments {
+    fn show(&self) -> Show {
+        match (self.balance, self.slo) {
+            (true, _) => Show::Balance,
+            (false, true) => Show::Slo,
+            (false, false) => Show::Log,
+        }
+    }
+
     /// How many records were asked for. Without a number the rate decides.
     fn limit(&self) -> Option<usize> {
         let quick = self.quick.then_some(QUICK_RECORDS);
@@ -109,9 +147,10 @@ impl DemoArguments {
 
 /// Runs the demo.
 pub async fn run(arguments: DemoArguments, out: Out) -> Result<()> {
-    let records = match arguments.balance {
-        true => None,
-        false => Some(records_of(&arguments)?),
+    let show = arguments.show();
+    let records = match show {
+        Show::Log => Some(records_of(&arguments)?),
+        Show::Balance | Show::Slo => None,
     };
     let scratch = tempfile::Builder::new()
         .prefix("nacre-demo.")
@@ -119,11 +158,7 @@ pub async fn run(arguments: DemoArguments, out: Out) -> Result<()> {
         .tempdir()
         .map_err(|error| Error::unavailable(format!("cannot make a scratch folder: {error}")))?;
     let engine = arguments.engine()?;
-    let (storage, metadata) = match (&engine, arguments.balance) {
-        (_, false) => (TARGETS, 1),
-        (Engine::Embedded, true) => (balance::TARGETS, balance::METADATA_NODES),
-        (Engine::Ceph(_), true) => (balance::METADATA_NODES, 0),
-    };
+    let (storage, metadata) = show.nodes(&engine);
     let layout =
         Layout { engine: engine.to_entry(), storage, metadata, addresses: vec![], sockets: true };
     let file = ClusterFile::lay_out(scratch.path(), &layout)?;
@@ -183,10 +218,11 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Plays the main job on these records; without records, balancing.
+    /// Plays the main job on these records; without records, another demo.
     async fn perform(&self, records: Option<Records>, out: Out) -> Result<()> {
         match records {
             Some(records) => conclude(&self.play(records).await?, out),
+            None if self.arguments.slo => slo::play(self.supervisor, out).await,
             None => balance::play(self.supervisor, out).await,
         }
     }

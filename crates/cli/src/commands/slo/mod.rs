@@ -1,18 +1,63 @@
-//! `nacre slo …`: which tail latency tenants can be promised.
+//! `nacre slo …`: tail latencies that tenants are promised.
 
+mod admit;
 mod bound;
 mod curve;
 mod input;
 mod place;
+mod profile;
+mod status;
+mod targets;
+mod watch;
 
-use clap::Subcommand;
-use nacre_object::Result;
+use clap::{Subcommand, ValueEnum};
+use nacre::{Cluster, ClusterFile};
+use nacre_object::{PoolName, Result, TenantName};
 
+use self::admit::Effect;
+use crate::listing::Limit;
 use crate::out::Out;
 
-/// Find out which tail latency tenants can be promised (docs/slo.md)
+pub(crate) use self::profile::measure;
+pub(crate) use self::targets::Targets;
+
+/// Promise tenants tail latencies, and see whether they are kept (docs/slo.md)
 #[derive(Debug, Subcommand)]
 pub enum SloCommand {
+    /// Measure what requests cost on each target; everything else builds on it
+    Profile {
+        /// How long it takes
+        #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = crate::input::seconds)]
+        seconds: f64,
+    },
+    /// Promise a tenant a latency, if everybody then has what was promised
+    Admit(admit::AdmitArguments),
+    /// Say what would come of `admit`, without doing it
+    #[command(name = "whatif")]
+    WhatIf(admit::AdmitArguments),
+    /// Watch what a tenant sends, and say what it could be promised
+    Watch(watch::WatchArguments),
+    /// End a promise
+    Evict { tenant: TenantName },
+    /// List the promises
+    #[command(alias = "list")]
+    Ls(Limit),
+    /// Show which latencies tenants see, beside what they were promised
+    Status,
+    /// Say whether nodes keep promises, or only measure
+    Enforce { switch: Switch },
+    /// Say whose requests those on the objects of a pool are, whoever sends them
+    Pool {
+        pool: PoolName,
+        /// The tenant; without one, requests count for their senders again
+        tenant: Option<TenantName>,
+    },
+    /// Set the share of a tenant without a promise
+    Weight {
+        tenant: TenantName,
+        /// In proportion to other such tenants; 1 is usual
+        weight: f64,
+    },
     /// Show the most work that a recorded trace asks of each target, in time spans of any length
     Curve(curve::CurveArguments),
     /// Show the longest latency of tenants that share targets, with the token buckets that they have
@@ -21,12 +66,51 @@ pub enum SloCommand {
     Place(place::PlaceArguments),
 }
 
+/// On or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// Promises are kept
+    On,
+    /// Requests go as they come
+    Off,
+}
+
+impl SloCommand {
+    /// Whether it asks a running cluster.
+    pub fn asks_a_cluster(&self) -> bool {
+        !matches!(self, Self::Curve(_) | Self::Bound(_) | Self::Place(_))
+    }
+}
+
 /// Runs one of them.
-pub fn run(command: SloCommand, out: Out) -> Result<()> {
+pub async fn run(
+    command: SloCommand,
+    file: impl FnOnce() -> Result<ClusterFile>,
+    out: Out,
+) -> Result<()> {
+    use SloCommand as C;
     match command {
-        SloCommand::Curve(arguments) => curve::curve(&arguments, out),
-        SloCommand::Bound(arguments) => bound::bound(&arguments, out),
-        SloCommand::Place(arguments) => place::place(&arguments, out),
+        C::Curve(arguments) => curve::curve(&arguments, out),
+        C::Bound(arguments) => bound::bound(&arguments, out),
+        C::Place(arguments) => place::place(&arguments, out),
+        C::Profile { seconds } => profile::profile(&file()?, seconds, out).await,
+        C::Admit(arguments) => admit::admit(&arguments, Effect::Admit, &file()?, out).await,
+        C::WhatIf(arguments) => admit::admit(&arguments, Effect::WhatIf, &file()?, out).await,
+        C::Watch(arguments) => watch::watch(&arguments, &file()?, out).await,
+        C::Status => status::status(&file()?, out).await,
+        C::Ls(limit) => status::ls(&Cluster::reach(&file()?)?, limit, out).await,
+        C::Evict { tenant } => Cluster::reach(&file()?)?.slos().evict(&tenant).await,
+        C::Enforce { switch } => {
+            Cluster::reach(&file()?)?.slos().enforce(switch == Switch::On).await
+        }
+        C::Pool { pool, tenant } => {
+            let cluster = Cluster::reach(&file()?)?;
+            cluster.pool(pool.as_str()).await?;
+            cluster.slos().set_pool(&pool, tenant.as_ref()).await
+        }
+        C::Weight { tenant, weight } => {
+            Cluster::reach(&file()?)?.slos().set_weight(&tenant, weight).await
+        }
     }
 }
 

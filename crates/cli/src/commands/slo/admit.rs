@@ -1,0 +1,198 @@
+//! `nacre slo admit` and `whatif`: a promise, or the reason why not.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nacre::{Cluster, ClusterFile};
+use nacre_object::{Error, ObjectId, ObjectName, PoolName, Result, TargetName, TenantName};
+use nacre_qos::trace::{Trace, TraceFormat};
+use nacre_qos::{ArrivalCurve, Estimator, IoKind};
+use nacre_slo::{Ask, Outcome, Promise, Rate, Spread, Traffic};
+use serde_json::json;
+
+use super::input::{read_json, read_trace};
+use super::milliseconds;
+use super::targets::Targets;
+use super::watch::Watched;
+use crate::out::Out;
+
+/// Who is to be promised what, for which traffic
+#[derive(Debug, clap::Args)]
+pub struct AdmitArguments {
+    /// The tenant: what `nacre entity tenant` or `nacre slo pool` says of its requests
+    tenant: TenantName,
+    /// The latency that its requests must not exceed, as 20ms or 0.5s
+    #[arg(long, value_name = "TIME", value_parser = latency)]
+    latency: Duration,
+    /// The percentage of its requests that is measured against it
+    #[arg(long, value_name = "PERCENT", default_value_t = 99.0)]
+    percentile: f64,
+    /// How many requests it sends a second
+    #[arg(
+        long,
+        value_name = "PER_SECOND",
+        required_unless_present_any = ["trace_file", "curves"],
+        requires = "bytes"
+    )]
+    rate: Option<f64>,
+    /// The size of each
+    #[arg(long, value_name = "BYTES")]
+    bytes: Option<u64>,
+    /// Whether they read or write
+    #[arg(long, value_name = "KIND", default_value = "write", value_parser = ["read", "write"])]
+    op: String,
+    /// How many come at once at most
+    #[arg(long, value_name = "REQUESTS", default_value_t = 1)]
+    burst: u32,
+    /// Its objects are few: all its requests may hit one target
+    #[arg(long)]
+    few_objects: bool,
+    /// A trace of its requests, in place of a rate
+    #[arg(long = "trace-file", value_name = "FILE", conflicts_with = "rate")]
+    trace_file: Option<PathBuf>,
+    /// What `nacre slo watch --json` printed, in place of a rate
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "trace_file"])]
+    curves: Option<PathBuf>,
+    /// The format of the trace, if its first line does not say it
+    #[arg(long, requires = "trace_file")]
+    format: Option<TraceFormat>,
+    /// The pool of the trace's objects
+    #[arg(long, default_value = "data")]
+    pool: PoolName,
+    /// The size of the objects that a traced volume consists of
+    #[arg(long, value_name = "BYTES", default_value_t = 4 << 20)]
+    block_bytes: u64,
+    /// How targets are modelled: per-target, uniform, optimistic, pessimistic
+    #[arg(long, value_name = "NAME", default_value_t)]
+    estimator: Estimator,
+}
+
+/// A latency with its unit.
+fn latency(text: &str) -> std::result::Result<Duration, String> {
+    let (number, unit) = match text.strip_suffix("ms") {
+        Some(number) => (number, 1e-3),
+        None => (text.strip_suffix('s').ok_or("say a unit: 20ms or 0.5s")?, 1.0),
+    };
+    let seconds = number.trim().parse::<f64>().map_err(|_| "say a number: 20ms or 0.5s")? * unit;
+    match seconds > 0.0 && seconds <= nacre_qos::limits::MAX_SLO_SECONDS {
+        true => Ok(Duration::from_secs_f64(seconds)),
+        false => Err("a latency is above 0 and at most an hour".to_owned()),
+    }
+}
+
+/// Whether the answer takes effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// It does.
+    Admit,
+    /// It is a question only.
+    WhatIf,
+}
+
+/// Asks, and shows the answer. A refusal ends with status 1.
+pub(super) async fn admit(
+    arguments: &AdmitArguments,
+    effect: Effect,
+    file: &ClusterFile,
+    out: Out,
+) -> Result<()> {
+    let cluster = Cluster::reach(file)?;
+    let format = arguments.format;
+    let trace = arguments.trace_file.as_deref().map(|path| read_trace(path, format)).transpose()?;
+    let places = match &trace {
+        Some(trace) => places(trace, arguments, &Targets::new(file, &cluster)?).await?,
+        None => BTreeMap::new(),
+    };
+    let locate = |object: &ObjectId| places[&object.name].clone();
+    let watched = arguments.curves.as_deref().map(watched_curves).transpose()?;
+    let traffic = match (&trace, arguments.rate, arguments.bytes) {
+        _ if watched.is_some() => Traffic::Curves(watched.unwrap_or_default()),
+        (Some(trace), ..) => Traffic::Trace {
+            trace,
+            pool: arguments.pool.clone(),
+            block_bytes: arguments.block_bytes,
+            estimator: arguments.estimator,
+            locate: &locate,
+        },
+        (None, Some(per_second), Some(bytes)) => {
+            let kind = if arguments.op == "read" { IoKind::Read } else { IoKind::Write };
+            let spread = if arguments.few_objects { Spread::Anywhere } else { Spread::Even };
+            Traffic::Rate(Rate { kind, bytes, per_second, burst: arguments.burst }, spread)
+        }
+        _ => return Err(Error::invalid("give --rate and --bytes, --trace-file or --curves")),
+    };
+    let ask = Ask {
+        tenant: arguments.tenant.clone(),
+        slo_seconds: arguments.latency.as_secs_f64(),
+        percentile: arguments.percentile,
+        traffic,
+    };
+    let outcome = match effect {
+        Effect::Admit => cluster.slos().admit(&ask).await?,
+        Effect::WhatIf => cluster.slos().what_if(&ask).await?,
+    };
+    match outcome {
+        Outcome::Admitted(promise) => {
+            let value =
+                json!({ "tenant": ask.tenant.as_str(), "admitted": true, "promise": promise });
+            out.show(&value, || admitted_text(&ask.tenant, &promise, effect))
+        }
+        Outcome::Refused(refusal) => {
+            Err(Error::exhausted(refusal.to_string()).hint("nothing has changed"))
+        }
+    }
+}
+
+fn admitted_text(tenant: &TenantName, promise: &Promise, effect: Effect) -> String {
+    let word = match effect {
+        Effect::Admit => "admitted",
+        Effect::WhatIf => "would be admitted",
+    };
+    format!(
+        "{word}: {}; no request within these limits takes longer than {}",
+        promise.describe(tenant),
+        milliseconds(promise.bound_seconds)
+    )
+}
+
+/// The curves that `nacre slo watch` has printed.
+fn watched_curves(path: &Path) -> Result<BTreeMap<TargetName, ArrivalCurve>> {
+    let watched: Watched = read_json(path, "output of `nacre slo watch --json`")?;
+    let curve = |(target, curve)| Ok((TargetName::new(target)?, curve));
+    watched.curves.into_iter().map(curve).collect()
+}
+
+/// Where the objects of a trace are.
+async fn places(
+    trace: &Trace,
+    arguments: &AdmitArguments,
+    targets: &Targets,
+) -> Result<BTreeMap<ObjectName, TargetName>> {
+    let mut places = BTreeMap::new();
+    for record in &trace.records {
+        let Some(name) = trace.object(record, arguments.block_bytes) else { continue };
+        let name = ObjectName::new(name)?;
+        if let Entry::Vacant(place) = places.entry(name.clone()) {
+            let object = ObjectId { pool: arguments.pool.clone(), name };
+            place.insert(targets.locate(&object).await?);
+        }
+    }
+    Ok(places)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_latency_has_a_unit() {
+        assert_eq!(latency("20ms"), Ok(Duration::from_millis(20)));
+        assert_eq!(latency("0.5s"), Ok(Duration::from_millis(500)));
+        assert_eq!(latency("1.5 ms"), Ok(Duration::from_micros(1500)));
+        for wrong in ["20", "ms", "0ms", "-1s", "nans", "2h", "4000s"] {
+            assert!(latency(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! `nacre slo ls` and `status`: what was promised, and what tenants see.
+
+use std::collections::BTreeMap;
+
+use nacre::{Cluster, ClusterFile};
+use nacre_object::Result;
+use nacre_slo::{Latencies, SloState, TargetReport};
+use serde::Serialize;
+use serde_json::json;
+
+use super::milliseconds;
+use super::targets::Targets;
+use crate::listing::{Limit, Listing};
+use crate::out::{Out, printable, table};
+
+/// Shows the promises.
+pub(super) async fn ls(cluster: &Cluster, limit: Limit, out: Out) -> Result<()> {
+    const HEADER: [&str; 6] =
+        ["tenant", "percentile", "promised", "longest possible", "priority", "traffic"];
+    let state = cluster.slos().state().await?;
+    Listing::table(out, limit, &HEADER).all(
+        state.promises,
+        |(tenant, promise)| json!({ "tenant": tenant.as_str(), "promise": promise }),
+        |(tenant, promise)| {
+            vec![vec![
+                tenant.to_string(),
+                format!("p{}", promise.percentile),
+                milliseconds(promise.slo_seconds),
+                milliseconds(promise.bound_seconds),
+                promise.priority.to_string(),
+                promise.traffic.clone(),
+            ]]
+        },
+    )
+}
+
+/// What one tenant saw, on all targets together.
+#[derive(Debug, Clone, Default, Serialize)]
+struct Seen {
+    pub slo_seconds: Option<f64>,
+    pub percentile: Option<f64>,
+    pub minute: Latencies,
+    pub hour: Latencies,
+    pub requests: u64,
+    pub within: u64,
+    pub refused: u64,
+    pub misses: u64,
+    pub queued: usize,
+    /// The fewest tokens that any of its buckets has.
+    pub least_tokens_seconds: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Status {
+    enforced: bool,
+    tenants: BTreeMap<String, Seen>,
+    targets: Vec<TargetReport>,
+}
+
+/// Shows what tenants see.
+pub(super) async fn status(file: &ClusterFile, out: Out) -> Result<()> {
+    let cluster = Cluster::reach(file)?;
+    let state = cluster.slos().state().await?;
+    let reports = Targets::new(file, &cluster)?.reports().await?;
+    let targets: Vec<_> = reports.into_iter().flat_map(|(_, targets)| targets).collect();
+    let tenants = seen(&state, &targets)?;
+    let status = Status { enforced: state.is_enforced, tenants, targets };
+    out.show(&status, || text(&status))
+}
+
+/// What tenants see, by name.
+///
+/// # Errors
+/// `Corrupt` if a report makes no sense.
+fn seen(state: &SloState, targets: &[TargetReport]) -> Result<BTreeMap<String, Seen>> {
+    let mut tenants: BTreeMap<String, Seen> = BTreeMap::new();
+    for tenant in targets.iter().flat_map(|target| &target.tenants) {
+        let all = tenants.entry(tenant.tenant.clone()).or_default();
+        all.minute = std::mem::take(&mut all.minute).and(&tenant.minute)?;
+        all.hour = std::mem::take(&mut all.hour).and(&tenant.hour)?;
+        all.requests += tenant.requests;
+        all.within += tenant.within;
+        all.refused += tenant.refused;
+        all.misses += tenant.misses;
+        all.queued += tenant.queued;
+        let tokens = tenant.tokens_seconds.iter().copied().chain(all.least_tokens_seconds);
+        all.least_tokens_seconds = tokens.reduce(f64::min);
+    }
+    for (tenant, promise) in &state.promises {
+        let all = tenants.entry(tenant.to_string()).or_default();
+        all.slo_seconds = Some(promise.slo_seconds);
+        all.percentile = Some(promise.percentile);
+    }
+    Ok(tenants)
+}
+
+fn text(status: &Status) -> String {
+    let header = [
+        "tenant",
+        "promised",
+        "p50",
+        "p99",
+        "p99.9",
+        "p99 of the hour",
+        "requests",
+        "within",
+        "missed",
+        "refused",
+        "waiting",
+        "tokens",
+    ];
+    let millis = |seconds: Option<f64>| seconds.map_or_else(|| "-".to_owned(), milliseconds);
+    let row = |(tenant, seen): (&String, &Seen)| {
+        let promised = seen.slo_seconds.zip(seen.percentile);
+        vec![
+            printable(tenant),
+            promised.map_or_else(
+                || "-".to_owned(),
+                |(slo, percentile)| format!("p{percentile} {}", milliseconds(slo)),
+            ),
+            millis(seen.minute.percentile_seconds(50.0)),
+            millis(seen.minute.percentile_seconds(99.0)),
+            millis(seen.minute.percentile_seconds(99.9)),
+            millis(seen.hour.percentile_seconds(99.0)),
+            seen.requests.to_string(),
+            seen.within.to_string(),
+            seen.misses.to_string(),
+            seen.refused.to_string(),
+            seen.queued.to_string(),
+            millis(seen.least_tokens_seconds),
+        ]
+    };
+    let rows: Vec<_> = status.tenants.iter().map(row).collect();
+    let word = if status.enforced { "enforced" } else { "not enforced: nacre slo enforce on" };
+    let mut lines = vec![format!("promises are {word}"), table(&header, &rows)];
+    for target in &status.targets {
+        let TargetReport { target, queued, outstanding, drift, .. } = target;
+        let drift = match drift {
+            Some(drift) if *drift > 1.0 => format!(
+                "; it takes {drift:.2} times as long as its profile says: nacre slo profile"
+            ),
+            _ => String::new(),
+        };
+        lines.push(format!("{target}: {queued} requests wait, {outstanding} are at work{drift}"));
+    }
+    lines.join("\n")
+}
