@@ -12,7 +12,8 @@ use tokio::sync::OnceCell;
 use crate::{
     Figure, append, balance_sequencers, balancer_model, balancer_tick, brados_call, brados_choose,
     brados_compile, brados_corfu, brados_scale, brados_stripes, call, ceph_append, ceph_call,
-    handover, migrate, object, propagate, read, recover, scale, sequencer, sequencer_caps, start,
+    handover, migrate, object, propagate, read, recover, scale, sequencer, sequencer_caps,
+    slo_decide, slo_overhead, slo_place, start,
 };
 
 /// Objects that `scale` grows to unless told otherwise: what is written in half a minute.
@@ -55,6 +56,12 @@ pub enum Bench {
     BalancerModel,
     /// Busy sequencers on one node beside the same spread by a policy.
     BalanceSequencers,
+    /// A scheduler's decision.
+    SloDecide,
+    /// Targets for many tenants.
+    SloPlace,
+    /// The layer that keeps promises, while nobody is limited.
+    SloOverhead,
     /// Programs on their way to their subscribers.
     Propagate,
     /// Logs after a process was killed.
@@ -69,7 +76,7 @@ pub enum Bench {
 
 impl Bench {
     /// Every bench, in the order of the README's table.
-    pub const ALL: [Bench; 21] = [
+    pub const ALL: [Bench; 24] = [
         Self::Append,
         Self::Read,
         Self::Object,
@@ -86,6 +93,9 @@ impl Bench {
         Self::BalancerTick,
         Self::BalancerModel,
         Self::BalanceSequencers,
+        Self::SloDecide,
+        Self::SloPlace,
+        Self::SloOverhead,
         Self::Propagate,
         Self::Recover,
         Self::Scale,
@@ -123,6 +133,9 @@ impl Bench {
             Self::BalancerTick => "balancer-tick",
             Self::BalancerModel => "balancer-model",
             Self::BalanceSequencers => "balance-sequencers",
+            Self::SloDecide => "slo-decide",
+            Self::SloPlace => "slo-place",
+            Self::SloOverhead => "slo-overhead",
             Self::Propagate => "propagate",
             Self::Recover => "recover",
             Self::Scale => "scale",
@@ -224,6 +237,9 @@ pub async fn run(bench: Bench, setup: &Setup, report: &mut dyn FnMut(Figure)) ->
         Bench::BalancerTick => balancer_tick::run(setup, report),
         Bench::BalancerModel => balancer_model::run(setup, report).await,
         Bench::BalanceSequencers => balance_sequencers::run(setup, report).await,
+        Bench::SloDecide => slo_decide::run(setup, report),
+        Bench::SloPlace => slo_place::run(setup, report),
+        Bench::SloOverhead => slo_overhead::run(setup, report).await,
         Bench::Propagate => propagate::run(setup, report).await,
         Bench::Recover => recover::run(setup, report).await,
         Bench::Scale => scale::run(setup, report).await,

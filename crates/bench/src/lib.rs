@@ -43,6 +43,9 @@ mod scratch;
 mod sequencer;
 mod sequencer_caps;
 mod side;
+mod slo_decide;
+mod slo_overhead;
+mod slo_place;
 mod start;
 mod wire;
 

@@ -1,12 +1,13 @@
-//! `nacre slo`: curves, bounds and places, without a cluster.
+//! `nacre slo`: curves, bounds and places without a cluster; profiles and promises with one.
 
 mod common;
 
 use std::fmt::Write;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use common::NACRE;
+use common::metrics_page::{address_of, ask};
+use common::{NACRE, RunningCluster};
 use serde_json::Value;
 
 const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../qos/samples");
@@ -116,4 +117,77 @@ fn a_tenant_with_a_trace_is_placed_by_its_curve() {
     let profile = sample("profile.json");
     let places = json(folder.path(), &["place", "q", "--profile", &profile]);
     assert!(places["tenants"][0]["bucket"]["rate"].as_f64().unwrap() >= 0.6, "{places}");
+}
+
+#[test]
+fn a_cluster_promises_what_its_profile_allows_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster =
+        RunningCluster::start_with(folder.path(), &["--targets", "2", "--metadata", "1"]);
+    let admit = |verb, tenant, rate| {
+        ["slo", verb, tenant, "--latency", "60s", "--rate", rate, "--bytes", "4096", "--json"]
+    };
+    let (status, said) = cluster.fails(&admit("admit", "gold", "1"));
+    assert!(status == 1 && said.contains("nacre slo profile"), "{said}");
+    let profiles = cluster.json(&["slo", "profile", "--seconds", "9"]);
+    let targets: Vec<_> = profiles.as_array().unwrap().iter().map(|one| &one["target"]).collect();
+    assert_eq!(targets, ["storage.0", "storage.1"]);
+    assert!(cluster.run(&["pool", "ls"]).lines().all(|pool| !pool.contains("profile")));
+
+    let admitted = cluster.json(&admit("admit", "gold", "1"));
+    assert_eq!(admitted["promise"]["slo_seconds"], 60.0);
+    let (status, said) = cluster.fails(&admit("whatif", "greedy", "1000000000"));
+    assert!(status == 1 && said.contains("greedy is refused"), "{said}");
+    let (status, said) = cluster.fails(&admit("admit", "gold", "1"));
+    assert!(status == 1 && said.contains("evict it first"), "{said}");
+    assert!(cluster.run(&["slo", "ls"]).contains("1 writes of 4096 bytes a second"));
+
+    cluster.run(&["slo", "pool", "data", "gold"]);
+    cluster.run(&["slo", "enforce", "on"]);
+    cluster.run_with_input(&["object", "put", "data/a", "-"], "kept");
+    assert_eq!(cluster.run(&["object", "get", "data/a"]), "kept");
+    let status = cluster.json(&["slo", "status"]);
+    let gold = &status["tenants"]["gold"];
+    assert!(gold["requests"].as_u64().unwrap() >= 2, "{status}");
+    assert_eq!((&status["enforced"], &gold["slo_seconds"]), (&true.into(), &60.0.into()));
+    let pages = ["storage.0", "storage.1"]
+        .map(|node| ask(&address_of(&cluster, node), b"GET /metrics HTTP/1.1\r\n\r\n"));
+    let is_counted = |line: &str| {
+        line.starts_with("nacre_slo_requests_total") && line.contains("tenant=\"gold\"")
+    };
+    assert!(pages.concat().lines().any(is_counted), "{}", pages.concat());
+
+    cluster.run(&["slo", "evict", "gold"]);
+    assert_eq!(cluster.json(&["slo", "status"])["tenants"]["gold"]["slo_seconds"], Value::Null);
+}
+
+#[test]
+fn a_tenant_that_is_watched_can_be_promised_what_it_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster =
+        RunningCluster::start_with(folder.path(), &["--targets", "1", "--metadata", "1"]);
+    cluster.run(&["slo", "profile", "--seconds", "9"]);
+    cluster.run(&["slo", "pool", "data", "gold"]);
+    let (status, said) = cluster.fails(&["slo", "watch", "gold", "--seconds", "0.1"]);
+    assert!(status == 1 && said.contains("has sent nothing"), "{said}");
+    let mut watching = cluster
+        .command(&["slo", "watch", "gold", "--seconds", "5", "--json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut sent = 0;
+    while watching.try_wait().unwrap().is_none() {
+        cluster.run_with_input(&["object", "put", "data/a", "-"], "some bytes");
+        sent += 1;
+    }
+    let printed = watching.wait_with_output().unwrap().stdout;
+    let watched: Value = serde_json::from_slice(&printed).unwrap();
+    assert!(sent > 1 && watched["curves"]["storage.0"]["segments"].is_array(), "{watched}");
+    assert!(watched["proposed_slo_seconds"].as_f64().unwrap() > 0.0, "{watched}");
+    let curves = folder.path().join("curves.json");
+    std::fs::write(&curves, &printed).unwrap();
+    let curves = curves.to_str().unwrap();
+    let admitted =
+        cluster.json(&["slo", "admit", "gold", "--latency", "60s", "--curves", curves]);
+    assert_eq!(admitted["promise"]["flows"][0]["curve"], watched["curves"]["storage.0"]);
 }

@@ -42,7 +42,7 @@ impl ProfilePlan {
 /// outstanding. `progress` is told what is measured next.
 ///
 /// # Errors
-/// Those of the store; `Exhausted` if a target did not answer a request within a sample.
+/// Those of the store; `Exhausted` if a target did not answer any request of some kind in time.
 pub async fn profile_targets(
     store: &Arc<dyn Store>,
     objects: &BTreeMap<TargetName, Vec<ObjectId>>,
@@ -59,7 +59,7 @@ pub async fn profile_targets(
             progress(&format!("{}s of {bytes} bytes", kind.as_str()));
             let samples = measure(store, objects, kind, *bytes, plan.of_each).await?;
             for (target, samples) in objects.keys().zip(samples) {
-                if samples.contains(&0.0) {
+                if samples.iter().all(|sample| *sample == 0.0) {
                     let text = format!("{target} answered no {} of {bytes} bytes", kind.as_str());
                     return Err(Error::exhausted(text).hint("give the profile more time"));
                 }

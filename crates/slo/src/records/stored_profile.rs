@@ -28,14 +28,15 @@ impl StoredProfile {
     pub fn usable_bandwidth(samples: &[f64]) -> (f64, f64) {
         /// Student's t for 95% and four degrees of freedom: five samples.
         const STUDENT_T: f64 = 2.776;
+        /// Of the mean, so much is counted on however much the samples differ.
+        const LEAST_PART: f64 = 0.1;
         let count = samples.len().max(1) as f64;
         let mean = samples.iter().sum::<f64>() / count;
         let squares = samples.iter().map(|sample| (sample - mean).powi(2)).sum::<f64>();
         let deviation = (squares / (count - 1.0).max(1.0)).sqrt();
         let half_width = STUDENT_T * deviation / count.sqrt();
-        let least = samples.iter().copied().fold(f64::INFINITY, f64::min);
-        // With few samples the interval can reach below everything that was seen.
-        let low = (mean - half_width).max(least * 0.5);
+        // With samples that differ much the interval reaches below 0.
+        let low = (mean - half_width).max(mean * LEAST_PART);
         (low * USABLE_BANDWIDTH, half_width / mean)
     }
 
