@@ -122,10 +122,9 @@ fn a_tenant_with_a_trace_is_placed_by_its_curve() {
 #[test]
 fn a_cluster_promises_what_its_profile_allows_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
-    let cluster =
-        RunningCluster::start_with(folder.path(), &["--targets", "2", "--metadata", "1"]);
+    let cluster = RunningCluster::start_with(folder.path(), &["--targets", "2", "--metadata", "1"]);
     let admit = |verb, tenant, rate| {
-        ["slo", verb, tenant, "--latency", "60s", "--rate", rate, "--bytes", "4096", "--json"]
+        ["slo", verb, tenant, "--latency", "60s", "--rate", rate, "--bytes", "4096"]
     };
     let (status, said) = cluster.fails(&admit("admit", "gold", "1"));
     assert!(status == 1 && said.contains("nacre slo profile"), "{said}");
@@ -164,8 +163,7 @@ fn a_cluster_promises_what_its_profile_allows_and_nothing_else() {
 #[test]
 fn a_tenant_that_is_watched_can_be_promised_what_it_sent() {
     let folder = tempfile::tempdir().unwrap();
-    let cluster =
-        RunningCluster::start_with(folder.path(), &["--targets", "1", "--metadata", "1"]);
+    let cluster = RunningCluster::start_with(folder.path(), &["--targets", "1", "--metadata", "1"]);
     cluster.run(&["slo", "profile", "--seconds", "9"]);
     cluster.run(&["slo", "pool", "data", "gold"]);
     let (status, said) = cluster.fails(&["slo", "watch", "gold", "--seconds", "0.1"]);
@@ -187,7 +185,6 @@ fn a_tenant_that_is_watched_can_be_promised_what_it_sent() {
     let curves = folder.path().join("curves.json");
     std::fs::write(&curves, &printed).unwrap();
     let curves = curves.to_str().unwrap();
-    let admitted =
-        cluster.json(&["slo", "admit", "gold", "--latency", "60s", "--curves", curves]);
+    let admitted = cluster.json(&["slo", "admit", "gold", "--latency", "60s", "--curves", curves]);
     assert_eq!(admitted["promise"]["flows"][0]["curve"], watched["curves"]["storage.0"]);
 }

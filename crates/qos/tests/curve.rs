@@ -256,6 +256,9 @@ fn an_envelope_is_nowhere_below_the_curve_of_the_same_requests() {
         }
         at += Duration::from_secs(1);
         let Ok(curve) = envelope.curve(at) else { return };
+        let text = serde_json::to_string(&curve).unwrap();
+        let read: ArrivalCurve = serde_json::from_str(&text).unwrap();
+        assert_eq!(read.lines().len(), curve.lines().len());
         for (first, begin) in arrivals.iter().enumerate() {
             let mut work = 0.0;
             for end in &arrivals[first..] {

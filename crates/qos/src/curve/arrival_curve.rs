@@ -77,14 +77,15 @@ impl ArrivalCurve {
         let mut hull: Vec<RateBurst> = vec![];
         for line in sorted {
             // The line is below `last` everywhere: it rises more slowly, and does not start higher.
-            while hull.last().is_some_and(|last| line.burst_seconds <= last.burst_seconds) {
+            while hull.last().is_some_and(|last| is_at_most(line.burst_seconds, last.burst_seconds))
+            {
                 hull.pop();
             }
             if hull.last().is_some_and(|last| last.rate == line.rate) {
                 continue;
             }
             while let [.., before, last] = hull[..]
-                && crossing(before, line) <= crossing(before, last)
+                && is_at_most(crossing(before, line), crossing(before, last))
             {
                 hull.pop();
             }
@@ -208,6 +209,12 @@ impl ArrivalCurve {
         }
         Some(longest)
     }
+}
+
+/// Whether a number is not above another one, or hardly. Segments that only rounding tells apart would not be ones of a
+/// concave curve any more when they are read back. The curve rises by a billionth for it.
+fn is_at_most(one: f64, other: f64) -> bool {
+    one <= other * (1.0 + 1e-9)
 }
 
 /// The time span at which two lines have the same work; the first is the steeper one.
