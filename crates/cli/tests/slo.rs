@@ -124,22 +124,22 @@ fn a_cluster_promises_what_its_profile_allows_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = RunningCluster::start_with(folder.path(), &["--targets", "2", "--metadata", "1"]);
     let admit = |verb, tenant, rate| {
-        ["slo", verb, tenant, "--latency", "60s", "--rate", rate, "--bytes", "4096"]
+        ["slo", verb, tenant, "--latency", "3600s", "--rate", rate, "--bytes", "4096"]
     };
-    let (status, said) = cluster.fails(&admit("admit", "gold", "1"));
+    let (status, said) = cluster.fails(&admit("admit", "gold", "0.01"));
     assert!(status == 1 && said.contains("nacre slo profile"), "{said}");
     let profiles = cluster.json(&["slo", "profile", "--seconds", "9"]);
     let targets: Vec<_> = profiles.as_array().unwrap().iter().map(|one| &one["target"]).collect();
     assert_eq!(targets, ["storage.0", "storage.1"]);
     assert!(cluster.run(&["pool", "ls"]).lines().all(|pool| !pool.contains("profile")));
 
-    let admitted = cluster.json(&admit("admit", "gold", "1"));
-    assert_eq!(admitted["promise"]["slo_seconds"], 60.0);
+    let admitted = cluster.json(&admit("admit", "gold", "0.01"));
+    assert_eq!(admitted["promise"]["slo_seconds"], 3600.0);
     let (status, said) = cluster.fails(&admit("whatif", "greedy", "1000000000"));
     assert!(status == 1 && said.contains("greedy is refused"), "{said}");
-    let (status, said) = cluster.fails(&admit("admit", "gold", "1"));
+    let (status, said) = cluster.fails(&admit("admit", "gold", "0.01"));
     assert!(status == 1 && said.contains("evict it first"), "{said}");
-    assert!(cluster.run(&["slo", "ls"]).contains("1 writes of 4096 bytes a second"));
+    assert!(cluster.run(&["slo", "ls"]).contains("0.01 writes of 4096 bytes a second"));
 
     cluster.run(&["slo", "pool", "data", "gold"]);
     cluster.run(&["slo", "enforce", "on"]);
@@ -148,7 +148,7 @@ fn a_cluster_promises_what_its_profile_allows_and_nothing_else() {
     let status = cluster.json(&["slo", "status"]);
     let gold = &status["tenants"]["gold"];
     assert!(gold["requests"].as_u64().unwrap() >= 2, "{status}");
-    assert_eq!((&status["enforced"], &gold["slo_seconds"]), (&true.into(), &60.0.into()));
+    assert_eq!((&status["enforced"], &gold["slo_seconds"]), (&true.into(), &3600.0.into()));
     let pages = ["storage.0", "storage.1"]
         .map(|node| ask(&address_of(&cluster, node), b"GET /metrics HTTP/1.1\r\n\r\n"));
     let is_counted = |line: &str| {
@@ -185,6 +185,7 @@ fn a_tenant_that_is_watched_can_be_promised_what_it_sent() {
     let curves = folder.path().join("curves.json");
     std::fs::write(&curves, &printed).unwrap();
     let curves = curves.to_str().unwrap();
-    let admitted = cluster.json(&["slo", "admit", "gold", "--latency", "60s", "--curves", curves]);
+    let admitted =
+        cluster.json(&["slo", "admit", "gold", "--latency", "3600s", "--curves", curves]);
     assert_eq!(admitted["promise"]["flows"][0]["curve"], watched["curves"]["storage.0"]);
 }

@@ -1,12 +1,21 @@
 //! Promises of tail latencies, on a cluster in this process.
 
+use std::sync::Arc;
+
 use nacre::{ErrorKind, Result};
+use nacre_clock::{Clock, SystemClock};
 use nacre_conformance::wait::eventually;
+use nacre_conformance::{MemoryStore, TestClasses};
 use nacre_node::LocalCluster;
-use nacre_object::{TargetName, TenantName};
+use nacre_object::{Op, Request, Stack, Store, TargetName, TenantName};
+use nacre_qos::sharing::Claim;
 use nacre_qos::{IoKind, Profile, ProfileRow};
-use nacre_slo::{Ask, MAX_OUTSTANDING, Outcome, Rate, Spread, StoredProfile, Traffic};
+use nacre_slo::{
+    Ask, MAX_OUTSTANDING, NodeSlo, OneTarget, Outcome, Rate, SloLayer, SloState, Spread,
+    StoredProfile, Traffic, share_among_gateways,
+};
 use tempfile::TempDir;
+use tokio::task::JoinHandle;
 
 /// Writes of 100 bytes that the target does in a second.
 const A_SECOND: f64 = 1000.0;
@@ -142,4 +151,66 @@ async fn a_node_hears_of_a_promise_and_measures_its_tenant() {
     let gold = report[0].tenants.iter().find(|tenant| tenant.tenant == "gold").unwrap();
     assert_eq!((gold.requests, gold.within), (2, 2));
     assert!(gold.tokens_seconds.len() == 1 && report[0].is_enforced);
+}
+
+/// A gateway of which the test sends requests for gold.
+struct Gateway {
+    name: &'static str,
+    store: Arc<dyn Store>,
+    task: JoinHandle<()>,
+}
+
+impl Gateway {
+    fn start(name: &'static str, cluster: &LocalCluster, state: &SloState) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let node = NodeSlo::new(OneTarget("local".parse().unwrap()), Arc::clone(&clock));
+        node.apply(state.clone());
+        let memory = MemoryStore::new(Arc::new(TestClasses), Arc::clone(&clock));
+        let stack = Stack::new(memory).wrapped_by(|next| SloLayer::new(next, Arc::clone(&node)));
+        let maps = cluster.maps().clone();
+        let task = share_among_gateways(maps, name.to_owned(), node, clock);
+        Self { name, store: stack.as_store(), task }
+    }
+
+    async fn send(&self) {
+        let op = Op::WriteFull { data: "some bytes".into() };
+        let request = Request::new("data/a".parse().unwrap(), vec![op]).unwrap();
+        self.store.submit(request).await.unwrap();
+    }
+
+    /// The part of gold's bucket that it has claimed.
+    async fn part(&self, cluster: &LocalCluster) -> f64 {
+        let (_, claim) =
+            cluster.maps().entry(&"slo-claims".parse().unwrap(), self.name).await.unwrap();
+        let claim: Claim =
+            claim.map_or_else(Claim::default, |claim| serde_json::from_slice(&claim).unwrap());
+        claim.parts.get("local/gold").map_or(0.0, |part| part.part)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gateways_share_what_a_tenant_was_promised_and_take_what_a_dead_one_had() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = open(&folder).await;
+    cluster.slos().set_pool(&"data".parse().unwrap(), Some(&name("gold"))).await.unwrap();
+    assert!(is_admitted(&cluster, "gold", 60, 100.0).await);
+    cluster.slos().enforce(true).await.unwrap();
+    let state = cluster.slos().state().await.unwrap();
+    let gateways = ["gateway.0", "gateway.1"].map(|name| Gateway::start(name, &cluster, &state));
+    let [first, second] = &gateways;
+    eventually("both have a good part", async || {
+        first.send().await;
+        second.send().await;
+        let parts = [first.part(&cluster).await, second.part(&cluster).await];
+        assert!(parts.iter().sum::<f64>() <= 1.0 + 1e-9, "{parts:?}");
+        parts.iter().all(|part| *part > 0.3)
+    })
+    .await;
+    first.task.abort();
+    eventually("the second has it all", async || {
+        second.send().await;
+        second.part(&cluster).await > 0.9
+    })
+    .await;
+    second.task.abort();
 }

@@ -8,7 +8,8 @@
 //! 4. [`queue_delays`] bounds the latency of tenants that share a device.
 //! 5. [`Admission`] says who can be promised what, and finds the token bucket of each tenant and target.
 //! 6. A [`scheduler::Scheduler`] at each target sends requests in an order that keeps the promises.
-//! 7. [`simulate::simulate`] plays tenants, devices and schedulers, to check that they do.
+//! 7. Several gateways to one target [share](sharing) the buckets of a tenant.
+//! 8. [`simulate::simulate`] plays tenants, devices and schedulers, to check that they do.
 //!
 //! **Invariant:** the crate decides and does nothing. It reads no clock, no random numbers and no environment.
 
@@ -19,6 +20,7 @@ mod io_kind;
 pub mod limits;
 mod profile;
 pub mod scheduler;
+pub mod sharing;
 pub mod simulate;
 pub mod trace;
 

@@ -5,12 +5,14 @@
 //! 1. [`profile_targets`] measures what requests cost on each target.
 //! 2. [`Slos`] admits tenants. What it decides is one commit of the map `slo` ([`SloState`]).
 //! 3. Each node [follows](follow) that map, and its [`SloLayer`] orders the requests before an engine accordingly.
-//! 4. [`NodeSlo::report`] says which latencies tenants see, and [`NodeSlo::take_misses`] which promises were not kept.
+//! 4. Gateways to one Ceph cluster [divide](share_among_gateways) what tenants were promised.
+//! 5. [`NodeSlo::report`] says which latencies tenants see, and [`NodeSlo::take_misses`] which promises were not kept.
 //!
 //! **Invariant:** a request is sent to the engine once or refused, whatever the map says meanwhile.
 //! **Invariant:** without promises and weights in the map, no request waits.
 
 mod follower;
+mod gateway_sharing;
 mod layer;
 mod limits;
 mod profiler;
@@ -20,8 +22,10 @@ mod traffic;
 mod windows;
 
 pub use follower::follow;
+pub use gateway_sharing::share_among_gateways;
 pub use layer::{
-    Located, Miss, MissCause, NodeSlo, OneTarget, SloLayer, TargetOf, TargetReport, TenantReport,
+    Located, Miss, MissCause, NodeSlo, OneTarget, Parts, SloLayer, TargetOf, TargetReport,
+    TenantReport,
 };
 pub use limits::{MAX_OUTSTANDING, MAX_QUEUE_WAIT};
 pub use profiler::{ProfilePlan, profile_targets};

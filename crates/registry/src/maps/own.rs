@@ -22,8 +22,10 @@ pub const LAYOUTS_MAP: &str = "layouts";
 pub const BALANCER_MAP: &str = "balancer";
 /// Which tail latencies tenants were promised, and what requests cost.
 pub const SLO_MAP: &str = "slo";
+/// How gateways to one Ceph cluster divide what tenants were promised.
+pub const SLO_CLAIMS_MAP: &str = "slo-claims";
 
-const OWN_MAPS: [&str; 8] = [
+const OWN_MAPS: [&str; 9] = [
     POOLS_MAP,
     NODES_MAP,
     PROGRAMS_MAP,
@@ -32,6 +34,7 @@ const OWN_MAPS: [&str; 8] = [
     LAYOUTS_MAP,
     BALANCER_MAP,
     SLO_MAP,
+    SLO_CLAIMS_MAP,
 ];
 /// What the map of a log is called, before the log's name.
 pub const LOG_MAP_PREFIX: &str = "log.";

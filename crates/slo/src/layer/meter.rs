@@ -62,6 +62,8 @@ pub(super) struct Meter {
     pub within: u64,
     pub refused: u64,
     pub misses: u64,
+    /// The work that its requests were, in seconds.
+    pub work_seconds: f64,
     untold: Untold,
 }
 

@@ -10,6 +10,7 @@
 //! - `target_queue` puts requests through the scheduler of `nacre-qos`, one mutex for each target.
 //! - `cost` says how much work a request is before it runs, and after.
 //! - `device_clock` divides the time of a busy target among the requests it had.
+//! - `parts` says how much of each promise a gateway uses.
 //! - `meter` counts latencies and missed promises of one tenant at one target.
 //!
 //! **Invariant:** requests of one tenant to one target reach the engine in the order they came in.
@@ -19,11 +20,13 @@ mod device_clock;
 mod latency_histogram;
 mod meter;
 mod node_slo;
+mod parts;
 mod report;
 mod slo_layer;
 mod target_queue;
 
 pub use meter::{Miss, MissCause};
 pub use node_slo::{Located, NodeSlo, OneTarget, TargetOf};
+pub use parts::Parts;
 pub use report::{TargetReport, TenantReport};
 pub use slo_layer::SloLayer;

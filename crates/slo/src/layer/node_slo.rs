@@ -8,9 +8,11 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use nacre_clock::Clock;
 use nacre_object::{Error, IoHeader, ObjectId, PoolName, Result, TargetName, TenantName};
+use nacre_qos::sharing::{Claim, Shared};
 use nacre_telemetry::HistogramSnapshot;
 
 use super::Miss;
+use super::parts::Parts;
 use super::report::TargetReport;
 use super::target_queue::TargetQueue;
 use crate::limits::{MAX_WATCH, MAX_WATCHED_TENANTS};
@@ -63,6 +65,8 @@ pub struct NodeSlo {
     targets: Box<dyn TargetOf>,
     state: RwLock<Arc<SloState>>,
     queues: Mutex<BTreeMap<TargetName, Arc<TargetQueue>>>,
+    /// What this gateway uses of the promises, if it is one of several.
+    parts: RwLock<Option<Arc<Parts>>>,
     /// Whose traffic is watched, and until when.
     watched: Mutex<BTreeMap<TenantName, Duration>>,
     system: (PoolName, TenantName),
@@ -76,6 +80,7 @@ impl NodeSlo {
             targets: Box::new(targets),
             state: RwLock::default(),
             queues: Mutex::default(),
+            parts: RwLock::default(),
             watched: Mutex::default(),
             system: (PoolName::system(), system_tenant()),
         })
@@ -95,6 +100,38 @@ impl NodeSlo {
     /// What the map says, as far as was heard.
     pub fn state(&self) -> Arc<SloState> {
         Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// From now on this process is one of several gateways to its targets. Until it is [told](Self::use_parts), it uses no
+    /// part of what tenants were promised.
+    pub fn share(&self) {
+        self.set_parts(Some(Arc::default()));
+    }
+
+    /// Uses these parts of what tenants were promised.
+    pub fn use_parts(&self, parts: Parts) {
+        self.set_parts(Some(Arc::new(parts)));
+    }
+
+    /// Uses no more of what tenants were promised than a claim has, from before the claim is published.
+    pub fn give_back(&self, claim: &Claim) {
+        let known = self.parts.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(known) = known {
+            self.set_parts(Some(Arc::new(known.no_more_than(claim))));
+        }
+    }
+
+    /// The work that tenants with a promise have asked of each target since the process started, by `TARGET/TENANT`.
+    pub fn asked_seconds(&self) -> BTreeMap<Shared, f64> {
+        self.all_queues().iter().flat_map(|queue| queue.asked_seconds()).collect()
+    }
+
+    fn set_parts(&self, parts: Option<Arc<Parts>>) {
+        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        self.parts.write().unwrap_or_else(PoisonError::into_inner).clone_from(&parts);
+        for queue in queues.values() {
+            queue.set_parts(parts.clone());
+        }
     }
 
     /// Watches what a tenant asks of each target, for this long. Reports then have its curves.
@@ -171,6 +208,7 @@ impl NodeSlo {
         }
         let queue = TargetQueue::new(target.clone(), Arc::clone(&self.clock), self.state());
         queues.insert(target.clone(), Arc::clone(&queue));
+        queue.set_parts(self.parts.read().unwrap_or_else(PoisonError::into_inner).clone());
         let now = self.clock.monotonic();
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         for (tenant, until) in watched.iter().filter(|(_, until)| **until > now) {

@@ -16,6 +16,7 @@ use nacre_qos::scheduler::{
     DeviceLimits, NewRequest, Next, RequestId, Scheduler, TenantId, TenantSettings, TenantState,
     Ties, Work,
 };
+use nacre_qos::sharing::Shared;
 use nacre_qos::{Envelope, RateBurst};
 use nacre_telemetry::HistogramSnapshot;
 use tokio::sync::oneshot;
@@ -23,6 +24,7 @@ use tokio::sync::oneshot;
 use super::cost::{Cost, Known};
 use super::device_clock::DeviceClock;
 use super::meter::Meter;
+use super::parts::{Parts, shared};
 use super::report::{TargetReport, TenantReport};
 use super::{Miss, MissCause};
 use crate::limits::{
@@ -46,6 +48,10 @@ pub(super) struct TargetQueue {
 #[derive(Debug)]
 struct Inner {
     state: Arc<SloState>,
+    /// What this process uses of the promises, if it is one of several gateways.
+    parts: Option<Arc<Parts>>,
+    /// Whether the parts have ended, and the scheduler knows it.
+    have_parts_ended: bool,
     scheduler: Scheduler,
     tenants: BTreeMap<TenantName, Tenant>,
     /// The name under which tenants count that are too many to be told apart.
@@ -115,6 +121,8 @@ impl TargetQueue {
         let scheduler = Scheduler::new(MAX_OUTSTANDING, Ties::FirstCome).expect("a constant");
         let inner = Inner {
             state: Arc::default(),
+            parts: None,
+            have_parts_ended: false,
             scheduler,
             tenants: BTreeMap::new(),
             others,
@@ -133,20 +141,30 @@ impl TargetQueue {
 
     /// Does from now on what `state` says. Requests that wait go on waiting under the new rules.
     pub fn apply(&self, state: Arc<SloState>) {
-        let now = self.clock.monotonic();
         let mut inner = self.lock();
         inner.state = state;
-        let limits = inner.limits(&self.target);
-        // Limits of a map that makes no sense leave those that were.
-        let _ = inner.scheduler.set_limits(limits);
-        inner.device.set_depth(limits.writes.requests, now);
-        let known: Vec<_> =
-            inner.tenants.iter().map(|(name, own)| (name.clone(), own.id)).collect();
-        for (name, id) in known {
-            let settings = inner.settings(&name, &self.target);
-            let _ = inner.scheduler.set_tenant(id, settings, now);
+        inner.settle(&self.target, self.clock.monotonic());
+    }
+
+    /// Uses these parts of the promises from now on.
+    pub fn set_parts(&self, parts: Option<Arc<Parts>>) {
+        let mut inner = self.lock();
+        if inner.parts == parts {
+            return;
         }
-        inner.send_what_may_go(now);
+        inner.parts = parts;
+        inner.settle(&self.target, self.clock.monotonic());
+    }
+
+    /// The work that tenants with a promise have asked for so far, by what is shared.
+    pub fn asked_seconds(&self) -> Vec<(Shared, f64)> {
+        let inner = self.lock();
+        let promised =
+            inner.tenants.iter().filter(|(name, _)| inner.state.promises.contains_key(name));
+        let asked = |(name, tenant): (&TenantName, &Tenant)| {
+            (shared(&self.target, name), tenant.meter.work_seconds)
+        };
+        promised.map(asked).collect()
     }
 
     /// Returns when a request of a tenant may go to the engine.
@@ -158,6 +176,7 @@ impl TargetQueue {
         let came_at = self.clock.monotonic();
         let (tenant, id, request, waiter) = {
             let mut inner = self.lock();
+            inner.end_parts(&self.target, came_at);
             let tenant = inner.counted_as(tenant);
             let id = inner.tenant_id(&tenant, &self.target, came_at)?;
             if !inner.state.is_enforced {
@@ -270,7 +289,32 @@ impl TargetQueue {
 
 impl Inner {
     fn limits(&self, target: &TargetName) -> DeviceLimits {
-        self.state.profiles.get(target).map_or(MAX_OUTSTANDING, |stored| stored.outstanding)
+        let whole = self.state.profiles.get(target).map(|stored| stored.outstanding);
+        let whole = whole.unwrap_or(MAX_OUTSTANDING);
+        self.parts.as_ref().map_or(whole, |parts| parts.limits(whole))
+    }
+
+    /// Tells the scheduler what state and parts say.
+    fn settle(&mut self, target: &TargetName, now: Duration) {
+        self.have_parts_ended = self.parts.as_ref().is_some_and(|parts| parts.have_ended(now));
+        let limits = self.limits(target);
+        // Limits of a map that makes no sense leave those that were.
+        let _ = self.scheduler.set_limits(limits);
+        self.device.set_depth(limits.writes.requests, now);
+        let known: Vec<_> = self.tenants.iter().map(|(name, own)| (name.clone(), own.id)).collect();
+        for (name, id) in known {
+            let settings = self.settings(&name, target);
+            let _ = self.scheduler.set_tenant(id, settings, now);
+        }
+        self.send_what_may_go(now);
+    }
+
+    /// Stops using parts whose lease is over, also if the process was stopped meanwhile.
+    fn end_parts(&mut self, target: &TargetName, now: Duration) {
+        let have_ended = self.parts.as_ref().is_some_and(|parts| parts.have_ended(now));
+        if have_ended && !self.have_parts_ended {
+            self.settle(target, now);
+        }
     }
 
     /// The settings of a tenant. Promises have priorities from 1: nacre's own requests come before them.
@@ -281,6 +325,11 @@ impl Inner {
         }
         let promised = self.state.promises.get(tenant).and_then(|promise| {
             let bucket = promise.bucket_at(target)?;
+            let bucket = match &self.parts {
+                Some(_) if self.have_parts_ended => Parts::NOTHING,
+                Some(parts) => parts.of(bucket, &shared(target, tenant)),
+                None => bucket,
+            };
             Some(TenantSettings::promised(promise.priority.saturating_add(1), vec![bucket]))
         });
         let weight = self.state.weights.get(tenant).copied().unwrap_or(1.0);
@@ -393,6 +442,7 @@ impl Permit {
         if let Some(request) = self.request {
             inner.scheduler.complete(request, Some(work), now);
         }
+        inner.meter(&self.tenant).work_seconds += work;
         inner.watch(&self.tenant, work, self.came_at, now);
         if is_answered {
             self.measure(inner, now.saturating_sub(self.came_at), now);

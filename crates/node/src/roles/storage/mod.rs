@@ -98,8 +98,10 @@ impl OpenedRole for Storage {
         let room = engine.clone().map(|engine| {
             RoomWatch::start(engine, cluster.clone(), name.clone(), Arc::clone(node.clock))
         });
-        let slo =
-            target.slo.map(|slo| SloRuntime::start(slo, cluster.clone(), name.clone(), offer));
+        let gateway_clock = gateway.as_ref().map(|_| Arc::clone(node.clock));
+        let slo = target
+            .slo
+            .map(|slo| SloRuntime::start(slo, cluster.clone(), name.clone(), gateway_clock, offer));
         let layouts = refusal.is_none().then(|| {
             let (incarnation, clock) = (node.record.incarnation, Arc::clone(node.clock));
             LayoutKeeper::start(Layouts::of(cluster), name.clone(), incarnation, clock)

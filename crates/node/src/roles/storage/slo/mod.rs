@@ -8,8 +8,9 @@ mod service;
 use std::sync::Arc;
 
 use nacre::Cluster;
+use nacre_clock::Clock;
 use nacre_object::NodeName;
-use nacre_slo::{NodeSlo, follow};
+use nacre_slo::{NodeSlo, follow, share_among_gateways};
 use tokio::task::JoinHandle;
 
 pub(super) use self::osd_targets::OsdTargets;
@@ -22,20 +23,26 @@ use crate::roles::Offer;
 
 /// Follows the map `slo` and tells the cluster log of promises that were not kept, as long as this lives.
 #[derive(Debug)]
-pub(super) struct SloRuntime([JoinHandle<()>; 2]);
+pub(super) struct SloRuntime(Vec<JoinHandle<()>>);
 
 impl SloRuntime {
-    /// Starts it, and offers the service and the metrics. Needs a tokio runtime.
+    /// Starts it, and offers the service and the metrics. A gateway has a clock for its claims. Needs a tokio runtime.
     pub fn start(
         slo: Arc<NodeSlo>,
         cluster: Cluster,
         node: NodeName,
+        gateway_clock: Option<Arc<dyn Clock>>,
         offer: &mut Offer<'_>,
     ) -> Self {
         offer.service(SLO_SERVICE, Arc::new(SloService(Arc::clone(&slo))));
         offer.metrics(SloCollector(Arc::clone(&slo)));
-        let follower = follow(cluster.maps().clone(), Arc::clone(&slo));
-        Self([follower, tokio::spawn(report_misses(slo, cluster, node))])
+        let mut tasks = vec![follow(cluster.maps().clone(), Arc::clone(&slo))];
+        if let Some(clock) = gateway_clock {
+            let (maps, gateway) = (cluster.maps().clone(), node.to_string());
+            tasks.push(share_among_gateways(maps, gateway, Arc::clone(&slo), clock));
+        }
+        tasks.push(tokio::spawn(report_misses(slo, cluster, node)));
+        Self(tasks)
     }
 }
 

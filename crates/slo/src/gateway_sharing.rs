@@ -1,0 +1,96 @@
+//! Gateways to one Ceph cluster divide what tenants were promised, as [`nacre_qos::sharing`] has it. Their claims are in the
+//! map `slo-claims`, one entry a gateway.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use nacre_clock::Clock;
+use nacre_object::{Error, Result};
+use nacre_qos::sharing::{CLAIM_INTERVAL, Claim, LEASE, Seen, Shared, next_claim};
+use nacre_registry::{Change, MapState, Maps, SLO_CLAIMS_MAP};
+use tokio::task::JoinHandle;
+use tokio::time::{interval, timeout};
+
+use crate::NodeSlo;
+use crate::layer::Parts;
+use crate::records::encode;
+
+/// Has a gateway use its part of each promise, until the task is aborted.
+pub fn share_among_gateways(
+    maps: Maps,
+    gateway: String,
+    node: Arc<NodeSlo>,
+    clock: Arc<dyn Clock>,
+) -> JoinHandle<()> {
+    node.share();
+    let mut sharing =
+        Sharing { maps, gateway, node, clock, seen: Seen::default(), asked: BTreeMap::new() };
+    tokio::spawn(async move {
+        let mut ticks = interval(CLAIM_INTERVAL);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let demand = sharing.demand();
+            if !demand.is_empty() {
+                // A claim that cannot be renewed ends by itself. The next one is tried in a moment.
+                let _ = timeout(LEASE, sharing.claim(&demand)).await;
+            }
+        }
+    })
+}
+
+struct Sharing {
+    maps: Maps,
+    gateway: String,
+    node: Arc<NodeSlo>,
+    clock: Arc<dyn Clock>,
+    seen: Seen,
+    /// What had been asked at the last claim, and when.
+    asked: BTreeMap<Shared, (f64, Duration)>,
+}
+
+impl Sharing {
+    /// The work that each tenant with a promise asked for a second, since the last time.
+    fn demand(&mut self) -> BTreeMap<Shared, f64> {
+        let now = self.clock.monotonic();
+        let asked = self.node.asked_seconds();
+        let rate = |(shared, seconds): (&Shared, &f64)| {
+            let (before, at) = self.asked.get(shared).copied().unwrap_or((0.0, now));
+            let passed = now.saturating_sub(at).max(CLAIM_INTERVAL).as_secs_f64();
+            (shared.clone(), (seconds - before).max(0.0) / passed)
+        };
+        let demand = asked.iter().map(rate).collect();
+        self.asked = asked.into_iter().map(|(shared, seconds)| (shared, (seconds, now))).collect();
+        demand
+    }
+
+    async fn claim(&mut self, demand: &BTreeMap<Shared, f64>) -> Result<()> {
+        let began = self.clock.monotonic();
+        let (mut next, mut gateways) = (Claim::default(), 1);
+        let Self { maps, gateway, node, clock, seen, .. } = self;
+        let decide = |map: &MapState| {
+            let claims = claims(map)?;
+            let own = claims.get(gateway).cloned().unwrap_or_default();
+            let others = seen.holding(&claims, gateway, clock.monotonic());
+            gateways = others.len() + 1;
+            next = next_claim(&own, &others, demand);
+            node.give_back(&next);
+            Ok(vec![Change::set(gateway.clone(), encode(&next))])
+        };
+        maps.update(&SLO_CLAIMS_MAP.parse()?, decide).await?;
+        self.node.use_parts(Parts::new(&next, gateways, began + LEASE));
+        Ok(())
+    }
+}
+
+fn claims(map: &MapState) -> Result<BTreeMap<String, Claim>> {
+    let claim = |(gateway, value): (&String, &Bytes)| {
+        let claim = serde_json::from_slice(value).map_err(|cause| {
+            Error::corrupt(format!("the claim of {gateway} in the map {SLO_CLAIMS_MAP}: {cause}"))
+        })?;
+        Ok((gateway.clone(), claim))
+    };
+    map.entries.iter().map(claim).collect()
+}
