@@ -15,7 +15,7 @@ const CRATE: &str = env!("CARGO_MANIFEST_DIR");
 const SHORT_RUN: u64 = 1_000;
 
 /// One of each kind of value the command takes, a line each; words are separated by `|`.
-const SAMPLES: [&str; 35] = [
+const SAMPLES: [&str; 36] = [
     "init|--targets|3|--metadata|2|--listen|127.0.0.1:7000|--tls-only",
     "up|--metrics-port|9100",
     "demo|--help",
@@ -47,6 +47,7 @@ const SAMPLES: [&str; 35] = [
     "balancer|cephfs|push|p.lua|--name|p|--fs|f|--ceph|/c?user=u|--watch|7",
     "slo|admit|gold|--latency|20ms|--rate|100|--bytes|4096|--op|read|--burst|8|--few-objects",
     "slo|whatif|gold|--latency|0.5s|--trace-file|t|--format|msr|--pool|p|--percentile|99.9",
+    "slo|replay|t|u|--pool|p|--speed|2|--hdr-log|h|--no-prepare",
     "slo|watch|gold|--seconds|30",
     "slo|curve|t|--profile|p|--targets|3|--estimator|uniform|--format|msr|--block-bytes|4096",
     "slo|place|f|--profile|p|--plain",

@@ -189,3 +189,29 @@ fn a_tenant_that_is_watched_can_be_promised_what_it_sent() {
         cluster.json(&["slo", "admit", "gold", "--latency", "3600s", "--curves", curves]);
     assert_eq!(admitted["promise"]["flows"][0]["curve"], watched["curves"]["storage.0"]);
 }
+
+#[test]
+fn a_replayed_trace_reads_what_was_prepared_and_leaves_a_log_of_latencies() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = RunningCluster::start_with(folder.path(), &["--targets", "1", "--metadata", "1"]);
+    let (trace, log) = (folder.path().join("trace"), folder.path().join("log.hdr"));
+    let mut text = "nacre trace 1\n".to_owned();
+    for request in 0..100_u32 {
+        let kind = if request % 2 == 0 { "read" } else { "write" };
+        writeln!(text, "{}.{:02} {kind} 4096 object-{}", request / 50, request % 50, request % 5)
+            .unwrap();
+    }
+    std::fs::write(&trace, text).unwrap();
+    let (trace, log) = (trace.to_str().unwrap(), log.to_str().unwrap());
+    let report = cluster.json(&["slo", "replay", trace, "--speed", "4", "--hdr-log", log]);
+    let replayed = &report["traces"][0];
+    assert_eq!((&replayed["requests"], &replayed["failed"]), (&100.into(), &0.into()), "{report}");
+    assert!(replayed["seconds_p50"].as_f64() > Some(0.0), "{report}");
+    let written = std::fs::read_to_string(log).unwrap();
+    assert!(written.starts_with("#[") && written.contains("Tag="), "{written}");
+    let read_only = folder.path().join("reads");
+    std::fs::write(&read_only, "nacre trace 1\n0 read 10 absent\n0.1 read 10 absent\n").unwrap();
+    let read_only = read_only.to_str().unwrap();
+    let report = cluster.json(&["slo", "replay", read_only, "--no-prepare"]);
+    assert_eq!(report["traces"][0]["failures"]["not found"], 2, "{report}");
+}

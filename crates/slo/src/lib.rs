@@ -29,9 +29,7 @@ pub use layer::{
 };
 pub use limits::{MAX_OUTSTANDING, MAX_QUEUE_WAIT};
 pub use profiler::{ProfilePlan, profile_targets};
-pub use records::{
-    Promise, PromisedFlow, SloState, StoredProfile, background_tenant, system_tenant,
-};
+pub use records::{Promise, PromisedFlow, SloState, StoredProfile, system_tenant};
 pub use slos::{Ask, Outcome, Slos};
 pub use traffic::{Rate, Spread, Traffic, placement_epoch};
 pub use windows::{Latencies, LatencyWindows};

@@ -26,5 +26,7 @@ pub(crate) const SYSTEM_BURST_SECONDS: f64 = 0.002;
 pub(crate) const SYSTEM_RATE: f64 = 0.05;
 /// Samples of one measurement of a profile; the confidence interval is computed from them.
 pub(crate) const PROFILE_SAMPLES: u32 = 5;
+/// A target that has answered nothing for so long is not measured any longer.
+pub(crate) const LONGEST_MEASUREMENT: Duration = Duration::from_secs(10);
 /// A map that could not be read is read again after this.
 pub(crate) const READ_AGAIN: Duration = Duration::from_secs(1);

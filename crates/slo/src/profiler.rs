@@ -15,7 +15,7 @@ use nacre_qos::scheduler::DeviceLimits;
 use nacre_qos::{IoKind, Profile, ProfileRow};
 use tokio::task::JoinSet;
 
-use crate::limits::{MAX_OUTSTANDING, PROFILE_SAMPLES};
+use crate::limits::{LONGEST_MEASUREMENT, MAX_OUTSTANDING, PROFILE_SAMPLES};
 use crate::records::StoredProfile;
 
 /// What to measure.
@@ -57,11 +57,11 @@ pub async fn profile_targets(
         // There is something to read once it was written.
         for kind in [IoKind::Write, IoKind::Read] {
             progress(&format!("{}s of {bytes} bytes", kind.as_str()));
-            let samples = measure(store, objects, kind, *bytes, plan.of_each).await?;
+            let samples = measure_all(store, objects, kind, *bytes, plan.of_each).await?;
             for (target, samples) in objects.keys().zip(samples) {
                 if samples.iter().all(|sample| *sample == 0.0) {
                     let text = format!("{target} answered no {} of {bytes} bytes", kind.as_str());
-                    return Err(Error::exhausted(text).hint("give the profile more time"));
+                    return Err(Error::exhausted(text).hint("is its disk full, or broken?"));
                 }
                 let (bandwidth, half_width) = StoredProfile::usable_bandwidth(&samples);
                 bandwidths.entry(target).or_default()[kind.index()] = bandwidth;
@@ -95,6 +95,25 @@ pub async fn profile_targets(
 fn depth(limits: DeviceLimits, kind: IoKind, bytes: u64) -> usize {
     let limits = limits.of(kind);
     limits.requests.min((limits.bytes / bytes.max(1)).max(1) as usize)
+}
+
+/// As [`measure`], for longer if a target has answered nothing: a busy disk may stall for a second.
+async fn measure_all(
+    store: &Arc<dyn Store>,
+    objects: &BTreeMap<TargetName, Vec<ObjectId>>,
+    kind: IoKind,
+    bytes: u64,
+    mut time: Duration,
+) -> Result<Vec<Vec<f64>>> {
+    loop {
+        let samples = measure(store, objects, kind, bytes, time).await?;
+        let have_all_answered =
+            samples.iter().all(|of_target| of_target.iter().any(|one| *one > 0.0));
+        if have_all_answered || time > LONGEST_MEASUREMENT {
+            return Ok(samples);
+        }
+        time *= 2;
+    }
 }
 
 /// Bytes a second of each target, in several samples.

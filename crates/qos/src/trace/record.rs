@@ -51,6 +51,14 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// The first byte of a record in its object.
+    pub fn offset_in_object(&self, record: &TraceRecord, block_bytes: u64) -> u64 {
+        match record.place {
+            Place::Block { offset, .. } => offset % block_bytes.max(1),
+            Place::Unknown | Place::Object { .. } => 0,
+        }
+    }
+
     /// The object of a record, if it names one. A volume consists of objects of `block_bytes`, as in the thesis.
     pub fn object(&self, record: &TraceRecord, block_bytes: u64) -> Option<String> {
         match record.place {

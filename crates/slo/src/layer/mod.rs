@@ -11,12 +11,14 @@
 //! - `cost` says how much work a request is before it runs, and after.
 //! - `device_clock` divides the time of a busy target among the requests it had.
 //! - `parts` says how much of each promise a gateway uses.
+//! - `drift` compares what requests take with the profile.
 //! - `meter` counts latencies and missed promises of one tenant at one target.
 //!
 //! **Invariant:** requests of one tenant to one target reach the engine in the order they came in.
 
 mod cost;
 mod device_clock;
+mod drift;
 mod latency_histogram;
 mod meter;
 mod node_slo;
@@ -24,6 +26,7 @@ mod parts;
 mod report;
 mod slo_layer;
 mod target_queue;
+mod tenant;
 
 pub use meter::{Miss, MissCause};
 pub use node_slo::{Located, NodeSlo, OneTarget, TargetOf};

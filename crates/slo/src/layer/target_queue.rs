@@ -13,8 +13,7 @@ use std::time::Duration;
 use nacre_clock::Clock;
 use nacre_object::{Error, Result, TargetName, TenantName};
 use nacre_qos::scheduler::{
-    DeviceLimits, NewRequest, Next, RequestId, Scheduler, TenantId, TenantSettings, TenantState,
-    Ties, Work,
+    DeviceLimits, NewRequest, Next, RequestId, Scheduler, TenantId, TenantSettings, Ties, Work,
 };
 use nacre_qos::sharing::Shared;
 use nacre_qos::{Envelope, RateBurst};
@@ -23,19 +22,16 @@ use tokio::sync::oneshot;
 
 use super::cost::{Cost, Known};
 use super::device_clock::DeviceClock;
+use super::drift::Drift;
 use super::meter::Meter;
 use super::parts::{Parts, shared};
-use super::report::{TargetReport, TenantReport};
+use super::report::TargetReport;
+use super::tenant::{Tenant, Watched};
 use super::{Miss, MissCause};
 use crate::limits::{
     MAX_METERED_TENANTS, MAX_OUTSTANDING, MAX_QUEUE_WAIT, SYSTEM_BURST_SECONDS, SYSTEM_RATE,
 };
 use crate::records::{SloState, system_tenant};
-
-/// The time over which the work of requests is compared with what the profile says.
-const DRIFT_WINDOW: Duration = Duration::from_secs(30);
-/// Seconds of work within that time from which on the comparison means something.
-const LEAST_COMPARED_SECONDS: f64 = 1.0;
 
 /// The requests of one process to one target.
 #[derive(Debug)]
@@ -61,20 +57,6 @@ struct Inner {
     drift: Drift,
 }
 
-#[derive(Debug)]
-struct Tenant {
-    id: TenantId,
-    meter: Meter,
-    watched: Option<Watched>,
-}
-
-/// The traffic of a tenant, and until when it is watched.
-#[derive(Debug)]
-struct Watched {
-    envelope: Envelope,
-    until: Duration,
-}
-
 /// What comes of a request that waits.
 #[derive(Debug, Clone, Copy)]
 enum Admission {
@@ -82,14 +64,6 @@ enum Admission {
     Sent { is_within: bool, begun: f64 },
     /// It waited for too long.
     Expired,
-}
-
-/// The work that requests took beside the work that the profile says; both fade.
-#[derive(Debug, Default)]
-struct Drift {
-    took_seconds: f64,
-    profile_seconds: f64,
-    faded_at: Duration,
 }
 
 /// A request that may go to the engine.
@@ -491,50 +465,5 @@ impl Drop for Waiting<'_> {
             inner.device.forget(now);
         }
         inner.send_what_may_go(now);
-    }
-}
-
-impl Tenant {
-    fn report(
-        &mut self,
-        name: &TenantName,
-        state: Option<TenantState>,
-        now: Duration,
-    ) -> TenantReport {
-        let meter = &mut self.meter;
-        TenantReport {
-            tenant: name.to_string(),
-            minute: meter.windows.minute(now),
-            hour: meter.windows.hour(now),
-            requests: meter.requests,
-            within: meter.within,
-            refused: meter.refused,
-            misses: meter.misses,
-            curve: self.watched.as_ref().and_then(|watched| watched.envelope.curve(now).ok()),
-            queued: state.as_ref().map_or(0, |state| state.queued_requests),
-            tokens_seconds: state.map(|state| state.tokens_seconds).unwrap_or_default(),
-        }
-    }
-}
-
-impl Drift {
-    fn add(&mut self, took_seconds: f64, profile_seconds: f64, now: Duration) {
-        self.fade(now);
-        self.took_seconds += took_seconds;
-        self.profile_seconds += profile_seconds;
-    }
-
-    fn ratio(&mut self, now: Duration) -> Option<f64> {
-        self.fade(now);
-        let is_enough = self.profile_seconds >= LEAST_COMPARED_SECONDS;
-        is_enough.then(|| self.took_seconds / self.profile_seconds)
-    }
-
-    fn fade(&mut self, now: Duration) {
-        let passed = now.saturating_sub(self.faded_at).as_secs_f64();
-        self.faded_at = self.faded_at.max(now);
-        let left = (-passed / DRIFT_WINDOW.as_secs_f64()).exp();
-        self.took_seconds *= left;
-        self.profile_seconds *= left;
     }
 }

@@ -16,5 +16,5 @@ pub use promise::{Promise, PromisedFlow};
 pub(crate) use state::{
     ENFORCE_KEY, POOL_PREFIX, TARGET_PREFIX, TENANT_PREFIX, WEIGHT_PREFIX, encode,
 };
-pub use state::{SloState, background_tenant, system_tenant};
+pub use state::{SloState, system_tenant};
 pub use stored_profile::StoredProfile;

@@ -22,11 +22,6 @@ pub fn system_tenant() -> TenantName {
     TenantName::new("nacre.system").expect("a literal")
 }
 
-/// Whose requests are that nacre makes in the background, such as moving objects to another layout.
-pub fn background_tenant() -> TenantName {
-    TenantName::new("nacre.background").expect("a literal")
-}
-
 /// What the map `slo` says. The default is what an empty map says: nothing is enforced.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SloState {

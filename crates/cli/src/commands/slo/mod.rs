@@ -6,6 +6,7 @@ mod curve;
 mod input;
 mod place;
 mod profile;
+mod replay;
 mod status;
 mod targets;
 mod watch;
@@ -37,6 +38,8 @@ pub enum SloCommand {
     WhatIf(admit::AdmitArguments),
     /// Watch what a tenant sends, and say what it could be promised
     Watch(watch::WatchArguments),
+    /// Send the requests of recorded traces at the times at which they were recorded, and measure their latencies
+    Replay(replay::ReplayArguments),
     /// End a promise
     Evict { tenant: TenantName },
     /// List the promises
@@ -96,6 +99,7 @@ pub async fn run(
         C::Profile { seconds } => profile::profile(&file()?, seconds, out).await,
         C::Admit(arguments) => admit::admit(&arguments, Effect::Admit, &file()?, out).await,
         C::WhatIf(arguments) => admit::admit(&arguments, Effect::WhatIf, &file()?, out).await,
+        C::Replay(arguments) => replay::replay(&arguments, &Cluster::reach(&file()?)?, out).await,
         C::Watch(arguments) => watch::watch(&arguments, &file()?, out).await,
         C::Status => status::status(&file()?, out).await,
         C::Ls(limit) => status::ls(&Cluster::reach(&file()?)?, limit, out).await,

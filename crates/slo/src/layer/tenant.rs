@@ -1,0 +1,50 @@
+//! `Tenant`: what one tenant does at one target.
+
+use std::time::Duration;
+
+use nacre_object::TenantName;
+use nacre_qos::Envelope;
+use nacre_qos::scheduler::{TenantId, TenantState};
+
+use super::meter::Meter;
+use super::report::TenantReport;
+
+/// A tenant at a target.
+#[derive(Debug)]
+pub(super) struct Tenant {
+    /// In the scheduler.
+    pub id: TenantId,
+    pub meter: Meter,
+    pub watched: Option<Watched>,
+}
+
+/// The traffic of a tenant, and until when it is watched.
+#[derive(Debug)]
+pub(super) struct Watched {
+    pub envelope: Envelope,
+    pub until: Duration,
+}
+
+impl Tenant {
+    /// What it saw, with its state in the scheduler.
+    pub fn report(
+        &mut self,
+        name: &TenantName,
+        state: Option<TenantState>,
+        now: Duration,
+    ) -> TenantReport {
+        let meter = &mut self.meter;
+        TenantReport {
+            tenant: name.to_string(),
+            minute: meter.windows.minute(now),
+            hour: meter.windows.hour(now),
+            requests: meter.requests,
+            within: meter.within,
+            refused: meter.refused,
+            misses: meter.misses,
+            curve: self.watched.as_ref().and_then(|watched| watched.envelope.curve(now).ok()),
+            queued: state.as_ref().map_or(0, |state| state.queued_requests),
+            tokens_seconds: state.map(|state| state.tokens_seconds).unwrap_or_default(),
+        }
+    }
+}
