@@ -57,6 +57,23 @@ fn balancing_spreads_three_logs_and_loses_nothing_when_a_node_is_killed() {
     assert!(seconds.len() > 10, "{report}");
 }
 
+/// Whether promises were kept is not judged here: that depends on what else the machine does.
+#[test]
+fn two_tenants_are_promised_a_latency_a_third_is_refused_and_a_fourth_bursts() {
+    let (_, printed, said) = demo(&["--slo", "--json"], "");
+    let report: Value = serde_json::from_str(&printed).unwrap_or_else(|_| panic!("{said}"));
+    assert!(report["refusal"].as_str().unwrap().contains("greedy is refused"), "{report}");
+    let phases = report["phases"].as_array().unwrap();
+    let enforced: Vec<_> = phases.iter().map(|phase| &phase["is_enforced"]).collect();
+    assert_eq!(enforced, [false, true]);
+    for phase in phases {
+        let tenants = phase["tenants"].as_array().unwrap();
+        assert_eq!(tenants.len(), 2, "{report}");
+        assert!(tenants.iter().all(|tenant| tenant["requests"].as_u64() > Some(0)), "{report}");
+        assert!(phase["bulk_bytes_per_second"].as_f64() > Some(0.0), "{report}");
+    }
+}
+
 #[test]
 fn a_few_lines_from_a_pipe_are_enough() {
     let (worked, printed, said) = demo(&["--input", "-"], "a\nb\na\n\nc\nd\ne\nf\n");
