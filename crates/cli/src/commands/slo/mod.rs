@@ -48,7 +48,10 @@ pub enum SloCommand {
     /// Show which latencies tenants see, beside what they were promised
     Status,
     /// Say whether nodes keep promises, or only measure
-    Enforce { switch: Switch },
+    Enforce {
+        /// on: requests are ordered; off: they go as they come
+        switch: Switch,
+    },
     /// Say whose requests those on the objects of a pool are, whoever sends them
     Pool {
         pool: PoolName,
