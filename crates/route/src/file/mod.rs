@@ -1,0 +1,9 @@
+//! Rules as people write them: the network, the grants, and the rules of each switch, one a line.
+
+mod parse;
+mod print;
+mod routes;
+mod topology;
+
+pub use routes::{Grant, Insertion, Routes};
+pub use topology::{Location, Topology};

@@ -1,0 +1,155 @@
+//! Reading a file of rules.
+
+use std::str::FromStr;
+
+use nacre_object::{Error, Result};
+
+use super::{Grant, Insertion, Location, Routes};
+use crate::limits::{MAX_FILE_BYTES, MAX_LINE_BYTES, MAX_SWITCHES};
+use crate::model::{Header, ObjectMatch, Rule, SourceMatch, Span, SwitchName, text};
+
+/// The first line of every file, with the version of the format.
+pub const FIRST_LINE: &str = "nacre routes 1";
+
+impl FromStr for Routes {
+    type Err = Error;
+
+    /// Reads a file of rules.
+    ///
+    /// # Errors
+    /// `Invalid`, with the number of the line and what is wrong with it.
+    fn from_str(file: &str) -> Result<Self> {
+        if file.len() > MAX_FILE_BYTES {
+            return Err(Error::invalid(format!(
+                "a file of rules has {MAX_FILE_BYTES} bytes at most"
+            )));
+        }
+        let mut routes = Self::default();
+        let mut is_begun = false;
+        for (at, line) in file.lines().enumerate() {
+            let read = read_line(&mut routes, &mut is_begun, line);
+            read.map_err(|error| on_line(&error, at + 1))?;
+        }
+        match is_begun {
+            true => Ok(routes),
+            false => Err(Error::invalid("a file of rules is empty").hint(FIRST_LINE_HINT)),
+        }
+    }
+}
+
+const FIRST_LINE_HINT: &str = "begin it with the line: nacre routes 1";
+
+fn on_line(error: &Error, number: usize) -> Error {
+    let told = Error::new(error.kind(), format!("line {number}: {}", error.message()));
+    match error.hint_text() {
+        Some(hint) => told.hint(hint),
+        None => told,
+    }
+}
+
+fn read_line(routes: &mut Routes, is_begun: &mut bool, line: &str) -> Result<()> {
+    if line.len() > MAX_LINE_BYTES {
+        return Err(Error::invalid(format!("a line has {MAX_LINE_BYTES} bytes at most")));
+    }
+    let words = text::words(line);
+    if words.is_empty() {
+        return Ok(());
+    }
+    if !*is_begun {
+        *is_begun = words == FIRST_LINE.split(' ').collect::<Vec<_>>();
+        return match is_begun {
+            true => Ok(()),
+            false => Err(Error::invalid("this is no file of rules, or of a later version")
+                .hint(FIRST_LINE_HINT)),
+        };
+    }
+    if line.starts_with(char::is_whitespace) {
+        return read_rule(routes, &words);
+    }
+    read_statement(routes, &words)
+}
+
+fn read_rule(routes: &mut Routes, words: &[&str]) -> Result<()> {
+    let Some(insertion) = routes.insertions.last_mut() else {
+        return Err(Error::invalid("a rule of no application")
+            .hint("put a line \"application NAME on SWITCH\" before it; all other lines begin without a blank"));
+    };
+    insertion.rules.push(Rule::parse(&insertion.application, words)?);
+    Ok(())
+}
+
+fn read_statement(routes: &mut Routes, words: &[&str]) -> Result<()> {
+    let topology = &mut routes.topology;
+    let is_new = match words {
+        ["pool", name] => topology.pools.insert(name.parse()?),
+        ["target", name] => topology.targets.insert(name.parse()?),
+        ["layer", name] => topology.layers.insert(name.parse()?, None).is_none(),
+        ["layer", name, "to", switch] => {
+            let switch = known_switch(routes, switch)?;
+            routes.topology.layers.insert(name.parse()?, Some(switch)).is_none()
+        }
+        ["switch", name, "at", location @ ..] => {
+            let name: SwitchName = name.parse()?;
+            let is_new = !topology.has_switch(&name);
+            topology.switches.push((name, parse_location(location)?));
+            if topology.switches.len() > MAX_SWITCHES {
+                return Err(Error::invalid(format!("there are more than {MAX_SWITCHES} switches")));
+            }
+            is_new
+        }
+        ["reserved", prefix] => {
+            routes.reserved.push(ObjectMatch::parse(prefix)?);
+            true
+        }
+        ["grant", header @ ..] => {
+            routes.grants.push(parse_grant(header)?);
+            true
+        }
+        ["application", application, "on", switch] => {
+            let (switch, application) = (known_switch(routes, switch)?, application.parse()?);
+            routes.insertions.push(Insertion { application, switch, rules: vec![] });
+            true
+        }
+        _ => return Err(Error::invalid(format!("{:?} says nothing", words.join(" "))).hint(HINT)),
+    };
+    match is_new {
+        true => Ok(()),
+        false => Err(Error::invalid(format!("{} {} is there already", words[0], words[1]))),
+    }
+}
+
+const HINT: &str = "lines are: pool NAME, target NAME, layer NAME [to SWITCH], switch NAME at PLACE, \
+    reserved PREFIX*, grant SOURCE OPERATIONS OBJECT, application NAME on SWITCH; \
+    and rules, which begin with a blank";
+
+fn known_switch(routes: &Routes, name: &str) -> Result<SwitchName> {
+    let name: SwitchName = name.parse()?;
+    match routes.topology.has_switch(&name) {
+        true => Ok(name),
+        false => Err(Error::invalid(format!("there is no switch {name}"))
+            .hint(format!("put a line \"switch {name} at source *\" before it"))),
+    }
+}
+
+fn parse_location(words: &[&str]) -> Result<Location> {
+    match words {
+        ["source", source] => match SourceMatch::parse(source)? {
+            SourceMatch::Layer(_) => Err(Error::invalid("no IO begins at a layer")
+                .hint("write \"switch NAME at layer\", and \"layer NAME to SWITCH\"")),
+            source => Ok(Location::Source(source)),
+        },
+        ["target", name] => Ok(Location::Target(name.parse()?)),
+        ["pool", name] => Ok(Location::Pool(name.parse()?)),
+        ["layer"] => Ok(Location::Layer),
+        _ => Err(Error::invalid(format!("{:?} is no place of a switch", words.join(" ")))
+            .hint("write source SOURCE, target NAME, pool NAME or layer")),
+    }
+}
+
+fn parse_grant(words: &[&str]) -> Result<Grant> {
+    let Header { source, operations, object, span } = Header::parse(words)?;
+    if span != Span::WHOLE || matches!(source, SourceMatch::Layer(_)) {
+        return Err(Error::invalid("a grant is of an entity or a tenant, to whole objects"));
+    }
+    Ok(Grant { source, operations, object })
+}

@@ -1,0 +1,48 @@
+//! Writing a file of rules: what is read again is the same.
+
+use std::fmt;
+
+use super::parse::FIRST_LINE;
+use super::{Grant, Location, Routes};
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Source(source) => write!(f, "source {source}"),
+            Self::Target(target) => write!(f, "target {target}"),
+            Self::Pool(pool) => write!(f, "pool {pool}"),
+            Self::Layer => f.write_str("layer"),
+        }
+    }
+}
+
+impl fmt::Display for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.source, self.operations, self.object)
+    }
+}
+
+impl fmt::Display for Routes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{FIRST_LINE}")?;
+        let topology = &self.topology;
+        topology.pools.iter().try_for_each(|pool| writeln!(f, "pool {pool}"))?;
+        topology.targets.iter().try_for_each(|target| writeln!(f, "target {target}"))?;
+        for (switch, location) in &topology.switches {
+            writeln!(f, "switch {switch} at {location}")?;
+        }
+        for (layer, switch) in &topology.layers {
+            match switch {
+                Some(switch) => writeln!(f, "layer {layer} to {switch}")?,
+                None => writeln!(f, "layer {layer}")?,
+            }
+        }
+        self.reserved.iter().try_for_each(|prefix| writeln!(f, "reserved {prefix}"))?;
+        self.grants.iter().try_for_each(|grant| writeln!(f, "grant {grant}"))?;
+        for insertion in &self.insertions {
+            writeln!(f, "application {} on {}", insertion.application, insertion.switch)?;
+            insertion.rules.iter().try_for_each(|rule| writeln!(f, "  {rule}"))?;
+        }
+        Ok(())
+    }
+}

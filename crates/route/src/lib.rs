@@ -1,0 +1,18 @@
+//! Routes: the path of an IO as a program (sRoute, FAST 2016).
+//!
+//! **Invariant:** the crate decides and does nothing. It has no IO, no clock and no randomness.
+
+mod file;
+pub mod limits;
+mod model;
+mod plan;
+mod rules;
+
+pub use file::{Grant, Insertion, Location, Routes, Topology};
+pub use model::{
+    ApplicationName, Ask, Choice, Destination, Follow, Header, Io, LayerName, ObjectMatch,
+    Operation, Operations, Options, Pattern, Prepare, Replies, Rule, RuleId, Scatter, SourceMatch,
+    Span, SwitchName, Take, Touch, longest_prefix_first, touches,
+};
+pub use plan::{Piece, PieceReply, Plan, join, plan};
+pub use rules::{RuleTable, Segment};

@@ -1,0 +1,45 @@
+//! Every bound of this crate with its reason.
+
+use std::time::Duration;
+
+use nacre_object::limits::{MAX_IDENTIFIER_BYTES, MAX_OBJECT_NAME_BYTES};
+
+/// Rules of one switch. The burst of the sRoute paper (section 5.1) left 100,000 rules behind.
+pub const MAX_RULES: usize = 100_000;
+/// Rules of one switch whose object is a pattern with `*` before its end. Those whose literal prefixes agree are tried
+/// one after the other.
+pub const MAX_PATTERN_RULES: usize = 1024;
+/// Bytes of the object of a rule: a pool, a slash and the longest object name.
+pub const MAX_OBJECT_MATCH_BYTES: usize = MAX_IDENTIFIER_BYTES + 1 + MAX_OBJECT_NAME_BYTES;
+/// Places among which one rule scatters. Nobody keeps more copies of an object.
+pub const MAX_SCATTER_TARGETS: usize = 16;
+/// Pieces into which the rules split one IO: the longest request in blocks of 4 KiB, and some to spare.
+pub const MAX_PIECES: usize = 4096;
+/// Bytes of a file of rules: a switch full of rules with short names, several times.
+pub const MAX_FILE_BYTES: usize = 64 << 20;
+/// Bytes of one line of a file of rules: a header and a destination with the longest names, all characters escaped.
+pub const MAX_LINE_BYTES: usize = 16 * 1024;
+/// IOs that a switch holds while a header is quiesced, or while they wait for an overlapping IO. A client has some
+/// dozens in flight; a thousand clients fit.
+pub const MAX_HELD_IOS: usize = 65_536;
+/// IOs of one switch that are in flight.
+pub const MAX_IN_FLIGHT_IOS: usize = 65_536;
+/// Epochs of rules that a switch keeps at once: the old rules, for IO that began under them, and the new ones.
+pub const MAX_EPOCHS: usize = 2;
+/// So long an IO waits for the controller before it fails. A controller is replaced within some seconds.
+pub const MAX_CONTROLLER_WAIT: Duration = Duration::from_secs(30);
+/// Switches that change together.
+pub const MAX_SWITCHES: usize = 4096;
+/// Places that one IO passes before the analysis calls its way a loop. A way without a loop has as many at most as
+/// there are switches and layers; real ones have some five.
+pub const MAX_HOPS: usize = 64;
+/// States of the automaton by which the analysis finds an object for each combination of rules. Each is some hundred
+/// bytes.
+pub const MAX_CHECK_STATES: usize = 1 << 20;
+/// Findings of one kind that the analysis reports. A person reads the first few.
+pub const MAX_FINDINGS_OF_A_KIND: usize = 100;
+/// Blocks that one miss-ratio curve samples. 8,192 samples already have an error of half a per cent.
+pub const MAX_SAMPLED_BLOCKS: usize = 1 << 20;
+
+const _: () = assert!(MAX_PATTERN_RULES < MAX_RULES);
+const _: () = assert!(MAX_OBJECT_MATCH_BYTES * 4 < MAX_LINE_BYTES);

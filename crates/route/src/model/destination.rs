@@ -1,0 +1,184 @@
+//! Where a rule sends an IO.
+
+use std::fmt;
+
+use nacre_object::{Error, ObjectId, PoolName, Result, TargetName};
+
+use super::LayerName;
+use super::text;
+use crate::limits::MAX_SCATTER_TARGETS;
+
+/// How many of several copies an IO goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Take {
+    /// One.
+    One,
+    /// All.
+    All,
+    /// More than half.
+    Quorum,
+}
+
+/// Which copies come first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Choice {
+    /// Drawn by lot for each IO.
+    Random,
+    /// The targets with the least load.
+    LeastLoaded,
+    /// The targets nearest to the switch.
+    Nearest,
+}
+
+/// Some of several copies (*scatter routing*, sRoute paper, section 2).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Scatter {
+    /// How many copies.
+    pub take: Take,
+    /// Which of them, unless it is all.
+    pub choice: Choice,
+    /// The targets that keep a copy.
+    pub among: Vec<TargetName>,
+}
+
+impl Scatter {
+    /// To how many copies an IO goes.
+    pub fn count(&self) -> usize {
+        match self.take {
+            Take::One => 1,
+            Take::All => self.among.len(),
+            Take::Quorum => self.among.len() / 2 + 1,
+        }
+    }
+}
+
+/// What the controller is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Ask {
+    /// The header. The switch keeps the IO, and waits for the destination.
+    Header,
+    /// The IO with its data.
+    Whole,
+}
+
+/// Where an IO goes next.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Destination {
+    /// To its object, where that lies without rules.
+    Home,
+    /// To another object.
+    Object(ObjectId),
+    /// To the object of that name in another pool.
+    Pool(PoolName),
+    /// To the object of that name at this target.
+    Target(TargetName),
+    /// On its way, without this layer.
+    Bypass(LayerName),
+    /// To this layer, which gives it back for further forwarding.
+    Waypoint(LayerName),
+    /// To some of several copies.
+    Scatter(Scatter),
+    /// To the controller.
+    Controller(Ask),
+}
+
+impl Destination {
+    /// Parses what follows `->`; the words after it are left over, for options.
+    ///
+    /// # Errors
+    /// `Invalid` if it is no destination.
+    pub fn parse<'a>(words: &'a [&'a str]) -> Result<(Self, &'a [&'a str])> {
+        let [kind, rest @ ..] = words else {
+            return Err(Error::invalid("a rule has no destination").hint(HINT));
+        };
+        if *kind == "home" {
+            return Ok((Self::Home, rest));
+        }
+        let take = match *kind {
+            "one" => Some(Take::One),
+            "all" => Some(Take::All),
+            "quorum" => Some(Take::Quorum),
+            _ => None,
+        };
+        let [what, left @ ..] = rest else {
+            return Err(Error::invalid(format!("{kind:?} alone is no destination")).hint(HINT));
+        };
+        if let Some(take) = take {
+            return parse_scatter(take, what, left);
+        }
+        let destination = match *kind {
+            "object" => Self::Object(text::unescape(what)?.parse()?),
+            "pool" => Self::Pool(what.parse()?),
+            "target" => Self::Target(what.parse()?),
+            "bypass" => Self::Bypass(what.parse()?),
+            "waypoint" => Self::Waypoint(what.parse()?),
+            "controller" if *what == "header" => Self::Controller(Ask::Header),
+            "controller" if *what == "whole" => Self::Controller(Ask::Whole),
+            _ => {
+                let message = format!("{:?} is no destination", format!("{kind} {what}"));
+                return Err(Error::invalid(message).hint(HINT));
+            }
+        };
+        Ok((destination, left))
+    }
+}
+
+const HINT: &str = "write home, object POOL/NAME, pool POOL, target TARGET, bypass LAYER, waypoint LAYER, \
+    one|all|quorum TARGET,TARGET [random|least-loaded|nearest], or controller header|whole";
+
+fn parse_scatter<'a>(
+    take: Take,
+    targets: &str,
+    left: &'a [&'a str],
+) -> Result<(Destination, &'a [&'a str])> {
+    let among: Vec<TargetName> = targets.split(',').map(str::parse).collect::<Result<_>>()?;
+    if among.len() > MAX_SCATTER_TARGETS {
+        return Err(Error::invalid(format!("a rule scatters among {} targets", among.len()))
+            .hint(format!("name {MAX_SCATTER_TARGETS} at most")));
+    }
+    if let Some(twice) = among.iter().enumerate().find(|(at, name)| among[..*at].contains(name)) {
+        return Err(Error::invalid(format!("a rule names the target {} twice", twice.1)));
+    }
+    let choice = match left.first().copied() {
+        Some("random") => Some(Choice::Random),
+        Some("least-loaded") => Some(Choice::LeastLoaded),
+        Some("nearest") => Some(Choice::Nearest),
+        _ => None,
+    };
+    let left = if choice.is_some() { &left[1..] } else { left };
+    let scatter = Scatter { take, choice: choice.unwrap_or(Choice::Random), among };
+    Ok((Destination::Scatter(scatter), left))
+}
+
+impl fmt::Display for Scatter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.take {
+            Take::One => "one ",
+            Take::All => "all ",
+            Take::Quorum => "quorum ",
+        })?;
+        let names: Vec<_> = self.among.iter().map(TargetName::as_str).collect();
+        f.write_str(&names.join(","))?;
+        f.write_str(match self.choice {
+            Choice::Random => " random",
+            Choice::LeastLoaded => " least-loaded",
+            Choice::Nearest => " nearest",
+        })
+    }
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Home => f.write_str("home"),
+            Self::Object(object) => write!(f, "object {}", text::escape(&object.to_string())),
+            Self::Pool(pool) => write!(f, "pool {pool}"),
+            Self::Target(target) => write!(f, "target {target}"),
+            Self::Bypass(layer) => write!(f, "bypass {layer}"),
+            Self::Waypoint(layer) => write!(f, "waypoint {layer}"),
+            Self::Scatter(scatter) => scatter.fmt(f),
+            Self::Controller(Ask::Header) => f.write_str("controller header"),
+            Self::Controller(Ask::Whole) => f.write_str("controller whole"),
+        }
+    }
+}

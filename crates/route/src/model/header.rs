@@ -1,0 +1,67 @@
+//! The header of a rule.
+
+use std::fmt;
+
+use nacre_object::{Error, Result};
+
+use super::{Io, ObjectMatch, Operations, SourceMatch, Span};
+
+/// Which IO a rule is about (`IOHeader` of the sRoute paper, figure 3).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Header {
+    /// Where it comes from.
+    pub source: SourceMatch,
+    /// What it does.
+    pub operations: Operations,
+    /// To which objects.
+    pub object: ObjectMatch,
+    /// To which bytes. [`Span::WHOLE`] is also about IO that touches no bytes, such as reading an attribute.
+    pub span: Span,
+}
+
+impl Header {
+    /// Whether some byte of an IO, or all of an IO without bytes, is what this header is about.
+    pub fn matches(&self, io: &Io) -> bool {
+        self.operations.contains(io.operation)
+            && self.source.matches(io)
+            && self.object.matches(&io.object)
+            && match io.span {
+                Some(span) => self.span.overlaps(span),
+                None => self.span == Span::WHOLE,
+            }
+    }
+
+    /// Parses the words `SOURCE OPERATIONS OBJECT [RANGE]`.
+    ///
+    /// # Errors
+    /// `Invalid` if a word is missing, one too many, or wrong.
+    pub fn parse(words: &[&str]) -> Result<Self> {
+        let (source, operations, object, span) = match words {
+            [source, operations, object] => (source, operations, object, Span::WHOLE),
+            [source, operations, object, span] => (source, operations, object, Span::parse(span)?),
+            _ => {
+                return Err(Error::invalid(format!(
+                    "a header has 3 or 4 words, not {}",
+                    words.len()
+                ))
+                .hint("write SOURCE OPERATIONS OBJECT [RANGE], as in: * rw data/vm1 0..512KiB"));
+            }
+        };
+        Ok(Self {
+            source: SourceMatch::parse(source)?,
+            operations: Operations::parse(operations)?,
+            object: ObjectMatch::parse(object)?,
+            span,
+        })
+    }
+}
+
+impl fmt::Display for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.source, self.operations, self.object)?;
+        match self.span {
+            Span::WHOLE => Ok(()),
+            span => write!(f, " {span}"),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! An IO, as rules see it: read-only, and without its data.
+
+use std::fmt;
+
+use nacre_object::{EntityName, Error, IoHeader, ObjectId, Op, Request, Result, TenantName};
+
+use super::{LayerName, Operation, Span, text};
+
+/// One operation on some bytes of one object.
+///
+/// A request of several ops is several such IOs: see [`touches`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Io {
+    /// Who asked, as authenticated.
+    pub source: EntityName,
+    /// Whose latency promise it counts against.
+    pub tenant: TenantName,
+    /// The layer that it came out of, if it has been to one.
+    pub via: Option<LayerName>,
+    /// What it does.
+    pub operation: Operation,
+    /// The object that was asked for, wherever rules have sent the IO since.
+    pub object: ObjectId,
+    /// The bytes it touches; `None` if it touches none, such as reading an attribute.
+    pub span: Option<Span>,
+}
+
+impl Io {
+    /// The IO of one touch of a request.
+    pub fn of(header: &IoHeader, via: Option<LayerName>, touch: Touch) -> Self {
+        Self {
+            source: header.source.clone(),
+            tenant: header.tenant.clone(),
+            via,
+            operation: touch.operation,
+            object: header.object.clone(),
+            span: touch.span,
+        }
+    }
+
+    /// Parses `[entity:NAME] [tenant:NAME] [layer:NAME] OPERATION OBJECT [RANGE]`. Without a range the IO is about the
+    /// whole object; without names it is the local entity's, of the standard tenant.
+    ///
+    /// # Errors
+    /// `Invalid` if a word is missing, one too many, or wrong.
+    pub fn parse(line: &str) -> Result<Self> {
+        let words = text::words(line);
+        let mut rest = words.as_slice();
+        let (mut source, mut tenant, mut via) = (EntityName::local(), TenantName::standard(), None);
+        while let [word, left @ ..] = rest {
+            match word.split_once(':') {
+                Some(("entity", name)) => source = name.parse()?,
+                Some(("tenant", name)) => tenant = name.parse()?,
+                Some(("layer", name)) => via = Some(name.parse()?),
+                _ => break,
+            }
+            rest = left;
+        }
+        let wrong = || {
+            Error::invalid(format!("{line:?} is no IO")).hint(
+                "write [entity:NAME] [tenant:NAME] r|w|c|d OBJECT [RANGE], as in: entity:alice r data/vm1 0..4KiB",
+            )
+        };
+        let (letter, object, span) = match rest {
+            [letter, object] => (letter, object, Span::WHOLE),
+            [letter, object, span] => (letter, object, Span::parse(span)?),
+            _ => return Err(wrong()),
+        };
+        let mut letters = letter.chars();
+        let operation = letters.next().and_then(Operation::from_letter).ok_or_else(wrong)?;
+        if letters.next().is_some() {
+            return Err(wrong());
+        }
+        let object = text::unescape(object)?.parse()?;
+        Ok(Self { source, tenant, via, operation, object, span: Some(span) })
+    }
+}
+
+impl fmt::Display for Io {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "entity:{} tenant:{} ", self.source, self.tenant)?;
+        if let Some(layer) = &self.via {
+            write!(f, "layer:{layer} ")?;
+        }
+        write!(f, "{} {}", self.operation.letter(), text::escape(&self.object.to_string()))?;
+        match self.span {
+            Some(Span::WHOLE) => Ok(()),
+            Some(span) => write!(f, " {span}"),
+            None => f.write_str(" (no bytes)"),
+        }
+    }
+}
+
+/// One thing that a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Touch {
+    /// What it does.
+    pub operation: Operation,
+    /// To which bytes; `None` if to none.
+    pub span: Option<Span>,
+}
+
+/// What a request does, each thing once. What concerns the stream as a whole, such as an append or the call of a
+/// method, touches [`Span::WHOLE`].
+pub fn touches(request: &Request) -> Vec<Touch> {
+    let mut all: Vec<Touch> = request.ops.iter().flat_map(touches_of).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+fn touches_of(op: &Op) -> Vec<Touch> {
+    let touch = |operation, span| vec![Touch { operation, span }];
+    let bytes = |offset: u64, length: u64| Span::new(offset, offset.saturating_add(length));
+    match op {
+        Op::Read { offset, length } => touch(Operation::Read, bytes(*offset, *length)),
+        // A write without bytes may extend the stream.
+        Op::Write { offset, data } => {
+            let span = bytes(*offset, data.len() as u64).unwrap_or(Span::WHOLE);
+            touch(Operation::Write, Some(span))
+        }
+        Op::Zero { offset, length } => touch(Operation::Write, bytes(*offset, *length)),
+        Op::WriteFull { .. }
+        | Op::Append { .. }
+        | Op::Truncate { .. }
+        | Op::Rollback { .. }
+        | Op::WriteFullFrom { .. }
+        | Op::SnapshotCreate { .. }
+        | Op::SnapshotRemove { .. } => touch(Operation::Write, Some(Span::WHOLE)),
+        Op::Stat
+        | Op::AssertVersion(_)
+        | Op::AssertExists
+        | Op::AssertAbsent
+        | Op::SnapshotList => touch(Operation::Read, Some(Span::WHOLE)),
+        Op::Create { .. } | Op::CloneFrom { .. } => touch(Operation::Create, Some(Span::WHOLE)),
+        Op::Remove => touch(Operation::Delete, Some(Span::WHOLE)),
+        Op::Call(_) => [Operation::Read, Operation::Write]
+            .map(|operation| Touch { operation, span: Some(Span::WHOLE) })
+            .to_vec(),
+        op if op.is_write() => touch(Operation::Write, None),
+        _ => touch(Operation::Read, None),
+    }
+}

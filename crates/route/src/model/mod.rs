@@ -1,0 +1,22 @@
+//! The words of routing: which IO a rule is about, and where it sends it (sRoute paper, section 3).
+
+mod destination;
+mod header;
+mod io;
+mod names;
+mod object_match;
+mod operation;
+mod rule;
+mod source;
+mod span;
+pub(crate) mod text;
+
+pub use destination::{Ask, Choice, Destination, Scatter, Take};
+pub use header::Header;
+pub use io::{Io, Touch, touches};
+pub use names::{ApplicationName, LayerName, SwitchName};
+pub use object_match::{ObjectMatch, Pattern};
+pub use operation::{Operation, Operations};
+pub use rule::{Follow, Options, Prepare, Replies, Rule, RuleId, longest_prefix_first};
+pub use source::SourceMatch;
+pub use span::Span;

@@ -1,0 +1,110 @@
+//! How names with blanks and stars are written in a line, and how a line is cut into words.
+
+use nacre_object::{Error, Result};
+
+/// What a backslash goes before.
+const SPECIAL: [char; 5] = ['*', '\\', ' ', '#', '"'];
+
+/// A text as it stands in a line: without blanks, stars and the beginnings of comments.
+pub fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => escaped.push_str("\\n"),
+            '\r' => escaped.push_str("\\r"),
+            '\t' => escaped.push_str("\\t"),
+            c if c.is_control() || (c.is_whitespace() && c != ' ') => {
+                escaped.push_str(&format!("\\u{{{:x}}}", u32::from(c)));
+            }
+            c => {
+                if SPECIAL.contains(&c) {
+                    escaped.push('\\');
+                }
+                escaped.push(c);
+            }
+        }
+    }
+    escaped
+}
+
+/// The pieces between the stars of a word, without their backslashes. One piece if there is no star.
+///
+/// # Errors
+/// `Invalid` for a backslash before anything that needs none.
+pub fn split_at_stars(word: &str) -> Result<Vec<String>> {
+    let mut pieces = vec![String::new()];
+    let mut chars = word.chars();
+    while let Some(c) = chars.next() {
+        let c = match c {
+            '*' => {
+                pieces.push(String::new());
+                continue;
+            }
+            '\\' => escaped(&mut chars).ok_or_else(|| wrong_escape(word))?,
+            c => c,
+        };
+        if let Some(piece) = pieces.last_mut() {
+            piece.push(c);
+        }
+    }
+    Ok(pieces)
+}
+
+fn escaped(chars: &mut std::str::Chars<'_>) -> Option<char> {
+    match chars.next()? {
+        'n' => Some('\n'),
+        'r' => Some('\r'),
+        't' => Some('\t'),
+        'u' => {
+            let (digits, rest) = chars.as_str().strip_prefix('{')?.split_once('}')?;
+            *chars = rest.chars();
+            char::from_u32(u32::from_str_radix(digits, 16).ok()?)
+        }
+        c => SPECIAL.contains(&c).then_some(c),
+    }
+}
+
+fn wrong_escape(word: &str) -> Error {
+    Error::invalid(format!("{word:?} has a backslash before something that needs none"))
+        .hint("write \\\\ for a backslash, \\* for a star and \"\\ \" for a blank")
+}
+
+/// A word without stars, without its backslashes.
+///
+/// # Errors
+/// As [`split_at_stars`]; `Invalid` if there is a star.
+pub fn unescape(word: &str) -> Result<String> {
+    let mut pieces = split_at_stars(word)?;
+    match pieces.len() {
+        1 => Ok(pieces.swap_remove(0)),
+        _ => Err(Error::invalid(format!("{word:?} stands for several objects"))
+            .hint("name one object here, and write \\* for a star in its name")),
+    }
+}
+
+/// Cuts a line into words at blanks that no backslash goes before. A `#` ends the line.
+pub fn words(line: &str) -> Vec<&str> {
+    let mut words = vec![];
+    let mut start = None;
+    let mut is_escaped = false;
+    for (at, c) in line.char_indices() {
+        if is_escaped {
+            is_escaped = false;
+            continue;
+        }
+        if c == '#' && start.is_none() {
+            return words;
+        }
+        match (c.is_whitespace(), start) {
+            (true, Some(from)) => {
+                words.push(&line[from..at]);
+                start = None;
+            }
+            (false, None) => start = Some(at),
+            _ => {}
+        }
+        is_escaped = c == '\\';
+    }
+    words.extend(start.map(|from| &line[from..]));
+    words
+}

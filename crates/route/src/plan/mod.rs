@@ -1,0 +1,7 @@
+//! What becomes of one request under the rules of a switch: it goes one way, or is split, or is refused.
+
+mod join;
+mod split;
+
+pub use join::{PieceReply, join};
+pub use split::{Piece, Plan, plan};

@@ -1,0 +1,117 @@
+//! Splitting a request by the ranges of rules.
+
+use nacre_object::{Error, Op, Request, Result};
+
+use crate::model::{Io, LayerName, Replies, RuleId, Span, touches};
+use crate::rules::{RuleTable, Segment};
+
+/// A part of a request that goes one way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// The bytes; `None` if the request is not split.
+    pub span: Option<Span>,
+    /// The rule that sends it; `None` if there is none, and it goes on to where it was going.
+    pub rule: Option<RuleId>,
+    /// What to ask for there.
+    pub ops: Vec<Op>,
+}
+
+/// The ways of one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// In the order of their bytes; one if the request is not split.
+    pub pieces: Vec<Piece>,
+}
+
+/// Finds the ways of a request. A single read, write or zeroing is split where its bytes go different ways. Any other
+/// request is a transaction, and goes one way or none.
+///
+/// # Errors
+/// `Unsupported`, with the rules, if a transaction, or a request whose replies do not come back to the switch, would
+/// go several ways; `Exhausted` as [`RuleTable::route`].
+pub fn plan(table: &RuleTable, request: &Request, via: Option<&LayerName>) -> Result<Plan> {
+    let mut all = vec![];
+    for touch in touches(request) {
+        all.extend(table.route(&Io::of(&request.header, via.cloned(), touch))?);
+    }
+    // An op of no bytes, such as a read of none, may have no touch that a rule is about.
+    let first = all.first().copied().unwrap_or(Segment { span: None, rule: None });
+    let differs = |segment: &&Segment| !goes_the_same_way(table, first.rule, segment.rule);
+    let Some(other) = all.iter().find(differs).copied() else {
+        let piece = Piece { span: None, rule: first.rule, ops: request.ops.clone() };
+        return Ok(Plan { pieces: vec![piece] });
+    };
+    let [op] = request.ops.as_slice() else {
+        return Err(refuse(table, request, "a transaction", first, other));
+    };
+    let is_direct = |segment: &Segment| {
+        let rule = segment.rule.and_then(|rule| table.get(rule));
+        rule.is_some_and(|rule| rule.options.replies == Replies::Direct)
+    };
+    if all.iter().any(is_direct) {
+        return Err(refuse(
+            table,
+            request,
+            "an IO whose replies go straight to its source",
+            first,
+            other,
+        ));
+    }
+    let pieces = merge(table, all).into_iter().map(|segment| {
+        let op = segment.span.and_then(|span| part_of(op, span))?;
+        Some(Piece { span: segment.span, rule: segment.rule, ops: vec![op] })
+    });
+    let what = format!("a {}", op.name());
+    pieces
+        .collect::<Option<Vec<_>>>()
+        .map(|pieces| Plan { pieces })
+        .ok_or_else(|| refuse(table, request, &what, first, other))
+}
+
+/// Whether two rules send an IO to the same place, and treat it alike.
+fn goes_the_same_way(table: &RuleTable, a: Option<RuleId>, b: Option<RuleId>) -> bool {
+    let way = |rule: RuleId| table.get(rule).map(|rule| (&rule.destination, rule.options));
+    a == b || matches!((a, b), (Some(a), Some(b)) if way(a) == way(b))
+}
+
+/// Neighbours that go the same way become one piece.
+fn merge(table: &RuleTable, segments: Vec<Segment>) -> Vec<Segment> {
+    let mut merged: Vec<Segment> = vec![];
+    for segment in segments {
+        match (merged.last_mut(), segment.span) {
+            (Some(last), Some(span)) if goes_the_same_way(table, last.rule, segment.rule) => {
+                last.span = last.span.and_then(|last| Span::new(last.start(), span.end()));
+            }
+            _ => merged.push(segment),
+        }
+    }
+    merged
+}
+
+fn part_of(op: &Op, span: Span) -> Option<Op> {
+    match op {
+        Op::Read { .. } => Some(Op::Read { offset: span.start(), length: span.length() }),
+        Op::Zero { .. } => Some(Op::Zero { offset: span.start(), length: span.length() }),
+        Op::Write { offset, data } => {
+            let from = usize::try_from(span.start().checked_sub(*offset)?).ok()?;
+            let length = usize::try_from(span.length()).ok()?;
+            let end = from.checked_add(length).filter(|end| *end <= data.len())?;
+            Some(Op::Write { offset: span.start(), data: data.slice(from..end) })
+        }
+        _ => None,
+    }
+}
+
+fn refuse(table: &RuleTable, request: &Request, what: &str, a: Segment, b: Segment) -> Error {
+    let way = |segment: Segment| {
+        let span = segment.span.map_or("what has no bytes".to_owned(), |span| span.to_string());
+        match segment.rule.and_then(|rule| table.get(rule)) {
+            Some(rule) => format!("{span} to \"{}\" by the rule \"{rule}\"", rule.destination),
+            None => format!("{span} nowhere else, as no rule is about it"),
+        }
+    };
+    Error::unsupported(format!("{what} goes one way: the rules send {}, and {}", way(a), way(b)))
+        .during("route")
+        .on(&request.header.object)
+        .hint("send one request for each range, or give both ranges one rule")
+}

@@ -1,0 +1,8 @@
+//! The rules of one switch, and how an IO finds its rule.
+
+mod prefix_map;
+mod range_index;
+mod slot;
+mod table;
+
+pub use table::{RuleTable, Segment};

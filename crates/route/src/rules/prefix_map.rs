@@ -1,0 +1,88 @@
+//! Values by prefix, found for a text.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// A trie that lies in a sorted map: all prefixes of a text are found in as many steps as there are prefixes that
+/// share their beginning with it, whatever else is in the map.
+#[derive(Debug, Clone)]
+pub struct PrefixMap<V>(BTreeMap<String, V>);
+
+impl<V> Default for PrefixMap<V> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<V> PrefixMap<V> {
+    /// The value of exactly this prefix, made if there is none.
+    pub fn entry(&mut self, prefix: &str) -> &mut V
+    where
+        V: Default,
+    {
+        self.0.entry(prefix.to_owned()).or_default()
+    }
+
+    /// The value of exactly this prefix.
+    pub fn get_mut(&mut self, prefix: &str) -> Option<&mut V> {
+        self.0.get_mut(prefix)
+    }
+
+    /// Removes a value.
+    pub fn remove(&mut self, prefix: &str) {
+        self.0.remove(prefix);
+    }
+
+    /// Calls `found` with the value of each prefix of `text`.
+    pub fn each_prefix_of<'a>(&'a self, text: &str, mut found: impl FnMut(&'a V)) {
+        if self.0.is_empty() {
+            return;
+        }
+        let mut bound = Bound::Included(text);
+        // The greatest key up to `bound` is a prefix, or shows how much of `text` the remaining prefixes have at most:
+        // a longer one would be greater than it.
+        while let Some((key, value)) = self.0.range::<str, _>((Bound::Unbounded, bound)).next_back()
+        {
+            let shared = shared_length(key, text);
+            bound = match shared == key.len() {
+                true => {
+                    found(value);
+                    Bound::Excluded(&text[..shared])
+                }
+                false => Bound::Included(&text[..shared]),
+            };
+        }
+    }
+}
+
+/// Bytes of the longest common prefix, to the border of a character.
+fn shared_length(a: &str, b: &str) -> usize {
+    let mut shared = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
+    while !b.is_char_boundary(shared) {
+        shared -= 1;
+    }
+    shared
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prefixes(keys: &[&str], text: &str) -> Vec<String> {
+        let mut map = PrefixMap::<String>::default();
+        for key in keys {
+            *map.entry(key) = (*key).to_owned();
+        }
+        let mut found = vec![];
+        map.each_prefix_of(text, |key| found.push(key.clone()));
+        found
+    }
+
+    #[test]
+    fn all_prefixes_of_a_text_are_found_and_nothing_else() {
+        let keys = ["", "a", "ab", "abd", "abz", "b", "abcé", "abcê"];
+        assert_eq!(prefixes(&keys, "abcéx"), ["abcé", "ab", "a", ""]);
+        assert_eq!(prefixes(&keys, "b"), ["b", ""]);
+        assert_eq!(prefixes(&keys[1..], "c"), Vec::<String>::new());
+    }
+}

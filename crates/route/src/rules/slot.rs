@@ -1,0 +1,76 @@
+//! The rules that agree in source, operation and object.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::range_index::RangeIndex;
+use crate::model::{Operation, RuleId, SourceMatch, Span};
+
+/// Rules that differ in their ranges alone.
+#[derive(Debug, Clone, Default)]
+pub struct Slot {
+    /// Rules about every byte. Kept apart: they would be cut by each range that comes before them.
+    whole: BTreeSet<RuleId>,
+    ranges: RangeIndex,
+}
+
+impl Slot {
+    fn insert(&mut self, rule: RuleId, span: Span) {
+        match span {
+            Span::WHOLE => drop(self.whole.insert(rule)),
+            span => self.ranges.insert(rule, span),
+        }
+    }
+
+    fn remove(&mut self, rule: RuleId, span: Span) {
+        match span {
+            Span::WHOLE => drop(self.whole.remove(&rule)),
+            span => self.ranges.remove(rule, span),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.whole.is_empty() && self.ranges.is_empty()
+    }
+
+    /// The first rule about IO without bytes.
+    pub fn without_bytes(&self) -> Option<RuleId> {
+        self.whole.first().copied()
+    }
+
+    /// The first rule about a byte, and one past the last byte for which that answer holds.
+    pub fn at(&self, byte: u64) -> (Option<RuleId>, u64) {
+        let (ranged, end) = self.ranges.at(byte);
+        match (self.without_bytes(), ranged) {
+            (Some(whole), Some(ranged)) if ranged < whole => (Some(ranged), end),
+            (Some(whole), _) => (Some(whole), end),
+            (None, ranged) => (ranged, end),
+        }
+    }
+}
+
+/// The slots of one object, prefix or pattern.
+#[derive(Debug, Clone, Default)]
+pub struct Slots(HashMap<(SourceMatch, Operation), Slot>);
+
+impl Slots {
+    pub fn insert(&mut self, key: (SourceMatch, Operation), rule: RuleId, span: Span) {
+        self.0.entry(key).or_default().insert(rule, span);
+    }
+
+    pub fn remove(&mut self, key: &(SourceMatch, Operation), rule: RuleId, span: Span) {
+        if let Some(slot) = self.0.get_mut(key) {
+            slot.remove(rule, span);
+            if slot.is_empty() {
+                self.0.remove(key);
+            }
+        }
+    }
+
+    pub fn get(&self, key: &(SourceMatch, Operation)) -> Option<&Slot> {
+        self.0.get(key)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

@@ -1,0 +1,214 @@
+//! `RuleTable`: the rules of one switch in their order, and an index of them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use nacre_object::{Error, ObjectId, Result};
+
+use super::prefix_map::PrefixMap;
+use super::slot::{Slot, Slots};
+use crate::limits::{MAX_PATTERN_RULES, MAX_PIECES, MAX_RULES};
+use crate::model::{
+    Header, Io, ObjectMatch, Operation, Pattern, Rule, RuleId, SourceMatch, Span,
+    longest_prefix_first,
+};
+
+/// Some bytes of an IO, and the rule that decides about them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// The bytes; `None` if the IO touches none.
+    pub span: Option<Span>,
+    /// The first rule about them; `None` if there is none.
+    pub rule: Option<RuleId>,
+}
+
+/// The rules of one switch. The first that was installed decides (sRoute paper, section 3.3).
+///
+/// An IO is looked up by its exact name in a hash table, by its prefixes in a trie, and then by its bytes in disjoint
+/// spans, so the cost grows with the logarithm of the number of rules.
+#[derive(Debug, Clone, Default)]
+pub struct RuleTable {
+    rules: BTreeMap<RuleId, Rule>,
+    by_header: HashMap<Header, BTreeSet<RuleId>>,
+    next: u64,
+    exact: HashMap<ObjectId, Slots>,
+    prefixes: PrefixMap<Slots>,
+    /// By literal prefix.
+    patterns: PrefixMap<Vec<(Pattern, Slots)>>,
+    pattern_rules: usize,
+}
+
+impl RuleTable {
+    /// Installs rules behind those that are there, the longest prefix first: all, or none if it fails. Answers their
+    /// ids in the order of installation.
+    ///
+    /// # Errors
+    /// `Exhausted` past [`MAX_RULES`] or [`MAX_PATTERN_RULES`].
+    pub fn insert(&mut self, rules: Vec<Rule>) -> Result<Vec<RuleId>> {
+        let is_pattern = |rule: &&Rule| matches!(rule.header.object, ObjectMatch::Pattern(_));
+        let patterns = rules.iter().filter(is_pattern).count();
+        if self.rules.len() + rules.len() > MAX_RULES {
+            return Err(Error::exhausted(format!("a switch has {MAX_RULES} rules at most"))
+                .hint("put one rule for a prefix or a longer range in place of many"));
+        }
+        if self.pattern_rules + patterns > MAX_PATTERN_RULES {
+            return Err(Error::exhausted(format!(
+                "a switch has {MAX_PATTERN_RULES} rules at most with a star before the end of the object"
+            ))
+            .hint("use prefixes, which end with the star"));
+        }
+        self.pattern_rules += patterns;
+        let ordered = longest_prefix_first(rules);
+        Ok(ordered.into_iter().map(|rule| self.install(rule)).collect())
+    }
+
+    fn install(&mut self, rule: Rule) -> RuleId {
+        let id = RuleId(self.next);
+        self.next += 1;
+        let slots = match &rule.header.object {
+            ObjectMatch::Exact(object) => self.exact.entry(object.clone()).or_default(),
+            ObjectMatch::Prefix(prefix) => self.prefixes.entry(prefix),
+            ObjectMatch::Pattern(pattern) => {
+                let same = self.patterns.entry(pattern.literal_prefix());
+                let at = same.iter().position(|(other, _)| other == pattern);
+                let at = at.unwrap_or_else(|| {
+                    same.push((pattern.clone(), Slots::default()));
+                    same.len() - 1
+                });
+                &mut same[at].1
+            }
+        };
+        for operation in rule.header.operations.iter() {
+            slots.insert((rule.header.source.clone(), operation), id, rule.header.span);
+        }
+        self.by_header.entry(rule.header.clone()).or_default().insert(id);
+        self.rules.insert(id, rule);
+        id
+    }
+
+    /// Removes all rules of exactly this header (`Delete` of the sRoute paper, table 2), and answers them.
+    pub fn delete(&mut self, header: &Header) -> Vec<(RuleId, Rule)> {
+        let ids = self.by_header.remove(header).unwrap_or_default();
+        ids.into_iter().filter_map(|id| self.uninstall(id)).collect()
+    }
+
+    fn uninstall(&mut self, id: RuleId) -> Option<(RuleId, Rule)> {
+        let rule = self.rules.remove(&id)?;
+        let Header { source, operations, object, span } = &rule.header;
+        let remove = |slots: &mut Slots| {
+            for operation in operations.iter() {
+                slots.remove(&(source.clone(), operation), id, *span);
+            }
+            slots.is_empty()
+        };
+        match object {
+            ObjectMatch::Exact(object) => {
+                if self.exact.get_mut(object).is_some_and(remove) {
+                    self.exact.remove(object);
+                }
+            }
+            ObjectMatch::Prefix(prefix) => {
+                if self.prefixes.get_mut(prefix).is_some_and(remove) {
+                    self.prefixes.remove(prefix);
+                }
+            }
+            ObjectMatch::Pattern(pattern) => {
+                self.pattern_rules -= 1;
+                let literal = pattern.literal_prefix();
+                if let Some(same) = self.patterns.get_mut(literal) {
+                    same.retain_mut(|(other, slots)| other != pattern || !remove(slots));
+                    if same.is_empty() {
+                        self.patterns.remove(literal);
+                    }
+                }
+            }
+        }
+        Some((id, rule))
+    }
+
+    /// The rules, first-installed first.
+    pub fn rules(&self) -> impl Iterator<Item = (RuleId, &Rule)> {
+        self.rules.iter().map(|(id, rule)| (*id, rule))
+    }
+
+    /// One rule.
+    pub fn get(&self, id: RuleId) -> Option<&Rule> {
+        self.rules.get(&id)
+    }
+
+    /// How many rules there are.
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Which rule decides about each byte of an IO, in the order of the bytes.
+    ///
+    /// # Errors
+    /// `Exhausted` if the rules split it into more than [`MAX_PIECES`].
+    pub fn route(&self, io: &Io) -> Result<Vec<Segment>> {
+        let slots = self.slots(io);
+        let Some(span) = io.span else {
+            let rule = slots.iter().filter_map(|slot| slot.without_bytes()).min();
+            return Ok(vec![Segment { span: None, rule }]);
+        };
+        let mut segments: Vec<Segment> = vec![];
+        let mut at = span.start();
+        while at < span.end() {
+            let (mut rule, mut end) = (None, span.end());
+            for slot in &slots {
+                let (first, until) = slot.at(at);
+                end = end.min(until);
+                rule = [rule, first].into_iter().flatten().min();
+            }
+            let start = match segments.last() {
+                Some(last) if last.rule == rule => {
+                    segments.pop().and_then(|last| last.span).map_or(at, Span::start)
+                }
+                _ => at,
+            };
+            if segments.len() == MAX_PIECES {
+                return Err(Error::exhausted(format!(
+                    "the rules split one IO into more than {MAX_PIECES} pieces"
+                ))
+                .during("route")
+                .on(&io.object)
+                .hint("ask for fewer bytes at once"));
+            }
+            segments.push(Segment { span: Span::new(start, end), rule });
+            at = end;
+        }
+        Ok(segments)
+    }
+
+    /// The slots whose rules match the source, operation and object of an IO.
+    fn slots(&self, io: &Io) -> Vec<&Slot> {
+        let keys = keys_of(io);
+        let mut found = vec![];
+        let collect = |slots| keys.iter().filter_map(move |key| Slots::get(slots, key));
+        if let Some(slots) = self.exact.get(&io.object) {
+            found.extend(collect(slots));
+        }
+        let text = io.object.to_string();
+        self.prefixes.each_prefix_of(&text, |slots| found.extend(collect(slots)));
+        self.patterns.each_prefix_of(&text, |patterns| {
+            let fitting = patterns.iter().filter(|(pattern, _)| pattern.matches(&text));
+            fitting.for_each(|(_, slots)| found.extend(collect(slots)));
+        });
+        found
+    }
+}
+
+/// What the source and operation of a rule may be to match this IO.
+fn keys_of(io: &Io) -> Vec<(SourceMatch, Operation)> {
+    let layer = io.via.clone().map(SourceMatch::Layer);
+    let own = [
+        SourceMatch::Any,
+        SourceMatch::Entity(io.source.clone()),
+        SourceMatch::Tenant(io.tenant.clone()),
+    ];
+    own.into_iter().chain(layer).map(|source| (source, io.operation)).collect()
+}

@@ -1,0 +1,138 @@
+//! What becomes of a request: one way, several with a joined reply, or a refusal.
+
+mod common;
+
+use bytes::Bytes;
+use common::rules;
+use nacre_object::{Error, ErrorKind, Op, OpResult, Reply, Request};
+use nacre_route::{Plan, RuleTable, join, plan};
+
+fn table(text: &[&str]) -> RuleTable {
+    let mut table = RuleTable::default();
+    table.insert(rules(text)).unwrap();
+    table
+}
+
+fn request(ops: Vec<Op>) -> Request {
+    Request::new("data/x".parse().unwrap(), ops).unwrap()
+}
+
+fn read(offset: u64, length: u64) -> Op {
+    Op::Read { offset, length }
+}
+
+fn write(offset: u64, text: &'static str) -> Op {
+    Op::Write { offset, data: Bytes::from_static(text.as_bytes()) }
+}
+
+fn ways(plan: &Plan) -> Vec<(Option<u64>, Op)> {
+    plan.pieces.iter().map(|piece| (piece.rule.map(|rule| rule.0), piece.ops[0].clone())).collect()
+}
+
+#[test]
+fn a_read_over_a_routed_and_an_unrouted_range_is_split() {
+    let table = table(&["* r data/x 4..8 -> object spill/x"]);
+    let plan = plan(&table, &request(vec![read(0, 16)]), None).unwrap();
+    let expected = [(None, read(0, 4)), (Some(0), read(4, 4)), (None, read(8, 8))];
+    assert_eq!(ways(&plan), expected);
+}
+
+#[test]
+fn a_write_is_split_with_its_bytes() {
+    let table = table(&["* w data/x 4..8 -> object spill/x"]);
+    let plan = plan(&table, &request(vec![write(2, "abcd")]), None).unwrap();
+    assert_eq!(ways(&plan), [(None, write(2, "ab")), (Some(0), write(4, "cd"))]);
+}
+
+#[test]
+fn neighbours_that_go_the_same_way_are_one_piece() {
+    let one_way = ["* r data/x 0..4 -> object spill/x", "* r data/x 4..8 -> object spill/x"];
+    let table = table(&one_way);
+    let whole = plan(&table, &request(vec![read(0, 8)]), None).unwrap();
+    assert_eq!(ways(&whole), [(Some(0), read(0, 8))]);
+    let more = plan(&table, &request(vec![read(0, 10)]), None).unwrap();
+    assert_eq!(ways(&more), [(Some(0), read(0, 8)), (None, read(8, 2))]);
+}
+
+#[test]
+fn a_transaction_on_a_routed_and_an_unrouted_range_is_refused_with_the_reason() {
+    let table = table(&["* w data/x 0..4 -> object spill/x"]);
+    let both = request(vec![write(0, "ab"), write(8, "cd")]);
+    let error = plan(&table, &both, None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let text = error.to_string();
+    assert!(
+        text.contains("0..2 to \"object spill/x\"") && text.contains("8..10 nowhere else"),
+        "{text}"
+    );
+    let inside = request(vec![write(0, "ab"), write(2, "cd")]);
+    assert_eq!(plan(&table, &inside, None).unwrap().pieces.len(), 1);
+}
+
+#[test]
+fn what_concerns_the_whole_stream_goes_one_way_or_is_refused() {
+    let ranged = table(&["* rw data/x 0..4 -> object spill/x"]);
+    let whole = table(&["* rw data/x -> object spill/x"]);
+    for op in [Op::Append { data: Bytes::from_static(b"a") }, Op::Stat, Op::Truncate { size: 0 }] {
+        let request = request(vec![op]);
+        let error = plan(&ranged, &request, None).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert_eq!(plan(&whole, &request, None).unwrap().pieces.len(), 1);
+    }
+}
+
+#[test]
+fn an_io_whose_replies_go_straight_to_its_source_is_not_split() {
+    let table = table(&["* r data/x 0..4 -> object spill/x reply-direct"]);
+    let error = plan(&table, &request(vec![read(0, 8)]), None).unwrap_err();
+    assert!(error.to_string().contains("straight to its source"), "{error}");
+}
+
+fn data(version: u64, text: &'static str) -> Result<Reply, Error> {
+    let data = Bytes::from_static(text.as_bytes());
+    Ok(Reply { version, results: vec![OpResult::Data(data)] })
+}
+
+fn joined(replies: Vec<Result<Reply, Error>>) -> Result<(u64, Bytes), Error> {
+    let table = table(&["* r data/x 4..8 -> object spill/x"]);
+    let plan = plan(&table, &request(vec![read(0, 12)]), None).unwrap();
+    let reply = join(&plan.pieces, replies)?;
+    let [OpResult::Data(data)] = reply.results.as_slice() else { panic!("{reply:?}") };
+    Ok((reply.version, data.clone()))
+}
+
+#[test]
+fn the_replies_of_a_split_read_are_joined_with_zeros_in_gaps() {
+    let text = |replies| joined(replies).unwrap();
+    let full = text(vec![data(3, "abcd"), data(9, "efgh"), data(3, "ijkl")]);
+    assert_eq!(full, (9, Bytes::from_static(b"abcdefghijkl")));
+    let gap = text(vec![data(3, "ab"), data(9, "efgh"), data(3, "")]);
+    assert_eq!(gap.1, Bytes::from_static(b"ab\0\0efgh"));
+    let ended = text(vec![data(3, "abcd"), data(9, ""), data(3, "")]);
+    assert_eq!(ended.1, Bytes::from_static(b"abcd"));
+}
+
+#[test]
+fn a_piece_whose_object_is_absent_is_empty_unless_all_are() {
+    let absent = || Err(Error::not_found("no such object"));
+    let (_, bytes) = joined(vec![absent(), data(9, "efgh"), absent()]).unwrap();
+    assert_eq!(bytes, Bytes::from_static(b"\0\0\0\0efgh"));
+    let error = joined(vec![absent(), absent(), absent()]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    let error = joined(vec![data(3, "abcd"), Err(Error::corrupt("bad")), absent()]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn a_write_of_which_a_piece_failed_says_that_a_part_is_done() {
+    let table = table(&["* w data/x 4..8 -> object spill/x"]);
+    let plan = plan(&table, &request(vec![write(2, "abcd")]), None).unwrap();
+    let done = || Ok(Reply { version: 4, results: vec![OpResult::Done] });
+    let full = || Err(Error::exhausted("no space"));
+    assert_eq!(join(&plan.pieces, vec![done(), done()]).unwrap().version, 4);
+    let partly = join(&plan.pieces, vec![done(), full()]).unwrap_err();
+    assert_eq!(partly.kind(), ErrorKind::Unavailable);
+    assert!(partly.to_string().contains("1 of 2 pieces"), "{partly}");
+    let failed = join(&plan.pieces, vec![full(), full()]).unwrap_err();
+    assert_eq!(failed.kind(), ErrorKind::Exhausted);
+}
