@@ -15,4 +15,4 @@ pub use model::{
     Span, SwitchName, Take, Touch, longest_prefix_first, touches,
 };
 pub use plan::{Piece, PieceReply, Plan, join, plan};
-pub use rules::{RuleTable, Segment};
+pub use rules::{Placement, RuleTable, Segment};

@@ -8,7 +8,7 @@ use nacre_conformance::SeedCases;
 use nacre_object::{EntityName, TenantName};
 use nacre_route::{
     ApplicationName, Destination, Header, Io, LayerName, ObjectMatch, Operation, Operations,
-    Options, Rule, RuleTable, SourceMatch, Span,
+    Options, Placement, Rule, RuleTable, Segment, SourceMatch, Span,
 };
 
 const CASES: SeedCases =
@@ -70,7 +70,27 @@ fn the_table_and_the_linear_matcher_agree() {
         let mut random = Random::seeded(seed);
         let mut table = RuleTable::default();
         for _ in 0..120 {
-            match random.below(4) {
+            match random.below(5) {
+                4 => {
+                    let object = pick(&mut random, &NAMES).parse().unwrap();
+                    let destination =
+                        Destination::Pool(pick(&mut random, &["p", "q"]).parse().unwrap());
+                    let application = ApplicationName::new("test").unwrap();
+                    let span = span(&mut random);
+                    let placed = Placement { span, destination: destination.clone(), application };
+                    table.place(&object, placed).unwrap();
+                    let read = Io {
+                        operation: Operation::Read,
+                        object,
+                        span: Some(span),
+                        ..io(&mut random)
+                    };
+                    let ways = table.route(&read).unwrap();
+                    let is_there = |s: &Segment| {
+                        table.get(s.rule.unwrap()).unwrap().destination == destination
+                    };
+                    assert!(ways.iter().all(is_there), "reads follow the write");
+                }
                 0 => {
                     let installed: Vec<_> = table.rules().map(|(_, r)| r.header.clone()).collect();
                     if let Some(header) = random.pick(&installed) {

@@ -25,7 +25,7 @@ fn write(offset: u64, text: &'static str) -> Op {
     Op::Write { offset, data: Bytes::from_static(text.as_bytes()) }
 }
 
-fn ways(plan: &Plan) -> Vec<(Option<u64>, Op)> {
+fn ways(plan: &Plan) -> Vec<(Option<i64>, Op)> {
     plan.pieces.iter().map(|piece| (piece.rule.map(|rule| rule.0), piece.ops[0].clone())).collect()
 }
 

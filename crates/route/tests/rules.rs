@@ -5,7 +5,9 @@ mod common;
 use common::{first_rule, io, rule, rules};
 use nacre_object::ErrorKind;
 use nacre_route::limits::{MAX_PATTERN_RULES, MAX_RULES};
-use nacre_route::{Header, ObjectMatch, Routes, RuleId, RuleTable, Span};
+use nacre_route::{
+    ApplicationName, Destination, Header, ObjectMatch, Placement, Routes, RuleId, RuleTable, Span,
+};
 
 fn table(text: &[&str]) -> RuleTable {
     let mut table = RuleTable::default();
@@ -77,6 +79,33 @@ fn delete_removes_all_rules_of_that_header_and_no_other() {
     assert_eq!(first_rule(&table, "r data/x 0..1"), Some(RuleId(2)));
     assert_eq!(first_rule(&table, "r data/x 4..5"), None);
     assert!(table.delete(&header("* r data/x")).is_empty());
+}
+
+#[test]
+fn reads_follow_writes_by_rules_that_come_before_all_others() {
+    let mut table = table(&["* r data/x -> home"]);
+    let mut place = |text: &str, object: &str| {
+        let placed = Placement {
+            span: Span::parse(text).unwrap(),
+            destination: Destination::Object(object.parse().unwrap()),
+            application: ApplicationName::new("tail").unwrap(),
+        };
+        table.place(&"data/x".parse().unwrap(), placed).unwrap();
+        let made = table.rules().filter(|(id, _)| id.is_made());
+        let mut made: Vec<_> = made
+            .map(|(_, r)| (r.header.span.start(), r.header.span.end(), r.destination.to_string()))
+            .collect();
+        made.sort();
+        made.iter().map(|(start, end, to)| format!("{start}..{end} {to}")).collect::<Vec<_>>()
+    };
+    assert_eq!(place("0..8", "s/x"), ["0..8 object s/x"]);
+    assert_eq!(place("8..16", "s/x"), ["0..16 object s/x"], "neighbours are one rule");
+    let cut = ["0..4 object s/x", "4..6 object s/y", "6..16 object s/x"];
+    assert_eq!(place("4..6", "s/y"), cut);
+    assert_eq!(place("2..20", "s/x"), ["0..20 object s/x"], "the newest bytes decide");
+    let segments = table.route(&io("r data/x 10..30")).unwrap();
+    let ids: Vec<_> = segments.iter().map(|segment| segment.rule.unwrap().is_made()).collect();
+    assert_eq!(ids, [true, false]);
 }
 
 /// The example of the sRoute paper, section 3.4: what its delegate does after a write of the first 512 KiB.

@@ -6,9 +6,20 @@ use nacre_object::{Error, Result};
 
 use super::{ApplicationName, Destination, Header};
 
-/// The place of a rule in the order of installation. An earlier rule has a smaller one.
+/// The place of a rule in its table: the smallest decides. Rules that were installed count up from 0. Those that a
+/// switch made itself, as reads follow writes, are below 0 and so come before all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RuleId(pub u64);
+pub struct RuleId(pub i64);
+
+impl RuleId {
+    /// Before every other.
+    pub(crate) const FIRST: Self = Self(i64::MIN);
+
+    /// Whether the switch made the rule itself.
+    pub fn is_made(self) -> bool {
+        self.0 < 0
+    }
+}
 
 /// When the endpoint of a rule is made ready (sRoute paper, section 3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

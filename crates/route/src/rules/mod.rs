@@ -5,4 +5,4 @@ mod range_index;
 mod slot;
 mod table;
 
-pub use table::{RuleTable, Segment};
+pub use table::{Placement, RuleTable, Segment};

@@ -86,7 +86,8 @@ impl RangeIndex {
         }
     }
 
-    fn overlapping_winners(&self, span: Span) -> Vec<(Span, RuleId)> {
+    /// The spans that have a byte of `span`, whole, and their rules.
+    pub fn overlapping_winners(&self, span: Span) -> Vec<(Span, RuleId)> {
         let before = self.winners.range(..span.start()).next_back();
         let within = self.winners.range(span.start()..span.end());
         let all = before.into_iter().chain(within);
@@ -99,8 +100,8 @@ impl RangeIndex {
         let mut all = BTreeSet::new();
         for class in self.classes.keys() {
             let longest = 1_u64.checked_shl(*class).unwrap_or(u64::MAX);
-            let from = (*class, gap.start().saturating_sub(longest), RuleId(0));
-            let to = (*class, gap.end(), RuleId(0));
+            let from = (*class, gap.start().saturating_sub(longest), RuleId::FIRST);
+            let to = (*class, gap.end(), RuleId::FIRST);
             for ((_, start, rule), end) in self.by_length.range(from..to) {
                 let span = Span::new(*start, *end).filter(|span| span.overlaps(gap));
                 all.extend(span.map(|span| (*rule, span)));

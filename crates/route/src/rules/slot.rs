@@ -11,11 +11,14 @@ pub struct Slot {
     /// Rules about every byte. Kept apart: they would be cut by each range that comes before them.
     whole: BTreeSet<RuleId>,
     ranges: RangeIndex,
+    /// Rules that the switch made itself. They have no byte in common.
+    made: RangeIndex,
 }
 
 impl Slot {
     fn insert(&mut self, rule: RuleId, span: Span) {
         match span {
+            span if rule.is_made() => self.made.insert(rule, span),
             Span::WHOLE => drop(self.whole.insert(rule)),
             span => self.ranges.insert(rule, span),
         }
@@ -23,13 +26,14 @@ impl Slot {
 
     fn remove(&mut self, rule: RuleId, span: Span) {
         match span {
+            span if rule.is_made() => self.made.remove(rule, span),
             Span::WHOLE => drop(self.whole.remove(&rule)),
             span => self.ranges.remove(rule, span),
         }
     }
 
     fn is_empty(&self) -> bool {
-        self.whole.is_empty() && self.ranges.is_empty()
+        self.whole.is_empty() && self.ranges.is_empty() && self.made.is_empty()
     }
 
     /// The first rule about IO without bytes.
@@ -37,14 +41,17 @@ impl Slot {
         self.whole.first().copied()
     }
 
+    /// The rules that the switch made about a byte of `span`, with all of their bytes.
+    pub fn made_over(&self, span: Span) -> Vec<(Span, RuleId)> {
+        self.made.overlapping_winners(span)
+    }
+
     /// The first rule about a byte, and one past the last byte for which that answer holds.
     pub fn at(&self, byte: u64) -> (Option<RuleId>, u64) {
+        let (made, made_end) = self.made.at(byte);
         let (ranged, end) = self.ranges.at(byte);
-        match (self.without_bytes(), ranged) {
-            (Some(whole), Some(ranged)) if ranged < whole => (Some(ranged), end),
-            (Some(whole), _) => (Some(whole), end),
-            (None, ranged) => (ranged, end),
-        }
+        let first = [made, ranged, self.without_bytes()].into_iter().flatten().min();
+        (first, end.min(made_end))
     }
 }
 

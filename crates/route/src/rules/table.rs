@@ -8,8 +8,8 @@ use super::prefix_map::PrefixMap;
 use super::slot::{Slot, Slots};
 use crate::limits::{MAX_PATTERN_RULES, MAX_PIECES, MAX_RULES};
 use crate::model::{
-    Header, Io, ObjectMatch, Operation, Pattern, Rule, RuleId, SourceMatch, Span,
-    longest_prefix_first,
+    ApplicationName, Destination, Header, Io, ObjectMatch, Operation, Operations, Options, Pattern,
+    Rule, RuleId, SourceMatch, Span, longest_prefix_first,
 };
 
 /// Some bytes of an IO, and the rule that decides about them.
@@ -21,6 +21,17 @@ pub struct Segment {
     pub rule: Option<RuleId>,
 }
 
+/// Where the newest bytes of a span are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placement {
+    /// The bytes.
+    pub span: Span,
+    /// Where they are.
+    pub destination: Destination,
+    /// The application whose rule sent them there.
+    pub application: ApplicationName,
+}
+
 /// The rules of one switch. The first that was installed decides (sRoute paper, section 3.3).
 ///
 /// An IO is looked up by its exact name in a hash table, by its prefixes in a trie, and then by its bytes in disjoint
@@ -29,7 +40,10 @@ pub struct Segment {
 pub struct RuleTable {
     rules: BTreeMap<RuleId, Rule>,
     by_header: HashMap<Header, BTreeSet<RuleId>>,
-    next: u64,
+    /// The next rule that is installed.
+    next: i64,
+    /// How many rules the switch has made itself.
+    made: i64,
     exact: HashMap<ObjectId, Slots>,
     prefixes: PrefixMap<Slots>,
     /// By literal prefix.
@@ -58,12 +72,67 @@ impl RuleTable {
         }
         self.pattern_rules += patterns;
         let ordered = longest_prefix_first(rules);
-        Ok(ordered.into_iter().map(|rule| self.install(rule)).collect())
+        Ok(ordered.into_iter().map(|rule| self.install_last(rule)).collect())
     }
 
-    fn install(&mut self, rule: Rule) -> RuleId {
+    /// Notes that the newest bytes of a span are at a destination: reads of them go there from now on, whoever asks
+    /// and whatever other rules say. Earlier such notes about these bytes end. IO without bytes, as of attributes, does
+    /// not follow. See [`crate::Follow`].
+    ///
+    /// # Errors
+    /// `Exhausted` past [`MAX_RULES`]. One call adds two rules at most.
+    pub fn place(&mut self, object: &ObjectId, placed: Placement) -> Result<()> {
+        let Placement { span, destination, application } = placed;
+        if self.rules.len() + 2 > MAX_RULES {
+            return Err(Error::exhausted(format!("a switch has {MAX_RULES} rules at most"))
+                .hint("bring data home, which ends rules"));
+        }
+        let mut whole = span;
+        for (other_span, id) in self.made_near(object, span) {
+            let Some((_, other)) = self.uninstall(id) else { continue };
+            if other.destination == destination {
+                let start = whole.start().min(other_span.start());
+                whole = Span::new(start, whole.end().max(other_span.end())).unwrap_or(whole);
+                continue;
+            }
+            let before = Span::new(other_span.start(), other_span.end().min(span.start()));
+            let after = Span::new(other_span.start().max(span.end()), other_span.end());
+            for rest in [before, after].into_iter().flatten() {
+                let header = Header { span: rest, ..other.header.clone() };
+                self.make(Rule { header, ..other.clone() });
+            }
+        }
+        let header = Header {
+            source: SourceMatch::Any,
+            operations: Operations::of([Operation::Read]).unwrap_or(Operations::ALL),
+            object: ObjectMatch::Exact(object.clone()),
+            span: whole,
+        };
+        self.make(Rule { header, destination, options: Options::default(), application });
+        Ok(())
+    }
+
+    /// The rules that the switch made about bytes of `span` or beside it.
+    fn made_near(&self, object: &ObjectId, span: Span) -> Vec<(Span, RuleId)> {
+        let near = Span::new(span.start().saturating_sub(1), span.end().saturating_add(1));
+        let slots = self.exact.get(object);
+        let slot = slots.and_then(|slots| slots.get(&(SourceMatch::Any, Operation::Read)));
+        slot.zip(near).map_or(vec![], |(slot, near)| slot.made_over(near))
+    }
+
+    fn make(&mut self, rule: Rule) {
+        self.made += 1;
+        self.install(RuleId(-self.made), rule);
+    }
+
+    fn install_last(&mut self, rule: Rule) -> RuleId {
         let id = RuleId(self.next);
         self.next += 1;
+        self.install(id, rule);
+        id
+    }
+
+    fn install(&mut self, id: RuleId, rule: Rule) {
         let slots = match &rule.header.object {
             ObjectMatch::Exact(object) => self.exact.entry(object.clone()).or_default(),
             ObjectMatch::Prefix(prefix) => self.prefixes.entry(prefix),
@@ -82,7 +151,6 @@ impl RuleTable {
         }
         self.by_header.entry(rule.header.clone()).or_default().insert(id);
         self.rules.insert(id, rule);
-        id
     }
 
     /// Removes all rules of exactly this header (`Delete` of the sRoute paper, table 2), and answers them.
@@ -93,6 +161,12 @@ impl RuleTable {
 
     fn uninstall(&mut self, id: RuleId) -> Option<(RuleId, Rule)> {
         let rule = self.rules.remove(&id)?;
+        if let Some(same) = self.by_header.get_mut(&rule.header) {
+            same.remove(&id);
+            if same.is_empty() {
+                self.by_header.remove(&rule.header);
+            }
+        }
         let Header { source, operations, object, span } = &rule.header;
         let remove = |slots: &mut Slots| {
             for operation in operations.iter() {

@@ -20,7 +20,12 @@ pub fn io(text: &str) -> Io {
 
 /// The matcher that is obviously right: it tries every rule, in order, for every byte.
 pub fn linear(table: &RuleTable, io: &Io) -> Vec<Segment> {
-    let first = |io: &Io| table.rules().find(|(_, rule)| rule.header.matches(io)).map(|(id, _)| id);
+    // A rule that the switch made is about bytes alone.
+    let is_about = |id: RuleId, rule: &Rule, io: &Io| {
+        rule.header.matches(io) && (io.span.is_some() || !id.is_made())
+    };
+    let first =
+        |io: &Io| table.rules().find(|(id, rule)| is_about(*id, rule, io)).map(|(id, _)| id);
     let Some(span) = io.span else { return vec![Segment { span: None, rule: first(io) }] };
     let mut borders = vec![span.start(), span.end()];
     for (_, rule) in table.rules() {
