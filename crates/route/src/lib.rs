@@ -2,12 +2,18 @@
 //!
 //! **Invariant:** the crate decides and does nothing. It has no IO, no clock and no randomness.
 
+mod controller;
 mod file;
 pub mod limits;
 mod model;
 mod plan;
 mod rules;
+mod switch;
 
+pub use controller::{
+    Controller, ControllerCommand, ControllerEvent, Followed, Found, Move, Record, Stored, Wanted,
+    newest,
+};
 pub use file::{Grant, Insertion, Location, Routes, Topology};
 pub use model::{
     ApplicationName, Ask, Choice, Destination, Follow, Header, Io, LayerName, ObjectMatch,
@@ -16,3 +22,7 @@ pub use model::{
 };
 pub use plan::{Piece, PieceReply, Plan, join, plan};
 pub use rules::{Placement, RuleTable, Segment};
+pub use switch::{
+    Command, Event, IoId, Order, OrderAnswer, Outcome, PeerAnswer, PeerQuestion, Placed, RefusedIo,
+    Stamp, Switch, SwitchRules, Term,
+};

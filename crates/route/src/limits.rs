@@ -24,10 +24,10 @@ pub const MAX_LINE_BYTES: usize = 16 * 1024;
 pub const MAX_HELD_IOS: usize = 65_536;
 /// IOs of one switch that are in flight.
 pub const MAX_IN_FLIGHT_IOS: usize = 65_536;
-/// Epochs of rules that a switch keeps at once: the old rules, for IO that began under them, and the new ones.
-pub const MAX_EPOCHS: usize = 2;
 /// So long an IO waits for the controller before it fails. A controller is replaced within some seconds.
 pub const MAX_CONTROLLER_WAIT: Duration = Duration::from_secs(30);
+/// So often switches try to agree about one write before it fails.
+pub const MAX_AGREEMENT_ATTEMPTS: u32 = 16;
 /// Switches that change together.
 pub const MAX_SWITCHES: usize = 4096;
 /// Places that one IO passes before the analysis calls its way a loop. A way without a loop has as many at most as

@@ -215,6 +215,7 @@ fn a_wrong_line_is_refused_with_its_number_and_what_to_write() {
         ("* r data/x -> one t0,t0", "names the target t0 twice"),
         ("* r data/x -> home fast", "\"fast\" is no option"),
         ("* w data/x -> home follow reply-direct", "reads cannot follow"),
+        ("* w data/x -> controller whole reply-direct", "the controller answers the switch"),
         ("* r data/\\x -> home", "a backslash before something"),
         ("* r data/\\u{zz} -> home", "a backslash before something"),
     ];

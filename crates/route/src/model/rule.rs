@@ -143,6 +143,10 @@ impl Rule {
         let header = Header::parse(&words[..arrow])?;
         let (destination, options) = Destination::parse(&words[arrow + 1..])?;
         let (options, application) = (Options::parse(options)?, application.clone());
+        if options.replies == Replies::Direct && matches!(destination, Destination::Controller(_)) {
+            return Err(Error::invalid("the controller answers the switch, not the source")
+                .hint("leave out reply-direct"));
+        }
         Ok(Self { header, destination, options, application })
     }
 }

@@ -120,6 +120,12 @@ impl RuleTable {
         slot.zip(near).map_or(vec![], |(slot, near)| slot.made_over(near))
     }
 
+    /// A rule that the switch made about a byte of `span`.
+    pub fn made_over(&self, object: &ObjectId, span: Span) -> Option<&Rule> {
+        let near = self.made_near(object, span);
+        near.into_iter().find(|(made, _)| made.overlaps(span)).and_then(|(_, id)| self.get(id))
+    }
+
     fn make(&mut self, rule: Rule) {
         self.made += 1;
         self.install(RuleId(-self.made), rule);

@@ -1,0 +1,342 @@
+//! `Controller`: events in, commands out.
+
+use std::collections::BTreeSet;
+
+use nacre_object::{Error, Result};
+
+use super::{Followed, Move, Record, Wanted};
+use crate::limits::MAX_SWITCHES;
+use crate::model::{Header, ObjectMatch, Operations, SourceMatch, Span, SwitchName};
+use crate::switch::{Order, OrderAnswer, Placed, SwitchRules, Term};
+
+/// What came of storing a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stored {
+    /// It is stored, durably.
+    Yes,
+    /// Another record is stored: there is another controller.
+    Refused,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ControllerEvent {
+    /// The stored record; the first one is empty.
+    Loaded(Record),
+    /// A record was stored, or was not.
+    Stored {
+        /// Of this term.
+        term: Term,
+        /// Whether.
+        outcome: Stored,
+    },
+    /// A switch has answered an order.
+    Answered {
+        /// The term of the order.
+        term: Term,
+        /// The switch.
+        switch: SwitchName,
+        /// Which order it was.
+        order: Order,
+        /// What it said.
+        answer: OrderAnswer,
+    },
+    /// Bytes are moved, and the newest found: see [`super::newest`].
+    Gathered {
+        /// For this update.
+        term: Term,
+        /// Where newest bytes are.
+        placed: Vec<Placed>,
+    },
+    /// A switch has started and has no rules.
+    Joined(SwitchName),
+    /// Time has passed. What has no answer yet is asked again.
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ControllerCommand {
+    /// Read the stored record.
+    Load,
+    /// Store a record if that of term `expected` is stored (compare and swap).
+    Store {
+        /// The term of the record that it follows.
+        expected: Term,
+        /// The record.
+        record: Record,
+    },
+    /// Give a switch an order.
+    Order {
+        /// The switch.
+        switch: SwitchName,
+        /// The term of the update.
+        term: Term,
+        /// The step.
+        order: Order,
+    },
+    /// Move bytes, then find the newest of those that may be away from home.
+    Gather {
+        /// The term of the update.
+        term: Term,
+        /// What to move.
+        moves: Vec<Move>,
+        /// Where bytes may be.
+        followed: Vec<Followed>,
+    },
+    /// The rules of this term hold everywhere.
+    Updated(Term),
+    /// Another controller is in charge: this one ends.
+    Deposed,
+}
+
+/// A step of an update.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Step {
+    Loading,
+    Idle,
+    Storing,
+    Quiescing,
+    Draining,
+    Gathering,
+    Installing(Vec<Placed>),
+    Resuming,
+    Deposed,
+}
+
+/// Changes the rules of switches, one update at a time.
+#[derive(Debug)]
+pub struct Controller {
+    /// What is stored, or about to be.
+    record: Record,
+    /// The term of the record before it.
+    before: Term,
+    /// Which IO the update concerns.
+    concerned: Vec<Header>,
+    step: Step,
+    /// Switches that have not done the step yet.
+    missing: BTreeSet<SwitchName>,
+    /// Whether a switch has started since the update began.
+    has_joined: bool,
+}
+
+impl Controller {
+    /// A controller that has started, and what it does first.
+    pub fn new() -> (Self, Vec<ControllerCommand>) {
+        let controller = Self {
+            record: Record::default(),
+            before: Term::default(),
+            concerned: vec![],
+            step: Step::Loading,
+            missing: BTreeSet::new(),
+            has_joined: false,
+        };
+        (controller, vec![ControllerCommand::Load])
+    }
+
+    /// The record that is stored, or about to be.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// Begins an update.
+    ///
+    /// # Errors
+    /// `Conflict` while another is under way; `Unavailable` if this controller is not in charge; `Exhausted` if there
+    /// are more than [`MAX_SWITCHES`], or rules do not fit into a switch.
+    pub fn begin(&mut self, wanted: Wanted) -> Result<Vec<ControllerCommand>> {
+        match self.step {
+            Step::Idle => {}
+            Step::Loading | Step::Deposed => {
+                return Err(
+                    Error::unavailable("this controller is not in charge").hint("try again")
+                );
+            }
+            _ => {
+                return Err(Error::conflict("rules are being changed").hint("try again afterwards"));
+            }
+        }
+        if wanted.rules.len() > MAX_SWITCHES {
+            return Err(Error::exhausted(format!(
+                "{MAX_SWITCHES} switches change at once at most"
+            )));
+        }
+        let next = self.record.next(wanted)?;
+        self.concerned = self.record.concerned(&next);
+        Ok(self.store(next))
+    }
+
+    /// Takes in what happened, and says what to do about it. Events that come late or twice are harmless.
+    pub fn handle(&mut self, event: ControllerEvent) -> Vec<ControllerCommand> {
+        match event {
+            ControllerEvent::Loaded(record) => match self.step {
+                Step::Loading => {
+                    self.record = record;
+                    self.start_over()
+                }
+                _ => vec![],
+            },
+            ControllerEvent::Stored { term, outcome } => self.stored(term, outcome),
+            ControllerEvent::Answered { term, switch, order, answer } => {
+                self.answered(term, &switch, &order, answer)
+            }
+            ControllerEvent::Gathered { term, placed } => {
+                match term == self.record.term && self.step == Step::Gathering {
+                    true => self.enter(Step::Installing(placed)),
+                    false => vec![],
+                }
+            }
+            ControllerEvent::Joined(switch) => self.joined(&switch),
+            ControllerEvent::Tick => self.act(),
+        }
+    }
+
+    /// Installs the stored rules anew, with all IO held: nobody knows what a former controller had done, or where
+    /// the IO of a switch that has started went.
+    fn start_over(&mut self) -> Vec<ControllerCommand> {
+        self.has_joined = false;
+        self.concerned = vec![Header {
+            source: SourceMatch::Any,
+            operations: Operations::ALL,
+            object: ObjectMatch::all(),
+            span: Span::WHOLE,
+        }];
+        self.store(self.record.again())
+    }
+
+    fn store(&mut self, record: Record) -> Vec<ControllerCommand> {
+        self.before = std::mem::replace(&mut self.record, record).term;
+        self.enter(Step::Storing)
+    }
+
+    /// Begins a step, and does what it asks for.
+    fn enter(&mut self, step: Step) -> Vec<ControllerCommand> {
+        self.step = step;
+        self.missing = self.record.wanted.rules.keys().cloned().collect();
+        if self.missing.is_empty() && self.order_for_all() {
+            return self.step_done();
+        }
+        self.act()
+    }
+
+    /// Whether the step is an order to all switches.
+    fn order_for_all(&self) -> bool {
+        matches!(self.step, Step::Quiescing | Step::Draining | Step::Installing(_) | Step::Resuming)
+    }
+
+    /// Does, or does again, what the step asks for.
+    fn act(&self) -> Vec<ControllerCommand> {
+        let term = self.record.term;
+        match &self.step {
+            Step::Loading => vec![ControllerCommand::Load],
+            Step::Idle => vec![],
+            Step::Deposed => vec![ControllerCommand::Deposed],
+            Step::Storing => vec![ControllerCommand::Store {
+                expected: self.before,
+                record: self.record.clone(),
+            }],
+            Step::Gathering => vec![ControllerCommand::Gather {
+                term,
+                moves: self.record.wanted.moves.clone(),
+                followed: self.record.followed.clone(),
+            }],
+            _ => {
+                let order = |switch: &SwitchName| ControllerCommand::Order {
+                    switch: switch.clone(),
+                    term,
+                    order: self.order_of(switch),
+                };
+                self.missing.iter().map(order).collect()
+            }
+        }
+    }
+
+    fn order_of(&self, switch: &SwitchName) -> Order {
+        match &self.step {
+            Step::Quiescing => Order::Quiesce(self.concerned.clone()),
+            Step::Draining => Order::Drain,
+            Step::Installing(placed) => {
+                let rules = &self.record.wanted.rules;
+                let others = rules.keys().filter(|other| *other != switch);
+                Order::Install(SwitchRules {
+                    insertions: rules.get(switch).cloned().unwrap_or_default(),
+                    placed: placed.clone(),
+                    peers: others.cloned().collect(),
+                })
+            }
+            _ => Order::Resume,
+        }
+    }
+
+    fn stored(&mut self, term: Term, outcome: Stored) -> Vec<ControllerCommand> {
+        if self.step != Step::Storing || term != self.record.term {
+            return vec![];
+        }
+        match outcome {
+            Stored::Yes => self.enter(Step::Quiescing),
+            Stored::Refused => self.enter(Step::Deposed),
+        }
+    }
+
+    fn answered(
+        &mut self,
+        term: Term,
+        switch: &SwitchName,
+        order: &Order,
+        answer: OrderAnswer,
+    ) -> Vec<ControllerCommand> {
+        if term != self.record.term || self.step == Step::Deposed {
+            return vec![];
+        }
+        let is_of_step = matches!(
+            (&self.step, order),
+            (Step::Quiescing, Order::Quiesce(_))
+                | (Step::Draining, Order::Drain)
+                | (Step::Installing(_), Order::Install(_))
+                | (Step::Resuming, Order::Resume)
+        );
+        match answer {
+            OrderAnswer::Stale(_) => self.enter(Step::Deposed),
+            OrderAnswer::NotInstalled if is_of_step => self.start_over(),
+            OrderAnswer::Done if is_of_step && self.missing.remove(switch) => {
+                match self.missing.is_empty() {
+                    true => self.step_done(),
+                    false => vec![],
+                }
+            }
+            _ => vec![],
+        }
+    }
+
+    fn step_done(&mut self) -> Vec<ControllerCommand> {
+        let next = match self.step {
+            Step::Quiescing => Step::Draining,
+            Step::Draining => Step::Gathering,
+            Step::Installing(_) => Step::Resuming,
+            _ => {
+                self.step = Step::Idle;
+                let mut commands = vec![ControllerCommand::Updated(self.record.term)];
+                if self.has_joined {
+                    commands.extend(self.start_over());
+                }
+                return commands;
+            }
+        };
+        self.enter(next)
+    }
+
+    fn joined(&mut self, switch: &SwitchName) -> Vec<ControllerCommand> {
+        if !self.record.wanted.rules.contains_key(switch) {
+            return vec![];
+        }
+        match self.step {
+            Step::Idle => self.start_over(),
+            // What it was told is lost; but while nothing has been installed yet it will be.
+            Step::Resuming => {
+                self.has_joined = true;
+                vec![]
+            }
+            _ => vec![],
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What the controller stores.
+
+use std::collections::BTreeMap;
+
+use nacre_object::{ObjectId, Result};
+
+use crate::model::{
+    Destination, Follow, Header, ObjectMatch, Operations, Rule, SourceMatch, Span, SwitchName,
+};
+use crate::rules::RuleTable;
+use crate::switch::Term;
+
+/// Objects of which bytes may be away from home, as reads follow writes there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Followed {
+    /// The objects.
+    pub object: ObjectMatch,
+    /// Where bytes may be.
+    pub destination: Destination,
+}
+
+/// Bytes that are brought to another place while no IO is in flight. The later stamp wins where both have bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Move {
+    /// Whose bytes.
+    pub object: ObjectId,
+    /// From where.
+    pub from: Destination,
+    /// To where.
+    pub to: Destination,
+}
+
+/// Rules that are to be, at all switches.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The insertions of each switch that takes part.
+    pub rules: BTreeMap<SwitchName, Vec<Vec<Rule>>>,
+    /// What is moved before the rules hold.
+    pub moves: Vec<Move>,
+    /// Objects of which all bytes are home after the moves.
+    pub settled: Vec<ObjectMatch>,
+}
+
+/// What is stored before any switch is told anything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Record {
+    /// The term under which this is installed. It rises with each update, and with each time that one is begun again.
+    pub term: Term,
+    /// What is to be.
+    pub wanted: Wanted,
+    /// Where bytes may be that follow writes, by these rules and by earlier ones.
+    pub followed: Vec<Followed>,
+}
+
+impl Record {
+    /// The record of an update after this one.
+    ///
+    /// # Errors
+    /// As [`RuleTable::insert`], if the rules do not fit into a switch.
+    pub fn next(&self, wanted: Wanted) -> Result<Self> {
+        let mut followed = self.followed.clone();
+        for insertions in wanted.rules.values() {
+            let mut table = RuleTable::default();
+            for insertion in insertions {
+                table.insert(insertion.clone())?;
+            }
+            for rule in insertions.iter().flatten() {
+                let (object, destination) = (rule.header.object.clone(), rule.destination.clone());
+                let new = Followed { object, destination };
+                if rule.options.follow != Follow::No && !followed.contains(&new) {
+                    followed.push(new);
+                }
+            }
+        }
+        // Rules that still let reads follow writes keep their objects.
+        let is_left = |old: &Followed| {
+            !wanted.settled.contains(&old.object)
+                || wanted.rules.values().flatten().flatten().any(|rule| {
+                    rule.options.follow != Follow::No && rule.header.object == old.object
+                })
+        };
+        followed.retain(is_left);
+        Ok(Self { term: Term(self.term.0 + 1), wanted, followed })
+    }
+
+    /// The same again, under the next term.
+    pub fn again(&self) -> Self {
+        Self { term: Term(self.term.0 + 1), ..self.clone() }
+    }
+
+    /// The IO that an update from this record to the next concerns.
+    pub fn concerned(&self, next: &Self) -> Vec<Header> {
+        let mut headers: Vec<Header> = vec![];
+        let mut add = |header: Header| {
+            if !headers.contains(&header) {
+                headers.push(header);
+            }
+        };
+        let none = vec![];
+        for switch in self.wanted.rules.keys().chain(next.wanted.rules.keys()) {
+            let old = self.wanted.rules.get(switch).unwrap_or(&none);
+            let new = next.wanted.rules.get(switch).unwrap_or(&none);
+            if old == new {
+                continue;
+            }
+            let changed = old.iter().chain(new).flatten().filter(|rule| {
+                let is_in = |all: &[Vec<Rule>]| all.iter().flatten().any(|other| other == *rule);
+                !(is_in(old) && is_in(new))
+            });
+            changed.for_each(|rule| add(rule.header.clone()));
+        }
+        let whole = |object: ObjectMatch| Header {
+            source: SourceMatch::Any,
+            operations: Operations::ALL,
+            object,
+            span: Span::WHOLE,
+        };
+        for Followed { object, .. } in self.followed.iter().chain(&next.followed) {
+            add(whole(object.clone()));
+        }
+        for moved in &next.wanted.moves {
+            add(whole(ObjectMatch::Exact(moved.object.clone())));
+        }
+        headers
+    }
+}

@@ -1,0 +1,265 @@
+//! `Switch`: events and the time in, commands out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use nacre_object::{Error, ObjectId, Request};
+
+use super::in_flight::{InFlight, is_about};
+use super::message::RefusedIo;
+use super::waiting::{Arrival, Waiting};
+use super::{Command, Event, IoId, Order, OrderAnswer, Placed, Stamp, SwitchRules, Term};
+use crate::limits::MAX_HELD_IOS;
+use crate::model::{
+    Header, LayerName, ObjectMatch, Operations, SourceMatch, Span, SwitchName, touches,
+};
+use crate::rules::RuleTable;
+
+/// One switch. It is made anew when its process starts: it keeps nothing.
+#[derive(Debug)]
+pub struct Switch {
+    pub(super) name: SwitchName,
+    /// The latest term that it has heard of.
+    term: Term,
+    /// The term of its rules; `None` until it is told some.
+    pub(super) installed: Option<Term>,
+    pub(super) table: RuleTable,
+    /// The term before, and which IO was held as it ended. Other IO that was sent under it goes on: for that the
+    /// rules are the same.
+    previous: Option<(Term, Vec<Header>)>,
+    /// Which IO is held.
+    quiesced: Vec<Header>,
+    pub(super) peers: Vec<SwitchName>,
+    /// The greatest counter that it has used or heard of.
+    pub(super) counter: u64,
+    pub(super) in_flight: InFlight,
+    pub(super) waiting: Waiting,
+    /// The orders to drain that wait.
+    draining: Vec<u64>,
+    /// What it has promised to hold for agreements of others.
+    pub(super) prepared: BTreeMap<Stamp, (ObjectId, Vec<Span>)>,
+    /// Agreements that failed, and the peers that have not heard it.
+    pub(super) aborted: BTreeMap<Stamp, BTreeSet<SwitchName>>,
+}
+
+/// The header of every IO.
+fn everything() -> Header {
+    Header {
+        source: SourceMatch::Any,
+        operations: Operations::ALL,
+        object: ObjectMatch::all(),
+        span: Span::WHOLE,
+    }
+}
+
+impl Switch {
+    /// A switch that has started. It holds all IO until it is told its rules.
+    pub fn new(name: SwitchName) -> Self {
+        Self {
+            name,
+            term: Term::default(),
+            installed: None,
+            table: RuleTable::default(),
+            previous: None,
+            quiesced: vec![everything()],
+            peers: vec![],
+            counter: 0,
+            in_flight: InFlight::default(),
+            waiting: Waiting::default(),
+            draining: vec![],
+            prepared: BTreeMap::new(),
+            aborted: BTreeMap::new(),
+        }
+    }
+
+    /// Its rules.
+    pub fn table(&self) -> &RuleTable {
+        &self.table
+    }
+
+    /// The term of its rules; `None` until it is told some.
+    pub fn installed(&self) -> Option<Term> {
+        self.installed
+    }
+
+    /// How many IOs are in flight, and how many are held.
+    pub fn load(&self) -> (usize, usize) {
+        (self.in_flight.len(), self.waiting.len())
+    }
+
+    /// Takes in what happened, and says what to do about it. Events that come late or twice are harmless.
+    pub fn handle(&mut self, now: Duration, event: Event) -> Vec<Command> {
+        match event {
+            Event::Arrived { io, request, via, term } => self.arrived(now, io, request, via, term),
+            Event::PieceDone { io, piece, outcome } => self.piece_done(now, io, piece, &outcome),
+            Event::Decided { io, piece, destination } => self.decided(io, piece, destination),
+            Event::Ordered { ticket, term, order } => self.ordered(now, ticket, term, order),
+            Event::PeerAsked { ticket, agreement, question } => {
+                self.peer_asked(now, ticket, &agreement, question)
+            }
+            Event::PeerAnswered { peer, agreement, question, answer } => {
+                self.peer_answered(now, peer, &agreement, question, answer)
+            }
+            Event::Tick => self.tick(now),
+        }
+    }
+
+    fn arrived(
+        &mut self,
+        now: Duration,
+        io: IoId,
+        request: Request,
+        via: Option<LayerName>,
+        term: Option<Term>,
+    ) -> Vec<Command> {
+        let touches = touches(&request);
+        self.admit(now, Arrival { io, request, via, term, touches, attempts: 0 })
+    }
+
+    /// Lets an IO go, or holds it.
+    fn admit(&mut self, now: Duration, arrival: Arrival) -> Vec<Command> {
+        if self.is_held(&arrival) {
+            return self.hold(arrival);
+        }
+        self.launch(now, arrival)
+    }
+
+    pub(super) fn hold(&mut self, arrival: Arrival) -> Vec<Command> {
+        if self.waiting.len() >= MAX_HELD_IOS {
+            let error = Error::exhausted(format!("{MAX_HELD_IOS} IOs wait at the switch"))
+                .on(&arrival.request.header.object)
+                .hint("try again");
+            return vec![refuse(arrival.io, error)];
+        }
+        self.waiting.push_back(arrival);
+        vec![]
+    }
+
+    fn is_held(&self, arrival: &Arrival) -> bool {
+        if self.installed.is_none() {
+            return true;
+        }
+        // What another switch or a layer sent here has begun already: whoever drains waits for it.
+        let begins_here = arrival.term.is_none() && arrival.via.is_none();
+        if begins_here && self.quiesced.iter().any(|header| is_about(header, arrival)) {
+            return true;
+        }
+        // What comes out of a layer is part of an IO that is in flight here.
+        let object = &arrival.request.header.object;
+        arrival.via.is_none()
+            && (self.is_promised(arrival) || self.waiting.is_before(object, &arrival.touches))
+    }
+
+    /// Whether an IO that another switch sent under the rules of a term may go on here. It may not if its rules have
+    /// changed since: all such IO had come to its end by then, but for that of a switch that has died.
+    pub(super) fn knows(&self, term: Term, arrival: &Arrival) -> bool {
+        let is_unchanged =
+            |held: &Vec<Header>| !held.iter().any(|header| is_about(header, arrival));
+        self.installed == Some(term)
+            || self.previous.as_ref().is_some_and(|(t, held)| *t == term && is_unchanged(held))
+    }
+
+    /// Notes where newest bytes are.
+    pub(super) fn place(&mut self, placed: &[Placed]) {
+        for Placed { object, placement } in placed {
+            // There is room: it was kept free when the write began.
+            let _ = self.table.place(object, placement.clone());
+        }
+    }
+
+    /// Lets the IO of one object go that waits for what is over now.
+    pub(super) fn release(&mut self, now: Duration, object: &ObjectId) -> Vec<Command> {
+        let arrivals = self.waiting.take(object);
+        let mut commands = self.drained();
+        commands.extend(arrivals.into_iter().flat_map(|arrival| self.admit(now, arrival)));
+        commands
+    }
+
+    fn release_all(&mut self, now: Duration) -> Vec<Command> {
+        let arrivals = self.waiting.take_all();
+        arrivals.into_iter().flat_map(|arrival| self.admit(now, arrival)).collect()
+    }
+
+    fn ordered(&mut self, now: Duration, ticket: u64, term: Term, order: Order) -> Vec<Command> {
+        let answer = |answer| vec![Command::AnswerOrder { ticket, answer }];
+        if term < self.term {
+            return answer(OrderAnswer::Stale(self.term));
+        }
+        if term > self.term {
+            self.term = term;
+            self.draining.clear();
+        }
+        let is_installed = self.installed == Some(term);
+        match order {
+            Order::Quiesce(headers) => {
+                if !is_installed {
+                    let new = headers.into_iter().filter(|header| !self.quiesced.contains(header));
+                    let new: Vec<_> = new.collect();
+                    self.quiesced.extend(new);
+                }
+                answer(OrderAnswer::Done)
+            }
+            Order::Drain if is_installed => answer(OrderAnswer::Done),
+            Order::Drain => {
+                self.draining.push(ticket);
+                self.drained()
+            }
+            Order::Install(rules) => {
+                if !is_installed {
+                    self.install(term, rules);
+                }
+                answer(OrderAnswer::Done)
+            }
+            Order::Resume if !is_installed => answer(OrderAnswer::NotInstalled),
+            Order::Resume => {
+                self.quiesced.clear();
+                let mut commands = answer(OrderAnswer::Done);
+                commands.extend(self.release_all(now));
+                commands
+            }
+        }
+    }
+
+    /// Answers the orders to drain if no IO of the quiesced headers is in flight.
+    pub(super) fn drained(&mut self) -> Vec<Command> {
+        let is_quiesced = |header: &Header| self.in_flight.iter().any(|f| f.matches(header));
+        if self.draining.is_empty() || self.quiesced.iter().any(is_quiesced) {
+            return vec![];
+        }
+        let tickets = std::mem::take(&mut self.draining).into_iter();
+        let answer = OrderAnswer::Done;
+        tickets.map(|ticket| Command::AnswerOrder { ticket, answer }).collect()
+    }
+
+    fn install(&mut self, term: Term, rules: SwitchRules) {
+        let mut table = RuleTable::default();
+        for insertion in rules.insertions {
+            // The controller has installed the same rules in a table of its own before.
+            let _ = table.insert(insertion);
+        }
+        self.table = table;
+        self.previous = self.installed.map(|installed| (installed, self.quiesced.clone()));
+        self.installed = Some(term);
+        self.counter = self.counter.max(term.first_counter());
+        self.peers = rules.peers;
+        // Whatever became of these agreements, the controller has found the bytes where they are.
+        self.prepared.clear();
+        self.aborted.clear();
+        self.place(&rules.placed);
+    }
+
+    fn tick(&mut self, now: Duration) -> Vec<Command> {
+        if self.installed.is_none() {
+            return vec![Command::Join];
+        }
+        let mut commands = self.give_up_asking(now);
+        commands.extend(self.remind_peers());
+        commands.extend(self.release_all(now));
+        commands
+    }
+}
+
+/// Answers an IO with an error.
+pub(super) fn refuse(io: IoId, error: Error) -> Command {
+    Command::Refuse { io, error: RefusedIo(error.during("route")) }
+}

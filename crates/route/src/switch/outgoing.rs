@@ -1,0 +1,265 @@
+//! The way of one IO through the switch: planned, sent, settled, answered.
+
+use std::time::Duration;
+
+use nacre_object::{Error, Result};
+
+use super::core::refuse;
+use super::in_flight::{Flying, Progress, Sent};
+use super::waiting::Arrival;
+use super::{Command, IoId, Outcome, Placed, Stamp, Switch, Term};
+use crate::limits::{MAX_CONTROLLER_WAIT, MAX_IN_FLIGHT_IOS, MAX_RULES};
+use crate::model::{
+    ApplicationName, Destination, Follow, Operation, Options, Replies, Span, Touch,
+};
+use crate::plan::{Piece, plan};
+use crate::rules::{Placement, RuleTable};
+
+impl Switch {
+    /// Plans an IO and sends its pieces, unless other IO is in the way.
+    pub(super) fn launch(&mut self, now: Duration, arrival: Arrival) -> Vec<Command> {
+        let flying = match self.planned(&arrival) {
+            Ok(flying) => flying,
+            Err(error) => return vec![refuse(arrival.io, error)],
+        };
+        let spans = self.agreed_spans(&flying);
+        if arrival.via.is_none() && self.is_in_the_way(&flying, &spans) {
+            return self.hold(arrival);
+        }
+        if self.in_flight.len() >= MAX_IN_FLIGHT_IOS {
+            let error = Error::exhausted(format!("{MAX_IN_FLIGHT_IOS} IOs are in flight"));
+            return vec![refuse(
+                arrival.io,
+                error.on(&arrival.request.header.object).hint("try again"),
+            )];
+        }
+        self.in_flight.insert(flying);
+        match spans.is_empty() {
+            true => self.send(now, arrival.io),
+            false => self.begin_agreement(arrival.io, spans),
+        }
+    }
+
+    /// Whether other IO in flight must end before this one begins.
+    fn is_in_the_way(&self, flying: &Flying, agreed: &[Span]) -> bool {
+        let way = match flying.sent.as_slice() {
+            [one] if agreed.is_empty() => Some(&one.destination),
+            _ => None,
+        };
+        let Arrival { request, touches, .. } = &flying.arrival;
+        let mut others = self.in_flight.on(&request.header.object);
+        others.any(|other| other.is_in_the_way_of(touches, way))
+    }
+
+    fn planned(&self, arrival: &Arrival) -> Result<Flying> {
+        let Some(term) = arrival.term.or(self.installed) else {
+            return Err(Error::unavailable("the switch has no rules yet").hint("try again"));
+        };
+        if !self.knows(term, arrival) {
+            return Err(
+                Error::stale("the IO was sent under rules that have ended").hint("send it again")
+            );
+        }
+        let table = &self.table;
+        let plan = plan(table, &arrival.request, arrival.via.as_ref())?;
+        let sent = plan.pieces.into_iter().map(|piece| self.sent(table, arrival, piece));
+        let sent = sent.collect::<Result<Vec<_>>>()?;
+        let under_way = self.in_flight.iter().flat_map(|flying| &flying.sent).chain(&sent);
+        let new_rules: usize = under_way.map(|sent| 2 * sent.follows.len()).sum();
+        if new_rules > 0 && self.table.len() + new_rules + 2 > MAX_RULES {
+            return Err(Error::exhausted(
+                "the switch has no room for a rule by which reads follow this write",
+            )
+            .on(&arrival.request.header.object)
+            .hint("bring data home, which ends rules"));
+        }
+        Ok(Flying { arrival: arrival.clone(), term, sent, agreement: None })
+    }
+
+    fn sent(&self, table: &RuleTable, arrival: &Arrival, piece: Piece) -> Result<Sent> {
+        let rule = piece.rule.and_then(|rule| table.get(rule));
+        let destination = rule.map(|rule| rule.destination.clone());
+        let options = rule.map_or(Options::default(), |rule| rule.options);
+        let changes = arrival.touches.iter().filter(|touch| touch.operation.is_change());
+        let object = &arrival.request.header.object;
+        let mut follows = vec![];
+        let is_direct = options.replies == Replies::Direct;
+        for touch in changes {
+            let is_followed = options.follow != Follow::No || self.is_placed(table, arrival, touch);
+            if !is_followed {
+                continue;
+            }
+            if is_direct {
+                return Err(Error::unsupported(
+                    "reads follow this write, whose reply would not come by the switch",
+                )
+                .on(object)
+                .hint("leave reply-direct out of the rule"));
+            }
+            let (Operation::Write, Some(span)) = (touch.operation, touch.span) else {
+                return Err(Error::unsupported(
+                    "reads follow writes of bytes only, and this creates, deletes, or changes what is no bytes",
+                )
+                .on(object)
+                .hint("bring the object home first"));
+            };
+            let span = piece.span.map_or(Some(span), |own| own.intersect(span));
+            let destination = destination.clone().unwrap_or(Destination::Home);
+            let application = rule.map(|rule| rule.application.clone());
+            let application = application.or_else(|| self.placed_by(table, arrival, touch));
+            if let (Some(span), Some(application)) = (span, application) {
+                let placement = Placement { span, destination, application };
+                follows.push(Placed { object: object.clone(), placement });
+            }
+        }
+        Ok(Sent { piece, destination, options, follows, progress: Progress::Waiting })
+    }
+
+    /// Whether a rule that the switch made is about bytes that an IO changes: then reads follow this change, too.
+    fn is_placed(&self, table: &RuleTable, arrival: &Arrival, touch: &Touch) -> bool {
+        self.placed_by(table, arrival, touch).is_some()
+    }
+
+    fn placed_by(
+        &self,
+        table: &RuleTable,
+        arrival: &Arrival,
+        touch: &Touch,
+    ) -> Option<ApplicationName> {
+        let made = table.made_over(&arrival.request.header.object, touch.span?);
+        made.map(|rule| rule.application.clone())
+    }
+
+    /// The bytes of an IO about which the switches must agree.
+    fn agreed_spans(&self, flying: &Flying) -> Vec<Span> {
+        if self.peers.is_empty() {
+            return vec![];
+        }
+        let is_local = |sent: &&Sent| sent.options.follow != Follow::Here;
+        let sent = flying.sent.iter().filter(is_local);
+        sent.flat_map(|sent| &sent.follows).map(|placed| placed.placement.span).collect()
+    }
+
+    /// Sends all pieces of an IO.
+    pub(super) fn send(&mut self, now: Duration, io: IoId) -> Vec<Command> {
+        let Some(flying) = self.in_flight.get_mut(io) else { return vec![] };
+        let mut commands = vec![];
+        for (piece, sent) in flying.sent.iter_mut().enumerate() {
+            if let Some(ask) = sent.asks() {
+                sent.progress = Progress::Asked(now.saturating_add(MAX_CONTROLLER_WAIT));
+                commands.push(Command::AskController { io, piece, ask });
+            }
+        }
+        let count = flying.sent.len();
+        let is_direct = |sent: &Sent| sent.options.replies == Replies::Direct;
+        let is_unseen = flying.sent.iter().all(is_direct);
+        for piece in 0..count {
+            commands.extend(self.forward(io, piece));
+        }
+        if is_unseen && let Some(flying) = self.in_flight.remove(io) {
+            // Its reply does not come by here.
+            commands.extend(self.release(now, &flying.arrival.request.header.object));
+        }
+        commands
+    }
+
+    /// Sends one piece, unless it waits for the controller.
+    fn forward(&mut self, io: IoId, piece: usize) -> Option<Command> {
+        self.counter += 1;
+        let own = Stamp { counter: self.counter, switch: self.name.clone() };
+        let flying = self.in_flight.get_mut(io)?;
+        let term: Term = flying.term;
+        let sent = flying.sent.get_mut(piece)?;
+        if !matches!(sent.progress, Progress::Waiting | Progress::Out) {
+            return None;
+        }
+        sent.progress = Progress::Out;
+        let is_change = sent.piece.ops.iter().any(nacre_object::Op::is_write);
+        Some(Command::Forward {
+            io,
+            piece,
+            term,
+            destination: sent.destination.clone(),
+            options: sent.options,
+            ops: sent.piece.ops.clone(),
+            stamp: is_change.then_some(own),
+        })
+    }
+
+    pub(super) fn piece_done(
+        &mut self,
+        now: Duration,
+        io: IoId,
+        piece: usize,
+        outcome: &Outcome,
+    ) -> Vec<Command> {
+        if let Outcome::Outrun(stamp) = outcome {
+            self.counter = self.counter.max(stamp.counter);
+            return self.forward(io, piece).into_iter().collect();
+        }
+        let Some(flying) = self.in_flight.get_mut(io) else { return vec![] };
+        let Some(sent) = flying.sent.get_mut(piece) else { return vec![] };
+        sent.progress = match outcome {
+            Outcome::Done => Progress::Done,
+            _ => Progress::Failed,
+        };
+        self.settle(now, io)
+    }
+
+    /// Goes on with an IO whose pieces have all come to their end.
+    fn settle(&mut self, now: Duration, io: IoId) -> Vec<Command> {
+        let Some(flying) = self.in_flight.get_mut(io) else { return vec![] };
+        if !flying.is_settled() {
+            return vec![];
+        }
+        let done = flying.sent.iter().filter(|sent| sent.progress == Progress::Done);
+        let placed: Vec<_> = done.flat_map(|sent| sent.follows.iter().cloned()).collect();
+        let has_agreement = flying.agreement.is_some();
+        self.place(&placed);
+        match has_agreement {
+            true => self.end_agreement(now, io, placed),
+            false => self.finish(now, io),
+        }
+    }
+
+    /// Has an IO answered, and lets those go that wait for it.
+    pub(super) fn finish(&mut self, now: Duration, io: IoId) -> Vec<Command> {
+        let Some(flying) = self.in_flight.remove(io) else { return vec![] };
+        let mut commands = vec![Command::Finish { io }];
+        commands.extend(self.release(now, &flying.arrival.request.header.object));
+        commands
+    }
+
+    pub(super) fn decided(
+        &mut self,
+        io: IoId,
+        piece: usize,
+        destination: Destination,
+    ) -> Vec<Command> {
+        let sent = self.in_flight.get_mut(io).and_then(|flying| flying.sent.get_mut(piece));
+        let Some(sent) = sent.filter(|sent| matches!(sent.progress, Progress::Asked(_))) else {
+            return vec![];
+        };
+        sent.destination = Some(destination);
+        sent.progress = Progress::Waiting;
+        self.forward(io, piece).into_iter().collect()
+    }
+
+    /// Fails IO that the controller has not answered in time.
+    pub(super) fn give_up_asking(&mut self, now: Duration) -> Vec<Command> {
+        let is_late = |sent: &Sent| matches!(sent.progress, Progress::Asked(until) if until <= now);
+        let late = self.in_flight.iter().filter(|flying| flying.sent.iter().any(is_late));
+        let late: Vec<IoId> = late.map(|flying| flying.arrival.io).collect();
+        let mut commands = vec![];
+        for io in late {
+            let Some(flying) = self.in_flight.remove(io) else { continue };
+            commands.extend(self.abort(flying.agreement));
+            let object = flying.arrival.request.header.object;
+            let error =
+                Error::unavailable("a rule sends this IO to the controller, which does not answer");
+            commands.push(refuse(io, error.on(&object).hint("try again")));
+            commands.extend(self.release(now, &object));
+        }
+        commands
+    }
+}

@@ -1,0 +1,84 @@
+//! IO that waits, in its order.
+
+use std::collections::{HashMap, VecDeque};
+
+use nacre_object::{ObjectId, Request};
+
+use super::{IoId, Term};
+use crate::model::{LayerName, Touch};
+
+/// An IO that has arrived.
+#[derive(Debug, Clone)]
+pub struct Arrival {
+    pub io: IoId,
+    pub request: Request,
+    pub via: Option<LayerName>,
+    /// `None` if it begins here.
+    pub term: Option<Term>,
+    /// What it does.
+    pub touches: Vec<Touch>,
+    /// How often an agreement about it has failed.
+    pub attempts: u32,
+}
+
+/// Whether two IOs on one object touch the same bytes, and one changes them.
+pub fn conflict(a: &[Touch], b: &[Touch]) -> bool {
+    let overlap = |a: &Touch, b: &Touch| match (a.span, b.span) {
+        (Some(own), Some(other)) => own.overlaps(other),
+        _ => false,
+    };
+    let is_change = |touch: &Touch| touch.operation.is_change();
+    a.iter().any(|a| b.iter().any(|b| (is_change(a) || is_change(b)) && overlap(a, b)))
+}
+
+/// Held IO. The IO of one object keeps its order.
+#[derive(Debug, Default)]
+pub struct Waiting {
+    by_object: HashMap<ObjectId, VecDeque<(u64, Arrival)>>,
+    count: usize,
+    next: u64,
+}
+
+impl Waiting {
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether an IO must wait as one that came before it does.
+    pub fn is_before(&self, object: &ObjectId, touches: &[Touch]) -> bool {
+        let queue = self.by_object.get(object);
+        queue.is_some_and(|queue| queue.iter().any(|(_, held)| conflict(&held.touches, touches)))
+    }
+
+    /// Adds an IO behind all others.
+    pub fn push_back(&mut self, arrival: Arrival) {
+        self.count += 1;
+        self.next += 1;
+        let queue = self.by_object.entry(arrival.request.header.object.clone()).or_default();
+        queue.push_back((self.next, arrival));
+    }
+
+    /// Puts an IO back in front of the others of its object.
+    pub fn push_front(&mut self, arrival: Arrival) {
+        self.count += 1;
+        let queue = self.by_object.entry(arrival.request.header.object.clone()).or_default();
+        let first = queue.front().map_or(0, |(number, _)| *number);
+        queue.push_front((first, arrival));
+    }
+
+    /// Takes out what waits for one object.
+    pub fn take(&mut self, object: &ObjectId) -> Vec<Arrival> {
+        let queue = self.by_object.remove(object).unwrap_or_default();
+        self.count -= queue.len();
+        queue.into_iter().map(|(_, arrival)| arrival).collect()
+    }
+
+    /// Takes out everything, in the order in which it came.
+    pub fn take_all(&mut self) -> Vec<Arrival> {
+        self.count = 0;
+        let mut all: Vec<_> = self.by_object.drain().flat_map(|(_, queue)| queue).collect();
+        all.sort_by_key(|(number, arrival)| (*number, arrival.io));
+        all.into_iter().map(|(_, arrival)| arrival).collect()
+    }
+}

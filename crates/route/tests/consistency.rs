@@ -1,0 +1,38 @@
+//! Switches and controllers on a network that loses, delays, repeats and reorders messages, with crashes and pauses.
+//! A read after an acknowledged write, or after a read of it, never returns older data. A seed decides everything.
+
+mod simulated;
+
+use nacre_conformance::{Chronicle, SeedCases};
+use simulated::{MUST_HAPPEN, Sabotage, World};
+
+const CASES: SeedCases =
+    SeedCases { file: "consistency_seeds.txt", text: include_str!("consistency_seeds.txt") };
+/// Seeds within which a planted bug must be found.
+const SEEDS_TO_FIND_A_BUG: u64 = 400;
+
+#[test]
+fn no_read_returns_older_data_than_was_acknowledged_or_read() {
+    let trace = |seed| World::run(seed, None).map(|told| told.to_string());
+    assert_eq!(trace(3), trace(3), "the same seed gives the same run");
+    let mut all = Chronicle::default();
+    let count = CASES.each(100, |seed| {
+        let told = World::run(seed, None).unwrap_or_else(|error| panic!("{error}"));
+        all.add(&told);
+    });
+    println!("{count} seeds\n{all}");
+    let missing = all.missing(MUST_HAPPEN);
+    assert!(count < 100 || missing.is_empty(), "no seed brought about: {missing:?}");
+}
+
+#[test]
+fn every_planted_bug_is_found() {
+    for sabotage in Sabotage::ALL {
+        let found = (0..SEEDS_TO_FIND_A_BUG).find_map(|seed| {
+            let error = World::run(seed, Some(sabotage)).err()?;
+            (error != World::RESTLESS).then_some((seed, error))
+        });
+        let (seed, error) = found.unwrap_or_else(|| panic!("nobody notices {sabotage:?}"));
+        println!("{sabotage:?}: seed {seed}: {error}");
+    }
+}

@@ -1,0 +1,56 @@
+//! What each block must show at least.
+
+use std::collections::HashMap;
+
+use nacre_route::Stamp;
+
+use super::BLOCKS;
+
+/// The least that an operation on a block may show: the newest that was acknowledged or read before it began.
+pub type Floor = Vec<Option<Stamp>>;
+
+#[derive(Default)]
+pub struct Checker {
+    floors: HashMap<u64, Stamp>,
+    /// The stamp under which each value was written.
+    stamps: HashMap<u64, Stamp>,
+}
+
+impl Checker {
+    pub fn floor(&self) -> Floor {
+        (0..BLOCKS).map(|block| self.floors.get(&block).cloned()).collect()
+    }
+
+    /// An endpoint has taken a value.
+    pub fn taken(&mut self, value: u64, stamp: &Stamp) {
+        self.stamps.insert(value, stamp.clone());
+    }
+
+    /// A client has read a value; 0 if the block was never written.
+    pub fn read(&mut self, block: u64, value: u64, floor: &Floor) -> Result<(), String> {
+        let stamp = self.stamps.get(&value).cloned();
+        if stamp < floor[block as usize] {
+            return Err(format!("block {block}: read {value} of {stamp:?} after {floor:?}"));
+        }
+        self.rise(block, stamp);
+        Ok(())
+    }
+
+    /// A client was told that its value is written.
+    pub fn written(&mut self, block: u64, value: u64, floor: &Floor) -> Result<(), String> {
+        let stamp = self.stamps.get(&value).cloned();
+        if stamp <= floor[block as usize] {
+            return Err(format!("block {block}: wrote {value} as {stamp:?} after {floor:?}"));
+        }
+        self.rise(block, stamp);
+        Ok(())
+    }
+
+    fn rise(&mut self, block: u64, stamp: Option<Stamp>) {
+        if let Some(stamp) = stamp
+            && self.floors.get(&block).is_none_or(|floor| *floor < stamp)
+        {
+            self.floors.insert(block, stamp);
+        }
+    }
+}
