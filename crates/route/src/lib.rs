@@ -2,14 +2,19 @@
 //!
 //! **Invariant:** the crate decides and does nothing. It has no IO, no clock and no randomness.
 
+mod check;
 mod controller;
 mod file;
 pub mod limits;
 mod model;
 mod plan;
 mod rules;
+mod shards;
 mod switch;
 
+pub use check::{
+    Checked, End, Endpoint, Finding, FindingKind, Hop, Network, Reason, Way, check, trace,
+};
 pub use controller::{
     Controller, ControllerCommand, ControllerEvent, Followed, Found, Move, Record, Stored, Wanted,
     newest,
@@ -22,6 +27,7 @@ pub use model::{
 };
 pub use plan::{Piece, PieceReply, Plan, join, plan};
 pub use rules::{Placement, RuleTable, Segment};
+pub use shards::{ExactCurve, MissRatioCurve, Shards, allocate_by_hull, allocate_exactly};
 pub use switch::{
     Command, Event, IoId, Order, OrderAnswer, Outcome, PeerAnswer, PeerQuestion, Placed, RefusedIo,
     Stamp, Switch, SwitchRules, Term,

@@ -160,9 +160,9 @@ impl Switch {
             PeerQuestion::Prepare { .. } => self.prepare_answered(now, &peer, id, answer),
             PeerQuestion::Commit { .. } => {
                 let Some(io) = self.in_flight.of_agreement(id) else { return vec![] };
-                match (answer, self.heard(io, &peer, Stage::Committing)) {
-                    (Some(_), true) => self.finish(now, io),
-                    _ => vec![],
+                match answer.is_some() && self.heard(io, &peer, Stage::Committing) {
+                    true => self.finish(now, io),
+                    false => vec![],
                 }
             }
         }

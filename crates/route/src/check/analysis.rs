@@ -1,0 +1,375 @@
+//! The analysis: every class of IO is followed, and its ways are judged.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nacre_object::{EntityName, ObjectId, Result, TenantName};
+
+use super::findings::{Checked, Finding, FindingKind};
+use super::reads::sees;
+use super::trace::{End, Endpoint, Hop, Network, Reason, Way, trace};
+use super::witnesses::witnesses;
+use crate::file::Routes;
+use crate::limits::MAX_FINDINGS_OF_A_KIND;
+use crate::model::{
+    ApplicationName, Destination, Io, LayerName, ObjectMatch, Operation, Rule, RuleId, SourceMatch,
+    Span, SwitchName,
+};
+use crate::rules::RuleTable;
+
+/// Looks for loops, black holes, shadowed rules, reads that can miss a routed write, applications that contradict each
+/// other, and grants that are circumvented. Nothing is found exactly if no IO shows it; but an object's home counts as
+/// another place than a target that is named, as the rules do not say where it lies.
+///
+/// # Errors
+/// `Exhausted` if the rules do not fit into a switch, or split one IO too often.
+pub fn check(routes: &Routes) -> Result<Checked> {
+    let network = Network::new(routes)?;
+    let found = witnesses(&matchers(routes));
+    let mut analysis = Analysis { routes, network, checked: Checked::default() };
+    if !found.is_complete {
+        analysis.add(FindingKind::Incomplete, None, None, None);
+    }
+    let is_known = |object: &ObjectId| routes.topology.pools.contains(&object.pool);
+    let objects: Vec<_> = found.objects.into_iter().filter(is_known).collect();
+    for object in &objects {
+        analysis.follow(object)?;
+    }
+    analysis.compare_rules(&objects)?;
+    Ok(analysis.checked)
+}
+
+/// Everything that tells objects apart.
+fn matchers(routes: &Routes) -> BTreeSet<ObjectMatch> {
+    let rules = || routes.insertions.iter().flat_map(|insertion| &insertion.rules);
+    let mut all: BTreeSet<_> = rules().map(|rule| rule.header.object.clone()).collect();
+    let rights: Vec<_> =
+        routes.grants.iter().map(|grant| &grant.object).chain(&routes.reserved).collect();
+    all.extend(rights.iter().map(|object| (*object).clone()));
+    let pools = &routes.topology.pools;
+    all.extend(pools.iter().map(|pool| ObjectMatch::Prefix(format!("{pool}/"))));
+    // An object that is sent to another pool meets the rights to its name there.
+    for rule in rules() {
+        let Destination::Pool(to) = &rule.destination else { continue };
+        for object in &rights {
+            for from in pools {
+                all.extend(in_pool(object, to.as_str(), from.as_str()));
+            }
+        }
+    }
+    all
+}
+
+/// The same names in another pool.
+fn in_pool(object: &ObjectMatch, from: &str, to: &str) -> Option<ObjectMatch> {
+    let moved = |text: &str| {
+        let name = text.strip_prefix(from)?.strip_prefix('/')?;
+        Some(format!("{to}/{name}"))
+    };
+    match object {
+        ObjectMatch::Exact(id) => moved(&id.to_string())?.parse().ok().map(ObjectMatch::Exact),
+        ObjectMatch::Prefix(prefix) => moved(prefix).map(ObjectMatch::Prefix),
+        ObjectMatch::Pattern(_) => None,
+    }
+}
+
+struct Analysis<'a> {
+    routes: &'a Routes,
+    network: Network<'a>,
+    checked: Checked,
+}
+
+/// Who asks.
+type Source = (EntityName, TenantName);
+
+impl Analysis<'_> {
+    fn add(
+        &mut self,
+        kind: FindingKind,
+        io: Option<Io>,
+        way: Option<Way>,
+        missed: Option<(Io, Way)>,
+    ) {
+        let findings = &mut self.checked.findings;
+        // One example shows a black hole or a pair of rules; of loops and missed writes, one for each pair of rules.
+        let rules =
+            |way: &Option<Way>| way.iter().flat_map(|way| way.hops.clone()).collect::<Vec<_>>();
+        let key = |missed: &Option<(Io, Way)>| {
+            missed.iter().flat_map(|(_, w)| w.hops.clone()).collect::<Vec<_>>()
+        };
+        let is_same = |other: &&Finding| {
+            other.kind == kind
+                && rules(&other.way) == rules(&way)
+                && key(&other.missed) == key(&missed)
+        };
+        let alike =
+            |other: &&Finding| std::mem::discriminant(&other.kind) == std::mem::discriminant(&kind);
+        if findings.iter().any(|other| is_same(&other))
+            || findings.iter().filter(alike).count() >= MAX_FINDINGS_OF_A_KIND
+        {
+            return;
+        }
+        findings.push(Finding { kind, io, way, missed });
+    }
+
+    fn is_permitted(&self, io: &Io, object: &ObjectId) -> bool {
+        let grants = &self.routes.grants;
+        grants.is_empty()
+            || grants
+                .iter()
+                .any(|grant| grant.permits(&io.source, &io.tenant, io.operation, object))
+    }
+
+    /// Those that rules and grants about an object tell apart, and somebody else.
+    fn sources(&self, object: &ObjectId) -> Vec<Source> {
+        let rules = self.routes.insertions.iter().flat_map(|insertion| &insertion.rules);
+        let about = rules.map(|rule| (&rule.header.object, &rule.header.source));
+        let grants = self.routes.grants.iter().map(|grant| (&grant.object, &grant.source));
+        let located = self.routes.topology.switches.iter().filter_map(|(_, at)| match at {
+            crate::file::Location::Source(source) => Some(source),
+            _ => None,
+        });
+        // A right to the place that an IO is sent to matters as well, so grants count whatever their object.
+        let named = about.filter(|(matcher, _)| matcher.matches(object)).map(|(_, source)| source);
+        let named = named.chain(grants.map(|(_, source)| source)).chain(located);
+        let (mut entities, mut tenants) = (BTreeSet::new(), BTreeSet::new());
+        for source in named {
+            match source {
+                SourceMatch::Entity(name) => drop(entities.insert(name.clone())),
+                SourceMatch::Tenant(name) => drop(tenants.insert(name.clone())),
+                SourceMatch::Any | SourceMatch::Layer(_) => {}
+            }
+        }
+        let other = (1..).find_map(|n: u32| {
+            let name = format!("somebody{}", if n == 1 { String::new() } else { n.to_string() });
+            let (entity, tenant) = (EntityName::new(&name).ok()?, TenantName::new(&name).ok()?);
+            (!entities.contains(&entity) && !tenants.contains(&tenant)).then_some((entity, tenant))
+        });
+        if let Some((entity, tenant)) = other {
+            entities.insert(entity);
+            tenants.insert(tenant);
+        }
+        let pair = |entity: &EntityName| {
+            tenants.iter().map(|tenant| (entity.clone(), tenant.clone())).collect::<Vec<_>>()
+        };
+        entities.iter().flat_map(pair).collect()
+    }
+
+    /// Follows all IO on one object.
+    fn follow(&mut self, object: &ObjectId) -> Result<()> {
+        let (mut reads, mut writes) = (vec![], vec![]);
+        for (source, tenant) in self.sources(object) {
+            for operation in Operation::ALL {
+                for span in [Some(Span::WHOLE), None] {
+                    let (source, tenant, object) = (source.clone(), tenant.clone(), object.clone());
+                    let io = Io { source, tenant, via: None, operation, object, span };
+                    if !self.is_permitted(&io, &io.object) {
+                        continue;
+                    }
+                    for way in trace(&self.network, &io)? {
+                        let io = Io { span: way.span, ..io.clone() };
+                        self.judge(&io, &way);
+                        match operation {
+                            Operation::Read if span.is_some() => reads.push((io, way)),
+                            Operation::Write if span.is_some() => writes.push((io, way)),
+                            _ => {}
+                        }
+                    }
+                }
+            }
+        }
+        for (io, way) in &reads {
+            for (written, write_way) in &writes {
+                let is_over = io.span.zip(written.span).is_some_and(|(a, b)| a.overlaps(b));
+                if is_over && !sees(way, write_way) {
+                    let missed = Some((written.clone(), write_way.clone()));
+                    let (io, way) = (Some(io.clone()), Some(way.clone()));
+                    self.add(FindingKind::MissedWrite, io, way, missed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn judge(&mut self, io: &Io, way: &Way) {
+        let example = || (Some(io.clone()), Some(way.clone()));
+        let (found, path) = example();
+        let endpoints: Vec<&Endpoint> = match &way.end {
+            End::Loop => return self.add(FindingKind::Loop, found, path, None),
+            End::Missing(missing) => {
+                let missing = missing.clone();
+                return self.add(FindingKind::BlackHole { missing }, found, path, None);
+            }
+            End::Controller => vec![],
+            End::Served(endpoint) => vec![endpoint],
+            End::Scattered { among, .. } => among.iter().collect(),
+        };
+        let is_reserved =
+            |object: &ObjectId| self.routes.reserved.iter().any(|prefix| prefix.matches(object));
+        let is_foreign = |endpoint: &&Endpoint| {
+            let object = &endpoint.object;
+            *object != io.object && !is_reserved(object) && !self.is_permitted(io, object)
+        };
+        if endpoints.iter().any(|endpoint| is_foreign(endpoint)) {
+            self.add(FindingKind::GrantCircumvented, found, path, None);
+        }
+    }
+
+    /// Looks at each switch alone: for rules that no IO meets, and for applications that contradict each other.
+    fn compare_rules(&mut self, objects: &[ObjectId]) -> Result<()> {
+        let switches: Vec<SwitchName> = self.network.tables.keys().cloned().collect();
+        for switch in switches {
+            let Some(table) = self.network.tables.remove(&switch) else { continue };
+            let result = self.compare_rules_of(&switch, &table, objects);
+            self.network.tables.insert(switch, table);
+            result?;
+        }
+        Ok(())
+    }
+
+    fn compare_rules_of(
+        &mut self,
+        switch: &SwitchName,
+        table: &RuleTable,
+        objects: &[ObjectId],
+    ) -> Result<()> {
+        let layers: BTreeSet<Option<LayerName>> = table
+            .rules()
+            .filter_map(|(_, rule)| match &rule.header.source {
+                SourceMatch::Layer(layer) => Some(Some(layer.clone())),
+                _ => None,
+            })
+            .chain([None])
+            .collect();
+        let applications = by_application(table)?;
+        let mut met = BTreeSet::new();
+        let mut ios = vec![];
+        for object in objects {
+            for (source, tenant) in self.sources(object) {
+                for operation in Operation::ALL {
+                    for via in &layers {
+                        for span in [Some(Span::WHOLE), None] {
+                            let (source, tenant) = (source.clone(), tenant.clone());
+                            let (via, object) = (via.clone(), object.clone());
+                            ios.push(Io { source, tenant, via, operation, object, span });
+                        }
+                    }
+                }
+            }
+            for io in ios.drain(..) {
+                met.extend(table.route(&io)?.into_iter().filter_map(|segment| segment.rule));
+                if applications.len() > 1 {
+                    self.contradictions(switch, table, &applications, &io)?;
+                }
+            }
+        }
+        let shadowed = table.rules().filter(|(id, _)| !met.contains(id));
+        for (_, rule) in shadowed {
+            let (switch_name, text) = (switch.clone(), rule.to_string());
+            let kind = FindingKind::Shadowed { switch: switch_name, rule: text };
+            let shown = self.shadow(switch, table, rule, objects)?;
+            self.add(kind, shown.clone().map(|(io, _)| io), shown.map(|(_, way)| way), None);
+        }
+        Ok(())
+    }
+
+    /// An IO that a shadowed rule is about, and the rule that takes it.
+    fn shadow(
+        &self,
+        switch: &SwitchName,
+        table: &RuleTable,
+        rule: &Rule,
+        objects: &[ObjectId],
+    ) -> Result<Option<(Io, Way)>> {
+        let Some(object) = objects.iter().find(|object| rule.header.object.matches(object)) else {
+            return Ok(None);
+        };
+        let mut sources = self.sources(object).into_iter();
+        let via = match &rule.header.source {
+            SourceMatch::Layer(layer) => Some(layer.clone()),
+            _ => None,
+        };
+        let Some(operation) = rule.header.operations.iter().next() else { return Ok(None) };
+        let io = sources.find_map(|(source, tenant)| {
+            let (via, object) = (via.clone(), object.clone());
+            let io = Io { source, tenant, via, operation, object, span: Some(rule.header.span) };
+            rule.header.matches(&io).then_some(io)
+        });
+        let Some(io) = io else { return Ok(None) };
+        let mut segments = table.route(&io)?.into_iter();
+        let taken = segments.next().and_then(|segment| Some((segment.rule?, segment.span)));
+        let Some((id, span)) = taken else { return Ok(None) };
+        let Some(deciding) = table.get(id) else { return Ok(None) };
+        let reason = Reason::Rule { id, text: deciding.to_string() };
+        let hop = Hop { switch: switch.clone(), via: io.via.clone(), reason };
+        let home = Endpoint { object: io.object.clone(), target: None };
+        let mut way = Way::new(span, home);
+        way.hops.push(hop);
+        Ok(Some((io, way)))
+    }
+
+    /// Compares what the rules of each two applications say about an IO.
+    fn contradictions(
+        &mut self,
+        switch: &SwitchName,
+        table: &RuleTable,
+        applications: &BTreeMap<ApplicationName, Alone>,
+        io: &Io,
+    ) -> Result<()> {
+        let mut wishes: Vec<(Option<Span>, RuleId)> = vec![];
+        for alone in applications.values() {
+            for segment in alone.table.route(io)? {
+                let at = segment.rule.and_then(|rule| usize::try_from(rule.0).ok());
+                let id = at.and_then(|at| alone.ids.get(at).copied());
+                wishes.extend(id.map(|id| (segment.span, id)));
+            }
+        }
+        for (at, (span, id)) in wishes.iter().enumerate() {
+            for (other_span, other_id) in &wishes[at + 1..] {
+                let is_over = match (span, other_span) {
+                    (Some(a), Some(b)) => a.overlaps(*b),
+                    (None, None) => true,
+                    _ => false,
+                };
+                let (first, second) = (id.min(other_id), id.max(other_id));
+                let rules = table.get(*first).zip(table.get(*second));
+                let Some((rule, other)) = rules.filter(|_| is_over) else { continue };
+                if rule.application == other.application || rule.destination == other.destination {
+                    continue;
+                }
+                let kind = FindingKind::Contradiction {
+                    switch: switch.clone(),
+                    first: rule.application.clone(),
+                    rule: rule.to_string(),
+                    second: other.application.clone(),
+                    other: other.to_string(),
+                };
+                let both = span.zip(*other_span).and_then(|(a, b)| a.intersect(b));
+                let io = Io { span: both, ..io.clone() };
+                let reason = Reason::Rule { id: *first, text: rule.to_string() };
+                let hop = Hop { switch: switch.clone(), via: io.via.clone(), reason };
+                let mut way = Way::new(both, Endpoint { object: io.object.clone(), target: None });
+                way.hops.push(hop);
+                self.add(kind, Some(io), Some(way), None);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The rules of one application.
+struct Alone {
+    table: RuleTable,
+    /// The rules in the table of the switch.
+    ids: Vec<RuleId>,
+}
+
+fn by_application(table: &RuleTable) -> Result<BTreeMap<ApplicationName, Alone>> {
+    let mut all: BTreeMap<ApplicationName, Alone> = BTreeMap::new();
+    for (id, rule) in table.rules() {
+        let empty = || Alone { table: RuleTable::default(), ids: vec![] };
+        let alone = all.entry(rule.application.clone()).or_insert_with(empty);
+        alone.table.insert(vec![rule.clone()])?;
+        alone.ids.push(id);
+    }
+    Ok(all)
+}

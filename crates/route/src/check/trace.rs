@@ -1,0 +1,327 @@
+//! The ways of one IO through the switches, and why it takes them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use nacre_object::{ObjectId, Result, TargetName};
+
+use crate::file::{Routes, Topology};
+use crate::limits::MAX_HOPS;
+use crate::model::{
+    Destination, Follow, Io, LayerName, Options, RuleId, Scatter, Span, SwitchName, text,
+};
+use crate::rules::RuleTable;
+
+/// Switches with their rules, ready to be followed.
+#[derive(Debug)]
+pub struct Network<'a> {
+    /// What there is.
+    pub topology: &'a Topology,
+    /// The rules of each switch.
+    pub tables: BTreeMap<SwitchName, RuleTable>,
+}
+
+impl<'a> Network<'a> {
+    /// The network of a file of rules.
+    ///
+    /// # Errors
+    /// As [`RuleTable::insert`].
+    pub fn new(routes: &'a Routes) -> Result<Self> {
+        Ok(Self { topology: &routes.topology, tables: routes.tables()? })
+    }
+}
+
+/// Where IO is served.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Endpoint {
+    /// The object.
+    pub object: ObjectId,
+    /// At this target; `None`: where the object lies.
+    pub target: Option<TargetName>,
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", text::escape(&self.object.to_string()))?;
+        self.target.iter().try_for_each(|target| write!(f, " at {target}"))
+    }
+}
+
+/// Why a switch sends an IO where it does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// By this rule.
+    Rule {
+        /// Its place in the order of the switch.
+        id: RuleId,
+        /// The rule.
+        text: String,
+    },
+    /// No rule is about it: it goes on.
+    NoRule,
+}
+
+/// One switch on the way of an IO.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hop {
+    /// The switch.
+    pub switch: SwitchName,
+    /// The layer that the IO came out of.
+    pub via: Option<LayerName>,
+    /// Why it went on as it did.
+    pub reason: Reason,
+}
+
+/// How a way ends.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    /// At an endpoint.
+    Served(Endpoint),
+    /// At so many of several copies.
+    Scattered {
+        /// How many.
+        take: usize,
+        /// The copies.
+        among: Vec<Endpoint>,
+    },
+    /// At the controller, which decides.
+    Controller,
+    /// Where it has been before.
+    Loop,
+    /// Nowhere: there is no such pool, target or layer.
+    Missing(String),
+}
+
+/// What some bytes of an IO go through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Way {
+    /// The bytes; `None` if the IO touches none.
+    pub span: Option<Span>,
+    /// The switches, in order.
+    pub hops: Vec<Hop>,
+    /// The layers that are left out.
+    pub bypassed: BTreeSet<LayerName>,
+    /// Whether a rule on the way lets reads follow it, and how far.
+    pub follow: Follow,
+    /// The switch of that rule.
+    pub follow_at: Option<SwitchName>,
+    /// The options of the rules on the way, together.
+    pub options: Options,
+    /// How it ends.
+    pub end: End,
+}
+
+impl Way {
+    /// A way straight to an endpoint.
+    pub(super) fn new(span: Option<Span>, endpoint: Endpoint) -> Self {
+        Self {
+            span,
+            hops: vec![],
+            bypassed: BTreeSet::new(),
+            follow: Follow::No,
+            follow_at: None,
+            options: Options::default(),
+            end: End::Served(endpoint),
+        }
+    }
+}
+
+/// An IO between two switches.
+#[derive(Clone)]
+struct State {
+    io: Io,
+    endpoint: Endpoint,
+    way: Way,
+    visited: Vec<(SwitchName, Option<LayerName>, Endpoint)>,
+}
+
+/// Follows every byte of an IO from its source on.
+///
+/// # Errors
+/// As [`RuleTable::route`].
+pub fn trace(network: &Network<'_>, io: &Io) -> Result<Vec<Way>> {
+    let endpoint = Endpoint { object: io.object.clone(), target: None };
+    let way = Way::new(io.span, endpoint.clone());
+    let state = State { io: io.clone(), endpoint, way, visited: vec![] };
+    let mut ways = vec![];
+    match network.topology.entry(io) {
+        Some(switch) => pass(network, state, switch, &mut ways)?,
+        None => arrive(network, state, None, &mut ways)?,
+    }
+    ways.sort_by_key(|way| way.span);
+    Ok(ways)
+}
+
+fn pass(
+    network: &Network<'_>,
+    mut state: State,
+    switch: &SwitchName,
+    ways: &mut Vec<Way>,
+) -> Result<()> {
+    let here = (switch.clone(), state.io.via.clone(), state.endpoint.clone());
+    if state.visited.contains(&here) || state.visited.len() >= MAX_HOPS {
+        state.way.end = End::Loop;
+        ways.push(state.way);
+        return Ok(());
+    }
+    state.visited.push(here);
+    let empty = RuleTable::default();
+    let table = network.tables.get(switch).unwrap_or(&empty);
+    for segment in table.route(&state.io)? {
+        let mut part = state.clone();
+        part.io.span = segment.span;
+        part.way.span = segment.span;
+        let rule = segment.rule.and_then(|id| Some((id, table.get(id)?)));
+        let reason = match rule {
+            Some((id, rule)) => Reason::Rule { id, text: rule.to_string() },
+            None => Reason::NoRule,
+        };
+        part.way.hops.push(Hop { switch: switch.clone(), via: part.io.via.clone(), reason });
+        match rule {
+            None => arrive(network, part, Some(switch), ways)?,
+            Some((_, rule)) => {
+                part.note(switch, rule.options);
+                go(network, part, switch, &rule.destination, ways)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+impl State {
+    fn note(&mut self, switch: &SwitchName, options: Options) {
+        if options.follow != Follow::No {
+            self.way.follow = options.follow;
+            self.way.follow_at = Some(switch.clone());
+        }
+        self.way.options.is_write_through |= options.is_write_through;
+        self.way.options.is_uncached |= options.is_uncached;
+    }
+
+    fn home(&self) -> Endpoint {
+        Endpoint { object: self.io.object.clone(), target: None }
+    }
+
+    fn ends(mut self, end: End, ways: &mut Vec<Way>) {
+        self.way.end = end;
+        ways.push(self.way);
+    }
+}
+
+/// Sends an IO where a rule says.
+fn go(
+    network: &Network<'_>,
+    mut state: State,
+    switch: &SwitchName,
+    destination: &Destination,
+    ways: &mut Vec<Way>,
+) -> Result<()> {
+    match destination {
+        Destination::Home => state.endpoint = state.home(),
+        Destination::Object(object) => {
+            state.endpoint = Endpoint { object: object.clone(), target: None };
+        }
+        Destination::Pool(pool) => {
+            let object = ObjectId::new(pool.clone(), state.io.object.name.clone());
+            state.endpoint = Endpoint { object, target: None };
+        }
+        Destination::Target(target) => {
+            let object = state.io.object.clone();
+            state.endpoint = Endpoint { object, target: Some(target.clone()) };
+        }
+        Destination::Bypass(layer) => {
+            if !network.topology.layers.contains_key(layer) {
+                state.ends(End::Missing(format!("layer {layer}")), ways);
+                return Ok(());
+            }
+            state.way.bypassed.insert(layer.clone());
+        }
+        Destination::Waypoint(layer) => {
+            let Some(next) = network.topology.layers.get(layer) else {
+                state.ends(End::Missing(format!("layer {layer}")), ways);
+                return Ok(());
+            };
+            state.io.via = Some(layer.clone());
+            return pass(network, state, next.as_ref().unwrap_or(switch), ways);
+        }
+        Destination::Scatter(scatter) => {
+            scattered(network, state, scatter, ways);
+            return Ok(());
+        }
+        Destination::Controller(_) => {
+            state.ends(End::Controller, ways);
+            return Ok(());
+        }
+    }
+    arrive(network, state, Some(switch), ways)
+}
+
+/// Copies are endpoints: no switch comes before them.
+fn scattered(network: &Network<'_>, state: State, scatter: &Scatter, ways: &mut Vec<Way>) {
+    let is_unknown = |target: &&TargetName| !network.topology.targets.contains(*target);
+    if let Some(target) = scatter.among.iter().find(is_unknown) {
+        let end = End::Missing(format!("target {target}"));
+        return state.ends(end, ways);
+    }
+    let object = &state.io.object;
+    let copy =
+        |target: &TargetName| Endpoint { object: object.clone(), target: Some(target.clone()) };
+    let among = scatter.among.iter().map(copy).collect();
+    state.ends(End::Scattered { take: scatter.count(), among }, ways);
+}
+
+/// Lets an IO go on to its endpoint: by the switch in front of it, unless that is the one it comes from.
+fn arrive(
+    network: &Network<'_>,
+    state: State,
+    from: Option<&SwitchName>,
+    ways: &mut Vec<Way>,
+) -> Result<()> {
+    let Endpoint { object, target } = &state.endpoint;
+    let topology = network.topology;
+    let missing = match target {
+        Some(target) if !topology.targets.contains(target) => Some(format!("target {target}")),
+        None if !topology.pools.contains(&object.pool) => Some(format!("pool {}", object.pool)),
+        _ => None,
+    };
+    if let Some(missing) = missing {
+        state.ends(End::Missing(missing), ways);
+        return Ok(());
+    }
+    match topology.before(object, target.as_ref()).filter(|next| Some(*next) != from) {
+        Some(next) => pass(network, state, &next.clone(), ways),
+        None => {
+            let end = End::Served(state.endpoint.clone());
+            state.ends(end, ways);
+            Ok(())
+        }
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.span {
+            Some(span) => write!(f, "{span}:")?,
+            None => write!(f, "no bytes:")?,
+        }
+        for Hop { switch, via, reason } in &self.hops {
+            write!(f, " {switch}")?;
+            via.iter().try_for_each(|layer| write!(f, " (out of {layer})"))?;
+            match reason {
+                Reason::Rule { text, .. } => write!(f, " [{text}]")?,
+                Reason::NoRule => write!(f, " [no rule]")?,
+            }
+            write!(f, " ->")?;
+        }
+        match &self.end {
+            End::Served(endpoint) => write!(f, " {endpoint}"),
+            End::Scattered { take, among } => {
+                let all: Vec<_> = among.iter().map(Endpoint::to_string).collect();
+                write!(f, " {take} of {}", all.join(", "))
+            }
+            End::Controller => f.write_str(" the controller"),
+            End::Loop => f.write_str(" and so on in a loop"),
+            End::Missing(what) => write!(f, " nowhere: there is no {what}"),
+        }
+    }
+}

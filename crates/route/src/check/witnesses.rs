@@ -1,0 +1,139 @@
+//! One object for each combination of rules that some object meets.
+//!
+//! All names, prefixes and patterns are read as one automaton: a state is what each of them still expects. A search in
+//! breadth finds a shortest text for each set of matchers that match together.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+use nacre_object::ObjectId;
+
+use crate::limits::MAX_CHECK_STATES;
+use crate::model::ObjectMatch;
+
+/// Objects, and whether they are all that are needed.
+pub struct Witnesses {
+    pub objects: Vec<ObjectId>,
+    pub is_complete: bool,
+}
+
+/// A matcher as letters and stars.
+struct Glob(Vec<Option<char>>);
+
+impl Glob {
+    fn of(object: &ObjectMatch) -> Self {
+        let letters = |text: &str| text.chars().map(Some).collect::<Vec<_>>();
+        Self(match object {
+            ObjectMatch::Exact(id) => letters(&id.to_string()),
+            ObjectMatch::Prefix(prefix) => [letters(prefix), vec![None]].concat(),
+            ObjectMatch::Pattern(pattern) => {
+                let pieces: Vec<_> = pattern.pieces().iter().map(|piece| letters(piece)).collect();
+                pieces.join(&None)
+            }
+        })
+    }
+
+    /// The positions that a text of no letters reaches from one: past stars.
+    fn rest(&self, from: usize, into: &mut BTreeSet<usize>) {
+        into.insert(from);
+        if self.0.get(from) == Some(&None) {
+            self.rest(from + 1, into);
+        }
+    }
+
+    fn next(&self, at: &BTreeSet<usize>, letter: char) -> BTreeSet<usize> {
+        let mut next = BTreeSet::new();
+        for position in at {
+            match self.0.get(*position) {
+                Some(None) => self.rest(*position, &mut next),
+                Some(Some(own)) if *own == letter => self.rest(position + 1, &mut next),
+                _ => {}
+            }
+        }
+        next
+    }
+
+    fn matches(&self, at: &BTreeSet<usize>) -> bool {
+        at.contains(&self.0.len())
+    }
+}
+
+/// What the matchers that are still alive expect.
+type State = BTreeMap<usize, BTreeSet<usize>>;
+
+/// The part of a text that a search is in: names have at least one letter, and pools only some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Part {
+    Pool { is_empty: bool },
+    Name { is_empty: bool },
+}
+
+/// Finds the objects.
+pub fn witnesses(matchers: &BTreeSet<ObjectMatch>) -> Witnesses {
+    let globs: Vec<Glob> = matchers.iter().map(Glob::of).collect();
+    let begin: State = globs
+        .iter()
+        .enumerate()
+        .map(|(at, glob)| {
+            let mut first = BTreeSet::new();
+            glob.rest(0, &mut first);
+            (at, first)
+        })
+        .collect();
+    let fresh = fresh_letters(&globs);
+    let mut queue = VecDeque::from([(begin, Part::Pool { is_empty: true }, String::new())]);
+    let mut seen: HashMap<(State, Part), ()> = HashMap::new();
+    let mut classes: BTreeMap<Vec<usize>, ObjectId> = BTreeMap::new();
+    let mut is_complete = true;
+    while let Some((state, part, text)) = queue.pop_front() {
+        if part == (Part::Name { is_empty: false })
+            && let Ok(object) = text.parse::<ObjectId>()
+        {
+            let class = state.iter().filter(|(at, reached)| globs[**at].matches(reached));
+            classes.entry(class.map(|(at, _)| *at).collect()).or_insert(object);
+        }
+        for letter in letters(&globs, &state, &fresh) {
+            let Some(part) = part_after(part, letter) else { continue };
+            let next: State = state
+                .iter()
+                .map(|(at, reached)| (*at, globs[*at].next(reached, letter)))
+                .filter(|(_, reached)| !reached.is_empty())
+                .collect();
+            if seen.len() >= MAX_CHECK_STATES {
+                is_complete = false;
+                break;
+            }
+            if seen.insert((next.clone(), part), ()).is_none() {
+                let mut text = text.clone();
+                text.push(letter);
+                queue.push_back((next, part, text));
+            }
+        }
+    }
+    Witnesses { objects: classes.into_values().collect(), is_complete }
+}
+
+fn part_after(part: Part, letter: char) -> Option<Part> {
+    let is_identifier = letter.is_ascii_alphanumeric() || matches!(letter, '.' | '_' | '-');
+    match (part, letter) {
+        (Part::Pool { is_empty: false }, '/') => Some(Part::Name { is_empty: true }),
+        (Part::Pool { .. }, _) if is_identifier => Some(Part::Pool { is_empty: false }),
+        (Part::Pool { .. }, _) | (_, '\0') => None,
+        (Part::Name { .. }, _) => Some(Part::Name { is_empty: false }),
+    }
+}
+
+/// The letters that change what the matchers expect, the slash, and one that none of them names.
+fn letters(globs: &[Glob], state: &State, fresh: &[char]) -> BTreeSet<char> {
+    let expected = state.iter().flat_map(|(at, reached)| {
+        reached.iter().filter_map(|position| globs[*at].0.get(*position).copied().flatten())
+    });
+    expected.chain(['/']).chain(fresh.iter().copied()).collect()
+}
+
+/// A letter that no matcher names.
+fn fresh_letters(globs: &[Glob]) -> Vec<char> {
+    let named: BTreeSet<char> =
+        globs.iter().flat_map(|glob| glob.0.iter().flatten().copied()).collect();
+    let all = ('a'..='z').rev().chain('0'..='9').chain('A'..='Z');
+    all.filter(|letter| !named.contains(letter)).take(1).collect()
+}

@@ -1,0 +1,88 @@
+//! Sharing memory among caches by their curves.
+
+use super::MissRatioCurve;
+
+/// Misses a second of a tenant whose cache has `step` times 0, 1, 2 … units.
+fn misses(curve: &MissRatioCurve, rate: f64, units: usize, unit_blocks: u64) -> Vec<f64> {
+    (0..=units as u64).map(|unit| rate * curve.miss_ratio(unit * unit_blocks)).collect()
+}
+
+/// Shares `units` of memory, each of `unit_blocks`, so that few requests miss: each unit goes where the lower convex
+/// hull of the misses falls most. Fast, and best at the corners of the hulls; curves themselves need not be convex.
+/// Each tenant is its curve and its requests a second.
+pub fn allocate_by_hull(
+    tenants: &[(MissRatioCurve, f64)],
+    units: usize,
+    unit_blocks: u64,
+) -> Vec<usize> {
+    let mut segments = vec![];
+    for (tenant, (curve, rate)) in tenants.iter().enumerate() {
+        let misses = misses(curve, *rate, units, unit_blocks);
+        for pair in hull(&misses).windows(2) {
+            let (from, to) = (pair[0], pair[1]);
+            let gain = (misses[from] - misses[to]) / (to - from) as f64;
+            segments.push((gain, tenant, to - from));
+        }
+    }
+    // Steepest first. Hulls are convex, so the segments of one tenant come in their order.
+    segments.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let (mut shares, mut left) = (vec![0; tenants.len()], units);
+    for (gain, tenant, length) in segments {
+        let taken = length.min(left);
+        if gain > 0.0 {
+            shares[tenant] += taken;
+            left -= taken;
+        }
+    }
+    shares
+}
+
+/// The corners of the lower convex hull.
+fn hull(misses: &[f64]) -> Vec<usize> {
+    let mut corners: Vec<usize> = vec![];
+    for at in 0..misses.len() {
+        while let [.., before, last] = corners.as_slice() {
+            let slope = |a: usize, b: usize| (misses[b] - misses[a]) / (b - a) as f64;
+            if slope(*before, *last) < slope(*last, at) {
+                break;
+            }
+            corners.pop();
+        }
+        corners.push(at);
+    }
+    corners
+}
+
+/// Shares memory so that the fewest requests miss, by dynamic programming: the time grows with the square of `units`.
+pub fn allocate_exactly(
+    tenants: &[(MissRatioCurve, f64)],
+    units: usize,
+    unit_blocks: u64,
+) -> Vec<usize> {
+    // The fewest misses of the tenants so far with so many units, and what the last of them has then.
+    let mut best = vec![0.0; units + 1];
+    let mut choices = vec![];
+    for (curve, rate) in tenants {
+        let own = misses(curve, *rate, units, unit_blocks);
+        let choose = |total: usize| {
+            let with = |share: usize| (best[total - share] + own[share], share);
+            let all = (0..=total).map(with);
+            all.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or((0.0, 0))
+        };
+        let chosen: Vec<(f64, usize)> = (0..=units).map(choose).collect();
+        best = chosen.iter().map(|(misses, _)| *misses).collect();
+        choices.push(chosen);
+    }
+    let mut left = units;
+    let mut shares: Vec<usize> = choices
+        .iter()
+        .rev()
+        .map(|chosen| {
+            let share = chosen[left].1;
+            left -= share;
+            share
+        })
+        .collect();
+    shares.reverse();
+    shares
+}

@@ -1,0 +1,141 @@
+//! SHARDS beside the exact curve, on generated traces, within the errors that the cases state; and shares of memory.
+
+use nacre_clock::Random;
+use nacre_object::ErrorKind;
+use nacre_route::{ExactCurve, MissRatioCurve, Shards, allocate_by_hull, allocate_exactly};
+
+const REQUESTS: u64 = 113_872;
+const POINTS: u64 = 100;
+const SEEDS: u64 = 10;
+
+/// Requests of which a part goes to few blocks, a part to many, and a part scans.
+fn trace(seed: u64) -> Vec<u64> {
+    let mut random = Random::seeded(seed);
+    let (mut all, mut scanned) = (vec![], 0);
+    while (all.len() as u64) < REQUESTS {
+        match random.below(10) {
+            // The product of two numbers is small more often than large.
+            0..=3 => all.push(random.below(3000) * random.below(3000) / 3000),
+            4..=6 => all.push(1_000_000 + random.below(8000) * random.below(20_000) / 8000),
+            7 => {
+                let length = 1 + random.below(40);
+                all.extend((0..length).map(|n| 2_000_000 + (scanned + n) % 36_000));
+                scanned += length;
+            }
+            _ => all.push(3_000_000 + random.below(6000)),
+        }
+    }
+    all
+}
+
+fn error(estimated: &MissRatioCurve, exact: &MissRatioCurve, blocks: u64) -> f64 {
+    let sizes = (1..=POINTS).map(|point| point * blocks / POINTS);
+    let errors = sizes.map(|size| (estimated.miss_ratio(size) - exact.miss_ratio(size)).abs());
+    errors.sum::<f64>() / POINTS as f64
+}
+
+#[test]
+fn errors_stay_within_the_table_of_the_cases() {
+    let table = [(512, 0.014, 0.032), (2048, 0.009, 0.024), (8192, 0.005, 0.008)];
+    let trace = trace(1);
+    let mut exact = ExactCurve::default();
+    trace.iter().for_each(|block| exact.request(*block));
+    let exact = exact.curve();
+    let mut distinct = trace.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    for (max_samples, mean, worst) in table {
+        let errors: Vec<f64> = (0..SEEDS)
+            .map(|seed| {
+                let mut shards = Shards::new(max_samples, seed).unwrap();
+                trace.iter().for_each(|block| shards.request(*block));
+                assert!(shards.samples() <= max_samples);
+                error(&shards.curve(), &exact, distinct.len() as u64)
+            })
+            .collect();
+        let (sum, most) = (errors.iter().sum::<f64>(), errors.iter().copied().fold(0.0, f64::max));
+        println!("{max_samples} samples: mean {:.4}, worst {most:.4}", sum / SEEDS as f64);
+        assert!(sum / SEEDS as f64 <= mean && most <= worst, "{max_samples}: {errors:?}");
+    }
+}
+
+#[test]
+fn the_exact_curve_is_that_of_lru_caches_of_every_size() {
+    let mut random = Random::seeded(5);
+    let requests: Vec<u64> = (0..600).map(|_| random.below(20) * random.below(3)).collect();
+    let mut exact = ExactCurve::default();
+    requests.iter().for_each(|block| exact.request(*block));
+    for size in 0..45 {
+        let (mut cache, mut misses) = (vec![], 0);
+        for block in &requests {
+            let before = cache.len();
+            cache.retain(|other| other != block);
+            misses += u32::from(cache.len() == before);
+            cache.push(*block);
+            if cache.len() > size {
+                cache.remove(0);
+            }
+        }
+        let expected = f64::from(misses) / requests.len() as f64;
+        assert!((exact.curve().miss_ratio(size as u64) - expected).abs() < 1e-9, "{size} blocks");
+    }
+}
+
+#[test]
+fn a_sample_that_holds_every_block_is_exact() {
+    let mut random = Random::seeded(6);
+    let (mut exact, mut shards) = (ExactCurve::default(), Shards::new(4096, 9).unwrap());
+    for _ in 0..20_000 {
+        let block = random.below(50) * random.below(60);
+        exact.request(block);
+        shards.request(block);
+    }
+    for size in 0..3000 {
+        let (a, b) = (exact.curve().miss_ratio(size), shards.curve().miss_ratio(size));
+        assert!(size % 100 != 0 || (a - b).abs() < 1e-9, "{size}: {a} {b}");
+    }
+    assert_eq!(Shards::new(0, 0).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+/// A curve that falls to nothing at one size, as that of a scan in a circle.
+fn cliff(blocks: u64) -> MissRatioCurve {
+    let mut exact = ExactCurve::default();
+    (0..blocks * 50).for_each(|request| exact.request(request % blocks));
+    exact.curve()
+}
+
+/// A curve that falls less and less.
+fn slope() -> MissRatioCurve {
+    let (mut random, mut exact) = (Random::seeded(3), ExactCurve::default());
+    (0..20_000).for_each(|_| exact.request(random.below(100) * random.below(100) / 100));
+    exact.curve()
+}
+
+fn misses(tenants: &[(MissRatioCurve, f64)], shares: &[usize]) -> f64 {
+    let own = tenants.iter().zip(shares);
+    own.map(|((curve, rate), share)| rate * curve.miss_ratio(*share as u64)).sum()
+}
+
+#[test]
+fn memory_is_shared_so_that_no_other_sharing_misses_less() {
+    let tenants = [(cliff(40), 1.0), (slope(), 2.0), (cliff(25), 1.5)];
+    let exact = allocate_exactly(&tenants, 70, 1);
+    assert_eq!(exact.iter().sum::<usize>(), 70);
+    let mut best = f64::MAX;
+    for a in 0..=70 {
+        for b in 0..=70 - a {
+            best = best.min(misses(&tenants, &[a, b, 70 - a - b]));
+        }
+    }
+    assert!((misses(&tenants, &exact) - best).abs() < 1e-9, "{exact:?}");
+    let hull = allocate_by_hull(&tenants, 70, 1);
+    assert!(hull.iter().sum::<usize>() <= 70);
+    assert!(misses(&tenants, &hull) < misses(&tenants, &[24, 23, 23]), "{hull:?}");
+}
+
+#[test]
+fn a_cliff_gets_all_that_it_needs_or_nothing_beside_another() {
+    // Shares by the slope of the curve itself would never begin to climb the cliff.
+    let shares = allocate_by_hull(&[(cliff(40), 10.0), (slope(), 1.0)], 60, 1);
+    assert_eq!((shares[0], shares[1]), (40, 20));
+}
