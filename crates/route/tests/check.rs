@@ -49,9 +49,15 @@ fn a_loop_is_found_with_an_io_and_its_way() {
     let text = "application a on edge\n  * r p/x 4..8 -> target t0\napplication a on near\n  * r p/x -> object q/y\napplication a on front\n  * r p/x -> target t0\n";
     let found = findings(text);
     let lost = found.iter().find(|finding| finding.starts_with("a loop")).unwrap();
-    assert!(lost.contains("r p/x 4..8") && lost.contains("edge [* r p/x 4..8 -> target t0]"), "{lost}");
+    assert!(
+        lost.contains("r p/x 4..8") && lost.contains("edge [* r p/x 4..8 -> target t0]"),
+        "{lost}"
+    );
     finds("application a on edge\n  * * p/x -> waypoint cache\n", "a loop");
-    finds_no("application a on edge\n  layer:cache * * -> home\n  * * p/x -> waypoint cache\n", "a loop");
+    finds_no(
+        "application a on edge\n  layer:cache * p/x -> home\n  * * p/x -> waypoint cache\n",
+        "a loop",
+    );
 }
 
 #[test]
@@ -74,14 +80,19 @@ fn a_rule_that_others_cover_together_is_shadowed() {
 
 #[test]
 fn a_read_that_misses_a_routed_write_is_found_unless_it_follows() {
-    finds("application a on edge\n  * w p/x -> object q/x\n", "a read that can miss a routed write");
+    finds(
+        "application a on edge\n  * w p/x -> object q/x\n",
+        "a read that can miss a routed write",
+    );
     let missed = "a read that can miss";
     finds_no("application a on edge\n  * w p/x -> object q/x follow\n", missed);
     finds_no("application a on edge\n  * rw p/x -> object q/x\n", missed);
     finds("application a on edge\n  * w p/x -> bypass cache\n", missed);
     finds_no("application a on edge\n  * rw p/x -> bypass cache\n", missed);
     let copies = |write: &str, read: &str| {
-        format!("application a on edge\n  * w p/x -> {write} t0,t1,t2\n  * r p/x -> {read} t0,t1,t2\n")
+        format!(
+            "application a on edge\n  * w p/x -> {write} t0,t1,t2\n  * r p/x -> {read} t0,t1,t2\n"
+        )
     };
     finds_no(&copies("all", "one"), missed);
     finds_no(&copies("quorum", "quorum"), missed);
@@ -110,7 +121,9 @@ fn a_route_gives_no_access_that_its_source_lacks() {
 
 #[test]
 fn a_trace_says_which_rule_sends_each_byte_where() {
-    let routes = routes("application a on edge\n  * r p/x 4..8 -> target t0\napplication a on near\n  * r p/x 6.. -> object q/y\n");
+    let routes = routes(
+        "application a on edge\n  * r p/x 4..8 -> target t0\napplication a on near\n  * r p/x 6.. -> object q/y\n",
+    );
     let network = Network::new(&routes).unwrap();
     let ways = trace(&network, &Io::parse("r p/x 0..8").unwrap()).unwrap();
     let told: Vec<_> = ways.iter().map(ToString::to_string).collect();
@@ -130,8 +143,19 @@ fn random_rule(random: &mut Random) -> String {
     let to = pick(
         random,
         &[
-            "home", "home", "object q/a", "object p/b", "target t0", "target t1", "target t9", "pool q",
-            "bypass cache", "waypoint cache", "waypoint pack", "all t0,t1", "one t0,t1",
+            "home",
+            "home",
+            "object q/a",
+            "object p/b",
+            "target t0",
+            "target t1",
+            "target t9",
+            "pool q",
+            "bypass cache",
+            "waypoint cache",
+            "waypoint pack",
+            "all t0,t1",
+            "one t0,t1",
             "controller header",
         ],
     );
@@ -162,19 +186,22 @@ fn random_routes(random: &mut Random) -> String {
 #[test]
 fn the_analysis_finds_what_an_enumeration_of_every_io_finds() {
     let mut seen = Facts::default();
-    let count = CASES.each(100, |seed| {
+    let count = CASES.each(60, |seed| {
         let text = random_routes(&mut Random::seeded(seed));
         let routes = routes(&text);
         let checked = check(&routes).unwrap();
-        let found = facts(&routes, &checked.findings);
+        let found = facts(&checked.findings);
         let expected = brute(&routes);
         assert_eq!(found, expected, "{text}");
         seen.add(found);
         for finding in &checked.findings {
             let has_example = finding.io.is_some() && finding.way.is_some();
-            assert!(has_example || matches!(finding.kind, FindingKind::Shadowed { .. }), "{finding}");
+            assert!(
+                has_example || matches!(finding.kind, FindingKind::Shadowed { .. }),
+                "{finding}"
+            );
         }
     });
     println!("{count} seeds: {seen:?}");
-    assert!(count < 100 || seen.is_rich(), "{seen:?}");
+    assert!(count < 60 || seen.is_rich(), "{seen:?}");
 }

@@ -16,13 +16,13 @@ fn trace(seed: u64) -> Vec<u64> {
         match random.below(10) {
             // The product of two numbers is small more often than large.
             0..=3 => all.push(random.below(3000) * random.below(3000) / 3000),
-            4..=6 => all.push(1_000_000 + random.below(8000) * random.below(20_000) / 8000),
-            7 => {
-                let length = 1 + random.below(40);
+            4..=5 => all.push(1_000_000 + random.below(8000) * random.below(20_000) / 8000),
+            6 => {
+                let length = 1 + random.below(2);
                 all.extend((0..length).map(|n| 2_000_000 + (scanned + n) % 36_000));
                 scanned += length;
             }
-            _ => all.push(3_000_000 + random.below(6000)),
+            _ => all.push(3_000_000 + random.below(30_000)),
         }
     }
     all

@@ -208,13 +208,19 @@ fn a_write_is_answered_when_all_peers_know_where_it_is() {
     let rules = ["* w data/x -> object spill/x follow-everywhere"];
     let mut switch = serving_with(&rules, &["p", "q"]);
     let hear = |switch: &mut Switch, peer: &str, asked: &Command, answer| {
-        let Command::AskPeer { agreement, question, .. } = asked.clone() else { panic!("{asked:?}") };
+        let Command::AskPeer { agreement, question, .. } = asked.clone() else {
+            panic!("{asked:?}")
+        };
         let peer = name(peer);
         let answer = Some(answer);
         switch.handle(NOW, Event::PeerAnswered { peer, agreement, question, answer })
     };
     let prepare = write(&mut switch, 1, 0);
-    assert_eq!((prepare.len(), told(&prepare).len()), (2, 0), "nothing is written before peers hold");
+    assert_eq!(
+        (prepare.len(), told(&prepare).len()),
+        (2, 0),
+        "nothing is written before peers hold"
+    );
     let prepared = PeerAnswer::Prepared { counter: 9 };
     assert_eq!(hear(&mut switch, "p", &prepare[0], prepared), []);
     let sent = hear(&mut switch, "q", &prepare[1], prepared);
@@ -262,20 +268,26 @@ fn the_controller_stores_rules_first_and_quiesces_all_before_any_drains() {
     assert!(matches!(again.as_slice(), [ControllerCommand::Store { .. }]), "{again:?}");
     let stored = |term| ControllerEvent::Stored { term: Term(term), outcome: Stored::Yes };
     let idle = controller.handle(stored(1));
-    assert!(matches!(idle.as_slice(), [ControllerCommand::Gather { .. }]), "no switch is known yet");
+    assert!(
+        matches!(idle.as_slice(), [ControllerCommand::Gather { .. }]),
+        "no switch is known yet"
+    );
     controller.handle(ControllerEvent::Gathered { term: Term(1), placed: vec![] });
     let store = controller.begin(wanted()).unwrap();
     assert!(matches!(store.as_slice(), [ControllerCommand::Store { .. }]), "{store:?}");
     let mut commands = controller.handle(stored(2));
     for step in ["Quiesce", "Drain", "Gather", "Install", "Resume"] {
         if step == "Gather" {
-            commands = controller.handle(ControllerEvent::Gathered { term: Term(2), placed: vec![] });
+            commands =
+                controller.handle(ControllerEvent::Gathered { term: Term(2), placed: vec![] });
             continue;
         }
         assert_eq!(commands.len(), 2, "{step}: both switches");
         let orders = commands.clone();
         for (at, command) in orders.into_iter().enumerate() {
-            let ControllerCommand::Order { switch, term, order } = command else { panic!("{step}") };
+            let ControllerCommand::Order { switch, term, order } = command else {
+                panic!("{step}")
+            };
             assert!(format!("{order:?}").starts_with(step), "{order:?} at {step}");
             let answer = OrderAnswer::Done;
             commands = controller.handle(ControllerEvent::Answered { term, switch, order, answer });

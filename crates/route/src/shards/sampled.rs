@@ -10,15 +10,6 @@ use crate::limits::MAX_SAMPLED_BLOCKS;
 /// Hashes are taken modulo this (`P` of the paper).
 const MODULUS: u64 = 1 << 24;
 
-/// A sampled block.
-#[derive(Debug, Clone, Copy)]
-struct Sample {
-    /// When it was used last.
-    time: u64,
-    /// Its hash, below the threshold.
-    hash: u64,
-}
-
 /// Estimates a miss-ratio curve from a sample of bounded size.
 ///
 /// A block is sampled if its hash is below a threshold. When there are too many samples, the threshold falls to the
@@ -28,7 +19,8 @@ pub struct Shards {
     max_samples: usize,
     seed: u64,
     threshold: u64,
-    samples: HashMap<u64, Sample>,
+    /// Sampled blocks, and when each was used last.
+    samples: HashMap<u64, u64>,
     by_hash: BTreeSet<(u64, u64)>,
     /// Last uses by time, and a tree of them that counts those after a time.
     recent: RecentUses,
@@ -53,7 +45,8 @@ impl Shards {
         }
         Ok(Self {
             max_samples,
-            seed,
+            // Seeds that differ in few bits must not sample the same blocks in another order.
+            seed: mix(seed),
             threshold: MODULUS,
             samples: HashMap::new(),
             by_hash: BTreeSet::new(),
@@ -79,12 +72,12 @@ impl Shards {
         let weight = MODULUS as f64 / self.threshold as f64;
         self.estimated += weight;
         let time = self.recent.next();
-        match self.samples.insert(block, Sample { time, hash }) {
+        match self.samples.insert(block, time) {
             Some(before) => {
-                let distinct = self.recent.since(before.time) as f64;
+                let distinct = self.recent.since(before) as f64;
                 let distance = (distinct * weight).round() as u64;
                 *self.histogram.entry(distance).or_default() += weight;
-                self.recent.remove(before.time);
+                self.recent.remove(before);
             }
             None => drop(self.by_hash.insert((hash, block))),
         }
@@ -107,22 +100,20 @@ impl Shards {
             }
             self.by_hash.remove(&(hash, block));
             if let Some(dropped) = self.samples.remove(&block) {
-                self.recent.remove(dropped.time);
+                self.recent.remove(dropped);
             }
         }
     }
 
     /// Numbers the last uses anew, so that the tree stays as small as the sample.
     fn renumber(&mut self) {
-        let mut blocks: Vec<_> = self.samples.iter().map(|(block, s)| (s.time, *block)).collect();
+        let mut blocks: Vec<_> = self.samples.iter().map(|(block, time)| (*time, *block)).collect();
         blocks.sort_unstable();
         self.recent = RecentUses::default();
         for (_, block) in blocks {
             let time = self.recent.next();
             self.recent.add(time);
-            if let Some(sample) = self.samples.get_mut(&block) {
-                sample.time = time;
-            }
+            self.samples.insert(block, time);
         }
     }
 

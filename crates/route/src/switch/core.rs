@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use nacre_object::{Error, ObjectId, Request};
+use nacre_object::{Error, ObjectId, Request, Result};
 
 use super::in_flight::{InFlight, is_about};
 use super::message::RefusedIo;
@@ -204,12 +204,10 @@ impl Switch {
                 self.draining.push(ticket);
                 self.drained()
             }
-            Order::Install(rules) => {
-                if !is_installed {
-                    self.install(term, rules);
-                }
-                answer(OrderAnswer::Done)
-            }
+            Order::Install(rules) => match is_installed || self.install(term, rules).is_ok() {
+                true => answer(OrderAnswer::Done),
+                false => answer(OrderAnswer::Full),
+            },
             Order::Resume if !is_installed => answer(OrderAnswer::NotInstalled),
             Order::Resume => {
                 self.quiesced.clear();
@@ -231,11 +229,13 @@ impl Switch {
         tickets.map(|ticket| Command::AnswerOrder { ticket, answer }).collect()
     }
 
-    fn install(&mut self, term: Term, rules: SwitchRules) {
+    fn install(&mut self, term: Term, rules: SwitchRules) -> Result<()> {
         let mut table = RuleTable::default();
         for insertion in rules.insertions {
-            // The controller has installed the same rules in a table of its own before.
-            let _ = table.insert(insertion);
+            table.insert(insertion)?;
+        }
+        for Placed { object, placement } in rules.placed {
+            table.place(&object, placement)?;
         }
         self.table = table;
         self.previous = self.installed.map(|installed| (installed, self.quiesced.clone()));
@@ -245,7 +245,7 @@ impl Switch {
         // Whatever became of these agreements, the controller has found the bytes where they are.
         self.prepared.clear();
         self.aborted.clear();
-        self.place(&rules.placed);
+        Ok(())
     }
 
     fn tick(&mut self, now: Duration) -> Vec<Command> {

@@ -63,6 +63,8 @@ pub enum OrderAnswer {
     Stale(Term),
     /// The switch cannot go on, as it has started since and has no rules.
     NotInstalled,
+    /// The rules, with where newest bytes are, do not fit into the switch. It has changed nothing, and holds IO.
+    Full,
 }
 
 /// What a switch asks another about an agreement. A question may be asked again until it is answered.

@@ -71,6 +71,10 @@ pub enum Ask {
         moves: Vec<Move>,
         followed: Vec<Followed>,
     },
+    /// The disk is done with what it was slow at.
+    SlowDone {
+        question: u64,
+    },
     /// A timer of whoever gets it.
     Wake,
 }
@@ -121,13 +125,14 @@ impl Sabotage {
 }
 
 /// What a run over many seeds must bring about.
-pub const MUST_HAPPEN: [&str; 17] = [
+pub const MUST_HAPPEN: [&str; 18] = [
     "read",
     "written",
     "read from both endpoints at once",
     "outcome unknown",
     "refused",
     "outrun",
+    "slow change",
     "late change refused",
     "rules updated",
     "bytes moved",

@@ -29,6 +29,10 @@ const WAKE_EVERY: u64 = 15;
 const UPDATE_ONE_IN: u64 = 12;
 /// A controller that is not in charge takes over every so many times that it looks.
 const TAKE_OVER_ONE_IN: u64 = 60;
+/// One change in so many is slow at the disk: so slow at most.
+const SLOW_ONE_IN: u64 = 4;
+/// See [`SLOW_ONE_IN`].
+const SLOWEST: u64 = 50;
 /// IOs that each client completes after the storm.
 const CALM_IOS: u64 = 8;
 
@@ -57,6 +61,8 @@ pub struct World {
     pieces: BTreeMap<u64, (IoId, usize)>,
     /// Questions that wait for an answer of a switch.
     tickets: BTreeMap<u64, Question>,
+    /// Changes at which the disk is slow.
+    slow: BTreeMap<u64, Question>,
     /// IO that switches have heard of: sessions deliver each once.
     seen: BTreeSet<(Party, u64)>,
     next_id: u64,
@@ -87,6 +93,7 @@ impl World {
             ios: BTreeMap::new(),
             pieces: BTreeMap::new(),
             tickets: BTreeMap::new(),
+            slow: BTreeMap::new(),
             seen: BTreeSet::new(),
             next_id: 0,
             sabotage,
@@ -163,6 +170,11 @@ impl World {
         let Some(delivery) = self.network.next(&mut |what| told.note(what)) else { return };
         match (&delivery.ask, delivery.leg.clone()) {
             (Ask::Wake, _) => self.woken(delivery.from),
+            (Ask::SlowDone { question }, _) => {
+                if let Some(question) = self.slow.remove(question) {
+                    self.serve_stored(question);
+                }
+            }
             (_, Leg::Question) => self.serve(delivery),
             (_, Leg::Answer(answer)) => self.hear(delivery, answer),
             (_, Leg::Timeout) => self.hear(delivery, Answer::Silence),
@@ -218,10 +230,16 @@ impl World {
 
     fn serve(&mut self, question: Question) {
         match (question.to, question.ask.clone()) {
-            (Party::Store, ask) => {
-                let answer = self.stored(ask);
-                self.reply(question, answer);
+            (Party::Store, Ask::Piece { stamp: Some(_), .. })
+                if self.random.one_in(SLOW_ONE_IN) =>
+            {
+                self.told.note("slow change");
+                self.next_id += 1;
+                let (id, after) = (self.next_id, 1 + self.random.below(SLOWEST));
+                self.slow.insert(id, question);
+                self.network.wake(Party::Store, id, Ask::SlowDone { question: id }, after);
             }
+            (Party::Store, _) => self.serve_stored(question),
             (Party::Controller(at), Ask::Join { switch }) => {
                 self.told.note("switch had no rules");
                 self.tell_controller(at, ControllerEvent::Joined(name(switch)));
@@ -238,6 +256,11 @@ impl World {
             (Party::Switch(at), ask) => self.serve_ticket(at, question, ask),
             (to, ask) => panic!("{ask:?} to {to:?}"),
         }
+    }
+
+    fn serve_stored(&mut self, question: Question) {
+        let answer = self.stored(question.ask.clone());
+        self.reply(question, answer);
     }
 
     fn serve_ticket(&mut self, at: usize, question: Question, ask: Ask) {
