@@ -124,6 +124,32 @@ fn an_order_of_an_earlier_term_is_refused() {
 }
 
 #[test]
+fn io_goes_by_the_rules_of_one_term_on_its_whole_way() {
+    let mut switch = serving(&["* w data/x -> object spill/x"]);
+    order(&mut switch, 2, Order::Quiesce(vec![header("* w data/x")]));
+    order(&mut switch, 2, Order::Install(SwitchRules::default()));
+    order(&mut switch, 2, Order::Resume);
+    let mut sent_under = |term: u64, io: u64, op: Op| {
+        let request = Request::new("data/x".parse().unwrap(), vec![op]).unwrap();
+        let (via, term) = (None, Some(Term(term)));
+        told(&switch.handle(NOW, Event::Arrived { io: IoId(io), request, via, term }))
+    };
+    let write = || Op::Write { offset: 0, data: Bytes::from_static(b"abcd") };
+    let late = sent_under(1, 1, write());
+    assert!(late[0].contains("stale: the IO was sent under rules that have ended"), "{late:?}");
+    let unchanged = sent_under(1, 2, Op::Read { offset: 9, length: 1 });
+    assert_eq!(unchanged, ["2 to on"], "no rule about it has changed");
+    assert_eq!(sent_under(2, 3, write()), ["3 to on"]);
+}
+
+#[test]
+fn nobody_waits_for_io_whose_reply_goes_straight_to_its_source() {
+    let mut switch = serving(&["* r data/x -> target t1 reply-direct"]);
+    assert_eq!(told(&read(&mut switch, 1, 0, 4)), ["1 to target t1"]);
+    assert_eq!(switch.load(), (0, 0));
+}
+
+#[test]
 fn overlapping_io_that_goes_different_ways_keeps_its_order() {
     let mut switch = serving(&["* w data/x 0..2 -> object spill/x"]);
     assert_eq!(told(&write(&mut switch, 1, 0)), ["1 to object spill/x", "1 to on"]);
