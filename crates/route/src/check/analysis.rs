@@ -209,7 +209,7 @@ impl Analysis<'_> {
             let object = &endpoint.object;
             *object != io.object && !is_reserved(object) && !self.is_permitted(io, object)
         };
-        if endpoints.iter().any(|endpoint| is_foreign(endpoint)) {
+        if endpoints.iter().any(is_foreign) {
             self.add(FindingKind::GrantCircumvented, found, path, None);
         }
     }
