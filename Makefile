@@ -19,7 +19,7 @@ STORE ?= memstore
 RELEASE ?= trixie
 # Which figures `make experiments` measures, and on what.
 FIGURE ?= $(notdir $(patsubst %/README.md,%,$(wildcard experiments/*/README.md)))
-ENGINES ?= embedded ceph-memstore ceph-bluestore
+ENGINES ?= embedded ceph-memstore ceph-bluestore cephfs
 
 # Every suite is tried though one fails, and none may hang for ever.
 # How those ended that failed, which is told after the last.
@@ -39,7 +39,7 @@ CEPH_HEADERS := /usr/include/rados/objclass.h:rados-objclass-dev /usr/include/ra
 CEPH_DAEMONS := ceph-mon:ceph-mon ceph-osd:ceph-osd ceph-mds:ceph-mds ceph:ceph-common
 # The suites that start Ceph daemons or run what an OSD loads, as arguments of `cargo test`. A new one whose name is
 # not here has to be added.
-CEPH_SUITES := $(addprefix -p nacre-,brados class cli log node osd-class rados) \
+CEPH_SUITES := $(addprefix -p nacre-,brados class cli experiments log node osd-class rados) \
     $(addprefix --test ,'ceph*' on_ceph on_cls_lua on_osd_class) \
     $(addprefix --test ,behaviour both_ways cluster conformance engine linearizability osd_class outages view)
 

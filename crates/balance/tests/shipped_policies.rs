@@ -92,6 +92,7 @@ fn each_of_them_decides_as_pinned() {
         ("adaptable_aggressive", ["u1>1 u2>1 u3>2", "u3>2 u1>3", "u1>0"]),
         ("adaptable_conservative", ["", "", ""]),
         ("adaptable_too_aggressive", ["u1>1 u2>1 u3>2", "u3>2 u1>3", "u1>0"]),
+        ("ceph/fill_and_spill", ["", "", ""]),
         ("ceph/greedy_spill", ["u1>1 u2>1", "", ""]),
         ("cephfs_cpu", ["u1>1 u2>1 u3>2 u4>2", "u1>3", "u1>0"]),
         ("cephfs_hybrid", ["u1>1 u2>1 u3>2 u4>2", "u1>2 u2>2 u3>2", "u1>0"]),
@@ -257,6 +258,20 @@ fn greedy_spill_even_finds_the_idle_rank_in_the_middle() {
     assert_eq!(target(2, &[4.0, 0.0, 4.0, 0.0]), Some(3));
     assert_eq!(target(0, &[2.0, 2.0, 4.0, 0.0]), None);
     assert_eq!(target(3, &[2.0, 2.0, 2.0, 2.0]), None);
+}
+
+#[test]
+fn fill_and_spill_for_ceph_sends_a_quarter_once_requests_are_many_and_its_neighbour_is_idle() {
+    let policy = shipped("ceph/fill_and_spill");
+    let sent = |requests: f64, neighbour: f64| {
+        let mut inputs = tick(0, &[100.0, neighbour, 0.0], &[25.0; 4]);
+        inputs.ranks[0].requests = requests;
+        decide(&policy, &inputs).targets
+    };
+    assert_eq!(sent(1500.0, 0.0), [0.0, 25.0, 0.0]);
+    for (requests, neighbour) in [(500.0, 0.0), (1500.0, 10.0)] {
+        assert!(sent(requests, neighbour).iter().all(|target| *target == 0.0));
+    }
 }
 
 #[test]

@@ -10,29 +10,40 @@
 //! - `plan`, `rounds`: what is measured in which order;
 //! - `report`, `machine`: what came of it, and on what;
 //! - `plot`: SVG;
-//! - `simulated`: figures of balancing, which the simulator computes.
+//! - `simulated`: figures of balancing, which the simulator computes;
+//! - `cephfs`: the same figures on metadata servers of CephFS;
+//! - `recorded_build`: a real build, which figures of compilations replay;
+//! - `workloads`, `policies`: what clients do in figures of balancing, and what balances it.
 //!
 //! **Invariants.** Strategies take turns, round by round, so drift of the machine hits all alike; medians
 //! count, and each keeps its rounds. Every answer is checked: an append that is refused, or a read of
 //! anything but the entry, ends the experiment. Objects are of its own, and removed.
 
+mod cephfs;
 mod experiment;
+mod figure_chart;
 mod machine;
 mod plan;
 mod plot;
+mod policies;
+mod recorded_build;
 mod report;
 mod rounds;
 mod sample_log;
 mod simulated;
 mod site;
 mod strategy;
+mod workloads;
 
+pub use cephfs::{CephFsEffort, CephFsFigure, CephFsReport, MeasuredFinding};
 pub use experiment::Experiment;
+pub use figure_chart::FigureChart;
 pub use machine::Machine;
 pub use plan::Plan;
 pub use plot::{Fields, plot, plot_rows};
+pub use recorded_build::{BuildSummary, RecordedBuild, RecordedStep};
 pub use report::{Point, Program, Report, Series, Spread};
 pub use rounds::{Effort, measure};
-pub use simulated::{Finding, SimulatedChart, SimulatedFigure, SimulatedReport};
+pub use simulated::{Finding, SimulatedFigure, SimulatedReport};
 pub use site::Site;
 pub use strategy::{Addressing, Interface, Strategy, Way};

@@ -1,6 +1,6 @@
 //! Every simulated figure: it is computed, drawn, kept, and the same each time.
 
-use nacre_experiments::{SimulatedFigure, SimulatedReport};
+use nacre_experiments::{CephFsFigure, SimulatedFigure, SimulatedReport};
 
 #[test]
 fn every_figure_is_simulated_and_drawn() {
@@ -11,7 +11,7 @@ fn every_figure_is_simulated_and_drawn() {
             assert!(finding.simulated.is_finite(), "{finding:?}");
         }
         for chart in &report.charts {
-            let svg = chart.plot().unwrap();
+            let svg = chart.plot("simulated").unwrap();
             assert!(svg.starts_with("<svg") && svg.contains("simulated"), "{}", chart.name);
         }
         assert_eq!(SimulatedReport::from_json(&report.to_json().unwrap()).unwrap(), report);
@@ -30,4 +30,12 @@ fn a_figure_has_the_name_of_its_folder() {
         assert_eq!(figure.name().parse::<SimulatedFigure>().unwrap(), figure);
     }
     assert!("mantle-11".parse::<SimulatedFigure>().is_err());
+}
+
+#[test]
+fn a_figure_that_is_not_measured_on_cephfs_is_refused() {
+    for figure in CephFsFigure::ALL {
+        assert_eq!(CephFsFigure::of(figure.simulated()).unwrap(), figure);
+    }
+    assert!(CephFsFigure::of(SimulatedFigure::Modes).is_err());
 }

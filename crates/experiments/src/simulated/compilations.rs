@@ -5,35 +5,40 @@ use nacre_object::Result;
 
 use super::creates::push_throughput;
 use super::figure::Computed;
-use super::policies::{AGGRESSIVE, CONSERVATIVE, HASH, NEVER, PolicyPlan, TOO_AGGRESSIVE};
-use super::report::{Finding, SimulatedChart};
-use super::trial::{Trial, deviation_of, median_of, seconds};
-use super::workloads::compilation;
+use super::report::Finding;
+use super::trial::{MakeWorkload, Trial, deviation_of, median_of, seconds};
+use crate::figure_chart::FigureChart;
+use crate::policies::{AGGRESSIVE, CONSERVATIVE, HASH, NEVER, PolicyPlan, TOO_AGGRESSIVE};
 
 /// Ranks of figure 3.
 const LOCALITY_RANKS: usize = 3;
 /// Ranks, and clients, of figure 10.
 const MOST: usize = 5;
 
-fn trial(policy: PolicyPlan, ranks: usize, clients: usize) -> Trial {
-    Trial { policy, ranks, workload: compilation, clients }
+fn trial(
+    workload: MakeWorkload<'_>,
+    policy: PolicyPlan,
+    ranks: usize,
+    clients: usize,
+) -> Trial<'_> {
+    Trial { policy, ranks, workload, clients }
 }
 
 /// Figure 3: requests of one compilation, kept on one rank or distributed.
-pub(super) fn locality() -> Result<Computed> {
-    let mut forwards = SimulatedChart::new(
+pub(super) fn locality(workload: MakeWorkload<'_>) -> Result<Computed> {
+    let mut forwards = FigureChart::new(
         "forwards",
         "One client compiles, on three ranks",
         ("distribution", "forwarded requests", "client"),
     );
-    let mut times = SimulatedChart::new(
+    let mut times = FigureChart::new(
         "seconds",
         "One client compiles, on three ranks",
         ("distribution", "seconds", "client"),
     );
     let mut findings = vec![];
     for policy in [NEVER, HASH, AGGRESSIVE, TOO_AGGRESSIVE] {
-        let runs = trial(policy, LOCALITY_RANKS, 1).run()?;
+        let runs = trial(workload, policy, LOCALITY_RANKS, 1).run()?;
         for run in &runs {
             forwards.push(policy.short, run.totals.forwards, "one client");
             times.push(policy.short, seconds(run), "one client");
@@ -49,17 +54,17 @@ pub(super) fn locality() -> Result<Computed> {
 }
 
 /// Figure 9: how much faster three and five clients are done than with one rank.
-pub(super) fn speedup() -> Result<Computed> {
-    let mut chart = SimulatedChart::new(
+pub(super) fn speedup(workload: MakeWorkload<'_>) -> Result<Computed> {
+    let mut chart = FigureChart::new(
         "speedup",
         "Speedup over one rank by adaptable_aggressive, clients that compile",
         ("ranks", "times as fast as one rank", "clients"),
     );
     let mut findings = vec![];
     for clients in [3, MOST] {
-        let alone = trial(NEVER, 1, clients).run()?;
+        let alone = trial(workload, NEVER, 1, clients).run()?;
         for ranks in 2..=MOST {
-            let runs = trial(AGGRESSIVE, ranks, clients).run()?;
+            let runs = trial(workload, AGGRESSIVE, ranks, clients).run()?;
             for (run, one) in runs.iter().zip(&alone) {
                 let speedup = seconds(one) / seconds(run);
                 chart.push(format!("{ranks} ranks"), speedup, &format!("{clients} clients"));
@@ -73,23 +78,23 @@ pub(super) fn speedup() -> Result<Computed> {
 }
 
 /// Figure 10: policies that are more and more aggressive.
-pub(super) fn flash_crowd() -> Result<Computed> {
-    let mut throughput = SimulatedChart::new(
+pub(super) fn flash_crowd(workload: MakeWorkload<'_>) -> Result<Computed> {
+    let mut throughput = FigureChart::new(
         "throughput",
         "Five clients compile, and link at the end",
         ("seconds", "operations a second", "policy"),
     );
-    let mut forwards = SimulatedChart::new(
+    let mut forwards = FigureChart::new(
         "forwards",
         "Five clients compile on five ranks",
         ("policy", "forwarded requests", "clients"),
     );
-    let alone = trial(NEVER, 1, MOST).run()?;
+    let alone = trial(workload, NEVER, 1, MOST).run()?;
     push_throughput(&mut throughput, &alone[0], "one rank");
     let mut findings = vec![];
     let mut forwarded = vec![];
     for policy in [CONSERVATIVE, AGGRESSIVE, TOO_AGGRESSIVE] {
-        let runs = trial(policy, MOST, MOST).run()?;
+        let runs = trial(workload, policy, MOST, MOST).run()?;
         push_throughput(&mut throughput, &runs[0], policy.name);
         for run in &runs {
             forwards.push(policy.short, run.totals.forwards, "5 clients");

@@ -4,10 +4,11 @@ use nacre_balance::Simulation;
 use nacre_object::Result;
 
 use super::figure::Computed;
-use super::policies::{FILL, FILL_A_TENTH, GREEDY, GREEDY_EVEN, HYBRID, NEVER, PolicyPlan};
-use super::report::{Finding, SimulatedChart};
-use super::trial::{SEEDS, Trial, deviation_of, median_of, seconds};
-use super::workloads::{CREATE_SECONDS, separate_directories, separate_even, shared_directory};
+use super::report::Finding;
+use super::trial::{MakeWorkload, SEEDS, Trial, deviation_of, median_of, seconds};
+use crate::figure_chart::FigureChart;
+use crate::policies::{FILL, FILL_A_TENTH, GREEDY, GREEDY_EVEN, HYBRID, NEVER, PolicyPlan};
+use crate::workloads::{CREATE_SECONDS, dealt_out, separate_directories, shared_directory};
 
 /// Clients that create files in one directory.
 const CLIENTS: usize = 4;
@@ -28,19 +29,17 @@ const SPEEDUPS: [(PolicyPlan, usize, Option<f64>, Option<f64>); 6] = [
 ];
 
 /// Figure 4: the same job, run after run.
-pub(super) fn same_job() -> Result<Computed> {
-    let trial = |policy, workload| Trial {
-        policy,
-        ranks: SAME_JOB_RANKS,
-        workload,
-        clients: SAME_JOB_CLIENTS,
-    };
-    let even = trial(NEVER, separate_even).run()?;
-    let balanced = trial(HYBRID, separate_directories).run()?;
-    let mut chart = SimulatedChart::new(
+pub(super) fn same_job(workload: MakeWorkload<'_>) -> Result<Computed> {
+    fn trial<'a>(policy: PolicyPlan, workload: MakeWorkload<'a>) -> Trial<'a> {
+        Trial { policy, ranks: SAME_JOB_RANKS, workload, clients: SAME_JOB_CLIENTS }
+    }
+    let even = |clients, seed| dealt_out(workload(clients, seed));
+    let even = trial(NEVER, &even).run()?;
+    let balanced = trial(HYBRID, workload).run()?;
+    let mut chart = FigureChart::new(
         "throughput",
-        "Six clients create files in separate directories, on three ranks",
-        ("seconds", "creates a second", "run"),
+        "Six clients in separate directories, on three ranks",
+        ("seconds", "operations a second", "run"),
     );
     push_throughput(&mut chart, &even[0], "even from the start");
     for (seed, simulation) in SEEDS.iter().zip(&balanced) {
@@ -63,19 +62,19 @@ pub(super) fn same_job() -> Result<Computed> {
 
 /// Figure 5: more and more clients of one rank.
 pub(super) fn one_rank() -> Result<Computed> {
-    let mut throughput = SimulatedChart::new(
+    let mut throughput = FigureChart::new(
         "throughput",
         "One rank, clients that create files",
         ("clients", "creates a second", "rank"),
     );
-    let mut latency = SimulatedChart::new(
+    let mut latency = FigureChart::new(
         "latency",
         "One rank, clients that create files",
         ("clients", "microseconds a create", "rank"),
     );
     let mut all = vec![];
     for clients in 1..=MOST_CLIENTS {
-        let trial = Trial { policy: NEVER, ranks: 1, workload: separate_directories, clients };
+        let trial = Trial { policy: NEVER, ranks: 1, workload: &separate_directories, clients };
         let runs = trial.run()?;
         // Clients that wait: each has one create in flight.
         let rate = |run: &Simulation| run.totals.served / seconds(run);
@@ -109,9 +108,9 @@ pub(super) fn over_time() -> Result<Computed> {
     ];
     for (name, policy, paper) in shares {
         let runs =
-            Trial { policy, ranks: 4, workload: shared_directory, clients: CLIENTS }.run()?;
+            Trial { policy, ranks: 4, workload: &shared_directory, clients: CLIENTS }.run()?;
         let title = format!("Four clients create files in one directory, {}", policy.name);
-        let mut chart = SimulatedChart::new(name, &title, ("seconds", "creates a second", "rank"));
+        let mut chart = FigureChart::new(name, &title, ("seconds", "creates a second", "rank"));
         for tick in &runs[0].ticks {
             for (rank, load) in tick.load.iter().enumerate() {
                 chart.push(tick.at_seconds, *load, &format!("rank {rank}"));
@@ -131,14 +130,14 @@ pub(super) fn over_time() -> Result<Computed> {
 /// Figure 8: how much faster clients are done than with one rank.
 pub(super) fn speedup() -> Result<Computed> {
     let trial =
-        |policy, ranks| Trial { policy, ranks, workload: shared_directory, clients: CLIENTS };
+        |policy, ranks| Trial { policy, ranks, workload: &shared_directory, clients: CLIENTS };
     let alone = trial(NEVER, 1).run()?;
-    let mut speedup = SimulatedChart::new(
+    let mut speedup = FigureChart::new(
         "speedup",
         "Speedup over one rank, four clients that create files in one directory",
         ("policy and ranks", "times as fast as one rank", "clients"),
     );
-    let mut flushes = SimulatedChart::new(
+    let mut flushes = FigureChart::new(
         "session-flushes",
         "Sessions that migrations flush",
         ("policy and ranks", "session flushes", "clients"),
@@ -169,7 +168,7 @@ pub(super) fn speedup() -> Result<Computed> {
 }
 
 /// Operations that all ranks served, tick by tick.
-pub(super) fn push_throughput(chart: &mut SimulatedChart, simulation: &Simulation, name: &str) {
+pub(super) fn push_throughput(chart: &mut FigureChart, simulation: &Simulation, name: &str) {
     for tick in &simulation.ticks {
         chart.push(tick.at_seconds, tick.throughput, name);
     }

@@ -5,9 +5,12 @@ use std::str::FromStr;
 use nacre_balance::CostModel;
 use nacre_object::{Error, Result};
 
-use super::report::{Finding, SimulatedChart, SimulatedReport};
+use super::report::{Finding, SimulatedReport};
 use super::trial::SEEDS;
 use super::{compilations, creates, sequencer_modes, sequencers, trial};
+use crate::figure_chart::FigureChart;
+use crate::recorded_build::RecordedBuild;
+use crate::workloads::{compilation, separate_directories};
 
 /// A figure of a paper that is simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +41,7 @@ pub enum SimulatedFigure {
 pub(super) struct Computed {
     pub costs: CostModel,
     pub findings: Vec<Finding>,
-    pub charts: Vec<SimulatedChart>,
+    pub charts: Vec<FigureChart>,
 }
 
 impl SimulatedFigure {
@@ -94,34 +97,65 @@ impl SimulatedFigure {
     /// `Invalid` if a policy fails.
     pub fn simulate(self) -> Result<SimulatedReport> {
         let computed = match self {
-            Self::Locality => compilations::locality(),
-            Self::SameJob => creates::same_job(),
+            Self::Locality => compilations::locality(&compilation),
+            Self::SameJob => creates::same_job(&separate_directories),
             Self::OneRank => creates::one_rank(),
             Self::Creates => creates::over_time(),
             Self::CreateSpeedup => creates::speedup(),
-            Self::CompileSpeedup => compilations::speedup(),
-            Self::FlashCrowd => compilations::flash_crowd(),
+            Self::CompileSpeedup => compilations::speedup(&compilation),
+            Self::FlashCrowd => compilations::flash_crowd(&compilation),
             Self::Balancers => sequencers::balancers(),
             Self::Modes => sequencer_modes::modes(),
             Self::BackOff => sequencers::back_off(),
         };
-        let Computed { costs, findings, charts } = computed?;
-        Ok(SimulatedReport {
+        Ok(self.report(format!("nacre-bench experiment {}", self.name()), computed?))
+    }
+
+    /// Simulates it with clients that do a recorded build.
+    ///
+    /// # Errors
+    /// `Invalid` if a policy fails, or if the figure is of something else than what clients do in trees of their own.
+    pub fn simulate_build(self, build: &RecordedBuild) -> Result<SimulatedReport> {
+        let workload = |clients, seed| build.workload(clients, seed);
+        let computed = match self {
+            Self::Locality => compilations::locality(&workload),
+            Self::SameJob => creates::same_job(&workload),
+            Self::CompileSpeedup => compilations::speedup(&workload),
+            Self::FlashCrowd => compilations::flash_crowd(&workload),
+            _ => {
+                let text = format!("{} has no clients that build", self.name());
+                return Err(Error::invalid(text).hint("mantle-3, 4, 9 and 10 have"));
+            }
+        };
+        let mut computed = computed?;
+        for chart in &mut computed.charts {
+            chart.name = format!("recorded-{}", chart.name);
+            chart.title = format!("{}, a recorded build", chart.title);
+        }
+        let command = format!("nacre-bench experiment {} --build FILE", self.name());
+        let report = self.report(command, computed);
+        Ok(SimulatedReport { build: Some(build.summary()), ..report })
+    }
+
+    fn report(self, command: String, computed: Computed) -> SimulatedReport {
+        let Computed { costs, findings, charts } = computed;
+        SimulatedReport {
             experiment: self.name().to_owned(),
             title: self.title().to_owned(),
-            command: format!("nacre-bench experiment {}", self.name()),
+            command,
             is_simulated: true,
+            build: None,
             seeds: SEEDS.to_vec(),
             costs,
             findings,
             charts,
-        })
+        }
     }
 }
 
 impl Computed {
     /// Of a figure of the Mantle paper.
-    pub fn mantle(findings: Vec<Finding>, charts: Vec<SimulatedChart>) -> Self {
+    pub fn mantle(findings: Vec<Finding>, charts: Vec<FigureChart>) -> Self {
         Self { costs: trial::costs(), findings, charts }
     }
 }

@@ -3,7 +3,7 @@
 //! A [`SimulatedFigure`] is simulated once for each seed, and gives a [`SimulatedReport`]: what the paper found beside what
 //! was simulated, and charts. The policies are those of `programs/balancer`.
 //!
-//! - `workloads`, `trial`: clients of the Mantle paper, and a policy that balances what they do;
+//! - `trial`: a policy that balances what clients of the Mantle paper do;
 //! - `creates`, `compilations`: figures of the Mantle paper;
 //! - `sequencers`, `sequencer_modes`: figures of the Malacology paper.
 //!
@@ -13,12 +13,10 @@
 mod compilations;
 mod creates;
 mod figure;
-mod policies;
 mod report;
 mod sequencer_modes;
 mod sequencers;
 mod trial;
-mod workloads;
 
 pub use figure::SimulatedFigure;
-pub use report::{Finding, SimulatedChart, SimulatedReport};
+pub use report::{Finding, SimulatedReport};

@@ -3,9 +3,9 @@
 use nacre_balance::CostModel;
 use nacre_object::{Error, Result};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
 
-use crate::plot::{Fields, plot_rows};
+use crate::figure_chart::{FigureChart, rounded};
+use crate::recorded_build::BuildSummary;
 
 /// What came of a simulated figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,6 +18,9 @@ pub struct SimulatedReport {
     pub command: String,
     /// Nothing of it was measured on a cluster.
     pub is_simulated: bool,
+    /// The recorded build that clients do, if it was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<BuildSummary>,
     /// What chance depends on: all was simulated once for each.
     pub seeds: Vec<u64>,
     /// How long things took.
@@ -25,7 +28,7 @@ pub struct SimulatedReport {
     /// What the paper found, and what was simulated.
     pub findings: Vec<Finding>,
     /// What is drawn.
-    pub charts: Vec<SimulatedChart>,
+    pub charts: Vec<FigureChart>,
 }
 
 /// A number of the paper, and the same as simulated.
@@ -41,23 +44,6 @@ pub struct Finding {
     pub simulated: f64,
 }
 
-/// A chart: rows whose fields are named as the axes are.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SimulatedChart {
-    /// The name of its file, without the ending.
-    pub name: String,
-    /// What it shows.
-    pub title: String,
-    /// The field along the x axis.
-    pub x: String,
-    /// The field that is drawn.
-    pub y: String,
-    /// A line, or a colour, for each value of this field.
-    pub by: String,
-    /// The points.
-    pub rows: Vec<Map<String, Value>>,
-}
-
 impl Finding {
     /// A number of the paper beside what was simulated, to a tenth of a percent.
     pub(super) fn new(
@@ -68,32 +54,6 @@ impl Finding {
     ) -> Self {
         let (finding, unit) = (finding.into(), unit.to_owned());
         Self { finding, unit, paper: paper.into(), simulated: rounded(simulated) }
-    }
-}
-
-impl SimulatedChart {
-    pub(super) fn new(name: &str, title: &str, (x, y, by): (&str, &str, &str)) -> Self {
-        let own = str::to_owned;
-        Self { name: own(name), title: own(title), x: own(x), y: own(y), by: own(by), rows: vec![] }
-    }
-
-    /// Adds a point.
-    pub(super) fn push(&mut self, x: impl Into<Value>, y: f64, by: &str) {
-        let mut row = Map::new();
-        row.insert(self.x.clone(), x.into());
-        row.insert(self.y.clone(), json!(rounded(y)));
-        row.insert(self.by.clone(), json!(by));
-        self.rows.push(row);
-    }
-
-    /// Draws it.
-    ///
-    /// # Errors
-    /// `Invalid` if it has no points.
-    pub fn plot(&self) -> Result<String> {
-        let rows: Vec<_> = self.rows.iter().cloned().map(Value::Object).collect();
-        let (x, y, by) = (self.x.clone(), self.y.clone(), Some(self.by.clone()));
-        plot_rows(&format!("{}, simulated", self.title), &rows, &Fields { rows: None, x, y, by })
     }
 }
 
@@ -115,9 +75,4 @@ impl SimulatedReport {
             .map_err(|error| Error::invalid(format!("the report cannot be written: {error}")))?;
         Ok(text + "\n")
     }
-}
-
-/// Three places behind the point: more says nothing, and fills files.
-fn rounded(value: f64) -> f64 {
-    (value * 1e3).round() / 1e3
 }

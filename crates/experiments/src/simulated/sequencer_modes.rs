@@ -3,16 +3,17 @@
 use nacre_object::Result;
 
 use super::figure::Computed;
-use super::policies::{MODES, NEVER};
-use super::report::{Finding, SimulatedChart};
+use super::report::Finding;
 use super::sequencers::{QUESTION_SECONDS, SequencerTrial, costs, stable_rate};
 use super::trial::median_of;
+use crate::figure_chart::FigureChart;
+use crate::policies::{MODES, NEVER};
 
 /// Client mode and proxy mode, each with half of the load and with all of it as the migration unit.
 pub(super) fn modes() -> Result<Computed> {
     let question_seconds = QUESTION_SECONDS;
     let trial = |policy| SequencerTrial { policy, ranks: 2, sequencers: 2, question_seconds };
-    let mut bars = SimulatedChart::new(
+    let mut bars = FigureChart::new(
         "stable",
         "Two sequencers of four clients each, on two ranks, from 100 s on",
         ("mode", "questions a second", "rank"),
@@ -22,8 +23,7 @@ pub(super) fn modes() -> Result<Computed> {
     for (policy, file, paper) in MODES {
         let runs = trial(policy).run()?;
         let title = format!("Two sequencers on two ranks, {}", policy.name);
-        let mut chart =
-            SimulatedChart::new(file, &title, ("seconds", "questions a second", "rank"));
+        let mut chart = FigureChart::new(file, &title, ("seconds", "questions a second", "rank"));
         for tick in &runs[0].ticks {
             for (rank, load) in tick.load.iter().enumerate() {
                 chart.push(tick.at_seconds, *load, &format!("rank {rank}"));

@@ -8,9 +8,10 @@ use nacre_object::{Error, Result};
 
 use super::creates::push_throughput;
 use super::figure::Computed;
-use super::policies::{BACK_OFFS, CPU, HYBRID, NO_BALANCING, PolicyPlan, SEQUENCERS, WORKLOAD};
-use super::report::{Finding, SimulatedChart};
+use super::report::Finding;
 use super::trial::{SEEDS, deviation_of, median_of};
+use crate::figure_chart::FigureChart;
+use crate::policies::{BACK_OFFS, CPU, HYBRID, NO_BALANCING, PolicyPlan, SEQUENCERS, WORKLOAD};
 
 /// Clients of each sequencer, as in the paper.
 const CLIENTS: usize = 4;
@@ -102,12 +103,12 @@ pub(super) fn balancers() -> Result<Computed> {
         sequencers: 3,
         question_seconds: QUESTION_SECONDS,
     };
-    let mut over_time = SimulatedChart::new(
+    let mut over_time = FigureChart::new(
         "throughput",
         "Three sequencers of four clients each, on three ranks",
         ("seconds", "questions a second", "balancer"),
     );
-    let mut stable = SimulatedChart::new(
+    let mut stable = FigureChart::new(
         "stable",
         "Three sequencers on three ranks, from 100 s on",
         ("balancer", "questions a second", "clients"),
@@ -142,7 +143,7 @@ pub(super) fn balancers() -> Result<Computed> {
 
 /// The same policy with longer and longer pauses after a migration.
 pub(super) fn back_off() -> Result<Computed> {
-    let mut over_time = SimulatedChart::new(
+    let mut over_time = FigureChart::new(
         "throughput",
         "Twelve sequencers of four clients each, on three ranks",
         ("seconds", "questions a second", "back-off"),

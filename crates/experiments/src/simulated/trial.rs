@@ -4,8 +4,8 @@ use nacre_balance::{CostModel, Operations, RankGroup, Scenario, Simulation, simu
 use nacre_load::median;
 use nacre_object::{Error, Result};
 
-use super::policies::PolicyPlan;
-use super::workloads::{CREATE_SECONDS, Workload};
+use crate::policies::PolicyPlan;
+use crate::workloads::{CREATE_SECONDS, Workload};
 
 /// What chance depends on: each trial is simulated once for each.
 pub(super) const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
@@ -20,11 +20,14 @@ const LEASE_SECONDS: f64 = 30.0;
 /// A simulation that takes longer is not done.
 const LONGEST_SECONDS: f64 = 3000.0;
 
+/// What so many clients do, by seed.
+pub(super) type MakeWorkload<'a> = &'a dyn Fn(usize, u64) -> Workload;
+
 /// A policy on a workload with some ranks.
-pub(super) struct Trial {
+pub(super) struct Trial<'a> {
     pub policy: PolicyPlan,
     pub ranks: usize,
-    pub workload: fn(clients: usize, seed: u64) -> Workload,
+    pub workload: MakeWorkload<'a>,
     pub clients: usize,
 }
 
@@ -40,7 +43,7 @@ pub(super) fn costs() -> CostModel {
     }
 }
 
-impl Trial {
+impl Trial<'_> {
     /// The simulation of each seed.
     ///
     /// # Errors

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nacre_clock::{Clock, SystemClock};
-use nacre_experiments::{Effort, Experiment, Report, SimulatedFigure, SimulatedReport, Site, plot};
+use nacre_experiments::{
+    CephFsEffort, CephFsFigure, CephFsReport, Effort, Experiment, FigureChart, RecordedBuild,
+    Report, SimulatedFigure, SimulatedReport, Site, plot,
+};
 use nacre_object::{Error, Result};
 use nacre_terminal::engine::Engine;
 use nacre_terminal::input::{read_text, seconds};
@@ -15,6 +18,10 @@ use serde_json::json;
 
 /// The file of a simulated figure's report.
 const SIMULATED: &str = "simulated.json";
+/// The file of its report with clients that do a recorded build.
+const RECORDED: &str = "recorded.json";
+/// The file of its report on CephFS.
+const CEPHFS: &str = "cephfs.json";
 
 /// Which figure to measure or simulate, and on what.
 #[derive(Debug, clap::Args)]
@@ -31,6 +38,16 @@ pub struct ExperimentArguments {
     /// Where NAME/ENGINE.json and NAME/ENGINE.svg are written, or NAME/simulated.json and its charts
     #[arg(long, default_value = "experiments", value_name = "DIR")]
     out: PathBuf,
+    /// Measure a figure of balancing on metadata servers of CephFS, on clusters of its own that this script runs:
+    /// scripts/ceph-cluster
+    #[arg(long, conflicts_with_all = ["engine", "folder", "seconds"], value_name = "SCRIPT")]
+    ceph_cluster: Option<PathBuf>,
+    /// With --ceph-cluster: how many operations of the paper one operation stands for
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    scale_down: u32,
+    /// Simulate a figure of compilations with the build in this file, which scripts/record-build wrote
+    #[arg(long, conflicts_with_all = ["engine", "folder", "ceph_cluster"], value_name = "FILE")]
+    build: Option<PathBuf>,
     /// How long each point is measured in a round
     #[arg(long, default_value_t = 0.2, value_parser = seconds, value_name = "SECONDS")]
     seconds: f64,
@@ -41,7 +58,7 @@ pub struct ExperimentArguments {
     #[arg(long, value_name = "TEXT")]
     remark: Option<String>,
     /// Measure nothing, and draw the reports that are there again
-    #[arg(long, conflicts_with_all = ["engine", "folder", "seconds", "rounds", "remark"])]
+    #[arg(long, conflicts_with_all = ["engine", "folder", "ceph_cluster", "seconds", "rounds", "remark"])]
     redraw: bool,
 }
 
@@ -78,8 +95,22 @@ pub async fn run(arguments: ExperimentArguments, out: Out) -> Result<()> {
     match arguments.figure {
         Figure::Measured(_) if arguments.redraw => redraw(&folder, out),
         Figure::Simulated(_) if arguments.redraw => {
-            let report = SimulatedReport::from_json(&read_text(&folder.join(SIMULATED))?)?;
-            draw_simulated(&report, &folder, out)
+            for kept in [SIMULATED, RECORDED].map(|file| folder.join(file)) {
+                if kept.ends_with(SIMULATED) || kept.exists() {
+                    let report = SimulatedReport::from_json(&read_text(&kept)?)?;
+                    draw_simulated(&report, &folder, out)?;
+                }
+            }
+            let on_cephfs = folder.join(CEPHFS);
+            match on_cephfs.exists() {
+                true => {
+                    draw_on_cephfs(&CephFsReport::from_json(&read_text(&on_cephfs)?)?, &folder, out)
+                }
+                false => Ok(()),
+            }
+        }
+        Figure::Measured(_) if arguments.ceph_cluster.is_some() || arguments.build.is_some() => {
+            Err(Error::invalid("--ceph-cluster and --build are for figures of balancing"))
         }
         Figure::Measured(experiment) => {
             unless_interrupted(measure_and_draw(experiment, arguments, &folder, out)).await
@@ -87,27 +118,44 @@ pub async fn run(arguments: ExperimentArguments, out: Out) -> Result<()> {
         Figure::Simulated(_) if matches!(arguments.engine, Engine::Ceph(_)) => {
             Err(Error::invalid("a simulated figure runs on no engine").hint("leave --engine out"))
         }
+        Figure::Simulated(figure) if let Some(script) = arguments.ceph_cluster => {
+            let rounds = arguments.rounds.into();
+            let effort = CephFsEffort { script, rounds, scale_down: arguments.scale_down };
+            let figure = CephFsFigure::of(figure)?;
+            let measuring = measure_on_cephfs(figure, effort, arguments.remark, &folder, out);
+            unless_interrupted(measuring).await
+        }
         Figure::Simulated(figure) => {
-            unless_interrupted(simulate_and_draw(figure, &folder, out)).await
+            let build = arguments.build.map(|path| RecordedBuild::from_json(&read_text(&path)?));
+            let simulating = simulate_and_draw(figure, build.transpose()?, &folder, out);
+            unless_interrupted(simulating).await
         }
     }
 }
 
-async fn simulate_and_draw(figure: SimulatedFigure, folder: &Path, out: Out) -> Result<()> {
+async fn simulate_and_draw(
+    figure: SimulatedFigure,
+    build: Option<RecordedBuild>,
+    folder: &Path,
+    out: Out,
+) -> Result<()> {
     note(&format!("simulating {}", figure.name()));
-    let simulated = tokio::task::spawn_blocking(move || figure.simulate()).await;
+    let file = if build.is_some() { RECORDED } else { SIMULATED };
+    let simulate = move || match build {
+        Some(build) => figure.simulate_build(&build),
+        None => figure.simulate(),
+    };
+    let simulated = tokio::task::spawn_blocking(simulate).await;
     let broken = |error| Error::unavailable(format!("the simulation broke off: {error}"));
     let report = simulated.map_err(broken)??;
     fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
-    write(&folder.join(SIMULATED), &report.to_json()?)?;
+    write(&folder.join(file), &report.to_json()?)?;
     draw_simulated(&report, folder, out)
 }
 
 /// Draws every chart of a report beside it, and shows what was found.
 fn draw_simulated(report: &SimulatedReport, folder: &Path, out: Out) -> Result<()> {
-    for chart in &report.charts {
-        write(&folder.join(&chart.name).with_extension("svg"), &chart.plot()?)?;
-    }
+    draw_charts(&report.charts, "simulated", folder)?;
     for finding in &report.findings {
         out.show(finding, || {
             let paper =
@@ -116,6 +164,53 @@ fn draw_simulated(report: &SimulatedReport, folder: &Path, out: Out) -> Result<(
         })?;
     }
     Ok(())
+}
+
+async fn measure_on_cephfs(
+    figure: CephFsFigure,
+    effort: CephFsEffort,
+    remark: Option<String>,
+    folder: &Path,
+    out: Out,
+) -> Result<()> {
+    note(&format!("measuring {} on CephFS", figure.simulated().name()));
+    let report = figure.measure(&effort, &mut note).await?;
+    let report = CephFsReport {
+        command: this_command(),
+        measured_at: utc(SystemClock::default().now_micros()),
+        remark,
+        ..report
+    };
+    fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
+    write(&folder.join(CEPHFS), &report.to_json()?)?;
+    draw_on_cephfs(&report, folder, out)
+}
+
+/// Draws every chart of a report beside it, and shows what was found.
+fn draw_on_cephfs(report: &CephFsReport, folder: &Path, out: Out) -> Result<()> {
+    draw_charts(&report.charts, "on CephFS", folder)?;
+    for finding in &report.findings {
+        out.show(finding, || {
+            let paper =
+                finding.paper.map_or(String::new(), |paper| format!("; the paper: {paper}"));
+            let measured = &finding.measured;
+            let (least, most) = (measured.least, measured.most);
+            let median = measured.median;
+            format!("{}: {median} ({least} to {most}) {}{paper}", finding.finding, finding.unit)
+        })?;
+    }
+    Ok(())
+}
+
+fn draw_charts(charts: &[FigureChart], how: &str, folder: &Path) -> Result<()> {
+    for chart in charts {
+        write(&folder.join(&chart.name).with_extension("svg"), &chart.plot(how)?)?;
+    }
+    Ok(())
+}
+
+fn this_command() -> String {
+    format!("nacre-bench {}", std::env::args().skip(1).collect::<Vec<_>>().join(" "))
 }
 
 async fn measure_and_draw(
@@ -140,7 +235,7 @@ async fn measure_and_draw(
     };
     let report = nacre_experiments::measure(experiment, &site, effort, progress).await?;
     let report = Report {
-        command: format!("nacre-bench {}", std::env::args().skip(1).collect::<Vec<_>>().join(" ")),
+        command: this_command(),
         measured_at: utc(SystemClock::default().now_micros()),
         remark: arguments.remark,
         ..report

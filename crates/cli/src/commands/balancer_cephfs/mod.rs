@@ -1,17 +1,15 @@
 //! `nacre balancer cephfs …`: policies of the metadata servers (MDS) of CephFS, kept in versions.
 //!
+//! What is asked of Ceph is in the crate `nacre-cephfs`.
+//!
 //! | file | holds |
 //! | --- | --- |
-//! | `cluster` | what is asked of Ceph |
 //! | `versions` | the index of pushed policies, in the metadata pool |
 //! | `rehearsal` | the translation and the dry run |
 //! | `push` | storing, switching, watching, taking back |
 //! | `throughput` | whether a file system serves less since the switch |
 //! | `record` | the loads at each tick, into a file |
-//! | `fragments` | which rank serves which directory fragment |
 
-mod cluster;
-mod fragments;
 mod push;
 mod record;
 mod rehearsal;
@@ -21,6 +19,7 @@ mod versions;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use nacre_cephfs::{CephFs, FsMap};
 use nacre_object::limits::MAX_REQUEST_BYTES;
 use nacre_object::{Error, Result};
 use nacre_rados::RadosOptions;
@@ -29,7 +28,6 @@ use serde_json::json;
 use crate::input::read_text;
 use crate::listing::{Limit, Listing};
 use crate::out::{Out, note, table, utc};
-use cluster::{CephFs, FsMap};
 use versions::{Index, Version};
 
 /// Manage the balancer policy of a CephFS file system: its metadata servers run it, nacre keeps its versions

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nacre_balance::RankLoad;
+use nacre_cephfs::{CephFs, FsMap, Reports};
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{Error, FaultSite, ProgramName, Result};
 use nacre_rados::Expected;
 use serde_json::json;
 
-use super::cluster::{CephFs, FsMap, Reports};
 use super::rehearsal::{self, Checked};
 use super::throughput::ThroughputBound;
 use super::versions::{Index, Version, object_name};

@@ -6,13 +6,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nacre_balance::{Inputs, NodeRecord, RankLoad, TickRecord, Unit};
+use nacre_cephfs::{CephFs, FsMap, Subtrees, meta_load_of, units_of};
 use nacre_clock::{Clock, SystemClock};
 use nacre_object::{Error, Result};
 use serde_json::json;
 
 use super::Place;
-use super::cluster::{CephFs, FsMap};
-use super::fragments::{Subtrees, meta_load_of, units_of};
 use crate::input::seconds;
 use crate::out::{Out, note};
 use crate::signals::Interrupts;

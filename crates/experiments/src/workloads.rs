@@ -4,11 +4,11 @@ use nacre_balance::{Job, JobStep, UnitGroup};
 use nacre_clock::Random;
 
 /// A client that no rank slows down creates a file in this time.
-pub(super) const CREATE_SECONDS: f64 = 1e-3;
+pub(crate) const CREATE_SECONDS: f64 = 1e-3;
 /// Files that each client creates, in the paper.
 const FILES: f64 = 100_000.0;
 /// The paper's directory is divided into eight fragments once it has so many entries.
-const ENTRIES_BEFORE_FRAGMENTS: f64 = 50_000.0;
+pub(crate) const ENTRIES_BEFORE_FRAGMENTS: f64 = 50_000.0;
 const FRAGMENTS: usize = 8;
 /// The directory before that.
 const WHOLE: &str = "dir.whole";
@@ -33,6 +33,8 @@ const DIRECTORIES: [(&str, u64); 12] = [
     ("mm", 13),
     ("net", 3),
 ];
+/// The first steps of a compilation unpack the source.
+pub(crate) const UNTAR_STEPS: usize = DIRECTORIES.len();
 /// Operations of a client that untars, compiles and links, and the time of one.
 const UNTAR: (f64, f64) = (20_000.0, 3e-3);
 const COMPILE: (f64, f64) = (160_000.0, 1.5e-3);
@@ -46,7 +48,7 @@ const LINK_READS_SHARE: f64 = 0.3;
 
 /// Clients with their units.
 #[derive(Debug, Clone)]
-pub(super) struct Workload {
+pub(crate) struct Workload {
     pub units: Vec<UnitGroup>,
     pub jobs: Vec<Job>,
     /// How many clients use a unit.
@@ -54,7 +56,7 @@ pub(super) struct Workload {
 }
 
 /// Clients that create files in one directory, which is fragmented on the way.
-pub(super) fn shared_directory(clients: usize, seed: u64) -> Workload {
+pub(crate) fn shared_directory(clients: usize, seed: u64) -> Workload {
     let mut random = Random::seeded(seed);
     let fragments: Vec<_> = (0..FRAGMENTS).map(|at| format!("dir.{at}")).collect();
     let early = ENTRIES_BEFORE_FRAGMENTS / clients as f64;
@@ -75,7 +77,7 @@ pub(super) fn shared_directory(clients: usize, seed: u64) -> Workload {
 }
 
 /// Clients that create files, each in a directory of its own.
-pub(super) fn separate_directories(clients: usize, seed: u64) -> Workload {
+pub(crate) fn separate_directories(clients: usize, seed: u64) -> Workload {
     let mut random = Random::seeded(seed);
     let name = |client: usize| format!("client{client}");
     let job = |client| {
@@ -93,15 +95,14 @@ pub(super) fn separate_directories(clients: usize, seed: u64) -> Workload {
     Workload { units, jobs, clients_per_unit: 1.0 }
 }
 
-/// The same with the directories dealt out to the ranks in turn.
-pub(super) fn separate_even(clients: usize, seed: u64) -> Workload {
-    let mut workload = separate_directories(clients, seed);
+/// The same workload with the units dealt out to the ranks in turn.
+pub(crate) fn dealt_out(mut workload: Workload) -> Workload {
     workload.units.iter_mut().for_each(|units| units.first_rank = None);
     workload
 }
 
 /// Clients that untar, compile and link the Linux source, each in a tree of its own.
-pub(super) fn compilation(clients: usize, seed: u64) -> Workload {
+pub(crate) fn compilation(clients: usize, seed: u64) -> Workload {
     let mut random = Random::seeded(seed);
     let jobs = (0..clients).map(|client| compiling(client, &mut random)).collect();
     let units = (0..clients)
@@ -155,7 +156,7 @@ const _: () = {
 };
 
 /// The second at which a client begins, and the factor by which its operations take longer than the mean.
-fn variation(random: &mut Random) -> (f64, f64) {
+pub(crate) fn variation(random: &mut Random) -> (f64, f64) {
     let mut share = || random.below(1 << 20) as f64 / f64::from(1 << 20);
     (share() * BEGIN_WITHIN_SECONDS, 1.0 + VARIATION * (2.0 * share() - 1.0))
 }
@@ -165,7 +166,7 @@ fn directory(client: usize, name: &str) -> String {
 }
 
 /// Units that begin on the first rank.
-fn units(name: &str, count: usize, directory: Option<&str>) -> UnitGroup {
+pub(crate) fn units(name: &str, count: usize, directory: Option<&str>) -> UnitGroup {
     UnitGroup {
         name: name.to_owned(),
         count,

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::fragments::{meta_load_of, rates_of};
+use crate::fragments::{meta_load_of, rates_of};
 
 /// A server that lives answers `ceph tell` within a second; a busy machine may take several.
 const TELL_TIMEOUT: Duration = Duration::from_secs(20);
@@ -128,8 +128,16 @@ impl CephFs {
     /// # Errors
     /// Those of the cluster.
     pub async fn set_balancer(&self, object: &str) -> Result<()> {
+        self.set("balancer", object).await
+    }
+
+    /// Sets a setting of the file system, as `balance_automate`.
+    ///
+    /// # Errors
+    /// Those of the cluster.
+    pub async fn set(&self, setting: &str, value: &str) -> Result<()> {
         let command =
-            json!({ "prefix": "fs set", "fs_name": self.name, "var": "balancer", "val": object });
+            json!({ "prefix": "fs set", "fs_name": self.name, "var": setting, "val": value });
         self.administrator.ask(command).await.map(drop)
     }
 

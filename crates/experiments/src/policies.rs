@@ -5,7 +5,7 @@ use nacre_object::{Error, Result};
 
 /// A shipped policy, with some of its numbers changed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct PolicyPlan {
+pub(crate) struct PolicyPlan {
     /// Its name.
     pub name: &'static str,
     /// Its name below a bar.
@@ -19,59 +19,65 @@ pub(super) struct PolicyPlan {
 
 macro_rules! shipped {
     ($file:literal) => {
-        include_str!(concat!("../../../../programs/balancer/", $file, ".lua"))
+        include_str!(concat!("../../../programs/balancer/", $file, ".lua"))
     };
 }
 
-pub(super) const NEVER: PolicyPlan = PolicyPlan::shipped("one rank", shipped!("never"));
+pub(crate) const NEVER: PolicyPlan = PolicyPlan::shipped("one rank", shipped!("never"));
 /// The same where there are other ranks.
-pub(super) const NO_BALANCING: PolicyPlan =
+pub(crate) const NO_BALANCING: PolicyPlan =
     PolicyPlan { name: "no balancing", short: "none", ..NEVER };
-pub(super) const GREEDY: PolicyPlan =
+pub(crate) const GREEDY: PolicyPlan =
     PolicyPlan { short: "uneven", ..PolicyPlan::shipped("greedy_spill", shipped!("greedy_spill")) };
-pub(super) const GREEDY_EVEN: PolicyPlan = PolicyPlan {
+pub(crate) const GREEDY_EVEN: PolicyPlan = PolicyPlan {
     short: "even",
     ..PolicyPlan::shipped("greedy_spill_even", shipped!("greedy_spill_even"))
 };
-pub(super) const FILL: PolicyPlan = PolicyPlan {
+pub(crate) const FILL: PolicyPlan = PolicyPlan {
     short: "fill",
     ..PolicyPlan::shipped("fill_and_spill", shipped!("fill_and_spill"))
 };
-pub(super) const FILL_A_TENTH: PolicyPlan = PolicyPlan {
+/// What stands for it on CephFS, whose policies keep no state and know no CPU use of a rank.
+pub(crate) const CEPH_FILL: PolicyPlan = PolicyPlan {
+    name: "fill_and_spill",
+    short: "fill",
+    ..PolicyPlan::shipped("ceph/fill_and_spill", shipped!("ceph/fill_and_spill"))
+};
+pub(crate) const FILL_A_TENTH: PolicyPlan = PolicyPlan {
     name: "fill_and_spill, 10 %",
     short: "fill 10 %",
     changed: &[("divisor = 4", "divisor = 10")],
     ..FILL
 };
-pub(super) const HASH: PolicyPlan = PolicyPlan::shipped("hash", shipped!("hash"));
-pub(super) const HYBRID: PolicyPlan = PolicyPlan {
+pub(crate) const HASH: PolicyPlan = PolicyPlan::shipped("hash", shipped!("hash"));
+pub(crate) const HYBRID: PolicyPlan = PolicyPlan {
     short: "hybrid",
     ..PolicyPlan::shipped("cephfs_hybrid", shipped!("cephfs_hybrid"))
 };
-pub(super) const WORKLOAD: PolicyPlan = PolicyPlan {
+pub(crate) const WORKLOAD: PolicyPlan = PolicyPlan {
     short: "workload",
     ..PolicyPlan::shipped("cephfs_workload", shipped!("cephfs_workload"))
 };
-pub(super) const CPU: PolicyPlan =
+pub(crate) const CPU: PolicyPlan =
     PolicyPlan { short: "CPU", ..PolicyPlan::shipped("cephfs_cpu", shipped!("cephfs_cpu")) };
-pub(super) const AGGRESSIVE: PolicyPlan = PolicyPlan {
+pub(crate) const AGGRESSIVE: PolicyPlan = PolicyPlan {
     short: "aggressive",
     ..PolicyPlan::shipped("adaptable_aggressive", shipped!("adaptable_aggressive"))
 };
-pub(super) const TOO_AGGRESSIVE: PolicyPlan = PolicyPlan {
+pub(crate) const TOO_AGGRESSIVE: PolicyPlan = PolicyPlan {
     short: "too aggressive",
     ..PolicyPlan::shipped("adaptable_too_aggressive", shipped!("adaptable_too_aggressive"))
 };
 /// Its minimum lies above what the clients write while they compile, and below what they write while they link.
-pub(super) const CONSERVATIVE: PolicyPlan = PolicyPlan {
+pub(crate) const CONSERVATIVE: PolicyPlan = PolicyPlan {
     short: "conservative",
     changed: &[("minimum = 1000", "minimum = 14000")],
     ..PolicyPlan::shipped("adaptable_conservative", shipped!("adaptable_conservative"))
 };
-pub(super) const SEQUENCERS: PolicyPlan = PolicyPlan::shipped("sequencers", shipped!("sequencers"));
+pub(crate) const SEQUENCERS: PolicyPlan = PolicyPlan::shipped("sequencers", shipped!("sequencers"));
 
 /// `sequencers` with half of the load as its migration unit, and pauses of so many ticks after a migration.
-pub(super) const BACK_OFFS: [PolicyPlan; 3] = [
+pub(crate) const BACK_OFFS: [PolicyPlan; 3] = [
     PolicyPlan {
         name: "no pause",
         changed: &[HALF_UNITS, ("BACK_OFF_TICKS = 3", "BACK_OFF_TICKS = 0")],
@@ -95,7 +101,7 @@ const FULL: &str = "metaload = 'IRD + IWR'\nmdsload = 'MDSs[i][\"all\"]'\n\
     where = 'targets[whoami+1] = MDSs[whoami][\"load\"]'\nhowmuch = { 'big_first' }\n";
 const PROXY: &str = "mode = 'proxy'\n";
 /// The modes with their migration units: each with a name for its files, and what the paper gained at best.
-pub(super) const MODES: [(PolicyPlan, &str, Option<f64>); 4] = [
+pub(crate) const MODES: [(PolicyPlan, &str, Option<f64>); 4] = [
     (PolicyPlan::shipped("client mode, half", HALF), "client-half", None),
     (PolicyPlan::shipped("client mode, full", FULL), "client-full", None),
     (
@@ -116,11 +122,11 @@ impl PolicyPlan {
         Self { name, short: name, source, changed: &[], before: "" }
     }
 
-    /// Compiles it.
+    /// Its source.
     ///
     /// # Errors
     /// `Invalid` if the shipped policy has no line that a figure changes.
-    pub fn compile(&self) -> Result<Policy> {
+    pub fn source(&self) -> Result<String> {
         let mut source = format!("{}{}", self.before, self.source);
         for (line, with) in self.changed {
             if !source.contains(line) {
@@ -128,6 +134,14 @@ impl PolicyPlan {
             }
             source = source.replace(line, with);
         }
-        Policy::compile(self.name, 1, &source)
+        Ok(source)
+    }
+
+    /// Compiles it.
+    ///
+    /// # Errors
+    /// As [`PolicyPlan::source`].
+    pub fn compile(&self) -> Result<Policy> {
+        Policy::compile(self.name, 1, &self.source()?)
     }
 }

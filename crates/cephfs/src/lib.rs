@@ -1,0 +1,21 @@
+//! CephFS, as `nacre balancer cephfs` manages its balancer and as figures measure its metadata servers (MDS).
+//!
+//! | file | holds |
+//! | --- | --- |
+//! | `file_system` | what is asked of Ceph: the map, the ranks' loads, the cluster log, policy objects |
+//! | `fragments` | which rank serves which directory fragment |
+//! | `client` | a client that mounts the file system, and asks MDSs for their counters |
+//! | `counters` | what a rank has counted |
+//! | `ffi` | the binding of libcephfs, which is loaded on first use; the only unsafe code |
+
+mod client;
+mod counters;
+#[allow(unsafe_code, reason = "the binding of a C library; see the module")]
+mod ffi;
+mod file_system;
+mod fragments;
+
+pub use client::CephFsClient;
+pub use counters::RankCounters;
+pub use file_system::{CephFs, FsMap, Rank, Reports};
+pub use fragments::{Subtrees, meta_load_of, rates_of, units_of};

@@ -1,0 +1,55 @@
+//! `FigureChart`: a chart of a figure of balancing, simulated or measured on CephFS.
+
+use nacre_object::Result;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::plot::{Fields, plot_rows};
+
+/// A chart: rows whose fields are named as the axes are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FigureChart {
+    /// The name of its file, without the ending.
+    pub name: String,
+    /// What it shows.
+    pub title: String,
+    /// The field along the x axis.
+    pub x: String,
+    /// The field that is drawn.
+    pub y: String,
+    /// A line, or a colour, for each value of this field.
+    pub by: String,
+    /// The points.
+    pub rows: Vec<Map<String, Value>>,
+}
+
+impl FigureChart {
+    pub(crate) fn new(name: &str, title: &str, (x, y, by): (&str, &str, &str)) -> Self {
+        let own = str::to_owned;
+        Self { name: own(name), title: own(title), x: own(x), y: own(y), by: own(by), rows: vec![] }
+    }
+
+    /// Adds a point.
+    pub(crate) fn push(&mut self, x: impl Into<Value>, y: f64, by: &str) {
+        let mut row = Map::new();
+        row.insert(self.x.clone(), x.into());
+        row.insert(self.y.clone(), json!(rounded(y)));
+        row.insert(self.by.clone(), json!(by));
+        self.rows.push(row);
+    }
+
+    /// Draws it; `how` says after its title how the points came about.
+    ///
+    /// # Errors
+    /// `Invalid` if it has no points.
+    pub fn plot(&self, how: &str) -> Result<String> {
+        let rows: Vec<_> = self.rows.iter().cloned().map(Value::Object).collect();
+        let (x, y, by) = (self.x.clone(), self.y.clone(), Some(self.by.clone()));
+        plot_rows(&format!("{}, {how}", self.title), &rows, &Fields { rows: None, x, y, by })
+    }
+}
+
+/// Three places behind the point: more says nothing, and fills files.
+pub(crate) fn rounded(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}
