@@ -180,6 +180,21 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// How to measure a figure of a paper on nodes.
+    pub fn figure(folder: PathBuf, program: PathBuf, span: Duration, rounds: usize) -> Self {
+        Self {
+            folder,
+            program,
+            ceph: None,
+            in_process: OnceCell::new(),
+            span,
+            rounds,
+            only: String::new(),
+            objects: DEFAULT_SCALE_OBJECTS,
+            pool_bytes: DEFAULT_SCALE_POOL_GIB << 30,
+        }
+    }
+
     /// Whether a figure of this name is to be measured.
     pub(crate) fn wants(&self, figure: &str) -> bool {
         figure.contains(&self.only)

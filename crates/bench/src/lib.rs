@@ -32,6 +32,7 @@ mod limited_cluster;
 mod migrate;
 mod object;
 mod osd_processes;
+mod paper_figure;
 mod processor_quota;
 mod propagate;
 mod raw_file;
@@ -53,3 +54,4 @@ use nacre_load as load;
 
 pub use bench::{Bench, DEFAULT_SCALE_OBJECTS, DEFAULT_SCALE_POOL_GIB, Setup, run};
 pub use figure::{Better, Figure};
+pub use paper_figure::{PaperFigure, PaperReport};

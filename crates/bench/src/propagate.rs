@@ -8,6 +8,7 @@ use futures::future::try_join_all;
 use nacre::{Cluster, ProgramId, ProgramKind};
 use nacre_class::ClassRuntime;
 use nacre_clock::{Clock, SystemClock};
+use nacre_experiments::{FigureChart, MeasuredFinding, Spread};
 use nacre_object::{Error, NodeName, Result};
 use nacre_program::{Budget, Interface};
 use nacre_rados::RadosOptions;
@@ -16,6 +17,7 @@ use tokio::sync::mpsc;
 
 use crate::bench::Setup;
 use crate::figure::{Better, Figure};
+use crate::paper_figure::Drawn;
 use crate::scratch::{self, ScratchCluster};
 
 const SUBSCRIBERS: usize = 120;
@@ -36,6 +38,32 @@ const AIM_WORST_MILLIS: f64 = 50.0;
 const PAPER: &str = "the Malacology paper";
 const PAPER_P90_MILLIS: f64 = 54.0;
 const PAPER_WORST_MILLIS: f64 = 194.0;
+
+/// Updates of a round of the paper's figure: five rounds are the 1,000 updates of the paper.
+const UPDATES_OF_A_ROUND: u64 = 200;
+/// What the paper measured for 3 OSDs on hard disks, and for the commit of an update.
+const PAPER_FEW: usize = 3;
+const PAPER_FEW_P90_MILLIS: f64 = 37.0;
+const PAPER_FEW_WORST_MILLIS: f64 = 255.0;
+const PAPER_COMMIT_MILLIS: f64 = 222.0;
+/// Points of a drawn distribution.
+const DRAWN: usize = 100;
+
+/// What was seen of some updates, in milliseconds and in order.
+struct Updates {
+    /// From the request until a subscriber has the version live, of all subscribers.
+    live: Vec<f64>,
+    /// From the request until the update is committed.
+    commits: Vec<f64>,
+}
+
+impl Updates {
+    fn of(mut live: Vec<f64>, mut commits: Vec<f64>) -> Self {
+        live.sort_by(f64::total_cmp);
+        commits.sort_by(f64::total_cmp);
+        Self { live, commits }
+    }
+}
 
 /// Tells when a version became live.
 struct Telling {
@@ -100,25 +128,10 @@ async fn measure(
     (aim_p90, aim_worst): (f64, f64),
     report: &mut dyn FnMut(Figure),
 ) -> Result<()> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    let client = cluster.client().await?;
-    let (tell, mut live) = mpsc::unbounded_channel();
-    let subscribers = (0..SUBSCRIBERS).map(|n| subscribe(cluster, n, &clock, tell.clone()));
-    let subscribers = try_join_all(subscribers).await?;
-    try_join_all(subscribers.iter().map(|(_, subscriber)| subscriber.ready())).await?;
-
-    let mut millis = Vec::new();
-    for round in 0..MIN_ACTIVATIONS.max(setup.rounds as u64) {
-        let waited = activate(&client, round, &clock, &mut live).await?;
-        // The first finds every connection cold.
-        if round > 0 {
-            millis.extend(waited);
-        }
-    }
-    drop(subscribers);
-    millis.sort_by(f64::total_cmp);
-    let p90 = millis[millis.len() * 9 / 10];
-    let worst = millis[millis.len() - 1];
+    let updates = MIN_ACTIVATIONS.max(setup.rounds as u64);
+    let Updates { live, .. } = observe(cluster, SUBSCRIBERS, updates).await?;
+    let p90 = live[live.len() * 9 / 10];
+    let worst = live[live.len() - 1];
     for (what, ours, paper, aim) in
         [("p90", p90, PAPER_P90_MILLIS, aim_p90), ("worst", worst, PAPER_WORST_MILLIS, aim_worst)]
     {
@@ -127,6 +140,69 @@ async fn measure(
         report(figure.aiming_at(paper / aim));
     }
     Ok(())
+}
+
+/// The paper's figure: 120 subscribers, or its three.
+pub(crate) async fn measure_figure(setup: &Setup, is_few: bool) -> Result<Drawn> {
+    let (subscribers, p90, worst) = match is_few {
+        true => (PAPER_FEW, PAPER_FEW_P90_MILLIS, PAPER_FEW_WORST_MILLIS),
+        false => (SUBSCRIBERS, PAPER_P90_MILLIS, PAPER_WORST_MILLIS),
+    };
+    let folder = scratch::folder(&setup.folder)?;
+    let cluster = ScratchCluster::start(folder.path(), TARGETS, &setup.program).await?;
+    let updates = observe(&cluster, subscribers, UPDATES_OF_A_ROUND * setup.rounds as u64).await?;
+    cluster.stop().await;
+    Ok(draw(&updates, subscribers, (p90, worst)))
+}
+
+fn draw(updates: &Updates, subscribers: usize, (p90, worst): (f64, f64)) -> Drawn {
+    let at = |sorted: &[f64], percent: usize| sorted[(sorted.len() - 1) * percent / 100];
+    let mut chart = FigureChart::new(
+        "distribution",
+        &format!("Updates of an interface reach {subscribers} subscribers"),
+        ("milliseconds", "percent", "from the request until"),
+    );
+    for (name, sorted) in
+        [("a subscriber has it", &updates.live), ("it is committed", &updates.commits)]
+    {
+        for percent in 0..=DRAWN {
+            chart.push(at(sorted, percent), percent as f64, name);
+        }
+    }
+    let finding = |what: &str, paper: Option<f64>, sorted: &[f64], percent: usize| {
+        MeasuredFinding::new(what, "ms", paper, Spread::exactly(vec![at(sorted, percent)]))
+    };
+    let Updates { live, commits } = updates;
+    let findings = vec![
+        finding("90th percentile until a subscriber has it", Some(p90), live, 90),
+        finding("longest until a subscriber has it", Some(worst), live, 100),
+        finding("median until a subscriber has it", None, live, 50),
+        finding("median until it is committed", Some(PAPER_COMMIT_MILLIS), commits, 50),
+        finding("longest until it is committed", None, commits, 100),
+    ];
+    Drawn { findings, charts: vec![chart] }
+}
+
+/// Activates so many versions, one after another, with so many subscribers.
+async fn observe(cluster: &ScratchCluster, count: usize, updates: u64) -> Result<Updates> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let client = cluster.client().await?;
+    let (tell, mut live) = mpsc::unbounded_channel();
+    let subscribers = (0..count).map(|n| subscribe(cluster, n, &clock, tell.clone()));
+    let subscribers = try_join_all(subscribers).await?;
+    try_join_all(subscribers.iter().map(|(_, subscriber)| subscriber.ready())).await?;
+
+    let (mut millis, mut commits) = (vec![], vec![]);
+    // The first finds every connection cold.
+    for round in 0..=updates {
+        let (waited, commit) = activate(&client, round, count, &clock, &mut live).await?;
+        if round > 0 {
+            millis.extend(waited);
+            commits.push(commit);
+        }
+    }
+    drop(subscribers);
+    Ok(Updates::of(millis, commits))
 }
 
 /// A subscriber with sessions of its own; they end with its cluster.
@@ -146,13 +222,14 @@ async fn subscribe(
     Ok((own, subscriber))
 }
 
-/// Activates a new version; how long each subscriber took, in milliseconds.
+/// Activates a new version; how long each subscriber took, and the commit, in milliseconds.
 async fn activate(
     client: &Cluster,
     round: u64,
+    subscribers: usize,
     clock: &Arc<dyn Clock>,
     live: &mut mpsc::UnboundedReceiver<(u64, Duration)>,
-) -> Result<Vec<f64>> {
+) -> Result<(Vec<f64>, f64)> {
     let program = ProgramId::new(ProgramKind::Class, CLASS.parse()?);
     let source = format!(
         "function rank(input, output) output:append('{round}') end objclass.register(rank)"
@@ -160,8 +237,9 @@ async fn activate(
     let version = client.programs().put(&program, &source).await?;
     let begin = clock.monotonic();
     client.programs().activate(&program, version).await?;
-    let mut millis = Vec::with_capacity(SUBSCRIBERS);
-    while millis.len() < SUBSCRIBERS {
+    let commit = clock.monotonic().saturating_sub(begin).as_secs_f64() * 1e3;
+    let mut millis = Vec::with_capacity(subscribers);
+    while millis.len() < subscribers {
         let told = tokio::time::timeout(PATIENCE, live.recv()).await;
         let Ok(Some((told_version, at))) = told else {
             let text = format!("version {version} is live with {} subscribers", millis.len());
@@ -172,18 +250,38 @@ async fn activate(
         }
     }
     // What follows from it, the reports of all subscribers, belongs to this round.
-    let reported = tokio::time::timeout(PATIENCE, reported(client, &program, version)).await;
+    let reported = reported(client, &program, version, subscribers);
+    let reported = tokio::time::timeout(PATIENCE, reported).await;
     reported.map_err(|_| Error::unavailable("not every subscriber reports"))??;
-    Ok(millis)
+    Ok((millis, commit))
 }
 
 /// Waits until every subscriber has reported the version live.
-async fn reported(client: &Cluster, program: &ProgramId, version: u64) -> Result<()> {
+async fn reported(
+    client: &Cluster,
+    program: &ProgramId,
+    version: u64,
+    subscribers: usize,
+) -> Result<()> {
     loop {
         let statuses = client.programs().status(program).await?;
-        if statuses.iter().filter(|status| status.live == Some(version)).count() >= SUBSCRIBERS {
+        if statuses.iter().filter(|status| status.live == Some(version)).count() >= subscribers {
             return Ok(());
         }
         tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_distribution_is_drawn_from_the_shortest_to_the_longest() {
+        let updates = Updates::of((1..=200).rev().map(f64::from).collect(), vec![3.0, 2.0]);
+        let Drawn { findings, charts } = draw(&updates, SUBSCRIBERS, (54.0, 194.0));
+        let medians: Vec<_> = findings.iter().map(|finding| finding.measured.median).collect();
+        assert_eq!(medians, [180.0, 200.0, 100.0, 2.0, 3.0]);
+        assert_eq!(charts[0].rows.len(), 2 * (DRAWN + 1));
     }
 }

@@ -19,18 +19,27 @@ pub struct FigureChart {
     pub y: String,
     /// A line, or a colour, for each value of this field.
     pub by: String,
+    /// Whether its axes count by factors.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_logarithmic: bool,
     /// The points.
     pub rows: Vec<Map<String, Value>>,
 }
 
 impl FigureChart {
-    pub(crate) fn new(name: &str, title: &str, (x, y, by): (&str, &str, &str)) -> Self {
-        let own = str::to_owned;
-        Self { name: own(name), title: own(title), x: own(x), y: own(y), by: own(by), rows: vec![] }
+    /// A chart with no points yet; the last three are the fields.
+    pub fn new(name: &str, title: &str, (x, y, by): (&str, &str, &str)) -> Self {
+        let [name, title, x, y, by] = [name, title, x, y, by].map(str::to_owned);
+        Self { name, title, x, y, by, is_logarithmic: false, rows: vec![] }
+    }
+
+    /// The same on axes that count by factors.
+    pub fn logarithmic(self) -> Self {
+        Self { is_logarithmic: true, ..self }
     }
 
     /// Adds a point.
-    pub(crate) fn push(&mut self, x: impl Into<Value>, y: f64, by: &str) {
+    pub fn push(&mut self, x: impl Into<Value>, y: f64, by: &str) {
         let mut row = Map::new();
         row.insert(self.x.clone(), x.into());
         row.insert(self.y.clone(), json!(rounded(y)));
@@ -45,7 +54,12 @@ impl FigureChart {
     pub fn plot(&self, how: &str) -> Result<String> {
         let rows: Vec<_> = self.rows.iter().cloned().map(Value::Object).collect();
         let (x, y, by) = (self.x.clone(), self.y.clone(), Some(self.by.clone()));
-        plot_rows(&format!("{}, {how}", self.title), &rows, &Fields { rows: None, x, y, by })
+        let is_logarithmic = self.is_logarithmic;
+        plot_rows(
+            &format!("{}, {how}", self.title),
+            &rows,
+            &Fields { rows: None, x, y, by, is_logarithmic },
+        )
     }
 }
 

@@ -103,7 +103,7 @@ impl Spread {
     }
 
     /// Of these rounds as they are.
-    pub(crate) fn exactly(rounds: Vec<f64>) -> Self {
+    pub fn exactly(rounds: Vec<f64>) -> Self {
         let of = |fold: fn(f64, f64) -> f64| rounds.iter().copied().reduce(fold).unwrap_or(0.0);
         let (least, most) = (of(f64::min), of(f64::max));
         Self { median: median(rounds.clone()), least, most, rounds }

@@ -15,7 +15,9 @@ const QUOTAS: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
 /// What the public data has for two clients with a hold of 0.25 s: positions a second by quota.
 const PUBLIC: [(u64, f64); 2] = [(1, 146e3), (1_000_000, 1.62e6)];
 /// Each client has one call under way, so that the time of a call is the time that the client waits.
-const CLIENTS: usize = 2;
+pub const TWO: usize = 2;
+/// Of so many calls, how long the slowest takes.
+const SLOWEST_OF: [u32; 6] = [2, 10, 100, 1_000, 10_000, 100_000];
 /// Calls after which a task lets others run. Local calls never make it wait.
 const YIELD_EVERY: u64 = 256;
 /// Long enough for the node to make the program live, and for clients to give up what they hold.
@@ -40,6 +42,8 @@ pub struct Point {
     pub mean: f64,
     /// Milliseconds.
     pub longest: f64,
+    /// Of so many calls, how many nanoseconds the slowest takes.
+    pub slowest: Vec<(u32, f64)>,
 }
 
 impl Sharing {
@@ -83,11 +87,12 @@ impl Sharing {
     }
 }
 
-/// Puts the program in force for the log, and measures two clients that take one position a call.
+/// Puts the program in force for the log, and measures clients that take one position a call.
 pub async fn measure(
     cluster: &ScratchCluster,
     log: &str,
     sharing: Sharing,
+    clients: usize,
     span: Duration,
 ) -> Result<Point> {
     let client = cluster.client().await?;
@@ -99,7 +104,7 @@ pub async fn measure(
     client.set_log_capability(log, Some(name)).await?;
     tokio::time::sleep(SETTLE).await;
     let mut logs = vec![];
-    for _ in 0..CLIENTS {
+    for _ in 0..clients {
         let client: Cluster = cluster.client().await?;
         logs.push(client.log(log).await?);
     }
@@ -111,7 +116,7 @@ pub async fn measure(
             log.release().await;
         }
     });
-    let outcome = load::run(CLIENTS, span, |worker| {
+    let outcome = load::run(clients, span, |worker| {
         let log = logs[worker].clone();
         move |number| {
             let log = log.clone();
@@ -126,5 +131,10 @@ pub async fn measure(
     let outcome = outcome.await?;
     release.await.map_err(|error| Error::unavailable(format!("a client: {error}")))?;
     let longest = outcome.latency_micros(100.0) / 1e3;
-    Ok(Point { sharing, rate: outcome.rate, mean: CLIENTS as f64 * 1e6 / outcome.rate, longest })
+    let slowest = SLOWEST_OF.map(|calls| {
+        let percentile = 100.0 * (1.0 - 1.0 / f64::from(calls));
+        (calls, outcome.latency_micros(percentile) * 1e3)
+    });
+    let mean = clients as f64 * 1e6 / outcome.rate;
+    Ok(Point { sharing, rate: outcome.rate, mean, longest, slowest: slowest.to_vec() })
 }

@@ -4,6 +4,7 @@
 
 mod contended;
 mod file_type;
+mod paper_figure;
 
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ use crate::load;
 use crate::load::median;
 use crate::scratch::{self, ScratchCluster};
 
-use contended::{Point, Sharing};
+use contended::{Point, Sharing, TWO};
+pub(crate) use paper_figure::measure as measure_figure;
 
 const TARGETS: usize = 1;
 /// Objects and slots of a stripe: at ten million positions a second a stripe lasts some seconds.
@@ -37,13 +39,11 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     let (mut alone, mut two, mut in_luau) = (vec![], vec![], vec![]);
     file_type::install(&cluster).await?;
     for round in 0..setup.rounds {
-        let name = format!("tokens{round}");
-        let options = LogOptions { width: Some(WIDTH), slots: SLOTS, ..LogOptions::default() };
-        cluster.client().await?.create_log(&name, options).await?;
+        let name = new_log(&cluster, round).await?;
         alone.push(alone_with(&cluster, &name, setup.span).await?);
         in_luau.push(file_type::alone_with(&cluster, round, setup.span).await?);
         for sharing in load::in_turn(round, Sharing::all()) {
-            two.push(contended::measure(&cluster, &name, sharing, setup.span).await?);
+            two.push(contended::measure(&cluster, &name, sharing, TWO, setup.span).await?);
         }
     }
     cluster.stop().await;
@@ -83,6 +83,14 @@ fn report_contended(points: &[Point], report: &mut dyn FnMut(Figure)) {
         report(Figure::new(named("us", "mean of a call"), better, mean.0, (beside, mean.1)));
         report(Figure::new(named("ms", "longest call"), better, longest.0, (beside, longest.1)));
     }
+}
+
+/// A log for a round, with its name.
+async fn new_log(cluster: &ScratchCluster, round: usize) -> Result<String> {
+    let name = format!("tokens{round}");
+    let options = LogOptions { width: Some(WIDTH), slots: SLOTS, ..LogOptions::default() };
+    cluster.client().await?.create_log(&name, options).await?;
+    Ok(name)
 }
 
 async fn alone_with(cluster: &ScratchCluster, name: &str, span: Duration) -> Result<f64> {

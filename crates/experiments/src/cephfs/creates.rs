@@ -3,7 +3,7 @@
 use super::figure::Drawn;
 use super::report::{MeasuredFinding, MeasuredTrial, TrialRound};
 use super::trial::{Balancer, CephFsTrial, Placement};
-use crate::figure_chart::FigureChart;
+use crate::figure_chart::{FigureChart, rounded};
 use crate::policies::{CEPH_FILL, GREEDY, GREEDY_EVEN, NEVER, PolicyPlan};
 use crate::report::Spread;
 use crate::workloads::{separate_directories, shared_directory};
@@ -83,7 +83,7 @@ pub(super) fn same_job(trials: &[MeasuredTrial]) -> Drawn {
         }));
     }
     let seconds = trials[1].spread(|round| round.seconds);
-    let slowest = Spread::exactly(vec![seconds.most / seconds.least]);
+    let slowest = Spread::exactly(vec![rounded(seconds.most / seconds.least)]);
     let of = "the slowest run of Ceph's own balancer beside the fastest";
     findings.push(MeasuredFinding::new(of, "times", 2.0, slowest));
     Drawn { findings, charts: vec![throughput] }
@@ -117,7 +117,7 @@ pub(super) fn one_rank(trials: &[MeasuredTrial]) -> Drawn {
     let busy = trials.iter().position(|trial| rate(trial) >= 0.95 * most).unwrap_or(0) + 1;
     let mean = |trial: &MeasuredTrial| trial.median(|round| round.latency.mean_micros);
     let deviation = |trial: &MeasuredTrial| trial.median(|round| round.latency.deviation_micros);
-    let once = |value: f64| Spread::exactly(vec![value]);
+    let once = |value: f64| Spread::exactly(vec![rounded(value)]);
     let (three, four, seven) = (&trials[2], &trials[3], &trials[MOST_CLIENTS - 1]);
     let mut findings = vec![
         MeasuredFinding::new(

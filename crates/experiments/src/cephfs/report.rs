@@ -157,7 +157,7 @@ impl MeasuredTrial {
 
 impl MeasuredFinding {
     /// A number of the paper beside what was measured.
-    pub(super) fn new(
+    pub fn new(
         finding: impl Into<String>,
         unit: &str,
         paper: impl Into<Option<f64>>,

@@ -305,7 +305,9 @@ impl Site {
                 return Ok(());
             }
             if clock.monotonic() > end {
-                return Err(Error::unavailable("the ranks do not hand over what is placed elsewhere"));
+                return Err(Error::unavailable(
+                    "the ranks do not hand over what is placed elsewhere",
+                ));
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         }

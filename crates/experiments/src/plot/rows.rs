@@ -19,6 +19,8 @@ pub struct Fields {
     pub y: String,
     /// A line, or a colour, for each value of this field.
     pub by: Option<String>,
+    /// Whether lines are drawn on axes that count by factors.
+    pub is_logarithmic: bool,
 }
 
 /// Draws rows of JSON documents, such as the lines that a command writes with `--json`. Rows of equal x and
@@ -43,6 +45,7 @@ pub fn plot_rows(title: &str, documents: &[Value], fields: &Fields) -> Result<St
     }
     let (form, series) = match &names {
         Some(names) => (Form::Bars, series_of(&drawn, Some(names.len()))),
+        None if fields.is_logarithmic => (Form::Lines(Axis::Log), series_of(&drawn, None)),
         None => (Form::Lines(Axis::Linear), series_of(&drawn, None)),
     };
     let shown: Box<dyn Fn(f64) -> String> = match names {
@@ -153,7 +156,8 @@ mod tests {
     use super::*;
 
     fn fields(x: &str, y: &str, by: Option<&str>) -> Fields {
-        Fields { rows: None, x: x.to_owned(), y: y.to_owned(), by: by.map(str::to_owned) }
+        let by = by.map(str::to_owned);
+        Fields { rows: None, x: x.to_owned(), y: y.to_owned(), by, is_logarithmic: false }
     }
 
     #[test]

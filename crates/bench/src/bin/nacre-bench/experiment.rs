@@ -4,10 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nacre_bench::{PaperFigure, PaperReport, Setup};
 use nacre_clock::{Clock, SystemClock};
 use nacre_experiments::{
-    CephFsEffort, CephFsFigure, CephFsReport, Effort, Experiment, FigureChart, RecordedBuild,
-    Report, SimulatedFigure, SimulatedReport, Site, plot,
+    CephFsEffort, CephFsFigure, CephFsReport, Effort, Experiment, FigureChart, MeasuredFinding,
+    RecordedBuild, Report, SimulatedFigure, SimulatedReport, Site, plot,
 };
 use nacre_object::{Error, Result};
 use nacre_terminal::engine::Engine;
@@ -16,10 +17,14 @@ use nacre_terminal::out::{Out, note, utc};
 use nacre_terminal::signals::unless_interrupted;
 use serde_json::json;
 
+use crate::measure::nacre_beside_this;
+
 /// The file of a simulated figure's report.
 const SIMULATED: &str = "simulated.json";
 /// The file of its report with clients that do a recorded build.
 const RECORDED: &str = "recorded.json";
+/// The file of a report that was measured on nodes.
+const EMBEDDED: &str = "embedded.json";
 /// The file of its report on CephFS.
 const CEPHFS: &str = "cephfs.json";
 
@@ -67,6 +72,7 @@ pub struct ExperimentArguments {
 enum Figure {
     Measured(Experiment),
     Simulated(SimulatedFigure),
+    OnNodes(PaperFigure),
 }
 
 impl Figure {
@@ -74,6 +80,7 @@ impl Figure {
         match self {
             Self::Measured(experiment) => experiment.name(),
             Self::Simulated(figure) => figure.name(),
+            Self::OnNodes(figure) => figure.name(),
         }
     }
 }
@@ -82,10 +89,15 @@ fn parse(text: &str) -> Result<Figure> {
     if let Ok(figure) = text.parse() {
         return Ok(Figure::Simulated(figure));
     }
+    if let Ok(figure) = text.parse() {
+        return Ok(Figure::OnNodes(figure));
+    }
     text.parse().map(Figure::Measured).map_err(|error: Error| {
         let measured = Experiment::ALL.map(Experiment::name);
         let simulated = SimulatedFigure::ALL.map(SimulatedFigure::name);
-        error.hint(format!("there are {}, {}", measured.join(", "), simulated.join(", ")))
+        let on_nodes = PaperFigure::ALL.map(PaperFigure::name);
+        let names = [&measured[..], &simulated[..], &on_nodes[..]].concat();
+        error.hint(format!("there are {}", names.join(", ")))
     })
 }
 
@@ -108,6 +120,22 @@ pub async fn run(arguments: ExperimentArguments, out: Out) -> Result<()> {
                 }
                 false => Ok(()),
             }
+        }
+        Figure::OnNodes(_) if arguments.redraw => {
+            let report = read_text(&folder.join(EMBEDDED))?;
+            let report: PaperReport = serde_json::from_str(&report)
+                .map_err(|error| Error::invalid(format!("no report: {error}")))?;
+            draw_on_nodes(&report, &folder, out)
+        }
+        Figure::OnNodes(figure) => {
+            let is_elsewhere = matches!(arguments.engine, Engine::Ceph(_))
+                || arguments.ceph_cluster.is_some()
+                || arguments.build.is_some();
+            if is_elsewhere {
+                let text = format!("{} is measured on nodes of its own", figure.name());
+                return Err(Error::invalid(text).hint("leave the engine out"));
+            }
+            unless_interrupted(measure_on_nodes(figure, arguments, &folder, out)).await
         }
         Figure::Measured(_) if arguments.ceph_cluster.is_some() || arguments.build.is_some() => {
             Err(Error::invalid("--ceph-cluster and --build are for figures of balancing"))
@@ -166,6 +194,34 @@ fn draw_simulated(report: &SimulatedReport, folder: &Path, out: Out) -> Result<(
     Ok(())
 }
 
+async fn measure_on_nodes(
+    figure: PaperFigure,
+    arguments: ExperimentArguments,
+    folder: &Path,
+    out: Out,
+) -> Result<()> {
+    note(&format!("measuring {}", figure.name()));
+    let span = Duration::from_secs_f64(arguments.seconds);
+    let setup =
+        Setup::figure(arguments.folder, nacre_beside_this()?, span, arguments.rounds.into());
+    let report = PaperReport {
+        command: this_command(),
+        measured_at: utc(SystemClock::default().now_micros()),
+        remark: arguments.remark,
+        ..figure.measure(&setup).await?
+    };
+    let text = serde_json::to_string_pretty(&report)
+        .map_err(|error| Error::invalid(format!("the report cannot be written: {error}")))?;
+    fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
+    write(&folder.join(EMBEDDED), &(text + "\n"))?;
+    draw_on_nodes(&report, folder, out)
+}
+
+fn draw_on_nodes(report: &PaperReport, folder: &Path, out: Out) -> Result<()> {
+    draw_charts(&report.charts, "measured", folder)?;
+    show_findings(&report.findings, out)
+}
+
 async fn measure_on_cephfs(
     figure: CephFsFigure,
     effort: CephFsEffort,
@@ -189,7 +245,11 @@ async fn measure_on_cephfs(
 /// Draws every chart of a report beside it, and shows what was found.
 fn draw_on_cephfs(report: &CephFsReport, folder: &Path, out: Out) -> Result<()> {
     draw_charts(&report.charts, "on CephFS", folder)?;
-    for finding in &report.findings {
+    show_findings(&report.findings, out)
+}
+
+fn show_findings(findings: &[MeasuredFinding], out: Out) -> Result<()> {
+    for finding in findings {
         out.show(finding, || {
             let paper =
                 finding.paper.map_or(String::new(), |paper| format!("; the paper: {paper}"));

@@ -50,7 +50,7 @@ fn parse(text: &str) -> Result<Bench> {
 ///
 /// # Errors
 /// `NotFound` if there is none beside this program.
-fn nacre_beside_this() -> Result<PathBuf> {
+pub(crate) fn nacre_beside_this() -> Result<PathBuf> {
     let this = std::env::current_exe()
         .map_err(|error| Error::unavailable(format!("cannot find this program's file: {error}")))?;
     let nacre = this.with_file_name("nacre");

@@ -62,14 +62,19 @@ fn drawn(arguments: &PlotArguments) -> Result<String> {
     let title = arguments.title.clone().unwrap_or_else(|| name.to_string());
     if let (Some(x), Some(y)) = (&arguments.x, &arguments.y) {
         let (rows, by) = (arguments.rows.clone(), arguments.by.clone());
-        return plot_rows(&title, &documents, &Fields { rows, x: x.clone(), y: y.clone(), by });
+        return plot_rows(
+            &title,
+            &documents,
+            &Fields { rows, x: x.clone(), y: y.clone(), by, is_logarithmic: false },
+        );
     }
     let has = |document: &Value, fields: &[&str]| fields.iter().all(|f| document.get(f).is_some());
     match documents.first() {
         Some(first) if has(first, &["experiment", "series"]) => plot(&Report::from_json(&text)?),
         Some(first) if has(first, &["bench", "figure", "ratio"]) => {
             let (x, y) = ("figure".to_owned(), "ratio".to_owned());
-            let fields = Fields { rows: None, x, y, by: Some("baseline_name".to_owned()) };
+            let by = Some("baseline_name".to_owned());
+            let fields = Fields { rows: None, x, y, by, is_logarithmic: false };
             plot_rows(&title, &documents, &fields)
         }
         _ => Err(Error::invalid(format!("{name} is no report and holds no figures"))

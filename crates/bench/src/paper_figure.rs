@@ -1,0 +1,113 @@
+//! Figures of the Malacology paper that are measured on nodes: `nacre-bench experiment malacology-sequencer`, and
+//! `malacology-updates`. They use the code of the benches `sequencer-caps` and `propagate`.
+
+use std::str::FromStr;
+
+use nacre_experiments::{FigureChart, Machine, MeasuredFinding};
+use nacre_object::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::bench::Setup;
+use crate::{propagate, sequencer_caps};
+
+/// A figure that is measured on nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PaperFigure {
+    /// Positions of a sequencer by mode.
+    Sequencer,
+    /// How long an interface's update takes to reach 120 subscribers.
+    Updates,
+    /// The same with three, on a slow device.
+    UpdatesSlowDevice,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PaperReport {
+    /// Which experiment.
+    pub experiment: String,
+    /// What it shows.
+    pub title: String,
+    /// What made it.
+    pub command: String,
+    /// When it was done, in UTC.
+    pub measured_at: String,
+    /// Where.
+    pub machine: Machine,
+    /// What was limited or went on besides, as whoever measured it says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remark: Option<String>,
+    /// How often each side was measured.
+    pub rounds: usize,
+    /// How long each time, in seconds.
+    pub span_seconds: f64,
+    /// What the paper found, and what was measured.
+    pub findings: Vec<MeasuredFinding>,
+    /// What is drawn.
+    pub charts: Vec<FigureChart>,
+}
+
+/// What a measurement gives.
+pub(crate) struct Drawn {
+    pub findings: Vec<MeasuredFinding>,
+    pub charts: Vec<FigureChart>,
+}
+
+impl PaperFigure {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Sequencer, Self::Updates, Self::UpdatesSlowDevice];
+
+    /// Its name on the command line, and its folder in `experiments/`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sequencer => "malacology-sequencer",
+            Self::Updates => "malacology-updates",
+            Self::UpdatesSlowDevice => "malacology-updates-slow-device",
+        }
+    }
+
+    /// What it shows.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Sequencer => "Positions of a sequencer that one client or two use",
+            Self::Updates => "Updates of an interface on their way to 120 subscribers",
+            Self::UpdatesSlowDevice => "The same to three subscribers, on a slow device",
+        }
+    }
+
+    /// Measures it.
+    ///
+    /// # Errors
+    /// Whatever fails under load.
+    pub async fn measure(self, setup: &Setup) -> Result<PaperReport> {
+        let drawn = match self {
+            Self::Sequencer => sequencer_caps::measure_figure(setup).await?,
+            Self::UpdatesSlowDevice => propagate::measure_figure(setup, true).await?,
+            Self::Updates => propagate::measure_figure(setup, false).await?,
+        };
+        let Drawn { findings, charts } = drawn;
+        Ok(PaperReport {
+            experiment: self.name().to_owned(),
+            title: self.title().to_owned(),
+            command: String::new(),
+            measured_at: String::new(),
+            machine: Machine::this(),
+            remark: None,
+            rounds: setup.rounds,
+            span_seconds: setup.span.as_secs_f64(),
+            findings,
+            charts,
+        })
+    }
+}
+
+impl FromStr for PaperFigure {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == text).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            Error::invalid(format!("no figure {text:?}")).hint(format!("there are {names}"))
+        })
+    }
+}
