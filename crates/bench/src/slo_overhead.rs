@@ -2,6 +2,7 @@
 //! have the least beside it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use nacre_clock::{Clock, Random, SystemClock};
@@ -29,7 +30,7 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     let options = Options::new(folder.path().join("data"), classes.host(), Arc::clone(&clock));
     let engine = EmbeddedEngine::open(options)?;
     let bare = Stack::new(engine.clone());
-    let with = |is_enforced| {
+    let with = |is_enforced| -> Result<Arc<dyn Store>> {
         let target = OneTarget(TargetName::new("measured")?);
         let node = NodeSlo::new(target, Arc::clone(&clock));
         node.apply(SloState { is_enforced, ..SloState::default() });
@@ -55,7 +56,7 @@ pub(crate) async fn run(setup: &Setup, report: &mut dyn FnMut(Figure)) -> Result
     Ok(())
 }
 
-async fn writes(store: &Arc<dyn Store>, size: usize, span: std::time::Duration) -> Result<f64> {
+async fn writes(store: &Arc<dyn Store>, size: usize, span: Duration) -> Result<f64> {
     let outcome = load::run(WORKERS, span, |worker| {
         let (store, mut random) = (Arc::clone(store), Random::seeded(worker as u64));
         let data = Bytes::from(vec![7; size]);

@@ -124,7 +124,7 @@ fn a_cluster_promises_what_its_profile_allows_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let cluster = RunningCluster::start_with(folder.path(), &["--targets", "2", "--metadata", "1"]);
     let admit = |verb, tenant, rate| {
-        ["slo", verb, tenant, "--latency", "3600s", "--rate", rate, "--bytes", "4096"]
+        ["slo", verb, tenant, "--latency", "20s", "--rate", rate, "--bytes", "4096"]
     };
     let (status, said) = cluster.fails(&admit("admit", "gold", "0.01"));
     assert!(status == 1 && said.contains("nacre slo profile"), "{said}");
@@ -134,7 +134,7 @@ fn a_cluster_promises_what_its_profile_allows_and_nothing_else() {
     assert!(cluster.run(&["pool", "ls"]).lines().all(|pool| !pool.contains("profile")));
 
     let admitted = cluster.json(&admit("admit", "gold", "0.01"));
-    assert_eq!(admitted["promise"]["slo_seconds"], 3600.0);
+    assert_eq!(admitted["promise"]["slo_seconds"], 20.0);
     let (status, said) = cluster.fails(&admit("whatif", "greedy", "1000000000"));
     assert!(status == 1 && said.contains("greedy is refused"), "{said}");
     let (status, said) = cluster.fails(&admit("admit", "gold", "0.01"));
@@ -148,7 +148,7 @@ fn a_cluster_promises_what_its_profile_allows_and_nothing_else() {
     let status = cluster.json(&["slo", "status"]);
     let gold = &status["tenants"]["gold"];
     assert!(gold["requests"].as_u64().unwrap() >= 2, "{status}");
-    assert_eq!((&status["enforced"], &gold["slo_seconds"]), (&true.into(), &3600.0.into()));
+    assert_eq!((&status["enforced"], &gold["slo_seconds"]), (&true.into(), &20.0.into()));
     let pages = ["storage.0", "storage.1"]
         .map(|node| ask(&address_of(&cluster, node), b"GET /metrics HTTP/1.1\r\n\r\n"));
     let is_counted = |line: &str| {
@@ -185,8 +185,7 @@ fn a_tenant_that_is_watched_can_be_promised_what_it_sent() {
     let curves = folder.path().join("curves.json");
     std::fs::write(&curves, &printed).unwrap();
     let curves = curves.to_str().unwrap();
-    let admitted =
-        cluster.json(&["slo", "admit", "gold", "--latency", "3600s", "--curves", curves]);
+    let admitted = cluster.json(&["slo", "admit", "gold", "--latency", "20s", "--curves", curves]);
     let curve = &admitted["promise"]["flows"][0]["curve"];
     let rate_of_first = |curve: &Value| curve["segments"][0]["rate"].as_f64().unwrap();
     assert_eq!(rate_of_first(curve), rate_of_first(&watched["curves"]["storage.0"]));

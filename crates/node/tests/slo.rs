@@ -56,6 +56,7 @@ async fn ask(
         slo_seconds: millis as f64 / 1e3,
         percentile: 99.0,
         traffic: Traffic::Rate(rate, Spread::Even),
+        replaces: false,
     };
     cluster.slos().admit(&ask).await
 }

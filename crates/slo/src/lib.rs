@@ -28,7 +28,7 @@ pub use layer::{
     TenantReport,
 };
 pub use limits::{MAX_OUTSTANDING, MAX_QUEUE_WAIT};
-pub use profiler::{ProfilePlan, profile_targets};
+pub use profiler::{ProfilePlan, profile_targets, remove_objects};
 pub use records::{Promise, PromisedFlow, SloState, StoredProfile, system_tenant};
 pub use slos::{Ask, Outcome, Slos};
 pub use traffic::{Rate, Spread, Traffic, placement_epoch};

@@ -21,9 +21,9 @@ pub(crate) const MAX_WATCH: Duration = Duration::from_secs(86_400);
 /// The part of the measured bandwidth that is promised: what a disk does varies from minute to minute.
 pub(crate) const USABLE_BANDWIDTH: f64 = 0.8;
 /// Work of nacre's own requests that may precede a tenant's: maps, programs and the cluster log.
-pub(crate) const SYSTEM_BURST_SECONDS: f64 = 0.002;
+pub(crate) const SYSTEM_BURST_SECONDS: f64 = 0.01;
 /// The share of a target that nacre's own requests may take before those of all tenants.
-pub(crate) const SYSTEM_RATE: f64 = 0.05;
+pub(crate) const SYSTEM_RATE: f64 = 0.1;
 /// Samples of one measurement of a profile; the confidence interval is computed from them.
 pub(crate) const PROFILE_SAMPLES: u32 = 5;
 /// A target that has answered nothing for so long is not measured any longer.

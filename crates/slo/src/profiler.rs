@@ -38,8 +38,8 @@ impl ProfilePlan {
     }
 }
 
-/// Measures targets. `objects` has some objects of each target, which are written, read and removed; as many as may be
-/// outstanding. `progress` is told what is measured next.
+/// Measures targets. `objects` has some objects of each target, which are written and read, and [removed](remove_objects)
+/// by the caller; as many as may be outstanding. `progress` is told what is measured next.
 ///
 /// # Errors
 /// Those of the store; `Exhausted` if a target did not answer any request of some kind in time.
@@ -77,7 +77,6 @@ pub async fn profile_targets(
             });
         }
     }
-    remove(store, objects).await?;
     let stored = |(target, rows): (&TargetName, Vec<ProfileRow>)| {
         let stored = StoredProfile {
             profile: Profile::new(rows)?,
@@ -171,7 +170,11 @@ fn op(kind: IoKind, bytes: u64) -> Op {
     }
 }
 
-async fn remove(
+/// Removes the objects that were measured with.
+///
+/// # Errors
+/// Those of the store.
+pub async fn remove_objects(
     store: &Arc<dyn Store>,
     objects: &BTreeMap<TargetName, Vec<ObjectId>>,
 ) -> Result<()> {

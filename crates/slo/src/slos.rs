@@ -8,6 +8,7 @@ use nacre_qos::limits::{MAX_WEIGHT, MIN_WEIGHT};
 use nacre_qos::{Admission, Admitted, Candidate, Queue, QueueFlow, Refusal, Verdict};
 use nacre_registry::{Change, Maps, SLO_MAP};
 
+use crate::limits::MAX_QUEUE_WAIT;
 use crate::records::{
     ENFORCE_KEY, POOL_PREFIX, Promise, PromisedFlow, SloState, StoredProfile, TARGET_PREFIX,
     TENANT_PREFIX, WEIGHT_PREFIX, encode,
@@ -25,6 +26,8 @@ pub struct Ask<'a> {
     pub percentile: f64,
     /// For which traffic.
     pub traffic: Traffic<'a>,
+    /// Whether this takes the place of a promise that the tenant has.
+    pub replaces: bool,
 }
 
 /// What came of it.
@@ -64,7 +67,11 @@ impl Slos {
     pub async fn admit(&self, ask: &Ask<'_>) -> Result<Outcome> {
         let mut outcome = None;
         let update = |state: &SloState| {
-            let (decided, changes) = decide(state, ask)?;
+            let mut others = state.clone();
+            if ask.replaces {
+                others.promises.remove(&ask.tenant);
+            }
+            let (decided, changes) = decide(&others, ask)?;
             outcome = Some(decided);
             Ok(changes)
         };
@@ -72,12 +79,14 @@ impl Slos {
         outcome.ok_or_else(|| Error::unavailable("nothing was decided"))
     }
 
-    /// What would come of it, without doing it.
+    /// What would come of it, without doing it. A promise that the tenant has does not count.
     ///
     /// # Errors
     /// As [`Slos::admit`].
     pub async fn what_if(&self, ask: &Ask<'_>) -> Result<Outcome> {
-        decide(&self.state().await?, ask).map(|(outcome, _)| outcome)
+        let mut state = self.state().await?;
+        state.promises.remove(&ask.tenant);
+        decide(&state, ask).map(|(outcome, _)| outcome)
     }
 
     /// Ends a promise. What others were promised stays.
@@ -103,8 +112,9 @@ impl Slos {
     /// Says whose requests those on a pool's objects are; `None`: their senders'.
     ///
     /// # Errors
-    /// `Unavailable`.
+    /// `Invalid` for nacre's own tenant; `Unavailable`.
     pub async fn set_pool(&self, pool: &PoolName, tenant: Option<&TenantName>) -> Result<()> {
+        tenant.map_or(Ok(()), check_tenant)?;
         let key = format!("{POOL_PREFIX}{pool}");
         let change = match tenant {
             Some(tenant) => Change::set(key, encode(&tenant.as_str())),
@@ -113,16 +123,23 @@ impl Slos {
         self.update(|_| Ok(vec![change.clone()])).await
     }
 
-    /// Sets the share of a tenant without a promise, in proportion to others; 1 is usual.
+    /// Sets the share of a tenant without a promise, in proportion to others; `None`: the usual 1.
     ///
     /// # Errors
-    /// `Invalid` for a weight out of bounds; `Unavailable`.
-    pub async fn set_weight(&self, tenant: &TenantName, weight: f64) -> Result<()> {
-        if !(MIN_WEIGHT..=MAX_WEIGHT).contains(&weight) {
-            return Err(Error::invalid(format!("the weight {weight}"))
-                .hint(format!("a weight is from {MIN_WEIGHT} to {MAX_WEIGHT}")));
-        }
-        let change = Change::set(format!("{WEIGHT_PREFIX}{tenant}"), encode(&weight));
+    /// `Invalid` for a weight out of bounds, and for nacre's own tenant; `Unavailable`.
+    pub async fn set_weight(&self, tenant: &TenantName, weight: Option<f64>) -> Result<()> {
+        check_tenant(tenant)?;
+        let key = format!("{WEIGHT_PREFIX}{tenant}");
+        let change = match weight {
+            None => Change::remove(key),
+            Some(weight) if (MIN_WEIGHT..=MAX_WEIGHT).contains(&weight) => {
+                Change::set(key, encode(&weight))
+            }
+            Some(weight) => {
+                return Err(Error::invalid(format!("the weight {weight}"))
+                    .hint(format!("a weight is from {MIN_WEIGHT} to {MAX_WEIGHT}")));
+            }
+        };
         self.update(|_| Ok(vec![change.clone()])).await
     }
 
@@ -149,8 +166,24 @@ impl Slos {
     }
 }
 
+/// Checks that a tenant is none of nacre's own.
+fn check_tenant(tenant: &TenantName) -> Result<()> {
+    match tenant.as_str().starts_with("nacre.") {
+        true => Err(Error::invalid("tenants with this prefix are nacre's own")
+            .on(tenant)
+            .hint("choose another name")),
+        false => Ok(()),
+    }
+}
+
 /// What comes of a question in this state, and what has to change for it.
 fn decide(state: &SloState, ask: &Ask<'_>) -> Result<(Outcome, Vec<Change>)> {
+    check_tenant(&ask.tenant)?;
+    if ask.slo_seconds > MAX_QUEUE_WAIT.as_secs_f64() {
+        let most = MAX_QUEUE_WAIT.as_secs();
+        return Err(Error::invalid(format!("a promise of {} s", ask.slo_seconds))
+            .hint(format!("requests wait for {most} s at most: promise less than that")));
+    }
     if !(ask.percentile > 0.0 && ask.percentile <= 100.0) {
         return Err(Error::invalid(format!("the percentile {}", ask.percentile))
             .hint("say one above 0 and up to 100, such as 99 or 99.9"));

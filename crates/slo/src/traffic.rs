@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use nacre_object::limits::MAX_REQUEST_BYTES;
 use nacre_object::{Error, ObjectId, ObjectName, PoolName, Result, TargetName};
+use nacre_qos::limits::{DEFAULT_QUEUE_BYTES, DEFAULT_QUEUE_REQUESTS};
 use nacre_qos::trace::Trace;
 use nacre_qos::{
     ArrivalCurve, Estimator, IoKind, Layout, Profile, ProfileRow, QueueFlow, QueueTraces, RateBurst,
@@ -11,6 +13,9 @@ use nacre_qos::{
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::records::{SloState, StoredProfile};
+
+/// Requests a second that somebody may ask for: more than any machine serves.
+const MAX_RATE: f64 = 1e9;
 
 /// Requests of one kind and size at a rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -134,10 +139,23 @@ fn on_every_target(flows: Vec<QueueFlow>, targets: usize) -> Vec<QueueFlow> {
 
 impl Rate {
     fn flows(&self, state: &SloState, spread: Spread) -> Result<Vec<QueueFlow>> {
-        let is_rate = self.per_second.is_finite() && self.per_second > 0.0;
+        let is_rate = self.per_second > 0.0 && self.per_second <= MAX_RATE;
         if !is_rate || self.burst == 0 {
             let message = format!("{} requests a second, {} at once", self.per_second, self.burst);
-            return Err(Error::invalid(message).hint("both must be above 0"));
+            return Err(Error::invalid(message)
+                .hint(format!("both must be above 0, and the rate at most {MAX_RATE:e}")));
+        }
+        if self.bytes == 0 || self.bytes > MAX_REQUEST_BYTES as u64 {
+            return Err(Error::invalid(format!("requests of {} bytes", self.bytes))
+                .hint(format!("a request has from 1 to {MAX_REQUEST_BYTES} bytes")));
+        }
+        let (requests, bytes) = (self.burst as usize, self.bytes * u64::from(self.burst));
+        if requests > DEFAULT_QUEUE_REQUESTS || bytes > DEFAULT_QUEUE_BYTES {
+            return Err(Error::invalid(format!("{requests} requests with {bytes} bytes at once"))
+                .hint(format!(
+                    "a queue takes {DEFAULT_QUEUE_REQUESTS} requests and {DEFAULT_QUEUE_BYTES} bytes at most, and \
+                     refuses the rest"
+                )));
         }
         let share = match spread {
             Spread::Even => 1.0 / state.profiles.len() as f64,

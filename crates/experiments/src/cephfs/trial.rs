@@ -153,7 +153,11 @@ impl CephFsTrial {
         let after = site.counters().await?;
         site.check_policy().await?;
         let latencies: Vec<_> = workers.iter().map(|worker| worker.latencies().to_vec()).collect();
-        in_thread(move || Ok(drop(workers))).await?;
+        in_thread(move || {
+            drop(workers);
+            Ok(())
+        })
+        .await?;
         let since = |counters: Vec<RankCounters>| -> Vec<RankCounters> {
             counters.into_iter().zip(&before).map(|(now, then)| now.since(*then)).collect()
         };

@@ -12,7 +12,7 @@ use super::{
     DeviceLimits, NewRequest, RequestId, Share, TenantId, TenantSettings, TenantState, Ties, Time,
 };
 use crate::IoKind;
-use crate::limits::MAX_SCHEDULED_TENANTS;
+use crate::limits::{MAX_RETRY_WAIT, MAX_SCHEDULED_TENANTS};
 
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,7 +57,7 @@ impl From<Refused> for Error {
             Refused::QueueFull(wait) => Self::exhausted("the queue of the tenant is full")
                 .hint(format!("try again in {} ms", wait.as_millis().max(1))),
             Refused::TooLate(wait) => Self::exhausted("the request would miss its deadline")
-                .hint(format!("try again in {} ms", wait.as_millis().max(1))),
+                .hint(format!("try again in {} ms", wait.min(MAX_RETRY_WAIT).as_millis().max(1))),
         }
     }
 }

@@ -27,6 +27,8 @@ pub(super) enum Known {
     ByReply,
     /// When it is done, by the time that the target was busy with it: it runs a method.
     ByTime,
+    /// The same, whatever the profile says of its size.
+    ByTimeAlone,
 }
 
 impl Cost {

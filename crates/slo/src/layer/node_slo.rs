@@ -201,6 +201,10 @@ impl NodeSlo {
         state.pools.get(&header.object.pool).unwrap_or(&header.tenant).clone()
     }
 
+    pub(super) fn is_system(&self, tenant: &TenantName) -> bool {
+        *tenant == self.system.1
+    }
+
     pub(super) fn queue(&self, target: &TargetName) -> Arc<TargetQueue> {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(queue) = queues.get(target) {

@@ -162,7 +162,7 @@ impl TargetQueue {
             let request = match inner.scheduler.enqueue(new, came_at) {
                 Ok(request) => request,
                 Err(refused) => {
-                    inner.meter(&tenant).refused += 1;
+                    inner.refuse(&tenant);
                     return Err(Error::from(refused).on(format!("{tenant} at {}", self.target)));
                 }
             };
@@ -180,7 +180,7 @@ impl TargetQueue {
             }
             _ => {
                 drop(waiting);
-                self.lock().meter(&tenant).refused += 1;
+                self.lock().refuse(&tenant);
                 let seconds = MAX_QUEUE_WAIT.as_secs();
                 Err(Error::exhausted(format!("the request has waited for {seconds} s"))
                     .on(format!("{tenant} at {}", self.target))
@@ -332,6 +332,16 @@ impl Inner {
         Ok(id)
     }
 
+    /// Counts a request that is not served. A tenant with a promise has missed it.
+    fn refuse(&mut self, tenant: &TenantName) {
+        let is_promised = self.state.promises.contains_key(tenant);
+        let meter = self.meter(tenant);
+        meter.refused += 1;
+        if is_promised {
+            meter.miss(MAX_QUEUE_WAIT, MissCause::OutsideEnvelope);
+        }
+    }
+
     fn meter(&mut self, tenant: &TenantName) -> &mut Meter {
         &mut self.tenants.get_mut(tenant).expect("a request makes its tenant known").meter
     }
@@ -411,7 +421,7 @@ impl Permit {
                 seconds
             }
             (Known::ByTime, Some(seconds)) => took_seconds.max(seconds),
-            (_, None) => took_seconds,
+            (Known::ByTimeAlone, _) | (_, None) => took_seconds,
         };
         if let Some(request) = self.request {
             inner.scheduler.complete(request, Some(work), now);

@@ -49,6 +49,7 @@ impl SloState {
         for (key, value) in &map.entries {
             state.read(key, value).map_err(|cause| {
                 Error::corrupt(format!("the entry {key} of the map slo: {}", cause.message()))
+                    .hint(format!("remove it: nacre map rm slo --system '{key}'"))
             })?;
         }
         Ok(state)

@@ -46,6 +46,9 @@ pub struct AdmitArguments {
     /// How many come at once at most
     #[arg(long, value_name = "REQUESTS", default_value_t = 1)]
     burst: u32,
+    /// Take the place of the promise that the tenant has
+    #[arg(long)]
+    replace: bool,
     /// Its objects are few: all its requests may hit one target
     #[arg(long)]
     few_objects: bool,
@@ -128,6 +131,7 @@ pub(super) async fn admit(
         slo_seconds: arguments.latency.as_secs_f64(),
         percentile: arguments.percentile,
         traffic,
+        replaces: arguments.replace,
     };
     let outcome = match effect {
         Effect::Admit => cluster.slos().admit(&ask).await?,

@@ -61,8 +61,8 @@ pub enum SloCommand {
     /// Set the share of a tenant without a promise
     Weight {
         tenant: TenantName,
-        /// In proportion to other such tenants; 1 is usual
-        weight: f64,
+        /// In proportion to other such tenants; the usual 1 without it
+        weight: Option<f64>,
     },
     /// Show the most work that a recorded trace asks of each target, in time spans of any length
     Curve(curve::CurveArguments),

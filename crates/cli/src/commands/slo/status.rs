@@ -54,6 +54,10 @@ struct Seen {
 struct Status {
     enforced: bool,
     tenants: BTreeMap<String, Seen>,
+    /// Whose requests those on a pool are.
+    pools: BTreeMap<String, String>,
+    /// The shares of tenants without a promise, as far as they are set.
+    weights: BTreeMap<String, f64>,
     targets: Vec<TargetReport>,
 }
 
@@ -64,7 +68,10 @@ pub(super) async fn status(file: &ClusterFile, out: Out) -> Result<()> {
     let reports = Targets::new(file, &cluster)?.reports().await?;
     let targets: Vec<_> = reports.into_iter().flat_map(|(_, targets)| targets).collect();
     let tenants = seen(&state, &targets)?;
-    let status = Status { enforced: state.is_enforced, tenants, targets };
+    let pools = state.pools.iter().map(|(pool, tenant)| (pool.to_string(), tenant.to_string()));
+    let weights = state.weights.iter().map(|(tenant, weight)| (tenant.to_string(), *weight));
+    let (pools, weights) = (pools.collect(), weights.collect());
+    let status = Status { enforced: state.is_enforced, tenants, pools, weights, targets };
     out.show(&status, || text(&status))
 }
 
@@ -98,10 +105,10 @@ fn text(status: &Status) -> String {
     let header = [
         "tenant",
         "promised",
-        "p50",
+        "p50, last minute",
         "p99",
         "p99.9",
-        "p99 of the hour",
+        "p99, last hour",
         "requests",
         "within",
         "missed",
@@ -142,6 +149,12 @@ fn text(status: &Status) -> String {
             _ => String::new(),
         };
         lines.push(format!("{target}: {queued} requests wait, {outstanding} are at work{drift}"));
+    }
+    for (pool, tenant) in &status.pools {
+        lines.push(format!("requests on the pool {pool} are those of {tenant}"));
+    }
+    for (tenant, weight) in &status.weights {
+        lines.push(format!("the weight of {tenant} is {weight}"));
     }
     lines.join("\n")
 }

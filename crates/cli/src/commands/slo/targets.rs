@@ -96,18 +96,19 @@ impl Targets {
         Err(failure)
     }
 
-    /// So many objects of each target, none of which exists.
+    /// So many objects of each target. Their names begin so.
     ///
     /// # Errors
     /// As [`Targets::locate`].
     pub async fn objects(
         &self,
         pool: &PoolName,
+        prefix: &str,
         of_each: usize,
     ) -> Result<BTreeMap<TargetName, Vec<ObjectId>>> {
         let mut objects: BTreeMap<TargetName, Vec<ObjectId>> = BTreeMap::new();
         for number in 0..MAX_TRIED_NAMES {
-            let name = ObjectName::new(format!("profile.{number}"))?;
+            let name = ObjectName::new(format!("{prefix}.{number}"))?;
             let object = ObjectId { pool: pool.clone(), name };
             let own = objects.entry(self.locate(&object).await?).or_default();
             if own.len() < of_each {

@@ -60,6 +60,7 @@ pub(super) async fn watch(arguments: &WatchArguments, file: &ClusterFile, out: O
         slo_seconds: IMPOSSIBLE_SECONDS,
         percentile: 99.0,
         traffic: Traffic::Curves(curves.clone()),
+        replaces: false,
     };
     let proposed = match cluster.slos().what_if(&ask).await? {
         Outcome::Refused(refusal) => refusal.fit.slo_seconds.map(|seconds| seconds * ROOM),

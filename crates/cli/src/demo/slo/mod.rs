@@ -131,6 +131,7 @@ async fn admit(
         slo_seconds: (wish.blocking * blocking * 1e3).ceil() / 1e3,
         percentile: 99.0,
         traffic: Traffic::Rate(rate, Spread::Even),
+        replaces: false,
     };
     let outcome = cluster.slos().admit(&ask).await?;
     if let Outcome::Admitted(promise) = &outcome {
@@ -150,7 +151,7 @@ fn tell_promise(tenant: &TenantName, promise: &Promise) {
 /// Some objects of a tenant on each target.
 async fn objects(file: &ClusterFile, cluster: &Cluster, pool: &str) -> Result<Vec<Vec<ObjectId>>> {
     let targets = Targets::new(file, cluster)?;
-    Ok(targets.objects(&PoolName::new(pool)?, OBJECTS).await?.into_values().collect())
+    Ok(targets.objects(&PoolName::new(pool)?, pool, OBJECTS).await?.into_values().collect())
 }
 
 /// Lets everybody work for a while, and shows each second what the tenants with a promise saw.
