@@ -319,3 +319,17 @@ async fn a_report_has_latencies_by_tenant() {
     // One request's work of five in the bucket, with 0.2 a second back.
     assert!((gold.tokens_seconds[0] - 0.048).abs() < 1e-9, "{:?}", gold.tokens_seconds);
 }
+
+#[tokio::test]
+async fn a_refused_request_of_a_tenant_with_a_promise_is_a_missed_one() {
+    let bed = Bed::enforced();
+    // A fifth of the target does twenty requests a second, and none may wait for more than 20 s.
+    for number in 0..500 {
+        bed.send("gold", number).await;
+    }
+    let gold = &bed.node.report()[0].tenants[0];
+    assert!(gold.refused > 50 && gold.misses == gold.refused, "{gold:?}");
+    let miss = &bed.node.take_misses()[0];
+    assert_eq!((miss.cause, miss.requests), (MissCause::OutsideEnvelope, gold.refused));
+    assert!(miss.requests <= miss.of_requests);
+}

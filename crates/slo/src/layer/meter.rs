@@ -6,6 +6,7 @@ use nacre_object::{TargetName, TenantName};
 use serde::{Deserialize, Serialize};
 
 use super::latency_histogram::LatencyHistogram;
+use crate::limits::MAX_QUEUE_WAIT;
 use crate::windows::LatencyWindows;
 
 /// Why a request took longer than its tenant was promised.
@@ -90,6 +91,16 @@ impl Meter {
         self.misses += 1;
         self.untold.worst = self.untold.worst.max(latency);
         self.untold.causes[cause as usize] += 1;
+    }
+
+    /// Counts a request that is not served: a missed promise, if there is one. The queue of a tenant within its promise
+    /// has room.
+    pub fn refuse(&mut self, is_promised: bool) {
+        self.refused += 1;
+        self.untold.requests += 1;
+        if is_promised {
+            self.miss(MAX_QUEUE_WAIT, MissCause::OutsideEnvelope);
+        }
     }
 
     /// The requests, misses, longest latency and most frequent cause since this was last asked; `None` without a miss.

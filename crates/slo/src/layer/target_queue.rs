@@ -332,14 +332,10 @@ impl Inner {
         Ok(id)
     }
 
-    /// Counts a request that is not served. A tenant with a promise has missed it.
+    /// Counts a request that is not served.
     fn refuse(&mut self, tenant: &TenantName) {
         let is_promised = self.state.promises.contains_key(tenant);
-        let meter = self.meter(tenant);
-        meter.refused += 1;
-        if is_promised {
-            meter.miss(MAX_QUEUE_WAIT, MissCause::OutsideEnvelope);
-        }
+        self.meter(tenant).refuse(is_promised);
     }
 
     fn meter(&mut self, tenant: &TenantName) -> &mut Meter {
