@@ -47,15 +47,15 @@ struct Wish {
     name: &'static str,
     /// The part of every target that it asks for.
     share: f64,
-    /// Its latency, in times for which a target is busy with what was sent to it before.
-    blocking: f64,
+    /// Its latency, in times that its burst takes at most on a target without other promises.
+    alone: f64,
 }
 
 /// The first two are admitted. The third wants more than is left.
 const WISHES: [Wish; 3] = [
-    Wish { name: "gold", share: 0.10, blocking: 1.3 },
-    Wish { name: "silver", share: 0.15, blocking: 1.7 },
-    Wish { name: "greedy", share: 0.80, blocking: 2.0 },
+    Wish { name: "gold", share: 0.10, alone: 1.3 },
+    Wish { name: "silver", share: 0.15, alone: 1.7 },
+    Wish { name: "greedy", share: 0.80, alone: 2.0 },
 ];
 /// The tenant without a promise.
 const BULK: &str = "bulk";
@@ -124,11 +124,12 @@ async fn admit(
     let work = |(_, stored): &(_, StoredProfile)| stored.profile.work_seconds(IoKind::Write, BYTES);
     let slowest = profiles.iter().map(work).fold(0.0, f64::max);
     let blocking = profiles.iter().map(|(_, stored)| stored.blocking_seconds()).fold(0.0, f64::max);
+    let alone_seconds = blocking + f64::from(BURST) * slowest;
     let per_second = (wish.share / slowest * profiles.len() as f64).floor().max(1.0);
     let rate = Rate { kind: IoKind::Write, bytes: BYTES, per_second, burst: BURST };
     let ask = Ask {
         tenant: TenantName::new(wish.name)?,
-        slo_seconds: (wish.blocking * blocking * 1e3).ceil() / 1e3,
+        slo_seconds: (wish.alone * alone_seconds * 1e3).ceil() / 1e3,
         percentile: 99.0,
         traffic: Traffic::Rate(rate, Spread::Even),
         replaces: false,
